@@ -1,0 +1,1 @@
+"""The commands disque-server and disque."""

@@ -1,0 +1,1 @@
+"""The behaviour of a node as one state machine without input or output."""
