@@ -1,0 +1,128 @@
+"""The text of nodes.conf: the node table as it survives a restart.
+
+A line a node, six words as CLUSTER NODES shows them: ID, address, flags, ping sent, pong received, link. Nodes that are
+only half met are left out. The address is `ip:port`, or `ip:port@busport` where the bus is not at its usual distance;
+readers that know nothing of it take the leading number. A line that begins with `vars` and blank lines are skipped.
+Exactly one line is this node's own.
+
+The times of an earlier life mean nothing to the clock of this one: where they say "never" they stay so, else they
+become now.
+"""
+
+from typing import Final
+
+from cluster.membership import (
+    FLAG_NAMES,
+    HANDSHAKE,
+    LEAVING,
+    MYSELF,
+    NO_FLAGS,
+    Membership,
+    Node,
+    default_bus_port,
+    is_node_id,
+    node_line,
+)
+
+FLAG_OF_NAME: Final[dict[bytes, int]] = {name: flag for flag, name in FLAG_NAMES} | {NO_FLAGS: 0}
+LINKS: Final = (b"connected", b"disconnected")
+WORDS: Final = 6
+PORT_MAX: Final = 65535
+
+
+class NodesFileError(Exception):
+    """The text is no node table. `line` is the line at fault, counted from 1, or 0 if it is the whole."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(f"line {line}: {reason}" if line else reason)
+        self.line = line
+        self.reason = reason
+
+
+def render(membership: Membership, now_ms: int) -> bytes:
+    """Give the text for a node table."""
+    nodes = membership.nodes.values()
+    return b"".join([node_line(node, _address(node), now_ms) for node in nodes if not node.flags & HANDSHAKE])
+
+
+def parse(text: bytes, now_ms: int) -> Membership:
+    """Give the node table of a text, not `dirty`, with no links and this node first.
+
+    Raises NodesFileError, with the line, for anything that is not as the module says.
+    """
+    nodes: dict[bytes, Node] = {}
+    for number, line in enumerate(text.split(b"\n"), 1):
+        words = line.split()
+        if not words or words[0] == b"vars":
+            continue
+        node = _node(words, number, now_ms)
+        if node.id in nodes:
+            raise NodesFileError(number, f"node {node.id.decode()} stands twice")
+        nodes[node.id] = node
+    return _membership(list(nodes.values()))
+
+
+def _membership(nodes: list[Node]) -> Membership:
+    own = [node for node in nodes if node.flags & MYSELF]
+    if len(own) != 1:
+        raise NodesFileError(0, f"expected one line with the flag myself, got {len(own)}")
+    membership = Membership(own[0])
+    for node in nodes:
+        if node is not own[0] and not node.flags & HANDSHAKE:
+            membership.add(node)
+    membership.dirty = False
+    return membership
+
+
+def _node(words: list[bytes], line: int, now_ms: int) -> Node:
+    if len(words) != WORDS:
+        raise NodesFileError(line, f"expected {WORDS} words, got {len(words)}")
+    node_id, address, flags, ping_sent, pong_received, link = words
+    if not is_node_id(node_id):
+        raise NodesFileError(line, f"{_shown(node_id)} is no node ID (40 lower-case hexadecimal digits)")
+    if link not in LINKS:
+        raise NodesFileError(line, f"{_shown(link)} is neither connected nor disconnected")
+    node = Node(node_id, *_parse_address(address, line), _parse_flags(flags, line))
+    node.ping_sent_ms = now_ms if _number(ping_sent, line) else 0
+    node.pong_received_ms = now_ms if _number(pong_received, line) else 0
+    return node
+
+
+def _address(node: Node) -> bytes:
+    address = b"%s:%d" % (node.ip, node.port)
+    return address if node.bus_port == default_bus_port(node.port) else b"%s@%d" % (address, node.bus_port)
+
+
+def _parse_address(address: bytes, line: int) -> tuple[bytes, int, int]:
+    place, _, bus = address.partition(b"@")
+    ip, colon, port = place.rpartition(b":")
+    if not colon:
+        raise NodesFileError(line, f"{_shown(address)} is no address (ip:port)")
+    port_number = _port(port, line)
+    return ip, port_number, _port(bus, line) if bus else default_bus_port(port_number)
+
+
+def _parse_flags(text: bytes, line: int) -> int:
+    flags = 0
+    for name in text.split(b","):
+        if name not in FLAG_OF_NAME:
+            raise NodesFileError(line, f"unknown flag {_shown(name)}")
+        flags |= FLAG_OF_NAME[name]
+    return flags & (MYSELF | LEAVING) if flags & MYSELF else flags
+
+
+def _port(text: bytes, line: int) -> int:
+    port = _number(text, line)
+    if port > PORT_MAX:
+        raise NodesFileError(line, f"{port} is no port")
+    return port
+
+
+def _number(text: bytes, line: int) -> int:
+    if not text.isdigit() or len(text) > 20:
+        raise NodesFileError(line, f"{_shown(text)} is no number")
+    return int(text)
+
+
+def _shown(word: bytes) -> str:
+    return repr(word[:64])[1:]

@@ -1,0 +1,332 @@
+"""A lane: what one connection asks for next, and what it makes of the replies.
+
+A lane never sees a socket. The engine hands it received bytes; it answers None (replies are still to come), bytes to
+send, or b"" (nothing more to do). Like redis-benchmark, a lane sends a batch of `depth` requests and waits for all of
+their replies before it sends the next, so with pipelining the latency is that of a batch. What is sent is made
+beforehand where it can be, and replies are parsed in C, so that a request costs the client little more than its two
+system calls.
+"""
+
+import random
+import sys
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from disque.cli.bench_resp import BenchError, Reply, ackjob, encode, new_reader
+from disque.cli.bench_tally import Tally
+
+Clock = Callable[[], int]
+
+_CHUNK_IDS: Final = 1000
+_CACHED_BATCHES: Final = 1000
+_CACHED_BATCH_BYTES: Final = 1 << 16
+_LETTERS: Final = b"abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+def make_body(seed: int, size_bytes: int) -> bytes:
+    """Give `size_bytes` letters and digits; the same for the same seed."""
+    chance = random.Random(seed)  # noqa: S311 - load, not a secret
+    block = bytes(chance.choices(_LETTERS, k=min(size_bytes, 4096)))
+    return (block * (size_bytes // 4096 + 1))[:size_bytes]
+
+
+def queue_order(seed: int, queues: int) -> list[int]:
+    """Give the order in which queues take turns; the same for the same seed."""
+    order = list(range(queues))
+    random.Random(seed).shuffle(order)  # noqa: S311 - load, not a secret
+    return order
+
+
+class Budget:
+    """How many operations a phase may still begin, shared by its lanes; None is without limit."""
+
+    __slots__ = ("batches", "issued", "limit")
+
+    def __init__(self, limit: int | None) -> None:
+        self.limit = sys.maxsize if limit is None else limit
+        self.issued = 0
+        self.batches = 0
+
+    def take(self, wanted: int) -> int:
+        """Grant up to `wanted` operations as one batch; 0 when all are given out."""
+        left = self.limit - self.issued
+        if left < wanted:
+            wanted = left
+        if wanted > 0:
+            self.issued += wanted
+            self.batches += 1
+        return wanted
+
+    def close(self) -> None:
+        """Grant nothing any more."""
+        self.limit = self.issued
+
+
+class IdStore:
+    """Job IDs, about 42 bytes each: joined by the thousand, because a million small objects would cost twice that."""
+
+    __slots__ = ("_chunks", "_new", "_ready")
+
+    def __init__(self) -> None:
+        self._chunks: deque[bytes] = deque()
+        self._new: list[bytes] = []
+        self._ready: list[bytes] = []
+
+    def put(self, job_id: bytes) -> None:
+        """Keep one ID."""
+        self._new.append(job_id)
+        if len(self._new) == _CHUNK_IDS:
+            self._chunks.append(b" ".join(self._new))
+            self._new.clear()
+
+    def take(self, count: int) -> list[bytes]:
+        """Give back up to `count` IDs, each once."""
+        while len(self._ready) < count and (self._chunks or self._new):
+            if self._chunks:
+                self._ready.extend(self._chunks.popleft().split(b" "))
+            else:
+                self._ready.extend(self._new)
+                self._new.clear()
+        taken = self._ready[-count:]
+        del self._ready[-count:]
+        return taken
+
+
+class Batches:
+    """Requests for queues that take turns: `repeat` batches for a queue, then the next queue."""
+
+    __slots__ = ("_cache", "_depth", "_make", "_order", "_repeat")
+
+    def __init__(self, make: Callable[[int], bytes], order: list[int], depth: int, repeat: int = 1) -> None:
+        self._make = make
+        self._order = order
+        self._depth = depth
+        self._repeat = repeat
+        self._cache: dict[int, bytes] = {}
+
+    def get(self, batch: int, size: int) -> bytes:
+        """Give `size` requests for the queue whose turn batch number `batch` is."""
+        queue = self._order[batch // self._repeat % len(self._order)]
+        cached = self._cache.get(queue)
+        if cached is not None and size == self._depth:
+            return cached
+        payload = self._make(queue) * size
+        if size == self._depth and len(payload) <= _CACHED_BATCH_BYTES and len(self._cache) < _CACHED_BATCHES:
+            self._cache[queue] = payload
+        return payload
+
+
+class Lane:
+    """Batches of equal requests, whose replies are all of the class `kind`; they are counted and not looked at."""
+
+    __slots__ = ("_requests", "budget", "clock", "depth", "left", "reader", "sent_ns", "size", "tally")
+
+    kind: type = bytes
+
+    def __init__(
+        self, budget: Budget, tally: Tally, clock: Clock, depth: int, requests: Callable[[int, int], bytes]
+    ) -> None:
+        self.budget = budget
+        self.tally = tally
+        self.clock = clock
+        self.depth = depth
+        self.reader = new_reader()
+        self.left = 0
+        self.size = 0
+        self.sent_ns = 0
+        self._requests = requests
+
+    def start(self) -> bytes:
+        """Give the first batch, or b"" when there is nothing to do."""
+        return self._next_batch()
+
+    def feed(self, data: bytes) -> bytes | None:
+        """Take received bytes, none for the end of the connection; give None while replies are missing, else what to send next, or b"" at the end.
+
+        Raises BenchError for the end of the connection, for more replies than requests and for a fatal error reply,
+        hiredis.ProtocolError for bytes that are not RESP.
+        """
+        if not data:
+            raise BenchError("the server closed the connection")
+        self.reader.feed(data)
+        self._count()
+        if self.left > 0:
+            return None
+        if self.left < 0:
+            raise BenchError("the server sent more replies than there were requests")
+        return self._batch_done()
+
+    def _count(self) -> None:
+        gets, kind = self.reader.gets, self.kind
+        left = self.left
+        while (reply := gets()) is not False:
+            left -= 1
+            if type(reply) is not kind:
+                self._odd(reply)
+        self.left = left
+
+    def _odd(self, reply: Reply) -> None:
+        if reply is None:
+            self.tally.empty += 1
+        else:
+            self.tally.refuse(reply)
+
+    def _batch_done(self) -> bytes:
+        self.tally.latency.record(self.clock() - self.sent_ns)
+        self.tally.operations += self.size
+        self.tally.requests += self.size
+        return self._next_batch()
+
+    def _next_batch(self) -> bytes:
+        self.size = self.budget.take(self.depth)
+        if self.size == 0:
+            return b""
+        payload = self._requests(self.budget.batches - 1, self.size)
+        self.left = self.size
+        self.sent_ns = self.clock()
+        return payload
+
+
+class IntegerLane(Lane):
+    """Requests answered by the number of things that they removed; 0 counts as empty."""
+
+    __slots__ = ()
+
+    kind = int
+
+    def _count(self) -> None:
+        while (reply := self.reader.gets()) is not False:
+            self.left -= 1
+            if type(reply) is not int:
+                self._odd(reply)
+            elif reply == 0:
+                self.tally.empty += 1
+
+
+class LengthLane(Lane):
+    """Requests answered by the length of a list, which is never looked at."""
+
+    __slots__ = ()
+
+    kind = int
+
+
+class ElementsLane(Lane):
+    """Requests answered by a list of jobs or of elements, or by nil."""
+
+    __slots__ = ()
+
+    kind = list
+
+    def _count(self) -> None:
+        jobs = 0
+        while (reply := self.reader.gets()) is not False:
+            self.left -= 1
+            if type(reply) is list:
+                jobs += len(reply)
+            else:
+                self._odd(reply)
+        self.tally.jobs += jobs
+
+
+class AddIdsLane(Lane):
+    """ADDJOBs whose IDs are kept."""
+
+    __slots__ = ("ids",)
+
+    ids: IdStore
+
+    def _count(self) -> None:
+        while (reply := self.reader.gets()) is not False:
+            self.left -= 1
+            if type(reply) is bytes:
+                self.ids.put(reply)
+            else:
+                self._odd(reply)
+
+
+class FetchIdsLane(Lane):
+    """GETJOBs whose IDs are kept."""
+
+    __slots__ = ("ids",)
+
+    kind = list
+    ids: IdStore
+
+    def _count(self) -> None:
+        while (reply := self.reader.gets()) is not False:
+            self.left -= 1
+            if type(reply) is list:
+                for job in reply:
+                    self.ids.put(job[1])
+            else:
+                self._odd(reply)
+
+
+class CycleLane(Lane):
+    """A batch of jobs from birth to death on one connection: ADDJOBs, then GETJOBs, then ACKJOBs.
+
+    One operation is one job through all three, and the latency is that of the three together.
+    """
+
+    __slots__ = ("_gets", "_got", "_step")
+
+    def __init__(
+        self,
+        budget: Budget,
+        tally: Tally,
+        clock: Clock,
+        depth: int,
+        requests: Callable[[int, int], bytes],
+        gets: Callable[[int, int], tuple[bytes, int]],
+    ) -> None:
+        super().__init__(budget, tally, clock, depth, requests)
+        self._gets = gets
+        self._got: list[list[bytes]] = []
+        self._step = 0
+
+    def _count(self) -> None:
+        wanted = (bytes, list, int)[self._step]
+        while (reply := self.reader.gets()) is not False:
+            self.left -= 1
+            self.tally.requests += 1
+            if type(reply) is not wanted:
+                self._odd(reply)
+            elif type(reply) is list:
+                self._got.append([job[1] for job in reply])
+
+    def _batch_done(self) -> bytes:
+        if self._step == 0:
+            self._step = 1
+            payload, self.left = self._gets(self.budget.batches - 1, self.size)
+            return payload
+        if self._step == 1 and self._got:
+            return self._acknowledge()
+        return self._cycle_done()
+
+    def _acknowledge(self) -> bytes:
+        self._step = 2
+        self.left = len(self._got)
+        self.tally.jobs += sum(map(len, self._got))
+        payload = b"".join(map(ackjob, self._got))
+        self._got = []
+        return payload
+
+    def _cycle_done(self) -> bytes:
+        self._step = 0
+        self.tally.latency.record(self.clock() - self.sent_ns)
+        self.tally.operations += self.size
+        return self._next_batch()
+
+
+def numbered(command: bytes, key: bytes, *rest: bytes) -> Callable[[int, int, int], bytes]:
+    """Give a maker of requests whose key ends in a number: (first, size) gives `size` requests from `first` on."""
+    digits = b"0" * 12
+    head, _, tail = encode(command, key + digits, *rest).partition(digits)
+
+    def make(batch: int, depth: int, size: int) -> bytes:
+        first = batch * depth
+        return b"".join([b"%b%012d%b" % (head, number, tail) for number in range(first, first + size)])
+
+    return make

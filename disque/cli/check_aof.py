@@ -1,0 +1,253 @@
+"""`disque check-aof`: say whether journal files can be believed, and rescue what can be believed from those that cannot.
+
+Every segment is read on its own, frame by frame, beside the checks that hold the row together (a missing number, a file
+that ends before the next one says). With --fix a torn tail is cut off; damage before that is cut out: every frame that
+is right goes to a new file, and the damaged one stays beside it as `<file>.damaged`. A frame is right if its checksums
+are; a payload that is not msgpack is reported too, but only a person can decide about it.
+"""
+
+import os
+import re
+import sys
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+from secrets import randbits
+
+import msgpack
+
+from disque.core.frames import (
+    HEAD_SIZE,
+    MARK,
+    MARK_PAYLOAD,
+    RECORDS,
+    UNKNOWN_SALT,
+    Damage,
+    Frame,
+    Head,
+    HeadError,
+    Scanner,
+    decode_head,
+    encode,
+    encode_head,
+)
+from disque.server.segments import READ_SIZE, describe_foreign, may_be_torn
+
+_SEGMENT = re.compile(r"(.+)\.(\d{8})")
+
+
+class CannotCheckError(Exception):
+    """The text says why there is nothing to analyse."""
+
+
+class Segment:
+    """What is known about one file. `ok_up_to` is where the first damage begins, or the size; `good` bytes are right."""
+
+    def __init__(self, path: Path, number: int) -> None:
+        self.path = path
+        self.number = number
+        self.size = path.stat().st_size
+        self.head: Head | None = None
+        self.frames = 0
+        self.records = 0
+        self.good = 0
+        self.limit = self.size
+        self.ok_up_to = self.size
+        self.problems: list[tuple[int, str]] = []
+        self.frames_behind = 0
+        self.undecodable = 0
+
+    def note(self, offset: int, reason: str) -> None:
+        """Remember damage at `offset`."""
+        self.problems.append((offset, reason))
+        self.ok_up_to = min(self.ok_up_to, offset)
+
+    @property
+    def damaged(self) -> bool:
+        """Whether anything in the file cannot be believed."""
+        return bool(self.problems)
+
+    def read_head(self) -> None:
+        """Read the first bytes; CannotCheckError if this is no segment at all."""
+        with self.path.open("rb") as file:
+            start = file.read(HEAD_SIZE)
+        try:
+            self.head = decode_head(start, self.number)
+            self.good = HEAD_SIZE
+        except HeadError as error:
+            foreign = describe_foreign(start)
+            if foreign or error.newer or not (may_be_torn(start) or any(self.scan())):
+                raise CannotCheckError(f"{self.path} is not a journal: {foreign or error}") from error
+            self.note(0, str(error))
+
+    def scan(self) -> Iterator[Frame]:
+        """Give every frame that is right and not a repetition, noting what is not; from the file, in bounded memory."""
+        salt = UNKNOWN_SALT if self.head is None else self.head.salt
+        scanner = Scanner(self.number, salt, self.limit)
+        reached = 0
+        with self.path.open("rb") as file:
+            file.seek(HEAD_SIZE)
+            while not scanner.done and (data := file.read(READ_SIZE)):
+                scanner.feed(data)
+                for item in iter(scanner.next, None):
+                    if isinstance(item, Damage):
+                        self.note(item.offset, item.reason)
+                    elif item.claimed >= reached:
+                        reached = item.claimed + item.end - item.offset
+                        yield self._placed(item)
+                    else:
+                        self.note(item.offset, "a frame is repeated")
+
+    def _placed(self, frame: Frame) -> Frame:
+        if frame.displaced and not self.problems:
+            self.note(frame.offset, "bytes were inserted or removed before this frame")
+        return frame
+
+    def analyse(self) -> None:
+        """Count what is in the file."""
+        self.problems = [problem for problem in self.problems if problem[0] == 0]
+        for frame in self.scan():
+            self.frames += 1
+            self.frames_behind += bool(self.problems)
+            self.good += frame.end - frame.offset
+            if frame.kind == RECORDS:
+                self.records += 1
+                self.undecodable += not _is_msgpack(frame.payload)
+
+
+def _is_msgpack(payload: bytes) -> bool:
+    """Whether the payload is msgpack objects from its first to its last byte."""
+    unpacker = msgpack.Unpacker(raw=True, strict_map_key=False, max_buffer_size=len(payload))
+    unpacker.feed(payload)
+    try:
+        for _ in unpacker:
+            pass
+    except (ValueError, msgpack.exceptions.UnpackException):
+        return False
+    return int(unpacker.tell()) == len(payload)
+
+
+def find_segments(target: Path) -> list[Segment]:
+    """Return the segments that `target` means: a directory, `dir/appendfilename`, or one file. CannotCheckError if none."""
+    whole = _SEGMENT.fullmatch(target.name)
+    try:
+        if whole and not target.is_dir():
+            found = [target]
+        elif target.is_dir():
+            found = [path for path in target.iterdir() if _SEGMENT.fullmatch(path.name)]
+        else:
+            found = [path for path in target.parent.iterdir() if path.stem == target.name]
+        numbered = [(int(match[2]), path) for path in found if (match := _SEGMENT.fullmatch(path.name))]
+        if len({path.stem for _, path in numbered}) > 1:
+            raise CannotCheckError(f"There is more than one journal in {target}: name one, as in {target}/disque.aof")
+        if not numbered:
+            raise CannotCheckError(_nothing(target))
+        return [Segment(path, number) for number, path in sorted(numbered)]
+    except OSError as error:
+        raise CannotCheckError(f"Cannot open file: {error.filename or target}: {error.strerror}") from error
+
+
+def _nothing(target: Path) -> str:
+    """Say what is there instead of segments."""
+    if target.is_dir():
+        return f"There is no journal in {target}"
+    with target.open("rb") as file:
+        start = file.read(HEAD_SIZE)
+    if not start:
+        return f"Empty file: {target}"
+    return f"{target} is not a journal: {describe_foreign(start) or 'its name does not end in a segment number'}"
+
+
+def analyse(segments: list[Segment]) -> list[str]:
+    """Read all segments; returns what is wrong with the row as a whole. Raises CannotCheckError and OSError."""
+    if not any(segment.size for segment in segments):
+        raise CannotCheckError(f"Empty file: {segments[0].path}")
+    for segment in segments:
+        segment.read_head()
+    gaps: list[str] = []
+    for before, after in pairwise(segments):
+        gaps += _check_pair(before, after)
+    for segment in segments:
+        early = [problem for problem in segment.problems if problem[1].startswith("the file ends")]
+        segment.analyse()
+        for problem in early:
+            segment.note(*problem)
+    return gaps
+
+
+def _check_pair(before: Segment, after: Segment) -> list[str]:
+    """Compare where a segment ends with what the next one says about it; returns a gap between them, if any."""
+    if after.number != before.number + 1:
+        excused = after.head is not None and after.head.rebase
+        return [] if excused else [f"{before.path.stem}.{before.number + 1:08d} is missing"]
+    if after.head is not None and after.head.previous_end <= before.size:
+        before.limit = after.head.previous_end
+    elif after.head is not None:
+        before.note(before.size, f"the file ends here, but it was {after.head.previous_end} bytes long")
+    return []
+
+
+def report(segment: Segment, last: bool) -> None:
+    """Print what is known about one file."""
+    print(f"{segment.path}: {segment.frames} frames, {segment.records} of them records, {segment.good} of {segment.size} bytes")
+    for offset, reason in sorted(segment.problems)[:10]:
+        print(f"0x{offset:08x}: {reason}")
+    if segment.damaged:
+        kind = "torn tail" if last and not segment.frames_behind else "damage"
+        print(f"{kind}: {segment.frames_behind} frames behind 0x{segment.ok_up_to:08x} are right")
+    if segment.undecodable:
+        print(f"{segment.undecodable} records are not msgpack: their checksums are right, so they were written like this")
+
+
+def confirmed(yes: bool) -> bool:
+    """Ask, unless `yes`."""
+    if yes:
+        return True
+    with suppress(EOFError):
+        return input("Continue? [y/N]: ").strip().lower() in {"y", "yes"}
+    return False
+
+
+def repair(segment: Segment, previous_end: int) -> None:
+    """Cut a torn tail in place; else copy all frames that are right to a new file and keep the old one beside it."""
+    lost = segment.limit - segment.good
+    if not segment.frames_behind and segment.head is not None:
+        with segment.path.open("r+b") as file:
+            file.truncate(segment.ok_up_to)
+            os.fsync(file.fileno())
+        print(f"{segment.path}: successfully truncated, {segment.size - segment.ok_up_to} bytes lost")
+        return
+    fresh = segment.path.with_name(segment.path.name + ".fixed")
+    _rewrite(segment, fresh, previous_end)
+    backup = segment.path.with_name(segment.path.name + ".damaged")
+    os.link(segment.path, backup)
+    fresh.replace(segment.path)
+    _fsync_directory(segment.path.parent)
+    print(f"{segment.path}: {segment.frames} frames rescued, {max(lost, 0)} bytes lost; the old file is {backup}")
+
+
+def _rewrite(segment: Segment, fresh: Path, previous_end: int) -> None:
+    """Write a new file of the frames that are right, each vouching for the ones before it; durably."""
+    old = segment.head
+    number, salt = segment.number, randbits(32)
+    rebase = old is not None and old.rebase
+    head = Head(number, salt, previous_end, old.oldest if old is not None else 0, rebase)
+    with fresh.open("xb") as file:
+        file.write(encode_head(head))
+        for frame in segment.scan():
+            offset = file.tell()
+            file.write(encode(frame.kind, frame.payload, number, salt, offset, number, offset))
+        offset = file.tell()
+        file.write(encode(MARK, MARK_PAYLOAD, number, salt, offset, number, offset))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _fsync_directory(directory: Path) -> None:
+    fd = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,164 @@
+"""The command `disque-server [configuration file] [--option value ...]`."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from random import SystemRandom
+from typing import Final
+
+import uvloop
+
+from disque import VERSION
+from disque.core import conffile
+from disque.core.commands import COMMANDS
+from disque.core.settings import Config
+from disque.server import daemon
+from disque.server.facts import NodeClock
+from disque.server.log import LEVELS, Log, open_syslog
+from disque.server.nodes_conf import NodesConfError, open_nodes_conf
+from disque.server.server import Server
+
+USAGE: Final = """\
+Usage: disque-server [/path/to/disque.conf] [--option value ...]
+       disque-server - [--option value ...]        (read the configuration from standard input)
+       disque-server -v | --version
+       disque-server -h | --help
+
+Options are those of the configuration file, for example:
+       disque-server --port 7711 --dir /var/lib/disque --appendonly yes
+       disque-server /etc/disque.conf --loglevel verbose
+"""
+
+BUS_PORT_OFFSET: Final = 10000
+
+
+def version_line() -> str:
+    """What `--version` prints."""
+    from disque.server.host import core_is_compiled  # noqa: PLC0415 - after the core is imported
+
+    core = "compiled" if core_is_compiled() else "plain"
+    return f"Disque server v={VERSION} core={core} python={sys.version.split()[0]} bits=64"
+
+
+def read_config(argv: Sequence[str]) -> tuple[Config, str]:
+    """The settings and the absolute path of their file ("" without one). Raises ConfigError, OSError."""
+    config = Config()
+    arguments = conffile.from_argv(list(argv))
+    path = arguments.path
+    shown = ""
+    if path == "-":
+        conffile.load(sys.stdin.read(), "standard input", config, read_text)
+    elif path:
+        shown = str(Path(path).resolve())
+        conffile.load(read_text(path), shown, config, read_text)
+    conffile.load_options(arguments.options, config, read_text)
+    check_renames(config)
+    return config, shown
+
+
+def check_renames(config: Config) -> None:
+    """Every `rename-command` must name a command. Raises ConfigError."""
+    for old, _ in config.renames():
+        if old.encode("utf-8", "surrogateescape").lower() not in COMMANDS:
+            raise SystemExit(f"\n*** FATAL CONFIG FILE ERROR ***\nrename-command: no such command: {old!r}")
+
+
+def read_text(path: str) -> str:
+    """A configuration file as text; bytes that are no UTF-8 survive."""
+    return Path(path).read_text(encoding="utf-8", errors="surrogateescape")
+
+
+def make_log(config: Config) -> Log:
+    """The log that the settings ask for. Raises OSError."""
+    syslog = None
+    if config.flag("syslog-enabled"):
+        syslog = open_syslog(config.text("syslog-ident"), config.text("syslog-facility"))
+    return Log(config.text("logfile"), LEVELS[config.text("loglevel")], syslog=syslog)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the server until it is stopped; returns the exit code."""
+    words = sys.argv[1:] if argv is None else list(argv)
+    if words and words[0] in {"-v", "--version"}:
+        print(version_line())
+        return 0
+    if words and words[0] in {"-h", "--help"}:
+        print(USAGE, end="", file=sys.stderr)
+        return 1
+    try:
+        config, path = read_config(words)
+    except conffile.ConfigError as wrong:
+        print(wrong, file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"Fatal error, can't open config file '{error.filename}': {error.strerror}", file=sys.stderr)
+        return 1
+    return start(config, path, words)
+
+
+def start(config: Config, path: str, words: list[str]) -> int:
+    """Go to the directory, into the background if asked to, lock nodes.conf, and serve."""
+    try:
+        os.chdir(config.text("dir") or ".")
+    except OSError as error:
+        print(f"Can't chdir to '{config.text('dir')}': {error.strerror}", file=sys.stderr)
+        return 1
+    config.put("dir", (os.getcwd(),))
+    if config.flag("daemonize"):
+        daemon.daemonize()
+    try:
+        log = make_log(config)
+    except OSError as error:
+        print(f"Can't open the log file: {error.strerror}: {error.filename}", file=sys.stderr)
+        return 1
+    pid_file = daemon.PidFile(config.text("pidfile")) if wants_pid_file(config) else None
+    if pid_file is not None:
+        try:
+            pid_file.write()
+        except OSError as error:
+            log.warning(f"Failed to write PID file: {error.strerror}")
+    if not words:
+        log.warning("Warning: no config file specified, using the default config. Use: disque-server /path/to/disque.conf")
+    try:
+        return uvloop.run(serve(config, log, path))
+    except NodesConfError as wrong:
+        log.warning(str(wrong))
+        return 1
+    finally:
+        if pid_file is not None:
+            pid_file.remove()
+
+
+def wants_pid_file(config: Config) -> bool:
+    """Whether a pid file is to be written: for a daemon, or when its path was given."""
+    return config.flag("daemonize") or not config.is_default("pidfile")
+
+
+async def serve(config: Config, log: Log, path: str) -> int:
+    """Assemble the server in the running loop and let it run."""
+    clock = NodeClock()
+    nodes_conf, membership = open_nodes_conf(
+        config.text("cluster-config-file"),
+        ip=b"",
+        port=config.number("port"),
+        bus_port=config.number("port") + BUS_PORT_OFFSET,
+        now_ms=clock.now_ms(),
+        random=SystemRandom(),
+        log=log,
+    )
+    daemon.set_process_name("disque-server")
+    log.notice(f"Server started, Disque version {VERSION}")
+    server = Server(config, log, membership, nodes_conf, clock, path)
+    code = await server.run()
+    if server.restart_argv is not None:
+        nodes_conf.close()
+        log.close()
+        os.execv(sys.executable, server.restart_argv)
+    nodes_conf.close()
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

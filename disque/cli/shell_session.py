@@ -1,0 +1,212 @@
+"""Running commands: send, wait, show, and come back when the server was away.
+
+Used by all ways to give a command: as arguments, on standard input, at the prompt. A request is sent once. If the
+connection turns out to be dead before that, it is opened again; if it dies afterwards, nobody knows whether the command
+has run, so the person is told and nothing is sent again (adding a job twice would be worse).
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO, Final
+
+from disque.cli.client import NO_REPLY, ConnectError, Connection, NotSentError
+from disque.cli.render import render
+from disque.cli.shell_help import Table, help_text
+from disque.cli.shell_reply import Push, ReplyError, is_error
+from disque.cli.shell_url import parse_port
+from disque.core.words import split_words
+
+SLOW_S: Final = 0.5
+_CLEAR_SCREEN: Final = b"\x1b[H\x1b[2J"
+_LAST_WORDS: Final = frozenset({b"shutdown", b"quit", b"debug"})
+"""Commands after which a closed connection is no surprise."""
+
+
+@dataclass(slots=True)
+class Output:
+    """Where replies go and how they look: one of MANNERS, and what separates items and replies in the raw one."""
+
+    stream: BinaryIO
+    manner: str
+    delimiter: bytes = b"\n"
+    show_pushes: bool = False
+    show_slow: bool = False
+
+    def show(self, reply: object, args: Sequence[bytes] = ()) -> None:
+        """Show the reply to the request `args`."""
+        self.write(render(reply, self.manner, args, self.delimiter))
+
+    def push(self, reply: Push) -> None:
+        """Show a push, if they are wanted."""
+        if self.show_pushes:
+            self.show(reply)
+
+    def write(self, data: bytes) -> None:
+        """Write and flush."""
+        self.stream.write(data)
+        self.stream.flush()
+
+
+class Session:
+    """A conversation with a server over one connection.
+
+    `table` gives the command table when it is needed; `complain` gets what is for standard error.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        output: Output,
+        table: Callable[[], Table],
+        complain: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.connection = connection
+        self.table = table
+        self.done = False
+        self.output = output
+        self._complain = complain
+        self._clock = clock
+
+    @property
+    def prompt(self) -> str:
+        """The prompt of the interactive shell."""
+        return f"{self.connection.name}> " if self.connection.is_open else "not connected> "
+
+    def connect(self) -> bool:
+        """Connect, or say why not."""
+        try:
+            self.connection.connect()
+        except ConnectError as error:
+            self._complain(str(error))
+            return False
+        return True
+
+    def run_line(self, line: bytes) -> bool:
+        """Run a line as typed: words with quotes, a number in front repeats. False if anything went wrong."""
+        words = split_words(line, keep_empty=True)
+        if words is None:
+            self._complain("Invalid argument(s): a quote is not closed")
+            return False
+        times = 1
+        if len(words) > 1 and words[0].isdigit():
+            times = int(words.pop(0))
+        if not words:
+            return True
+        local = _LOCAL.get(words[0].lower())
+        if local is not None:
+            return local(self, words[1:])
+        return self._repeat(words, times)
+
+    def _repeat(self, args: Sequence[bytes], times: int) -> bool:
+        """Run a command several times, up to a lost connection."""
+        good = True
+        for _ in range(times):
+            good &= self.run(args)
+            if not self.connection.is_open:
+                break
+        return good
+
+    def run(self, args: Sequence[bytes]) -> bool:
+        """Run one command and show its reply. False for an error reply or a lost connection."""
+        if not self.connection.alive() and not self.connect():
+            return False
+        started_s = self._clock()
+        try:
+            reply = self._call(args)
+        except ConnectError as error:
+            self._complain(str(error))
+            return False
+        except (OSError, ReplyError) as error:
+            return self._lost(args, error)
+        if reply is NO_REPLY:
+            return True
+        self.output.show(reply, args)
+        self._show_time(self._clock() - started_s)
+        if is_error(reply):
+            return False
+        self._remember(args)
+        return self._monitor() if args[0].lower() == b"monitor" else True
+
+    def _call(self, args: Sequence[bytes]) -> object:
+        """Ask; a request that could not even be sent goes out once more over a new connection."""
+        try:
+            return self.connection.call(args)
+        except NotSentError:
+            self.connection.connect()
+            return self.connection.call(args)
+
+    def _lost(self, args: Sequence[bytes], error: Exception) -> bool:
+        self.connection.close()
+        if args[0].lower() in _LAST_WORDS:
+            return True
+        reason = getattr(error, "strerror", None) or str(error)
+        self._complain(f"Error: {reason}. It is not known whether the command has run.")
+        return False
+
+    def _remember(self, args: Sequence[bytes]) -> None:
+        """Keep a password that was accepted, and RESP's version, for the next connection."""
+        words = [arg.decode("utf-8", "surrogateescape") for arg in args]
+        target, name = self.connection.target, words[0].lower()
+        if name == "auth" and len(words) in {2, 3}:
+            target.password, target.user = words[-1], words[1] if len(words) == 3 else None
+        elif name == "hello" and len(words) > 1 and words[1] in {"2", "3"}:
+            target.resp = int(words[1])
+
+    def _monitor(self) -> bool:
+        """Show what the server tells until the person or the server ends it."""
+        try:
+            while True:
+                self.output.show(self.connection.receive())
+        except (OSError, ReplyError) as error:
+            self._complain(f"Error: {error}")
+            self.connection.close()
+            return False
+
+    def _show_time(self, elapsed_s: float) -> None:
+        if self.output.show_slow and elapsed_s >= SLOW_S:
+            self.output.write(b"(%.2fs)\n" % elapsed_s)
+
+    def help(self, topics: Sequence[bytes]) -> bool:
+        """Explain commands from the table."""
+        words = [topic.decode("utf-8", "replace") for topic in topics]
+        text = help_text(self.table(), words)
+        if text is None:
+            self._complain(f"No help for {' '.join(words)!r}; `help` alone tells what there is.")
+            return False
+        self.output.write(text.encode() + b"\n")
+        return True
+
+    def move(self, place: Sequence[bytes]) -> bool:
+        """Connect to another host and port."""
+        words = [word.decode("utf-8", "replace") for word in place]
+        try:
+            host, port = words
+            address = (host, parse_port(port))
+        except ValueError as error:
+            self._complain(str(error) if len(words) == 2 else "Usage: connect host port")
+            return False
+        target = self.connection.target
+        target.path, target.addresses = None, [address]
+        return self.connect()
+
+    def clear(self, _words: Sequence[bytes]) -> bool:
+        """Clear the screen."""
+        self.output.write(_CLEAR_SCREEN)
+        return True
+
+    def leave(self, _words: Sequence[bytes]) -> bool:
+        """End the session."""
+        self.done = True
+        return True
+
+
+_LOCAL: Final[dict[bytes, Callable[[Session, Sequence[bytes]], bool]]] = {
+    b"help": Session.help,
+    b"?": Session.help,
+    b"connect": Session.move,
+    b"clear": Session.clear,
+    b"quit": Session.leave,
+    b"exit": Session.leave,
+}

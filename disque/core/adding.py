@@ -1,0 +1,266 @@
+"""ADDJOB: from its words to a job, or to the reason why there is none.
+
+`Request` holds the words as values. `place` applies the rules in the order that Disque always had: a UNIQUE key that is taken, room for
+copies, MAXLEN, PAUSED; then the job is made. It either answers at once or, when copies on other nodes or another ADDJOB with the
+same key must be waited for, leaves the session with an unanswered ADDJOB.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from disque.core import errors, memory, replication, resp, unique
+from disque.core.job import Job
+from disque.core.jobid import ttl_suffix
+from disque.core.numbers import SECONDS_MAX, parse_int
+from disque.core.queue import PAUSED_IN
+from disque.core.session import PendingAdd, Session
+
+if TYPE_CHECKING:
+    from disque.core.node import Node
+
+DEFAULT_TTL: Final = 86400
+RETRY_CAP: Final = 300
+REPLICATE_MAX: Final = 65535
+
+#: Endings of IDs by (TTL, RETRY): few different ones exist, so each is formatted once.
+_suffixes: dict[tuple[int, int], bytes] = {}
+SUFFIXES_MOST: Final = 4096
+
+
+class Request:
+    """The words of one ADDJOB as values. ``retry`` is -1 until it follows from the TTL; times are seconds but for ``timeout_ms``."""
+
+    __slots__ = (
+        "asynchronous",
+        "body",
+        "delay",
+        "key",
+        "maxlen",
+        "queue",
+        "replicate",
+        "retry",
+        "timeout_ms",
+        "ttl",
+        "window",
+    )
+
+    def __init__(self, queue: bytes, body: bytes, replicate: int) -> None:
+        self.queue = queue
+        self.body = body
+        self.replicate = replicate
+        self.timeout_ms = 0
+        self.ttl = DEFAULT_TTL
+        self.retry = -1
+        self.delay = 0
+        self.maxlen = 0
+        self.asynchronous = False
+        self.key: bytes | None = None
+        self.window = 0
+
+
+def parse(node: "Node", args: list[bytes]) -> Request | bytes:
+    """The words of an ADDJOB as a `Request`, or the text of the error. The order of the checks is Disque's."""
+    request = Request(args[1], args[2], node.default_replicate)
+    if len(args) > 4:
+        wrong = parse_options(request, args)
+        if wrong:
+            return wrong
+    timeout_ms = parse_int(args[3])
+    if timeout_ms is None:
+        return errors.BAD_TIMEOUT
+    if timeout_ms < 0:
+        return errors.NEGATIVE_TIMEOUT
+    request.timeout_ms = timeout_ms
+    if request.retry < 0:
+        request.retry = min(request.ttl // 10, RETRY_CAP) or 1
+    elif request.retry == 0 and request.replicate > 1:
+        return errors.AT_MOST_ONCE
+    if request.delay >= request.ttl:
+        return errors.DELAY_BEYOND_TTL
+    if request.key is not None and request.asynchronous:
+        return errors.UNIQUE_ASYNC
+    return request
+
+
+def parse_options(request: Request, args: list[bytes]) -> bytes:
+    """Read the options from the fifth word on; the last of several wins. Returns the text of an error, or nothing."""
+    at = 4
+    end = len(args)
+    while at < end:
+        option = args[at].upper()
+        at += 1
+        if option == b"ASYNC":
+            request.asynchronous = True
+            continue
+        if option == b"UNIQUE" and at + 1 < end:
+            wrong = set_unique(request, args[at], args[at + 1])
+            at += 2
+        elif option in SETTERS and at < end:
+            wrong = set_number(request, option, parse_int(args[at]))
+            at += 1
+        else:
+            return errors.SYNTAX
+        if wrong:
+            return wrong
+    return b""
+
+
+#: The options with one number: least value, error text below it or for what is no number.
+SETTERS: Final = {
+    b"REPLICATE": (1, errors.BAD_REPLICATE),
+    b"TTL": (1, errors.BAD_TTL),
+    b"RETRY": (0, errors.BAD_RETRY),
+    b"DELAY": (0, errors.BAD_DELAY),
+    b"MAXLEN": (1, errors.BAD_MAXLEN),
+}
+
+
+def set_number(request: Request, option: bytes, value: int | None) -> bytes:
+    """Take one numeric option; returns the text of an error, or nothing."""
+    least, wrong = SETTERS[option]
+    if value is None or value < least:
+        return wrong
+    if option == b"REPLICATE":
+        if value > REPLICATE_MAX:
+            return wrong
+        request.replicate = value
+    elif option == b"MAXLEN":
+        request.maxlen = value
+    elif value > SECONDS_MAX:
+        return errors.TOO_FAR % option
+    elif option == b"TTL":
+        request.ttl = value
+    elif option == b"RETRY":
+        request.retry = value
+    else:
+        request.delay = value
+    return b""
+
+
+def set_unique(request: Request, key: bytes, window: bytes) -> bytes:
+    """Take ``UNIQUE key seconds``; returns the text of an error, or nothing."""
+    seconds = parse_int(window)
+    if not 1 <= len(key) <= unique.KEY_MAX or seconds is None or not 0 <= seconds <= unique.WINDOW_MAX:
+        return errors.BAD_WINDOW
+    request.key = key
+    request.window = seconds
+    return b""
+
+
+def add(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """The whole of ADDJOB. The reply goes to the session, behind those that it is still owed."""
+    request = parse(node, args)
+    if isinstance(request, bytes):
+        settle(node, session, args, resp.error(request), now_ms)
+        return
+    if request.key is None:
+        reply = refused(node, request)
+        if not reply and (request.replicate == 1 or request.asynchronous):
+            reply = resp.status(make_here(node, request, now_ms).id)
+        if reply:
+            settle(node, session, args, reply, now_ms)
+            return
+    pending = replication.owe(node, session, args, request.timeout_ms, now_ms)
+    place(node, pending, request, now_ms)
+
+
+def settle(node: "Node", session: Session, args: list[bytes], reply: bytes, now_ms: int) -> None:
+    """Answer at once, or as soon as the ADDJOBs before this one are answered."""
+    if session.adds:
+        replication.answer(node, replication.owe(node, session, args, 0, now_ms), reply)
+    else:
+        session.out.append(reply)
+
+
+def again(node: "Node", pending: PendingAdd, now_ms: int) -> None:
+    """Try an ADDJOB that has waited for another one's key, now that the other has failed."""
+    request = parse(node, pending.args)
+    assert isinstance(request, Request)
+    place(node, pending, request, now_ms)
+
+
+def place(node: "Node", pending: PendingAdd, request: Request, now_ms: int) -> None:
+    """Answer ``pending``, or let it wait for copies or for the holder of its key."""
+    held = node.keys.get((request.queue, request.key)) if request.key is not None else None
+    if held is not None:
+        if held.job_id in node.pending:
+            unique.wait_for(held, pending)
+        else:
+            pending.session.unsettled |= node.journaling
+            replication.answer(node, pending, resp.status(held.job_id))
+        return
+    reply = refused(node, request)
+    if reply:
+        replication.answer(node, pending, reply)
+        return
+    if request.replicate == 1:
+        job = make_here(node, request, now_ms)
+        if request.key is not None:
+            key = unique.bind(node, request.queue, request.key, job.id, key_end(request, now_ms))
+            if node.journaling:
+                unique.file(node, key)
+        pending.session.unsettled |= node.journaling
+        replication.answer(node, pending, resp.status(job.id))
+        return
+    job = make(node, request, now_ms)
+    if request.key is not None:
+        pending.key = unique.bind(node, request.queue, request.key, job.id, key_end(request, now_ms))
+    replication.begin(node, pending, job, now_ms)
+
+
+def key_end(request: Request, now_ms: int) -> int:
+    """When the window of the request's key ends; 0 for a key that goes with its job."""
+    return now_ms + request.window * 1000 if request.window else 0
+
+
+def refused(node: "Node", request: Request) -> bytes:
+    """The error reply for a job that this node cannot take now, or nothing."""
+    if node.used > node.limits.warn or node.membership.leaving:
+        return resp.error(external(node, request))
+    if request.replicate > 1 and request.replicate - 1 > len(node.membership.reachable()):
+        return resp.error(errors.NO_REPL)
+    queue = node.queues.get(request.queue)
+    if queue is not None:
+        if request.maxlen and queue.length >= request.maxlen:
+            return resp.error(errors.MAXLEN)
+        if queue.paused & PAUSED_IN:
+            return resp.error(errors.PAUSED)
+    return b""
+
+
+def external(node: "Node", request: Request) -> bytes:
+    """Why a node that must not keep a copy itself cannot have one elsewhere: the text of the error."""
+    if node.used > node.limits.full and not memory.make_room(node):
+        return errors.OUT_OF_MEMORY
+    if request.replicate - 1 == len(node.membership.reachable()):
+        return errors.NO_REPL_LEAVING if node.membership.leaving else errors.NO_REPL_MEMORY
+    return errors.NO_REPL
+
+
+def make(node: "Node", request: Request, now_ms: int) -> Job:
+    """A new job as asked for, in no table yet."""
+    kind = (request.ttl, request.retry)
+    suffix = _suffixes.get(kind)
+    if suffix is None:
+        if len(_suffixes) >= SUFFIXES_MOST:
+            _suffixes.clear()
+        suffix = _suffixes[kind] = ttl_suffix(request.ttl, request.retry)
+    queue = node.queues.get(request.queue)
+    return Job(
+        node.ids.make(suffix),
+        request.queue if queue is None else queue.name,
+        request.body,
+        node.next_ctime(now_ms),
+        now_ms + request.ttl * 1000,
+        request.retry,
+        request.delay,
+        request.replicate,
+        node.selves,
+    )
+
+
+def make_here(node: "Node", request: Request, now_ms: int) -> Job:
+    """A new job that needs no other node: registered, queued or delayed, and in the journal."""
+    job = make(node, request, now_ms)
+    node.register(job)
+    replication.start(node, job, now_ms)
+    return job

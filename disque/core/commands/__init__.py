@@ -1,0 +1,24 @@
+"""The one table of commands, a file a family. There are no rules in here: a function takes words and calls a verb."""
+
+from typing import Final
+
+from disque.core.commands import client, cluster, command, connection, info, jobs, observe, queues, server
+from disque.core.table import Command
+
+ROWS: Final[tuple[Command, ...]] = (
+    *jobs.COMMANDS,
+    *queues.COMMANDS,
+    *connection.COMMANDS,
+    *client.COMMANDS,
+    *info.COMMANDS,
+    *server.COMMANDS,
+    *observe.COMMANDS,
+    *command.COMMANDS,
+    *cluster.COMMANDS,
+)
+
+#: Every command by its name in lower case.
+COMMANDS: Final[dict[bytes, Command]] = {row.name: row for row in ROWS}
+
+for _index, _row in enumerate(ROWS):
+    _row.index = _index

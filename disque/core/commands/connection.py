@@ -1,0 +1,214 @@
+"""The commands about the connection itself: AUTH, HELLO, PING, ECHO, SELECT, RESET, QUIT."""
+
+import hmac
+from typing import TYPE_CHECKING, Final
+
+from disque import VERSION
+from disque.core import errors, resp
+from disque.core.table import FAST, LOADING, NO_AUTH, READONLY, Command
+from disque.core.numbers import parse_int
+from disque.core.session import REPLY_ON, Session
+
+if TYPE_CHECKING:
+    from disque.core.node import Node
+
+#: The only user there is until there are users with rights.
+DEFAULT_USER: Final = b"default"
+PASSWORD_MAX: Final = 512
+
+
+def name_is_clean(name: bytes) -> bool:
+    """Whether a name can stand in CLIENT LIST: printable ASCII without spaces."""
+    return all(33 <= char <= 126 for char in name)
+
+
+def right_password(node: "Node", given: bytes) -> bool:
+    """Whether ``given`` is the password, compared in a time that does not tell how much of it fits."""
+    return hmac.compare_digest(given[: PASSWORD_MAX + 1], node.password)
+
+
+def auth(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """AUTH password, or AUTH default password: log in. A wrong password logs out."""
+    del now_ms
+    if len(args) > 3:
+        session.out.append(resp.error(errors.SYNTAX))
+    elif not node.password:
+        session.out.append(resp.error(errors.NO_PASSWORD_SET))
+    elif len(args) == 3 and args[1] != DEFAULT_USER:
+        session.passed = False
+        session.out.append(resp.error(errors.WRONG_PASS))
+    elif right_password(node, args[-1]):
+        session.passed = True
+        session.out.append(resp.OK)
+    else:
+        session.passed = False
+        session.out.append(resp.error(errors.WRONG_PASSWORD if len(args) == 2 else errors.WRONG_PASS))
+
+
+def hello(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """HELLO alone lists the nodes, as in Disque; with a protocol version it is the handshake of Redis' clients."""
+    if len(args) > 1:
+        shake_hands(node, session, args)
+    elif not session.may(node.password):
+        session.out.append(resp.error(errors.NO_AUTH))
+    else:
+        nodes = [resp.bulks(list(entry)) for entry in hello_nodes(node, now_ms)]
+        session.out.append(resp.array([resp.ONE, resp.bulk(node.node_id), *nodes]))
+
+
+def hello_nodes(node: "Node", now_ms: int) -> list[tuple[bytes, bytes, bytes, bytes]]:
+    """ID, address, port and priority of each node, as HELLO shows them."""
+    return [(node_id, ip, b"%d" % port, b"%d" % priority) for node_id, ip, port, priority in node.membership.hello(now_ms)]
+
+
+class Handshake:
+    """What a HELLO with a version asks for; None where it does not."""
+
+    __slots__ = ("name", "password", "user", "version")
+
+    def __init__(self) -> None:
+        self.version: int | None = None
+        self.user: bytes | None = None
+        self.password = b""
+        self.name: bytes | None = None
+
+
+def parse_handshake(args: list[bytes], wanted: Handshake) -> bytes:
+    """Read ``HELLO version [AUTH user password] [SETNAME name]``; returns the text of an error, or nothing."""
+    version = parse_int(args[1])
+    if version is None:
+        return b"ERR Protocol version is not an integer or out of range"
+    if version not in {2, 3}:
+        return errors.NO_PROTOCOL
+    wanted.version = version
+    at = 2
+    while at < len(args):
+        word = args[at].upper()
+        if word == b"AUTH" and at + 2 < len(args):
+            wanted.user, wanted.password = args[at + 1], args[at + 2]
+            at += 3
+        elif word == b"SETNAME" and at + 1 < len(args):
+            wanted.name = args[at + 1]
+            at += 2
+        else:
+            return b"ERR Syntax error in HELLO option '%b'" % errors.one_line(args[at][:128])
+    if wanted.name is not None and not name_is_clean(wanted.name):
+        return b"ERR Client names cannot contain spaces, newlines or special characters."
+    return b""
+
+
+def shake_hands(node: "Node", session: Session, args: list[bytes]) -> None:
+    """Choose the protocol, log in and take a name in one step; on any error nothing changes."""
+    wanted = Handshake()
+    wrong = parse_handshake(args, wanted)
+    passed = session.passed
+    if not wrong and wanted.user is not None:
+        # Without a password the default user takes any, as in Redis.
+        passed = wanted.user == DEFAULT_USER and (not node.password or right_password(node, wanted.password))
+        if not passed:
+            wrong = errors.WRONG_PASS
+    if not wrong and node.password and not passed:
+        wrong = (
+            b"NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> "
+            b"option can be used to authenticate the client and select the RESP protocol version at the same time"
+        )
+    if wrong:
+        session.out.append(resp.error(wrong))
+        return
+    assert wanted.version is not None
+    session.passed = passed
+    session.protocol = wanted.version
+    if wanted.name is not None:
+        session.name = wanted.name
+    session.out.append(handshake_reply(session))
+
+
+def handshake_reply(session: Session) -> bytes:
+    """Who is speaking, in the fields that clients of Redis look for."""
+    fields = [
+        (b"server", resp.bulk(b"disque")),
+        (b"version", resp.bulk(VERSION.encode())),
+        (b"proto", resp.integer(session.protocol)),
+        (b"id", resp.integer(session.id)),
+        (b"mode", resp.bulk(b"standalone")),
+        (b"role", resp.bulk(b"master")),
+        (b"modules", resp.EMPTY_ARRAY),
+    ]
+    return resp.mapping([part for name, value in fields for part in (resp.bulk(name), value)], session.protocol)
+
+
+def ping(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """PING [message]."""
+    del now_ms
+    if len(args) > 2:
+        session.out.append(resp.error(errors.wrong_arity(b"ping")))
+    elif len(args) == 2:
+        session.out.append(resp.bulk(args[1]))
+    elif node.misconf:
+        session.out.append(resp.error(node.misconf))
+    else:
+        session.out.append(b"+PONG\r\n")
+
+
+def echo(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """ECHO message."""
+    del node, now_ms
+    session.out.append(resp.bulk(args[1]))
+
+
+def select(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """SELECT 0: there is one database, which is not a database; clients of Redis send this by habit."""
+    del node, now_ms
+    index = parse_int(args[1])
+    if index is None:
+        session.out.append(resp.error(errors.NOT_AN_INTEGER))
+    elif index:
+        session.out.append(resp.error(b"ERR DB index is out of range"))
+    else:
+        session.out.append(resp.OK)
+
+
+def reset(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """RESET: the connection as it was when it was opened, logged out."""
+    del args, now_ms
+    node.monitors.pop(session.id, None)
+    session.monitoring = False
+    session.passed = False
+    session.protocol = 2
+    session.name = b""
+    session.reply_mode = REPLY_ON
+    session.out.append(b"+RESET\r\n")
+
+
+def quit_(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """QUIT: the connection is closed behind this reply."""
+    del node, args, now_ms
+    session.closing = True
+    session.out.append(resp.OK)
+
+
+COMMANDS: Final = (
+    Command(
+        "auth",
+        -2,
+        READONLY | LOADING | FAST | NO_AUTH,
+        auth,
+        "connection",
+        "[user] password",
+        "Log in with the password of `requirepass`.",
+    ),
+    Command(
+        "hello",
+        -1,
+        READONLY | FAST | LOADING | NO_AUTH,
+        hello,
+        "connection",
+        "[2|3 [AUTH user password] [SETNAME name]]",
+        "List the nodes of the cluster; or choose the protocol as Redis' clients do.",
+    ),
+    Command("ping", -1, READONLY | FAST, ping, "connection", "[message]", "Answer PONG, or the message."),
+    Command("echo", 2, READONLY | FAST | LOADING, echo, "connection", "message", "Answer the message."),
+    Command("select", 2, READONLY | FAST | LOADING, select, "connection", "0", "Accepted for Redis' clients; there is only 0."),
+    Command("reset", 1, READONLY | FAST | LOADING | NO_AUTH, reset, "connection", "", "Bring the connection back to its start."),
+    Command("quit", -1, READONLY | FAST | LOADING | NO_AUTH, quit_, "connection", "", "Close the connection."),
+)

@@ -1,0 +1,231 @@
+"""The commands of a job's life: ADDJOB, GETJOB, ACKJOB, FASTACK, DELJOB, NACK, WORKING, ENQUEUE, DEQUEUE, SHOW."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from disque.core import acks, adding, delivery, errors, requeue, resp, show
+from disque.core.table import DENYOOM, FAST, READONLY, WRITE, Command
+from disque.core.job import Job
+from disque.core.jobid import valid
+from disque.core.numbers import SECONDS_MAX, parse_int
+from disque.core.session import Session
+
+if TYPE_CHECKING:
+    from disque.core.node import Node
+
+
+class GetOptions:
+    """What stands before FROM in a GETJOB. ``first`` is the index of the first queue name."""
+
+    __slots__ = ("count", "counters", "first", "no_hang", "timeout_ms")
+
+    def __init__(self) -> None:
+        self.count = 1
+        self.timeout_ms = 0
+        self.no_hang = False
+        self.counters = False
+        self.first = 0
+
+
+def parse_get(args: list[bytes], options: GetOptions) -> bytes:
+    """Read the words before the queue names; returns the text of an error, or nothing."""
+    at = 1
+    last = len(args) - 1
+    while at < last:
+        word = args[at].upper()
+        at += 1
+        if word == b"FROM":
+            options.first = at
+            return b""
+        if word == b"NOHANG":
+            options.no_hang = True
+        elif word == b"WITHCOUNTERS":
+            options.counters = True
+        elif word in {b"COUNT", b"TIMEOUT"}:
+            wrong = set_get_number(options, word, parse_int(args[at]))
+            if wrong:
+                return wrong
+            at += 1
+        else:
+            return errors.SYNTAX
+    return errors.SYNTAX
+
+
+def set_get_number(options: GetOptions, word: bytes, value: int | None) -> bytes:
+    """Take COUNT or TIMEOUT; returns the text of an error, or nothing."""
+    if word == b"COUNT":
+        if value is None or value <= 0:
+            return errors.BAD_COUNT
+        options.count = value
+        return b""
+    if value is None:
+        return errors.BAD_TIMEOUT
+    if value < 0:
+        return errors.NEGATIVE_TIMEOUT
+    options.timeout_ms = value
+    return b""
+
+
+def getjob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """GETJOB: jobs at once if there are any, else a wait in the lines of the queues."""
+    options = GetOptions()
+    if len(args) == 3 and args[1] in {b"FROM", b"from"}:
+        options.first = 2
+    else:
+        wrong = parse_get(args, options)
+        if wrong:
+            session.out.append(resp.error(wrong))
+            return
+    names = args[options.first :]
+    queues = [queue for queue in map(node.queues.get, names) if queue is not None]
+    jobs = delivery.take(node, session, queues, options.count, now_ms) if queues else []
+    if jobs:
+        session.out.append(delivery.encode(node, jobs, counters=options.counters))
+    elif options.no_hang:
+        session.out.append(resp.null_array(session.protocol))
+    elif node.membership.leaving:
+        session.out.append(resp.error(errors.LEAVING))
+    else:
+        session.wait_counters = options.counters
+        delivery.block(node, session, names, options.count, options.timeout_ms, now_ms)
+
+
+def bad_ids(session: Session, ids: list[bytes]) -> bool:
+    """Whether one of ``ids`` is none: then that is the reply, and nothing is done."""
+    for job_id in ids:
+        if not valid(job_id):
+            session.out.append(resp.error(errors.BAD_ID))
+            return True
+    return False
+
+
+def ackjob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """ACKJOB: how many of the jobs were known and not acknowledged before."""
+    ids = args[1:]
+    if not bad_ids(session, ids):
+        session.out.append(resp.integer(sum([acks.acknowledge(node, job_id, now_ms) for job_id in ids])))
+
+
+def deljob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """DELJOB and, without other nodes, FASTACK: how many of the jobs were known here."""
+    del now_ms
+    ids = args[1:]
+    if not bad_ids(session, ids):
+        session.out.append(resp.integer(sum([acks.delete(node, job_id) for job_id in ids])))
+
+
+def count_moved(
+    node: "Node", session: Session, ids: list[bytes], move: Callable[["Node", Job, int], bool], now_ms: int
+) -> None:
+    """Apply ``move`` to each job that is known, and answer how many it worked for."""
+    if bad_ids(session, ids):
+        return
+    moved = 0
+    for job_id in ids:
+        job = node.find(job_id)
+        if job is not None:
+            moved += move(node, job, now_ms)
+    session.out.append(resp.integer(moved))
+
+
+def enqueue(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """ENQUEUE: how many jobs went into their queue."""
+    count_moved(node, session, args[1:], requeue.enqueue, now_ms)
+
+
+def dequeue(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """DEQUEUE: how many jobs were taken out of their queue."""
+    count_moved(node, session, args[1:], requeue.dequeue, now_ms)
+
+
+def nack(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """NACK id [id ...] [DELAY seconds]: how many jobs go back to their queue, now or later."""
+    ids = args[1:]
+    delay_s = 0
+    if len(ids) >= 2 and ids[-2].upper() == b"DELAY":
+        wanted = parse_int(ids[-1])
+        if wanted is None or wanted < 0:
+            session.out.append(resp.error(errors.BAD_DELAY))
+            return
+        if wanted > SECONDS_MAX:
+            session.out.append(resp.error(errors.TOO_FAR % b"DELAY"))
+            return
+        delay_s = wanted
+        ids = ids[:-2]
+    if bad_ids(session, ids):
+        return
+    jobs = [job for job in map(node.find, ids) if job is not None]
+    session.out.append(resp.integer(sum([requeue.nack(node, job, delay_s, now_ms) for job in jobs])))
+
+
+def working(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """WORKING id [id ...]: the seconds by which each delivery is postponed; one ID answers alone, several as an array."""
+    ids = args[1:]
+    if bad_ids(session, ids):
+        return
+    replies = [work_on(node, job_id, now_ms) for job_id in ids]
+    session.out.append(replies[0] if len(replies) == 1 else resp.array(replies))
+
+
+def work_on(node: "Node", job_id: bytes, now_ms: int) -> bytes:
+    """The reply of WORKING for one job."""
+    job = node.find(job_id)
+    if job is None:
+        return resp.error(errors.NO_JOB)
+    seconds = requeue.working(node, job, now_ms)
+    return resp.error(errors.TOO_LATE) if seconds == requeue.WORKING_TOO_LATE else resp.integer(seconds)
+
+
+def show_job(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """SHOW: everything that is known of a job, or nothing."""
+    if bad_ids(session, args[1:]):
+        return
+    job = node.find(args[1])
+    reply = resp.null_bulk(session.protocol) if job is None else show.encode(node, job, session.protocol, now_ms)
+    session.out.append(reply)
+
+
+COMMANDS: Final = (
+    Command(
+        "addjob",
+        -4,
+        WRITE | DENYOOM | FAST,
+        adding.add,
+        "jobs",
+        "queue body ms-timeout [REPLICATE n] [DELAY s] [RETRY s] [TTL s] [MAXLEN n] [UNIQUE key s] [ASYNC]",
+        "Add a job to a queue; the reply is its ID.",
+    ),
+    Command(
+        "getjob",
+        -2,
+        WRITE | FAST,
+        getjob,
+        "jobs",
+        "[NOHANG] [TIMEOUT ms] [COUNT n] [WITHCOUNTERS] FROM queue [queue ...]",
+        "Get jobs out of queues, or wait for them.",
+    ),
+    Command("ackjob", -1, WRITE | FAST, ackjob, "jobs", "id [id ...]", "Acknowledge jobs: they are done everywhere."),
+    Command("fastack", -1, WRITE | FAST, deljob, "jobs", "id [id ...]", "Acknowledge jobs at once, with weaker promises."),
+    Command("deljob", -1, WRITE | FAST, deljob, "jobs", "id [id ...]", "Delete jobs from this node, in any state."),
+    Command(
+        "nack",
+        -1,
+        WRITE | DENYOOM | FAST,
+        nack,
+        "jobs",
+        "id [id ...] [DELAY s]",
+        "Give jobs back to their queues, now or after a delay, and count the failure.",
+    ),
+    Command(
+        "working",
+        -2,
+        WRITE | FAST,
+        working,
+        "jobs",
+        "id [id ...]",
+        "Postpone the next delivery of jobs by their RETRY; the reply is its seconds.",
+    ),
+    Command("enqueue", -1, WRITE | DENYOOM | FAST, enqueue, "jobs", "id [id ...]", "Put jobs into their queues now."),
+    Command("dequeue", -1, WRITE | FAST, dequeue, "jobs", "id [id ...]", "Take jobs out of their queues until RETRY."),
+    Command("show", 2, READONLY | FAST, show_job, "jobs", "id", "Show what this node knows of a job."),
+)

@@ -1,0 +1,140 @@
+"""The commands about queues: QLEN, QPEEK, QSTAT, QSCAN, JSCAN, PAUSE."""
+
+from typing import TYPE_CHECKING, Final
+
+from disque.core import errors, resp, scan
+from disque.core.table import FAST, READONLY, Command
+from disque.core.numbers import parse_int
+from disque.core.queue import PAUSE_NAMES, PAUSED_IN, PAUSED_OUT
+from disque.core.queues import pause, pause_flags
+from disque.core.session import Session
+
+if TYPE_CHECKING:
+    from disque.core.node import Node
+
+#: The most jobs that one QPEEK shows.
+PEEK_MOST: Final = 100_000
+
+
+def qlen(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """QLEN: how many jobs are in the queue on this node."""
+    del now_ms
+    queue = node.queues.get(args[1])
+    session.out.append(resp.integer(queue.length if queue is not None else 0))
+
+
+def qpeek(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """QPEEK: jobs as GETJOB would give them, which stay; a negative count shows the newest, newest first."""
+    del now_ms
+    count = parse_int(args[2])
+    if count is None:
+        session.out.append(resp.error(errors.NOT_AN_INTEGER))
+        return
+    queue = node.queues.get(args[1])
+    jobs = queue.peek(max(-PEEK_MOST, min(count, PEEK_MOST))) if queue is not None and count else []
+    shown = [resp.array([resp.bulk(job.queue), resp.bulk(job.id), resp.bulk(job.body)]) for job in jobs]
+    session.out.append(resp.array(shown))
+
+
+def qstat(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """QSTAT: figures of one queue, or nothing where there is none."""
+    queue = node.queues.get(args[1])
+    if queue is None:
+        session.out.append(resp.null_array(session.protocol))
+        return
+    fields = (
+        (b"name", resp.bulk(queue.name)),
+        (b"len", resp.integer(queue.length)),
+        (b"age", resp.integer(max(0, now_ms - queue.created_ms) // 1000)),
+        (b"idle", resp.integer(max(0, now_ms - queue.used_ms) // 1000)),
+        (b"blocked", resp.integer(len(queue.waiters or ()))),
+        (b"import-from", resp.EMPTY_ARRAY),
+        (b"import-rate", resp.ZERO),
+        (b"jobs-in", resp.integer(queue.jobs_in)),
+        (b"jobs-out", resp.integer(queue.jobs_out)),
+        (b"pause", resp.bulk(PAUSE_NAMES[queue.paused])),
+    )
+    session.out.append(resp.array([part for name, value in fields for part in (resp.bulk(name), value)]))
+
+
+def qscan(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """QSCAN: names of queues, some at a time."""
+    del now_ms
+    found = scan.queues(node, args)
+    session.out.append(resp.error(found) if isinstance(found, bytes) else scan.encode(*found))
+
+
+def jscan(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """JSCAN: jobs, some at a time."""
+    found = scan.jobs(node, args, session.protocol, now_ms)
+    session.out.append(resp.error(found) if isinstance(found, bytes) else scan.encode(*found))
+
+
+PAUSE_WORDS: Final = {
+    b"IN": PAUSED_IN,
+    b"OUT": PAUSED_OUT,
+    b"ALL": PAUSED_IN | PAUSED_OUT,
+    b"NONE": 0,
+    b"STATE": 0,
+    b"BCAST": 0,
+}
+
+
+def pause_queue(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """PAUSE: stop a queue from taking jobs in, from giving them out, or both; the reply is how it stands now."""
+    words = [word.upper() for word in args[2:]]
+    if any(word not in PAUSE_WORDS for word in words):
+        session.out.append(resp.error(errors.SYNTAX))
+        return
+    flags = 0
+    wanted = False
+    for word in words:
+        if word == b"NONE":
+            flags, wanted = 0, True
+        elif PAUSE_WORDS[word]:
+            flags, wanted = flags | PAUSE_WORDS[word], True
+    if wanted:
+        pause(node, args[1], flags, now_ms)
+    session.out.append(resp.status(PAUSE_NAMES[pause_flags(node, args[1])]))
+
+
+COMMANDS: Final = (
+    Command("qlen", 2, READONLY | FAST, qlen, "queues", "queue", "Length of a queue on this node."),
+    Command("qpeek", 3, READONLY, qpeek, "queues", "queue count", "Look at jobs without taking them."),
+    Command("qstat", 2, READONLY | FAST, qstat, "queues", "queue", "Figures of a queue."),
+    Command(
+        "qscan",
+        -1,
+        READONLY,
+        qscan,
+        "queues",
+        "[cursor] [COUNT n] [BUSYLOOP] [MINLEN n] [MAXLEN n] [IMPORTRATE n]",
+        "Walk through the queues.",
+    ),
+    Command(
+        "jscan",
+        -1,
+        READONLY,
+        jscan,
+        "queues",
+        "[cursor] [COUNT n] [BUSYLOOP] [QUEUE queue] [STATE state ...] [REPLY ALL|ID]",
+        "Walk through the jobs.",
+    ),
+    Command(
+        "pause",
+        -3,
+        READONLY | FAST,
+        pause_queue,
+        "queues",
+        "queue option [option ...]",
+        "Pause a queue (in, out, all), let it go on (none), or ask (state).",
+        (
+            ("in", "", "Take no new jobs in."),
+            ("out", "", "Give no jobs out."),
+            ("all", "", "Both."),
+            ("none", "", "Neither."),
+            ("state", "", "Only say how it stands."),
+            ("bcast", "", "Tell all nodes."),
+        ),
+    ),
+)

@@ -1,0 +1,244 @@
+"""The commands that run a node: CONFIG, DEBUG, SHUTDOWN, BGREWRITEAOF, LOADJOB."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from disque.core import errors, life, resp
+from disque.core.table import ADMIN, LOADING, READONLY, WRITE, Command, Handler
+from disque.core.host import HostRefusedError
+from disque.core.kinds import as_bytes, as_text
+from disque.core.numbers import parse_int
+from disque.core.session import Session
+from disque.core.settings import SettingError
+
+if TYPE_CHECKING:
+    from disque.core.node import Node
+
+SLEEP_MAX_S: Final = 3600.0
+
+
+def config(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """CONFIG GET pattern | SET name value | RESETSTAT | REWRITE."""
+    entry = CONFIG.get(args[1].upper())
+    if entry is None:
+        session.out.append(resp.error(b"ERR CONFIG subcommand must be one of GET, SET, RESETSTAT, REWRITE"))
+    elif len(args) != entry[0]:
+        name = errors.one_line(args[1][:64])
+        session.out.append(resp.error(b"ERR Wrong number of arguments for CONFIG %b" % name))
+    else:
+        entry[1](node, session, args, now_ms)
+
+
+def config_get(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """CONFIG GET pattern: names and values that fit; a map in RESP3."""
+    del now_ms
+    pairs = [as_bytes(word) for pair in node.config.matching(args[2]) for word in pair]
+    session.out.append(resp.mapping([resp.bulk(word) for word in pairs], session.protocol))
+
+
+def config_set(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """CONFIG SET name value: takes effect at once, or not at all."""
+    del now_ms
+    name, value = as_text(args[2]).lower(), as_text(args[3])
+    try:
+        before = node.config.get_text(name)
+        node.config.set_text(name, value)
+    except SettingError as wrong:
+        session.out.append(resp.error(errors.one_line(as_bytes(str(wrong)))))
+        return
+    try:
+        node.host.configure(name)
+    except HostRefusedError as refusal:
+        node.config.set_text(name, before)
+        session.out.append(resp.error(errors.one_line(as_bytes(str(refusal)))))
+        return
+    node.apply_settings()
+    session.out.append(resp.OK)
+
+
+def config_resetstat(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """CONFIG RESETSTAT: counters start again."""
+    del args, now_ms
+    node.stats.reset()
+    node.calls = [0] * len(node.calls)
+    node.calls_us = [0.0] * len(node.calls_us)
+    session.out.append(resp.OK)
+
+
+def config_rewrite(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """CONFIG REWRITE: the file says what is true now."""
+    del args, now_ms
+    act(session, node.host.rewrite_config)
+
+
+def act(session: Session, what: Callable[[], None]) -> None:
+    """Let the host do something that it may refuse; answer OK or why not."""
+    try:
+        what()
+    except HostRefusedError as refusal:
+        session.out.append(resp.error(errors.one_line(as_bytes(str(refusal)))))
+    else:
+        session.out.append(resp.OK)
+
+
+CONFIG: Final[dict[bytes, tuple[int, Handler]]] = {
+    b"GET": (3, config_get),
+    b"SET": (4, config_set),
+    b"RESETSTAT": (2, config_resetstat),
+    b"REWRITE": (2, config_rewrite),
+}
+
+
+def debug(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """DEBUG subcommand: for tests of this server and of its clients."""
+    entry = DEBUG.get(args[1].upper())
+    if entry is None or not entry[0] <= len(args) <= entry[1]:
+        name = errors.one_line(args[1][:128])
+        session.out.append(resp.error(b"ERR Unknown DEBUG subcommand or wrong number of arguments for '%b'" % name))
+    else:
+        entry[2](node, session, args, now_ms)
+
+
+def debug_flushall(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """DEBUG FLUSHALL: all jobs, queues and keys are gone."""
+    del args
+    life.flush_all(node, now_ms)
+    session.out.append(resp.OK)
+
+
+def debug_loadaof(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """DEBUG LOADAOF: forget everything and read the journal again, as after a crash."""
+    del args, now_ms
+    node.host.reload_journal(session)
+
+
+def debug_sleep(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """DEBUG SLEEP seconds: the whole server stands still."""
+    del now_ms
+    try:
+        seconds = float(args[2])
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= SLEEP_MAX_S:
+        session.out.append(resp.error(b"ERR the time to sleep must be a number of seconds from 0 to 3600"))
+        return
+    node.host.sleep(seconds)
+    session.out.append(resp.OK)
+
+
+def debug_error(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """DEBUG ERROR text: an error reply with that text."""
+    del node, now_ms
+    session.out.append(resp.error(errors.one_line(args[2])))
+
+
+def debug_structsize(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """DEBUG STRUCTSIZE: what a job, a queue and a key are counted for."""
+    del args, now_ms
+    node.host.facts()
+    session.out.append(resp.bulk(life.struct_sizes()))
+
+
+def debug_crash(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """DEBUG SEGFAULT | ASSERT | OOM: die at once."""
+    del session, now_ms
+    node.host.crash(args[1].decode("latin-1").lower())
+
+
+def debug_restart(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """DEBUG RESTART | CRASH-AND-RECOVER [ms]: the same process starts again, after a clean stop or without one."""
+    del now_ms
+    delay_ms = parse_int(args[2]) if len(args) == 3 else 0
+    if delay_ms is None or delay_ms < 0:
+        session.out.append(resp.error(errors.NOT_AN_INTEGER))
+        return
+    try:
+        node.host.restart(session, delay_ms, clean=args[1].upper() == b"RESTART")
+    except HostRefusedError as refusal:
+        session.out.append(resp.error(errors.one_line(as_bytes(str(refusal)))))
+
+
+DEBUG: Final[dict[bytes, tuple[int, int, Handler]]] = {
+    b"FLUSHALL": (2, 2, debug_flushall),
+    b"LOADAOF": (2, 2, debug_loadaof),
+    b"SLEEP": (3, 3, debug_sleep),
+    b"ERROR": (3, 3, debug_error),
+    b"STRUCTSIZE": (2, 2, debug_structsize),
+    b"SEGFAULT": (2, 2, debug_crash),
+    b"ASSERT": (2, 2, debug_crash),
+    b"OOM": (2, 2, debug_crash),
+    b"RESTART": (2, 3, debug_restart),
+    b"CRASH-AND-RECOVER": (2, 3, debug_restart),
+}
+
+
+def shutdown(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """SHUTDOWN [REWRITE-AOF]: a clean stop; everything that was answered before is on disk."""
+    del now_ms
+    if len(args) > 2 or len(args) == 2 and args[1].upper() != b"REWRITE-AOF":
+        session.out.append(resp.error(errors.SYNTAX))
+    else:
+        node.host.shutdown(session, rewrite=len(args) == 2)
+
+
+def bgrewriteaof(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """BGREWRITEAOF: write what is alive anew and drop the old segments of the journal, while serving."""
+    del args, now_ms
+    try:
+        started = node.host.rewrite_journal()
+    except HostRefusedError as refusal:
+        session.out.append(resp.error(errors.one_line(as_bytes(str(refusal)))))
+        return
+    if started:
+        session.out.append(resp.status(b"Background append only file rewriting started"))
+    else:
+        session.out.append(resp.error(b"ERR Background append only file rewriting already in progress"))
+
+
+def loadjob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """LOADJOB: a record of old append-only files, never a command."""
+    del node, args, now_ms
+    session.out.append(resp.error(b"ERR LOADJOB is a special command only processed from AOF"))
+
+
+COMMANDS: Final = (
+    Command(
+        "config",
+        -2,
+        READONLY | ADMIN,
+        config,
+        "server",
+        "GET pattern | SET name value | RESETSTAT | REWRITE",
+        "Read and change the settings.",
+        (
+            ("GET", "pattern", "Settings whose names fit."),
+            ("SET", "name value", "Change a setting now."),
+            ("RESETSTAT", "", "Let the counters of INFO start again."),
+            ("REWRITE", "", "Write the settings into the configuration file."),
+        ),
+    ),
+    Command(
+        "debug",
+        -2,
+        ADMIN,
+        debug,
+        "server",
+        "subcommand [word ...]",
+        "Help with testing.",
+        (
+            ("FLUSHALL", "", "Drop all jobs and queues."),
+            ("LOADAOF", "", "Read the journal again."),
+            ("SLEEP", "seconds", "Stand still."),
+            ("ERROR", "text", "Answer an error."),
+            ("STRUCTSIZE", "", "What things are counted for."),
+            ("RESTART", "[ms]", "Stop cleanly and start again."),
+            ("CRASH-AND-RECOVER", "[ms]", "Start again without stopping."),
+            ("SEGFAULT", "", "Crash."),
+            ("ASSERT", "", "Crash."),
+            ("OOM", "", "Crash."),
+        ),
+    ),
+    Command("shutdown", -1, READONLY | ADMIN | LOADING, shutdown, "server", "[REWRITE-AOF]", "Stop the node cleanly."),
+    Command("bgrewriteaof", 1, READONLY | ADMIN, bgrewriteaof, "server", "", "Compact the journal while serving."),
+    Command("loadjob", 2, WRITE, loadjob, "server", "blob", "Only in append-only files of Disque 1.0."),
+)

@@ -1,0 +1,148 @@
+"""GETJOB: how jobs reach consumers, and the line in which consumers wait.
+
+A GETJOB takes one job from each of its queues in turn until it has COUNT or a whole pass yields nothing. When nothing is there, the
+session stands in the line of each of its queues. `serve_lines` runs once before each flush, so all jobs that arrived in one turn
+of the loop can leave in one reply. Lines are first come, first served.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from disque.core import errors, resp
+from disque.core.job import ACTIVE, SPENT, Job
+from disque.core.queue import PAUSED_OUT, Queue
+from disque.core.session import NOT_WAITING, WAIT_JOBS, Session
+
+if TYPE_CHECKING:
+    from disque.core.node import Node
+
+#: Bounds of one reply: a larger COUNT is served in part.
+JOBS_MOST: Final = 10_000
+BYTES_MOST: Final = 64 << 20
+
+#: Sessions that one settle serves, so that a hundred thousand of them stop nobody.
+SERVE_MOST: Final = 1000
+
+
+def take(node: "Node", session: Session, queues: list[Queue], count: int, now_ms: int) -> list[Job]:
+    """Pop up to ``count`` jobs, one from each queue in turn, and mark them as delivered to ``session``."""
+    taken: list[Job] = []
+    size = 0
+    count = min(count, JOBS_MOST)
+    live = [queue for queue in queues if queue.length and not queue.paused & PAUSED_OUT]
+    while live and len(taken) < count and size < BYTES_MOST:
+        for queue in live:
+            job = queue.pop()
+            if job is not None:
+                node.delivered(job, now_ms)
+                queue.jobs_out += 1
+                queue.used_ms = now_ms
+                taken.append(job)
+                size += len(job.body)
+                if len(taken) == count or size >= BYTES_MOST:
+                    break
+        live = [queue for queue in live if queue.length]
+    session.handed.extend(taken)
+    return taken
+
+
+def encode(node: "Node", jobs: list[Job], *, counters: bool) -> bytes:
+    """The reply with these jobs, in the shape of RESP2 whatever the protocol."""
+    parts = [b"*%d\r\n" % len(jobs)]
+    for job in jobs:
+        queue = node.queues.get(job.queue)
+        header = resp.bulk(job.queue) if queue is None else queue.header
+        body = job.body
+        if counters:
+            parts.append(
+                b"*7\r\n%b$40\r\n%b\r\n$%d\r\n%b\r\n$5\r\nnacks\r\n:%d\r\n$21\r\nadditional-deliveries\r\n:%d\r\n"
+                % (header, job.id, len(body), body, job.nacks, job.deliveries)
+            )
+        else:
+            parts.append(b"*3\r\n%b$40\r\n%b\r\n$%d\r\n%b\r\n" % (header, job.id, len(body), body))
+    return b"".join(parts)
+
+
+def block(node: "Node", session: Session, names: list[bytes], count: int, timeout_ms: int, now_ms: int) -> None:
+    """Let ``session`` wait for jobs in any of ``names``; 0 ms means for ever."""
+    session.waiting = WAIT_JOBS
+    session.wait_count = count
+    session.wait_queues = [node.queue(name, now_ms) for name in dict.fromkeys(names)]
+    for queue in session.wait_queues:
+        queue.wait(session)
+    if timeout_ms:
+        node.timers.arm(session, now_ms + timeout_ms)
+
+
+def unblock(node: "Node", session: Session, reply: bytes) -> None:
+    """End the wait of ``session`` with ``reply``."""
+    for queue in session.wait_queues:
+        queue.leave(session)
+    session.wait_queues = []
+    session.waiting = NOT_WAITING
+    node.timers.disarm(session)
+    session.out.append(reply)
+    node.touch(session)
+
+
+def time_out(node: "Node", session: Session) -> None:
+    """The TIMEOUT of a waiting GETJOB is over."""
+    unblock(node, session, resp.null_array(session.protocol))
+
+
+def serve_lines(node: "Node", now_ms: int) -> None:
+    """Give what is there to those who wait: each ready queue in turn, its line in order."""
+    served = 0
+    while node.ready and served < SERVE_MOST:
+        queue = node.ready[0]
+        while served < SERVE_MOST and queue.waiters and queue.length and not queue.paused & PAUSED_OUT:
+            session = next(iter(queue.waiters))
+            serve(node, session, now_ms)
+            served += 1
+        if queue.waiters and queue.length and not queue.paused & PAUSED_OUT:
+            return
+        queue.ready = False
+        node.ready.popleft()
+
+
+def serve(node: "Node", session: Session, now_ms: int) -> None:
+    """Answer one waiting session with what its queues have."""
+    jobs = take(node, session, session.wait_queues, session.wait_count, now_ms)
+    if node.journaling and any(not job.retry for job in jobs):
+        session.unsettled = True
+    unblock(node, session, encode(node, jobs, counters=session.wait_counters))
+
+
+def give_back(node: "Node", session: Session, now_ms: int) -> None:
+    """The connection died before any byte of these replies left: what is in them goes back as if nothing had happened.
+
+    The record that spent an at-most-once job may be written already; a fresh record of the job brings it back.
+    """
+    handed, session.handed = session.handed, []
+    for job in handed:
+        if job.state != ACTIVE or node.find(job.id) is not job:
+            continue
+        if job.flags & SPENT:
+            job.flags &= ~SPENT
+            node.evictable.pop(job.id, None)
+            node.enqueue(job, now_ms)
+            if node.journaling:
+                node.file(job)
+        else:
+            node.enqueue(job, now_ms)
+
+
+def disconnect_waiting(node: "Node", session: Session) -> None:
+    """A session in a line is gone: take it out without a reply."""
+    for queue in session.wait_queues:
+        queue.leave(session)
+    session.wait_queues = []
+    session.waiting = NOT_WAITING
+    node.timers.disarm(session)
+
+
+def leaving(node: "Node") -> None:
+    """This node leaves the cluster: everybody who waits for jobs is sent elsewhere."""
+    for session in list(node.sessions.values()):
+        if session.waiting == WAIT_JOBS:
+            unblock(node, session, resp.error(errors.LEAVING))
+

@@ -1,0 +1,70 @@
+"""Error replies, once each: the bytes that follow the dash on the wire.
+
+The texts are those of Disque 1.0 wherever it has one, since old clients compare them. The first word is the code that
+client libraries turn into an exception class.
+"""
+
+from typing import Final
+
+SYNTAX: Final = b"ERR syntax error"
+BAD_ID: Final = b"BADID Invalid Job ID format."
+NO_AUTH: Final = b"NOAUTH Authentication required."
+NO_PASSWORD_SET: Final = b"ERR Client sent AUTH, but no password is set"
+WRONG_PASSWORD: Final = b"ERR invalid password"
+WRONG_PASS: Final = b"WRONGPASS invalid username-password pair or user is disabled."
+NO_PROTOCOL: Final = b"NOPROTO unsupported protocol version"
+OUT_OF_MEMORY: Final = b"OOM command not allowed when used memory > 'maxmemory'."
+LOADING: Final = b"LOADING Disque is loading the dataset in memory"
+LEAVING: Final = b"LEAVING This node is leaving the cluster, please connect to a different one"
+NOT_AN_INTEGER: Final = b"ERR value is not an integer or out of range"
+BAD_TIMEOUT: Final = b"ERR timeout is not an integer or out of range"
+NEGATIVE_TIMEOUT: Final = b"ERR timeout is negative"
+
+BAD_REPLICATE: Final = b"ERR REPLICATE must be between 1 and 65535"
+BAD_TTL: Final = b"ERR TTL must be a number > 0"
+BAD_RETRY: Final = b"ERR RETRY time must be a non negative number"
+BAD_DELAY: Final = b"ERR DELAY time must be a non negative number"
+BAD_MAXLEN: Final = b"ERR MAXLEN must be a positive number"
+BAD_COUNT: Final = b"ERR COUNT must be a number greater than zero"
+TOO_FAR: Final = b"ERR %b must be at most 4294967295 seconds"
+BAD_WINDOW: Final = b"ERR UNIQUE needs a key of 1 to 512 bytes and a window of 0 to 604800 seconds"
+UNIQUE_ASYNC: Final = b"ERR UNIQUE cannot be used with ASYNC: nobody could vouch for the key"
+AT_MOST_ONCE: Final = (
+    b"ERR With RETRY set to 0 please explicitly set  REPLICATE to 1 (at-most-once delivery)"
+)
+DELAY_BEYOND_TTL: Final = (
+    b"ERR The specified DELAY is greater than TTL. Job refused since would never be delivered"
+)
+NO_REPL: Final = b"NOREPL Not enough reachable nodes for the requested replication level"
+NO_REPL_LEAVING: Final = (
+    NO_REPL
+    + b", since I'm unable to hold a copy of the message for the following reason: I'm leaving the cluster"
+)
+NO_REPL_MEMORY: Final = (
+    NO_REPL + b", since I'm unable to hold a copy of the message for the following reason: I'm out of memory"
+)
+NO_REPL_TIMEOUT: Final = b"NOREPL Timeout reached before replicating to the requested number of nodes"
+NO_REPL_REMOVED: Final = b"NOREPL job removed (expired?) before the requested replication level was achieved"
+MAXLEN: Final = b"MAXLEN Queue is already longer than the specified MAXLEN count"
+PAUSED: Final = b"PAUSED Queue paused in input, try later"
+NO_JOB: Final = b"NOJOB Job not known in the context of this node."
+TOO_LATE: Final = b"TOOLATE Half of job TTL already elapsed, you are no longer allowed to postpone the next delivery."
+BAD_CURSOR: Final = b"ERR invalid cursor or option name"
+BAD_STATE: Final = b"ERR Invalid job state name"
+BAD_REPLY_TYPE: Final = b"ERR Invalid REPLY type, try ID or ALL"
+
+
+def unknown_command(name: bytes) -> bytes:
+    """The reply to a name that is in no table: as typed, harmless on the wire, at most 128 bytes of it."""
+    shown = name.split(b"\0", 1)[0][:128].replace(b"\r", b" ").replace(b"\n", b" ")
+    return b"ERR unknown command '%b'" % shown
+
+
+def wrong_arity(name: bytes) -> bytes:
+    """The reply to a command with too few or too many words."""
+    return b"ERR wrong number of arguments for '%b' command" % name
+
+
+def one_line(text: bytes) -> bytes:
+    """``text`` made fit for an error reply, which ends at the first line end."""
+    return text.replace(b"\r", b" ").replace(b"\n", b" ")

@@ -1,0 +1,59 @@
+"""Job IDs: ``D-`` + 8 characters of the creating node + ``-`` + 24 random ones + ``-`` + 4 that tell the TTL in minutes.
+
+The last bit of the TTL says whether the job is delivered at least once (odd) or at most once (even), so a node that never saw
+the job knows how to treat its ID. Forty bytes, the layout of Disque 1.0.
+"""
+
+from binascii import b2a_base64
+from random import Random
+from typing import Final
+
+LENGTH: Final = 40
+#: IDs whose random parts are drawn at once: one call for many is a fifth of the cost of one call each.
+BATCH: Final = 64
+
+
+def valid(job_id: bytes) -> bool:
+    """Whether ``job_id`` has the form of an ID; nothing is said of the job's existence."""
+    return len(job_id) == 40 and job_id[0] == 68 and job_id[1] == 45 and job_id[10] == 45 and job_id[35] == 45
+
+
+def ttl_suffix(ttl_s: int, retry_s: int) -> bytes:
+    """The dash and the four hexadecimal digits behind it: minutes to live, at most 65535, odd with a retry."""
+    minutes = min(ttl_s // 60, 65535)
+    minutes = minutes | 1 if retry_s > 0 else minutes & ~1
+    return b"-%04x" % minutes
+
+
+def ttl_minutes(job_id: bytes) -> int:
+    """What the last four characters say, bit for at-least-once included; 0 where they are no number."""
+    try:
+        return int(job_id[36:40], 16)
+    except ValueError:
+        return 0
+
+
+class IdMaker:
+    """Makes the IDs of one node from its name and a source of randomness."""
+
+    __slots__ = ("_parts", "prefix", "random")
+
+    def __init__(self, node_id: bytes, random: Random) -> None:
+        self.prefix = b"D-" + node_id[:8] + b"-"
+        self.random = random
+        self._parts: list[bytes] = []
+
+    def rename(self, node_id: bytes) -> None:
+        """Take another node ID from now on."""
+        self.prefix = b"D-" + node_id[:8] + b"-"
+
+    def make(self, suffix: bytes) -> bytes:
+        """A new ID that ends in ``suffix`` (see `ttl_suffix`)."""
+        parts = self._parts
+        if not parts:
+            self._refill()
+        return self.prefix + parts.pop() + suffix
+
+    def _refill(self) -> None:
+        drawn = b2a_base64(self.random.getrandbits(144 * BATCH).to_bytes(18 * BATCH, "big"), newline=False)
+        self._parts.extend(drawn[at : at + 24] for at in range(0, 24 * BATCH, 24))

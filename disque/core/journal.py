@@ -1,0 +1,365 @@
+"""What the journal means: records out of the state of a node, and the state out of the records.
+
+Theory. A record is written when something that was promised changes: a job, its end, a pause, a key. Nothing is written when a job
+with a RETRY is delivered, since after a crash it comes back anyway. An at-most-once job is spent in the journal before it leaves.
+Replay applies the records in order to a table of jobs without queues and timers; `Replay.finish` then puts every job where it belongs.
+
+After a crash a job is queued, unless it is to be held until a time that has not come, spent, or expired. After a clean stop the
+list at the end of the journal tells of each job that was not simply queued, and everything is as it was.
+
+Of at-most-once jobs that were not delivered, a crash brings back only what the journal is sure of: if its tail could be lost (power
+failed under everysec), the record that a job was spent could be lost too, so these jobs are dropped and counted.
+
+`Copying` writes what is alive in old segments again, a few hundred records a turn; that is all there is to compaction.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import msgpack
+
+from disque.core import queues, unique
+from disque.core.job import ACTIVE, DELIVERED, HELD, QUEUED, SPENT, WAIT_REPL, Job
+from disque.core.records import ACK, CLEAN, DELETE, END, FLUSH, FORMAT, HEAD, JOB, KEY, OFF, PAUSE, REQUEUE, SPEND, Record
+from disque.core.unique import Key
+
+if TYPE_CHECKING:
+    from disque.core.node import Node
+
+#: A flush with more than this many bytes of bodies becomes several payloads.
+PAYLOAD_BYTES: Final = 32 << 20
+#: Jobs in one record of a clean stop's list.
+CLEAN_BATCH: Final = 1000
+#: Jobs that one turn of `Replay.finish` looks at.
+FINISH_SLICE: Final = 2000
+
+_packer: Final = msgpack.Packer(use_bin_type=True, autoreset=True)
+
+
+class ReplayError(Exception):
+    """A record makes no sense: the journal was not written by this program, or by a newer one."""
+
+
+def encode(records: list[Record], now_ms: int) -> list[bytes]:
+    """The payloads for these records: each is a list of the node time and some of the records, in order."""
+    if sum([len(record[3]) for record in records if record[0] == JOB and isinstance(record[3], bytes)]) < PAYLOAD_BYTES:
+        return [_pack([now_ms, *records])]
+    payloads = []
+    batch: list[Record] = []
+    size = 0
+    for record in records:
+        batch.append(record)
+        size += len(record[3]) if record[0] == JOB and isinstance(record[3], bytes) else 0
+        if size >= PAYLOAD_BYTES:
+            payloads.append(_pack([now_ms, *batch]))
+            batch, size = [], 0
+    if batch:
+        payloads.append(_pack([now_ms, *batch]))
+    return payloads
+
+
+def _pack(values: list[object]) -> bytes:
+    packed: bytes = _packer.pack(values)
+    return packed
+
+
+def head(node: "Node", boot_id: str, policy: str, now_ms: int) -> bytes:
+    """The payload that opens a segment."""
+    return _pack([now_ms, (HEAD, FORMAT, node.node_id, boot_id.encode(), policy.encode())])
+
+
+def unpack(payload: bytes) -> list[Any]:
+    """The node time and the records of a payload. Raises ReplayError for anything that `encode` does not make."""
+    try:
+        values = msgpack.unpackb(payload, use_list=False, raw=False, strict_map_key=True)
+    except (ValueError, msgpack.exceptions.UnpackException) as wrong:
+        raise ReplayError(f"not a list of records: {wrong}") from wrong
+    if not isinstance(values, tuple) or not values or not isinstance(values[0], int):
+        raise ReplayError("not a list of records")
+    return list(values)
+
+
+class Replay:
+    """Reads a journal into a node that is empty. `apply` each payload in order, then exhaust `finish`."""
+
+    __slots__ = (
+        "boot_id",
+        "clean",
+        "clean_ended",
+        "dropped",
+        "journal_boot_id",
+        "journal_policy",
+        "names",
+        "node",
+        "records",
+        "switched_off",
+        "time_ms",
+    )
+
+    def __init__(self, node: "Node", boot_id: str) -> None:
+        self.node = node
+        self.boot_id = boot_id.encode()
+        self.journal_boot_id = b""
+        self.journal_policy = b""
+        self.switched_off = False
+        #: By ID what the list of a clean stop says, and whether its end was the last thing read.
+        self.clean: dict[bytes, tuple[int, int, int, int, int]] = {}
+        self.clean_ended = False
+        #: At-most-once jobs that were dropped, since they may have been delivered.
+        self.dropped = 0
+        self.records = 0
+        self.time_ms = 0
+        self.names: dict[bytes, bytes] = {}
+
+    def apply(self, payload: bytes, segment: int) -> None:
+        """Take one payload of the segment with this number. Raises ReplayError when it makes no sense."""
+        values = unpack(payload)
+        self.time_ms = max(self.time_ms, values[0])
+        for record in values[1:]:
+            self.records += 1
+            try:
+                self._apply(record, segment)
+            except (TypeError, ValueError, IndexError, KeyError, AttributeError) as wrong:
+                raise ReplayError(f"record of kind {record[:1]!r} makes no sense: {wrong}") from wrong
+
+    def _apply(self, record: tuple[Any, ...], segment: int) -> None:
+        kind = record[0]
+        if self.clean_ended or (self.clean and kind not in {CLEAN, END}):
+            self.clean.clear()
+            self.clean_ended = False
+        if kind == JOB:
+            self._job(record, segment)
+        elif kind in {ACK, DELETE}:
+            job = self.node.find(record[1])
+            if job is not None:
+                self.node.remove(job)
+        elif kind == SPEND:
+            job = self.node.find(record[1])
+            if job is not None:
+                self._spend(job)
+        else:
+            APPLY[kind](self, record, segment)
+
+    def _spend(self, job: Job) -> None:
+        job.flags |= SPENT | DELIVERED
+        self.node.evictable[job.id] = job
+
+    def _job(self, record: tuple[Any, ...], segment: int) -> None:
+        node = self.node
+        _, job_id, queue, body, _state, flags, repl, ctime, expires_ms, delay, retry, nacks, deliveries, held_ms = record
+        job = node.find(job_id)
+        if job is None:
+            queue = self.names.setdefault(queue, queue)
+            job = Job(job_id, queue, body, ctime, expires_ms, retry, delay, repl, node.selves)
+            node.register(job)
+        elif job.segment:
+            node.live[job.segment] -= 1
+        job.flags = flags
+        job.nacks = nacks
+        job.deliveries = deliveries
+        job.requeue_ms = held_ms
+        job.segment = segment
+        node.live[segment] = node.live.get(segment, 0) + 1
+        if flags & SPENT:
+            node.evictable[job_id] = job
+        else:
+            node.evictable.pop(job_id, None)
+        node.last_ctime = max(node.last_ctime, ctime)
+
+    def requeue(self, record: tuple[Any, ...], segment: int) -> None:
+        """NACK or ENQUEUE."""
+        del segment
+        _, job_id, nacks, deliveries, held_ms = record
+        job = self.node.find(job_id)
+        if job is not None:
+            job.nacks, job.deliveries, job.requeue_ms = nacks, deliveries, held_ms
+            job.flags = job.flags | HELD if held_ms else job.flags & ~HELD
+
+    def pause(self, record: tuple[Any, ...], segment: int) -> None:
+        """PAUSE."""
+        _, name, flags = record
+        node = self.node
+        queue = node.queue(self.names.setdefault(name, name), self.time_ms)
+        if queue.segment:
+            node.live[queue.segment] -= 1
+        queue.paused = flags
+        queue.segment = segment if flags else 0
+        if flags:
+            node.live[segment] = node.live.get(segment, 0) + 1
+
+    def key(self, record: tuple[Any, ...], segment: int) -> None:
+        """A UNIQUE key; a later record of the same key replaces an earlier one."""
+        _, queue, name, job_id, expires_ms = record
+        node = self.node
+        held = node.keys.get((queue, name))
+        if held is not None:
+            node.keyed.pop(held.job_id, None)
+            node.drop_key(held)
+        if not expires_ms and node.find(job_id) is None:
+            return
+        key = unique.bind(node, self.names.setdefault(queue, queue), name, job_id, expires_ms)
+        key.segment = segment
+        node.live[segment] = node.live.get(segment, 0) + 1
+
+    def flush(self, record: tuple[Any, ...], segment: int) -> None:
+        """Everything before is gone."""
+        del record, segment
+        self.node.forget_everything()
+
+    def clean_jobs(self, record: tuple[Any, ...], segment: int) -> None:
+        """Part of the list of a clean stop."""
+        del segment
+        for job_id, state, flags, requeue_ms, nacks, deliveries in record[1]:
+            self.clean[job_id] = (state, flags, requeue_ms, nacks, deliveries)
+
+    def end(self, record: tuple[Any, ...], segment: int) -> None:
+        """The list of a clean stop is complete, if nothing follows."""
+        del record, segment
+        self.clean_ended = True
+
+    def head(self, record: tuple[Any, ...], segment: int) -> None:
+        """A segment begins. After a clean stop's list, this is a start that used it: `_apply` has dropped the list."""
+        del segment
+        _, version, _node_id, boot_id, policy = record
+        if version > FORMAT:
+            raise ReplayError(f"written by a newer program (format {version}, this one knows {FORMAT})")
+        self.journal_boot_id, self.journal_policy = boot_id, policy
+
+    def off(self, record: tuple[Any, ...], segment: int) -> None:
+        """The journal was switched off."""
+        del record, segment
+        self.switched_off = True
+
+    def tail_is_sure(self) -> bool:
+        """Whether nothing that was written can have been lost, so that a job that is not spent was not delivered."""
+        if self.switched_off:
+            return False
+        same_boot = bool(self.boot_id) and self.boot_id == self.journal_boot_id
+        return self.clean_ended or same_boot or self.journal_policy == b"always"
+
+    def finish(self, now_ms: int) -> Iterator[int]:
+        """Put every job where it belongs. Yields now and then how many are done, so that the caller can serve others."""
+        if not self.clean_ended:
+            self.clean.clear()
+        waiting: dict[bytes, list[Job]] = {}
+        done = 0
+        for shard in self.node.shards:
+            for job in list(shard.values()):
+                self._place(job, waiting, now_ms)
+                done += 1
+                if done % FINISH_SLICE == 0:
+                    yield done
+        for name, jobs in waiting.items():
+            self._fill(name, jobs, now_ms)
+            yield done
+
+    def _place(self, job: Job, waiting: dict[bytes, list[Job]], now_ms: int) -> None:
+        node = self.node
+        state = QUEUED if not job.flags & (HELD | SPENT) else ACTIVE
+        listed = self.clean.get(job.id)
+        if listed is not None:
+            state, job.flags, job.requeue_ms, job.nacks, job.deliveries = listed
+        if job.expires_ms <= now_ms:
+            node.remove(job)
+        elif not job.retry and not job.flags & SPENT and not self.tail_is_sure():
+            self.dropped += 1
+            node.remove(job)
+        elif state == QUEUED or 0 < job.requeue_ms <= now_ms:
+            job.requeue_ms = 0
+            job.flags &= ~HELD
+            waiting.setdefault(job.queue, []).append(job)
+        else:
+            node.timers.arm(job, min(job.requeue_ms or job.expires_ms, job.expires_ms))
+
+    def _fill(self, name: bytes, jobs: list[Job], now_ms: int) -> None:
+        jobs.sort(key=Job.order)
+        queue = self.node.queue(name, now_ms)
+        queue.fill(jobs)
+        queue.jobs_in = len(jobs)
+        for job in jobs:
+            job.state = QUEUED
+            self.node.timers.arm(job, job.expires_ms)
+
+
+APPLY: Final = {
+    HEAD: Replay.head,
+    REQUEUE: Replay.requeue,
+    PAUSE: Replay.pause,
+    KEY: Replay.key,
+    FLUSH: Replay.flush,
+    OFF: Replay.off,
+    CLEAN: Replay.clean_jobs,
+    END: Replay.end,
+}
+
+
+def clean_list(node: "Node") -> Iterator[Record]:
+    """The records of a clean stop: with them the next start finds everything as it is now."""
+    batch: list[tuple[bytes, int, int, int, int, int]] = []
+    for shard in node.shards:
+        for job in shard.values():
+            plain = job.state == QUEUED and not job.flags & DELIVERED
+            if not plain and job.state != WAIT_REPL:
+                batch.append((job.id, job.state, job.flags, job.requeue_ms, job.nacks, job.deliveries))
+        if len(batch) >= CLEAN_BATCH:
+            yield (CLEAN, batch)
+            batch = []
+    yield (CLEAN, batch)
+    yield (END,)
+
+
+class Copying:
+    """Writes everything again whose newest record is in segment ``upto`` or before. Call `step` until it says True."""
+
+    __slots__ = ("_jobs", "_keys", "_paused", "_shard", "node", "upto")
+
+    def __init__(self, node: "Node", upto: int) -> None:
+        self.node = node
+        self.upto = upto
+        self._shard = 0
+        self._jobs: list[Job] = []
+        self._keys: list[Key] | None = None
+        self._paused: list[bytes] | None = None
+
+    def step(self, most: int, now_ms: int) -> bool:
+        """Write up to about ``most`` records; True when there is nothing left."""
+        node = self.node
+        while most > 0 and (self._jobs or self._shard < len(node.shards)):
+            if self._jobs:
+                most -= self._copy(self._jobs.pop())
+            else:
+                shard = node.shards[self._shard]
+                self._jobs = [job for job in shard.values() if job.segment <= self.upto]
+                self._shard += 1
+                most -= 1 + len(shard) // 64
+        if most > 0 and self._keys is None:
+            self._keys = list(node.keys.values())
+        while most > 0 and self._keys:
+            most -= self._copy_key(self._keys.pop())
+        if most > 0 and self._paused is None:
+            self._paused = [name for name, queue in node.queues.items() if queue.paused]
+        while most > 0 and self._paused:
+            most -= self._copy_pause(self._paused.pop())
+        return most > 0
+
+    def _copy(self, job: Job) -> int:
+        node = self.node
+        if job.segment > self.upto or job.state == WAIT_REPL or node.find(job.id) is not job:
+            return 0
+        node.file(job)
+        return 1 + len(job.body) // 4096
+
+    def _copy_key(self, key: Key) -> int:
+        if key.segment > self.upto or self.node.keys.get((key.queue, key.name)) is not key:
+            return 0
+        if key.job_id in self.node.pending:
+            return 0
+        unique.file(self.node, key)
+        return 1
+
+    def _copy_pause(self, name: bytes) -> int:
+        queue = self.node.queues.get(name)
+        if queue is None or not queue.paused or queue.segment > self.upto:
+            return 0
+        queues.file_pause(self.node, queue)
+        return 1

@@ -1,0 +1,62 @@
+"""What happens to a whole node or to a whole session: they come, they go, everything is flushed."""
+
+from typing import TYPE_CHECKING
+
+from disque.core import delivery, errors, replication, resp
+from disque.core.memory import JOB_BYTES, KEY_BYTES, QUEUE_BYTES
+from disque.core.records import FLUSH
+from disque.core.session import NOT_WAITING, WAIT_COPIES, WAIT_JOBS, Session
+
+if TYPE_CHECKING:
+    from disque.core.node import Node
+
+
+def connect(node: "Node", session_id: int, address: bytes, local_address: bytes, now_ms: int) -> Session:
+    """A client has connected."""
+    session = Session(session_id, address, local_address, now_ms)
+    node.sessions[session_id] = session
+    node.stats.connections += 1
+    return session
+
+
+def disconnect(node: "Node", session: Session, now_ms: int) -> None:
+    """A client is gone. What was handed to it in replies that never began to leave goes back; what waits, ends."""
+    node.sessions.pop(session.id, None)
+    node.monitors.pop(session.id, None)
+    session.closing = True
+    if session.waiting == WAIT_JOBS:
+        delivery.disconnect_waiting(node, session)
+    if session.adds:
+        replication.disconnect(node, session)
+    session.waiting = NOT_WAITING
+    if session.handed:
+        delivery.give_back(node, session, now_ms)
+    session.out.clear()
+
+
+def flush_all(node: "Node", now_ms: int) -> None:
+    """Drop all jobs, queues and keys. Waiting GETJOBs get nothing, waiting ADDJOBs are told that their job was removed."""
+    del now_ms
+    for session in list(node.sessions.values()):
+        if session.waiting == WAIT_JOBS:
+            delivery.unblock(node, session, resp.null_array(session.protocol))
+        elif session.waiting == WAIT_COPIES:
+            fail_adds(node, session)
+        session.handed.clear()
+    node.forget_everything()
+    if node.journaling:
+        node.journal.append((FLUSH,))
+
+
+def fail_adds(node: "Node", session: Session) -> None:
+    """End all undecided ADDJOBs of a session: their jobs are removed."""
+    for pending in list(session.adds):
+        if pending.job is not None:
+            replication.job_removed(node, pending.job)
+        elif not pending.reply:
+            replication.give_up(node, pending, resp.error(errors.NO_REPL_REMOVED))
+
+
+def struct_sizes() -> bytes:
+    """What DEBUG STRUCTSIZE tells."""
+    return b"bits:64 job:%d queue:%d key:%d" % (JOB_BYTES, QUEUE_BYTES, KEY_BYTES)

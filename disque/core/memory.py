@@ -1,0 +1,64 @@
+"""Memory: what jobs, queues and keys are estimated to take, the limit, and what may be thrown away.
+
+The estimate is counted as things come and go, so `maxmemory` means the same number of jobs on every machine; the resident
+set that the system reports stands beside it in INFO.
+
+Above 75 % of the limit a node keeps no new job itself (ADDJOB needs other nodes then). Above 95 % it throws away what is no loss:
+acknowledged jobs that are still remembered and at-most-once jobs that were delivered. Only when there are none of
+these left, ADDJOB, ENQUEUE and NACK are refused.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from disque.core.job import Job
+
+if TYPE_CHECKING:
+    from disque.core.node import Node
+
+#: Bytes of a job without its body, measured as resident set over a million jobs (see the README's table), and of a queue and a
+#: UNIQUE key without their names.
+JOB_BYTES: Final = 540
+QUEUE_BYTES: Final = 1900
+KEY_BYTES: Final = 420
+
+#: Evictions that one command may cause, so that none stops the others.
+EVICT_MOST: Final = 1000
+
+
+def job_bytes(job: Job) -> int:
+    """What ``job`` counts for."""
+    return JOB_BYTES + len(job.body)
+
+
+class Limits:
+    """The three marks that follow from `maxmemory`; 0 bytes means that there is no limit."""
+
+    __slots__ = ("full", "max_bytes", "warn")
+
+    def __init__(self, max_bytes: int) -> None:
+        self.set(max_bytes)
+
+    def set(self, max_bytes: int) -> None:
+        """Take another limit."""
+        self.max_bytes = max_bytes
+        unlimited = 2**62
+        self.warn = max_bytes * 75 // 100 if max_bytes else unlimited
+        self.full = max_bytes * 95 // 100 if max_bytes else unlimited
+
+    def level(self, used: int) -> int:
+        """0 plenty, 1 scarce (above 75 %), 2 full (above 95 %)."""
+        if used > self.full:
+            return 2
+        return 1 if used > self.warn else 0
+
+
+def make_room(node: "Node") -> bool:
+    """Throw away what is no loss until the node is below 95 %; False when that was not enough."""
+    if node.evict_acks:
+        for _ in range(EVICT_MOST):
+            if node.used <= node.limits.full or not node.evictable:
+                break
+            job = next(iter(node.evictable.values()))
+            node.evicted += 1
+            node.remove(job)
+    return node.used <= node.limits.full

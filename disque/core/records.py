@@ -1,0 +1,41 @@
+"""The kinds of journal records, and what stands behind each kind.
+
+A record is a tuple of its kind and plain values, encoded when the flush takes it. Times are node time in ms.
+
+======= ============================================================================================
+HEAD    first of each segment: format, node ID, boot ID of the kernel, fsync policy, node time, reason
+JOB     a whole job: id, queue, body, state, flags, repl, ctime, expires, delay, retry, nacks, deliveries,
+        not to be queued before (0: no such time); a later one replaces an earlier one
+ACK     id: acknowledged
+DELETE  id: deleted by FASTACK or DELJOB, or given up
+SPEND   id: an at-most-once job left its queue and must never be queued again
+REQUEUE id, nacks, deliveries, not to be queued before (0: queued): NACK or ENQUEUE
+PAUSE   queue, flags
+KEY     queue, key, id, end of the window (0: as long as the job)
+FLUSH   everything before it is gone
+OFF     the journal was switched off here: what came later is unknown
+CLEAN   at a clean stop, in as many records as it takes: (id, requeue time, flags, nacks, deliveries) of every job that a JOB
+        record alone would not bring back as it was
+END     closes the list of a clean stop; the list counts only if this is the last record of the journal
+======= ============================================================================================
+"""
+
+from typing import Final
+
+HEAD: Final = 1
+JOB: Final = 2
+ACK: Final = 3
+DELETE: Final = 4
+SPEND: Final = 5
+REQUEUE: Final = 6
+PAUSE: Final = 7
+KEY: Final = 8
+FLUSH: Final = 9
+OFF: Final = 10
+CLEAN: Final = 11
+END: Final = 12
+
+#: Version of the records, in each HEAD.
+FORMAT: Final = 1
+
+Record = tuple[object, ...]

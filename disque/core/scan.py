@@ -1,0 +1,156 @@
+"""QSCAN and JSCAN: walks through queues and jobs that need no memory between calls.
+
+JSCAN's cursor is the number of the next dict of jobs: a job never moves to another one. QSCAN's is the number of the next queue
+(see `roll`). An element that is there throughout a walk is returned.
+"""
+
+from typing import TYPE_CHECKING
+
+from disque.core import errors, resp, show
+from disque.core.job import STATE_NAMES, Job
+from disque.core.numbers import parse_int, parse_uint64
+
+if TYPE_CHECKING:
+    from disque.core.node import Node
+
+Found = tuple[int, list[bytes]]
+
+
+class ScanOptions:
+    """The words of QSCAN or JSCAN as values; -1 stands for "not given"."""
+
+    __slots__ = ("busy", "count", "cursor", "import_rate", "max_length", "min_length", "queue", "show", "states")
+
+    def __init__(self) -> None:
+        self.cursor = -1
+        self.count = 100
+        self.busy = False
+        self.min_length = -1
+        self.max_length = -1
+        self.import_rate = -1
+        self.queue: bytes | None = None
+        self.states = 0
+        self.show = False
+
+    def number(self, word: bytes, value: int) -> None:
+        """Take one of the options that carry a number."""
+        if word == b"COUNT":
+            self.count = value if value >= 0 else 2**62
+        elif word == b"MINLEN":
+            self.min_length = value
+        elif word == b"MAXLEN":
+            self.max_length = value
+        else:
+            self.import_rate = value
+
+
+QUEUE_NUMBERS = frozenset({b"COUNT", b"MINLEN", b"MAXLEN", b"IMPORTRATE"})
+JOB_NUMBERS = frozenset({b"COUNT"})
+JOB_WORDS = frozenset({b"QUEUE", b"STATE", b"REPLY"})
+NO_WORDS: frozenset[bytes] = frozenset()
+
+
+def parse(args: list[bytes], numbers: frozenset[bytes], words: frozenset[bytes]) -> ScanOptions | bytes:
+    """The words of a scan as values, or the text of the error."""
+    options = ScanOptions()
+    at = 1
+    while at < len(args):
+        word = args[at].upper()
+        more = at + 1 < len(args)
+        if word in numbers and more:
+            value = parse_int(args[at + 1])
+            wrong = errors.NOT_AN_INTEGER if value is None else b""
+            options.number(word, value or 0)
+            at += 2
+        elif word in words and more:
+            wrong = take_word(options, word, args[at + 1])
+            at += 2
+        elif word == b"BUSYLOOP":
+            options.busy, wrong = True, b""
+            at += 1
+        else:
+            wrong = take_cursor(options, args[at])
+            at += 1
+        if wrong:
+            return wrong
+    return options
+
+
+def take_word(options: ScanOptions, word: bytes, value: bytes) -> bytes:
+    """Take QUEUE, STATE or REPLY; returns the text of an error, or nothing."""
+    if word == b"QUEUE":
+        options.queue = value
+        return b""
+    if word == b"STATE":
+        if value.lower() not in STATE_NAMES:
+            return errors.BAD_STATE
+        options.states |= 1 << STATE_NAMES.index(value.lower())
+        return b""
+    if value.upper() not in {b"ALL", b"ID"}:
+        return errors.BAD_REPLY_TYPE
+    options.show = value.upper() == b"ALL"
+    return b""
+
+
+def take_cursor(options: ScanOptions, word: bytes) -> bytes:
+    """Take the one word that is no option; returns the text of an error, or nothing."""
+    if options.cursor >= 0:
+        return errors.SYNTAX
+    cursor = parse_uint64(word)
+    if cursor is None:
+        return errors.BAD_CURSOR
+    options.cursor = cursor
+    return b""
+
+
+def queues(node: "Node", args: list[bytes]) -> Found | bytes:
+    """The next queues of a QSCAN, or the text of an error."""
+    options = parse(args, QUEUE_NUMBERS, NO_WORDS)
+    if isinstance(options, bytes):
+        return options
+    cursor = max(options.cursor, 0)
+    names: list[bytes] = []
+    looked = 0
+    while True:
+        cursor, some = node.roll.look(cursor, 100)
+        for queue in some:
+            too_short = options.min_length >= 0 and queue.length < options.min_length
+            too_long = options.max_length >= 0 and queue.length > options.max_length
+            if not too_short and not too_long and options.import_rate <= 0:
+                names.append(resp.bulk(queue.name))
+        looked += 100
+        if not cursor or not options.busy and (len(names) >= options.count or looked >= options.count * 10):
+            return cursor, names
+
+
+def jobs(node: "Node", args: list[bytes], protocol: int, now_ms: int) -> Found | bytes:
+    """The next jobs of a JSCAN, or the text of an error."""
+    options = parse(args, JOB_NUMBERS, JOB_WORDS)
+    if isinstance(options, bytes):
+        return options
+    cursor = max(options.cursor, 0)
+    found: list[bytes] = []
+    looked = 0
+    while cursor < len(node.shards):
+        for job in node.shards[cursor].values():
+            if matches(job, options):
+                found.append(show.encode(node, job, protocol, now_ms) if options.show else resp.status(job.id))
+        looked += len(node.shards[cursor])
+        cursor += 1
+        if not options.busy and (len(found) >= options.count or looked >= options.count * 10):
+            break
+    return (cursor if cursor < len(node.shards) else 0), found
+
+
+def matches(job: Job, options: ScanOptions) -> bool:
+    """Whether a JSCAN wants ``job``."""
+    if options.queue is not None and job.queue != options.queue:
+        return False
+    if options.states and not options.states >> job.state & 1:
+        return False
+    return bool(job.holders)
+
+
+def encode(cursor: int, found: list[bytes]) -> bytes:
+    """The reply of a scan."""
+    return resp.array([resp.bulk(b"%d" % cursor), resp.array(found)])

@@ -1,0 +1,121 @@
+"""What a node knows of one client connection.
+
+Waiting is state here, never a coroutine: a session in a queue's line, a session on jobs that wait for copies, a session that waits
+for something slow that the host does. While `waiting` is not NOT_WAITING, the shell hands the session no further command
+(WAIT_COPIES lets further ADDJOBs pass).
+"""
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from disque.core.job import Job
+from disque.core.queue import Queue
+from disque.core.timers import IDLE, Timed
+
+if TYPE_CHECKING:
+    from disque.core.unique import Key
+
+NOT_WAITING: Final = 0
+WAIT_JOBS: Final = 1
+WAIT_COPIES: Final = 2
+WAIT_HOST: Final = 3
+
+REPLY_ON: Final = 0
+REPLY_OFF: Final = 1
+REPLY_SKIP: Final = 2
+
+#: Bounds of what one connection may have unanswered (PROTOCOL.md 28).
+ADDS_MAX: Final = 1024
+ADDS_BYTES_MAX: Final = 1 << 20
+
+
+class PendingAdd(Timed):
+    """One ADDJOB whose reply is owed. ``reply`` is empty until it is known, so that replies stay in order.
+
+    ``key`` is the UNIQUE key that ``job`` holds or, without a job, the one whose holder must be decided first; ``args`` are kept to
+    try again when that holder fails. ``confirmed`` are the nodes that have said that they hold ``job``; ``size`` counts
+    against the bound of unanswered bytes.
+    """
+
+    __slots__ = ("args", "confirmed", "job", "key", "reply", "session", "size")
+
+    def __init__(self, session: "Session", args: list[bytes]) -> None:
+        self.due_ms = 0
+        self.slot = IDLE
+        self.session = session
+        self.args = args
+        self.size = sum(map(len, args))
+        self.job: Job | None = None
+        self.key: Key | None = None
+        self.confirmed: set[bytes] = set()
+        self.reply = b""
+
+
+class Session(Timed):
+    """One client. ``out`` collects its replies until the shell flushes them; the shell owns the connection behind ``id``."""
+
+    __slots__ = (
+        "active_ms",
+        "adds",
+        "adds_bytes",
+        "address",
+        "closing",
+        "command",
+        "created_ms",
+        "handed",
+        "id",
+        "library",
+        "library_version",
+        "local_address",
+        "monitoring",
+        "name",
+        "out",
+        "passed",
+        "protocol",
+        "reply_mode",
+        "touched",
+        "unsettled",
+        "wait_count",
+        "wait_counters",
+        "wait_queues",
+        "waiting",
+    )
+
+    def __init__(self, session_id: int, address: bytes, local_address: bytes, now_ms: int) -> None:
+        self.due_ms = 0
+        self.slot = IDLE
+        self.id = session_id
+        self.address = address
+        self.local_address = local_address
+        self.created_ms = now_ms
+        self.active_ms = now_ms
+        self.out: list[bytes] = []
+        self.name = b""
+        self.library = b""
+        self.library_version = b""
+        self.command = b"NULL"
+        self.passed = False
+        self.protocol = 2
+        self.reply_mode = REPLY_ON
+        self.monitoring = False
+        self.closing = False
+        #: In `Node.touched`: has replies that the shell has not looked at.
+        self.touched = False
+        #: Has replies that depend on journal records which are not written yet.
+        self.unsettled = False
+        #: Jobs in replies that did not begin to leave yet: taken back when the connection dies first (PROTOCOL.md 41).
+        self.handed: list[Job] = []
+        self.waiting = NOT_WAITING
+        self.wait_queues: list[Queue] = []
+        self.wait_count = 0
+        self.wait_counters = False
+        self.adds: deque[PendingAdd] = deque()
+        self.adds_bytes = 0
+
+    def may(self, password: bytes) -> bool:
+        """Whether this session may run commands: the one place that decides, until there are users with rights."""
+        return self.passed or not password
+
+    def full(self) -> bool:
+        """Whether as many ADDJOBs are unanswered as one connection may have."""
+        return len(self.adds) >= ADDS_MAX or self.adds_bytes >= ADDS_BYTES_MAX

@@ -1,0 +1,75 @@
+"""What a command is: one row with its name, its arity, its flags, its function, and how to explain it.
+
+COMMAND, the shell's help and completion, and the README's list all come from these rows.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from disque.core.session import Session
+
+if TYPE_CHECKING:
+    from disque.core.node import Node
+
+WRITE: Final = 1
+READONLY: Final = 2
+DENYOOM: Final = 4
+ADMIN: Final = 8
+RANDOM: Final = 16
+LOADING: Final = 32
+SKIP_MONITOR: Final = 64
+FAST: Final = 128
+#: Allowed before AUTH; not shown by COMMAND as a flag of Disque, since it had no such commands but AUTH.
+NO_AUTH: Final = 256
+
+FLAG_NAMES: Final = (
+    (WRITE, b"write"),
+    (READONLY, b"readonly"),
+    (DENYOOM, b"denyoom"),
+    (ADMIN, b"admin"),
+    (RANDOM, b"random"),
+    (LOADING, b"loading"),
+    (SKIP_MONITOR, b"skip_monitor"),
+    (FAST, b"fast"),
+    (NO_AUTH, b"no_auth"),
+)
+
+#: What executes a command: it appends the reply to ``session.out``. The words include the name of the command.
+Handler = Callable[["Node", Session, list[bytes], int], None]
+
+#: Subcommand: its name, its further words, what it does.
+Subcommand = tuple[str, str, str]
+
+
+class Command:
+    """One command. A positive ``arity`` is the exact number of words, a negative one the least, 0 any number.
+
+    ``index`` is the row's place in the table; a node counts calls by it.
+    """
+
+    __slots__ = ("arity", "flags", "function", "group", "index", "name", "subcommands", "summary", "usage")
+
+    def __init__(
+        self,
+        name: str,
+        arity: int,
+        flags: int,
+        function: Handler,
+        group: str,
+        usage: str,
+        summary: str,
+        subcommands: tuple[Subcommand, ...] = (),
+    ) -> None:
+        self.name = name.encode()
+        self.arity = arity
+        self.flags = flags
+        self.function = function
+        self.group = group
+        self.usage = usage
+        self.summary = summary
+        self.subcommands = subcommands
+        self.index = -1
+
+    def accepts(self, words: int) -> bool:
+        """Whether a request of this many words fits the arity."""
+        return words == self.arity if self.arity > 0 else words >= -self.arity

@@ -1,0 +1,262 @@
+"""One client connection: bytes in, requests through the door, replies out.
+
+The callbacks are short: feed the reader, execute what is complete, ask for a flush. A connection stops executing when its client
+waits for something, when its replies are not taken, or after some commands, so that others have their turn; what it has
+read stays in the reader and goes on later.
+"""
+
+import asyncio
+from time import perf_counter
+from typing import TYPE_CHECKING, Final, cast
+
+from disque.core import life, resp
+from disque.core.session import NOT_WAITING, REPLY_ON, WAIT_COPIES, WAIT_JOBS, Session
+from disque.core.step import account, command
+from disque.server.requests import ProtocolError, QueryTooLong, RequestReader
+
+if TYPE_CHECKING:
+    from disque.core.table import Command
+    from disque.server.pump import Pump
+
+#: Commands of one connection in one turn of the loop.
+TURN_COMMANDS: Final = 512
+#: Bytes of replies in one turn, and bytes of unread requests of a client that waits, before it is not read any more.
+TURN_BYTES: Final = 1 << 20
+READ_AHEAD: Final = 1 << 20
+#: Replies held back for the journal before a connection is not read further.
+HELD_MOST: Final = 1024
+
+
+class Connection(asyncio.Protocol):
+    """The shell around one `Session`. ``kind`` says how the client came: b"" for TCP, the path for a unix socket."""
+
+    __slots__ = (
+        "_closed",
+        "_ending",
+        "_held_request",
+        "_reading",
+        "choked",
+        "over_since_ms",
+        "pump",
+        "reader",
+        "session",
+        "ticket",
+        "transport",
+        "unix_path",
+    )
+
+    session: Session
+    transport: asyncio.Transport
+
+    def __init__(self, pump: "Pump", unix_path: str) -> None:
+        self.pump = pump
+        self.unix_path = unix_path
+        config = pump.node.config
+        self.reader = RequestReader(config.number("proto-max-bulk-len"), config.number("client-query-buffer-limit"))
+        #: The journal's sequence number that must be safe before the replies may leave.
+        self.ticket = 0
+        #: The transport does not take more at the moment.
+        self.choked = False
+        #: Since when the replies that wait are above the soft limit; 0 when they are not.
+        self.over_since_ms = 0
+        self._held_request: list[bytes] | None = None
+        self._reading = True
+        self._ending = False
+        self._closed = False
+
+    # -- asyncio's callbacks ---------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the connection, or turn it away."""
+        self.transport = cast("asyncio.Transport", transport)
+        refusal = self.pump.admit(self)
+        if refusal:
+            self._closed = True
+            self.transport.write(resp.error(refusal))
+            self.transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what the client sent, and execute what is complete."""
+        if self._closed or self.session.closing:
+            return
+        pump = self.pump
+        pump.node.stats.net_in += len(data)
+        self.session.active_ms = pump.clock.now_ms()
+        self.reader.feed(data)
+        self.process()
+
+    def eof_received(self) -> bool:
+        """The client sends nothing more: it is answered what it asked, unless it waits for jobs, then it is gone."""
+        self._ending = True
+        if self._closed or self.session.waiting == WAIT_JOBS:
+            return False
+        self.pump.touch(self)
+        return True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the client."""
+        del exc
+        if not self._closed:
+            self._closed = True
+            self.pump.lost(self)
+
+    def pause_writing(self) -> None:
+        """The client does not read: keep further replies, execute nothing more."""
+        self.choked = True
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        self.choked = False
+        self.pump.touch(self)
+        self.process()
+
+    # -- requests --------------------------------------------------------------------------------------------------
+
+    def process(self) -> None:
+        """Execute complete requests, as far as this turn goes, and have the replies flushed."""
+        session = self.session
+        pump = self.pump
+        if self._closed or pump.holds_back(self):
+            return
+        node = pump.node
+        journal_mark = len(node.journal)
+        try:
+            self._execute(session, pump.clock.now_ms())
+        except ProtocolError as wrong:
+            session.out.append(resp.error(b"ERR Protocol error: %b" % str(wrong).encode("latin-1", "replace")))
+            session.closing = True
+        except QueryTooLong:
+            pump.log.warning(f"Closing client that reached max query buffer length: id={session.id}")
+            self.abort()
+            return
+        if len(node.journal) > journal_mark:
+            session.unsettled = True
+        if session.out or session.closing or self._ending:
+            pump.touch(self)
+        else:
+            pump.schedule()
+        self._regulate()
+
+    def _execute(self, session: Session, now_ms: int) -> None:
+        """Execute requests until there is none, the client has to wait, or its turn is over."""
+        node = self.pump.node
+        reader = self.reader
+        calls, calls_us = node.calls, node.calls_us
+        slow_us = self.pump.slow_us
+        left = TURN_COMMANDS
+        size = 0
+        started = perf_counter()
+        while not session.closing and not self.choked:
+            if node.password:
+                reader.trusted = session.passed
+            args = self._next(session)
+            if args is None:
+                return
+            row = command(node, session, args, now_ms)
+            ended = perf_counter()
+            if row is not None:
+                spent_us = (ended - started) * 1e6
+                calls[row.index] += 1
+                calls_us[row.index] += spent_us
+                if spent_us >= slow_us:
+                    account(node, session, row, args, spent_us, now_ms)
+            started = ended
+            node.stats.commands += 1
+            left -= 1
+            if session.out:
+                size += len(session.out[-1])
+            if left <= 0 or size > TURN_BYTES or self._held_back(session):
+                self.pump.later(self)
+                return
+
+    def _held_back(self, session: Session) -> bool:
+        """Whether so many replies wait for the journal that no more should be caused."""
+        return len(session.out) > HELD_MOST and self.ticket > self.pump.safe
+
+    def _next(self, session: Session) -> list[bytes] | None:
+        """The next request that may be executed now: while ADDJOBs are unanswered, only further ADDJOBs."""
+        args = self._held_request
+        if session.waiting == NOT_WAITING:
+            if args is not None:
+                self._held_request = None
+                return args
+            return self.reader.next()
+        if session.waiting != WAIT_COPIES or args is not None or session.full():
+            return None
+        args = self.reader.next()
+        if args is not None and not self._is_add(args):
+            self._held_request = args
+            return None
+        return args
+
+    def _is_add(self, args: list[bytes]) -> bool:
+        row: Command | None = self.pump.node.lookup.get(args[0].lower())
+        return row is not None and row.name == b"addjob"
+
+    def _regulate(self) -> None:
+        """Read on, or not: a client that waits or does not take its replies may send only so much ahead."""
+        session = self.session
+        stalled = session.waiting != NOT_WAITING or self.choked or self.pump.is_later(self) or self.ticket > self.pump.safe
+        reading = not (stalled and self.reader.pending_bytes > READ_AHEAD)
+        if reading != self._reading and not self.transport.is_closing():
+            self._reading = reading
+            if reading:
+                self.transport.resume_reading()
+            else:
+                self.transport.pause_reading()
+
+    @property
+    def has_requests(self) -> bool:
+        """Whether there may be something to execute without reading more."""
+        return self._held_request is not None or self.reader.ready
+
+    # -- replies ---------------------------------------------------------------------------------------------------
+
+    def write_out(self) -> None:
+        """Send the replies that are there: called at the flush, when the journal lets them go."""
+        session = self.session
+        session.touched = False
+        if self._closed:
+            return
+        if session.out and not self.choked:
+            data = session.out[0] if len(session.out) == 1 else b"".join(session.out)
+            session.out.clear()
+            session.handed.clear()
+            self.pump.node.stats.net_out += len(data)
+            self.transport.write(data)
+        if session.closing or (self._ending and self._is_done()):
+            self.finish()
+        elif self.has_requests and session.waiting in {NOT_WAITING, WAIT_COPIES}:
+            self.pump.later(self)
+        if not self._reading:
+            self._regulate()
+
+    def _is_done(self) -> bool:
+        """Whether a client that sends nothing more has all its answers."""
+        return not self.session.out and not self.has_requests and self.session.waiting != WAIT_COPIES
+
+    def output_bytes(self) -> int:
+        """Bytes of replies that the client has not taken."""
+        return self.transport.get_write_buffer_size() + sum(map(len, self.session.out))
+
+    def finish(self) -> None:
+        """Close behind the replies that are on their way."""
+        if self.choked and self.session.out:
+            return
+        self.transport.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self.session.closing = True
+        self.transport.abort()
+
+    def wait_ended(self, reply: bytes) -> None:
+        """Something slow that the host did for this client is done."""
+        self.session.waiting = NOT_WAITING
+        if self.session.reply_mode == REPLY_ON:
+            self.session.out.append(reply)
+        self.pump.touch(self)
+
+    def disconnect(self) -> None:
+        """Let the core forget the session: what was handed out and did not leave goes back."""
+        life.disconnect(self.pump.node, self.session, self.pump.clock.now_ms())

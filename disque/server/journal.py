@@ -1,0 +1,550 @@
+"""The writer of the journal: what was appended becomes durable, in the order and to the degree that was promised.
+
+All methods are called in the event loop's thread; only fsync and unlink run beside it, one at a time (`Background`).
+
+Where a payload is on its way:
+
+    append -> pending -> flush -> written -> fsync -> synced -> durable
+                                                              (not while rebuilding)
+
+`safe` is `written` or, under appendfsync always, `durable`; it never goes back. Everything that was appended while an
+fsync ran shares the next one. Under always the fsync is made in place as long as the disk was fast lately (a thread
+costs more than a fast disk does) and in the background when it was slow.
+
+When a write fails, the frames that did not fit stay pending, in order; nothing is written until cron() tries again each
+second. Frames are written at an explicit offset, so what a failed write left is overwritten by the next one, and the
+head of the next segment says where this one ended.
+
+When an fsync fails, nobody knows which bytes reached the disk, and a second fsync would say yes without cause
+(PROTOCOL.md 39). Then the files that were not synced are not written any more, and the journal is rebuilt:
+
+    probe    a new segment with `rebase` in its head is made and fsynced; if that fails it is tried again later
+    copy     the owner appends its whole live state and calls retire(last_bad)
+    commit   once the copies are fsynced, the segment before the new one is unlinked: that is the one atomic step which
+             makes a reader begin at the new segment. Before it, a reader uses the old files up to what was durable.
+
+Until the commit `durable` stands still, and so does the synced position that frames carry: otherwise a reader would
+take the lost end of a bad file for damage to something that was promised.
+
+Retiring: a RETIRED frame goes behind the copies, they are fsynced, then the files are unlinked, oldest first, each
+followed by an fsync of the directory (PROTOCOL.md 37).
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Final, Protocol
+
+from disque.core.frames import HEAD_SIZE, MARK, MARK_PAYLOAD, RECORDS, RETIRED, Head
+from disque.server.background import Background
+from disque.server.segment_file import SegmentFile, SyncJob
+from disque.server.segments import JournalError, Row
+
+INLINE_S: Final = 0.0005
+RETRY_S: Final = 1.0
+MAX_PROBE_S: Final = 60.0
+
+_TRUSTED, _TO_PROBE, _PROBING, _COPYING = range(4)
+
+
+class Owner(Protocol):
+    """What the journal asks of the node that it writes for. Calls may come from within any method of the journal."""
+
+    def journal_head(self) -> bytes:
+        """Return the payload that opens a new segment, b"" for none.
+
+        It may stand before records that were appended earlier, so applying it before them must do no harm.
+        """
+
+    def journal_progress(self) -> None:
+        """Take note that `safe` or `failing` changed outside flush(): held replies and messages may leave."""
+
+    def journal_distrust(self, last_bad: int) -> None:
+        """Begin (anew) to append a copy of the whole live state, over as many turns as it takes; then retire(last_bad).
+
+        It comes again with a higher number if the copying was in vain. Appending may begin within the call.
+        """
+
+    def journal_retired(self, segment: int) -> None:
+        """Take note that no file up to `segment` exists any more."""
+
+
+class Journal:
+    """Writes a row of segments. `start()` first, `close()` or `abandon()` last; nothing happens after those.
+
+    - `sequence`: number of the last frame handed in; `safe`: what depends on numbers up to it may leave the node;
+      `durable`: what survives a power loss.
+    - `failing`: "" or what the disk said, while writes or fsyncs fail: refuse what must be journalled. It clears
+      itself.
+    - `backlog`: bytes that wait to be written. They are kept whatever happens, so the owner has to stop appending.
+    - `stuck`: "" or why a retired file could not be unlinked (it is tried again each second).
+    - `segment_size` may be changed at any time, `policy` (always, everysec, no) too.
+    """
+
+    def __init__(
+        self,
+        row: Row,
+        owner: Owner,
+        background: Background,
+        *,
+        policy: str,
+        segment_size: int,
+        clock: Callable[[], float],
+        salt: Callable[[], int],
+    ) -> None:
+        self.segment_size = segment_size
+        self.sequence = 0
+        self.safe = 0
+        self.durable = 0
+        self.backlog = 0
+        self.stuck = ""
+        self._row = row
+        self._disk = row.disk
+        self._owner = owner
+        self._background = background
+        self._clock = clock
+        self._salt = salt
+        self._policy = policy
+        self._pending: deque[tuple[int, bytes, int]] = deque()
+        self._files: list[SegmentFile] = []
+        self._written = 0
+        self._synced = 0
+        self._synced_at = (0, 0)  # where the last good fsync reached
+        self._mark = (0, 0)  # what frames say about it
+        self._marked = (0, 0)  # the greatest position that a frame has vouched for
+        self._records_end = (0, 0)
+        self._busy = False
+        self._open = False
+        self._fsync_s = 0.0
+        self._now = 0.0
+        self._last_sync = 0.0
+        self._retry_at = 0.0
+        self._probe_wait_s = RETRY_S
+        self._rotation_failed = False
+        self._write_error = ""
+        self._sync_error = ""
+        self._state = _TRUSTED
+        self._last_bad = 0
+        self._probed_in_vain = 0  # number of a segment that holds nothing and could not be fsynced
+        self._begun = 0  # a file of ours whose head could not be written
+        self._retiring: deque[tuple[int, int]] = deque()
+
+    # -- what can be asked -----------------------------------------------------------------------------------------
+
+    @property
+    def failing(self) -> str:
+        """Return "" or what the disk said last."""
+        return self._sync_error or self._write_error
+
+    @property
+    def rebuilding(self) -> bool:
+        """Whether older files do not count any more, and the copy of the live state that replaces them is not safe."""
+        return self._state != _TRUSTED
+
+    @property
+    def size(self) -> int:
+        """Bytes in all segments."""
+        return self._row.size
+
+    @property
+    def segment(self) -> int:
+        """Number of the segment that is written."""
+        return max(self._row.sizes, default=0)
+
+    @property
+    def oldest(self) -> int:
+        """Number of the oldest segment."""
+        return min(self._row.sizes, default=0)
+
+    @property
+    def policy(self) -> str:
+        """When fsync is called: always, everysec or no."""
+        return self._policy
+
+    @policy.setter
+    def policy(self, policy: str) -> None:
+        self._policy = policy
+        self._advance_and_tell()
+        self._go_on()
+
+    # -- life ------------------------------------------------------------------------------------------------------
+
+    def start(self, rebuild: bool = False) -> None:
+        """Make what was read durable and begin a new segment; JournalError if the disk refuses.
+
+        With `rebuild` (the journal is switched on over files of an earlier time), or when an earlier rebuild was
+        interrupted, nothing older counts once the state is copied: journal_distrust() is called at the end.
+        """
+        last = self.segment
+        rebase = bool(last) and (rebuild or bool(self._row.untrusted))
+        try:
+            self._secure_old_files()
+            self._begin(last + 1, rebase)
+        except OSError as error:
+            where = error.filename or self._row.directory
+            raise JournalError(f"Can't write the journal: {where}: {error.strerror}") from error
+        self._open = True
+        if rebase:
+            self._mark = (0, 0)  # nothing is vouched for in files that are not trusted
+            self._state = _COPYING
+            self._last_bad = last
+        self._write()
+        if rebase:
+            self._owner.journal_distrust(last)
+
+    def _secure_old_files(self) -> None:
+        for segment in self._row.leftovers:
+            self._row.remove(segment)
+        self._row.leftovers = []
+        for segment in self._row.segments:
+            fd = self._disk.open(self._row.path(segment))
+            try:
+                self._disk.fdatasync(fd)
+            finally:
+                self._disk.close(fd)
+        self._disk.fsync_dir(self._row.directory)
+        last = self.segment
+        self._synced_at = self._mark = (last, self._row.sizes.get(last, 0))
+
+    def close(self) -> str:
+        """Write and fsync all that was appended, and close. Returns "" or why not all of it is safe."""
+        self._background.wait()
+        self._write_error = ""
+        if self._open:
+            self.sync()
+            if not self.failing and self._mark > self._marked:
+                self._write_first(MARK, MARK_PAYLOAD)
+                self.sync()
+        unsafe = self.failing or ("the rebuild was not finished" if self.rebuilding else "")
+        self.abandon()
+        return unsafe
+
+    def abandon(self) -> None:
+        """Close the files as they are and forget what was not written."""
+        self._open = False
+        self._background.wait()
+        self._pending.clear()
+        self.backlog = 0
+        self._retiring.clear()
+        self._drop(self._files)
+        if self._begun:
+            with suppress(OSError):
+                self._row.unlink(self._begun)
+
+    # -- from append to the file -----------------------------------------------------------------------------------
+
+    def append(self, payload: bytes) -> int:
+        """Take the payload of a RECORDS frame (not empty); it stays in memory until flush(). Returns its sequence."""
+        return self._enqueue(RECORDS, payload)
+
+    def _enqueue(self, kind: int, payload: bytes) -> int:
+        self.sequence += 1
+        self.backlog += len(payload)
+        self._pending.append((kind, payload, self.sequence))
+        return self.sequence
+
+    def _write_first(self, kind: int, payload: bytes) -> None:
+        """Write a frame of the journal's own before what is pending; it has no number."""
+        self.backlog += len(payload)
+        self._pending.appendleft((kind, payload, self._written))
+        self._write()
+
+    def flush(self) -> None:
+        """Write what was appended; under always also fsync it, here or in the background. Once a loop iteration."""
+        if not self._pending or not self._may_write():
+            return
+        self._write()
+        if self._files[-1].end >= self.segment_size and not self._rotation_failed:
+            self._rotate()
+        self._advance()
+        if self._policy == "always" and self._synced < self._written:
+            self._sync_always()
+        elif self._retiring or len(self._files) > 1:
+            self._go_on()
+
+    def _may_write(self) -> bool:
+        return self._open and not self._write_error and self._state not in {_TO_PROBE, _PROBING}
+
+    def sync(self) -> bool:
+        """Write and fsync everything here and now, under every policy. False: `failing` says why."""
+        self._background.wait()
+        if self._pending and self._may_write():
+            self._write()
+        if self._files and self._may_write():
+            self._sync_here()
+        self._advance()
+        return self._synced == self.sequence and not self.failing
+
+    def _write(self) -> None:
+        """Write pending frames until none is left or the disk refuses."""
+        while self._pending and not self._write_error:
+            file = self._files[-1]
+            count, self._write_error = file.write(self._pending, self._mark)
+            for _ in range(count):
+                self._note_written(file)
+            if self._write_error:
+                self._retry_at = self._now + RETRY_S
+
+    def _note_written(self, file: SegmentFile) -> None:
+        kind, payload, self._written = self._pending.popleft()
+        self.backlog -= len(payload)
+        self._row.sizes[file.number] = file.end
+        self._marked = max(self._marked, self._mark)
+        if kind != MARK:
+            self._records_end = (file.number, file.end)
+
+    # -- segments --------------------------------------------------------------------------------------------------
+
+    def switch(self) -> int:
+        """Begin a new segment now; returns its number, or that of the old one if the disk refuses."""
+        self.flush()
+        if self._may_write():
+            self._rotate()
+            self._go_on()
+        return self.segment
+
+    def _rotate(self) -> None:
+        try:
+            self._begin(self.segment + 1, rebase=False)
+        except OSError:
+            self._rotation_failed = True  # the old one goes on; cron() lets it be tried again
+            return
+        self._write()
+
+    def _begin(self, number: int, rebase: bool) -> None:
+        """Make the file of a new segment with its head, and put the owner's head payload first in line.
+
+        Once the head is written there is no way back: it says that the segment before ends where it ends now.
+        """
+        if self._begun == number:
+            self._row.unlink(number)
+        salt = self._salt() & 0xFFFFFFFF
+        head = Head(number, salt, self._row.sizes.get(number - 1, 0), self.oldest or number, rebase)
+        self._begun = number
+        try:
+            self._files.append(SegmentFile(self._disk, self._row.path(number), head))
+            self._begun = 0
+        except FileExistsError:
+            self._begun = 0  # somebody else's
+            raise
+        self._row.sizes[number] = HEAD_SIZE
+        payload = self._owner.journal_head()
+        if payload:
+            self.backlog += len(payload)
+            self._pending.appendleft((RECORDS, payload, self._written))
+
+    def _drop(self, files: Iterable[SegmentFile]) -> None:
+        """Close files that are not written any more."""
+        for file in list(files):
+            self._files.remove(file)
+            file.close()
+
+    # -- fsync -----------------------------------------------------------------------------------------------------
+
+    def _sync_always(self) -> None:
+        if self._busy:
+            return  # what was written meanwhile shares the next one
+        if self._fsync_s <= INLINE_S:
+            self._sync_here()
+            self._advance()
+        self._go_on()
+
+    def _new_sync(self) -> SyncJob:
+        return SyncJob(self._disk, self._row.directory, list(self._files), self._written, self._clock)
+
+    def _sync_here(self) -> None:
+        job = self._new_sync()
+        try:
+            job.run()
+        except OSError as error:
+            self._distrust(error)
+        else:
+            self._note_synced(job)
+
+    def _sync_beside(self) -> None:
+        job = self._new_sync()
+
+        def done(error: OSError | None) -> None:
+            self._busy = False
+            if not self._open:
+                return
+            if error is None:
+                self._note_synced(job)
+            else:
+                self._distrust(error)
+            self._advance_and_tell()
+            self._go_on()
+
+        self._busy = True
+        self._background.submit(job.run, done)
+
+    def _note_synced(self, job: SyncJob) -> None:
+        self._synced = job.through
+        job.note()
+        self._synced_at = job.position
+        self._drop([file for file in self._files[:-1] if file.synced == file.end])
+        self._fsync_s = max(job.took_s, self._fsync_s * 0.9 + job.took_s * 0.1)
+        self._last_sync = self._now
+        if self._state == _PROBING:
+            self._probed()
+
+    def _advance(self) -> None:
+        """Move `durable` and `safe` to where the last fsync, or write, brought them."""
+        if not self.rebuilding:
+            self.durable = self._synced
+            self._mark = self._synced_at
+        reached = self.durable if self._policy == "always" else self._written
+        self.safe = max(self.safe, reached)
+
+    def _advance_and_tell(self) -> None:
+        before = (self.safe, self.failing)
+        self._advance()
+        if before != (self.safe, self.failing):
+            self._owner.journal_progress()
+
+    def _go_on(self) -> None:
+        """Start the next piece of work beside the loop, if there is any and none is running."""
+        if self._busy or not self._open or not self._files:
+            return
+        if self._retiring and self._retiring[0][1] <= self._synced and not self.stuck:
+            self._unlink_beside()
+        elif self._sync_is_due():
+            self._sync_beside()
+
+    def _sync_is_due(self) -> bool:
+        if self._state in {_TO_PROBE, _PROBING}:
+            return self._state == _PROBING
+        if self._synced < self._written and (self._policy == "always" or self._retiring):
+            return True
+        return len(self._files) > 1  # a segment that is full: do not keep it open for long
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    def cron(self, now: float) -> None:
+        """Do what is due at `now` (monotonic seconds): the fsync of everysec, a MARK, another try of what failed."""
+        self._now = now
+        if not self._open:
+            return
+        if now >= self._retry_at:
+            self._retry_at = now + RETRY_S
+            self._retry()
+        if self._state in {_TO_PROBE, _PROBING} or self._busy or self._write_error:
+            return
+        self._mark_if_idle()
+        if self._policy != "no" and now - self._last_sync >= 1.0 and self._unsynced():
+            self._sync_beside()
+        self._go_on()
+
+    def _unsynced(self) -> bool:
+        file = self._files[-1]
+        return self._synced_at != (file.number, file.end)
+
+    def _mark_if_idle(self) -> None:
+        """Vouch for the last records, if they are synced and no frame behind them says so."""
+        if not self._pending and self._mark >= self._records_end > self._marked:
+            self._write_first(MARK, MARK_PAYLOAD)
+
+    def _retry(self) -> None:
+        self._rotation_failed = False
+        if self._state == _TO_PROBE:
+            self._probe()
+        elif self._write_error:
+            self._write_error = ""
+            self._write()
+            if not self._write_error:
+                self._advance()
+                self._owner.journal_progress()
+            self._go_on()
+        if self.stuck:
+            self.stuck = ""
+            self._go_on()
+
+    # -- retiring --------------------------------------------------------------------------------------------------
+
+    def retire(self, segment: int) -> None:
+        """Unlink all files up to `segment`, whose live contents the caller has appended again, when those are synced.
+
+        journal_retired(segment) follows. In a rebuild, `segment` must be what journal_distrust() said.
+        """
+        if self.rebuilding and segment < self._last_bad:
+            return  # an answer to an earlier call
+        assert segment < self.segment
+        sequence = self._enqueue(RETIRED, segment.to_bytes(4, "little"))
+        self._retiring.append((segment, sequence))
+
+    def _unlink_beside(self) -> None:
+        segment = self._retiring[0][0]
+        files = [number for number in self._row.segments if number <= segment]
+        if self.rebuilding:
+            files.reverse()  # the one before the new segment first: that is the commit
+        gone: list[int] = []
+
+        def work() -> None:
+            for number in files:
+                self._row.unlink(number)
+                gone.append(number)
+
+        def done(error: OSError | None) -> None:
+            self._busy = False
+            if not self._open:
+                return
+            self._note_unlinked(gone, segment, error)
+            self._go_on()
+
+        self._busy = True
+        self._background.submit(work, done)
+
+    def _note_unlinked(self, gone: list[int], segment: int, error: OSError | None) -> None:
+        for number in gone:
+            self._row.sizes.pop(number, None)
+        if self.rebuilding and self._last_bad not in self._row.sizes:
+            self._state = _TRUSTED
+            self._sync_error = ""
+            self._probe_wait_s = RETRY_S
+        if error is None:
+            self._retiring.popleft()
+            self._owner.journal_retired(segment)
+        else:
+            self.stuck = error.strerror or str(error)
+        self._advance_and_tell()
+
+    # -- rebuilding ------------------------------------------------------------------------------------------------
+
+    def _distrust(self, error: OSError) -> None:
+        """Give up all files that are not synced and begin the rebuild.
+
+        The first probe is made at once: its file also tells the next process not to trust the old ones, should this
+        one die now. One that failed stays for the same reason, until cron() tries the next.
+        """
+        self._sync_error = error.strerror or str(error)
+        failed = self._state == _PROBING
+        self._probed_in_vain = self._files[-1].number if failed else 0
+        self._state = _TO_PROBE
+        self._retiring.clear()
+        self._drop(self._files)
+        if not failed:
+            self._probe()
+
+    def _probe(self) -> None:
+        """See whether the disk takes a new segment before the whole state is copied into one."""
+        self._retry_at = self._now + self._probe_wait_s
+        self._probe_wait_s = min(2 * self._probe_wait_s, MAX_PROBE_S)
+        with suppress(OSError):
+            if self._probed_in_vain:
+                self._disk.unlink(self._row.path(self._probed_in_vain))
+                del self._row.sizes[self._probed_in_vain]
+        self._probed_in_vain = 0
+        self._last_bad = self.segment
+        try:
+            self._begin(self.segment + 1, rebase=True)
+        except OSError as error:
+            self._sync_error = error.strerror or str(error)
+            return
+        self._write_error = ""
+        self._state = _PROBING
+        self._sync_beside()
+
+    def _probed(self) -> None:
+        self._state = _COPYING
+        self._write()
+        self._owner.journal_distrust(self._last_bad)

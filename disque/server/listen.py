@@ -1,0 +1,93 @@
+"""The sockets on which clients arrive: TCP on each address of `bind`, and a unix socket."""
+
+import asyncio
+import errno
+import os
+import socket
+import stat
+from collections.abc import Callable
+
+from disque.server.connection import Connection
+
+
+class ListenError(Exception):
+    """An address that cannot be listened on; the text is for the log."""
+
+
+def tcp_socket(address: str, port: int, backlog: int) -> socket.socket | None:
+    """A listening socket; None where an address with a leading "-" does not exist here. Raises ListenError."""
+    optional = address.startswith("-")
+    host = address.removeprefix("-")
+    host = {"*": "0.0.0.0", "::*": "::"}.get(host, host)  # noqa: S104 - that is what the user asked for
+    try:
+        family, kind, proto, _, target = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        sock = socket.socket(family, kind, proto)
+    except OSError as error:
+        if optional:
+            return None
+        raise ListenError(f"Could not create server TCP listening socket {host}:{port}: {reason(error)}") from error
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind(target)
+        sock.listen(backlog)
+    except OSError as error:
+        sock.close()
+        if optional and error.errno in {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}:
+            return None
+        raise ListenError(f"Could not create server TCP listening socket {host}:{port}: {reason(error)}") from error
+    sock.setblocking(False)
+    return sock
+
+
+def reason(error: OSError) -> str:
+    """What the system says, in words."""
+    return os.strerror(error.errno) if isinstance(error.errno, int) and error.errno > 0 else str(error)
+
+
+def tcp_sockets(addresses: tuple[str, ...], port: int, backlog: int) -> list[socket.socket]:
+    """A listening socket for each address; without any, all addresses of both families. Raises ListenError."""
+    wanted = addresses or ("0.0.0.0", "-::")  # noqa: S104 - the default of the protocol; protected mode stands before it
+    sockets: list[socket.socket] = []
+    try:
+        for address in wanted:
+            sock = tcp_socket(address, port, backlog)
+            if sock is not None:
+                sockets.append(sock)
+                port = port or int(sock.getsockname()[1])
+    except ListenError:
+        for sock in sockets:
+            sock.close()
+        raise
+    return sockets
+
+
+def clear_stale_socket(path: str) -> None:
+    """Remove a socket file that nobody listens on; anything else in its place is an error. Raises ListenError."""
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise ListenError(f"Could not look at the unix socket {path}: {reason(error)}") from error
+    if not stat.S_ISSOCK(mode):
+        raise ListenError(f"Could not create the unix socket {path}: another kind of file is there")
+    with socket.socket(socket.AF_UNIX) as probe:
+        if probe.connect_ex(path) == 0:
+            raise ListenError(f"Could not create the unix socket {path}: another server listens on it")
+    os.unlink(path)
+
+
+async def listen_unix(
+    loop: asyncio.AbstractEventLoop, path: str, permissions: int, backlog: int, factory: Callable[[], Connection]
+) -> asyncio.AbstractServer:
+    """Listen on a unix socket, with the permissions given (0: those of the umask). Raises ListenError."""
+    clear_stale_socket(path)
+    try:
+        server = await loop.create_unix_server(factory, path, backlog=backlog)
+        if permissions:
+            os.chmod(path, permissions)
+    except OSError as error:
+        raise ListenError(f"Could not create the unix socket {path}: {reason(error)}") from error
+    return server

@@ -1,0 +1,425 @@
+"""The life of the journal: read at the start, written while the node runs, compacted, switched on and off, ended cleanly.
+
+Compaction: the journal is a row of segments. A pass (`BGREWRITEAOF`, or growth beyond `auto-aof-rewrite-percentage`) begins a new
+segment and writes again what is still alive in the older ones, some records a turn; then these files go. Segments in which
+nothing is alive any more go at once, oldest first, without a pass.
+"""
+
+from collections.abc import Callable, Iterator
+from time import monotonic, time
+from typing import TYPE_CHECKING, Final
+
+from disque.core import journal as records
+from disque.core.records import OFF
+from disque.server.background import Worker
+from disque.server.journal import Journal
+from disque.server.segments import JournalError, Row
+
+if TYPE_CHECKING:
+    from disque.server.pump import Pump
+
+#: Records that one turn of a compaction writes; in a synchronous one, all.
+COPY_SLICE: Final = 400
+#: Seconds of one turn while the journal is loaded, so that clients are told LOADING meanwhile.
+LOAD_SLICE_S: Final = 0.02
+#: Log a line about the progress of a long load every so many seconds.
+PROGRESS_S: Final = 2.0
+
+
+class Loading:
+    """How far a load is, for INFO."""
+
+    __slots__ = ("done_bytes", "loaded_s", "started", "total_bytes")
+
+    def __init__(self, total_bytes: int) -> None:
+        self.started = time()
+        self.total_bytes = total_bytes
+        self.done_bytes = 0
+        self.loaded_s = 0.0
+
+    @property
+    def percent(self) -> float:
+        """Progress in percent."""
+        return 100.0 * self.done_bytes / self.total_bytes if self.total_bytes else 100.0
+
+    @property
+    def eta_s(self) -> int:
+        """Seconds to go, from the pace so far."""
+        spent = time() - self.started
+        return int(spent * (self.total_bytes - self.done_bytes) / self.done_bytes) if self.done_bytes else 1
+
+
+class Persistence:
+    """Owner of the journal. ``loading`` is None but while a journal is read; ``row`` are the files, once it is written."""
+
+    row: Row
+
+    def __init__(self, pump: "Pump", boot_id: str, salt: Callable[[], int]) -> None:
+        self.pump = pump
+        self.node = pump.node
+        self.log = pump.log
+        self.boot_id = boot_id
+        self.salt = salt
+        self.loading: Loading | None = None
+        self.copying: records.Copying | None = None
+        self.base_bytes = 0
+        self.pass_started = 0.0
+        self.last_pass_s = -1
+        self.last_pass_ok = True
+        self._background: Worker | None = None
+        self._distrusted = False
+        self._retired_upto = 0
+
+    @property
+    def journal(self) -> Journal | None:
+        """The writer, while the journal is on."""
+        return self.pump.journal
+
+    # -- start -----------------------------------------------------------------------------------------------------
+
+    def files(self) -> Row:
+        """The files of the journal as the settings name them. Raises JournalError."""
+        return Row(self.node.config.text("dir") or ".", self.node.config.text("appendfilename"))
+
+    def load(self) -> Iterator[None]:
+        """Read the journal into the node, a slice at each step. Raises JournalError when it must not be used."""
+        row = self.files()
+        self.loading = Loading(row.size)
+        self.node.loading = True
+        replay = records.Replay(self.node, self.boot_id)
+        started = monotonic()
+        try:
+            yield from self._read(row, replay)
+            if row.tail is not None:
+                self._cut(row)
+            self.pump.clock.advance(replay.time_ms)
+            for _ in replay.finish(self.pump.clock.now_ms()):
+                yield
+        except records.ReplayError as wrong:
+            raise JournalError(f"The journal cannot be used: {wrong}") from wrong
+        self._loaded(row, replay, monotonic() - started)
+
+    def _read(self, row: Row, replay: records.Replay) -> Iterator[None]:
+        loading = self.loading
+        assert loading is not None
+        turn = said = monotonic()
+        for piece in row.read():
+            for payload in piece.payloads:
+                replay.apply(payload, piece.segment)
+            loading.done_bytes = piece.done
+            loading.total_bytes = piece.total
+            now = monotonic()
+            if now - said > PROGRESS_S:
+                said = now
+                self.log.notice(
+                    f"Loading the append only file: {loading.percent:.1f} % of {loading.total_bytes} bytes, "
+                    f"{replay.records} records, about {loading.eta_s} s to go"
+                )
+            if now - turn > LOAD_SLICE_S:
+                yield
+                turn = monotonic()
+
+    def _cut(self, row: Row) -> None:
+        """The end of the journal is torn: cut it off, or stop."""
+        if not self.node.config.flag("aof-load-truncated"):
+            raise JournalError(
+                f"Unexpected end of file reading the append only file: {row.tail}. Set aof-load-truncated yes to cut it "
+                "off, or use: disque check-aof --fix"
+            )
+        self.log.warning("!!! Warning: short read while loading the AOF file !!!")
+        self.log.warning(f"!!! {row.tail} !!!")
+        try:
+            row.cut()
+        except OSError as error:
+            raise JournalError(f"Can't cut the torn end of the append only file: {error.strerror}") from error
+        self.log.warning("AOF loaded anyway because aof-load-truncated is enabled")
+
+    def _loaded(self, row: Row, replay: records.Replay, took_s: float) -> None:
+        self.loading = None
+        self.node.loading = False
+        if row.segments:
+            self.log.notice(f"DB loaded from append only file: {took_s:.3f} seconds ({self.node.jobs_registered()} jobs)")
+        if replay.dropped:
+            self.log.warning(
+                f"{replay.dropped} at-most-once jobs were dropped: after this kind of stop nobody knows whether they "
+                "were delivered already"
+            )
+        if self.node.config.flag("appendonly"):
+            self.open(row, rebuild=False)
+
+    # -- on and off ------------------------------------------------------------------------------------------------
+
+    def open(self, row: Row, *, rebuild: bool) -> None:
+        """Begin to write. With ``rebuild``, files of an earlier time are replaced. Raises JournalError."""
+        config = self.node.config
+        self.row = row
+        if self._background is None:
+            self._background = Worker(self.pump.loop)
+        writer = Journal(
+            row,
+            self,
+            self._background,
+            policy=config.text("appendfsync"),
+            segment_size=config.number("aof-segment-size"),
+            clock=monotonic,
+            salt=self.salt,
+        )
+        last = writer.segment
+        writer.start(rebuild)
+        self.pump.journal = writer
+        self.node.journaling = True
+        self.node.segment = writer.segment
+        writer.sync()
+        self.base_bytes = writer.size
+        if not last and self.node.jobs_registered():
+            self._begin_copy(0)
+
+    def switch_on(self) -> None:
+        """CONFIG SET appendonly yes: journal from now on, and copy what there is. Raises JournalError."""
+        if self.journal is None:
+            row = self.files()
+            self.open(row, rebuild=bool(row.segments or row.untrusted))
+
+    def switch_off(self) -> None:
+        """CONFIG SET appendonly no: write what there is, say that it ends here, close."""
+        writer = self.journal
+        if writer is None:
+            return
+        self.node.journal.append((OFF,))
+        self.pump.write_journal(self.pump.clock.now_ms())
+        unsafe = writer.close()
+        if unsafe:
+            self.log.warning(f"The append only file was switched off before everything was written: {unsafe}")
+        self._forget_journal()
+
+    def close_for_reload(self) -> None:
+        """Write what there is and close, as a crash right after it would find it."""
+        writer = self.journal
+        if writer is not None:
+            self.pump.write_journal(self.pump.clock.now_ms())
+            writer.close()
+            self._forget_journal()
+
+    def _forget_journal(self) -> None:
+        node = self.node
+        self.pump.journal = None
+        self.copying = None
+        node.journaling = False
+        node.misconf = b""
+        node.segment = 0
+        node.live.clear()
+        for shard in node.shards:
+            for job in shard.values():
+                job.segment = 0
+        for key in node.keys.values():
+            key.segment = 0
+        for queue in node.queues.values():
+            queue.segment = 0
+        self.pump.release_all()
+
+    def policy_changed(self) -> None:
+        """CONFIG SET appendfsync: a new segment says so, since what a crash may have lost depends on it."""
+        writer = self.journal
+        if writer is not None:
+            writer.policy = self.node.config.text("appendfsync")
+            self.pump.write_journal(self.pump.clock.now_ms())
+            self.node.segment = writer.switch()
+            writer.sync()
+            self.pump.release()
+
+    # -- what the journal asks of its owner ------------------------------------------------------------------------
+
+    def journal_head(self) -> bytes:
+        """Give the first payload of a segment."""
+        policy = self.node.config.text("appendfsync")
+        return records.head(self.node, self.boot_id, policy, self.pump.clock.now_ms())
+
+    def journal_progress(self) -> None:
+        """`safe` or `failing` have changed: let replies go, let writes be refused or taken."""
+        self.look_at_health()
+        self.pump.release()
+        self.pump.schedule()
+
+    def journal_distrust(self, last_bad: int) -> None:
+        """Everything must be written again into the newest segment."""
+        self._distrusted = True
+        self._begin_copy(last_bad)
+        self.pump.schedule()
+
+    def journal_retired(self, segment: int) -> None:
+        """No file up to ``segment`` is left."""
+        for number in [number for number in self.node.live if number <= segment]:
+            del self.node.live[number]
+
+    def look_at_health(self) -> None:
+        """Refuse writes while the disk does, and say when that begins and ends."""
+        writer = self.journal
+        failing = writer.failing if writer is not None else ""
+        misconf = b"MISCONF Errors writing to the AOF file: %b" % failing.encode("utf-8", "replace") if failing else b""
+        if misconf != self.node.misconf:
+            if failing:
+                self.log.warning(f"Error writing to the AOF file: {failing}. Commands that write are refused until it works")
+            else:
+                self.log.warning("AOF write error looks solved, commands that write are taken again")
+            self.node.misconf = misconf
+
+    # -- compaction ------------------------------------------------------------------------------------------------
+
+    def rewrite(self) -> bool:
+        """Begin a pass over all segments; False when one is going on."""
+        writer = self.journal
+        if self.copying is not None or writer is None:
+            return writer is None
+        self.pump.write_journal(self.pump.clock.now_ms())
+        before = writer.segment
+        self.node.segment = writer.switch()
+        if self.node.segment == before:
+            self.last_pass_ok = False
+            return True
+        self._begin_copy(before)
+        return True
+
+    def _begin_copy(self, upto: int) -> None:
+        self.copying = records.Copying(self.node, upto)
+        self.pass_started = monotonic()
+        self.pump.loop.call_soon(self._copy_some)
+
+    def _copy_some(self) -> None:
+        """One turn of a pass."""
+        copying, writer = self.copying, self.journal
+        if copying is None or writer is None:
+            return
+        if writer.backlog > COPY_SLICE * 65536:
+            self.pump.loop.call_later(0.1, self._copy_some)  # the disk does not take it: keep memory bounded
+            return
+        done = copying.step(COPY_SLICE, self.pump.clock.now_ms())
+        self.pump.schedule()
+        if done:
+            self._end_copy(copying)
+        else:
+            self.pump.loop.call_soon(self._copy_some)
+
+    def _end_copy(self, copying: records.Copying) -> None:
+        writer = self.journal
+        assert writer is not None
+        self.copying = None
+        self._distrusted = False
+        self.pump.write_journal(self.pump.clock.now_ms())
+        if copying.upto:
+            writer.retire(copying.upto)
+            self._retired_upto = copying.upto
+            writer.flush()
+        self.last_pass_s = int(monotonic() - self.pass_started)
+        self.last_pass_ok = True
+        self.base_bytes = sum(size for number, size in self.row.sizes.items() if number > copying.upto)
+        self.log.notice(f"Append only file compacted up to segment {copying.upto}")
+
+    def rewrite_now(self) -> str:
+        """Compact everything here and now, for SHUTDOWN REWRITE-AOF; "" or why that failed.
+
+        Works with the journal off too: then the files are written and closed.
+        """
+        try:
+            if self.journal is None:
+                self.switch_on()
+            elif self.copying is None:
+                self.rewrite()
+        except JournalError as wrong:
+            return str(wrong)
+        copying, writer = self.copying, self.journal
+        if writer is None:
+            return "there is no journal"
+        if copying is not None:
+            while not copying.step(1 << 20, self.pump.clock.now_ms()):
+                self.pump.write_journal(self.pump.clock.now_ms())
+            self._end_copy(copying)
+        return "" if writer.sync() else writer.failing
+
+    def cron(self) -> None:
+        """Ten times a second: what the journal does by itself, and passes that have become due."""
+        writer = self.journal
+        if writer is None:
+            return
+        writer.cron(monotonic())
+        self.node.segment = writer.segment
+        self.look_at_health()
+        if self.copying is None and not writer.rebuilding and not writer.failing:
+            self._drop_dead(writer)
+            self._rewrite_if_grown(writer)
+
+    def _drop_dead(self, writer: Journal) -> None:
+        """Retire the oldest segments if nothing in them is alive."""
+        live = self.node.live
+        upto = 0
+        for number in range(writer.oldest, writer.segment):
+            if live.get(number):
+                break
+            upto = number
+        if upto > self._retired_upto:
+            self._retired_upto = upto
+            writer.retire(upto)
+            writer.flush()
+
+    def _rewrite_if_grown(self, writer: Journal) -> None:
+        config = self.node.config
+        percentage = config.number("auto-aof-rewrite-percentage")
+        if not percentage or writer.size < config.number("auto-aof-rewrite-min-size"):
+            return
+        if writer.size - self.base_bytes > self.base_bytes * percentage // 100:
+            self.log.notice(f"Starting automatic compaction of the append only file at {writer.size} bytes")
+            self.rewrite()
+
+    # -- stop ------------------------------------------------------------------------------------------------------
+
+    def stop(self) -> str:
+        """End cleanly: with the list of what is not simply queued. "" or why not everything is safe."""
+        writer = self.journal
+        if writer is None:
+            return ""
+        now_ms = self.pump.clock.now_ms()
+        self.node.journal.extend(records.clean_list(self.node))
+        self.pump.write_journal(now_ms)
+        unsafe = writer.close()
+        self.pump.journal = None
+        if self._background is not None:
+            self._background.close()
+        return unsafe
+
+    def facts(self) -> dict[str, int | float | str]:
+        """What INFO persistence shows, in its order."""
+        writer = self.journal
+        state = "off" if writer is None else "wait-rewrite" if writer.rebuilding else "on"
+        facts: dict[str, int | float | str] = {
+            "loading": int(self.node.loading),
+            "aof_enabled": int(writer is not None),
+            "aof_state": state,
+            "aof_rewrite_in_progress": int(self.copying is not None),
+            "aof_rewrite_scheduled": 0,
+            "aof_last_rewrite_time_sec": self.last_pass_s,
+            "aof_current_rewrite_time_sec": int(monotonic() - self.pass_started) if self.copying is not None else -1,
+            "aof_last_bgrewrite_status": "ok" if self.last_pass_ok else "err",
+            "aof_last_write_status": "err" if writer is not None and writer.failing else "ok",
+        }
+        if writer is not None:
+            facts |= {
+                "aof_current_size": writer.size,
+                "aof_base_size": self.base_bytes,
+                "aof_pending_rewrite": 0,
+                "aof_buffer_length": writer.backlog,
+                "aof_rewrite_buffer_length": 0,
+                "aof_pending_bio_fsync": int(writer.durable < writer.sequence),
+                "aof_delayed_fsync": 0,
+                "aof_segments": len(self.row.sizes),
+                "aof_oldest_segment": writer.oldest,
+                "aof_current_segment": writer.segment,
+            }
+        if self.loading is not None:
+            facts |= {
+                "loading_start_time": int(self.loading.started),
+                "loading_total_bytes": self.loading.total_bytes,
+                "loading_loaded_bytes": self.loading.done_bytes,
+                "loading_loaded_perc": f"{self.loading.percent:.2f}",
+                "loading_eta_seconds": self.loading.eta_s,
+            }
+        return facts
+

@@ -1,0 +1,266 @@
+"""The flush: once a turn of the loop, everything that happened leaves in the one right order.
+
+Order: the lines of waiting consumers are served, the journal is written (and fsynced, under always), then replies leave. A reply that
+depends on a record waits until the journal says that the record is safe; other replies do not. So nobody hears of a
+thing that is not yet as durable as promised, and all requests that arrived together share one write.
+
+The pump also owns the one timer of the node, re-armed after each flush from what the core says is due next.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from disque.core import journal, life
+from disque.core.session import Session
+from disque.core.step import settle, tick
+from disque.core.timers import NEVER
+
+if TYPE_CHECKING:
+    from disque.core.node import Node
+    from disque.server.connection import Connection
+    from disque.server.facts import NodeClock
+    from disque.server.journal import Journal
+    from disque.server.log import Log
+
+#: More than the journal ever counts.
+MANY: Final = 1 << 62
+
+
+class Pump:
+    """Connects the node, its connections and its journal. ``journal`` is None while there is none."""
+
+    def __init__(self, node: "Node", clock: "NodeClock", log: "Log", loop: asyncio.AbstractEventLoop) -> None:
+        self.node = node
+        self.clock = clock
+        self.log = log
+        self.loop = loop
+        self.journal: Journal | None = None
+        self.connections: dict[int, Connection] = {}
+        #: What commands must take at least, in microseconds, to be shown to SLOWLOG and LATENCY.
+        self.slow_us = 0.0
+        self.next_id = 1
+        self.maxclients = 10000
+        self.stopping = False
+        self._scheduled = False
+        self._held: dict[Connection, None] = {}
+        self._later: dict[Connection, None] = {}
+        self._paused: dict[Connection, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = NEVER
+        self.configure()
+
+    def configure(self) -> None:
+        """Take over settings that count here."""
+        slow = self.node.config.number("slowlog-log-slower-than")
+        latency_ms = self.node.config.number("latency-monitor-threshold")
+        marks = [float(slow)] if slow >= 0 else []
+        marks += [latency_ms * 1000.0] if latency_ms > 0 else []
+        self.slow_us = min(marks, default=float("inf"))
+
+    # -- connections -----------------------------------------------------------------------------------------------
+
+    def admit(self, connection: "Connection") -> bytes:
+        """A client has connected: give it a session, or say why not."""
+        refusal = self._refusal(connection)
+        if refusal:
+            self.node.stats.rejected += 1
+            return refusal
+        address, local = addresses(connection)
+        session = life.connect(self.node, self.next_id, address, local, self.clock.now_ms())
+        connection.session = session
+        self.connections[self.next_id] = connection
+        self.next_id += 1
+        return b""
+
+    def _refusal(self, connection: "Connection") -> bytes:
+        if len(self.connections) >= self.maxclients:
+            return b"ERR max number of clients reached"
+        peer = connection.transport.get_extra_info("peername")
+        config = self.node.config
+        if config.flag("protected-mode") and not self.node.password and not connection.unix_path and not loopback(peer):
+            return (
+                b"DENIED Disque runs in protected mode: without a password only clients on this machine may connect. "
+                b"Set requirepass, or protected-mode no if the network in front of it can be trusted"
+            )
+        return b""
+
+    def lost(self, connection: "Connection") -> None:
+        """A connection is gone."""
+        connection.disconnect()
+        self.connections.pop(connection.session.id, None)
+        self._held.pop(connection, None)
+        self._later.pop(connection, None)
+        self._paused.pop(connection, None)
+        self.schedule()
+
+    def holds_back(self, connection: "Connection") -> bool:
+        """Whether no requests are looked at now: CLIENT PAUSE, or the node stops."""
+        if self.stopping:
+            return True
+        if self.node.clients_paused_until_ms <= self.clock.now_ms():
+            return False
+        self._paused[connection] = None
+        self.schedule()
+        return True
+
+    def later(self, connection: "Connection") -> None:
+        """Let ``connection`` go on in the next turn of the loop."""
+        self._later[connection] = None
+        self.schedule()
+
+    def is_later(self, connection: "Connection") -> bool:
+        """Whether ``connection`` has requests left that it will execute in another turn."""
+        return connection in self._later
+
+    # -- the flush -------------------------------------------------------------------------------------------------
+
+    @property
+    def safe(self) -> int:
+        """What depends on journal appends up to this number may leave."""
+        return self.journal.safe if self.journal is not None else MANY
+
+    def touch(self, connection: "Connection") -> None:
+        """``connection`` has replies, or is to be closed."""
+        session = connection.session
+        if not session.touched:
+            session.touched = True
+            self.node.touched.append(session)
+        if not self._scheduled:
+            self._scheduled = True
+            self.loop.call_soon(self.flush)
+
+    def schedule(self) -> None:
+        """Have `flush` called once in this turn of the loop."""
+        if not self._scheduled:
+            self._scheduled = True
+            self.loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Let everything leave that happened since the last one."""
+        self._scheduled = False
+        node = self.node
+        now_ms = self.clock.now_ms()
+        settle(node, now_ms)
+        if node.journal:
+            self.write_journal(now_ms)
+        touched = node.touched
+        if touched:
+            node.touched = []
+            self._reply(touched)
+        if node.messages:
+            node.messages.clear()  # a cluster of one has nobody to tell
+        if self._later:
+            self._resume(self._later)
+        self.arm(now_ms)
+
+    def write_journal(self, now_ms: int) -> None:
+        """Hand the records of this turn to the journal and write them."""
+        node = self.node
+        records, node.journal = node.journal, []
+        writer = self.journal
+        if writer is None:
+            return
+        for payload in journal.encode(records, now_ms):
+            writer.append(payload)
+        writer.flush()
+        node.segment = writer.segment
+
+    def _reply(self, touched: list[Session]) -> None:
+        writer = self.journal
+        connections = self.connections
+        for session in touched:
+            connection = connections.get(session.id)
+            if connection is None:
+                continue
+            if writer is not None:
+                if session.unsettled:
+                    session.unsettled = False
+                    connection.ticket = writer.sequence
+                if connection.ticket > writer.safe:
+                    self._held[connection] = None
+                    continue
+            connection.write_out()
+
+    def release(self) -> None:
+        """The journal has become safe further than it was: replies that waited may leave."""
+        safe = self.safe
+        free = [connection for connection in self._held if connection.ticket <= safe]
+        for connection in free:
+            del self._held[connection]
+            connection.write_out()
+
+    def release_all(self) -> None:
+        """There is no journal any more: nothing has to wait for it."""
+        held, self._held = self._held, {}
+        for connection in held:
+            connection.ticket = 0
+            connection.write_out()
+
+    def _resume(self, which: "dict[Connection, None]") -> None:
+        """Let connections go on that had to stop, each once, in a turn of its own."""
+        waiting = list(which)
+        which.clear()
+        self.loop.call_soon(self._go_on, waiting)
+
+    @staticmethod
+    def _go_on(connections: "list[Connection]") -> None:
+        for connection in connections:
+            connection.process()
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    def arm(self, now_ms: int) -> None:
+        """Have `on_timer` called when the node wants it."""
+        due_ms = NEVER if self.node.loading else self.node.next_due_ms
+        if self._paused:
+            due_ms = min(due_ms, self.node.clients_paused_until_ms)
+        if due_ms >= self._timer_ms:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_ms = due_ms
+        self._timer = self.loop.call_later(max(0.0, (due_ms - now_ms) / 1000), self.on_timer)
+
+    def on_timer(self) -> None:
+        """Something is due: do some of it, and flush."""
+        self._timer = None
+        self._timer_ms = NEVER
+        now_ms = self.clock.now_ms()
+        if not self.node.loading:
+            tick(self.node, now_ms)
+        if self._paused and self.node.clients_paused_until_ms <= now_ms:
+            self._resume(self._paused)
+        self.flush_now()
+
+    def flush_now(self) -> None:
+        """Flush without waiting for the end of the turn."""
+        if not self._scheduled:
+            self.flush()
+
+
+def loopback(peer: object) -> bool:
+    """Whether an address of asyncio's is this machine itself."""
+    if not isinstance(peer, tuple) or not peer:
+        return True
+    host = str(peer[0]).removeprefix("::ffff:")
+    return host.startswith("127.") or host == "::1"
+
+
+def shown(address: object, default: bytes) -> bytes:
+    """An address as CLIENT LIST shows it: ``127.0.0.1:5000``, ``[::1]:5000``."""
+    if not isinstance(address, tuple) or len(address) < 2:
+        return default
+    host, port = str(address[0]), address[1]
+    return (f"[{host}]:{port}" if ":" in host else f"{host}:{port}").encode()
+
+
+def addresses(connection: "Connection") -> tuple[bytes, bytes]:
+    """The remote and the local address of a connection, as they are shown."""
+    if connection.unix_path:
+        path = f"{connection.unix_path}:0".encode()
+        return path, path
+    transport = connection.transport
+    return (
+        shown(transport.get_extra_info("peername"), b"?:0"),
+        shown(transport.get_extra_info("sockname"), b"?:0"),
+    )

@@ -1,0 +1,382 @@
+"""The process: assembles node, pump, journal and listeners, takes signals, does ten times a second what is due, and stops cleanly."""
+
+import asyncio
+import contextlib
+import gc
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from random import Random, SystemRandom
+from typing import TYPE_CHECKING, Final
+
+from disque.core import conffile, life, memory, queues, resp
+from disque.core.commands import ROWS
+from disque.core.host import HostRefusedError
+from disque.core.node import Node
+from disque.core.session import NOT_WAITING, WAIT_COPIES, Session
+from disque.core.settings import Config
+from disque.server import daemon, listen
+from disque.server.connection import Connection
+from disque.server.facts import NodeClock
+from disque.server.host import ServerHost
+from disque.server.log import Log
+from disque.server.nodes_conf import NodesConf
+from disque.server.persistence import Persistence
+from disque.server.pump import Pump
+from disque.server.segments import JournalError
+
+if TYPE_CHECKING:
+    from cluster.membership import Membership
+
+CRON_S: Final = 0.1
+KEEPALIVE_PROBES: Final = 3
+
+
+class Server:
+    """One node as a process. `run` serves until it is told to stop; ``exit_code`` says how that went."""
+
+    def __init__(
+        self,
+        config: Config,
+        log: Log,
+        membership: "Membership",
+        nodes_conf: NodesConf,
+        clock: NodeClock,
+        config_path: str,
+    ) -> None:
+        self.config = config
+        self.log = log
+        self.clock = clock
+        self.config_path = config_path
+        self.nodes_conf = nodes_conf
+        self.host = ServerHost()
+        self.host.server = self
+        seed = SystemRandom().getrandbits(256)
+        self.node = Node(membership, config, Random(seed), self.host, ROWS, clock.now_ms())
+        self.loop = asyncio.get_running_loop()
+        self.pump = Pump(self.node, clock, log, self.loop)
+        boot_id = self.host.process.boot_id
+        self.persistence = Persistence(self.pump, boot_id, lambda: SystemRandom().getrandbits(32))
+        self.port = config.number("port")
+        self.exit_code = 0
+        self.restart_argv: list[str] | None = None
+        self._listeners: list[asyncio.AbstractServer] = []
+        self._finished: asyncio.Future[None] = self.loop.create_future()
+        self._interrupts = 0
+        self._ticks = 0
+        self._stopped = False
+
+    # -- life ------------------------------------------------------------------------------------------------------
+
+    async def run(self) -> int:
+        """Listen, load, serve, stop. Returns the exit code of the process."""
+        gc.disable()  # the core makes no reference cycles, and a full collection stops everybody
+        self._take_signals()
+        self._set_maxclients(self.config.number("maxclients"))
+        try:
+            await self._listen()
+            self._cron()
+            if self.config.flag("appendonly") or self.config.flag("aof-enqueue-jobs-once"):
+                await self._load()
+        except (listen.ListenError, JournalError) as wrong:
+            self.log.warning(str(wrong))
+            self._close_listeners()
+            return 1
+        if not self._finished.done():
+            where = f"port {self.port}" if self.port else f"the unix socket {self.config.text('unixsocket')}"
+            self.log.notice(f"The server is now ready to accept connections on {where}")
+            gc.freeze()
+        await self._finished
+        return self.exit_code
+
+    async def _listen(self) -> None:
+        config = self.config
+        backlog = config.number("tcp-backlog")
+        if self.port or not config.text("unixsocket"):
+            for sock in listen.tcp_sockets(config.words("bind"), self.port, backlog):
+                self.port = self.port or int(sock.getsockname()[1])
+                server = await self.loop.create_server(lambda: Connection(self.pump, ""), sock=sock, backlog=backlog)
+                self._listeners.append(server)
+        path = config.text("unixsocket")
+        if path:
+            permissions = config.number("unixsocketperm")
+            factory = lambda: Connection(self.pump, path)  # noqa: E731 - said once, used once
+            self._listeners.append(await listen.listen_unix(self.loop, path, permissions, backlog, factory))
+
+    async def _load(self) -> None:
+        for _ in self.persistence.load():
+            await asyncio.sleep(0)
+            if self._finished.done():
+                return
+        self.pump.schedule()
+
+    def _take_signals(self) -> None:
+        self.loop.add_signal_handler(signal.SIGTERM, self._on_stop_signal, "SIGTERM")
+        self.loop.add_signal_handler(signal.SIGINT, self._on_stop_signal, "SIGINT")
+        self.loop.add_signal_handler(signal.SIGHUP, self.log.reopen)
+
+    def _on_stop_signal(self, name: str) -> None:
+        self._interrupts += 1
+        if self._interrupts > 1 and name == "SIGINT":
+            self.log.warning("You insist... exiting now.")
+            os._exit(1)
+        self.log.warning(f"Received {name} scheduling shutdown...")
+        self.stop(None, rewrite=False)
+
+    # -- cron ------------------------------------------------------------------------------------------------------
+
+    def _cron(self) -> None:
+        """Ten times a second: the clock, the journal, clients that idle or do not read, memory."""
+        if self._stopped:
+            return
+        self.loop.call_later(CRON_S, self._cron)
+        self._ticks += 1
+        self.clock.slew()
+        node = self.node
+        stats = node.stats
+        self.host.rates.sample(self.loop.time(), stats.commands, stats.net_in, stats.net_out)
+        node.peak = max(node.peak, node.used)
+        self.persistence.cron()
+        self._watch_outputs()
+        if self._ticks % 10 == 0:
+            self._close_idle()
+        if node.used > node.limits.warn:
+            queues.drop_idle(node, self.clock.now_ms(), 1000)
+            memory.make_room(node)
+        if node.membership.dirty:
+            with contextlib.suppress(HostRefusedError):
+                self.save_nodes()
+        if node.journal or node.touched:
+            self.pump.schedule()
+
+    def _watch_outputs(self) -> None:
+        """Cut clients that do not take their replies (`client-output-buffer-limit`)."""
+        hard, soft, soft_s = self.config.output_limits()
+        now_ms = self.clock.now_ms()
+        for connection in [one for one in self.pump.connections.values() if one.choked]:
+            size = connection.output_bytes()
+            if not soft or size <= soft:
+                connection.over_since_ms = 0
+            elif not connection.over_since_ms:
+                connection.over_since_ms = now_ms
+            too_long = connection.over_since_ms and now_ms - connection.over_since_ms > soft_s * 1000
+            if (hard and size >= hard) or too_long:
+                self.log.warning(
+                    f"Client id={connection.session.id} addr={connection.session.address.decode('latin-1')} omem={size} "
+                    "scheduled to be closed ASAP for overcoming of output buffer limits."
+                )
+                connection.abort()
+
+    def _close_idle(self) -> None:
+        limit_ms = self.config.number("timeout") * 1000
+        if limit_ms:
+            now_ms = self.clock.now_ms()
+            for connection in list(self.pump.connections.values()):
+                session = connection.session
+                if session.waiting == NOT_WAITING and not session.monitoring and now_ms - session.active_ms > limit_ms:
+                    self.log.verbose(f"Closing idle client id={session.id}")
+                    connection.abort()
+
+    # -- settings --------------------------------------------------------------------------------------------------
+
+    def _set_maxclients(self, wanted: int) -> int:
+        """Raise the limit of open files as far as needed and possible; returns how many clients there is room for."""
+        room = daemon.fit_fd_limit(wanted)
+        if room < wanted:
+            self.log.warning(daemon.fd_limit_warning(wanted, room))
+        self.pump.maxclients = min(wanted, room)
+        return room
+
+    def configure(self, name: str) -> None:
+        """Act on a setting that was changed at run time. Raises HostRefusedError."""
+        act = {
+            "appendonly": self._configure_appendonly,
+            "appendfsync": self.persistence.policy_changed,
+            "dir": self._configure_dir,
+            "maxclients": self._configure_maxclients,
+            "loglevel": lambda: self.log.set_level(self.config.text("loglevel")),
+            "aof-segment-size": self._configure_segment_size,
+        }.get(name)
+        if act is not None:
+            act()
+        self.pump.configure()
+
+    def _configure_appendonly(self) -> None:
+        try:
+            if self.config.flag("appendonly"):
+                self.persistence.switch_on()
+            else:
+                self.persistence.switch_off()
+        except JournalError as wrong:
+            self.log.warning(str(wrong))
+            raise HostRefusedError("ERR Unable to turn on AOF. Check server logs.") from wrong
+
+    def _configure_dir(self) -> None:
+        try:
+            os.chdir(self.config.text("dir"))
+        except OSError as error:
+            raise HostRefusedError(f"ERR Changing directory: {error.strerror}") from error
+        self.config.put("dir", (os.getcwd(),))
+
+    def _configure_maxclients(self) -> None:
+        wanted = self.config.number("maxclients")
+        room = self._set_maxclients(wanted)
+        if room < wanted:
+            raise HostRefusedError(
+                "ERR The operating system is not able to handle the specified number of clients, try with "
+                f"{room}"
+            )
+
+    def _configure_segment_size(self) -> None:
+        if self.pump.journal is not None:
+            self.pump.journal.segment_size = self.config.number("aof-segment-size")
+
+    def rewrite_config(self) -> None:
+        """CONFIG REWRITE: write the file in one step. Raises HostRefusedError."""
+        if not self.config_path:
+            raise HostRefusedError("ERR The server is running without a config file")
+        try:
+            with open(self.config_path, encoding="utf-8", errors="surrogateescape") as file:
+                before = file.read()
+        except FileNotFoundError:
+            before = ""
+        except OSError as error:
+            raise HostRefusedError(f"ERR Rewriting config file: {error.strerror}") from error
+        temporary = f"{self.config_path}.{os.getpid()}.tmp"
+        try:
+            with open(temporary, "w", encoding="utf-8", errors="surrogateescape") as file:
+                file.write(conffile.rewrite(before, self.config))
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, self.config_path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise HostRefusedError(f"ERR Rewriting config file: {error.strerror}") from error
+        self.log.warning("CONFIG REWRITE executed with success.")
+
+    def save_nodes(self) -> None:
+        """Write nodes.conf. Raises HostRefusedError."""
+        try:
+            self.nodes_conf.save(self.node.membership, self.clock.now_ms())
+        except OSError as error:
+            raise HostRefusedError(error.strerror or str(error)) from error
+
+    # -- slow acts for clients -------------------------------------------------------------------------------------
+
+    def rewrite_journal(self) -> bool:
+        """BGREWRITEAOF; with the journal off, a snapshot is written as Disque did. Raises HostRefusedError."""
+        if self.pump.journal is not None:
+            return self.persistence.rewrite()
+        wrong = self.persistence.rewrite_now()
+        self.persistence.switch_off()
+        if wrong:
+            raise HostRefusedError(f"ERR {wrong}")
+        return True
+
+    def reload_soon(self, session: Session) -> None:
+        """DEBUG LOADAOF, after what is under way has been flushed."""
+        self.loop.call_soon(self._reload, session)
+
+    def _reload(self, session: Session) -> None:
+        connection = self.pump.connections.get(session.id)
+        self.pump.flush()
+        try:
+            for _ in self._reload_steps():
+                pass
+            reply = resp.OK
+        except JournalError as wrong:
+            self.node.loading = False
+            self.log.warning(str(wrong))
+            reply = resp.error(b"ERR")
+        if connection is not None:
+            connection.wait_ended(reply)
+            connection.process()
+
+    def _reload_steps(self) -> Iterator[None]:
+        """Close the journal without the list of a clean stop, forget everything, read it again."""
+        self.persistence.close_for_reload()
+        life.flush_all(self.node, self.clock.now_ms())
+        self.node.journal.clear()
+        yield from self.persistence.load()
+
+    def stop_soon(self, session: Session, *, rewrite: bool) -> None:
+        """SHUTDOWN, after what is under way has been flushed."""
+        self.log.warning("User requested shutdown...")
+        self.loop.call_soon(lambda: self.stop(session, rewrite=rewrite))
+
+    def restart_soon(self, session: Session, delay_ms: int, *, clean: bool) -> None:
+        """DEBUG RESTART or CRASH-AND-RECOVER. Raises HostRefusedError."""
+        if self.config_path and clean:
+            self.rewrite_config()
+        self.loop.call_later(delay_ms / 1000, self._restart, session, clean)
+
+    def _restart(self, session: Session, clean: bool) -> None:
+        self.restart_argv = list(sys.orig_argv)
+        if clean:
+            self.stop(session, rewrite=False)
+        else:
+            os.execv(sys.executable, self.restart_argv)
+
+    # -- stop ------------------------------------------------------------------------------------------------------
+
+    def stop(self, session: Session | None, *, rewrite: bool) -> None:
+        """Stop cleanly; if the journal cannot be written, a client that asked is told so and the server goes on."""
+        if self._stopped:
+            return
+        self.pump.flush()
+        wrong = self._secure(rewrite=rewrite)
+        connection = self.pump.connections.get(session.id) if session is not None else None
+        if wrong:
+            self.log.warning(f"Errors trying to shut down: {wrong}")
+            if session is not None:
+                if connection is not None:
+                    connection.wait_ended(resp.error(b"ERR Errors trying to SHUTDOWN. Check logs."))
+                return
+            self.exit_code = 1
+        self._stopped = True
+        self.pump.stopping = True
+        self._close_listeners()
+        self.pump.release()
+        self._dismiss_clients()
+        unsafe = "" if self.node.loading else self.persistence.stop()
+        if unsafe:
+            self.log.warning(f"The append only file is not complete: {unsafe}")
+            self.exit_code = 1
+        with contextlib.suppress(HostRefusedError):
+            self.save_nodes()
+        self.log.warning("Disque is now ready to exit, bye bye...")
+        if not self._finished.done():
+            self._finished.set_result(None)
+
+    def _secure(self, *, rewrite: bool) -> str:
+        """Bring everything to the disk that was answered; "" or why that failed."""
+        if self.node.loading:
+            return ""
+        if rewrite:
+            return self.persistence.rewrite_now()
+        writer = self.pump.journal
+        if writer is None or writer.sync():
+            return ""
+        return writer.failing or "a rewrite is going on"
+
+    def _dismiss_clients(self) -> None:
+        """Let replies leave that are ready; take back what was handed out in those that cannot."""
+        for connection in list(self.pump.connections.values()):
+            session = connection.session
+            if session.waiting == WAIT_COPIES:
+                life.fail_adds(self.node, session)
+            if session.out and not connection.choked and connection.ticket <= self.pump.safe:
+                connection.write_out()
+            connection.disconnect()
+            connection.transport.close()
+
+    def _close_listeners(self) -> None:
+        for server in self._listeners:
+            server.close()
+        self._listeners.clear()
+        path = self.config.text("unixsocket")
+        if path:
+            with contextlib.suppress(OSError):
+                os.unlink(path)

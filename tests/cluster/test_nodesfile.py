@@ -1,0 +1,141 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster.membership import FAIL, HANDSHAKE, LEAVING, MYSELF, NOADDR, PFAIL, Membership, Node
+from cluster.nodesfile import NodesFileError, parse, render
+
+A, B, C = b"a" * 40, b"b" * 40, b"c" * 40
+NOW_MS = 1_000_000
+OWN_LINE = A + b" 10.0.0.1:7711 myself 0 0 connected\n"
+
+
+def fault(text: bytes) -> NodesFileError:
+    with pytest.raises(NodesFileError) as caught:
+        parse(text, NOW_MS)
+    return caught.value
+
+
+class TestRead:
+    def test_one_line_is_a_cluster_of_one(self) -> None:
+        membership = parse(OWN_LINE, NOW_MS)
+        assert (membership.myself.id, membership.myself.ip, membership.myself.port) == (A, b"10.0.0.1", 7711)
+        assert membership.size == 1
+        assert not membership.dirty
+
+    def test_vars_and_blank_lines_are_skipped_and_the_last_line_may_lack_its_end(self) -> None:
+        text = b"\n\nvars currentEpoch 0 lastVoteEpoch 0\n" + OWN_LINE.rstrip() + b"\n\n\n"
+        assert parse(text, NOW_MS).myself.id == A
+        assert parse(OWN_LINE.rstrip(), NOW_MS).myself.id == A
+
+    def test_this_node_comes_first_wherever_its_line_stands(self) -> None:
+        membership = parse(B + b" 10.0.0.2:7712 noflags 0 0 connected\n" + OWN_LINE, NOW_MS)
+        assert list(membership.nodes) == [A, B]
+
+    def test_flags_come_back(self) -> None:
+        text = OWN_LINE.replace(b"myself", b"myself,leaving") + B + b" :0 fail?,fail,noaddr,leaving 0 0 disconnected"
+        membership = parse(text, NOW_MS)
+        assert membership.leaving
+        assert membership.nodes[B].flags == PFAIL | FAIL | NOADDR | LEAVING
+
+    def test_this_node_never_fails_in_its_own_eyes(self) -> None:
+        assert parse(OWN_LINE.replace(b"myself", b"myself,fail,noaddr"), NOW_MS).myself.flags == MYSELF
+
+    def test_times_of_an_earlier_life_become_now_and_never_stays_never(self) -> None:
+        text = (
+            OWN_LINE + B + b" 10.0.0.2:7712 noflags 17 0 connected\n" + C + b" 10.0.0.3:7713 noflags 0 99 connected\n"
+        )
+        nodes = parse(text, NOW_MS).nodes
+        assert (nodes[B].ping_sent_ms, nodes[B].pong_received_ms) == (NOW_MS, 0)
+        assert (nodes[C].ping_sent_ms, nodes[C].pong_received_ms) == (0, NOW_MS)
+
+    def test_no_link_survives_a_restart(self) -> None:
+        assert not parse(OWN_LINE + B + b" 10.0.0.2:7712 noflags 0 0 connected\n", NOW_MS).nodes[B].linked
+
+    @pytest.mark.parametrize(
+        ("address", "ip", "port", "bus_port"),
+        [
+            (b":7711", b"", 7711, 17711),
+            (b"::1:7711", b"::1", 7711, 17711),
+            (b"1.2.3.4:7711@4000", b"1.2.3.4", 7711, 4000),
+            (b"fe80::1:7711@17711", b"fe80::1", 7711, 17711),
+        ],
+    )
+    def test_addresses(self, address: bytes, ip: bytes, port: int, bus_port: int) -> None:
+        myself = parse(A + b" " + address + b" myself 0 0 connected", NOW_MS).myself
+        assert (myself.ip, myself.port, myself.bus_port) == (ip, port, bus_port)
+
+    def test_half_met_nodes_are_dropped(self) -> None:
+        assert list(parse(OWN_LINE + B + b" 10.0.0.2:7712 handshake 0 0 connected\n", NOW_MS).nodes) == [A]
+
+
+class TestDamage:
+    @pytest.mark.parametrize(
+        ("line", "reason"),
+        [
+            (b"x", "expected 6 words, got 1"),
+            (B + b" 1.2.3.4:1 noflags 0 0 connected more", "expected 6 words, got 7"),
+            (B[1:] + b" 1.2.3.4:1 noflags 0 0 connected", "is no node ID"),
+            (B + b" 1.2.3.4 noflags 0 0 connected", "'1.2.3.4' is no address"),
+            (B + b" 1.2.3.4:x noflags 0 0 connected", "'x' is no number"),
+            (B + b" 1.2.3.4:65536 noflags 0 0 connected", "65536 is no port"),
+            (B + b" 1.2.3.4:1@x noflags 0 0 connected", "'x' is no number"),
+            (B + b" 1.2.3.4:1 master 0 0 connected", "unknown flag 'master'"),
+            (B + b" 1.2.3.4:1 noflags -1 0 connected", "'-1' is no number"),
+            (B + b" 1.2.3.4:1 noflags 0 \xb2 connected", "is no number"),
+            (B + b" 1.2.3.4:1 noflags 0 0 perhaps", "neither connected nor disconnected"),
+            (OWN_LINE.rstrip(), "stands twice"),
+        ],
+    )
+    def test_a_bad_line_is_told_with_its_number(self, line: bytes, reason: str) -> None:
+        error = fault(OWN_LINE + b"\n" + line + b"\n")
+        assert error.line == 3
+        assert reason in error.reason
+        assert str(error).startswith("line 3: ")
+
+    def test_one_line_must_be_this_node(self) -> None:
+        assert str(fault(b"vars\n")) == "expected one line with the flag myself, got 0"
+        assert fault(OWN_LINE + OWN_LINE.replace(A, B)).line == 0
+
+    @given(st.binary(max_size=200))
+    def test_any_other_bytes_are_refused(self, text: bytes) -> None:
+        fault(text)
+
+    @given(st.integers(0, len(OWN_LINE) - len(b"connected\n")))
+    def test_a_torn_line_is_refused(self, length: int) -> None:
+        fault(OWN_LINE[:length])
+
+
+def test_what_is_written_is_what_cluster_nodes_shows() -> None:
+    membership = parse(OWN_LINE + B + b" 10.0.0.2:7712 fail? 3 4 disconnected\n", NOW_MS)
+    assert render(membership, NOW_MS) == membership.nodes_lines(NOW_MS)
+
+
+def test_an_unusual_bus_port_rides_behind_the_address() -> None:
+    assert render(Membership(Node(A, b"::1", 7711, 4000)), NOW_MS) == A + b" ::1:7711@4000 myself 0 0 connected\n"
+
+
+def test_half_met_nodes_are_not_written() -> None:
+    membership = Membership(Node(A, b"10.0.0.1", 7711))
+    membership.add(Node(B, b"10.0.0.2", 7712, flags=HANDSHAKE))
+    assert render(membership, NOW_MS) == OWN_LINE
+
+
+nodes = st.builds(
+    Node,
+    st.text("0123456789abcdef", min_size=40, max_size=40).map(str.encode),
+    st.ip_addresses().map(lambda ip: str(ip).encode()),
+    st.integers(0, 65535),
+    st.integers(0, 65535),
+    st.sampled_from([0, PFAIL, FAIL, NOADDR, LEAVING, PFAIL | LEAVING]),
+)
+
+
+@given(st.lists(nodes, min_size=1, max_size=6, unique_by=lambda node: node.id))
+def test_what_was_written_is_read_back(table: list[Node]) -> None:
+    membership = Membership(table[0])
+    membership.set_flags(membership.myself, MYSELF | membership.myself.flags & LEAVING)
+    for node in table[1:]:
+        membership.add(node)
+    text = render(membership, NOW_MS)
+    assert render(parse(text, NOW_MS), NOW_MS) == text

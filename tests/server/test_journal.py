@@ -1,0 +1,862 @@
+import errno
+import os
+from collections.abc import Callable, Sequence
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from disque.core.frames import HEAD_SIZE
+from disque.server.disk import Disk
+from disque.server.journal import INLINE_S, Journal
+from disque.server.segments import JournalError, Row
+
+FOLDER = "/journal"
+BLOCK = 16
+
+
+class Inode:
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.synced = b""
+        self.bad = False  # an fsync failed: the kernel forgets what was dirty and says yes from then on
+
+
+class FakeDisk(Disk):
+    """A disk in memory that can be full, fail, and lose power."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, Inode] = {}
+        self.durable_names: dict[str, Inode] = {}
+        self.open_files: dict[int, Inode] = {}
+        self.next_fd = 100
+        self.room: int | None = None
+        self.broken: set[str] = set()
+        self.log: list[str] = []
+        self.sync_cost: Callable[[], None] = lambda: None
+
+    def _do(self, what: str, about: str = "") -> None:
+        self.log.append(f"{what} {about}".strip())
+        if what in self.broken:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), about)
+
+    def _descriptor(self, inode: Inode) -> int:
+        self.next_fd += 1
+        self.open_files[self.next_fd] = inode
+        return self.next_fd
+
+    def listdir(self, directory: str) -> list[str]:
+        return [name.removeprefix(f"{directory}/") for name in self.names]
+
+    def create(self, path: str) -> int:
+        self._do("create", path[-1])
+        if path in self.names:
+            raise FileExistsError(errno.EEXIST, "File exists", path)
+        if self.room == 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        self.names[path] = Inode()
+        return self._descriptor(self.names[path])
+
+    def open(self, path: str, write: bool = False) -> int:
+        if path not in self.names:
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
+        return self._descriptor(self.names[path])
+
+    def size(self, fd: int) -> int:
+        return len(self.open_files[fd].data)
+
+    def read(self, fd: int, size: int, offset: int) -> bytes:
+        return bytes(self.open_files[fd].data[offset : offset + size])
+
+    def write(self, fd: int, pieces: Sequence[bytes | memoryview], offset: int) -> int:
+        self._do("write")
+        data = self.open_files[fd].data
+        what = b"".join(pieces)
+        if self.room is not None:
+            what = what[: max(0, self.room - max(0, offset - len(data)))]
+            if not what:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            self.room -= max(0, offset + len(what) - len(data))
+        data.extend(bytes(max(0, offset - len(data))))
+        data[offset : offset + len(what)] = what
+        return len(what)
+
+    def fdatasync(self, fd: int) -> None:
+        inode = self.open_files[fd]
+        self.sync_cost()
+        try:
+            self._do("fdatasync")
+        except OSError:
+            inode.bad = True
+            raise
+        if not inode.bad:
+            inode.synced = bytes(inode.data)
+
+    def truncate(self, fd: int, size: int) -> None:
+        self._do("truncate")
+        data = self.open_files[fd].data
+        if self.room is not None:
+            self.room += max(0, len(data) - size)
+        del data[size:]
+
+    def close(self, fd: int) -> None:
+        del self.open_files[fd]
+
+    def unlink(self, path: str) -> None:
+        self._do("unlink", path[-1])
+        if path not in self.names:
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
+        del self.names[path]
+
+    def fsync_dir(self, directory: str) -> None:
+        self._do("fsync_dir")
+        self.durable_names = dict(self.names)
+
+    def after_process_crash(self, forgiving: bool = False) -> "FakeDisk":
+        """The kernel keeps everything. `forgiving`: it has also brought to the disk what an fsync once could not."""
+        disk = FakeDisk()
+        for path, inode in self.names.items():
+            disk.names[path] = copy = Inode()
+            copy.data[:] = inode.data
+            copy.synced = inode.synced
+            copy.bad = inode.bad
+            if forgiving and inode.bad:
+                copy.synced, copy.bad = bytes(inode.data), False
+        disk.durable_names = {path: disk.names[path] for path in self.durable_names if path in disk.names}
+        return disk
+
+    def after_power_loss(self, random: Random) -> "FakeDisk":
+        disk = FakeDisk()
+        for path in sorted({*self.names, *self.durable_names}):
+            choices = [names.get(path) for names in (self.names, self.durable_names)]
+            inode = random.choice(choices)
+            if inode is not None:
+                disk.names[path] = copy = Inode()
+                copy.data[:] = copy.synced = survived(inode, random)
+        disk.durable_names = dict(disk.names)
+        return disk
+
+
+def survived(inode: Inode, random: Random) -> bytes:
+    """What was fsynced, and of the rest some blocks, up to some length."""
+    low, high = sorted((len(inode.synced), len(inode.data)))
+    length = random.choice([low, high, random.randint(low, high)])
+    result = bytearray(inode.synced[:length].ljust(length, b"\0"))
+    for start in range(0, length, BLOCK):
+        if random.random() < 0.6:
+            block = inode.data[start : min(start + BLOCK, length)]
+            result[start : start + len(block)] = block
+    return bytes(result)
+
+
+class Later:
+    """Work beside the loop that is done when the test says so."""
+
+    def __init__(self) -> None:
+        self.work: Callable[[], None] | None = None
+        self.done: Callable[[OSError | None], None] | None = None
+        self.error: OSError | None = None
+
+    def submit(self, work: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
+        assert self.done is None, "one at a time"
+        self.work, self.done = work, done
+
+    def run(self) -> None:
+        work, self.work = self.work, None
+        if work is not None:
+            self.error = None
+            try:
+                work()
+            except OSError as error:
+                self.error = error
+
+    def finish(self) -> None:
+        self.run()
+        done, self.done = self.done, None
+        if done is not None:
+            done(self.error)
+
+    def wait(self) -> None:
+        while self.done is not None:
+            self.finish()
+
+
+class Node:
+    """Numbers its records; its live state is all of them, copied in two slices when the journal asks."""
+
+    def __init__(self, disk: FakeDisk, policy: str = "always", segment_size: int = 1 << 20, known: int = 0) -> None:
+        self.disk = disk
+        self.later = Later()
+        self.time = 0.0
+        self.progress = 0
+        self.distrusted: list[int] = []
+        self.retired: list[int] = []
+        self.known = known
+        self.to_copy: list[bytes] = []
+        self.last_bad = 0
+        self.copies_at_once = True
+        self.numbers: dict[int, int] = {0: known}  # journal sequence -> how many records that covers
+        self.journal = Journal(
+            Row(FOLDER, "d", disk), self, self.later,
+            policy=policy, segment_size=segment_size, clock=lambda: self.time, salt=lambda: 7,
+        )  # fmt: skip
+
+    def start(self, rebuild: bool = False) -> "Node":
+        self.journal.start(rebuild)
+        return self
+
+    def journal_head(self) -> bytes:
+        return b"head"
+
+    def journal_progress(self) -> None:
+        self.progress += 1
+
+    def journal_distrust(self, last_bad: int) -> None:
+        self.distrusted.append(last_bad)
+        self.last_bad = last_bad
+        self.copy()
+        if self.copies_at_once:
+            self.copy_slice()
+            self.copy_slice()
+
+    def journal_retired(self, segment: int) -> None:
+        self.retired.append(segment)
+
+    def copy(self) -> None:
+        half = self.known // 2
+        self.to_copy = [b"copy %d %d" % (0, half), b"copy %d %d" % (half, self.known)]
+
+    def copy_slice(self) -> None:
+        if self.to_copy:
+            self._append(self.to_copy.pop(0))
+            if not self.to_copy:
+                self.journal.retire(self.last_bad)
+                self.numbers[self.journal.sequence] = self.known
+
+    def add(self, size: int = 1) -> int:
+        self.known += 1
+        return self._append(b"copy %d %d" % (self.known - 1, self.known) + b" " * size)
+
+    def _append(self, payload: bytes) -> int:
+        sequence = self.journal.append(payload)
+        self.numbers[sequence] = self.known
+        return sequence
+
+    def write(self, size: int = 1) -> int:
+        sequence = self.add(size)
+        self.journal.flush()
+        return sequence
+
+    def empty_oldest(self) -> None:
+        if self.journal.segment > self.journal.oldest and not self.to_copy and not self.journal.rebuilding:
+            self.last_bad = self.journal.oldest
+            self.copy()
+            self.copy_slice()
+            self.copy_slice()
+
+    def cron(self, seconds: float = 1.0) -> None:
+        self.time += seconds
+        self.journal.cron(self.time)
+
+    def rest(self, turns: int = 12) -> None:
+        """Let time pass until nothing is left to do."""
+        for _ in range(turns):
+            self.cron(60.0)
+            self.journal.flush()
+            self.later.wait()
+
+    def covered(self, sequence: int) -> int:
+        return self.numbers[sequence]
+
+
+def read_back(disk: FakeDisk) -> tuple[int, Row]:
+    """Return how many records there are; they must be the first ones, without a hole."""
+    row = Row(FOLDER, "d", disk)
+    found: set[int] = set()
+    for part in row.read():
+        for payload in part.payloads:
+            if payload != b"head":
+                _, first, last = payload.split()
+                found |= set(range(int(first), int(last)))
+    assert found == set(range(len(found)))
+    return len(found), row
+
+
+def slow(node: Node) -> None:
+    """Make fsync slow, so that it moves to the background, and let the journal notice."""
+
+    def cost() -> None:
+        node.time += INLINE_S * 20
+
+    node.disk.sync_cost = cost
+    node.write()
+    assert node.later.done is None
+
+
+# -- the three policies
+
+
+def test_always_a_reply_is_safe_after_the_fsync_in_place_while_the_disk_is_fast() -> None:
+    node = Node(FakeDisk()).start()
+    sequence = node.write()
+    assert node.journal.safe == node.journal.durable == sequence
+    assert read_back(node.disk.after_power_loss(Random(1)))[0] == 1
+
+
+def test_always_on_a_slow_disk_one_fsync_at_a_time_covers_all_that_gathered_meanwhile() -> None:
+    node = Node(FakeDisk()).start()
+    slow(node)
+    first = node.write()
+    assert node.journal.safe < first
+    node.later.run()
+    second = node.write()
+    third = node.write()
+    node.later.finish()
+    assert node.journal.safe == first
+    assert node.progress == 1
+    syncs = node.disk.log.count("fdatasync")
+    node.later.finish()
+    assert node.journal.safe == third > second
+    assert node.disk.log.count("fdatasync") == syncs + 1
+    assert node.later.done is None
+
+
+def test_always_goes_back_to_fsync_in_place_when_the_disk_is_fast_again() -> None:
+    node = Node(FakeDisk()).start()
+    slow(node)
+    node.disk.sync_cost = lambda: None
+    for _ in range(60):
+        node.write()
+        node.later.wait()
+    sequence = node.write()
+    assert node.later.done is None
+    assert node.journal.safe == sequence
+
+
+def test_everysec_is_safe_when_written_and_fsynced_within_a_second_in_the_background() -> None:
+    node = Node(FakeDisk(), "everysec").start()
+    node.cron(5)
+    node.later.wait()
+    sequence = node.write()
+    assert (node.journal.safe, node.journal.durable) == (sequence, 0)
+    node.cron(0.5)
+    assert node.later.done is None
+    node.cron(0.5)
+    node.cron(1.5)
+    node.later.finish()
+    assert node.journal.durable == sequence
+
+
+def test_no_never_fsyncs_by_itself() -> None:
+    node = Node(FakeDisk(), "no").start()
+    before = node.disk.log.count("fdatasync")
+    node.write()
+    for _ in range(5):
+        node.cron()
+    assert node.disk.log.count("fdatasync") == before
+    assert node.journal.sync()
+    assert node.journal.durable == node.journal.sequence
+
+
+def test_a_policy_that_is_switched_never_takes_back_what_was_safe() -> None:
+    node = Node(FakeDisk(), "everysec").start()
+    first = node.write()
+    node.journal.policy = "always"
+    assert node.journal.safe == first
+    second = node.add()
+    node.journal.flush()
+    assert node.journal.safe == first
+    node.journal.policy = "everysec"
+    assert node.journal.safe == second
+    node.rest(2)
+    assert node.journal.durable == second
+
+
+def test_switching_to_always_fsyncs_what_was_written_before() -> None:
+    node = Node(FakeDisk(), "no").start()
+    sequence = node.write()
+    node.journal.policy = "always"
+    node.later.finish()
+    assert node.journal.durable == sequence
+
+
+@pytest.mark.parametrize("policy", ["always", "everysec"])
+def test_an_idle_journal_vouches_for_its_last_record_once_and_then_rests(policy: str) -> None:
+    node = Node(FakeDisk(), policy).start()
+    node.write()
+    node.rest()
+    size = node.journal.size
+    log = len(node.disk.log)
+    node.rest()
+    assert (node.journal.size, len(node.disk.log)) == (size, log)
+    path = f"{FOLDER}/d.00000001"
+    data = node.disk.names[path].data
+    data[data.index(b"copy")] ^= 1
+    with pytest.raises(JournalError, match=r"d\.00000001 at offset"):
+        read_back(node.disk)
+
+
+# -- segments
+
+
+def test_a_segment_that_is_full_is_followed_by_the_next_which_opens_with_the_head_payload() -> None:
+    node = Node(FakeDisk(), segment_size=500).start()
+    for _ in range(20):
+        node.write(60)
+    assert node.journal.segment > 2
+    payloads = [payload for part in Row(FOLDER, "d", node.disk).read() for payload in part.payloads]
+    assert payloads.count(b"head") == node.journal.segment
+    assert read_back(node.disk)[0] == 20
+
+
+def test_segments_change_while_an_fsync_runs_and_both_are_fsynced_before_anything_is_safe() -> None:
+    node = Node(FakeDisk()).start()
+    slow(node)
+    before = node.write()
+    node.later.run()
+    assert node.journal.switch() == 2
+    after = node.write()
+    node.later.finish()
+    assert node.journal.safe == before
+    node.later.finish()
+    assert node.journal.safe == after
+    assert len(node.disk.open_files) == 1
+    assert read_back(node.disk.after_power_loss(Random(3)))[0] == 3
+
+
+def test_files_that_are_full_are_closed_under_every_policy() -> None:
+    node = Node(FakeDisk(), "no", segment_size=300).start()
+    for _ in range(30):
+        node.write(60)
+        node.later.wait()
+    assert len(node.disk.open_files) <= 2
+
+
+def test_retired_files_go_after_the_copies_are_fsynced_oldest_first_each_with_its_directory() -> None:
+    node = Node(FakeDisk(), "no").start()
+    for _ in range(3):
+        node.write()
+        node.journal.switch()
+        node.later.wait()
+    node.disk.log.clear()
+    node.last_bad = 2
+    node.copy()
+    node.copy_slice()
+    node.copy_slice()
+    node.journal.flush()
+    assert node.retired == []
+    node.later.wait()
+    steps = [step for step in node.disk.log if step != "write"]
+    assert steps == ["fdatasync", "unlink 1", "fsync_dir", "unlink 2", "fsync_dir"]
+    assert node.retired == [2]
+    assert (node.journal.oldest, node.journal.segment) == (3, 4)
+    assert read_back(node.disk)[0] == 3
+
+
+def test_a_file_that_cannot_be_unlinked_is_tried_again_and_does_not_disturb() -> None:
+    node = Node(FakeDisk()).start()
+    node.write()
+    node.journal.switch()
+    node.disk.broken = {"unlink"}
+    node.empty_oldest()
+    node.journal.flush()
+    node.later.wait()
+    assert node.journal.stuck == "Input/output error"
+    assert not node.journal.failing
+    node.disk.broken = set()
+    node.cron()
+    node.later.wait()
+    assert node.retired == [1]
+    assert not node.journal.stuck
+
+
+def test_a_segment_that_cannot_be_begun_leaves_the_old_one_in_use() -> None:
+    node = Node(FakeDisk(), segment_size=200).start()
+    node.disk.broken = {"create"}
+    for _ in range(10):
+        node.write(60)
+    assert node.journal.segment == 1
+    assert not node.journal.failing
+    node.disk.broken = set()
+    node.cron()
+    node.write(60)
+    assert node.journal.segment == 2
+    assert read_back(node.disk)[0] == 11
+
+
+def test_a_head_that_could_not_be_written_is_not_taken_for_a_segment() -> None:
+    node = Node(FakeDisk()).start()
+    node.write()
+    node.disk.room = HEAD_SIZE // 2
+    assert node.journal.switch() == 1
+    assert read_back(node.disk.after_process_crash())[0] == 1
+    node.disk.room = None
+    assert node.journal.switch() == 2
+    node.write()
+    assert read_back(node.disk)[0] == 2
+
+
+# -- a full disk
+
+
+@pytest.mark.parametrize("policy", ["always", "everysec", "no"])
+def test_a_full_disk_holds_the_replies_and_loses_nothing(policy: str) -> None:
+    node = Node(FakeDisk(), policy).start()
+    fine = node.write()
+    node.disk.room = 70
+    held = [node.write(40) for _ in range(5)]
+    assert node.journal.failing == "No space left on device"
+    assert node.journal.safe == fine
+    assert node.journal.backlog > 0
+    assert read_back(node.disk.after_process_crash())[0] == 1
+    node.cron()
+    assert node.journal.failing
+    node.disk.room = None
+    node.cron()
+    node.later.wait()
+    assert not node.journal.failing
+    assert node.progress
+    assert node.journal.safe == held[-1]
+    assert node.journal.backlog == 0
+    assert read_back(node.disk)[0] == 6
+
+
+def test_a_full_disk_is_not_asked_more_than_once_a_second() -> None:
+    node = Node(FakeDisk()).start()
+    node.cron()
+    node.disk.room = 0
+    node.write()
+    tries = node.disk.log.count("write")
+    for _ in range(20):
+        node.write()
+        node.cron(0.02)
+    assert node.disk.log.count("write") == tries
+
+
+def test_what_a_failed_write_left_is_overwritten_even_if_it_could_not_be_cut_off() -> None:
+    node = Node(FakeDisk()).start()
+    node.write()
+    node.disk.broken = {"truncate"}
+    node.disk.room = 70
+    node.write(200)
+    assert node.journal.failing
+    assert read_back(node.disk.after_process_crash())[0] == 1
+    node.disk.room = None
+    node.cron()
+    node.later.wait()
+    assert not node.journal.failing
+    assert read_back(node.disk)[0] == 2
+
+
+def test_many_frames_of_which_a_part_fits_keep_their_order() -> None:
+    node = Node(FakeDisk()).start()
+    for _ in range(10):
+        node.add(30)
+    node.disk.room = 350
+    node.journal.flush()
+    written = read_back(node.disk.after_process_crash())[0]
+    assert 0 < written < 10
+    node.disk.room = None
+    node.cron()
+    assert read_back(node.disk)[0] == 10
+
+
+# -- an fsync that fails
+
+
+@pytest.mark.parametrize("policy", ["always", "everysec"])
+def test_after_a_failed_fsync_the_state_is_copied_to_a_new_file_and_only_then_replies_leave(policy: str) -> None:
+    node = Node(FakeDisk(), policy).start()
+    node.write()
+    node.rest(3)
+    durable = node.journal.durable
+    node.copies_at_once = False
+    node.disk.broken = {"fdatasync"}
+    held = node.write()
+    node.cron(2.0)
+    node.later.wait()
+    node.disk.broken = set()
+    assert node.journal.failing == "Input/output error"
+    node.cron(2.0)
+    node.later.wait()
+    assert node.distrusted == [1]
+    assert node.journal.segment == 2
+    node.copy_slice()
+    node.journal.flush()
+    node.later.wait()
+    assert node.journal.durable == durable
+    assert node.journal.failing
+    if policy == "always":
+        assert node.journal.safe < held
+    for seed in range(50):
+        assert read_back(node.disk.after_power_loss(Random(seed)))[0] >= 1
+    node.copy_slice()
+    node.journal.flush()
+    node.later.wait()
+    assert not node.journal.failing
+    assert node.journal.safe == node.journal.durable == node.journal.sequence
+    assert node.retired == [1]
+    for seed in range(50):
+        assert read_back(node.disk.after_power_loss(Random(seed)))[0] == 2
+
+
+def test_a_disk_that_goes_on_failing_is_probed_with_an_empty_segment_ever_more_rarely() -> None:
+    node = Node(FakeDisk()).start()
+    node.write()
+    node.disk.broken = {"fdatasync"}
+    node.write()
+    for _ in range(600):
+        node.cron(1.0)
+        node.later.wait()
+    assert node.distrusted == []
+    assert node.disk.log.count("create 2") < 20
+    assert node.journal.size < 1000
+    node.disk.broken = set()
+    node.rest()
+    assert not node.journal.failing
+    assert read_back(node.disk)[0] == 2
+
+
+def test_a_second_failed_fsync_begins_the_copying_anew() -> None:
+    node = Node(FakeDisk()).start()
+    node.write()
+    node.disk.broken = {"fdatasync"}
+    node.write()
+    node.disk.broken = set()
+    node.cron(2)
+    node.later.wait()
+    assert node.distrusted == [1]
+    node.disk.broken = {"fdatasync"}
+    node.journal.flush()
+    node.later.wait()
+    node.disk.broken = set()
+    node.rest()
+    assert node.distrusted == [1, 2]
+    assert (node.journal.oldest, node.journal.segment) == (3, 3)
+    assert not node.journal.failing
+    assert read_back(node.disk)[0] == 2
+
+
+def test_a_failed_fsync_of_the_directory_counts_like_one_of_the_file() -> None:
+    node = Node(FakeDisk()).start()
+    node.disk.broken = {"fsync_dir"}
+    node.write()
+    assert node.journal.failing
+    assert node.journal.safe == 0
+    node.disk.broken = set()
+    node.rest()
+    assert node.journal.durable == node.journal.sequence
+
+
+def test_a_rebuild_that_was_interrupted_is_taken_up_at_the_next_start() -> None:
+    node = Node(FakeDisk()).start()
+    node.write()
+    node.copies_at_once = False
+    node.disk.broken = {"fdatasync"}
+    node.write()
+    node.disk.broken = set()
+    node.cron(2)
+    node.later.wait()
+    disk = node.disk.after_process_crash()
+    known, row = read_back(disk)
+    assert row.untrusted == 1
+    again = Node(disk, known=known).start()
+    assert again.distrusted == [2]
+    again.rest()
+    assert (again.journal.oldest, again.journal.segment) == (3, 3)
+    assert read_back(disk)[0] == 2
+
+
+# -- start and stop
+
+
+def test_every_start_opens_a_new_segment_behind_the_old_ones_which_it_makes_durable() -> None:
+    first = Node(FakeDisk(), "no").start()
+    first.write()
+    disk = first.disk.after_process_crash()
+    second = Node(disk, known=1).start()
+    second.write()
+    assert second.journal.segment == 2
+    assert read_back(disk.after_power_loss(Random(5)))[0] == 2
+
+
+def test_a_journal_that_is_switched_on_over_old_files_replaces_them() -> None:
+    old = Node(FakeDisk()).start()
+    for _ in range(5):
+        old.write()
+    assert not old.journal.close()
+    new = Node(old.disk, known=3).start(rebuild=True)
+    new.rest()
+    assert read_back(new.disk)[0] == 3
+    assert new.journal.oldest == 2
+
+
+def test_close_writes_and_fsyncs_everything_though_an_fsync_runs() -> None:
+    node = Node(FakeDisk()).start()
+    slow(node)
+    node.write()
+    node.later.run()
+    node.add()
+    assert not node.journal.close()
+    assert not node.disk.open_files
+    assert read_back(node.disk.after_power_loss(Random(2)))[0] == 3
+
+
+def test_close_tries_a_full_disk_once_more_and_says_what_was_not_saved() -> None:
+    node = Node(FakeDisk()).start()
+    node.disk.room = 0
+    node.write()
+    assert node.journal.close() == "No space left on device"
+    other = Node(FakeDisk()).start()
+    other.disk.room = 0
+    other.write()
+    other.disk.room = None
+    assert not other.journal.close()
+    assert read_back(other.disk)[0] == 1
+
+
+def test_close_says_when_its_fsync_failed() -> None:
+    node = Node(FakeDisk(), "everysec").start()
+    node.write()
+    node.disk.broken = {"fdatasync"}
+    assert node.journal.close() == "Input/output error"
+    assert not node.disk.open_files
+
+
+def test_after_the_end_nothing_happens_any_more() -> None:
+    node = Node(FakeDisk(), "everysec").start()
+    node.write()
+    node.add()
+    node.journal.abandon()
+    log = len(node.disk.log)
+    node.add()
+    node.journal.flush()
+    node.cron()
+    assert not node.journal.sync()
+    assert len(node.disk.log) == log
+    assert not node.disk.open_files
+    assert read_back(node.disk)[0] == 1
+
+
+@pytest.mark.parametrize("broken", ["create", "write", "fsync_dir"])
+def test_a_start_on_a_disk_that_refuses_says_where_and_why(broken: str) -> None:
+    node = Node(FakeDisk())
+    node.disk.broken = {broken}
+    with pytest.raises(JournalError, match=r"journal: .+: Input/output error"):
+        node.start()
+
+
+# -- any order of events
+
+
+STEPS = st.sampled_from(
+    [
+        "add", "add", "write", "write", "write", "flush", "work", "finish", "finish", "cron", "cron", "switch", "empty",
+        "copy", "always", "everysec", "no", "fsync fails", "fsync works", "full", "room", "sync", "slow", "fast",
+        "unlink fails", "unlink works", "truncate fails", "create fails", "create works", "dir fails", "dir works",
+    ]
+)  # fmt: skip
+
+
+class Story:
+    def __init__(self, disk: FakeDisk, policy: str, known: int, durable: int) -> None:
+        self.node = Node(disk, policy, segment_size=700, known=known)
+        self.node.copies_at_once = False
+        self.node.start()
+        if self.node.journal.rebuilding:
+            self.node.numbers[0] = durable  # what the last process left is not trusted before it is copied
+
+    def step(self, name: str) -> None:
+        node, broken = self.node, self.node.disk.broken
+        if name in {"always", "everysec", "no"}:
+            node.journal.policy = name
+        elif name.endswith((" fails", " works")):
+            what = {"fsync": "fdatasync", "dir": "fsync_dir"}.get(name.split()[0], name.split()[0])
+            (broken.add if name.endswith("fails") else broken.discard)(what)
+        else:
+            actions: dict[str, Callable[[], object]] = {
+                "add": node.add, "write": lambda: node.write(30), "flush": node.journal.flush, "work": node.later.run,
+                "finish": node.later.finish, "cron": node.cron, "switch": node.journal.switch, "sync": node.journal.sync,
+                "empty": node.empty_oldest, "copy": node.copy_slice,
+            }  # fmt: skip
+            actions.get(name, lambda: self.set(name))()
+        self.check()
+
+    def set(self, name: str) -> None:
+        disk = self.node.disk
+        if name in {"full", "room"}:
+            disk.room = 100 if name == "full" else None
+        else:
+            disk.sync_cost = (lambda: None) if name == "fast" else self.slow
+
+    def slow(self) -> None:
+        self.node.time += 0.02
+
+    def check(self) -> None:
+        journal = self.node.journal
+        assert journal.durable <= journal.sequence
+        assert journal.safe <= journal.sequence
+        assert journal.backlog >= 0
+        assert (journal.backlog == 0) == (not journal._pending)
+
+    def crash(self, power: bool, seed: int) -> tuple[FakeDisk, int, int]:
+        """Return the disk afterwards, how many records are read back, and how many of them are surely durable."""
+        node, journal = self.node, self.node.journal
+        durable = promised = node.covered(journal.durable)
+        if power:
+            disk = node.disk.after_power_loss(Random(seed))
+        else:
+            traceless = journal.rebuilding and not Row(FOLDER, "d", node.disk).untrusted
+            disk = node.disk.after_process_crash(forgiving=traceless)
+            promised = max(durable, node.covered(journal.safe))
+        found, row = read_back(disk)
+        assert promised <= found <= node.known
+        row.cut()
+        assert read_back(disk)[0] == found
+        assert read_back(disk)[1].tail is None
+        return disk, found, found if power else durable
+
+
+@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(STEPS, max_size=40),
+            st.sampled_from(["always", "everysec", "no"]),
+            st.booleans(),
+            st.integers(0, 1000),
+        ),
+        min_size=1,
+        max_size=3,
+    )
+)
+def test_what_was_durable_is_read_back_and_what_is_read_back_is_a_prefix_of_what_was_appended(
+    lives: list[tuple[list[str], str, bool, int]],
+) -> None:
+    disk, known, durable = FakeDisk(), 0, 0
+    for steps, policy, power, seed in lives:
+        story = Story(disk, policy, known, durable)
+        for step in steps:
+            story.step(step)
+        disk, known, durable = story.crash(power, seed)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(STEPS, max_size=60), st.sampled_from(["always", "everysec", "no"]))
+def test_when_the_disk_is_well_again_everything_gets_safe(steps: list[str], policy: str) -> None:
+    story = Story(FakeDisk(), policy, 0, 0)
+    for step in steps:
+        story.step(step)
+    node = story.node
+    node.disk.broken.clear()
+    node.disk.room = None
+    for _ in range(20):
+        node.copy_slice()
+        node.rest(2)
+    journal = node.journal
+    assert not journal.failing
+    assert not journal.rebuilding
+    assert journal.safe == journal.sequence
+    assert not journal.close()
+    assert read_back(node.disk.after_power_loss(Random(0)))[0] == node.known

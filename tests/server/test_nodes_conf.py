@@ -1,0 +1,194 @@
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from cluster.membership import Membership, Node
+from disque.server.log import Log
+from disque.server.nodes_conf import NodesConf, NodesConfError, open_nodes_conf
+
+NOW_MS = 1_000_000
+B = b"b" * 40
+
+LOCK_FROM_OUTSIDE = """
+import fcntl, sys
+with open(sys.argv[1]) as file:
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "nodes.conf"
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    return Log(str(tmp_path / "log"))
+
+
+def start(path: Path, log: Log, ip: bytes = b"", port: int = 7711, seed: int = 1) -> tuple[NodesConf, Membership]:
+    return open_nodes_conf(
+        str(path), ip=ip, port=port, bus_port=port + 10000, now_ms=NOW_MS, random=Random(seed), log=log
+    )
+
+
+def logged(log: Log) -> str:
+    assert log.path is not None
+    return log.path.read_text()
+
+
+def is_locked(path: Path) -> bool:
+    """Ask from another process, which locks the file as one that knows nothing of this module would."""
+    done = subprocess.run(
+        [sys.executable, "-c", LOCK_FROM_OUTSIDE, str(path)], check=False, capture_output=True, env={}
+    )
+    return done.returncode != 0
+
+
+class TestStart:
+    def test_a_missing_file_is_made_with_a_new_id(self, path: Path, log: Log) -> None:
+        file, membership = start(path, log)
+        node_id = membership.myself.id.decode()
+        assert f"No cluster configuration found, I'm {node_id}" in logged(log)
+        assert path.read_text() == f"{node_id} :7711 myself 0 0 connected\n"
+        assert not membership.dirty
+        file.close()
+
+    def test_an_empty_file_is_like_a_missing_one(self, path: Path, log: Log) -> None:
+        path.write_text("\n\n")
+        file, membership = start(path, log)
+        assert path.read_bytes().startswith(membership.myself.id)
+        file.close()
+
+    def test_the_id_comes_from_the_random_source(self, path: Path, log: Log) -> None:
+        file, membership = start(path, log, seed=5)
+        assert membership.myself.id == b"%040x" % Random(5).getrandbits(160)
+        file.close()
+
+    def test_the_id_survives_a_restart(self, path: Path, log: Log) -> None:
+        file, first = start(path, log, seed=1)
+        file.close()
+        file, second = start(path, log, seed=2)
+        file.close()
+        assert first.myself.id == second.myself.id
+        assert f"Node configuration loaded, I'm {first.myself.id.decode()}" in logged(log)
+
+    def test_a_start_that_changes_nothing_writes_nothing(self, path: Path, log: Log) -> None:
+        start(path, log)[0].close()
+        inode = path.stat().st_ino
+        start(path, log)[0].close()
+        assert path.stat().st_ino == inode
+
+    def test_the_address_is_the_one_of_this_start(self, path: Path, log: Log) -> None:
+        start(path, log, ip=b"10.0.0.1")[0].close()
+        file, membership = start(path, log, port=7799)
+        file.close()
+        assert (membership.myself.ip, membership.myself.port) == (b"10.0.0.1", 7799)
+        assert b"10.0.0.1:7799" in path.read_bytes()
+
+
+class TestRefusal:
+    def test_a_file_that_another_node_holds(self, path: Path, log: Log) -> None:
+        file, _ = start(path, log)
+        with pytest.raises(NodesConfError, match="already used by a different Disque node"):
+            start(path, log)
+        file.close()
+        start(path, log)[0].close()
+
+    def test_a_damaged_file_is_told_with_its_line_and_stays(self, path: Path, log: Log) -> None:
+        path.write_text("vars x\nsome words\n")
+        with pytest.raises(
+            NodesConfError, match=r"corrupted cluster config file .*nodes.conf, line 2: expected 6 words"
+        ):
+            start(path, log)
+        assert path.read_text() == "vars x\nsome words\n"
+        assert not is_locked(path)
+
+    def test_a_file_that_cannot_be_opened(self, tmp_path: Path, log: Log) -> None:
+        with pytest.raises(NodesConfError, match=r"Can't open .*: Is a directory"):
+            start(tmp_path, log)
+        with pytest.raises(NodesConfError, match=r"Can't open .*: No such file or directory"):
+            start(tmp_path / "nowhere" / "nodes.conf", log)
+
+    def test_a_file_that_cannot_be_written(self, path: Path, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("disque.server.nodes_conf.os.fsync", full_disk)
+        with pytest.raises(NodesConfError, match=r"Can't use .*: No space left on device"):
+            start(path, log)
+        assert not is_locked(path)
+
+
+def full_disk(_fd: int) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+class TestSave:
+    def test_the_table_is_written_and_no_longer_dirty(self, path: Path, log: Log) -> None:
+        file, membership = start(path, log)
+        membership.add(Node(B, b"10.0.0.2", 7712))
+        membership.leaving = True
+        file.save(membership, NOW_MS)
+        assert not membership.dirty
+        assert path.read_bytes() == membership.nodes_lines(NOW_MS)
+        file.close()
+        file, again = start(path, log)
+        file.close()
+        assert again.leaving
+        assert list(again.nodes) == [membership.myself.id, B]
+
+    def test_the_lock_goes_with_the_new_file(self, path: Path, log: Log) -> None:
+        file, membership = start(path, log)
+        for _ in range(3):
+            file.save(membership, NOW_MS)
+            assert is_locked(path)
+        file.close()
+        assert not is_locked(path)
+
+    def test_a_full_disk_leaves_everything_as_it_was(
+        self, path: Path, log: Log, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        file, membership = start(path, log)
+        before = path.read_bytes()
+        membership.leaving = True
+        with monkeypatch.context() as full:
+            full.setattr("disque.server.nodes_conf.os.fsync", full_disk)
+            with pytest.raises(OSError, match="No space left"):
+                file.save(membership, NOW_MS)
+        assert membership.dirty
+        assert path.read_bytes() == before
+        assert sorted(entry.name for entry in path.parent.iterdir()) == ["log", "nodes.conf"]
+        assert is_locked(path)
+        file.save(membership, NOW_MS)
+        assert b"myself,leaving" in path.read_bytes()
+        file.close()
+
+    def test_the_content_is_on_the_disk_before_it_takes_the_name(
+        self, path: Path, log: Log, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        file, membership = start(path, log)
+        old = path.stat().st_ino
+        synced: list[tuple[bool, bool]] = []
+        monkeypatch.setattr(
+            "disque.server.nodes_conf.os.fsync",
+            lambda fd: synced.append((os.fstat(fd).st_ino == path.parent.stat().st_ino, path.stat().st_ino == old)),
+        )
+        file.save(membership, NOW_MS)
+        file.close()
+        assert synced == [(False, True), (True, False)]
+
+    def test_a_file_behind_a_symbolic_link_is_replaced_where_it_is(self, tmp_path: Path, path: Path, log: Log) -> None:
+        (tmp_path / "disk").mkdir()
+        path.symlink_to(tmp_path / "disk" / "nodes.conf")
+        file, _ = start(path, log)
+        file.close()
+        assert path.is_symlink()
+        assert (tmp_path / "disk" / "nodes.conf").read_bytes().endswith(b"connected\n")
+
+    def test_what_a_crash_left_behind_is_no_obstacle(self, path: Path, log: Log) -> None:
+        path.with_name("nodes.conf.new").write_text("half a ta")
+        start(path, log)[0].close()
+        assert path.read_bytes().endswith(b"connected\n")
