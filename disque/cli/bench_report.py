@@ -12,6 +12,8 @@ from disque.cli.bench_run import Figures, ratio
 _BAR: Final = 30
 _REDRAW_S: Final = 0.2
 _BUSY: Final = 0.9
+_IDLE: Final = 0.7
+_NAN: Final = float("nan")
 _COLUMNS: Final = (
     ("workload", 10),
     ("server", 22),
@@ -71,8 +73,9 @@ def _latency_of(options: Options, workload: str) -> str:
 def as_dict(figures: Figures, options: Options) -> dict[str, Any]:
     """Give the figures of a workload for JSON; CPU in seconds for a thousand operations and in cores."""
     tally = figures.tally
-    thousands = tally.operations / 1000 or float("nan")
-    elapsed_s = tally.elapsed_s or float("nan")
+    thousands = tally.operations / 1000 or _NAN
+    elapsed_s = tally.elapsed_s or _NAN
+    server_cpu_s = _NAN if figures.server_cpu_s is None else figures.server_cpu_s
     document: dict[str, Any] = {
         "workload": figures.workload,
         "address": figures.address,
@@ -86,8 +89,8 @@ def as_dict(figures: Figures, options: Options) -> dict[str, Any]:
         "latency_of": _latency_of(options, figures.workload),
         "latency_ms": tally.latency.summary_ms(),
         "server_figures_from": figures.source,
-        "server_cpu_s_per_1000": _number(figures.server_cpu_s / thousands),
-        "server_cores": _number(figures.server_cpu_s / elapsed_s),
+        "server_cpu_s_per_1000": _number(server_cpu_s / thousands),
+        "server_cores": _number(server_cpu_s / elapsed_s),
         "client_cpu_s_per_1000": _number(tally.client_cpu_s / thousands),
         "client_cores": _number(tally.client_cpu_s / elapsed_s),
         "client_processes": figures.clients,
@@ -140,7 +143,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
     def number(key: str, form: str) -> str:
         return "-" if row.get(key) is None else format(row[key], form)
 
-    before, after = row["rss_before_bytes"] / 1e6, row["rss_after_bytes"] / 1e6
+    before, after = (f"{size / 1e6:.1f}" if size else "-" for size in (row["rss_before_bytes"], row["rss_after_bytes"]))
     return [
         row["workload"],
         row["address"],
@@ -148,7 +151,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
         *(f"{value:.3f}" for value in row["latency_ms"].values()),
         number("server_cpu_s_per_1000", ".5f"),
         number("client_cpu_s_per_1000", ".5f"),
-        f"{before:.1f}->{after:.1f}",
+        f"{before}->{after}",
         number("rss_bytes_per_job", ".0f"),
     ]
 
@@ -171,6 +174,11 @@ def warnings_of(row: dict[str, Any]) -> list[str]:
             f"{name}: the client was busy for {client:.0%} of the time, the server for {server:.0%} of a core: "
             f"this measures the client; try --clients {row['client_processes'] + 1}"
         )
+    if row["server_cores"] is not None and max(client, server) < _IDLE:
+        texts.append(
+            f"{name}: neither the client ({client:.0%} of a core) nor the server ({server:.0%}) was busy: "
+            "few connections, a shared machine, a slow disk or network set the pace"
+        )
     if row.get("lost") or row.get("twice") or row.get("foreign"):
         texts.append(f"{name}: {row['lost']} jobs lost, {row['twice']} came twice, {row['foreign']} of unknown origin")
     return texts
@@ -184,6 +192,7 @@ def _notes(rows: list[dict[str, Any]]) -> list[str]:
     ]
     if any("rss_bytes_per_job" in row for row in rows):
         notes.append("B/job: growth of the server's RSS for each job; body, queue entry and timers are all in it.")
+        notes.append("B/job is too low on a server that had freed memory to use again: measure on a fresh one.")
     for row in rows:
         if "delivery_ms" in row:
             times = ", ".join(f"{name} {value:.3f}" for name, value in row["delivery_ms"].items())

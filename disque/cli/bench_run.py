@@ -4,6 +4,7 @@ In a comparison the servers take turns in slices (A B A B ...), so that whatever
 both alike, and the ratio has a spread that says how far to trust it.
 """
 
+import contextlib
 import dataclasses
 import secrets
 import statistics
@@ -31,7 +32,7 @@ Progress = Callable[[str, int, Amount], bool]
 
 @dataclasses.dataclass(slots=True)
 class Figures:
-    """What one workload cost on one server."""
+    """What one workload cost on one server; `server_cpu_s` is None while no slice has come to its end."""
 
     workload: str
     address: str
@@ -39,7 +40,7 @@ class Figures:
     source: str
     tally: Tally
     clients: int
-    server_cpu_s: float = 0.0
+    server_cpu_s: float | None = None
     rss_before_bytes: int = 0
     rss_after_bytes: int = 0
     rates: list[float] = dataclasses.field(default_factory=list)
@@ -96,12 +97,12 @@ class Side:
         before = self.target.usage()
         tally = self._step(f"{workload} {self._address}", Job(workload, operations, amount.seconds), amount)
         figures.tally.merge(tally, parallel=False)
-        figures.rates.append(tally.rate)
         figures.rss_before_bytes = figures.rss_before_bytes or before.rss_bytes
         if tally.fatal:
             raise BenchError(_with_place(tally.fatal, self._address, tally.operations))
         after = self.target.usage()
-        figures.server_cpu_s += after.cpu_s - before.cpu_s
+        figures.rates.append(tally.rate)
+        figures.server_cpu_s = (figures.server_cpu_s or 0.0) + after.cpu_s - before.cpu_s
         figures.rss_after_bytes = after.rss_bytes
         if tally.interrupted:
             raise KeyboardInterrupt
@@ -161,9 +162,18 @@ class Run:
                 self._sides.append(Side(self.options, address, self._progress))
             for workload in self.options.workloads:
                 self._workload(workload)
+        except BenchError:
+            self._clean_up()
+            raise
         finally:
             for side in self._sides:
                 side.close()
+
+    def _clean_up(self) -> None:
+        """Remove what can be removed after a failure: one of the servers may be well."""
+        for side in self._sides:
+            with contextlib.suppress(BenchError):
+                side.end(clean=not self.options.keep)
 
     def _workload(self, workload: str) -> None:
         names = [workload, *(self._twin(workload, side) for side in self._sides[1:])]

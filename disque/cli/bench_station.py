@@ -31,7 +31,7 @@ from disque.cli.bench_options import Options
 from disque.cli.bench_resp import BenchError, ackjob, addjob_ends, encode, getjob
 from disque.cli.bench_sweep import sweep
 from disque.cli.bench_tally import Tally
-from disque.cli.bench_target import open_socket
+from disque.cli.bench_target import allow_many_files, open_socket
 
 OnTick = Callable[[int], bool]
 """Is told the operations so far, about ten times a second; says whether to go on."""
@@ -98,6 +98,7 @@ class Station:
             tally.lost, tally.twice = market.ledger.lost(), market.ledger.twice()
 
     def _connect(self) -> None:
+        allow_many_files()
         while len(self._sockets) < self._connections:
             self._sockets.append(open_socket(self._options.address))
 

@@ -5,6 +5,8 @@ moment; else from INFO. A process id from INFO means nothing on another machine 
 believed only if that process has been up for as long as the server says.
 """
 
+import math
+import resource
 import socket
 import time
 from typing import Final, NamedTuple
@@ -27,8 +29,9 @@ def open_socket(address: Address) -> socket.socket:
     """
     try:
         link = _connect(address)
-    except OSError as error:
-        raise BenchError(f"Could not connect to {address}: {error.strerror or error}") from error
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise BenchError(f"Could not connect to {address}: {reason}") from error
     if address.password:
         login = (address.user.encode(), address.password.encode()) if address.user else (address.password.encode(),)
         try:
@@ -53,6 +56,13 @@ def _connect(address: Address) -> socket.socket:
             raise
     link.settimeout(_REPLY_TIMEOUT_S)
     return link
+
+
+def allow_many_files() -> None:
+    """Raise the soft limit of open files to the hard one, which is often twenty times higher."""
+    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 class Control:
@@ -146,7 +156,7 @@ class Target:
         Raises BenchError when it is gone.
         """
         if self._process is None:
-            return _usage_of_info(self.info())
+            return usage_of_info(self.info())
         try:
             with self._process.oneshot():
                 cpu = self._process.cpu_times()
@@ -159,9 +169,18 @@ class Target:
         self._control.close()
 
 
-def _usage_of_info(info: dict[str, str]) -> Usage:
-    cpu_s = float(info.get("used_cpu_sys", 0)) + float(info.get("used_cpu_user", 0))
-    return Usage(cpu_s, int(info.get("used_memory_rss", 0)))
+def usage_of_info(info: dict[str, str]) -> Usage:
+    """Read from INFO what a server has used; what it does not tell, or tells in another form, is 0."""
+    cpu_s = _field(info, "used_cpu_sys") + _field(info, "used_cpu_user")
+    return Usage(cpu_s, int(_field(info, "used_memory_rss")))
+
+
+def _field(info: dict[str, str], name: str) -> float:
+    try:
+        value = float(info.get(name, "0"))
+    except ValueError:
+        return 0.0
+    return value if math.isfinite(value) else 0.0
 
 
 def local_process(address: Address, info: dict[str, str]) -> psutil.Process | None:

@@ -1,4 +1,4 @@
-"""`disque check-aof`: say whether journal files can be believed, and rescue what can be believed from those that cannot.
+"""`disque check-aof`: say whether journal files can be believed, and rescue what can be from those that cannot.
 
 Every segment is read on its own, frame by frame, beside the checks that hold the row together (a missing number, a file
 that ends before the next one says). With --fix a torn tail is cut off; damage before that is cut out: every frame that
@@ -33,7 +33,7 @@ from disque.core.frames import (
     encode,
     encode_head,
 )
-from disque.server.segments import READ_SIZE, describe_foreign, may_be_torn
+from disque.server.segments import READ_SIZE, JournalError, Row, describe_foreign, may_be_torn
 
 _SEGMENT = re.compile(r"(.+)\.(\d{8})")
 
@@ -43,7 +43,7 @@ class CannotCheckError(Exception):
 
 
 class Segment:
-    """What is known about one file. `ok_up_to` is where the first damage begins, or the size; `good` bytes are right."""
+    """What is known about one file: `ok_up_to` is where damage begins, or the size; `good` bytes are right."""
 
     def __init__(self, path: Path, number: int) -> None:
         self.path = path
@@ -91,7 +91,8 @@ class Segment:
             file.seek(HEAD_SIZE)
             while not scanner.done and (data := file.read(READ_SIZE)):
                 scanner.feed(data)
-                for item in iter(scanner.next, None):
+                items: list[Frame | Damage] = list(iter(scanner.next, None))
+                for item in items:
                     if isinstance(item, Damage):
                         self.note(item.offset, item.reason)
                     elif item.claimed >= reached:
@@ -130,7 +131,7 @@ def _is_msgpack(payload: bytes) -> bool:
 
 
 def find_segments(target: Path) -> list[Segment]:
-    """Return the segments that `target` means: a directory, `dir/appendfilename`, or one file. CannotCheckError if none."""
+    """Return what `target` means: a directory, `dir/appendfilename`, or one file. CannotCheckError if nothing."""
     whole = _SEGMENT.fullmatch(target.name)
     try:
         if whole and not target.is_dir():
@@ -191,14 +192,17 @@ def _check_pair(before: Segment, after: Segment) -> list[str]:
 
 def report(segment: Segment, last: bool) -> None:
     """Print what is known about one file."""
-    print(f"{segment.path}: {segment.frames} frames, {segment.records} of them records, {segment.good} of {segment.size} bytes")
+    counts = f"{segment.frames} frames, {segment.records} of them records"
+    print(f"{segment.path}: {counts}, {segment.good} of {segment.size} bytes")
     for offset, reason in sorted(segment.problems)[:10]:
         print(f"0x{offset:08x}: {reason}")
     if segment.damaged:
         kind = "torn tail" if last and not segment.frames_behind else "damage"
         print(f"{kind}: {segment.frames_behind} frames behind 0x{segment.ok_up_to:08x} are right")
     if segment.undecodable:
-        print(f"{segment.undecodable} records are not msgpack: their checksums are right, so they were written like this")
+        print(
+            f"{segment.undecodable} records are not msgpack: their checksums are right, so they were written like this"
+        )
 
 
 def confirmed(yes: bool) -> bool:
@@ -210,32 +214,30 @@ def confirmed(yes: bool) -> bool:
     return False
 
 
-def repair(segment: Segment, previous_end: int) -> None:
+def repair(segment: Segment) -> None:
     """Cut a torn tail in place; else copy all frames that are right to a new file and keep the old one beside it."""
-    lost = segment.limit - segment.good
     if not segment.frames_behind and segment.head is not None:
         with segment.path.open("r+b") as file:
             file.truncate(segment.ok_up_to)
             os.fsync(file.fileno())
-        print(f"{segment.path}: successfully truncated, {segment.size - segment.ok_up_to} bytes lost")
+        print(f"{segment.path}: Successfully truncated AOF, {segment.limit - segment.ok_up_to} bytes lost")
         return
     fresh = segment.path.with_name(segment.path.name + ".fixed")
-    _rewrite(segment, fresh, previous_end)
+    _rewrite(segment, fresh)
     backup = segment.path.with_name(segment.path.name + ".damaged")
+    backup.unlink(missing_ok=True)
     os.link(segment.path, backup)
     fresh.replace(segment.path)
-    _fsync_directory(segment.path.parent)
-    print(f"{segment.path}: {segment.frames} frames rescued, {max(lost, 0)} bytes lost; the old file is {backup}")
+    lost = max(0, segment.limit - segment.good)
+    print(f"{segment.path}: {segment.frames} frames rescued, {lost} bytes lost; the old file is {backup}")
 
 
-def _rewrite(segment: Segment, fresh: Path, previous_end: int) -> None:
+def _rewrite(segment: Segment, fresh: Path) -> None:
     """Write a new file of the frames that are right, each vouching for the ones before it; durably."""
-    old = segment.head
-    number, salt = segment.number, randbits(32)
-    rebase = old is not None and old.rebase
-    head = Head(number, salt, previous_end, old.oldest if old is not None else 0, rebase)
+    number, salt, old = segment.number, randbits(32), segment.head
+    fresh.unlink(missing_ok=True)
     with fresh.open("xb") as file:
-        file.write(encode_head(head))
+        file.write(encode_head(Head(number, salt, 0, 0, old is not None and old.rebase)))
         for frame in segment.scan():
             offset = file.tell()
             file.write(encode(frame.kind, frame.payload, number, salt, offset, number, offset))
@@ -245,9 +247,118 @@ def _rewrite(segment: Segment, fresh: Path, previous_end: int) -> None:
         os.fsync(file.fileno())
 
 
-def _fsync_directory(directory: Path) -> None:
-    fd = os.open(directory, os.O_RDONLY)
+def fill_gaps(segments: list[Segment]) -> None:
+    """Put an empty segment where a file is missing, unless a complete copy of the state begins behind the gap."""
+    for before, after in pairwise(segments):
+        if _check_pair(before, after):
+            for number in range(before.number + 1, after.number):
+                path = before.path.with_suffix(f".{number:08d}")
+                path.write_bytes(encode_head(Head(number, randbits(32), 0, 0, rebase=False)))
+                print(f"{path}: an empty file takes the place of the missing one")
+
+
+def join(segments: list[Segment]) -> None:
+    """Make the heads agree with the files as they are now: where the one before ends, and which is the oldest."""
+    previous_end = 0
+    for segment in segments:
+        with segment.path.open("r+b") as file:
+            head = decode_head(file.read(HEAD_SIZE), segment.number)
+            head.previous_end = previous_end
+            head.oldest = segments[0].number
+            file.seek(0)
+            file.write(encode_head(head))
+            file.flush()
+            os.fsync(file.fileno())
+        previous_end = segment.path.stat().st_size
+    fd = os.open(segments[0].path.parent, os.O_RDONLY)
     try:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def verdict(segments: list[Segment]) -> str:
+    """Say what the server would say to this journal at its start; "" if it would take all of it."""
+    path = segments[0].path
+    row = Row(str(path.parent), path.stem)
+    try:
+        for _ in row.read():
+            pass
+    except JournalError as error:
+        return str(error)
+    return f"torn tail: {row.tail}" if row.tail else ""
+
+
+def fix(segments: list[Segment], yes: bool) -> int:
+    """Repair what is damaged, if the user agrees; returns the exit code."""
+    print("This will cut out what is damaged; files that are rewritten stay beside as <file>.damaged")
+    if not confirmed(yes):
+        print("Aborting...")
+        return 1
+    for segment in segments:
+        if segment.damaged:
+            repair(segment)
+        elif segment.limit < segment.size:
+            os.truncate(segment.path, segment.limit)  # left over from a failed write
+    fill_gaps(segments)
+    path = segments[0].path
+    join(find_segments(path.with_suffix("")))
+    left = verdict(segments)
+    print(left or "AOF is valid")
+    return 1 if left else 0
+
+
+def check(target: Path, fixing: bool, yes: bool) -> int:
+    """Analyse, report and perhaps repair; returns the exit code."""
+    whole = _SEGMENT.fullmatch(target.name)
+    alone = bool(whole) and not target.is_dir() and not fixing
+    segments = find_segments(target.with_suffix("") if whole and fixing else target)
+    gaps = analyse(segments)
+    for segment in segments:
+        report(segment, last=segment is segments[-1])
+    for gap in gaps:
+        print(gap)
+    size = sum(segment.size for segment in segments)
+    good = _ok_up_to(segments)
+    print(f"AOF analyzed: size={size}, ok_up_to={good}, diff={size - good}")
+    bad = bool(gaps) or any(segment.damaged for segment in segments)
+    said = "" if alone or bad else verdict(segments)
+    if said:
+        print(said)
+    if not bad and not said:
+        print("AOF is valid")
+        return 0
+    print("AOF is not valid")
+    return fix(segments, yes) if fixing else 1
+
+
+def _ok_up_to(segments: list[Segment]) -> int:
+    """Return how many bytes there are before the first damage, over all files."""
+    total = 0
+    for segment in segments:
+        total += segment.ok_up_to
+        if segment.damaged:
+            break
+    return total
+
+
+def main(argv: list[str]) -> int:
+    """Run `disque check-aof` with these arguments; returns the exit code: 0 if the journal is, or was made, valid."""
+    parser = ArgumentParser("disque check-aof", description="Check the files of a journal, and repair them.")
+    parser.add_argument("--fix", action="store_true", help="cut out what is damaged")
+    parser.add_argument("--yes", action="store_true", help="do not ask before")
+    parser.add_argument("path", help="dir/disque.aof, a directory, or one segment file")
+    options = parser.parse_args(argv)
+    try:
+        return check(Path(options.path), options.fix, options.yes)
+    except CannotCheckError as error:
+        print(error)
+    except (JournalError, HeadError) as error:
+        print(error)
+    except OSError as error:
+        print(f"Cannot open file: {error.filename or options.path}: {error.strerror}")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -172,10 +172,14 @@ def settle(node: "Node", session: Session, args: list[bytes], reply: bytes, now_
 
 
 def again(node: "Node", pending: PendingAdd, now_ms: int) -> None:
-    """Try an ADDJOB that has waited for another one's key, now that the other has failed."""
+    """Try an ADDJOB that has waited for another one's key, now that the other has failed, if it still wants to know."""
+    if pending.reply or pending.session.closing:
+        return
     request = parse(node, pending.args)
-    assert isinstance(request, Request)
-    place(node, pending, request, now_ms)
+    if isinstance(request, bytes):  # the default of REPLICATE has changed meanwhile
+        replication.answer(node, pending, resp.error(request))
+    else:
+        place(node, pending, request, now_ms)
 
 
 def place(node: "Node", pending: PendingAdd, request: Request, now_ms: int) -> None:

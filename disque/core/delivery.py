@@ -41,7 +41,7 @@ def take(node: "Node", session: Session, queues: list[Queue], count: int, now_ms
                 if len(taken) == count or size >= BYTES_MOST:
                     break
         live = [queue for queue in live if queue.length]
-    session.handed.extend(taken)
+    session.handed.extend([(job, job.requeue_ms, job.nacks, job.deliveries) for job in taken])
     return taken
 
 
@@ -65,6 +65,7 @@ def encode(node: "Node", jobs: list[Job], *, counters: bool) -> bytes:
 def block(node: "Node", session: Session, names: list[bytes], count: int, timeout_ms: int, now_ms: int) -> None:
     """Let ``session`` wait for jobs in any of ``names``; 0 ms means for ever."""
     session.waiting = WAIT_JOBS
+    session.wait_silent = False
     session.wait_count = count
     session.wait_queues = [node.queue(name, now_ms) for name in dict.fromkeys(names)]
     for queue in session.wait_queues:
@@ -80,7 +81,8 @@ def unblock(node: "Node", session: Session, reply: bytes) -> None:
     session.wait_queues = []
     session.waiting = NOT_WAITING
     node.timers.disarm(session)
-    session.out.append(reply)
+    if not session.wait_silent:
+        session.out.append(reply)
     node.touch(session)
 
 
@@ -105,8 +107,9 @@ def serve_lines(node: "Node", now_ms: int) -> None:
 
 
 def serve(node: "Node", session: Session, now_ms: int) -> None:
-    """Answer one waiting session with what its queues have."""
-    jobs = take(node, session, session.wait_queues, session.wait_count, now_ms)
+    """Answer one waiting session with what there is in those of its queues where nobody stands before it."""
+    first_in = [queue for queue in session.wait_queues if queue.waiters and next(iter(queue.waiters)) is session]
+    jobs = take(node, session, first_in, session.wait_count, now_ms)
     if node.journaling and any(not job.retry for job in jobs):
         session.unsettled = True
     unblock(node, session, encode(node, jobs, counters=session.wait_counters))
@@ -115,11 +118,14 @@ def serve(node: "Node", session: Session, now_ms: int) -> None:
 def give_back(node: "Node", session: Session, now_ms: int) -> None:
     """The connection died before any byte of these replies left: what is in them goes back as if nothing had happened.
 
-    The record that spent an at-most-once job may be written already; a fresh record of the job brings it back.
+    The record that spent an at-most-once job may be written already; a fresh record of the job brings it back. What has
+    happened to a job since (WORKING, NACK, a RETRY, a delivery to somebody else) stays.
     """
     handed, session.handed = session.handed, []
-    for job in handed:
+    for job, requeue_ms, nacks, deliveries in handed:
         if job.state != ACTIVE or node.find(job.id) is not job:
+            continue
+        if (job.requeue_ms, job.nacks, job.deliveries) != (requeue_ms, nacks, deliveries):
             continue
         if job.flags & SPENT:
             job.flags &= ~SPENT

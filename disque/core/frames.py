@@ -169,7 +169,7 @@ class Scanner:
     one is expected; until then a search takes any.
     """
 
-    __slots__ = ("_at", "_base", "_data", "_salt", "_searching", "_seed", "_segment", "_size")
+    __slots__ = ("_at", "_base", "_data", "_rest", "_salt", "_searching", "_seed", "_segment", "_size")
 
     def __init__(self, segment: int, salt: int, size: int, offset: int = HEAD_SIZE) -> None:
         self._segment = segment
@@ -177,6 +177,7 @@ class Scanner:
         self._salt = salt
         self._size = size
         self._data = bytearray()
+        self._rest: tuple[int, ...] = ()  # the fields of the header at hand
         self._base = offset
         self._at = 0
         self._searching = False
@@ -210,10 +211,10 @@ class Scanner:
 
     def next(self) -> Frame | Damage | None:
         """Return what comes next; None when more bytes are needed or the end is reached."""
-        while not self.done:
+        while self._base + self._at < self._size:
             if self._searching and not self._find():
                 return None
-            if self._size - self.offset < HEADER_SIZE:
+            if self._size - self._base - self._at < HEADER_SIZE:
                 return self._too_short()
             if len(self._data) - self._at < HEADER_SIZE:
                 return None
@@ -240,7 +241,8 @@ class Scanner:
             return "no frame begins here"
         if crc != crc32(data[start + _START.size : start + HEADER_SIZE], self._seed):
             return "the checksum of the header is wrong"
-        length, _, salt, kind, offset, synced_segment, synced_offset = _REST.unpack_from(data, start + _START.size)
+        self._rest = _REST.unpack_from(data, start + _START.size)
+        length, _, salt, kind, offset, synced_segment, synced_offset = self._rest
         if self._salt == UNKNOWN_SALT and not self._searching:
             self._salt = salt
         if self._salt not in (UNKNOWN_SALT, salt):
@@ -253,9 +255,9 @@ class Scanner:
 
     def _take(self) -> Frame | Damage | None:
         """Return the frame whose header is at hand, None while its payload is not all there."""
-        rest = _REST.unpack_from(self._data, self._at + _START.size)
-        length, crc, _, kind, claimed, synced_segment, synced_offset = rest
-        if self._size - self.offset - HEADER_SIZE < length:
+        length, crc, _, kind, claimed, synced_segment, synced_offset = self._rest
+        offset = self._base + self._at
+        if self._size - offset - HEADER_SIZE < length:
             return self._damaged("torn frame", synced_segment, synced_offset)
         start = self._at + HEADER_SIZE
         if len(self._data) - start < length:
@@ -264,7 +266,7 @@ class Scanner:
             payload = bytes(view[start : start + length])
         if crc32(payload, self._seed) != crc:
             return self._damaged("the checksum of the payload is wrong", synced_segment, synced_offset)
-        frame = Frame(kind, payload, self.offset, claimed, synced_segment, synced_offset)
+        frame = Frame(kind, payload, offset, claimed, synced_segment, synced_offset)
         self._at = start + length
         self._searching = False
         return frame

@@ -8,19 +8,23 @@ After a crash a job is queued, unless it is to be held until a time that has not
 list at the end of the journal tells of each job that was not simply queued, and everything is as it was.
 
 Of at-most-once jobs that were not delivered, a crash brings back only what the journal is sure of: if its tail could be lost (power
-failed under everysec), the record that a job was spent could be lost too, so these jobs are dropped and counted.
+failed under everysec), the record that a job was spent could be lost too, so these jobs are dropped and counted. No record
+is written of that: the head that the next process writes shows every later reader that they were dropped there.
 
 `Copying` writes what is alive in old segments again, a few hundred records a turn; that is all there is to compaction.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import msgpack
 
 from disque.core import queues, unique
-from disque.core.job import ACTIVE, DELIVERED, HELD, QUEUED, SPENT, WAIT_REPL, Job
+from disque.core.job import ACKED, ACTIVE, DELIVERED, HELD, QUEUED, SPENT, WAIT_REPL, Job
+from disque.core.jobid import valid
+from disque.core.queue import PAUSE_NAMES
 from disque.core.records import ACK, CLEAN, DELETE, END, FLUSH, FORMAT, HEAD, JOB, KEY, OFF, PAUSE, REQUEUE, SPEND, Record
+from disque.core.requeue import COUNTER_MAX
 from disque.core.unique import Key
 
 if TYPE_CHECKING:
@@ -32,6 +36,28 @@ PAYLOAD_BYTES: Final = 32 << 20
 CLEAN_BATCH: Final = 1000
 #: Jobs that one turn of `Replay.finish` looks at.
 FINISH_SLICE: Final = 2000
+
+#: No number in a record is larger: times in ms * 10^6 fit, and nothing that is read runs over when added up.
+NUMBER_MAX: Final = 2**62
+
+#: The types of each kind of record, first its kind, last its numbers (HEAD's version apart).
+SHAPES: Final[dict[int, tuple[type, ...]]] = {
+    HEAD: (int, int, bytes, bytes, bytes),
+    JOB: (int, bytes, bytes, bytes, *[int] * 10),
+    ACK: (int, bytes),
+    DELETE: (int, bytes),
+    SPEND: (int, bytes),
+    REQUEUE: (int, bytes, int, int, int),
+    PAUSE: (int, bytes, int),
+    KEY: (int, bytes, bytes, bytes, int),
+    FLUSH: (int,),
+    OFF: (int,),
+    CLEAN: (int, tuple),
+    END: (int,),
+}
+#: The types of one entry in the list of a clean stop.
+ENTRY: Final = (bytes, int, int, int, int, int)
+FLAGS_MAX: Final = DELIVERED | HELD | SPENT
 
 _packer: Final = msgpack.Packer(use_bin_type=True, autoreset=True)
 
@@ -74,9 +100,68 @@ def unpack(payload: bytes) -> list[Any]:
         values = msgpack.unpackb(payload, use_list=False, raw=False, strict_map_key=True)
     except (ValueError, msgpack.exceptions.UnpackException) as wrong:
         raise ReplayError(f"not a list of records: {wrong}") from wrong
-    if not isinstance(values, tuple) or not values or not isinstance(values[0], int):
+    if type(values) is not tuple or not values or type(values[0]) is not int or not 0 <= values[0] < NUMBER_MAX:
         raise ReplayError("not a list of records")
     return list(values)
+
+
+def check(record: object) -> tuple[Any, ...]:
+    """``record``, if a node of this format can have written it. Raises ReplayError otherwise."""
+    if type(record) is not tuple or not record or type(record[0]) is not int:
+        raise ReplayError("a record is no list that begins with its kind")
+    kind = record[0]
+    if kind == HEAD and len(record) > 1 and type(record[1]) is int and record[1] > FORMAT:
+        raise ReplayError(f"written by a newer program (format {record[1]}, this one knows {FORMAT})")
+    if tuple(map(type, record)) != SHAPES.get(kind) or not CHECKS[kind](record):
+        raise ReplayError(f"a record of kind {kind} makes no sense")
+    return record
+
+
+def small(numbers: tuple[int, ...]) -> bool:
+    """Whether all ``numbers`` are within what a node writes."""
+    return min(numbers) >= 0 and max(numbers) < NUMBER_MAX
+
+
+def is_job(record: tuple[Any, ...]) -> bool:
+    """Whether the values of a JOB fit together."""
+    _, job_id, _, _, state, flags, _, _, _, _, retry, nacks, deliveries, held_ms = record
+    if not valid(job_id) or not small(record[4:]) or state > ACKED or flags > FLAGS_MAX:
+        return False
+    if max(nacks, deliveries) > COUNTER_MAX or (flags & HELD > 0) != (held_ms > 0):
+        return False
+    return not (flags & SPENT and (retry or held_ms))
+
+
+def is_entry(entry: object) -> bool:
+    """Whether the values of one entry in the list of a clean stop fit together."""
+    if type(entry) is not tuple or tuple(map(type, entry)) != ENTRY or not small(entry[1:]):
+        return False
+    job_id, state, flags, requeue_ms, nacks, deliveries = entry
+    if not valid(job_id) or state not in {ACTIVE, QUEUED} or flags > FLAGS_MAX or max(nacks, deliveries) > COUNTER_MAX:
+        return False
+    return not requeue_ms if state == QUEUED or flags & SPENT else True
+
+
+def is_key(record: tuple[Any, ...]) -> bool:
+    """Whether the values of a KEY fit together."""
+    return valid(record[3]) and 1 <= len(record[2]) <= unique.KEY_MAX and small(record[4:])
+
+
+#: What must hold for the values of each kind of record.
+CHECKS: Final[dict[int, Callable[[tuple[Any, ...]], bool]]] = {
+    HEAD: lambda record: record[1] == FORMAT,
+    JOB: is_job,
+    ACK: lambda record: valid(record[1]),
+    DELETE: lambda record: valid(record[1]),
+    SPEND: lambda record: valid(record[1]),
+    REQUEUE: lambda record: valid(record[1]) and small(record[2:]) and max(record[2:4]) <= COUNTER_MAX,
+    PAUSE: lambda record: 0 <= record[2] < len(PAUSE_NAMES),
+    KEY: is_key,
+    FLUSH: lambda _: True,
+    OFF: lambda _: True,
+    CLEAN: lambda record: all(map(is_entry, record[1])),
+    END: lambda _: True,
+}
 
 
 class Replay:
@@ -92,7 +177,6 @@ class Replay:
         "names",
         "node",
         "records",
-        "switched_off",
         "time_ms",
     )
 
@@ -101,7 +185,6 @@ class Replay:
         self.boot_id = boot_id.encode()
         self.journal_boot_id = b""
         self.journal_policy = b""
-        self.switched_off = False
         #: By ID what the list of a clean stop says, and whether its end was the last thing read.
         self.clean: dict[bytes, tuple[int, int, int, int, int]] = {}
         self.clean_ended = False
@@ -117,13 +200,12 @@ class Replay:
         self.time_ms = max(self.time_ms, values[0])
         for record in values[1:]:
             self.records += 1
-            try:
-                self._apply(record, segment)
-            except (TypeError, ValueError, IndexError, KeyError, AttributeError) as wrong:
-                raise ReplayError(f"record of kind {record[:1]!r} makes no sense: {wrong}") from wrong
+            self._apply(check(record), segment)
 
     def _apply(self, record: tuple[Any, ...], segment: int) -> None:
         kind = record[0]
+        if kind == HEAD:
+            self._head(record)
         if self.clean_ended or (self.clean and kind not in {CLEAN, END}):
             self.clean.clear()
             self.clean_ended = False
@@ -137,11 +219,14 @@ class Replay:
             job = self.node.find(record[1])
             if job is not None:
                 self._spend(job)
-        else:
+        elif kind != HEAD:
             APPLY[kind](self, record, segment)
 
     def _spend(self, job: Job) -> None:
-        job.flags |= SPENT | DELIVERED
+        if job.retry:
+            raise ReplayError("a job that is delivered at least once cannot be spent")
+        job.flags = job.flags & ~HELD | SPENT | DELIVERED
+        job.requeue_ms = 0
         self.node.evictable[job.id] = job
 
     def _job(self, record: tuple[Any, ...], segment: int) -> None:
@@ -217,35 +302,43 @@ class Replay:
         del record, segment
         self.clean_ended = True
 
-    def head(self, record: tuple[Any, ...], segment: int) -> None:
-        """A segment begins. After a clean stop's list, this is a start that used it: `_apply` has dropped the list."""
-        del segment
-        _, version, _node_id, boot_id, policy = record
-        if version > FORMAT:
-            raise ReplayError(f"written by a newer program (format {version}, this one knows {FORMAT})")
+    def _head(self, record: tuple[Any, ...]) -> None:
+        """A segment begins. With another boot ID it was a new process, which dropped what it could not be sure of."""
+        _, _, _, boot_id, policy = record
+        if boot_id != self.journal_boot_id and not self.tail_is_sure(boot_id):
+            self._drop_unsure()
         self.journal_boot_id, self.journal_policy = boot_id, policy
 
     def off(self, record: tuple[Any, ...], segment: int) -> None:
-        """The journal was switched off."""
+        """The journal was switched off: whatever was not delivered yet may have been delivered since."""
         del record, segment
-        self.switched_off = True
+        self._drop_unsure()
 
-    def tail_is_sure(self) -> bool:
-        """Whether nothing that was written can have been lost, so that a job that is not spent was not delivered."""
-        if self.switched_off:
-            return False
-        same_boot = bool(self.boot_id) and self.boot_id == self.journal_boot_id
+    def tail_is_sure(self, boot_id: bytes) -> bool:
+        """Whether a process that starts under ``boot_id`` knows that a job that is not spent was not delivered.
+
+        It does when nothing that was written before can have been lost.
+        """
+        same_boot = bool(boot_id) and boot_id == self.journal_boot_id
         return self.clean_ended or same_boot or self.journal_policy == b"always"
+
+    def _drop_unsure(self) -> None:
+        """Forget the at-most-once jobs that are not spent."""
+        for shard in self.node.shards:
+            for job in [job for job in shard.values() if not job.retry and not job.flags & SPENT]:
+                self.dropped += 1
+                self.node.remove(job)
 
     def finish(self, now_ms: int) -> Iterator[int]:
         """Put every job where it belongs. Yields now and then how many are done, so that the caller can serve others."""
         if not self.clean_ended:
             self.clean.clear()
+        sure = self.tail_is_sure(self.boot_id)
         waiting: dict[bytes, list[Job]] = {}
         done = 0
         for shard in self.node.shards:
             for job in list(shard.values()):
-                self._place(job, waiting, now_ms)
+                self._place(job, waiting, sure, now_ms)
                 done += 1
                 if done % FINISH_SLICE == 0:
                     yield done
@@ -253,7 +346,7 @@ class Replay:
             self._fill(name, jobs, now_ms)
             yield done
 
-    def _place(self, job: Job, waiting: dict[bytes, list[Job]], now_ms: int) -> None:
+    def _place(self, job: Job, waiting: dict[bytes, list[Job]], sure: bool, now_ms: int) -> None:
         node = self.node
         state = QUEUED if not job.flags & (HELD | SPENT) else ACTIVE
         listed = self.clean.get(job.id)
@@ -261,10 +354,12 @@ class Replay:
             state, job.flags, job.requeue_ms, job.nacks, job.deliveries = listed
         if job.expires_ms <= now_ms:
             node.remove(job)
-        elif not job.retry and not job.flags & SPENT and not self.tail_is_sure():
+        elif not job.retry and not job.flags & SPENT and not sure:
             self.dropped += 1
             node.remove(job)
         elif state == QUEUED or 0 < job.requeue_ms <= now_ms:
+            if state != QUEUED and job.flags & DELIVERED and not job.flags & HELD:
+                job.deliveries = min(job.deliveries + 1, COUNTER_MAX)
             job.requeue_ms = 0
             job.flags &= ~HELD
             waiting.setdefault(job.queue, []).append(job)
@@ -282,7 +377,6 @@ class Replay:
 
 
 APPLY: Final = {
-    HEAD: Replay.head,
     REQUEUE: Replay.requeue,
     PAUSE: Replay.pause,
     KEY: Replay.key,

@@ -236,9 +236,11 @@ class Node:
             self.drop_key(key)
 
     def drop_key(self, key: "Key") -> None:
-        """Forget a UNIQUE key."""
-        if self.keys.pop((key.queue, key.name), None) is None:
+        """Forget a UNIQUE key, unless its window has ended and the name belongs to another one now."""
+        name = (key.queue, key.name)
+        if self.keys.get(name) is not key:
             return
+        del self.keys[name]
         self.timers.disarm(key)
         self.used -= key.cost()
         if key.segment:

@@ -68,7 +68,7 @@ def achieved(node: "Node", pending: PendingAdd, now_ms: int) -> None:
     answer(node, pending, reply)
     key, pending.key = pending.key, None
     if key is not None:
-        if node.journaling:
+        if node.journaling and node.keys.get((key.queue, key.name)) is key:
             unique.file(node, key)
         for other in unique.release(key):
             other.session.unsettled |= node.journaling
@@ -143,7 +143,8 @@ def answer(node: "Node", pending: PendingAdd, reply: bytes) -> None:
     while adds and adds[0].reply:
         first = adds.popleft()
         session.adds_bytes -= first.size
-        session.out.append(first.reply)
+        if not first.silent:
+            session.out.append(first.reply)
     if not adds and session.waiting == WAIT_COPIES:
         session.waiting = NOT_WAITING
     node.touch(session)

@@ -22,7 +22,9 @@ COUNTER_MAX: Final = 65535
 
 
 def due(node: "Node", job: Job, now_ms: int) -> None:
-    """The timer of ``job`` fired."""
+    """The timer of ``job`` fired. The job may be gone since: by the timeout of its ADDJOB, due in the same moment."""
+    if node.find(job.id) is not job:
+        return
     if now_ms >= job.expires_ms:
         expire(node, job)
     elif job.state == ACTIVE and job.requeue_ms:
@@ -107,6 +109,9 @@ def working(node: "Node", job: Job, now_ms: int) -> int:
         return job.retry
     if job.state == QUEUED:
         node.take_out(job, now_ms)
-    node.hold(job, now_ms + job.retry * 1000, 0)
+    held = job.flags & HELD
+    node.hold(job, now_ms + job.retry * 1000, held)
+    if held:
+        file_requeue(node, job)
     return job.retry
 

@@ -34,10 +34,10 @@ class PendingAdd(Timed):
 
     ``key`` is the UNIQUE key that ``job`` holds or, without a job, the one whose holder must be decided first; ``args`` are kept to
     try again when that holder fails. ``confirmed`` are the nodes that have said that they hold ``job``; ``size`` counts
-    against the bound of unanswered bytes.
+    against the bound of unanswered bytes. A ``silent`` one was sent under CLIENT REPLY OFF or SKIP: its reply is dropped.
     """
 
-    __slots__ = ("args", "confirmed", "job", "key", "reply", "session", "size")
+    __slots__ = ("args", "confirmed", "job", "key", "reply", "session", "silent", "size")
 
     def __init__(self, session: "Session", args: list[bytes]) -> None:
         self.due_ms = 0
@@ -49,6 +49,7 @@ class PendingAdd(Timed):
         self.key: Key | None = None
         self.confirmed: set[bytes] = set()
         self.reply = b""
+        self.silent = False
 
 
 class Session(Timed):
@@ -78,6 +79,7 @@ class Session(Timed):
         "wait_count",
         "wait_counters",
         "wait_queues",
+        "wait_silent",
         "waiting",
     )
 
@@ -104,11 +106,14 @@ class Session(Timed):
         #: Has replies that depend on journal records which are not written yet.
         self.unsettled = False
         #: Jobs in replies that did not begin to leave yet: taken back when the connection dies first (PROTOCOL.md 41).
-        self.handed: list[Job] = []
+        #: With each its requeue time, nacks and deliveries as this delivery left them, by which it is told from a later one.
+        self.handed: list[tuple[Job, int, int, int]] = []
         self.waiting = NOT_WAITING
         self.wait_queues: list[Queue] = []
         self.wait_count = 0
         self.wait_counters = False
+        #: What it waits for was asked under CLIENT REPLY OFF or SKIP: the reply is dropped.
+        self.wait_silent = False
         self.adds: deque[PendingAdd] = deque()
         self.adds_bytes = 0
 

@@ -145,6 +145,8 @@ class Connection(asyncio.Protocol):
         slow_us = self.pump.slow_us
         left = TURN_COMMANDS
         size = 0
+        if not node.password and not reader.trusted:
+            reader.trusted = True
         started = perf_counter()
         while not session.closing and not self.choked:
             if node.password:

@@ -25,18 +25,17 @@ When an fsync fails, nobody knows which bytes reached the disk, and a second fsy
 
 Until the commit `durable` stands still, and so does the synced position that frames carry: otherwise a reader would
 take the lost end of a bad file for damage to something that was promised.
-
-Retiring: a RETIRED frame goes behind the copies, they are fsynced, then the files are unlinked, oldest first, each
-followed by an fsync of the directory (PROTOCOL.md 37).
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import Final
 
-from disque.core.frames import HEAD_SIZE, MARK, MARK_PAYLOAD, RECORDS, RETIRED, Head
+from disque.core.frames import HEAD_SIZE, MARK, MARK_PAYLOAD, MAX_PAYLOAD, RECORDS, RETIRED, Head
 from disque.server.background import Background
+from disque.server.journal_owner import Owner
+from disque.server.pending import Pending
 from disque.server.segment_file import SegmentFile, SyncJob
 from disque.server.segments import JournalError, Row
 
@@ -47,28 +46,6 @@ MAX_PROBE_S: Final = 60.0
 _TRUSTED, _TO_PROBE, _PROBING, _COPYING = range(4)
 
 
-class Owner(Protocol):
-    """What the journal asks of the node that it writes for. Calls may come from within any method of the journal."""
-
-    def journal_head(self) -> bytes:
-        """Return the payload that opens a new segment, b"" for none.
-
-        It may stand before records that were appended earlier, so applying it before them must do no harm.
-        """
-
-    def journal_progress(self) -> None:
-        """Take note that `safe` or `failing` changed outside flush(): held replies and messages may leave."""
-
-    def journal_distrust(self, last_bad: int) -> None:
-        """Begin (anew) to append a copy of the whole live state, over as many turns as it takes; then retire(last_bad).
-
-        It comes again with a higher number if the copying was in vain. Appending may begin within the call.
-        """
-
-    def journal_retired(self, segment: int) -> None:
-        """Take note that no file up to `segment` exists any more."""
-
-
 class Journal:
     """Writes a row of segments. `start()` first, `close()` or `abandon()` last; nothing happens after those.
 
@@ -76,7 +53,7 @@ class Journal:
       `durable`: what survives a power loss.
     - `failing`: "" or what the disk said, while writes or fsyncs fail: refuse what must be journalled. It clears
       itself.
-    - `backlog`: bytes that wait to be written. They are kept whatever happens, so the owner has to stop appending.
+    - `backlog`: bytes that wait to be written, kept whatever happens: while it is large, append only what must be.
     - `stuck`: "" or why a retired file could not be unlinked (it is tried again each second).
     - `segment_size` may be changed at any time, `policy` (always, everysec, no) too.
     """
@@ -93,10 +70,8 @@ class Journal:
         salt: Callable[[], int],
     ) -> None:
         self.segment_size = segment_size
-        self.sequence = 0
         self.safe = 0
         self.durable = 0
-        self.backlog = 0
         self.stuck = ""
         self._row = row
         self._disk = row.disk
@@ -105,9 +80,8 @@ class Journal:
         self._clock = clock
         self._salt = salt
         self._policy = policy
-        self._pending: deque[tuple[int, bytes, int]] = deque()
+        self._pending = Pending()
         self._files: list[SegmentFile] = []
-        self._written = 0
         self._synced = 0
         self._synced_at = (0, 0)  # where the last good fsync reached
         self._mark = (0, 0)  # what frames say about it
@@ -129,7 +103,15 @@ class Journal:
         self._begun = 0  # a file of ours whose head could not be written
         self._retiring: deque[tuple[int, int]] = deque()
 
-    # -- what can be asked -----------------------------------------------------------------------------------------
+    @property
+    def sequence(self) -> int:
+        """Number of the last frame handed in."""
+        return self._pending.last
+
+    @property
+    def backlog(self) -> int:
+        """Bytes that wait to be written."""
+        return self._pending.size
 
     @property
     def failing(self) -> str:
@@ -167,8 +149,6 @@ class Journal:
         self._advance_and_tell()
         self._go_on()
 
-    # -- life ------------------------------------------------------------------------------------------------------
-
     def start(self, rebuild: bool = False) -> None:
         """Make what was read durable and begin a new segment; JournalError if the disk refuses.
 
@@ -176,9 +156,10 @@ class Journal:
         interrupted, nothing older counts once the state is copied: journal_distrust() is called at the end.
         """
         last = self.segment
+        self._synced_at = self._mark = (last, self._row.sizes.get(last, 0))
         rebase = bool(last) and (rebuild or bool(self._row.untrusted))
         try:
-            self._secure_old_files()
+            self._row.secure()
             self._begin(last + 1, rebase)
         except OSError as error:
             where = error.filename or self._row.directory
@@ -192,20 +173,6 @@ class Journal:
         if rebase:
             self._owner.journal_distrust(last)
 
-    def _secure_old_files(self) -> None:
-        for segment in self._row.leftovers:
-            self._row.remove(segment)
-        self._row.leftovers = []
-        for segment in self._row.segments:
-            fd = self._disk.open(self._row.path(segment))
-            try:
-                self._disk.fdatasync(fd)
-            finally:
-                self._disk.close(fd)
-        self._disk.fsync_dir(self._row.directory)
-        last = self.segment
-        self._synced_at = self._mark = (last, self._row.sizes.get(last, 0))
-
     def close(self) -> str:
         """Write and fsync all that was appended, and close. Returns "" or why not all of it is safe."""
         self._background.wait()
@@ -213,7 +180,7 @@ class Journal:
         if self._open:
             self.sync()
             if not self.failing and self._mark > self._marked:
-                self._write_first(MARK, MARK_PAYLOAD)
+                self._pending.put_first(MARK, MARK_PAYLOAD)
                 self.sync()
         unsafe = self.failing or ("the rebuild was not finished" if self.rebuilding else "")
         self.abandon()
@@ -224,30 +191,16 @@ class Journal:
         self._open = False
         self._background.wait()
         self._pending.clear()
-        self.backlog = 0
         self._retiring.clear()
         self._drop(self._files)
         if self._begun:
             with suppress(OSError):
                 self._row.unlink(self._begun)
 
-    # -- from append to the file -----------------------------------------------------------------------------------
-
     def append(self, payload: bytes) -> int:
         """Take the payload of a RECORDS frame (not empty); it stays in memory until flush(). Returns its sequence."""
-        return self._enqueue(RECORDS, payload)
-
-    def _enqueue(self, kind: int, payload: bytes) -> int:
-        self.sequence += 1
-        self.backlog += len(payload)
-        self._pending.append((kind, payload, self.sequence))
-        return self.sequence
-
-    def _write_first(self, kind: int, payload: bytes) -> None:
-        """Write a frame of the journal's own before what is pending; it has no number."""
-        self.backlog += len(payload)
-        self._pending.appendleft((kind, payload, self._written))
-        self._write()
+        assert 0 < len(payload) <= MAX_PAYLOAD
+        return self._pending.append(RECORDS, payload)
 
     def flush(self) -> None:
         """Write what was appended; under always also fsync it, here or in the background. Once a loop iteration."""
@@ -257,7 +210,7 @@ class Journal:
         if self._files[-1].end >= self.segment_size and not self._rotation_failed:
             self._rotate()
         self._advance()
-        if self._policy == "always" and self._synced < self._written:
+        if self._policy == "always" and self._synced < self._pending.written:
             self._sync_always()
         elif self._retiring or len(self._files) > 1:
             self._go_on()
@@ -273,7 +226,7 @@ class Journal:
         if self._files and self._may_write():
             self._sync_here()
         self._advance()
-        return self._synced == self.sequence and not self.failing
+        return self._synced == self._pending.last and not self.failing
 
     def _write(self) -> None:
         """Write pending frames until none is left or the disk refuses."""
@@ -286,14 +239,11 @@ class Journal:
                 self._retry_at = self._now + RETRY_S
 
     def _note_written(self, file: SegmentFile) -> None:
-        kind, payload, self._written = self._pending.popleft()
-        self.backlog -= len(payload)
+        kind = self._pending.pop()
         self._row.sizes[file.number] = file.end
         self._marked = max(self._marked, self._mark)
         if kind != MARK:
             self._records_end = (file.number, file.end)
-
-    # -- segments --------------------------------------------------------------------------------------------------
 
     def switch(self) -> int:
         """Begin a new segment now; returns its number, or that of the old one if the disk refuses."""
@@ -330,16 +280,13 @@ class Journal:
         self._row.sizes[number] = HEAD_SIZE
         payload = self._owner.journal_head()
         if payload:
-            self.backlog += len(payload)
-            self._pending.appendleft((RECORDS, payload, self._written))
+            self._pending.put_first(RECORDS, payload)
 
     def _drop(self, files: Iterable[SegmentFile]) -> None:
         """Close files that are not written any more."""
         for file in list(files):
             self._files.remove(file)
             file.close()
-
-    # -- fsync -----------------------------------------------------------------------------------------------------
 
     def _sync_always(self) -> None:
         if self._busy:
@@ -350,7 +297,7 @@ class Journal:
         self._go_on()
 
     def _new_sync(self) -> SyncJob:
-        return SyncJob(self._disk, self._row.directory, list(self._files), self._written, self._clock)
+        return SyncJob(self._disk, self._row.directory, list(self._files), self._pending.written, self._clock)
 
     def _sync_here(self) -> None:
         job = self._new_sync()
@@ -393,8 +340,7 @@ class Journal:
         if not self.rebuilding:
             self.durable = self._synced
             self._mark = self._synced_at
-        reached = self.durable if self._policy == "always" else self._written
-        self.safe = max(self.safe, reached)
+        self.safe = max(self.safe, self.durable if self._policy == "always" else self._pending.written)
 
     def _advance_and_tell(self) -> None:
         before = (self.safe, self.failing)
@@ -414,11 +360,9 @@ class Journal:
     def _sync_is_due(self) -> bool:
         if self._state in {_TO_PROBE, _PROBING}:
             return self._state == _PROBING
-        if self._synced < self._written and (self._policy == "always" or self._retiring):
+        if self._synced < self._pending.written and (self._policy == "always" or self._retiring):
             return True
         return len(self._files) > 1  # a segment that is full: do not keep it open for long
-
-    # -- time ------------------------------------------------------------------------------------------------------
 
     def cron(self, now: float) -> None:
         """Do what is due at `now` (monotonic seconds): the fsync of everysec, a MARK, another try of what failed."""
@@ -428,7 +372,7 @@ class Journal:
         if now >= self._retry_at:
             self._retry_at = now + RETRY_S
             self._retry()
-        if self._state in {_TO_PROBE, _PROBING} or self._busy or self._write_error:
+        if self._state in {_TO_PROBE, _PROBING} or self._busy:
             return
         self._mark_if_idle()
         if self._policy != "no" and now - self._last_sync >= 1.0 and self._unsynced():
@@ -441,8 +385,9 @@ class Journal:
 
     def _mark_if_idle(self) -> None:
         """Vouch for the last records, if they are synced and no frame behind them says so."""
-        if not self._pending and self._mark >= self._records_end > self._marked:
-            self._write_first(MARK, MARK_PAYLOAD)
+        if not self._write_error and not self._pending and self._mark >= self._records_end > self._marked:
+            self._pending.put_first(MARK, MARK_PAYLOAD)
+            self._write()
 
     def _retry(self) -> None:
         self._rotation_failed = False
@@ -459,17 +404,17 @@ class Journal:
             self.stuck = ""
             self._go_on()
 
-    # -- retiring --------------------------------------------------------------------------------------------------
-
     def retire(self, segment: int) -> None:
         """Unlink all files up to `segment`, whose live contents the caller has appended again, when those are synced.
 
-        journal_retired(segment) follows. In a rebuild, `segment` must be what journal_distrust() said.
+        Oldest first, each followed by an fsync of the directory (PROTOCOL.md 37); journal_retired(segment) follows. A
+        RETIRED frame tells a reader that the files are not missed. In a rebuild, `segment` must be what
+        journal_distrust() said.
         """
         if self.rebuilding and segment < self._last_bad:
             return  # an answer to an earlier call
         assert segment < self.segment
-        sequence = self._enqueue(RETIRED, segment.to_bytes(4, "little"))
+        sequence = self._pending.append(RETIRED, segment.to_bytes(4, "little"))
         self._retiring.append((segment, sequence))
 
     def _unlink_beside(self) -> None:
@@ -507,8 +452,6 @@ class Journal:
         else:
             self.stuck = error.strerror or str(error)
         self._advance_and_tell()
-
-    # -- rebuilding ------------------------------------------------------------------------------------------------
 
     def _distrust(self, error: OSError) -> None:
         """Give up all files that are not synced and begin the rebuild.

@@ -58,7 +58,8 @@ class Persistence:
         self.pump = pump
         self.node = pump.node
         self.log = pump.log
-        self.boot_id = boot_id
+        #: Where the system tells none, every process counts as another boot.
+        self.boot_id = boot_id or f"process {salt():08x}{salt():08x}"
         self.salt = salt
         self.loading: Loading | None = None
         self.copying: records.Copying | None = None
@@ -120,19 +121,21 @@ class Persistence:
                 turn = monotonic()
 
     def _cut(self, row: Row) -> None:
-        """The end of the journal is torn: cut it off, or stop."""
-        if not self.node.config.flag("aof-load-truncated"):
+        """The end of the journal is torn: cut it off, or stop. An end that holds no record is nothing to speak of."""
+        assert row.tail is not None
+        if row.tail.lost and not self.node.config.flag("aof-load-truncated"):
             raise JournalError(
                 f"Unexpected end of file reading the append only file: {row.tail}. Set aof-load-truncated yes to cut it "
                 "off, or use: disque check-aof --fix"
             )
-        self.log.warning("!!! Warning: short read while loading the AOF file !!!")
-        self.log.warning(f"!!! {row.tail} !!!")
+        if row.tail.lost:
+            self.log.warning("!!! Warning: short read while loading the AOF file !!!")
+            self.log.warning(f"!!! {row.tail} !!!")
+            self.log.warning("AOF loaded anyway because aof-load-truncated is enabled")
         try:
             row.cut()
         except OSError as error:
             raise JournalError(f"Can't cut the torn end of the append only file: {error.strerror}") from error
-        self.log.warning("AOF loaded anyway because aof-load-truncated is enabled")
 
     def _loaded(self, row: Row, replay: records.Replay, took_s: float) -> None:
         self.loading = None
@@ -166,10 +169,11 @@ class Persistence:
         )
         last = writer.segment
         writer.start(rebuild)
+        if not writer.sync() and not writer.rebuilding:
+            raise JournalError(f"Can't write the append only file: {writer.failing}")
         self.pump.journal = writer
         self.node.journaling = True
         self.node.segment = writer.segment
-        writer.sync()
         self.base_bytes = writer.size
         if not last and self.node.jobs_registered():
             self._begin_copy(0)

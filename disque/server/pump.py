@@ -190,10 +190,11 @@ class Pump:
             connection.write_out()
 
     def release_all(self) -> None:
-        """There is no journal any more: nothing has to wait for it."""
+        """There is no journal any more: nothing has to wait for it. The next one counts from 0 again."""
+        for connection in self.connections.values():
+            connection.ticket = 0
         held, self._held = self._held, {}
         for connection in held:
-            connection.ticket = 0
             connection.write_out()
 
     def _resume(self, which: "dict[Connection, None]") -> None:

@@ -141,6 +141,19 @@ class Row:
             self._truncate(tail.segment, tail.offset)
         self.tail = None
 
+    def secure(self) -> None:
+        """Fsync all files that count, remove those that do not, and make the directory durable. Raises OSError."""
+        while self.leftovers:
+            self.unlink(self.leftovers[-1])
+            self.leftovers.pop()
+        for segment in self.segments:
+            fd = self.disk.open(self.path(segment))
+            try:
+                self.disk.fdatasync(fd)
+            finally:
+                self.disk.close(fd)
+        self.disk.fsync_dir(self.directory)
+
     def remove(self, segment: int) -> None:
         """Unlink one file, durably, and forget it. Raises OSError."""
         self.unlink(segment)

@@ -295,7 +295,8 @@ class TestWorkloads:
     def test_cycle_with_count_acknowledges_what_came_together_at_once(
         self, disque: FakeServer, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        _code, [figures], _err = measure(capsys, "cycle", "--count", "4", "-P", "4", *disque.args())
+        _code, [figures], _err = measure(capsys, "cycle", "--count", "4", "-P", "4", "--queues", "3", *disque.args())
+        assert figures["empty_replies"] == 0
         assert figures["jobs"] == 300
         assert figures["requests"] == 300 + 75 + 75
 
@@ -468,6 +469,27 @@ class TestTrouble:
         assert "after 1" in self.one_line(code, err)
         assert 100 < figures["operations"] < 150
         assert not figures["complete"]
+        assert figures["server_cpu_s_per_1000"] is None
+
+    def test_the_table_of_a_run_that_ended_early_has_no_server_figures(
+        self, disque: FakeServer, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        disque.close_after = 150
+        assert bench.main(["add", "-c", "4", "--warmup", "0", *disque.args()]) == 1
+        assert "->-" in capsys.readouterr().out
+
+    def test_a_comparison_that_fails_leaves_nothing_in_the_other_server(
+        self, disque: FakeServer, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        with FakeServer("disque") as other:
+            other.override[b"ADDJOB"] = b"-OOM no\r\n"
+            code, _rows, err = measure(capsys, "add", "--compare", f"127.0.0.1:{other.port}", *disque.args())
+        assert "OOM" in self.one_line(code, err)
+        assert not any(disque.queues.values())
+
+    def test_a_host_that_is_no_name(self, capsys: pytest.CaptureFixture[str]) -> None:
+        code, _rows, err = measure(capsys, "add", "-h", "a..b")
+        assert "Could not connect to a..b:7711" in self.one_line(code, err)
 
     def test_not_resp(self, disque: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
         disque.override[b"ADDJOB"] = b"HTTP/1.1 400 Bad Request\r\n"

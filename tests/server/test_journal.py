@@ -1,6 +1,8 @@
+import asyncio
 import errno
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -8,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from disque.core.frames import HEAD_SIZE
+from disque.server.background import Worker
 from disque.server.disk import Disk
 from disque.server.journal import INLINE_S, Journal
 from disque.server.segments import JournalError, Row
@@ -59,6 +62,7 @@ class FakeDisk(Disk):
         return self._descriptor(self.names[path])
 
     def open(self, path: str, write: bool = False) -> int:
+        self.log.append(f"open {path[-1]} {'to write' if write else 'to read'}")
         if path not in self.names:
             raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
         return self._descriptor(self.names[path])
@@ -110,6 +114,7 @@ class FakeDisk(Disk):
         del self.names[path]
 
     def fsync_dir(self, directory: str) -> None:
+        assert directory == FOLDER
         self._do("fsync_dir")
         self.durable_names = dict(self.names)
 
@@ -549,6 +554,17 @@ def test_what_a_failed_write_left_is_overwritten_even_if_it_could_not_be_cut_off
     assert read_back(node.disk)[0] == 2
 
 
+def test_while_the_disk_is_full_what_was_written_before_is_still_fsynced_each_second() -> None:
+    node = Node(FakeDisk(), "everysec").start()
+    written = node.write()
+    node.disk.room = 0
+    node.write()
+    node.cron(2)
+    node.later.wait()
+    assert node.journal.failing
+    assert node.journal.durable == written
+
+
 def test_many_frames_of_which_a_part_fits_keep_their_order() -> None:
     node = Node(FakeDisk()).start()
     for _ in range(10):
@@ -772,13 +788,14 @@ class Story:
         if name in {"always", "everysec", "no"}:
             node.journal.policy = name
         elif name.endswith((" fails", " works")):
-            what = {"fsync": "fdatasync", "dir": "fsync_dir"}.get(name.split()[0], name.split()[0])
+            first, _, _ = name.partition(" ")
+            what = {"fsync": "fdatasync", "dir": "fsync_dir"}.get(first, first)
             (broken.add if name.endswith("fails") else broken.discard)(what)
         else:
             actions: dict[str, Callable[[], object]] = {
                 "add": node.add, "write": lambda: node.write(30), "flush": node.journal.flush, "work": node.later.run,
-                "finish": node.later.finish, "cron": node.cron, "switch": node.journal.switch, "sync": node.journal.sync,
-                "empty": node.empty_oldest, "copy": node.copy_slice,
+                "finish": node.later.finish, "cron": node.cron, "switch": node.journal.switch,
+                "sync": node.journal.sync, "empty": node.empty_oldest, "copy": node.copy_slice,
             }  # fmt: skip
             actions.get(name, lambda: self.set(name))()
         self.check()
@@ -860,3 +877,50 @@ def test_when_the_disk_is_well_again_everything_gets_safe(steps: list[str], poli
     assert journal.safe == journal.sequence
     assert not journal.close()
     assert read_back(node.disk.after_power_loss(Random(0)))[0] == node.known
+
+
+# -- the real thing
+
+
+async def _write_with_a_thread(folder: str) -> int:
+    worker = Worker(asyncio.get_running_loop())
+    node = Node(FakeDisk())
+    node.journal = Journal(
+        Row(folder, "d"), node, worker,
+        policy="always", segment_size=2000, clock=iter(range(10**6)).__next__, salt=lambda: 5,
+    )  # fmt: skip
+    node.start()
+    last = 0
+    for _ in range(50):
+        last = node.write(50)
+        await asyncio.sleep(0)
+    while node.journal.durable < last:  # noqa: ASYNC110 - the journal has a callback and no event
+        await asyncio.sleep(0)
+    node.empty_oldest()
+    assert not node.journal.close()
+    worker.close()
+    return node.known
+
+
+def test_on_a_real_disk_with_a_real_thread(tmp_path: Path) -> None:
+    known = asyncio.run(_write_with_a_thread(str(tmp_path)))
+    payloads = [payload for part in Row(str(tmp_path), "d").read() for payload in part.payloads]
+    assert sum(payload.startswith(b"copy") and payload.endswith(b" ") for payload in payloads) == known
+
+
+def test_a_worker_passes_on_what_the_work_raised_and_can_be_waited_for() -> None:
+    async def story() -> list[OSError | None]:
+        worker = Worker(asyncio.get_running_loop())
+        seen: list[OSError | None] = []
+        worker.submit(lambda: os.fdatasync(9999), seen.append)
+        worker.wait()
+        worker.submit(lambda: None, seen.append)
+        while len(seen) < 2:  # noqa: ASYNC110 - the worker has a callback and no event
+            await asyncio.sleep(0)
+        worker.close()
+        await asyncio.sleep(0)
+        return seen
+
+    first, second = asyncio.run(story())
+    assert isinstance(first, OSError)
+    assert second is None

@@ -78,6 +78,8 @@ def getjob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> No
             return
     names = args[options.first :]
     queues = [queue for queue in map(node.queues.get, names) if queue is not None]
+    if node.ready and any([queue.ready for queue in queues]):
+        delivery.serve_lines(node, now_ms)
     jobs = delivery.take(node, session, queues, options.count, now_ms) if queues else []
     if jobs:
         session.out.append(delivery.encode(node, jobs, counters=options.counters))

@@ -1,0 +1,48 @@
+"""The frames that wait to be written, in order."""
+
+from collections import deque
+from collections.abc import Iterator
+
+
+class Pending:
+    """A line of (kind, payload, number).
+
+    `size` counts its bytes, `last` is the number of the last frame appended, `written` that of the last one that left.
+    """
+
+    __slots__ = ("_frames", "last", "size", "written")
+
+    def __init__(self) -> None:
+        self._frames: deque[tuple[int, bytes, int]] = deque()
+        self.size = 0
+        self.last = 0
+        self.written = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._frames)
+
+    def __iter__(self) -> Iterator[tuple[int, bytes, int]]:
+        return iter(self._frames)
+
+    def append(self, kind: int, payload: bytes) -> int:
+        """Put a frame at the end; returns its number."""
+        self.last += 1
+        self.size += len(payload)
+        self._frames.append((kind, payload, self.last))
+        return self.last
+
+    def put_first(self, kind: int, payload: bytes) -> None:
+        """Put a frame of the journal's own at the front; it has no number."""
+        self.size += len(payload)
+        self._frames.appendleft((kind, payload, self.written))
+
+    def pop(self) -> int:
+        """Take the frame at the front away, which has been written; returns its kind."""
+        kind, payload, self.written = self._frames.popleft()
+        self.size -= len(payload)
+        return kind
+
+    def clear(self) -> None:
+        """Forget all that was not written."""
+        self._frames.clear()
+        self.size = 0

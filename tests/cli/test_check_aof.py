@@ -1,0 +1,200 @@
+from pathlib import Path
+
+import msgpack
+import pytest
+
+from disque.cli.check_aof import main
+from disque.core.frames import HEAD_SIZE, MARK, MARK_PAYLOAD, RECORDS, Head, encode, encode_head
+from disque.server.segments import Row
+
+NAME = "disque.aof"
+
+
+def record(text: str) -> bytes:
+    packed: bytes = msgpack.packb([1, text])
+    return packed
+
+
+def write_row(folder: Path, *segments: list[str]) -> list[Path]:
+    """Write a segment for each list of records, all vouched for by the next frame."""
+    paths, end, mark = [], 0, (0, 0)
+    for number, records in enumerate(segments, 1):
+        data = encode_head(Head(number, 9, end, 1, rebase=False))
+        frames = [(RECORDS, record(text)) for text in records] + [(MARK, MARK_PAYLOAD)]
+        for kind, payload in frames:
+            data += encode(kind, payload, number, 9, len(data), *mark)
+            mark = (number, len(data))
+        end = len(data)
+        paths.append(folder / f"{NAME}.{number:08d}")
+        paths[-1].write_bytes(data)
+    return paths
+
+
+def damage(path: Path, text: str) -> None:
+    data = bytearray(path.read_bytes())
+    data[data.index(text.encode())] ^= 0xFF
+    path.write_bytes(data)
+
+
+def records(folder: Path) -> list[str]:
+    row = Row(str(folder), NAME)
+    found = [msgpack.unpackb(payload)[1] for part in row.read() for payload in part.payloads]
+    assert row.tail is None
+    return found
+
+
+@pytest.mark.parametrize("which", ["", NAME, f"{NAME}.00000001"])
+def test_a_good_journal_is_valid(tmp_path: Path, capsys: pytest.CaptureFixture[str], which: str) -> None:
+    path = write_row(tmp_path, ["a", "b"])[0]
+    assert main([str(tmp_path / which)]) == 0
+    said = capsys.readouterr().out
+    size = path.stat().st_size
+    assert f"AOF analyzed: size={size}, ok_up_to={size}, diff=0\nAOF is valid\n" in said
+    assert f"{path}: 3 frames, 2 of them records" in said
+
+
+def test_a_torn_tail_is_reported_and_cut(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_row(tmp_path, ["a", "b"])[0]
+    size = path.stat().st_size
+    path.write_bytes(path.read_bytes() + b"torn")
+    assert main([str(tmp_path)]) == 1
+    said = capsys.readouterr().out
+    assert f"AOF analyzed: size={size + 4}, ok_up_to={size}, diff=4\nAOF is not valid" in said
+    assert f"0x{size:08x}: torn header" in said
+    assert main(["--fix", "--yes", str(tmp_path)]) == 0
+    assert "Successfully truncated AOF, 4 bytes lost" in capsys.readouterr().out
+    assert path.stat().st_size == size
+    assert records(tmp_path) == ["a", "b"]
+    assert main([str(tmp_path)]) == 0
+
+
+def test_damage_in_the_middle_is_cut_out_and_the_original_stays_beside(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = write_row(tmp_path, ["a", "bbbb", "c"], ["d"])
+    damage(paths[0], "bbbb")
+    damaged = paths[0].read_bytes()
+    assert main([str(tmp_path / NAME)]) == 1
+    assert "2 frames behind" in capsys.readouterr().out
+    assert main([str(tmp_path / NAME), "--fix", "--yes"]) == 0
+    said = capsys.readouterr().out
+    assert f"3 frames rescued, {41 + len(record('bbbb'))} bytes lost" in said
+    assert (tmp_path / f"{NAME}.00000001.damaged").read_bytes() == damaged
+    assert records(tmp_path) == ["a", "c", "d"]
+
+
+@pytest.mark.parametrize("segment", [0, 1, 2])
+@pytest.mark.parametrize("at", [0, 3, 12, HEAD_SIZE - 1, HEAD_SIZE, HEAD_SIZE + 30])
+def test_after_a_repair_the_server_takes_all_that_was_right(tmp_path: Path, segment: int, at: int) -> None:
+    paths = write_row(tmp_path, ["a", "b"], ["c", "d"], ["e", "f"])
+    data = bytearray(paths[segment].read_bytes())
+    data[at] ^= 0x55
+    paths[segment].write_bytes(data)
+    assert main([str(tmp_path)]) == 1
+    assert main([str(tmp_path), "--fix", "--yes"]) == 0
+    lost = {"ace"[segment]} if at >= HEAD_SIZE else set()
+    assert records(tmp_path) == sorted(set("abcdef") - lost)
+
+
+@pytest.mark.parametrize("segment", [0, 1])
+def test_frames_behind_bytes_that_were_inserted_or_removed_are_rescued(tmp_path: Path, segment: int) -> None:
+    paths = write_row(tmp_path, ["a", "b"], ["c", "d"], ["e"])
+    data = paths[segment].read_bytes()
+    paths[segment].write_bytes(data[:HEAD_SIZE] + b"inserted" + data[HEAD_SIZE:])
+    assert main([str(tmp_path), "--fix", "--yes"]) == 0
+    assert records(tmp_path) == ["a", "b", "c", "d", "e"]
+
+
+def test_a_missing_segment_is_reported_and_replaced_by_an_empty_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_row(tmp_path, ["a"], ["b"], ["c"])[1].unlink()
+    assert main([str(tmp_path)]) == 1
+    assert f"{NAME}.00000002 is missing" in capsys.readouterr().out
+    assert main([str(tmp_path), "--fix", "--yes"]) == 0
+    assert records(tmp_path) == ["a", "c"]
+
+
+def test_a_missing_first_segment_is_noticed_and_accepted_by_a_repair(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_row(tmp_path, ["a"], ["b"])[0].unlink()
+    assert main([str(tmp_path)]) == 1
+    assert f"{NAME}.00000001 is missing" in capsys.readouterr().out
+    assert main([str(tmp_path), "--fix", "--yes"]) == 0
+    assert records(tmp_path) == ["b"]
+
+
+def test_a_segment_that_ends_too_early_is_reported_and_accepted_by_a_repair(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = write_row(tmp_path, ["a", "b"], ["c"])
+    data = paths[0].read_bytes()
+    paths[0].write_bytes(data[: -41 - len(MARK_PAYLOAD)])
+    assert main([str(tmp_path)]) == 1
+    assert f"the file ends here, but it was {len(data)} bytes long" in capsys.readouterr().out
+    assert main([str(tmp_path), "--fix", "--yes"]) == 0
+    assert records(tmp_path) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("Yes", 0), ("n", 1), ("", 1)])
+def test_a_repair_asks_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, code: int) -> None:
+    path = write_row(tmp_path, ["a"])[0]
+    path.write_bytes(path.read_bytes() + b"torn")
+    before = path.read_bytes()
+    asked: list[str] = []
+
+    def reply(prompt: str) -> str:
+        asked.append(prompt)
+        return answer
+
+    monkeypatch.setattr("builtins.input", reply)
+    assert main([str(tmp_path), "--fix"]) == code
+    assert asked == ["Continue? [y/N]: "]
+    assert (path.read_bytes() == before) == bool(code)
+
+
+def test_a_payload_that_is_not_msgpack_is_pointed_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = encode_head(Head(1, 9, 0, 1, rebase=False))
+    data += encode(RECORDS, b"\xc1 never used", 1, 9, len(data), 0, 0)
+    (tmp_path / f"{NAME}.00000001").write_bytes(data)
+    main([str(tmp_path)])
+    assert "1 records are not msgpack" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("disque.aof", b"*2\r\n$7\r\nLOADJOB\r\n", "append only file of a C Disque server"),
+        ("disque.aof.00000001", b"*2\r\n$7\r\nLOADJOB\r\n$3\r\nxyz\r\n", "append only file of a C Disque server"),
+        ("disque.aof", b"", "Empty file"),
+        ("disque.aof.00000001", b"", "Empty file"),
+        ("disque.aof", b"some text", "is not a journal"),
+        ("disque.aof.00000001", b"some text that is longer than the head of a segment", "is not a journal"),
+    ],
+)
+def test_what_cannot_be_checked_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: bytes, says: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    for options in ([], ["--fix", "--yes"]):
+        assert main([str(tmp_path / name), *options]) == 1
+        assert says in capsys.readouterr().out
+    assert (tmp_path / name).read_bytes() == content
+
+
+@pytest.mark.parametrize("name", ["disque.aof", "disque.aof.00000001", "gone/disque.aof"])
+def test_a_file_that_is_not_there_cannot_be_opened(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    assert main([str(tmp_path / name)]) == 1
+    assert "Cannot open file: " in capsys.readouterr().out
+
+
+def test_a_directory_without_a_journal_and_one_with_two(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(tmp_path)]) == 1
+    assert "There is no journal in" in capsys.readouterr().out
+    write_row(tmp_path, ["a"])
+    (tmp_path / "other.00000001").write_bytes(b"")
+    assert main([str(tmp_path)]) == 1
+    assert "more than one journal" in capsys.readouterr().out

@@ -1,0 +1,133 @@
+"""What all tests share: tools that may be missing, ports that nobody else uses, and how hypothesis searches.
+
+A test that needs a program of another project asks for it by a fixture (`redis_cli`, `redis_server`,
+`redis_benchmark`) and is skipped where it is missing; what was skipped is listed before the last line. With CI=true
+nothing may be skipped.
+
+Helpers of several test files live beside them and are imported by their full name, as `tests.core.support`.
+"""
+
+import os
+import shutil
+import socket
+from collections import Counter
+from collections.abc import Callable, Generator
+from pathlib import Path
+from random import SystemRandom
+from typing import Final
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+ROOT: Final = Path(__file__).parent.parent
+IN_CI: Final = os.environ.get("CI", "").lower() == "true"
+
+#: Program and the Debian package that brings it.
+TOOLS: Final = {"redis-cli": "redis-tools", "redis-benchmark": "redis-tools", "redis-server": "redis-server"}
+
+#: Below the ports that systems give to outgoing connections, those of the bus (port + 10000) included.
+PORTS: Final = range(12_000, 22_000)
+BUS_PORT_OFFSET: Final = 10_000
+
+# A machine under load is slow, which is no property of the code: no deadlines.
+# In CI a failure must be about the change, not about the luck of the search: no randomness.
+settings.register_profile("local", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", settings.get_profile("local"), derandomize=True)
+
+
+def pytest_configure() -> None:
+    settings.load_profile("ci" if IN_CI else "local")
+    stale = stale_binaries(ROOT)
+    if stale:
+        names = " ".join(str(path.relative_to(ROOT)) for path in stale)
+        raise pytest.UsageError(f"compiled from older sources, remove or build them anew: {names}")
+
+
+def stale_binaries(root: Path) -> list[Path]:
+    """Compiled modules of the project that are older than one of its sources, so that they would be tested instead."""
+    compiled = [path for place in ("disque", "cluster") for path in (root / place).rglob("*.so")]
+    compiled += root.glob("disque__mypyc*.so")
+    if not compiled:
+        return []
+    sources = [path for place in ("disque", "cluster") for path in (root / place).rglob("*.py")]
+    newest = max((path.stat().st_mtime_ns for path in sources), default=0)
+    return sorted(path for path in compiled if path.stat().st_mtime_ns < newest)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if IN_CI and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"{reason_of(report)}; with CI=true nothing may be skipped"
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    skipped = Counter(reason_of(report) for report in terminalreporter.getreports("skipped"))
+    if not skipped:
+        return
+    terminalreporter.section("not tested")
+    for reason, count in sorted(skipped.items()):
+        terminalreporter.line(f"{count} skipped: {reason}")
+
+
+def reason_of(report: pytest.TestReport | pytest.CollectReport) -> str:
+    """Why a test was skipped, without place and prefix."""
+    text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return text.removeprefix("Skipped: ")
+
+
+def path_of(tool: str) -> str:
+    """The path of a program of another project; skips the test that asks when it is missing."""
+    path = shutil.which(tool)
+    if path is None:
+        pytest.skip(f"{tool} is missing: apt-get install {TOOLS[tool]}")
+    return path
+
+
+@pytest.fixture(scope="session")
+def redis_cli() -> str:
+    return path_of("redis-cli")
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> str:
+    return path_of("redis-server")
+
+
+@pytest.fixture(scope="session")
+def redis_benchmark() -> str:
+    return path_of("redis-benchmark")
+
+
+@pytest.fixture
+def free_port(new_port: Callable[[], int]) -> int:
+    """A loopback port for one server; the port of its bus is free too."""
+    return new_port()
+
+
+@pytest.fixture(scope="session")
+def new_port() -> Callable[[], int]:
+    """Give a free port with each call, never one twice."""
+    given: set[int] = set()
+    random = SystemRandom()  # hypothesis seeds the common one, and several test runs share a machine
+
+    def draw() -> int:
+        while True:
+            port = random.choice(PORTS)
+            if port not in given and is_free(port) and is_free(port + BUS_PORT_OFFSET):
+                given.add(port)
+                return port
+
+    return draw
+
+
+def is_free(port: int) -> bool:
+    """Whether a server could listen at this port of 127.0.0.1 now."""
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,404 @@
+"""A bench for one node: a fake clock, a fake host, clients without sockets, nodes beside it that only exist in its table.
+
+Everything goes through the doors of `step`, as in the server, and after every step the bench counts again what the node believes
+(PROTOCOL.md I9). A word of a request may be bytes, text or a number. `Client.__call__` sends a request and gives the decoded
+reply, `Client.raw` its bytes; a reply that is not there yet is NOTHING.
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any, Final
+
+import hiredis
+
+from cluster import membership
+from cluster.messages import GOTJOB
+from disque.core import life, memory, step
+from disque.core.commands import ROWS
+from disque.core.host import HostRefusedError
+from disque.core.job import ACTIVE, AMONG_RETURNED, IN_LINE, QUEUED, SPENT, STATE_NAMES, WAIT_REPL, Job
+from disque.core.node import Node
+from disque.core.session import NOT_WAITING, WAIT_COPIES, WAIT_HOST, WAIT_JOBS, Session
+from disque.core.settings import Config
+from disque.core.timers import IDLE
+
+#: The first moment of every test, in ms. Not a whole second, so that nothing is exact by chance.
+START_MS: Final = 1_800_000_000_123
+MYSELF: Final = b"a0" * 20
+#: A valid ID that no node ever made.
+UNKNOWN_ID: Final = b"D-ffffffff-AAAAAAAAAAAAAAAAAAAAAAAA-05a1"
+
+Word = bytes | str | int
+
+
+class Nothing:
+    """No reply yet."""
+
+    def __repr__(self) -> str:
+        return "NOTHING"
+
+
+NOTHING: Final = Nothing()
+
+
+def words(*given: Word) -> list[bytes]:
+    """A request."""
+    return [word if isinstance(word, bytes) else str(word).encode() for word in given]
+
+
+class FakeHost:
+    """The outside as tests want it: notes what it is asked for, refuses what `refusal` says."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Any, ...]] = []
+        self.refusal = ""
+        self.rewriting = False
+        self.now_us = 1_700_000_000_000_042
+        self.disconnect: Callable[[Session], None] | None = None
+
+    def note(self, *what: Any) -> None:
+        self.asked.append(what)
+        if self.refusal:
+            raise HostRefusedError(self.refusal)
+
+    def facts(self) -> dict[str, int | float | str]:
+        numbers = ("arch_bits", "pid", "tcp_port", "longest_output", "biggest_input", "rss_bytes", "ops_per_s")
+        numbers += ("input_kbps", "output_kbps", "cpu_sys_s", "cpu_user_s", "cpu_sys_children_s", "cpu_user_children_s")
+        texts = ("build_id", "core", "os", "multiplexing_api", "compiler", "python", "run_id", "executable", "config_file")
+        facts: dict[str, int | float | str] = {name: number for number, name in enumerate(numbers, 1)}
+        facts.update({name: f"the {name}" for name in (*texts, "allocator")})
+        return {**facts, "persist:loading": 0, "persist:aof_enabled": 1, "persist:aof_state": "on"}
+
+    def client_facts(self, session: Session) -> dict[str, int | str]:
+        numbers = {"fd": session.id + 6, "qbuf": 0, "qbuf_free": 32768, "obl": 0, "oll": 0, "omem": 0}
+        return {**numbers, "events": "r", "unix": 0}
+
+    def kill(self, session: Session) -> None:
+        self.note("kill", session.id)
+
+    def configure(self, name: str) -> None:
+        self.note("configure", name)
+
+    def rewrite_config(self) -> None:
+        self.note("rewrite_config")
+
+    def save_cluster(self) -> None:
+        self.note("save_cluster")
+
+    def shutdown(self, session: Session, *, rewrite: bool) -> None:
+        self.note("shutdown", session.id, rewrite)
+
+    def rewrite_journal(self) -> bool:
+        self.note("rewrite_journal")
+        return not self.rewriting
+
+    def reload_journal(self, session: Session) -> None:
+        self.note("reload_journal", session.id)
+        session.waiting = WAIT_HOST
+
+    def sleep(self, seconds: float) -> None:
+        self.note("sleep", seconds)
+
+    def restart(self, session: Session, delay_ms: int, *, clean: bool) -> None:
+        self.note("restart", session.id, delay_ms, clean)
+
+    def crash(self, how: str) -> None:
+        self.note("crash", how)
+
+    def wall_us(self) -> int:
+        return self.now_us
+
+
+class Client:
+    """One connection. While `choked`, its replies stay where they are, as when a client does not read."""
+
+    def __init__(self, bench: "Bench", session: Session) -> None:
+        self.bench = bench
+        self.session = session
+        self.stream = b""
+        self.choked = False
+        self._asked = False
+
+    def send(self, *request: Word) -> None:
+        """Let the node execute a request, without a flush."""
+        args = words(*request)
+        waiting = self.session.waiting
+        assert waiting == NOT_WAITING or (waiting == WAIT_COPIES and args[0].upper() == b"ADDJOB"), "the shell would wait"
+        self._asked = True
+        step.command(self.bench.node, self.session, args, self.bench.now_ms)
+
+    def raw(self, *request: Word) -> bytes:
+        """The bytes that have come by the flush behind a request, earlier ones that nobody looked at included."""
+        self.send(*request)
+        return self.read_raw()
+
+    def __call__(self, *request: Word) -> Any:
+        """The one reply to a request; an error is an instance of hiredis.ReplyError, no reply is NOTHING."""
+        self.send(*request)
+        return self.read()
+
+    def add(self, queue: Word, body: Word = "body", *options: Word, timeout: Word = 0) -> bytes:
+        """ADDJOB that must work: the ID."""
+        job_id = self("ADDJOB", queue, body, timeout, *options)
+        assert isinstance(job_id, bytes), job_id
+        return job_id
+
+    def get(self, *queues: Word, count: int = 1) -> list[bytes]:
+        """GETJOB NOHANG: the IDs."""
+        return [job_id for _, job_id, _ in self("GETJOB", "NOHANG", "COUNT", count, "FROM", *queues) or []]
+
+    def error(self, *request: Word) -> str:
+        """The text of the error that a request must cause."""
+        reply = self(*request)
+        assert isinstance(reply, hiredis.ReplyError), reply
+        return str(reply)
+
+    def show(self, job_id: bytes) -> dict[str, Any]:
+        """SHOW as a dict; empty for a job that is not known."""
+        flat = self("SHOW", job_id) or []
+        return {name.decode(): value for name, value in zip(flat[::2], flat[1::2], strict=True)}
+
+    def read_raw(self) -> bytes:
+        """Everything that has come."""
+        self.bench.settle()
+        stream, self.stream = self.stream, b""
+        return stream
+
+    def read_all(self) -> list[Any]:
+        """All replies that have come."""
+        stream = self.read_raw()
+        reader = hiredis.Reader()
+        reader.feed(stream)
+        replies: list[Any] = []
+        while reader.has_data():
+            before = len(replies)
+            replies.append(reader.gets())
+            assert len(replies) > before
+        return replies
+
+    def read(self) -> Any:
+        """The reply that has come, of which there is at most one."""
+        replies = self.read_all()
+        assert len(replies) <= 1, replies
+        return replies[0] if replies else NOTHING
+
+    def receive(self) -> None:
+        """The flush: replies leave, if the client takes them."""
+        session = self.session
+        if not session.out or self.choked:
+            return
+        assert self._asked or session.touched, "nobody told the shell that there is a reply"
+        self.stream += b"".join(session.out)
+        session.out.clear()
+        session.handed.clear()
+        session.touched = False
+        self._asked = False
+
+    @property
+    def waiting(self) -> bool:
+        return self.session.waiting != NOT_WAITING
+
+    def disconnect(self) -> None:
+        """The connection ends."""
+        life.disconnect(self.bench.node, self.session, self.bench.now_ms)
+        self.bench.clients.remove(self)
+        self.bench.settle()
+
+
+class Bench:
+    """A node with ``peers`` reachable nodes beside it; ``checked`` says whether every step is counted again."""
+
+    def __init__(self, *, peers: int = 0, journaling: bool = False, checked: bool = True, seed: int = 1) -> None:
+        self.now_ms = START_MS
+        self.checked = checked
+        self.host = FakeHost()
+        self.membership = membership.Membership(membership.Node(MYSELF, b"127.0.0.1", 7711))
+        self.peers: list[membership.Node] = []
+        self.clients: list[Client] = []
+        self.node = Node(self.membership, Config(), Random(seed), self.host, ROWS, self.now_ms)
+        self.node.journaling = journaling
+        self.node.segment = 1 if journaling else 0
+        for number in range(peers):
+            self.meet(number)
+
+    def meet(self, number: int) -> membership.Node:
+        """Another node, reachable."""
+        peer = membership.Node(b"%02x" % (0xB0 + number) * 20, b"127.0.0.1", 7712 + number)
+        peer.linked = True
+        self.membership.add(peer)
+        self.peers.append(peer)
+        self.node.count_nodes()
+        return peer
+
+    def client(self) -> Client:
+        """A client that has just connected."""
+        number = self.node.stats.connections + 1
+        session = life.connect(self.node, number, b"127.0.0.1:%d" % (50000 + number), b"127.0.0.1:7711", self.now_ms)
+        client = Client(self, session)
+        self.clients.append(client)
+        return client
+
+    def set(self, name: str, value: Word) -> None:
+        """CONFIG SET."""
+        self.node.config.set_text(name, str(value))
+        self.node.apply_settings()
+
+    def settle(self) -> None:
+        """The end of a turn of the loop: `step.settle` and the flush."""
+        step.settle(self.node, self.now_ms)
+        for client in self.clients:
+            client.receive()
+        self.node.touched.clear()
+        for session in self.node.sessions.values():
+            session.touched = False
+        if self.checked:
+            assert_counters_are_true(self.node)
+
+    def advance(self, ms: int) -> None:
+        """Let time pass; whatever is due happens at its time."""
+        target_ms = self.now_ms + ms
+        turns = 0
+        while self.node.next_due_ms <= target_ms:
+            self.now_ms = max(self.now_ms, self.node.next_due_ms)
+            step.tick(self.node, self.now_ms)
+            self.settle()
+            turns += 1
+            assert turns < 1_000_000, "time stands still"
+        self.now_ms = target_ms
+
+    def advance_to(self, due_ms: int) -> None:
+        """Let time pass until ``due_ms`` after the start of the test."""
+        self.advance(START_MS + due_ms - self.now_ms)
+
+    def confirm(self, job_id: bytes, *peers: membership.Node) -> None:
+        """GOTJOB from each of ``peers``."""
+        for peer in peers:
+            step.message(self.node, peer.id, (GOTJOB, job_id), self.now_ms)
+        self.settle()
+
+    def sent(self, kind: int) -> list[tuple[bytes, tuple[Any, ...]]]:
+        """(peer, message) of this kind that were sent; all messages sent so far are forgotten."""
+        messages, self.node.messages = self.node.messages, []
+        return [(peer, message) for peer, message in messages if message[0] == kind]
+
+    def records(self) -> list[tuple[Any, ...]]:
+        """The records for the journal since the last call."""
+        records, self.node.journal = self.node.journal, []
+        return records
+
+    def job(self, job_id: bytes) -> Job:
+        """A job that must be there."""
+        job = self.node.find(job_id)
+        assert job is not None, job_id
+        return job
+
+    def state(self, job_id: bytes) -> str:
+        """The state of a job by name; ``gone`` when it is not known."""
+        job = self.node.find(job_id)
+        return "gone" if job is None else STATE_NAMES[job.state].decode()
+
+
+# -- assertions ----------------------------------------------------------------------------------------------------------
+
+
+def assert_delivered(client: Client, *job_ids: bytes) -> None:
+    """The client has just been given exactly these jobs, in this order, in one reply."""
+    reply = client.read()
+    assert isinstance(reply, list), reply
+    assert [entry[1] for entry in reply] == list(job_ids)
+
+
+def assert_still_waiting(*clients: Client) -> None:
+    """No reply has come, and one is owed."""
+    for client in clients:
+        assert client.read() is NOTHING
+        assert client.waiting
+
+
+def all_jobs(node: Node) -> list[Job]:
+    """Every job of a node."""
+    return [job for shard in node.shards for job in shard.values()]
+
+
+def assert_counters_are_true(node: Node) -> None:
+    """PROTOCOL.md I9: everything that a node keeps twice agrees."""
+    jobs = all_jobs(node)
+    assert node.jobs_registered() == len(jobs)
+    assert_queues_are_true(node, jobs)
+    assert_memory_is_true(node, jobs)
+    assert_waits_are_true(node)
+    assert_timers_are_true(node, jobs)
+    assert set(node.pending) == {job.id for job in jobs if job.state == WAIT_REPL}
+    assert set(node.evictable) == {job.id for job in jobs if job.flags & SPENT}
+
+
+def assert_queues_are_true(node: Node, jobs: list[Job]) -> None:
+    """Each queue holds exactly the queued jobs that name it, once each, in order."""
+    queued: dict[bytes, list[Job]] = {}
+    for job in jobs:
+        assert (job.state == QUEUED) == (job.place in {IN_LINE, AMONG_RETURNED}), (job.id, job.state, job.place)
+        if job.state == QUEUED:
+            queued.setdefault(job.queue, []).append(job)
+        assert not job.flags & SPENT or job.state == ACTIVE
+    assert set(queued) <= set(node.queues)
+    for name, queue in node.queues.items():
+        wanted = sorted(queued.get(name, []), key=Job.order)
+        assert list(queue.jobs()) == wanted
+        assert queue.length == len(wanted)
+        assert queue.head() is (wanted[0] if wanted else None)
+    assert {queue.name for queue in node.roll.look(0, 1 << 40)[1]} == set(node.queues)
+
+
+def assert_memory_is_true(node: Node, jobs: list[Job]) -> None:
+    """The accounted memory equals a recount."""
+    recount = sum(memory.job_bytes(job) for job in jobs)
+    recount += sum(memory.QUEUE_BYTES + len(name) for name in node.queues)
+    recount += sum(key.cost() for key in node.keys.values())
+    assert node.used == recount
+    if node.journaling:
+        segments = [item.segment for item in (*jobs, *node.queues.values(), *node.keys.values()) if item.segment]
+        assert {segment: count for segment, count in node.live.items() if count} == {
+            segment: segments.count(segment) for segment in set(segments)
+        }
+
+
+def assert_waits_are_true(node: Node) -> None:
+    """Every waiting session is pointed to by exactly what it waits for."""
+    for session in node.sessions.values():
+        in_lines = [queue for queue in node.queues.values() if session in (queue.waiters or ())]
+        assert len(in_lines) == len(session.wait_queues)
+        assert set(in_lines) == set(session.wait_queues)
+        assert (session.waiting == WAIT_JOBS) == bool(in_lines)
+        assert (session.waiting == WAIT_COPIES) == bool(session.adds)
+        assert not session.adds or not session.adds[0].reply
+        assert session.adds_bytes == sum(pending.size for pending in session.adds)
+    owed = {pending for session in node.sessions.values() for pending in session.adds if not pending.reply}
+    in_lines_of_keys = [pending for key in node.keys.values() for pending in key.waiting or ()]
+    reasons = [*node.pending.values(), *in_lines_of_keys, *node.retries]
+    assert len(reasons) == len(set(reasons))
+    assert set(reasons) <= owed
+    for pending in owed:
+        waits_for_key = pending.job is None and pending.key is not None and pending in (pending.key.waiting or ())
+        assert pending in reasons or waits_for_key
+    for queue in node.queues.values():
+        assert queue.waiters is None or all(session.id in node.sessions for session in queue.waiters)
+        assert queue.ready == (queue in node.ready)
+    for job_id, pending in node.pending.items():
+        assert pending.job is node.find(job_id)
+
+
+def assert_timers_are_true(node: Node, jobs: list[Job]) -> None:
+    """No timer without an item, no live job without a timer."""
+    keys = [key for key in node.keys.values() if key.expires_ms]
+    sessions = [session for session in node.sessions.values() if session.slot != IDLE]
+    adds = [pending for session in node.sessions.values() for pending in session.adds if pending.slot != IDLE]
+    for item in (*jobs, *node.queues.values(), *keys):
+        assert item.slot != IDLE, item
+        assert item.due_ms > 0
+    for job in jobs:
+        assert job.due_ms <= job.expires_ms
+        if job.state == ACTIVE and job.requeue_ms:
+            assert job.due_ms <= job.requeue_ms
+    assert all(session.waiting == WAIT_JOBS for session in sessions)
+    assert node.timers.count == len(jobs) + len(node.queues) + len(keys) + len(sessions) + len(adds)
+    assert set(node.keyed) == {key.job_id for key in node.keys.values() if not key.expires_ms}

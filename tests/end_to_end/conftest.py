@@ -1,0 +1,58 @@
+"""Servers for the tests: `node` is a fresh one, `start_node` makes as many as a test wants, `shared` serves a module."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.node import Node
+
+StartNode = Callable[..., Node]
+
+
+@pytest.fixture
+def make_node(tmp_path: Path) -> Iterator[StartNode]:
+    """Give a function that makes a node that is not started yet; its arguments are options."""
+    nodes: list[Node] = []
+
+    def make(*options: str, directory: Path | None = None) -> Node:
+        where = directory or tmp_path / f"node{len(nodes)}"
+        where.mkdir(exist_ok=True)
+        nodes.append(Node(where, *options))
+        return nodes[-1]
+
+    yield make
+    for one in nodes:
+        one.discard()
+
+
+@pytest.fixture
+def start_node(make_node: StartNode) -> StartNode:
+    """Give a function that makes a node and starts it."""
+
+    def start(*options: str, directory: Path | None = None) -> Node:
+        return make_node(*options, directory=directory).start()
+
+    return start
+
+
+@pytest.fixture
+def node(start_node: StartNode) -> Node:
+    """Give a node without a journal."""
+    return start_node()
+
+
+@pytest.fixture(scope="module")
+def module_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    """Give a node that the tests of a module share."""
+    one = Node(tmp_path_factory.mktemp("shared")).start()
+    yield one
+    one.discard()
+
+
+@pytest.fixture
+def shared(module_node: Node) -> Iterator[Node]:
+    """Give the node of the module, without jobs and queues."""
+    assert module_node.ask("DEBUG", "FLUSHALL") == b"OK"
+    yield module_node
+    module_node.hang_up()

@@ -1,0 +1,138 @@
+"""A disk without room: what must be written is refused, the rest goes on, and nothing that was answered is lost."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.end_to_end.conftest import StartNode
+from tests.end_to_end.node import LOOPBACK, Node, Raw, ServerError, request, until
+
+SIZE_BYTES: Final = 2 << 20
+BALLAST_BYTES: Final = 1 << 20
+BODY: Final = b"x" * 4000
+JOBS: Final = 600  # more than fits
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """Give a directory on a file system of 2 MB, half of it taken by the file `ballast`."""
+    where = tmp_path / "small"
+    where.mkdir()
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={SIZE_BYTES}", "tmpfs", str(where)], capture_output=True, text=True, check=False
+    )
+    if made.returncode:
+        why = f"no small disk: mount -t tmpfs: {made.stderr.strip()}"
+        if os.environ.get("CI") == "true":
+            pytest.fail(why)
+        pytest.skip(why)
+    (where / "ballast").write_bytes(bytes(BALLAST_BYTES))
+    yield where
+    subprocess.run(["umount", "-l", str(where)], check=True)
+
+
+def full_node(start_node: StartNode, where: Path, fsync: str) -> tuple[Node, Raw]:
+    """A node whose disk has become full, and a client that has sent more than fits."""
+    node = start_node("--appendonly", "yes", "--appendfsync", fsync, "--logfile", f"{where.parent}/log.txt", directory=where)
+    writer = Raw((LOOPBACK, node.port))
+    for number in range(JOBS):  # each in a write of its own, as far as that goes
+        writer.send(request("ADDJOB", "q", b"%d " % number + BODY, 0, "RETRY", 3600))
+    until(lambda: node.info("aof_last_write_status") == "err", "the end of the disk")
+    return node, writer
+
+
+def free(where: Path) -> None:
+    (where / "ballast").unlink()
+
+
+def recovered(node: Node) -> bool:
+    return node.info("aof_last_write_status") == "ok"
+
+
+def split(replies: list[Any]) -> tuple[list[bytes], set[str]]:
+    ids = [reply for reply in replies if isinstance(reply, bytes)]
+    return ids, {str(reply) for reply in replies if not isinstance(reply, bytes)}
+
+
+MISCONF: Final = "MISCONF Errors writing to the AOF file: No space left on device"
+
+
+@pytest.mark.parametrize("fsync", ["always", "everysec", "no"])
+def test_writes_are_refused_and_reads_go_on(start_node: StartNode, small_disk: Path, fsync: str) -> None:
+    node, writer = full_node(start_node, small_disk, fsync)
+    with closing(writer), closing(Raw((LOOPBACK, node.port))) as other:
+        assert str(other.ask("ADDJOB", "q", "body", 0)) == MISCONF
+        assert other.ask("QLEN", "q") > 0
+        assert len(other.ask("QPEEK", "q", 3)) == 3
+        assert isinstance(other.ask("INFO"), bytes)
+        assert isinstance(other.ask("PING"), bytes | ServerError)
+        assert other.ask("QLEN", "other") == 0
+
+
+@pytest.mark.parametrize("fsync", ["always", "everysec", "no"])
+def test_what_was_held_is_answered_when_there_is_room_again(start_node: StartNode, small_disk: Path, fsync: str) -> None:
+    node, writer = full_node(start_node, small_disk, fsync)
+    free(small_disk)
+    until(lambda: recovered(node), "the disk")
+    with closing(writer):
+        ids, errors = split([writer.reply() for _ in range(JOBS)])
+    assert errors <= {MISCONF}
+    assert ids
+    late = node.ask("ADDJOB", "q", "late", 0)
+    node.kill()
+    assert [job_id for _, job_id, _ in node.start().ask("QPEEK", "q", 10_000)] == [*ids, late]
+
+
+@pytest.mark.parametrize("fsync", ["always", "everysec", "no"])
+def test_a_crash_on_a_full_disk_loses_nothing_that_was_answered(start_node: StartNode, small_disk: Path, fsync: str) -> None:
+    node, writer = full_node(start_node, small_disk, fsync)
+    node.kill()
+    with closing(writer):
+        replies = []
+        while True:
+            try:
+                replies.append(writer.reply())
+            except EOFError:
+                break
+    ids, errors = split(replies)
+    assert errors <= {MISCONF}
+    free(small_disk)
+    queued = [job_id for _, job_id, _ in node.start().ask("QPEEK", "q", 10_000)]
+    assert queued[: len(ids)] == ids
+
+
+def test_a_stop_on_a_full_disk_is_refused_to_the_client_and_done_for_the_signal(
+    start_node: StartNode, small_disk: Path
+) -> None:
+    node, writer = full_node(start_node, small_disk, "always")
+    with closing(writer):
+        assert str(node.ask("SHUTDOWN")) == "ERR Errors trying to SHUTDOWN. Check logs."
+        assert node.ask("QLEN", "q") > 0
+        assert node.stop() == 1
+
+
+def test_an_at_most_once_job_does_not_leave_a_node_that_cannot_note_it(start_node: StartNode, small_disk: Path) -> None:
+    node = start_node(
+        "--appendonly", "yes", "--appendfsync", "always", "--logfile", f"{small_disk.parent}/log.txt", directory=small_disk
+    )
+    once = node.ask("ADDJOB", "once", "body", 0, "RETRY", 0)
+    with closing(Raw((LOOPBACK, node.port))) as writer:
+        writer.send(b"".join(request("ADDJOB", "q", BODY, 0) for _ in range(JOBS)))
+        until(lambda: node.info("aof_last_write_status") == "err", "the end of the disk")
+        with closing(Raw((LOOPBACK, node.port))) as consumer:
+            consumer.send(request("GETJOB", "FROM", "once"))
+            until(lambda: b"cmd=getjob" in node.ask("CLIENT", "LIST"), "the consumer")
+            free(small_disk)
+            reply = consumer.reply()
+    if isinstance(reply, ServerError):
+        assert str(reply) == MISCONF
+        assert node.ask("QLEN", "once") == 1
+    else:
+        assert reply == [[b"once", once, b"body"]]
+        node.kill()
+        assert node.start().ask("QLEN", "once") == 0

@@ -1,0 +1,314 @@
+"""The rules of the house: who may import whom, what is pure, what must be written down, how long things may be."""
+
+import ast
+import os
+import re
+from collections.abc import Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+from cluster import messages
+from disque.core import step
+from disque.core.commands import ROWS
+from disque.core.settings import SETTINGS
+from tests.conftest import BUS_PORT_OFFSET, ROOT, is_free, stale_binaries
+
+PACKAGES: Final = ("cluster", "disque")
+
+#: The files of `cluster` without input and output. What is in them counts as a part of the core.
+PURE_CLUSTER: Final = ("cluster.messages", "cluster.membership", "cluster.nodesfile")
+
+#: Which modules of the project each part may import: these, and what is below them.
+MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
+    "cluster": ("cluster",),
+    **dict.fromkeys(PURE_CLUSTER, PURE_CLUSTER),
+    "disque.core": ("disque.core", *PURE_CLUSTER),
+    "disque.server": ("disque.core", "disque.server", "cluster"),
+    "disque.client": ("disque.core", "disque.client"),
+    "disque.spark": ("disque.core", "disque.client", "disque.spark"),
+    "disque.cli": PACKAGES,
+}
+
+#: What a pure module may import from outside of the project. Nothing in here reads, writes, waits or asks the time.
+PURE_LIBRARIES: Final = frozenset({
+    *("abc", "array", "base64", "binascii", "bisect", "collections", "difflib", "enum", "functools", "hashlib"),
+    *("heapq", "hmac", "ipaddress", "itertools", "math", "operator", "re", "string", "struct", "textwrap"),
+    *("types", "typing", "zlib"),
+    *("msgpack", "mypy_extensions", "sortedcontainers"),
+})  # fmt: skip
+
+#: Libraries that are pure but for some names: what may be taken from them.
+PURE_NAMES: Final = {"random": {"Random"}}
+
+#: Built-in functions that reach outside, or hide what is reached.
+IMPURE_BUILTINS: Final = frozenset({"__import__", "breakpoint", "eval", "exec", "input", "open", "print"})
+
+#: Modules whose tests are not in the file that mirrors them, and where they are.
+TESTED_ELSEWHERE: Final[dict[str, str]] = {
+    "disque.cli.bench_crew": "tests/cli/test_bench.py",  # only as a whole: processes that measure together
+    "disque.cli.bench_load": "tests/cli/test_bench.py",
+    "disque.cli.bench_run": "tests/cli/test_bench.py",
+    "disque.cli.bench_station": "tests/cli/test_bench.py",
+    "disque.cli.bench_sweep": "tests/cli/test_bench.py",
+}
+
+#: Kinds of messages that a node sends and does not yet understand: one node has nobody to receive them from.
+SENT_ONLY: Final = {"REPLJOB", "ABORT"}
+
+LINES_OF_MODULE: Final = 500
+LINES_OF_FUNCTION: Final = 60
+
+
+class Import(NamedTuple):
+    """One imported module or name. `module` is as deep as it names a module of the project."""
+
+    module: str
+    name: str
+    line: int
+    when_checking_types: bool
+
+    @property
+    def library(self) -> str:
+        return self.module.partition(".")[0]
+
+
+class Module(NamedTuple):
+    """One source file."""
+
+    name: str
+    path: Path
+    tree: ast.Module
+
+    def imports(self) -> list[Import]:
+        found = Imports()
+        found.visit(self.tree)
+        return found.found
+
+    def is_below(self, *parts: str) -> bool:
+        return is_below(self.name, *parts)
+
+    def functions(self) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+        return (node for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+class Imports(ast.NodeVisitor):
+    """Collects imports at any depth."""
+
+    def __init__(self) -> None:
+        self.found: list[Import] = []
+        self._when_checking_types = False
+
+    def visit_If(self, node: ast.If) -> None:
+        before = self._when_checking_types
+        self._when_checking_types = before or ast.unparse(node.test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}
+        for child in node.body:
+            self.visit(child)
+        self._when_checking_types = before
+        for child in node.orelse:
+            self.visit(child)
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            self.found.append(Import(alias.name, "", node.lineno, self._when_checking_types))
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        assert node.level == 0, "imports are absolute"
+        for alias in node.names:
+            module = node.module or ""
+            deeper = f"{module}.{alias.name}"
+            target = deeper if deeper in module_names() else module
+            self.found.append(Import(target, alias.name, node.lineno, self._when_checking_types))
+
+
+def is_below(name: str, *parts: str) -> bool:
+    """Whether a module is one of the parts or inside one of them."""
+    return any(name == part or name.startswith(f"{part}.") for part in parts)
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@cache
+def paths() -> list[Path]:
+    return sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+
+
+@cache
+def module_names() -> frozenset[str]:
+    return frozenset(name_of(path) for path in paths())
+
+
+@cache
+def modules() -> list[Module]:
+    return [Module(name_of(path), path, ast.parse(path.read_text(encoding="utf-8"))) for path in paths()]
+
+
+def pure_modules() -> list[Module]:
+    return [module for module in modules() if module.is_below("disque.core", *PURE_CLUSTER)]
+
+
+def allowed_for(module: str) -> tuple[str, ...]:
+    """What the innermost part that a module belongs to may import of the project."""
+    parts = [part for part in MAY_IMPORT if is_below(module, part)]
+    return MAY_IMPORT[max(parts, key=len)] if parts else ()
+
+
+def none_of(wrong: list[str]) -> None:
+    """Fail with one line for each thing that breaks the rule."""
+    assert not wrong, "\n" + "\n".join(sorted(wrong))
+
+
+def readme() -> str:
+    path = ROOT / "README.md"
+    assert path.exists(), "README.md is missing"
+    return path.read_text(encoding="utf-8")
+
+
+class TestDirections:
+    def test_imports_go_one_way(self) -> None:
+        wrong = [
+            f"{module.name}:{one.line} imports {one.module}"
+            for module in modules()
+            for one in module.imports()
+            if one.library in {*PACKAGES, "tests"}
+            and one.module != "disque"  # the version
+            and not is_below(one.module, *allowed_for(module.name))
+        ]
+        none_of(wrong)
+
+    def test_the_package_itself_imports_nothing(self) -> None:
+        imported = {one.library for module in modules() if module.name in PACKAGES for one in module.imports()}
+        assert imported <= {"typing"}, "whoever imports any module of a package pays for what its __init__ imports"
+
+    def test_the_modules_of_the_core_import_each_other_without_cycles(self) -> None:
+        graph = {
+            module.name: {one.module for one in module.imports() if not one.when_checking_types} & module_names()
+            for module in pure_modules()
+        }
+        try:
+            TopologicalSorter(graph).prepare()
+        except CycleError as error:
+            pytest.fail(" imports ".join(reversed(error.args[1])))
+
+
+class TestPurity:
+    def test_a_pure_module_imports_only_pure_libraries(self) -> None:
+        wrong = [
+            f"{module.name}:{one.line} imports {one.name or one.module} of {one.module}"
+            for module in pure_modules()
+            for one in module.imports()
+            if one.library not in PACKAGES
+            and one.library not in PURE_LIBRARIES
+            and one.name not in PURE_NAMES.get(one.module, set())
+        ]
+        none_of(wrong)
+
+    def test_a_pure_module_calls_nothing_that_reaches_outside(self) -> None:
+        wrong = [
+            f"{module.name}:{node.lineno} uses {node.id}"
+            for module in pure_modules()
+            for node in ast.walk(module.tree)
+            if isinstance(node, ast.Name) and node.id in IMPURE_BUILTINS
+        ]
+        none_of(wrong)
+
+
+class TestWrittenDown:
+    def test_every_command_is_in_the_readme(self) -> None:
+        text = readme()
+        names = [row.name.decode().upper() for row in ROWS]
+        none_of([name for name in names if not re.search(rf"\b{name}\b", text)])
+
+    def test_every_subcommand_stands_in_a_line_with_its_command(self) -> None:
+        lines = [set(re.findall(r"[\w-]+", line)) for line in readme().splitlines()]
+        pairs = [(row.name.decode().upper(), sub[0]) for row in ROWS for sub in row.subcommands]
+        none_of([f"{name} {word}" for name, word in pairs if not any({name, word} <= words for words in lines)])
+
+    def test_every_setting_is_in_the_configuration_file(self) -> None:
+        text = (ROOT / "conf" / "disque.conf").read_text(encoding="utf-8")
+        names = set(re.findall(r"^#?([a-z-]+) ", text, re.MULTILINE))
+        assert {setting.name for setting in SETTINGS} - names == set()
+
+    def test_every_message_is_handled_or_only_sent(self) -> None:
+        kinds = {name: kind for name, kind in vars(messages).items() if name.isupper() and isinstance(kind, int)}
+        assert set(step.MESSAGES) <= set(kinds.values())
+        assert {name for name, kind in kinds.items() if kind not in step.MESSAGES} == SENT_ONLY
+
+    def test_the_map_in_the_readme_is_complete(self) -> None:
+        names = [
+            path.name + "/" * path.is_dir()
+            for package in PACKAGES
+            for path in (ROOT / package).iterdir()
+            if (path.suffix == ".py" and path.stem != "__init__") or (path.is_dir() and any(path.rglob("*.py")))
+        ]
+        none_of([name for name in names if name not in readme()])
+
+    def test_every_module_says_what_it_is(self) -> None:
+        none_of([module.name for module in modules() if not ast.get_docstring(module.tree)])
+
+
+class TestTested:
+    def test_every_module_that_does_something_has_a_test_that_mirrors_it(self) -> None:
+        wrong = [
+            f"{module.name}: no {test}"
+            for module in modules()
+            if any(map(does_something, module.functions())) and not (ROOT / (test := file_of(module))).exists()
+        ]
+        none_of(wrong)
+
+    def test_what_is_tested_elsewhere_exists_and_has_no_mirror(self) -> None:
+        assert set(TESTED_ELSEWHERE) <= module_names()
+        mirrored = [name for name in TESTED_ELSEWHERE if (ROOT / mirror_of(name)).exists()]
+        assert mirrored == [], "take them off the list"
+
+    def test_a_stale_binary_is_found(self, tmp_path: Path) -> None:
+        source, binary = tmp_path / "disque" / "core" / "job.py", tmp_path / "disque__mypyc.so"
+        source.parent.mkdir(parents=True)
+        source.touch()
+        assert stale_binaries(tmp_path) == []
+        binary.touch()
+        os.utime(source, ns=(2000, 2000))
+        os.utime(binary, ns=(1000, 1000))
+        assert stale_binaries(tmp_path) == [binary]
+        os.utime(binary, ns=(3000, 3000))
+        assert stale_binaries(tmp_path) == []
+
+    def test_a_free_port_has_room_for_the_bus(self, free_port: int) -> None:
+        assert is_free(free_port)
+        assert is_free(free_port + BUS_PORT_OFFSET)
+
+
+def does_something(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether there is more in a function than its docstring: a protocol has nothing that could be tested."""
+    return len(function.body) > 1 or not isinstance(function.body[0], ast.Expr)
+
+
+def file_of(module: Module) -> str:
+    return TESTED_ELSEWHERE.get(module.name) or mirror_of(module.name)
+
+
+def mirror_of(name: str) -> str:
+    """The test file of a module: `disque.core.job` is tested in tests/core/test_job.py."""
+    folders, _, last = name.removeprefix("disque.").rpartition(".")
+    return str(Path("tests", *folders.split("."), f"test_{last}.py"))
+
+
+class TestLength:
+    def test_no_module_is_long(self) -> None:
+        lengths = {module.name: len(module.path.read_bytes().splitlines()) for module in modules()}
+        none_of([f"{name}: {lines} lines" for name, lines in lengths.items() if lines > LINES_OF_MODULE])
+
+    def test_no_function_is_long(self) -> None:
+        wrong = [
+            f"{module.name}:{function.lineno} {function.name}: {lines} lines"
+            for module in modules()
+            for function in module.functions()
+            if (lines := (function.end_lineno or 0) - function.lineno + 1) > LINES_OF_FUNCTION
+        ]
+        none_of(wrong)
