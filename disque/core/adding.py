@@ -57,10 +57,18 @@ class Request:
         self.window = 0
 
 
+#: The request of an ADDJOB without options, filled anew for each: nobody keeps a request beyond the command.
+_plain: Final = Request(b"", b"", 1)
+_plain.retry = RETRY_CAP
+
+
 def parse(node: "Node", args: list[bytes]) -> Request | bytes:
     """The words of an ADDJOB as a `Request`, or the text of the error. The order of the checks is Disque's."""
-    request = Request(args[1], args[2], node.default_replicate)
-    if len(args) > 4:
+    if len(args) == 4:
+        request = _plain
+        request.queue, request.body, request.replicate = args[1], args[2], node.default_replicate
+    else:
+        request = Request(args[1], args[2], node.default_replicate)
         wrong = parse_options(request, args)
         if wrong:
             return wrong

@@ -45,6 +45,18 @@ def take(node: "Node", session: Session, queues: list[Queue], count: int, now_ms
     return taken
 
 
+def give_one(node: "Node", session: Session, queue: Queue, now_ms: int) -> None:
+    """Answer with the oldest job of ``queue``, which has one to give: what nearly every GETJOB comes to."""
+    job = queue.pop()
+    assert job is not None
+    node.delivered(job, now_ms)
+    queue.jobs_out += 1
+    queue.used_ms = now_ms
+    session.handed.append(job)
+    body = job.body
+    session.out.append(b"*1\r\n*3\r\n%b$40\r\n%b\r\n$%d\r\n%b\r\n" % (queue.header, job.id, len(body), body))
+
+
 def encode(node: "Node", jobs: list[Job], *, counters: bool) -> bytes:
     """The reply with these jobs, in the shape of RESP2 whatever the protocol."""
     parts = [b"*%d\r\n" % len(jobs)]
@@ -65,7 +77,6 @@ def encode(node: "Node", jobs: list[Job], *, counters: bool) -> bytes:
 def block(node: "Node", session: Session, names: list[bytes], count: int, timeout_ms: int, now_ms: int) -> None:
     """Let ``session`` wait for jobs in any of ``names``; 0 ms means for ever."""
     session.waiting = WAIT_JOBS
-    session.wait_silent = False
     session.wait_count = count
     session.wait_queues = [node.queue(name, now_ms) for name in dict.fromkeys(names)]
     for queue in session.wait_queues:
@@ -81,7 +92,9 @@ def unblock(node: "Node", session: Session, reply: bytes) -> None:
     session.wait_queues = []
     session.waiting = NOT_WAITING
     node.timers.disarm(session)
-    if not session.wait_silent:
+    if session.wait_silent:
+        session.wait_silent = False
+    else:
         session.out.append(reply)
     node.touch(session)
 
@@ -109,7 +122,10 @@ def serve_lines(node: "Node", now_ms: int) -> None:
 def serve(node: "Node", session: Session, now_ms: int) -> None:
     """Answer one waiting session with what there is in those of its queues where nobody stands before it."""
     first_in = [queue for queue in session.wait_queues if queue.waiters and next(iter(queue.waiters)) is session]
+    handed = len(session.handed)
     jobs = take(node, session, first_in, session.wait_count, now_ms)
+    if session.wait_silent:
+        del session.handed[handed:]
     if node.journaling and any(not job.retry for job in jobs):
         session.unsettled = True
     unblock(node, session, encode(node, jobs, counters=session.wait_counters))

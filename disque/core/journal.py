@@ -256,7 +256,7 @@ class Replay:
         del segment
         _, job_id, nacks, deliveries, held_ms = record
         job = self.node.find(job_id)
-        if job is not None:
+        if job is not None and not job.flags & SPENT:
             job.nacks, job.deliveries, job.requeue_ms = nacks, deliveries, held_ms
             job.flags = job.flags | HELD if held_ms else job.flags & ~HELD
 

@@ -86,7 +86,7 @@ class Queue(Timed):
             self._shells -= 1
             return
         back = self._back or self._front
-        if not back or job_order(back[-1]) < job_order(job):
+        if not back or back[-1].ctime < job.ctime or job_order(back[-1]) < job_order(job):
             self._back.append(job)
             job.place = IN_LINE
         else:

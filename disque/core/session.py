@@ -23,6 +23,8 @@ WAIT_HOST: Final = 3
 REPLY_ON: Final = 0
 REPLY_OFF: Final = 1
 REPLY_SKIP: Final = 2
+#: The command that SKIP was meant for is being executed.
+REPLY_SKIPPING: Final = 3
 
 #: Bounds of what one connection may have unanswered (PROTOCOL.md 28).
 ADDS_MAX: Final = 1024

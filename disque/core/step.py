@@ -12,7 +12,7 @@ from disque.core import adding, delivery, errors, memory, queues, replication, r
 from disque.core.table import DENYOOM, LOADING, NO_AUTH, SKIP_MONITOR, WRITE, Command
 from disque.core.job import Job
 from disque.core.queue import Queue
-from disque.core.session import NOT_WAITING, REPLY_OFF, REPLY_ON, REPLY_SKIP, PendingAdd, Session
+from disque.core.session import REPLY_ON, REPLY_SKIP, REPLY_SKIPPING, WAIT_HOST, WAIT_JOBS, PendingAdd, Session
 from disque.core.unique import Key
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ def command(node: "Node", session: Session, args: list[bytes], now_ms: int) -> C
         if row is None:
             refuse(session, errors.unknown_command(args[0]))
             return None
-    if not row.accepts(len(args)):
+    arity = row.arity
+    if len(args) != arity if arity > 0 else len(args) < -arity:
         refuse(session, errors.wrong_arity(row.name))
         return None
     flags = row.flags
@@ -71,15 +72,20 @@ def refuse(session: Session, text: bytes) -> None:
 
 
 def silently(node: "Node", session: Session, row: Command, args: list[bytes], now_ms: int) -> None:
-    """Execute a command of a client that wants no reply to it."""
-    before = session.reply_mode
-    mark = len(session.out)
+    """Execute a command of a client that wants no reply to it, now or when it has waited."""
+    if session.reply_mode == REPLY_SKIP:
+        session.reply_mode = REPLY_SKIPPING
+    replies, handed = len(session.out), len(session.handed)
     row.function(node, session, args, now_ms)
-    if session.reply_mode == REPLY_ON and before == REPLY_OFF:
-        return
-    del session.out[mark:]
-    if before == REPLY_SKIP and session.waiting == NOT_WAITING and session.reply_mode == REPLY_SKIP:
+    if session.reply_mode == REPLY_ON:
+        return  # CLIENT REPLY ON, RESET
+    if session.reply_mode == REPLY_SKIPPING:
         session.reply_mode = REPLY_ON
+    del session.out[replies:]
+    del session.handed[handed:]
+    session.wait_silent = session.waiting in {WAIT_JOBS, WAIT_HOST}
+    if session.adds:
+        session.adds[-1].silent = True
 
 
 def has_room(node: "Node", args: list[bytes]) -> bool:

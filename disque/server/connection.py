@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Final, cast
 
 from disque.core import life, resp
-from disque.core.session import NOT_WAITING, REPLY_ON, WAIT_COPIES, WAIT_JOBS, Session
+from disque.core.session import NOT_WAITING, WAIT_COPIES, WAIT_JOBS, Session
 from disque.core.step import account, command
 from disque.server.requests import ProtocolError, QueryTooLong, RequestReader
 
@@ -25,6 +25,7 @@ TURN_BYTES: Final = 1 << 20
 READ_AHEAD: Final = 1 << 20
 #: Replies held back for the journal before a connection is not read further.
 HELD_MOST: Final = 1024
+MANY: Final = 1 << 62
 
 
 class Connection(asyncio.Protocol):
@@ -141,39 +142,47 @@ class Connection(asyncio.Protocol):
         """Execute requests until there is none, the client has to wait, or its turn is over."""
         node = self.pump.node
         reader = self.reader
-        calls, calls_us = node.calls, node.calls_us
-        slow_us = self.pump.slow_us
+        slow_s = self.pump.slow_us / 1e6
+        # Replies wait for the journal: more of them only up to a bound (PROTOCOL.md 28).
+        most = HELD_MOST if self.ticket > self.pump.safe else MANY
         left = TURN_COMMANDS
         size = 0
         if not node.password and not reader.trusted:
             reader.trusted = True
-        started = perf_counter()
-        while not session.closing and not self.choked:
+        last: Command | None = None
+        run_of = 0
+        run_started = started = perf_counter()
+        while left and size < TURN_BYTES and len(session.out) < most and not session.closing and not self.choked:
             if node.password:
                 reader.trusted = session.passed
-            args = self._next(session)
+            idle = session.waiting == NOT_WAITING and self._held_request is None
+            args = reader.next() if idle else self._next(session)
             if args is None:
-                return
+                break
             row = command(node, session, args, now_ms)
             ended = perf_counter()
-            if row is not None:
-                spent_us = (ended - started) * 1e6
-                calls[row.index] += 1
-                calls_us[row.index] += spent_us
-                if spent_us >= slow_us:
-                    account(node, session, row, args, spent_us, now_ms)
+            if ended - started >= slow_s and row is not None:
+                account(node, session, row, args, (ended - started) * 1e6, now_ms)
+            if row is not last:
+                self._count(last, run_of, started - run_started)
+                last, run_of, run_started = row, 0, started
+            run_of += 1
             started = ended
-            node.stats.commands += 1
             left -= 1
             if session.out:
                 size += len(session.out[-1])
-            if left <= 0 or size > TURN_BYTES or self._held_back(session):
+        else:
+            if not session.closing and not self.choked:
                 self.pump.later(self)
-                return
+        self._count(last, run_of, started - run_started)
+        node.stats.commands += TURN_COMMANDS - left
 
-    def _held_back(self, session: Session) -> bool:
-        """Whether so many replies wait for the journal that no more should be caused."""
-        return len(session.out) > HELD_MOST and self.ticket > self.pump.safe
+    def _count(self, row: "Command | None", calls: int, spent_s: float) -> None:
+        """Note that a command ran several times in a row, for INFO commandstats."""
+        if row is not None:
+            node = self.pump.node
+            node.calls[row.index] += calls
+            node.calls_us[row.index] += spent_s * 1e6
 
     def _next(self, session: Session) -> list[bytes] | None:
         """The next request that may be executed now: while ADDJOBs are unanswered, only further ADDJOBs."""
@@ -255,7 +264,9 @@ class Connection(asyncio.Protocol):
     def wait_ended(self, reply: bytes) -> None:
         """Something slow that the host did for this client is done."""
         self.session.waiting = NOT_WAITING
-        if self.session.reply_mode == REPLY_ON:
+        if self.session.wait_silent:
+            self.session.wait_silent = False
+        else:
             self.session.out.append(reply)
         self.pump.touch(self)
 

@@ -369,6 +369,8 @@ class Persistence:
         percentage = config.number("auto-aof-rewrite-percentage")
         if not percentage or writer.size < config.number("auto-aof-rewrite-min-size"):
             return
+        if self._retired_upto >= writer.oldest:
+            return  # files that are on their way out still count
         if writer.size - self.base_bytes > self.base_bytes * percentage // 100:
             self.log.notice(f"Starting automatic compaction of the append only file at {writer.size} bytes")
             self.rewrite()

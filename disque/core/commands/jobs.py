@@ -27,6 +27,10 @@ class GetOptions:
         self.first = 0
 
 
+FROM: Final = frozenset({b"FROM", b"from"})
+NOHANG: Final = frozenset({b"NOHANG", b"nohang"})
+
+
 def parse_get(args: list[bytes], options: GetOptions) -> bytes:
     """Read the words before the queue names; returns the text of an error, or nothing."""
     at = 1
@@ -68,14 +72,17 @@ def set_get_number(options: GetOptions, word: bytes, value: int | None) -> bytes
 
 def getjob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """GETJOB: jobs at once if there are any, else a wait in the lines of the queues."""
-    options = GetOptions()
-    if len(args) == 3 and args[1] in {b"FROM", b"from"}:
-        options.first = 2
-    else:
-        wrong = parse_get(args, options)
-        if wrong:
-            session.out.append(resp.error(wrong))
+    queue = node.queues.get(args[-1])
+    if queue is not None and queue.length and not queue.paused and queue.waiters is None and len(args) in {3, 4}:
+        # The usual words: one job of one queue, which is there.
+        if args[-2] in FROM and (len(args) == 3 or args[1] in NOHANG):
+            delivery.give_one(node, session, queue, now_ms)
             return
+    options = GetOptions()
+    wrong = parse_get(args, options)
+    if wrong:
+        session.out.append(resp.error(wrong))
+        return
     names = args[options.first :]
     queues = [queue for queue in map(node.queues.get, names) if queue is not None]
     if node.ready and any([queue.ready for queue in queues]):

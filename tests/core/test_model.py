@@ -1,0 +1,878 @@
+"""One node against a model of it that is slow, small and plainly right, for any commands in any order at any times.
+
+The machine plays the shell: it hands in commands, ticks exactly when the node asks for it, flushes, keeps the journal's payloads,
+and kills or stops the node and starts a fresh one from them. The model (`Model`) knows jobs, keys, pauses and lines as plain
+values. After every step both must agree: replies byte for byte, jobs field by field, queues in order, memory, due times.
+
+With each payload goes a copy of the model as it was then: whatever prefix of the payloads is replayed, it must bring back that.
+"""
+
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import assume, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from disque.core import errors, journal, life, step
+from disque.core.job import ACTIVE, DELIVERED, HELD, QUEUED, SPENT
+from disque.core.jobid import ttl_suffix, valid
+from disque.core.memory import JOB_BYTES, KEY_BYTES, QUEUE_BYTES
+from disque.core.node import Node
+from disque.core.records import OFF
+from disque.core.session import NOT_WAITING, Session
+from disque.core.timers import NEVER
+from tests.support.nodes import START_MS, make_node
+
+QUEUES = (b"a", b"b", b"c")
+CLIENTS = 4
+NIL = b"*-1\r\n"
+PAUSES = (b"none", b"in", b"out", b"all")
+
+
+# -- the model -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class ModelJob:
+    number: int
+    id: bytes
+    queue: bytes
+    body: bytes
+    retry: int
+    created_ms: int
+    expires_ms: int
+    queued: bool = False
+    due_ms: int = 0  # when it will be queued by itself; 0: it will not
+    held: bool = False  # by a delay, which a crash must not shorten
+    promised_ms: int = 0  # how long that was promised for
+    delivered: bool = False
+    spent: bool = False
+    nacks: int = 0
+    deliveries: int = 0
+
+    def stamp(self) -> tuple[bool, int, int, int]:
+        return self.queued, self.due_ms, self.nacks, self.deliveries
+
+
+@dataclass
+class Wait:
+    names: list[bytes]
+    count: int
+    counters: bool
+    until_ms: int
+
+
+@dataclass
+class Client:
+    number: int
+    session: Session
+    out: list[bytes] = field(default_factory=list)
+    handed: list[tuple[bytes, Any]] = field(default_factory=list)
+    wait: Wait | None = None
+
+
+@dataclass
+class Model:
+    """What a restart must keep, and nothing else: lines and replies belong to the machine."""
+
+    jobs: dict[bytes, ModelJob] = field(default_factory=dict)
+    keys: dict[tuple[bytes, bytes], tuple[bytes, int]] = field(default_factory=dict)
+    paused: dict[bytes, int] = field(default_factory=dict)
+    #: Spent jobs in the order in which memory may be had from them, and those that were thrown away for it.
+    evictable: list[bytes] = field(default_factory=list)
+    evicted: set[bytes] = field(default_factory=set)
+
+    def line_up(self, name: bytes) -> list[ModelJob]:
+        return sorted((job for job in self.jobs.values() if job.queued and job.queue == name), key=lambda job: job.number)
+
+    def remove(self, job_id: bytes) -> None:
+        del self.jobs[job_id]
+        if job_id in self.evictable:
+            self.evictable.remove(job_id)
+        self.keys = {name: key for name, key in self.keys.items() if key != (job_id, 0)}
+
+    def after_crash(self, now_ms: int, *, sure: bool) -> "Model":
+        """What a process that starts after a crash must find."""
+        found = deepcopy(self)
+        for job in self.jobs.values():
+            if job.expires_ms <= now_ms or not (job.retry or job.spent or sure):
+                found.remove(job.id)
+        for job in found.jobs.values():
+            job.held = job.held and not job.spent and job.promised_ms > now_ms
+            job.due_ms = job.promised_ms if job.held else 0
+            job.queued = not job.held and not job.spent
+        return found.at(now_ms)
+
+    def after_stop(self, now_ms: int) -> "Model":
+        """What a process that starts after a clean stop must find: everything, but time has gone on."""
+        found = deepcopy(self)
+        for job in self.jobs.values():
+            if job.expires_ms <= now_ms:
+                found.remove(job.id)
+        for job in found.jobs.values():
+            if 0 < job.due_ms <= now_ms:
+                job.deliveries += job.delivered and not job.held
+                job.queued, job.held, job.due_ms = True, False, 0
+        return found.at(now_ms)
+
+    def at(self, now_ms: int) -> "Model":
+        self.keys = {name: key for name, key in self.keys.items() if not 0 < key[1] <= now_ms}
+        return self
+
+
+@dataclass
+class Payload:
+    """What one flush wrote: into which segment, when, and what was true then."""
+
+    data: bytes
+    segment: int
+    now_ms: int
+    model: Model
+    boot: str = ""
+    off: bool = False
+
+
+def bulk(data: bytes) -> bytes:
+    return b"$%d\r\n%b\r\n" % (len(data), data)
+
+
+def integer(value: int) -> bytes:
+    return b":%d\r\n" % value
+
+
+def error(text: bytes) -> bytes:
+    return b"-" + text + b"\r\n"
+
+
+def encoded(jobs: list[ModelJob], *, counters: bool) -> bytes:
+    parts = [b"*%d\r\n" % len(jobs)]
+    for job in jobs:
+        values = [bulk(job.queue), bulk(job.id), bulk(job.body)]
+        if counters:
+            values += [bulk(b"nacks"), integer(job.nacks), bulk(b"additional-deliveries"), integer(job.deliveries)]
+        parts += [b"*%d\r\n" % len(values), *values]
+    return b"".join(parts)
+
+
+# -- the machine ---------------------------------------------------------------------------------------------------------
+
+
+class NodeMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_ms = START_MS
+        self.model = Model()
+        self.numbers = 0
+        self.seen: list[bytes] = []
+        #: By ID how often an at-most-once job was in a reply that left.
+        self.left_once: dict[bytes, int] = {}
+        self.stats: dict[bytes, list[int]] = {}
+        self.max_bytes = 0
+        self.payloads: list[Payload] = []
+        #: The shortest prefix that can be on a disk: files before it are gone.
+        self.floor = 0
+        self.copying: journal.Copying | None = None
+        self.boots = 1
+        self.journaling = False
+        self.node: Node = make_node(self.now_ms)
+        self.clients: list[Client] = []
+        #: Clients in the order in which they came to wait.
+        self.arrivals: list[int] = []
+
+    @initialize(journaling=st.booleans())
+    def begin(self, journaling: bool) -> None:
+        self.connect_all()
+        if journaling:
+            self.switch_on()
+
+    def connect_all(self) -> None:
+        self.clients = []
+        for number in range(1, CLIENTS + 1):
+            self.clients.append(Client(number, life.connect(self.node, number, b"", b"", self.now_ms)))
+
+    # -- memory --------------------------------------------------------------------------------------------------------
+
+    @property
+    def used(self) -> int:
+        jobs = sum(JOB_BYTES + len(job.body) for job in self.model.jobs.values())
+        queues = sum(QUEUE_BYTES + len(name) for name in self.node.queues)
+        return jobs + queues + sum(KEY_BYTES + len(name) for _, name in self.model.keys)
+
+    def over(self, percent: int) -> bool:
+        return bool(self.max_bytes) and self.used > self.max_bytes * percent // 100
+
+    def make_room(self) -> bool:
+        while self.over(95) and self.model.evictable:
+            job_id = self.model.evictable[0]
+            self.model.remove(job_id)
+            self.model.evicted.add(job_id)
+        return not self.over(95)
+
+    # -- what the model does ---------------------------------------------------------------------------------------------
+
+    def stat(self, name: bytes) -> list[int]:
+        return self.stats.setdefault(name, [0, 0])
+
+    def enqueue(self, job: ModelJob) -> None:
+        job.queued, job.due_ms, job.held = True, 0, False
+        self.stat(job.queue)[0] += 1
+
+    def come_back(self, job: ModelJob) -> None:
+        if job.retry and self.model.paused.get(job.queue, 0) & 1:
+            job.due_ms = self.now_ms + job.retry * 1000
+            return
+        job.deliveries += job.delivered and not job.held
+        self.enqueue(job)
+
+    def deliver(self, job: ModelJob) -> None:
+        job.queued = False
+        job.delivered = True
+        job.due_ms = self.now_ms + job.retry * 1000 if job.retry else 0
+        self.stat(job.queue)[1] += 1
+        if not job.retry:
+            assert not job.spent
+            job.spent = True
+            self.model.evictable.append(job.id)
+
+    def take(self, client: Client, names: list[bytes], count: int) -> list[ModelJob]:
+        taken: list[ModelJob] = []
+        while len(taken) < count:
+            before = len(taken)
+            for name in names:
+                line = [] if self.model.paused.get(name, 0) & 2 else self.model.line_up(name)
+                if line and len(taken) < count:
+                    self.deliver(line[0])
+                    taken.append(line[0])
+            if len(taken) == before:
+                break
+        client.handed += [(job.id, job.stamp()) for job in taken]
+        return taken
+
+    def line(self, name: bytes) -> list[Client]:
+        """Those who wait for ``name``, in the order of the node's line, which must hold exactly these."""
+        waiting = {client.session: client for client in self.clients if client.wait and name in client.wait.names}
+        queue = self.node.queues.get(name)
+        order = list(queue.waiters or ()) if queue is not None else []
+        assert set(order) == set(waiting)
+        return sorted(waiting.values(), key=lambda client: self.arrivals.index(client.number))
+
+    def due_lines(self) -> list[bytes]:
+        """Queues from which somebody who waits can be served."""
+        names = {name for client in self.clients if client.wait for name in client.wait.names}
+        return [name for name in names if self.model.line_up(name) and not self.model.paused.get(name, 0) & 2]
+
+    def lines_to_serve(self) -> list[bytes]:
+        """The same in the order of the node: which of two queues is first is its own affair, that both are is not."""
+        order = [queue.name for queue in self.node.ready]
+        assert set(self.due_lines()) <= set(order)
+        return order
+
+    def serve(self, order: list[bytes]) -> None:
+        for name in order:
+            while name in self.due_lines():
+                client = self.line(name)[0]
+                wait = client.wait
+                assert wait is not None
+                first_in = [queue for queue in wait.names if self.line(queue)[0] is client]
+                jobs = self.take(client, first_in, wait.count)
+                self.end_wait(client, encoded(jobs, counters=wait.counters))
+
+    def end_wait(self, client: Client, reply: bytes) -> None:
+        client.wait = None
+        client.out.append(reply)
+
+    def happen(self) -> None:
+        """Everything in the model that is due by now."""
+        for job in list(self.model.jobs.values()):
+            if job.expires_ms <= self.now_ms:
+                self.model.remove(job.id)
+            elif not job.queued and 0 < job.due_ms <= self.now_ms:
+                self.come_back(job)
+        for client in self.clients:
+            if client.wait and 0 < client.wait.until_ms <= self.now_ms:
+                self.end_wait(client, NIL)
+        self.model.at(self.now_ms)
+
+    def next_event_ms(self) -> int:
+        times = [job.expires_ms for job in self.model.jobs.values()]
+        times += [job.due_ms for job in self.model.jobs.values() if job.due_ms]
+        times += [client.wait.until_ms for client in self.clients if client.wait and client.wait.until_ms]
+        times += [until_ms for _, until_ms in self.model.keys.values() if until_ms]
+        return min(times, default=NEVER)
+
+    # -- commands ------------------------------------------------------------------------------------------------------
+
+    def command(self, client: Client, *words: bytes) -> None:
+        step.command(self.node, client.session, list(words), self.now_ms)
+
+    def free_client(self, number: int) -> Client:
+        client = self.clients[number]
+        assume(client.wait is None)
+        return client
+
+    def some_ids(self, picks: list[int]) -> list[bytes]:
+        assume(self.seen)
+        return [self.seen[-1 - pick % len(self.seen)] for pick in picks]
+
+    clients_of = st.integers(0, CLIENTS - 1)
+    picks_of = st.lists(st.integers(0, 20), min_size=1, max_size=3)
+
+    @rule(
+        number=clients_of,
+        queue=st.sampled_from(QUEUES),
+        body=st.binary(max_size=40),
+        retry=st.sampled_from([None, 0, 0, 1, 2, 5, 30]),
+        ttl=st.sampled_from([None, None, 1, 2, 5, 20, 100]),
+        delay=st.sampled_from([0, 0, 0, 1, 3, 10]),
+        maxlen=st.sampled_from([None, None, None, 1, 2]),
+        unique=st.sampled_from([None, None, (b"k", 0), (b"k", 3), (b"long" * 9, 0), (b"l", 60)]),
+    )
+    def addjob(
+        self,
+        number: int,
+        queue: bytes,
+        body: bytes,
+        retry: int | None,
+        ttl: int | None,
+        delay: int,
+        maxlen: int | None,
+        unique: tuple[bytes, int] | None,
+    ) -> None:
+        client = self.free_client(number)
+        words = [b"ADDJOB", queue, body, b"0"]
+        for name, value in ((b"RETRY", retry), (b"TTL", ttl), (b"DELAY", delay or None), (b"MAXLEN", maxlen)):
+            words += [name, b"%d" % value] if value is not None else []
+        words += [b"UNIQUE", unique[0], b"%d" % unique[1]] if unique is not None else []
+        ttl = 86400 if ttl is None else ttl
+        retry = (min(300, ttl // 10) or 1) if retry is None else retry
+        refusal = self.refusal(queue, ttl, delay, maxlen, unique)
+        mark = len(client.session.out)
+        self.command(client, *words)
+        if refusal:
+            client.out.append(refusal)
+            return
+        reply = client.session.out[mark]
+        job_id = reply[1:-2]
+        assert reply == b"+" + job_id + b"\r\n"
+        assert valid(job_id)
+        assert job_id.endswith(ttl_suffix(ttl, retry))
+        assert job_id not in self.seen
+        client.out.append(reply)
+        self.numbers += 1
+        self.seen.append(job_id)
+        job = ModelJob(self.numbers, job_id, queue, body, retry, self.now_ms, self.now_ms + ttl * 1000)
+        self.model.jobs[job_id] = job
+        if delay:
+            job.held = True
+            job.due_ms = job.promised_ms = self.now_ms + delay * 1000
+        else:
+            self.enqueue(job)
+        if unique is not None:
+            window = unique[1]
+            self.model.keys[queue, unique[0]] = (job_id, self.now_ms + window * 1000 if window else 0)
+
+    def refusal(
+        self, queue: bytes, ttl: int, delay: int, maxlen: int | None, unique: tuple[bytes, int] | None
+    ) -> bytes:
+        """The reply of an ADDJOB that makes no job, or nothing; room is made meanwhile."""
+        full = self.over(95) and not self.make_room()
+        if full and unique is None:
+            return error(errors.OUT_OF_MEMORY)
+        if delay >= ttl:
+            return error(errors.DELAY_BEYOND_TTL)
+        if unique is not None and (queue, unique[0]) in self.model.keys:
+            return b"+" + self.model.keys[queue, unique[0]][0] + b"\r\n"
+        if full:
+            return error(errors.OUT_OF_MEMORY)
+        if self.over(75):
+            return error(errors.NO_REPL_MEMORY)
+        if maxlen is not None and len(self.model.line_up(queue)) >= maxlen:
+            return error(errors.MAXLEN)
+        return error(errors.PAUSED) if self.model.paused.get(queue, 0) & 1 else b""
+
+    @rule(
+        number=clients_of,
+        names=st.lists(st.sampled_from(QUEUES), min_size=1, max_size=3),
+        count=st.integers(1, 3),
+        counters=st.booleans(),
+        timeout_ms=st.sampled_from([None, 0, 1, 999, 1000, 3500]),
+    )
+    def getjob(self, number: int, names: list[bytes], count: int, counters: bool, timeout_ms: int | None) -> None:
+        client = self.free_client(number)
+        words = [b"GETJOB", b"COUNT", b"%d" % count]
+        words += [b"NOHANG"] if timeout_ms is None else [b"TIMEOUT", b"%d" % timeout_ms]
+        words += [b"WITHCOUNTERS"] if counters else []
+        ready = [queue.name for queue in self.node.ready]
+        assert set(self.due_lines()) <= set(ready)
+        self.command(client, *words, b"FROM", *names)
+        if set(names) & set(ready):
+            self.serve(ready)  # those who wait already come first
+        jobs = self.take(client, names, count)
+        if jobs:
+            client.out.append(encoded(jobs, counters=counters))
+        elif timeout_ms is None:
+            client.out.append(NIL)
+        else:
+            client.wait = Wait(list(dict.fromkeys(names)), count, counters, self.now_ms + timeout_ms if timeout_ms else 0)
+            self.arrivals.append(number + 1)
+            self.arrivals[:] = [n for at, n in enumerate(self.arrivals) if n not in self.arrivals[at + 1 :]]
+
+    @rule(number=clients_of, picks=picks_of, word=st.sampled_from([b"ACKJOB", b"FASTACK", b"DELJOB"]))
+    def end_jobs(self, number: int, picks: list[int], word: bytes) -> None:
+        client, ids = self.free_client(number), self.some_ids(picks)
+        self.command(client, word, *ids)
+        known = {job_id for job_id in ids if job_id in self.model.jobs}
+        for job_id in known:
+            self.model.remove(job_id)
+        client.out.append(integer(len(known)))
+
+    @rule(number=clients_of, picks=picks_of, delay=st.sampled_from([None, None, 0, 1, 4, 500]))
+    def nack(self, number: int, picks: list[int], delay: int | None) -> None:
+        client, ids = self.free_client(number), self.some_ids(picks)
+        self.command(client, b"NACK", *ids, *([] if delay is None else [b"DELAY", b"%d" % delay]))
+        if self.over(95) and not self.make_room():
+            client.out.append(error(errors.OUT_OF_MEMORY))
+            return
+        jobs = [self.model.jobs[job_id] for job_id in ids if job_id in self.model.jobs]
+        client.out.append(integer(sum([self.nack_one(job, delay or 0) for job in jobs])))
+
+    def nack_one(self, job: ModelJob, delay: int) -> bool:
+        if job.queued or job.spent:
+            return False
+        job.nacks += 1
+        if delay:
+            job.held = True
+            job.due_ms = job.promised_ms = self.now_ms + delay * 1000
+        else:
+            self.enqueue(job)
+        return True
+
+    @rule(number=clients_of, picks=picks_of)
+    def enqueue_jobs(self, number: int, picks: list[int]) -> None:
+        client, ids = self.free_client(number), self.some_ids(picks)
+        self.command(client, b"ENQUEUE", *ids)
+        if self.over(95) and not self.make_room():
+            client.out.append(error(errors.OUT_OF_MEMORY))
+            return
+        moved = 0
+        for job_id in ids:
+            job = self.model.jobs.get(job_id)
+            if job is not None and not job.queued and not job.spent:
+                job.deliveries += job.delivered
+                self.enqueue(job)
+                moved += 1
+        client.out.append(integer(moved))
+
+    @rule(number=clients_of, picks=picks_of)
+    def dequeue_jobs(self, number: int, picks: list[int]) -> None:
+        client, ids = self.free_client(number), self.some_ids(picks)
+        self.command(client, b"DEQUEUE", *ids)
+        moved = 0
+        for job_id in ids:
+            job = self.model.jobs.get(job_id)
+            if job is not None and job.queued:
+                job.queued = False
+                job.due_ms = self.now_ms + job.retry * 1000 if job.retry else 0
+                moved += 1
+        client.out.append(integer(moved))
+
+    @rule(number=clients_of, picks=picks_of)
+    def working(self, number: int, picks: list[int]) -> None:
+        client, ids = self.free_client(number), self.some_ids(picks)
+        self.command(client, b"WORKING", *ids)
+        replies = [self.work_on(job_id) for job_id in ids]
+        client.out.append(replies[0] if len(replies) == 1 else b"*%d\r\n" % len(replies) + b"".join(replies))
+
+    def work_on(self, job_id: bytes) -> bytes:
+        job = self.model.jobs.get(job_id)
+        if job is None:
+            return error(errors.NO_JOB)
+        if (self.now_ms - job.created_ms) * 2 > job.expires_ms - job.created_ms:
+            return error(errors.TOO_LATE)
+        if job.retry:
+            job.queued = False
+            job.due_ms = self.now_ms + job.retry * 1000
+            job.promised_ms = job.due_ms if job.held else job.promised_ms
+        return integer(job.retry)
+
+    @rule(number=clients_of, queue=st.sampled_from(QUEUES), flags=st.sampled_from([0, 0, 1, 2, 3]))
+    def pause(self, number: int, queue: bytes, flags: int) -> None:
+        client = self.free_client(number)
+        self.command(client, b"PAUSE", queue, PAUSES[flags])
+        self.model.paused[queue] = flags
+        client.out.append(b"+" + PAUSES[flags] + b"\r\n")
+
+    @rule(number=clients_of, queue=st.sampled_from(QUEUES))
+    def qlen(self, number: int, queue: bytes) -> None:
+        client = self.free_client(number)
+        self.command(client, b"QLEN", queue)
+        client.out.append(integer(len(self.model.line_up(queue))))
+
+    @rule(number=clients_of, size=st.sampled_from([0, 0, 3000, 8000, 12000]))
+    def limit_memory(self, number: int, size: int) -> None:
+        client = self.free_client(number)
+        self.command(client, b"CONFIG", b"SET", b"maxmemory", b"%d" % size)
+        self.max_bytes = size
+        client.out.append(b"+OK\r\n")
+
+    @rule(number=clients_of, sure=st.integers(0, 4))
+    def flushall(self, number: int, sure: int) -> None:
+        assume(sure == 0)
+        client = self.free_client(number)
+        self.command(client, b"DEBUG", b"FLUSHALL")
+        for other in self.clients:
+            other.handed.clear()
+            if other.wait:
+                self.end_wait(other, NIL)
+        self.model = Model(evicted=self.model.evicted)
+        self.stats.clear()
+        client.out.append(b"+OK\r\n")
+
+    @rule(number=clients_of)
+    def disconnect(self, number: int) -> None:
+        """The client is gone: what it was given in replies that did not leave goes back, if nothing happened to it since."""
+        client = self.clients[number]
+        life.disconnect(self.node, client.session, self.now_ms)
+        for job_id, stamp in client.handed:
+            job = self.model.jobs.get(job_id)
+            if job is not None and job.stamp() == stamp:
+                if job.spent:
+                    job.spent = False
+                    self.model.evictable.remove(job_id)
+                self.enqueue(job)
+        fresh = max(other.session.id for other in self.clients) + 1
+        self.clients[number] = Client(number + 1, life.connect(self.node, fresh, b"", b"", self.now_ms))
+
+    # -- time and the flush ----------------------------------------------------------------------------------------------
+
+    @rule(ms=st.sampled_from([1, 10, 500, 999, 1000, 1001, 2500, 7000, 60_000, 400_000]))
+    def advance(self, ms: int) -> None:
+        """Time goes on; the node is called exactly when it asks to be."""
+        until_ms = self.now_ms + ms
+        self.flush()
+        while self.node.next_due_ms <= until_ms:
+            wanted = self.node.next_due_ms
+            assert wanted <= self.next_event_ms()
+            self.now_ms = max(self.now_ms, wanted)
+            step.tick(self.node, self.now_ms)
+            self.happen()
+            self.check_state()
+            self.flush()
+        self.now_ms = until_ms
+
+    @rule(stuck=st.sets(clients_of, max_size=2))
+    def flush_but(self, stuck: set[int]) -> None:
+        """A flush in which some clients do not take their replies."""
+        self.flush(stuck)
+
+    def flush(self, stuck: set[int] = frozenset()) -> None:  # type: ignore[assignment]  # never changed
+        order = self.lines_to_serve()
+        step.settle(self.node, self.now_ms)
+        self.serve(order)
+        self.check_state()
+        self.write()
+        self.node.touched.clear()
+        for number, client in enumerate(self.clients):
+            client.session.touched = False
+            if number not in stuck:
+                self.let_leave(client)
+
+    def let_leave(self, client: Client) -> None:
+        assert client.session.out == client.out
+        for job_id, _ in client.handed:
+            job = self.model.jobs.get(job_id)
+            if job_id.endswith((b"0", b"2", b"4", b"6", b"8", b"a", b"c", b"e")) or (job is not None and not job.retry):
+                self.left_once[job_id] = self.left_once.get(job_id, 0) + 1
+                assert self.left_once[job_id] == 1, "an at-most-once job left twice"
+        client.session.out.clear()
+        client.session.handed.clear()
+        client.out.clear()
+        client.handed.clear()
+
+    # -- the journal ---------------------------------------------------------------------------------------------------
+
+    @property
+    def boot(self) -> str:
+        return f"boot {self.boots}"
+
+    def write(self) -> None:
+        """The journal's part of a flush."""
+        node = self.node
+        assert self.journaling or not node.journal
+        records, node.journal = node.journal, []
+        if records:
+            off = records[-1] == (OFF,)
+            for data in journal.encode(records, self.now_ms):
+                self.payloads.append(Payload(data, node.segment, self.now_ms, deepcopy(self.model), self.boot, off))
+            self.check_prefix(len(self.payloads))
+
+    def write_head(self) -> None:
+        """A new segment. It says nothing of jobs, so what is true is what the payload before it says."""
+        node = self.node
+        node.segment = max((payload.segment for payload in self.payloads), default=0) + 1
+        data = journal.head(node, self.boot, "everysec", self.now_ms)
+        self.payloads.append(Payload(data, node.segment, self.now_ms, deepcopy(self.model), self.boot))
+
+    def replay(self, count: int, boot: str, now_ms: int) -> tuple[Node, journal.Replay]:
+        """A fresh node that has read the first ``count`` payloads."""
+        node = make_node(now_ms, seed=self.numbers + 1)
+        replay = journal.Replay(node, boot)
+        for payload in self.payloads[:count]:
+            replay.apply(payload.data, payload.segment)
+        assert replay.time_ms == max(payload.now_ms for payload in self.payloads[:count])
+        for _ in replay.finish(now_ms):
+            pass
+        step.tick(node, now_ms)
+        return node, replay
+
+    def check_prefix(self, count: int) -> None:
+        last = self.payloads[count - 1]
+        node, _ = self.replay(count, last.boot, last.now_ms)
+        self.compare(node, last.model.after_crash(last.now_ms, sure=not last.off), crashed=True)
+
+    @precondition(lambda self: self.payloads)
+    @rule(at=st.integers(0, 1000), later_ms=st.sampled_from([0, 1, 1500, 12_000, 10**6]), same_boot=st.booleans())
+    def look_at_prefix(self, at: int, later_ms: int, same_boot: bool) -> None:
+        """Whatever prefix is on the disk, replaying it at any later time gives what was true when it ended."""
+        count = self.floor + at % (len(self.payloads) + 1 - self.floor)
+        assume(count)
+        last = self.payloads[count - 1]
+        boot = last.boot if same_boot else "another boot"
+        now_ms = last.now_ms + later_ms
+        node, _ = self.replay(count, boot, now_ms)
+        expected = last.model.after_crash(now_ms, sure=same_boot and not last.off)
+        self.compare(node, expected, crashed=True)
+
+    def switch_on(self) -> None:
+        """The journal begins, with a copy of what there is; files of an earlier time are replaced."""
+        self.flush()
+        self.journaling = self.node.journaling = True
+        self.payloads = []
+        self.write_head()
+        copying = journal.Copying(self.node, 0)
+        while not copying.step(3, self.now_ms):
+            pass
+        self.floor = 0
+        self.write()
+        self.floor = len(self.payloads)
+
+    @precondition(lambda self: not self.journaling and not self.copying)
+    @rule()
+    def turn_on(self) -> None:
+        self.switch_on()
+
+    @precondition(lambda self: self.journaling)
+    @rule(sure=st.integers(0, 3))
+    def turn_off(self, sure: int) -> None:
+        assume(sure == 0)
+        self.node.journal.append((OFF,))
+        self.flush()
+        self.journaling = self.node.journaling = False
+        self.copying = None
+        self.node.segment = 0
+        self.node.live.clear()
+        for shard in self.node.shards:
+            for job in shard.values():
+                job.segment = 0
+        for key in self.node.keys.values():
+            key.segment = 0
+        for queue in self.node.queues.values():
+            queue.segment = 0
+
+    @precondition(lambda self: self.journaling)
+    @rule()
+    def rotate(self) -> None:
+        self.flush()
+        self.write_head()
+
+    @precondition(lambda self: self.journaling and self.copying is None)
+    @rule()
+    def begin_copying(self) -> None:
+        self.flush()
+        upto = self.node.segment
+        self.write_head()
+        self.copying = journal.Copying(self.node, upto)
+
+    @precondition(lambda self: self.copying is not None)
+    @rule(most=st.sampled_from([1, 2, 5, 100, 5000]))
+    def copy_some(self, most: int) -> None:
+        copying = self.copying
+        assert copying is not None
+        done = copying.step(most, self.now_ms)
+        self.flush()
+        if done:
+            self.copying = None
+            self.drop_segments(copying.upto)
+
+    @precondition(lambda self: self.journaling and self.copying is None)
+    @rule()
+    def drop_dead(self) -> None:
+        """The oldest segments go when nothing in them is alive."""
+        self.flush()
+        for number in range(self.payloads[0].segment, self.node.segment):
+            if self.node.live.get(number):
+                break
+            self.drop_segments(number)
+
+    def drop_segments(self, upto: int) -> None:
+        assert not any(count for number, count in self.node.live.items() if number <= upto)
+        self.payloads = [payload for payload in self.payloads if payload.segment > upto]
+        self.floor = len(self.payloads)
+        self.check_prefix(len(self.payloads))
+
+    # -- restarts ------------------------------------------------------------------------------------------------------
+
+    def start(self, node: Node, model: Model) -> None:
+        """``node`` has read the journal and goes on."""
+        self.compare(node, model, crashed=False)
+        self.node = node
+        self.model = model
+        self.stats = {name: [len(model.line_up(name)), 0] for name in QUEUES}
+        self.model.evictable = list(node.evictable)
+        self.copying = None
+        self.max_bytes = 0
+        self.connect_all()
+        node.journaling = self.journaling = True
+        self.write_head()
+        self.floor = len(self.payloads)
+
+    def adopt(self, node: Node, model: Model) -> None:
+        """Take from a node that was replayed after a crash what a crash may change: counters, evicted jobs that are back."""
+        for shard in node.shards:
+            for job in shard.values():
+                if job.id not in model.jobs:
+                    assert job.id in model.evicted
+                    found = ModelJob(0, job.id, job.queue, job.body, 0, job.created_ms(), job.expires_ms, spent=True)
+                    found.number, found.delivered = self.seen.index(job.id) + 1, True
+                    model.jobs[job.id] = found
+                known = model.jobs[job.id]
+                known.deliveries, known.delivered = job.deliveries, bool(job.flags & DELIVERED)
+
+    @precondition(lambda self: self.payloads)
+    @rule(later_ms=st.sampled_from([0, 100, 4000, 200_000]))
+    def kill(self, later_ms: int) -> None:
+        """The process dies: what was flushed is there, what was not never happened to anybody."""
+        self.restart(len(self.payloads), later_ms, power=False)
+
+    @precondition(lambda self: self.payloads)
+    @rule(lost=st.integers(0, 5), later_ms=st.sampled_from([0, 100, 4000, 200_000]))
+    def lose_power(self, lost: int, later_ms: int) -> None:
+        """The machine dies: some of what was flushed last is gone too."""
+        self.restart(max(self.floor, len(self.payloads) - lost, 1), later_ms, power=True)
+
+    def restart(self, count: int, later_ms: int, *, power: bool) -> None:
+        del self.payloads[count:]
+        last = self.payloads[-1]
+        self.boots += power
+        self.now_ms += later_ms
+        node, replay = self.replay(count, self.boot, self.now_ms)
+        model = last.model.after_crash(self.now_ms, sure=not power and not last.off)
+        self.compare(node, model, crashed=True)
+        unsure = [job for job in last.model.jobs.values() if not job.retry and not job.spent]
+        if not power and not last.off:
+            unsure = []
+        assert replay.dropped >= len([job for job in unsure if job.expires_ms > self.now_ms])
+        self.adopt(node, model)
+        self.start(node, model)
+
+    @precondition(lambda self: self.journaling)
+    @rule(later_ms=st.sampled_from([0, 100, 4000, 200_000]), power=st.booleans())
+    def stop(self, later_ms: int, power: bool) -> None:
+        """A clean stop: everything is as it was, whatever happens to the machine meanwhile."""
+        self.flush()
+        self.node.journal.extend(journal.clean_list(self.node))
+        for data in journal.encode(self.node.journal, self.now_ms):
+            self.payloads.append(Payload(data, self.node.segment, self.now_ms, deepcopy(self.model), self.boot))
+        self.boots += power
+        self.now_ms += later_ms
+        node, replay = self.replay(len(self.payloads), self.boot, self.now_ms)
+        assert not replay.dropped
+        model = self.model.after_stop(self.now_ms)
+        for job in [job for shard in node.shards for job in shard.values() if job.id not in model.jobs]:
+            assert job.id in model.evicted
+            assert job.flags & SPENT
+            node.remove(job)
+            self.evicted_come_back = True
+        self.start(node, model)
+        # The list is not the last record any more, so what a crash right now leaves is what a crash leaves.
+        self.payloads[-1].model = deepcopy(self.model)
+
+    # -- comparing -----------------------------------------------------------------------------------------------------
+
+    def compare(self, node: Node, model: Model, *, crashed: bool) -> None:
+        """``node`` holds what ``model`` says. After a crash redeliveries may be forgotten and evicted jobs be back, spent."""
+        jobs = {job.id: job for shard in node.shards for job in shard.values()}
+        for job_id in set(jobs) - set(model.jobs):
+            assert crashed
+            assert job_id in model.evicted
+            assert jobs.pop(job_id).flags & SPENT
+        assert set(jobs) == set(model.jobs)
+        for job_id, expected in model.jobs.items():
+            job = jobs[job_id]
+            assert (job.queue, job.body, job.retry, job.expires_ms, job.nacks) == (
+                expected.queue,
+                expected.body,
+                expected.retry,
+                expected.expires_ms,
+                expected.nacks,
+            )
+            assert job.state == (QUEUED if expected.queued else ACTIVE)
+            assert bool(job.flags & SPENT) == expected.spent
+            assert bool(job.flags & HELD) == expected.held
+            assert job.requeue_ms == expected.due_ms
+            assert job.due_ms == min(expected.due_ms or expected.expires_ms, expected.expires_ms)
+            if crashed:
+                assert job.deliveries <= expected.deliveries
+            else:
+                assert (job.deliveries, bool(job.flags & DELIVERED)) == (expected.deliveries, expected.delivered)
+        for name in QUEUES:
+            queue = node.queues.get(name)
+            found = [job.id for job in queue.jobs()] if queue is not None else []
+            assert found == [job.id for job in model.line_up(name)]
+            assert (queue.paused if queue is not None else 0) == model.paused.get(name, 0)
+        assert {key: (value.job_id, value.expires_ms) for key, value in node.keys.items()} == model.keys
+        self.recount(node)
+
+    def recount(self, node: Node) -> None:
+        """What a node keeps count of, counted."""
+        jobs = [job for shard in node.shards for job in shard.values()]
+        used = sum(JOB_BYTES + len(job.body) for job in jobs)
+        used += sum(QUEUE_BYTES + len(name) for name in node.queues)
+        assert node.used == used + sum(KEY_BYTES + len(name) for _, name in node.keys)
+        things: list[Any] = [*jobs, *node.keys.values(), *node.queues.values()]
+        live: dict[int, int] = {}
+        for thing in things:
+            if thing.segment:
+                live[thing.segment] = live.get(thing.segment, 0) + 1
+        assert live == {number: count for number, count in node.live.items() if count}
+        assert set(node.evictable) == {job.id for job in jobs if job.flags & SPENT}
+        for queue in node.queues.values():
+            assert queue.length == len(list(queue.jobs()))
+            assert list(reversed(list(queue.newest()))) == list(queue.jobs())
+        assert all(job.due_ms for job in jobs)
+
+    def check_state(self) -> None:
+        self.compare(self.node, self.model, crashed=False)
+        assert list(self.node.evictable) == self.model.evictable
+        for name in [name for name in self.stats if name not in self.node.queues]:
+            assert not self.model.line_up(name)
+            assert not self.model.paused.get(name, 0)
+            del self.stats[name]
+        for name, queue in self.node.queues.items():
+            assert [queue.jobs_in, queue.jobs_out] == self.stat(name)
+            self.line(name)
+
+    @invariant()
+    def both_agree(self) -> None:
+        self.check_state()
+        for client in self.clients:
+            assert client.session.out == client.out
+            assert (client.session.waiting != NOT_WAITING) == (client.wait is not None)
+            assert len(client.session.handed) == len(client.handed)
+        assert self.node.next_due_ms <= self.next_event_ms()
+
+
+NodeMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestOneNode = NodeMachine.TestCase
