@@ -52,7 +52,7 @@ def give_one(node: "Node", session: Session, queue: Queue, now_ms: int) -> None:
     node.delivered(job, now_ms)
     queue.jobs_out += 1
     queue.used_ms = now_ms
-    session.handed.append(job)
+    session.handed.append((job, job.requeue_ms, job.nacks, job.deliveries))
     body = job.body
     session.out.append(b"*1\r\n*3\r\n%b$40\r\n%b\r\n$%d\r\n%b\r\n" % (queue.header, job.id, len(body), body))
 

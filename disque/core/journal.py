@@ -308,6 +308,7 @@ class Replay:
         if boot_id != self.journal_boot_id and not self.tail_is_sure(boot_id):
             self._drop_unsure()
         self.journal_boot_id, self.journal_policy = boot_id, policy
+        self.dropped = 0  # the process that wrote this has told of them
 
     def off(self, record: tuple[Any, ...], segment: int) -> None:
         """The journal was switched off: whatever was not delivered yet may have been delivered since."""

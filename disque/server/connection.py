@@ -104,10 +104,13 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The client does not read: keep further replies, execute nothing more."""
         self.choked = True
+        self.pump.choked[self] = None
 
     def resume_writing(self) -> None:
         """The client reads again."""
         self.choked = False
+        self.over_since_ms = 0
+        self.pump.choked.pop(self, None)
         self.pump.touch(self)
         self.process()
 
@@ -171,6 +174,8 @@ class Connection(asyncio.Protocol):
             left -= 1
             if session.out:
                 size += len(session.out[-1])
+            if node.clients_paused_until_ms > now_ms and self.pump.holds_back(self):
+                break
         else:
             if not session.closing and not self.choked:
                 self.pump.later(self)

@@ -113,7 +113,11 @@ class ServerHost:
         """Close a connection: at once, or behind its reply when it is the one that asks."""
         connection = self._server().pump.connections.get(session.id)
         session.closing = True
-        if connection is not None:
+        if connection is None:
+            return
+        if connection.choked:
+            connection.abort()
+        else:
             connection.pump.loop.call_soon(connection.pump.touch, connection)
 
     def configure(self, name: str) -> None:

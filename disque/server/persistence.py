@@ -70,6 +70,7 @@ class Persistence:
         self._background: Worker | None = None
         self._distrusted = False
         self._retired_upto = 0
+        self.pump.look_at_health = self.look_at_health
 
     @property
     def journal(self) -> Journal | None:
@@ -383,8 +384,9 @@ class Persistence:
         if writer is None:
             return ""
         now_ms = self.pump.clock.now_ms()
-        self.node.journal.extend(records.clean_list(self.node))
-        self.pump.write_journal(now_ms)
+        for record in records.clean_list(self.node):
+            self.node.journal.append(record)
+            self.pump.write_journal(now_ms)
         unsafe = writer.close()
         self.pump.journal = None
         if self._background is not None:

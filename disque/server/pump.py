@@ -8,6 +8,10 @@ The pump also owns the one timer of the node, re-armed after each flush from wha
 """
 
 import asyncio
+import contextlib
+import socket
+from collections.abc import Callable
+from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 from disque.core import journal, life
@@ -41,6 +45,10 @@ class Pump:
         self.next_id = 1
         self.maxclients = 10000
         self.stopping = False
+        #: Connections whose clients do not read.
+        self.choked: dict[Connection, None] = {}
+        #: Called when a write to the journal has failed or works again.
+        self.look_at_health: Callable[[], None] = _nothing
         self._scheduled = False
         self._held: dict[Connection, None] = {}
         self._later: dict[Connection, None] = {}
@@ -56,6 +64,7 @@ class Pump:
         marks = [float(slow)] if slow >= 0 else []
         marks += [latency_ms * 1000.0] if latency_ms > 0 else []
         self.slow_us = min(marks, default=float("inf"))
+        self._latency_ms = latency_ms
 
     # -- connections -----------------------------------------------------------------------------------------------
 
@@ -65,6 +74,7 @@ class Pump:
         if refusal:
             self.node.stats.rejected += 1
             return refusal
+        self._keep_alive(connection)
         address, local = addresses(connection)
         session = life.connect(self.node, self.next_id, address, local, self.clock.now_ms())
         connection.session = session
@@ -84,6 +94,19 @@ class Pump:
             )
         return b""
 
+    def _keep_alive(self, connection: "Connection") -> None:
+        """Let the system find out about clients that are gone without a word (`tcp-keepalive`)."""
+        idle_s = self.node.config.number("tcp-keepalive")
+        sock = connection.transport.get_extra_info("socket")
+        if not idle_s or connection.unix_path or sock is None:
+            return
+        with contextlib.suppress(OSError):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if hasattr(socket, "TCP_KEEPIDLE"):
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, idle_s)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, max(1, idle_s // 3))
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+
     def lost(self, connection: "Connection") -> None:
         """A connection is gone."""
         connection.disconnect()
@@ -91,6 +114,7 @@ class Pump:
         self._held.pop(connection, None)
         self._later.pop(connection, None)
         self._paused.pop(connection, None)
+        self.choked.pop(connection, None)
         self.schedule()
 
     def holds_back(self, connection: "Connection") -> bool:
@@ -160,10 +184,20 @@ class Pump:
         writer = self.journal
         if writer is None:
             return
+        started = perf_counter()
         for payload in journal.encode(records, now_ms):
             writer.append(payload)
         writer.flush()
         node.segment = writer.segment
+        if writer.failing and not node.misconf:
+            self.look_at_health()
+        self._watch(b"aof-write", perf_counter() - started, now_ms)
+
+    def _watch(self, event: bytes, took_s: float, now_ms: int) -> None:
+        """Note for LATENCY what has held up the loop."""
+        took_ms = int(took_s * 1000)
+        if self._latency_ms and took_ms >= self._latency_ms:
+            self.node.latency.add(event, now_ms // 1000, took_ms)
 
     def _reply(self, touched: list[Session]) -> None:
         writer = self.journal
@@ -228,7 +262,9 @@ class Pump:
         self._timer_ms = NEVER
         now_ms = self.clock.now_ms()
         if not self.node.loading:
+            started = perf_counter()
             tick(self.node, now_ms)
+            self._watch(b"jobs-processing", perf_counter() - started, now_ms)
         if self._paused and self.node.clients_paused_until_ms <= now_ms:
             self._resume(self._paused)
         self.flush_now()
@@ -237,6 +273,10 @@ class Pump:
         """Flush without waiting for the end of the turn."""
         if not self._scheduled:
             self.flush()
+
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 def loopback(peer: object) -> bool:

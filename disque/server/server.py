@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from cluster.membership import Membership
 
 CRON_S: Final = 0.1
-KEEPALIVE_PROBES: Final = 3
 
 
 class Server:
@@ -62,6 +61,7 @@ class Server:
         self.exit_code = 0
         self.restart_argv: list[str] | None = None
         self._listeners: list[asyncio.AbstractServer] = []
+        self._socket_file = ""  # the unix socket, once it is this process that listens there
         self._finished: asyncio.Future[None] = self.loop.create_future()
         self._interrupts = 0
         self._ticks = 0
@@ -77,9 +77,8 @@ class Server:
         try:
             await self._listen()
             self._cron()
-            if self.config.flag("appendonly") or self.config.flag("aof-enqueue-jobs-once"):
-                await self._load()
-        except (listen.ListenError, JournalError) as wrong:
+            await self._load()
+        except (listen.ListenError, JournalError, HostRefusedError) as wrong:
             self.log.warning(str(wrong))
             self._close_listeners()
             return 1
@@ -103,12 +102,24 @@ class Server:
             permissions = config.number("unixsocketperm")
             factory = lambda: Connection(self.pump, path)  # noqa: E731 - said once, used once
             self._listeners.append(await listen.listen_unix(self.loop, path, permissions, backlog, factory))
+            self._socket_file = path
 
     async def _load(self) -> None:
+        """Read the journal, if the settings say so."""
+        once = self.config.flag("aof-enqueue-jobs-once")
+        if not self.config.flag("appendonly") and not once:
+            return
+        if once and not self.config.flag("appendonly") and not self.persistence.files().segments:
+            raise JournalError("Fatal error: can't open the append log file for reading: No such file or directory")
         for _ in self.persistence.load():
             await asyncio.sleep(0)
             if self._finished.done():
                 return
+        if once:
+            # All jobs that are not held come back queued anyway: the option has done its work.
+            self.config.set_text("aof-enqueue-jobs-once", "no")
+            if self.config_path:
+                self.rewrite_config()
         self.pump.schedule()
 
     def _take_signals(self) -> None:
@@ -154,7 +165,7 @@ class Server:
         """Cut clients that do not take their replies (`client-output-buffer-limit`)."""
         hard, soft, soft_s = self.config.output_limits()
         now_ms = self.clock.now_ms()
-        for connection in [one for one in self.pump.connections.values() if one.choked]:
+        for connection in list(self.pump.choked):
             size = connection.output_bytes()
             if not soft or size <= soft:
                 connection.over_since_ms = 0
@@ -296,6 +307,8 @@ class Server:
 
     def _reload_steps(self) -> Iterator[None]:
         """Close the journal without the list of a clean stop, forget everything, read it again."""
+        if not self.persistence.files().segments:
+            raise JournalError("There is no append only file to load")
         self.persistence.close_for_reload()
         life.flush_all(self.node, self.clock.now_ms())
         self.node.journal.clear()
@@ -376,7 +389,7 @@ class Server:
         for server in self._listeners:
             server.close()
         self._listeners.clear()
-        path = self.config.text("unixsocket")
-        if path:
+        if self._socket_file:
             with contextlib.suppress(OSError):
-                os.unlink(path)
+                os.unlink(self._socket_file)
+            self._socket_file = ""

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from tests.end_to_end.conftest import StartNode
-from tests.end_to_end.node import LOOPBACK, Node, Raw, ServerError, request, until
+from tests.end_to_end.node import LOOPBACK, Node, Raw, request, until
 
 SIZE_BYTES: Final = 2 << 20
 BALLAST_BYTES: Final = 1 << 20
@@ -122,15 +122,28 @@ def test_an_at_most_once_job_does_not_leave_a_node_that_cannot_note_it(start_nod
     with closing(Raw((LOOPBACK, node.port))) as writer:
         writer.send(b"".join(request("ADDJOB", "q", BODY, 0) for _ in range(JOBS)))
         until(lambda: refuses(node), "the end of the disk")
-        with closing(Raw((LOOPBACK, node.port))) as consumer:
-            consumer.send(request("GETJOB", "FROM", "once"))
-            until(lambda: b"cmd=getjob" in node.ask("CLIENT", "LIST"), "the consumer")
-            free(small_disk)
-            reply = consumer.reply()
-    if isinstance(reply, ServerError):
-        assert str(reply) == MISCONF
+        assert str(node.ask("GETJOB", "FROM", "once")) == MISCONF
         assert node.ask("QLEN", "once") == 1
-    else:
-        assert reply == [[b"once", once, b"body"]]
-        node.kill()
-        assert node.start().ask("QLEN", "once") == 0
+        free(small_disk)
+        until(lambda: not refuses(node), "the disk")
+    assert node.ask("GETJOB", "FROM", "once") == [[b"once", once, b"body"]]
+    node.kill()
+    assert node.start().ask("QLEN", "once") == 0
+
+
+def test_a_waiting_consumer_gets_no_at_most_once_job_before_that_is_noted(start_node: StartNode, small_disk: Path) -> None:
+    node = start_node(
+        "--appendonly", "yes", "--appendfsync", "always", "--logfile", f"{small_disk.parent}/log.txt", directory=small_disk
+    )
+    with closing(Raw((LOOPBACK, node.port))) as writer, closing(Raw((LOOPBACK, node.port))) as consumer:
+        consumer.send(request("GETJOB", "FROM", "once"))
+        once = writer.ask("ADDJOB", "once", "body", 0, "RETRY", 0, "DELAY", 1)
+        writer.send(b"".join(request("ADDJOB", "q", BODY, 0) for _ in range(JOBS)))
+        until(lambda: refuses(node), "the end of the disk")
+        until(lambda: b"flags=b " not in node.ask("CLIENT", "LIST"), "the end of the delay")
+        consumer.socket.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            consumer.receive()
+        consumer.socket.settimeout(30)
+        free(small_disk)
+        assert consumer.reply() == [[b"once", once, b"body"]]

@@ -163,7 +163,7 @@ def nack(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None
         ids = ids[:-2]
     if bad_ids(session, ids):
         return
-    jobs = [job for job in map(node.find, ids) if job is not None]
+    jobs = [job for job in map(node.find, dict.fromkeys(ids)) if job is not None]
     session.out.append(resp.integer(sum([requeue.nack(node, job, delay_s, now_ms) for job in jobs])))
 
 

@@ -1,0 +1,246 @@
+import pytest
+
+from tests.core.support import MYSELF, Bench, Client
+
+SYNTAX = b"-ERR syntax error\r\n"
+NOT_A_NUMBER = b"-ERR value is not an integer or out of range\r\n"
+
+
+# -- QLEN, QPEEK, QSTAT ----------------------------------------------------------------------------------------------------
+
+
+def test_qlen(client: Client) -> None:
+    assert client.raw("QLEN", "q") == b":0\r\n"
+    client.add("q")
+    client.add("q")
+    assert client.raw("QLEN", "q") == b":2\r\n"
+    client.get("q")
+    assert client.raw("QLEN", "q") == b":1\r\n"
+
+
+def test_qpeek_shows_the_oldest_or_with_a_negative_count_the_newest(client: Client) -> None:
+    jobs = [client.add("q", number) for number in range(4)]
+    assert [entry[1] for entry in client("QPEEK", "q", 2)] == jobs[:2]
+    assert [entry[1] for entry in client("QPEEK", "q", -2)] == jobs[:1:-1]
+    assert [entry[1] for entry in client("QPEEK", "q", 10**18)] == jobs
+    assert [entry[1] for entry in client("QPEEK", "q", -(10**18))] == jobs[::-1]
+    assert client("QLEN", "q") == 4
+
+
+def test_qpeek_byte_for_byte(client: Client) -> None:
+    job = client.add("q", "body")
+    assert client.raw("QPEEK", "q", 1) == b"*1\r\n*3\r\n$1\r\nq\r\n$40\r\n%b\r\n$4\r\nbody\r\n" % job
+
+
+def test_qpeek_of_nothing_is_an_empty_array_and_makes_no_queue(bench: Bench, client: Client) -> None:
+    assert client.raw("QPEEK", "q", 5) == b"*0\r\n"
+    assert bench.node.queues == {}
+    client.add("q")
+    assert client.raw("QPEEK", "q", 0) == b"*0\r\n"
+    assert client.raw("QPEEK", "q", "") == b"*0\r\n"
+    for wrong in ("x", "1.5", "9223372036854775808"):
+        assert client.raw("QPEEK", "q", wrong) == NOT_A_NUMBER
+
+
+def test_qpeek_sees_jobs_that_came_back_in_their_place(client: Client) -> None:
+    jobs = [client.add("q") for _ in range(4)]
+    client.get("q", count=2)
+    client("NACK", jobs[1])
+    client("DELJOB", jobs[2])
+    assert [entry[1] for entry in client("QPEEK", "q", 9)] == [jobs[1], jobs[3]]
+    assert [entry[1] for entry in client("QPEEK", "q", -9)] == [jobs[3], jobs[1]]
+
+
+@pytest.mark.parametrize(("protocol", "nothing"), [(2, b"*-1\r\n"), (3, b"_\r\n")])
+def test_qstat_of_no_queue(client: Client, protocol: int, nothing: bytes) -> None:
+    client("HELLO", protocol)
+    assert client.raw("QSTAT", "q") == nothing
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_qstat_byte_for_byte(bench: Bench, client: Client, protocol: int) -> None:
+    client("HELLO", protocol)
+    for _ in range(3):
+        client.add("q")
+    bench.advance(7000)
+    client.get("q")
+    bench.advance(2999)
+    assert client.raw("QSTAT", "q") == (
+        b"*20\r\n$4\r\nname\r\n$1\r\nq\r\n$3\r\nlen\r\n:2\r\n$3\r\nage\r\n:9\r\n$4\r\nidle\r\n:2\r\n$7\r\nblocked\r\n:0\r\n"
+        b"$11\r\nimport-from\r\n*0\r\n$11\r\nimport-rate\r\n:0\r\n$7\r\njobs-in\r\n:3\r\n$8\r\njobs-out\r\n:1\r\n"
+        b"$5\r\npause\r\n$4\r\nnone\r\n"
+    )
+
+
+def test_qstat_counts_who_waits_and_tells_the_pause(bench: Bench, client: Client) -> None:
+    for _ in range(2):
+        bench.client()("GETJOB", "FROM", "q", "r")
+    client("PAUSE", "q", "out")
+    stat = client("QSTAT", "q")
+    assert stat[9] == 2
+    assert stat[19] == b"out"
+
+
+# -- PAUSE -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "state"),
+    [
+        (("in",), b"in"),
+        (("OUT",), b"out"),
+        (("in", "out"), b"all"),
+        (("All",), b"all"),
+        (("all", "none"), b"none"),
+        (("in", "none", "out"), b"out"),
+        (("none",), b"none"),
+        (("state",), b"none"),
+        (("in", "state", "bcast"), b"in"),
+        (("bcast",), b"none"),
+        (("in", "in"), b"in"),
+    ],
+)
+def test_pause_answers_how_the_queue_stands(client: Client, words: tuple[str, ...], state: bytes) -> None:
+    assert client.raw("PAUSE", "q", *words) == b"+%b\r\n" % state
+    assert client.raw("PAUSE", "q", "state") == b"+%b\r\n" % state
+
+
+def test_pause_replaces_what_was(client: Client) -> None:
+    client("PAUSE", "q", "in")
+    assert client.raw("PAUSE", "q", "out") == b"+out\r\n"
+    assert client.raw("PAUSE", "q", "state") == b"+out\r\n"
+
+
+def test_an_unknown_word_changes_nothing(bench: Bench, client: Client) -> None:
+    assert client.raw("PAUSE", "q", "in", "x") == SYNTAX
+    assert bench.node.queues == {}
+
+
+def test_only_a_pause_makes_a_queue(bench: Bench, client: Client) -> None:
+    client("PAUSE", "q", "none")
+    client("PAUSE", "q", "state")
+    assert bench.node.queues == {}
+    client("PAUSE", "q", "in")
+    assert list(bench.node.queues) == [b"q"]
+
+
+def test_a_queue_paused_in_refuses_and_one_paused_out_gives_nothing(client: Client) -> None:
+    job = client.add("q")
+    client("PAUSE", "q", "in")
+    assert client.raw("ADDJOB", "q", "b", 0) == b"-PAUSED Queue paused in input, try later\r\n"
+    assert client.get("q") == [job]
+    client("PAUSE", "q", "out")
+    job = client.add("q")
+    assert client.get("q") == []
+    client("PAUSE", "q", "none")
+    assert client.get("q") == [job]
+
+
+# -- QSCAN, JSCAN ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["QSCAN", "JSCAN"])
+def test_a_scan_of_nothing(client: Client, command: str) -> None:
+    assert client.raw(command) == b"*2\r\n$1\r\n0\r\n*0\r\n"
+
+
+def test_qscan_answers_names_as_bulks(client: Client) -> None:
+    client.add("a")
+    client.add("b")
+    assert client.raw("QSCAN") == b"*2\r\n$1\r\n0\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n"
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_jscan_answers_ids_as_simple_strings(client: Client, protocol: int) -> None:
+    client("HELLO", protocol)
+    job = client.add("q")
+    assert client.raw("JSCAN", "BUSYLOOP") == b"*2\r\n$1\r\n0\r\n*1\r\n+%b\r\n" % job
+    assert client.raw("JSCAN", "REPLY", "id", "BUSYLOOP") == b"*2\r\n$1\r\n0\r\n*1\r\n+%b\r\n" % job
+
+
+def test_jscan_can_answer_whole_jobs(client: Client) -> None:
+    job = client.add("q")
+    shown = client.raw("SHOW", job)
+    assert client.raw("JSCAN", "REPLY", "all") == b"*2\r\n$1\r\n0\r\n*1\r\n" + shown
+    assert MYSELF in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("x",), "ERR invalid cursor or option name"),
+        (("1", "2"), "ERR syntax error"),
+        (("18446744073709551616",), "ERR invalid cursor or option name"),
+        (("COUNT",), "ERR invalid cursor or option name"),
+        (("0", "COUNT"), "ERR syntax error"),
+        (("COUNT", "x"), "ERR value is not an integer or out of range"),
+        (("COUNT", "BUSYLOOP"), "ERR value is not an integer or out of range"),
+        (("1.5",), "ERR invalid cursor or option name"),
+    ],
+)
+@pytest.mark.parametrize("command", ["QSCAN", "JSCAN"])
+def test_wrong_words_of_both_scans(client: Client, command: str, words: tuple[str, ...], text: str) -> None:
+    assert client.error(command, *words) == text
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("STATE", "x"), "ERR Invalid job state name"),
+        (("STATE", "queued", "STATE", ""), "ERR Invalid job state name"),
+        (("REPLY", "x"), "ERR Invalid REPLY type, try ID or ALL"),
+        (("QUEUE",), "ERR invalid cursor or option name"),
+        (("STATE",), "ERR invalid cursor or option name"),
+        (("MINLEN", "1"), "ERR invalid cursor or option name"),
+    ],
+)
+def test_wrong_words_of_jscan(client: Client, words: tuple[str, ...], text: str) -> None:
+    assert client.error("JSCAN", *words) == text
+
+
+@pytest.mark.parametrize("option", ["MINLEN", "MAXLEN", "IMPORTRATE"])
+def test_wrong_words_of_qscan(client: Client, option: str) -> None:
+    assert client.error("QSCAN", option, "x") == "ERR value is not an integer or out of range"
+    assert client.error("QSCAN", option) == "ERR invalid cursor or option name"
+    assert client.error("QSCAN", "QUEUE", "q") == "ERR invalid cursor or option name"
+
+
+@pytest.mark.parametrize("cursor", ["", "-1", "0", "+0", "18446744073709551615"])
+def test_cursors_are_64_bits_without_a_sign(client: Client, cursor: str) -> None:
+    for command in ("QSCAN", "JSCAN"):
+        assert client(command, cursor) == [b"0", []]
+
+
+def test_jscan_by_state_and_queue(client: Client) -> None:
+    queued, out, delayed = client.add("a"), client.add("b"), client.add("b", "b", "DELAY", 9)
+    client.get("b")
+
+    def found(*words: str) -> set[bytes]:
+        return set(client("JSCAN", "BUSYLOOP", *words)[1])
+
+    assert found() == {queued, out, delayed}
+    assert found("STATE", "QUEUED") == {queued}
+    assert found("STATE", "active") == {out, delayed}
+    assert found("STATE", "active", "STATE", "queued") == {queued, out, delayed}
+    assert found("STATE", "acked", "STATE", "wait-repl") == set()
+    assert found("QUEUE", "b") == {out, delayed}
+    assert found("QUEUE", "b", "STATE", "queued") == set()
+    assert found("QUEUE", "a", "QUEUE", "none") == set()
+
+
+def test_jscan_shows_jobs_that_wait_for_copies(cluster: Bench) -> None:
+    producer, client = cluster.client(), cluster.client()
+    producer("ADDJOB", "q", "b", 0, "REPLICATE", 3)
+    assert len(client("JSCAN", "STATE", "wait-repl", "BUSYLOOP")[1]) == 1
+
+
+def test_qscan_by_length(client: Client) -> None:
+    for name, length in (("one", 1), ("two", 2), ("three", 3)):
+        for _ in range(length):
+            client.add(name)
+    assert client("QSCAN", "MINLEN", 2)[1] == [b"two", b"three"]
+    assert client("QSCAN", "MAXLEN", 2)[1] == [b"one", b"two"]
+    assert client("QSCAN", "MINLEN", 2, "MAXLEN", 2)[1] == [b"two"]
+    assert client("QSCAN", "MAXLEN", 0)[1] == []
+    assert client("QSCAN", "IMPORTRATE", 0)[1] == [b"one", b"two", b"three"]
+    assert client("QSCAN", "IMPORTRATE", 1)[1] == []

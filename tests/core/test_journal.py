@@ -1,0 +1,568 @@
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from disque.core import journal, life, step
+from disque.core.job import ACTIVE, DELIVERED, HELD, QUEUED, SPENT
+from disque.core.journal import Copying, Replay, ReplayError, clean_list, encode, head, unpack
+from disque.core.node import Node
+from disque.core.records import (
+    ACK,
+    CLEAN,
+    DELETE,
+    END,
+    FLUSH,
+    FORMAT,
+    HEAD,
+    JOB,
+    KEY,
+    OFF,
+    PAUSE,
+    REQUEUE,
+    SPEND,
+    Record,
+)
+from tests.support.nodes import START_MS, make_node, node_id
+
+NOW_MS = START_MS
+HOUR_MS = 3_600_000
+BOOT = "boot 1"
+
+
+def job_id(number: int, retry: int = 5) -> bytes:
+    return b"D-11111111-%024d-%04x" % (number, 60 | (retry > 0))
+
+
+def job_record(
+    number: int = 1,
+    *,
+    queue: Any = b"q",
+    body: Any = b"body",
+    flags: Any = 0,
+    ctime: Any = NOW_MS * 1_000_000,
+    expires_ms: Any = NOW_MS + HOUR_MS,
+    delay: Any = 0,
+    retry: Any = 5,
+    nacks: Any = 0,
+    deliveries: Any = 0,
+    held_ms: Any = 0,
+) -> Record:
+    end = (expires_ms, delay, retry, nacks, deliveries, held_ms)
+    return (JOB, job_id(number, retry), queue, body, QUEUED, flags, 1, ctime + number, *end)
+
+
+def head_record(boot: str = BOOT, policy: str = "everysec", version: int = FORMAT) -> Record:
+    return (HEAD, version, node_id(1), boot.encode(), policy.encode())
+
+
+def replay(*records: Record, boot: str = BOOT, now_ms: int = NOW_MS, opened: str = BOOT) -> Node:
+    """A node that has read a segment opened under ``opened``, on a machine that now has ``boot``."""
+    return replayed([head_record(opened), *records], boot, now_ms)[0]
+
+
+def replayed(records: list[Record], boot: str = BOOT, now_ms: int = NOW_MS) -> tuple[Node, Replay]:
+    node = make_node(now_ms)
+    reader = Replay(node, boot)
+    for payload in encode(records, NOW_MS):
+        reader.apply(payload, 1)
+    for _ in reader.finish(now_ms):
+        pass
+    return node, reader
+
+
+def queued(node: Node, name: bytes = b"q") -> list[bytes]:
+    queue = node.queues.get(name)
+    return [job.id for job in queue.jobs()] if queue is not None else []
+
+
+def counted(node: Node) -> dict[int, int]:
+    """How many things have their newest record in which segment."""
+    things: list[Any] = [job for shard in node.shards for job in shard.values()]
+    things += [*node.keys.values(), *node.queues.values()]
+    found: dict[int, int] = {}
+    for thing in things:
+        if thing.segment:
+            found[thing.segment] = found.get(thing.segment, 0) + 1
+    return found
+
+
+def alive(node: Node) -> dict[int, int]:
+    return {segment: count for segment, count in node.live.items() if count}
+
+
+class TestJob:
+    def test_comes_back_with_all_its_fields(self) -> None:
+        node = replay(job_record(queue=b"mail", body=b"\0\xff", retry=7, nacks=2, deliveries=3))
+        job = node.find(job_id(1))
+        assert job is not None
+        assert (job.queue, job.body, job.retry, job.nacks, job.deliveries) == (b"mail", b"\0\xff", 7, 2, 3)
+        assert (job.state, job.ctime, job.expires_ms) == (QUEUED, NOW_MS * 1_000_000 + 1, NOW_MS + HOUR_MS)
+        assert queued(node, b"mail") == [job.id]
+
+    def test_jobs_are_queued_by_ctime_whatever_the_order_of_their_records(self) -> None:
+        node = replay(*[job_record(number) for number in (3, 1, 2)])
+        assert queued(node) == [job_id(1), job_id(2), job_id(3)]
+
+    def test_new_jobs_come_behind_those_of_the_journal_even_if_the_clock_was_ahead(self) -> None:
+        node = replay(job_record(ctime=(NOW_MS + HOUR_MS) * 1_000_000))
+        assert node.next_ctime(NOW_MS) > (NOW_MS + HOUR_MS) * 1_000_000
+
+    def test_a_delay_goes_on_where_it_was(self) -> None:
+        node = replay(job_record(flags=HELD, held_ms=NOW_MS + 2000), now_ms=NOW_MS + 1500)
+        assert not queued(node)
+        assert node.next_due_ms <= NOW_MS + 2000
+        step.tick(node, NOW_MS + 1999)
+        assert not queued(node)
+        step.tick(node, NOW_MS + 2000)
+        assert queued(node) == [job_id(1)]
+
+    def test_a_delay_that_ended_meanwhile_is_over(self) -> None:
+        assert queued(replay(job_record(flags=HELD, held_ms=NOW_MS + 2000), now_ms=NOW_MS + 2000)) == [job_id(1)]
+
+    def test_an_expired_job_does_not_come_back(self) -> None:
+        node = replay(job_record(), now_ms=NOW_MS + HOUR_MS)
+        assert not node.jobs_registered()
+        assert not alive(node)
+
+    def test_a_later_record_replaces_an_earlier_one(self) -> None:
+        node = replay(job_record(nacks=1), job_record(nacks=2))
+        assert node.jobs_registered() == 1
+        assert alive(node) == {1: 1}
+        job = node.find(job_id(1))
+        assert job is not None
+        assert job.nacks == 2
+
+    @pytest.mark.parametrize("kind", [ACK, DELETE])
+    def test_an_acknowledged_or_deleted_job_is_gone(self, kind: int) -> None:
+        node = replay(job_record(1), job_record(2), (kind, job_id(1)))
+        assert queued(node) == [job_id(2)]
+        assert alive(node) == {1: 1}
+
+    @pytest.mark.parametrize("record", [(ACK, job_id(9)), (DELETE, job_id(9)), (REQUEUE, job_id(9), 1, 0, 0)])
+    def test_a_record_of_a_job_that_is_gone_changes_nothing(self, record: Record) -> None:
+        assert queued(replay(job_record(1), record)) == [job_id(1)]
+
+
+class TestRequeue:
+    def test_a_nack_with_a_delay_holds_the_job(self) -> None:
+        node = replay(job_record(), (REQUEUE, job_id(1), 1, 0, NOW_MS + 3000))
+        job = node.find(job_id(1))
+        assert job is not None
+        assert (job.state, job.nacks, job.requeue_ms, bool(job.flags & HELD)) == (ACTIVE, 1, NOW_MS + 3000, True)
+
+    def test_enqueue_ends_a_delay(self) -> None:
+        record = job_record(flags=HELD, held_ms=NOW_MS + 3000)
+        assert queued(replay(record, (REQUEUE, job_id(1), 0, 1, 0))) == [job_id(1)]
+
+
+class TestAtMostOnce:
+    """A job with RETRY 0 is delivered once or never, whatever happens to the machine."""
+
+    def test_comes_back_if_it_was_not_delivered_and_the_machine_ran_on(self) -> None:
+        assert queued(replay(job_record(retry=0))) == [job_id(1, 0)]
+
+    def test_never_comes_back_once_spent(self) -> None:
+        node = replay(job_record(retry=0), (SPEND, job_id(1, 0)))
+        job = node.find(job_id(1, 0))
+        assert job is not None
+        assert job.flags & SPENT
+        assert list(node.evictable) == [job.id]
+        assert not queued(node)
+        assert node.next_due_ms <= job.expires_ms
+
+    def test_a_delayed_one_that_was_spent_does_not_come_back_either(self) -> None:
+        delayed = job_record(retry=0, flags=HELD, held_ms=NOW_MS + 100)
+        for now_ms in (NOW_MS, NOW_MS + 100, NOW_MS + 5000):
+            node = replay(delayed, (SPEND, job_id(1, 0)), now_ms=now_ms)
+            step.tick(node, now_ms + 10_000)
+            assert not queued(node)
+
+    def test_a_late_requeue_leaves_a_spent_job_alone(self) -> None:
+        node = replay(job_record(retry=0), (SPEND, job_id(1, 0)), (REQUEUE, job_id(1, 0), 1, 0, NOW_MS - 1))
+        assert not queued(node)
+
+    def test_a_fresh_record_brings_back_one_whose_reply_never_left(self) -> None:
+        node = replay(job_record(retry=0), (SPEND, job_id(1, 0)), job_record(retry=0, flags=DELIVERED))
+        assert queued(node) == [job_id(1, 0)]
+        assert not node.evictable
+
+    def test_is_dropped_and_counted_if_the_machine_failed_under_everysec(self) -> None:
+        node, reader = replayed([head_record(), job_record(1, retry=0), job_record(2)], boot="boot 2")
+        assert queued(node) == [job_id(2)]
+        assert reader.dropped == 1
+
+    def test_comes_back_after_the_machine_failed_under_always(self) -> None:
+        node, reader = replayed([head_record(policy="always"), job_record(retry=0)], boot="boot 2")
+        assert queued(node) == [job_id(1, 0)]
+        assert reader.dropped == 0
+
+    def test_one_that_an_earlier_start_dropped_stays_dropped(self) -> None:
+        """It may have been delivered before the machine failed, and the record of that may be lost."""
+        records = [head_record(), job_record(retry=0), head_record("boot 2")]
+        assert not queued(replayed(records, "boot 2")[0])
+        assert not queued(replayed([*records, (CLEAN, []), (END,)], "boot 3")[0])
+        assert replayed(records, "boot 2")[1].dropped == 0
+
+    def test_one_that_survived_a_restart_of_the_process_survives_the_next(self) -> None:
+        assert queued(replayed([head_record(), job_record(retry=0), head_record()])[0]) == [job_id(1, 0)]
+
+    def test_one_that_survived_a_clean_stop_survives_the_next_crash(self) -> None:
+        records = [head_record(), job_record(retry=0), (CLEAN, []), (END,), head_record("boot 2")]
+        assert queued(replayed(records, "boot 2")[0]) == [job_id(1, 0)]
+
+    def test_is_dropped_where_the_journal_was_switched_off(self) -> None:
+        node, reader = replayed([head_record(), job_record(1, retry=0), job_record(2), (OFF,)])
+        assert queued(node) == [job_id(2)]
+        assert reader.dropped == 1
+
+    def test_what_is_added_after_the_journal_was_switched_on_again_comes_back(self) -> None:
+        records = [head_record(), job_record(1, retry=0), (OFF,), head_record(), job_record(2, retry=0)]
+        assert queued(replayed(records)[0]) == [job_id(2, 0)]
+
+    def test_a_boot_id_that_is_not_known_proves_nothing(self) -> None:
+        assert not queued(replayed([head_record(""), job_record(retry=0)], boot="")[0])
+
+
+class TestPauseAndKeys:
+    def test_a_pause_comes_back_and_its_end_too(self) -> None:
+        node = replay((PAUSE, b"q", 3), (PAUSE, b"r", 1), (PAUSE, b"q", 0))
+        assert {name: queue.paused for name, queue in node.queues.items()} == {b"q": 0, b"r": 1}
+        assert alive(node) == counted(node) == {1: 1}
+
+    def test_a_key_with_a_window_outlives_its_job(self) -> None:
+        node = replay(job_record(), (KEY, b"q", b"k", job_id(1), NOW_MS + 500), (ACK, job_id(1)))
+        assert node.keys[b"q", b"k"].job_id == job_id(1)
+        step.tick(node, NOW_MS + 500)
+        assert not node.keys
+
+    def test_a_key_without_a_window_goes_with_its_job(self) -> None:
+        key = (KEY, b"q", b"k", job_id(1), 0)
+        assert (b"q", b"k") in replay(job_record(), key).keys
+        assert not replay(job_record(), key, (ACK, job_id(1))).keys
+        assert not replay(key).keys
+        assert not replay(job_record(), key, now_ms=NOW_MS + HOUR_MS).keys
+
+    def test_a_later_record_of_a_key_replaces_an_earlier_one(self) -> None:
+        first, second = (KEY, b"q", b"k", job_id(1), 0), (KEY, b"q", b"k", job_id(2), NOW_MS + 9)
+        node = replay(job_record(1), job_record(2), first, second)
+        assert node.keys[b"q", b"k"].job_id == job_id(2)
+        assert not node.keyed
+        assert alive(node) == counted(node) == {1: 3}
+
+
+def test_flush_forgets_everything_before_it() -> None:
+    records = [job_record(1), (PAUSE, b"q", 1), (KEY, b"q", b"k", job_id(1), NOW_MS + 9), (FLUSH,), job_record(2)]
+    node = replay(*records)
+    assert queued(node) == [job_id(2)]
+    assert not node.keys
+    assert not node.queues[b"q"].paused
+    assert alive(node) == counted(node) == {1: 1}
+
+
+class TestCleanStop:
+    OUT = (job_id(1), ACTIVE, DELIVERED, NOW_MS + 4000, 0, 2)
+
+    def test_a_job_that_was_out_has_the_rest_of_its_retry(self) -> None:
+        node = replay(job_record(), (CLEAN, [self.OUT]), (END,), now_ms=NOW_MS + 3999)
+        assert not queued(node)
+        step.tick(node, NOW_MS + 4000)
+        assert queued(node) == [job_id(1)]
+
+    def test_a_retry_that_ended_meanwhile_counts_as_a_delivery_more(self) -> None:
+        node = replay(job_record(), (CLEAN, [self.OUT]), (END,), now_ms=NOW_MS + 4000)
+        job = node.find(job_id(1))
+        assert job is not None
+        assert (job.state, job.deliveries) == (QUEUED, 3)
+
+    def test_a_job_that_was_dequeued_stays_out(self) -> None:
+        node = replay(job_record(retry=0), (CLEAN, [(job_id(1, 0), ACTIVE, 0, 0, 0, 0)]), (END,), boot="boot 2")
+        assert not queued(node)
+        assert node.find(job_id(1, 0)) is not None
+
+    @pytest.mark.parametrize(
+        "after", [head_record(), job_record(2), (ACK, job_id(2)), (PAUSE, b"q", 0), (CLEAN, []), (OFF,)], ids=repr
+    )
+    def test_a_list_that_is_followed_by_anything_does_not_count(self, after: Record) -> None:
+        assert job_id(1) in queued(replay(job_record(), (CLEAN, [self.OUT]), (END,), after))
+
+    def test_a_list_without_its_end_does_not_count(self) -> None:
+        assert queued(replay(job_record(), (CLEAN, [self.OUT]))) == [job_id(1)]
+
+    def test_the_second_of_two_lists_counts(self) -> None:
+        node = replay(job_record(), (CLEAN, [self.OUT]), head_record(), (CLEAN, []), (END,))
+        assert queued(node) == [job_id(1)]
+
+    def test_the_list_is_written_in_records_of_bounded_size(self) -> None:
+        node = replay(*[job_record(number) for number in range(1, 3001)])
+        for number in range(1, 3001):
+            job = node.find(job_id(number))
+            assert job is not None
+            node.take_out(job, NOW_MS)
+        records = list(clean_list(node))
+        lists = [record[1] for record in records if record[0] == CLEAN]
+        assert records[-1] == (END,)
+        assert sum(map(len, lists)) == 3000  # type: ignore[arg-type]  # they are lists
+        assert max(map(len, lists)) < journal.CLEAN_BATCH + 50  # type: ignore[arg-type]  # they are lists
+
+
+class TestPayloads:
+    def test_one_flush_is_one_payload_that_begins_with_the_time(self) -> None:
+        payloads = encode([(ACK, job_id(1)), (FLUSH,)], NOW_MS)
+        assert [unpack(payload) for payload in payloads] == [[NOW_MS, (ACK, job_id(1)), (FLUSH,)]]
+
+    def test_large_bodies_are_split_in_order(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(journal, "PAYLOAD_BYTES", 100)
+        records: list[Record] = []
+        for number in range(1, 20):
+            records += [job_record(number, body=b"x" * (number * 13)), (PAUSE, b"q", number % 4)]
+        payloads = encode(records, NOW_MS)
+        assert len(payloads) > 5
+        assert [record for payload in payloads for record in unpack(payload)[1:]] == records
+        assert {unpack(payload)[0] for payload in payloads} == {NOW_MS}
+
+    def test_node_time_is_the_greatest_seen(self) -> None:
+        reader = Replay(make_node(), BOOT)
+        for time_ms in (5, 9, 7):
+            reader.apply(encode([(FLUSH,)], time_ms)[0], 1)
+        assert reader.time_ms == 9
+
+    def test_the_head_tells_where_and_how_a_segment_was_written(self) -> None:
+        reader = Replay(make_node(), BOOT)
+        reader.apply(head(make_node(), "boot 7", "always", NOW_MS), 1)
+        assert (reader.journal_boot_id, reader.journal_policy) == (b"boot 7", b"always")
+
+    def test_a_newer_format_is_refused_by_name_whatever_else_stands_there(self) -> None:
+        for record in [head_record(version=FORMAT + 1), (HEAD, FORMAT + 1), (HEAD, FORMAT + 9, "x", None)]:
+            with pytest.raises(ReplayError, match="newer program"):
+                Replay(make_node(), BOOT).apply(encode([record], NOW_MS)[0], 1)
+
+    def test_what_is_yielded_while_it_finishes_lets_others_run(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(journal, "FINISH_SLICE", 10)
+        reader = Replay(make_node(), BOOT)
+        reader.apply(encode([head_record(), *[job_record(number) for number in range(1, 101)]], NOW_MS)[0], 1)
+        assert len(list(reader.finish(NOW_MS))) >= 10
+
+
+GOOD = [
+    head_record(),
+    job_record(1),
+    job_record(2, retry=0),
+    (ACK, job_id(3)),
+    (DELETE, job_id(3)),
+    (SPEND, job_id(2, 0)),
+    (REQUEUE, job_id(1), 1, 2, NOW_MS + 5),
+    (PAUSE, b"q", 2),
+    (KEY, b"q", b"k", job_id(1), NOW_MS + 5),
+    (FLUSH,),
+    (OFF,),
+    (CLEAN, ((job_id(1), ACTIVE, DELIVERED, NOW_MS + 5, 0, 0),)),
+    (END,),
+]
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats()
+    | st.text(max_size=5)
+    | st.binary(max_size=5)
+    | st.sampled_from([job_id(1), job_id(2, 0), b"q", *range(14), NOW_MS]),
+    lambda inner: st.lists(inner, max_size=15) | st.dictionaries(st.text(max_size=2), inner, max_size=2),
+    max_leaves=30,
+)
+
+
+def same_state(one: Node, other: Node) -> bool:
+    """Whether both hold the same jobs, keys and pauses, wherever their records are."""
+    return state(one) == state(other)
+
+
+def state(node: Node) -> tuple[Any, ...]:
+    jobs = sorted(
+        (job.id, job.queue, job.body, job.flags & ~DELIVERED, job.expires_ms, job.retry, job.nacks, job.requeue_ms)
+        for shard in node.shards
+        for job in shard.values()
+    )
+    keys = sorted((key, value.job_id, value.expires_ms) for key, value in node.keys.items())
+    queues = sorted((name, queue.paused, tuple(queued(node, name))) for name, queue in node.queues.items())
+    return jobs, keys, queues, node.used
+
+
+def assert_sane(node: Node) -> None:
+    """Whatever was read, every value has its type and every count is right."""
+    for shard in node.shards:
+        for job in shard.values():
+            assert [type(value) for value in (job.id, job.queue, job.body)] == [bytes] * 3
+            numbers = (job.ctime, job.expires_ms, job.retry, job.nacks, job.deliveries, job.requeue_ms, job.flags)
+            assert all(type(number) is int and 0 <= number < 2**62 for number in numbers)
+    assert alive(node) == counted(node)
+
+
+def packed(record: Any) -> bytes:
+    payload: bytes = msgpack.packb([NOW_MS, record], use_bin_type=True)
+    return payload
+
+
+def believe(payload: bytes) -> Node | None:
+    """The node after this payload, or None if it was refused. Nothing but ReplayError may come out."""
+    node = make_node()
+    reader = Replay(node, BOOT)
+    reader.apply(encode([head_record(), job_record(1), job_record(2, retry=0)], NOW_MS)[0], 1)
+    try:
+        reader.apply(payload, 2)
+    except ReplayError:
+        return None
+    for _ in reader.finish(NOW_MS):
+        pass
+    step.tick(node, NOW_MS + 10)
+    assert_sane(node)
+    return node
+
+
+class TestNonsense:
+    """The journal is believed or refused, never half of it and never with another exception."""
+
+    @given(st.binary(max_size=60))
+    def test_any_bytes(self, payload: bytes) -> None:
+        believe(payload)
+
+    @given(VALUES)
+    def test_any_value(self, value: Any) -> None:
+        believe(msgpack.packb(value, use_bin_type=True))
+
+    @given(st.lists(st.lists(VALUES, max_size=15).map(tuple), max_size=3))
+    def test_any_records(self, records: list[Any]) -> None:
+        believe(msgpack.packb([NOW_MS, *records], use_bin_type=True))
+
+    @given(st.sampled_from(GOOD), st.integers(0, 13), VALUES)
+    def test_any_value_in_any_place_of_a_good_record(self, record: Record, at: int, value: Any) -> None:
+        at %= len(record)
+        believe(msgpack.packb([NOW_MS, (*record[:at], value, *record[at + 1 :])], use_bin_type=True))
+
+    @given(st.sampled_from(GOOD), st.integers(0, 13))
+    def test_a_record_with_a_value_too_few_or_too_many_is_refused(self, record: Record, at: int) -> None:
+        for wrong in ((*record[:at], *record[at + 1 :]), (*record, 0)):
+            if wrong != record:
+                assert believe(packed(wrong)) is None
+
+    @pytest.mark.parametrize(
+        "record",
+        [
+            job_record(body="text"),
+            job_record(queue="text"),
+            job_record(body=None),
+            job_record(expires_ms=-1),
+            job_record(expires_ms=2**62),
+            job_record(expires_ms=1.5),
+            job_record(nacks=True),
+            job_record(nacks=65536),
+            job_record(flags=8),
+            job_record(flags=SPENT),
+            job_record(held_ms=NOW_MS + 1),
+            job_record(flags=HELD),
+            (JOB, b"short", *job_record()[2:]),
+            (SPEND, job_id(1)),
+            (PAUSE, b"q", 4),
+            (PAUSE, b"q", -1),
+            (KEY, b"q", b"", job_id(1), 0),
+            (KEY, b"q", b"k" * 513, job_id(1), 0),
+            (REQUEUE, job_id(1), -1, 0, 0),
+            (CLEAN, ((job_id(1), QUEUED, SPENT, NOW_MS, 0, 0),)),
+            (CLEAN, ((job_id(1), ACTIVE, 0, 0, 0),)),
+            (CLEAN, (5,)),
+            (99, job_id(1)),
+            (),
+            ("JOB",),
+            5,
+            {},
+        ],
+        ids=repr,
+    )
+    def test_values_that_no_node_writes_are_refused(self, record: Any) -> None:
+        assert believe(packed(record)) is None
+
+    @pytest.mark.parametrize("payload", [b"", b"\xc1", b"\x90", b"\x91\xc3", b"\x91\xff", b"\x80", b"\x93\x01"])
+    def test_a_payload_that_is_no_list_with_a_time_is_refused(self, payload: bytes) -> None:
+        assert believe(payload) is None
+
+    @pytest.mark.parametrize("record", GOOD, ids=repr)
+    def test_what_a_node_writes_is_believed(self, record: Record) -> None:
+        assert believe(encode([record], NOW_MS)[0]) is not None
+
+
+def filled() -> Node:
+    """A node with 300 jobs, keys and pauses, all in segment 1."""
+    node = make_node()
+    node.journaling = True
+    node.segment = 1
+    session = life.connect(node, 1, b"", b"", NOW_MS)
+    for number in range(300):
+        words = [b"ADDJOB", b"q%d" % (number % 7), b"%d" % number, b"0", b"RETRY", b"%d" % (number % 3)]
+        words += [b"UNIQUE", b"k%d" % number, b"%d" % (number % 2 * 60)] if number % 10 == 0 else []
+        step.command(node, session, words, NOW_MS)
+    step.command(node, session, b"GETJOB COUNT 40 FROM q0 q1 q2".split(), NOW_MS)
+    step.command(node, session, b"PAUSE q3 in".split(), NOW_MS)
+    return node
+
+
+def read_back(payloads: list[tuple[bytes, int]]) -> Node:
+    node = make_node()
+    reader = Replay(node, BOOT)
+    for payload, segment in payloads:
+        reader.apply(payload, segment)
+    for _ in reader.finish(NOW_MS):
+        pass
+    return node
+
+
+class TestCopying:
+    @pytest.mark.parametrize("most", [1, 7, 100, 10**6])
+    def test_moves_everything_to_the_newest_segment_in_slices(self, most: int) -> None:
+        node = filled()
+        payloads = [(head(node, BOOT, "no", NOW_MS), 1), (encode(node.journal, NOW_MS)[0], 1)]
+        before = read_back(payloads)
+        node.segment = 2
+        copying = Copying(node, 1)
+        copies = [(head(node, BOOT, "no", NOW_MS), 2)]
+        done = False
+        while not done:
+            node.journal.clear()
+            done = copying.step(most, NOW_MS)
+            assert len(node.journal) <= most
+            assert alive(node) == counted(node)
+            copies += [(payload, 2) for payload in encode(node.journal, NOW_MS)]
+            assert same_state(read_back([*payloads, *copies]), before)
+        assert set(alive(node)) == {2}
+        assert same_state(read_back(copies), before)
+        assert before.queues[b"q3"].paused == 1
+
+    def test_leaves_what_was_written_meanwhile(self) -> None:
+        node = filled()
+        node.segment = 2
+        copying = Copying(node, 1)
+        node.journal.clear()
+        session = node.sessions[1]
+        session.out.clear()
+        step.command(node, session, b"ADDJOB new body 0".split(), NOW_MS)
+        new = session.out[0][1:-2]
+        while not copying.step(50, NOW_MS):
+            pass
+        assert [record[1] for record in node.journal if record[0] == JOB].count(new) == 1
+
+    def test_does_not_bring_back_what_ends_meanwhile(self) -> None:
+        node = filled()
+        payloads = [(encode(node.journal, NOW_MS)[0], 1)]
+        node.segment = 2
+        node.journal.clear()
+        copying = Copying(node, 1)
+        copying.step(50, NOW_MS)
+        ids = [job.id for shard in node.shards for job in shard.values()]
+        step.command(node, node.sessions[1], [b"ACKJOB", *ids], NOW_MS)
+        while not copying.step(50, NOW_MS):
+            pass
+        copies = [(payload, 2) for payload in encode(node.journal, NOW_MS)]
+        assert not read_back([*payloads, *copies]).jobs_registered()
+        assert not read_back(copies).jobs_registered()
