@@ -1,6 +1,5 @@
 """The command `disque-server [configuration file] [--option value ...]`."""
 
-import asyncio
 import os
 import sys
 from collections.abc import Sequence
@@ -13,7 +12,8 @@ import uvloop
 from disque import VERSION
 from disque.core import conffile
 from disque.core.commands import COMMANDS
-from disque.core.settings import Config
+from disque.core.kinds import as_bytes
+from disque.core.settings import Config, SettingError
 from disque.server import daemon
 from disque.server.facts import NodeClock
 from disque.server.log import LEVELS, Log, open_syslog
@@ -49,20 +49,18 @@ def read_config(argv: Sequence[str]) -> tuple[Config, str]:
     path = arguments.path
     shown = ""
     if path == "-":
-        conffile.load(sys.stdin.read(), "standard input", config, read_text)
+        conffile.load(sys.stdin.read(), "standard input", config, read_text, check_option)
     elif path:
         shown = str(Path(path).resolve())
-        conffile.load(read_text(path), shown, config, read_text)
-    conffile.load_options(arguments.options, config, read_text)
-    check_renames(config)
+        conffile.load(read_text(path), shown, config, read_text, check_option)
+    conffile.load_options(arguments.options, config, read_text, check_option)
     return config, shown
 
 
-def check_renames(config: Config) -> None:
-    """Every `rename-command` must name a command. Raises ConfigError."""
-    for old, _ in config.renames():
-        if old.encode("utf-8", "surrogateescape").lower() not in COMMANDS:
-            raise SystemExit(f"\n*** FATAL CONFIG FILE ERROR ***\nrename-command: no such command: {old!r}")
+def check_option(name: str, words: tuple[str, ...]) -> None:
+    """`rename-command` must name a command. Raises SettingError."""
+    if name == conffile.RENAME and as_bytes(words[0]).lower() not in COMMANDS:
+        raise SettingError("No such command in rename-command", "Expected: rename-command <command> <new name>")
 
 
 def read_text(path: str) -> str:
@@ -105,7 +103,7 @@ def start(config: Config, path: str, words: list[str]) -> int:
     except OSError as error:
         print(f"Can't chdir to '{config.text('dir')}': {error.strerror}", file=sys.stderr)
         return 1
-    config.put("dir", (os.getcwd(),))
+    config.put("dir", (str(Path.cwd()),))
     if config.flag("daemonize"):
         daemon.daemonize()
     try:
@@ -120,7 +118,7 @@ def start(config: Config, path: str, words: list[str]) -> int:
         except OSError as error:
             log.warning(f"Failed to write PID file: {error.strerror}")
     if not words:
-        log.warning("Warning: no config file specified, using the default config. Use: disque-server /path/to/disque.conf")
+        log.warning("Warning: no config file specified, using the defaults. Use: disque-server /path/to/disque.conf")
     try:
         return uvloop.run(serve(config, log, path))
     except NodesConfError as wrong:
@@ -155,7 +153,7 @@ async def serve(config: Config, log: Log, path: str) -> int:
     if server.restart_argv is not None:
         nodes_conf.close()
         log.close()
-        os.execv(sys.executable, server.restart_argv)
+        os.execv(sys.executable, server.restart_argv)  # noqa: S606 - this program again, with the same words
     nodes_conf.close()
     return code
 

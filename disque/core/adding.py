@@ -1,8 +1,8 @@
 """ADDJOB: from its words to a job, or to the reason why there is none.
 
-`Request` holds the words as values. `place` applies the rules in the order that Disque always had: a UNIQUE key that is taken, room for
-copies, MAXLEN, PAUSED; then the job is made. It either answers at once or, when copies on other nodes or another ADDJOB with the
-same key must be waited for, leaves the session with an unanswered ADDJOB.
+`Request` holds the words as values. `place` applies the rules in the order that Disque always had: a UNIQUE key that
+is taken, room for copies, MAXLEN, PAUSED; then the job is made. It either answers at once or, when copies on other
+nodes or another ADDJOB with the same key must be waited for, leaves the session with an unanswered ADDJOB.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -27,7 +27,10 @@ SUFFIXES_MOST: Final = 4096
 
 
 class Request:
-    """The words of one ADDJOB as values. ``retry`` is -1 until it follows from the TTL; times are seconds but for ``timeout_ms``."""
+    """The words of one ADDJOB as values.
+
+    ``retry`` is -1 until it follows from the TTL; times are seconds but for ``timeout_ms``.
+    """
 
     __slots__ = (
         "asynchronous",
@@ -73,11 +76,14 @@ def parse(node: "Node", args: list[bytes]) -> Request | bytes:
         if wrong:
             return wrong
     timeout_ms = parse_int(args[3])
-    if timeout_ms is None:
-        return errors.BAD_TIMEOUT
-    if timeout_ms < 0:
-        return errors.NEGATIVE_TIMEOUT
+    if timeout_ms is None or timeout_ms < 0:
+        return errors.BAD_TIMEOUT if timeout_ms is None else errors.NEGATIVE_TIMEOUT
     request.timeout_ms = timeout_ms
+    return check(request) or request
+
+
+def check(request: Request) -> bytes:
+    """What the options say together: settle the default of RETRY; returns the text of an error, or nothing."""
     if request.retry < 0:
         request.retry = min(request.ttl // 10, RETRY_CAP) or 1
     elif request.retry == 0 and request.replicate > 1:
@@ -86,7 +92,7 @@ def parse(node: "Node", args: list[bytes]) -> Request | bytes:
         return errors.DELAY_BEYOND_TTL
     if request.key is not None and request.asynchronous:
         return errors.UNIQUE_ASYNC
-    return request
+    return b""
 
 
 def parse_options(request: Request, args: list[bytes]) -> bytes:

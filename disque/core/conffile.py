@@ -25,6 +25,7 @@ from disque.core.settings import BY_NAME, MAX_NAME, OLD, SECTIONS, SETTINGS, Con
 from disque.core.words import split_words
 
 Read: TypeAlias = Callable[[str], str]
+Check: TypeAlias = Callable[[str, tuple[str, ...]], None]
 
 MAX_DEPTH: Final = 16  # files that may be open inside each other
 MAX_FILES: Final = 256  # files that one start may include in all
@@ -62,14 +63,20 @@ class Arguments(NamedTuple):
     options: tuple[tuple[str, ...], ...]
 
 
-def load(text: str, source: str, config: Config, read: Read) -> None:
+def take_all(name: str, words: tuple[str, ...]) -> None:
+    """Find nothing wrong with a line beyond what its kind says."""
+    del name, words
+
+
+def load(text: str, source: str, config: Config, read: Read, check: Check = take_all) -> None:
     """Put the lines of a file into `config`.
 
     `source` names the file in errors. `read` gives the text of an included file, whose path it gets seen from the `dir`
-    in force at that line; it may raise OSError. Raises ConfigError at the first line that cannot be followed; the lines
-    before it have been taken then.
+    in force at that line; it may raise OSError. `check` is asked about each option that was taken, with its words, and
+    may raise SettingError for what only others know to be wrong. Raises ConfigError at the first line that cannot be
+    followed; the lines before it have been taken then.
     """
-    _Loader(config, read).file(text, source)
+    _Loader(config, read, check).file(text, source)
 
 
 def from_argv(argv: Sequence[str]) -> Arguments:
@@ -89,9 +96,11 @@ def from_argv(argv: Sequence[str]) -> Arguments:
     return Arguments(path, tuple(map(tuple, options)))
 
 
-def load_options(options: Sequence[tuple[str, ...]], config: Config, read: Read) -> None:
+def load_options(
+    options: Sequence[tuple[str, ...]], config: Config, read: Read, check: Check = take_all
+) -> None:
     """Put the options of `from_argv` into `config`; the rest is as in `load`."""
-    loader = _Loader(config, read)
+    loader = _Loader(config, read, check)
     for number, words in enumerate(options, 1):
         loader.follow(words, COMMAND_LINE, number, f"--{' '.join(words)}")
 
@@ -99,9 +108,10 @@ def load_options(options: Sequence[tuple[str, ...]], config: Config, read: Read)
 class _Loader:
     """Follows lines, and those of included files inside of them."""
 
-    __slots__ = ("_config", "_files", "_open", "_read")
+    __slots__ = ("_check", "_config", "_files", "_open", "_read")
 
-    def __init__(self, config: Config, read: Read) -> None:
+    def __init__(self, config: Config, read: Read, check: Check) -> None:
+        self._check: Final = check
         self._config: Final = config
         self._read: Final = read
         self._open: Final[list[str]] = []
@@ -125,6 +135,7 @@ class _Loader:
             self._include(words[1:])
         elif name in BY_NAME:
             self._config.put(name, words[1:], included=bool(self._open))
+            self._check(name, words[1:])
         else:
             raise SettingError("Bad directive or wrong number of arguments", _nearest(name))
 

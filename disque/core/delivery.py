@@ -1,8 +1,8 @@
 """GETJOB: how jobs reach consumers, and the line in which consumers wait.
 
-A GETJOB takes one job from each of its queues in turn until it has COUNT or a whole pass yields nothing. When nothing is there, the
-session stands in the line of each of its queues. `serve_lines` runs once before each flush, so all jobs that arrived in one turn
-of the loop can leave in one reply. Lines are first come, first served.
+A GETJOB takes one job from each of its queues in turn until it has COUNT or a whole pass yields nothing. When nothing
+is there, the session stands in the line of each of its queues. `serve_lines` runs once before each flush, so all jobs
+that arrived in one turn of the loop can leave in one reply. Lines are first come, first served.
 """
 
 from typing import TYPE_CHECKING, Final

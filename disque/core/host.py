@@ -25,7 +25,10 @@ class Host(Protocol):
         """Close a connection; replies that it already has may still leave when it kills itself."""
 
     def configure(self, name: str) -> None:
-        """A setting has changed in the node's config: act on it. Raises HostRefusedError; the core then takes the change back."""
+        """A setting has changed in the node's config.
+
+        Act on it. Raises HostRefusedError; the core then takes the change back.
+        """
 
     def rewrite_config(self) -> None:
         """Write the configuration file. Raises HostRefusedError."""
@@ -46,7 +49,10 @@ class Host(Protocol):
         """Block the whole process, which is what DEBUG SLEEP is for."""
 
     def restart(self, session: Session, delay_ms: int, *, clean: bool) -> None:
-        """Replace the process by a fresh one after ``delay_ms``, with or without a clean stop. Raises HostRefusedError."""
+        """Replace the process by a fresh one after ``delay_ms``, with or without a clean stop.
+
+        Raises HostRefusedError.
+        """
 
     def crash(self, how: str) -> None:
         """Die at once: ``segfault``, ``assert`` or ``oom``."""

@@ -1,7 +1,8 @@
 """A job: what is sent and stored, and beside it what only this node knows.
 
-States: a job is WAIT_REPL until its copies are confirmed; ACTIVE while it is delayed or out with a consumer; QUEUED while a
-queue has it; ACKED while other nodes must still hear of its acknowledgement. A cluster of one never needs the first and the last.
+States: a job is WAIT_REPL until its copies are confirmed; ACTIVE while it is delayed or out with a consumer; QUEUED
+while a queue has it; ACKED while other nodes must still hear of its acknowledgement. A cluster of one never needs the
+first and the last.
 """
 
 from typing import Final
@@ -14,13 +15,14 @@ QUEUED: Final = 2
 ACKED: Final = 3
 STATE_NAMES: Final = (b"wait-repl", b"active", b"queued", b"acked")
 
-#: Flags. DELIVERED: a consumer got it at least once. HELD: not to be queued before `requeue_ms`, not even after a crash (a
-#: delay, a NACK with a delay). SPENT: an at-most-once job that left its queue: nothing may queue it again.
+#: Flags. DELIVERED: a consumer got it at least once. HELD: not to be queued before `requeue_ms`, not even after a
+#: crash (a delay, a NACK with a delay). SPENT: an at-most-once job that left its queue: nothing may queue it again.
 DELIVERED: Final = 1
 HELD: Final = 2
 SPENT: Final = 4
 
-#: Where a queue keeps the job: nowhere, in its line, in its line but taken out (a shell), or among those that came back.
+#: Where a queue keeps the job: nowhere, in its line, in its line but taken out (a shell), or among those that came
+#: back.
 OUT: Final = 0
 IN_LINE: Final = 1
 SHELL: Final = 2
@@ -30,9 +32,10 @@ AMONG_RETURNED: Final = 3
 class Job(Timed):
     """One job.
 
-    ``ctime`` is its place in the order of all jobs: creation time in ms * 10^6 + a counter. ``retry`` and ``delay`` are seconds,
-    ``expires_ms`` and ``requeue_ms`` node time; ``requeue_ms`` is 0 unless the job waits to be queued. ``holders`` are the IDs of
-    the nodes that may have a copy; equal tuples are one object. ``segment`` is the part of the journal with its newest record.
+    ``ctime`` is its place in the order of all jobs: creation time in ms * 10^6 + a counter. ``retry`` and ``delay``
+    are seconds, ``expires_ms`` and ``requeue_ms`` node time; ``requeue_ms`` is 0 unless the job waits to be queued.
+    ``holders`` are the IDs of the nodes that may have a copy; equal tuples are one object. ``segment`` is the part of
+    the journal with its newest record.
     """
 
     __slots__ = (

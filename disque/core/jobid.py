@@ -1,7 +1,10 @@
-"""Job IDs: ``D-`` + 8 characters of the creating node + ``-`` + 24 random ones + ``-`` + 4 that tell the TTL in minutes.
+"""Job IDs.
 
-The last bit of the TTL says whether the job is delivered at least once (odd) or at most once (even), so a node that never saw
-the job knows how to treat its ID. Forty bytes, the layout of Disque 1.0.
+``D-`` + 8 characters of the creating node + ``-`` + 24 random ones + ``-`` + 4 that tell the TTL in
+minutes.
+
+The last bit of the TTL says whether the job is delivered at least once (odd) or at most once (even), so a node that
+never saw the job knows how to treat its ID. Forty bytes, the layout of Disque 1.0.
 """
 
 from binascii import b2a_base64
@@ -11,6 +14,7 @@ from typing import Final
 LENGTH: Final = 40
 #: IDs whose random parts are drawn at once: one call for many is a fifth of the cost of one call each.
 BATCH: Final = 64
+HEX_DIGITS: Final = b"0123456789abcdefABCDEF"
 
 
 def valid(job_id: bytes) -> bool:
@@ -27,10 +31,8 @@ def ttl_suffix(ttl_s: int, retry_s: int) -> bytes:
 
 def ttl_minutes(job_id: bytes) -> int:
     """What the last four characters say, bit for at-least-once included; 0 where they are no number."""
-    try:
-        return int(job_id[36:40], 16)
-    except ValueError:
-        return 0
+    digits = job_id[36:40]
+    return int(digits, 16) if all(char in HEX_DIGITS for char in digits) else 0
 
 
 class IdMaker:

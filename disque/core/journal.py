@@ -1,15 +1,18 @@
 """What the journal means: records out of the state of a node, and the state out of the records.
 
-Theory. A record is written when something that was promised changes: a job, its end, a pause, a key. Nothing is written when a job
-with a RETRY is delivered, since after a crash it comes back anyway. An at-most-once job is spent in the journal before it leaves.
-Replay applies the records in order to a table of jobs without queues and timers; `Replay.finish` then puts every job where it belongs.
+Theory. A record is written when something that was promised changes: a job, its end, a pause, a key. Nothing is
+written when a job with a RETRY is delivered, since after a crash it comes back anyway. An at-most-once job is spent
+in the journal before it leaves. Replay applies the records in order to a table of jobs without queues and timers;
+`Replay.finish` then puts every job where it belongs.
 
-After a crash a job is queued, unless it is to be held until a time that has not come, spent, or expired. After a clean stop the
-list at the end of the journal tells of each job that was not simply queued, and everything is as it was.
+After a crash a job is queued, unless it is to be held until a time that has not come, spent, or expired. After a
+clean stop the list at the end of the journal tells of each job that was not simply queued, and everything is as it
+was.
 
-Of at-most-once jobs that were not delivered, a crash brings back only what the journal is sure of: if its tail could be lost (power
-failed under everysec), the record that a job was spent could be lost too, so these jobs are dropped and counted. No record
-is written of that: the head that the next process writes shows every later reader that they were dropped there.
+Of at-most-once jobs that were not delivered, a crash brings back only what the journal is sure of: if its tail could
+be lost (power failed under everysec), the record that a job was spent could be lost too, so these jobs are dropped
+and counted. No record is written of that: the head that the next process writes shows every later reader that they
+were dropped there.
 
 `Copying` writes what is alive in old segments again, a few hundred records a turn; that is all there is to compaction.
 """
@@ -23,7 +26,22 @@ from disque.core import queues, unique
 from disque.core.job import ACKED, ACTIVE, DELIVERED, HELD, QUEUED, SPENT, WAIT_REPL, Job
 from disque.core.jobid import valid
 from disque.core.queue import PAUSE_NAMES
-from disque.core.records import ACK, CLEAN, DELETE, END, FLUSH, FORMAT, HEAD, JOB, KEY, OFF, PAUSE, REQUEUE, SPEND, Record
+from disque.core.records import (
+    ACK,
+    CLEAN,
+    DELETE,
+    END,
+    FLUSH,
+    FORMAT,
+    HEAD,
+    JOB,
+    KEY,
+    OFF,
+    PAUSE,
+    REQUEUE,
+    SPEND,
+    Record,
+)
 from disque.core.requeue import COUNTER_MAX
 from disque.core.unique import Key
 
@@ -231,7 +249,7 @@ class Replay:
 
     def _job(self, record: tuple[Any, ...], segment: int) -> None:
         node = self.node
-        _, job_id, queue, body, _state, flags, repl, ctime, expires_ms, delay, retry, nacks, deliveries, held_ms = record
+        _, job_id, queue, body, _, flags, repl, ctime, expires_ms, delay, retry, nacks, deliveries, held_ms = record
         job = node.find(job_id)
         if job is None:
             queue = self.names.setdefault(queue, queue)
@@ -331,7 +349,10 @@ class Replay:
                 self.node.remove(job)
 
     def finish(self, now_ms: int) -> Iterator[int]:
-        """Put every job where it belongs. Yields now and then how many are done, so that the caller can serve others."""
+        """Put every job where it belongs.
+
+        Yields now and then how many are done, so that the caller can serve others.
+        """
         if not self.clean_ended:
             self.clean.clear()
         sure = self.tail_is_sure(self.boot_id)
@@ -418,6 +439,7 @@ class Copying:
 
     def step(self, most: int, now_ms: int) -> bool:
         """Write up to about ``most`` records; True when there is nothing left."""
+        del now_ms
         node = self.node
         while most > 0 and (self._jobs or self._shard < len(node.shards)):
             if self._jobs:

@@ -35,7 +35,10 @@ def disconnect(node: "Node", session: Session, now_ms: int) -> None:
 
 
 def flush_all(node: "Node", now_ms: int) -> None:
-    """Drop all jobs, queues and keys. Waiting GETJOBs get nothing, waiting ADDJOBs are told that their job was removed."""
+    """Drop all jobs, queues and keys.
+
+    Waiting GETJOBs get nothing, waiting ADDJOBs are told that their job was removed.
+    """
     del now_ms
     for session in list(node.sessions.values()):
         if session.waiting == WAIT_JOBS:

@@ -1,11 +1,11 @@
 """Memory: what jobs, queues and keys are estimated to take, the limit, and what may be thrown away.
 
-The estimate is counted as things come and go, so `maxmemory` means the same number of jobs on every machine; the resident
-set that the system reports stands beside it in INFO.
+The estimate is counted as things come and go, so `maxmemory` means the same number of jobs on every machine; the
+resident set that the system reports stands beside it in INFO.
 
-Above 75 % of the limit a node keeps no new job itself (ADDJOB needs other nodes then). Above 95 % it throws away what is no loss:
-acknowledged jobs that are still remembered and at-most-once jobs that were delivered. Only when there are none of
-these left, ADDJOB, ENQUEUE and NACK are refused.
+Above 75 % of the limit a node keeps no new job itself (ADDJOB needs other nodes then). Above 95 % it throws away what
+is no loss: acknowledged jobs that are still remembered and at-most-once jobs that were delivered. Only when there are
+none of these left, ADDJOB, ENQUEUE and NACK are refused.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -15,8 +15,8 @@ from disque.core.job import Job
 if TYPE_CHECKING:
     from disque.core.node import Node
 
-#: Bytes of a job without its body, measured as resident set over a million jobs (see the README's table), and of a queue and a
-#: UNIQUE key without their names.
+#: Bytes of a job without its body, measured as resident set over a million jobs (see the README's table), and of a
+#: queue and a UNIQUE key without their names.
 JOB_BYTES: Final = 500
 QUEUE_BYTES: Final = 1900
 KEY_BYTES: Final = 420

@@ -1,8 +1,8 @@
 """All the state of a node, the verbs that change it, and its outboxes.
 
-A node is changed through the doors of `step` only. A verb never returns effects: replies go to a session's ``out``, frames for other
-nodes to ``messages``, records to ``journal``; the shell takes them at the flush. Time is handed in as ``now_ms``, randomness as a
-seeded generator.
+A node is changed through the doors of `step` only. A verb never returns effects: replies go to a session's ``out``,
+frames for other nodes to ``messages``, records to ``journal``; the shell takes them at the flush. Time is handed in
+as ``now_ms``, randomness as a seeded generator.
 """
 
 from collections import deque
@@ -27,7 +27,8 @@ from disque.core.timers import Timers
 if TYPE_CHECKING:
     from disque.core.unique import Key
 
-#: The jobs are spread over this many dicts by hash of the ID: one dict stalls everybody when it grows. The number is a power of two.
+#: The jobs are spread over this many dicts by hash of the ID: one dict stalls everybody when it grows. The number is
+#: a power of two.
 SHARDS: Final = 1024
 
 Message = tuple[object, ...]
@@ -84,9 +85,9 @@ class Node:
         "misconf",
         "monitors",
         "node_id",
+        "password",
         "paused_queues",
         "peak",
-        "password",
         "pending",
         "queues",
         "random",
@@ -215,7 +216,10 @@ class Node:
         self.used += JOB_BYTES + len(job.body)
 
     def remove(self, job: Job) -> None:
-        """Forget ``job`` at once, body, timer, place and all. The caller writes the record, if there is one to write."""
+        """Forget ``job`` at once, body, timer, place and all.
+
+        The caller writes the record, if there is one to write.
+        """
         del self.shards[hash(job.id) & 1023][job.id]
         self.used -= JOB_BYTES + len(job.body)
         if job.state == QUEUED:
@@ -313,7 +317,10 @@ class Node:
             self.ready.append(queue)
 
     def hold(self, job: Job, until_ms: int, flags: int) -> None:
-        """Let ``job`` wait outside its queue until ``until_ms``; ``flags`` HELD means that a crash must not shorten it."""
+        """Let ``job`` wait outside its queue until ``until_ms``.
+
+        ``flags`` HELD means that a crash must not shorten it.
+        """
         job.state = ACTIVE
         job.flags = job.flags & ~HELD | flags
         job.requeue_ms = until_ms
@@ -333,7 +340,7 @@ class Node:
         if job.retry:
             due_ms = now_ms + job.retry * 1000
             job.requeue_ms = due_ms
-            self.timers.arm(job, due_ms if due_ms < job.expires_ms else job.expires_ms)
+            self.timers.arm(job, min(job.expires_ms, due_ms))
             return
         job.flags |= SPENT
         self.evictable[job.id] = job
@@ -351,7 +358,10 @@ class Node:
         return sum(map(len, self.shards))
 
     def forget_everything(self) -> None:
-        """Drop all jobs, queues without a line, and keys, without a record. Waiting sessions are the caller's business."""
+        """Drop all jobs, queues without a line, and keys, without a record.
+
+        Waiting sessions are the caller's business.
+        """
         self.trash.extend(shard for shard in self.shards if shard)
         self.shards = [{} for _ in range(SHARDS)]
         self.timers = Timers()

@@ -1,6 +1,7 @@
 """Numbers as clients write them: what C's strtoll takes over a whole word, within 64 bits.
 
-An optional sign, then ASCII digits; no spaces, no underscores, nothing behind. The empty word is 0, as it always was in Disque.
+An optional sign, then ASCII digits; no spaces, no underscores, nothing behind. The empty word is 0, as it always was
+in Disque.
 """
 
 from typing import Final

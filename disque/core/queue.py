@@ -1,11 +1,12 @@
 """A queue: jobs in the order of (ctime, id), and the line of sessions that wait for them.
 
-New jobs of this node arrive in order and go to the end of a line. Jobs that come back (NACK, retry, a delay that ended) belong
-somewhere before that end and go into a sorted list. The head of the queue is the smaller of the two heads.
+New jobs of this node arrive in order and go to the end of a line. Jobs that come back (NACK, retry, a delay that
+ended) belong somewhere before that end and go into a sorted list. The head of the queue is the smaller of the two
+heads.
 
-A job taken out of the middle of the line leaves a shell. The line is two deques, ``_front`` before ``_back``: when shells are the
-majority, each further removal moves a few entries from the one to the other and drops the shells among them, so cleaning costs
-no pause however long the line is. The head is never a shell.
+A job taken out of the middle of the line leaves a shell. The line is two deques, ``_front`` before ``_back``: when
+shells are the majority, each further removal moves a few entries from the one to the other and drops the shells among
+them, so cleaning costs no pause however long the line is. The head is never a shell.
 """
 
 from collections import deque

@@ -14,8 +14,8 @@ PAUSE   queue, flags
 KEY     queue, key, id, end of the window (0: as long as the job)
 FLUSH   everything before it is gone
 OFF     the journal was switched off here: what came later is unknown
-CLEAN   at a clean stop, in as many records as it takes: (id, requeue time, flags, nacks, deliveries) of every job that a JOB
-        record alone would not bring back as it was
+CLEAN   at a clean stop, in as many records as it takes: (id, state, flags, requeue time, nacks, deliveries) of
+        every job that its JOB record alone would not bring back as it was
 END     closes the list of a clean stop; the list counts only if this is the last record of the journal
 ======= ============================================================================================
 """

@@ -1,8 +1,9 @@
 """Copies of a job on other nodes before its ADDJOB is answered.
 
-The job is registered as WAIT_REPL, REPLJOB goes to as many nodes as copies are wanted, and the session owes a reply until enough of them
-have said GOTJOB. ADDJOBs pipelined on one connection wait side by side; their replies leave in order. Whoever gives up (timeout,
-expiry, deletion, a client that is gone) takes the copies back with ABORT. In a cluster of one no job ever waits here.
+The job is registered as WAIT_REPL, REPLJOB goes to as many nodes as copies are wanted, and the session owes a reply
+until enough of them have said GOTJOB. ADDJOBs pipelined on one connection wait side by side; their replies leave in
+order. Whoever gives up (timeout, expiry, deletion, a client that is gone) takes the copies back with ABORT. In a
+cluster of one no job ever waits here.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
 """Jobs that come back: RETRY after a delivery, delays that end, NACK, ENQUEUE, DEQUEUE, WORKING, and the end of a TTL.
 
-RETRY counts from the last delivery (or WORKING). A job without a RETRY is delivered at most once: once it left its queue
-it is spent, and nothing here queues it again.
+RETRY counts from the last delivery (or WORKING). A job without a RETRY is delivered at most once: once it left its
+queue it is spent, and nothing here queues it again.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -52,7 +52,10 @@ def come_back(node: "Node", job: Job, now_ms: int) -> None:
 
 
 def may_be_queued(job: Job) -> bool:
-    """Whether NACK and ENQUEUE may act on ``job``: it is outside its queue, and not one that was delivered at most once."""
+    """Whether NACK and ENQUEUE may act on ``job``.
+
+    It is outside its queue, and not one that was delivered at most once.
+    """
     return job.state == ACTIVE and not job.flags & SPENT
 
 
@@ -88,7 +91,10 @@ def file_requeue(node: "Node", job: Job) -> None:
 
 
 def dequeue(node: "Node", job: Job, now_ms: int) -> bool:
-    """Take ``job`` out of its queue without delivering it; it comes back after RETRY, or by ENQUEUE. False if it is not queued."""
+    """Take ``job`` out of its queue without delivering it.
+
+    It comes back after RETRY, or by ENQUEUE. False if it is not queued.
+    """
     if job.state != QUEUED:
         return False
     node.take_out(job, now_ms)

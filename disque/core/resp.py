@@ -1,7 +1,7 @@
 """Replies in RESP2 and RESP3, as functions from values to bytes.
 
-Disque's own commands answer in the same shapes in both protocols; only "nothing" differs (``$-1`` and ``*-1`` become ``_``).
-What Redis has too uses maps and verbatim strings in RESP3, since today's Redis clients ask for them by type.
+Disque's own commands answer in the same shapes in both protocols; only "nothing" differs (``$-1`` and ``*-1`` become
+``_``). What Redis has too uses maps and verbatim strings in RESP3, since today's Redis clients ask for them by type.
 """
 
 from typing import Final

@@ -1,7 +1,8 @@
 """The roll of all queues in the order in which they came to be, so that a walk through them survives any change.
 
-Each queue gets the next number when it is made. A cursor is the number to go on from: queues that exist throughout a walk are met
-exactly once, however many others come and go. Dropped queues leave gaps, which are closed when they are the majority.
+Each queue gets the next number when it is made. A cursor is the number to go on from: queues that exist throughout a
+walk are met exactly once, however many others come and go. Dropped queues leave gaps, which are closed when they are
+the majority.
 """
 
 from bisect import bisect_left
@@ -42,7 +43,10 @@ class Roll:
             self._gaps = 0
 
     def look(self, cursor: int, most: int) -> tuple[int, "list[Queue]"]:
-        """Up to ``most`` places from ``cursor`` on: the cursor to go on from, 0 at the end, and the queues found there."""
+        """Up to ``most`` places from ``cursor`` on.
+
+        The cursor to go on from, 0 at the end, and the queues found there.
+        """
         start = bisect_left(self._numbers, cursor)
         end = min(start + most, len(self._numbers))
         found = [queue for queue in self._queues[start:end] if queue is not None]

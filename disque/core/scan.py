@@ -1,7 +1,7 @@
 """QSCAN and JSCAN: walks through queues and jobs that need no memory between calls.
 
-JSCAN's cursor is the number of the next dict of jobs: a job never moves to another one. QSCAN's is the number of the next queue
-(see `roll`). An element that is there throughout a walk is returned.
+JSCAN's cursor is the number of the next dict of jobs: a job never moves to another one. QSCAN's is the number of the
+next queue (see `roll`). An element that is there throughout a walk is returned.
 """
 
 from typing import TYPE_CHECKING
@@ -119,7 +119,7 @@ def queues(node: "Node", args: list[bytes]) -> Found | bytes:
             if not too_short and not too_long and options.import_rate <= 0:
                 names.append(resp.bulk(queue.name))
         looked += 100
-        if not cursor or not options.busy and (len(names) >= options.count or looked >= options.count * 10):
+        if not cursor or (not options.busy and (len(names) >= options.count or looked >= options.count * 10)):
             return cursor, names
 
 
@@ -132,9 +132,11 @@ def jobs(node: "Node", args: list[bytes], protocol: int, now_ms: int) -> Found |
     found: list[bytes] = []
     looked = 0
     while cursor < len(node.shards):
-        for job in node.shards[cursor].values():
-            if matches(job, options):
-                found.append(show.encode(node, job, protocol, now_ms) if options.show else resp.status(job.id))
+        some = [job for job in node.shards[cursor].values() if matches(job, options)]
+        if options.show:
+            found += [show.encode(node, job, protocol, now_ms) for job in some]
+        else:
+            found += [resp.status(job.id) for job in some]
         looked += len(node.shards[cursor])
         cursor += 1
         if not options.busy and (len(found) >= options.count or looked >= options.count * 10):

@@ -1,8 +1,8 @@
 """What a node knows of one client connection.
 
-Waiting is state here, never a coroutine: a session in a queue's line, a session on jobs that wait for copies, a session that waits
-for something slow that the host does. While `waiting` is not NOT_WAITING, the shell hands the session no further command
-(WAIT_COPIES lets further ADDJOBs pass).
+Waiting is state here, never a coroutine: a session in a queue's line, a session on jobs that wait for copies, a
+session that waits for something slow that the host does. While `waiting` is not NOT_WAITING, the shell hands the
+session no further command (WAIT_COPIES lets further ADDJOBs pass).
 """
 
 from collections import deque
@@ -34,9 +34,10 @@ ADDS_BYTES_MAX: Final = 1 << 20
 class PendingAdd(Timed):
     """One ADDJOB whose reply is owed. ``reply`` is empty until it is known, so that replies stay in order.
 
-    ``key`` is the UNIQUE key that ``job`` holds or, without a job, the one whose holder must be decided first; ``args`` are kept to
-    try again when that holder fails. ``confirmed`` are the nodes that have said that they hold ``job``; ``size`` counts
-    against the bound of unanswered bytes. A ``silent`` one was sent under CLIENT REPLY OFF or SKIP: its reply is dropped.
+    ``key`` is the UNIQUE key that ``job`` holds or, without a job, the one whose holder must be decided first;
+    ``args`` are kept to try again when that holder fails. ``confirmed`` are the nodes that have said that they hold
+    ``job``; ``size`` counts against the bound of unanswered bytes. A ``silent`` one was sent under CLIENT REPLY OFF
+    or SKIP: its reply is dropped.
     """
 
     __slots__ = ("args", "confirmed", "job", "key", "reply", "session", "silent", "size")
@@ -55,13 +56,16 @@ class PendingAdd(Timed):
 
 
 class Session(Timed):
-    """One client. ``out`` collects its replies until the shell flushes them; the shell owns the connection behind ``id``."""
+    """One client.
+
+    ``out`` collects its replies until the shell flushes them; the shell owns the connection behind ``id``.
+    """
 
     __slots__ = (
         "active_ms",
+        "address",
         "adds",
         "adds_bytes",
-        "address",
         "closing",
         "command",
         "created_ms",
@@ -107,8 +111,9 @@ class Session(Timed):
         self.touched = False
         #: Has replies that depend on journal records which are not written yet.
         self.unsettled = False
-        #: Jobs in replies that did not begin to leave yet: taken back when the connection dies first (PROTOCOL.md 41).
-        #: With each its requeue time, nacks and deliveries as this delivery left them, by which it is told from a later one.
+        #: Jobs in replies that did not begin to leave yet: taken back when the connection dies first (PROTOCOL.md
+        #: 41). With each its requeue time, nacks and deliveries as this delivery left them, by which it is told from
+        #: a later one.
         self.handed: list[tuple[Job, int, int, int]] = []
         self.waiting = NOT_WAITING
         self.wait_queues: list[Queue] = []

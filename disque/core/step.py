@@ -1,7 +1,8 @@
 """The only doors to a node: `command`, `message`, `tick`, `settle`.
 
-Whatever happens to a node happens through one of them, with the time handed in. They never fail for what a client or another
-node sends: a request that is wrong gets an error reply, a message that is not understood is skipped and counted.
+Whatever happens to a node happens through one of them, with the time handed in. They never fail for what a client or
+another node sends: a request that is wrong gets an error reply, a message that is not understood is skipped and
+counted.
 """
 
 from collections.abc import Callable
@@ -9,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from cluster.messages import GOTJOB
 from disque.core import adding, delivery, errors, memory, queues, replication, requeue, resp
-from disque.core.table import DENYOOM, LOADING, NO_AUTH, SKIP_MONITOR, WRITE, Command
 from disque.core.job import Job
 from disque.core.queue import Queue
 from disque.core.session import REPLY_ON, REPLY_SKIP, REPLY_SKIPPING, WAIT_HOST, WAIT_JOBS, PendingAdd, Session
+from disque.core.table import DENYOOM, LOADING, NO_AUTH, SKIP_MONITOR, WRITE, Command
 from disque.core.unique import Key
 
 if TYPE_CHECKING:
@@ -37,23 +38,13 @@ def command(node: "Node", session: Session, args: list[bytes], now_ms: int) -> C
             refuse(session, errors.unknown_command(args[0]))
             return None
     arity = row.arity
-    if len(args) != arity if arity > 0 else len(args) < -arity:
-        refuse(session, errors.wrong_arity(row.name))
-        return None
-    flags = row.flags
-    if node.password and not session.passed and not flags & NO_AUTH:
-        refuse(session, errors.NO_AUTH)
-        return None
-    if flags & DENYOOM and node.used > node.limits.full and not has_room(node, args):
-        refuse(session, errors.OUT_OF_MEMORY)
-        return None
-    if node.misconf and flags & WRITE:
-        refuse(session, node.misconf)
-        return None
-    if node.loading and not flags & LOADING:
-        refuse(session, errors.LOADING)
-        return None
-    if node.monitors and not flags & SKIP_MONITOR:
+    wrong_count = len(args) != arity if arity > 0 else len(args) < -arity
+    if wrong_count or node.password or node.misconf or node.loading or node.used > node.limits.full:
+        wrong = refusal(node, session, row, args)
+        if wrong:
+            refuse(session, wrong)
+            return None
+    if node.monitors and not row.flags & SKIP_MONITOR:
         show_monitors(node, session, row, args)
     session.command = row.name
     if session.reply_mode:
@@ -61,6 +52,24 @@ def command(node: "Node", session: Session, args: list[bytes], now_ms: int) -> C
     else:
         row.function(node, session, args, now_ms)
     return row
+
+
+def refusal(node: "Node", session: Session, row: Command, args: list[bytes]) -> bytes:
+    """Why a command must not run now, or nothing: the one place that decides, in Disque's order."""
+    flags = row.flags
+    if not row.accepts(len(args)):
+        wrong = errors.wrong_arity(row.name)
+    elif not flags & NO_AUTH and not session.may(node.password):
+        wrong = errors.NO_AUTH
+    elif flags & DENYOOM and node.used > node.limits.full and not has_room(node, args):
+        wrong = errors.OUT_OF_MEMORY
+    elif node.misconf and flags & WRITE:
+        wrong = node.misconf
+    elif node.loading and not flags & LOADING:
+        wrong = errors.LOADING
+    else:
+        wrong = b""
+    return wrong
 
 
 def refuse(session: Session, text: bytes) -> None:
@@ -90,16 +99,16 @@ def silently(node: "Node", session: Session, row: Command, args: list[bytes], no
 
 def has_room(node: "Node", args: list[bytes]) -> bool:
     """Whether a command that needs memory may run: a UNIQUE ADDJOB may find its job there, so it is let in."""
-    return memory.make_room(node) or len(args) > 6 and b"UNIQUE" in [word.upper() for word in args[4:]]
+    return memory.make_room(node) or (len(args) > 6 and b"UNIQUE" in [word.upper() for word in args[4:]])
 
 
 def show_monitors(node: "Node", session: Session, row: Command, args: list[bytes]) -> None:
     """Tell those who monitor what is executed; passwords are left out."""
     seconds, micros = divmod(node.host.wall_us(), 1_000_000)
     words = b" ".join([quoted(word) for word in visible(row, args)])
-    line = b"+%d.%06d [%b] %b\r\n" % (seconds, micros, session.address, words)
     for watcher in node.monitors.values():
-        watcher.out.append(line)
+        database = b"0 " if watcher.protocol >= 3 else b""  # Redis shows one, and its clients look for it
+        watcher.out.append(b"+%d.%06d [%b%b] %b\r\n" % (seconds, micros, database, session.address, words))
         node.touch(watcher)
 
 
@@ -123,7 +132,10 @@ def quoted(word: bytes) -> bytes:
 
 
 def account(node: "Node", session: Session, row: Command, args: list[bytes], spent_us: float, now_ms: int) -> None:
-    """A command took so long that SLOWLOG or LATENCY want to know. The shell measures; counting calls is done there too."""
+    """A command took so long that SLOWLOG or LATENCY want to know.
+
+    The shell measures; counting calls is done there too.
+    """
     threshold_us = node.config.number("slowlog-log-slower-than")
     if 0 <= threshold_us <= spent_us and row.name != b"slowlog":
         node.slowlog.add(now_ms // 1000, int(spent_us), visible(row, args))

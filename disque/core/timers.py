@@ -1,9 +1,9 @@
 """Everything that will happen by itself: one due time an item, exact to the millisecond, free while it waits.
 
-Far due times lie in buckets by second, plain lists in which an item knows its index, so that arming and disarming are two list
-operations and a disarmed item leaves nothing behind. The current second and the next one lie in a heap. A bucket moves into the
-heap one second before its time, in slices, so that a hundred thousand items due together stop nobody. In the heap, a
-disarmed item stays as a shell until its turn: at most two seconds of traffic.
+Far due times lie in buckets by second, plain lists in which an item knows its index, so that arming and disarming are
+two list operations and a disarmed item leaves nothing behind. The current second and the next one lie in a heap. A
+bucket moves into the heap one second before its time, in slices, so that a hundred thousand items due together stop
+nobody. In the heap, a disarmed item stays as a shell until its turn: at most two seconds of traffic.
 """
 
 from heapq import heappop, heappush
@@ -104,7 +104,10 @@ class Timers:
         return out
 
     def next_due_ms(self) -> int:
-        """When `due` should be called next, or NEVER: the earliest due time, or when the next bucket has to be moved."""
+        """When `due` should be called next, or NEVER.
+
+        The earliest due time, or when the next bucket has to be moved.
+        """
         heap = self._heap
         while heap and (heap[0][2].slot != IN_HEAP or heap[0][2].due_ms != heap[0][0]):
             heappop(heap)

@@ -1,7 +1,8 @@
 """UNIQUE keys: one job for one key of a queue, within a window or for as long as the job lives.
 
-A key with a window outlives its job until the window ends; a key with window 0 goes with its job. While the job of a key still waits
-for copies nobody can be told its ID: a second ADDJOB with that key waits for the first and takes its place if the first fails.
+A key with a window outlives its job until the window ends; a key with window 0 goes with its job. While the job of a
+key still waits for copies nobody can be told its ID: a second ADDJOB with that key waits for the first and takes its
+place if the first fails.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -20,7 +21,10 @@ WINDOW_MAX: Final = 7 * 86400
 
 
 class Key(Timed):
-    """One key: who holds it, until when (node time; 0: as long as the job lives), and the ADDJOBs that wait to hear of it."""
+    """One key.
+
+    Who holds it, until when (node time; 0: as long as the job lives), and the ADDJOBs that wait to hear of it.
+    """
 
     __slots__ = ("expires_ms", "job_id", "name", "queue", "segment", "waiting")
 

@@ -1,8 +1,8 @@
 """One client connection: bytes in, requests through the door, replies out.
 
-The callbacks are short: feed the reader, execute what is complete, ask for a flush. A connection stops executing when its client
-waits for something, when its replies are not taken, or after some commands, so that others have their turn; what it has
-read stays in the reader and goes on later.
+The callbacks are short: feed the reader, execute what is complete, ask for a flush. A connection stops executing when
+its client waits for something, when its replies are not taken, or after some commands, so that others have their
+turn; what it has read stays in the reader and goes on later.
 """
 
 import asyncio
@@ -212,7 +212,8 @@ class Connection(asyncio.Protocol):
     def _regulate(self) -> None:
         """Read on, or not: a client that waits or does not take its replies may send only so much ahead."""
         session = self.session
-        stalled = session.waiting != NOT_WAITING or self.choked or self.pump.is_later(self) or self.ticket > self.pump.safe
+        pump = self.pump
+        stalled = session.waiting != NOT_WAITING or self.choked or pump.is_later(self) or self.ticket > pump.safe
         reading = not (stalled and self.reader.pending_bytes > READ_AHEAD)
         if reading != self._reading and not self.transport.is_closing():
             self._reading = reading

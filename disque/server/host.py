@@ -10,7 +10,6 @@ from collections.abc import Callable
 from random import SystemRandom
 from typing import TYPE_CHECKING, Final
 
-from disque.core.host import HostRefusedError
 from disque.core.session import WAIT_HOST, Session
 from disque.server.facts import Facts, cpu_seconds
 

@@ -6,6 +6,7 @@ import os
 import socket
 import stat
 from collections.abc import Callable
+from pathlib import Path
 
 from disque.server.connection import Connection
 
@@ -66,7 +67,7 @@ def tcp_sockets(addresses: tuple[str, ...], port: int, backlog: int) -> list[soc
 def clear_stale_socket(path: str) -> None:
     """Remove a socket file that nobody listens on; anything else in its place is an error. Raises ListenError."""
     try:
-        mode = os.stat(path).st_mode
+        mode = Path(path).stat().st_mode
     except FileNotFoundError:
         return
     except OSError as error:
@@ -76,7 +77,7 @@ def clear_stale_socket(path: str) -> None:
     with socket.socket(socket.AF_UNIX) as probe:
         if probe.connect_ex(path) == 0:
             raise ListenError(f"Could not create the unix socket {path}: another server listens on it")
-    os.unlink(path)
+    Path(path).unlink()
 
 
 async def listen_unix(
@@ -87,7 +88,7 @@ async def listen_unix(
     try:
         server = await loop.create_unix_server(factory, path, backlog=backlog)
         if permissions:
-            os.chmod(path, permissions)
+            Path(path).chmod(permissions)  # noqa: ASYNC240 - one call at the start, before anybody is served
     except OSError as error:
         raise ListenError(f"Could not create the unix socket {path}: {reason(error)}") from error
     return server

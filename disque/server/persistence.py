@@ -1,8 +1,11 @@
-"""The life of the journal: read at the start, written while the node runs, compacted, switched on and off, ended cleanly.
+"""The life of the journal.
 
-Compaction: the journal is a row of segments. A pass (`BGREWRITEAOF`, or growth beyond `auto-aof-rewrite-percentage`) begins a new
-segment and writes again what is still alive in the older ones, some records a turn; then these files go. Segments in which
-nothing is alive any more go at once, oldest first, without a pass.
+It is read at the start, written while the node runs, compacted, switched on and off, ended
+cleanly.
+
+Compaction: the journal is a row of segments. A pass (`BGREWRITEAOF`, or growth beyond `auto-aof-rewrite-percentage`)
+begins a new segment and writes again what is still alive in the older ones, some records a turn; then these files go.
+Segments in which nothing is alive any more go at once, oldest first, without a pass.
 """
 
 from collections.abc import Callable, Iterator
@@ -50,7 +53,10 @@ class Loading:
 
 
 class Persistence:
-    """Owner of the journal. ``loading`` is None but while a journal is read; ``row`` are the files, once it is written."""
+    """Owner of the journal.
+
+    ``loading`` is None but while a journal is read; ``row`` are the files, once it is written.
+    """
 
     row: Row
 
@@ -126,8 +132,8 @@ class Persistence:
         assert row.tail is not None
         if row.tail.lost and not self.node.config.flag("aof-load-truncated"):
             raise JournalError(
-                f"Unexpected end of file reading the append only file: {row.tail}. Set aof-load-truncated yes to cut it "
-                "off, or use: disque check-aof --fix"
+                f"Unexpected end of file reading the append only file: {row.tail}. "
+                "Set aof-load-truncated yes to cut it off, or use: disque check-aof --fix"
             )
         if row.tail.lost:
             self.log.warning("!!! Warning: short read while loading the AOF file !!!")
@@ -142,7 +148,8 @@ class Persistence:
         self.loading = None
         self.node.loading = False
         if row.segments:
-            self.log.notice(f"DB loaded from append only file: {took_s:.3f} seconds ({self.node.jobs_registered()} jobs)")
+            jobs = self.node.jobs_registered()
+            self.log.notice(f"DB loaded from append only file: {took_s:.3f} seconds ({jobs} jobs)")
         if replay.dropped:
             self.log.warning(
                 f"{replay.dropped} at-most-once jobs were dropped: after this kind of stop nobody knows whether they "
@@ -263,9 +270,9 @@ class Persistence:
         misconf = b"MISCONF Errors writing to the AOF file: %b" % failing.encode("utf-8", "replace") if failing else b""
         if misconf != self.node.misconf:
             if failing:
-                self.log.warning(f"Error writing to the AOF file: {failing}. Commands that write are refused until it works")
+                self.log.warning(f"Error writing to the AOF file: {failing}. Writes are refused until it works")
             else:
-                self.log.warning("AOF write error looks solved, commands that write are taken again")
+                self.log.warning("AOF write error looks solved, writes are taken again")
             self.node.misconf = misconf
 
     # -- compaction ------------------------------------------------------------------------------------------------

@@ -1,8 +1,9 @@
 """The flush: once a turn of the loop, everything that happened leaves in the one right order.
 
-Order: the lines of waiting consumers are served, the journal is written (and fsynced, under always), then replies leave. A reply that
-depends on a record waits until the journal says that the record is safe; other replies do not. So nobody hears of a
-thing that is not yet as durable as promised, and all requests that arrived together share one write.
+Order: the lines of waiting consumers are served, the journal is written (and fsynced, under always), then replies
+leave. A reply that depends on a record waits until the journal says that the record is safe; other replies do not. So
+nobody hears of a thing that is not yet as durable as promised, and all requests that arrived together share one
+write.
 
 The pump also owns the one timer of the node, re-armed after each flush from what the core says is due next.
 """
@@ -207,7 +208,8 @@ class Pump:
             if connection is None:
                 continue
             if writer is not None:
-                if session.unsettled:
+                if session.unsettled or session.handed:
+                    # A job may leave only when the record that says that it exists is safe, too.
                     session.unsettled = False
                     connection.ticket = writer.sequence
                 if connection.ticket > writer.safe:

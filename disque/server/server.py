@@ -1,4 +1,7 @@
-"""The process: assembles node, pump, journal and listeners, takes signals, does ten times a second what is due, and stops cleanly."""
+"""The process.
+
+Assembles node, pump, journal and listeners, takes signals, does ten times a second what is due, and stops cleanly.
+"""
 
 import asyncio
 import contextlib
@@ -7,6 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Final
 
@@ -52,7 +56,7 @@ class Server:
         self.host = ServerHost()
         self.host.server = self
         seed = SystemRandom().getrandbits(256)
-        self.node = Node(membership, config, Random(seed), self.host, ROWS, clock.now_ms())
+        self.node = Node(membership, config, Random(seed), self.host, ROWS, clock.now_ms())  # noqa: S311 - for IDs
         self.loop = asyncio.get_running_loop()
         self.pump = Pump(self.node, clock, log, self.loop)
         boot_id = self.host.process.boot_id
@@ -173,9 +177,10 @@ class Server:
                 connection.over_since_ms = now_ms
             too_long = connection.over_since_ms and now_ms - connection.over_since_ms > soft_s * 1000
             if (hard and size >= hard) or too_long:
+                address = connection.session.address.decode("latin-1")
                 self.log.warning(
-                    f"Client id={connection.session.id} addr={connection.session.address.decode('latin-1')} omem={size} "
-                    "scheduled to be closed ASAP for overcoming of output buffer limits."
+                    f"Client id={connection.session.id} addr={address} omem={size} scheduled "
+                    "to be closed ASAP for overcoming of output buffer limits."
                 )
                 connection.abort()
 
@@ -228,7 +233,7 @@ class Server:
             os.chdir(self.config.text("dir"))
         except OSError as error:
             raise HostRefusedError(f"ERR Changing directory: {error.strerror}") from error
-        self.config.put("dir", (os.getcwd(),))
+        self.config.put("dir", (str(Path.cwd()),))
 
     def _configure_maxclients(self) -> None:
         wanted = self.config.number("maxclients")
@@ -247,23 +252,23 @@ class Server:
         """CONFIG REWRITE: write the file in one step. Raises HostRefusedError."""
         if not self.config_path:
             raise HostRefusedError("ERR The server is running without a config file")
+        path = Path(self.config_path)
         try:
-            with open(self.config_path, encoding="utf-8", errors="surrogateescape") as file:
-                before = file.read()
+            before = path.read_text(encoding="utf-8", errors="surrogateescape")
         except FileNotFoundError:
             before = ""
         except OSError as error:
             raise HostRefusedError(f"ERR Rewriting config file: {error.strerror}") from error
-        temporary = f"{self.config_path}.{os.getpid()}.tmp"
+        temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
         try:
-            with open(temporary, "w", encoding="utf-8", errors="surrogateescape") as file:
+            with temporary.open("w", encoding="utf-8", errors="surrogateescape") as file:
                 file.write(conffile.rewrite(before, self.config))
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(temporary, self.config_path)
+            temporary.replace(path)
         except OSError as error:
             with contextlib.suppress(OSError):
-                os.unlink(temporary)
+                temporary.unlink()
             raise HostRefusedError(f"ERR Rewriting config file: {error.strerror}") from error
         self.log.warning("CONFIG REWRITE executed with success.")
 
@@ -330,7 +335,7 @@ class Server:
         if clean:
             self.stop(session, rewrite=False)
         else:
-            os.execv(sys.executable, self.restart_argv)
+            os.execv(sys.executable, self.restart_argv)  # noqa: S606 - this program again, with the same words
 
     # -- stop ------------------------------------------------------------------------------------------------------
 
@@ -391,5 +396,5 @@ class Server:
         self._listeners.clear()
         if self._socket_file:
             with contextlib.suppress(OSError):
-                os.unlink(self._socket_file)
+                Path(self._socket_file).unlink()
             self._socket_file = ""

@@ -400,5 +400,5 @@ def assert_timers_are_true(node: Node, jobs: list[Job]) -> None:
         if job.state == ACTIVE and job.requeue_ms:
             assert job.due_ms <= job.requeue_ms
     assert all(session.waiting == WAIT_JOBS for session in sessions)
-    assert node.timers.count == len(jobs) + len(node.queues) + len(keys) + len(sessions) + len(adds)
+    assert node.timers.count() == len(jobs) + len(node.queues) + len(keys) + len(sessions) + len(adds)
     assert set(node.keyed) == {key.job_id for key in node.keys.values() if not key.expires_ms}

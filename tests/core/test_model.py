@@ -402,10 +402,12 @@ class NodeMachine(RuleBasedStateMachine):
         words = [b"GETJOB", b"COUNT", b"%d" % count]
         words += [b"NOHANG"] if timeout_ms is None else [b"TIMEOUT", b"%d" % timeout_ms]
         words += [b"WITHCOUNTERS"] if counters else []
+        if (count, counters, timeout_ms) == (1, False, 0):
+            words = [b"GETJOB"]  # as it is said mostly
         ready = [queue.name for queue in self.node.ready]
         assert set(self.due_lines()) <= set(ready)
         self.command(client, *words, b"FROM", *names)
-        if set(names) & set(ready):
+        if any(name in ready and self.line(name) for name in names):
             self.serve(ready)  # those who wait already come first
         jobs = self.take(client, names, count)
         if jobs:
@@ -433,7 +435,7 @@ class NodeMachine(RuleBasedStateMachine):
         if self.over(95) and not self.make_room():
             client.out.append(error(errors.OUT_OF_MEMORY))
             return
-        jobs = [self.model.jobs[job_id] for job_id in ids if job_id in self.model.jobs]
+        jobs = [self.model.jobs[job_id] for job_id in dict.fromkeys(ids) if job_id in self.model.jobs]
         client.out.append(integer(sum([self.nack_one(job, delay or 0) for job in jobs])))
 
     def nack_one(self, job: ModelJob, delay: int) -> bool:

@@ -1,7 +1,6 @@
 """A real server process for a test: started, asked, killed, stopped and started again, always gone at the end."""
 
 import os
-import random
 import signal
 import socket
 import subprocess
@@ -10,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
+from random import SystemRandom
 from typing import Any, Final, Self, TypeVar
 
 import hiredis
@@ -40,7 +40,7 @@ def until(ask: Callable[[], T], what: str) -> T:
 def free_port() -> int:
     """Give a port that nobody uses, on all addresses, and whose bus port is free too."""
     while True:
-        port = random.choice(PORTS)
+        port = SystemRandom().choice(PORTS)  # hypothesis seeds the common one
         with suppress(OSError), closing(socket.socket()) as one, closing(socket.socket()) as other:
             one.bind(("", port))
             other.bind(("", port + 10000))

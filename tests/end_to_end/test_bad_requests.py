@@ -114,11 +114,11 @@ def test_a_request_that_comes_byte_by_byte(shared: Node) -> None:
 def test_a_million_arguments_are_an_arity_error(shared: Node) -> None:
     raw = shared.raw()
     raw.send(b"*1000000\r\n$4\r\nQLEN\r\n")
-    for _ in range(100):
+    for _ in range(99):
         raw.send(b"$1\r\nx\r\n" * 10_000)
-    raw.send(b"")
+    raw.send(b"$1\r\nx\r\n" * 9_999)
     raw.end()
-    assert raw.all() in {b"", b"-ERR wrong number of arguments for 'qlen' command\r\n"}
+    assert raw.all() == b"-ERR wrong number of arguments for 'qlen' command\r\n"
 
 
 def test_a_big_body_that_is_announced_costs_what_has_arrived(shared: Node) -> None:
@@ -135,7 +135,7 @@ def test_a_query_buffer_beyond_its_limit_is_cut(start_node: StartNode) -> None:
     raw = node.raw()
     raw.send(request("GETJOB", "FROM", "q"))
     header = b"*4\r\n$6\r\nADDJOB\r\n$1\r\nq\r\n$524288\r\n" + b"x" * 524_288 + b"\r\n$1\r\n0\r\n"
-    raw.socket.settimeout(5)
+    raw.socket.settimeout(0.3)
     try:
         for _ in range(20):
             raw.send(header)

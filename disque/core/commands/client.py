@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Final
 
 from disque.core import errors, resp
 from disque.core.commands.connection import name_is_clean
-from disque.core.table import ADMIN, READONLY, Command, Handler
 from disque.core.numbers import parse_int
 from disque.core.session import NOT_WAITING, REPLY_OFF, REPLY_ON, REPLY_SKIP, Session
+from disque.core.table import ADMIN, READONLY, Command, Handler
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -34,8 +34,8 @@ def line(node: "Node", session: Session, now_ms: int) -> bytes:
     flags += b"U" if facts["unix"] else b""
     numbers = {key: value for key, value in facts.items() if isinstance(value, int)}
     return (
-        b"id=%d addr=%b fd=%d name=%b age=%d idle=%d flags=%b qbuf=%d qbuf-free=%d obl=%d oll=%d omem=%d events=%b cmd=%b"
-        b" laddr=%b resp=%d lib-name=%b lib-ver=%b user=default\n"
+        b"id=%d addr=%b fd=%d name=%b age=%d idle=%d flags=%b qbuf=%d qbuf-free=%d obl=%d oll=%d omem=%d"
+        b" events=%b cmd=%b laddr=%b resp=%d lib-name=%b lib-ver=%b user=default\n"
         % (
             session.id,
             session.address,
@@ -131,7 +131,7 @@ def pause(node: "Node", session: Session, args: list[bytes], now_ms: int) -> Non
 
 
 def unpause(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
-    """CLIENT UNPAUSE. (It is looked at when the pause of others ends only if this connection was not paused itself.)"""
+    """CLIENT UNPAUSE: of use to a connection that was let in before the pause, or to whoever asks in one pipeline."""
     del args, now_ms
     node.clients_paused_until_ms = 0
     session.out.append(resp.OK)
@@ -202,7 +202,8 @@ class Filters:
         """Take one pair; returns the text of an error, or nothing."""
         if word == b"ID":
             self.client_id = parse_int(value)
-            return b"" if self.client_id is not None and self.client_id > 0 else b"ERR client-id should be greater than 0"
+            good = self.client_id is not None and self.client_id > 0
+            return b"" if good else b"ERR client-id should be greater than 0"
         if word == b"ADDR":
             self.address = value
         elif word == b"LADDR":
@@ -256,7 +257,7 @@ COMMANDS: Final = (
         (
             ("LIST", "[TYPE normal] [ID id ...]", "A line for each connection."),
             ("INFO", "", "The line of this connection."),
-            ("KILL", "ip:port | [ID id] [ADDR ip:port] [LADDR ip:port] [TYPE normal] [SKIPME yes|no]", "Close connections."),
+            ("KILL", "ip:port | [ID id] [ADDR ip:port] [LADDR ip:port] [TYPE normal] [SKIPME yes|no]", "Close some."),
             ("GETNAME", "", "The name of this connection."),
             ("SETNAME", "name", "Name this connection."),
             ("SETINFO", "LIB-NAME|LIB-VER value", "Tell which client library this is."),

@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING, Final
 
 from disque.core import delivery, errors, resp
-from disque.core.table import ADMIN, READONLY, Command, Handler
 from disque.core.host import HostRefusedError
 from disque.core.kinds import as_bytes
 from disque.core.session import Session
+from disque.core.table import ADMIN, READONLY, Command, Handler
 
 if TYPE_CHECKING:
     from disque.core.node import Node

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Final
 
 from disque import VERSION
 from disque.core import resp
-from disque.core.table import FLAG_NAMES, LOADING, READONLY, Command
 from disque.core.session import Session
+from disque.core.table import FLAG_NAMES, LOADING, READONLY, Command, Subcommand
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -46,18 +46,23 @@ def named_row(node: "Node", name: bytes, protocol: int) -> bytes:
 
 
 def row_reply(row: Command, protocol: int) -> bytes:
-    """One row as Disque shows it: name, arity, flags, and where keys stand: nowhere."""
+    """One row as Disque shows it: name, arity, flags, and where keys stand: nowhere.
+
+    In RESP3 four columns follow, as in Redis, which clients there count on: ACL categories, tips, key specifications,
+    subcommands; nothing stands in them.
+    """
     flags = [resp.status(name) for flag, name in FLAG_NAMES if row.flags & flag]
-    return resp.array(
-        [
-            resp.bulk(row.name),
-            resp.integer(row.arity),
-            resp.unordered(flags, protocol),
-            resp.ZERO,
-            resp.ZERO,
-            resp.ZERO,
-        ]
-    )
+    columns = [
+        resp.bulk(row.name),
+        resp.integer(row.arity),
+        resp.unordered(flags, protocol),
+        resp.ZERO,
+        resp.ZERO,
+        resp.ZERO,
+    ]
+    if protocol >= 3:
+        columns += [resp.unordered([], protocol), resp.EMPTY_ARRAY, resp.EMPTY_ARRAY, resp.EMPTY_ARRAY]
+    return resp.array(columns)
 
 
 def docs(rows: list[Command], protocol: int) -> bytes:
@@ -75,13 +80,14 @@ def doc(row: Command, protocol: int) -> bytes:
     ]
     pairs = [part for name, value in facts for part in (resp.bulk(name), resp.bulk(value))]
     if row.subcommands:
-        subs = [part for name, usage, summary in row.subcommands for part in subdoc(row, name, usage, summary, protocol)]
+        subs = [part for subcommand in row.subcommands for part in subdoc(row, subcommand, protocol)]
         pairs += [resp.bulk(b"subcommands"), resp.mapping(subs, protocol)]
     return resp.mapping(pairs, protocol)
 
 
-def subdoc(row: Command, name: str, usage: str, summary: str, protocol: int) -> tuple[bytes, bytes]:
+def subdoc(row: Command, subcommand: Subcommand, protocol: int) -> tuple[bytes, bytes]:
     """Name and facts of one subcommand."""
+    name, usage, summary = subcommand
     full = b"%b|%b" % (row.name, name.lower().encode())
     syntax = f"{row.name.decode().upper()} {name} {usage}".strip().encode()
     pairs = [resp.bulk(b"summary"), resp.bulk(summary.encode()), resp.bulk(b"syntax"), resp.bulk(syntax)]

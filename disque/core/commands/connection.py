@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Final
 
 from disque import VERSION
 from disque.core import errors, resp
-from disque.core.table import FAST, LOADING, NO_AUTH, READONLY, Command
 from disque.core.numbers import parse_int
 from disque.core.session import REPLY_ON, Session
+from disque.core.table import FAST, LOADING, NO_AUTH, READONLY, Command
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -58,7 +58,8 @@ def hello(node: "Node", session: Session, args: list[bytes], now_ms: int) -> Non
 
 def hello_nodes(node: "Node", now_ms: int) -> list[tuple[bytes, bytes, bytes, bytes]]:
     """ID, address, port and priority of each node, as HELLO shows them."""
-    return [(node_id, ip, b"%d" % port, b"%d" % priority) for node_id, ip, port, priority in node.membership.hello(now_ms)]
+    known = node.membership.hello(now_ms)
+    return [(node_id, ip, b"%d" % port, b"%d" % priority) for node_id, ip, port, priority in known]
 
 
 class Handshake:
@@ -109,8 +110,9 @@ def shake_hands(node: "Node", session: Session, args: list[bytes]) -> None:
             wrong = errors.WRONG_PASS
     if not wrong and node.password and not passed:
         wrong = (
-            b"NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> "
-            b"option can be used to authenticate the client and select the RESP protocol version at the same time"
+            b"NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH "
+            b"<user> <pass> option can be used to authenticate the client and select the RESP protocol version at the "
+            b"same time"
         )
     if wrong:
         session.out.append(resp.error(wrong))
@@ -208,7 +210,7 @@ COMMANDS: Final = (
     ),
     Command("ping", -1, READONLY | FAST, ping, "connection", "[message]", "Answer PONG, or the message."),
     Command("echo", 2, READONLY | FAST | LOADING, echo, "connection", "message", "Answer the message."),
-    Command("select", 2, READONLY | FAST | LOADING, select, "connection", "0", "Accepted for Redis' clients; there is only 0."),
-    Command("reset", 1, READONLY | FAST | LOADING | NO_AUTH, reset, "connection", "", "Bring the connection back to its start."),
+    Command("select", 2, READONLY | FAST | LOADING, select, "connection", "0", "For Redis' clients; there is only 0."),
+    Command("reset", 1, READONLY | FAST | LOADING | NO_AUTH, reset, "connection", "", "Start over, logged out."),
     Command("quit", -1, READONLY | FAST | LOADING | NO_AUTH, quit_, "connection", "", "Close the connection."),
 )

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Final
 
 from disque import VERSION
 from disque.core import errors, resp
-from disque.core.table import LOADING, READONLY, Command
 from disque.core.session import NOT_WAITING, Session
+from disque.core.table import LOADING, READONLY, Command
 
 if TYPE_CHECKING:
     from disque.core.node import Node

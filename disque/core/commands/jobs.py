@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from disque.core import acks, adding, delivery, errors, requeue, resp, show
-from disque.core.table import DENYOOM, FAST, READONLY, WRITE, Command
 from disque.core.job import Job
 from disque.core.jobid import valid
 from disque.core.numbers import SECONDS_MAX, parse_int
 from disque.core.session import Session
+from disque.core.table import DENYOOM, FAST, READONLY, WRITE, Command
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -29,6 +29,12 @@ class GetOptions:
 
 FROM: Final = frozenset({b"FROM", b"from"})
 NOHANG: Final = frozenset({b"NOHANG", b"nohang"})
+
+
+def is_usual(args: list[bytes]) -> bool:
+    """Whether a GETJOB asks for one job of one queue in the words that nearly all clients use."""
+    words = len(args)
+    return (words == 3 and args[1] in FROM) or (words == 4 and args[2] in FROM and args[1] in NOHANG)
 
 
 def parse_get(args: list[bytes], options: GetOptions) -> bytes:
@@ -73,11 +79,9 @@ def set_get_number(options: GetOptions, word: bytes, value: int | None) -> bytes
 def getjob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """GETJOB: jobs at once if there are any, else a wait in the lines of the queues."""
     queue = node.queues.get(args[-1])
-    if queue is not None and queue.length and not queue.paused and queue.waiters is None and len(args) in {3, 4}:
-        # The usual words: one job of one queue, which is there.
-        if args[-2] in FROM and (len(args) == 3 or args[1] in NOHANG):
-            delivery.give_one(node, session, queue, now_ms)
-            return
+    if queue is not None and queue.length and not queue.paused and queue.waiters is None and is_usual(args):
+        delivery.give_one(node, session, queue, now_ms)
+        return
     options = GetOptions()
     wrong = parse_get(args, options)
     if wrong:
@@ -85,7 +89,7 @@ def getjob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> No
         return
     names = args[options.first :]
     queues = [queue for queue in map(node.queues.get, names) if queue is not None]
-    if node.ready and any([queue.ready for queue in queues]):
+    if node.ready and any(queue.ready and queue.waiters is not None for queue in queues):
         delivery.serve_lines(node, now_ms)
     jobs = delivery.take(node, session, queues, options.count, now_ms) if queues else []
     if jobs:
@@ -168,7 +172,10 @@ def nack(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None
 
 
 def working(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
-    """WORKING id [id ...]: the seconds by which each delivery is postponed; one ID answers alone, several as an array."""
+    """WORKING id [id ...].
+
+    The seconds by which each delivery is postponed; one ID answers alone, several as an array.
+    """
     ids = args[1:]
     if bad_ids(session, ids):
         return
@@ -214,7 +221,7 @@ COMMANDS: Final = (
         "Get jobs out of queues, or wait for them.",
     ),
     Command("ackjob", -1, WRITE | FAST, ackjob, "jobs", "id [id ...]", "Acknowledge jobs: they are done everywhere."),
-    Command("fastack", -1, WRITE | FAST, deljob, "jobs", "id [id ...]", "Acknowledge jobs at once, with weaker promises."),
+    Command("fastack", -1, WRITE | FAST, deljob, "jobs", "id [id ...]", "Acknowledge at once, with weaker promises."),
     Command("deljob", -1, WRITE | FAST, deljob, "jobs", "id [id ...]", "Delete jobs from this node, in any state."),
     Command(
         "nack",

@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING, Final
 
 from disque.core import errors, resp
-from disque.core.table import ADMIN, FAST, LOADING, READONLY, Command
 from disque.core.numbers import parse_int
 from disque.core.session import Session
+from disque.core.table import ADMIN, FAST, LOADING, READONLY, Command
 
 if TYPE_CHECKING:
     from disque.core.node import Node

@@ -3,11 +3,11 @@
 from typing import TYPE_CHECKING, Final
 
 from disque.core import errors, resp, scan
-from disque.core.table import FAST, READONLY, Command
 from disque.core.numbers import parse_int
 from disque.core.queue import PAUSE_NAMES, PAUSED_IN, PAUSED_OUT
 from disque.core.queues import pause, pause_flags
 from disque.core.session import Session
+from disque.core.table import FAST, READONLY, Command
 
 if TYPE_CHECKING:
     from disque.core.node import Node

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from disque.core import errors, life, resp
-from disque.core.table import ADMIN, LOADING, READONLY, WRITE, Command, Handler
 from disque.core.host import HostRefusedError
 from disque.core.kinds import as_bytes, as_text
 from disque.core.numbers import parse_int
 from disque.core.session import Session
 from disque.core.settings import SettingError
+from disque.core.table import ADMIN, LOADING, READONLY, WRITE, Command, Handler
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -41,10 +41,11 @@ def config_set(node: "Node", session: Session, args: list[bytes], now_ms: int) -
     del now_ms
     name, value = as_text(args[2]).lower(), as_text(args[3])
     try:
+        node.config.check_text(name, value)
         before = node.config.get_text(name)
         node.config.set_text(name, value)
     except SettingError as wrong:
-        session.out.append(resp.error(errors.one_line(as_bytes(str(wrong)))))
+        session.out.append(resp.error(errors.one_line(b"ERR %b" % as_bytes(str(wrong)))))
         return
     try:
         node.host.configure(name)
@@ -175,7 +176,7 @@ DEBUG: Final[dict[bytes, tuple[int, int, Handler]]] = {
 def shutdown(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """SHUTDOWN [REWRITE-AOF]: a clean stop; everything that was answered before is on disk."""
     del now_ms
-    if len(args) > 2 or len(args) == 2 and args[1].upper() != b"REWRITE-AOF":
+    if len(args) > 2 or (len(args) == 2 and args[1].upper() != b"REWRITE-AOF"):
         session.out.append(resp.error(errors.SYNTAX))
     else:
         node.host.shutdown(session, rewrite=len(args) == 2)
