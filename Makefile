@@ -3,13 +3,13 @@
 VENV ?= .venv
 PORT ?= 7711
 ARGS ?=
-# "-n auto" spreads the tests over processes. On two cores that gains nothing, so that it is not the default.
+# "-n auto" spreads the tests over processes: on two cores a fifth faster, but real servers then wait for each other.
 WORKERS ?=
 BIN := $(VENV)/bin
 # In a folder of its own for each port, so that several nodes can run side by side.
 DATA := run/$(PORT)
 
-.PHONY: help run test check bench clean tools lint
+.PHONY: help run test check bench yardstick clean tools lint
 .DEFAULT_GOAL := help
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo 'make test    everything: lint, types, all tests; make test ARGS="tests/core -k queue" for some of them'
 	@echo 'make check   lint, types and the rules of the house, in seconds'
 	@echo 'make bench   measure this server, beside redis-server where there is one; ARGS="-P 16" goes to disque bench'
+	@echo 'make yardstick  speed and memory beside redis-server, driven by redis-benchmark; some minutes'
 	@echo 'make clean   remove what was made; the data in ./run stays'
 
 # ---- environment: one for all, rebuilt when pyproject.toml changes
@@ -126,6 +127,11 @@ for _ in range(100):
 sys.exit("the server does not answer")
 endef
 export AWAIT
+
+# ---- the same by redis-benchmark, the cheapest client: the table of the README
+
+yardstick: $(VENV)/.can-test
+	@$(BIN)/python tests/speed/yardstick.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -9,7 +9,7 @@ import asyncio
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, cast
 
-from disque.core import life, resp
+from disque.core import delivery, life, resp
 from disque.core.session import NOT_WAITING, WAIT_COPIES, WAIT_JOBS, Session
 from disque.core.step import account, command
 from disque.server.requests import ProtocolError, QueryTooLong, RequestReader
@@ -87,10 +87,16 @@ class Connection(asyncio.Protocol):
         self.process()
 
     def eof_received(self) -> bool:
-        """The client sends nothing more: it is answered what it asked, unless it waits for jobs, then it is gone."""
+        """The client sends nothing more: it is answered what it asked, but gets no jobs that it would have to wait for.
+
+        (A client that is gone for good looks the same, and a job for it would be lost or late.)
+        """
         self._ending = True
-        if self._closed or self.session.waiting == WAIT_JOBS:
+        if self._closed:
             return False
+        if self.session.waiting == WAIT_JOBS:
+            delivery.disconnect_waiting(self.pump.node, self.session)
+            self.session.closing = True
         self.pump.touch(self)
         return True
 

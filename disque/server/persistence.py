@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 COPY_SLICE: Final = 400
 #: Seconds of one turn while the journal is loaded, so that clients are told LOADING meanwhile.
 LOAD_SLICE_S: Final = 0.02
+#: Bytes that no segment reaches.
+SEGMENT_ENDLESS: Final = 1 << 62
 #: Log a line about the progress of a long load every so many seconds.
 PROGRESS_S: Final = 2.0
 
@@ -157,6 +159,10 @@ class Persistence:
             )
         if self.node.config.flag("appendonly"):
             self.open(row, rebuild=False)
+        elif row.segments:
+            # What happens from here on is not written. The next start must know, for jobs delivered at most once.
+            self.open(row, rebuild=False)
+            self.switch_off()
 
     # -- on and off ------------------------------------------------------------------------------------------------
 
@@ -391,6 +397,7 @@ class Persistence:
         if writer is None:
             return ""
         now_ms = self.pump.clock.now_ms()
+        writer.segment_size = SEGMENT_ENDLESS  # a head in or behind the list would say that a process began there
         for record in records.clean_list(self.node):
             self.node.journal.append(record)
             self.pump.write_journal(now_ms)

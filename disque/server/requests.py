@@ -14,9 +14,8 @@ does not say whether it stands at a boundary (`len()` counts what it has not yet
 the middle of an array whose first elements are there). Therefore:
 
 1. Counts of six digits are left to the strict reader: hiredis would reserve memory for them.
-2. A marker request follows the bytes. It comes back as a request of its own only if hiredis stood at a boundary;
-   otherwise it is swallowed, nested or an error. (To come back all the same, an argument would have to be the
-   marker's and yet end with the marker's first bytes, which are none of it.)
+2. A marker request follows the bytes: a word that nobody else knows and that the bytes do not contain. It comes back
+   as a request of its own only if hiredis stood at a boundary; otherwise it is swallowed, nested or an error.
 3. Every result must be a list, which leaves `~` and `|` as false heads of a request, and all arguments must be bytes,
    which leaves `+`, `=` and `(` as false heads of an argument. A head is no part of an argument. So each of these
    five bytes must occur in the arguments as often as in the stream: then none was a head.
@@ -30,6 +29,7 @@ chunks begin.
 
 import re
 from itertools import chain
+from secrets import token_hex
 from typing import Final
 
 from hiredis import HiredisError, Reader, pack_command
@@ -57,8 +57,9 @@ _BULK_HEADS: Final = {length: b"$%d" % length for length in range(1024)}
 # One pattern for each head: a literal first byte is searched some times faster than one of many.
 _HUGE_COUNTS: Final = tuple((head, re.compile(rb"\%c[0-9]{6}" % head)) for head in b"*~>|%")
 _NOT_YET: Final = object()
-_MARKER: Final = b"*1\r\n$1\r\n.\r\n"
-_MARK: Final = [b"."]
+_TOKEN: Final = token_hex(16).encode()
+_MARKER: Final = b"*1\r\n$32\r\n%b\r\n" % _TOKEN
+_MARK: Final = [_TOKEN]
 _FALSE_HEADS: Final = tuple(b"~|+=(")
 _ONLY_LISTS: Final = {list}
 
@@ -411,7 +412,7 @@ class RequestReader(StrictReader):
 
 def _certain_requests(data: bytes) -> list[list[bytes]] | None:
     """Return the requests of `data` if it ends at a boundary and surely has only arrays of bulk strings, else None."""
-    if _reserves_memory(data):
+    if _reserves_memory(data) or _TOKEN in data:
         return None
     reader = Reader(notEnoughData=_NOT_YET)
     reader.feed(data)

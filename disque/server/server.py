@@ -314,6 +314,9 @@ class Server:
         """Close the journal without the list of a clean stop, forget everything, read it again."""
         if not self.persistence.files().segments:
             raise JournalError("There is no append only file to load")
+        writer = self.pump.journal
+        if writer is not None and (not writer.sync() or writer.rebuilding):
+            raise JournalError(f"The append only file is not complete: {writer.failing or 'a rewrite is going on'}")
         self.persistence.close_for_reload()
         life.flush_all(self.node, self.clock.now_ms())
         self.node.journal.clear()

@@ -1,8 +1,10 @@
-"""A bench for one node: a fake clock, a fake host, clients without sockets, nodes beside it that only exist in its table.
+"""A bench for one node: a fake clock, a fake host, clients without sockets, nodes that only exist in its table.
 
-Everything goes through the doors of `step`, as in the server, and after every step the bench counts again what the node believes
-(PROTOCOL.md I9). A word of a request may be bytes, text or a number. `Client.__call__` sends a request and gives the decoded
-reply, `Client.raw` its bytes; a reply that is not there yet is NOTHING.
+Everything goes through the doors of `step`, as in the server, and after every step the bench counts again what the node
+believes: counters equal the jobs in each state, a queue holds exactly the queued jobs, accounted memory equals a
+recount, every wait and every timer belongs to something. A word of a request may be bytes, text or a number.
+`Client.__call__` sends a request and gives the decoded reply, `Client.raw` its bytes; a reply that is not there yet is
+NOTHING.
 """
 
 from collections.abc import Callable
@@ -27,6 +29,16 @@ START_MS: Final = 1_800_000_000_123
 MYSELF: Final = b"a0" * 20
 #: A valid ID that no node ever made.
 UNKNOWN_ID: Final = b"D-ffffffff-AAAAAAAAAAAAAAAAAAAAAAAA-05a1"
+
+#: What INFO asks the host for.
+NUMBERS: Final = (
+    *("arch_bits", "pid", "tcp_port", "longest_output", "biggest_input", "rss_bytes", "ops_per_s", "input_kbps"),
+    *("output_kbps", "cpu_sys_s", "cpu_user_s", "cpu_sys_children_s", "cpu_user_children_s"),
+)
+TEXTS: Final = (
+    *("build_id", "core", "os", "multiplexing_api", "compiler", "python", "run_id", "executable", "config_file"),
+    "allocator",
+)
 
 Word = bytes | str | int
 
@@ -62,11 +74,8 @@ class FakeHost:
             raise HostRefusedError(self.refusal)
 
     def facts(self) -> dict[str, int | float | str]:
-        numbers = ("arch_bits", "pid", "tcp_port", "longest_output", "biggest_input", "rss_bytes", "ops_per_s")
-        numbers += ("input_kbps", "output_kbps", "cpu_sys_s", "cpu_user_s", "cpu_sys_children_s", "cpu_user_children_s")
-        texts = ("build_id", "core", "os", "multiplexing_api", "compiler", "python", "run_id", "executable", "config_file")
-        facts: dict[str, int | float | str] = {name: number for number, name in enumerate(numbers, 1)}
-        facts.update({name: f"the {name}" for name in (*texts, "allocator")})
+        facts: dict[str, int | float | str] = {name: number for number, name in enumerate(NUMBERS, 1)}
+        facts.update({name: f"the {name}" for name in TEXTS})
         return {**facts, "persist:loading": 0, "persist:aof_enabled": 1, "persist:aof_state": "on"}
 
     def client_facts(self, session: Session) -> dict[str, int | str]:
@@ -123,12 +132,14 @@ class Client:
         """Let the node execute a request, without a flush."""
         args = words(*request)
         waiting = self.session.waiting
-        assert waiting == NOT_WAITING or (waiting == WAIT_COPIES and args[0].upper() == b"ADDJOB"), "the shell would wait"
+        assert waiting == NOT_WAITING or (waiting == WAIT_COPIES and args[0].upper() == b"ADDJOB"), (
+            "the shell would wait"
+        )
         self._asked = True
         step.command(self.bench.node, self.session, args, self.bench.now_ms)
 
     def raw(self, *request: Word) -> bytes:
-        """The bytes that have come by the flush behind a request, earlier ones that nobody looked at included."""
+        """The bytes that have come by the flush behind a request, earlier unread ones included."""
         self.send(*request)
         return self.read_raw()
 
@@ -298,7 +309,7 @@ class Bench:
         return "gone" if job is None else STATE_NAMES[job.state].decode()
 
 
-# -- assertions ----------------------------------------------------------------------------------------------------------
+# -- assertions -------------------------------------------------------------------------------------------------------
 
 
 def assert_delivered(client: Client, *job_ids: bytes) -> None:
@@ -356,7 +367,9 @@ def assert_memory_is_true(node: Node, jobs: list[Job]) -> None:
     recount += sum(key.cost() for key in node.keys.values())
     assert node.used == recount
     if node.journaling:
-        segments = [item.segment for item in (*jobs, *node.queues.values(), *node.keys.values()) if item.segment]
+        segments = [job.segment for job in jobs if job.segment]
+        segments += [queue.segment for queue in node.queues.values() if queue.segment]
+        segments += [key.segment for key in node.keys.values() if key.segment]
         assert {segment: count for segment, count in node.live.items() if count} == {
             segment: segments.count(segment) for segment in set(segments)
         }
@@ -400,5 +413,5 @@ def assert_timers_are_true(node: Node, jobs: list[Job]) -> None:
         if job.state == ACTIVE and job.requeue_ms:
             assert job.due_ms <= job.requeue_ms
     assert all(session.waiting == WAIT_JOBS for session in sessions)
-    assert node.timers.count() == len(jobs) + len(node.queues) + len(keys) + len(sessions) + len(adds)
+    assert node.timers.count == len(jobs) + len(node.queues) + len(keys) + len(sessions) + len(adds)
     assert set(node.keyed) == {key.job_id for key in node.keys.values() if not key.expires_ms}

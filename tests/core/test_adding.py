@@ -37,7 +37,9 @@ def test_retry_is_a_tenth_of_the_ttl_at_least_1_at_most_300(bench: Bench, ttl: i
 
 @pytest.mark.parametrize(
     "order",
-    list(permutations([("TTL", 100), ("RETRY", 7), ("DELAY", 5), ("MAXLEN", 9), ("REPLICATE", 2), ("ASYNC",)], 6))[::37],
+    list(permutations([("TTL", 100), ("RETRY", 7), ("DELAY", 5), ("MAXLEN", 9), ("REPLICATE", 2), ("ASYNC",)], 6))[
+        ::37
+    ],
 )
 def test_options_stand_in_any_order(bench: Bench, order: tuple[tuple[str | int, ...], ...]) -> None:
     mixed = request(bench, *[word for option in order for word in option])
@@ -65,7 +67,10 @@ def test_the_keyword_of_an_option_may_be_its_value(bench: Bench) -> None:
     + [("RETRY", value, b"ERR RETRY time must be a non negative number") for value in ("-1", "x", str(-(2**63) - 1))]
     + [("DELAY", value, b"ERR DELAY time must be a non negative number") for value in ("-1", "x", "+", "--1")]
     + [("MAXLEN", value, b"ERR MAXLEN must be a positive number") for value in ("0", "-1", "x", "")]
-    + [(name, str(U32), b"ERR %b must be at most 4294967295 seconds" % name.encode()) for name in ("TTL", "RETRY", "DELAY")],
+    + [
+        (name, str(U32), b"ERR %b must be at most 4294967295 seconds" % name.encode())
+        for name in ("TTL", "RETRY", "DELAY")
+    ],
 )
 def test_a_number_out_of_bounds_is_named(bench: Bench, option: str, value: str, text: bytes) -> None:
     assert wrong(bench, option, value) == text
@@ -138,11 +143,11 @@ def test_errors_come_in_the_order_of_disque(bench: Bench) -> None:
     assert wrong(bench, *beyond, "UNIQUE", "k", 0, "ASYNC").startswith(b"ERR The specified DELAY")
 
 
-def test_words_that_are_not_ascii_are_just_unknown(bench: Bench) -> None:
+def test_words_that_are_not_ascii_are_just_unknown() -> None:
     assert parse_options(Request(b"q", b"b", 1), [b"a", b"b", b"c", b"0", b"\xff\xfe"]) == b"ERR syntax error"
 
 
-# -- the reply, and what has become of the job -------------------------------------------------------------------------------
+# -- the reply, and what has become of the job ------------------------------------------------------------------------
 
 
 def test_the_reply_is_the_id_as_a_simple_string(client: Client) -> None:
@@ -223,7 +228,7 @@ def test_a_job_is_filed_once_and_its_reply_has_to_wait_for_that() -> None:
     assert (delay, retry, nacks, deliveries, held_ms) == (3, 7, 0, 0, bench.now_ms + 3000)
 
 
-# -- a node that must not keep copies ----------------------------------------------------------------------------------------
+# -- a node that must not keep copies ---------------------------------------------------------------------------------
 
 NO_REPL = "NOREPL Not enough reachable nodes for the requested replication level"
 REASON = ", since I'm unable to hold a copy of the message for the following reason: "

@@ -58,7 +58,7 @@ def test_a_reply_is_bounded_in_bytes(bench: Bench, monkeypatch: pytest.MonkeyPat
     assert client.get("q", count=10) == jobs[:3]
 
 
-# -- lines ---------------------------------------------------------------------------------------------------------------
+# -- lines ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_getjob_without_jobs_waits_and_is_served_by_the_next_job(bench: Bench) -> None:
@@ -119,6 +119,26 @@ def test_who_was_served_from_one_queue_leaves_the_lines_of_the_others(bench: Ben
     assert producer("QLEN", "a") == 1
 
 
+def test_who_is_served_takes_only_from_queues_where_nobody_stands_before_it(bench: Bench) -> None:
+    first, second, producer = bench.client(), bench.client(), bench.client()
+    first("GETJOB", "FROM", "a")
+    second("GETJOB", "COUNT", 5, "FROM", "b", "a")
+    for queue in ("b", "a"):
+        producer.send("ADDJOB", queue, "b", 0)
+    b, a = producer.read_all()
+    assert_delivered(first, a)
+    assert_delivered(second, b)
+
+
+def test_who_is_alone_in_its_lines_is_served_from_all_of_them(bench: Bench) -> None:
+    consumer, producer = bench.client(), bench.client()
+    consumer("GETJOB", "COUNT", 5, "FROM", "b", "a")
+    for queue in ("a", "b"):
+        producer.send("ADDJOB", queue, "b", 0)
+    a, b = producer.read_all()
+    assert_delivered(consumer, b, a)
+
+
 def test_a_client_that_is_gone_gets_nothing(bench: Bench) -> None:
     gone, next_one, producer = bench.client(), bench.client(), bench.client()
     gone("GETJOB", "TIMEOUT", 1000, "FROM", "q")
@@ -165,7 +185,7 @@ def test_a_long_line_is_served_in_slices(bench: Bench, monkeypatch: pytest.Monke
     assert bench.node.next_due_ms > START_MS
 
 
-# -- timeouts ------------------------------------------------------------------------------------------------------------
+# -- timeouts ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_timeout_is_exact_to_the_millisecond(bench: Bench) -> None:
@@ -211,7 +231,7 @@ def test_a_served_client_has_no_timer_left(bench: Bench) -> None:
     assert consumer.read() is NOTHING
 
 
-# -- replies that never began to leave (PROTOCOL.md 41) --------------------------------------------------------------------
+# -- replies that never began to leave (PROTOCOL.md 41) ---------------------------------------------------------------
 
 
 def test_jobs_of_a_reply_that_never_left_go_back_at_once_to_their_place(bench: Bench) -> None:
@@ -308,7 +328,7 @@ def test_a_job_that_was_postponed_meanwhile_is_not_given_back(bench: Bench) -> N
     assert other.get("q", count=2) == []
 
 
-# -- a node that leaves --------------------------------------------------------------------------------------------------
+# -- a node that leaves -----------------------------------------------------------------------------------------------
 
 
 LEAVING = b"-LEAVING This node is leaving the cluster, please connect to a different one\r\n"
@@ -331,7 +351,7 @@ def test_a_leaving_node_serves_what_it_has_and_lets_nobody_wait(bench: Bench) ->
     assert client.raw("GETJOB", "TIMEOUT", 100, "FROM", "q") == LEAVING
 
 
-# -- at most once --------------------------------------------------------------------------------------------------------
+# -- at most once -----------------------------------------------------------------------------------------------------
 
 
 def test_an_at_most_once_job_is_delivered_once_whatever_is_tried(bench: Bench) -> None:

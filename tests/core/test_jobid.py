@@ -47,7 +47,8 @@ def test_a_node_can_take_another_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "minutes"), [(b"05a1", 0x5A1), (b"ffff", 65535), (b"FfFf", 65535), (b"0000", 0), (b"xyz1", 0), (b"05a ", 0)]
+    ("text", "minutes"),
+    [(b"05a1", 0x5A1), (b"ffff", 65535), (b"FfFf", 65535), (b"0000", 0), (b"xyz1", 0), (b"05a ", 0)],
 )
 def test_minutes_are_read_back_and_are_0_where_there_are_none(text: bytes, minutes: int) -> None:
     assert ttl_minutes(UNKNOWN_ID[:36] + text) == minutes

@@ -519,7 +519,7 @@ def read_back(payloads: list[tuple[bytes, int]]) -> Node:
 
 
 class TestCopying:
-    @pytest.mark.parametrize("most", [1, 7, 100, 10**6])
+    @pytest.mark.parametrize("most", [10, 100, 10**6])
     def test_moves_everything_to_the_newest_segment_in_slices(self, most: int) -> None:
         node = filled()
         payloads = [(head(node, BOOT, "no", NOW_MS), 1), (encode(node.journal, NOW_MS)[0], 1)]

@@ -133,7 +133,7 @@ def test_show_tells_who_has_a_copy_and_who_confirmed(cluster: Bench) -> None:
     assert shown["next-requeue-within"] is None
 
 
-# -- giving up -----------------------------------------------------------------------------------------------------------
+# -- giving up --------------------------------------------------------------------------------------------------------
 
 
 def test_after_the_timeout_nothing_is_left_anywhere(cluster: Bench) -> None:
@@ -233,7 +233,7 @@ def test_the_checks_of_the_queue_come_behind_that_of_the_nodes(cluster: Bench) -
     assert client.error("ADDJOB", "q", "b", 0, "REPLICATE", 2).startswith("PAUSED")
 
 
-# -- pipelines -----------------------------------------------------------------------------------------------------------
+# -- pipelines --------------------------------------------------------------------------------------------------------
 
 
 def test_pipelined_addjobs_replicate_together_and_are_answered_in_order(cluster: Bench) -> None:
@@ -298,7 +298,7 @@ def test_the_bounds_are_free_again_when_all_are_answered(cluster: Bench) -> None
     assert client.session.adds_bytes == 0
 
 
-# -- the journal ---------------------------------------------------------------------------------------------------------
+# -- the journal ------------------------------------------------------------------------------------------------------
 
 
 def test_a_replicated_job_is_filed_when_it_is_achieved_and_its_reply_waits_for_that() -> None:
@@ -313,7 +313,7 @@ def test_a_replicated_job_is_filed_when_it_is_achieved_and_its_reply_waits_for_t
     assert client.session.unsettled
 
 
-# -- CLIENT REPLY --------------------------------------------------------------------------------------------------------
+# -- CLIENT REPLY -----------------------------------------------------------------------------------------------------
 
 
 def test_an_addjob_that_waits_is_not_answered_when_replies_are_off(cluster: Bench) -> None:

@@ -11,7 +11,7 @@ def taken(client: Client, *options: str | int) -> bytes:
     return job
 
 
-# -- RETRY ---------------------------------------------------------------------------------------------------------------
+# -- RETRY ------------------------------------------------------------------------------------------------------------
 
 
 def test_retry_counts_from_the_delivery_to_the_millisecond(bench: Bench, client: Client) -> None:
@@ -82,7 +82,7 @@ def test_counters_stop_at_their_end(bench: Bench, client: Client) -> None:
     assert shown["nacks"] == shown["additional-deliveries"] == COUNTER_MAX
 
 
-# -- TTL -----------------------------------------------------------------------------------------------------------------
+# -- TTL --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("state", ["queued", "active", "delayed"])
@@ -103,7 +103,7 @@ def test_a_retry_that_ends_with_the_ttl_delivers_nothing(bench: Bench, client: C
     assert client.get("q") == []
 
 
-# -- DELAY ---------------------------------------------------------------------------------------------------------------
+# -- DELAY ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_delayed_job_is_queued_to_the_millisecond(bench: Bench, client: Client) -> None:
@@ -132,7 +132,7 @@ def test_a_delay_can_be_cut_short(client: Client, command: str) -> None:
     assert client.get("q") == [job]
 
 
-# -- NACK ----------------------------------------------------------------------------------------------------------------
+# -- NACK -------------------------------------------------------------------------------------------------------------
 
 
 def test_a_nacked_job_is_back_at_once_at_the_head_and_counted(client: Client) -> None:
@@ -201,7 +201,7 @@ def test_nack_is_filed_with_its_delay() -> None:
     assert bench.records() == [(6, job, 2, 0, 0)]
 
 
-# -- ENQUEUE and DEQUEUE ---------------------------------------------------------------------------------------------------
+# -- ENQUEUE and DEQUEUE ----------------------------------------------------------------------------------------------
 
 
 def test_enqueue_brings_back_and_counts_a_further_delivery(client: Client) -> None:
@@ -236,7 +236,7 @@ def test_a_dequeued_at_most_once_job_is_not_lost(client: Client) -> None:
     assert client("ENQUEUE", job) == 0
 
 
-# -- WORKING -------------------------------------------------------------------------------------------------------------
+# -- WORKING ----------------------------------------------------------------------------------------------------------
 
 
 def test_working_postpones_the_next_delivery_by_retry(bench: Bench, client: Client) -> None:

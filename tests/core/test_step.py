@@ -22,7 +22,10 @@ def test_names_do_not_mind_case(client: Client) -> None:
 @pytest.mark.parametrize(("name", "row"), [(name, row) for name, row in COMMANDS.items() if row.arity not in {0, -1}])
 def test_the_number_of_words_is_checked_by_the_table(client: Client, name: bytes, row: object) -> None:
     del row
-    assert client.raw(name.upper()) == b"-ERR wrong number of arguments for '%b' command\r\n" % name or COMMANDS[name].arity == 1
+    assert (
+        client.raw(name.upper()) == b"-ERR wrong number of arguments for '%b' command\r\n" % name
+        or COMMANDS[name].arity == 1
+    )
 
 
 @pytest.mark.parametrize("name", [name for name, row in COMMANDS.items() if row.arity > 0])
@@ -99,7 +102,7 @@ def test_renamed_commands_have_their_new_name_only(new_bench: Callable[..., Benc
     assert client("COMMAND", "COUNT") == len(COMMANDS) - 1
 
 
-# -- CLIENT REPLY ----------------------------------------------------------------------------------------------------------
+# -- CLIENT REPLY -----------------------------------------------------------------------------------------------------
 
 
 def test_off_silences_replies_and_errors_until_on(client: Client) -> None:
@@ -113,7 +116,9 @@ def test_off_silences_replies_and_errors_until_on(client: Client) -> None:
     assert client.raw("PING") == b"+PONG\r\n"
 
 
-@pytest.mark.parametrize("skipped", [("PING",), ("NONSENSE",), ("QLEN",), ("ADDJOB", "q", "b", "x"), ("GETJOB", "NOHANG", "FROM", "q")])
+@pytest.mark.parametrize(
+    "skipped", [("PING",), ("NONSENSE",), ("QLEN",), ("ADDJOB", "q", "b", "x"), ("GETJOB", "NOHANG", "FROM", "q")]
+)
 def test_skip_silences_one_command_whatever_it_answers(client: Client, skipped: tuple[str, ...]) -> None:
     assert client.raw("CLIENT", "REPLY", "SKIP") == b""
     assert client.raw(*skipped) == b""
@@ -182,7 +187,7 @@ def test_jobs_whose_reply_was_not_wanted_are_not_given_back(bench: Bench, client
     assert bench.state(jobs[0]) == "active"
 
 
-# -- MONITOR, SLOWLOG ------------------------------------------------------------------------------------------------------
+# -- MONITOR, SLOWLOG -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -231,7 +236,7 @@ def test_passwords_are_logged_nowhere(bench: Bench, client: Client) -> None:
     assert len(bench.node.slowlog) == 5
 
 
-# -- ticks -----------------------------------------------------------------------------------------------------------------
+# -- ticks ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_tick_does_at_most_so_much_and_asks_for_another(new_bench: Callable[..., Bench]) -> None:

@@ -29,7 +29,7 @@ def test_an_empty_timer_is_never_due() -> None:
     timers = Timers()
     assert timers.next_due_ms() == NEVER
     assert timers.due(T, 100) == []
-    assert timers.count() == 0
+    assert timers.count == 0
 
 
 @pytest.mark.parametrize("wait_ms", [0, 1, 999, 1000, 1001, 5000, 86_400_000, 2**32 * 1000])
@@ -39,7 +39,7 @@ def test_an_item_is_due_to_the_millisecond_and_once(wait_ms: int) -> None:
     assert drain(timers, T + wait_ms - 1) == []
     assert item.due_ms == T + wait_ms
     assert drain(timers, T + wait_ms) == [item]
-    assert (item.slot, item.due_ms, timers.count()) == (IDLE, 0, 0)
+    assert (item.slot, item.due_ms, timers.count) == (IDLE, 0, 0)
     assert drain(timers, T + wait_ms + 10_000) == []
 
 
@@ -62,7 +62,7 @@ def test_arming_again_replaces_what_was() -> None:
     item = armed(timers, T + 10)
     for due_ms in (T + 50_000, T + 20, T + 10, T + 7000, T + 30):
         timers.arm(item, due_ms)
-    assert timers.count() == 1
+    assert timers.count == 1
     assert drain(timers, T + 29) == []
     assert drain(timers, T + 30) == [item]
     assert drain(timers, T + 100_000) == []
@@ -74,7 +74,7 @@ def test_a_disarmed_item_never_comes_and_disarming_twice_is_harmless() -> None:
     timers.due(T, 10)
     for item in (near, far, near, far, Timed()):
         timers.disarm(item)
-    assert timers.count() == 0
+    assert timers.count == 0
     assert timers.next_due_ms() == NEVER
     assert drain(timers, T + 200_000) == []
 
@@ -109,7 +109,7 @@ def test_a_hundred_thousand_items_of_one_moment_come_in_slices() -> None:
         slices += 1
     assert out == set(map(id, items))
     assert 100 <= slices <= 201
-    assert timers.count() == 0
+    assert timers.count == 0
 
 
 def test_a_second_that_was_half_moved_still_takes_and_gives_items() -> None:
@@ -167,7 +167,7 @@ def test_items_come_when_a_simple_model_says_so(actions: list[tuple[str, int, in
             assert set(map(items.index, drain(timers, now_ms, most))) == due
             for one in due:
                 del model[one]
-        assert timers.count() == len(model)
+        assert timers.count == len(model)
         assert timers.next_due_ms() <= min(model.values(), default=NEVER)
         assert model or timers.next_due_ms() == NEVER
 

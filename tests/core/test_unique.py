@@ -128,7 +128,7 @@ def test_a_key_counts_as_memory(bench: Bench, client: Client) -> None:
     assert bench.node.used - before == memory.JOB_BYTES + 1 + memory.KEY_BYTES + 5
 
 
-# -- a hit comes before everything else ------------------------------------------------------------------------------------
+# -- a hit comes before everything else -------------------------------------------------------------------------------
 
 
 def test_a_hit_is_answered_before_maxlen(client: Client) -> None:
@@ -159,7 +159,7 @@ def test_a_hit_is_answered_by_a_node_that_leaves(bench: Bench, client: Client) -
     assert held(client) == first
 
 
-# -- holders that are undecided ----------------------------------------------------------------------------------------------
+# -- holders that are undecided ---------------------------------------------------------------------------------------
 
 
 def test_the_second_waits_until_the_first_is_decided(cluster: Bench) -> None:
@@ -309,7 +309,7 @@ def test_a_hit_waits_for_its_turn_in_a_pipeline(cluster: Bench) -> None:
     assert client.read_all() == [job_id, known]
 
 
-# -- the journal ---------------------------------------------------------------------------------------------------------
+# -- the journal ------------------------------------------------------------------------------------------------------
 
 
 def test_a_key_is_filed_behind_its_job_and_a_hit_waits_for_the_record() -> None:

@@ -3,6 +3,7 @@
 import subprocess
 from collections.abc import Iterator
 from contextlib import closing
+from io import FileIO
 from pathlib import Path
 from typing import Any, Final
 
@@ -143,3 +144,36 @@ def test_a_waiting_consumer_gets_no_at_most_once_job_before_that_is_noted(start_
         consumer.socket.settimeout(30)
         free(small_disk)
         assert consumer.reply() == [[b"once", once, b"body"]]
+
+
+def test_the_journal_is_not_read_again_while_it_lacks_what_was_answered(start_node: StartNode, small_disk: Path) -> None:
+    node, writer = full_node(start_node, small_disk, "everysec")
+    with closing(writer):
+        jobs = node.ask("QLEN", "q")
+        assert str(node.ask("DEBUG", "LOADAOF")) == "ERR"
+        assert node.ask("QLEN", "q") == jobs
+        free(small_disk)
+        until(lambda: not refuses(node), "the disk")
+        assert node.ask("DEBUG", "LOADAOF") == b"OK"
+        assert node.ask("QLEN", "q") == jobs
+
+
+def test_the_journal_cannot_be_switched_on_without_room(start_node: StartNode, small_disk: Path) -> None:
+    node = start_node("--logfile", f"{small_disk.parent}/log.txt", directory=small_disk)
+    job_id = node.ask("ADDJOB", "q", "body", 0)
+    rest = small_disk / "rest"
+    with rest.open("wb", buffering=0) as file:
+        until(lambda: not fits(file), "the end of the disk")
+    assert str(node.ask("CONFIG", "SET", "appendonly", "yes")) == "ERR Unable to turn on AOF. Check server logs."
+    rest.unlink()
+    assert node.ask("CONFIG", "SET", "appendonly", "yes") == b"OK"
+    until(lambda: node.info("aof_rewrite_in_progress") == "0", "the copy")
+    node.kill()
+    assert [found for _, found, _ in node.start("--appendonly", "yes").ask("QPEEK", "q", 10)] == [job_id]
+
+
+def fits(file: FileIO) -> bool:
+    try:
+        return bool(file.write(bytes(4096)))
+    except OSError:
+        return False

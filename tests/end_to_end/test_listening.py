@@ -229,3 +229,15 @@ def test_every_command_of_a_long_pipeline_is_answered_in_order(node: Node) -> No
     for start in range(0, 100_000, 2000):
         raw.send(b"".join(request("ECHO", number) for number in range(start, start + 2000)))
         assert [raw.reply() for _ in range(2000)] == [b"%d" % number for number in range(start, start + 2000)]
+
+
+def test_what_a_half_closed_client_asked_before_it_waits_is_answered(start_node: StartNode) -> None:
+    node = start_node("--appendonly", "yes", "--appendfsync", "always")
+    other, raw = node.raw(), node.raw()
+    raw.ask("PING")
+    other.send(request("DEBUG", "SLEEP", "0.2"))  # so that all of it arrives at once
+    raw.send(request("PING") + request("ADDJOB", "other", "body", 0) + request("GETJOB", "FROM", "q"))
+    raw.end()
+    assert raw.all().startswith(b"+PONG\r\n+D-")
+    node.ask("ADDJOB", "q", "body", 0)
+    assert node.ask("QLEN", "q") == 1

@@ -1,4 +1,4 @@
-"""Scenarios: what a node does, as text that people read. Each file is a list of acts with what came of each indented below.
+"""Scenarios: what a node does, as text that people read. Each file is a list of acts, what came of each indented below.
 
 ::
 
@@ -12,8 +12,8 @@
 
 Acts (``1`` is the number of a node, a client has any name, ``main`` when none is given):
 
-===================================== ======================================================================================
-node 1 [client]: COMMAND [| COMMAND]  requests of a client, in one flush; words as in a shell, <n> is the n-th job ID seen
+===================================== =================================================================================
+node 1 [client]: COMMAND [| COMMAND]  requests of a client, in one flush; words as in a shell, <n> is the n-th job ID
 begin ... flush                       everything between is one turn of the loop: one flush
 advance MS                            time goes on; each node is called exactly when it asks to be
 stall 1 client / read 1 client        the client does not take its replies / takes them again
@@ -23,10 +23,11 @@ crash 1 / power 1 / stop 1 / start 1  the process dies / the machine does / a cl
 peers 1: 2 3                          the node knows these other nodes as reachable
 message 2->1 GOTJOB <1>               a message of a node that is not part of the scenario arrives
 drop 1->2 GOTJOB                      from now on messages of this kind are lost between these two
-===================================== ======================================================================================
+===================================== =================================================================================
 
-Nodes come into being when they are first named. Messages to a node of the scenario arrive at the next flush, others are only shown.
-``python -m tests.scenarios.runner --rewrite [file ...]`` writes what happens now into the files; read the difference before keeping it.
+Nodes come into being when they are first named. Messages to a node of the scenario arrive at the next flush, others are
+only shown. ``python -m tests.scenarios.runner --rewrite [file ...]`` writes what happens now into the files; read the
+difference before keeping it.
 """
 
 import re
@@ -34,7 +35,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import hiredis
 import msgpack
@@ -316,7 +317,7 @@ class Scenario:
             self.ids.append(job_id)
         return f"<{self.ids.index(job_id) + 1}>"
 
-    VERBS: dict[str, Callable[["Scenario", str], None]] = {
+    VERBS: ClassVar[dict[str, Callable[["Scenario", str], None]]] = {
         "node": commands,
         "begin": begin,
         "flush": flush,

@@ -7,7 +7,7 @@ from tests.scenarios.runner import Scenario, rewrite, scenario_files
 
 @pytest.mark.parametrize("path", scenario_files(), ids=lambda path: path.stem)
 def test_scenario(path: Path) -> None:
-    """Each file says what it promises in its first line; `python -m tests.scenarios.runner --rewrite` writes outcomes anew."""
+    """Each file says what it promises in its first line; what happens must be what stands there."""
     text = path.read_text()
     assert text.startswith("# ")
     assert Scenario().play(text) == text

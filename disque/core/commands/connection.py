@@ -28,17 +28,20 @@ def right_password(node: "Node", given: bytes) -> bool:
 
 
 def auth(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
-    """AUTH password, or AUTH default password: log in. A wrong password logs out."""
+    """AUTH password, or AUTH default password: log in. A wrong password logs out.
+
+    While no password is set, the default user takes any, as in Redis; the form without a user keeps Disque's error.
+    """
     del now_ms
     if len(args) > 3:
         session.out.append(resp.error(errors.SYNTAX))
-    elif not node.password:
+    elif not node.password and len(args) == 2:
         session.out.append(resp.error(errors.NO_PASSWORD_SET))
     elif len(args) == 3 and args[1] != DEFAULT_USER:
         session.passed = False
         session.out.append(resp.error(errors.WRONG_PASS))
-    elif right_password(node, args[-1]):
-        session.passed = True
+    elif not node.password or right_password(node, args[-1]):
+        session.passed = bool(node.password)
         session.out.append(resp.OK)
     else:
         session.passed = False

@@ -6,7 +6,9 @@ SYNTAX = b"-ERR Syntax error, try CLIENT (LIST | KILL ip:port | GETNAME | SETNAM
 BAD_NAME = b"-ERR Client names cannot contain spaces, newlines or special characters.\r\n"
 
 
-@pytest.mark.parametrize("words", [("x",), ("LIST2",), ("GETNAME", "x"), ("SETNAME",), ("KILL",), ("PAUSE",), ("REPLY",), ("ID", "x")])
+@pytest.mark.parametrize(
+    "words", [("x",), ("LIST2",), ("GETNAME", "x"), ("SETNAME",), ("KILL",), ("PAUSE",), ("REPLY",), ("ID", "x")]
+)
 def test_other_words_are_answered_with_what_there_is(client: Client, words: tuple[str, ...]) -> None:
     assert client.raw("CLIENT", *words) == SYNTAX
 
@@ -18,8 +20,8 @@ def test_a_line_of_client_list(bench: Bench, client: Client) -> None:
     client.session.active_ms = START_MS + 3000
     bench.advance(5000)
     line = (
-        b"id=1 addr=127.0.0.1:50001 fd=7 name=me age=5 idle=2 flags=N qbuf=0 qbuf-free=32768 obl=0 oll=0 omem=0 events=r"
-        b" cmd=client laddr=127.0.0.1:7711 resp=2 lib-name=lib lib-ver=1.2 user=default\n"
+        b"id=1 addr=127.0.0.1:50001 fd=7 name=me age=5 idle=2 flags=N qbuf=0 qbuf-free=32768 obl=0 oll=0 omem=0"
+        b" events=r cmd=client laddr=127.0.0.1:7711 resp=2 lib-name=lib lib-ver=1.2 user=default\n"
     )
     assert client.raw("CLIENT", "LIST") == b"$%d\r\n%b\r\n" % (len(line), line)
     assert client("CLIENT", "INFO") == line
@@ -51,7 +53,9 @@ def test_a_list_can_be_of_some_ids_or_of_a_type(bench: Bench, client: Client) ->
     assert client("CLIENT", "LIST").count(b"\n") == 2
 
 
-@pytest.mark.parametrize("words", [("ID",), ("ID", "x"), ("TYPE",), ("TYPE", "slave"), ("x", "y"), ("TYPE", "normal", "x")])
+@pytest.mark.parametrize(
+    "words", [("ID",), ("ID", "x"), ("TYPE",), ("TYPE", "slave"), ("x", "y"), ("TYPE", "normal", "x")]
+)
 def test_a_list_of_anything_else_is_a_syntax_error(client: Client, words: tuple[str, ...]) -> None:
     assert client.raw("CLIENT", "LIST", *words) == b"-ERR syntax error\r\n"
 
@@ -102,7 +106,7 @@ def test_switches_of_redis_are_accepted(client: Client, word: str) -> None:
     assert client.raw("CLIENT", word, "x") == b"-ERR syntax error\r\n"
 
 
-# -- KILL ----------------------------------------------------------------------------------------------------------------
+# -- KILL -------------------------------------------------------------------------------------------------------------
 
 
 def test_kill_by_address(bench: Bench, client: Client) -> None:

@@ -5,7 +5,9 @@ from tests.core.support import MYSELF, Bench, Client
 WRONG = b"-ERR Wrong CLUSTER subcommand or number of arguments\r\n"
 
 
-@pytest.mark.parametrize("words", [("x",), ("MYID", "x"), ("NODES", "x"), ("INFO", "x"), ("SAVECONFIG", "x"), ("LEAVING", "a", "b")])
+@pytest.mark.parametrize(
+    "words", [("x",), ("MYID", "x"), ("NODES", "x"), ("INFO", "x"), ("SAVECONFIG", "x"), ("LEAVING", "a", "b")]
+)
 def test_other_words_are_wrong(client: Client, words: tuple[str, ...]) -> None:
     assert client.raw("CLUSTER", *words) == WRONG
 
@@ -33,7 +35,9 @@ def test_saveconfig(bench: Bench, client: Client) -> None:
     assert client.raw("CLUSTER", "SAVECONFIG") == b"+OK\r\n"
     assert bench.host.asked == [("save_cluster",)]
     bench.host.refusal = "No space left\non device"
-    assert client.raw("CLUSTER", "SAVECONFIG") == b"-ERR error saving the cluster node config: No space left on device\r\n"
+    assert (
+        client.raw("CLUSTER", "SAVECONFIG") == b"-ERR error saving the cluster node config: No space left on device\r\n"
+    )
 
 
 def test_leaving(bench: Bench, client: Client) -> None:

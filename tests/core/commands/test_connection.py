@@ -14,7 +14,7 @@ def locked(bench: Bench) -> Client:
     return bench.client()
 
 
-# -- PING, ECHO, SELECT, QUIT ----------------------------------------------------------------------------------------------
+# -- PING, ECHO, SELECT, QUIT -----------------------------------------------------------------------------------------
 
 
 def test_ping(client: Client) -> None:
@@ -41,7 +41,7 @@ def test_quit_closes_behind_its_reply(bench: Bench, words: tuple[str, ...]) -> N
     assert client.session.closing
 
 
-# -- AUTH ------------------------------------------------------------------------------------------------------------------
+# -- AUTH -------------------------------------------------------------------------------------------------------------
 
 
 def test_auth_without_a_password_set(client: Client) -> None:
@@ -74,6 +74,14 @@ def test_auth_with_a_user_as_redis_does_it(bench: Bench) -> None:
     assert client.raw("AUTH", "a", "b", "c") == b"-ERR syntax error\r\n"
 
 
+def test_auth_with_a_user_needs_no_password_while_none_is_set(bench: Bench, client: Client) -> None:
+    assert client.raw("AUTH", "default", "any") == b"+OK\r\n"
+    assert client.error("AUTH", "nobody", "any").startswith("WRONGPASS")
+    client("AUTH", "default", "any")
+    bench.set("requirepass", PASSWORD)
+    assert client.raw("PING") == NOAUTH, "it never gave the password"
+
+
 @pytest.mark.parametrize("given", ["", PASSWORD[:-1], PASSWORD + "x", "x" * 100_000])
 def test_passwords_are_compared_as_a_whole(bench: Bench, given: str) -> None:
     assert locked(bench).raw("AUTH", given) == b"-ERR invalid password\r\n"
@@ -94,7 +102,7 @@ def test_a_password_may_be_set_while_clients_are_connected(bench: Bench, client:
     assert bench.client().raw("PING") == b"+PONG\r\n"
 
 
-# -- HELLO as Disque has it ------------------------------------------------------------------------------------------------
+# -- HELLO as Disque has it -------------------------------------------------------------------------------------------
 
 
 def test_hello_alone_lists_the_nodes(client: Client) -> None:
@@ -127,7 +135,7 @@ def test_hello_alone_needs_a_login(bench: Bench) -> None:
     assert locked(bench).raw("HELLO") == NOAUTH
 
 
-# -- HELLO as Redis has it ---------------------------------------------------------------------------------------------------
+# -- HELLO as Redis has it --------------------------------------------------------------------------------------------
 
 
 def handshake(protocol: int) -> bytes:
@@ -165,7 +173,9 @@ def test_hello_logs_in_and_takes_a_name(bench: Bench) -> None:
 
 def test_hello_without_login_is_refused_and_changes_nothing(bench: Bench) -> None:
     client = locked(bench)
-    assert client.error("HELLO", 3, "SETNAME", "me").startswith("NOAUTH HELLO must be called with the client already auth")
+    assert client.error("HELLO", 3, "SETNAME", "me").startswith(
+        "NOAUTH HELLO must be called with the client already auth"
+    )
     assert client.error("HELLO", 3, "AUTH", "default", "x", "SETNAME", "me").startswith("WRONGPASS")
     assert client.error("HELLO", 3, "AUTH", "nobody", PASSWORD).startswith("WRONGPASS")
     assert (client.session.protocol, client.session.name, client.session.passed) == (2, b"", False)
@@ -190,7 +200,7 @@ def test_hello_takes_only_clean_names(client: Client) -> None:
     assert client.session.protocol == 2
 
 
-# -- RESET -----------------------------------------------------------------------------------------------------------------
+# -- RESET ------------------------------------------------------------------------------------------------------------
 
 
 def test_reset_brings_the_connection_back_to_its_start(bench: Bench) -> None:

@@ -6,8 +6,8 @@ from tests.core.support import Bench, Client
 
 SECTIONS = {
     "Server": (
-        "disque_version disque_git_sha1 disque_git_dirty disque_build_id os arch_bits multiplexing_api gcc_version process_id "
-        "run_id tcp_port uptime_in_seconds uptime_in_days hz executable config_file"
+        "disque_version disque_git_sha1 disque_git_dirty disque_build_id os arch_bits multiplexing_api gcc_version "
+        "process_id run_id tcp_port uptime_in_seconds uptime_in_days hz executable config_file"
     ),
     "Clients": "connected_clients client_longest_output_list client_biggest_input_buf blocked_clients",
     "Memory": (
@@ -19,7 +19,8 @@ SECTIONS = {
     "Persistence": "loading aof_enabled aof_state",
     "Stats": (
         "total_connections_received total_commands_processed instantaneous_ops_per_sec total_net_input_bytes "
-        "total_net_output_bytes instantaneous_input_kbps instantaneous_output_kbps rejected_connections latest_fork_usec"
+        "total_net_output_bytes instantaneous_input_kbps instantaneous_output_kbps rejected_connections "
+        "latest_fork_usec"
     ),
     "CPU": "used_cpu_sys used_cpu_user used_cpu_sys_children used_cpu_user_children",
     "Commandstats": "",
@@ -96,7 +97,15 @@ def test_commandstats_tell_what_was_called(bench: Bench, client: Client) -> None
 
 @pytest.mark.parametrize(
     ("size", "text"),
-    [(0, "0B"), (1023, "1023B"), (1024, "1.00K"), (828969, "809.54K"), (1 << 20, "1.00M"), (1 << 30, "1.00G"), (1 << 41, "2.00T")],
+    [
+        (0, "0B"),
+        (1023, "1023B"),
+        (1024, "1.00K"),
+        (828969, "809.54K"),
+        (1 << 20, "1.00M"),
+        (1 << 30, "1.00G"),
+        (1 << 41, "2.00T"),
+    ],
 )
 def test_bytes_as_people_read_them(size: int, text: str) -> None:
     assert human(size) == text

@@ -12,7 +12,7 @@ def without(job_id: bytes, at: int) -> bytes:
     return job_id[:at] + b"_" + job_id[at + 1 :]
 
 
-# -- GETJOB --------------------------------------------------------------------------------------------------------------
+# -- GETJOB -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("protocol", [2, 3])
@@ -27,7 +27,8 @@ def test_getjob_with_counters(client: Client) -> None:
     client.get("q")
     client("NACK", job)
     assert client.raw("GETJOB", "WITHCOUNTERS", "FROM", "q") == (
-        b"*1\r\n*7\r\n$1\r\nq\r\n$40\r\n%b\r\n$4\r\nbody\r\n$5\r\nnacks\r\n:1\r\n$21\r\nadditional-deliveries\r\n:0\r\n" % job
+        b"*1\r\n*7\r\n$1\r\nq\r\n$40\r\n%b\r\n$4\r\nbody\r\n$5\r\nnacks\r\n:1\r\n$21\r\nadditional-deliveries\r\n:0\r\n"
+        % job
     )
 
 
@@ -73,7 +74,16 @@ def test_everything_behind_from_is_a_queue(client: Client) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [("FROM",), ("q",), ("NOHANG",), ("NOHANG", "FROM"), ("COUNT", "1"), ("NOHANG", "q"), ("COUNT", "1", "q"), ("TIMEOUT",)],
+    [
+        ("FROM",),
+        ("q",),
+        ("NOHANG",),
+        ("NOHANG", "FROM"),
+        ("COUNT", "1"),
+        ("NOHANG", "q"),
+        ("COUNT", "1", "q"),
+        ("TIMEOUT",),
+    ],
 )
 def test_getjob_without_queues_is_a_syntax_error(client: Client, words: tuple[str, ...]) -> None:
     assert client.raw("GETJOB", *words) == SYNTAX
@@ -86,7 +96,9 @@ def test_count_is_a_positive_number(client: Client, count: str) -> None:
 
 @pytest.mark.parametrize("timeout", ["x", "1.5", "9223372036854775808", "FROM"])
 def test_timeout_is_an_integer(client: Client, timeout: str) -> None:
-    assert client.raw("GETJOB", "TIMEOUT", timeout, "FROM", "q") == b"-ERR timeout is not an integer or out of range\r\n"
+    assert (
+        client.raw("GETJOB", "TIMEOUT", timeout, "FROM", "q") == b"-ERR timeout is not an integer or out of range\r\n"
+    )
 
 
 def test_timeout_is_not_negative(client: Client) -> None:
@@ -99,7 +111,7 @@ def test_getjob_waits_for_any_time(client: Client, timeout: str) -> None:
     assert client.waiting
 
 
-# -- commands that take IDs ------------------------------------------------------------------------------------------------
+# -- commands that take IDs -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("command", MANY)
@@ -155,7 +167,7 @@ def test_moved_jobs_are_counted(client: Client) -> None:
     assert client.raw("NACK", two, one, two) == b":2\r\n"
 
 
-# -- NACK DELAY ------------------------------------------------------------------------------------------------------------
+# -- NACK DELAY -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("delay", ["-1", "x", "1.5"])
@@ -181,7 +193,7 @@ def test_a_nack_of_no_ids_with_a_delay_moves_nothing(client: Client) -> None:
     assert client.raw("NACK", "DELAY", "5") == b":0\r\n"
 
 
-# -- WORKING ---------------------------------------------------------------------------------------------------------------
+# -- WORKING ----------------------------------------------------------------------------------------------------------
 
 
 def test_working_on_one_unknown_job(client: Client) -> None:
@@ -200,7 +212,7 @@ def test_working_on_several_is_all_or_nothing_for_bad_ids(client: Client) -> Non
     assert client.raw("WORKING", client.add("q"), "x") == BAD_ID
 
 
-# -- SHOW ------------------------------------------------------------------------------------------------------------------
+# -- SHOW -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("protocol", "nothing"), [(2, b"$-1\r\n"), (3, b"_\r\n")])

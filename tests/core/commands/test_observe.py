@@ -5,7 +5,7 @@ from tests.core.support import NOTHING, START_MS, Bench, Client
 NOW_S = START_MS // 1000
 
 
-# -- TIME, MONITOR ---------------------------------------------------------------------------------------------------------
+# -- TIME, MONITOR ----------------------------------------------------------------------------------------------------
 
 
 def test_time_is_that_of_the_host(bench: Bench, client: Client) -> None:
@@ -63,7 +63,7 @@ def test_a_watcher_that_is_gone_is_told_nothing(bench: Bench, client: Client) ->
     assert watcher.session.out == []
 
 
-# -- SLOWLOG ---------------------------------------------------------------------------------------------------------------
+# -- SLOWLOG ----------------------------------------------------------------------------------------------------------
 
 
 def test_slowlog(bench: Bench, client: Client) -> None:
@@ -92,7 +92,7 @@ def test_wrong_words_of_slowlog(client: Client, words: tuple[str, ...]) -> None:
     assert client.raw("SLOWLOG", *words) == text
 
 
-# -- LATENCY ---------------------------------------------------------------------------------------------------------------
+# -- LATENCY ----------------------------------------------------------------------------------------------------------
 
 
 def test_latency(bench: Bench, client: Client) -> None:

@@ -6,7 +6,7 @@ SYNTAX = b"-ERR syntax error\r\n"
 NOT_A_NUMBER = b"-ERR value is not an integer or out of range\r\n"
 
 
-# -- QLEN, QPEEK, QSTAT ----------------------------------------------------------------------------------------------------
+# -- QLEN, QPEEK, QSTAT -----------------------------------------------------------------------------------------------
 
 
 def test_qlen(client: Client) -> None:
@@ -81,7 +81,7 @@ def test_qstat_counts_who_waits_and_tells_the_pause(bench: Bench, client: Client
     assert stat[19] == b"out"
 
 
-# -- PAUSE -----------------------------------------------------------------------------------------------------------------
+# -- PAUSE ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_a_queue_paused_in_refuses_and_one_paused_out_gives_nothing(client: Clie
     assert client.get("q") == [job]
 
 
-# -- QSCAN, JSCAN ----------------------------------------------------------------------------------------------------------
+# -- QSCAN, JSCAN -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("command", ["QSCAN", "JSCAN"])

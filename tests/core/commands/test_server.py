@@ -3,7 +3,7 @@ import pytest
 from disque.core.memory import JOB_BYTES
 from tests.core.support import NOTHING, Bench, Client
 
-# -- CONFIG ----------------------------------------------------------------------------------------------------------------
+# -- CONFIG -----------------------------------------------------------------------------------------------------------
 
 
 def test_config_get_is_flat_in_resp2_and_a_map_in_resp3(client: Client) -> None:
@@ -70,7 +70,7 @@ def test_config_with_a_wrong_number_of_words(client: Client, words: tuple[str, .
     assert client.error("CONFIG", *words) == f"ERR Wrong number of arguments for CONFIG {words[0]}"
 
 
-# -- DEBUG -----------------------------------------------------------------------------------------------------------------
+# -- DEBUG ------------------------------------------------------------------------------------------------------------
 
 
 def test_flushall_drops_everything(bench: Bench, client: Client) -> None:
@@ -152,7 +152,7 @@ def test_debug_of_anything_else(client: Client, words: tuple[str, ...]) -> None:
     assert client.error("DEBUG", *words) == f"ERR Unknown DEBUG subcommand or wrong number of arguments for '{name}'"
 
 
-# -- SHUTDOWN, BGREWRITEAOF, LOADJOB -----------------------------------------------------------------------------------------
+# -- SHUTDOWN, BGREWRITEAOF, LOADJOB ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("words", "rewrite"), [((), False), (("REWRITE-AOF",), True), (("rewrite-aof",), True)])

@@ -1,0 +1,99 @@
+import pytest
+
+from disque.core import memory
+from disque.core.memory import JOB_BYTES, QUEUE_BYTES, Limits, make_room
+from tests.core.support import Bench, Client
+
+MANY = 2**62
+
+
+@pytest.mark.parametrize(("used", "level"), [(0, 0), (750, 0), (751, 1), (950, 1), (951, 2), (10**9, 2)])
+def test_levels(used: int, level: int) -> None:
+    assert Limits(1000).level(used) == level
+
+
+def test_no_limit_is_never_reached() -> None:
+    limits = Limits(0)
+    assert limits.level(2**61) == 0
+    assert limits.max_bytes == 0
+
+
+def test_jobs_and_queues_count_while_they_live(bench: Bench, client: Client) -> None:
+    job = client.add("queue", "x" * 100)
+    assert bench.node.used == JOB_BYTES + 100 + QUEUE_BYTES + 5
+    client.get("queue")
+    assert bench.node.used == JOB_BYTES + 100 + QUEUE_BYTES + 5
+    client("ACKJOB", job)
+    assert bench.node.used == QUEUE_BYTES + 5
+    bench.advance(600_000)
+    assert bench.node.used == 0
+
+
+def spent(client: Client, number: int) -> list[bytes]:
+    """At-most-once jobs that were delivered: the only ones that are no loss."""
+    jobs = [client.add("q", "b", "RETRY", 0) for _ in range(number)]
+    assert client.get("q", count=number) == jobs
+    return jobs
+
+
+def test_a_full_node_evicts_what_is_no_loss_oldest_delivery_first(bench: Bench, client: Client) -> None:
+    kept = client.add("other")
+    jobs = spent(client, 10)
+    used = bench.node.used
+    bench.set("maxmemory", (used - 3 * JOB_BYTES) * 100 // 95)
+    # ADDJOB makes room below 95 %; above 75 % the node keeps no new job all the same.
+    assert client.error("ADDJOB", "q", "b", 0).startswith("NOREPL")
+    assert [bench.state(job) for job in jobs[:3]] == ["gone"] * 3
+    assert bench.state(jobs[-1]) == "active"
+    assert bench.state(kept) == "queued"
+    assert bench.node.evicted in {3, 4}
+    assert bench.node.used <= bench.node.limits.full
+
+
+def test_a_node_full_of_jobs_that_matter_refuses(bench: Bench, client: Client) -> None:
+    jobs = [client.add("q") for _ in range(5)]
+    bench.set("maxmemory", bench.node.used)
+    assert client.raw("ADDJOB", "q", "b", 0) == b"-OOM command not allowed when used memory > 'maxmemory'.\r\n"
+    assert client.get("q", count=5) == jobs
+
+
+def test_noeviction_evicts_nothing(bench: Bench, client: Client) -> None:
+    jobs = spent(client, 5)
+    bench.set("maxmemory-policy", "noeviction")
+    bench.set("maxmemory", bench.node.used)
+    assert client.error("ADDJOB", "q", "b", 0).startswith("OOM")
+    assert {bench.state(job) for job in jobs} == {"active"}
+    assert bench.node.evicted == 0
+
+
+def test_one_command_evicts_only_so_many(bench: Bench, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "EVICT_MOST", 4)
+    spent(client, 10)
+    bench.set("maxmemory", QUEUE_BYTES + 100)
+    assert not make_room(bench.node)
+    assert bench.node.evicted == 4
+    assert not make_room(bench.node)
+    assert bench.node.evicted == 8
+
+
+def test_commands_that_need_no_memory_evict_nothing(bench: Bench, client: Client) -> None:
+    jobs = spent(client, 3)
+    bench.set("maxmemory", 1)
+    client("PING")
+    client("QLEN", "q")
+    assert {bench.state(job) for job in jobs} == {"active"}
+
+
+def test_an_evicted_job_is_not_delivered_again(bench: Bench, client: Client) -> None:
+    (job,) = spent(client, 1)
+    bench.set("maxmemory", 1)
+    client.error("ADDJOB", "q", "b", 0)
+    bench.set("maxmemory", 0)
+    assert client("ENQUEUE", job) == 0
+    assert client.get("q") == []
+
+
+def test_without_a_limit_all_is_kept(bench: Bench, client: Client) -> None:
+    bench.set("maxmemory", 0)
+    assert client.add("q", "x" * 1_000_000)
+    assert bench.node.limits.full >= MANY

@@ -1,0 +1,130 @@
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.core.support import Bench, Client
+
+
+def walk_jobs(client: Client, count: int, between: list[list[tuple[str, int]]]) -> list[bytes]:
+    """A whole JSCAN with something happening between its calls."""
+    cursor, found = b"0", []
+    while True:
+        cursor, some = client("JSCAN", cursor, "COUNT", count)
+        found += some
+        if cursor == b"0":
+            return found
+        for action, number in between.pop() if between else []:
+            act(client, action, number)
+
+
+def act(client: Client, action: str, number: int) -> None:
+    if action == "add":
+        for _ in range(number):
+            client.add(f"extra{number}")
+    elif action == "get":
+        client.get("q", f"extra{number}", count=number)
+    else:
+        client("DELJOB", *client.get(f"extra{number}", count=number))
+
+
+CHANGES = st.lists(
+    st.lists(st.tuples(st.sampled_from(["add", "get", "drop"]), st.integers(1, 5)), max_size=4), max_size=12
+)
+
+
+@settings(max_examples=30)
+@given(CHANGES, st.integers(1, 20))
+def test_jscan_meets_every_job_that_is_there_throughout_once(changes: list[list[tuple[str, int]]], count: int) -> None:
+    bench = Bench(checked=False)
+    client = bench.client()
+    jobs = [client.add("q") for _ in range(30)]
+    found = walk_jobs(client, count, changes)
+    assert set(jobs) <= set(found)
+    assert len(found) == len(set(found))
+
+
+@settings(max_examples=50)
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 300)), max_size=15))
+def test_qscan_meets_every_queue_that_is_there_throughout_once(changes: list[tuple[bool, int]]) -> None:
+    bench = Bench(checked=False)
+    client = bench.client()
+    node = bench.node
+    names = [b"stays%d" % number for number in range(250)]
+    for number, name in enumerate(names):
+        node.queue(name, bench.now_ms)
+        node.queue(b"goes%d" % number, bench.now_ms)
+    cursor, found = b"0", []
+    while True:
+        cursor, some = client("QSCAN", cursor, "COUNT", 1)
+        found += some
+        if cursor == b"0":
+            break
+        for makes, number in changes[:3]:
+            queue = node.queues.get(b"goes%d" % number)
+            if makes:
+                node.queue(b"new%d" % number, bench.now_ms)
+            elif queue is not None:
+                node.drop_queue(queue)
+        del changes[:3]
+    assert set(names) <= set(found)
+    assert len(found) == len(set(found))
+
+
+def test_a_walk_through_many_jobs_ends_after_calls_of_bounded_size(bench: Bench) -> None:
+    bench.checked = False
+    client = bench.client()
+    jobs = [client.add("q") for _ in range(3000)]
+    cursor, found, calls = b"0", [], 0
+    while calls == 0 or cursor != b"0":
+        cursor, some = client("JSCAN", cursor)
+        assert len(some) <= 150, "COUNT is 100, and one dict more"
+        found += some
+        calls += 1
+    assert sorted(found) == sorted(jobs)
+    assert 20 <= calls <= 31
+
+
+def test_a_scan_that_finds_little_looks_at_ten_times_count_and_goes_on(bench: Bench) -> None:
+    bench.checked = False
+    client = bench.client()
+    for _ in range(3000):
+        client.add("q")
+    cursor, some = client("JSCAN", "COUNT", 10, "QUEUE", "other")
+    assert some == []
+    assert 0 < int(cursor) < 1024
+
+
+def test_count_0_looks_at_something_and_a_negative_count_at_everything(bench: Bench) -> None:
+    bench.checked = False
+    client = bench.client()
+    jobs = [client.add("q") for _ in range(500)]
+    cursor, _ = client("JSCAN", "COUNT", 0)
+    assert cursor == b"1"
+    cursor, found = client("JSCAN", "COUNT", -1)
+    assert cursor == b"0"
+    assert sorted(found) == sorted(jobs)
+    cursor, found = client("JSCAN", "BUSYLOOP", "COUNT", 1)
+    assert cursor == b"0"
+    assert sorted(found) == sorted(jobs)
+
+
+def test_qscan_goes_on_where_it_stopped(bench: Bench, client: Client) -> None:
+    bench.checked = False
+    for number in range(350):
+        bench.node.queue(b"%d" % number, bench.now_ms)
+    sizes: list[int] = []
+    cursor = b"0"
+    while not sizes or cursor != b"0":
+        cursor, some = client("QSCAN", cursor)
+        sizes.append(len(some))
+    assert sizes == [100, 100, 100, 50]
+    assert [len(client("QSCAN", *words)[1]) for words in (("BUSYLOOP",), ("COUNT", -1), ("COUNT", 0))] == [
+        350,
+        350,
+        100,
+    ]
+
+
+def test_a_cursor_from_beyond_the_end_finds_nothing(client: Client) -> None:
+    client.add("q")
+    assert client("JSCAN", 5000) == [b"0", []]
+    assert client("QSCAN", 5000) == [b"0", []]

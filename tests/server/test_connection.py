@@ -1,0 +1,203 @@
+import pytest
+
+from disque.server import connection as module
+from disque.server.connection import READ_AHEAD, TURN_COMMANDS
+from tests.server.shell import Shell
+
+PING = b"*1\r\n$4\r\nPING\r\n"
+PONG = b"+PONG\r\n"
+ADD = b"ADDJOB q body 0\r\n"
+GET = b"GETJOB FROM q\r\n"
+
+
+def test_a_request_is_executed_at_once_and_answered_at_the_flush() -> None:
+    shell = Shell()
+    client, transport = shell.connect()
+    client.data_received(PING)
+    assert transport.written == b""
+    shell.loop.turn()
+    assert transport.written == PONG
+
+
+def test_requests_that_come_together_are_answered_with_one_write() -> None:
+    shell = Shell()
+    client, _ = shell.connect()
+    assert shell.ask(client, PING * 100) == PONG * 100
+
+
+def test_a_request_in_pieces() -> None:
+    shell = Shell()
+    client, _ = shell.connect()
+    answers = [shell.ask(client, bytes([byte])) for byte in PING]
+    assert answers == [b""] * (len(PING) - 1) + [PONG]
+
+
+def test_after_some_commands_others_have_their_turn() -> None:
+    shell = Shell()
+    busy, first = shell.connect()
+    quick, second = shell.connect()
+    busy.data_received(PING * (3 * TURN_COMMANDS))
+    quick.data_received(PING)
+    shell.loop.turn()
+    assert first.take() == PONG * TURN_COMMANDS
+    assert second.take() == PONG
+    shell.loop.settle()
+    assert first.take() == PONG * (2 * TURN_COMMANDS)
+
+
+def test_big_replies_end_a_turn_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TURN_BYTES", 1000)
+    shell = Shell()
+    client, transport = shell.connect()
+    client.data_received((b"ECHO " + b"x" * 600 + b"\r\n") * 10)
+    shell.loop.turn()
+    assert transport.written.count(b"$600") == 2
+    shell.loop.settle()
+    assert transport.written.count(b"$600") == 10
+
+
+def test_a_client_that_waits_keeps_its_further_requests_for_later() -> None:
+    shell = Shell()
+    waiting, transport = shell.connect()
+    other, _ = shell.connect()
+    assert shell.ask(waiting, GET + PING) == b""
+    shell.ask(other, ADD)
+    answer = transport.take()
+    assert answer.startswith(b"*1\r\n*3\r\n$1\r\nq\r\n")
+    assert answer.endswith(b"$4\r\nbody\r\n" + PONG)
+
+
+def test_a_client_that_waits_is_not_read_without_end() -> None:
+    shell = Shell()
+    waiting, transport = shell.connect()
+    shell.ask(waiting, GET)
+    shell.ask(waiting, PING * (READ_AHEAD // len(PING) + 2))
+    assert not transport.reading
+    other, _ = shell.connect()
+    shell.ask(other, ADD)
+    assert transport.reading
+
+
+def test_a_client_that_does_not_read_causes_no_more_replies() -> None:
+    shell = Shell()
+    client, transport = shell.connect()
+    client.pause_writing()
+    assert shell.ask(client, PING * 10) == b""
+    assert client.session.out == []
+    client.resume_writing()
+    shell.loop.settle()
+    assert transport.take() == PONG * 10
+
+
+def test_replies_that_come_while_a_client_does_not_read_wait_for_it() -> None:
+    shell = Shell()
+    client, transport = shell.connect()
+    other, _ = shell.connect()
+    shell.ask(client, GET)
+    client.pause_writing()
+    shell.ask(other, ADD)
+    assert transport.take() == b""
+    assert client.output_bytes() > 0
+    client.resume_writing()
+    shell.loop.settle()
+    assert transport.take().startswith(b"*1\r\n*3\r\n")
+
+
+@pytest.mark.parametrize("lie", [b"*1\r\n:5\r\n", b"*9999999999\r\n", b'"\r\n'])
+def test_a_protocol_error_is_answered_and_closes_the_connection(lie: bytes) -> None:
+    shell = Shell()
+    client, transport = shell.connect()
+    answer = shell.ask(client, PING + lie + PING)
+    assert answer.startswith(PONG + b"-ERR Protocol error: ")
+    assert answer.count(b"\r\n") == 2
+    assert transport.closed
+    assert shell.ask(client, PING) == b""
+
+
+def test_too_many_bytes_of_requests_cut_the_client() -> None:
+    shell = Shell(client_query_buffer_limit="64kb")
+    client, transport = shell.connect()
+    shell.ask(client, GET)
+    shell.ask(client, b"*2\r\n$4\r\nECHO\r\n$100000\r\n" + b"x" * 70_000)
+    shell.ask(client, b"x" * 70_000)
+    other, _ = shell.connect()
+    shell.ask(other, ADD)
+    assert transport.aborted
+    assert any("max query buffer length" in line for line in shell.log.lines)
+
+
+def test_before_the_password_the_reader_trusts_nobody() -> None:
+    shell = Shell(requirepass="secret")
+    client, transport = shell.connect()
+    assert shell.ask(client, b"*11\r\n") == b"-ERR Protocol error: unauthenticated multibulk length\r\n"
+    assert transport.closed
+    client, _ = shell.connect()
+    assert shell.ask(client, b"AUTH secret\r\n*11\r\n" + b"$1\r\nx\r\n" * 11).startswith(b"+OK\r\n-ERR unknown command")
+
+
+def test_a_half_closed_client_is_answered_and_closed() -> None:
+    shell = Shell()
+    client, transport = shell.connect()
+    client.data_received(PING * (2 * TURN_COMMANDS))
+    assert client.eof_received()
+    shell.loop.settle()
+    assert transport.take() == PONG * (2 * TURN_COMMANDS)
+    assert transport.closed
+
+
+def test_a_half_closed_client_that_waits_is_answered_what_came_before_and_gets_no_job() -> None:
+    shell = Shell()
+    client, transport = shell.connect()
+    client.data_received(PING + GET)
+    assert client.eof_received()
+    shell.loop.settle()
+    assert transport.take() == PONG
+    assert transport.closed
+    other, _ = shell.connect()
+    shell.ask(other, ADD)
+    assert shell.ask(other, b"QLEN q\r\n") == b":1\r\n"
+
+
+def test_a_client_that_ends_before_its_reply_left_gives_the_job_back() -> None:
+    shell = Shell()
+    client, _ = shell.connect()
+    other, _ = shell.connect()
+    shell.ask(other, b"ADDJOB q body 0 RETRY 0\r\n")
+    client.data_received(GET)
+    client.connection_lost(None)
+    shell.loop.settle()
+    assert shell.ask(other, b"QLEN q\r\n") == b":1\r\n"
+
+
+def test_a_job_whose_reply_left_is_out() -> None:
+    shell = Shell()
+    client, _ = shell.connect()
+    other, _ = shell.connect()
+    shell.ask(other, ADD)
+    shell.ask(client, GET)
+    client.connection_lost(None)
+    assert shell.ask(other, b"QLEN q\r\n") == b":0\r\n"
+
+
+def test_quit_closes_behind_its_answer() -> None:
+    shell = Shell()
+    client, transport = shell.connect()
+    assert shell.ask(client, PING + b"QUIT\r\n" + PING) == PONG + b"+OK\r\n"
+    assert transport.closed
+
+
+def test_the_end_of_a_slow_act_is_the_reply() -> None:
+    shell = Shell()
+    client, transport = shell.connect()
+    client.wait_ended(b"+OK\r\n")
+    shell.loop.settle()
+    assert transport.take() == b"+OK\r\n"
+
+
+def test_commands_are_counted() -> None:
+    shell = Shell()
+    client, _ = shell.connect()
+    shell.ask(client, PING * 3)
+    assert shell.node.stats.commands == 3
+    assert shell.node.stats.net_in == 3 * len(PING)
+    assert shell.node.stats.net_out == 3 * len(PONG)

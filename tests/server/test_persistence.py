@@ -1,0 +1,497 @@
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from disque.core import life, step
+from disque.core.host import Host
+from disque.server.facts import NodeClock
+from disque.server.log import Log
+from disque.server.persistence import Persistence
+from disque.server.pump import Pump
+from disque.server.segments import JournalError
+from tests.support.nodes import START_MS, make_node
+
+NAME = "disque.aof"
+SEGMENT = 64 * 1024
+KB = b"x" * 1024
+
+
+class Machine:
+    """What outlives a process: the files, the clock, the boot ID; and the loop, which is turned by hand."""
+
+    def __init__(self, folder: Path, loop: asyncio.AbstractEventLoop) -> None:
+        self.folder = folder
+        self.loop = loop
+        self.now_ms = START_MS
+        self.boot = "boot 1"
+        self.starts = 0
+
+    @property
+    def files(self) -> list[str]:
+        return sorted(path.name for path in self.folder.glob(f"{NAME}.*"))
+
+    @property
+    def newest(self) -> Path:
+        return self.folder / self.files[-1]
+
+    def size(self) -> int:
+        return sum(path.stat().st_size for path in self.folder.glob(f"{NAME}.*"))
+
+    def start(self, **options: str) -> "Process":
+        self.starts += 1
+        return Process(self, options)
+
+
+class Lines:
+    """A log that only remembers."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def notice(self, text: str) -> None:
+        self.lines.append(text)
+
+    warning = verbose = debug = notice
+
+
+class Process:
+    """A node with pump and journal, and one client that is always answered at once."""
+
+    def __init__(self, machine: Machine, options: dict[str, str]) -> None:
+        self.machine = machine
+        self.log = Lines()
+        self.node = make_node(machine.now_ms, seed=machine.starts)
+        self.node.host = cast(Host, self)
+        wanted = {"appendonly": "yes", "dir": str(machine.folder), "aof-segment-size": "64kb"}
+        for name, value in (wanted | {name.replace("_", "-"): value for name, value in options.items()}).items():
+            self.node.config.put(name, (value,))
+        self.node.apply_settings()
+        clock = NodeClock(0, lambda: machine.now_ms * 10**6, lambda: machine.now_ms * 10**6)
+        self.pump = Pump(self.node, clock, cast(Log, self.log), machine.loop)
+        self.persistence = Persistence(self.pump, machine.boot, lambda: 7)
+        for _ in self.persistence.load():
+            pass
+        self.client = life.connect(self.node, 1, b"", b"", machine.now_ms)
+        self.turn()
+
+    def configure(self, name: str) -> None:
+        """What the host does about settings that concern the journal."""
+        if name == "appendonly":
+            on = self.node.config.flag("appendonly")
+            self.persistence.switch_on() if on else self.persistence.switch_off()
+        elif name == "appendfsync":
+            self.persistence.policy_changed()
+
+    def turn(self, times: int = 1) -> None:
+        """Turns of the loop: all that is ready, and all that runs beside it, happens."""
+        for _ in range(times):
+            if self.persistence._background is not None:
+                self.persistence._background.wait()
+            self.machine.loop.call_soon(self.machine.loop.stop)
+            self.machine.loop.run_forever()
+
+    def say(self, *words: bytes) -> bytes:
+        """One request and its reply, after the flush that covers it."""
+        step.command(self.node, self.client, list(words), self.machine.now_ms)
+        self.pump.flush()
+        reply = b"".join(self.client.out)
+        self.client.out.clear()
+        self.client.handed.clear()
+        return reply
+
+    def add(self, body: bytes = b"body", *options: bytes) -> bytes:
+        reply = self.say(b"ADDJOB", b"q", body, b"0", *options)
+        assert reply.startswith(b"+D-"), reply
+        return reply[1:-2]
+
+    def get(self, count: int = 1) -> bytes:
+        return self.say(b"GETJOB", b"NOHANG", b"COUNT", b"%d" % count, b"FROM", b"q")
+
+    def queued(self) -> list[bytes]:
+        queue = self.node.queues.get(b"q")
+        return [job.id for job in queue.jobs()] if queue is not None else []
+
+    def known(self) -> set[bytes]:
+        return {job_id for shard in self.node.shards for job_id in shard}
+
+    def cron(self, times: int = 1) -> None:
+        for _ in range(times):
+            self.persistence.cron()
+            self.turn(3)
+
+    def kill(self) -> None:
+        """The process is gone: nothing more is written, nothing is said."""
+        if self.persistence.journal is not None:
+            self.persistence.journal.abandon()
+        self.end()
+
+    def stop(self) -> None:
+        assert not self.persistence.stop()
+        self.end()
+
+    def end(self) -> None:
+        if self.persistence._background is not None:
+            self.persistence._background.close()
+        self.persistence.copying = None
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    loop = asyncio.new_event_loop()
+    yield Machine(tmp_path, loop)
+    loop.close()
+
+
+class TestRestart:
+    def test_what_was_answered_is_there_after_a_kill(self, machine: Machine) -> None:
+        process = machine.start()
+        kept, done = process.add(b"kept"), process.add(b"done")
+        assert process.say(b"ACKJOB", done) == b":1\r\n"
+        process.kill()
+        process = machine.start()
+        assert process.queued() == [kept]
+        assert b"kept" in process.get()
+        process.kill()
+
+    def test_what_was_not_flushed_never_was(self, machine: Machine) -> None:
+        process = machine.start()
+        kept = process.add()
+        step.command(process.node, process.client, b"ADDJOB q lost 0".split(), machine.now_ms)
+        process.kill()
+        process = machine.start()
+        assert process.known() == {kept}
+        process.kill()
+
+    def test_many_starts_in_a_row_lose_nothing_and_bring_nothing_back(self, machine: Machine) -> None:
+        alive: list[bytes] = []
+        for number in range(6):
+            process = machine.start()
+            assert process.queued() == alive
+            alive.append(process.add(b"%d" % number))
+            if number % 2:
+                process.say(b"DELJOB", alive.pop(0))
+            process.kill()
+        assert len(machine.files) <= 7
+
+    def test_a_clean_stop_keeps_what_is_out_and_how_long(self, machine: Machine) -> None:
+        process = machine.start()
+        out, _once = process.add(b"out", b"RETRY", b"10"), process.add(b"once", b"RETRY", b"0")
+        process.get(2)
+        machine.now_ms += 4000
+        process.stop()
+        machine.now_ms += 5000
+        machine.boot = "boot 2"
+        process = machine.start()
+        assert not process.queued()
+        step.tick(process.node, machine.now_ms + 999)
+        assert not process.queued()
+        step.tick(process.node, machine.now_ms + 1000)
+        assert process.queued() == [out]
+        process.kill()
+
+    def test_the_list_of_a_clean_stop_counts_once(self, machine: Machine) -> None:
+        process = machine.start()
+        out = process.add(b"out", b"RETRY", b"10")
+        process.get()
+        process.stop()
+        process = machine.start()
+        assert not process.queued()
+        process.kill()
+        process = machine.start()
+        assert process.queued() == [out]
+        process.kill()
+
+    @pytest.mark.parametrize("jobs", range(50, 66))
+    def test_the_list_counts_wherever_the_segment_is_full(self, machine: Machine, jobs: int) -> None:
+        process = machine.start()
+        for _ in range(jobs):
+            process.add(KB)
+        process.get(jobs)
+        process.stop()
+        process = machine.start()
+        assert not process.queued()
+        assert len(process.known()) == jobs
+        process.kill()
+
+    def test_an_at_most_once_job_is_dropped_for_good_when_the_machine_failed(self, machine: Machine) -> None:
+        process = machine.start()
+        process.add(b"once", b"RETRY", b"0")
+        process.kill()
+        machine.boot = "boot 2"
+        process = machine.start()
+        assert any("1 at-most-once jobs were dropped" in line for line in process.log.lines)
+        process.kill()
+        process = machine.start()
+        assert not process.known()
+        assert not any("at-most-once" in line for line in process.log.lines)
+        process.stop()
+        assert not machine.start().known()
+
+    def test_without_a_boot_id_every_process_counts_as_another_boot(self, machine: Machine) -> None:
+        machine.boot = ""
+        process = machine.start()
+        process.persistence.boot_id = "process 1"  # the salt of this test is always the same
+        process.persistence.rewrite()
+        process.add(b"once", b"RETRY", b"0")
+        process.kill()
+        process = machine.start()
+        assert process.persistence.boot_id.startswith("process ")
+        assert not process.known()
+        process.kill()
+
+    def test_time_does_not_go_back_over_a_restart(self, machine: Machine) -> None:
+        process = machine.start()
+        machine.now_ms += 50_000
+        process.add()
+        process.kill()
+        machine.now_ms -= 40_000
+        process = machine.start()
+        assert process.pump.clock.now_ms() == START_MS + 50_000
+        process.kill()
+
+    def test_jobs_that_are_loaded_without_a_journal_are_not_loaded_twice_if_delivered_at_most_once(
+        self, machine: Machine
+    ) -> None:
+        process = machine.start()
+        process.add(b"once", b"RETRY", b"0")
+        kept = process.add(b"kept")
+        process.kill()
+        process = machine.start(appendonly="no")
+        assert b"once" in process.get()
+        process.stop()
+        process = machine.start()
+        assert process.known() == {kept}
+        process.kill()
+
+
+class TestDamage:
+    def torn(self, machine: Machine) -> list[bytes]:
+        process = machine.start()
+        ids = [process.add(b"one"), process.add(b"two")]
+        process.kill()
+        data = machine.newest.read_bytes()
+        machine.newest.write_bytes(data[:-5])
+        return ids
+
+    def test_a_torn_tail_is_cut_and_told(self, machine: Machine) -> None:
+        ids = self.torn(machine)
+        process = machine.start()
+        assert process.queued() == ids[:1]
+        assert any("short read" in line for line in process.log.lines)
+        new = process.add(b"three")
+        process.kill()
+        process = machine.start()
+        assert process.queued() == [ids[0], new]
+        process.kill()
+
+    def test_with_aof_load_truncated_no_a_torn_tail_stops_the_start(self, machine: Machine) -> None:
+        self.torn(machine)
+        before = machine.newest.read_bytes()
+        with pytest.raises(JournalError, match="aof-load-truncated yes"):
+            machine.start(aof_load_truncated="no")
+        assert machine.newest.read_bytes() == before
+
+    def test_damage_before_what_was_synced_stops_the_start(self, machine: Machine) -> None:
+        process = machine.start()
+        process.add(b"one")
+        process.stop()
+        path = machine.folder / machine.files[0]
+        data = bytearray(path.read_bytes())
+        data[data.index(b"one")] ^= 1
+        path.write_bytes(data)
+        with pytest.raises(JournalError, match=r"00000001"):
+            machine.start()
+
+    def test_a_record_that_makes_no_sense_stops_the_start(self, machine: Machine) -> None:
+        process = machine.start()
+        writer = process.persistence.journal
+        assert writer is not None
+        writer.append(b"\x92\x01\x05")
+        writer.flush()
+        process.kill()
+        with pytest.raises(JournalError, match="cannot be used"):
+            machine.start()
+
+
+class TestSwitching:
+    def test_switched_on_at_run_time_it_holds_what_was_there_before(self, machine: Machine) -> None:
+        process = machine.start(appendonly="no")
+        before = process.add(b"before")
+        assert not machine.files
+        assert process.say(b"CONFIG", b"SET", b"appendonly", b"yes") == b"+OK\r\n"
+        process.turn(20)
+        after = process.add(b"after")
+        process.kill()
+        process = machine.start()
+        assert process.queued() == [before, after]
+        process.kill()
+
+    def test_while_it_was_off_at_most_once_jobs_may_have_been_delivered(self, machine: Machine) -> None:
+        process = machine.start()
+        process.add(b"once", b"RETRY", b"0")
+        twice = process.add(b"twice")
+        process.say(b"CONFIG", b"SET", b"appendonly", b"no")
+        assert b"once" in process.get()
+        process.kill()
+        process = machine.start()
+        assert process.known() == {twice}
+        process.kill()
+
+    def test_switched_off_and_on_it_holds_what_is_true_now(self, machine: Machine) -> None:
+        process = machine.start()
+        gone = process.add(b"gone")
+        process.say(b"CONFIG", b"SET", b"appendonly", b"no")
+        process.say(b"ACKJOB", gone)
+        once = process.add(b"once", b"RETRY", b"0")
+        process.say(b"CONFIG", b"SET", b"appendonly", b"yes")
+        process.turn(30)
+        assert not process.persistence.facts()["aof_rewrite_in_progress"]
+        process.kill()
+        process = machine.start()
+        assert process.known() == {once}
+        assert process.queued() == [once]
+        process.kill()
+
+    def test_a_changed_fsync_policy_counts_from_then_on(self, machine: Machine) -> None:
+        process = machine.start()
+        process.say(b"CONFIG", b"SET", b"appendfsync", b"always")
+        once = process.add(b"once", b"RETRY", b"0")
+        process.kill()
+        machine.boot = "boot 2"
+        process = machine.start(appendfsync="always")
+        assert process.queued() == [once]
+        process.say(b"CONFIG", b"SET", b"appendfsync", b"everysec")
+        process.kill()
+        machine.boot = "boot 3"
+        assert not machine.start().known()
+
+    def test_reading_it_again_finds_what_a_crash_would_leave(self, machine: Machine) -> None:
+        process = machine.start()
+        kept = process.add(b"kept")
+        process.get()
+        process.persistence.close_for_reload()
+        life.flush_all(process.node, machine.now_ms)
+        for _ in process.persistence.load():
+            pass
+        assert process.queued() == [kept]
+        process.add(b"more")
+        process.kill()
+        process = machine.start()
+        assert len(process.queued()) == 2
+        process.kill()
+
+
+class TestCompaction:
+    def fill(self, process: Process, jobs: int = 200) -> list[bytes]:
+        return [process.add(KB) for _ in range(jobs)]
+
+    def test_a_pass_leaves_only_what_is_alive(self, machine: Machine) -> None:
+        process = machine.start()
+        ids = self.fill(process)
+        process.say(b"ACKJOB", *ids[5:])
+        before = machine.size()
+        assert process.persistence.rewrite()
+        assert not process.persistence.rewrite()
+        process.turn(30)
+        assert process.persistence.facts()["aof_rewrite_in_progress"] == 0
+        assert len(machine.files) == 1
+        assert machine.size() < before / 10
+        process.kill()
+        process = machine.start()
+        assert process.queued() == ids[:5]
+        process.kill()
+
+    def test_a_kill_in_the_middle_of_a_pass_loses_nothing(self, machine: Machine) -> None:
+        process = machine.start()
+        ids = self.fill(process)
+        process.get(3)
+        for turns in range(8):
+            process.persistence.rewrite()
+            process.turn(turns)
+            ids.append(process.add(b"%d" % turns))
+            process.say(b"ACKJOB", ids.pop(0))
+            process.kill()
+            process = machine.start()
+            assert process.queued() == ids
+        process.kill()
+
+    def test_dead_segments_go_by_themselves_oldest_first(self, machine: Machine) -> None:
+        process = machine.start(auto_aof_rewrite_percentage="0")
+        ids = self.fill(process)
+        files = machine.files
+        assert len(files) > 3
+        process.say(b"ACKJOB", *ids[70:])
+        process.cron(3)
+        assert machine.files[0] == files[0]
+        process.say(b"ACKJOB", *ids[:70])
+        process.cron(3)
+        assert machine.files == process_files(process)
+        assert machine.files[0] > files[-2]
+        process.kill()
+        process = machine.start()
+        assert not process.known()
+        process.kill()
+
+    def test_it_starts_by_itself_when_the_journal_has_grown(self, machine: Machine) -> None:
+        process = machine.start(auto_aof_rewrite_percentage="100", auto_aof_rewrite_min_size="100kb")
+        keeper = process.add(b"keeper")
+        for _ in range(300):
+            process.say(b"ACKJOB", process.add(KB))
+        process.cron()
+        process.turn(30)
+        assert any("Starting automatic compaction" in line for line in process.log.lines)
+        assert machine.size() < 80 * 1024
+        process.kill()
+        process = machine.start()
+        assert process.known() == {keeper}
+        process.kill()
+
+    def test_shutdown_with_a_rewrite_leaves_one_compact_journal(self, machine: Machine) -> None:
+        process = machine.start()
+        ids = self.fill(process)
+        process.say(b"ACKJOB", *ids[1:])
+        assert process.persistence.rewrite_now() == ""
+        process.turn(20)
+        process.stop()
+        assert machine.size() < 8 * 1024
+        process = machine.start()
+        assert process.queued() == ids[:1]
+        process.kill()
+
+    def test_pauses_and_keys_survive_passes(self, machine: Machine) -> None:
+        process = machine.start()
+        process.say(b"PAUSE", b"p", b"in")
+        job_id = process.add(b"u", b"UNIQUE", b"key", b"0")
+        for _ in range(2):
+            process.persistence.rewrite()
+            process.turn(30)
+        process.kill()
+        process = machine.start()
+        assert process.say(b"PAUSE", b"p", b"state") == b"+in\r\n"
+        assert process.add(b"again", b"UNIQUE", b"key", b"0") == job_id
+        process.kill()
+
+
+def process_files(process: Process) -> list[str]:
+    return [Path(process.persistence.row.path(number)).name for number in process.persistence.row.segments]
+
+
+def test_a_journal_of_which_the_directory_is_gone_stops_the_start(machine: Machine) -> None:
+    with pytest.raises(JournalError, match="directory"):
+        machine.start(dir=str(machine.folder / "nowhere"))
+
+
+def test_facts_tell_what_goes_on(machine: Machine) -> None:
+    process = machine.start()
+    process.add()
+    facts = process.persistence.facts()
+    assert facts["aof_enabled"] == 1
+    assert facts["aof_state"] == "on"
+    assert facts["aof_current_size"] == machine.size()
+    assert facts["aof_segments"] == 1
+    assert facts["aof_last_write_status"] == "ok"
+    process.stop()
+    assert process.persistence.facts()["aof_state"] == "off"

@@ -1,0 +1,174 @@
+import pytest
+
+from disque.server.pump import loopback, shown
+from tests.server.shell import Shell
+
+ADD = b"ADDJOB q body 0\r\n"
+PING = b"PING\r\n"
+
+
+@pytest.mark.parametrize(
+    "peer", [("127.0.0.1", 1), ("127.8.8.8", 1), ("::1", 1, 0, 0), ("::ffff:127.0.0.1", 1, 0, 0), None, "", ()]
+)
+def test_this_machine_itself(peer: object) -> None:
+    assert loopback(peer)
+
+
+@pytest.mark.parametrize(
+    "peer", [("10.0.0.1", 1), ("0.0.0.0", 1), ("fe80::1", 1, 0, 2), ("::ffff:10.0.0.1", 1, 0, 0), ("1.127.0.1", 1)]
+)
+def test_other_machines(peer: object) -> None:
+    assert not loopback(peer)
+
+
+@pytest.mark.parametrize(
+    ("address", "text"),
+    [(("127.0.0.1", 50), b"127.0.0.1:50"), (("::1", 50, 0, 0), b"[::1]:50"), (None, b"?:0"), ("", b"?:0")],
+)
+def test_addresses_as_they_are_shown(address: object, text: bytes) -> None:
+    assert shown(address, b"?:0") == text
+
+
+def test_protected_mode_lets_only_this_machine_in() -> None:
+    shell = Shell()
+    _, transport = shell.connect(("10.0.0.1", 1))
+    assert transport.take().startswith(b"-DENIED Disque runs in protected mode")
+    assert transport.closed
+    assert shell.node.stats.rejected == 1
+    assert shell.node.sessions == {}
+
+
+@pytest.mark.parametrize("options", [{"requirepass": "secret"}, {"protected_mode": "no"}])
+def test_a_password_or_a_setting_lets_others_in(options: dict[str, str]) -> None:
+    _, transport = Shell(**options).connect(("10.0.0.1", 1))
+    assert not transport.closed
+
+
+def test_a_unix_socket_is_this_machine() -> None:
+    shell = Shell()
+    client, transport = shell.connect("", "/run/disque.sock")
+    assert not transport.closed
+    assert client.session.address == b"/run/disque.sock:0"
+
+
+def test_one_client_too_many() -> None:
+    shell = Shell()
+    shell.pump.maxclients = 1
+    first, _ = shell.connect()
+    _, late = shell.connect()
+    assert late.take() == b"-ERR max number of clients reached\r\n"
+    first.connection_lost(None)
+    _, again = shell.connect()
+    assert not again.closed
+
+
+def test_the_journal_is_written_before_replies_leave() -> None:
+    shell = Shell()
+    writer = shell.journal()
+    client, _ = shell.connect()
+    assert shell.ask(client, ADD * 5).count(b"+D-") == 5
+    assert len(writer.payloads) == 1, "one record for what came together"
+
+
+def test_a_reply_waits_until_its_record_is_safe_and_others_do_not() -> None:
+    shell = Shell()
+    writer = shell.journal()
+    writer.hold = True
+    producer, held = shell.connect()
+    reader, _ = shell.connect()
+    assert shell.ask(producer, ADD) == b""
+    assert shell.ask(reader, PING) == b"+PONG\r\n"
+    assert shell.ask(producer, PING) == b"", "replies stay in order"
+    writer.safe = writer.sequence
+    shell.pump.release()
+    assert held.take().endswith(b"+PONG\r\n")
+
+
+def test_a_safe_record_of_one_does_not_free_the_reply_of_another() -> None:
+    shell = Shell()
+    writer = shell.journal()
+    writer.hold = True
+    (first, one), (second, two) = shell.connect(), shell.connect()
+    shell.ask(first, ADD)
+    shell.ask(second, ADD)
+    writer.safe = 1
+    shell.pump.release()
+    assert one.take()
+    assert two.take() == b""
+
+
+def test_without_a_journal_nothing_has_to_wait_and_the_next_one_counts_anew() -> None:
+    shell = Shell()
+    writer = shell.journal()
+    writer.hold = True
+    (client, transport), (quiet, _) = shell.connect(), shell.connect()
+    for _ in range(3):
+        shell.ask(client, ADD)
+        quiet.ticket = writer.sequence
+    shell.pump.journal = None
+    shell.pump.release_all()
+    assert transport.take().count(b"+D-") == 3
+    shell.journal()
+    assert shell.ask(quiet, ADD).count(b"+D-") == 1
+
+
+def test_nothing_is_flushed_twice_in_a_turn() -> None:
+    shell = Shell()
+    clients = [shell.connect()[0] for _ in range(10)]
+    shell.loop.settle()
+    for client in clients:
+        client.data_received(PING)
+    assert len(shell.loop.calls) == 1
+
+
+def test_the_timer_is_armed_for_what_is_due_next() -> None:
+    shell = Shell()
+    client, transport = shell.connect()
+    shell.ask(client, b"GETJOB TIMEOUT 500 FROM q\r\n")
+    assert armed_s(shell) == pytest.approx(0.5, abs=0.01)
+    shell.clock.ms += 510
+    shell.fire()
+    assert transport.take() == b"*-1\r\n"
+
+
+def test_an_earlier_due_time_replaces_a_later_one() -> None:
+    shell = Shell()
+    (one, _), (two, _) = shell.connect(), shell.connect()
+    shell.ask(one, b"GETJOB TIMEOUT 5000 FROM q\r\n")
+    shell.ask(two, b"GETJOB TIMEOUT 50 FROM q\r\n")
+    assert armed_s(shell) == pytest.approx(0.05, abs=0.01)
+
+
+def armed_s(shell: Shell) -> float:
+    """For how long the timer is armed, after the node has looked at what comes in the next second."""
+    while not (delay_s := shell.loop.waiting()[0].delay_s):
+        shell.fire()
+    return delay_s
+
+
+def test_while_clients_are_paused_requests_wait_and_then_go_on() -> None:
+    shell = Shell()
+    (one, _), (two, transport) = shell.connect(), shell.connect()
+    assert shell.ask(one, b"CLIENT PAUSE 1000\r\n") == b"+OK\r\n"
+    assert shell.ask(two, PING) == b""
+    shell.clock.ms += 1001
+    shell.fire()
+    assert transport.take() == b"+PONG\r\n"
+
+
+def test_a_node_that_stops_looks_at_no_requests() -> None:
+    shell = Shell()
+    client, _ = shell.connect()
+    shell.pump.stopping = True
+    assert shell.ask(client, PING) == b""
+
+
+def test_the_mark_for_slow_commands_is_the_lower_of_two() -> None:
+    shell = Shell(slowlog_log_slower_than="20000", latency_monitor_threshold="5")
+    assert shell.pump.slow_us == 5000
+    shell.node.config.set_text("latency-monitor-threshold", "0")
+    shell.pump.configure()
+    assert shell.pump.slow_us == 20000
+    shell.node.config.set_text("slowlog-log-slower-than", "-1")
+    shell.pump.configure()
+    assert shell.pump.slow_us == float("inf")
