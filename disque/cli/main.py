@@ -211,3 +211,7 @@ _ACTIONS: Final[dict[str, Callable[[Options], int]]] = {
     "help": _page,
     "version": _version,
 }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -98,6 +98,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def start(config: Config, path: str, words: list[str]) -> int:
     """Go to the directory, into the background if asked to, lock nodes.conf, and serve."""
+    started_in = str(Path.cwd())
     try:
         os.chdir(config.text("dir") or ".")
     except OSError as error:
@@ -112,15 +113,10 @@ def start(config: Config, path: str, words: list[str]) -> int:
         print(f"Can't open the log file: {error.strerror}: {error.filename}", file=sys.stderr)
         return 1
     pid_file = daemon.PidFile(config.text("pidfile")) if wants_pid_file(config) else None
-    if pid_file is not None:
-        try:
-            pid_file.write()
-        except OSError as error:
-            log.warning(f"Failed to write PID file: {error.strerror}")
     if not words:
         log.warning("Warning: no config file specified, using the defaults. Use: disque-server /path/to/disque.conf")
     try:
-        return uvloop.run(serve(config, log, path))
+        return uvloop.run(serve(config, log, path, pid_file, started_in))
     except NodesConfError as wrong:
         log.warning(str(wrong))
         return 1
@@ -134,7 +130,17 @@ def wants_pid_file(config: Config) -> bool:
     return config.flag("daemonize") or not config.is_default("pidfile")
 
 
-async def serve(config: Config, log: Log, path: str) -> int:
+def write_pid(pid_file: daemon.PidFile, log: Log) -> None:
+    """Write the pid file. It may belong to another server until this one holds nodes.conf."""
+    try:
+        pid_file.write()
+    except OSError as error:
+        log.warning(f"Failed to write PID file: {error.strerror}")
+
+
+async def serve(
+    config: Config, log: Log, path: str, pid_file: daemon.PidFile | None = None, started_in: str = "."
+) -> int:
     """Assemble the server in the running loop and let it run."""
     clock = NodeClock()
     nodes_conf, membership = open_nodes_conf(
@@ -146,15 +152,16 @@ async def serve(config: Config, log: Log, path: str) -> int:
         random=SystemRandom(),
         log=log,
     )
+    if pid_file is not None:
+        write_pid(pid_file, log)
     daemon.set_process_name("disque-server")
     log.notice(f"Server started, Disque version {VERSION}")
-    server = Server(config, log, membership, nodes_conf, clock, path)
+    if not config.flag("appendonly"):
+        log.notice("Jobs are in memory only: with appendonly yes they survive the process")
+    server = Server(config, log, membership, nodes_conf, clock, path, started_in)
     code = await server.run()
-    if server.restart_argv is not None:
-        nodes_conf.close()
-        log.close()
-        os.execv(sys.executable, server.restart_argv)  # noqa: S606 - this program again, with the same words
     nodes_conf.close()
+    server.start_again()
     return code
 
 

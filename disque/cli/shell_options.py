@@ -191,7 +191,7 @@ REDIS_ONLY: Final[Mapping[str, str]] = {
     "--lru-test": "there is no cache here; use `disque bench`",
     "--latency-dist": "use --latency or --latency-history",
     "--intrinsic-latency": "use --latency against a server on this machine",
-    "--cluster": "use the command CLUSTER (MEET, NODES, FORGET, LEAVING)",
+    "--cluster": "use the command CLUSTER (NODES, INFO, MYID, LEAVING)",
 }
 """Flags of redis-cli that cannot mean anything to a job queue, and what to use instead."""
 

@@ -86,7 +86,6 @@ class Node:
         "monitors",
         "node_id",
         "password",
-        "paused_queues",
         "peak",
         "pending",
         "queues",
@@ -154,7 +153,6 @@ class Node:
         self.peak = 0
         self.last_ctime = 0
         self.clients_paused_until_ms = 0
-        self.paused_queues = 0
         self.stats = Stats(now_ms)
         #: Calls and microseconds by index of the command, for INFO commandstats.
         self.calls: list[int] = [0] * len(table)
@@ -166,9 +164,6 @@ class Node:
         self.limits = Limits(0)
         self.slowlog = SlowLog()
         self.latency = LatencyMonitor()
-        self.password = b""
-        self.evict_acks = True
-        self.default_replicate = 1
         self.apply_settings()
         self.count_nodes()
 

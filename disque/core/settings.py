@@ -308,8 +308,9 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         mutable=True,
     ),
     Setting(
-        "proto-max-bulk-len", Size(1 * KB, 2 * GB), 512 * MB, LIMITS,
-        "The longest argument of a command, in bytes, and so the largest body of a job.",
+        "proto-max-bulk-len", Size(1 * KB, 1000 * MB), 512 * MB, LIMITS,
+        "The longest argument of a command, in bytes, and so the largest body of a job. At most 1000mb, since a job is "
+        "one record of the journal.",
         mutable=True,
     ),
     Setting(

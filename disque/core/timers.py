@@ -42,7 +42,8 @@ class Timers:
     def count(self) -> int:
         """How many items are armed; counted anew, for tests."""
         waiting = sum(map(len, self._buckets.values()))
-        return waiting + len({id(item) for due_ms, _, item in self._heap if item.slot == IN_HEAP and item.due_ms == due_ms})
+        near = {id(item) for due_ms, _, item in self._heap if item.slot == IN_HEAP and item.due_ms == due_ms}
+        return waiting + len(near)
 
     def arm(self, item: Timed, due_ms: int) -> None:
         """Make ``item`` come out of `due` at ``due_ms``, whatever it was armed for before."""

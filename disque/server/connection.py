@@ -80,9 +80,7 @@ class Connection(asyncio.Protocol):
         """Take what the client sent, and execute what is complete."""
         if self._closed or self.session.closing:
             return
-        pump = self.pump
-        pump.node.stats.net_in += len(data)
-        self.session.active_ms = pump.clock.now_ms()
+        self.pump.node.stats.net_in += len(data)
         self.reader.feed(data)
         self.process()
 
@@ -126,12 +124,14 @@ class Connection(asyncio.Protocol):
         """Execute complete requests, as far as this turn goes, and have the replies flushed."""
         session = self.session
         pump = self.pump
-        if self._closed or pump.holds_back(self):
+        now_ms = pump.clock.now_ms()
+        session.active_ms = now_ms
+        if self._closed or pump.holds_back(self, now_ms):
             return
-        node = pump.node
-        journal_mark = len(node.journal)
+        journal = pump.node.journal
+        journal_mark = len(journal)
         try:
-            self._execute(session, pump.clock.now_ms())
+            self._execute(session, now_ms)
         except ProtocolError as wrong:
             session.out.append(resp.error(b"ERR Protocol error: %b" % str(wrong).encode("latin-1", "replace")))
             session.closing = True
@@ -139,7 +139,7 @@ class Connection(asyncio.Protocol):
             pump.log.warning(f"Closing client that reached max query buffer length: id={session.id}")
             self.abort()
             return
-        if len(node.journal) > journal_mark:
+        if len(journal) > journal_mark:
             session.unsettled = True
         if session.out or session.closing or self._ending:
             pump.touch(self)
@@ -180,7 +180,7 @@ class Connection(asyncio.Protocol):
             left -= 1
             if session.out:
                 size += len(session.out[-1])
-            if node.clients_paused_until_ms > now_ms and self.pump.holds_back(self):
+            if node.clients_paused_until_ms > now_ms and self.pump.holds_back(self, now_ms):
                 break
         else:
             if not session.closing and not self.choked:
@@ -220,6 +220,8 @@ class Connection(asyncio.Protocol):
         session = self.session
         pump = self.pump
         stalled = session.waiting != NOT_WAITING or self.choked or pump.is_later(self) or self.ticket > pump.safe
+        if self._reading and not stalled:
+            return
         reading = not (stalled and self.reader.pending_bytes > READ_AHEAD)
         if reading != self._reading and not self.transport.is_closing():
             self._reading = reading
@@ -249,10 +251,16 @@ class Connection(asyncio.Protocol):
             self.transport.write(data)
         if session.closing or (self._ending and self._is_done()):
             self.finish()
-        elif self.has_requests and session.waiting in {NOT_WAITING, WAIT_COPIES}:
+        elif self._can_go_on():
             self.pump.later(self)
         if not self._reading:
             self._regulate()
+
+    def _can_go_on(self) -> bool:
+        """Whether there is something that may be executed now without reading more."""
+        if self.session.waiting == NOT_WAITING:
+            return self.has_requests
+        return self.session.waiting == WAIT_COPIES and self._held_request is None and self.reader.ready
 
     def _is_done(self) -> bool:
         """Whether a client that sends nothing more has all its answers."""

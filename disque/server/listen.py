@@ -64,6 +64,11 @@ def tcp_sockets(addresses: tuple[str, ...], port: int, backlog: int) -> list[soc
     return sockets
 
 
+def absolute(path: str) -> str:
+    """The path of a socket, for a time when the working directory is another one."""
+    return str(Path(path).absolute())
+
+
 def clear_stale_socket(path: str) -> None:
     """Remove a socket file that nobody listens on; anything else in its place is an error. Raises ListenError."""
     try:

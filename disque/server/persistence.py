@@ -9,6 +9,7 @@ Segments in which nothing is alive any more go at once, oldest first, without a 
 """
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from time import monotonic, time
 from typing import TYPE_CHECKING, Final
 
@@ -94,6 +95,7 @@ class Persistence:
     def load(self) -> Iterator[None]:
         """Read the journal into the node, a slice at each step. Raises JournalError when it must not be used."""
         row = self.files()
+        self._refuse_old_file(row)
         self.loading = Loading(row.size)
         self.node.loading = True
         replay = records.Replay(self.node, self.boot_id)
@@ -108,6 +110,15 @@ class Persistence:
         except records.ReplayError as wrong:
             raise JournalError(f"The journal cannot be used: {wrong}") from wrong
         self._loaded(row, replay, monotonic() - started)
+
+    def _refuse_old_file(self, row: Row) -> None:
+        """Do not start empty beside the append-only file of an old server: that would look like lost jobs."""
+        old = Path(row.path(1)).with_suffix("")
+        if not row.segments and old.is_file() and old.stat().st_size:
+            raise JournalError(
+                f"{old} is not a journal of this server (its files are {old.name}.00000001 and so on). If Disque 1.0 "
+                "wrote it: drain the old server first, it cannot be read here. Move it away to start empty"
+            )
 
     def _read(self, row: Row, replay: records.Replay) -> Iterator[None]:
         loading = self.loading

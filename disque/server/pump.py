@@ -118,11 +118,11 @@ class Pump:
         self.choked.pop(connection, None)
         self.schedule()
 
-    def holds_back(self, connection: "Connection") -> bool:
+    def holds_back(self, connection: "Connection", now_ms: int) -> bool:
         """Whether no requests are looked at now: CLIENT PAUSE, or the node stops."""
         if self.stopping:
             return True
-        if self.node.clients_paused_until_ms <= self.clock.now_ms():
+        if self.node.clients_paused_until_ms <= now_ms:
             return False
         self._paused[connection] = None
         self.schedule()

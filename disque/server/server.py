@@ -47,6 +47,7 @@ class Server:
         nodes_conf: NodesConf,
         clock: NodeClock,
         config_path: str,
+        started_in: str = ".",
     ) -> None:
         self.config = config
         self.log = log
@@ -64,6 +65,8 @@ class Server:
         self.port = config.number("port")
         self.exit_code = 0
         self.restart_argv: list[str] | None = None
+        #: Where the process was started: words of its command line may be relative to it.
+        self.started_in = started_in
         self._listeners: list[asyncio.AbstractServer] = []
         self._socket_file = ""  # the unix socket, once it is this process that listens there
         self._finished: asyncio.Future[None] = self.loop.create_future()
@@ -106,7 +109,7 @@ class Server:
             permissions = config.number("unixsocketperm")
             factory = lambda: Connection(self.pump, path)  # noqa: E731 - said once, used once
             self._listeners.append(await listen.listen_unix(self.loop, path, permissions, backlog, factory))
-            self._socket_file = path
+            self._socket_file = listen.absolute(path)  # the working directory may change
 
     async def _load(self) -> None:
         """Read the journal, if the settings say so."""
@@ -237,12 +240,13 @@ class Server:
 
     def _configure_maxclients(self) -> None:
         wanted = self.config.number("maxclients")
-        room = self._set_maxclients(wanted)
+        room = daemon.fit_fd_limit(wanted)
         if room < wanted:
             raise HostRefusedError(
                 "ERR The operating system is not able to handle the specified number of clients, try with "
                 f"{room}"
             )
+        self.pump.maxclients = wanted
 
     def _configure_segment_size(self) -> None:
         if self.pump.journal is not None:
@@ -337,8 +341,16 @@ class Server:
         self.restart_argv = list(sys.orig_argv)
         if clean:
             self.stop(session, rewrite=False)
+            if not self._stopped:
+                self.restart_argv = None
         else:
-            os.execv(sys.executable, self.restart_argv)  # noqa: S606 - this program again, with the same words
+            self.start_again()
+
+    def start_again(self) -> None:
+        """Become a fresh process with the same words, if a restart was asked for."""
+        if self.restart_argv is not None:
+            os.chdir(self.started_in)
+            os.execv(sys.executable, self.restart_argv)  # noqa: S606 - this program again
 
     # -- stop ------------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Servers for the tests: `node` is a fresh one, `start_node` makes as many as a test wants, `shared` serves a module."""
+"""Servers for the tests: `node` is a fresh one, `start_node` makes as many as wanted, `shared` serves a module."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

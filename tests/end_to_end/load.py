@@ -1,6 +1,7 @@
 """Producers and consumers that load a server until it dies under them, and the account of what they were promised."""
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import Any, Final
@@ -16,7 +17,7 @@ RETRY_S: Final = 3600  # nothing comes back by itself while a test lasts
 class Account:
     """What clients saw. Bodies name the jobs: a job may be there although its ADDJOB was not answered.
 
-    `added` maps the IDs that were answered to bodies; `at_most_once` are bodies of jobs without a retry. `delivered` are
+    `added` maps IDs that were answered to bodies; `at_most_once` are bodies of jobs without a retry. `delivered` are
     bodies in the order in which consumers read them. An acknowledgement is `tried` when sent and `acked` when answered.
     """
 
@@ -43,11 +44,12 @@ class Account:
         assert not queued & self.at_most_once & set(self.delivered), "at-most-once jobs would be delivered twice"
         self._check_deliveries()
         unread = promised & self.at_most_once - set(self.delivered) - queued
-        assert len(unread) <= self.crashes * self.consumers * COUNT, "at-most-once jobs are lost that nobody can have got"
+        assert len(unread) <= self.crashes * self.consumers * COUNT, (
+            "at-most-once jobs are lost that nobody can have got"
+        )
 
     def _check_deliveries(self) -> None:
-        seen: set[bytes] = set()
-        again = {body for body in self.delivered if body in seen or seen.add(body)}  # type: ignore[func-returns-value]  # None
+        again = {body for body, times in Counter(self.delivered).items() if times > 1}
         assert not again & self.at_most_once, "at-most-once jobs were delivered twice"
         assert not again & self.acked - self.tried, "delivered after an acknowledgement"
 
@@ -64,7 +66,9 @@ class Load:
 
     def begin(self, producers: int, consumers: int) -> None:
         self._account.consumers = consumers
-        jobs = [(self._produce, f"{self._name}-{number}") for number in range(producers)]
+        jobs: list[tuple[Callable[[Raw, str], None], str]] = [
+            (self._produce, f"{self._name}-{number}") for number in range(producers)
+        ]
         jobs += [(self._consume, "") for _ in range(consumers)]
         for work, name in jobs:
             thread = threading.Thread(target=self._guard, args=(work, name))
@@ -91,7 +95,8 @@ class Load:
             retries = [0 if offset % 4 == 0 else RETRY_S for offset in range(DEPTH)]
             raw.send(
                 b"".join(
-                    request("ADDJOB", QUEUE, body, 0, "RETRY", retry) for body, retry in zip(bodies, retries, strict=True)
+                    request("ADDJOB", QUEUE, body, 0, "RETRY", retry)
+                    for body, retry in zip(bodies, retries, strict=True)
                 )
             )
             for body in bodies:

@@ -209,8 +209,8 @@ class Node:
 
     def client(self, **options: Any) -> Any:
         """Give a client of redis-py; it is Any here, since its types know nothing of Disque's replies."""
-        options = {"host": LOOPBACK, "port": self.port, "socket_timeout": PATIENCE_S} | options
-        client = redis.Redis(**options)
+        words: dict[str, Any] = {"host": LOOPBACK, "port": self.port, "socket_timeout": PATIENCE_S}
+        client = redis.Redis(**(words | options))
         self._clients.append(client)
         return client
 

@@ -38,7 +38,7 @@ def shown(raw: Raw, job_id: bytes) -> dict[bytes, Any]:
 
 
 def a_bit_of_everything(raw: Raw) -> dict[str, bytes]:
-    """Jobs in all the states in which one node can have them; those that are taken by name stand first in their queue."""
+    """Add jobs in all the states in which one node can have them; those that are taken stand first in their queue."""
     ids = {
         "out": raw.ask("ADDJOB", "work", "out", 0, "RETRY", 500),
         "spent": raw.ask("ADDJOB", "work", "spent", 0, "RETRY", 0),
@@ -118,7 +118,9 @@ def test_a_crash_after_a_clean_stop_still_delivers_at_most_once_jobs_once(start_
 
 
 @pytest.mark.parametrize("words", [("SHUTDOWN",), ("SHUTDOWN", "REWRITE-AOF")])
-def test_jobs_that_are_added_in_one_breath_with_shutdown_are_kept(start_node: StartNode, words: tuple[str, ...]) -> None:
+def test_jobs_that_are_added_in_one_breath_with_shutdown_are_kept(
+    start_node: StartNode, words: tuple[str, ...]
+) -> None:
     node = start_node("--appendonly", "yes", "--appendfsync", "no")
     raw = node.raw()
     raw.send(b"".join(request("ADDJOB", "work", number, 0) for number in range(50)) + request(*words))

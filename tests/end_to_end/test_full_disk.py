@@ -25,7 +25,10 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     where = tmp_path / "small"
     where.mkdir()
     made = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={SIZE_BYTES}", "tmpfs", str(where)], capture_output=True, text=True, check=False
+        ["mount", "-t", "tmpfs", "-o", f"size={SIZE_BYTES}", "tmpfs", str(where)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if made.returncode:
         pytest.skip(f"no small disk, which needs root: {made.stderr.strip()}")
@@ -36,7 +39,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def full_node(start_node: StartNode, where: Path, fsync: str) -> tuple[Node, Raw]:
     """A node whose disk has become full, and a client that has sent more than fits."""
-    node = start_node("--appendonly", "yes", "--appendfsync", fsync, "--logfile", f"{where.parent}/log.txt", directory=where)
+    node = start_node(
+        "--appendonly", "yes", "--appendfsync", fsync, "--logfile", f"{where.parent}/log.txt", directory=where
+    )
     writer = Raw((LOOPBACK, node.port))
     for number in range(JOBS):  # each in a write of its own, as far as that goes
         writer.send(request("ADDJOB", "q", b"%d " % number + BODY, 0, "RETRY", 3600))
@@ -70,7 +75,9 @@ def test_writes_are_refused_and_reads_go_on(start_node: StartNode, small_disk: P
 
 
 @pytest.mark.parametrize("fsync", ["always", "everysec", "no"])
-def test_what_was_held_is_answered_when_there_is_room_again(start_node: StartNode, small_disk: Path, fsync: str) -> None:
+def test_what_was_held_is_answered_when_there_is_room_again(
+    start_node: StartNode, small_disk: Path, fsync: str
+) -> None:
     node, writer = full_node(start_node, small_disk, fsync)
     free(small_disk)
     until(lambda: not refuses(node), "the disk")
@@ -84,7 +91,9 @@ def test_what_was_held_is_answered_when_there_is_room_again(start_node: StartNod
 
 
 @pytest.mark.parametrize("fsync", ["always", "everysec", "no"])
-def test_a_crash_on_a_full_disk_loses_nothing_that_was_answered(start_node: StartNode, small_disk: Path, fsync: str) -> None:
+def test_a_crash_on_a_full_disk_loses_nothing_that_was_answered(
+    start_node: StartNode, small_disk: Path, fsync: str
+) -> None:
     node, writer = full_node(start_node, small_disk, fsync)
     node.kill()
     with closing(writer):
@@ -113,7 +122,13 @@ def test_a_stop_on_a_full_disk_is_refused_to_the_client_and_done_for_the_signal(
 
 def test_an_at_most_once_job_does_not_leave_a_node_that_cannot_note_it(start_node: StartNode, small_disk: Path) -> None:
     node = start_node(
-        "--appendonly", "yes", "--appendfsync", "always", "--logfile", f"{small_disk.parent}/log.txt", directory=small_disk
+        "--appendonly",
+        "yes",
+        "--appendfsync",
+        "always",
+        "--logfile",
+        f"{small_disk.parent}/log.txt",
+        directory=small_disk,
     )
     once = node.ask("ADDJOB", "once", "body", 0, "RETRY", 0)
     with closing(Raw((LOOPBACK, node.port))) as writer:
@@ -128,9 +143,17 @@ def test_an_at_most_once_job_does_not_leave_a_node_that_cannot_note_it(start_nod
     assert node.start().ask("QLEN", "once") == 0
 
 
-def test_a_waiting_consumer_gets_no_at_most_once_job_before_that_is_noted(start_node: StartNode, small_disk: Path) -> None:
+def test_a_waiting_consumer_gets_no_at_most_once_job_before_that_is_noted(
+    start_node: StartNode, small_disk: Path
+) -> None:
     node = start_node(
-        "--appendonly", "yes", "--appendfsync", "always", "--logfile", f"{small_disk.parent}/log.txt", directory=small_disk
+        "--appendonly",
+        "yes",
+        "--appendfsync",
+        "always",
+        "--logfile",
+        f"{small_disk.parent}/log.txt",
+        directory=small_disk,
     )
     with closing(Raw((LOOPBACK, node.port))) as writer, closing(Raw((LOOPBACK, node.port))) as consumer:
         consumer.send(request("GETJOB", "FROM", "once"))
@@ -146,7 +169,9 @@ def test_a_waiting_consumer_gets_no_at_most_once_job_before_that_is_noted(start_
         assert consumer.reply() == [[b"once", once, b"body"]]
 
 
-def test_the_journal_is_not_read_again_while_it_lacks_what_was_answered(start_node: StartNode, small_disk: Path) -> None:
+def test_the_journal_is_not_read_again_while_it_lacks_what_was_answered(
+    start_node: StartNode, small_disk: Path
+) -> None:
     node, writer = full_node(start_node, small_disk, "everysec")
     with closing(writer):
         jobs = node.ask("QLEN", "q")

@@ -71,7 +71,9 @@ def test_a_socket_file_that_a_crash_left_behind_is_replaced(start_node: StartNod
         assert raw.ask("PING") == b"PONG"
 
 
-def test_a_socket_that_somebody_listens_on_is_left_alone(start_node: StartNode, make_node: StartNode, tmp_path: Path) -> None:
+def test_a_socket_that_somebody_listens_on_is_left_alone(
+    start_node: StartNode, make_node: StartNode, tmp_path: Path
+) -> None:
     path = tmp_path / "s"
     start_node("--unixsocket", str(path))
     other = make_node("--unixsocket", str(path))
@@ -156,8 +158,7 @@ def test_a_client_that_never_reads_does_not_make_requests_pile_up(node: Node) ->
     raw.socket.settimeout(0.2)
     peeks = request("QPEEK", "q", 1) * 20_000
     with pytest.raises(TimeoutError):
-        for _ in range(200):
-            raw.send(peeks)
+        raw.send(peeks * 200)
     assert node.rss() - before < 48 * MB
     assert node.ask("PING") == b"PONG"
 
@@ -168,8 +169,7 @@ def test_a_client_that_waits_may_send_only_so_much_ahead(node: Node) -> None:
     raw.send(request("GETJOB", "FROM", "q"))
     raw.socket.settimeout(0.2)
     with pytest.raises(TimeoutError):
-        for _ in range(1000):
-            raw.send(request("PING") * 10_000)
+        raw.send(request("PING") * 3_000_000)
     assert node.rss() - before < 32 * MB
     assert node.ask("ADDJOB", "q", "body", 0)
     raw.socket.settimeout(30)

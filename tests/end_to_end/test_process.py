@@ -65,7 +65,9 @@ def test_the_usage(flag: str) -> None:
         ("rename-command nosuch x", "No such command in rename-command"),
     ],
 )
-def test_a_wrong_line_stops_the_start_with_its_number_and_what_was_expected(tmp_path: Path, line: str, said: str) -> None:
+def test_a_wrong_line_stops_the_start_with_its_number_and_what_was_expected(
+    tmp_path: Path, line: str, said: str
+) -> None:
     path = tmp_path / "disque.conf"
     path.write_text(f"# a comment\n\nloglevel notice\n{line}\n")
     done = run(str(path))
@@ -199,3 +201,13 @@ def test_the_id_of_a_node_stays(node: Node) -> None:
     name = node.ask("CLUSTER", "MYID")
     node.stop()
     assert node.start().ask("CLUSTER", "MYID") == name
+
+
+def test_a_second_start_in_the_same_directory_leaves_the_pid_file_alone(
+    start_node: StartNode, make_node: StartNode
+) -> None:
+    node = start_node("--pidfile", "server.pid")
+    other = make_node("--pidfile", "server.pid", directory=node.directory)
+    other.launch()
+    assert other.ended() == 1
+    assert (node.directory / "server.pid").read_text() == f"{node.pid}\n"

@@ -7,7 +7,12 @@ from tests.end_to_end.node import LOOPBACK, Node
 
 def run(tool: str, node: Node, *words: str, text: str = "") -> str:
     done = subprocess.run(
-        [tool, "-h", LOOPBACK, "-p", str(node.port), *words], input=text, capture_output=True, text=True, timeout=60, check=True
+        [tool, "-h", LOOPBACK, "-p", str(node.port), *words],
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
     )
     return done.stdout
 

@@ -68,7 +68,7 @@ def test_monitor_shows_what_is_executed_and_no_password(start_node: StartNode) -
     assert watcher.ask("MONITOR") == b"OK"
     raw.ask("AUTH", "secret")
     raw.ask("ADDJOB", "q", b'a"\x01\n', 0)
-    lines = []
+    lines: list[bytes] = []
     while not lines or b"ADDJOB" not in lines[-1]:
         lines.append(watcher.reply())
     assert lines[-1].endswith(b'] "ADDJOB" "q" "a\\"\\x01\\n" "0"')
@@ -91,7 +91,14 @@ def test_a_monitor_that_does_not_read_is_cut(start_node: StartNode) -> None:
 def test_nothing_works_before_the_password_but_the_password(start_node: StartNode) -> None:
     node = start_node("--requirepass", "secret")
     raw = node.raw()
-    for words in (("PING",), ("INFO",), ("ADDJOB", "q", "b", 0), ("CONFIG", "GET", "requirepass"), ("HELLO", 3), ("SHUTDOWN",)):
+    for words in (
+        ("PING",),
+        ("INFO",),
+        ("ADDJOB", "q", "b", 0),
+        ("CONFIG", "GET", "requirepass"),
+        ("HELLO", 3),
+        ("SHUTDOWN",),
+    ):
         assert str(raw.ask(*words)).startswith("NOAUTH"), words
     assert isinstance(raw.ask("AUTH", "wrong"), ServerError)
     assert raw.ask("AUTH", "secret") == b"OK"

@@ -107,7 +107,13 @@ def test_what_the_core_asks_for_reaches_the_server() -> None:
     host.save_cluster()
     host.reload_journal(session)
     host.restart(session, 5, clean=True)
-    assert [call[0] for call in server.asked] == ["configure", "rewrite_config", "save_nodes", "reload_soon", "restart_soon"]
+    assert [call[0] for call in server.asked] == [
+        "configure",
+        "rewrite_config",
+        "save_nodes",
+        "reload_soon",
+        "restart_soon",
+    ]
     assert host.wall_us() > 1_600_000_000_000_000
 
 

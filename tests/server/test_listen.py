@@ -95,16 +95,20 @@ def test_a_path_below_a_file(tmp_path: Path) -> None:
         clear_stale_socket(str(tmp_path / "file" / "s"))
 
 
+def permissions_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
 def run_unix(path: Path, permissions: int) -> int:
     """Listen for a moment; give the permissions of the socket."""
 
     async def scene() -> int:
         factory: Any = asyncio.Protocol
         server = await listen_unix(asyncio.get_running_loop(), str(path), permissions, 16, factory)
-        mode = path.stat().st_mode
+        mode = permissions_of(path)
         server.close()
         await server.wait_closed()
-        return stat.S_IMODE(mode)
+        return mode
 
     with asyncio.Runner() as runner:
         return runner.run(scene())

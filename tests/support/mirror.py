@@ -161,20 +161,31 @@ class Mirror(RuleBasedStateMachine):
         step.command(self.node, client.session, list(words), self.now_ms)
 
     def free_client(self, number: int) -> Client:
-        client = self.clients[number]
-        assume(client.wait is None)
-        return client
+        """A client that does not wait: number ``number`` of those."""
+        free = [client for client in self.clients if client.wait is None]
+        assume(free)
+        return free[number % len(free)]
 
     def some_ids(self, picks: list[int]) -> list[bytes]:
+        """IDs of jobs that are or were: the newest is number 0."""
         assume(self.seen)
         return [self.seen[-1 - pick % len(self.seen)] for pick in picks]
 
     clients_of = st.integers(0, CLIENTS - 1)
-    picks_of = st.lists(st.integers(0, 20), min_size=1, max_size=3)
+    picks_of = st.lists(st.sampled_from([0, 0, 0, 1, 1, 2, 3, 5, 8, 13]), min_size=1, max_size=3)
+    queues_of = st.sampled_from([b"a", b"a", b"a", b"b", b"c"])
+
+    @rule(number=clients_of, retry=st.sampled_from([0, 1, 2, 60]), delay=st.sampled_from([0, 0, 0, 2]))
+    def add_plain(self, number: int, retry: int, delay: int) -> None:
+        self.addjob(number, b"a", b"plain", retry, None, delay, None, None)
+
+    @rule(number=clients_of, count=st.sampled_from([1, 1, 3]))
+    def get_plain(self, number: int, count: int) -> None:
+        self.getjob(number, [b"a"], count, False, None)
 
     @rule(
         number=clients_of,
-        queue=st.sampled_from(QUEUES),
+        queue=queues_of,
         body=st.binary(max_size=40),
         retry=st.sampled_from([None, 0, 0, 1, 2, 5, 30]),
         ttl=st.sampled_from([None, None, 1, 2, 5, 20, 100]),
@@ -250,7 +261,7 @@ class Mirror(RuleBasedStateMachine):
 
     @rule(
         number=clients_of,
-        names=st.lists(st.sampled_from(QUEUES), min_size=1, max_size=3),
+        names=st.lists(queues_of, min_size=1, max_size=3),
         count=st.integers(1, 3),
         counters=st.booleans(),
         timeout_ms=st.sampled_from([None, 0, 1, 999, 1000, 3500]),
@@ -275,7 +286,7 @@ class Mirror(RuleBasedStateMachine):
         else:
             until_ms = self.now_ms + timeout_ms if timeout_ms else 0
             client.wait = Wait(list(dict.fromkeys(names)), count, counters, until_ms)
-            self.arrivals.append(number + 1)
+            self.arrivals.append(client.number)
             self.arrivals[:] = [n for at, n in enumerate(self.arrivals) if n not in self.arrivals[at + 1 :]]
 
     @rule(number=clients_of, picks=picks_of, word=st.sampled_from([b"ACKJOB", b"FASTACK", b"DELJOB"]))
@@ -358,7 +369,7 @@ class Mirror(RuleBasedStateMachine):
             job.promised_ms = job.due_ms if job.held else job.promised_ms
         return integer(job.retry)
 
-    @rule(number=clients_of, queue=st.sampled_from(QUEUES), flags=st.sampled_from([0, 0, 1, 2, 3]))
+    @rule(number=clients_of, queue=st.sampled_from(QUEUES), flags=st.sampled_from([0, 0, 0, 1, 2, 3]))
     def pause(self, number: int, queue: bytes, flags: int) -> None:
         client = self.free_client(number)
         self.command(client, b"PAUSE", queue, PAUSES[flags])
@@ -371,7 +382,7 @@ class Mirror(RuleBasedStateMachine):
         self.command(client, b"QLEN", queue)
         client.out.append(integer(len(self.model.line_up(queue))))
 
-    @rule(number=clients_of, size=st.sampled_from([0, 0, 3000, 8000, 12000]))
+    @rule(number=clients_of, size=st.sampled_from([0, 0, 0, 3000, 8000, 12000]))
     def limit_memory(self, number: int, size: int) -> None:
         client = self.free_client(number)
         self.command(client, b"CONFIG", b"SET", b"maxmemory", b"%d" % size)

@@ -100,10 +100,11 @@ class Model:
 
 @dataclass
 class Payload:
-    """What one flush wrote: into which segment, when, and what was true then."""
+    """What one flush wrote, into which segment, when; and what was true last while nothing was written behind it."""
 
     data: bytes
     segment: int
+    written_ms: int
     now_ms: int
     model: Model
     boot: str = ""

@@ -1,0 +1,120 @@
+import io
+from pathlib import Path
+
+import pytest
+
+from disque import VERSION
+from disque.cli.serve import check_option, main, make_log, read_config, version_line, wants_pid_file
+from disque.core.conffile import ConfigError
+from disque.core.settings import Config, SettingError
+
+
+def written(tmp_path: Path, *lines: str) -> str:
+    path = tmp_path / "disque.conf"
+    path.write_text("\n".join([*lines, ""]))
+    return str(path)
+
+
+def test_without_words_everything_is_as_by_default() -> None:
+    config, path = read_config([])
+    assert path == ""
+    assert config.number("port") == 7711
+
+
+def test_options_count_after_the_file(tmp_path: Path) -> None:
+    file = written(tmp_path, "port 1000", "timeout 5")
+    config, path = read_config([file, "--port", "2000", "--bind", "127.0.0.1", "::1"])
+    assert path == file
+    assert (config.number("port"), config.number("timeout")) == (2000, 5)
+    assert config.words("bind") == ("127.0.0.1", "::1")
+
+
+def test_a_dash_reads_the_file_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("timeout 7\n"))
+    config, path = read_config(["-", "--port", "2000"])
+    assert path == ""
+    assert (config.number("port"), config.number("timeout")) == (2000, 7)
+
+
+def test_the_path_of_the_file_is_kept_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = written(tmp_path, "port 1000")
+    monkeypatch.chdir(tmp_path)
+    assert read_config(["disque.conf"])[1] == file
+
+
+def test_bytes_that_are_no_text_survive(tmp_path: Path) -> None:
+    path = tmp_path / "disque.conf"
+    path.write_bytes(b"requirepass \xff\xfe\n")
+    config, _ = read_config([str(path)])
+    assert config.text("requirepass").encode("utf-8", "surrogateescape") == b"\xff\xfe"
+
+
+def test_a_wrong_line_is_an_error_with_its_number(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as wrong:
+        read_config([written(tmp_path, "", "port 1000", "port x")])
+    assert wrong.value.number == 3
+
+
+def test_only_commands_can_be_renamed(tmp_path: Path) -> None:
+    check_option("rename-command", ("DEBUG", ""))
+    check_option("timeout", ("nosuch",))
+    with pytest.raises(SettingError, match="No such command"):
+        check_option("rename-command", ("nosuch", "x"))
+    with pytest.raises(ConfigError) as wrong:
+        read_config([written(tmp_path, "", 'rename-command nosuch ""')])
+    assert wrong.value.number == 2
+    with pytest.raises(ConfigError):
+        read_config(["--rename-command", "nosuch", "x"])
+
+
+@pytest.mark.parametrize("flag", ["-v", "--version"])
+def test_the_version(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([flag]) == 0
+    assert capsys.readouterr().out == version_line() + "\n"
+    assert f"v={VERSION} " in version_line()
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_the_usage(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([flag]) == 1
+    assert capsys.readouterr().err.startswith("Usage: disque-server ")
+
+
+def test_errors_before_the_start_end_it_with_their_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(tmp_path / "missing")]) == 1
+    assert f"can't open config file '{tmp_path / 'missing'}': No such file or directory" in capsys.readouterr().err
+    assert main([written(tmp_path, "nosuch 1")]) == 1
+    assert "at line 1" in capsys.readouterr().err
+    assert main(["--dir", str(tmp_path / "missing")]) == 1
+    assert "missing" in capsys.readouterr().err
+
+
+def test_a_log_file_that_cannot_be_opened_ends_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["--logfile", str(tmp_path / "missing" / "log")]) == 1
+    assert "Can't open the log file: No such file or directory" in capsys.readouterr().err
+
+
+def test_the_log_is_where_the_settings_say(tmp_path: Path) -> None:
+    config = Config()
+    config.put("logfile", (str(tmp_path / "log"),))
+    config.put("loglevel", ("warning",))
+    log = make_log(config)
+    log.notice("small")
+    log.warning("big")
+    log.close()
+    text = (tmp_path / "log").read_text()
+    assert "big" in text
+    assert "small" not in text
+
+
+def test_a_pid_file_is_for_daemons_and_for_those_who_name_it() -> None:
+    config = Config()
+    assert not wants_pid_file(config)
+    config.put("pidfile", ("/tmp/x.pid",))
+    assert wants_pid_file(config)
+    config = Config()
+    config.put("daemonize", ("yes",))
+    assert wants_pid_file(config)

@@ -1,0 +1,300 @@
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from random import Random
+from typing import Any, cast
+
+import pytest
+
+from disque.core.host import HostRefusedError
+from disque.core.session import Session
+from disque.core.settings import Config
+from disque.server import daemon
+from disque.server.connection import Connection
+from disque.server.facts import NodeClock
+from disque.server.nodes_conf import open_nodes_conf
+from disque.server.server import Server
+from tests.server.shell import Log, Transport
+
+ADD = b"ADDJOB q body 0\r\n"
+
+
+@pytest.fixture(autouse=True)
+def _directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def in_loop(scene: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    with asyncio.Runner() as runner:
+        runner.run(scene())
+
+
+def assemble(*, config_path: str = "", **options: str) -> Server:
+    """A server in the running loop that neither listens nor takes signals."""
+    config = Config()
+    config.put("dir", (str(Path.cwd()),))
+    for name, value in options.items():
+        config.put(name.replace("_", "-"), (value,))
+    log = cast("Any", Log())
+    clock = NodeClock()
+    nodes_conf, membership = open_nodes_conf(
+        "nodes.conf", ip=b"", port=7711, bus_port=17711, now_ms=clock.now_ms(), random=Random(1), log=log
+    )
+    return Server(config, log, membership, nodes_conf, clock, config_path, str(Path.cwd()))
+
+
+def loaded(server: Server) -> Server:
+    for _ in server.persistence.load():
+        pass
+    return server
+
+
+def lines(server: Server) -> str:
+    return "\n".join(cast("Any", server.log).lines)
+
+
+def connect(server: Server) -> tuple[Connection, Transport]:
+    connection, transport = Connection(server.pump, ""), Transport()
+    connection.connection_made(cast("Any", transport))
+    return connection, transport
+
+
+def ask(server: Server, connection: Connection, data: bytes) -> bytes:
+    connection.data_received(data)
+    server.pump.flush()
+    return cast("Transport", cast("Any", connection.transport)).take()
+
+
+def end(server: Server) -> None:
+    server.stop(None, rewrite=False)
+    server.nodes_conf.close()
+
+
+def test_a_stop_answers_says_goodbye_and_closes() -> None:
+    async def scene() -> None:
+        server = loaded(assemble(appendonly="yes"))
+        client, transport = connect(server)
+        client.data_received(ADD)
+        end(server)
+        assert transport.take().startswith(b"+D-")
+        assert transport.closed
+        assert server.exit_code == 0
+        assert "bye bye" in lines(server)
+
+    in_loop(scene)
+
+
+def test_a_second_stop_does_nothing() -> None:
+    async def scene() -> None:
+        server = loaded(assemble(appendonly="yes"))
+        end(server)
+        server.stop(None, rewrite=True)
+        assert lines(server).count("bye bye") == 1
+
+    in_loop(scene)
+
+
+def test_what_a_stop_wrote_is_read_by_the_next_start() -> None:
+    async def scene() -> None:
+        first = loaded(assemble(appendonly="yes"))
+        client, _ = connect(first)
+        job_id = ask(first, client, b"ADDJOB q body 0 RETRY 0\r\n")[1:-2]
+        end(first)
+        second = loaded(assemble(appendonly="yes"))
+        client, _ = connect(second)
+        assert job_id in ask(second, client, b"QPEEK q 1\r\n")
+        end(second)
+
+    in_loop(scene)
+
+
+def fail_to_sync(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = server.pump.journal
+    assert journal is not None
+    monkeypatch.setattr(journal, "sync", lambda: False)
+
+
+def test_a_client_that_asks_for_a_stop_hears_why_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> None:
+        server = loaded(assemble(appendonly="yes"))
+        client, transport = connect(server)
+        fail_to_sync(server, monkeypatch)
+        server.stop(client.session, rewrite=False)
+        server.pump.flush()
+        assert transport.take() == b"-ERR Errors trying to SHUTDOWN. Check logs.\r\n"
+        assert not transport.closed
+        assert ask(server, client, b"PING\r\n") == b"+PONG\r\n"
+        monkeypatch.undo()
+        end(server)
+
+    in_loop(scene)
+
+
+def test_a_signal_stops_although_the_disk_fails_and_the_exit_code_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> None:
+        server = loaded(assemble(appendonly="yes"))
+        fail_to_sync(server, monkeypatch)
+        end(server)
+        assert server.exit_code == 1
+
+    in_loop(scene)
+
+
+def test_a_restart_that_is_refused_is_not_made_up_for_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> None:
+        server = loaded(assemble(appendonly="yes"))
+        client, _ = connect(server)
+        fail_to_sync(server, monkeypatch)
+        server._restart(client.session, clean=True)
+        assert server.restart_argv is None
+        monkeypatch.undo()
+        end(server)
+
+    in_loop(scene)
+
+
+def test_a_second_interrupt_insists(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes: list[int] = []
+    monkeypatch.setattr("os._exit", codes.append)
+
+    async def scene() -> None:
+        server = assemble()
+        server._on_stop_signal("SIGINT")
+        assert codes == []
+        server._on_stop_signal("SIGINT")
+        assert codes == [1]
+        server.nodes_conf.close()
+
+    in_loop(scene)
+
+
+def test_more_clients_than_the_system_allows_are_refused_and_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> None:
+        server = assemble()
+        client, _ = connect(server)
+        assert ask(server, client, b"CONFIG SET maxclients 50\r\n") == b"+OK\r\n"
+        monkeypatch.setattr(daemon, "fit_fd_limit", lambda _: 100)
+        assert b"try with 100" in ask(server, client, b"CONFIG SET maxclients 1000\r\n")
+        assert server.pump.maxclients == 50
+        assert b"$2\r\n50\r\n" in ask(server, client, b"CONFIG GET maxclients\r\n")
+        end(server)
+
+    in_loop(scene)
+
+
+def test_the_directory_that_config_set_names_must_exist(tmp_path: Path) -> None:
+    async def scene() -> None:
+        server = assemble()
+        client, _ = connect(server)
+        answer = ask(server, client, b"CONFIG SET dir %b\r\n" % str(tmp_path / "missing").encode())
+        assert answer == b"-ERR Changing directory: No such file or directory\r\n"
+        assert server.config.text("dir") == str(tmp_path)
+        (tmp_path / "there").mkdir()
+        assert ask(server, client, b"CONFIG SET dir there\r\n") == b"+OK\r\n"
+        assert server.config.text("dir") == str(tmp_path / "there")
+        end(server)
+
+    in_loop(scene)
+
+
+def test_the_socket_file_is_removed_although_the_directory_has_changed(tmp_path: Path) -> None:
+    async def scene() -> None:
+        server = assemble(port="0", unixsocket="s")
+        server.port = 0
+        await server._listen()
+        assert (tmp_path / "s").exists()
+        (tmp_path / "there").mkdir()
+        client, _ = connect(server)
+        assert ask(server, client, b"CONFIG SET dir there\r\n") == b"+OK\r\n"
+        end(server)
+        assert not (tmp_path / "s").exists()
+
+    in_loop(scene)
+
+
+def test_a_config_file_is_written_in_one_step(tmp_path: Path) -> None:
+    async def scene() -> None:
+        path = tmp_path / "disque.conf"
+        path.write_text("# notes\ntimeout 5\n")
+        server = assemble(config_path=str(path), timeout="7")
+        server.rewrite_config()
+        assert path.read_text().startswith("# notes\ntimeout 7\n")
+        assert names(tmp_path, "disque.conf*") == ["disque.conf"]
+        path.unlink()
+        server.rewrite_config()
+        assert "timeout 7" in path.read_text()
+        end(server)
+
+    in_loop(scene)
+
+
+def test_a_config_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    async def scene() -> None:
+        server = assemble(config_path=str(tmp_path / "missing" / "disque.conf"))
+        with pytest.raises(HostRefusedError, match="ERR Rewriting config file: No such file or directory"):
+            server.rewrite_config()
+        server.config_path = ""
+        with pytest.raises(HostRefusedError, match="without a config file"):
+            server.rewrite_config()
+        end(server)
+
+    in_loop(scene)
+
+
+def names(directory: Path, pattern: str) -> list[str]:
+    return [path.name for path in directory.glob(pattern)]
+
+
+def silent(server: Server, seconds: int) -> tuple[Session, Transport]:
+    client, transport = connect(server)
+    client.session.active_ms -= seconds * 1000
+    return client.session, transport
+
+
+def test_silent_clients_are_cut_but_not_those_that_wait_or_watch() -> None:
+    async def scene() -> None:
+        server = assemble(timeout="10")
+        _, idle = silent(server, 11)
+        _, fresh = silent(server, 9)
+        watcher, watching = silent(server, 11)
+        watcher.monitoring = True
+        waiter, waiting = connect(server)
+        ask(server, waiter, b"GETJOB FROM q\r\n")
+        waiter.session.active_ms -= 11_000
+        server._close_idle()
+        assert [one.aborted for one in (idle, fresh, watching, waiting)] == [True, False, False, False]
+        end(server)
+
+    in_loop(scene)
+
+
+@pytest.mark.parametrize(
+    ("size", "since_s", "cut"), [(99, 0, False), (100, 0, True), (50, 0, False), (50, 9, False), (50, 11, True)]
+)
+def test_clients_that_do_not_read_are_cut_at_the_hard_limit_or_after_a_while_above_the_soft_one(
+    size: int, since_s: int, *, cut: bool
+) -> None:
+    async def scene() -> None:
+        server = assemble()
+        server.config.put("client-output-buffer-limit", ("normal", "100", "40", "10"))
+        client, transport = connect(server)
+        client.pause_writing()
+        transport.unsent = size
+        client.over_since_ms = server.clock.now_ms() - since_s * 1000 if since_s else 0
+        server._watch_outputs()
+        assert transport.aborted is cut
+        end(server)
+
+    in_loop(scene)
+
+
+def test_signals_are_taken_by_the_loop() -> None:
+    async def scene() -> None:
+        server = assemble()
+        server._take_signals()
+        loop = asyncio.get_running_loop()
+        assert all(loop.remove_signal_handler(one) for one in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
+        end(server)
+
+    in_loop(scene)
