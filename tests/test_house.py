@@ -51,9 +51,15 @@ IMPURE_BUILTINS: Final = frozenset({"__import__", "breakpoint", "eval", "exec", 
 TESTED_ELSEWHERE: Final[dict[str, str]] = {
     "disque.cli.bench_crew": "tests/cli/test_bench.py",  # only as a whole: processes that measure together
     "disque.cli.bench_load": "tests/cli/test_bench.py",
+    "disque.cli.bench_resp": "tests/cli/test_bench_lane.py",  # replies at any chunking, as a lane counts them
     "disque.cli.bench_run": "tests/cli/test_bench.py",
     "disque.cli.bench_station": "tests/cli/test_bench.py",
     "disque.cli.bench_sweep": "tests/cli/test_bench.py",
+    "disque.cli.bench_tally": "tests/cli/test_bench_report.py",  # what a report is made of
+    "disque.server.background": "tests/server/test_journal.py",  # the journal with a fake of each of these four
+    "disque.server.disk": "tests/server/test_journal.py",
+    "disque.server.pending": "tests/server/test_journal.py",
+    "disque.server.segment_file": "tests/server/test_journal.py",
 }
 
 #: Kinds of messages that a node sends and does not yet understand: one node has nobody to receive them from.

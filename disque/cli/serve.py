@@ -105,13 +105,13 @@ def start(config: Config, path: str, words: list[str]) -> int:
         print(f"Can't chdir to '{config.text('dir')}': {error.strerror}", file=sys.stderr)
         return 1
     config.put("dir", (str(Path.cwd()),))
-    if config.flag("daemonize"):
-        daemon.daemonize()
     try:
-        log = make_log(config)
+        log = make_log(config)  # first, while there is somebody to tell that it cannot be opened
     except OSError as error:
         print(f"Can't open the log file: {error.strerror}: {error.filename}", file=sys.stderr)
         return 1
+    if config.flag("daemonize"):
+        daemon.daemonize()
     pid_file = daemon.PidFile(config.text("pidfile")) if wants_pid_file(config) else None
     if not words:
         log.warning("Warning: no config file specified, using the defaults. Use: disque-server /path/to/disque.conf")

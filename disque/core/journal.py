@@ -145,7 +145,7 @@ def is_job(record: tuple[Any, ...]) -> bool:
     _, job_id, _, _, state, flags, _, _, _, _, retry, nacks, deliveries, held_ms = record
     if not valid(job_id) or not small(record[4:]) or state > ACKED or flags > FLAGS_MAX:
         return False
-    if max(nacks, deliveries) > COUNTER_MAX or (flags & HELD > 0) != (held_ms > 0):
+    if nacks > COUNTER_MAX or deliveries > COUNTER_MAX or (flags & HELD > 0) != (held_ms > 0):
         return False
     return not (flags & SPENT and (retry or held_ms))
 

@@ -152,10 +152,11 @@ class Connection(asyncio.Protocol):
         node = self.pump.node
         reader = self.reader
         slow_s = self.pump.slow_us / 1e6
-        # Replies wait for the journal: more of them only up to a bound (PROTOCOL.md 28).
-        most = HELD_MOST if self.ticket > self.pump.safe else MANY
+        # Replies wait for the journal: more of them only up to a bound (PROTOCOL.md 28), and when it is safe they go on.
+        held = self.ticket > self.pump.safe
+        most = HELD_MOST if held else MANY
         left = TURN_COMMANDS
-        size = 0
+        size = sum(map(len, session.out)) if held else 0
         if not node.password and not reader.trusted:
             reader.trusted = True
         last: Command | None = None
@@ -183,7 +184,8 @@ class Connection(asyncio.Protocol):
             if node.clients_paused_until_ms > now_ms and self.pump.holds_back(self, now_ms):
                 break
         else:
-            if not session.closing and not self.choked:
+            full = held and (size >= TURN_BYTES or len(session.out) >= most)
+            if not session.closing and not self.choked and not full:
                 self.pump.later(self)
         self._count(last, run_of, started - run_started)
         node.stats.commands += TURN_COMMANDS - left

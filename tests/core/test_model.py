@@ -254,7 +254,7 @@ class NodeMachine(Mirror):
 
 
 NodeMachine.TestCase.settings = settings(
-    max_examples=int(os.environ.get("MODEL_EXAMPLES", "300")),
+    max_examples=int(os.environ.get("MODEL_EXAMPLES", "200")),
     stateful_step_count=50,
     deadline=None,
     derandomize="MODEL_EXAMPLES" not in os.environ,

@@ -18,17 +18,30 @@ CLIENTS = st.integers(0, 2)
 QUEUE = b"q"
 
 
+class Watched(Bench):
+    """Notes of each UNIQUE key, when it appears, when its job was made and when its window ends (0: with the job)."""
+
+    def __init__(self) -> None:
+        super().__init__(peers=3, journaling=True)
+        self.windows: dict[bytes, int] = {}
+        self.created: dict[bytes, int] = {}
+
+    def settle(self) -> None:
+        super().settle()
+        for key in self.node.keys.values():
+            self.windows.setdefault(key.job_id, key.expires_ms)
+            self.created.setdefault(key.job_id, self.now_ms)
+
+
 class Walk(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.bench = Bench(peers=3, journaling=True)
+        self.bench = Watched()
         self.admin = self.bench.client()
         self.clients: list[Client] = []
         self.owed: list[int] = []
-        #: By key: the IDs that were answered, each with the end of its window (0: none), forgotten at a flush.
-        self.answered: dict[bytes, dict[bytes, int]] = {}
-        self.windows: dict[bytes, int] = {}
-        self.created: dict[bytes, int] = {}
+        #: By key: the IDs that were answered since the last flush.
+        self.answered: dict[bytes, set[bytes]] = {}
         #: By client, the keys of the ADDJOBs not answered yet, in order; None where there was none.
         self.asked: list[list[bytes | None]] = []
         for _ in range(3):
@@ -57,7 +70,6 @@ class Walk(RuleBasedStateMachine):
         self.owed[at] += 1
         self.asked[at].append(key)
         client.send("ADDJOB", QUEUE, "body", timeout, *options)
-        self.look()
 
     @rule(at=CLIENTS, timeout=st.sampled_from([0, 500]))
     def get(self, at: int, timeout: int) -> None:
@@ -105,12 +117,6 @@ class Walk(RuleBasedStateMachine):
         self.admin("DEBUG", "FLUSHALL")
         self.answered.clear()
 
-    def look(self) -> None:
-        """Note which job holds which key, until when."""
-        for key in self.bench.node.keys.values():
-            self.windows.setdefault(key.job_id, key.expires_ms)
-            self.created.setdefault(key.job_id, self.bench.now_ms)
-
     def collect(self) -> None:
         """Every reply belongs to the oldest request that is unanswered; an ID for a key fits those before it."""
         for at, client in enumerate(self.clients):
@@ -121,18 +127,16 @@ class Walk(RuleBasedStateMachine):
                     self.check_key(key, reply)
 
     def check_key(self, key: bytes, job_id: bytes) -> None:
-        before = self.answered.setdefault(key, {})
-        for other, end_ms in before.items():
-            earlier = min(job_id, other, key=self.created.__getitem__)
-            assert (
-                other == job_id or not end_ms or self.windows[earlier] <= max(self.created[job_id], self.created[other])
-            )
-        before[job_id] = self.windows[job_id]
+        before = self.answered.setdefault(key, set())
+        created, windows = self.bench.created, self.bench.windows
+        for other in before:
+            earlier, later = sorted((job_id, other), key=created.__getitem__)
+            assert other == job_id or windows[earlier] <= created[later]
+        before.add(job_id)
 
     @invariant()
     def every_request_is_owed_one_reply(self) -> None:
         self.bench.settle()
-        self.look()
         self.collect()
         self.bench.records()
         for at, client in enumerate(self.clients):

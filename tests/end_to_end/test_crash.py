@@ -142,3 +142,62 @@ def test_clients_are_told_while_a_long_journal_loads(start_node: StartNode) -> N
     until(loaded, "the load")
     assert refusals
     assert set(refusals) == {"LOADING Disque is loading the dataset in memory"}
+
+
+@pytest.mark.parametrize("fsync", POLICIES)
+def test_small_promises_survive_too(start_node: StartNode, fsync: str) -> None:
+    node = journaled(start_node, fsync=fsync)
+    ask = node.raw().ask
+    ask("ADDJOB", "gone", "body", 0)
+    assert ask("DEBUG", "FLUSHALL") == b"OK"
+    nacked, later, deleted, unique = (ask("ADDJOB", QUEUE, body, 0, "UNIQUE", body, 600) for body in "abcd")
+    ask("GETJOB", "COUNT", 4, "FROM", QUEUE)
+    assert ask("NACK", nacked) == 1
+    assert ask("NACK", later, "DELAY", 500) == 1
+    assert ask("DELJOB", deleted) == 1
+    assert ask("ACKJOB", unique) == 1
+    delayed = ask("ADDJOB", QUEUE, "delayed", 0, "DELAY", 500, "RETRY", 0)
+    assert ask("PAUSE", "closed", "in") == b"in"
+    node.kill()
+    ask = node.start().raw().ask
+    assert ask("QLEN", "gone") == 0
+    assert [job[:2] + job[4:5] for job in ask("GETJOB", "NOHANG", "WITHCOUNTERS", "COUNT", 10, "FROM", QUEUE)] == [
+        [QUEUE.encode(), nacked, 1]
+    ]
+    assert ask("SHOW", later)[5] == b"active"
+    assert ask("SHOW", delayed)[5] == b"active"
+    assert ask("SHOW", deleted) is None
+    assert ask("SHOW", unique) is None
+    assert ask("ADDJOB", QUEUE, "again", 0, "UNIQUE", "d", 600) == unique
+    assert ask("PAUSE", "closed", "state") == b"in"
+
+
+@pytest.mark.parametrize("fsync", POLICIES)
+def test_a_crash_while_the_journal_that_was_switched_on_is_still_written(start_node: StartNode, fsync: str) -> None:
+    node = journaled(start_node, fsync=fsync)
+    raw = node.raw()
+    for _ in range(20):
+        raw.send(request("ADDJOB", QUEUE, b"x" * 100, 0, "RETRY", 3600) * 1000)
+        for _ in range(1000):
+            raw.reply()
+    assert raw.ask("CONFIG", "SET", "appendonly", "no") == b"OK"
+    raw.send(request("CONFIG", "SET", "appendonly", "yes") + request("ADDJOB", "new", "body", 0, "RETRY", 3600))
+    assert raw.reply() == b"OK"
+    job_id = raw.reply()
+    node.kill()
+    node.start()
+    assert node.ask("QPEEK", "new", 2) == [[b"new", job_id, b"body"]]
+    assert node.ask("QLEN", QUEUE) == 20_000
+
+
+def test_a_rewrite_that_a_crash_interrupts_changes_nothing(start_node: StartNode) -> None:
+    node = journaled(start_node, fsync="no")
+    raw = node.raw()
+    for _ in range(20):
+        raw.send(request("ADDJOB", QUEUE, b"x" * 100, 0, "RETRY", 3600) * 1000)
+        for _ in range(1000):
+            raw.reply()
+    for _ in range(3):
+        assert node.ask("BGREWRITEAOF") == b"Background append only file rewriting started"
+        node.kill()
+        assert node.start().ask("QLEN", QUEUE) == 20_000

@@ -211,3 +211,9 @@ def test_a_second_start_in_the_same_directory_leaves_the_pid_file_alone(
     other.launch()
     assert other.ended() == 1
     assert (node.directory / "server.pid").read_text() == f"{node.pid}\n"
+
+
+def test_a_server_that_cannot_open_its_log_says_so_before_it_goes_to_the_background(tmp_path: Path) -> None:
+    done = run("--daemonize", "yes", "--dir", str(tmp_path), "--logfile", str(tmp_path / "missing" / "log"))
+    assert done.returncode == 1
+    assert "Can't open the log file: No such file or directory" in done.stderr

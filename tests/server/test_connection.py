@@ -1,8 +1,8 @@
 import pytest
 
 from disque.server import connection as module
-from disque.server.connection import READ_AHEAD, TURN_COMMANDS
-from tests.server.shell import Shell
+from disque.server.connection import HELD_MOST, READ_AHEAD, TURN_COMMANDS, Connection
+from tests.server.shell import Shell, Transport, Writer
 
 PING = b"*1\r\n$4\r\nPING\r\n"
 PONG = b"+PONG\r\n"
@@ -201,3 +201,28 @@ def test_commands_are_counted() -> None:
     assert shell.node.stats.commands == 3
     assert shell.node.stats.net_in == 3 * len(PING)
     assert shell.node.stats.net_out == 3 * len(PONG)
+
+
+def held_client(shell: Shell) -> tuple[Writer, Connection, Transport]:
+    """A client whose ADDJOB waits for the journal."""
+    writer = shell.journal()
+    writer.hold = True
+    client, transport = shell.connect()
+    assert shell.ask(client, ADD) == b""
+    return writer, client, transport
+
+
+@pytest.mark.parametrize(("request_", "most"), [(PING, HELD_MOST), (b"ECHO " + b"x" * 60_000 + b"\r\n", 20)])
+def test_while_replies_wait_for_the_journal_no_more_are_caused_than_a_few(request_: bytes, most: int) -> None:
+    shell = Shell()
+    writer, client, transport = held_client(shell)
+    client.data_received(request_ * (2 * most))
+    for _ in range(10):
+        shell.loop.turn()
+    assert not shell.loop.calls, "nothing may be tried again and again"
+    assert len(client.session.out) <= most
+    writer.hold = False
+    writer.safe = writer.sequence
+    shell.pump.release()
+    shell.loop.settle()
+    assert transport.take().count(b"PONG" if request_ == PING else b"$60000") == 2 * most

@@ -1,0 +1,34 @@
+"""A job's own knowledge: where it stands in the order of all jobs, and what it begins as."""
+
+from disque.core.job import ACTIVE, OUT, STATE_NAMES, Job
+from disque.core.queue import job_order
+from disque.core.timers import IDLE, Timed
+
+
+def job(ctime: int, job_id: bytes = b"D-1") -> Job:
+    return Job(job_id, b"q", b"body", ctime, 1000, 60, 0, 1, (b"n",))
+
+
+def test_a_new_job_is_nowhere_and_armed_for_nothing() -> None:
+    new = job(5)
+    assert (new.state, new.place, new.flags, new.requeue_ms, new.segment) == (ACTIVE, OUT, 0, 0, 0)
+    assert (new.nacks, new.deliveries) == (0, 0)
+
+
+def test_it_begins_as_every_other_thing_with_a_timer() -> None:
+    plain, new = Timed(), job(5)
+    assert (new.due_ms, new.slot) == (plain.due_ms, plain.slot) == (0, IDLE)
+
+
+def test_jobs_are_ordered_by_time_and_then_by_id() -> None:
+    jobs = [job(2, b"a"), job(1, b"b"), job(1, b"a")]
+    assert [one.order() for one in sorted(jobs, key=Job.order)] == [(1, b"a"), (1, b"b"), (2, b"a")]
+    assert [job_order(one) for one in jobs] == [one.order() for one in jobs]
+
+
+def test_the_time_of_creation_is_the_upper_part_of_ctime() -> None:
+    assert job(1_800_000_000_123_000_007).created_ms() == 1_800_000_000_123
+
+
+def test_states_are_named_in_the_order_of_their_numbers() -> None:
+    assert STATE_NAMES == (b"wait-repl", b"active", b"queued", b"acked")

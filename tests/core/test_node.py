@@ -1,0 +1,125 @@
+"""The state of a node: its table of jobs, its clock of creation, its queues, and forgetting."""
+
+import pytest
+
+from disque.core.commands import ROWS
+from disque.core.job import ACTIVE, DELIVERED, HELD, QUEUED, SPENT
+from disque.core.node import QUEUE_IDLE_MS, is_out
+from disque.core.records import JOB, SPEND
+from disque.core.timers import NEVER
+from tests.core.support import START_MS, Bench
+
+
+def test_jobs_of_one_millisecond_are_ordered_as_they_came(bench: Bench) -> None:
+    ctimes = [bench.node.next_ctime(START_MS) for _ in range(3)]
+    assert ctimes == [START_MS * 10**6 + extra for extra in range(3)]
+
+
+def test_creation_times_never_go_back_with_the_clock(bench: Bench) -> None:
+    late = bench.node.next_ctime(START_MS + 1000)
+    assert bench.node.next_ctime(START_MS) == late + 1
+
+
+def test_a_job_is_found_by_its_id_until_it_is_removed(bench: Bench) -> None:
+    job_id = bench.client().add("q")
+    job = bench.job(job_id)
+    assert bench.node.find(job_id) is job
+    assert bench.node.jobs_registered() == 1
+    bench.node.remove(job)
+    assert bench.node.find(job_id) is None
+    assert (bench.node.jobs_registered(), bench.node.queues[b"q"].length, job.body) == (0, 0, b"")
+
+
+def test_a_queue_is_made_once_and_watched_for_idleness(bench: Bench) -> None:
+    queue = bench.node.queue(b"q", START_MS)
+    assert bench.node.queue(b"q", START_MS + 5) is queue
+    assert queue.due_ms == START_MS + QUEUE_IDLE_MS[0]
+
+
+def test_a_delivery_starts_the_retry(bench: Bench) -> None:
+    job = bench.job(bench.client().add("q", "b", "RETRY", 7))
+    bench.client().get("q")
+    assert (job.state, job.requeue_ms, job.due_ms) == (ACTIVE, START_MS + 7000, START_MS + 7000)
+    assert is_out(job)
+
+
+def test_a_retry_beyond_the_end_of_the_job_waits_for_that_end(bench: Bench) -> None:
+    job = bench.job(bench.client().add("q", "b", "RETRY", 70, "TTL", 60))
+    bench.client().get("q")
+    assert job.due_ms == job.expires_ms
+
+
+def test_a_delivery_spends_an_at_most_once_job_in_the_journal() -> None:
+    bench = Bench(journaling=True)
+    job_id = bench.client().add("q", "b", "RETRY", 0)
+    bench.records()
+    client = bench.client()
+    client.send("GETJOB", "FROM", "q")
+    assert (SPEND, job_id) in bench.node.journal
+    assert bench.job(job_id).flags & SPENT
+
+
+def test_a_delayed_job_is_held_and_not_out(bench: Bench) -> None:
+    job = bench.job(bench.client().add("q", "b", "DELAY", 3))
+    assert (job.flags & HELD, job.requeue_ms) == (HELD, START_MS + 3000)
+    assert not is_out(job)
+    job.flags |= DELIVERED
+    assert not is_out(job), "a NACK with a delay took it back"
+
+
+def test_a_record_counts_for_the_newest_segment_only() -> None:
+    bench = Bench(journaling=True)
+    bench.node.segment = 3
+    job = bench.job(bench.client().add("q"))
+    assert (job.segment, bench.node.live[3]) == (3, 1)
+    bench.node.segment = 4
+    bench.node.file(job)
+    assert (job.segment, bench.node.live[3], bench.node.live[4]) == (4, 0, 1)
+    assert bench.node.journal[-1][:2] == (JOB, job.id)
+    bench.node.remove(job)
+    assert bench.node.live[4] == 0
+
+
+def test_forgetting_everything_leaves_the_freeing_to_the_ticks(bench: Bench) -> None:
+    client = bench.client()
+    for _ in range(5):
+        client.add("q")
+    bench.node.forget_everything()
+    assert (bench.node.jobs_registered(), bench.node.used, bench.node.queues) == (0, 0, {})
+    assert bench.node.next_due_ms == 0, "there is something left to free"
+    while bench.node.trash:
+        bench.advance(1)
+    assert bench.node.next_due_ms == NEVER
+
+
+def test_nothing_is_due_on_a_node_that_has_nothing(bench: Bench) -> None:
+    assert bench.node.next_due_ms == NEVER
+
+
+@pytest.mark.parametrize("name", [b"ADDJOB", b"addjob", b"GetJob"])
+def test_commands_are_found_in_any_spelling(bench: Bench, name: bytes) -> None:
+    assert "wrong number" in bench.client().error(name)
+
+
+def test_a_renamed_command_answers_to_its_new_name_only(bench: Bench) -> None:
+    bench.node.config.put("rename-command", ("debug", "d-e-b-u-g"))
+    bench.node.config.put("rename-command", ("shutdown", ""))
+    bench.node.table = ROWS
+    bench.node.name_commands()
+    client = bench.client()
+    assert client("D-E-B-U-G", "FLUSHALL") == b"OK"
+    assert client.error("DEBUG", "FLUSHALL") == "ERR unknown command 'DEBUG'"
+    assert client.error("SHUTDOWN") == "ERR unknown command 'SHUTDOWN'"
+    assert client("COMMAND", "COUNT") == len(ROWS) - 1
+
+
+def test_the_default_of_replicate_follows_the_size_of_the_cluster() -> None:
+    bench = Bench(peers=4)
+    bench.node.count_nodes()
+    assert bench.node.default_replicate == 3
+
+
+def test_a_queued_job_is_not_out(bench: Bench) -> None:
+    job = bench.job(bench.client().add("q"))
+    assert job.state == QUEUED
+    assert not is_out(job)
