@@ -152,7 +152,7 @@ class Connection(asyncio.Protocol):
         node = self.pump.node
         reader = self.reader
         slow_s = self.pump.slow_us / 1e6
-        # Replies wait for the journal: more of them only up to a bound (PROTOCOL.md 28), and when it is safe they go on.
+        # Replies wait for the journal: more of them only up to a bound (PROTOCOL.md 28), then on when it is safe.
         held = self.ticket > self.pump.safe
         most = HELD_MOST if held else MANY
         left = TURN_COMMANDS

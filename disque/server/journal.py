@@ -39,7 +39,7 @@ from disque.server.pending import Pending
 from disque.server.segment_file import SegmentFile, SyncJob
 from disque.server.segments import JournalError, Row
 
-INLINE_S: Final = 0.0005
+INLINE_S: Final = 0.002
 RETRY_S: Final = 1.0
 MAX_PROBE_S: Final = 60.0
 

@@ -78,6 +78,7 @@ class Server:
 
     async def run(self) -> int:
         """Listen, load, serve, stop. Returns the exit code of the process."""
+        sys.setswitchinterval(0.001)  # the thread that fsyncs does not wait long for the loop when the disk is done
         gc.disable()  # the core makes no reference cycles, and a full collection stops everybody
         self._take_signals()
         self._set_maxclients(self.config.number("maxclients"))

@@ -121,8 +121,9 @@ class NodeMachine(Mirror):
     @rule(sure=st.integers(0, 3))
     def turn_off(self, sure: int) -> None:
         assume(sure == 0)
-        self.node.journal.append((OFF,))
         self.flush()
+        self.node.journal.append((OFF,))
+        self.write()
         self.journaling = self.node.journaling = False
         self.copying = None
         self.node.segment = 0

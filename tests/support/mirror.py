@@ -37,6 +37,8 @@ class Mirror(RuleBasedStateMachine):
         #: By ID how often an at-most-once job was in a reply that left.
         self.left_once: dict[bytes, int] = {}
         self.stats: dict[bytes, list[int]] = {}
+        #: When each queue was made, as of the last look.
+        self.born: dict[bytes, int] = {}
         self.max_bytes = 0
         self.node: Node = make_node(self.now_ms)
         self.clients: list[Client] = []
@@ -533,8 +535,11 @@ class Mirror(RuleBasedStateMachine):
             assert not self.model.paused.get(name, 0)
             del self.stats[name]
         for name, queue in self.node.queues.items():
+            if self.born.get(name, 0) not in {0, queue.created_ms}:
+                self.stats[name] = [queue.jobs_in, queue.jobs_out]  # nobody used it for long, and then it came anew
             assert [queue.jobs_in, queue.jobs_out] == self.stat(name)
             assert list(queue.waiters or ()) == [client.session for client in self.line(name)]
+        self.born = {name: queue.created_ms for name, queue in self.node.queues.items()}
 
     @invariant()
     def both_agree(self) -> None:
