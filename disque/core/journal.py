@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 PAYLOAD_BYTES: Final = 32 << 20
 #: Jobs in one record of a clean stop's list.
 CLEAN_BATCH: Final = 1000
+#: A start so much later than the last record, in ms, may be a wrong clock: nothing expires at once.
+FAR_AHEAD_MS: Final = 3_600_000
 #: Jobs that one turn of `Replay.finish` looks at.
 FINISH_SLICE: Final = 2000
 
@@ -348,11 +350,14 @@ class Replay:
                 self.dropped += 1
                 self.node.remove(job)
 
-    def finish(self, now_ms: int) -> Iterator[int]:
+    def finish(self, now_ms: int, grace_ms: int = 0) -> Iterator[int]:
         """Put every job where it belongs.
 
-        Yields now and then how many are done, so that the caller can serve others.
+        Yields now and then how many are done, so that the caller can serve others. When the clock is far ahead of the
+        journal it may be wrong: then jobs that seem to have expired are kept for ``grace_ms``, out of their queues.
         """
+        if now_ms - self.time_ms <= FAR_AHEAD_MS:
+            grace_ms = 0
         if not self.clean_ended:
             self.clean.clear()
         sure = self.tail_is_sure(self.boot_id)
@@ -360,7 +365,7 @@ class Replay:
         done = 0
         for shard in self.node.shards:
             for job in list(shard.values()):
-                self._place(job, waiting, sure, now_ms)
+                self._place(job, waiting, sure, now_ms, grace_ms)
                 done += 1
                 if done % FINISH_SLICE == 0:
                     yield done
@@ -368,17 +373,17 @@ class Replay:
             self._fill(name, jobs, now_ms)
             yield done
 
-    def _place(self, job: Job, waiting: dict[bytes, list[Job]], sure: bool, now_ms: int) -> None:
+    def _place(self, job: Job, waiting: dict[bytes, list[Job]], sure: bool, now_ms: int, grace_ms: int) -> None:
         node = self.node
         state = QUEUED if not job.flags & (HELD | SPENT) else ACTIVE
         listed = self.clean.get(job.id)
         if listed is not None:
             state, job.flags, job.requeue_ms, job.nacks, job.deliveries = listed
-        if job.expires_ms <= now_ms:
-            node.remove(job)
-        elif not job.retry and not job.flags & SPENT and not sure:
+        if not job.retry and not job.flags & SPENT and not sure and job.expires_ms > now_ms:
             self.dropped += 1
             node.remove(job)
+        elif job.expires_ms <= now_ms:
+            self._expired(job, now_ms, grace_ms)
         elif state == QUEUED or 0 < job.requeue_ms <= now_ms:
             if state != QUEUED and job.flags & DELIVERED and not job.flags & HELD:
                 job.deliveries = min(job.deliveries + 1, COUNTER_MAX)
@@ -387,6 +392,13 @@ class Replay:
             waiting.setdefault(job.queue, []).append(job)
         else:
             node.timers.arm(job, min(job.requeue_ms or job.expires_ms, job.expires_ms))
+
+    def _expired(self, job: Job, now_ms: int, grace_ms: int) -> None:
+        if grace_ms:
+            job.requeue_ms = 0
+            self.node.timers.arm(job, now_ms + grace_ms)
+        else:
+            self.node.remove(job)
 
     def _fill(self, name: bytes, jobs: list[Job], now_ms: int) -> None:
         jobs.sort(key=Job.order)

@@ -6,6 +6,7 @@ turn; what it has read stays in the reader and goes on later.
 """
 
 import asyncio
+import traceback
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, cast
 
@@ -35,6 +36,7 @@ class Connection(asyncio.Protocol):
         "_closed",
         "_ending",
         "_held_request",
+        "_marks",
         "_reading",
         "choked",
         "over_since_ms",
@@ -56,6 +58,8 @@ class Connection(asyncio.Protocol):
         self.reader = RequestReader(config.number("proto-max-bulk-len"), config.number("client-query-buffer-limit"))
         #: The journal's sequence number that must be safe before the replies may leave.
         self.ticket = 0
+        #: Replies that the journal holds back: (ticket, how many of them it frees, how many jobs are in these).
+        self._marks: list[tuple[int, int, int]] = []
         #: The transport does not take more at the moment.
         self.choked = False
         #: Since when the replies that wait are above the soft limit; 0 when they are not.
@@ -130,6 +134,8 @@ class Connection(asyncio.Protocol):
             return
         journal = pump.node.journal
         journal_mark = len(journal)
+        if self.ticket > pump.safe:
+            pump.touch(self)  # what is held back leaves no earlier than what is added to it now
         try:
             self._execute(session, now_ms)
         except ProtocolError as wrong:
@@ -139,7 +145,11 @@ class Connection(asyncio.Protocol):
             pump.log.warning(f"Closing client that reached max query buffer length: id={session.id}")
             self.abort()
             return
-        if len(journal) > journal_mark:
+        except Exception:  # noqa: BLE001 - whatever is wrong with one request, the others are served
+            pump.log.warning(f"A request failed, its client is closed: id={session.id}\n{traceback.format_exc()}")
+            session.out.append(resp.error(b"ERR internal error, see the log of the server"))
+            session.closing = True
+        if len(journal) > journal_mark or pump.node.journal is not journal:  # another list: written meanwhile
             session.unsettled = True
         if session.out or session.closing or self._ending:
             pump.touch(self)
@@ -245,10 +255,11 @@ class Connection(asyncio.Protocol):
         session.touched = False
         if self._closed:
             return
-        if session.out and not self.choked:
+        if session.out and not self.choked and not self.transport.is_closing():
             data = session.out[0] if len(session.out) == 1 else b"".join(session.out)
             session.out.clear()
             session.handed.clear()
+            self._marks.clear()
             self.pump.node.stats.net_out += len(data)
             self.transport.write(data)
         if session.closing or (self._ending and self._is_done()):
@@ -258,8 +269,34 @@ class Connection(asyncio.Protocol):
         if not self._reading:
             self._regulate()
 
+    def mark(self) -> None:
+        """All replies that are there must wait for the ticket: called at the flush."""
+        marks, session = self._marks, self.session
+        if marks and marks[-1][0] == self.ticket:
+            marks.pop()
+        marks.append((self.ticket, len(session.out), len(session.handed)))
+
+    def write_safe(self, safe: int) -> None:
+        """Send the replies whose records are safe, and keep those behind them."""
+        ready = [mark for mark in self._marks if mark[0] <= safe]
+        if not ready or self.choked or self._closed or self.transport.is_closing():
+            return
+        _, replies, handed = ready[-1]
+        self._marks = [(ticket, some - replies, jobs - handed) for ticket, some, jobs in self._marks[len(ready) :]]
+        session = self.session
+        data = b"".join(session.out[:replies])
+        del session.out[:replies], session.handed[:handed]
+        self.pump.node.stats.net_out += len(data)
+        self.transport.write(data)
+        if self._can_go_on():
+            self.pump.later(self)
+        if not self._reading:
+            self._regulate()
+
     def _can_go_on(self) -> bool:
         """Whether there is something that may be executed now without reading more."""
+        if self.choked:
+            return False  # nothing is executed until the client reads; `resume_writing` goes on
         if self.session.waiting == NOT_WAITING:
             return self.has_requests
         return self.session.waiting == WAIT_COPIES and self._held_request is None and self.reader.ready

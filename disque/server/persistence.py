@@ -99,13 +99,14 @@ class Persistence:
         self.loading = Loading(row.size)
         self.node.loading = True
         replay = records.Replay(self.node, self.boot_id)
+        grace_ms = self.node.config.number("cluster-node-timeout")
         started = monotonic()
         try:
             yield from self._read(row, replay)
             if row.tail is not None:
                 self._cut(row)
             self.pump.clock.advance(replay.time_ms)
-            for _ in replay.finish(self.pump.clock.now_ms()):
+            for _ in replay.finish(self.pump.clock.now_ms(), grace_ms):
                 yield
         except records.ReplayError as wrong:
             raise JournalError(f"The journal cannot be used: {wrong}") from wrong

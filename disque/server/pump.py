@@ -227,17 +227,24 @@ class Pump:
                     session.unsettled = False
                     connection.ticket = writer.sequence
                 if connection.ticket > writer.safe:
+                    session.touched = False  # a later reply must be looked at too: it hangs on a later record
                     self._held[connection] = None
+                    connection.mark()
                     continue
             connection.write_out()
 
     def release(self) -> None:
-        """The journal has become safe further than it was: replies that waited may leave."""
+        """The journal has become safe further than it was: replies that waited may leave.
+
+        Of a connection whose last reply hangs on a record that is not safe, or not even written, the earlier ones do.
+        """
         safe = self.safe
-        free = [connection for connection in self._held if connection.ticket <= safe]
-        for connection in free:
-            del self._held[connection]
-            connection.write_out()
+        for connection in list(self._held):
+            if connection.ticket <= safe and not connection.session.touched:
+                del self._held[connection]
+                connection.write_out()
+            else:
+                connection.write_safe(safe)
 
     def release_all(self) -> None:
         """There is no journal any more: nothing has to wait for it. The next one counts from 0 again."""
