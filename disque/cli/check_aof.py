@@ -4,6 +4,9 @@ Every segment is read on its own, frame by frame, beside the checks that hold th
 that ends before the next one says). With --fix a torn tail is cut off; damage before that is cut out: every frame that
 is right goes to a new file, and the damaged one stays beside it as `<file>.damaged`. A frame is right if its checksums
 are; a payload that is not msgpack is reported too, but only a person can decide about it.
+
+What was cut out before the tail may have said that an at-most-once job was delivered. So a note at the end tells the
+server not to believe of any such job that it was not: they are dropped at the next start.
 """
 
 import os
@@ -18,6 +21,7 @@ from secrets import randbits
 
 import msgpack
 
+from disque.core import journal
 from disque.core.frames import (
     HEAD_SIZE,
     MARK,
@@ -33,6 +37,7 @@ from disque.core.frames import (
     encode,
     encode_head,
 )
+from disque.core.records import OFF
 from disque.server.segments import READ_SIZE, JournalError, Row, describe_foreign, may_be_torn
 
 _SEGMENT = re.compile(r"(.+)\.(\d{8})")
@@ -257,6 +262,24 @@ def fill_gaps(segments: list[Segment]) -> None:
                 print(f"{path}: an empty file takes the place of the missing one")
 
 
+def doubt(last: Segment) -> None:
+    """Note at the end of the journal that records are missing in it."""
+    with last.path.open("r+b") as file:
+        salt = decode_head(file.read(HEAD_SIZE), last.number).salt
+        offset = file.seek(0, os.SEEK_END)
+        [payload] = journal.encode([(OFF,)], 0)
+        file.write(encode(RECORDS, payload, last.number, salt, offset, last.number, offset))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def has_holes(segments: list[Segment]) -> bool:
+    """Whether more than a torn end of the last file has to be cut out."""
+    return any(one.damaged and (one.frames_behind or one.head is None) for one in segments) or any(
+        one.damaged for one in segments[:-1]
+    )
+
+
 def join(segments: list[Segment]) -> None:
     """Make the heads agree with the files as they are now: where the one before ends, and which is the oldest."""
     previous_end = 0
@@ -289,7 +312,7 @@ def verdict(segments: list[Segment]) -> str:
     return f"torn tail: {row.tail}" if row.tail else ""
 
 
-def fix(segments: list[Segment], yes: bool) -> int:
+def fix(segments: list[Segment], yes: bool, holes: bool) -> int:
     """Repair what is damaged, if the user agrees; returns the exit code."""
     print("This will cut out what is damaged; files that are rewritten stay beside as <file>.damaged")
     if not confirmed(yes):
@@ -301,6 +324,8 @@ def fix(segments: list[Segment], yes: bool) -> int:
         elif segment.limit < segment.size:
             os.truncate(segment.path, segment.limit)  # left over from a failed write
     fill_gaps(segments)
+    if holes:
+        doubt(segments[-1])
     path = segments[0].path
     join(find_segments(path.with_suffix("")))
     left = verdict(segments)
@@ -329,7 +354,7 @@ def check(target: Path, fixing: bool, yes: bool) -> int:
         print("AOF is valid")
         return 0
     print("AOF is not valid")
-    return fix(segments, yes) if fixing else 1
+    return fix(segments, yes, bool(gaps) or has_holes(segments)) if fixing else 1
 
 
 def _ok_up_to(segments: list[Segment]) -> int:

@@ -7,7 +7,7 @@ that arrived in one turn of the loop can leave in one reply. Lines are first com
 
 from typing import TYPE_CHECKING, Final
 
-from disque.core import errors, resp
+from disque.core import errors, resp, unique
 from disque.core.job import ACTIVE, SPENT, Job
 from disque.core.queue import PAUSED_OUT, Queue
 from disque.core.session import NOT_WAITING, WAIT_JOBS, Session
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 JOBS_MOST: Final = 10_000
 BYTES_MOST: Final = 64 << 20
 
-#: Sessions that one settle serves, so that a hundred thousand of them stop nobody.
+#: Jobs that one settle hands out before it lets others have their turn, however many wait for them and want them. It
+#: ends with the reply that reaches this.
 SERVE_MOST: Final = 1000
 
 
@@ -111,16 +112,18 @@ def serve_lines(node: "Node", now_ms: int) -> None:
         queue = node.ready[0]
         while served < SERVE_MOST and queue.waiters and queue.length and not queue.paused & PAUSED_OUT:
             session = next(iter(queue.waiters))
-            serve(node, session, now_ms)
-            served += 1
+            served += serve(node, session, now_ms)
         if queue.waiters and queue.length and not queue.paused & PAUSED_OUT:
             return
         queue.ready = False
         node.ready.popleft()
 
 
-def serve(node: "Node", session: Session, now_ms: int) -> None:
-    """Answer one waiting session with what there is in those of its queues where nobody stands before it."""
+def serve(node: "Node", session: Session, now_ms: int) -> int:
+    """Answer one waiting session with what there is in those of its queues where nobody stands before it.
+
+    Returns with how many jobs.
+    """
     first_in = [queue for queue in session.wait_queues if queue.waiters and next(iter(queue.waiters)) is session]
     handed = len(session.handed)
     jobs = take(node, session, first_in, session.wait_count, now_ms)
@@ -129,6 +132,7 @@ def serve(node: "Node", session: Session, now_ms: int) -> None:
     if node.journaling and any(not job.retry for job in jobs):
         session.unsettled = True
     unblock(node, session, encode(node, jobs, counters=session.wait_counters))
+    return len(jobs)
 
 
 def give_back(node: "Node", session: Session, now_ms: int) -> None:
@@ -148,9 +152,17 @@ def give_back(node: "Node", session: Session, now_ms: int) -> None:
             node.evictable.pop(job.id, None)
             node.enqueue(job, now_ms)
             if node.journaling:
-                node.file(job)
+                refile(node, job)
         else:
             node.enqueue(job, now_ms)
+
+
+def refile(node: "Node", job: Job) -> None:
+    """Write ``job`` again, and behind it the UNIQUE key that lasts as long as it: replay wants them in this order."""
+    node.file(job)
+    key = node.keyed.get(job.id)
+    if key is not None:
+        unique.file(node, key)
 
 
 def disconnect_waiting(node: "Node", session: Session) -> None:

@@ -14,7 +14,7 @@ the segment before it was, and which segment was the oldest when it was made. A 
 
 Both CRCs start from a seed that is never zero and differs by segment, so a frame counts in its own segment only.
 
-The synced position is what tells a torn tail from damage (PROTOCOL.md 36): damage at a position that a frame behind it
+The synced position is what tells a torn tail from damage: damage at a position that a frame behind it
 calls synced was promised once and must not be cut away in silence. Positions are global, (segment, offset), because a
 segment is followed by the next one without waiting for its fsync.
 """

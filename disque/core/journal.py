@@ -34,6 +34,7 @@ from disque.core.records import (
     FLUSH,
     FORMAT,
     HEAD,
+    HEAVY,
     JOB,
     KEY,
     OFF,
@@ -41,6 +42,7 @@ from disque.core.records import (
     REQUEUE,
     SPEND,
     Record,
+    weight,
 )
 from disque.core.requeue import COUNTER_MAX
 from disque.core.unique import Key
@@ -48,7 +50,7 @@ from disque.core.unique import Key
 if TYPE_CHECKING:
     from disque.core.node import Node
 
-#: A flush with more than this many bytes of bodies becomes several payloads.
+#: A flush with more than this many bytes of bodies and names becomes several payloads.
 PAYLOAD_BYTES: Final = 32 << 20
 #: Jobs in one record of a clean stop's list.
 CLEAN_BATCH: Final = 1000
@@ -88,14 +90,14 @@ class ReplayError(Exception):
 
 def encode(records: list[Record], now_ms: int) -> list[bytes]:
     """The payloads for these records: each is a list of the node time and some of the records, in order."""
-    if sum([len(record[3]) for record in records if record[0] == JOB and isinstance(record[3], bytes)]) < PAYLOAD_BYTES:
+    if sum([weight(record) for record in records if record[0] in HEAVY]) < PAYLOAD_BYTES:
         return [_pack([now_ms, *records])]
     payloads = []
     batch: list[Record] = []
     size = 0
     for record in records:
         batch.append(record)
-        size += len(record[3]) if record[0] == JOB and isinstance(record[3], bytes) else 0
+        size += weight(record)
         if size >= PAYLOAD_BYTES:
             payloads.append(_pack([now_ms, *batch]))
             batch, size = [], 0

@@ -38,4 +38,17 @@ END: Final = 12
 #: Version of the records, in each HEAD.
 FORMAT: Final = 1
 
+#: The kinds of records that hold a body or the name of a queue, which may be large.
+HEAVY: Final = frozenset({JOB, PAUSE, KEY})
+
 Record = tuple[object, ...]
+
+
+def weight(record: Record) -> int:
+    """Bytes of the body and the names in ``record``."""
+    kind = record[0]
+    name = record[2] if kind == JOB else record[1] if kind in HEAVY else b""
+    body = record[3] if kind == JOB else b""
+    assert isinstance(name, bytes)
+    assert isinstance(body, bytes)
+    return len(name) + len(body)

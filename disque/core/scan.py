@@ -4,7 +4,7 @@ JSCAN's cursor is the number of the next dict of jobs: a job never moves to anot
 next queue (see `roll`). An element that is there throughout a walk is returned.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from disque.core import errors, resp, show
 from disque.core.job import STATE_NAMES, Job
@@ -12,6 +12,11 @@ from disque.core.numbers import parse_int, parse_uint64
 
 if TYPE_CHECKING:
     from disque.core.node import Node
+
+#: What one call without BUSYLOOP does, whatever its COUNT: elements that it looks at, and bytes of its reply. It ends
+#: with the hundred queues, or the dict of jobs, that reaches this.
+LOOK_MOST: Final = 10_000
+BYTES_MOST: Final = 1 << 20
 
 Found = tuple[int, list[bytes]]
 
@@ -31,6 +36,12 @@ class ScanOptions:
         self.queue: bytes | None = None
         self.states = 0
         self.show = False
+
+    def enough(self, found: int, looked: int, size: int) -> bool:
+        """Whether the call ends: it found what was asked for, or has looked at so much that others want their turn."""
+        if self.busy:
+            return False
+        return found >= self.count or looked >= min(self.count * 10, LOOK_MOST) or size >= BYTES_MOST
 
     def number(self, word: bytes, value: int) -> None:
         """Take one of the options that carry a number."""
@@ -110,7 +121,7 @@ def queues(node: "Node", args: list[bytes]) -> Found | bytes:
         return options
     cursor = max(options.cursor, 0)
     names: list[bytes] = []
-    looked = 0
+    looked = size = 0
     while True:
         cursor, some = node.roll.look(cursor, 100)
         for queue in some:
@@ -118,8 +129,9 @@ def queues(node: "Node", args: list[bytes]) -> Found | bytes:
             too_long = options.max_length >= 0 and queue.length > options.max_length
             if not too_short and not too_long and options.import_rate <= 0:
                 names.append(resp.bulk(queue.name))
+                size += len(queue.name)
         looked += 100
-        if not cursor or (not options.busy and (len(names) >= options.count or looked >= options.count * 10)):
+        if not cursor or options.enough(len(names), looked, size):
             return cursor, names
 
 
@@ -130,16 +142,18 @@ def jobs(node: "Node", args: list[bytes], protocol: int, now_ms: int) -> Found |
         return options
     cursor = max(options.cursor, 0)
     found: list[bytes] = []
-    looked = 0
+    looked = size = 0
     while cursor < len(node.shards):
         some = [job for job in node.shards[cursor].values() if matches(job, options)]
         if options.show:
-            found += [show.encode(node, job, protocol, now_ms) for job in some]
+            shown = [show.encode(node, job, protocol, now_ms) for job in some]
         else:
-            found += [resp.status(job.id) for job in some]
+            shown = [resp.status(job.id) for job in some]
+        found += shown
+        size += sum(map(len, shown))
         looked += len(node.shards[cursor])
         cursor += 1
-        if not options.busy and (len(found) >= options.count or looked >= options.count * 10):
+        if options.enough(len(found), looked, size):
             break
     return (cursor if cursor < len(node.shards) else 0), found
 

@@ -26,7 +26,7 @@ REPLY_SKIP: Final = 2
 #: The command that SKIP was meant for is being executed.
 REPLY_SKIPPING: Final = 3
 
-#: Bounds of what one connection may have unanswered (PROTOCOL.md 28).
+#: Bounds of what one connection may have unanswered.
 ADDS_MAX: Final = 1024
 ADDS_BYTES_MAX: Final = 1 << 20
 
@@ -111,9 +111,8 @@ class Session(Timed):
         self.touched = False
         #: Has replies that depend on journal records which are not written yet.
         self.unsettled = False
-        #: Jobs in replies that did not begin to leave yet: taken back when the connection dies first (PROTOCOL.md
-        #: 41). With each its requeue time, nacks and deliveries as this delivery left them, by which it is told from
-        #: a later one.
+        #: Jobs in replies that did not begin to leave yet: taken back when the connection dies first. With each its
+        #: requeue time, nacks and deliveries as this delivery left them, by which it is told from a later one.
         self.handed: list[tuple[Job, int, int, int]] = []
         self.waiting = NOT_WAITING
         self.wait_queues: list[Queue] = []

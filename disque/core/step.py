@@ -106,9 +106,10 @@ def show_monitors(node: "Node", session: Session, row: Command, args: list[bytes
     """Tell those who monitor what is executed; passwords are left out."""
     seconds, micros = divmod(node.host.wall_us(), 1_000_000)
     words = b" ".join([quoted(word) for word in visible(row, args)])
+    plain = b"+%d.%06d [%b] %b\r\n" % (seconds, micros, session.address, words)
+    numbered = plain.replace(b"[", b"[0 ", 1)  # Redis shows a database, and its clients look for it
     for watcher in node.monitors.values():
-        database = b"0 " if watcher.protocol >= 3 else b""  # Redis shows one, and its clients look for it
-        watcher.out.append(b"+%d.%06d [%b%b] %b\r\n" % (seconds, micros, database, session.address, words))
+        watcher.out.append(numbered if watcher.protocol >= 3 else plain)
         node.touch(watcher)
 
 
@@ -134,7 +135,7 @@ def quoted(word: bytes) -> bytes:
 def account(node: "Node", session: Session, row: Command, args: list[bytes], spent_us: float, now_ms: int) -> None:
     """A command took so long that SLOWLOG or LATENCY want to know.
 
-    The shell measures; counting calls is done there too.
+    The connection measures; counting calls is done there too.
     """
     threshold_us = node.config.number("slowlog-log-slower-than")
     if 0 <= threshold_us <= spent_us and row.name != b"slowlog":

@@ -26,6 +26,8 @@ TURN_BYTES: Final = 1 << 20
 READ_AHEAD: Final = 1 << 20
 #: Replies held back for the journal before a connection is not read further.
 HELD_MOST: Final = 1024
+#: So many small replies to a client that does not read are worth being joined.
+JOIN_LEAST: Final = 100
 MANY: Final = 1 << 62
 
 
@@ -36,6 +38,7 @@ class Connection(asyncio.Protocol):
         "_closed",
         "_ending",
         "_held_request",
+        "_joined",
         "_marks",
         "_reading",
         "choked",
@@ -65,6 +68,8 @@ class Connection(asyncio.Protocol):
         #: Since when the replies that wait are above the soft limit; 0 when they are not.
         self.over_since_ms = 0
         self._held_request: list[bytes] | None = None
+        #: Pieces at the front of the replies that `join_output` has made.
+        self._joined = 0
         self._reading = True
         self._ending = False
         self._closed = False
@@ -162,7 +167,7 @@ class Connection(asyncio.Protocol):
         node = self.pump.node
         reader = self.reader
         slow_s = self.pump.slow_us / 1e6
-        # Replies wait for the journal: more of them only up to a bound (PROTOCOL.md 28), then on when it is safe.
+        # Replies wait for the journal: more of them only up to a bound, then on when it is safe.
         held = self.ticket > self.pump.safe
         most = HELD_MOST if held else MANY
         left = TURN_COMMANDS
@@ -260,6 +265,7 @@ class Connection(asyncio.Protocol):
             session.out.clear()
             session.handed.clear()
             self._marks.clear()
+            self._joined = 0
             self.pump.node.stats.net_out += len(data)
             self.transport.write(data)
         if session.closing or (self._ending and self._is_done()):
@@ -286,6 +292,7 @@ class Connection(asyncio.Protocol):
         session = self.session
         data = b"".join(session.out[:replies])
         del session.out[:replies], session.handed[:handed]
+        self._joined = max(0, self._joined - replies)
         self.pump.node.stats.net_out += len(data)
         self.transport.write(data)
         if self._can_go_on():
@@ -304,6 +311,17 @@ class Connection(asyncio.Protocol):
     def _is_done(self) -> bool:
         """Whether a client that sends nothing more has all its answers."""
         return not self.session.out and not self.has_requests and self.session.waiting != WAIT_COPIES
+
+    def join_output(self) -> None:
+        """Make one piece of the small replies that came since the last time and that no mark counts.
+
+        What a stalled MONITOR misses is millions of them: to count them again and again would stop everybody.
+        """
+        out = self.session.out
+        start = max(self._joined, self._marks[-1][1] if self._marks else 0)
+        if len(out) - start >= JOIN_LEAST:
+            out[start:] = [b"".join(out[start:])]
+            self._joined = len(out)
 
     def output_bytes(self) -> int:
         """Bytes of replies that the client has not taken."""

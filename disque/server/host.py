@@ -151,8 +151,8 @@ class ServerHost:
 
     def restart(self, session: Session, delay_ms: int, *, clean: bool) -> None:
         """DEBUG RESTART and CRASH-AND-RECOVER."""
-        session.waiting = WAIT_HOST
         self._server().restart_soon(session, delay_ms, clean=clean)
+        session.waiting = WAIT_HOST
 
     def crash(self, how: str) -> None:
         """DEBUG SEGFAULT, ASSERT, OOM: die with the signal that fits."""

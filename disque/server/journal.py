@@ -15,8 +15,8 @@ When a write fails, the frames that did not fit stay pending, in order; nothing 
 second. Frames are written at an explicit offset, so what a failed write left is overwritten by the next one, and the
 head of the next segment says where this one ended.
 
-When an fsync fails, nobody knows which bytes reached the disk, and a second fsync would say yes without cause
-(PROTOCOL.md 39). Then the files that were not synced are not written any more, and the journal is rebuilt:
+When an fsync fails, nobody knows which bytes reached the disk, and a second fsync would say yes without cause.
+Then the files that were not synced are not written any more, and the journal is rebuilt:
 
     probe    a new segment with `rebase` in its head is made and fsynced; if that fails it is tried again later
     copy     the owner appends its whole live state and calls retire(last_bad)
@@ -407,7 +407,7 @@ class Journal:
     def retire(self, segment: int) -> None:
         """Unlink all files up to `segment`, whose live contents the caller has appended again, when those are synced.
 
-        Oldest first, each followed by an fsync of the directory (PROTOCOL.md 37); journal_retired(segment) follows. A
+        Oldest first, each followed by an fsync of the directory; journal_retired(segment) follows. A
         RETIRED frame tells a reader that the files are not missed. In a rebuild, `segment` must be what
         journal_distrust() said.
         """

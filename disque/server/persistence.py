@@ -14,6 +14,7 @@ from time import monotonic, time
 from typing import TYPE_CHECKING, Final
 
 from disque.core import journal as records
+from disque.core.host import HostRefusedError
 from disque.core.records import OFF
 from disque.server.background import Worker
 from disque.server.journal import Journal
@@ -201,7 +202,7 @@ class Persistence:
         self.node.journaling = True
         self.node.segment = writer.segment
         self.base_bytes = writer.size
-        if not last and self.node.jobs_registered():
+        if not last and self.node.used:
             self._begin_copy(0)
 
     def switch_on(self) -> None:
@@ -234,6 +235,7 @@ class Persistence:
         node = self.node
         self.pump.journal = None
         self.copying = None
+        self._retired_upto = 0
         node.journaling = False
         node.misconf = b""
         node.segment = 0
@@ -248,14 +250,22 @@ class Persistence:
         self.pump.release_all()
 
     def policy_changed(self) -> None:
-        """CONFIG SET appendfsync: a new segment says so, since what a crash may have lost depends on it."""
+        """CONFIG SET appendfsync: a new segment says so, since what a crash may have lost depends on it.
+
+        Nothing is done under a weaker policy before that is safe. Raises HostRefusedError if the disk takes no segment.
+        """
         writer = self.journal
-        if writer is not None:
-            writer.policy = self.node.config.text("appendfsync")
-            self.pump.write_journal(self.pump.clock.now_ms())
-            self.node.segment = writer.switch()
-            writer.sync()
-            self.pump.release()
+        if writer is None:
+            return
+        policy = self.node.config.text("appendfsync")
+        self.pump.write_journal(self.pump.clock.now_ms())
+        before = writer.segment
+        self.node.segment = writer.switch()
+        begun = self.node.segment != before
+        if not begun or (not writer.sync() and policy != "always"):
+            raise HostRefusedError("ERR The append only file cannot take note of another policy now")
+        writer.policy = policy
+        self.pump.release()
 
     # -- what the journal asks of its owner ------------------------------------------------------------------------
 
@@ -408,6 +418,8 @@ class Persistence:
         writer = self.journal
         if writer is None:
             return ""
+        if self.copying is not None and (writer.rebuilding or not self.copying.upto):
+            self.rewrite_now()  # without the rest of the copy, the list would speak of jobs that no file has
         now_ms = self.pump.clock.now_ms()
         writer.segment_size = SEGMENT_ENDLESS  # a head in or behind the list would say that a process began there
         for record in records.clean_list(self.node):

@@ -11,6 +11,7 @@ The pump also owns the one timer of the node, re-armed after each flush from wha
 import asyncio
 import contextlib
 import socket
+import traceback
 from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
@@ -160,7 +161,7 @@ class Pump:
             self.loop.call_soon(self._gather if self._patience else self.flush)
 
     def schedule(self) -> None:
-        """Have `flush` called once in this turn of the loop."""
+        """Have `flush` called once, at the end of this turn of the loop; under always a few turns later."""
         if not self._scheduled:
             self._scheduled = True
             self.loop.call_soon(self._gather if self._patience else self.flush)
@@ -179,7 +180,10 @@ class Pump:
         self._scheduled = False
         node = self.node
         now_ms = self.clock.now_ms()
-        settle(node, now_ms)
+        try:
+            settle(node, now_ms)
+        except Exception:  # noqa: BLE001 - what was answered to others leaves all the same
+            self._drop_lines()
         if node.journal:
             self.write_journal(now_ms)
         touched = node.touched
@@ -191,6 +195,13 @@ class Pump:
         if self._later:
             self._resume(self._later)
         self.arm(now_ms)
+
+    def _drop_lines(self) -> None:
+        """A line of consumers could not be served: say so, and look at none again before something new arrives."""
+        self.log.warning(f"Those who wait for jobs could not be served\n{traceback.format_exc()}")
+        for queue in self.node.ready:
+            queue.ready = False
+        self.node.ready.clear()
 
     def write_journal(self, now_ms: int) -> None:
         """Hand the records of this turn to the journal and write them."""
@@ -286,14 +297,17 @@ class Pump:
         now_ms = self.clock.now_ms()
         if not self.node.loading:
             started = perf_counter()
-            tick(self.node, now_ms)
+            try:
+                tick(self.node, now_ms)
+            except Exception:  # noqa: BLE001 - what is due later must find its timer
+                self.log.warning(f"Something that was due failed\n{traceback.format_exc()}")
             self._watch(b"jobs-processing", perf_counter() - started, now_ms)
         if self._paused and self.node.clients_paused_until_ms <= now_ms:
             self._resume(self._paused)
         self.flush_now()
 
     def flush_now(self) -> None:
-        """Flush without waiting for the end of the turn."""
+        """Flush without waiting for the end of the turn, unless a flush is on its way."""
         if not self._scheduled:
             self.flush()
 

@@ -6,7 +6,7 @@ A row is `<appendfilename>.<number of 8 digits>` in one directory. Three rules d
   whose predecessor is gone; else at the oldest file. Files before the base are left over and are ignored.
 - From there on no number may be missing, and each segment ends where the head of the next one says that it did.
 - Damage, a missing file or a file that is too short, at position P, is a torn tail when no frame behind P, in that
-  segment or a later one, calls anything behind P synced (PROTOCOL.md 36); then P and all behind it may be cut.
+  segment or a later one, calls anything behind P synced; then P and all behind it may be cut.
   Otherwise reading stops.
 
 A process never appends to a file of an earlier one: every start opens a new segment.

@@ -9,10 +9,11 @@ import gc
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random, SystemRandom
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from disque.core import conffile, life, memory, queues, resp
 from disque.core.commands import ROWS
@@ -79,6 +80,7 @@ class Server:
     async def run(self) -> int:
         """Listen, load, serve, stop. Returns the exit code of the process."""
         sys.setswitchinterval(0.001)  # the thread that fsyncs does not wait long for the loop when the disk is done
+        self.loop.set_exception_handler(self._on_fault)
         gc.disable()  # the core makes no reference cycles, and a full collection stops everybody
         self._take_signals()
         self._set_maxclients(self.config.number("maxclients"))
@@ -130,6 +132,12 @@ class Server:
                 self.rewrite_config()
         self.pump.schedule()
 
+    def _on_fault(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """A callback has failed: where the log goes, not where the standard error of a daemon goes."""
+        fault = context.get("exception")
+        lines = traceback.format_exception(fault) if isinstance(fault, BaseException) else []
+        self.log.warning("\n".join([str(context.get("message")), *lines]))
+
     def _take_signals(self) -> None:
         self.loop.add_signal_handler(signal.SIGTERM, self._on_stop_signal, "SIGTERM")
         self.loop.add_signal_handler(signal.SIGINT, self._on_stop_signal, "SIGINT")
@@ -174,6 +182,7 @@ class Server:
         hard, soft, soft_s = self.config.output_limits()
         now_ms = self.clock.now_ms()
         for connection in list(self.pump.choked):
+            connection.join_output()
             size = connection.output_bytes()
             if not soft or size <= soft:
                 connection.over_since_ms = 0
@@ -308,12 +317,19 @@ class Server:
                 pass
             reply = resp.OK
         except JournalError as wrong:
-            self.node.loading = False
             self.log.warning(str(wrong))
             reply = resp.error(b"ERR")
+            if self.node.loading or (self.config.flag("appendonly") and self.pump.journal is None):
+                self._refuse_writes()
         if connection is not None:
             connection.wait_ended(reply)
             connection.process()
+
+    def _refuse_writes(self) -> None:
+        """The journal could not be read again: neither what is in memory nor what would be added can be relied on."""
+        self.node.loading = False
+        self.persistence.loading = None
+        self.node.misconf = b"MISCONF The AOF file could not be loaded again. See the log, then restart the server"
 
     def _reload_steps(self) -> Iterator[None]:
         """Close the journal without the list of a clean stop, forget everything, read it again."""

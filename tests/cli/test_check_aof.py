@@ -5,6 +5,7 @@ import pytest
 
 from disque.cli.check_aof import main
 from disque.core.frames import HEAD_SIZE, MARK, MARK_PAYLOAD, RECORDS, Head, encode, encode_head
+from disque.core.records import OFF
 from disque.server.segments import Row
 
 NAME = "disque.aof"
@@ -36,11 +37,16 @@ def damage(path: Path, text: str) -> None:
     path.write_bytes(data)
 
 
-def records(folder: Path) -> list[str]:
+def everything(folder: Path) -> list[object]:
     row = Row(str(folder), NAME)
     found = [msgpack.unpackb(payload)[1] for part in row.read() for payload in part.payloads]
     assert row.tail is None
     return found
+
+
+def records(folder: Path) -> list[object]:
+    """What was written, without what a repair has noted."""
+    return [found for found in everything(folder) if found != [OFF]]
 
 
 @pytest.mark.parametrize("which", ["", NAME, f"{NAME}.00000001"])
@@ -135,6 +141,19 @@ def test_a_segment_that_ends_too_early_is_reported_and_accepted_by_a_repair(
     assert f"the file ends here, but it was {len(data)} bytes long" in capsys.readouterr().out
     assert main([str(tmp_path), "--fix", "--yes"]) == 0
     assert records(tmp_path) == ["a", "b", "c"]
+
+
+def test_a_repair_that_may_have_lost_a_delivery_says_so_to_the_server(tmp_path: Path) -> None:
+    damage(write_row(tmp_path, ["a", "b"], ["c"])[0], "a")
+    assert main([str(tmp_path), "--fix", "--yes"]) == 0
+    assert everything(tmp_path) == ["b", "c", [OFF]]
+
+
+def test_a_torn_end_alone_casts_no_doubt_on_what_stands_before_it(tmp_path: Path) -> None:
+    path = write_row(tmp_path, ["a", "b"])[0]
+    path.write_bytes(path.read_bytes() + b"torn")
+    assert main([str(tmp_path), "--fix", "--yes"]) == 0
+    assert everything(tmp_path) == ["a", "b"]
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("Yes", 0), ("n", 1), ("", 1)])

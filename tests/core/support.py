@@ -332,7 +332,7 @@ def all_jobs(node: Node) -> list[Job]:
 
 
 def assert_counters_are_true(node: Node) -> None:
-    """PROTOCOL.md I9: everything that a node keeps twice agrees."""
+    """Everything that a node keeps twice agrees."""
     jobs = all_jobs(node)
     assert node.jobs_registered() == len(jobs)
     assert_queues_are_true(node, jobs)

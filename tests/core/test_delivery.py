@@ -1,6 +1,7 @@
 import pytest
 
 from disque.core import delivery, life, step
+from disque.core.records import JOB, KEY, SPEND
 from disque.core.timers import NEVER
 from tests.core.support import (
     NOTHING,
@@ -185,6 +186,23 @@ def test_a_long_line_is_served_in_slices(bench: Bench, monkeypatch: pytest.Monke
     assert bench.node.next_due_ms > START_MS
 
 
+def test_those_who_want_very_many_jobs_at_once_are_served_in_slices_too(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "SERVE_MOST", 4)
+    consumers = [bench.client() for _ in range(3)]
+    producer = bench.client()
+    for consumer in consumers:
+        consumer("GETJOB", "COUNT", 3, "FROM", "q")
+    for _ in range(9):
+        producer.send("ADDJOB", "q", "b", 0)
+    bench.settle()
+    assert [consumer.waiting for consumer in consumers] == [False, False, True]
+    assert bench.node.next_due_ms == 0, "the node asks to be called again"
+    bench.settle()
+    assert not any(consumer.waiting for consumer in consumers)
+
+
 # -- timeouts ---------------------------------------------------------------------------------------------------------
 
 
@@ -231,7 +249,7 @@ def test_a_served_client_has_no_timer_left(bench: Bench) -> None:
     assert consumer.read() is NOTHING
 
 
-# -- replies that never began to leave (PROTOCOL.md 41) ---------------------------------------------------------------
+# -- replies that never began to leave ---------------------------------------------------------------------------------
 
 
 def test_jobs_of_a_reply_that_never_left_go_back_at_once_to_their_place(bench: Bench) -> None:
@@ -258,6 +276,19 @@ def test_an_at_most_once_job_of_a_reply_that_never_left_goes_back_and_is_filed_a
     assert spend[1] == again[1] == job
     assert again[5] & 4 == 0, "the record says that it is not spent"
     assert alive.get("q") == [job]
+
+
+def test_the_key_of_a_job_that_is_filed_again_stands_behind_it_in_the_journal() -> None:
+    bench = Bench(journaling=True)
+    dead, alive = bench.client(), bench.client()
+    job = alive.add("q", "b", "RETRY", 0, "UNIQUE", "k", 0)
+    bench.records()
+    dead.choked = True
+    dead.send("GETJOB", "FROM", "q")
+    bench.settle()
+    dead.disconnect()
+    assert [record[0] for record in bench.records()] == [SPEND, JOB, KEY]
+    assert alive.add("q", "b", "UNIQUE", "k", 0) == job
 
 
 def test_jobs_of_a_reply_that_began_to_leave_stay_out(bench: Bench) -> None:

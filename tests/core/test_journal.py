@@ -323,6 +323,11 @@ class TestPayloads:
         assert [record for payload in payloads for record in unpack(payload)[1:]] == records
         assert {unpack(payload)[0] for payload in payloads} == {NOW_MS}
 
+    def test_large_names_of_queues_are_split_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(journal, "PAYLOAD_BYTES", 100)
+        records: list[Record] = [job_record(n, queue=b"q" * 90) for n in range(4)] + [(PAUSE, b"q" * 90, 1)] * 4
+        assert [len(unpack(payload)) - 1 for payload in encode(records, NOW_MS)] == [2, 2, 2, 2]
+
     def test_node_time_is_the_greatest_seen(self) -> None:
         reader = Replay(make_node(), BOOT)
         for time_ms in (5, 9, 7):

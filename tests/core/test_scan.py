@@ -1,6 +1,8 @@
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from disque.core import scan
 from tests.core.support import Bench, Client
 
 
@@ -128,3 +130,27 @@ def test_a_cursor_from_beyond_the_end_finds_nothing(client: Client) -> None:
     client.add("q")
     assert client("JSCAN", 5000) == [b"0", []]
     assert client("QSCAN", 5000) == [b"0", []]
+
+
+def test_no_count_makes_one_call_look_at_everything_there_is(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "LOOK_MOST", 300)
+    bench.checked = False
+    client = bench.client()
+    jobs = [client.add(f"queue{number}") for number in range(1000)]
+    for count in (-1, 10**18):
+        assert 300 <= len(client("JSCAN", "COUNT", count)[1]) < 400
+        assert len(client("QSCAN", "COUNT", count)[1]) == 300
+        assert sorted(walk_jobs(client, count, [])) == sorted(jobs)
+    assert len(client("JSCAN", "BUSYLOOP")[1]) == len(client("QSCAN", "BUSYLOOP")[1]) == 1000
+
+
+def test_one_call_ends_when_its_reply_is_long(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "BYTES_MOST", 20_000)
+    bench.checked = False
+    client = bench.client()
+    for number in range(300):
+        client.add(f"{number}{'n' * 100}", "x" * 1000)
+    assert 10 <= len(client("JSCAN", "COUNT", 300, "REPLY", "ALL")[1]) < 25
+    assert len(client("JSCAN", "COUNT", 300)[1]) == 300, "IDs alone are short"
+    assert len(client("QSCAN", "COUNT", 300)[1]) == 200
+    assert len(client("JSCAN", "BUSYLOOP", "REPLY", "ALL")[1]) == 300

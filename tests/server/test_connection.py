@@ -226,3 +226,42 @@ def test_while_replies_wait_for_the_journal_no_more_are_caused_than_a_few(reques
     shell.pump.release()
     shell.loop.settle()
     assert transport.take().count(b"PONG" if request_ == PING else b"$60000") == 2 * most
+
+
+def test_a_client_that_half_closed_and_does_not_read_costs_nothing_until_it_reads() -> None:
+    shell = Shell()
+    client, transport = shell.connect()
+    client.pause_writing()
+    client.data_received(PING * 3)
+    client.eof_received()
+    for _ in range(5):
+        shell.loop.turn()
+    assert not shell.loop.calls
+    client.resume_writing()
+    shell.loop.settle()
+    assert transport.take() == PONG * 3
+    assert transport.closed
+
+
+def test_a_connection_that_is_closing_gets_no_job() -> None:
+    shell = Shell()
+    (waiting, transport), (other, _) = shell.connect(), shell.connect()
+    shell.ask(waiting, GET)
+    waiting.abort()
+    shell.ask(other, b"ADDJOB q body 0 RETRY 0\r\n")
+    assert transport.take() == b""
+    waiting.connection_lost(None)
+    assert shell.node.queues[b"q"].length == 1
+
+
+def test_a_fault_in_one_request_ends_that_client_and_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_words: object) -> None:
+        raise RuntimeError("a mistake")
+
+    shell = Shell()
+    (client, transport), (other, _) = shell.connect(), shell.connect()
+    monkeypatch.setattr(shell.node.lookup[b"echo"], "function", fail)
+    assert shell.ask(client, PING + b"ECHO x\r\n") == PONG + b"-ERR internal error, see the log of the server\r\n"
+    assert transport.closed
+    assert "RuntimeError: a mistake" in shell.log.lines[-1]
+    assert shell.ask(other, PING) == PONG

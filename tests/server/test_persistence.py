@@ -7,6 +7,7 @@ import pytest
 
 from disque.core import life, step
 from disque.core.host import Host
+from disque.server.disk import Disk
 from disque.server.facts import NodeClock
 from disque.server.log import Log
 from disque.server.persistence import Persistence
@@ -495,3 +496,55 @@ def test_facts_tell_what_goes_on(machine: Machine) -> None:
     assert facts["aof_last_write_status"] == "ok"
     process.stop()
     assert process.persistence.facts()["aof_state"] == "off"
+
+
+def test_a_stop_while_the_first_copy_runs_keeps_what_was_there_before_the_journal(machine: Machine) -> None:
+    process = machine.start(appendonly="no")
+    ids = {process.add() for _ in range(1000)}
+    process.say(b"CONFIG", b"SET", b"appendonly", b"yes")
+    assert process.persistence.copying is not None
+    process.stop()
+    assert machine.start().known() == ids
+
+
+def test_keys_and_pauses_without_any_job_are_copied_when_the_journal_is_switched_on(machine: Machine) -> None:
+    process = machine.start(appendonly="no")
+    process.say(b"ACKJOB", process.add(b"body", b"UNIQUE", b"key", b"3600"))
+    process.say(b"PAUSE", b"other", b"in")
+    process.say(b"CONFIG", b"SET", b"appendonly", b"yes")
+    process.turn(5)
+    process.kill()
+    again = machine.start()
+    assert (b"q", b"key") in again.node.keys
+    assert again.node.queues[b"other"].paused
+
+
+def test_a_journal_in_another_place_is_compacted_by_itself_too(machine: Machine) -> None:
+    process = machine.start()
+    for _ in range(3):
+        process.persistence.rewrite()
+        process.cron(3)
+    process.say(b"CONFIG", b"SET", b"appendonly", b"no")
+    for name in machine.files:
+        (machine.folder / name).unlink()
+    process.say(b"CONFIG", b"SET", b"appendonly", b"yes")
+    process.turn(3)
+    writer = process.persistence.journal
+    assert writer is not None
+    assert process.persistence._retired_upto < writer.oldest
+    process.kill()
+
+
+def test_the_policy_stays_when_no_segment_can_take_note_of_it(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_disk: Disk, path: str) -> int:
+        raise OSError(24, "Too many open files", path)
+
+    process = machine.start(appendfsync="always")
+    monkeypatch.setattr(Disk, "create", fail)
+    assert process.say(b"CONFIG", b"SET", b"appendfsync", b"everysec").startswith(b"-ERR")
+    writer = process.persistence.journal
+    assert writer is not None
+    assert writer.policy == process.node.config.text("appendfsync") == "always"
+    process.kill()

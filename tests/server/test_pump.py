@@ -172,3 +172,106 @@ def test_the_mark_for_slow_commands_is_the_lower_of_two() -> None:
     shell.node.config.set_text("slowlog-log-slower-than", "-1")
     shell.pump.configure()
     assert shell.pump.slow_us == float("inf")
+
+
+def test_each_held_reply_waits_for_its_own_record() -> None:
+    shell = Shell()
+    writer = shell.journal()
+    writer.hold = True
+    client, transport = shell.connect()
+    for _ in range(3):
+        shell.ask(client, ADD)
+    for safe in (1, 2, 3):
+        writer.safe = safe
+        shell.pump.release()
+        assert transport.take().count(b"+D-") == 1
+
+
+def test_a_reply_that_joins_held_ones_does_not_leave_before_its_record_is_written() -> None:
+    shell = Shell()
+    writer = shell.journal()
+    writer.hold = True
+    client, transport = shell.connect()
+    shell.ask(client, ADD)
+    client.data_received(ADD)
+    assert len(writer.payloads) == 1
+    writer.safe = 1
+    shell.pump.release()
+    assert transport.take().count(b"+D-") == 1
+    shell.loop.settle()
+    assert transport.take() == b""
+    writer.safe = writer.sequence
+    shell.pump.release()
+    assert transport.take().count(b"+D-") == 1
+
+
+def test_a_client_that_goes_on_asking_gets_what_is_safe_meanwhile() -> None:
+    shell = Shell()
+    writer = shell.journal()
+    writer.hold = True
+    client, transport = shell.connect()
+    shell.ask(client, ADD)
+    for _ in range(10):
+        shell.ask(client, ADD)
+        writer.safe = writer.sequence - 1
+        shell.pump.release()
+        assert transport.take().count(b"+D-") == 1
+
+
+def test_jobs_in_the_replies_that_did_not_leave_go_back_and_the_others_do_not() -> None:
+    shell = Shell()
+    producer, _ = shell.connect()
+    shell.ask(producer, b"ADDJOB q a 0 RETRY 0\r\n" + b"ADDJOB q b 0 RETRY 0\r\n")
+    writer = shell.journal()
+    writer.hold = True
+    client, transport = shell.connect()
+    shell.ask(client, b"GETJOB FROM q\r\n")
+    shell.ask(client, b"GETJOB FROM q\r\n")
+    writer.safe = 1
+    shell.pump.release()
+    assert transport.take().endswith(b"$1\r\na\r\n")
+    client.connection_lost(None)
+    [back] = shell.node.queues[b"q"].jobs()
+    assert back.body == b"b"
+
+
+def test_a_command_that_writes_the_journal_does_not_free_the_replies_behind_it() -> None:
+    shell = Shell()
+    writer = shell.journal()
+    writer.hold = True
+
+    def rewrite_journal() -> bool:
+        shell.pump.write_journal(shell.clock.ms)
+        return True
+
+    shell.host.rewrite_journal = rewrite_journal  # type: ignore[method-assign]  # a host that does what a server does
+    client, _ = shell.connect()
+    assert shell.ask(client, b"BGREWRITEAOF\r\n" + ADD) == b""
+
+
+def fail(*_words: object) -> None:
+    raise RuntimeError("a mistake")
+
+
+def test_a_line_that_cannot_be_served_holds_back_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    shell = Shell()
+    (waiting, _), (other, _) = shell.connect(), shell.connect()
+    shell.ask(waiting, b"GETJOB FROM q\r\n")
+    monkeypatch.setattr("disque.server.pump.settle", fail)
+    assert shell.ask(other, ADD).startswith(b"+D-")
+    assert "RuntimeError: a mistake" in shell.log.lines[-1]
+    assert not shell.node.ready
+
+
+def test_what_is_due_later_happens_though_something_due_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    shell = Shell()
+    client, transport = shell.connect()
+    shell.ask(client, b"GETJOB TIMEOUT 60000 FROM q\r\n")
+    with monkeypatch.context() as patch:
+        patch.setattr("disque.server.pump.tick", fail)
+        shell.fire()
+    assert "RuntimeError: a mistake" in shell.log.lines[-1]
+    shell.clock.ms += 60_000
+    shell.fire()
+    shell.fire()
+    assert transport.take() == b"*-1\r\n"

@@ -289,12 +289,75 @@ def test_clients_that_do_not_read_are_cut_at_the_hard_limit_or_after_a_while_abo
     in_loop(scene)
 
 
+def test_many_small_replies_that_nobody_reads_are_counted_once() -> None:
+    async def scene() -> None:
+        server = assemble()
+        client, transport = connect(server)
+        client.pause_writing()
+        out = client.session.out
+        for numbers in (range(1000), range(1000, 2000), range(2000, 2001)):
+            out += [b"%d " % number for number in numbers]
+            server._watch_outputs()
+        assert len(out) == 3
+        client.resume_writing()
+        server.pump.flush()
+        assert transport.written.split() == [b"%d" % number for number in range(2001)]
+        client.pause_writing()
+        out += [b"more"] * 1000
+        server._watch_outputs()
+        assert out == [b"more" * 1000]
+        end(server)
+
+    in_loop(scene)
+
+
 def test_signals_are_taken_by_the_loop() -> None:
     async def scene() -> None:
         server = assemble()
         server._take_signals()
         loop = asyncio.get_running_loop()
         assert all(loop.remove_signal_handler(one) for one in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
+        end(server)
+
+    in_loop(scene)
+
+
+def test_after_a_reload_that_failed_nothing_is_promised_any_more() -> None:
+    async def scene() -> None:
+        server = loaded(assemble(appendonly="yes"))
+        client, transport = connect(server)
+        ask(server, client, ADD)
+        ask(server, client, b"CONFIG SET appendfsync always\r\n" + ADD)
+        path = min(Path.cwd().glob("disque.aof.*"))
+        damaged = bytearray(path.read_bytes())
+        damaged[60] ^= 255
+        path.write_bytes(damaged)
+        client.data_received(b"DEBUG LOADAOF\r\n")
+        server.pump.flush()
+        await asyncio.sleep(0)
+        server.pump.flush()
+        assert transport.take() == b"-ERR\r\n"
+        assert ask(server, client, ADD).startswith(b"-MISCONF The AOF file could not be loaded again")
+        end(server)
+
+    in_loop(scene)
+
+
+def test_a_restart_that_is_refused_leaves_the_client_served() -> None:
+    async def scene() -> None:
+        server = assemble(config_path="/nowhere/disque.conf")
+        client, _ = connect(server)
+        assert ask(server, client, b"DEBUG RESTART\r\nECHO x\r\n").endswith(b"$1\r\nx\r\n")
+        end(server)
+
+    in_loop(scene)
+
+
+def test_a_callback_that_fails_is_told_to_the_log() -> None:
+    async def scene() -> None:
+        server = assemble()
+        server._on_fault(server.loop, {"message": "Exception in callback", "exception": RuntimeError("a mistake")})
+        assert "Exception in callback\nRuntimeError: a mistake" in lines(server)
         end(server)
 
     in_loop(scene)
