@@ -175,7 +175,7 @@ def _nearest(name: str) -> str:
 
 
 def rewrite(text: str, config: Config) -> str:
-    """Give the text of a configuration file after CONFIG REWRITE (reference, section 2).
+    """Give the text of a configuration file after CONFIG REWRITE.
 
     Comments, order, unknown lines, `include` and `rename-command` stay. Loaded again, with the same included files, the
     new text makes the same `Config`, provided that `dir` is absolute where an included file names it (a server's always

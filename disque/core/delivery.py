@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 #: Bounds of one reply: a larger COUNT is served in part.
 JOBS_MOST: Final = 10_000
 BYTES_MOST: Final = 64 << 20
+#: Queues in which one session may wait: each of them is made for that when it is not there.
+QUEUES_MOST: Final = 4096
 
 #: Jobs that one settle hands out before it lets others have their turn, however many wait for them and want them. It
 #: ends with the reply that reaches this.

@@ -14,6 +14,7 @@ from disque.core.job import Job
 from disque.core.queue import Queue
 from disque.core.session import REPLY_ON, REPLY_SKIP, REPLY_SKIPPING, WAIT_HOST, WAIT_JOBS, PendingAdd, Session
 from disque.core.table import DENYOOM, LOADING, NO_AUTH, SKIP_MONITOR, WRITE, Command
+from disque.core.timers import Timed
 from disque.core.unique import Key
 
 if TYPE_CHECKING:
@@ -166,20 +167,31 @@ def message(node: "Node", peer: bytes, received: "Message", now_ms: int) -> None
 
 def tick(node: "Node", now_ms: int) -> None:
     """Do what is due, at most so much that nobody notices; `next_due_ms` of the node says when to come back."""
-    for item in node.timers.due(now_ms, TICK_MOST):
-        if isinstance(item, Job):
-            requeue.due(node, item, now_ms)
-        elif isinstance(item, Session):
-            delivery.time_out(node, item)
-        elif isinstance(item, Queue):
-            queues.due(node, item, now_ms)
-        elif isinstance(item, PendingAdd):
-            replication.time_out(node, item)
-        else:
-            assert isinstance(item, Key)
-            node.drop_key(item)
+    items = node.timers.due(now_ms, TICK_MOST)
+    items.reverse()
+    try:
+        while items:
+            due(node, items.pop(), now_ms)
+    finally:
+        for item in items:  # a fault of ours in one of them must not cost the others their timers
+            node.timers.arm(item, now_ms)
     if node.trash:
         node.trash.pop()
+
+
+def due(node: "Node", item: Timed, now_ms: int) -> None:
+    """Do what ``item`` was armed for."""
+    if isinstance(item, Job):
+        requeue.due(node, item, now_ms)
+    elif isinstance(item, Session):
+        delivery.time_out(node, item)
+    elif isinstance(item, Queue):
+        queues.due(node, item, now_ms)
+    elif isinstance(item, PendingAdd):
+        replication.time_out(node, item)
+    else:
+        assert isinstance(item, Key)
+        node.drop_key(item)
 
 
 def settle(node: "Node", now_ms: int) -> None:

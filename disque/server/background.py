@@ -54,7 +54,7 @@ class Worker:
         self._running = None
         error = future.exception()
         if error is not None and not isinstance(error, OSError):
-            raise error
+            error = OSError(f"unexpected: {error!r}")  # whatever it was, the work is not known to be done
         self._done(error)
 
 

@@ -430,3 +430,12 @@ def test_nothing_waits_for_time_on_a_node_that_holds_nothing(bench: Bench) -> No
     step.command(bench.node, session, words("GETJOB", "NOHANG", "FROM", "q"), START_MS)
     assert bench.node.next_due_ms == NEVER
     assert_counters_are_true(bench.node)
+
+
+def test_nobody_waits_in_more_queues_than_there_is_a_reason_for(bench: Bench) -> None:
+    client = bench.client()
+    names = [f"q{number}" for number in range(delivery.QUEUES_MOST + 1)]
+    assert client.error("GETJOB", "FROM", *names) == "ERR GETJOB can wait in at most 4096 queues at once"
+    assert bench.node.queues == {}
+    client.send("GETJOB", "FROM", *names[:-1])
+    assert client.waiting

@@ -98,6 +98,8 @@ def getjob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> No
         session.out.append(resp.null_array(session.protocol))
     elif node.membership.leaving:
         session.out.append(resp.error(errors.LEAVING))
+    elif len(names) > delivery.QUEUES_MOST:
+        session.out.append(resp.error(errors.TOO_MANY_QUEUES))
     else:
         session.wait_counters = options.counters
         delivery.block(node, session, names, options.count, options.timeout_ms, now_ms)
