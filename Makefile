@@ -101,7 +101,7 @@ bench: $(VENV)/.can-run
 	$(BIN)/disque bench -p $$ours add get ack $$compare $(ARGS); \
 	$(BIN)/disque bench -p $$ours cycle $(ARGS)
 
-# The bus of a node listens 10000 above its port, so that ephemeral ports will not do.
+# nodes.conf notes port + 10000 for the talk between nodes to come, so that ephemeral ports will not do.
 define TWO_PORTS
 import random, socket
 ports = []

@@ -56,6 +56,7 @@ TESTED_ELSEWHERE: Final[dict[str, str]] = {
     "disque.cli.bench_station": "tests/cli/test_bench.py",
     "disque.cli.bench_sweep": "tests/cli/test_bench.py",
     "disque.cli.bench_tally": "tests/cli/test_bench_report.py",  # what a report is made of
+    "disque.core.record_checks": "tests/core/test_journal.py",  # nonsense of every kind, replayed
     "disque.server.background": "tests/server/test_journal.py",  # the journal with a fake of each of these four
     "disque.server.disk": "tests/server/test_journal.py",
     "disque.server.pending": "tests/server/test_journal.py",

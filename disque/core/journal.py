@@ -17,15 +17,14 @@ were dropped there.
 `Copying` writes what is alive in old segments again, a few hundred records a turn; that is all there is to compaction.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import msgpack
 
 from disque.core import queues, unique
-from disque.core.job import ACKED, ACTIVE, DELIVERED, HELD, QUEUED, SPENT, WAIT_REPL, Job
-from disque.core.jobid import valid
-from disque.core.queue import PAUSE_NAMES
+from disque.core.job import ACTIVE, DELIVERED, HELD, QUEUED, SPENT, WAIT_REPL, Job
+from disque.core.record_checks import NUMBER_MAX, ReplayError, check
 from disque.core.records import (
     ACK,
     CLEAN,
@@ -38,9 +37,11 @@ from disque.core.records import (
     JOB,
     KEY,
     OFF,
+    PARTIAL,
     PAUSE,
     REQUEUE,
     SPEND,
+    WHOLE,
     Record,
     weight,
 )
@@ -59,33 +60,7 @@ FAR_AHEAD_MS: Final = 3_600_000
 #: Jobs that one turn of `Replay.finish` looks at.
 FINISH_SLICE: Final = 2000
 
-#: No number in a record is larger: times in ms * 10^6 fit, and nothing that is read runs over when added up.
-NUMBER_MAX: Final = 2**62
-
-#: The types of each kind of record, first its kind, last its numbers (HEAD's version apart).
-SHAPES: Final[dict[int, tuple[type, ...]]] = {
-    HEAD: (int, int, bytes, bytes, bytes),
-    JOB: (int, bytes, bytes, bytes, *[int] * 10),
-    ACK: (int, bytes),
-    DELETE: (int, bytes),
-    SPEND: (int, bytes),
-    REQUEUE: (int, bytes, int, int, int),
-    PAUSE: (int, bytes, int),
-    KEY: (int, bytes, bytes, bytes, int),
-    FLUSH: (int,),
-    OFF: (int,),
-    CLEAN: (int, tuple),
-    END: (int,),
-}
-#: The types of one entry in the list of a clean stop.
-ENTRY: Final = (bytes, int, int, int, int, int)
-FLAGS_MAX: Final = DELIVERED | HELD | SPENT
-
 _packer: Final = msgpack.Packer(use_bin_type=True, autoreset=True)
-
-
-class ReplayError(Exception):
-    """A record makes no sense: the journal was not written by this program, or by a newer one."""
 
 
 def encode(records: list[Record], now_ms: int) -> list[bytes]:
@@ -127,65 +102,6 @@ def unpack(payload: bytes) -> list[Any]:
     return list(values)
 
 
-def check(record: object) -> tuple[Any, ...]:
-    """``record``, if a node of this format can have written it. Raises ReplayError otherwise."""
-    if type(record) is not tuple or not record or type(record[0]) is not int:
-        raise ReplayError("a record is no list that begins with its kind")
-    kind = record[0]
-    if kind == HEAD and len(record) > 1 and type(record[1]) is int and record[1] > FORMAT:
-        raise ReplayError(f"written by a newer program (format {record[1]}, this one knows {FORMAT})")
-    if tuple(map(type, record)) != SHAPES.get(kind) or not CHECKS[kind](record):
-        raise ReplayError(f"a record of kind {kind} makes no sense")
-    return record
-
-
-def small(numbers: tuple[int, ...]) -> bool:
-    """Whether all ``numbers`` are within what a node writes."""
-    return min(numbers) >= 0 and max(numbers) < NUMBER_MAX
-
-
-def is_job(record: tuple[Any, ...]) -> bool:
-    """Whether the values of a JOB fit together."""
-    _, job_id, _, _, state, flags, _, _, _, _, retry, nacks, deliveries, held_ms = record
-    if not valid(job_id) or not small(record[4:]) or state > ACKED or flags > FLAGS_MAX:
-        return False
-    if nacks > COUNTER_MAX or deliveries > COUNTER_MAX or (flags & HELD > 0) != (held_ms > 0):
-        return False
-    return not (flags & SPENT and (retry or held_ms))
-
-
-def is_entry(entry: object) -> bool:
-    """Whether the values of one entry in the list of a clean stop fit together."""
-    if type(entry) is not tuple or tuple(map(type, entry)) != ENTRY or not small(entry[1:]):
-        return False
-    job_id, state, flags, requeue_ms, nacks, deliveries = entry
-    if not valid(job_id) or state not in {ACTIVE, QUEUED} or flags > FLAGS_MAX or max(nacks, deliveries) > COUNTER_MAX:
-        return False
-    return not requeue_ms if state == QUEUED or flags & SPENT else True
-
-
-def is_key(record: tuple[Any, ...]) -> bool:
-    """Whether the values of a KEY fit together."""
-    return valid(record[3]) and 1 <= len(record[2]) <= unique.KEY_MAX and small(record[4:])
-
-
-#: What must hold for the values of each kind of record.
-CHECKS: Final[dict[int, Callable[[tuple[Any, ...]], bool]]] = {
-    HEAD: lambda record: record[1] == FORMAT,
-    JOB: is_job,
-    ACK: lambda record: valid(record[1]),
-    DELETE: lambda record: valid(record[1]),
-    SPEND: lambda record: valid(record[1]),
-    REQUEUE: lambda record: valid(record[1]) and small(record[2:]) and max(record[2:4]) <= COUNTER_MAX,
-    PAUSE: lambda record: 0 <= record[2] < len(PAUSE_NAMES),
-    KEY: is_key,
-    FLUSH: lambda _: True,
-    OFF: lambda _: True,
-    CLEAN: lambda record: all(map(is_entry, record[1])),
-    END: lambda _: True,
-}
-
-
 class Replay:
     """Reads a journal into a node that is empty. `apply` each payload in order, then exhaust `finish`."""
 
@@ -194,6 +110,7 @@ class Replay:
         "clean",
         "clean_ended",
         "dropped",
+        "incomplete",
         "journal_boot_id",
         "journal_policy",
         "names",
@@ -212,6 +129,8 @@ class Replay:
         self.clean_ended = False
         #: At-most-once jobs that were dropped, since they may have been delivered.
         self.dropped = 0
+        #: The process ended while what it had in memory was still being copied: that is not all here.
+        self.incomplete = False
         self.records = 0
         self.time_ms = 0
         self.names: dict[bytes, bytes] = {}
@@ -337,6 +256,11 @@ class Replay:
         del record, segment
         self._drop_unsure()
 
+    def partial(self, record: tuple[Any, ...], segment: int) -> None:
+        """The journal was switched on: copies of what was in memory follow, up to WHOLE."""
+        del segment
+        self.incomplete = record[0] == PARTIAL
+
     def tail_is_sure(self, boot_id: bytes) -> bool:
         """Whether a process that starts under ``boot_id`` knows that a job that is not spent was not delivered.
 
@@ -418,6 +342,8 @@ APPLY: Final = {
     KEY: Replay.key,
     FLUSH: Replay.flush,
     OFF: Replay.off,
+    PARTIAL: Replay.partial,
+    WHOLE: Replay.partial,
     CLEAN: Replay.clean_jobs,
     END: Replay.end,
 }

@@ -17,6 +17,7 @@ OFF     the journal was switched off here: what came later is unknown
 CLEAN   at a clean stop, in as many records as it takes: (id, state, flags, requeue time, nacks, deliveries) of
         every job that its JOB record alone would not bring back as it was
 END     closes the list of a clean stop; the list counts only if this is the last record of the journal
+PARTIAL the journal was switched on, and copies of what was in memory follow; WHOLE says that all are there
 ======= ============================================================================================
 """
 
@@ -34,6 +35,8 @@ FLUSH: Final = 9
 OFF: Final = 10
 CLEAN: Final = 11
 END: Final = 12
+PARTIAL: Final = 13
+WHOLE: Final = 14
 
 #: Version of the records, in each HEAD.
 FORMAT: Final = 1

@@ -2,13 +2,13 @@
 
 Theory. An option is written once, as a row of `SETTINGS`. The configuration file, the command line, CONFIG GET, SET and
 REWRITE and the text of conf/disque.conf all follow from the row, so none of them can disagree. The order of the rows is
-the order of CONFIG GET: first that of the Disque reference, then the options that it lacked.
+the order of CONFIG GET: first that of Disque 1.0, then the options that it lacked.
 
 A `Config` holds a value for every row. Values change in two ways: `put` takes the words of a line of the file or of the
 command line, `set_text` takes the value of a CONFIG SET and refuses what cannot change in a running node. Neither has
 an effect of its own: whoever calls them (the command, the server) acts on the new value.
 
-Where the reference treats an option differently in the file, in GET and in SET (`tcp-keepalive`, negative
+Where Disque 1.0 treats an option differently in the file, in GET and in SET (`tcp-keepalive`, negative
 `slowlog-log-slower-than`, `no-appendfsync-on-rewrite`, `cluster-node-timeout 0`, `maxmemory 0`), here all are alike.
 """
 
@@ -114,7 +114,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         "maxmemory", Size(0, MAX_SIZE), 1 * GB, LIMITS,
-        "The memory that jobs and queues may take, in bytes. Over 75 % of it, new jobs are handed to other nodes; "
+        "The memory that jobs and queues may take, in bytes. Over 75 % of it, a node keeps no new jobs (alone "
+        "it answers -NOREPL); "
         "over 95 %, maxmemory-policy decides, and commands that add jobs may answer -OOM. 0 is no limit.",
         mutable=True,
     ),
@@ -266,7 +267,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "limit for that many seconds; 0 is no limit. Commands of such a client already wait while its replies do, so "
         "what gathers is little more than one reply. The hard limit must hold the largest one: twice "
         "proto-max-bulk-len. The soft one keeps many such clients from eating the memory of the node: 32mb unread for "
-        "a minute means that nobody reads. Raise it for huge bodies over slow lines.",
+        "a minute means that nobody reads. Raise it for huge bodies over slow lines. A client in MONITOR, whose output "
+        "is what all others do, is given one second above the soft limit.",
         mutable=True,
     ),
     Setting(
@@ -383,7 +385,7 @@ class Config:
         """Take a line of the file or of the command line, its name in lower case.
 
         `included` says that the line is from an included file, which CONFIG REWRITE must know.
-        Raises SettingError, with the text of the reference and a hint, if the words are none for this option.
+        Raises SettingError, with the text of Disque 1.0 and a hint, if the words are none for this option.
         """
         setting = BY_NAME[name]
         kind = setting.kind
@@ -399,7 +401,7 @@ class Config:
     def set_text(self, name: str, value: str) -> None:
         """Do what CONFIG SET does: the name in any case, the value as one text.
 
-        Raises SettingError with the text of the reference (section 2, CONFIG), and changes nothing then.
+        Raises SettingError with the text of Disque 1.0, and changes nothing then.
         """
         setting, parsed = self._checked(name, value)
         self._values[setting.name] = setting.kind.merge(self._values[setting.name], parsed)

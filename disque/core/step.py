@@ -13,7 +13,7 @@ from disque.core import adding, delivery, errors, memory, queues, replication, r
 from disque.core.job import Job
 from disque.core.queue import Queue
 from disque.core.session import REPLY_ON, REPLY_SKIP, REPLY_SKIPPING, WAIT_HOST, WAIT_JOBS, PendingAdd, Session
-from disque.core.table import DENYOOM, LOADING, NO_AUTH, SKIP_MONITOR, WRITE, Command
+from disque.core.table import DENYOOM, FAST, LOADING, NO_AUTH, SKIP_MONITOR, WRITE, Command
 from disque.core.timers import Timed
 from disque.core.unique import Key
 
@@ -143,7 +143,7 @@ def account(node: "Node", session: Session, row: Command, args: list[bytes], spe
         node.slowlog.add(now_ms // 1000, int(spent_us), visible(row, args))
     threshold_ms = node.config.number("latency-monitor-threshold")
     if 0 < threshold_ms <= spent_us / 1000:
-        node.latency.add(b"fast-command" if row.flags & 128 else b"command", now_ms // 1000, int(spent_us / 1000))
+        node.latency.add(b"fast-command" if row.flags & FAST else b"command", now_ms // 1000, int(spent_us / 1000))
     del session
 
 

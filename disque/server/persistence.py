@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from disque.core import journal as records
 from disque.core.host import HostRefusedError
-from disque.core.records import OFF
+from disque.core.record_checks import ReplayError
+from disque.core.records import OFF, PARTIAL, WHOLE
 from disque.server.background import Worker
 from disque.server.journal import Journal
 from disque.server.segments import JournalError, Row
@@ -109,7 +110,7 @@ class Persistence:
             self.pump.clock.advance(replay.time_ms)
             for _ in replay.finish(self.pump.clock.now_ms(), grace_ms):
                 yield
-        except records.ReplayError as wrong:
+        except ReplayError as wrong:
             raise JournalError(f"The journal cannot be used: {wrong}") from wrong
         self._loaded(row, replay, monotonic() - started)
 
@@ -165,6 +166,11 @@ class Persistence:
         if row.segments:
             jobs = self.node.jobs_registered()
             self.log.notice(f"DB loaded from append only file: {took_s:.3f} seconds ({jobs} jobs)")
+        if replay.incomplete:
+            self.log.warning(
+                "The append only file was switched on while there were jobs, and the process died before all of them "
+                "were in it: those that were not are lost"
+            )
         if replay.dropped:
             self.log.warning(
                 f"{replay.dropped} at-most-once jobs were dropped: after this kind of stop nobody knows whether they "
@@ -203,6 +209,7 @@ class Persistence:
         self.node.segment = writer.segment
         self.base_bytes = writer.size
         if not last and self.node.used:
+            self.node.journal.append((PARTIAL,))
             self._begin_copy(0)
 
     def switch_on(self) -> None:
@@ -344,6 +351,8 @@ class Persistence:
         assert writer is not None
         self.copying = None
         self._distrusted = False
+        if not copying.upto:
+            self.node.journal.append((WHOLE,))
         self.pump.write_journal(self.pump.clock.now_ms())
         if copying.upto:
             writer.retire(copying.upto)
@@ -352,7 +361,8 @@ class Persistence:
         self.last_pass_s = int(monotonic() - self.pass_started)
         self.last_pass_ok = True
         self.base_bytes = sum(size for number, size in self.row.sizes.items() if number > copying.upto)
-        self.log.notice(f"Append only file compacted up to segment {copying.upto}")
+        done = f"compacted up to segment {copying.upto}" if copying.upto else "complete: it has all that is in memory"
+        self.log.notice(f"Append only file {done}")
 
     def rewrite_now(self) -> str:
         """Compact everything here and now, for SHUTDOWN REWRITE-AOF; "" or why that failed.
@@ -434,7 +444,8 @@ class Persistence:
     def facts(self) -> dict[str, int | float | str]:
         """What INFO persistence shows, in its order."""
         writer = self.journal
-        state = "off" if writer is None else "wait-rewrite" if writer.rebuilding else "on"
+        first_copy = self.copying is not None and not self.copying.upto
+        state = "off" if writer is None else "wait-rewrite" if writer.rebuilding or first_copy else "on"
         facts: dict[str, int | float | str] = {
             "loading": int(self.node.loading),
             "aof_enabled": int(writer is not None),

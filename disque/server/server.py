@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from cluster.membership import Membership
 
 CRON_S: Final = 0.1
+#: Seconds that a client in MONITOR may stay above the soft limit of unread output.
+MONITOR_S: Final = 1
 
 
 class Server:
@@ -188,7 +190,9 @@ class Server:
                 connection.over_since_ms = 0
             elif not connection.over_since_ms:
                 connection.over_since_ms = now_ms
-            too_long = connection.over_since_ms and now_ms - connection.over_since_ms > soft_s * 1000
+            # A monitor that does not read is no sender of requests that could wait: what it misses grows without end.
+            most_s = min(soft_s, MONITOR_S) if connection.session.monitoring else soft_s
+            too_long = connection.over_since_ms and now_ms - connection.over_since_ms > most_s * 1000
             if (hard and size >= hard) or too_long:
                 address = connection.session.address.decode("latin-1")
                 self.log.warning(

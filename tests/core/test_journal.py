@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from disque.core import journal, life, step
 from disque.core.job import ACTIVE, DELIVERED, HELD, QUEUED, SPENT
-from disque.core.journal import Copying, Replay, ReplayError, clean_list, encode, head, unpack
+from disque.core.journal import Copying, Replay, clean_list, encode, head, unpack
 from disque.core.node import Node
+from disque.core.record_checks import ReplayError
 from disque.core.records import (
     ACK,
     CLEAN,

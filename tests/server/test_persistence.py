@@ -548,3 +548,27 @@ def test_the_policy_stays_when_no_segment_can_take_note_of_it(
     assert writer is not None
     assert writer.policy == process.node.config.text("appendfsync") == "always"
     process.kill()
+
+
+def test_a_crash_before_the_first_copy_is_complete_is_told_at_the_next_start(machine: Machine) -> None:
+    process = machine.start(appendonly="no")
+    for _ in range(3000):
+        process.add()
+    process.say(b"CONFIG", b"SET", b"appendonly", b"yes")
+    assert process.persistence.facts()["aof_state"] == "wait-rewrite"
+    process.kill()
+    again = machine.start()
+    assert len(again.known()) < 3000
+    assert any("before all of them were in it" in line for line in again.log.lines)
+
+
+def test_a_first_copy_that_is_complete_is_nothing_to_speak_of(machine: Machine) -> None:
+    process = machine.start(appendonly="no")
+    ids = {process.add() for _ in range(3000)}
+    process.say(b"CONFIG", b"SET", b"appendonly", b"yes")
+    process.turn(20)
+    assert process.persistence.facts()["aof_state"] == "on"
+    process.kill()
+    again = machine.start()
+    assert again.known() == ids
+    assert not any("before all of them were in it" in line for line in again.log.lines)

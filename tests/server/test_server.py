@@ -289,6 +289,23 @@ def test_clients_that_do_not_read_are_cut_at_the_hard_limit_or_after_a_while_abo
     in_loop(scene)
 
 
+@pytest.mark.parametrize(("size", "since_s", "cut"), [(50, 0, False), (50, 2, True), (40, 2, False)])
+def test_a_monitor_may_stay_above_the_soft_limit_for_a_second_only(size: int, since_s: int, *, cut: bool) -> None:
+    async def scene() -> None:
+        server = assemble()
+        server.config.put("client-output-buffer-limit", ("normal", "100", "40", "10"))
+        client, transport = connect(server)
+        client.session.monitoring = True
+        client.pause_writing()
+        transport.unsent = size
+        client.over_since_ms = server.clock.now_ms() - since_s * 1000
+        server._watch_outputs()
+        assert transport.aborted is cut
+        end(server)
+
+    in_loop(scene)
+
+
 def test_many_small_replies_that_nobody_reads_are_counted_once() -> None:
     async def scene() -> None:
         server = assemble()

@@ -1,0 +1,120 @@
+"""What a record must look like to be believed: types, ranges, and values that fit together.
+
+The checksums of the frames say that the bytes are those that were written; this says that they were written by a node
+of this format. Nothing is taken from a record that fails.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from disque.core import unique
+from disque.core.job import ACKED, ACTIVE, DELIVERED, HELD, QUEUED, SPENT
+from disque.core.jobid import valid
+from disque.core.queue import PAUSE_NAMES
+from disque.core.records import (
+    ACK,
+    CLEAN,
+    DELETE,
+    END,
+    FLUSH,
+    FORMAT,
+    HEAD,
+    JOB,
+    KEY,
+    OFF,
+    PARTIAL,
+    PAUSE,
+    REQUEUE,
+    SPEND,
+    WHOLE,
+)
+from disque.core.requeue import COUNTER_MAX
+
+#: No number in a record is larger: times in ms * 10^6 fit, and nothing that is read runs over when added up.
+NUMBER_MAX: Final = 2**62
+
+#: The types of each kind of record, first its kind, last its numbers (HEAD's version apart).
+SHAPES: Final[dict[int, tuple[type, ...]]] = {
+    HEAD: (int, int, bytes, bytes, bytes),
+    JOB: (int, bytes, bytes, bytes, *[int] * 10),
+    ACK: (int, bytes),
+    DELETE: (int, bytes),
+    SPEND: (int, bytes),
+    REQUEUE: (int, bytes, int, int, int),
+    PAUSE: (int, bytes, int),
+    KEY: (int, bytes, bytes, bytes, int),
+    FLUSH: (int,),
+    OFF: (int,),
+    CLEAN: (int, tuple),
+    END: (int,),
+    PARTIAL: (int,),
+    WHOLE: (int,),
+}
+#: The types of one entry in the list of a clean stop.
+ENTRY: Final = (bytes, int, int, int, int, int)
+FLAGS_MAX: Final = DELIVERED | HELD | SPENT
+
+
+class ReplayError(Exception):
+    """A record makes no sense: the journal was not written by this program, or by a newer one."""
+
+
+def check(record: object) -> tuple[Any, ...]:
+    """``record``, if a node of this format can have written it. Raises ReplayError otherwise."""
+    if type(record) is not tuple or not record or type(record[0]) is not int:
+        raise ReplayError("a record is no list that begins with its kind")
+    kind = record[0]
+    if kind == HEAD and len(record) > 1 and type(record[1]) is int and record[1] > FORMAT:
+        raise ReplayError(f"written by a newer program (format {record[1]}, this one knows {FORMAT})")
+    if tuple(map(type, record)) != SHAPES.get(kind) or not CHECKS[kind](record):
+        raise ReplayError(f"a record of kind {kind} makes no sense")
+    return record
+
+
+def small(numbers: tuple[int, ...]) -> bool:
+    """Whether all ``numbers`` are within what a node writes."""
+    return min(numbers) >= 0 and max(numbers) < NUMBER_MAX
+
+
+def is_job(record: tuple[Any, ...]) -> bool:
+    """Whether the values of a JOB fit together."""
+    _, job_id, _, _, state, flags, _, _, _, _, retry, nacks, deliveries, held_ms = record
+    if not valid(job_id) or not small(record[4:]) or state > ACKED or flags > FLAGS_MAX:
+        return False
+    if nacks > COUNTER_MAX or deliveries > COUNTER_MAX or (flags & HELD > 0) != (held_ms > 0):
+        return False
+    return not (flags & SPENT and (retry or held_ms))
+
+
+def is_entry(entry: object) -> bool:
+    """Whether the values of one entry in the list of a clean stop fit together."""
+    if type(entry) is not tuple or tuple(map(type, entry)) != ENTRY or not small(entry[1:]):
+        return False
+    job_id, state, flags, requeue_ms, nacks, deliveries = entry
+    if not valid(job_id) or state not in {ACTIVE, QUEUED} or flags > FLAGS_MAX or max(nacks, deliveries) > COUNTER_MAX:
+        return False
+    return not requeue_ms if state == QUEUED or flags & SPENT else True
+
+
+def is_key(record: tuple[Any, ...]) -> bool:
+    """Whether the values of a KEY fit together."""
+    return valid(record[3]) and 1 <= len(record[2]) <= unique.KEY_MAX and small(record[4:])
+
+
+#: What must hold for the values of each kind of record.
+CHECKS: Final[dict[int, Callable[[tuple[Any, ...]], bool]]] = {
+    HEAD: lambda record: record[1] == FORMAT,
+    JOB: is_job,
+    ACK: lambda record: valid(record[1]),
+    DELETE: lambda record: valid(record[1]),
+    SPEND: lambda record: valid(record[1]),
+    REQUEUE: lambda record: valid(record[1]) and small(record[2:]) and max(record[2:4]) <= COUNTER_MAX,
+    PAUSE: lambda record: 0 <= record[2] < len(PAUSE_NAMES),
+    KEY: is_key,
+    FLUSH: lambda _: True,
+    OFF: lambda _: True,
+    CLEAN: lambda record: all(map(is_entry, record[1])),
+    END: lambda _: True,
+    PARTIAL: lambda _: True,
+    WHOLE: lambda _: True,
+}
