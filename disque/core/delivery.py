@@ -40,7 +40,7 @@ def take(node: "Node", session: Session, queues: list[Queue], count: int, now_ms
                 queue.jobs_out += 1
                 queue.used_ms = now_ms
                 taken.append(job)
-                size += len(job.body)
+                size += len(job.body) + len(queue.name)
                 if len(taken) == count or size >= BYTES_MOST:
                     break
         live = [queue for queue in live if queue.length]

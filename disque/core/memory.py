@@ -5,7 +5,8 @@ resident set that the system reports stands beside it in INFO.
 
 Above 75 % of the limit a node keeps no new job itself (ADDJOB needs other nodes then). Above 95 % it throws away what
 is no loss: acknowledged jobs that are still remembered and at-most-once jobs that were delivered. Only when there are
-none of these left, ADDJOB, ENQUEUE and NACK are refused.
+none of these left, ADDJOB, ENQUEUE and NACK are refused. Beyond the limit itself, nobody makes queues any more by
+waiting in them or pausing them.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -50,6 +51,15 @@ class Limits:
         if used > self.full:
             return 2
         return 1 if used > self.warn else 0
+
+
+def may_make_queues(node: "Node", names: list[bytes]) -> bool:
+    """Whether there may be queues of these names, for somebody who waits in them or pauses them.
+
+    The room between 95 % and the limit, into which no job comes, is for those that do not exist yet.
+    """
+    limits = node.limits
+    return not limits.max_bytes or node.used <= limits.max_bytes or all(name in node.queues for name in names)
 
 
 def make_room(node: "Node") -> bool:

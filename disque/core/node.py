@@ -148,7 +148,7 @@ class Node:
         self.loading = False
         self.misconf = b""
         #: Jobs forgotten all at once: freed a few at a time by the ticks.
-        self.trash: list[dict[bytes, Job]] = []
+        self.trash: list[dict[bytes, Job] | dict[bytes, Queue]] = []
         self.used = 0
         self.peak = 0
         self.last_ctime = 0
@@ -357,7 +357,9 @@ class Node:
 
         Waiting sessions are the caller's business.
         """
-        self.trash.extend(shard for shard in self.shards if shard)
+        self.trash += [shard for shard in self.shards if shard]
+        if self.queues:
+            self.trash.append(self.queues)
         self.shards = [{} for _ in range(SHARDS)]
         self.timers = Timers()
         self.keys.clear()

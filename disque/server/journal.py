@@ -55,6 +55,7 @@ class Journal:
       itself.
     - `backlog`: bytes that wait to be written, kept whatever happens: while it is large, append only what must be.
     - `stuck`: "" or why a retired file could not be unlinked (it is tried again each second).
+    - `unrotated`: "" or why no new segment could be begun the last time; `rotation_failed` until it may be tried again.
     - `segment_size` may be changed at any time, `policy` (always, everysec, no) too.
     """
 
@@ -73,6 +74,8 @@ class Journal:
         self.safe = 0
         self.durable = 0
         self.stuck = ""
+        self.unrotated = ""
+        self.rotation_failed = False
         self._row = row
         self._disk = row.disk
         self._owner = owner
@@ -94,7 +97,6 @@ class Journal:
         self._last_sync = 0.0
         self._retry_at = 0.0
         self._probe_wait_s = RETRY_S
-        self._rotation_failed = False
         self._write_error = ""
         self._sync_error = ""
         self._state = _TRUSTED
@@ -207,7 +209,7 @@ class Journal:
         if not self._pending or not self._may_write():
             return
         self._write()
-        if self._files[-1].end >= self.segment_size and not self._rotation_failed:
+        if self._files[-1].end >= self.segment_size and not self.rotation_failed:
             self._rotate()
         self._advance()
         if self._policy == "always" and self._synced < self._pending.written:
@@ -256,9 +258,11 @@ class Journal:
     def _rotate(self) -> None:
         try:
             self._begin(self.segment + 1, rebase=False)
-        except OSError:
-            self._rotation_failed = True  # the old one goes on; cron() lets it be tried again
+        except OSError as error:
+            self.rotation_failed = True  # the old one goes on; cron() lets it be tried again
+            self.unrotated = error.strerror or str(error)
             return
+        self.unrotated = ""
         self._write()
 
     def _begin(self, number: int, rebase: bool) -> None:
@@ -390,7 +394,7 @@ class Journal:
             self._write()
 
     def _retry(self) -> None:
-        self._rotation_failed = False
+        self.rotation_failed = False
         if self._state == _TO_PROBE:
             self._probe()
         elif self._write_error:

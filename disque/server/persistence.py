@@ -80,6 +80,7 @@ class Persistence:
         self.last_pass_ok = True
         self._background: Worker | None = None
         self._distrusted = False
+        self._unrotated = ""
         self._retired_upto = 0
         self.pump.look_at_health = self.look_at_health
 
@@ -396,6 +397,12 @@ class Persistence:
         if self.copying is None and not writer.rebuilding and not writer.failing:
             self._drop_dead(writer)
             self._rewrite_if_grown(writer)
+        if writer.unrotated != self._unrotated:
+            self._unrotated = writer.unrotated
+            if writer.unrotated:
+                self.log.warning(
+                    f"Can't begin a new segment of the append only file: {writer.unrotated}. The old one goes on"
+                )
 
     def _drop_dead(self, writer: Journal) -> None:
         """Retire the oldest segments if nothing in them is alive."""
@@ -415,11 +422,13 @@ class Persistence:
         percentage = config.number("auto-aof-rewrite-percentage")
         if not percentage or writer.size < config.number("auto-aof-rewrite-min-size"):
             return
-        if self._retired_upto >= writer.oldest:
-            return  # files that are on their way out still count
-        if writer.size - self.base_bytes > self.base_bytes * percentage // 100:
-            self.log.notice(f"Starting automatic compaction of the append only file at {writer.size} bytes")
+        if self._retired_upto >= writer.oldest or writer.rotation_failed:
+            return  # files that are on their way out still count; a disk that takes no file is asked once a second
+        size = writer.size
+        if size - self.base_bytes > self.base_bytes * percentage // 100:
             self.rewrite()
+            if self.copying is not None:
+                self.log.notice(f"Starting automatic compaction of the append only file at {size} bytes")
 
     # -- stop ------------------------------------------------------------------------------------------------------
 

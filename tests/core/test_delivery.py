@@ -62,6 +62,13 @@ def test_a_reply_is_bounded_in_bytes(bench: Bench, monkeypatch: pytest.MonkeyPat
 # -- lines ------------------------------------------------------------------------------------------------------------
 
 
+def test_the_name_of_the_queue_counts_for_each_job_of_a_reply(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivery, "BYTES_MOST", 250)
+    client = bench.client()
+    jobs = [client.add("q" * 99, "x") for _ in range(5)]
+    assert client.get("q" * 99, count=10) == jobs[:3]
+
+
 def test_a_getjob_without_jobs_waits_and_is_served_by_the_next_job(bench: Bench) -> None:
     consumer, producer = bench.client(), bench.client()
     assert consumer("GETJOB", "FROM", "q") is NOTHING

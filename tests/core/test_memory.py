@@ -97,3 +97,20 @@ def test_without_a_limit_all_is_kept(bench: Bench, client: Client) -> None:
     bench.set("maxmemory", 0)
     assert client.add("q", "x" * 1_000_000)
     assert bench.node.limits.full >= MANY
+
+
+def test_beyond_the_limit_no_queue_is_made_for_those_who_wait_or_pause(bench: Bench) -> None:
+    consumer, other = bench.client(), bench.client()
+    consumer.send("GETJOB", "FROM", "there")
+    bench.settle()
+    bench.set("maxmemory", bench.node.used)
+    other.send("GETJOB", "FROM", "there")
+    bench.settle()
+    assert bench.client().raw("PAUSE", "last", "in") == b"+in\r\n", "up to the limit there is room"
+    for words in (("GETJOB", "FROM", "there", "another"), ("PAUSE", "another", "in")):
+        assert bench.client().error(*words).startswith("OOM")
+    assert bench.client().raw("PAUSE", "another", "none") == b"+none\r\n"
+    assert bench.client().raw("PAUSE", "there", "in") == b"+in\r\n"
+    assert bench.client()("GETJOB", "NOHANG", "FROM", "another") is None
+    assert other.waiting
+    assert b"another" not in bench.node.queues

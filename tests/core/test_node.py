@@ -2,6 +2,7 @@
 
 import pytest
 
+from disque.core import step
 from disque.core.commands import ROWS
 from disque.core.job import ACTIVE, DELIVERED, HELD, QUEUED, SPENT
 from disque.core.node import QUEUE_IDLE_MS, is_out
@@ -90,6 +91,17 @@ def test_forgetting_everything_leaves_the_freeing_to_the_ticks(bench: Bench) -> 
     while bench.node.trash:
         bench.advance(1)
     assert bench.node.next_due_ms == NEVER
+
+
+def test_many_queues_that_are_forgotten_are_freed_in_slices(bench: Bench) -> None:
+    for number in range(2500):
+        bench.node.queue(b"%d" % number, bench.now_ms)
+    bench.node.forget_everything()
+    left = []
+    while bench.node.trash:
+        left.append(len(bench.node.trash[-1]))
+        step.tick(bench.node, bench.now_ms)
+    assert left == [2500, 1500, 500]
 
 
 def test_nothing_is_due_on_a_node_that_has_nothing(bench: Bench) -> None:

@@ -450,6 +450,25 @@ class TestCompaction:
         assert process.known() == {keeper}
         process.kill()
 
+    def test_a_pass_that_no_segment_can_be_begun_for_is_told_once_and_tried_again(self, machine: Machine) -> None:
+        process = machine.start(auto_aof_rewrite_percentage="100", auto_aof_rewrite_min_size="20kb")
+        for _ in range(50):
+            process.add(KB)
+        away = machine.folder.rename(machine.folder.with_name("away"))
+        process.cron(10)
+        told = [line for line in process.log.lines if "compaction" in line or "segment" in line]
+        why = "No such file or directory"
+        assert told == [f"Can't begin a new segment of the append only file: {why}. The old one goes on"]
+        assert process.persistence.facts()["aof_last_bgrewrite_status"] == "err"
+        away.rename(machine.folder)
+        writer = process.persistence.journal
+        assert writer is not None
+        writer._retry_at = 0.0
+        process.cron(10)
+        assert sum("Starting automatic compaction" in line for line in process.log.lines) == 1
+        assert process.persistence.facts()["aof_last_bgrewrite_status"] == "ok"
+        process.kill()
+
     def test_shutdown_with_a_rewrite_leaves_one_compact_journal(self, machine: Machine) -> None:
         process = machine.start()
         ids = self.fill(process)

@@ -279,6 +279,7 @@ class Mirror(RuleBasedStateMachine):
             words = [b"GETJOB"]  # as it is said mostly
         ready = [queue.name for queue in self.node.ready]
         assert set(self.due_lines()) <= set(ready)
+        missing = any(name not in self.node.queues for name in names)
         self.command(client, *words, b"FROM", *names)
         if any(name in ready and self.line(name) for name in names):
             self.serve(ready)  # those who wait already come first
@@ -287,6 +288,8 @@ class Mirror(RuleBasedStateMachine):
             client.out.append(encoded(jobs, counters=counters))
         elif timeout_ms is None:
             client.out.append(NIL)
+        elif missing and self.over(100):
+            client.out.append(error(errors.OUT_OF_MEMORY))
         else:
             until_ms = self.now_ms + timeout_ms if timeout_ms else 0
             client.wait = Wait(list(dict.fromkeys(names)), count, counters, until_ms)
@@ -376,7 +379,11 @@ class Mirror(RuleBasedStateMachine):
     @rule(number=clients_of, queue=st.sampled_from(QUEUES), flags=st.sampled_from([0, 0, 0, 1, 2, 3]))
     def pause(self, number: int, queue: bytes, flags: int) -> None:
         client = self.free_client(number)
+        refused = flags and queue not in self.node.queues and self.over(100)
         self.command(client, b"PAUSE", queue, PAUSES[flags])
+        if refused:
+            client.out.append(error(errors.OUT_OF_MEMORY))
+            return
         self.model.paused[queue] = flags
         client.out.append(b"+" + PAUSES[flags] + b"\r\n")
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from disque.core import errors, resp
-from disque.core.commands.connection import name_is_clean
+from disque.core.commands.connection import name_fault
 from disque.core.numbers import parse_int
 from disque.core.session import NOT_WAITING, REPLY_OFF, REPLY_ON, REPLY_SKIP, Session
 from disque.core.table import ADMIN, READONLY, Command, Handler
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from disque.core.node import Node
 
 SYNTAX: Final = b"ERR Syntax error, try CLIENT (LIST | KILL ip:port | GETNAME | SETNAME connection-name)"
-BAD_NAME: Final = b"ERR Client names cannot contain spaces, newlines or special characters."
 
 
 def client(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
@@ -88,8 +87,9 @@ def get_name(node: "Node", session: Session, args: list[bytes], now_ms: int) -> 
 def set_name(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """CLIENT SETNAME name; the empty name takes it away."""
     del node, now_ms
-    if not name_is_clean(args[2]):
-        session.out.append(resp.error(BAD_NAME))
+    wrong = name_fault(b"Client names", args[2])
+    if wrong:
+        session.out.append(resp.error(wrong))
         return
     session.name = args[2]
     session.out.append(resp.OK)
@@ -99,8 +99,9 @@ def set_info(node: "Node", session: Session, args: list[bytes], now_ms: int) -> 
     """CLIENT SETINFO LIB-NAME|LIB-VER value."""
     del node, now_ms
     what = args[2].upper()
-    if not name_is_clean(args[3]):
-        session.out.append(resp.error(b"ERR %b cannot contain spaces, newlines or special characters." % what[:16]))
+    wrong = name_fault(errors.one_line(what[:16]), args[3])
+    if wrong:
+        session.out.append(resp.error(wrong))
         return
     if what == b"LIB-NAME":
         session.library = args[3]

@@ -1,6 +1,7 @@
 """The commands about the connection itself: AUTH, HELLO, PING, ECHO, SELECT, RESET, QUIT."""
 
 import hmac
+import re
 from typing import TYPE_CHECKING, Final
 
 from disque import VERSION
@@ -15,11 +16,18 @@ if TYPE_CHECKING:
 #: The only user there is until there are users with rights.
 DEFAULT_USER: Final = b"default"
 PASSWORD_MAX: Final = 512
+#: Bytes of what clients call themselves and their libraries, which is kept as long as they are connected.
+NAME_MAX: Final = 1024
+CLEAN_NAME: Final = re.compile(rb"[!-~]*")
 
 
-def name_is_clean(name: bytes) -> bool:
-    """Whether a name can stand in CLIENT LIST: printable ASCII without spaces."""
-    return all(33 <= char <= 126 for char in name)
+def name_fault(what: bytes, name: bytes) -> bytes:
+    """Why ``name`` cannot stand in CLIENT LIST, or nothing: it must be short, of printable ASCII without spaces."""
+    if len(name) > NAME_MAX:
+        return b"ERR %b cannot be longer than 1024 bytes." % what
+    if not CLEAN_NAME.fullmatch(name):
+        return b"ERR %b cannot contain spaces, newlines or special characters." % what
+    return b""
 
 
 def right_password(node: "Node", given: bytes) -> bool:
@@ -96,9 +104,7 @@ def parse_handshake(args: list[bytes], wanted: Handshake) -> bytes:
             at += 2
         else:
             return b"ERR Syntax error in HELLO option '%b'" % errors.one_line(args[at][:128])
-    if wanted.name is not None and not name_is_clean(wanted.name):
-        return b"ERR Client names cannot contain spaces, newlines or special characters."
-    return b""
+    return b"" if wanted.name is None else name_fault(b"Client names", wanted.name)
 
 
 def shake_hands(node: "Node", session: Session, args: list[bytes]) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 from disque.core import acks, adding, delivery, errors, requeue, resp, show
 from disque.core.job import Job
 from disque.core.jobid import valid
+from disque.core.memory import may_make_queues
 from disque.core.numbers import SECONDS_MAX, parse_int
 from disque.core.session import Session
 from disque.core.table import DENYOOM, FAST, READONLY, WRITE, Command
@@ -100,6 +101,8 @@ def getjob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> No
         session.out.append(resp.error(errors.LEAVING))
     elif len(names) > delivery.QUEUES_MOST:
         session.out.append(resp.error(errors.TOO_MANY_QUEUES))
+    elif not may_make_queues(node, names):
+        session.out.append(resp.error(errors.OUT_OF_MEMORY))
     else:
         session.wait_counters = options.counters
         delivery.block(node, session, names, options.count, options.timeout_ms, now_ms)

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Final
 
 from disque.core import errors, resp, scan
+from disque.core.memory import may_make_queues
 from disque.core.numbers import parse_int
 from disque.core.queue import PAUSE_NAMES, PAUSED_IN, PAUSED_OUT
 from disque.core.queues import pause, pause_flags
@@ -93,6 +94,9 @@ def pause_queue(node: "Node", session: Session, args: list[bytes], now_ms: int) 
             flags, wanted = 0, True
         elif PAUSE_WORDS[word]:
             flags, wanted = flags | PAUSE_WORDS[word], True
+    if flags and not may_make_queues(node, args[1:2]):
+        session.out.append(resp.error(errors.OUT_OF_MEMORY))
+        return
     if wanted:
         pause(node, args[1], flags, now_ms)
     session.out.append(resp.status(PAUSE_NAMES[pause_flags(node, args[1])]))

@@ -153,3 +153,14 @@ def test_wrong_filters_kill_nobody(bench: Bench, client: Client, filters: tuple[
     bench.client()
     assert client.error("CLIENT", "KILL", *filters) == text
     assert bench.host.asked == []
+
+
+def test_names_are_short(client: Client) -> None:
+    assert client("CLIENT", "SETNAME", "n" * 1024) == b"OK"
+    for words in (
+        ("CLIENT", "SETNAME", "n" * 1025),
+        ("CLIENT", "SETINFO", "LIB-NAME", "n" * 1025),
+        ("HELLO", 3, "SETNAME", "n" * 1025),
+    ):
+        assert "1024 bytes" in client.error(*words)
+    assert client("CLIENT", "GETNAME") == b"n" * 1024
