@@ -459,7 +459,8 @@ class Persistence:
             "loading": int(self.node.loading),
             "aof_enabled": int(writer is not None),
             "aof_state": state,
-            "aof_rewrite_in_progress": int(self.copying is not None),
+            # Until older files are out of the way, a start would go by them: the rewrite is not over.
+            "aof_rewrite_in_progress": int(self.copying is not None or (writer is not None and writer.rebuilding)),
             "aof_rewrite_scheduled": 0,
             "aof_last_rewrite_time_sec": self.last_pass_s,
             "aof_current_rewrite_time_sec": int(monotonic() - self.pass_started) if self.copying is not None else -1,
