@@ -279,7 +279,7 @@ class Mirror(RuleBasedStateMachine):
             words = [b"GETJOB"]  # as it is said mostly
         ready = [queue.name for queue in self.node.ready]
         assert set(self.due_lines()) <= set(ready)
-        missing = any(name not in self.node.queues for name in names)
+        no_room = self.over(100) and any(name not in self.node.queues for name in names)
         self.command(client, *words, b"FROM", *names)
         if any(name in ready and self.line(name) for name in names):
             self.serve(ready)  # those who wait already come first
@@ -288,7 +288,7 @@ class Mirror(RuleBasedStateMachine):
             client.out.append(encoded(jobs, counters=counters))
         elif timeout_ms is None:
             client.out.append(NIL)
-        elif missing and self.over(100):
+        elif no_room:
             client.out.append(error(errors.OUT_OF_MEMORY))
         else:
             until_ms = self.now_ms + timeout_ms if timeout_ms else 0
