@@ -12,6 +12,7 @@ waiting in them or pausing them.
 from typing import TYPE_CHECKING, Final
 
 from disque.core.job import Job
+from disque.core.records import DELETE
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -70,5 +71,7 @@ def make_room(node: "Node") -> bool:
                 break
             job = next(iter(node.evictable.values()))
             node.evicted += 1
+            if node.journaling:
+                node.journal.append((DELETE, job.id))  # its UNIQUE key is free from here on, after a crash too
             node.remove(job)
     return node.used <= node.limits.full

@@ -7,7 +7,7 @@ HEAD    first of each segment: format, node ID, boot ID of the kernel, fsync pol
 JOB     a whole job: id, queue, body, state, flags, repl, ctime, expires, delay, retry, nacks, deliveries,
         not to be queued before (0: no such time); a later one replaces an earlier one
 ACK     id: acknowledged
-DELETE  id: deleted by FASTACK or DELJOB, or given up
+DELETE  id: deleted by FASTACK or DELJOB, evicted, or given up
 SPEND   id: an at-most-once job left its queue and must never be queued again
 REQUEUE id, nacks, deliveries, not to be queued before (0: queued): NACK or ENQUEUE
 PAUSE   queue, flags

@@ -2,6 +2,7 @@ import pytest
 
 from disque.core import memory
 from disque.core.memory import JOB_BYTES, QUEUE_BYTES, Limits, make_room
+from disque.core.records import DELETE
 from tests.core.support import Bench, Client
 
 MANY = 2**62
@@ -114,3 +115,15 @@ def test_beyond_the_limit_no_queue_is_made_for_those_who_wait_or_pause(bench: Be
     assert bench.client()("GETJOB", "NOHANG", "FROM", "another") is None
     assert other.waiting
     assert b"another" not in bench.node.queues
+
+
+def test_an_eviction_is_in_the_journal_since_it_frees_the_key_of_its_job() -> None:
+    bench = Bench(journaling=True)
+    client = bench.client()
+    job_id = client.add("q", "b", "RETRY", 0, "UNIQUE", "k", 0)
+    client.get("q")
+    bench.records()
+    bench.set("maxmemory", 1)
+    make_room(bench.node)
+    assert bench.records() == [(DELETE, job_id)]
+    assert bench.node.keys == {}
