@@ -16,7 +16,6 @@ STAR: Final = ord("*")
 QUESTION: Final = ord("?")
 OPEN: Final = ord("[")
 CLOSE: Final = ord("]")
-NOT: Final = ord("^")
 ESCAPE: Final = ord("\\")
 RANGE: Final = ord("-")
 

@@ -11,10 +11,8 @@ from binascii import b2a_base64
 from random import Random
 from typing import Final
 
-LENGTH: Final = 40
 #: IDs whose random parts are drawn at once: one call for many is a fifth of the cost of one call each.
 BATCH: Final = 64
-HEX_DIGITS: Final = b"0123456789abcdefABCDEF"
 
 
 def valid(job_id: bytes) -> bool:
@@ -29,12 +27,6 @@ def ttl_suffix(ttl_s: int, retry_s: int) -> bytes:
     return b"-%04x" % minutes
 
 
-def ttl_minutes(job_id: bytes) -> int:
-    """What the last four characters say, bit for at-least-once included; 0 where they are no number."""
-    digits = job_id[36:40]
-    return int(digits, 16) if all(char in HEX_DIGITS for char in digits) else 0
-
-
 class IdMaker:
     """Makes the IDs of one node from its name and a source of randomness."""
 
@@ -44,10 +36,6 @@ class IdMaker:
         self.prefix = b"D-" + node_id[:8] + b"-"
         self.random = random
         self._parts: list[bytes] = []
-
-    def rename(self, node_id: bytes) -> None:
-        """Take another node ID from now on."""
-        self.prefix = b"D-" + node_id[:8] + b"-"
 
     def make(self, suffix: bytes) -> bytes:
         """A new ID that ends in ``suffix`` (see `ttl_suffix`)."""

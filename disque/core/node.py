@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from cluster.membership import Membership
 from disque.core.host import Host
-from disque.core.job import ACTIVE, DELIVERED, HELD, OUT, QUEUED, SHELL, SPENT, Job
+from disque.core.job import ACTIVE, DELIVERED, HELD, QUEUED, SPENT, Job
 from disque.core.jobid import IdMaker
 from disque.core.latency import LatencyMonitor
 from disque.core.memory import JOB_BYTES, QUEUE_BYTES, Limits
@@ -378,8 +378,3 @@ class Node:
         if self.ready or self.retries or self.trash:
             return 0
         return self.timers.next_due_ms()
-
-
-def is_out(job: Job) -> bool:
-    """Whether a consumer has ``job``: delivered, not queued again, not held back by a delay."""
-    return job.state == ACTIVE and job.place in (OUT, SHELL) and bool(job.flags & DELIVERED) and not job.flags & HELD

@@ -6,7 +6,6 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
 from random import SystemRandom
 from typing import TYPE_CHECKING, Final
 
@@ -169,6 +168,3 @@ def core_is_compiled() -> bool:
     """Whether the core runs as compiled modules or as plain Python."""
     module = sys.modules["disque.core.step"]
     return not str(getattr(module, "__file__", "")).endswith(".py")
-
-
-Callback = Callable[[], None]

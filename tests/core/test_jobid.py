@@ -3,7 +3,7 @@ from random import Random
 
 import pytest
 
-from disque.core.jobid import LENGTH, IdMaker, ttl_minutes, ttl_suffix, valid
+from disque.core.jobid import IdMaker, ttl_suffix, valid
 from tests.core.support import MYSELF, UNKNOWN_ID
 
 
@@ -27,7 +27,7 @@ def test_the_ending_tells_minutes_and_whether_the_job_comes_back(ttl_s: int, ret
 def test_ids_have_the_layout_of_disque() -> None:
     ids = [IdMaker(MYSELF, Random(seed)).make(b"-05a1") for seed in range(50)]
     shape = re.compile(rb"D-a0a0a0a0-[A-Za-z0-9+/]{24}-05a1")
-    assert all(shape.fullmatch(job_id) and valid(job_id) and len(job_id) == LENGTH for job_id in ids)
+    assert all(shape.fullmatch(job_id) and valid(job_id) and len(job_id) == 40 for job_id in ids)
 
 
 def test_no_id_is_made_twice() -> None:
@@ -37,26 +37,6 @@ def test_no_id_is_made_twice() -> None:
 
 def test_ids_follow_from_the_seed() -> None:
     assert IdMaker(MYSELF, Random(3)).make(b"-05a1") == IdMaker(MYSELF, Random(3)).make(b"-05a1")
-
-
-def test_a_node_can_take_another_name() -> None:
-    maker = IdMaker(MYSELF, Random(1))
-    maker.make(b"-05a1")
-    maker.rename(b"b" * 40)
-    assert maker.make(b"-05a1").startswith(b"D-bbbbbbbb-")
-
-
-@pytest.mark.parametrize(
-    ("text", "minutes"),
-    [(b"05a1", 0x5A1), (b"ffff", 65535), (b"FfFf", 65535), (b"0000", 0), (b"xyz1", 0), (b"05a ", 0)],
-)
-def test_minutes_are_read_back_and_are_0_where_there_are_none(text: bytes, minutes: int) -> None:
-    assert ttl_minutes(UNKNOWN_ID[:36] + text) == minutes
-
-
-@pytest.mark.parametrize("text", [b"-0a1", b"+0a1", b" 5a1", b"0_a1", b"0x1f", b"\t\t\t1"])
-def test_minutes_are_four_hexadecimal_digits_and_nothing_else(text: bytes) -> None:
-    assert ttl_minutes(UNKNOWN_ID[:36] + text) == 0
 
 
 @pytest.mark.parametrize("job_id", [b"", b"D-", UNKNOWN_ID + b"0", UNKNOWN_ID[:-1], UNKNOWN_ID.lower(), b"x" * 40])

@@ -4,8 +4,8 @@ import pytest
 
 from disque.core import step
 from disque.core.commands import ROWS
-from disque.core.job import ACTIVE, DELIVERED, HELD, QUEUED, SPENT
-from disque.core.node import QUEUE_IDLE_MS, is_out
+from disque.core.job import ACTIVE, HELD, SPENT
+from disque.core.node import QUEUE_IDLE_MS
 from disque.core.records import JOB, SPEND
 from disque.core.timers import NEVER
 from tests.core.support import START_MS, Bench
@@ -41,7 +41,6 @@ def test_a_delivery_starts_the_retry(bench: Bench) -> None:
     job = bench.job(bench.client().add("q", "b", "RETRY", 7))
     bench.client().get("q")
     assert (job.state, job.requeue_ms, job.due_ms) == (ACTIVE, START_MS + 7000, START_MS + 7000)
-    assert is_out(job)
 
 
 def test_a_retry_beyond_the_end_of_the_job_waits_for_that_end(bench: Bench) -> None:
@@ -60,12 +59,9 @@ def test_a_delivery_spends_an_at_most_once_job_in_the_journal() -> None:
     assert bench.job(job_id).flags & SPENT
 
 
-def test_a_delayed_job_is_held_and_not_out(bench: Bench) -> None:
+def test_a_delayed_job_is_held_until_its_time(bench: Bench) -> None:
     job = bench.job(bench.client().add("q", "b", "DELAY", 3))
     assert (job.flags & HELD, job.requeue_ms) == (HELD, START_MS + 3000)
-    assert not is_out(job)
-    job.flags |= DELIVERED
-    assert not is_out(job), "a NACK with a delay took it back"
 
 
 def test_a_record_counts_for_the_newest_segment_only() -> None:
@@ -129,9 +125,3 @@ def test_the_default_of_replicate_follows_the_size_of_the_cluster() -> None:
     bench = Bench(peers=4)
     bench.node.count_nodes()
     assert bench.node.default_replicate == 3
-
-
-def test_a_queued_job_is_not_out(bench: Bench) -> None:
-    job = bench.job(bench.client().add("q"))
-    assert job.state == QUEUED
-    assert not is_out(job)
