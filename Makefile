@@ -1,25 +1,28 @@
-# make run, make test, make check, make bench, make clean. All that is made lies in .venv/ and run/.
+# make run, make test, make check, make bench, make clean. All that is made lies in .venv/ and data/.
 
 VENV ?= .venv
+# make run: so many nodes, at this port and those after it.
+NODES ?= 3
 PORT ?= 7711
 ARGS ?=
 # "-n auto" spreads the tests over processes: on two cores a fifth faster, but real servers then wait for each other.
 WORKERS ?=
 BIN := $(VENV)/bin
-# In a folder of its own for each port, so that several nodes can run side by side.
-DATA := run/$(PORT)
+# Each node has a folder of its own in here, named after its port.
+DATA ?= data
 
-.PHONY: help run test check bench yardstick clean tools lint
+.PHONY: help run test check simulate bench yardstick clean tools lint
 .DEFAULT_GOAL := help
 
 help:
-	@echo 'make run     start a node on 127.0.0.1:7711 with its journal in ./run'
-	@echo '             make run PORT=7712 ARGS="--loglevel verbose"'
+	@echo 'make run     start three nodes on 127.0.0.1, ports 7711 to 7713, with their journals in ./data'
+	@echo '             make run NODES=1 PORT=7721 ARGS="--loglevel verbose"'
 	@echo 'make test    everything: lint, types, all tests; make test ARGS="tests/core -k queue" for some of them'
 	@echo 'make check   lint, types and the rules of the house, in seconds'
+	@echo 'make simulate  nodes on a simulated network, with every fault; SEEDS=2000 START=0 NODES=1-9'
 	@echo 'make bench   measure this server, beside redis-server where there is one; ARGS="-P 16" goes to disque bench'
 	@echo 'make yardstick  speed and memory beside redis-server, driven by redis-benchmark; some minutes'
-	@echo 'make clean   remove what was made; the data in ./run stays'
+	@echo 'make clean   remove what was made; the data in ./data stays'
 
 # ---- environment: one for all, rebuilt when pyproject.toml changes
 
@@ -44,16 +47,10 @@ $(VENV)/.can-test: pyproject.toml $(BIN)/python
 	@$(BIN)/python -m pip install --quiet --editable '.[test]'
 	@touch $(VENV)/.can-run $@
 
-# ---- a node
+# ---- nodes that have found each other
 
 run: $(VENV)/.can-run
-	@mkdir -p $(DATA)
-	@echo 'A node on 127.0.0.1:$(PORT), its journal in ./$(DATA). Ctrl-C stops it. Talk to it from another terminal:'
-	@echo '    redis-cli -p $(PORT) ADDJOB myqueue hello 0'
-	@echo '    redis-cli -p $(PORT) GETJOB FROM myqueue'
-	@echo '    redis-cli -p $(PORT) ACKJOB <the ID that both have shown>'
-	@echo '    $(BIN)/disque -p $(PORT)        (a shell that knows every command)'
-	@exec $(BIN)/disque-server --bind 127.0.0.1 --port $(PORT) --dir $(DATA) --appendonly yes --appendfsync everysec $(ARGS)
+	@exec $(BIN)/python -m disque.cli.local --nodes $(NODES) --port $(PORT) --data $(DATA) -- $(ARGS)
 
 # ---- tests
 
@@ -63,6 +60,13 @@ test: tools lint
 check: lint
 	@$(BIN)/python -m pytest tests/test_house.py tests/test_conf.py
 
+# Clusters of one to nine nodes on a simulated network, with every fault: seeds START + 1 to START + SEEDS.
+SEEDS ?= 200
+START ?= 0
+simulate: NODES := $(if $(filter file,$(origin NODES)),1-9,$(NODES))
+simulate: $(VENV)/.can-test
+	@$(BIN)/python -m tests.simulation --seeds $$(($(START) + 1))-$$(($(START) + $(SEEDS))) --nodes $(NODES) -j 2 $(ARGS)
+
 lint: $(VENV)/.can-test
 	@$(BIN)/ruff check
 	@$(BIN)/mypy
@@ -70,7 +74,7 @@ lint: $(VENV)/.can-test
 # What is missing is said first and skipped; with CI=true it is a failure.
 tools:
 	@missing=; packages=; \
-	for pair in redis-cli:redis-tools redis-benchmark:redis-tools redis-server:redis-server; do \
+	for pair in redis-cli:redis-tools redis-benchmark:redis-tools redis-server:redis-server ip:iproute2; do \
 	  if ! command -v $${pair%:*} >/dev/null; then \
 	    missing="$$missing $${pair%:*}"; \
 	    case " $$packages " in *" $${pair#*:} "*) ;; *) packages="$$packages $${pair#*:}" ;; esac; \
@@ -101,7 +105,7 @@ bench: $(VENV)/.can-run
 	$(BIN)/disque bench -p $$ours add get ack $$compare $(ARGS); \
 	$(BIN)/disque bench -p $$ours cycle $(ARGS)
 
-# nodes.conf notes port + 10000 for the talk between nodes to come, so that ephemeral ports will not do.
+# Nodes talk to each other at port + 10000, so that ephemeral ports will not do.
 define TWO_PORTS
 import random, socket
 ports = []

@@ -1,16 +1,324 @@
-"""The kinds of messages between nodes. Their encoding and the bus come with the cluster; the numbers are for ever.
+"""What nodes tell each other: the one table of message kinds, and how messages become bytes.
 
-A message is a tuple of its kind and plain values.
+A message is a tuple: the number of its kind, then the fields that `KINDS` names, in that order. Numbers are for ever;
+a kind that the table does not have comes from a later version and is handed on as it is, so that whoever receives it
+can skip and count it. A frame is a length of four bytes, big-endian, and a msgpack array of messages. It holds whole
+numbers, byte strings and arrays, nothing else: no text, no maps, no extensions.
 
-======= ===================================================================================================
-REPLJOB asks for a copy of a job: id, queue, body, repl, ms to live, ctime, delay and retry in s
-GOTJOB  answers that the copy is there: id
-ABORT   takes back a REPLJOB whose ADDJOB failed: id
-======= ===================================================================================================
+`decode` looks at everything that a peer could get wrong: the types, the number of fields, the length of IDs and lists,
+the size of numbers. What it lets through has the shape that the table promises, so receivers need not look again; what
+a value means, whether an address is one or a job is known, is theirs to judge.
+
+The time of day never travels: `_ms` and `_s` are durations, `ctime` is the place of a job in the order of all jobs.
 """
 
-from typing import Final
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Final, cast
 
+from msgpack import Packer, unpackb
+
+Message = tuple[object, ...]
+
+PING: Final = 0
+PONG: Final = 1
+MEET: Final = 2
+FAIL: Final = 3
 REPLJOB: Final = 4
 GOTJOB: Final = 5
+ENQUEUE: Final = 6
+QUEUED: Final = 7
+SETACK: Final = 8
+WILLQUEUE: Final = 9
+GOTACK: Final = 10
+DELJOB: Final = 11
+NEEDJOBS: Final = 12
+YOURJOBS: Final = 13
+WORKING: Final = 14
+PAUSE: Final = 15
 ABORT: Final = 16
+REFUSED: Final = 17
+ANSWER: Final = 18
+HOLD: Final = 19
+HAVE: Final = 20
+BIND: Final = 21
+BOUND: Final = 22
+KEYHELD: Final = 23
+UNBIND: Final = 24
+KEEPKEY: Final = 25
+KEYKEPT: Final = 26
+KEYSAFE: Final = 27
+ASKKEY: Final = 28
+KEYFREE: Final = 29
+
+#: `flags` of REPLJOB: whoever takes the copy queues it, nobody else does.
+QUEUE_IT: Final = 1
+
+#: `flags` of KEEPKEY: the key ends with its job, after `left_ms` at the latest; all keepers have it.
+GOES_WITH_JOB: Final = 1
+IS_SETTLED: Final = 2
+
+#: `why` of QUEUED.
+BY_TIMER: Final = 0
+BY_NACK: Final = 1
+BY_ENQUEUE: Final = 2
+
+#: `reason` of REFUSED.
+REFUSED_MEMORY: Final = 0
+REFUSED_LEAVING: Final = 1
+REFUSED_PAUSED: Final = 2
+REFUSED_GONE: Final = 3
+REFUSED_JOURNAL: Final = 4
+
+#: `what` of ANSWER.
+ANSWER_NO: Final = 0
+ANSWER_QUEUED: Final = 1
+
+ID_LENGTH: Final = 40
+#: The most elements of one list, the messages of a frame included.
+LIST_MOST: Final = 100_000
+#: Numbers are below these powers of two. The first is wide enough for the longest duration in ms (136 years).
+NUMBER_BITS: Final = 43
+STAMP_BITS: Final = 62
+
+_ID: Final = frozenset({ID_LENGTH})
+
+
+class BadFrameError(Exception):
+    """A frame holds what no node makes. The text is for the log."""
+
+
+# What a field may be. Each has a type, which is compared for all fields of a message at once, and a check beyond it.
+_NUMBER: Final = "number"  # 0 to 2**43 - 1
+_STAMP: Final = "stamp"  # 0 to 2**62 - 1
+_BYTES: Final = "bytes"
+_ONE_ID: Final = "id"  # 40 bytes: a job or a node
+_IDS: Final = "ids"
+_NUMBERS: Final = "numbers"  # as many as the list of IDs before it
+_JOBS: Final = "jobs"
+_GOSSIP: Final = "gossip"
+
+_TYPES: Final[dict[str, type]] = {
+    **dict.fromkeys((_NUMBER, _STAMP), int),
+    **dict.fromkeys((_BYTES, _ONE_ID), bytes),
+    **dict.fromkeys((_IDS, _NUMBERS, _JOBS, _GOSSIP), tuple),
+}
+
+#: The fields of all messages: a name means the same wherever it stands.
+FIELDS: Final[dict[str, str]] = {
+    "body": _BYTES,
+    "bus_port": _NUMBER,
+    "count": _NUMBER,  # jobs wanted; 0 takes the wish back
+    "counter": _STAMP,  # with the ID of the node that it began at: the greatest wins
+    "ctime": _STAMP,
+    "delay_ms": _NUMBER,
+    "deliveries": _NUMBER,
+    "flags": _NUMBER,
+    "gossip": _GOSSIP,  # (id, ip, port, bus_port, flags) of some nodes
+    "held_id": _ONE_ID,  # the job that has the key
+    "holders": _IDS,  # node IDs, sorted: who may have a copy
+    "id": _ONE_ID,
+    "ids": _IDS,  # job IDs
+    "ip": _BYTES,
+    "jobs": _JOBS,  # see `JOB_FIELDS`
+    "key": _BYTES,
+    "known": _NUMBER,  # 0 or 1
+    "left_ms": _NUMBER,  # of the life of the job, or of the window of the key
+    "ms": _NUMBERS,
+    "nacks": _NUMBER,
+    "node_id": _ONE_ID,
+    "port": _NUMBER,
+    "queue": _BYTES,
+    "reason": _NUMBER,
+    "repl": _NUMBER,
+    "retry_s": _NUMBER,
+    "round": _STAMP,  # a number of the asker's that comes back with the answer; 0: nobody asked
+    "state": _NUMBER,  # 0 undecided, 1 decided, 2 all keepers have it
+    "ttl_s": _NUMBER,
+    "what": _NUMBER,
+    "why": _NUMBER,
+    "window_ms": _NUMBER,  # 0: the key ends with its job
+}
+
+
+class Shape:
+    """The fields of one kind, laid out for a quick check: where the numbers, the IDs and the lists stand."""
+
+    __slots__ = ("checks", "fields", "ids", "numbers", "stamps", "types")
+
+    def __init__(self, fields: str, first: int) -> None:
+        self.fields = tuple(fields.split())
+        kinds = [FIELDS[name] for name in self.fields]
+        self.types = (int,) * first + tuple([_TYPES[kind] for kind in kinds])
+        self.numbers = _picker([at for at, kind in enumerate(kinds, first) if kind == _NUMBER])
+        self.stamps = tuple([at for at, kind in enumerate(kinds, first) if kind == _STAMP])
+        self.ids = tuple([at for at, kind in enumerate(kinds, first) if kind == _ONE_ID])
+        self.checks = tuple([(_CHECKS[kind], at) for at, kind in enumerate(kinds, first) if kind in _CHECKS])
+
+    def fits(self, values: Message) -> bool:
+        """Tell whether the values are as the shape says."""
+        if tuple(map(type, values)) != self.types:
+            return False
+        if self.numbers is not None:
+            numbers = self.numbers(values)
+            if min(numbers) < 0 or max(numbers) >> NUMBER_BITS:
+                return False
+        for at in self.ids:
+            if len(cast("bytes", values[at])) != ID_LENGTH:
+                return False
+        for at in self.stamps:
+            if cast("int", values[at]) >> STAMP_BITS:  # -1 for what is negative
+                return False
+        fine = True
+        for check, at in self.checks:
+            fine = fine and check(values, at)
+        return fine
+
+
+Numbers = Callable[[Message], tuple[int, ...]]
+Check = Callable[[Message, int], bool]
+
+
+def _picker(places: list[int]) -> Numbers | None:
+    """Give what takes the values at these places out of a tuple, as a tuple whatever their number."""
+    if not places:
+        return None
+    return itemgetter(*places, places[0])  # of a single place it would give no tuple
+
+
+def _are_ids(values: Message, at: int) -> bool:
+    ids = cast("tuple[object, ...]", values[at])
+    if len(ids) == 1:
+        only = ids[0]
+        return type(only) is bytes and len(only) == ID_LENGTH
+    if not ids:
+        return True
+    return set(map(type, ids)) == _ONLY_BYTES and set(map(len, cast("tuple[bytes, ...]", ids))) == _ID
+
+
+def _are_numbers(values: Message, at: int) -> bool:
+    numbers = cast("tuple[int, ...]", values[at])
+    if len(numbers) != len(cast("tuple[bytes, ...]", values[at - 1])):
+        return False
+    if not numbers:
+        return True
+    return set(map(type, numbers)) == _ONLY_NUMBERS and min(numbers) >= 0 and not max(numbers) >> NUMBER_BITS
+
+
+def _are_jobs(values: Message, at: int) -> bool:
+    return _all_fit(cast("tuple[Message, ...]", values[at]), JOB_SHAPE)
+
+
+def _is_gossip(values: Message, at: int) -> bool:
+    return _all_fit(cast("tuple[Message, ...]", values[at]), GOSSIP_SHAPE)
+
+
+def _all_fit(rows: tuple[Message, ...], shape: Shape) -> bool:
+    return _ONLY_TUPLES.issuperset(map(type, rows)) and all(map(shape.fits, rows))
+
+
+_ONLY_BYTES: Final = frozenset({bytes})
+_ONLY_NUMBERS: Final = frozenset({int})
+_ONLY_TUPLES: Final = frozenset({tuple})
+_CHECKS: Final[dict[str, Check]] = {_IDS: _are_ids, _NUMBERS: _are_numbers, _JOBS: _are_jobs, _GOSSIP: _is_gossip}
+
+#: What stands in the list `jobs` for each job.
+JOB_SHAPE: Final = Shape("id body repl left_ms ttl_s ctime retry_s nacks deliveries holders", 0)
+#: What stands in the list `gossip` for each node.
+GOSSIP_SHAPE: Final = Shape("node_id ip port bus_port flags", 0)
+
+_GREETING: Final = "flags ip port bus_port gossip"
+
+#: The kinds by number: name and fields.
+KINDS: Final[dict[int, tuple[str, Shape]]] = {
+    number: (name, Shape(fields, 1))
+    for number, name, fields in (
+        (PING, "PING", _GREETING),  # are you there?
+        (PONG, "PONG", _GREETING),  # the answer to PING and MEET
+        (MEET, "MEET", _GREETING),  # PING, and: take me in
+        (FAIL, "FAIL", "node_id"),  # the majority cannot reach that node
+        # A copy for you. GOTJOB says that it is there, REFUSED that it will not be, ABORT takes it back.
+        (REPLJOB, "REPLJOB", "flags id queue body repl left_ms ttl_s ctime delay_ms retry_s holders"),
+        (GOTJOB, "GOTJOB", "ids"),
+        (ENQUEUE, "ENQUEUE", "id delay_ms"),  # queue your copy now, or after the delay
+        (QUEUED, "QUEUED", "why ids"),  # I have queued them
+        (SETACK, "SETACK", "holders ids"),  # they are acknowledged; no holders: I never had a copy
+        (WILLQUEUE, "WILLQUEUE", "round holders ids"),  # I am about to queue them; ANSWER, HOLD or SETACK comes back
+        (GOTACK, "GOTACK", "known holders ids"),  # I know that; holders: those that you did not name
+        (DELJOB, "DELJOB", "ids"),  # everybody knows: forget them
+        (NEEDJOBS, "NEEDJOBS", "queue count"),  # I could use some
+        (YOURJOBS, "YOURJOBS", "queue jobs"),  # have these
+        (WORKING, "WORKING", "ids"),  # somebody works on them: begin their RETRY anew
+        (PAUSE, "PAUSE", "queue flags counter node_id"),
+        (ABORT, "ABORT", "ids"),
+        (REFUSED, "REFUSED", "reason ids"),
+        (ANSWER, "ANSWER", "round what holders ids"),
+        (HOLD, "HOLD", "round holders ids ms"),  # not before so much time has passed
+        (HAVE, "HAVE", "ids"),  # I have a copy now
+        # UNIQUE keys
+        (BIND, "BIND", "repl queue key id window_ms"),  # keep the key for that job, if it becomes one
+        (BOUND, "BOUND", "ids"),  # I do
+        (KEYHELD, "KEYHELD", "state id held_id"),  # I cannot: another one has it
+        (UNBIND, "UNBIND", "ids"),  # they will be none, or are done: their keys are free
+        (KEEPKEY, "KEEPKEY", "flags repl queue key id left_ms"),  # the job is there: it has the key for certain
+        (KEYKEPT, "KEYKEPT", "ids"),  # I know that, and will after a crash
+        (KEYSAFE, "KEYSAFE", "ids"),  # all keepers know it
+        (ASKKEY, "ASKKEY", "queue key id"),  # what has become of it? BIND is all that I know
+        (KEYFREE, "KEYFREE", "ids"),  # nothing that I know of
+    )
+}
+
+_SHAPES: Final[dict[int, Shape]] = {number: shape for number, (_, shape) in KINDS.items()}
+
+_packer: Final = Packer(use_bin_type=True, buf_size=65536)
+
+
+def encode_message(message: Message) -> bytes:
+    """Give one message as msgpack. The same bytes can go into any number of frames."""
+    packed: bytes = _packer.pack(message)
+    return packed
+
+
+def frame(parts: list[bytes]) -> bytes:
+    """Give the frame, length included, of messages that `encode_message` made: at most `LIST_MOST`."""
+    count = len(parts)
+    assert count <= LIST_MOST, count
+    if count < 16:
+        head = b"%c" % (0x90 | count)
+    elif count < 65536:
+        head = b"\xdc" + count.to_bytes(2, "big")
+    else:
+        head = b"\xdd" + count.to_bytes(4, "big")
+    payload = head + b"".join(parts)
+    return len(payload).to_bytes(4, "big") + payload
+
+
+def decode(payload: bytes) -> list[Message]:
+    """Give the messages of a frame, which is handed in without its length.
+
+    Raises BadFrameError if there is anything in it that no node makes. Nothing of such a frame is to be used.
+    """
+    messages = _unpack(payload)
+    if type(messages) is not tuple:
+        raise BadFrameError("a frame is no array")
+    for message in messages:
+        if type(message) is not tuple or not message or type(message[0]) is not int:
+            raise BadFrameError("a message does not begin with its kind")
+        shape = _SHAPES.get(message[0])
+        if shape is not None and not shape.fits(message):
+            raise BadFrameError(f"a {KINDS[message[0]][0]} is not what that is")
+    return list(messages)
+
+
+def _unpack(payload: bytes) -> object:
+    try:
+        return unpackb(
+            payload,
+            use_list=False,
+            max_array_len=min(LIST_MOST, len(payload)),
+            max_str_len=0,
+            max_map_len=0,
+            max_ext_len=0,
+        )
+    except (ValueError, RecursionError) as error:
+        raise BadFrameError(f"a frame is no msgpack: {error}") from error

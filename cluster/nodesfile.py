@@ -9,17 +9,20 @@ The times of an earlier life mean nothing to the clock of this one: where they s
 become now.
 """
 
+from random import Random
 from typing import Final
 
-from cluster.membership import (
+from cluster.membership import NODES_MOST, Membership
+from cluster.node import (
     FLAG_NAMES,
     HANDSHAKE,
     LEAVING,
     MYSELF,
     NO_FLAGS,
-    Membership,
+    PORT_MAX,
     Node,
     default_bus_port,
+    is_address,
     is_node_id,
     node_line,
 )
@@ -27,7 +30,6 @@ from cluster.membership import (
 FLAG_OF_NAME: Final[dict[bytes, int]] = {name: flag for flag, name in FLAG_NAMES} | {NO_FLAGS: 0}
 LINKS: Final = (b"connected", b"disconnected")
 WORDS: Final = 6
-PORT_MAX: Final = 65535
 
 
 class NodesFileError(Exception):
@@ -45,8 +47,8 @@ def render(membership: Membership, now_ms: int) -> bytes:
     return b"".join([node_line(node, _address(node), now_ms) for node in nodes if not node.flags & HANDSHAKE])
 
 
-def parse(text: bytes, now_ms: int) -> Membership:
-    """Give the node table of a text, not `dirty`, with no links and this node first.
+def parse(text: bytes, now_ms: int, random: Random | None = None) -> Membership:
+    """Give the node table of a text, not `dirty`, with no links and this node first. It draws from `random`.
 
     Raises NodesFileError, with the line, for anything that is not as the module says.
     """
@@ -59,14 +61,16 @@ def parse(text: bytes, now_ms: int) -> Membership:
         if node.id in nodes:
             raise NodesFileError(number, f"node {node.id.decode()} stands twice")
         nodes[node.id] = node
-    return _membership(list(nodes.values()))
+    return _membership(list(nodes.values()), random)
 
 
-def _membership(nodes: list[Node]) -> Membership:
+def _membership(nodes: list[Node], random: Random | None) -> Membership:
     own = [node for node in nodes if node.flags & MYSELF]
     if len(own) != 1:
         raise NodesFileError(0, f"expected one line with the flag myself, got {len(own)}")
-    membership = Membership(own[0])
+    if len(nodes) > NODES_MOST:
+        raise NodesFileError(0, f"expected at most {NODES_MOST} nodes, got {len(nodes)}")
+    membership = Membership(own[0], random)
     for node in nodes:
         if node is not own[0] and not node.flags & HANDSHAKE:
             membership.add(node)
@@ -83,6 +87,8 @@ def _node(words: list[bytes], line: int, now_ms: int) -> Node:
     if link not in LINKS:
         raise NodesFileError(line, f"{_shown(link)} is neither connected nor disconnected")
     node = Node(node_id, *_parse_address(address, line), _parse_flags(flags, line))
+    if not node.flags & MYSELF and not is_address(node.ip or b"unknown", node.port, node.bus_port):
+        raise NodesFileError(line, f"nobody can be at {_shown(address)}, bus port {node.bus_port}")
     node.ping_sent_ms = now_ms if _number(ping_sent, line) else 0
     node.pong_received_ms = now_ms if _number(pong_received, line) else 0
     return node

@@ -17,6 +17,7 @@ from disque.core.settings import Config, SettingError
 from disque.server import daemon
 from disque.server.facts import NodeClock
 from disque.server.log import LEVELS, Log, open_syslog
+from disque.server.mesh import bus_port_of
 from disque.server.nodes_conf import NodesConfError, open_nodes_conf
 from disque.server.server import Server
 
@@ -31,7 +32,7 @@ Options are those of the configuration file, for example:
        disque-server /etc/disque.conf --loglevel verbose
 """
 
-BUS_PORT_OFFSET: Final = 10000
+PORT_MOST: Final = 65535
 
 
 def version_line() -> str:
@@ -54,6 +55,7 @@ def read_config(argv: Sequence[str]) -> tuple[Config, str]:
         shown = str(Path(path).resolve())
         conffile.load(read_text(path), shown, config, read_text, check_option)
     conffile.load_options(arguments.options, config, read_text, check_option)
+    check_bus_port(config)
     return config, shown
 
 
@@ -61,6 +63,17 @@ def check_option(name: str, words: tuple[str, ...]) -> None:
     """`rename-command` must name a command. Raises SettingError."""
     if name == conffile.RENAME and as_bytes(words[0]).lower() not in COMMANDS:
         raise SettingError("No such command in rename-command", "Expected: rename-command <command> <new name>")
+
+
+def check_bus_port(config: Config) -> None:
+    """The port for other nodes must be one. Raises ConfigError."""
+    bus_port = bus_port_of(config)
+    if bus_port > PORT_MOST:
+        wrong = SettingError(
+            f"The bus port would be port + 10000, which is {bus_port}: there is no such port",
+            "Expected: a port up to 55535, or a cluster-bus-port of its own",
+        )
+        raise conffile.ConfigError(conffile.COMMAND_LINE, 0, f"port {config.number('port')}", wrong)
 
 
 def read_text(path: str) -> str:
@@ -145,9 +158,9 @@ async def serve(
     clock = NodeClock()
     nodes_conf, membership = open_nodes_conf(
         config.text("cluster-config-file"),
-        ip=b"",
-        port=config.number("port"),
-        bus_port=config.number("port") + BUS_PORT_OFFSET,
+        ip=as_bytes(config.text("cluster-announce-ip")),
+        port=config.number("cluster-announce-port") or config.number("port"),
+        bus_port=config.number("cluster-announce-bus-port") or bus_port_of(config),
         now_ms=clock.now_ms(),
         random=SystemRandom(),
         log=log,

@@ -1,41 +1,338 @@
-"""The end of a job: acknowledged, or deleted.
+"""The end of a job: acknowledged everywhere, or deleted.
 
-In a cluster of one an acknowledged job has nobody left who must hear of it, so it is gone at once.
+An acknowledged job stays known as ACKED, without its body, until every node that may have a copy knows of it: SETACK
+tells them, GOTACK answers, and brings the holders that the acknowledger did not name. When the holders are a subset of
+those that have confirmed, as sets, DELJOB removes what is left. Everybody who knows of the acknowledgement works on
+this, the first one at once and the others a second later, so it goes on when the first one dies. A job with one holder
+is gone at once.
+
+An ID that this node never saw may be acknowledged here, too: a *dummy* tells all nodes, until one of them knows the job
+or all have said that they do not.
+
+Who answers that a job is unknown, or removes it, remembers its bare ID for a while, so that no copy that is still on
+its way can bring it back.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from disque.core import replication
-from disque.core.job import ACKED, WAIT_REPL, Job
-from disque.core.records import ACK, DELETE
+from cluster.messages import DELJOB, GOTACK, SETACK
+from cluster.node import HEX_DIGITS
+from disque.core import copies, keeping, replication
+from disque.core.job import ACKED, QUEUED, WAIT_REPL, Job
+from disque.core.memory import ACK_BYTES
+from disque.core.peers import Peer
+from disque.core.records import ACK, DELETE, DUMMY
+from disque.core.timers import IDLE, Timed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from disque.core.node import Node
+
+#: The first repetition, and the longest time between two, in ms.
+AGAIN_MS: Final = 1000
+AGAIN_MOST_MS: Final = 180_000
+#: Dummies that one node keeps: the oldest are dropped beyond.
+DUMMIES_MOST: Final = 100_000
+#: IDs that are remembered as gone in one generation.
+GONE_MOST: Final = 1_000_000
+#: Acknowledgements that one step of a chore looks at.
+SLICE: Final = 500
+
+
+class Ack(Timed):
+    """An acknowledgement that others must hear of. A dummy has no ``holders``: all nodes are meant."""
+
+    __slots__ = ("confirmed", "expires_ms", "holders", "job_id", "tries")
+
+    def __init__(self, job_id: bytes, holders: tuple[bytes, ...], confirmed: set[bytes], expires_ms: int) -> None:
+        self.due_ms = 0
+        self.slot = IDLE
+        self.job_id = job_id
+        self.holders = holders
+        self.confirmed = confirmed
+        self.expires_ms = expires_ms
+        self.tries = 0
+
+
+# -- commands ----------------------------------------------------------------------------------------------------------
 
 
 def acknowledge(node: "Node", job_id: bytes, now_ms: int) -> bool:
     """A consumer is done with the job. True when it was known and not yet acknowledged."""
-    del now_ms
     job = node.find(job_id)
-    if job is None or job.state == ACKED:
+    if job is None:
+        if node.peers:
+            add_dummy(node, job_id, now_ms)
         return False
-    end(node, job, ACK)
+    if job.state == ACKED:
+        return False
+    if job.state == WAIT_REPL:
+        replication.decided(node, job, now_ms)
+    if len(job.holders) == 1:
+        if node.journaling:
+            node.journal.append((ACK, job_id))
+        node.remove(job)
+        return True
+    ack = mark(node, job, {node.node_id}, now_ms)
+    tell(node, ack)
     return True
 
 
 def delete(node: "Node", job_id: bytes) -> bool:
-    """Forget the job, whatever its state. True when it was known."""
+    """Forget the job on this node, whatever its state. True when it was known."""
     job = node.find(job_id)
     if job is None:
+        drop_dummy(node, job_id)
         return False
-    end(node, job, DELETE)
+    forget(node, job)
     return True
 
 
-def end(node: "Node", job: Job, record: int) -> None:
-    """Remove ``job`` and write why."""
+def fast_ack(node: "Node", job_id: bytes, now_ms: int) -> bool:
+    """Delete the job wherever it is, without making sure. True when it was known here."""
+    del now_ms
+    job = node.find(job_id)
+    if job is None:
+        keeping.job_done(node, job_id, None)
+        for peer in node.peers.values():
+            node.batch(peer.id, (DELJOB,), job_id)
+        return False
+    for holder in job.holders:
+        if holder != node.node_id:
+            node.batch(holder, (DELJOB,), job_id)
+    if len(job.holders) > 1:
+        node.remember_gone(job_id)
+    forget(node, job)
+    return True
+
+
+def forget(node: "Node", job: Job) -> None:
+    """Remove ``job`` and write that."""
     if job.state == WAIT_REPL:
         replication.job_removed(node, job)
-    elif node.journaling:
-        node.journal.append((record, job.id))
+    if node.journaling and job.segment:
+        node.journal.append((DELETE, job.id))
     node.remove(job)
+
+
+# -- collection --------------------------------------------------------------------------------------------------------
+
+
+def mark(node: "Node", job: Job, confirmed: set[bytes], now_ms: int) -> Ack:
+    """``job`` is done; its other holders must hear of it."""
+    if job.state == QUEUED:
+        node.queues[job.queue].remove(job)
+    node.let_go(job)
+    job.state = ACKED
+    if node.journaling:
+        node.journal.append((ACK, job.id))
+    ack = Ack(job.id, job.holders, confirmed, job.expires_ms)
+    node.acking[job.id] = ack
+    node.used += ACK_BYTES
+    arm(node, ack, now_ms)
+    return ack
+
+
+def arm(node: "Node", ack: Ack, now_ms: int) -> None:
+    """Look at ``ack`` again later, the later the more often it was in vain."""
+    wait_ms = min(AGAIN_MS << min(ack.tries, 8), AGAIN_MOST_MS) + int(node.random.random() * AGAIN_MS // 2)
+    node.timers.arm(ack, min(now_ms + wait_ms, ack.expires_ms))
+
+
+def due(node: "Node", ack: Ack, now_ms: int) -> None:
+    """Tell those again that have not answered; forget it when the job would have expired, if it is not over already."""
+    if node.acking.get(ack.job_id) is not ack:
+        return
+    if now_ms >= ack.expires_ms:
+        drop(node, ack)
+        return
+    ack.tries += 1
+    tell(node, ack)
+    arm(node, ack, now_ms)
+
+
+def tell(node: "Node", ack: Ack) -> None:
+    """SETACK to all that have not confirmed and can be reached."""
+    for holder in ack.holders or node.peers:
+        if holder not in ack.confirmed:
+            peer = node.peers.get(holder)
+            if peer is not None and peer.linked:
+                node.batch(holder, (SETACK, ack.holders), ack.job_id)
+
+
+def tell_again(node: "Node", peer: Peer) -> "Iterator[None]":
+    """There is a new link to or from ``peer``: SETACK for all that it has not confirmed."""
+    for count, ack in enumerate(list(node.acking.values()), 1):
+        unheard = peer.id not in ack.confirmed and (not ack.holders or peer.id in ack.holders)
+        if unheard and node.acking.get(ack.job_id) is ack:
+            node.batch(peer.id, (SETACK, ack.holders), ack.job_id)
+        if count % SLICE == 0:
+            yield
+
+
+def tell_acked(node: "Node", peer: bytes, job_id: bytes) -> None:
+    """``peer`` does something with a job that is done: tell it."""
+    ack = node.acking.get(job_id)
+    node.batch(peer, (SETACK, ack.holders if ack is not None else ()), job_id)
+
+
+def review(node: "Node", ack: Ack) -> None:
+    """When everybody knows, the rest can go."""
+    if not ack.holders:
+        if ack.confirmed.issuperset(node.peers):
+            drop(node, ack)
+        return
+    known = node.membership.nodes
+    if all(holder in ack.confirmed or holder not in known for holder in ack.holders):
+        for holder in ack.holders:
+            if holder != node.node_id and holder in known:
+                node.batch(holder, (DELJOB,), ack.job_id)
+        drop(node, ack)
+
+
+def drop(node: "Node", ack: Ack) -> None:
+    """Forget an acknowledgement and its job."""
+    job = node.find(ack.job_id)
+    if node.journaling:
+        node.journal.append((DELETE, ack.job_id))
+    if job is not None:
+        node.remove(job)
+    else:
+        node.drop_ack(ack.job_id)
+
+
+def set_ack(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...], tuple[bytes, ...]], now_ms: int) -> None:
+    """SETACK: ``peer`` knows that these jobs are done."""
+    _, holders, ids = message
+    for job_id in ids:
+        job = node.find(job_id)
+        if job is None:
+            if holders:
+                drop_dummy(node, job_id)
+            keeping.job_done(node, job_id, (*holders, peer))
+            if job_id not in node.acking:
+                node.remember_gone(job_id)
+            node.batch(peer, (GOTACK, 0, ()), job_id)
+            continue
+        if job.retry and (peer not in job.holders or holders != job.holders):
+            more = (*holders, peer) if holders else ()
+            if job.state != ACKED:
+                copies.add_holders(node, job, more)
+        named = job.holders if job.holders != holders else ()
+        if job.state == ACKED:
+            ack = node.acking[job_id]
+            widen(node, ack, holders)
+            named = ack.holders if ack.holders != holders else ()
+            if holders:
+                ack.confirmed.add(peer)
+            review(node, ack)
+        else:
+            acked_there(node, job, peer if holders else b"", now_ms)
+        node.batch(peer, (GOTACK, 1, named), job_id)
+
+
+def acked_there(node: "Node", job: Job, peer: bytes, now_ms: int) -> None:
+    """A job that is alive here was acknowledged at ``peer``, or, without one, where nobody knew it."""
+    if job.state == WAIT_REPL:
+        replication.decided(node, job, now_ms)
+    if len(job.holders) == 1:
+        node.remember_gone(job.id)
+        if node.journaling:
+            node.journal.append((ACK, job.id))
+        node.remove(job)
+        return
+    ack = mark(node, job, {node.node_id, peer} if peer else {node.node_id}, now_ms)
+    if peer:
+        review(node, ack)
+    else:
+        tell(node, ack)
+
+
+def widen(node: "Node", ack: Ack, holders: tuple[bytes, ...]) -> bool:
+    """Note further holders; whether there were any."""
+    known = node.membership.nodes
+    new = {holder for holder in holders if holder not in ack.holders and holder in known}
+    if not new or not ack.holders:
+        return False
+    ack.holders = node.shared(tuple(sorted([*ack.holders, *new])))
+    job = node.find(ack.job_id)
+    if job is not None:
+        job.holders = ack.holders
+    return True
+
+
+def got_ack(
+    node: "Node", peer: bytes, message: tuple[int, int, tuple[bytes, ...], tuple[bytes, ...]], now_ms: int
+) -> None:
+    """GOTACK: ``peer`` has heard that these jobs are done, and says whether it knew them."""
+    del now_ms
+    _, is_known, holders, ids = message
+    for job_id in ids:
+        ack = node.acking.get(job_id)
+        if ack is None:
+            continue
+        ack.confirmed.add(peer)
+        if not ack.holders:
+            if is_known:
+                drop(node, ack)
+                continue
+        elif widen(node, ack, holders):
+            tell(node, ack)
+        review(node, ack)
+
+
+def removed(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_ms: int) -> None:
+    """DELJOB: these jobs are gone everywhere."""
+    del peer, now_ms
+    for job_id in message[1]:
+        node.remember_gone(job_id)
+        job = node.find(job_id)
+        if job is not None:
+            forget(node, job)
+        else:
+            keeping.job_done(node, job_id, ())
+            drop_dummy(node, job_id)
+
+
+# -- dummies and bare IDs ----------------------------------------------------------------------------------------------
+
+
+def add_dummy(node: "Node", job_id: bytes, now_ms: int) -> None:
+    """An ID that is unknown here was acknowledged: other nodes may know it."""
+    if node.membership.leaving or job_id in node.acking or job_id in node.gone:
+        return
+    suffix = job_id[36:]
+    minutes = int(suffix, 16) if HEX_DIGITS.issuperset(suffix) else 0
+    if not minutes & 1:
+        return
+    if len(node.dummies) >= DUMMIES_MOST:
+        drop_dummy(node, next(iter(node.dummies)))
+        node.evicted += 1
+    ack = restore_dummy(node, job_id, now_ms + max(1, minutes) * 60_000)
+    if node.journaling:
+        node.journal.append((DUMMY, job_id, ack.expires_ms))
+    arm(node, ack, now_ms)
+    tell(node, ack)
+
+
+def restore_dummy(node: "Node", job_id: bytes, expires_ms: int) -> Ack:
+    """A dummy as replay finds it."""
+    ack = Ack(job_id, (), {node.node_id}, expires_ms)
+    node.acking[job_id] = ack
+    node.dummies[job_id] = None
+    node.used += ACK_BYTES
+    return ack
+
+
+def drop_dummy(node: "Node", job_id: bytes) -> None:
+    """Forget a dummy, if there is one."""
+    if job_id in node.dummies:
+        drop(node, node.acking[job_id])
+
+
+def beat(node: "Node", now_ms: int) -> None:
+    """Let the bare IDs age: each is remembered for two to four node timeouts."""
+    gone = node.gone
+    if now_ms - gone.aged_ms >= 2 * node.membership.timeout_ms or gone.young > GONE_MOST:
+        node.age_gone(now_ms)

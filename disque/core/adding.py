@@ -7,7 +7,7 @@ nodes or another ADDJOB with the same key must be waited for, leaves the session
 
 from typing import TYPE_CHECKING, Final
 
-from disque.core import errors, memory, replication, resp, unique
+from disque.core import bids, copies, errors, memory, replication, resp, unique
 from disque.core.job import Job
 from disque.core.jobid import ttl_suffix
 from disque.core.numbers import SECONDS_MAX, parse_int
@@ -15,15 +15,16 @@ from disque.core.queue import PAUSED_IN
 from disque.core.session import PendingAdd, Session
 
 if TYPE_CHECKING:
+    from disque.core.bids import Bid
     from disque.core.node import Node
 
 DEFAULT_TTL: Final = 86400
 RETRY_CAP: Final = 300
 REPLICATE_MAX: Final = 65535
 
-#: Endings of IDs by (TTL, RETRY): few different ones exist, so each is formatted once.
-_suffixes: dict[tuple[int, int], bytes] = {}
-SUFFIXES_MOST: Final = 4096
+#: Endings of IDs by (TTL, RETRY), and the two numbers: few different ones exist, so each is made once.
+_kinds: dict[tuple[int, int], tuple[bytes, int, int]] = {}
+KINDS_MOST: Final = 4096
 
 
 class Request:
@@ -169,12 +170,32 @@ def add(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     if request.key is None:
         reply = refused(node, request)
         if not reply and (request.replicate == 1 or request.asynchronous):
-            reply = resp.status(make_here(node, request, now_ms).id)
+            reply = at_once(node, request, now_ms)
         if reply:
             settle(node, session, args, reply, now_ms)
             return
     pending = replication.owe(node, session, args, request.timeout_ms, now_ms)
     place(node, pending, request, now_ms)
+
+
+def at_once(node: "Node", request: Request, now_ms: int) -> bytes:
+    """Make a job that nobody waits for and answer with its ID; nothing, when its only copy must be elsewhere."""
+    outside = from_outside(node)
+    if not outside:
+        job = make_here(node, request, now_ms)
+        if request.replicate > 1:
+            replication.begin_async(node, job, now_ms, outside=False)
+        return resp.status(job.id)
+    if not request.asynchronous:
+        return b""
+    job = make(node, request, now_ms)
+    replication.begin_async(node, job, now_ms, outside=True)
+    return resp.status(job.id)
+
+
+def from_outside(node: "Node") -> bool:
+    """Whether this node must not keep new jobs itself: it is short of memory, or about to leave."""
+    return node.used > node.limits.warn or node.membership.leaving
 
 
 def settle(node: "Node", session: Session, args: list[bytes], reply: bytes, now_ms: int) -> None:
@@ -186,10 +207,11 @@ def settle(node: "Node", session: Session, args: list[bytes], reply: bytes, now_
 
 
 def again(node: "Node", pending: PendingAdd, now_ms: int) -> None:
-    """Try an ADDJOB that has waited for another one's key, now that the other has failed, if it still wants to know."""
+    """Go on with an ADDJOB that has waited for its key, or try it now that the one that it waited for has failed."""
     if pending.reply or pending.session.closing:
         return
-    request = parse(node, pending.args)
+    bid = pending.key
+    request = parse(node, pending.args) if bid is None else bid.request
     if isinstance(request, bytes):  # the default of REPLICATE has changed meanwhile
         replication.answer(node, pending, resp.error(request))
     else:
@@ -198,43 +220,28 @@ def again(node: "Node", pending: PendingAdd, now_ms: int) -> None:
 
 def place(node: "Node", pending: PendingAdd, request: Request, now_ms: int) -> None:
     """Answer ``pending``, or let it wait for copies or for the holder of its key."""
-    held = node.keys.get((request.queue, request.key)) if request.key is not None else None
-    if held is not None:
-        if held.job_id in node.pending:
-            unique.wait_for(held, pending)
-        else:
-            pending.session.unsettled |= node.journaling
-            replication.answer(node, pending, resp.status(held.job_id))
+    if request.key is not None and not bids.hold(node, pending, request, request.key, now_ms):
         return
     reply = refused(node, request)
     if reply:
-        replication.answer(node, pending, reply)
+        replication.give_up(node, pending, reply)
         return
-    if request.replicate == 1:
-        job = make_here(node, request, now_ms)
-        if request.key is not None:
-            key = unique.bind(node, request.queue, request.key, job.id, key_end(request, now_ms))
-            if node.journaling:
-                unique.file(node, key)
-        pending.session.unsettled |= node.journaling
-        replication.answer(node, pending, resp.status(job.id))
-        return
-    job = make(node, request, now_ms)
-    if request.key is not None:
-        pending.key = unique.bind(node, request.queue, request.key, job.id, key_end(request, now_ms))
-    replication.begin(node, pending, job, now_ms)
-
-
-def key_end(request: Request, now_ms: int) -> int:
-    """When the window of the request's key ends; 0 for a key that goes with its job."""
-    return now_ms + request.window * 1000 if request.window else 0
+    outside = from_outside(node)
+    if request.replicate == 1 and not outside:
+        replication.tell(node, pending, make_here(node, request, now_ms, pending.key), now_ms)
+    else:
+        replication.begin(node, pending, make(node, request, now_ms, pending.key), now_ms, outside=outside)
 
 
 def refused(node: "Node", request: Request) -> bytes:
     """The error reply for a job that this node cannot take now, or nothing."""
+    others = len(node.membership.reachable())
     if node.used > node.limits.warn or node.membership.leaving:
-        return resp.error(external(node, request))
-    if request.replicate > 1 and request.replicate - 1 > len(node.membership.reachable()):
+        if node.used > node.limits.full and not memory.make_room(node):
+            return resp.error(errors.OUT_OF_MEMORY)
+        if request.replicate > others:
+            return resp.error(external(node, request, others))
+    elif request.replicate > 1 and request.replicate - 1 > others:
         return resp.error(errors.NO_REPL)
     queue = node.queues.get(request.queue)
     if queue is not None:
@@ -245,40 +252,40 @@ def refused(node: "Node", request: Request) -> bytes:
     return b""
 
 
-def external(node: "Node", request: Request) -> bytes:
-    """Why a node that must not keep a copy itself cannot have one elsewhere: the text of the error."""
-    if node.used > node.limits.full and not memory.make_room(node):
-        return errors.OUT_OF_MEMORY
-    if request.replicate - 1 == len(node.membership.reachable()):
+def external(node: "Node", request: Request, others: int) -> bytes:
+    """Why a node that must not keep a copy itself cannot have enough elsewhere: the text of the error."""
+    if request.replicate - 1 == others:
         return errors.NO_REPL_LEAVING if node.membership.leaving else errors.NO_REPL_MEMORY
     return errors.NO_REPL
 
 
-def make(node: "Node", request: Request, now_ms: int) -> Job:
-    """A new job as asked for, in no table yet."""
-    kind = (request.ttl, request.retry)
-    suffix = _suffixes.get(kind)
-    if suffix is None:
-        if len(_suffixes) >= SUFFIXES_MOST:
-            _suffixes.clear()
-        suffix = _suffixes[kind] = ttl_suffix(request.ttl, request.retry)
+def make(node: "Node", request: Request, now_ms: int, bid: "Bid | None" = None) -> Job:
+    """A new job as asked for, in no table yet. With the ID for which ``bid`` got a UNIQUE key, if there is one."""
+    key = (request.ttl, request.retry)
+    kind = _kinds.get(key)
+    if kind is None:
+        if len(_kinds) >= KINDS_MOST:
+            _kinds.clear()
+        kind = _kinds[key] = (ttl_suffix(request.ttl, request.retry), request.ttl, request.retry)
+    suffix, ttl, retry = kind
     queue = node.queues.get(request.queue)
     return Job(
-        node.ids.make(suffix),
+        node.ids.make(suffix) if bid is None else bid.job_id,
         request.queue if queue is None else queue.name,
         request.body,
         node.next_ctime(now_ms),
-        now_ms + request.ttl * 1000,
-        request.retry,
+        now_ms + ttl * 1000,
+        retry,
         request.delay,
         request.replicate,
-        node.selves,
+        node.selves if bid is None else bids.with_companions(node, bid, node.selves),
+        ttl,
     )
 
 
-def make_here(node: "Node", request: Request, now_ms: int) -> Job:
+def make_here(node: "Node", request: Request, now_ms: int, bid: "Bid | None" = None) -> Job:
     """A new job that needs no other node: registered, queued or delayed, and in the journal."""
-    job = make(node, request, now_ms)
+    job = make(node, request, now_ms, bid)
     node.register(job)
-    replication.start(node, job, now_ms)
+    copies.start(node, job, now_ms + job.delay * 1000, now_ms)
     return job

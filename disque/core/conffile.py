@@ -96,9 +96,7 @@ def from_argv(argv: Sequence[str]) -> Arguments:
     return Arguments(path, tuple(map(tuple, options)))
 
 
-def load_options(
-    options: Sequence[tuple[str, ...]], config: Config, read: Read, check: Check = take_all
-) -> None:
+def load_options(options: Sequence[tuple[str, ...]], config: Config, read: Read, check: Check = take_all) -> None:
     """Put the options of `from_argv` into `config`; the rest is as in `load`."""
     loader = _Loader(config, read, check)
     for number, words in enumerate(options, 1):

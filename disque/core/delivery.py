@@ -7,7 +7,7 @@ that arrived in one turn of the loop can leave in one reply. Lines are first com
 
 from typing import TYPE_CHECKING, Final
 
-from disque.core import errors, resp, unique
+from disque.core import asking, errors, federation, resp, unique
 from disque.core.job import ACTIVE, SPENT, Job
 from disque.core.queue import PAUSED_OUT, Queue
 from disque.core.session import NOT_WAITING, WAIT_JOBS, Session
@@ -29,21 +29,26 @@ SERVE_MOST: Final = 1000
 def take(node: "Node", session: Session, queues: list[Queue], count: int, now_ms: int) -> list[Job]:
     """Pop up to ``count`` jobs, one from each queue in turn, and mark them as delivered to ``session``."""
     taken: list[Job] = []
+    if node.frozen:
+        return taken
     size = 0
     count = min(count, JOBS_MOST)
-    live = [queue for queue in queues if queue.length and not queue.paused & PAUSED_OUT]
+    sources = live = [queue for queue in queues if queue.length and not queue.paused & PAUSED_OUT]
     while live and len(taken) < count and size < BYTES_MOST:
         for queue in live:
             job = queue.pop()
             if job is not None:
                 node.delivered(job, now_ms)
                 queue.jobs_out += 1
-                queue.used_ms = now_ms
+                queue.used_ms = queue.consumed_ms = now_ms
                 taken.append(job)
                 size += len(job.body) + len(queue.name)
                 if len(taken) == count or size >= BYTES_MOST:
                     break
         live = [queue for queue in live if queue.length]
+    for queue in sources:
+        if queue.length <= queue.low:
+            asking.drained(node, queue)
     session.handed.extend([(job, job.requeue_ms, job.nacks, job.deliveries) for job in taken])
     return taken
 
@@ -54,7 +59,9 @@ def give_one(node: "Node", session: Session, queue: Queue, now_ms: int) -> None:
     assert job is not None
     node.delivered(job, now_ms)
     queue.jobs_out += 1
-    queue.used_ms = now_ms
+    queue.used_ms = queue.consumed_ms = now_ms
+    if queue.length == queue.low:
+        asking.drained(node, queue)
     session.handed.append((job, job.requeue_ms, job.nacks, job.deliveries))
     body = job.body
     session.out.append(b"*1\r\n*3\r\n%b$40\r\n%b\r\n$%d\r\n%b\r\n" % (queue.header, job.id, len(body), body))
@@ -86,6 +93,8 @@ def block(node: "Node", session: Session, names: list[bytes], count: int, timeou
         queue.wait(session)
     if timeout_ms:
         node.timers.arm(session, now_ms + timeout_ms)
+    if node.linked:
+        asking.wait(node, session.wait_queues)
 
 
 def unblock(node: "Node", session: Session, reply: bytes) -> None:
@@ -108,17 +117,31 @@ def time_out(node: "Node", session: Session) -> None:
 
 
 def serve_lines(node: "Node", now_ms: int) -> None:
-    """Give what is there to those who wait: each ready queue in turn, its line in order."""
+    """Give what is there to those who wait: each ready queue in turn, its line in order, then the other nodes.
+
+    While the node is frozen nobody gets anything; every queue is woken when that ends.
+    """
     served = 0
     while node.ready and served < SERVE_MOST:
         queue = node.ready[0]
-        while served < SERVE_MOST and queue.waiters and queue.length and not queue.paused & PAUSED_OUT:
-            session = next(iter(queue.waiters))
-            served += serve(node, session, now_ms)
-        if queue.waiters and queue.length and not queue.paused & PAUSED_OUT:
-            return
+        if not node.frozen:
+            served += serve_line(node, queue, SERVE_MOST - served, now_ms)
+            if queue.wants is not None and served < SERVE_MOST:
+                served += federation.give(node, queue, now_ms, SERVE_MOST - served)
+            if served >= SERVE_MOST and queue.length:
+                node.ready.rotate(-1)
+                return
         queue.ready = False
         node.ready.popleft()
+
+
+def serve_line(node: "Node", queue: Queue, most: int, now_ms: int) -> int:
+    """Serve those who wait for jobs of ``queue`` until about ``most`` jobs are given; how many were."""
+    served = 0
+    while served < most and queue.waiters and queue.length and not queue.paused & PAUSED_OUT:
+        session = next(iter(queue.waiters))
+        served += serve(node, session, now_ms)
+    return served
 
 
 def serve(node: "Node", session: Session, now_ms: int) -> int:
@@ -181,4 +204,3 @@ def leaving(node: "Node") -> None:
     for session in list(node.sessions.values()):
         if session.waiting == WAIT_JOBS:
             unblock(node, session, resp.error(errors.LEAVING))
-

@@ -30,16 +30,11 @@ BAD_COUNT: Final = b"ERR COUNT must be a number greater than zero"
 TOO_FAR: Final = b"ERR %b must be at most 4294967295 seconds"
 BAD_WINDOW: Final = b"ERR UNIQUE needs a key of 1 to 512 bytes and a window of 0 to 604800 seconds"
 UNIQUE_ASYNC: Final = b"ERR UNIQUE cannot be used with ASYNC: nobody could vouch for the key"
-AT_MOST_ONCE: Final = (
-    b"ERR With RETRY set to 0 please explicitly set  REPLICATE to 1 (at-most-once delivery)"
-)
-DELAY_BEYOND_TTL: Final = (
-    b"ERR The specified DELAY is greater than TTL. Job refused since would never be delivered"
-)
+AT_MOST_ONCE: Final = b"ERR With RETRY set to 0 please explicitly set  REPLICATE to 1 (at-most-once delivery)"
+DELAY_BEYOND_TTL: Final = b"ERR The specified DELAY is greater than TTL. Job refused since would never be delivered"
 NO_REPL: Final = b"NOREPL Not enough reachable nodes for the requested replication level"
 NO_REPL_LEAVING: Final = (
-    NO_REPL
-    + b", since I'm unable to hold a copy of the message for the following reason: I'm leaving the cluster"
+    NO_REPL + b", since I'm unable to hold a copy of the message for the following reason: I'm leaving the cluster"
 )
 NO_REPL_MEMORY: Final = (
     NO_REPL + b", since I'm unable to hold a copy of the message for the following reason: I'm out of memory"

@@ -17,9 +17,15 @@ STATE_NAMES: Final = (b"wait-repl", b"active", b"queued", b"acked")
 
 #: Flags. DELIVERED: a consumer got it at least once. HELD: not to be queued before `requeue_ms`, not even after a
 #: crash (a delay, a NACK with a delay). SPENT: an at-most-once job that left its queue: nothing may queue it again.
+#: KEPT: it is this node that knows why the job waits until `requeue_ms` (it delivered it, was told WORKING or NACK with
+#: a delay, made it with a delay), and tells other holders so. BACKUP: a copy for another node, never queued anywhere
+#: as far as this node knows. TAKEN: this node queued it again, and the other holders were told.
 DELIVERED: Final = 1
 HELD: Final = 2
 SPENT: Final = 4
+KEPT: Final = 8
+BACKUP: Final = 16
+TAKEN: Final = 32
 
 #: Where a queue keeps the job: nowhere, in its line, in its line but taken out (a shell), or among those that came
 #: back.
@@ -32,9 +38,10 @@ AMONG_RETURNED: Final = 3
 class Job(Timed):
     """One job.
 
-    ``ctime`` is its place in the order of all jobs: creation time in ms * 10^6 + a counter. ``retry`` and ``delay``
-    are seconds, ``expires_ms`` and ``requeue_ms`` node time; ``requeue_ms`` is 0 unless the job waits to be queued.
-    ``holders`` are the IDs of the nodes that may have a copy; equal tuples are one object. ``segment`` is the part of
+    ``ctime`` is its place in the order of all jobs: creation time in ms * 10^6 + a counter, by the clock of the node
+    that made it. ``ttl``, ``retry`` and ``delay`` are seconds, ``expires_ms`` and ``requeue_ms`` node time;
+    ``requeue_ms`` is 0 unless the job waits to be queued. ``holders`` are the IDs of the nodes that may have a copy,
+    sorted, this one among them; equal tuples are one object. ``segment`` is the part of
     the journal with its newest record.
     """
 
@@ -55,6 +62,7 @@ class Job(Timed):
         "retry",
         "segment",
         "state",
+        "ttl",
     )
 
     def __init__(
@@ -68,6 +76,7 @@ class Job(Timed):
         delay: int,
         repl: int,
         holders: tuple[bytes, ...],
+        ttl: int,
     ) -> None:
         # Timed.__init__ written out: one call less for each job.
         self.due_ms = 0
@@ -81,6 +90,7 @@ class Job(Timed):
         self.delay = delay
         self.repl = repl
         self.holders = holders
+        self.ttl = ttl
         self.state = ACTIVE
         self.flags = 0
         self.nacks = 0
@@ -89,9 +99,9 @@ class Job(Timed):
         self.place = OUT
         self.segment = 0
 
-    def created_ms(self) -> int:
-        """Creation time on the clock of the node that made the job."""
-        return self.ctime // 1_000_000
+    def age_ms(self, now_ms: int) -> int:
+        """How long ago the job was made; known from its TTL, since the clocks of other nodes mean nothing here."""
+        return self.ttl * 1000 - (self.expires_ms - now_ms)
 
     def order(self) -> tuple[int, bytes]:
         """The key by which queues order jobs."""

@@ -7,14 +7,13 @@ in the journal before it leaves. Replay applies the records in order to a table 
 
 After a crash a job is queued, unless it is to be held until a time that has not come, spent, or expired. After a
 clean stop the list at the end of the journal tells of each job that was not simply queued, and everything is as it
-was.
+was. A job that other nodes hold too is never simply queued: they may have delivered it meanwhile, or know that it is
+done, so they are asked first (see `claims`).
 
 Of at-most-once jobs that were not delivered, a crash brings back only what the journal is sure of: if its tail could
 be lost (power failed under everysec), the record that a job was spent could be lost too, so these jobs are dropped
 and counted. No record is written of that: the head that the next process writes shows every later reader that they
 were dropped there.
-
-`Copying` writes what is alive in old segments again, a few hundred records a turn; that is all there is to compaction.
 """
 
 from collections.abc import Iterator
@@ -22,18 +21,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgpack
 
-from disque.core import queues, unique
-from disque.core.job import ACTIVE, DELIVERED, HELD, QUEUED, SPENT, WAIT_REPL, Job
+from disque.core import acks, unique
+from disque.core.job import ACKED, ACTIVE, DELIVERED, HELD, KEPT, QUEUED, SPENT, WAIT_REPL, Job
+from disque.core.memory import ACK_BYTES
 from disque.core.record_checks import NUMBER_MAX, ReplayError, check
 from disque.core.records import (
     ACK,
     CLEAN,
     DELETE,
+    DUMMY,
     END,
     FLUSH,
     FORMAT,
     HEAD,
     HEAVY,
+    HOLDERS,
     JOB,
     KEY,
     OFF,
@@ -46,7 +48,6 @@ from disque.core.records import (
     weight,
 )
 from disque.core.requeue import COUNTER_MAX
-from disque.core.unique import Key
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -152,16 +153,54 @@ class Replay:
             self.clean_ended = False
         if kind == JOB:
             self._job(record, segment)
-        elif kind in {ACK, DELETE}:
+        elif kind == ACK:
+            self._ack(record[1])
+        elif kind == DELETE:
             job = self.node.find(record[1])
             if job is not None:
                 self.node.remove(job)
+            else:
+                self.node.drop_ack(record[1])
+                self.node.free_key(record[1])
         elif kind == SPEND:
             job = self.node.find(record[1])
             if job is not None:
                 self._spend(job)
         elif kind != HEAD:
             APPLY[kind](self, record, segment)
+
+    def _ack(self, job_id: bytes) -> None:
+        """A job is done; when others hold it too, `finish` sees to it that they hear of that."""
+        job = self.node.find(job_id)
+        if job is None:
+            return
+        if len(job.holders) == 1:
+            self.node.remove(job)
+        elif job.state != ACKED:
+            self.node.let_go(job)
+            job.state = ACKED
+
+    def _holders(self, holders: tuple[bytes, ...]) -> tuple[bytes, ...]:
+        """Those of the nodes that are still of the cluster, and this one."""
+        node = self.node
+        known = [holder for holder in holders if holder in node.membership.nodes]
+        return (
+            node.shared(tuple(known)) if node.node_id in known else node.shared(tuple(sorted([*known, node.node_id])))
+        )
+
+    def holders(self, record: tuple[Any, ...], segment: int) -> None:
+        """Other nodes have copies, too."""
+        del segment
+        job = self.node.find(record[1])
+        if job is not None:
+            job.holders = self._holders(record[2])
+
+    def dummy(self, record: tuple[Any, ...], segment: int) -> None:
+        """An acknowledgement of a job that is not known here."""
+        del segment
+        _, job_id, expires_ms = record
+        if job_id not in self.node.acking and self.node.find(job_id) is None:
+            acks.restore_dummy(self.node, job_id, expires_ms)
 
     def _spend(self, job: Job) -> None:
         if job.retry:
@@ -172,14 +211,19 @@ class Replay:
 
     def _job(self, record: tuple[Any, ...], segment: int) -> None:
         node = self.node
-        _, job_id, queue, body, _, flags, repl, ctime, expires_ms, delay, retry, nacks, deliveries, held_ms = record
+        _, job_id, queue, body, state, flags, repl, ctime, expires_ms, delay, retry, nacks, deliveries = record[:13]
+        held_ms, ttl, holders = record[13:]
         job = node.find(job_id)
         if job is None:
             queue = self.names.setdefault(queue, queue)
-            job = Job(job_id, queue, body, ctime, expires_ms, retry, delay, repl, node.selves)
+            job = Job(job_id, queue, body, ctime, expires_ms, retry, delay, repl, self._holders(holders), ttl)
+            node.drop_ack(job_id)
             node.register(job)
+            if state == ACKED:
+                job.state = ACKED
         elif job.segment:
             node.live[job.segment] -= 1
+            job.holders = self._holders(holders)
         job.flags = flags
         job.nacks = nacks
         job.deliveries = deliveries
@@ -190,14 +234,15 @@ class Replay:
             node.evictable[job_id] = job
         else:
             node.evictable.pop(job_id, None)
-        node.last_ctime = max(node.last_ctime, ctime)
+        if job_id.startswith(node.ids.prefix):
+            node.last_ctime = max(node.last_ctime, ctime)
 
     def requeue(self, record: tuple[Any, ...], segment: int) -> None:
         """NACK or ENQUEUE."""
         del segment
         _, job_id, nacks, deliveries, held_ms = record
         job = self.node.find(job_id)
-        if job is not None and not job.flags & SPENT:
+        if job is not None and not job.flags & SPENT and job.state != ACKED:
             job.nacks, job.deliveries, job.requeue_ms = nacks, deliveries, held_ms
             job.flags = job.flags | HELD if held_ms else job.flags & ~HELD
 
@@ -215,17 +260,9 @@ class Replay:
 
     def key(self, record: tuple[Any, ...], segment: int) -> None:
         """A UNIQUE key; a later record of the same key replaces an earlier one."""
-        _, queue, name, job_id, expires_ms = record
-        node = self.node
-        held = node.keys.get((queue, name))
-        if held is not None:
-            node.keyed.pop(held.job_id, None)
-            node.drop_key(held)
-        if not expires_ms and node.find(job_id) is None:
-            return
-        key = unique.bind(node, self.names.setdefault(queue, queue), name, job_id, expires_ms)
-        key.segment = segment
-        node.live[segment] = node.live.get(segment, 0) + 1
+        _, queue, name, job_id, expires_ms, life_ms, repl = record
+        queue = self.names.setdefault(queue, queue)
+        unique.restore(self.node, queue, name, job_id, expires_ms, life_ms, repl, segment)
 
     def flush(self, record: tuple[Any, ...], segment: int) -> None:
         """Everything before is gone."""
@@ -289,6 +326,8 @@ class Replay:
         sure = self.tail_is_sure(self.boot_id)
         waiting: dict[bytes, list[Job]] = {}
         done = 0
+        for ack in self.node.acking.values():
+            acks.arm(self.node, ack, now_ms)
         for shard in self.node.shards:
             for job in list(shard.values()):
                 self._place(job, waiting, sure, now_ms, grace_ms)
@@ -301,6 +340,11 @@ class Replay:
 
     def _place(self, job: Job, waiting: dict[bytes, list[Job]], sure: bool, now_ms: int, grace_ms: int) -> None:
         node = self.node
+        if job.state == ACKED:
+            self._go_on_telling(job, now_ms)
+            return
+        if not job.flags & HELD:
+            job.flags &= ~KEPT
         state = QUEUED if not job.flags & (HELD | SPENT) else ACTIVE
         listed = self.clean.get(job.id)
         if listed is not None:
@@ -314,10 +358,25 @@ class Replay:
             if state != QUEUED and job.flags & DELIVERED and not job.flags & HELD:
                 job.deliveries = min(job.deliveries + 1, COUNTER_MAX)
             job.requeue_ms = 0
-            job.flags &= ~HELD
-            waiting.setdefault(job.queue, []).append(job)
+            job.flags &= ~(HELD | KEPT)
+            if len(job.holders) > 1:
+                job.requeue_ms = now_ms
+                node.timers.arm(job, now_ms)
+            else:
+                waiting.setdefault(job.queue, []).append(job)
         else:
             node.timers.arm(job, min(job.requeue_ms or job.expires_ms, job.expires_ms))
+
+    def _go_on_telling(self, job: Job, now_ms: int) -> None:
+        """Some holders may not have heard that ``job`` is done."""
+        node = self.node
+        if job.expires_ms <= now_ms or len(job.holders) == 1:
+            node.remove(job)
+            return
+        ack = acks.Ack(job.id, job.holders, {node.node_id}, job.expires_ms)
+        node.acking[job.id] = ack
+        node.used += ACK_BYTES
+        acks.arm(node, ack, now_ms)
 
     def _expired(self, job: Job, now_ms: int, grace_ms: int) -> None:
         if grace_ms:
@@ -341,6 +400,8 @@ APPLY: Final = {
     PAUSE: Replay.pause,
     KEY: Replay.key,
     FLUSH: Replay.flush,
+    HOLDERS: Replay.holders,
+    DUMMY: Replay.dummy,
     OFF: Replay.off,
     PARTIAL: Replay.partial,
     WHOLE: Replay.partial,
@@ -355,68 +416,10 @@ def clean_list(node: "Node") -> Iterator[Record]:
     for shard in node.shards:
         for job in shard.values():
             plain = job.state == QUEUED and not job.flags & DELIVERED
-            if not plain and job.state != WAIT_REPL:
+            if not plain and job.state not in {WAIT_REPL, ACKED}:
                 batch.append((job.id, job.state, job.flags, job.requeue_ms, job.nacks, job.deliveries))
         if len(batch) >= CLEAN_BATCH:
             yield (CLEAN, batch)
             batch = []
     yield (CLEAN, batch)
     yield (END,)
-
-
-class Copying:
-    """Writes everything again whose newest record is in segment ``upto`` or before. Call `step` until it says True."""
-
-    __slots__ = ("_jobs", "_keys", "_paused", "_shard", "node", "upto")
-
-    def __init__(self, node: "Node", upto: int) -> None:
-        self.node = node
-        self.upto = upto
-        self._shard = 0
-        self._jobs: list[Job] = []
-        self._keys: list[Key] | None = None
-        self._paused: list[bytes] | None = None
-
-    def step(self, most: int, now_ms: int) -> bool:
-        """Write up to about ``most`` records; True when there is nothing left."""
-        del now_ms
-        node = self.node
-        while most > 0 and (self._jobs or self._shard < len(node.shards)):
-            if self._jobs:
-                most -= self._copy(self._jobs.pop())
-            else:
-                shard = node.shards[self._shard]
-                self._jobs = [job for job in shard.values() if job.segment <= self.upto]
-                self._shard += 1
-                most -= 1 + len(shard) // 64
-        if most > 0 and self._keys is None:
-            self._keys = list(node.keys.values())
-        while most > 0 and self._keys:
-            most -= self._copy_key(self._keys.pop())
-        if most > 0 and self._paused is None:
-            self._paused = [name for name, queue in node.queues.items() if queue.paused]
-        while most > 0 and self._paused:
-            most -= self._copy_pause(self._paused.pop())
-        return most > 0
-
-    def _copy(self, job: Job) -> int:
-        node = self.node
-        if job.segment > self.upto or job.state == WAIT_REPL or node.find(job.id) is not job:
-            return 0
-        node.file(job)
-        return 1 + len(job.body) // 4096
-
-    def _copy_key(self, key: Key) -> int:
-        if key.segment > self.upto or self.node.keys.get((key.queue, key.name)) is not key:
-            return 0
-        if key.job_id in self.node.pending:
-            return 0
-        unique.file(self.node, key)
-        return 1
-
-    def _copy_pause(self, name: bytes) -> int:
-        queue = self.node.queues.get(name)
-        if queue is None or not queue.paused or queue.segment > self.upto:
-            return 0
-        queues.file_pause(self.node, queue)
-        return 1

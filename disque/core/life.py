@@ -46,6 +46,8 @@ def flush_all(node: "Node", now_ms: int) -> None:
         elif session.waiting == WAIT_COPIES:
             fail_adds(node, session)
         session.handed.clear()
+    for peer in node.peers.values():
+        peer.waiting.clear()
     node.forget_everything()
     if node.journaling:
         node.journal.append((FLUSH,))
@@ -54,8 +56,8 @@ def flush_all(node: "Node", now_ms: int) -> None:
 def fail_adds(node: "Node", session: Session) -> None:
     """End all undecided ADDJOBs of a session: their jobs are removed."""
     for pending in list(session.adds):
-        if pending.job is not None:
-            replication.job_removed(node, pending.job)
+        if pending.spread is not None:
+            replication.job_removed(node, pending.spread.job)
         elif not pending.reply:
             replication.give_up(node, pending, resp.error(errors.NO_REPL_REMOVED))
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 JOB_BYTES: Final = 500
 QUEUE_BYTES: Final = 1900
 KEY_BYTES: Final = 420
+#: An acknowledgement that other nodes must still hear of, on top of its job; an ID that must not come back.
+ACK_BYTES: Final = 600
+GONE_BYTES: Final = 120
 
 #: Evictions that one command may cause, so that none stops the others.
 EVICT_MOST: Final = 1000
@@ -74,4 +77,20 @@ def make_room(node: "Node") -> bool:
             if node.journaling:
                 node.journal.append((DELETE, job.id))  # its UNIQUE key is free from here on, after a crash too
             node.remove(job)
+        for _ in range(EVICT_MOST):
+            if node.used <= node.limits.full or not node.acking:
+                break
+            evict_ack(node, next(iter(node.acking)))
     return node.used <= node.limits.full
+
+
+def evict_ack(node: "Node", job_id: bytes) -> None:
+    """Forget an acknowledgement that other nodes may not have heard of."""
+    node.evicted += 1
+    if node.journaling:
+        node.journal.append((DELETE, job_id))
+    job = node.find(job_id)
+    if job is not None:
+        node.remove(job)
+    else:
+        node.drop_ack(job_id)

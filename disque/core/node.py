@@ -10,21 +10,31 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from cluster.membership import Membership
+from disque.core.flows import Federation
+from disque.core.gone import Gone
 from disque.core.host import Host
-from disque.core.job import ACTIVE, DELIVERED, HELD, QUEUED, SPENT, Job
+from disque.core.job import ACKED, ACTIVE, BACKUP, DELIVERED, HELD, KEPT, QUEUED, SPENT, TAKEN, Job
 from disque.core.jobid import IdMaker
 from disque.core.latency import LatencyMonitor
-from disque.core.memory import JOB_BYTES, QUEUE_BYTES, Limits
-from disque.core.queue import PAUSED_OUT, Queue
-from disque.core.records import JOB, SPEND, Record
+from disque.core.memory import ACK_BYTES, GONE_BYTES, JOB_BYTES, QUEUE_BYTES, Limits
+from disque.core.peers import Peer
+from disque.core.queue import PAUSED_OUT, QUEUE_IDLE_MS, Queue
+from disque.core.records import SPEND, Record, job_record
+from disque.core.ring import Ring
 from disque.core.roll import Roll
-from disque.core.session import PendingAdd, Session
+from disque.core.session import PendingAdd, Session, Spread
 from disque.core.settings import Config
 from disque.core.slowlog import SlowLog
-from disque.core.table import Command
+from disque.core.stats import Stats
+from disque.core.table import Command, renamed
 from disque.core.timers import Timers
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from disque.core.acks import Ack
+    from disque.core.bids import Bid
+    from disque.core.claims import Claim
     from disque.core.unique import Key
 
 #: The jobs are spread over this many dicts by hash of the ID: one dict stalls everybody when it grows. The number is
@@ -33,40 +43,37 @@ SHARDS: Final = 1024
 
 Message = tuple[object, ...]
 
-#: How long a queue that nobody uses is kept, by memory level, in ms.
-QUEUE_IDLE_MS: Final = (300_000, 10_000, 2_000)
+#: How long before the end of a RETRY the other holders of a job are asked whether they have it, in ms.
+CLAIM_MS: Final = 500
 
-
-class Stats:
-    """Counters for INFO, from the start or the last CONFIG RESETSTAT."""
-
-    __slots__ = ("commands", "connections", "net_in", "net_out", "rejected", "started_ms")
-
-    def __init__(self, now_ms: int) -> None:
-        self.started_ms = now_ms
-        self.reset()
-
-    def reset(self) -> None:
-        """All counters to zero."""
-        self.commands = 0
-        self.connections = 0
-        self.rejected = 0
-        self.net_in = 0
-        self.net_out = 0
+#: Different sets of holders that are remembered, so that equal ones are one object.
+SHARING_MOST: Final = 4096
 
 
 class Node:
     """One node. ``used`` is the accounted memory in bytes; ``journaling`` says whether records are wanted at all."""
 
     __slots__ = (
+        "acking",
+        "asks",
+        "batches",
+        "beat_ms",
+        "bidding",
+        "bids",
         "calls",
         "calls_us",
+        "chores",
+        "claims",
         "clients_paused_until_ms",
         "config",
         "default_replicate",
+        "dummies",
         "evict_acks",
         "evictable",
         "evicted",
+        "federation",
+        "frozen",
+        "gone",
         "host",
         "ids",
         "journal",
@@ -76,6 +83,7 @@ class Node:
         "last_ctime",
         "latency",
         "limits",
+        "linked",
         "live",
         "loading",
         "lookup",
@@ -85,19 +93,26 @@ class Node:
         "misconf",
         "monitors",
         "node_id",
+        "over",
         "password",
         "peak",
+        "peers",
         "pending",
         "queues",
         "random",
         "ready",
         "retries",
+        "ring",
         "roll",
+        "seen_version",
         "segment",
         "selves",
         "sessions",
         "shards",
+        "sharing",
+        "short",
         "slowlog",
+        "start",
         "stats",
         "table",
         "timers",
@@ -106,7 +121,7 @@ class Node:
         "used",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0915 - the whole state of a node, each part once
         self,
         membership: Membership,
         config: Config,
@@ -129,17 +144,51 @@ class Node:
         self.sessions: dict[int, Session] = {}
         self.monitors: dict[int, Session] = {}
         self.keys: dict[tuple[bytes, bytes], Key] = {}
+        #: Those of them that are found by job ID, and what ADDJOBs do to get one: see `unique` and `bids`.
         self.keyed: dict[bytes, Key] = {}
+        self.bids: dict[tuple[bytes, bytes], Bid] = {}
+        self.bidding: dict[bytes, Bid] = {}
+        #: Bids whose job is decided and whose key has ended: answered at the next settle.
+        self.over: list[Bid] = []
+        self.ring = Ring(membership)
         self.evictable: dict[bytes, Job] = {}
         self.evicted = 0
-        #: Jobs that wait for copies, and the ADDJOB that each belongs to: see `replication`.
-        self.pending: dict[bytes, PendingAdd] = {}
+        #: Jobs of which copies are still wanted: see `replication`.
+        self.pending: dict[bytes, Spread] = {}
+        #: Those of them for which no further node was there to be asked.
+        self.short: dict[bytes, Spread] = {}
+        #: Other nodes by ID, and those that a job may be sent to at once.
+        self.peers: dict[bytes, Peer] = {}
+        self.linked: list[Peer] = []
+        self.seen_version = -1
+        #: This process among all that ever were this node.
+        self.start = random.getrandbits(62) + 1
+        self.beat_ms = now_ms
+        #: Sets of holders: equal ones are one object.
+        self.sharing: dict[tuple[bytes, ...], tuple[bytes, ...]] = {self.selves: self.selves}
+        #: Jobs that this node asks about before it queues them again, by ID: see `claims`.
+        self.claims: dict[bytes, Claim] = {}
+        #: Acknowledgements that other nodes must still hear of, by ID: see `acks`.
+        self.acking: dict[bytes, Ack] = {}
+        #: Those of them whose job is not known here, oldest first.
+        self.dummies: dict[bytes, None] = {}
+        #: IDs of jobs that were acknowledged or deleted everywhere lately.
+        self.gone = Gone(now_ms)
+        self.federation = Federation()
+        #: No shared job may leave its queue: see `claims.doubt`.
+        self.frozen = False
+        #: Work on many jobs, done some at a time by the ticks.
+        self.chores: deque[Iterator[None]] = deque()
         #: Queues that have jobs and a line, to be served at the next settle.
         self.ready: deque[Queue] = deque()
         #: ADDJOBs to be tried again at the next settle, since the holder of their UNIQUE key failed.
         self.retries: deque[PendingAdd] = deque()
         self.touched: list[Session] = []
+        #: Messages by peer, with what stands before the job IDs: sent together at the next settle.
+        self.batches: dict[tuple[bytes, Message], list[bytes]] = {}
         self.messages: list[tuple[bytes, Message]] = []
+        #: Messages that promise nothing: they need not wait for the journal.
+        self.asks: list[tuple[bytes, Message]] = []
         self.messages_skipped = 0
         self.journal: list[Record] = []
         self.journaling = False
@@ -148,7 +197,7 @@ class Node:
         self.loading = False
         self.misconf = b""
         #: Jobs forgotten all at once: freed a few at a time by the ticks.
-        self.trash: list[dict[bytes, Job] | dict[bytes, Queue]] = []
+        self.trash: list[dict[bytes, Job] | dict[bytes, Queue] | set[bytes]] = []
         self.used = 0
         self.peak = 0
         self.last_ctime = 0
@@ -165,7 +214,6 @@ class Node:
         self.slowlog = SlowLog()
         self.latency = LatencyMonitor()
         self.apply_settings()
-        self.count_nodes()
 
     def apply_settings(self) -> None:
         """Copy the settings that the hot path needs out of the config; called after each change."""
@@ -174,20 +222,20 @@ class Node:
         self.password = config.text("requirepass").encode("utf-8", "surrogateescape")
         self.evict_acks = config.text("maxmemory-policy") == "acks"
         self.slowlog.max_len = config.number("slowlog-max-len")
+        self.count_nodes()
 
     def name_commands(self) -> None:
-        """Make the table of names, with what `rename-command` changed: a new name, or none at all."""
-        named = {row.name: row for row in self.table}
-        for old, new in self.config.renames():
-            row = named.pop(old.encode().lower(), None)
-            if row is not None and new:
-                named[new.encode("utf-8", "surrogateescape").lower()] = row
-        self.table = tuple(row for row in self.table if row in named.values())
-        self.lookup = {**{name.upper(): row for name, row in named.items()}, **named}
+        """Make the table of names, with what `rename-command` changed."""
+        self.table, self.lookup = renamed(self.table, self.config.renames())
 
     def count_nodes(self) -> None:
-        """Copy what follows from the node table; called after each change of it."""
-        self.default_replicate = min(3, self.membership.size)
+        """Copy what follows from the node table; called after each change of it.
+
+        While the nodes of `cluster-seeds` were never met, two copies are wanted that cannot be: a node that should be
+        one of several does not take jobs alone.
+        """
+        size = self.membership.size
+        self.default_replicate = 2 if size == 1 and self.config.words("cluster-seeds") else min(3, size)
 
     def shard(self, job_id: bytes) -> dict[bytes, Job]:
         """The dict in which a job with this ID lies, or would."""
@@ -224,14 +272,93 @@ class Node:
             self.live[job.segment] -= 1
         if self.keyed:
             self.free_key(job.id)
+        if self.pending:
+            self.drop_spread(job.id)
+        if self.claims:
+            self.drop_claim(job.id)
+        if job.state == ACKED:
+            self.drop_ack(job.id)
         if job.flags & SPENT:
             self.evictable.pop(job.id, None)
         job.body = b""
 
+    def drop_claim(self, job_id: bytes) -> None:
+        """Ask no more about this job."""
+        claim = self.claims.pop(job_id, None)
+        if claim is not None:
+            self.timers.disarm(claim)
+
+    def drop_ack(self, job_id: bytes) -> None:
+        """Nobody must hear of this acknowledgement any more."""
+        ack = self.acking.pop(job_id, None)
+        if ack is not None:
+            self.dummies.pop(job_id, None)
+            self.timers.disarm(ack)
+            self.used -= ACK_BYTES
+
+    def let_go(self, job: Job) -> None:
+        """``job`` is done and only its ID matters: free what it holds. It is in no queue any more."""
+        if self.pending:
+            self.drop_spread(job.id)
+        if self.claims:
+            self.drop_claim(job.id)
+        if self.keyed:
+            self.free_key(job.id)
+        self.evictable.pop(job.id, None)
+        self.timers.disarm(job)
+        self.used -= len(job.body)
+        job.body = b""
+        job.flags = 0
+        job.requeue_ms = 0
+
+    def age_gone(self, now_ms: int) -> None:
+        """Forget the older half of the IDs that must not come back."""
+        oldest = self.gone.age(now_ms)
+        self.used -= len(oldest) * GONE_BYTES
+        if oldest:
+            self.trash.append(oldest)
+
+    def drop_spread(self, job_id: bytes) -> None:
+        """No copies of this job are wanted any more."""
+        if self.pending.pop(job_id, None) is not None:
+            self.short.pop(job_id, None)
+            for peer in self.peers.values():
+                peer.waiting.pop(job_id, None)
+
+    def remember_gone(self, job_id: bytes) -> None:
+        """Let no copy that is still on its way bring this job back."""
+        if self.gone.add(job_id):
+            self.used += GONE_BYTES
+
+    def wake(self, queue: Queue) -> None:
+        """Have the line of ``queue`` served at the next settle, if there is something to give."""
+        wanted = queue.waiters is not None or queue.wants is not None
+        if wanted and queue.length and not queue.ready and not queue.paused & PAUSED_OUT:
+            queue.ready = True
+            self.ready.append(queue)
+
+    def batch(self, peer: bytes, head: Message, job_id: bytes) -> None:
+        """Send ``head`` with this job ID to ``peer`` at the next settle, together with others of the same head."""
+        key = (peer, head)
+        ids = self.batches.get(key)
+        if ids is None:
+            self.batches[key] = [job_id]
+        else:
+            ids.append(job_id)
+
+    def shared(self, holders: tuple[bytes, ...]) -> tuple[bytes, ...]:
+        """The one object for this sorted set of holders."""
+        known = self.sharing.get(holders)
+        if known is None:
+            if len(self.sharing) >= SHARING_MOST:
+                self.sharing = {self.selves: self.selves}
+            known = self.sharing.setdefault(holders, holders)
+        return known
+
     def free_key(self, job_id: bytes) -> None:
         """The job of a UNIQUE key that lasts as long as its job is gone."""
-        key = self.keyed.pop(job_id, None)
-        if key is not None:
+        key = self.keyed.get(job_id)
+        if key is not None and not key.expires_ms:
             self.drop_key(key)
 
     def drop_key(self, key: "Key") -> None:
@@ -240,6 +367,11 @@ class Node:
         if self.keys.get(name) is not key:
             return
         del self.keys[name]
+        if self.keyed.get(key.job_id) is key:
+            del self.keyed[key.job_id]
+        bid = self.bids.get(name)
+        if bid is not None and bid.decided:
+            self.over.append(bid)
         self.timers.disarm(key)
         self.used -= key.cost()
         if key.segment:
@@ -247,24 +379,7 @@ class Node:
 
     def file(self, job: Job) -> None:
         """Write the job as it is now to the journal; it counts for the newest segment from here on."""
-        self.journal.append(
-            (
-                JOB,
-                job.id,
-                job.queue,
-                job.body,
-                job.state,
-                job.flags,
-                job.repl,
-                job.ctime,
-                job.expires_ms,
-                job.delay,
-                job.retry,
-                job.nacks,
-                job.deliveries,
-                job.requeue_ms if job.flags & HELD else 0,
-            )
-        )
+        self.journal.append(job_record(job))
         segment = self.segment
         if job.segment != segment:
             if job.segment:
@@ -279,6 +394,7 @@ class Node:
             queue = Queue(name, now_ms)
             self.queues[name] = queue
             queue.number = self.roll.add(queue)
+            self.federation.adopt(queue)
             self.used += QUEUE_BYTES + len(name)
             self.timers.arm(queue, now_ms + QUEUE_IDLE_MS[0])
         return queue
@@ -300,25 +416,30 @@ class Node:
         if queue is None:
             queue = self.queue(job.queue, now_ms)
         job.state = QUEUED
-        job.flags &= ~HELD
+        job.flags &= ~(HELD | KEPT | BACKUP | TAKEN)
         job.requeue_ms = 0
+        if self.claims:
+            self.drop_claim(job.id)
         if job.due_ms != job.expires_ms:
             self.timers.arm(job, job.expires_ms)
         queue.used_ms = now_ms
         queue.jobs_in += 1
         queue.push(job)
-        if queue.waiters is not None and not queue.ready and not queue.paused & PAUSED_OUT:
+        if (queue.waiters is not None or queue.wants is not None) and not queue.ready and not queue.paused & PAUSED_OUT:
             queue.ready = True
             self.ready.append(queue)
 
     def hold(self, job: Job, until_ms: int, flags: int) -> None:
         """Let ``job`` wait outside its queue until ``until_ms``.
 
-        ``flags`` HELD means that a crash must not shorten it.
+        ``flags`` HELD means that a crash must not shorten it, KEPT that this node speaks for it. Other holders are
+        asked CLAIM_MS before.
         """
         job.state = ACTIVE
-        job.flags = job.flags & ~HELD | flags
+        job.flags = job.flags & ~(HELD | KEPT) | flags
         job.requeue_ms = until_ms
+        if len(job.holders) > 1:
+            until_ms -= CLAIM_MS
         self.timers.arm(job, min(until_ms, job.expires_ms))
 
     def take_out(self, job: Job, now_ms: int) -> None:
@@ -331,10 +452,12 @@ class Node:
     def delivered(self, job: Job, now_ms: int) -> None:
         """``job`` was popped for a consumer: start its RETRY, or spend it when it has none."""
         job.state = ACTIVE
-        job.flags |= DELIVERED
+        job.flags |= DELIVERED | KEPT
         if job.retry:
             due_ms = now_ms + job.retry * 1000
             job.requeue_ms = due_ms
+            if len(job.holders) > 1:
+                due_ms -= CLAIM_MS
             self.timers.arm(job, min(job.expires_ms, due_ms))
             return
         job.flags |= SPENT
@@ -364,7 +487,18 @@ class Node:
         self.timers = Timers()
         self.keys.clear()
         self.keyed.clear()
+        self.bids.clear()
+        self.bidding.clear()
+        self.over.clear()
+        self.ring.moving = False
         self.evictable.clear()
+        self.claims.clear()
+        self.acking.clear()
+        self.dummies.clear()
+        self.gone = Gone(self.gone.aged_ms)
+        self.chores.clear()
+        self.frozen = False
+        self.short.clear()
         self.pending.clear()
         self.ready.clear()
         self.live.clear()
@@ -375,6 +509,6 @@ class Node:
     @property
     def next_due_ms(self) -> int:
         """When the next tick is due: NEVER while nothing waits for time, 0 while there is work left over."""
-        if self.ready or self.retries or self.trash:
+        if self.ready or self.retries or self.over or self.trash or self.chores or self.federation.marked:
             return 0
         return self.timers.next_due_ms()

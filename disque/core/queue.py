@@ -21,12 +21,19 @@ from disque.core.timers import IDLE, Timed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from disque.core.flows import Flow, Want
     from disque.core.session import Session
 
 #: Pause flags.
 PAUSED_IN: Final = 1
 PAUSED_OUT: Final = 2
 PAUSE_NAMES: Final = (b"none", b"in", b"out", b"all")
+
+#: How long a queue that nobody uses is kept, by memory level, in ms.
+QUEUE_IDLE_MS: Final = (300_000, 10_000, 2_000)
+
+#: Beside the places that `job` names: in a queue of another node, to which it was handed on.
+ELSEWHERE: Final = 4
 
 #: Entries of the line that one removal looks at while shells are swept out.
 SWEEP: Final = 8
@@ -45,11 +52,14 @@ class Queue(Timed):
         "_front",
         "_returned",
         "_shells",
+        "consumed_ms",
         "created_ms",
+        "flow",
         "header",
         "jobs_in",
         "jobs_out",
         "length",
+        "low",
         "name",
         "number",
         "paused",
@@ -57,6 +67,7 @@ class Queue(Timed):
         "segment",
         "used_ms",
         "waiters",
+        "wants",
     )
 
     def __init__(self, name: bytes, now_ms: int) -> None:
@@ -74,6 +85,13 @@ class Queue(Timed):
         self.segment = 0
         self.number = 0
         self.waiters: dict[Session, None] | None = None
+        #: Other nodes that want jobs of this queue, what this node asks others for, and the length at which to ask for
+        #: more (-1: never): see `federation`.
+        self.wants: dict[bytes, Want] | None = None
+        self.flow: Flow | None = None
+        self.low = -1
+        #: When a consumer got a job here last.
+        self.consumed_ms = 0
         self._front: deque[Job] = deque()
         self._back: deque[Job] = deque()
         self._returned: SortedKeyList[Job, tuple[int, bytes]] | None = None

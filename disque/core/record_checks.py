@@ -5,20 +5,23 @@ of this format. Nothing is taken from a record that fails.
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, Final
 
 from disque.core import unique
-from disque.core.job import ACKED, ACTIVE, DELIVERED, HELD, QUEUED, SPENT
+from disque.core.job import ACKED, ACTIVE, BACKUP, DELIVERED, HELD, KEPT, QUEUED, SPENT, TAKEN
 from disque.core.jobid import valid
 from disque.core.queue import PAUSE_NAMES
 from disque.core.records import (
     ACK,
     CLEAN,
     DELETE,
+    DUMMY,
     END,
     FLUSH,
     FORMAT,
     HEAD,
+    HOLDERS,
     JOB,
     KEY,
     OFF,
@@ -36,13 +39,15 @@ NUMBER_MAX: Final = 2**62
 #: The types of each kind of record, first its kind, last its numbers (HEAD's version apart).
 SHAPES: Final[dict[int, tuple[type, ...]]] = {
     HEAD: (int, int, bytes, bytes, bytes),
-    JOB: (int, bytes, bytes, bytes, *[int] * 10),
+    JOB: (int, bytes, bytes, bytes, *[int] * 11, tuple),
+    HOLDERS: (int, bytes, tuple),
+    DUMMY: (int, bytes, int),
     ACK: (int, bytes),
     DELETE: (int, bytes),
     SPEND: (int, bytes),
     REQUEUE: (int, bytes, int, int, int),
     PAUSE: (int, bytes, int),
-    KEY: (int, bytes, bytes, bytes, int),
+    KEY: (int, bytes, bytes, bytes, int, int, int),
     FLUSH: (int,),
     OFF: (int,),
     CLEAN: (int, tuple),
@@ -52,7 +57,9 @@ SHAPES: Final[dict[int, tuple[type, ...]]] = {
 }
 #: The types of one entry in the list of a clean stop.
 ENTRY: Final = (bytes, int, int, int, int, int)
-FLAGS_MAX: Final = DELIVERED | HELD | SPENT
+FLAGS_MAX: Final = DELIVERED | HELD | SPENT | KEPT | BACKUP | TAKEN
+#: Nodes that one job may have copies on.
+HOLDERS_MOST: Final = 1000
 
 
 class ReplayError(Exception):
@@ -78,12 +85,19 @@ def small(numbers: tuple[int, ...]) -> bool:
 
 def is_job(record: tuple[Any, ...]) -> bool:
     """Whether the values of a JOB fit together."""
-    _, job_id, _, _, state, flags, _, _, _, _, retry, nacks, deliveries, held_ms = record
-    if not valid(job_id) or not small(record[4:]) or state > ACKED or flags > FLAGS_MAX:
+    _, job_id, _, _, state, flags, _, _, _, _, retry, nacks, deliveries, held_ms, _, holders = record
+    if not valid(job_id) or not small(record[4:-1]) or not are_holders(holders) or state > ACKED or flags > FLAGS_MAX:
         return False
     if nacks > COUNTER_MAX or deliveries > COUNTER_MAX or (flags & HELD > 0) != (held_ms > 0):
         return False
     return not (flags & SPENT and (retry or held_ms))
+
+
+def are_holders(holders: tuple[Any, ...]) -> bool:
+    """Whether this is a sorted set of node IDs."""
+    if not 1 <= len(holders) <= HOLDERS_MOST or not all(type(one) is bytes and len(one) == 40 for one in holders):
+        return False
+    return all(first < second for first, second in pairwise(holders))
 
 
 def is_entry(entry: object) -> bool:
@@ -98,7 +112,7 @@ def is_entry(entry: object) -> bool:
 
 def is_key(record: tuple[Any, ...]) -> bool:
     """Whether the values of a KEY fit together."""
-    return valid(record[3]) and 1 <= len(record[2]) <= unique.KEY_MAX and small(record[4:])
+    return valid(record[3]) and 1 <= len(record[2]) <= unique.KEY_MAX and small(record[4:]) and max(record[4:6]) > 0
 
 
 #: What must hold for the values of each kind of record.
@@ -107,6 +121,8 @@ CHECKS: Final[dict[int, Callable[[tuple[Any, ...]], bool]]] = {
     JOB: is_job,
     ACK: lambda record: valid(record[1]),
     DELETE: lambda record: valid(record[1]),
+    HOLDERS: lambda record: valid(record[1]) and are_holders(record[2]),
+    DUMMY: lambda record: valid(record[1]) and small(record[2:]),
     SPEND: lambda record: valid(record[1]),
     REQUEUE: lambda record: valid(record[1]) and small(record[2:]) and max(record[2:4]) <= COUNTER_MAX,
     PAUSE: lambda record: 0 <= record[2] < len(PAUSE_NAMES),

@@ -5,13 +5,15 @@ A record is a tuple of its kind and plain values, encoded when the flush takes i
 ======= ============================================================================================
 HEAD    first of each segment: format, node ID, boot ID of the kernel, fsync policy, node time, reason
 JOB     a whole job: id, queue, body, state, flags, repl, ctime, expires, delay, retry, nacks, deliveries,
-        not to be queued before (0: no such time); a later one replaces an earlier one
-ACK     id: acknowledged
-DELETE  id: deleted by FASTACK or DELJOB, evicted, or given up
+        not to be queued before (0: no such time), ttl, holders; a later one replaces an earlier one
+ACK     id: acknowledged; with other holders the job stays known until they have heard of it
+DELETE  id: deleted by FASTACK or DELJOB, evicted, given up, or acknowledged everywhere
+HOLDERS id, holders: which nodes may have a copy
+DUMMY   id, until when: an acknowledgement of a job that is not known here
 SPEND   id: an at-most-once job left its queue and must never be queued again
 REQUEUE id, nacks, deliveries, not to be queued before (0: queued): NACK or ENQUEUE
 PAUSE   queue, flags
-KEY     queue, key, id, end of the window (0: as long as the job)
+KEY     queue, key, id, end of the window (0: as long as the job), end of the job's life then, nodes that keep it
 FLUSH   everything before it is gone
 OFF     the journal was switched off here: what came later is unknown
 CLEAN   at a clean stop, in as many records as it takes: (id, state, flags, requeue time, nacks, deliveries) of
@@ -21,7 +23,12 @@ PARTIAL the journal was switched on, and copies of what was in memory follow; WH
 ======= ============================================================================================
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from disque.core.job import HELD
+
+if TYPE_CHECKING:
+    from disque.core.job import Job
 
 HEAD: Final = 1
 JOB: Final = 2
@@ -37,6 +44,8 @@ CLEAN: Final = 11
 END: Final = 12
 PARTIAL: Final = 13
 WHOLE: Final = 14
+HOLDERS: Final = 15
+DUMMY: Final = 16
 
 #: Version of the records, in each HEAD.
 FORMAT: Final = 1
@@ -45,6 +54,28 @@ FORMAT: Final = 1
 HEAVY: Final = frozenset({JOB, PAUSE, KEY})
 
 Record = tuple[object, ...]
+
+
+def job_record(job: "Job") -> Record:
+    """JOB, as the job is now."""
+    return (
+        JOB,
+        job.id,
+        job.queue,
+        job.body,
+        job.state,
+        job.flags,
+        job.repl,
+        job.ctime,
+        job.expires_ms,
+        job.delay,
+        job.retry,
+        job.nacks,
+        job.deliveries,
+        job.requeue_ms if job.flags & HELD else 0,
+        job.ttl,
+        job.holders,
+    )
 
 
 def weight(record: Record) -> int:

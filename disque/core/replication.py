@@ -2,20 +2,31 @@
 
 The job is registered as WAIT_REPL, REPLJOB goes to as many nodes as copies are wanted, and the session owes a reply
 until enough of them have said GOTJOB. ADDJOBs pipelined on one connection wait side by side; their replies leave in
-order. Whoever gives up (timeout, expiry, deletion, a client that is gone) takes the copies back with ABORT. In a
-cluster of one no job ever waits here.
+order. Whoever gives up (timeout, expiry, deletion, a client that is gone) takes the copies back with ABORT. With ASYNC
+the reply leaves at once and the copies are made all the same.
+
+Links lose nothing while they stand, so a body is sent twice only over a new link. Another node is asked when one
+refuses, when a link ends, and when a node has confirmed nothing at all for half a second.
+
+A node that is short of memory or about to leave coordinates from outside: all copies are elsewhere. When they are
+there, ENQUEUE tells one of the holders that it is its turn. A job that is delivered at most once has one holder only
+and no second attempt: REPLJOB itself says that it is to be queued there.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from cluster.messages import ABORT, REPLJOB
-from disque.core import errors, resp, unique
-from disque.core.job import ACTIVE, HELD, WAIT_REPL, Job
-from disque.core.records import DELETE
-from disque.core.session import NOT_WAITING, WAIT_COPIES, PendingAdd, Session
+from cluster.messages import ABORT, ENQUEUE, QUEUE_IT, REPLJOB
+from disque.core import bids, copies, errors, resp
+from disque.core.job import HELD, WAIT_REPL, Job
+from disque.core.peers import Peer
+from disque.core.records import DELETE, HOLDERS
+from disque.core.session import NOT_WAITING, WAIT_COPIES, PendingAdd, Session, Spread
 
 if TYPE_CHECKING:
-    from disque.core.node import Node
+    from disque.core.node import Message, Node
+
+#: A node that has confirmed nothing for so long, in ms, is joined by another one.
+PATIENCE_MS: Final = 500
 
 
 def owe(node: "Node", session: Session, args: list[bytes], timeout_ms: int, now_ms: int) -> PendingAdd:
@@ -29,63 +40,279 @@ def owe(node: "Node", session: Session, args: list[bytes], timeout_ms: int, now_
     return pending
 
 
-def begin(node: "Node", pending: PendingAdd, job: Job, now_ms: int) -> None:
-    """Ask other nodes for the copies of ``job`` that it needs beside the one here."""
+# -- asking ------------------------------------------------------------------------------------------------------------
+
+
+def begin(node: "Node", pending: PendingAdd, job: Job, now_ms: int, *, outside: bool) -> None:
+    """Ask other nodes for the copies of ``job`` that it needs before ``pending`` can be answered."""
     job.state = WAIT_REPL
-    pending.job = job
-    node.pending[job.id] = pending
+    spread = Spread(job, pending, outside=outside)
+    pending.spread = spread
+    node.pending[job.id] = spread
     node.register(job)
     node.timers.arm(job, job.expires_ms)
-    chosen = node.random.sample(node.membership.reachable(), job.repl - 1)
-    job.holders = (node.node_id, *[peer.id for peer in chosen])
-    left_ms = job.expires_ms - now_ms
+    ask(node, spread, now_ms)
+
+
+def begin_async(node: "Node", job: Job, now_ms: int, *, outside: bool) -> None:
+    """Ask other nodes for copies of a job that is answered already.
+
+    From outside it waits here until the others have it: in the journal too, unless it is delivered at most once. Its
+    one holder may have delivered that, so no later start may find it here.
+    """
+    spread = Spread(job, None, outside=outside)
+    node.pending[job.id] = spread
+    if outside:
+        job.state = WAIT_REPL
+        node.register(job)
+        node.timers.arm(job, job.expires_ms)
+        if node.journaling and job.retry:
+            node.file(job)
+    ask(node, spread, now_ms)
+
+
+def ask(node: "Node", spread: Spread, now_ms: int) -> None:
+    """Choose the first nodes for the copies of a job, and send it to them."""
+    job = spread.job
+    wanted = spread.missing()
+    linked = node.linked
+    chosen = linked if len(linked) <= wanted else choose(node, job, wanted)
+    spread.asked = [peer.id for peer in chosen]
+    if job.retry:
+        job.holders = node.shared(tuple(sorted({*job.holders, *spread.asked})))
+        if node.journaling and job.segment and chosen:
+            node.journal.append((HOLDERS, job.id, job.holders))
+    message = wire(spread, spread.asked[0] if spread.asked else b"", now_ms)
     for peer in chosen:
-        node.messages.append(
-            (peer.id, (REPLJOB, job.id, job.queue, job.body, job.repl, left_ms, job.ctime, job.delay, job.retry))
-        )
+        if not peer.waiting:
+            peer.heard_ms = now_ms
+        peer.waiting[job.id] = spread
+        node.asks.append((peer.id, message))
+    if len(chosen) < wanted:
+        node.short[job.id] = spread
 
 
-def got_job(node: "Node", peer: bytes, message: tuple[object, ...], now_ms: int) -> None:
-    """``peer`` confirms its copy. Only nodes that were asked count, each once."""
-    job_id = message[1] if len(message) > 1 else None
-    pending = node.pending.get(job_id) if isinstance(job_id, bytes) else None
-    if pending is None or pending.job is None or peer not in pending.job.holders:
+def choose(node: "Node", job: Job, wanted: int) -> list[Peer]:
+    """Some nodes at random; those that keep the job's UNIQUE key and must hear of its end anyway come first."""
+    if len(job.holders) == 1:
+        return node.random.sample(node.linked, wanted)
+    mixed = node.random.sample(node.linked, len(node.linked))
+    mixed.sort(key=lambda peer: peer.id not in job.holders)
+    return mixed[:wanted]
+
+
+def wire(spread: Spread, peer_id: bytes, now_ms: int) -> "Message":
+    """REPLJOB for a job. One that is delivered at most once names its one holder only, and who keeps its UNIQUE key."""
+    job = spread.job
+    holders = job.holders
+    if not job.retry:
+        holders = (peer_id,) if len(holders) == 1 else tuple(sorted({*holders, peer_id}))
+    delay_ms = job.requeue_ms - now_ms if job.flags & HELD else job.delay * 1000
+    return (
+        REPLJOB,
+        0 if job.retry else QUEUE_IT,
+        job.id,
+        job.queue,
+        job.body,
+        job.repl,
+        max(1, job.expires_ms - now_ms),
+        job.ttl,
+        job.ctime,
+        max(0, delay_ms),
+        job.retry,
+        holders,
+    )
+
+
+def send(node: "Node", peer: Peer, spread: Spread, now_ms: int) -> None:
+    """Send a job over a new link."""
+    node.asks.append((peer.id, wire(spread, peer.id, now_ms)))
+
+
+def more(node: "Node", spread: Spread, now_ms: int) -> None:
+    """Ask one more node for a copy, if copies are missing and there is one that was not asked yet."""
+    job = spread.job
+    if node.pending.get(job.id) is not spread or (not job.retry and is_asked(node, job.id)):
         return
-    pending.confirmed.add(peer)
-    if len(pending.confirmed) + 1 >= pending.job.repl:
-        achieved(node, pending, now_ms)
+    fresh = [peer for peer in node.linked if peer.id not in spread.asked]
+    if not fresh:
+        node.short[job.id] = spread
+        return
+    peer = fresh[0] if len(fresh) == 1 else node.random.choice(fresh)
+    spread.asked.append(peer.id)
+    if job.retry:
+        copies.add_holders(node, job, (peer.id,))
+    if not peer.waiting:
+        peer.heard_ms = now_ms
+    peer.waiting[job.id] = spread
+    node.asks.append((peer.id, wire(spread, peer.id, now_ms)))
 
 
-def achieved(node: "Node", pending: PendingAdd, now_ms: int) -> None:
+def is_asked(node: "Node", job_id: bytes) -> bool:
+    """Whether the answer of some node about a copy of this job is still to come."""
+    return any(job_id in peer.waiting for peer in node.peers.values())
+
+
+def beat(node: "Node", now_ms: int) -> None:
+    """Ask others beside nodes that confirm nothing; ask again those that refused, when nobody else is left."""
+    for peer in node.linked:
+        if peer.waiting and now_ms - peer.heard_ms > PATIENCE_MS:
+            peer.heard_ms = now_ms
+            for spread in list(peer.waiting.values()):
+                if not spread.confirmed or spread.missing() > 0:
+                    more(node, spread, now_ms)
+    if node.short and now_ms % PATIENCE_MS < 100:
+        try_short(node, now_ms)
+
+
+def try_short(node: "Node", now_ms: int) -> None:
+    """Nodes have come, or some time has passed: try the jobs for which there was nobody left to be asked."""
+    short, node.short = node.short, {}
+    for spread in short.values():
+        if node.pending.get(spread.job.id) is not spread:
+            continue
+        waited_for = [peer for peer in node.peers.values() if spread.job.id in peer.waiting]
+        if spread.job.retry:  # whoever refused may have room now
+            spread.asked = [*spread.confirmed, *[peer.id for peer in waited_for]]
+        wanted = spread.missing() - len([peer for peer in waited_for if peer.linked])
+        for _ in range(wanted):
+            more(node, spread, now_ms)
+        if wanted > 0:
+            node.short[spread.job.id] = spread
+
+
+# -- answers -----------------------------------------------------------------------------------------------------------
+
+
+def got_job(node: "Node", peer_id: bytes, message: tuple[int, tuple[bytes, ...]], now_ms: int) -> None:
+    """GOTJOB: ``peer_id`` confirms its copies. Only nodes that were asked count, each once."""
+    peer = node.peers.get(peer_id)
+    if peer is None:
+        return
+    peer.heard_ms = now_ms
+    for job_id in message[1]:
+        peer.waiting.pop(job_id, None)
+        spread = node.pending.get(job_id)
+        if spread is not None and peer_id in spread.asked:
+            spread.confirmed.add(peer_id)
+            if spread.missing() <= 0:
+                achieved(node, spread, now_ms)
+
+
+def refused(node: "Node", peer_id: bytes, message: tuple[int, int, tuple[bytes, ...]], now_ms: int) -> None:
+    """REFUSED: ``peer_id`` keeps no copies of these jobs. Another node is asked."""
+    peer = node.peers.get(peer_id)
+    if peer is None:
+        return
+    peer.heard_ms = now_ms
+    for job_id in message[2]:
+        spread = peer.waiting.pop(job_id, None)
+        if spread is not None and node.pending.get(job_id) is spread:
+            if peer_id not in bids.companions(spread.add):
+                copies.drop_holder(node, spread.job, peer_id)
+            more(node, spread, now_ms)
+
+
+def achieved(node: "Node", spread: Spread, now_ms: int) -> None:
     """All copies are there: the job begins its life, the client gets its ID."""
-    job = pending.job
-    assert job is not None
-    del node.pending[job.id]
-    pending.job = None
-    start(node, job, now_ms)
+    job, add = spread.job, spread.add
+    if add is not None and not bids.may_decide(add):
+        return
+    node.drop_spread(job.id)
+    if spread.outside:
+        hand_out(node, spread, now_ms)
+    elif add is not None:
+        if spread.elsewhere:
+            node.hold(job, now_ms + job.retry * 1000 + copies.JITTER_MS, 0)
+            if node.journaling:
+                node.file(job)
+        else:
+            copies.start(node, job, now_ms + job.delay * 1000, now_ms)
+    if add is not None:
+        add.spread = None
+        tell(node, add, job, now_ms)
+
+
+def hand_out(node: "Node", spread: Spread, now_ms: int) -> None:
+    """Copies enough are on other nodes: tell one of them to queue the job, and forget it here."""
+    job = spread.job
+    if job.retry and not spread.elsewhere:
+        first = min(spread.confirmed)
+        delay_ms = job.requeue_ms - now_ms if job.flags & HELD else job.delay * 1000
+        node.messages.append((first, (ENQUEUE, job.id, max(0, delay_ms))))
+    if node.journaling and job.segment:
+        node.journal.append((DELETE, job.id))
+    node.remove(job)
+
+
+def tell(node: "Node", add: PendingAdd, job: Job, now_ms: int) -> None:
+    """Answer an ADDJOB with the ID of ``job``, when the keepers of its UNIQUE key know it."""
+    if add.key is not None:
+        bids.commit(node, add.key, job, now_ms)
+        return
     if node.journaling:
-        pending.session.unsettled = True
-    reply = resp.status(job.id)
-    answer(node, pending, reply)
-    key, pending.key = pending.key, None
-    if key is not None:
-        if node.journaling and node.keys.get((key.queue, key.name)) is key:
-            unique.file(node, key)
-        for other in unique.release(key):
-            other.session.unsettled |= node.journaling
-            other.key = None
-            answer(node, other, reply)
+        add.session.unsettled = True
+    answer(node, add, resp.status(job.id))
 
 
-def start(node: "Node", job: Job, now_ms: int) -> None:
-    """Put a new job where it begins: into its queue, or aside until its delay is over. Writes its record."""
-    job.state = ACTIVE
-    if job.delay:
-        node.hold(job, now_ms + job.delay * 1000, HELD)
+def decided(node: "Node", job: Job, now_ms: int) -> None:
+    """Another node says that a job that waits for copies here is done already: its ADDJOB has succeeded."""
+    spread = node.pending.get(job.id)
+    if spread is None:
+        return
+    node.drop_spread(job.id)
+    if spread.add is not None:
+        spread.add.spread = None
+        tell(node, spread.add, job, now_ms)
+
+
+def taken_over(node: "Node", job: Job) -> None:
+    """Another node has queued or delivered a job that waits for copies here: it must not be queued twice."""
+    spread = node.pending.get(job.id)
+    if spread is not None:
+        spread.elsewhere = True
+
+
+def restarted(node: "Node", peer: Peer, now_ms: int) -> None:
+    """``peer`` is another process now, which may have lost what it confirmed: undecided jobs are sent again."""
+    for job_id, spread in list(node.pending.items()):
+        if not spread.job.retry:
+            if job_id in peer.waiting:
+                lost(node, spread)
+        elif peer.id in spread.confirmed:
+            spread.confirmed.discard(peer.id)
+            peer.waiting[job_id] = spread
+    peer.heard_ms = now_ms
+
+
+def link_lost(node: "Node", peer: Peer, now_ms: int) -> None:
+    """The link to ``peer`` is gone: others are asked for the copies that it was asked for."""
+    for spread in list(peer.waiting.values()):
+        if spread.job.retry:
+            more(node, spread, now_ms)
+        else:
+            lost(node, spread)
+
+
+def lost(node: "Node", spread: Spread) -> None:
+    """A job that is delivered at most once may be on its one holder, or lost: it must not go to another one."""
+    if spread.add is not None:
+        give_up(node, spread.add, resp.error(errors.NO_REPL_REMOVED))
     else:
-        node.enqueue(job, now_ms)
-    if node.journaling:
-        node.file(job)
+        node.remove(spread.job)
+
+
+def not_sent(node: "Node", peer_id: bytes, message: "Message", now_ms: int) -> None:
+    """No byte of this REPLJOB has left: another node may have a job that is delivered at most once."""
+    peer = node.peers.get(peer_id)
+    job_id = message[2]
+    spread = node.pending.get(job_id) if isinstance(job_id, bytes) else None
+    if peer is not None and spread is not None and not spread.job.retry:
+        peer.waiting.pop(spread.job.id, None)
+        more(node, spread, now_ms)
+
+
+# -- the end of waiting ------------------------------------------------------------------------------------------------
 
 
 def time_out(node: "Node", pending: PendingAdd) -> None:
@@ -95,44 +322,37 @@ def time_out(node: "Node", pending: PendingAdd) -> None:
 
 def job_removed(node: "Node", job: Job) -> None:
     """A job that waits for copies expires or is deleted; the caller removes it."""
-    pending = node.pending.pop(job.id, None)
-    if pending is not None:
-        abort(node, job)
-        pending.job = None
-        undo_key(node, pending)
-        answer(node, pending, resp.error(errors.NO_REPL_REMOVED))
+    spread = node.pending.get(job.id)
+    if spread is not None:
+        abort(node, spread)
+        add = spread.add
+        if add is not None:
+            add.spread = None
+            bids.leave(node, add)
+            answer(node, add, resp.error(errors.NO_REPL_REMOVED))
 
 
 def give_up(node: "Node", pending: PendingAdd, reply: bytes) -> None:
-    """End an ADDJOB without a job: nothing of it stays here or elsewhere."""
-    job, pending.job = pending.job, None
-    if job is not None:
-        del node.pending[job.id]
-        abort(node, job)
-        undo_key(node, pending)
-        node.remove(job)
-    elif pending.key is not None and pending.key.waiting:
-        pending.key.waiting.remove(pending)
-    pending.key = None
+    """End an ADDJOB without a job: nothing of it stays here or elsewhere.
+
+    A job that is decided already, and only waits for the keepers of its UNIQUE key, stays.
+    """
+    spread, pending.spread = pending.spread, None
+    if spread is not None:
+        abort(node, spread)
+        node.remove(spread.job)
+    bids.leave(node, pending)
     answer(node, pending, reply)
 
 
-def undo_key(node: "Node", pending: PendingAdd) -> None:
-    """The job of ``pending`` came to nothing: whoever waited for its UNIQUE key tries itself at the next settle."""
-    key, pending.key = pending.key, None
-    if key is not None:
-        for other in unique.heirs(node, key):
-            other.key = None
-            node.retries.append(other)
-
-
-def abort(node: "Node", job: Job) -> None:
+def abort(node: "Node", spread: Spread) -> None:
     """Take back what was asked of other nodes."""
-    for holder in job.holders:
-        if holder != node.node_id:
-            node.messages.append((holder, (ABORT, job.id)))
-    if node.journaling:
-        node.journal.append((DELETE, job.id))
+    job_id = spread.job.id
+    node.drop_spread(job_id)
+    for peer_id in spread.asked:
+        node.batch(peer_id, (ABORT,), job_id)
+    if node.journaling and spread.job.segment:
+        node.journal.append((DELETE, job_id))
 
 
 def answer(node: "Node", pending: PendingAdd, reply: bytes) -> None:

@@ -1,13 +1,15 @@
 """Jobs that come back: RETRY after a delivery, delays that end, NACK, ENQUEUE, DEQUEUE, WORKING, and the end of a TTL.
 
 RETRY counts from the last delivery (or WORKING). A job without a RETRY is delivered at most once: once it left its
-queue it is spent, and nothing here queues it again.
+queue it is spent, and nothing here queues it again. A job that other nodes hold too is queued by a timer only when they
+have nothing against it (see `claims`); NACK and ENQUEUE queue it at once, and tell them.
 """
 
 from typing import TYPE_CHECKING, Final
 
-from disque.core import replication
-from disque.core.job import ACKED, ACTIVE, DELIVERED, HELD, QUEUED, SPENT, WAIT_REPL, Job
+from cluster.messages import WORKING
+from disque.core import claims, replication
+from disque.core.job import ACKED, ACTIVE, DELIVERED, HELD, KEPT, QUEUED, SPENT, WAIT_REPL, Job
 from disque.core.queue import PAUSED_IN
 from disque.core.records import REQUEUE
 
@@ -27,10 +29,14 @@ def due(node: "Node", job: Job, now_ms: int) -> None:
         return
     if now_ms >= job.expires_ms:
         expire(node, job)
-    elif job.state == ACTIVE and job.requeue_ms:
+    elif job.state != ACTIVE or not job.requeue_ms:
+        node.timers.arm(job, job.expires_ms)
+    elif len(job.holders) > 1 and job.retry:
+        claims.begin(node, job, now_ms)
+    elif now_ms >= job.requeue_ms:
         come_back(node, job, now_ms)
     else:
-        node.timers.arm(job, job.expires_ms)
+        node.timers.arm(job, min(job.requeue_ms, job.expires_ms))
 
 
 def expire(node: "Node", job: Job) -> None:
@@ -47,8 +53,18 @@ def come_back(node: "Node", job: Job, now_ms: int) -> None:
         node.hold(job, now_ms + job.retry * 1000, job.flags & HELD)
         return
     if job.flags & DELIVERED and not job.flags & HELD:
-        job.deliveries = min(job.deliveries + 1, COUNTER_MAX)
+        count(job, nack=False)
     node.enqueue(job, now_ms)
+    if len(job.holders) > 1:
+        claims.tell_queued(node, job, claims.BY_TIMER)
+
+
+def count(job: Job, *, nack: bool) -> None:
+    """Count one more NACK, or one more delivery that is to come."""
+    if nack:
+        job.nacks = min(job.nacks + 1, COUNTER_MAX)
+    else:
+        job.deliveries = min(job.deliveries + 1, COUNTER_MAX)
 
 
 def may_be_queued(job: Job) -> bool:
@@ -63,12 +79,16 @@ def nack(node: "Node", job: Job, delay_s: int, now_ms: int) -> bool:
     """A consumer gives ``job`` back, to be delivered again now or in ``delay_s`` seconds. False when it cannot be."""
     if not may_be_queued(job):
         return False
-    job.nacks = min(job.nacks + 1, COUNTER_MAX)
+    count(job, nack=True)
+    if node.claims:
+        node.drop_claim(job.id)
     if delay_s:
-        node.hold(job, now_ms + delay_s * 1000, HELD)
+        node.hold(job, now_ms + delay_s * 1000, HELD | KEPT)
     else:
         node.enqueue(job, now_ms)
     file_requeue(node, job)
+    if len(job.holders) > 1:
+        claims.tell_queued(node, job, claims.BY_NACK)
     return True
 
 
@@ -77,9 +97,13 @@ def enqueue(node: "Node", job: Job, now_ms: int) -> bool:
     if not may_be_queued(job):
         return False
     if job.flags & DELIVERED:
-        job.deliveries = min(job.deliveries + 1, COUNTER_MAX)
+        count(job, nack=False)
+    if node.claims:
+        node.drop_claim(job.id)
     node.enqueue(job, now_ms)
     file_requeue(node, job)
+    if len(job.holders) > 1:
+        claims.tell_queued(node, job, claims.BY_ENQUEUE)
     return True
 
 
@@ -99,7 +123,7 @@ def dequeue(node: "Node", job: Job, now_ms: int) -> bool:
         return False
     node.take_out(job, now_ms)
     if job.retry:
-        node.hold(job, now_ms + job.retry * 1000, 0)
+        node.hold(job, now_ms + job.retry * 1000, KEPT)
     return True
 
 
@@ -108,16 +132,18 @@ def working(node: "Node", job: Job, now_ms: int) -> int:
 
     Past half of its life no job may be postponed any more, else a consumer that hangs could hold it for ever.
     """
-    created_ms = job.created_ms()
-    if now_ms - created_ms > (job.expires_ms - created_ms) // 2:
+    if job.age_ms(now_ms) > job.ttl * 500:
         return WORKING_TOO_LATE
     if not job.retry or job.state in {ACKED, WAIT_REPL}:
         return job.retry
     if job.state == QUEUED:
         node.take_out(job, now_ms)
+    if node.claims:
+        node.drop_claim(job.id)
     held = job.flags & HELD
-    node.hold(job, now_ms + job.retry * 1000, held)
+    node.hold(job, now_ms + job.retry * 1000, held | KEPT)
     if held:
         file_requeue(node, job)
+    if len(job.holders) > 1:
+        claims.tell_holders(node, job, (WORKING,))
     return job.retry
-

@@ -7,6 +7,7 @@ next queue (see `roll`). An element that is there throughout a walk is returned.
 from typing import TYPE_CHECKING, Final
 
 from disque.core import errors, resp, show
+from disque.core.federation import import_rate
 from disque.core.job import STATE_NAMES, Job
 from disque.core.numbers import parse_int, parse_uint64
 
@@ -114,7 +115,7 @@ def take_cursor(options: ScanOptions, word: bytes) -> bytes:
     return b""
 
 
-def queues(node: "Node", args: list[bytes]) -> Found | bytes:
+def queues(node: "Node", args: list[bytes], now_ms: int) -> Found | bytes:
     """The next queues of a QSCAN, or the text of an error."""
     options = parse(args, QUEUE_NUMBERS, NO_WORDS)
     if isinstance(options, bytes):
@@ -127,7 +128,8 @@ def queues(node: "Node", args: list[bytes]) -> Found | bytes:
         for queue in some:
             too_short = options.min_length >= 0 and queue.length < options.min_length
             too_long = options.max_length >= 0 and queue.length > options.max_length
-            if not too_short and not too_long and options.import_rate <= 0:
+            too_slow = options.import_rate > 0 and import_rate(queue, now_ms) < options.import_rate
+            if not too_short and not too_long and not too_slow:
                 names.append(resp.bulk(queue.name))
                 size += len(queue.name)
         looked += 100

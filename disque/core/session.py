@@ -13,7 +13,7 @@ from disque.core.queue import Queue
 from disque.core.timers import IDLE, Timed
 
 if TYPE_CHECKING:
-    from disque.core.unique import Key
+    from disque.core.bids import Bid
 
 NOT_WAITING: Final = 0
 WAIT_JOBS: Final = 1
@@ -31,16 +31,37 @@ ADDS_MAX: Final = 1024
 ADDS_BYTES_MAX: Final = 1 << 20
 
 
+class Spread:
+    """The copies of ``job`` that are still wanted: until then its ADDJOB (``add``; None for ASYNC) is not answered.
+
+    ``confirmed`` are the other nodes that have said that they hold it, ``asked`` all that were ever asked. With
+    ``outside`` this node coordinates without keeping a copy. ``elsewhere``: another node has queued the job meanwhile.
+    """
+
+    __slots__ = ("add", "asked", "confirmed", "elsewhere", "job", "outside")
+
+    def __init__(self, job: Job, add: "PendingAdd | None", *, outside: bool) -> None:
+        self.job = job
+        self.add = add
+        self.outside = outside
+        self.elsewhere = False
+        self.confirmed: set[bytes] = set()
+        self.asked: list[bytes] = []
+
+    def missing(self) -> int:
+        """How many confirmations are still wanted."""
+        return self.job.repl - len(self.confirmed) - (not self.outside)
+
+
 class PendingAdd(Timed):
     """One ADDJOB whose reply is owed. ``reply`` is empty until it is known, so that replies stay in order.
 
-    ``key`` is the UNIQUE key that ``job`` holds or, without a job, the one whose holder must be decided first;
-    ``args`` are kept to try again when that holder fails. ``confirmed`` are the nodes that have said that they hold
-    ``job``; ``size`` counts against the bound of unanswered bytes. A ``silent`` one was sent under CLIENT REPLY OFF
-    or SKIP: its reply is dropped.
+    ``spread`` are the copies that it waits for. ``key`` is the bid for its UNIQUE key, its own or the one that it waits
+    for; ``args`` are kept to try again when that one fails. ``size`` counts against the bound of unanswered bytes. A
+    ``silent`` one was sent under CLIENT REPLY OFF or SKIP: its reply is dropped.
     """
 
-    __slots__ = ("args", "confirmed", "job", "key", "reply", "session", "silent", "size")
+    __slots__ = ("args", "key", "reply", "session", "silent", "size", "spread")
 
     def __init__(self, session: "Session", args: list[bytes]) -> None:
         self.due_ms = 0
@@ -48,9 +69,8 @@ class PendingAdd(Timed):
         self.session = session
         self.args = args
         self.size = sum(map(len, args))
-        self.job: Job | None = None
-        self.key: Key | None = None
-        self.confirmed: set[bytes] = set()
+        self.spread: Spread | None = None
+        self.key: Bid | None = None
         self.reply = b""
         self.silent = False
 

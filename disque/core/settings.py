@@ -40,6 +40,7 @@ from disque.core.kinds import (
     Whole,
     YesNo,
 )
+from disque.core.seeds import Seeds
 
 NETWORK: Final = "Network"
 GENERAL: Final = "General"
@@ -326,6 +327,56 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "Give a command another name, or with an empty name take it away. May be given often, and counts in the order "
         "of the lines.",
         gettable=False, example='DEBUG ""',
+    ),
+    Setting(
+        "cluster-bus-port", Whole(0, 65535), 0, CLUSTER,
+        "The TCP port on which nodes talk to each other, on the addresses of bind. 0 is port + 10000, or none with "
+        "port 0: then the node stays alone.",
+    ),
+    Setting(
+        "cluster-announce-ip", Text(255, "an address or a host name"), "", CLUSTER,
+        "Where other nodes and clients reach this node, if that is not the address that they see, as behind NAT.",
+        mutable=True, example="192.0.2.10",
+    ),
+    Setting(
+        "cluster-announce-port", Whole(0, 65535), 0, CLUSTER, "Told to clients. 0 is port.", mutable=True,
+    ),
+    Setting(
+        "cluster-announce-bus-port", Whole(0, 65535), 0, CLUSTER, "Told to nodes. 0 is cluster-bus-port.", mutable=True,
+    ),
+    Setting(
+        "cluster-seeds", Seeds(64), (), CLUSTER,
+        "Nodes to join, with @busport behind the port where that is not port + 10000: as long as the node knows no "
+        "other one, it introduces itself to each of them. All nodes of a cluster can have the same list.",
+        mutable=True, example="disque-1:7711 disque-2:7711 disque-3:7711",
+    ),
+    Setting(
+        "cluster-secret", Text(512, "a secret"), "", CLUSTER,
+        "What all nodes of a cluster know and nobody else: links between nodes begin with a proof of it. Without one, "
+        "only nodes on the same machine are talked to. Use a long random text. It hides nothing: see tls-cluster.",
+        mutable=True, example='"a long secret"',
+    ),
+    Setting(
+        "cluster-forget-after", Whole(1, MAX_INT32, "seconds"), 86400, CLUSTER,
+        "Seconds after which a node that cannot be reached is forgotten, as by CLUSTER FORGET.",
+        mutable=True,
+    ),
+    Setting(
+        "tls-cluster", YesNo(), False, CLUSTER,
+        "Whether links between nodes are encrypted with TLS. All nodes must agree. Each needs a certificate of "
+        "tls-ca-cert-file; names in it are not looked at. cluster-secret is needed all the same.",
+    ),
+    Setting(
+        "tls-cert-file", Path(), "", CLUSTER, "The certificate of this node, and those between it and the authority.",
+        example='"/etc/disque/node.crt"',
+    ),
+    Setting(
+        "tls-key-file", Path(), "", CLUSTER, "The private key of this node, without a passphrase.",
+        example='"/etc/disque/node.key"',
+    ),
+    Setting(
+        "tls-ca-cert-file", Path(), "", CLUSTER,
+        "The authority. Its certificates make a node: use one that signs nodes only.", example='"/etc/disque/ca.crt"',
     ),
 )
 # fmt: on

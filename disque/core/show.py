@@ -6,6 +6,7 @@ from disque.core import resp
 from disque.core.job import ACKED, ACTIVE, QUEUED, STATE_NAMES, Job
 
 if TYPE_CHECKING:
+    from disque.core.acks import Ack
     from disque.core.node import Node
 
 
@@ -26,10 +27,20 @@ def awake_within_ms(job: Job, now_ms: int) -> int:
     return max(0, job.due_ms - now_ms)
 
 
+def encode_dummy(node: "Node", ack: "Ack", protocol: int, now_ms: int) -> bytes:
+    """The reply of SHOW for an acknowledgement of a job that is not known here."""
+    job = Job(ack.job_id, b"", b"", 0, ack.expires_ms, 0, 0, 0, (), 0)
+    job.state = ACKED
+    job.due_ms = ack.due_ms
+    shown = encode(node, job, protocol, now_ms)
+    return shown.replace(b"$5\r\nqueue\r\n$0\r\n\r\n", b"$5\r\nqueue\r\n" + resp.null_bulk(protocol), 1)
+
+
 def encode(node: "Node", job: Job, protocol: int, now_ms: int) -> bytes:
     """The reply of SHOW for ``job``."""
     pending = node.pending.get(job.id)
-    confirmed = sorted(pending.confirmed) if pending is not None else []
+    ack = node.acking.get(job.id)
+    confirmed = sorted(pending.confirmed if pending is not None else ack.confirmed if ack is not None else ())
     requeue_ms = requeue_within_ms(job, now_ms)
     fields = (
         (b"id", resp.bulk(job.id)),

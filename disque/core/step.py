@@ -6,10 +6,61 @@ counted.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from cluster.messages import GOTJOB
-from disque.core import adding, delivery, errors, memory, queues, replication, requeue, resp
+from cluster.messages import (
+    ABORT,
+    ANSWER,
+    ASKKEY,
+    BIND,
+    BOUND,
+    DELJOB,
+    ENQUEUE,
+    FAIL,
+    GOTACK,
+    GOTJOB,
+    HAVE,
+    HOLD,
+    KEEPKEY,
+    KEYFREE,
+    KEYHELD,
+    KEYKEPT,
+    KEYSAFE,
+    MEET,
+    NEEDJOBS,
+    PAUSE,
+    PING,
+    PONG,
+    QUEUED,
+    REFUSED,
+    REPLJOB,
+    SETACK,
+    UNBIND,
+    WILLQUEUE,
+    WORKING,
+    YOURJOBS,
+)
+from disque.core import (
+    acks,
+    adding,
+    asking,
+    bids,
+    claims,
+    copies,
+    delivery,
+    errors,
+    federation,
+    keeping,
+    links,
+    memory,
+    queues,
+    replication,
+    requeue,
+    resp,
+)
+from disque.core.acks import Ack
+from disque.core.bids import Bid
+from disque.core.claims import Claim
 from disque.core.job import Job
 from disque.core.queue import Queue
 from disque.core.session import REPLY_ON, REPLY_SKIP, REPLY_SKIPPING, WAIT_HOST, WAIT_JOBS, PendingAdd, Session
@@ -25,6 +76,7 @@ TICK_MOST: Final = 1000
 
 #: Words of these commands that MONITOR and SLOWLOG must not show.
 SECRETS: Final = frozenset({b"auth", b"hello"})
+SECRET_SETTINGS: Final = frozenset({b"requirepass", b"cluster-secret"})
 
 
 def command(node: "Node", session: Session, args: list[bytes], now_ms: int) -> Command | None:
@@ -117,7 +169,7 @@ def show_monitors(node: "Node", session: Session, row: Command, args: list[bytes
 def visible(row: Command, args: list[bytes]) -> list[bytes]:
     """The words of a request that may be shown."""
     secret = row.name in SECRETS and len(args) > 1
-    if row.name == b"config" and len(args) > 3 and args[2].lower() == b"requirepass":
+    if row.name == b"config" and len(args) > 3 and args[2].lower() in SECRET_SETTINGS:
         return [*args[:3], b"(redacted)"]
     return [args[0], b"(redacted)"] if secret else args
 
@@ -147,22 +199,87 @@ def account(node: "Node", session: Session, row: Command, args: list[bytes], spe
     del session
 
 
-Receiver = Callable[["Node", bytes, tuple[object, ...], int], None]
+#: Each takes the messages of one kind, whose fields `cluster.messages` has checked.
+Receiver = Callable[["Node", bytes, Any, int], None]
 
 #: What each message of another node does.
 MESSAGES: Final[dict[int, Receiver]] = {
+    REPLJOB: copies.replicate,
     GOTJOB: replication.got_job,
+    REFUSED: replication.refused,
+    ENQUEUE: copies.enqueue_here,
+    ABORT: copies.aborted,
+    SETACK: acks.set_ack,
+    GOTACK: acks.got_ack,
+    DELJOB: acks.removed,
+    WILLQUEUE: claims.will_queue,
+    ANSWER: claims.answered,
+    HOLD: claims.held,
+    QUEUED: claims.queued,
+    WORKING: claims.working,
+    NEEDJOBS: federation.need_jobs,
+    YOURJOBS: federation.your_jobs,
+    HAVE: federation.have,
+    PAUSE: federation.pause,
+    BIND: keeping.bind,
+    BOUND: bids.bound,
+    KEYHELD: bids.held,
+    UNBIND: keeping.unbind,
+    KEEPKEY: keeping.keep,
+    KEYKEPT: keeping.kept,
+    KEYSAFE: keeping.is_safe,
+    ASKKEY: keeping.asked,
+    KEYFREE: keeping.is_free,
 }
+
+#: Messages about who the nodes are: these are taken from nodes that are not known yet, too.
+OF_MEMBERSHIP: Final = frozenset({PING, PONG, MEET, FAIL})
 
 
 def message(node: "Node", peer: bytes, received: "Message", now_ms: int) -> None:
-    """Take one message from the node with ID ``peer``: kind first. Kinds that are not known are skipped and counted."""
-    kind = received[0] if received else None
-    receiver = MESSAGES.get(kind) if isinstance(kind, int) else None
-    if receiver is None:
-        node.messages_skipped += 1
-    else:
+    """Take one message from the node with ID ``peer``: kind first.
+
+    Its shape was checked when it was decoded. Kinds that are not known, and messages of nodes that are not known, are
+    skipped and counted.
+    """
+    kind = received[0]
+    assert isinstance(kind, int)
+    receiver = MESSAGES.get(kind)
+    if receiver is not None and peer in node.peers:
         receiver(node, peer, received, now_ms)
+    elif kind in OF_MEMBERSHIP:
+        node.membership.receive(peer, received, now_ms)
+        links.review(node, now_ms)
+    else:
+        node.messages_skipped += 1
+
+
+def link_up(node: "Node", peer: bytes, start: int, now_ms: int) -> None:
+    """The link to ``peer`` stands and both sides are proven; ``start`` is the number of its process."""
+    links.link_up(node, peer, start, now_ms)
+
+
+def link_down(node: "Node", peer: bytes, refused: bool, now_ms: int) -> None:
+    """The link to ``peer`` has ended or could not be made (``refused``: nobody listens there).
+
+    What had not begun to leave has been handed to `undelivered` before.
+    """
+    links.link_down(node, peer, now_ms, refused=refused)
+
+
+def heard(node: "Node", peer: bytes, start: int, now_ms: int) -> None:
+    """``peer`` has made a new link to this node."""
+    links.heard(node, peer, start, now_ms)
+
+
+def undelivered(node: "Node", peer: bytes, messages: "list[Message]", now_ms: int) -> None:
+    """No byte of these messages to ``peer`` has left or will."""
+    links.undelivered(node, peer, messages, now_ms)
+
+
+def beat(node: "Node", now_ms: int) -> None:
+    """Ten times a second: look after the other nodes, and notice that this process stood still."""
+    links.beat(node, now_ms)
 
 
 def tick(node: "Node", now_ms: int) -> None:
@@ -175,6 +292,8 @@ def tick(node: "Node", now_ms: int) -> None:
     finally:
         for item in items:  # a fault of ours in one of them must not cost the others their timers
             node.timers.arm(item, now_ms)
+    if node.chores:
+        do_some(node)
     if node.trash:
         free_some(node)
 
@@ -189,23 +308,71 @@ def due(node: "Node", item: Timed, now_ms: int) -> None:
         queues.due(node, item, now_ms)
     elif isinstance(item, PendingAdd):
         replication.time_out(node, item)
+    elif isinstance(item, Claim):
+        claims.due(node, item, now_ms)
+    elif isinstance(item, Ack):
+        acks.due(node, item, now_ms)
+    elif isinstance(item, Bid):
+        bids.due(node, item, now_ms)
     else:
         assert isinstance(item, Key)
-        node.drop_key(item)
+        keeping.due(node, item, now_ms)
+
+
+def do_some(node: "Node") -> None:
+    """Do a part of the work on many jobs that is under way."""
+    chore = node.chores[0]
+    for _ in range(CHORE_STEPS):
+        try:
+            next(chore)
+        except StopIteration:
+            if node.chores and node.chores[0] is chore:
+                node.chores.popleft()
+            return
+
+
+#: Steps of a chore in one tick: of those over all jobs, each looks at one of the 1,024 dicts.
+CHORE_STEPS: Final = 16
 
 
 def free_some(node: "Node") -> None:
     """Free a part of what was forgotten: to free a million jobs or queues at once takes a second."""
     some = node.trash[-1]
     for _ in range(min(len(some), TICK_MOST)):
-        some.popitem()
+        if isinstance(some, set):
+            some.pop()
+        else:
+            some.popitem()
     if not some:
         node.trash.pop()
 
 
 def settle(node: "Node", now_ms: int) -> None:
     """Once before each flush: serve those who wait for jobs, try again the ADDJOBs whose rival failed."""
+    if node.over:
+        bids.end_all(node)
+    if node.batches:
+        send_batches(node)  # what was said of a job before it travels must arrive before it
     while node.retries:
         adding.again(node, node.retries.popleft(), now_ms)
     if node.ready:
         delivery.serve_lines(node, now_ms)
+    if node.federation.marked:
+        asking.ask(node, now_ms)
+    if node.batches:
+        send_batches(node)
+
+
+def send_batches(node: "Node") -> None:
+    """Make messages of what was gathered: one for all jobs of which the same is to be said to the same node."""
+    batches, node.batches = node.batches, {}
+    for (peer, head), ids in batches.items():
+        outbox = node.asks if head[0] == WILLQUEUE else node.messages
+        if len(ids) <= IDS_MOST:
+            outbox.append((peer, (*head, tuple(ids))))
+        else:
+            outbox += [(peer, (*head, tuple(ids[at : at + IDS_MOST]))) for at in range(0, len(ids), IDS_MOST)]
+
+
+#: Job IDs in one message.
+IDS_MOST: Final = 5000

@@ -3,7 +3,7 @@
 COMMAND, the shell's help and completion, and the README's list all come from these rows.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from disque.core.session import Session
@@ -73,3 +73,16 @@ class Command:
     def accepts(self, words: int) -> bool:
         """Whether a request of this many words fits the arity."""
         return words == self.arity if self.arity > 0 else words >= -self.arity
+
+
+def renamed(
+    table: tuple[Command, ...], renames: Iterable[tuple[str, str]]
+) -> tuple[tuple[Command, ...], dict[bytes, Command]]:
+    """The rows that are left after `rename-command`, and each by its name in lower and in upper case."""
+    named = {row.name: row for row in table}
+    for old, new in renames:
+        row = named.pop(old.encode().lower(), None)
+        if row is not None and new:
+            named[new.encode("utf-8", "surrogateescape").lower()] = row
+    rows = tuple(row for row in table if row in named.values())
+    return rows, {**{name.upper(): row for name, row in named.items()}, **named}

@@ -87,6 +87,8 @@ class ServerHost:
             "cpu_sys_children_s": cpu.system_children,
         }
         facts.update({f"persist:{key}": value for key, value in server.persistence.facts().items()})
+        if server.mesh is not None:
+            facts.update({f"bus:{key}": value for key, value in server.mesh.facts().items()})
         return facts
 
     def client_facts(self, session: Session) -> dict[str, int | str]:

@@ -15,8 +15,11 @@ class ListenError(Exception):
     """An address that cannot be listened on; the text is for the log."""
 
 
-def tcp_socket(address: str, port: int, backlog: int) -> socket.socket | None:
-    """A listening socket; None where an address with a leading "-" does not exist here. Raises ListenError."""
+def tcp_socket(address: str, port: int, backlog: int | None) -> socket.socket | None:
+    """A listening socket, with backlog None one that is only bound: connections to it are refused as yet.
+
+    None where an address with a leading "-" does not exist here. Raises ListenError.
+    """
     optional = address.startswith("-")
     host = address.removeprefix("-")
     host = {"*": "0.0.0.0", "::*": "::"}.get(host, host)  # noqa: S104 - that is what the user asked for
@@ -32,7 +35,8 @@ def tcp_socket(address: str, port: int, backlog: int) -> socket.socket | None:
         if family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         sock.bind(target)
-        sock.listen(backlog)
+        if backlog is not None:
+            sock.listen(backlog)
     except OSError as error:
         sock.close()
         if optional and error.errno in {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}:
@@ -47,8 +51,8 @@ def reason(error: OSError) -> str:
     return os.strerror(error.errno) if isinstance(error.errno, int) and error.errno > 0 else str(error)
 
 
-def tcp_sockets(addresses: tuple[str, ...], port: int, backlog: int) -> list[socket.socket]:
-    """A listening socket for each address; without any, all addresses of both families. Raises ListenError."""
+def tcp_sockets(addresses: tuple[str, ...], port: int, backlog: int | None) -> list[socket.socket]:
+    """A socket as in `tcp_socket` for each address; without any, all addresses of both families. Raises ListenError."""
     wanted = addresses or ("0.0.0.0", "-::")  # noqa: S104 - the default of the protocol; protected mode stands before it
     sockets: list[socket.socket] = []
     try:

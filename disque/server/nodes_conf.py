@@ -7,8 +7,10 @@ Both together work because the new file is locked before it takes the name and t
 respect it too.
 """
 
+import asyncio
 import contextlib
 import os
+import threading
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -26,13 +28,17 @@ class NodesConfError(Exception):
 
 
 class NodesConf:
-    """The file, open and locked. Make it with `open_nodes_conf`."""
+    """The file, open and locked. Make it with `open_nodes_conf`. `write` may be called from another thread."""
 
-    __slots__ = ("_fd", "path")
+    __slots__ = ("_drawn", "_fd", "_saving", "_turn", "_written", "path")
 
     def __init__(self, path: Path, fd: int) -> None:
         self.path = path
         self._fd = fd
+        self._turn = threading.Lock()
+        self._drawn = 0
+        self._written = 0
+        self._saving = False
 
     def read(self) -> bytes:
         """Give the content. Raises OSError."""
@@ -40,11 +46,44 @@ class NodesConf:
 
     def save(self, membership: Membership, now_ms: int) -> None:
         """Write the node table and clear its `dirty`. Raises OSError; file and `dirty` are then as before."""
+        self.write(*self.draw(membership, now_ms))
+        membership.dirty = False
+
+    def draw(self, membership: Membership, now_ms: int) -> tuple[int, bytes]:
+        """Give the number and the text of the table as it is now, for `write`."""
+        self._drawn += 1
+        return self._drawn, render(membership, now_ms)
+
+    def write(self, number: int, text: bytes) -> None:
+        """Write what `draw` gave, unless something later has been written. Raises OSError; the file is then as before.
+
+        It takes as long as the disk does.
+        """
+        with self._turn:
+            if number > self._written:
+                self._replace(text)
+                self._written = number
+
+    def save_soon(self, loop: asyncio.AbstractEventLoop, membership: Membership, now_ms: int) -> None:
+        """Write the node table without waiting for the disk. If that fails, `dirty` is set again."""
+        if self._saving:
+            return
+        self._saving = True
+        membership.dirty = False
+        writing = loop.run_in_executor(None, self.write, *self.draw(membership, now_ms))
+        writing.add_done_callback(lambda done: self._saved(done, membership))
+
+    def _saved(self, done: "asyncio.Future[None]", membership: Membership) -> None:
+        self._saving = False
+        if done.cancelled() or done.exception() is not None:
+            membership.dirty = True
+
+    def _replace(self, text: bytes) -> None:
         temporary = self.path.with_name(f"{self.path.name}.new")
         fd = os.open(temporary, NEW_FILE_FLAGS, 0o644)
         try:
             lock(fd)
-            _write_all(fd, render(membership, now_ms))
+            _write_all(fd, text)
             os.fsync(fd)
             temporary.replace(self.path)
         except BaseException:
@@ -55,11 +94,12 @@ class NodesConf:
         os.close(self._fd)
         self._fd = fd
         _sync_directory(self.path.parent)
-        membership.dirty = False
 
     def close(self) -> None:
-        """Let go of the lock."""
-        os.close(self._fd)
+        """Let go of the lock, once nothing is being written."""
+        with self._turn:
+            self._written = self._drawn + 1  # what was drawn and is not written yet never will be
+            os.close(self._fd)
 
 
 def open_nodes_conf(
@@ -73,7 +113,7 @@ def open_nodes_conf(
     file = _open(Path(path).resolve())
     try:
         membership = _load(file, now_ms, random, log)
-        membership.set_address(membership.myself, ip or membership.myself.ip, port, bus_port)
+        membership.announce(ip, port, bus_port)
         if membership.dirty:
             file.save(membership, now_ms)
     except NodesFileError as error:

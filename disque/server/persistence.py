@@ -14,6 +14,7 @@ from time import monotonic, time
 from typing import TYPE_CHECKING, Final
 
 from disque.core import journal as records
+from disque.core.copying import Copying
 from disque.core.host import HostRefusedError
 from disque.core.record_checks import ReplayError
 from disque.core.records import OFF, PARTIAL, WHOLE
@@ -73,7 +74,7 @@ class Persistence:
         self.boot_id = boot_id or f"process {salt():08x}{salt():08x}"
         self.salt = salt
         self.loading: Loading | None = None
-        self.copying: records.Copying | None = None
+        self.copying: Copying | None = None
         self.base_bytes = 0
         self.pass_started = 0.0
         self.last_pass_s = -1
@@ -328,7 +329,7 @@ class Persistence:
         return True
 
     def _begin_copy(self, upto: int) -> None:
-        self.copying = records.Copying(self.node, upto)
+        self.copying = Copying(self.node, upto)
         self.pass_started = monotonic()
         self.pump.loop.call_soon(self._copy_some)
 
@@ -347,7 +348,7 @@ class Persistence:
         else:
             self.pump.loop.call_soon(self._copy_some)
 
-    def _end_copy(self, copying: records.Copying) -> None:
+    def _end_copy(self, copying: Copying) -> None:
         writer = self.journal
         assert writer is not None
         self.copying = None

@@ -1,9 +1,9 @@
 """The flush: once a turn of the loop, everything that happened leaves in the one right order.
 
-Order: the lines of waiting consumers are served, the journal is written (and fsynced, under always), then replies
-leave. A reply that depends on a record waits until the journal says that the record is safe; other replies do not. So
-nobody hears of a thing that is not yet as durable as promised, and all requests that arrived together share one
-write.
+Order: the lines of waiting consumers are served, the journal is written (and fsynced, under always), then messages to
+other nodes leave, then replies. A reply or message that depends on a record waits until the journal says that the
+record is safe; other replies, and messages that only ask, do not. So nobody hears of a thing that is not yet as durable
+as promised, and all requests that arrived together share one write, and one frame for each node that hears of them.
 
 The pump also owns the one timer of the node, re-armed after each flush from what the core says is due next.
 """
@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import socket
 import traceback
+from collections import deque
 from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
@@ -22,11 +23,12 @@ from disque.core.step import settle, tick
 from disque.core.timers import NEVER
 
 if TYPE_CHECKING:
-    from disque.core.node import Node
+    from disque.core.node import Message, Node
     from disque.server.connection import Connection
     from disque.server.facts import NodeClock
     from disque.server.journal import Journal
     from disque.server.log import Log
+    from disque.server.mesh import Mesh
 
 #: More than the journal ever counts.
 MANY: Final = 1 << 62
@@ -35,7 +37,10 @@ PATIENCE: Final = 2
 
 
 class Pump:
-    """Connects the node, its connections and its journal. ``journal`` is None while there is none."""
+    """Connects the node, its connections, its journal and the other nodes.
+
+    ``journal`` is None while there is none, ``mesh`` is None for a node that talks to no others.
+    """
 
     def __init__(self, node: "Node", clock: "NodeClock", log: "Log", loop: asyncio.AbstractEventLoop) -> None:
         self.node = node
@@ -43,6 +48,11 @@ class Pump:
         self.log = log
         self.loop = loop
         self.journal: Journal | None = None
+        self.mesh: Mesh | None = None
+        #: After this time it is evident that the process stood still, in ms: see `mesh`.
+        self.gap_ms = NEVER
+        #: Clients have to wait until other nodes were heard.
+        self.catching_up = False
         self.connections: dict[int, Connection] = {}
         #: What commands must take at least, in microseconds, to be shown to SLOWLOG and LATENCY.
         self.slow_us = 0.0
@@ -56,6 +66,8 @@ class Pump:
         self._scheduled = False
         self._waited = 0
         self._held: dict[Connection, None] = {}
+        #: Messages that the journal holds back, with the sequence number that must be safe.
+        self._held_messages: deque[tuple[int, list[tuple[bytes, Message]]]] = deque()
         self._later: dict[Connection, None] = {}
         self._paused: dict[Connection, None] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -125,14 +137,25 @@ class Pump:
         self.schedule()
 
     def holds_back(self, connection: "Connection", now_ms: int) -> bool:
-        """Whether no requests are looked at now: CLIENT PAUSE, or the node stops."""
+        """Whether no requests are looked at now: CLIENT PAUSE, the node stops, or it stood still and catches up."""
         if self.stopping:
+            return True
+        if now_ms > self.gap_ms:
+            self._look_around(now_ms)
+        if self.catching_up:
+            self.later(connection)
             return True
         if self.node.clients_paused_until_ms <= now_ms:
             return False
         self._paused[connection] = None
         self.schedule()
         return True
+
+    def _look_around(self, now_ms: int) -> None:
+        """This process has stood still: before anything else, see what became of the other nodes."""
+        self.gap_ms = NEVER
+        if self.mesh is not None:
+            self.mesh.beat(now_ms)
 
     def later(self, connection: "Connection") -> None:
         """Let ``connection`` go on in the next turn of the loop."""
@@ -186,14 +209,16 @@ class Pump:
             self._drop_lines()
         if node.journal:
             self.write_journal(now_ms)
+        if node.messages or node.asks or node.membership.messages:
+            self._tell()
         touched = node.touched
         if touched:
             node.touched = []
             self._reply(touched)
-        if node.messages:
-            node.messages.clear()  # a cluster of one has nobody to tell
         if self._later:
             self._resume(self._later)
+        if self.mesh is not None:
+            self.mesh.reconcile()
         self.arm(now_ms)
 
     def _drop_lines(self) -> None:
@@ -225,6 +250,39 @@ class Pump:
         if self._latency_ms and took_ms >= self._latency_ms:
             self.node.latency.add(event, now_ms // 1000, took_ms)
 
+    def _tell(self) -> None:
+        """Let messages to other nodes leave: what only asks at once, the rest when its records are safe."""
+        node = self.node
+        outbox = node.membership.messages
+        if outbox:
+            node.membership.messages = []
+        if node.asks:
+            outbox = outbox + node.asks if outbox else node.asks
+            node.asks = []
+        if node.messages:
+            messages, node.messages = node.messages, []
+            writer = self.journal
+            if writer is not None and (writer.safe < writer.sequence or self._held_messages):
+                self._held_messages.append((writer.sequence, messages))
+                self._release_messages()
+            else:
+                outbox = outbox + messages if outbox else messages
+        if outbox:
+            self._send(outbox)
+
+    def _release_messages(self) -> None:
+        """Let messages leave whose records are safe, in their order."""
+        held, safe = self._held_messages, self.safe
+        outbox: list[tuple[bytes, Message]] = []
+        while held and held[0][0] <= safe:
+            outbox += held.popleft()[1]
+        if outbox:
+            self._send(outbox)
+
+    def _send(self, outbox: "list[tuple[bytes, Message]]") -> None:
+        if self.mesh is not None:  # else there is nobody to tell
+            self.mesh.send(outbox)
+
     def _reply(self, touched: list[Session]) -> None:
         writer = self.journal
         connections = self.connections
@@ -245,11 +303,13 @@ class Pump:
             connection.write_out()
 
     def release(self) -> None:
-        """The journal has become safe further than it was: replies that waited may leave.
+        """The journal has become safe further than it was: messages and replies that waited may leave.
 
         Of a connection whose last reply hangs on a record that is not safe, or not even written, the earlier ones do.
         """
         safe = self.safe
+        if self._held_messages:
+            self._release_messages()
         for connection in list(self._held):
             if connection.ticket <= safe and not connection.session.touched:
                 del self._held[connection]
@@ -259,6 +319,7 @@ class Pump:
 
     def release_all(self) -> None:
         """There is no journal any more: nothing has to wait for it. The next one counts from 0 again."""
+        self._release_messages()
         for connection in self.connections.values():
             connection.ticket = 0
         held, self._held = self._held, {}
@@ -295,6 +356,8 @@ class Pump:
         self._timer = None
         self._timer_ms = NEVER
         now_ms = self.clock.now_ms()
+        if now_ms > self.gap_ms:
+            self._look_around(now_ms)
         if not self.node.loading:
             started = perf_counter()
             try:

@@ -26,15 +26,21 @@ from disque.server.connection import Connection
 from disque.server.facts import NodeClock
 from disque.server.host import ServerHost
 from disque.server.log import Log
+from disque.server.mesh import SETTINGS_OF_THE_MESH, Mesh, bus_port_of
 from disque.server.nodes_conf import NodesConf
 from disque.server.persistence import Persistence
 from disque.server.pump import Pump
 from disque.server.segments import JournalError
+from disque.server.tls import TlsError
 
 if TYPE_CHECKING:
     from cluster.membership import Membership
 
 CRON_S: Final = 0.1
+#: Seconds that messages to other nodes have to leave at a clean stop.
+GOODBYE_S: Final = 1.0
+#: nodes.conf is written every so many crons, if there is something new.
+NODES_EVERY: Final = 3
 #: Seconds that a client in MONITOR may stay above the soft limit of unread output.
 MONITOR_S: Final = 1
 
@@ -66,11 +72,14 @@ class Server:
         boot_id = self.host.process.boot_id
         self.persistence = Persistence(self.pump, boot_id, lambda: SystemRandom().getrandbits(32))
         self.port = config.number("port")
+        #: The other nodes, once this one may talk to them.
+        self.mesh: Mesh | None = None
         self.exit_code = 0
         self.restart_argv: list[str] | None = None
         #: Where the process was started: words of its command line may be relative to it.
         self.started_in = started_in
         self._listeners: list[asyncio.AbstractServer] = []
+        self._goodbye: asyncio.Task[None] | None = None
         self._socket_file = ""  # the unix socket, once it is this process that listens there
         self._finished: asyncio.Future[None] = self.loop.create_future()
         self._interrupts = 0
@@ -90,7 +99,9 @@ class Server:
             await self._listen()
             self._cron()
             await self._load()
-        except (listen.ListenError, JournalError, HostRefusedError) as wrong:
+            if self.mesh is not None and not self._finished.done():
+                await self.mesh.start()
+        except (listen.ListenError, JournalError, HostRefusedError, TlsError) as wrong:
             self.log.warning(str(wrong))
             self._close_listeners()
             return 1
@@ -115,6 +126,10 @@ class Server:
             factory = lambda: Connection(self.pump, path)  # noqa: E731 - said once, used once
             self._listeners.append(await listen.listen_unix(self.loop, path, permissions, backlog, factory))
             self._socket_file = listen.absolute(path)  # the working directory may change
+        bus_port = bus_port_of(config)
+        if bus_port:
+            self.mesh = self.pump.mesh = Mesh(self.pump, self.port, bus_port)
+            self.mesh.bind()
 
     async def _load(self) -> None:
         """Read the journal, if the settings say so."""
@@ -162,6 +177,8 @@ class Server:
         self.loop.call_later(CRON_S, self._cron)
         self._ticks += 1
         self.clock.slew()
+        if self.mesh is not None:
+            self.mesh.beat(self.clock.now_ms())
         node = self.node
         stats = node.stats
         self.host.rates.sample(self.loop.time(), stats.commands, stats.net_in, stats.net_out)
@@ -173,9 +190,8 @@ class Server:
         if node.used > node.limits.warn:
             queues.drop_idle(node, self.clock.now_ms(), 1000)
             memory.make_room(node)
-        if node.membership.dirty:
-            with contextlib.suppress(HostRefusedError):
-                self.save_nodes()
+        if node.membership.dirty and self._ticks % NODES_EVERY == 0:
+            self.nodes_conf.save_soon(self.loop, node.membership, self.clock.now_ms())
         if node.journal or node.touched:
             self.pump.schedule()
 
@@ -234,6 +250,8 @@ class Server:
         if act is not None:
             act()
         self.pump.configure()
+        if self.mesh is not None and name in SETTINGS_OF_THE_MESH:
+            self.mesh.configure()
 
     def _configure_appendonly(self) -> None:
         try:
@@ -394,12 +412,29 @@ class Server:
         self._close_listeners()
         self.pump.release()
         self._dismiss_clients()
+        if self.mesh is not None and self.mesh.started:
+            self.mesh.take_leave()
         unsafe = "" if self.node.loading else self.persistence.stop()
         if unsafe:
             self.log.warning(f"The append only file is not complete: {unsafe}")
             self.exit_code = 1
+        else:
+            self.pump.release_all()
         with contextlib.suppress(HostRefusedError):
             self.save_nodes()
+        if self.mesh is not None and self.mesh.started:
+            self._goodbye = self.loop.create_task(self._say_goodbye(self.mesh))
+        else:
+            self._finish()
+
+    async def _say_goodbye(self, mesh: Mesh) -> None:
+        """Give what was said to other nodes some time to leave."""
+        try:
+            await mesh.close(GOODBYE_S)
+        finally:
+            self._finish()
+
+    def _finish(self) -> None:
         self.log.warning("Disque is now ready to exit, bye bye...")
         if not self._finished.done():
             self._finished.set_result(None)
@@ -430,6 +465,8 @@ class Server:
         for server in self._listeners:
             server.close()
         self._listeners.clear()
+        if self.mesh is not None:
+            self.mesh.unbind()
         if self._socket_file:
             with contextlib.suppress(OSError):
                 Path(self._socket_file).unlink()

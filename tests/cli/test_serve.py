@@ -118,3 +118,15 @@ def test_a_pid_file_is_for_daemons_and_for_those_who_name_it() -> None:
     config = Config()
     config.put("daemonize", ("yes",))
     assert wants_pid_file(config)
+
+
+@pytest.mark.parametrize("words", [["--port", "55536"], ["--port", "65535"]])
+def test_a_port_that_leaves_no_room_for_the_bus_is_an_error(words: list[str]) -> None:
+    with pytest.raises(ConfigError, match="bus port would be port \\+ 10000"):
+        read_config(words)
+    config, _ = read_config([*words, "--cluster-bus-port", "17711"])
+    assert config.number("cluster-bus-port") == 17711
+
+
+def test_the_last_port_with_room_for_the_bus() -> None:
+    assert read_config(["--port", "55535"])[0].number("port") == 55535

@@ -1,8 +1,10 @@
+from random import Random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.membership import FAIL, HANDSHAKE, LEAVING, MYSELF, NOADDR, PFAIL, Membership, Node
+from cluster.membership import FAIL, HANDSHAKE, LEAVING, MYSELF, NOADDR, NODES_MOST, PFAIL, Membership, Node
 from cluster.nodesfile import NodesFileError, parse, render
 
 A, B, C = b"a" * 40, b"b" * 40, b"c" * 40
@@ -85,6 +87,9 @@ class TestDamage:
             (B + b" 1.2.3.4:1 noflags 0 \xb2 connected", "is no number"),
             (B + b" 1.2.3.4:1 noflags 0 0 perhaps", "neither connected nor disconnected"),
             (OWN_LINE.rstrip(), "stands twice"),
+            (B + b" 1.2.3.4:55536 noflags 0 0 connected", "nobody can be at '1.2.3.4:55536', bus port 65536"),
+            (B + b" 1.2,3.4:1 noflags 0 0 connected", "nobody can be at '1.2,3.4:1', bus port 10001"),
+            (B + b" " + b"x" * 256 + b":1 noflags 0 0 connected", "nobody can be at"),
         ],
     )
     def test_a_bad_line_is_told_with_its_number(self, line: bytes, reason: str) -> None:
@@ -97,6 +102,11 @@ class TestDamage:
         assert str(fault(b"vars\n")) == "expected one line with the flag myself, got 0"
         assert fault(OWN_LINE + OWN_LINE.replace(A, B)).line == 0
 
+    def test_there_are_as_many_nodes_as_a_table_may_have(self) -> None:
+        lines = [b"%040x 1.2.3.4:1 noflags 0 0 connected\n" % number for number in range(NODES_MOST)]
+        assert parse(OWN_LINE + b"".join(lines[1:]), NOW_MS).known == NODES_MOST
+        assert str(fault(OWN_LINE + b"".join(lines))) == f"expected at most {NODES_MOST} nodes, got {NODES_MOST + 1}"
+
     @given(st.binary(max_size=200))
     def test_any_other_bytes_are_refused(self, text: bytes) -> None:
         fault(text)
@@ -104,6 +114,17 @@ class TestDamage:
     @given(st.integers(0, len(OWN_LINE) - len(b"connected\n")))
     def test_a_torn_line_is_refused(self, length: int) -> None:
         fault(OWN_LINE[:length])
+
+
+def test_the_table_draws_from_the_source_that_it_is_given() -> None:
+    random = Random(7)
+    assert parse(OWN_LINE, NOW_MS, random).random is random
+
+
+def test_a_lost_address_is_kept_lost() -> None:
+    membership = parse(OWN_LINE + B + b" :7712@4000 fail,noaddr 0 0 disconnected\n", NOW_MS)
+    assert membership.wanted() == []
+    assert render(membership, NOW_MS).endswith(b" :7712@4000 fail,noaddr 0 0 disconnected\n")
 
 
 def test_what_is_written_is_what_cluster_nodes_shows() -> None:
@@ -125,7 +146,7 @@ nodes = st.builds(
     Node,
     st.text("0123456789abcdef", min_size=40, max_size=40).map(str.encode),
     st.ip_addresses().map(lambda ip: str(ip).encode()),
-    st.integers(0, 65535),
+    st.integers(0, 55535),
     st.integers(0, 65535),
     st.sampled_from([0, PFAIL, FAIL, NOADDR, LEAVING, PFAIL | LEAVING]),
 )

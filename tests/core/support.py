@@ -2,7 +2,9 @@
 
 Everything goes through the doors of `step`, as in the server, and after every step the bench counts again what the node
 believes: counters equal the jobs in each state, a queue holds exactly the queued jobs, accounted memory equals a
-recount, every wait and every timer belongs to something. A word of a request may be bytes, text or a number.
+recount, every wait and every timer belongs to something; every message that it sends can be encoded and comes out of
+the decoder as it went in, every record is one that a start would believe. A word of a request may be bytes, text or a
+number.
 `Client.__call__` sends a request and gives the decoded reply, `Client.raw` its bytes; a reply that is not there yet is
 NOTHING.
 """
@@ -14,15 +16,17 @@ from typing import Any, Final
 import hiredis
 
 from cluster import membership
-from cluster.messages import GOTJOB
-from disque.core import life, memory, step
+from cluster.membership import UNREACHABLE
+from cluster.messages import BIND, BOUND, GOTJOB, KEEPKEY, KEYKEPT, KINDS, REPLJOB, decode, encode_message, frame
+from disque.core import life, links, memory, record_checks, step
 from disque.core.commands import ROWS
 from disque.core.host import HostRefusedError
-from disque.core.job import ACTIVE, AMONG_RETURNED, IN_LINE, QUEUED, SPENT, STATE_NAMES, WAIT_REPL, Job
+from disque.core.job import ACKED, ACTIVE, AMONG_RETURNED, IN_LINE, QUEUED, SPENT, STATE_NAMES, WAIT_REPL, Job
 from disque.core.node import Node
 from disque.core.session import NOT_WAITING, WAIT_COPIES, WAIT_HOST, WAIT_JOBS, Session
 from disque.core.settings import Config
 from disque.core.timers import IDLE
+from disque.core.unique import SETTLED, TENTATIVE
 
 #: The first moment of every test, in ms. Not a whole second, so that nothing is exact by chance.
 START_MS: Final = 1_800_000_000_123
@@ -40,7 +44,34 @@ TEXTS: Final = (
     "allocator",
 )
 
+#: The number of every peer's process, unless a test starts it anew.
+PROCESS: Final = 7
+#: How often a process looks after the other nodes.
+BEAT_MS: Final = 100
+
 Word = bytes | str | int
+
+
+def foreign_id(number: int = 1, retry: int = 60) -> bytes:
+    """The ID of a job that another node made."""
+    return b"D-b0b0b0b0-%024d-%04x" % (number, 60 | (retry > 0))
+
+
+def repljob(
+    *holders: bytes,
+    job_id: bytes = b"",
+    retry: int = 60,
+    flags: int = 0,
+    delay_ms: int = 0,
+    queue: bytes = b"q",
+    body: bytes = b"body",
+    ttl: int = 3600,
+) -> tuple[Any, ...]:
+    """REPLJOB for a job of another node; ``holders`` are the other nodes that may have a copy, too."""
+    holders = tuple(sorted({MYSELF, *holders}))
+    ctime = START_MS * 1_000_000
+    job_id = job_id or foreign_id(1, retry)
+    return (REPLJOB, flags, job_id, queue, body, 2, ttl * 1000, ttl, ctime, delay_ms, retry, holders)
 
 
 class Nothing:
@@ -217,11 +248,16 @@ class Client:
 
 
 class Bench:
-    """A node with ``peers`` reachable nodes beside it; ``checked`` says whether every step is counted again."""
+    """A node with ``peers`` reachable nodes beside it; ``checked`` says whether every step is counted again.
+
+    Links to the peers stand. The peers only exist in the node's table: they say what a test lets them say (`hear`).
+    """
 
     def __init__(self, *, peers: int = 0, journaling: bool = False, checked: bool = True, seed: int = 1) -> None:
         self.now_ms = START_MS
         self.checked = checked
+        #: Whether the other nodes keep whatever UNIQUE key they are asked to keep.
+        self.agreeable = True
         self.host = FakeHost()
         self.membership = membership.Membership(membership.Node(MYSELF, b"127.0.0.1", 7711))
         self.peers: list[membership.Node] = []
@@ -235,11 +271,49 @@ class Bench:
     def meet(self, number: int) -> membership.Node:
         """Another node, reachable."""
         peer = membership.Node(b"%02x" % (0xB0 + number) * 20, b"127.0.0.1", 7712 + number)
-        peer.linked = True
         self.membership.add(peer)
         self.peers.append(peer)
-        self.node.count_nodes()
+        step.link_up(self.node, peer.id, PROCESS, self.now_ms)
+        self.membership.messages.clear()
+        self.node.messages.clear()
+        self.node.asks.clear()
         return peer
+
+    # -- what comes from other nodes -----------------------------------------------------------------------------------
+
+    def hear(self, peer: membership.Node, *messages: tuple[Any, ...]) -> None:
+        """These messages arrive from ``peer`` in one frame; then comes the flush."""
+        for message in decode(frame([encode_message(message) for message in messages])[4:]):
+            step.message(self.node, peer.id, message, self.now_ms)
+        self.settle()
+
+    def link_down(self, peer: membership.Node, *, refused: bool = False) -> None:
+        """The link to ``peer`` ends, or cannot be made."""
+        step.link_down(self.node, peer.id, refused, self.now_ms)
+        self.settle()
+
+    def link_up(self, peer: membership.Node, start: int = PROCESS) -> None:
+        """There is a new link to ``peer``, whose process has the number ``start``."""
+        step.link_up(self.node, peer.id, start, self.now_ms)
+        self.tick()
+
+    def called(self, peer: membership.Node, start: int = PROCESS) -> None:
+        """``peer`` makes a new link to this node."""
+        step.heard(self.node, peer.id, start, self.now_ms)
+        self.tick()
+
+    def fail(self, peer: membership.Node, flags: int = membership.PFAIL) -> None:
+        """``peer`` does not answer any more, in the eyes of this node."""
+        self.membership.set_flags(peer, peer.flags & ~membership.FAILING | flags)
+        links.review(self.node, self.now_ms)
+        self.settle()
+
+    def tick(self) -> None:
+        """What is due now, and all that the node has put off until there is time."""
+        while self.node.next_due_ms <= self.now_ms:
+            step.tick(self.node, self.now_ms)
+            self.settle()
+        self.settle()
 
     def client(self) -> Client:
         """A client that has just connected."""
@@ -257,6 +331,8 @@ class Bench:
     def settle(self) -> None:
         """The end of a turn of the loop: `step.settle` and the flush."""
         step.settle(self.node, self.now_ms)
+        while self.agreeable and self.agree():
+            step.settle(self.node, self.now_ms)
         for client in self.clients:
             client.receive()
         self.node.touched.clear()
@@ -264,6 +340,29 @@ class Bench:
             session.touched = False
         if self.checked:
             assert_counters_are_true(self.node)
+            assert_it_can_be_sent(self.node)
+            for record in self.node.journal:
+                record_checks.check(record)
+
+    def agree(self) -> bool:
+        """The other nodes keep whatever UNIQUE key they are asked to keep; whether they were asked."""
+        asked = [sent for sent in self.node.messages if sent[1][0] in {BIND, KEEPKEY}]
+        self.node.messages = [sent for sent in self.node.messages if sent not in asked]
+        for peer, message in asked:
+            answer = (BOUND, (message[4],)) if message[0] == BIND else (KEYKEPT, (message[5],))
+            step.message(self.node, peer, answer, self.now_ms)
+        return bool(asked)
+
+    def live(self, ms: int) -> None:
+        """Let time pass with all that a process does ten times a second, while the other nodes answer their pings."""
+        until_ms = self.now_ms + ms
+        while self.now_ms < until_ms:
+            self.advance(min(BEAT_MS, until_ms - self.now_ms))
+            for peer in self.peers:
+                if not peer.flags & UNREACHABLE:
+                    peer.ping_sent_ms, peer.pong_received_ms = 0, self.now_ms
+            step.beat(self.node, self.now_ms)
+            self.settle()
 
     def advance(self, ms: int) -> None:
         """Let time pass; whatever is due happens at its time."""
@@ -284,13 +383,18 @@ class Bench:
     def confirm(self, job_id: bytes, *peers: membership.Node) -> None:
         """GOTJOB from each of ``peers``."""
         for peer in peers:
-            step.message(self.node, peer.id, (GOTJOB, job_id), self.now_ms)
+            step.message(self.node, peer.id, (GOTJOB, (job_id,)), self.now_ms)
         self.settle()
 
-    def sent(self, kind: int) -> list[tuple[bytes, tuple[Any, ...]]]:
-        """(peer, message) of this kind that were sent; all messages sent so far are forgotten."""
-        messages, self.node.messages = self.node.messages, []
-        return [(peer, message) for peer, message in messages if message[0] == kind]
+    def sent(self, *kinds: int) -> list[tuple[bytes, tuple[Any, ...]]]:
+        """(peer, message) of these kinds, or any, that were sent; all messages sent so far are forgotten."""
+        self.settle()
+        messages, self.node.messages, self.node.asks = [*self.node.asks, *self.node.messages], [], []
+        return [(peer, message) for peer, message in messages if not kinds or message[0] in kinds]
+
+    def told(self, peer: membership.Node, *kinds: int) -> list[tuple[Any, ...]]:
+        """What was sent to ``peer``; all messages sent so far are forgotten."""
+        return [message for peer_id, message in self.sent(*kinds) if peer_id == peer.id]
 
     def records(self) -> list[tuple[Any, ...]]:
         """The records for the journal since the last call."""
@@ -339,8 +443,33 @@ def assert_counters_are_true(node: Node) -> None:
     assert_memory_is_true(node, jobs)
     assert_waits_are_true(node)
     assert_timers_are_true(node, jobs)
-    assert set(node.pending) == {job.id for job in jobs if job.state == WAIT_REPL}
+    assert {job_id for job_id, spread in node.pending.items() if spread.add is not None or spread.outside} == {
+        job.id for job in jobs if job.state == WAIT_REPL
+    }
+    assert set(node.acking) == {job.id for job in jobs if job.state == ACKED} | set(node.dummies)
+    assert_claims_are_true(node)
     assert set(node.evictable) == {job.id for job in jobs if job.flags & SPENT}
+
+
+def assert_it_can_be_sent(node: Node) -> None:
+    """Every message that waits to leave is one of those that nodes know, and arrives as it left."""
+    outgoing = [message for _, message in (*node.messages, *node.asks, *node.membership.messages)]
+    for message in outgoing:
+        assert message[0] in KINDS
+        assert decode(frame([encode_message(message)])[4:]) == [message]
+
+
+def assert_claims_are_true(node: Node) -> None:
+    """A claim belongs to a job that waits; a peer waits for nothing but wanted copies."""
+    for job_id, claim in node.claims.items():
+        job = node.find(job_id)
+        assert job is claim.job
+        assert job.state == ACTIVE
+        assert job.requeue_ms
+        assert len(job.holders) > 1 or claim.due_ms
+    for peer in node.peers.values():
+        assert all(node.pending.get(job_id) is spread for job_id, spread in peer.waiting.items())
+    assert all(node.pending.get(job_id) is spread for job_id, spread in node.short.items())
 
 
 def assert_queues_are_true(node: Node, jobs: list[Job]) -> None:
@@ -365,6 +494,7 @@ def assert_memory_is_true(node: Node, jobs: list[Job]) -> None:
     recount = sum(memory.job_bytes(job) for job in jobs)
     recount += sum(memory.QUEUE_BYTES + len(name) for name in node.queues)
     recount += sum(key.cost() for key in node.keys.values())
+    recount += memory.ACK_BYTES * len(node.acking) + memory.GONE_BYTES * len(node.gone)
     assert node.used == recount
     if node.journaling:
         segments = [job.segment for job in jobs if job.segment]
@@ -386,32 +516,46 @@ def assert_waits_are_true(node: Node) -> None:
         assert not session.adds or not session.adds[0].reply
         assert session.adds_bytes == sum(pending.size for pending in session.adds)
     owed = {pending for session in node.sessions.values() for pending in session.adds if not pending.reply}
-    in_lines_of_keys = [pending for key in node.keys.values() for pending in key.waiting or ()]
-    reasons = [*node.pending.values(), *in_lines_of_keys, *node.retries]
+    bids = list(node.bids.values())
+    in_lines_of_keys = [pending for bid in bids for pending in bid.waiting]
+    in_lines_of_keys += [bid.add for bid in bids if bid.add is not None and bid.add.spread is None]
+    spread_for = [spread.add for spread in node.pending.values() if spread.add is not None]
+    reasons = [*spread_for, *in_lines_of_keys, *node.retries]
     assert len(reasons) == len(set(reasons))
     assert set(reasons) <= owed
     for pending in owed:
-        waits_for_key = pending.job is None and pending.key is not None and pending in (pending.key.waiting or ())
-        assert pending in reasons or waits_for_key
+        assert pending in reasons
+        bid = pending.key
+        assert bid is None or (pending is bid.add) != (pending in bid.waiting)
+        assert bid is None or bid in bids
     for queue in node.queues.values():
         assert queue.waiters is None or all(session.id in node.sessions for session in queue.waiters)
         assert queue.ready == (queue in node.ready)
-    for job_id, pending in node.pending.items():
-        assert pending.job is node.find(job_id)
+    for job_id, spread in node.pending.items():
+        assert spread.job is node.find(job_id)
+        assert spread.add is None or spread.add.spread is spread
 
 
 def assert_timers_are_true(node: Node, jobs: list[Job]) -> None:
     """No timer without an item, no live job without a timer."""
-    keys = [key for key in node.keys.values() if key.expires_ms]
+    keys = [key for key in node.keys.values() if key.state != TENTATIVE or key.owner != node.node_id]
+    bids = [bid for bid in node.bids.values() if bid.slot != IDLE]
     sessions = [session for session in node.sessions.values() if session.slot != IDLE]
     adds = [pending for session in node.sessions.values() for pending in session.adds if pending.slot != IDLE]
-    for item in (*jobs, *node.queues.values(), *keys):
+    live = [job for job in jobs if job.state != ACKED]
+    for item in (*live, *node.queues.values(), *keys, *node.acking.values(), *node.claims.values()):
         assert item.slot != IDLE, item
         assert item.due_ms > 0
-    for job in jobs:
+    for job in live:
         assert job.due_ms <= job.expires_ms
+        if job.id in node.claims:
+            continue
         if job.state == ACTIVE and job.requeue_ms:
             assert job.due_ms <= job.requeue_ms
     assert all(session.waiting == WAIT_JOBS for session in sessions)
-    assert node.timers.count == len(jobs) + len(node.queues) + len(keys) + len(sessions) + len(adds)
-    assert set(node.keyed) == {key.job_id for key in node.keys.values() if not key.expires_ms}
+    assert node.timers.count == sum(
+        map(len, (live, node.queues, keys, bids, sessions, adds, node.acking, node.claims))
+    )
+    asking = {key.job_id for key in node.keys.values() if key.state != SETTLED or key.told is not None}
+    assert set(node.keyed) == {key.job_id for key in node.keys.values() if not key.expires_ms} | asking
+    assert {bid.job_id for bid in node.bids.values() if bid.job_id and not bid.decided} == set(node.bidding)

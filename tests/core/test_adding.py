@@ -2,8 +2,10 @@ from itertools import permutations
 
 import pytest
 
-from disque.core.adding import SUFFIXES_MOST, Request, parse, parse_options
-from tests.core.support import Bench, Client, words
+from disque.core.adding import KINDS_MOST, Request, parse, parse_options
+from disque.core.job import ACTIVE, HELD, KEPT
+from disque.core.records import JOB
+from tests.core.support import MYSELF, Bench, Client, words
 
 U32 = 2**32
 
@@ -166,7 +168,7 @@ def test_ids_tell_the_ttl_and_whether_the_job_comes_back(client: Client) -> None
 def test_more_kinds_of_ids_than_are_remembered_are_still_right(bench: Bench) -> None:
     bench.checked = False
     client = bench.client()
-    for ttl in range(1, SUFFIXES_MOST + 10):
+    for ttl in range(1, KINDS_MOST + 10):
         client.send("ADDJOB", "q", "b", 0, "TTL", ttl * 60)
     assert all(int(job_id[-4:], 16) == ttl | 1 for ttl, job_id in enumerate(client.read_all(), 1))
 
@@ -220,12 +222,12 @@ def test_a_job_is_filed_once_and_its_reply_has_to_wait_for_that() -> None:
     bench = Bench(journaling=True)
     client = bench.client()
     job = client.add("q", "b", "RETRY", 7, "TTL", 50, "DELAY", 3)
-    ((kind, job_id, queue, body, state, flags, repl, ctime, expires_ms, delay, retry, nacks, deliveries, held_ms),) = (
-        bench.records()
-    )
-    assert (kind, job_id, queue, body, state, flags, repl) == (2, job, b"q", b"b", 1, 2, 1)
-    assert (ctime, expires_ms) == (bench.now_ms * 1_000_000, bench.now_ms + 50_000)
-    assert (delay, retry, nacks, deliveries, held_ms) == (3, 7, 0, 0, bench.now_ms + 3000)
+    now_ms = bench.now_ms
+    (record,) = bench.records()
+    assert record[:7] == (JOB, job, b"q", b"b", ACTIVE, HELD | KEPT, 1)
+    ctime, expires_ms, delay, retry, nacks, deliveries, held_ms, ttl, holders = record[7:]
+    assert (ctime, expires_ms, held_ms, ttl) == (now_ms * 1_000_000, now_ms + 50_000, now_ms + 3000, 50)
+    assert (delay, retry, nacks, deliveries, holders) == (3, 7, 0, 0, (MYSELF,))
 
 
 # -- a node that must not keep copies ---------------------------------------------------------------------------------

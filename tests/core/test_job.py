@@ -6,7 +6,7 @@ from disque.core.timers import IDLE, Timed
 
 
 def job(ctime: int, job_id: bytes = b"D-1") -> Job:
-    return Job(job_id, b"q", b"body", ctime, 1000, 60, 0, 1, (b"n",))
+    return Job(job_id, b"q", b"body", ctime, 1000, 60, 0, 1, (b"n",), 100)
 
 
 def test_a_new_job_is_nowhere_and_armed_for_nothing() -> None:
@@ -26,8 +26,10 @@ def test_jobs_are_ordered_by_time_and_then_by_id() -> None:
     assert [job_order(one) for one in jobs] == [one.order() for one in jobs]
 
 
-def test_the_time_of_creation_is_the_upper_part_of_ctime() -> None:
-    assert job(1_800_000_000_123_000_007).created_ms() == 1_800_000_000_123
+def test_its_age_follows_from_its_ttl_whatever_the_clock_of_its_maker_said() -> None:
+    old = job(1_800_000_000_123_000_007)
+    old.expires_ms = 500_000
+    assert [old.age_ms(now_ms) for now_ms in (400_000, 450_001, 500_000)] == [0, 50_001, 100_000]
 
 
 def test_states_are_named_in_the_order_of_their_numbers() -> None:

@@ -5,19 +5,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from disque.core import journal, life, step
-from disque.core.job import ACTIVE, DELIVERED, HELD, QUEUED, SPENT
-from disque.core.journal import Copying, Replay, clean_list, encode, head, unpack
+from cluster.messages import ANSWER, ANSWER_NO, GOTACK, SETACK, WILLQUEUE
+from disque.core import journal, step
+from disque.core.job import ACKED, ACTIVE, DELIVERED, HELD, KEPT, QUEUED, SPENT
+from disque.core.journal import Replay, clean_list, encode, head, unpack
 from disque.core.node import Node
-from disque.core.record_checks import ReplayError
+from disque.core.record_checks import FLAGS_MAX, ReplayError
 from disque.core.records import (
     ACK,
     CLEAN,
     DELETE,
+    DUMMY,
     END,
     FLUSH,
     FORMAT,
     HEAD,
+    HOLDERS,
     JOB,
     KEY,
     OFF,
@@ -27,6 +30,7 @@ from disque.core.records import (
     Record,
 )
 from tests.support.nodes import START_MS, make_node, node_id
+from tests.support.state import alive, counted, queued
 
 NOW_MS = START_MS
 HOUR_MS = 3_600_000
@@ -50,9 +54,12 @@ def job_record(
     nacks: Any = 0,
     deliveries: Any = 0,
     held_ms: Any = 0,
+    state: Any = QUEUED,
+    ttl: Any = 3600,
+    holders: Any = (node_id(1),),
 ) -> Record:
-    end = (expires_ms, delay, retry, nacks, deliveries, held_ms)
-    return (JOB, job_id(number, retry), queue, body, QUEUED, flags, 1, ctime + number, *end)
+    end = (expires_ms, delay, retry, nacks, deliveries, held_ms, ttl, holders)
+    return (JOB, job_id(number, retry), queue, body, state, flags, 1, ctime + number, *end)
 
 
 def head_record(boot: str = BOOT, policy: str = "everysec", version: int = FORMAT) -> Record:
@@ -64,34 +71,16 @@ def replay(*records: Record, boot: str = BOOT, now_ms: int = NOW_MS, opened: str
     return replayed([head_record(opened), *records], boot, now_ms)[0]
 
 
-def replayed(records: list[Record], boot: str = BOOT, now_ms: int = NOW_MS) -> tuple[Node, Replay]:
-    node = make_node(now_ms)
+def replayed(
+    records: list[Record], boot: str = BOOT, now_ms: int = NOW_MS, others: int = 0
+) -> tuple[Node, Replay]:
+    node = make_node(now_ms, others=others)
     reader = Replay(node, boot)
     for payload in encode(records, NOW_MS):
         reader.apply(payload, 1)
     for _ in reader.finish(now_ms):
         pass
     return node, reader
-
-
-def queued(node: Node, name: bytes = b"q") -> list[bytes]:
-    queue = node.queues.get(name)
-    return [job.id for job in queue.jobs()] if queue is not None else []
-
-
-def counted(node: Node) -> dict[int, int]:
-    """How many things have their newest record in which segment."""
-    things: list[Any] = [job for shard in node.shards for job in shard.values()]
-    things += [*node.keys.values(), *node.queues.values()]
-    found: dict[int, int] = {}
-    for thing in things:
-        if thing.segment:
-            found[thing.segment] = found.get(thing.segment, 0) + 1
-    return found
-
-
-def alive(node: Node) -> dict[int, int]:
-    return {segment: count for segment, count in node.live.items() if count}
 
 
 class TestJob:
@@ -157,6 +146,63 @@ class TestRequeue:
     def test_enqueue_ends_a_delay(self) -> None:
         record = job_record(flags=HELD, held_ms=NOW_MS + 3000)
         assert queued(replay(record, (REQUEUE, job_id(1), 0, 1, 0))) == [job_id(1)]
+
+
+class TestSharedJob:
+    """A job that other nodes hold too: they may have delivered it meanwhile, or know that it is done."""
+
+    BOTH = (node_id(1), node_id(2))
+
+    def read(self, *records: Record, now_ms: int = NOW_MS, others: int = 1) -> Node:
+        node, _ = replayed([head_record(), *records], now_ms=now_ms, others=others)
+        step.link_up(node, node_id(2), 1, now_ms)
+        step.tick(node, now_ms)
+        step.settle(node, now_ms)
+        return node
+
+    def told(self, node: Node, kind: int) -> list[Any]:
+        return [message for peer, message in [*node.asks, *node.messages] if message[0] == kind]
+
+    def test_is_not_queued_before_the_others_were_asked(self) -> None:
+        node = self.read(job_record(holders=self.BOTH))
+        assert not queued(node)
+        assert self.told(node, WILLQUEUE) == [(WILLQUEUE, NOW_MS, self.BOTH, (job_id(1),))]
+        step.message(node, node_id(2), (ANSWER, NOW_MS, ANSWER_NO, (), (job_id(1),)), NOW_MS)
+        assert queued(node) == [job_id(1)]
+
+    def test_comes_back_at_once_when_the_others_are_not_of_the_cluster_any_more(self) -> None:
+        node = self.read(job_record(holders=self.BOTH), others=0)
+        assert queued(node) == [job_id(1)]
+
+    def test_is_asked_about_when_its_holders_came_later(self) -> None:
+        node = self.read(job_record(), (HOLDERS, job_id(1), self.BOTH))
+        assert self.told(node, WILLQUEUE)
+
+    def test_speaks_for_a_delivery_after_a_clean_stop_only(self) -> None:
+        out = (job_id(1), ACTIVE, DELIVERED | KEPT, NOW_MS + 4000, 0, 0)
+        for end, kept in (((END,), True), ((REQUEUE, job_id(9), 0, 0, 0), False)):
+            node = self.read(job_record(holders=self.BOTH), (CLEAN, [out]), end)
+            job = node.find(job_id(1))
+            assert job is not None
+            assert bool(job.flags & KEPT) == kept
+            assert job.requeue_ms == (NOW_MS + 4000 if kept else NOW_MS)
+
+    def test_one_that_is_done_is_told_to_the_others(self) -> None:
+        node = self.read(job_record(holders=self.BOTH), (ACK, job_id(1)))
+        assert list(node.acking) == [job_id(1)]
+        assert self.told(node, SETACK) == [(SETACK, self.BOTH, (job_id(1),))]
+        step.message(node, node_id(2), (GOTACK, 1, (), (job_id(1),)), NOW_MS)
+        assert not node.jobs_registered()
+
+    def test_one_that_is_done_and_known_by_all_is_gone(self) -> None:
+        node = self.read(job_record(holders=self.BOTH), (ACK, job_id(1)), (DELETE, job_id(1)))
+        assert not node.jobs_registered()
+        assert not node.acking
+
+    def test_an_acknowledgement_of_an_unknown_job_is_told_to_all(self) -> None:
+        node = self.read((DUMMY, job_id(1), NOW_MS + 5000))
+        assert self.told(node, SETACK) == [(SETACK, (), (job_id(1),))]
+        assert not self.read((DUMMY, job_id(1), NOW_MS + 5000), (DELETE, job_id(1))).acking
 
 
 class TestAtMostOnce:
@@ -234,20 +280,21 @@ class TestPauseAndKeys:
         assert alive(node) == counted(node) == {1: 1}
 
     def test_a_key_with_a_window_outlives_its_job(self) -> None:
-        node = replay(job_record(), (KEY, b"q", b"k", job_id(1), NOW_MS + 500), (ACK, job_id(1)))
+        node = replay(job_record(), (KEY, b"q", b"k", job_id(1), NOW_MS + 500, 0, 2), (ACK, job_id(1)))
         assert node.keys[b"q", b"k"].job_id == job_id(1)
         step.tick(node, NOW_MS + 500)
         assert not node.keys
 
     def test_a_key_without_a_window_goes_with_its_job(self) -> None:
-        key = (KEY, b"q", b"k", job_id(1), 0)
+        key = (KEY, b"q", b"k", job_id(1), 0, NOW_MS + 60_000, 2)
         assert (b"q", b"k") in replay(job_record(), key).keys
         assert not replay(job_record(), key, (ACK, job_id(1))).keys
-        assert not replay(key).keys
+        assert replay(key).keys, "the job is on another node"
+        assert not replay(key, (DELETE, job_id(1))).keys
         assert not replay(job_record(), key, now_ms=NOW_MS + HOUR_MS).keys
 
     def test_a_later_record_of_a_key_replaces_an_earlier_one(self) -> None:
-        first, second = (KEY, b"q", b"k", job_id(1), 0), (KEY, b"q", b"k", job_id(2), NOW_MS + 9)
+        first, second = (KEY, b"q", b"k", job_id(1), 0, NOW_MS + 60_000, 2), (KEY, b"q", b"k", job_id(2), NOW_MS + 9, 0, 2)
         node = replay(job_record(1), job_record(2), first, second)
         assert node.keys[b"q", b"k"].job_id == job_id(2)
         assert not node.keyed
@@ -255,7 +302,7 @@ class TestPauseAndKeys:
 
 
 def test_flush_forgets_everything_before_it() -> None:
-    records = [job_record(1), (PAUSE, b"q", 1), (KEY, b"q", b"k", job_id(1), NOW_MS + 9), (FLUSH,), job_record(2)]
+    records = [job_record(1), (PAUSE, b"q", 1), (KEY, b"q", b"k", job_id(1), NOW_MS + 9, 0, 2), (FLUSH,), job_record(2)]
     node = replay(*records)
     assert queued(node) == [job_id(2)]
     assert not node.keys
@@ -361,11 +408,15 @@ GOOD = [
     (SPEND, job_id(2, 0)),
     (REQUEUE, job_id(1), 1, 2, NOW_MS + 5),
     (PAUSE, b"q", 2),
-    (KEY, b"q", b"k", job_id(1), NOW_MS + 5),
+    (KEY, b"q", b"k", job_id(1), NOW_MS + 5, 0, 2),
     (FLUSH,),
     (OFF,),
     (CLEAN, ((job_id(1), ACTIVE, DELIVERED, NOW_MS + 5, 0, 0),)),
     (END,),
+    (HOLDERS, job_id(1), (node_id(1), node_id(2))),
+    (DUMMY, job_id(4), NOW_MS + 9),
+    job_record(5, holders=(node_id(1), node_id(2))),
+    job_record(6, holders=(node_id(1), node_id(2)), state=ACKED, body=b""),
 ]
 
 VALUES = st.recursive(
@@ -375,26 +426,10 @@ VALUES = st.recursive(
     | st.floats()
     | st.text(max_size=5)
     | st.binary(max_size=5)
-    | st.sampled_from([job_id(1), job_id(2, 0), b"q", *range(14), NOW_MS]),
+    | st.sampled_from([job_id(1), job_id(2, 0), b"q", *range(17), NOW_MS]),
     lambda inner: st.lists(inner, max_size=15) | st.dictionaries(st.text(max_size=2), inner, max_size=2),
     max_leaves=30,
 )
-
-
-def same_state(one: Node, other: Node) -> bool:
-    """Whether both hold the same jobs, keys and pauses, wherever their records are."""
-    return state(one) == state(other)
-
-
-def state(node: Node) -> tuple[Any, ...]:
-    jobs = sorted(
-        (job.id, job.queue, job.body, job.flags & ~DELIVERED, job.expires_ms, job.retry, job.nacks, job.requeue_ms)
-        for shard in node.shards
-        for job in shard.values()
-    )
-    keys = sorted((key, value.job_id, value.expires_ms) for key, value in node.keys.items())
-    queues = sorted((name, queue.paused, tuple(queued(node, name))) for name, queue in node.queues.items())
-    return jobs, keys, queues, node.used
 
 
 def assert_sane(node: Node) -> None:
@@ -439,16 +474,16 @@ class TestNonsense:
     def test_any_value(self, value: Any) -> None:
         believe(msgpack.packb(value, use_bin_type=True))
 
-    @given(st.lists(st.lists(VALUES, max_size=15).map(tuple), max_size=3))
+    @given(st.lists(st.lists(VALUES, max_size=18).map(tuple), max_size=3))
     def test_any_records(self, records: list[Any]) -> None:
         believe(msgpack.packb([NOW_MS, *records], use_bin_type=True))
 
-    @given(st.sampled_from(GOOD), st.integers(0, 13), VALUES)
+    @given(st.sampled_from(GOOD), st.integers(0, 15), VALUES)
     def test_any_value_in_any_place_of_a_good_record(self, record: Record, at: int, value: Any) -> None:
         at %= len(record)
         believe(msgpack.packb([NOW_MS, (*record[:at], value, *record[at + 1 :])], use_bin_type=True))
 
-    @given(st.sampled_from(GOOD), st.integers(0, 13))
+    @given(st.sampled_from(GOOD), st.integers(0, 15))
     def test_a_record_with_a_value_too_few_or_too_many_is_refused(self, record: Record, at: int) -> None:
         for wrong in ((*record[:at], *record[at + 1 :]), (*record, 0)):
             if wrong != record:
@@ -465,7 +500,7 @@ class TestNonsense:
             job_record(expires_ms=1.5),
             job_record(nacks=True),
             job_record(nacks=65536),
-            job_record(flags=8),
+            job_record(flags=FLAGS_MAX + 1),
             job_record(flags=SPENT),
             job_record(held_ms=NOW_MS + 1),
             job_record(flags=HELD),
@@ -473,12 +508,24 @@ class TestNonsense:
             (SPEND, job_id(1)),
             (PAUSE, b"q", 4),
             (PAUSE, b"q", -1),
-            (KEY, b"q", b"", job_id(1), 0),
-            (KEY, b"q", b"k" * 513, job_id(1), 0),
+            (KEY, b"q", b"", job_id(1), 0, 9, 2),
+            (KEY, b"q", b"k", job_id(1), 0, 0, 2),
+            (KEY, b"q", b"k" * 513, job_id(1), 0, 9, 2),
             (REQUEUE, job_id(1), -1, 0, 0),
             (CLEAN, ((job_id(1), QUEUED, SPENT, NOW_MS, 0, 0),)),
             (CLEAN, ((job_id(1), ACTIVE, 0, 0, 0),)),
             (CLEAN, (5,)),
+            (HOLDERS, job_id(1), ()),
+            (HOLDERS, job_id(1), (node_id(2), node_id(1))),
+            (HOLDERS, job_id(1), (node_id(1), node_id(1))),
+            (HOLDERS, job_id(1), (b"short",)),
+            (HOLDERS, job_id(1), (5,)),
+            (DUMMY, b"x" * 40, NOW_MS),
+            (DUMMY, job_id(1), -1),
+            job_record(holders=()),
+            job_record(holders=(node_id(2), node_id(1))),
+            job_record(ttl=-1),
+            job_record(state=4),
             (99, job_id(1)),
             (),
             ("JOB",),
@@ -497,78 +544,3 @@ class TestNonsense:
     @pytest.mark.parametrize("record", GOOD, ids=repr)
     def test_what_a_node_writes_is_believed(self, record: Record) -> None:
         assert believe(encode([record], NOW_MS)[0]) is not None
-
-
-def filled() -> Node:
-    """A node with 300 jobs, keys and pauses, all in segment 1."""
-    node = make_node()
-    node.journaling = True
-    node.segment = 1
-    session = life.connect(node, 1, b"", b"", NOW_MS)
-    for number in range(300):
-        words = [b"ADDJOB", b"q%d" % (number % 7), b"%d" % number, b"0", b"RETRY", b"%d" % (number % 3)]
-        words += [b"UNIQUE", b"k%d" % number, b"%d" % (number % 2 * 60)] if number % 10 == 0 else []
-        step.command(node, session, words, NOW_MS)
-    step.command(node, session, b"GETJOB COUNT 40 FROM q0 q1 q2".split(), NOW_MS)
-    step.command(node, session, b"PAUSE q3 in".split(), NOW_MS)
-    return node
-
-
-def read_back(payloads: list[tuple[bytes, int]]) -> Node:
-    node = make_node()
-    reader = Replay(node, BOOT)
-    for payload, segment in payloads:
-        reader.apply(payload, segment)
-    for _ in reader.finish(NOW_MS):
-        pass
-    return node
-
-
-class TestCopying:
-    @pytest.mark.parametrize("most", [10, 100, 10**6])
-    def test_moves_everything_to_the_newest_segment_in_slices(self, most: int) -> None:
-        node = filled()
-        payloads = [(head(node, BOOT, "no", NOW_MS), 1), (encode(node.journal, NOW_MS)[0], 1)]
-        before = read_back(payloads)
-        node.segment = 2
-        copying = Copying(node, 1)
-        copies = [(head(node, BOOT, "no", NOW_MS), 2)]
-        done = False
-        while not done:
-            node.journal.clear()
-            done = copying.step(most, NOW_MS)
-            assert len(node.journal) <= most
-            assert alive(node) == counted(node)
-            copies += [(payload, 2) for payload in encode(node.journal, NOW_MS)]
-            assert same_state(read_back([*payloads, *copies]), before)
-        assert set(alive(node)) == {2}
-        assert same_state(read_back(copies), before)
-        assert before.queues[b"q3"].paused == 1
-
-    def test_leaves_what_was_written_meanwhile(self) -> None:
-        node = filled()
-        node.segment = 2
-        copying = Copying(node, 1)
-        node.journal.clear()
-        session = node.sessions[1]
-        session.out.clear()
-        step.command(node, session, b"ADDJOB new body 0".split(), NOW_MS)
-        new = session.out[0][1:-2]
-        while not copying.step(50, NOW_MS):
-            pass
-        assert [record[1] for record in node.journal if record[0] == JOB].count(new) == 1
-
-    def test_does_not_bring_back_what_ends_meanwhile(self) -> None:
-        node = filled()
-        payloads = [(encode(node.journal, NOW_MS)[0], 1)]
-        node.segment = 2
-        node.journal.clear()
-        copying = Copying(node, 1)
-        copying.step(50, NOW_MS)
-        ids = [job.id for shard in node.shards for job in shard.values()]
-        step.command(node, node.sessions[1], [b"ACKJOB", *ids], NOW_MS)
-        while not copying.step(50, NOW_MS):
-            pass
-        copies = [(payload, 2) for payload in encode(node.journal, NOW_MS)]
-        assert not read_back([*payloads, *copies]).jobs_registered()
-        assert not read_back(copies).jobs_registered()

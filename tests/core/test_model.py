@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
 from disque.core import journal, step
+from disque.core.copying import Copying
 from disque.core.job import DELIVERED, SPENT
 from disque.core.node import Node
 from disque.core.records import OFF
@@ -29,7 +30,7 @@ class NodeMachine(Mirror):
         self.payloads: list[Payload] = []
         #: The shortest prefix that can be on a disk: files before it are gone.
         self.floor = 0
-        self.copying: journal.Copying | None = None
+        self.copying: Copying | None = None
         self.boots = 1
         self.journaling = False
 
@@ -105,7 +106,7 @@ class NodeMachine(Mirror):
         self.journaling = self.node.journaling = True
         self.payloads = []
         self.write_head()
-        copying = journal.Copying(self.node, 0)
+        copying = Copying(self.node, 0)
         while not copying.step(3, self.now_ms):
             pass
         self.floor = 0
@@ -148,7 +149,7 @@ class NodeMachine(Mirror):
         self.flush()
         upto = self.node.segment
         self.write_head()
-        self.copying = journal.Copying(self.node, upto)
+        self.copying = Copying(self.node, upto)
 
     @precondition(lambda self: self.copying is not None)
     @rule(most=st.sampled_from([1, 2, 5, 100, 5000]))
@@ -199,7 +200,7 @@ class NodeMachine(Mirror):
             for job in shard.values():
                 if job.id not in model.jobs:
                     assert job.id in model.evicted
-                    found = ModelJob(0, job.id, job.queue, job.body, 0, job.created_ms(), job.expires_ms, spent=True)
+                    found = ModelJob(0, job.id, job.queue, job.body, 0, job.expires_ms - job.ttl * 1000, job.expires_ms, spent=True)
                     found.number, found.delivered = self.seen.index(job.id) + 1, True
                     model.jobs[job.id] = found
                 known = model.jobs[job.id]

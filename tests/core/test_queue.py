@@ -8,7 +8,7 @@ from disque.core.session import Session
 
 
 def job(ctime: int, name: str = "") -> Job:
-    return Job(b"%020d%-20b" % (ctime, name.encode()), b"q", b"", ctime, 0, 1, 0, 1, ())
+    return Job(b"%020d%-20b" % (ctime, name.encode()), b"q", b"", ctime, 0, 1, 0, 1, (), 1)
 
 
 def filled(*ctimes: int) -> tuple[Queue, list[Job]]:

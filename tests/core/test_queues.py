@@ -1,7 +1,9 @@
 import pytest
 
+from cluster.messages import NEEDJOBS, YOURJOBS
+from cluster.messages import PAUSE as SAY_PAUSE
 from disque.core import queues
-from disque.core.node import QUEUE_IDLE_MS
+from disque.core.queue import QUEUE_IDLE_MS
 from tests.core.support import Bench, Client, assert_counters_are_true
 
 LIMIT_MS = QUEUE_IDLE_MS[0]
@@ -101,3 +103,31 @@ def test_pauses_are_filed_when_they_change() -> None:
     client("PAUSE", "q", "none")
     client("PAUSE", "q", "none")
     assert bench.records() == [(7, b"q", 1), (7, b"q", 3), (7, b"q", 0)]
+
+
+def test_a_queue_is_dropped_although_other_nodes_want_jobs_of_it_and_they_still_do_when_it_is_back() -> None:
+    bench = Bench(peers=1)
+    client = bench.client()
+    bench.node.queue(b"q", bench.now_ms)
+    bench.advance(LIMIT_MS - 1)
+    bench.hear(bench.peers[0], (NEEDJOBS, b"q", 1))
+    bench.advance(1)
+    assert bench.node.queues == {}
+    job = client.add("q", "b", "REPLICATE", 1)
+    assert [message[2][0][0] for _, message in bench.sent(YOURJOBS)] == [job]
+
+
+def test_a_pause_for_this_node_alone_is_not_told() -> None:
+    bench = Bench(peers=2)
+    client = bench.client()
+    client("PAUSE", "q", "in")
+    client("PAUSE", "q", "none")
+    assert bench.sent() == []
+
+
+def test_a_broadcast_tells_how_the_queue_stands_here() -> None:
+    bench = Bench(peers=1)
+    client = bench.client()
+    client("PAUSE", "q", "in")
+    assert client("PAUSE", "q", "bcast", "state") == b"in"
+    assert [message[:3] for _, message in bench.sent(SAY_PAUSE)] == [(SAY_PAUSE, b"q", 1)]

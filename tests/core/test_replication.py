@@ -3,10 +3,10 @@ from typing import Any
 import pytest
 
 from cluster.membership import LEAVING, PFAIL
-from cluster.messages import ABORT, GOTJOB, REPLJOB
+from cluster.messages import ABORT, ANSWER, ANSWER_NO, GOTJOB, REPLJOB, SETACK, WILLQUEUE
 from disque.core import step
 from disque.core.session import ADDS_BYTES_MAX, ADDS_MAX
-from tests.core.support import MYSELF, NOTHING, Bench, Client, assert_delivered, assert_still_waiting
+from tests.core.support import MYSELF, NOTHING, UNKNOWN_ID, Bench, Client, assert_delivered, assert_still_waiting
 
 TIMED_OUT = b"-NOREPL Timeout reached before replicating to the requested number of nodes\r\n"
 REMOVED = b"-NOREPL job removed (expired?) before the requested replication level was achieved\r\n"
@@ -17,7 +17,7 @@ def asked(cluster: Bench) -> dict[bytes, list[Any]]:
     """The REPLJOBs sent: the nodes asked, by job."""
     nodes: dict[bytes, list[Any]] = {}
     for peer_id, message in cluster.sent(REPLJOB):
-        nodes.setdefault(message[1], []).append(cluster.membership.nodes[peer_id])
+        nodes.setdefault(message[2], []).append(cluster.membership.nodes[peer_id])
     return nodes
 
 
@@ -44,9 +44,9 @@ def test_other_nodes_are_told_everything_that_they_need(cluster: Bench) -> None:
     client("ADDJOB", "q", "body", 0, "REPLICATE", 2, "TTL", 100, "DELAY", 5, "RETRY", 7)
     ((peer, message),) = cluster.sent(REPLJOB)
     job = next(iter(cluster.node.pending.values())).job
-    assert job is not None
-    assert message == (REPLJOB, job.id, b"q", b"body", 2, 100_000, job.ctime, 5, 7)
-    assert job.holders == (MYSELF, peer)
+    holders = (MYSELF, peer)
+    assert message == (REPLJOB, 0, job.id, b"q", b"body", 2, 100_000, 100, job.ctime, 5000, 7, holders)
+    assert job.holders == holders
 
 
 def test_the_default_is_three_copies_or_one_on_each_node() -> None:
@@ -67,12 +67,24 @@ def test_only_nodes_that_were_asked_count_and_each_once(cluster: Bench) -> None:
     assert client.read() == job_id
 
 
-@pytest.mark.parametrize("message", [(GOTJOB,), (GOTJOB, None), (GOTJOB, b"x"), (GOTJOB, 5), (GOTJOB, [])])
-def test_a_gotjob_that_makes_no_sense_changes_nothing(cluster: Bench, message: tuple[Any, ...]) -> None:
+@pytest.mark.parametrize("ids", [(), (UNKNOWN_ID,), (b"x" * 40,), (UNKNOWN_ID, UNKNOWN_ID)])
+def test_a_gotjob_that_makes_no_sense_changes_nothing(cluster: Bench, ids: tuple[bytes, ...]) -> None:
     client = cluster.client()
     begin(client)
-    step.message(cluster.node, cluster.peers[0].id, message, cluster.now_ms)
+    for peer in cluster.peers:
+        cluster.hear(peer, (GOTJOB, ids))
     assert_still_waiting(client)
+
+
+def test_one_gotjob_may_confirm_many_jobs_and_one_of_them_twice(cluster: Bench) -> None:
+    client = cluster.client()
+    waiting = [begin(client) for _ in range(3)]
+    ids = tuple([job_id for job_id, _ in waiting])
+    cluster.hear(cluster.peers[0], (GOTJOB, (*ids, *ids)))
+    assert_still_waiting(client)
+    for peer in cluster.peers[1:]:
+        cluster.hear(peer, (GOTJOB, ids))
+    assert client.read_all() == list(ids)
 
 
 def test_a_gotjob_that_comes_too_late_changes_nothing(cluster: Bench) -> None:
@@ -85,9 +97,17 @@ def test_a_gotjob_that_comes_too_late_changes_nothing(cluster: Bench) -> None:
     assert cluster.state(job_id) == "active"
 
 
-@pytest.mark.parametrize("message", [(), (None,), (b"GOTJOB",), (999, b"x"), ("5",)])
+@pytest.mark.parametrize("message", [(999, b"x"), (30,), (-1, 5), (2**40, b"x", ((),))])
 def test_unknown_messages_are_skipped_and_counted(cluster: Bench, message: tuple[Any, ...]) -> None:
-    step.message(cluster.node, cluster.peers[0].id, message, cluster.now_ms)
+    cluster.hear(cluster.peers[0], message)
+    assert cluster.node.messages_skipped == 1
+
+
+def test_messages_of_nodes_that_are_not_known_are_skipped_and_counted(cluster: Bench) -> None:
+    client = cluster.client()
+    job_id, _ = begin(client)
+    step.message(cluster.node, b"c" * 40, (GOTJOB, (job_id,)), cluster.now_ms)
+    assert_still_waiting(client)
     assert cluster.node.messages_skipped == 1
 
 
@@ -100,6 +120,8 @@ def test_a_delayed_job_is_confirmed_first_and_delayed_from_then(cluster: Bench) 
     assert cluster.state(job_id) == "active"
     cluster.advance(1999)
     assert cluster.state(job_id) == "active"
+    for peer_id, (_, number, _, ids) in cluster.sent(WILLQUEUE):
+        cluster.hear(cluster.membership.nodes[peer_id], (ANSWER, number, ANSWER_NO, (), ids))
     cluster.advance(1)
     assert cluster.state(job_id) == "queued"
 
@@ -145,7 +167,7 @@ def test_after_the_timeout_nothing_is_left_anywhere(cluster: Bench) -> None:
     cluster.advance(1)
     assert client.read_raw() == TIMED_OUT
     assert cluster.state(job_id) == "gone"
-    assert cluster.sent(ABORT) == [(node.id, (ABORT, job_id)) for node in nodes]
+    assert cluster.sent(ABORT) == [(node.id, (ABORT, (job_id,))) for node in nodes]
     cluster.confirm(job_id, *nodes)
     assert cluster.state(job_id) == "gone"
 
@@ -192,7 +214,7 @@ def test_a_client_that_goes_away_leaves_its_decided_jobs_behind(cluster: Bench) 
     assert other.get("q") == [decided]
 
 
-@pytest.mark.parametrize("command", ["DELJOB", "FASTACK", "ACKJOB"])
+@pytest.mark.parametrize("command", ["DELJOB", "FASTACK"])
 def test_a_job_that_is_ended_while_it_waits_answers_its_producer(cluster: Bench, command: str) -> None:
     client, other = cluster.client(), cluster.client()
     job_id, nodes = begin(client)
@@ -200,6 +222,17 @@ def test_a_job_that_is_ended_while_it_waits_answers_its_producer(cluster: Bench,
     assert client.read_raw() == REMOVED
     assert cluster.state(job_id) == "gone"
     assert len(cluster.sent(ABORT)) == len(nodes)
+
+
+def test_a_job_that_is_acknowledged_while_it_waits_has_succeeded(cluster: Bench) -> None:
+    client, other = cluster.client(), cluster.client()
+    job_id, nodes = begin(client)
+    assert other("ACKJOB", job_id) == 1
+    assert client.read() == job_id
+    assert cluster.state(job_id) == "acked"
+    assert {peer for peer, _ in cluster.sent(SETACK)} == {node.id for node in nodes}
+    cluster.confirm(job_id, *nodes)
+    assert cluster.state(job_id) == "acked"
 
 
 def test_a_flush_answers_all_who_wait(cluster: Bench) -> None:

@@ -130,7 +130,7 @@ class Walk(RuleBasedStateMachine):
         before = self.answered.setdefault(key, set())
         created, windows = self.bench.created, self.bench.windows
         for other in before:
-            earlier, later = sorted((job_id, other), key=created.__getitem__)
+            earlier, later = sorted((other, job_id), key=created.__getitem__)
             assert other == job_id or windows[earlier] <= created[later]
         before.add(job_id)
 

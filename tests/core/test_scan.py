@@ -154,3 +154,14 @@ def test_one_call_ends_when_its_reply_is_long(bench: Bench, monkeypatch: pytest.
     assert len(client("JSCAN", "COUNT", 300)[1]) == 300, "IDs alone are short"
     assert len(client("QSCAN", "COUNT", 300)[1]) == 200
     assert len(client("JSCAN", "BUSYLOOP", "REPLY", "ALL")[1]) == 300
+
+
+def test_qscan_keeps_queues_to_which_jobs_come_quickly(bench: Bench, client: Client) -> None:
+    client.add("home")
+    client.add("imported")
+    flow = bench.node.federation.flow(b"imported")
+    bench.node.queues[b"imported"].flow = flow
+    flow.imported(b"b" * 40, 10, bench.now_ms)
+    assert client("QSCAN", "IMPORTRATE", 200)[1] == [b"imported"]
+    assert client("QSCAN", "IMPORTRATE", 201)[1] == []
+    assert client("QSCAN", "IMPORTRATE", -5)[1] == [b"home", b"imported"]

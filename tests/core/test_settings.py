@@ -49,6 +49,12 @@ OTHER = {
     "protected-mode": "no",
     "proto-max-bulk-len": "1024",
     "client-query-buffer-limit": "65536",
+    "cluster-announce-ip": "node-1.example.org",
+    "cluster-announce-port": "17711",
+    "cluster-announce-bus-port": "1",
+    "cluster-seeds": "a:7711 [::1]:7712 b:7713@1",
+    "cluster-secret": 'p w"\\\n\0',
+    "cluster-forget-after": "60",
 }
 
 # A value that the option does not take.
@@ -82,6 +88,12 @@ WRONG = {
     "protected-mode": "2",
     "proto-max-bulk-len": "3gb",
     "client-query-buffer-limit": "64k",
+    "cluster-announce-ip": "x" * 256,
+    "cluster-announce-port": "65536",
+    "cluster-announce-bus-port": "-1",
+    "cluster-seeds": "a:7711 b",
+    "cluster-secret": "x" * 513,
+    "cluster-forget-after": "0",
 }
 
 

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.end_to_end.cluster import Cluster
 from tests.end_to_end.node import Node
 
 StartNode = Callable[..., Node]
+MakeCluster = Callable[..., Cluster]
 
 
 @pytest.fixture
@@ -56,3 +58,20 @@ def shared(module_node: Node) -> Iterator[Node]:
     assert module_node.ask("DEBUG", "FLUSHALL") == b"OK"
     yield module_node
     module_node.hang_up()
+
+
+@pytest.fixture
+def make_cluster(tmp_path: Path) -> Iterator[MakeCluster]:
+    """Give a function that starts a cluster of so many nodes, further arguments are options, and waits until it is whole."""
+    clusters: list[Cluster] = []
+
+    def make(size: int, *options: str) -> Cluster:
+        directory = tmp_path / f"cluster{len(clusters)}"
+        directory.mkdir()
+        clusters.append(Cluster(directory, size, *options))
+        clusters[-1].start_whole()
+        return clusters[-1]
+
+    yield make
+    for one in clusters:
+        one.discard()

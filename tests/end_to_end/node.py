@@ -19,6 +19,7 @@ import redis
 ROOT: Final = Path(__file__).resolve().parents[2]
 PATIENCE_S: Final = 30.0  # how long anything may take before a test is given up: nothing is measured by it
 POLL_S: Final = 0.005
+SLOW_POLL_S: Final = 0.05  # where asking costs the server something
 LOOPBACK: Final = "127.0.0.1"
 PORTS: Final = range(12000, 22000)  # below those that the system gives to clients, and so is port + 10000, the bus
 
@@ -26,14 +27,14 @@ Word = str | bytes | int
 T = TypeVar("T")
 
 
-def until(ask: Callable[[], T], what: str) -> T:
-    """Ask until the answer is true, and give it."""
+def until(ask: Callable[[], T], what: str | Callable[[], str], poll_s: float = POLL_S) -> T:
+    """Ask until the answer is true, and give it. `what` was waited for in vain is found out last."""
     deadline = time.monotonic() + PATIENCE_S
     while not (answer := ask()):
         if time.monotonic() > deadline:
-            message = f"still waiting for {what}"
+            message = f"still waiting for {what if isinstance(what, str) else what()}"
             raise AssertionError(message)
-        time.sleep(POLL_S)
+        time.sleep(poll_s)
     return answer
 
 
@@ -60,13 +61,13 @@ class ServerError(Exception):
 class Raw:
     """A socket, for what no client library would send. Replies: bytes, int, None, lists; ServerError is returned."""
 
-    def __init__(self, address: tuple[str, int] | str) -> None:
+    def __init__(self, address: tuple[str, int] | str, patience_s: float = PATIENCE_S) -> None:
         if isinstance(address, str):
             self.socket = socket.socket(socket.AF_UNIX)
             self.socket.connect(address)
         else:
-            self.socket = socket.create_connection(address)
-        self.socket.settimeout(PATIENCE_S)
+            self.socket = socket.create_connection(address, patience_s)
+        self.socket.settimeout(patience_s)
         self._reader = hiredis.Reader(replyError=ServerError, notEnoughData=...)
 
     def send(self, data: bytes) -> None:
@@ -105,11 +106,16 @@ class Raw:
 
 
 class Node:
-    """A server with a directory of its own. Options are words of the command line, without the port."""
+    """A server with a directory of its own. Options are words of the command line, without the port.
 
-    def __init__(self, directory: Path, *options: str) -> None:
+    It listens at `host`; `prefix` are words before its command, such as those that enter a network namespace.
+    """
+
+    def __init__(self, directory: Path, *options: str, host: str = LOOPBACK, prefix: tuple[str, ...] = ()) -> None:
         self.directory = directory
         self.options = options
+        self.host = host
+        self.prefix = prefix
         self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
         self._clients: list[redis.Redis] = []
@@ -119,8 +125,8 @@ class Node:
 
     @property
     def command(self) -> list[str]:
-        own = ["--port", str(self.port), "--dir", str(self.directory), "--bind", LOOPBACK]
-        return [sys.executable, "-m", "disque.cli.serve", *own, *self.options]
+        own = ["--port", str(self.port), "--dir", str(self.directory), "--bind", self.host]
+        return [*self.prefix, sys.executable, "-m", "disque.cli.serve", *own, *self.options]
 
     @property
     def pid(self) -> int:
@@ -155,7 +161,7 @@ class Node:
         assert self.process is not None
         assert self.process.poll() is None, f"the server has ended:\n{self.log()}"
         try:
-            with closing(Raw((LOOPBACK, self.port))) as raw:
+            with closing(Raw((self.host, self.port))) as raw:
                 reply = raw.ask("PING")
         except (OSError, EOFError):
             return False
@@ -209,19 +215,19 @@ class Node:
 
     def client(self, **options: Any) -> Any:
         """Give a client of redis-py; it is Any here, since its types know nothing of Disque's replies."""
-        words: dict[str, Any] = {"host": LOOPBACK, "port": self.port, "socket_timeout": PATIENCE_S}
+        words: dict[str, Any] = {"host": self.host, "port": self.port, "socket_timeout": PATIENCE_S}
         client = redis.Redis(**(words | options))
         self._clients.append(client)
         return client
 
     def raw(self) -> Raw:
-        raw = Raw((LOOPBACK, self.port))
+        raw = Raw((self.host, self.port))
         self._raws.append(raw)
         return raw
 
     def ask(self, *words: Word) -> Any:
         """Send one request on a connection of its own; give its reply as `Raw` does."""
-        with closing(Raw((LOOPBACK, self.port))) as raw:
+        with closing(Raw((self.host, self.port))) as raw:
             return raw.ask(*words)
 
     def info(self, key: str) -> str:

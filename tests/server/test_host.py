@@ -15,6 +15,7 @@ class FakeServer:
     def __init__(self, shell: Shell) -> None:
         self.pump = shell.pump
         self.persistence = self
+        self.mesh = self
         self.port = 7711
         self.config_path = "/etc/disque.conf"
         self.asked: list[tuple[Any, ...]] = []

@@ -122,3 +122,13 @@ def test_a_unix_socket_gets_the_permissions_that_are_asked_for(tmp_path: Path) -
 def test_a_unix_socket_in_a_directory_that_is_missing(tmp_path: Path) -> None:
     with pytest.raises(ListenError, match="No such file or directory"):
         run_unix(tmp_path / "missing" / "s", 0)
+
+
+def test_a_socket_that_is_only_bound_takes_the_port_and_no_connections() -> None:
+    sock = tcp_socket("127.0.0.1", 0, None)
+    assert sock is not None
+    with closing(sock):
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(sock.getsockname())
+        sock.listen(1)
+        socket.create_connection(sock.getsockname()).close()

@@ -1,9 +1,12 @@
+import asyncio
 import errno
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -192,3 +195,57 @@ class TestSave:
         path.with_name("nodes.conf.new").write_text("half a ta")
         start(path, log)[0].close()
         assert path.read_bytes().endswith(b"connected\n")
+
+
+def content(path: Path) -> bytes:
+    return path.read_bytes()
+
+
+class TestSaveSoon:
+    """Written in a thread, so that a slow disk stops nobody."""
+
+    def in_loop(self, scene: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        with asyncio.Runner() as runner:
+            runner.run(scene())
+
+    def test_the_table_is_written_as_it_was_when_that_was_asked_for(self, path: Path, log: Log) -> None:
+        async def scene() -> None:
+            file, membership = start(path, log)
+            membership.add(Node(B, b"10.0.0.2", 7712))
+            file.save_soon(asyncio.get_running_loop(), membership, NOW_MS)
+            assert not membership.dirty
+            await asyncio.get_running_loop().shutdown_default_executor()
+            assert B in content(path)
+            assert is_locked(path)
+            file.close()
+
+        self.in_loop(scene)
+
+    def test_what_fails_is_to_be_done_again(self, path: Path, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+        async def scene() -> None:
+            file, membership = start(path, log)
+            before = content(path)
+            membership.add(Node(B, b"10.0.0.2", 7712))
+            with monkeypatch.context() as patch:
+                patch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
+                file.save_soon(asyncio.get_running_loop(), membership, NOW_MS)
+                await asyncio.get_running_loop().shutdown_default_executor()
+                await asyncio.sleep(0)
+            assert membership.dirty
+            assert content(path) == before
+            file.save(membership, NOW_MS)
+            assert B in content(path)
+            file.close()
+
+        self.in_loop(scene)
+
+    def test_an_earlier_table_never_replaces_a_later_one(self, path: Path, log: Log) -> None:
+        file, membership = start(path, log)
+        early = file.draw(membership, NOW_MS)
+        membership.add(Node(B, b"10.0.0.2", 7712))
+        file.save(membership, NOW_MS)
+        file.write(*early)
+        assert B in path.read_bytes()
+        file.close()
+        file.write(*early)
+        assert B in path.read_bytes(), "nothing is written by somebody who has let go"

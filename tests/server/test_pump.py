@@ -1,7 +1,11 @@
+from typing import Any, cast
+
 import pytest
 
+from cluster.messages import ENQUEUE
+from disque.core.records import DELETE
 from disque.server.pump import loopback, shown
-from tests.server.shell import Shell
+from tests.server.shell import Shell, Writer
 
 ADD = b"ADDJOB q body 0\r\n"
 PING = b"PING\r\n"
@@ -275,3 +279,94 @@ def test_what_is_due_later_happens_though_something_due_has_failed(monkeypatch: 
     shell.fire()
     shell.fire()
     assert transport.take() == b"*-1\r\n"
+
+
+class TestOtherNodes:
+    """What the flush lets go to other nodes, and when."""
+
+    PEER = b"b" * 40
+
+    def tell(self, shell: Shell, number: int) -> None:
+        """Something that depends on a record of this turn."""
+        shell.node.journal.append((DELETE, b"j" * 40))
+        shell.node.messages.append((self.PEER, (ENQUEUE, b"j" * 40, number)))
+
+    def sent(self, shell: Shell) -> list[object]:
+        sent = [message[2] for _, message in cast("Any", shell.pump.mesh).sent]
+        cast("Any", shell.pump.mesh).sent.clear()
+        return sent
+
+    def meshed(self) -> tuple[Shell, Writer]:
+        shell = Shell()
+        shell.pump.mesh = cast("Any", FakeMesh())
+        return shell, shell.journal()
+
+    def test_messages_leave_behind_the_journal_and_before_replies(self) -> None:
+        shell, writer = self.meshed()
+        order: list[str] = []
+        client, transport = shell.connect()
+        cast("Any", writer).flush = lambda: order.append("journal")
+        cast("Any", shell.pump.mesh).send = lambda _: order.append("frames")
+        cast("Any", transport).write = lambda _: order.append("reply")
+        client.data_received(PING)
+        shell.node.journal.append((DELETE, b"j" * 40))
+        shell.node.asks.append((self.PEER, (ENQUEUE, b"j" * 40, 1)))
+        shell.loop.settle()
+        assert order == ["journal", "frames", "reply"]
+
+    def test_a_message_waits_until_its_record_is_safe_and_a_question_does_not(self) -> None:
+        shell, writer = self.meshed()
+        writer.hold = True
+        self.tell(shell, 1)
+        shell.node.asks.append((self.PEER, (ENQUEUE, b"j" * 40, 2)))
+        shell.node.membership.messages.append((self.PEER, (ENQUEUE, b"j" * 40, 3)))
+        shell.pump.flush()
+        assert self.sent(shell) == [3, 2]
+        self.tell(shell, 4)
+        shell.pump.flush()
+        writer.safe = 1
+        shell.pump.release()
+        assert self.sent(shell) == [1]
+        writer.safe = 2
+        shell.pump.release()
+        assert self.sent(shell) == [4]
+
+    def test_a_message_without_a_record_does_not_overtake_one_that_waits(self) -> None:
+        shell, writer = self.meshed()
+        writer.hold = True
+        self.tell(shell, 1)
+        shell.pump.flush()
+        shell.node.messages.append((self.PEER, (ENQUEUE, b"j" * 40, 2)))
+        shell.pump.flush()
+        assert self.sent(shell) == []
+        writer.safe = 1
+        shell.node.messages.append((self.PEER, (ENQUEUE, b"j" * 40, 3)))
+        shell.pump.flush()
+        assert self.sent(shell) == [1, 2, 3]
+
+    def test_when_there_is_no_journal_any_more_nothing_waits(self) -> None:
+        shell, writer = self.meshed()
+        writer.hold = True
+        self.tell(shell, 1)
+        shell.pump.flush()
+        shell.pump.journal = None
+        shell.pump.release_all()
+        assert self.sent(shell) == [1]
+
+    def test_a_node_that_talks_to_no_others_keeps_nothing_for_them(self) -> None:
+        shell = Shell()
+        self.tell(shell, 1)
+        shell.node.asks.append((self.PEER, (ENQUEUE, b"j" * 40, 2)))
+        shell.pump.flush()
+        assert shell.node.messages == shell.node.asks == []
+
+
+class FakeMesh:
+    def __init__(self) -> None:
+        self.sent: list[tuple[bytes, tuple[object, ...]]] = []
+
+    def send(self, outbox: list[tuple[bytes, tuple[object, ...]]]) -> None:
+        self.sent += outbox
+
+    def reconcile(self) -> None:
+        pass

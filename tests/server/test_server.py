@@ -1,6 +1,8 @@
 import asyncio
 import signal
+import socket
 from collections.abc import Callable, Coroutine
+from contextlib import closing
 from pathlib import Path
 from random import Random
 from typing import Any, cast
@@ -13,8 +15,10 @@ from disque.core.settings import Config
 from disque.server import daemon
 from disque.server.connection import Connection
 from disque.server.facts import NodeClock
+from disque.server.listen import ListenError
 from disque.server.nodes_conf import open_nodes_conf
 from disque.server.server import Server
+from disque.server.tls import TlsError
 from tests.server.shell import Log, Transport
 
 ADD = b"ADDJOB q body 0\r\n"
@@ -339,7 +343,9 @@ def test_signals_are_taken_by_the_loop() -> None:
     in_loop(scene)
 
 
-def test_after_a_reload_that_failed_nothing_is_promised_any_more() -> None:
+def test_after_a_reload_that_failed_nothing_is_promised_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("disque.server.journal.INLINE_S", 3600.0)  # however slow the disk is just now
+
     async def scene() -> None:
         server = loaded(assemble(appendonly="yes"))
         client, transport = connect(server)
@@ -378,3 +384,95 @@ def test_a_callback_that_fails_is_told_to_the_log() -> None:
         end(server)
 
     in_loop(scene)
+
+
+class TestOtherNodes:
+    """The part of the server that starts and ends the talk with other nodes."""
+
+    def test_the_bus_is_bound_at_once_and_answers_when_all_is_loaded(self, new_port: Callable[[], int]) -> None:
+        port = new_port()
+
+        async def scene() -> None:
+            server = assemble(port=str(port), bind="127.0.0.1")
+            await server._listen()
+            assert server.mesh is not None
+            with pytest.raises(ConnectionRefusedError):
+                await asyncio.open_connection("127.0.0.1", port + 10000)
+            await server.mesh.start()
+            _, writer = await asyncio.open_connection("127.0.0.1", port + 10000)
+            writer.close()
+            end(server)
+            await server._finished
+
+        in_loop(scene)
+
+    def test_a_bus_port_that_is_taken_ends_the_start(self, new_port: Callable[[], int]) -> None:
+        port = new_port()
+
+        async def scene() -> None:
+            with closing(socket.create_server(("127.0.0.1", port + 10000))):
+                server = assemble(port=str(port), bind="127.0.0.1")
+                with pytest.raises(ListenError, match=f"{port + 10000}: Address already in use"):
+                    await server._listen()
+                end(server)
+
+        in_loop(scene)
+
+    def test_without_a_port_for_it_a_node_stays_alone(self, tmp_path: Path) -> None:
+        async def scene() -> None:
+            server = assemble(port="0", unixsocket=str(tmp_path / "s"))
+            await server._listen()
+            assert server.mesh is None
+            end(server)
+
+        in_loop(scene)
+
+    def test_a_stop_ends_when_what_was_said_to_others_has_left(self, new_port: Callable[[], int]) -> None:
+        port = new_port()
+
+        async def scene() -> None:
+            server = assemble(port=str(port), bind="127.0.0.1", appendonly="yes")
+            await server._listen()
+            assert server.mesh is not None
+            await server.mesh.start()
+            loaded(server)
+            left: list[str] = []
+
+            async def close(patience_s: float) -> None:
+                assert patience_s == 1.0
+                left.append("journal closed" if server.pump.journal is None else "journal open")
+                assert not server._finished.done()
+
+            server.mesh.bus.close = close  # type: ignore[method-assign]  # to look at the moment
+            server.stop(None, rewrite=False)
+            await server._finished
+            assert left == ["journal closed"]
+            server.nodes_conf.close()
+            for listener in server.mesh.bus._servers:
+                listener.close()
+
+        in_loop(scene)
+
+    def test_settings_of_the_cluster_count_when_they_are_changed(self, new_port: Callable[[], int]) -> None:
+        port = new_port()
+
+        async def scene() -> None:
+            server = assemble(port=str(port), bind="127.0.0.1")
+            await server._listen()
+            server.config.set_text("cluster-node-timeout", "700")
+            server.configure("cluster-node-timeout")
+            assert server.node.membership.timeout_ms == 700
+            end(server)
+
+        in_loop(scene)
+
+    def test_tls_without_certificates_ends_the_start(self, new_port: Callable[[], int]) -> None:
+        port = new_port()
+
+        async def scene() -> None:
+            server = assemble(port=str(port), bind="127.0.0.1", tls_cluster="yes")
+            with pytest.raises(TlsError, match="tls-cluster needs"):
+                await server._listen()
+            end(server)
+
+        in_loop(scene)

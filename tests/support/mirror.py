@@ -58,7 +58,7 @@ class Mirror(RuleBasedStateMachine):
     def used(self) -> int:
         jobs = sum(JOB_BYTES + len(job.body) for job in self.model.jobs.values())
         queues = sum(QUEUE_BYTES + len(name) for name in self.node.queues)
-        return jobs + queues + sum(KEY_BYTES + len(name) for _, name in self.model.keys)
+        return jobs + queues + sum(key.cost() for key in self.node.keys.values())
 
     def over(self, percent: int) -> bool:
         return bool(self.max_bytes) and self.used > self.max_bytes * percent // 100
@@ -517,7 +517,9 @@ class Mirror(RuleBasedStateMachine):
         jobs = [job for shard in node.shards for job in shard.values()]
         used = sum(JOB_BYTES + len(job.body) for job in jobs)
         used += sum(QUEUE_BYTES + len(name) for name in node.queues)
-        assert node.used == used + sum(KEY_BYTES + len(name) for _, name in node.keys)
+        for key in node.keys.values():
+            assert key.cost() - KEY_BYTES - len(key.name) in {0, len(key.queue)}
+        assert node.used == used + sum(key.cost() for key in node.keys.values())
         things: list[Any] = [*jobs, *node.keys.values(), *node.queues.values()]
         live: dict[int, int] = {}
         for thing in things:

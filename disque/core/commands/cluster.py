@@ -2,9 +2,12 @@
 
 from typing import TYPE_CHECKING, Final
 
-from disque.core import delivery, errors, resp
+from cluster.node import NODE_ID_LENGTH, PORT_MAX, default_bus_port, is_host
+from disque.core import delivery, errors, life, links, resp
 from disque.core.host import HostRefusedError
+from disque.core.jobid import IdMaker
 from disque.core.kinds import as_bytes
+from disque.core.numbers import parse_int
 from disque.core.session import Session
 from disque.core.table import ADMIN, READONLY, Command, Handler
 
@@ -12,10 +15,16 @@ if TYPE_CHECKING:
     from disque.core.node import Node
 
 WRONG: Final = b"ERR Wrong CLUSTER subcommand or number of arguments"
+BAD_PORT: Final = b"ERR Invalid TCP port specified: %b"
+BAD_ADDRESS: Final = b"ERR Invalid node address specified: %b:%b"
+BUSY_MEETING: Final = b"ERR Too many nodes are being met or known already, try again later"
+BAD_NODE_ID: Final = b"ERR Invalid node identifier"
+UNKNOWN_NODE: Final = b"ERR Unknown node %b"
+NOT_MYSELF: Final = b"ERR I tried hard but I can't forget myself..."
 
 
 def cluster(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
-    """CLUSTER subcommand [word]."""
+    """CLUSTER subcommand [word ...]."""
     entry = SUBCOMMANDS.get(args[1].upper())
     if entry is None or not entry[0] <= len(args) <= entry[1]:
         session.out.append(resp.error(WRONG))
@@ -64,6 +73,62 @@ def leaving(node: "Node", session: Session, args: list[bytes], now_ms: int) -> N
     save(node, session)
 
 
+def meet(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """CLUSTER MEET ip port [bus-port]: join the cluster of the node at this address; a host name will do.
+
+    +OK says that it is being tried; CLUSTER NODES shows what becomes of it.
+    """
+    ports = [parse_int(word) for word in args[3:]]
+    wrong = [word for word, port in zip(args[3:], ports, strict=True) if port is None or not word]
+    if wrong:
+        session.out.append(resp.error(errors.one_line(BAD_PORT % wrong[0])))
+        return
+    port = ports[0] or 0
+    bus_port = ports[-1] or 0 if len(ports) == 2 else default_bus_port(port)
+    if not is_host(args[2]) or not 0 < port <= PORT_MAX or not 0 < bus_port <= PORT_MAX:
+        session.out.append(resp.error(errors.one_line(BAD_ADDRESS % (args[2], b":".join(args[3:])))))
+    elif node.membership.meet(args[2], port, bus_port, now_ms):
+        session.out.append(resp.OK)
+    else:
+        session.out.append(resp.error(BUSY_MEETING))
+
+
+def forget(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """CLUSTER FORGET id: no job waits for that node any more; tell it to all others within a minute."""
+    node_id = args[2]
+    if len(node_id) != NODE_ID_LENGTH:
+        session.out.append(resp.error(BAD_NODE_ID))
+    elif node_id not in node.membership.nodes:
+        session.out.append(resp.error(errors.one_line(UNKNOWN_NODE % node_id)))
+    elif node_id == node.node_id:
+        session.out.append(resp.error(NOT_MYSELF))
+    else:
+        node.membership.forget(node_id, now_ms)
+        links.review(node, now_ms)
+        session.out.append(resp.OK)
+
+
+def reset(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """CLUSTER RESET [SOFT|HARD]: drop all jobs and forget all other nodes; HARD also takes a new ID."""
+    how = args[2].upper() if len(args) > 2 else b"SOFT"
+    if how not in {b"SOFT", b"HARD"}:
+        session.out.append(resp.error(errors.SYNTAX))
+        return
+    life.flush_all(node, now_ms)
+    node.membership.reset(now_ms, b"%040x" % node.random.getrandbits(160) if how == b"HARD" else None)
+    take_id(node)
+    links.review(node, now_ms)
+    save(node, session)
+
+
+def take_id(node: "Node") -> None:
+    """Everything that follows from the ID of this node follows from the one that it has now. There must be no jobs."""
+    node.node_id = node.membership.myself.id
+    node.selves = (node.node_id,)
+    node.sharing = {node.selves: node.selves}
+    node.ids = IdMaker(node.node_id, node.random)
+
+
 def save(node: "Node", session: Session) -> None:
     """Write nodes.conf and answer how that went."""
     try:
@@ -81,6 +146,9 @@ SUBCOMMANDS: Final[dict[bytes, tuple[int, int, Handler]]] = {
     b"INFO": (2, 2, info),
     b"SAVECONFIG": (2, 2, save_config),
     b"LEAVING": (2, 3, leaving),
+    b"MEET": (4, 5, meet),
+    b"FORGET": (3, 3, forget),
+    b"RESET": (2, 3, reset),
 }
 
 COMMANDS: Final = (
@@ -90,7 +158,7 @@ COMMANDS: Final = (
         READONLY | ADMIN,
         cluster,
         "cluster",
-        "subcommand [word]",
+        "subcommand [word ...]",
         "See and manage the nodes of the cluster.",
         (
             ("MYID", "", "The ID of this node."),
@@ -98,6 +166,9 @@ COMMANDS: Final = (
             ("INFO", "", "Numbers."),
             ("SAVECONFIG", "", "Write nodes.conf now."),
             ("LEAVING", "[yes|no]", "Whether this node is about to leave."),
+            ("MEET", "ip port [bus-port]", "Join the cluster of the node at this address or host name."),
+            ("FORGET", "id", "Take a node that does not come back out of the cluster; to be told to every node."),
+            ("RESET", "[SOFT|HARD]", "Drop all jobs and forget all other nodes; HARD also takes a new ID."),
         ),
     ),
 )

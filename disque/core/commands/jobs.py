@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from disque.core import acks, adding, delivery, errors, requeue, resp, show
+from disque.core import acks, adding, asking, delivery, errors, requeue, resp, show
 from disque.core.job import Job
 from disque.core.jobid import valid
 from disque.core.memory import may_make_queues
@@ -80,7 +80,14 @@ def set_get_number(options: GetOptions, word: bytes, value: int | None) -> bytes
 def getjob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """GETJOB: jobs at once if there are any, else a wait in the lines of the queues."""
     queue = node.queues.get(args[-1])
-    if queue is not None and queue.length and not queue.paused and queue.waiters is None and is_usual(args):
+    if (
+        queue is not None
+        and queue.length
+        and not queue.paused
+        and queue.waiters is None
+        and not node.frozen
+        and is_usual(args)
+    ):
         delivery.give_one(node, session, queue, now_ms)
         return
     options = GetOptions()
@@ -95,8 +102,16 @@ def getjob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> No
     jobs = delivery.take(node, session, queues, options.count, now_ms) if queues else []
     if jobs:
         session.out.append(delivery.encode(node, jobs, counters=options.counters))
-    elif options.no_hang:
+    else:
+        find_none(node, session, options, names, now_ms)
+
+
+def find_none(node: "Node", session: Session, options: GetOptions, names: list[bytes], now_ms: int) -> None:
+    """There is no job for a GETJOB: say so, or let it wait; other nodes are asked."""
+    if options.no_hang:
         session.out.append(resp.null_array(session.protocol))
+        if node.linked:
+            asking.poll(node, names, options.count, now_ms)
     elif node.membership.leaving:
         session.out.append(resp.error(errors.LEAVING))
     elif len(names) > delivery.QUEUES_MOST:
@@ -125,11 +140,18 @@ def ackjob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> No
 
 
 def deljob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
-    """DELJOB and, without other nodes, FASTACK: how many of the jobs were known here."""
+    """DELJOB: how many of the jobs were known here."""
     del now_ms
     ids = args[1:]
     if not bad_ids(session, ids):
         session.out.append(resp.integer(sum([acks.delete(node, job_id) for job_id in ids])))
+
+
+def fastack(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """FASTACK: delete jobs here and wherever else they may be; how many were known here."""
+    ids = args[1:]
+    if not bad_ids(session, ids):
+        session.out.append(resp.integer(sum([acks.fast_ack(node, job_id, now_ms) for job_id in ids])))
 
 
 def count_moved(
@@ -226,7 +248,7 @@ COMMANDS: Final = (
         "Get jobs out of queues, or wait for them.",
     ),
     Command("ackjob", -1, WRITE | FAST, ackjob, "jobs", "id [id ...]", "Acknowledge jobs: they are done everywhere."),
-    Command("fastack", -1, WRITE | FAST, deljob, "jobs", "id [id ...]", "Acknowledge at once, with weaker promises."),
+    Command("fastack", -1, WRITE | FAST, fastack, "jobs", "id [id ...]", "Acknowledge at once, with weaker promises."),
     Command("deljob", -1, WRITE | FAST, deljob, "jobs", "id [id ...]", "Delete jobs from this node, in any state."),
     Command(
         "nack",

@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING, Final
 
-from disque.core import errors, resp, scan
+from disque.core import errors, federation, resp, scan
 from disque.core.memory import may_make_queues
 from disque.core.numbers import parse_int
 from disque.core.queue import PAUSE_NAMES, PAUSED_IN, PAUSED_OUT
-from disque.core.queues import pause, pause_flags
+from disque.core.queues import pause, pause_everywhere, pause_flags
 from disque.core.session import Session
 from disque.core.table import FAST, READONLY, Command
 
@@ -49,8 +49,8 @@ def qstat(node: "Node", session: Session, args: list[bytes], now_ms: int) -> Non
         (b"age", resp.integer(max(0, now_ms - queue.created_ms) // 1000)),
         (b"idle", resp.integer(max(0, now_ms - queue.used_ms) // 1000)),
         (b"blocked", resp.integer(len(queue.waiters or ()))),
-        (b"import-from", resp.EMPTY_ARRAY),
-        (b"import-rate", resp.ZERO),
+        (b"import-from", resp.bulks(federation.sent_from(queue, now_ms))),
+        (b"import-rate", resp.integer(federation.import_rate(queue, now_ms))),
         (b"jobs-in", resp.integer(queue.jobs_in)),
         (b"jobs-out", resp.integer(queue.jobs_out)),
         (b"pause", resp.bulk(PAUSE_NAMES[queue.paused])),
@@ -60,8 +60,7 @@ def qstat(node: "Node", session: Session, args: list[bytes], now_ms: int) -> Non
 
 def qscan(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """QSCAN: names of queues, some at a time."""
-    del now_ms
-    found = scan.queues(node, args)
+    found = scan.queues(node, args, now_ms)
     session.out.append(resp.error(found) if isinstance(found, bytes) else scan.encode(*found))
 
 
@@ -99,6 +98,8 @@ def pause_queue(node: "Node", session: Session, args: list[bytes], now_ms: int) 
         return
     if wanted:
         pause(node, args[1], flags, now_ms)
+    if b"BCAST" in words:
+        pause_everywhere(node, args[1], now_ms)
     session.out.append(resp.status(PAUSE_NAMES[pause_flags(node, args[1])]))
 
 

@@ -1,0 +1,471 @@
+"""The bus: the links of this node with all others, both ways, and what goes over them.
+
+For each node that is wanted (`reconcile`) there is one outgoing link, made and made again: at once when there is news
+of the node, else after a pause that grows from 100 ms to 3 s. A name is resolved at each attempt. Incoming links are
+made by the others. Of each peer there is one: a new one ends the old one when it begins to speak, before its first
+frame is read. One that stays silent ends nothing: a node that has only found out that it reached a node that it is
+linked to, under another address, closes such a link without a word.
+
+Who is let in: with `secret`, who knows it. Without, only who is on this machine, in both directions.
+
+What an `Owner` is told, it is told from a callback of the loop, never from within `send` or `reconcile`: so it may
+change what it likes. Faults of others are logged once a minute for each address, and counted.
+
+Two processes with one node ID would confuse everybody. Each has a start number of its own; while the one that came
+first is heard (within the node timeout), the other is refused.
+"""
+
+import asyncio
+import ipaddress
+import socket
+import ssl
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from random import Random
+from typing import Final, Protocol
+
+from cluster.complaints import Complaints
+from cluster.handshake import NONCE_LENGTH, Identity
+from cluster.link import HANDSHAKE_S, Incoming, Outgoing, host_of
+from cluster.membership import Node
+from cluster.messages import Message, encode_message, frame
+from cluster.peer import Peer
+
+Outbox = list[tuple[bytes, Message]]
+Remains = list[tuple[bytes, list[Message]]]
+
+MB: Final = 1 << 20
+#: What a frame may be longer than the longest body, and what may wait for a link that is slow.
+FRAME_ROOM: Final = 64 * MB
+QUEUE_MOST: Final = 64 * MB
+#: A frame is ended when it has so many messages or bytes: the other side takes it apart in one go.
+FRAME_MESSAGES: Final = 1024
+FRAME_BYTES: Final = 256 * 1024
+#: Connections that have not proven who they are, at most; beyond it the oldest is dropped.
+STRANGERS_MOST: Final = 256
+#: Addresses of a name that are tried.
+ADDRESSES_MOST: Final = 8
+#: Seconds that a link must have held to be made anew at once when it ends.
+STEADY_S: Final = 1.0
+CONNECT_LEAST_S: Final = 1.0
+CONNECT_MOST_S: Final = 5.0
+
+
+class Owner(Protocol):
+    """Who the bus works for. A peer is named by its node ID."""
+
+    def identity(self) -> Identity:
+        """Who this node is at the moment."""
+
+    def identified(self, expected_id: bytes, peer: Identity, ip: bytes) -> bool:
+        """At the address of ``expected_id``, ``peer`` has answered and proven itself: whether the link is of use."""
+
+    def link_up(self, peer_id: bytes, start: int) -> None:
+        """The outgoing link is there."""
+
+    def link_down(self, peer_id: bytes, *, refused: bool) -> None:
+        """The outgoing link has ended, or could not be made; ``refused``: nobody listens there."""
+
+    def heard(self, peer: Identity, ip: bytes, own_ip: bytes) -> None:
+        """A new incoming link has proven itself and begins to speak. It came from ``ip`` to ``own_ip``."""
+
+    def received(self, peer_id: bytes, messages: list[Message]) -> None:
+        """Messages have come, in order; they have the shapes of `messages`."""
+
+    def undelivered(self, peer_id: bytes, messages: list[Message]) -> None:
+        """Of these messages certainly no byte has left. Comes before the `link_down` of their link."""
+
+    def notice(self, text: str) -> None:
+        """Something for the log."""
+
+    def verbose(self, text: str) -> None:
+        """Something for the log that is rarely wanted."""
+
+
+class Bus:
+    """All links. ``nonce`` gives random bytes that nobody can foretell, ``random`` spreads attempts to connect."""
+
+    def __init__(
+        self, owner: Owner, loop: asyncio.AbstractEventLoop, random: Random, nonce: Callable[[int], bytes]
+    ) -> None:
+        self.owner = owner
+        self.loop = loop
+        self.secret = b""
+        self.timeout_s = 15.0
+        self.frame_most = FRAME_ROOM
+        self.queue_most = QUEUE_MOST
+        self.complaints = Complaints()
+        self.bytes_sent = 0
+        self.bytes_received = 0
+        self.peers: dict[bytes, Peer] = {}
+        self.incoming: dict[bytes, Incoming] = {}
+        self.strangers: dict[Incoming, None] = {}
+        self.stopping = False
+        self._random = random
+        self._nonce = nonce
+        self._server_tls: ssl.SSLContext | None = None
+        self._client_tls: ssl.SSLContext | None = None
+        self._servers: list[asyncio.AbstractServer] = []
+        self._links: dict[Outgoing, None] = {}
+        self._gone: asyncio.Event | None = None
+
+    def configure(self, secret: bytes, timeout_ms: int, body_most: int) -> None:
+        """Take over settings; they count for links that come later."""
+        self.secret = secret
+        self.timeout_s = timeout_ms / 1000
+        self.frame_most = body_most + FRAME_ROOM
+
+    def use_tls(self, server: ssl.SSLContext, client: ssl.SSLContext) -> None:
+        """Encrypt all links that come later."""
+        self._server_tls = server
+        self._client_tls = client
+
+    async def listen(self, sockets: Sequence[socket.socket], backlog: int) -> None:
+        """Take connections at sockets that are bound. Raises OSError."""
+        timeout_s = HANDSHAKE_S if self._server_tls is not None else None
+        for sock in sockets:
+            server = await self.loop.create_server(
+                lambda: Incoming(self),
+                sock=sock,
+                backlog=backlog,
+                ssl=self._server_tls,
+                ssl_handshake_timeout=timeout_s,
+            )
+            self._servers.append(server)
+
+    def nonce(self) -> bytes:
+        """Random bytes for one handshake."""
+        return self._nonce(NONCE_LENGTH)
+
+    @property
+    def busy(self) -> bool:
+        """Whether something that has come is not handed on yet."""
+        return any(link.busy for link in self.incoming.values())
+
+    def links_up(self) -> int:
+        """How many outgoing links are there."""
+        return sum([self.link(peer_id) is not None for peer_id in self.peers])
+
+    def complain(self, address: str, text: str) -> None:
+        """Somebody at ``address`` is at fault."""
+        if self.complaints.add(address, self.loop.time()):
+            self.owner.notice(text)
+
+    # -- who should be linked --------------------------------------------------------------------------------------
+
+    def reconcile(self, wanted: Iterable[Node]) -> None:
+        """Begin and end outgoing links so that there is one for each of these nodes, where it has an address."""
+        if self.stopping:
+            return
+        ids = set()
+        for node in wanted:
+            ids.add(node.id)
+            host = node.ip.decode("latin-1")
+            peer = self.peers.get(node.id)
+            if peer is None:
+                peer = self.peers[node.id] = Peer(node.id, host, node.bus_port)
+                self._try_now(peer)
+            elif peer.host != host or peer.port != node.bus_port:
+                peer.host, peer.port = host, node.bus_port
+                self._try_now(peer)
+        for peer_id in [peer_id for peer_id in self.peers if peer_id not in ids]:
+            self._forget(self.peers.pop(peer_id))
+
+    def renew(self, peer_id: bytes) -> None:
+        """End the link to a node, which does not answer on it, and make a new one."""
+        peer = self.peers.get(peer_id)
+        if peer is not None and peer.link is not None:
+            peer.link.close()
+
+    def restart(self) -> None:
+        """This node has become another one: end all links, both ways."""
+        for incoming in [*self.incoming.values(), *self.strangers]:
+            incoming.close()
+        for peer in self.peers.values():
+            self._forget(peer)
+        self.peers.clear()
+
+    @staticmethod
+    def _forget(peer: Peer) -> None:
+        peer.rest()
+        if peer.link is not None:
+            peer.link.close()
+
+    def _try_now(self, peer: Peer) -> None:
+        """Connect at once, unless there is a link."""
+        if peer.link is None and not self.stopping:
+            peer.rest()
+            if peer.has_address:
+                peer.task = self.loop.create_task(self._connect(peer))
+
+    def _try_later(self, peer: Peer, delay_s: float) -> None:
+        if self.peers.get(peer.id) is peer and peer.timer is None and not self.stopping:
+            peer.timer = self.loop.call_later(delay_s, self._try_again, peer)
+
+    def _try_again(self, peer: Peer) -> None:
+        peer.timer = None
+        self._try_now(peer)
+
+    # -- outgoing --------------------------------------------------------------------------------------------------
+
+    async def _connect(self, peer: Peer) -> None:
+        """Make a connection; the link goes on by itself, also when the handshake fails."""
+        refused = False
+        try:
+            async with asyncio.timeout(min(max(self.timeout_s, CONNECT_LEAST_S), CONNECT_MOST_S)):
+                refused = await self._reach(peer)
+        except (OSError, ValueError) as wrong:  # ValueError: what can be no name
+            self.owner.verbose(f"Cannot connect to {peer.host}:{peer.port}: {wrong or 'no answer'}")
+        if asyncio.current_task() is peer.task:
+            peer.task = None
+            if peer.link is None:
+                self._failed(peer, refused=refused)
+
+    async def _reach(self, peer: Peer) -> bool:
+        """Try the addresses of a name in turn; whether all of them refused. Raises OSError."""
+        found = await self.loop.getaddrinfo(peer.host, peer.port, type=socket.SOCK_STREAM)
+        self._random.shuffle(found)  # one name may stand for all nodes, this one among them
+        refused = 0
+        for family, kind, protocol, _, address in found[:ADDRESSES_MOST]:
+            if not self._may_reach(str(address[0])):
+                continue
+            sock = socket.socket(family, kind, protocol)
+            sock.setblocking(False)
+            try:
+                await self.loop.sock_connect(sock, address)
+                await self._begin(peer, sock)
+            except ConnectionRefusedError:
+                refused += 1
+            except OSError as wrong:
+                self.owner.verbose(f"Cannot connect to {peer.host}:{peer.port}: {wrong}")
+            else:
+                sock = None  # type: ignore[assignment]  # it is the transport's now
+                return False
+            finally:
+                if sock is not None:
+                    sock.close()
+        return 0 < refused == len(found[:ADDRESSES_MOST])
+
+    async def _begin(self, peer: Peer, sock: socket.socket) -> None:
+        tls = self._client_tls
+        await self.loop.create_connection(
+            lambda: Outgoing(self, peer),
+            sock=sock,
+            ssl=tls,
+            server_hostname="" if tls is not None else None,
+            ssl_handshake_timeout=HANDSHAKE_S if tls is not None else None,
+        )
+
+    def _may_reach(self, host: str) -> bool:
+        if self.secret or loopback(host):
+            return True
+        self.complain(host, f"No link to {host}: without a cluster-secret, only nodes on this machine are talked to")
+        return False
+
+    def began(self, link: Outgoing) -> None:
+        """A connection is there, the handshake begins."""
+        self._links[link] = None
+        peer = link.whom
+        if peer.link is not None or self.peers.get(peer.id) is not peer or self.stopping:
+            link.close()
+        else:
+            peer.link = link
+
+    def reached(self, link: Outgoing) -> None:
+        """The node at the other end of an outgoing link has proven who it is."""
+        peer, found = link.whom, link.peer
+        wrong = self._twin(found, link.address)
+        if wrong:
+            self.complain(link.address, f"Closed the link to {link.address}: {wrong}")
+            link.close()
+            return
+        if not self.owner.identified(peer.id, found, link.address.encode("latin-1")):
+            link.close()
+            return
+        if peer.id != found.id:
+            self._rename(peer, found.id)
+        if link.closed:
+            return
+        link.up_s = self.loop.time()
+        self.owner.link_up(found.id, found.start)
+
+    def _rename(self, peer: Peer, real_id: bytes) -> None:
+        """The link belongs to another node than was thought. If that one has a link, it keeps that."""
+        link = peer.link
+        assert link is not None
+        self.peers.pop(peer.id, None)
+        other = self.peers.get(real_id)
+        if other is not None and other.link is not None and other.link.up_s:
+            link.close()
+            return
+        if other is not None:
+            self._forget(other)
+        peer.id = real_id
+        self.peers[real_id] = peer
+
+    def outgoing_lost(self, link: Outgoing) -> None:
+        """An outgoing link has ended: give back what did not leave, and try again."""
+        self._links.pop(link, None)
+        peer = link.whom
+        peer_id = link.peer.id if link.up_s else peer.id
+        if link.queue:
+            self.owner.undelivered(peer_id, [one for messages, _ in link.queue for one in messages])
+            link.queue.clear()
+        if peer.link is link:
+            peer.link = None
+            if link.up_s and self.loop.time() - link.up_s > STEADY_S:
+                peer.failures = 0
+                self._down(peer, refused=False)
+                self._try_later(peer, 0)
+            else:
+                self._failed(peer, refused=False)
+        if not self._links and self._gone is not None:
+            self._gone.set()
+
+    def _failed(self, peer: Peer, *, refused: bool) -> None:
+        """An attempt was in vain."""
+        peer.failures += 1
+        self._down(peer, refused=refused)
+        self._try_later(peer, peer.delay_s(self._random))
+
+    def _down(self, peer: Peer, *, refused: bool) -> None:
+        """Tell the owner, if it still wants a link to that node."""
+        if self.peers.get(peer.id) is peer:
+            self.owner.link_down(peer.id, refused=refused)
+
+    # -- incoming --------------------------------------------------------------------------------------------------
+
+    def knock(self, link: Incoming) -> str:
+        """Somebody has connected: "" or why he cannot even try to prove who he is."""
+        if self.stopping:
+            return "this node stops"
+        self.strangers[link] = None
+        if len(self.strangers) > STRANGERS_MOST:
+            oldest = next(iter(self.strangers))
+            del self.strangers[oldest]
+            oldest.close()
+        if not self.secret and not loopback(link.address):
+            return "without a cluster-secret, only nodes on this machine are let in"
+        return ""
+
+    def objection(self, link: Incoming) -> str:
+        """Somebody has proven that he knows the secret: "" or why he is not let in."""
+        return self._twin(link.peer, link.address)
+
+    def _twin(self, found: Identity, address: str) -> str:
+        """Whether another process with the same node ID was heard of lately, "" if not."""
+        known = self.incoming.get(found.id)
+        if known is None or known.peer.start == found.start:
+            return ""
+        if self.loop.time() - known.heard_s >= self.timeout_s:
+            return ""
+        return f"node {found.id.decode()} is alive at {known.address}, and another process at {address} has its ID"
+
+    def entered(self, link: Incoming) -> None:
+        """A node that has proven who it is begins to speak."""
+        found = link.peer
+        self.strangers.pop(link, None)
+        if found.id == self.owner.identity().id:
+            link.close()  # nobody has anything to tell himself
+            return
+        old = self.incoming.pop(found.id, None)
+        if old is not None:
+            old.close()
+        self.incoming[found.id] = link
+        own_ip = host_of(link.transport.get_extra_info("sockname"))
+        self.owner.heard(found, link.address.encode("latin-1"), own_ip.encode("latin-1"))
+        peer = self.peers.get(found.id)
+        if peer is None:
+            return
+        peer.failures = 0
+        if peer.link is None:
+            self._try_now(peer)
+        elif peer.link.up_s and peer.link.peer.start != found.start:
+            peer.link.close()  # that leads to a process that is gone
+
+    def incoming_lost(self, link: Incoming) -> None:
+        """An incoming link has ended."""
+        self.strangers.pop(link, None)
+        if link.proven and self.incoming.get(link.peer.id) is link:
+            del self.incoming[link.peer.id]
+
+    # -- messages --------------------------------------------------------------------------------------------------
+
+    def link(self, peer_id: bytes) -> Outgoing | None:
+        """The outgoing link to a node, if it is there."""
+        peer = self.peers.get(peer_id)
+        link = peer.link if peer is not None else None
+        return link if link is not None and link.up_s and not link.closed else None
+
+    def send(self, outbox: Outbox) -> Remains:
+        """Send messages: to each peer one frame, in order (a few if they are many). What comes back has no link."""
+        groups: dict[bytes, list[Message]] = {}
+        for peer_id, message in outbox:
+            group = groups.get(peer_id)
+            if group is None:
+                groups[peer_id] = [message]
+            else:
+                group.append(message)
+        remains: Remains = []
+        packed: dict[int, bytes] | None = {} if len(groups) > 1 else None
+        for peer_id, messages in groups.items():
+            link = self.link(peer_id)
+            if link is None:
+                remains.append((peer_id, messages))
+            else:
+                self._send(link, messages, pack_all(messages, packed))
+        return remains
+
+    def _send(self, link: Outgoing, messages: list[Message], parts: list[bytes]) -> None:
+        if len(parts) <= FRAME_MESSAGES and sum(map(len, parts)) <= FRAME_BYTES:
+            link.send(messages, frame(parts))
+            return
+        start = size = 0
+        for at, part in enumerate(parts, 1):
+            size += len(part)
+            if size >= FRAME_BYTES or at - start >= FRAME_MESSAGES or at == len(parts):
+                link.send(messages[start:at], frame(parts[start:at]))
+                start, size = at, 0
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    async def close(self, patience_s: float) -> None:
+        """Take and try nothing more, and end all links; what was sent has so many seconds to leave."""
+        self.stopping = True
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
+        for incoming in [*self.incoming.values(), *self.strangers]:
+            incoming.closed = True  # what comes now is answered by nobody
+        for peer in self.peers.values():
+            peer.rest()
+        self._gone = asyncio.Event()
+        for link in list(self._links):
+            link.finish() if link.up_s else link.close()
+        if self._links:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._gone.wait(), patience_s)
+        for one in [*self._links, *self.incoming.values(), *self.strangers]:
+            one.close()
+
+
+def pack_all(messages: list[Message], packed: dict[int, bytes] | None) -> list[bytes]:
+    """Encode messages; with a dict in which to look for those that another peer is sent as well."""
+    if packed is None:
+        return list(map(encode_message, messages))
+    parts: list[bytes] = []
+    for message in messages:
+        key = id(message)
+        part = packed.get(key)
+        if part is None:
+            part = packed[key] = encode_message(message)
+        parts.append(part)
+    return parts
+
+
+def loopback(host: str) -> bool:
+    """Whether an address is this machine itself."""
+    try:
+        return ipaddress.ip_address(host.partition("%")[0].removeprefix("::ffff:")).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,236 @@
+"""How two nodes recognize each other when a link begins. Pure: bytes in, bytes out, randomness handed in.
+
+Four payloads, each an array whose first element says which one it is. The node that connects is the dialer, the other
+one the acceptor:
+
+========= ======== ==========================================================================================
+HELLO     dialer   magic, lowest and highest version, ID, start number, nonce, port, bus port, announced IP
+CHALLENGE acceptor the version for this link, then the same of its own from the ID on
+PROOF     dialer   a MAC that only somebody who knows the secret could make
+WELCOME   acceptor the other MAC
+REFUSAL   acceptor in place of CHALLENGE or WELCOME: why not, for the log of the dialer, which trusts it for nothing
+========= ======== ==========================================================================================
+
+Both MACs are HMAC-SHA256, keyed with `cluster-secret`, over the name of the role and a digest of HELLO and CHALLENGE as
+they went over the wire. So they vouch for both IDs, both starts, all versions and addresses. Both nonces are in there:
+what was recorded on one link proves nothing on another. The roles differ: what a node says as dialer is of no use to
+somebody who has to answer as acceptor. The dialer proves itself first, so a stranger who connects gets nothing that he
+could try secrets on. Without a secret the key is empty, and what counts is who is let in at all (see `bus`).
+
+The proof is about the beginning of a link. Whoever can change the bytes of a link that stands needs no secret: on
+networks where somebody could, use TLS.
+
+Arrays may grow at their end: what a later version adds is covered by the MACs and otherwise skipped.
+"""
+
+from hashlib import sha256
+from hmac import compare_digest, digest
+from typing import Final, NamedTuple
+
+import msgpack
+
+from cluster.membership import is_node_id
+
+MAGIC: Final = b"disque bus"
+VERSION_LOWEST: Final = 1
+VERSION_HIGHEST: Final = 1
+
+HELLO: Final = 0
+CHALLENGE: Final = 1
+PROOF: Final = 2
+WELCOME: Final = 3
+REFUSAL: Final = 4
+
+#: Frames before the proofs are no longer than this, in bytes.
+FRAME_MOST: Final = 4096
+NONCE_LENGTH: Final = 32
+MAC_LENGTH: Final = 32
+START_MOST: Final = 1 << 63
+PORT_MOST: Final = 65535
+VERSION_MOST: Final = 1 << 31
+IP_LENGTH_MOST: Final = 255
+REASON_LENGTH_MOST: Final = 200
+
+DIALER: Final = b"dialer of a disque bus link"
+ACCEPTOR: Final = b"acceptor of a disque bus link"
+
+TWIN: Final = "another process has the same node ID: was its directory copied?"
+MISMATCH: Final = "the other node has another cluster-secret"
+
+
+class HandshakeError(Exception):
+    """The link must not be used.
+
+    ``tell`` is what the other side may hear about the reason; nothing if it is no node of this kind at all.
+    """
+
+    def __init__(self, reason: str, tell: str = "") -> None:
+        super().__init__(reason)
+        self.tell: Final = tell
+
+
+class Identity(NamedTuple):
+    """Who a node says that it is. ``ip`` is b"" unless it is announced; ``start`` is a random number of the process."""
+
+    id: bytes
+    start: int
+    port: int
+    bus_port: int
+    ip: bytes = b""
+
+
+class Versions(NamedTuple):
+    """The versions of the bus that a node speaks, both ends included."""
+
+    lowest: int = VERSION_LOWEST
+    highest: int = VERSION_HIGHEST
+
+
+class Dialer:
+    """The side that connects. Send ``hello``, then what `challenged` gives; after `welcomed` the peer is proven."""
+
+    __slots__ = ("_secret", "_transcript", "_versions", "hello", "peer", "version")
+
+    peer: Identity
+
+    def __init__(self, me: Identity, secret: bytes, nonce: bytes, versions: Versions | None = None) -> None:
+        assert len(nonce) == NONCE_LENGTH
+        self._versions = versions or Versions()
+        self._secret = secret
+        self._transcript = b""
+        self.version = 0
+        self.hello: Final = _pack(
+            (HELLO, MAGIC, *self._versions, me.id, me.start, nonce, me.port, me.bus_port, me.ip)
+        )
+
+    def challenged(self, payload: bytes) -> bytes:
+        """Take the CHALLENGE, note who answers (not proven yet), give the PROOF. Raises HandshakeError."""
+        items = _unpack(payload, CHALLENGE, 8)
+        version = _number(items[1], VERSION_MOST)
+        if not self._versions.lowest <= version <= self._versions.highest:
+            raise HandshakeError(f"version {version} of the bus was chosen, which this node does not speak")
+        self.version = version
+        self.peer = _identity(items, 2)
+        self._transcript = _transcript(self.hello, payload)
+        return _pack((PROOF, _mac(self._secret, DIALER, self._transcript)))
+
+    def welcomed(self, payload: bytes) -> None:
+        """Take the WELCOME. Raises HandshakeError unless it proves that the peer knows the secret."""
+        items = _unpack(payload, WELCOME, 2)
+        if not _is_mac(items[1], _mac(self._secret, ACCEPTOR, self._transcript)):
+            raise HandshakeError(MISMATCH)
+
+
+class Acceptor:
+    """The side that was connected to. Answer with what `greeted` gives; after `proven` the peer is who it says.
+
+    A node that has connected to itself is no fault here: the dialer can only find out when it knows whom it reached.
+    """
+
+    __slots__ = ("_me", "_nonce", "_secret", "_transcript", "_versions", "peer", "version")
+
+    peer: Identity
+
+    def __init__(self, me: Identity, secret: bytes, nonce: bytes, versions: Versions | None = None) -> None:
+        assert len(nonce) == NONCE_LENGTH
+        self._me = me
+        self._secret = secret
+        self._nonce = nonce
+        self._versions = versions or Versions()
+        self._transcript = b""
+        self.version = 0
+
+    def greeted(self, payload: bytes) -> bytes:
+        """Take the HELLO, note who it claims to be from, give the CHALLENGE. Raises HandshakeError."""
+        items = _unpack(payload, HELLO, 10)
+        if items[1] != MAGIC:
+            raise HandshakeError("this is no node")
+        self.version = self._choose(_number(items[2], VERSION_MOST), _number(items[3], VERSION_MOST))
+        self.peer = _identity(items, 4)
+        if self.peer.id == self._me.id and self.peer.start != self._me.start:
+            raise HandshakeError(TWIN, TWIN)
+        me = self._me
+        challenge = _pack((CHALLENGE, self.version, me.id, me.start, self._nonce, me.port, me.bus_port, me.ip))
+        self._transcript = _transcript(payload, challenge)
+        return challenge
+
+    def proven(self, payload: bytes) -> bytes:
+        """Take the PROOF, give the WELCOME. Raises HandshakeError unless it proves that the peer knows the secret."""
+        items = _unpack(payload, PROOF, 2)
+        if not _is_mac(items[1], _mac(self._secret, DIALER, self._transcript)):
+            raise HandshakeError(MISMATCH, MISMATCH)
+        return _pack((WELCOME, _mac(self._secret, ACCEPTOR, self._transcript)))
+
+    def _choose(self, lowest: int, highest: int) -> int:
+        """The highest version that both speak."""
+        mine = self._versions
+        version = min(highest, mine.highest)
+        if version < max(lowest, mine.lowest):
+            raise HandshakeError(
+                f"it speaks versions {lowest} to {highest} of the bus, this node {mine.lowest} to {mine.highest}",
+                f"versions {mine.lowest} to {mine.highest} of the bus are spoken here",
+            )
+        return version
+
+
+def refusal(reason: str) -> bytes:
+    """The payload that tells a dialer why it is not let in."""
+    return _pack((REFUSAL, reason[:REASON_LENGTH_MOST]))
+
+
+def _pack(items: tuple[object, ...]) -> bytes:
+    packed: bytes = msgpack.packb(items)
+    return packed
+
+
+def _unpack(payload: bytes, kind: int, least: int) -> tuple[object, ...]:
+    """The items of a payload that must be of this kind and have so many items. Raises HandshakeError."""
+    try:
+        items: object = msgpack.unpackb(payload, use_list=False)
+    except Exception as wrong:  # whatever the decoder says, it is garbage
+        raise HandshakeError("garbage") from wrong
+    if not isinstance(items, tuple) or not items or type(items[0]) is not int:
+        raise HandshakeError("garbage")
+    if items[0] == REFUSAL and kind in {CHALLENGE, WELCOME}:
+        raise HandshakeError(f"it says: {_reason(items)}")
+    if items[0] != kind or len(items) < least:
+        raise HandshakeError("garbage")
+    return items
+
+
+def _reason(items: tuple[object, ...]) -> str:
+    reason = items[1] if len(items) > 1 else None
+    return reason[:REASON_LENGTH_MOST] if isinstance(reason, str) else "nothing"
+
+
+def _identity(items: tuple[object, ...], at: int) -> Identity:
+    """ID, start, nonce, port, bus port and IP, from the place ``at`` on. Raises HandshakeError."""
+    node_id, start, nonce, port, bus_port, ip = items[at : at + 6]
+    if not isinstance(node_id, bytes) or not is_node_id(node_id):
+        raise HandshakeError("garbage in place of a node ID")
+    if not isinstance(nonce, bytes) or len(nonce) != NONCE_LENGTH:
+        raise HandshakeError("garbage in place of a nonce")
+    if not isinstance(ip, bytes) or len(ip) > IP_LENGTH_MOST or not all(33 <= char < 127 for char in ip):
+        raise HandshakeError("garbage in place of an address")
+    return Identity(node_id, _number(start, START_MOST), _number(port, PORT_MOST), _number(bus_port, PORT_MOST), ip)
+
+
+def _number(item: object, most: int) -> int:
+    if type(item) is not int or not 0 <= item <= most:
+        raise HandshakeError("garbage in place of a number")
+    return item
+
+
+def _transcript(hello: bytes, challenge: bytes) -> bytes:
+    """One digest of both payloads, which no other pair of payloads has."""
+    return sha256(sha256(hello).digest() + sha256(challenge).digest()).digest()
+
+
+def _mac(secret: bytes, role: bytes, transcript: bytes) -> bytes:
+    return digest(secret, role + transcript, sha256)
+
+
+def _is_mac(item: object, expected: bytes) -> bool:
+    return isinstance(item, bytes) and compare_digest(item, expected)
+
+

@@ -1,0 +1,330 @@
+"""One TCP connection between two nodes. What a node says to another goes over the link that it opened itself.
+
+A link begins with the handshake (`handshake`), in which frames are short and time is too; then frames of messages go
+from the side that connected to the other one, and nothing comes back. It ends in one way only: hard. What was not sent
+is then dropped by the system at once (SO_LINGER 0), so nothing of it arrives after a new link has begun to speak.
+
+Outgoing. A frame is handed to the transport. When the transport has more than it should (the other node does not
+read, or the network is slow), frames wait here, up to a limit; beyond that the link is given up. Of those that
+waited here when a link ends, certainly no byte has left; of those that the transport had, nobody knows.
+
+Incoming. A link counts from its first frame on, see `bus`. Messages are handed on in slices: after some milliseconds
+the link stops reading and goes on in the next turn of the loop, so that a peer with much to say stops nobody else.
+"""
+
+import asyncio
+import socket
+import struct
+from collections import deque
+from contextlib import suppress
+from time import perf_counter
+from typing import TYPE_CHECKING, Final, cast
+
+from cluster.frames import FrameReader, FrameTooLongError, enclosed
+from cluster.handshake import FRAME_MOST, Acceptor, Dialer, HandshakeError, Identity, refusal
+from cluster.messages import BadFrameError, Message, decode
+
+if TYPE_CHECKING:
+    from cluster.bus import Bus
+    from cluster.peer import Peer
+
+#: Seconds for the handshake.
+HANDSHAKE_S: Final = 5.0
+#: Seconds that a link hands on messages before others have their turn, and messages between two looks at the clock.
+SLICE_S: Final = 0.004
+SLICE_MESSAGES: Final = 64
+#: Bytes that the transport may hold before frames wait in the link, and when they go on.
+HIGH_WATER: Final = 1 << 20
+LOW_WATER: Final = 1 << 18
+#: Close at once and throw away what was not sent.
+NO_LINGER: Final = struct.pack("ii", 1, 0)
+
+
+class Link(asyncio.Protocol):
+    """What both directions have in common. ``address`` is that of the other side, ``peer`` who it is once proven."""
+
+    __slots__ = ("_timer", "address", "bus", "closed", "proven", "reader", "transport")
+
+    transport: asyncio.Transport
+    peer: Identity
+
+    def __init__(self, bus: "Bus") -> None:
+        self.bus = bus
+        self.reader = FrameReader(FRAME_MOST)
+        self.address = "?"
+        self.proven = False
+        self.closed = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin the handshake."""
+        self.transport = cast("asyncio.Transport", transport)
+        self.address = host_of(transport.get_extra_info("peername"))
+        sock = transport.get_extra_info("socket")
+        with suppress(OSError):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self._timer = self.bus.loop.call_later(HANDSHAKE_S, self._too_slow)
+        self.begin()
+
+    def begin(self) -> None:
+        """The connection stands."""
+
+    def data_received(self, data: bytes) -> None:
+        """Take what the other side sent."""
+        if self.closed:
+            return
+        self.bus.bytes_received += len(data)
+        self.reader.feed(data)
+        if self.proven:
+            self.work()
+        else:
+            self._shake_hands()
+
+    def _shake_hands(self) -> None:
+        try:
+            payload = self.reader.next()
+            if payload is not None:
+                self._check_end()
+                self.step(payload)
+        except FrameTooLongError:
+            self.refuse(HandshakeError("garbage in place of a handshake"))
+        except HandshakeError as wrong:
+            self.refuse(wrong)
+
+    def _check_end(self) -> None:
+        """Nobody says a second thing before the first is answered. Raises HandshakeError."""
+        if len(self.reader):
+            raise HandshakeError("garbage behind a step of the handshake")
+
+    def step(self, payload: bytes) -> None:
+        """Take one step of the handshake. Raises HandshakeError."""
+        raise NotImplementedError
+
+    def work(self) -> None:
+        """Take frames of a peer that has proven itself."""
+        raise NotImplementedError
+
+    def write(self, payload: bytes) -> None:
+        """Send a step of the handshake."""
+        self.transport.write(enclosed(payload))
+
+    def passed(self) -> None:
+        """The handshake is over."""
+        self.proven = True
+        self.reader.most = self.bus.frame_most
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def refuse(self, wrong: HandshakeError) -> None:
+        """End the link because of what the other side did; tell it why if it can understand that."""
+        if self.closed:
+            return
+        self.bus.complain(self.address, f"Refused a link with {self.address}: {wrong}")
+        if wrong.tell:
+            self.write(refusal(wrong.tell))
+            self.closed = True
+            self.transport.close()
+        else:
+            self.close()
+
+    def _too_slow(self) -> None:
+        self._timer = None
+        self.refuse(HandshakeError(f"no handshake within {HANDSHAKE_S:.0f} s"))
+
+    def close(self) -> None:
+        """End the link here and now: nothing that was not sent arrives later."""
+        self.closed = True
+        sock = self.transport.get_extra_info("socket")
+        if sock is not None:
+            with suppress(OSError):
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
+        self.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the bus."""
+        del exc
+        self.closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.lost()
+
+    def lost(self) -> None:
+        """The link has ended."""
+        raise NotImplementedError
+
+
+class Incoming(Link):
+    """A link over which another node speaks. ``heard_s`` is when it last did, ``busy`` that it has more to say."""
+
+    __slots__ = ("_at", "_messages", "_shake", "_silent", "busy", "heard_s", "peer")
+
+    def __init__(self, bus: "Bus") -> None:
+        super().__init__(bus)
+        self._shake: Acceptor | None = None
+        self._messages: list[Message] = []
+        self._at = 0
+        self._silent = True
+        self.busy = False
+        self.heard_s = 0.0
+
+    def begin(self) -> None:
+        """Somebody has connected."""
+        wrong = self.bus.knock(self)
+        if wrong:
+            self.refuse(HandshakeError(wrong))
+
+    def step(self, payload: bytes) -> None:
+        """HELLO, then PROOF."""
+        bus = self.bus
+        if self._shake is None:
+            self._shake = Acceptor(bus.owner.identity(), bus.secret, bus.nonce())
+            self.write(self._shake.greeted(payload))
+            return
+        welcome = self._shake.proven(payload)
+        self.peer = self._shake.peer
+        wrong = bus.objection(self)
+        if wrong:
+            raise HandshakeError(wrong, wrong)
+        self.write(welcome)
+        self._shake = None
+        self.passed()
+
+    def work(self) -> None:
+        """Hand on what is complete, as far as this turn goes."""
+        self.heard_s = self.bus.loop.time()
+        if self._silent:
+            self._silent = False
+            self.bus.entered(self)
+        if not self.busy:
+            self._hand_on()
+
+    def _go_on(self) -> None:
+        self.busy = False
+        if not self.closed:
+            self.transport.resume_reading()
+            self._hand_on()
+
+    def _hand_on(self) -> None:
+        received = self.bus.owner.received
+        until_s = perf_counter() + SLICE_S
+        try:
+            while not self.closed:
+                messages, at = self._messages, self._at
+                if at >= len(messages):
+                    payload = self.reader.next()
+                    if payload is None:
+                        return
+                    self._messages = decode(payload)
+                    self._at = 0
+                    continue
+                some = messages if len(messages) <= SLICE_MESSAGES else messages[at : at + SLICE_MESSAGES]
+                self._at = at + len(some)
+                received(self.peer.id, some)
+                if perf_counter() >= until_s:
+                    self._pause()
+                    return
+        except (BadFrameError, FrameTooLongError) as wrong:
+            self.bus.complain(self.address, f"Closed the link of node {self.peer.id.decode()}: {wrong}")
+            self.close()
+
+    def _pause(self) -> None:
+        """Let others have their turn."""
+        if not self.closed and (self._at < len(self._messages) or len(self.reader)):
+            self.busy = True
+            self.transport.pause_reading()
+            self.bus.loop.call_soon(self._go_on)
+
+    def lost(self) -> None:
+        """The other node has ended the link, or this one."""
+        self._messages = []
+        self.bus.incoming_lost(self)
+
+
+class Outgoing(Link):
+    """A link over which this node speaks to ``whom``."""
+
+    __slots__ = ("_finishing", "_shake", "choked", "peer", "queue", "queued_bytes", "up_s", "whom")
+
+    def __init__(self, bus: "Bus", whom: "Peer") -> None:
+        super().__init__(bus)
+        self.whom = whom
+        self._shake: Dialer | None = None
+        self._finishing = False
+        self.choked = False
+        #: Frames that wait for the transport, with the messages in them.
+        self.queue: deque[tuple[list[Message], bytes]] = deque()
+        self.queued_bytes = 0
+        #: When the link was there, in seconds of the loop; 0 before.
+        self.up_s = 0.0
+
+    def begin(self) -> None:
+        """The other side has accepted the connection."""
+        self.transport.set_write_buffer_limits(HIGH_WATER, LOW_WATER)
+        self.bus.began(self)
+        if self.closed:
+            return
+        self._shake = Dialer(self.bus.owner.identity(), self.bus.secret, self.bus.nonce())
+        self.write(self._shake.hello)
+
+    def step(self, payload: bytes) -> None:
+        """CHALLENGE, then WELCOME."""
+        shake = self._shake
+        assert shake is not None
+        if not shake.version:
+            self.write(shake.challenged(payload))
+            return
+        shake.welcomed(payload)
+        self.peer = shake.peer
+        self._shake = None
+        self.passed()
+        self.bus.reached(self)
+
+    def work(self) -> None:
+        """Nothing comes this way."""
+        self.bus.complain(self.address, f"Closed the link to node {self.peer.id.decode()}: it speaks on it")
+        self.close()
+
+    def send(self, messages: list[Message], frame: bytes) -> None:
+        """Send a frame, or keep it until the transport takes more."""
+        if not self.choked:
+            self.bus.bytes_sent += len(frame)
+            self.transport.write(frame)
+            return
+        self.queue.append((messages, frame))
+        self.queued_bytes += len(frame)
+        if self.queued_bytes - len(frame) > self.bus.queue_most:
+            self.bus.owner.notice(f"Gave up the link to node {self.peer.id.decode()}: it does not read what it is sent")
+            self.close()
+
+    def pause_writing(self) -> None:
+        """The transport has enough."""
+        self.choked = True
+
+    def resume_writing(self) -> None:
+        """The transport takes more."""
+        self.choked = False
+        queue = self.queue
+        while queue and not self.choked and not self.closed:
+            _, frame = queue.popleft()
+            self.queued_bytes -= len(frame)
+            self.bus.bytes_sent += len(frame)
+            self.transport.write(frame)
+
+    def finish(self) -> None:
+        """Let go what waits, then end the link: for a node that stops."""
+        self.closed = True
+        while self.queue:
+            self.transport.write(self.queue.popleft()[1])
+        self.transport.close()
+
+    def lost(self) -> None:
+        """The other node has ended the link, or this one."""
+        self.bus.outgoing_lost(self)
+
+
+def host_of(address: object) -> str:
+    """The host in an address of asyncio's."""
+    return str(address[0]).removeprefix("::ffff:") if isinstance(address, tuple) and address else "?"

@@ -1,0 +1,47 @@
+"""The outgoing side of one known node: where it is, the link to it, and when to try again."""
+
+import asyncio
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from cluster.link import Outgoing
+
+#: Seconds before the first further attempt, and at most.
+BACKOFF_S: Final = 0.1
+BACKOFF_MOST_S: Final = 3.0
+
+
+class Peer:
+    """``id`` may be a temporary one until the node has said who it is; ``host`` is an address or a name."""
+
+    __slots__ = ("failures", "host", "id", "link", "port", "task", "timer")
+
+    def __init__(self, node_id: bytes, host: str, port: int) -> None:
+        self.id = node_id
+        self.host = host
+        self.port = port
+        self.link: Outgoing | None = None
+        #: Attempts since the last link that held.
+        self.failures = 0
+        self.task: asyncio.Task[None] | None = None
+        self.timer: asyncio.TimerHandle | None = None
+
+    @property
+    def has_address(self) -> bool:
+        """Whether there is somewhere to connect to."""
+        return bool(self.host) and self.port > 0
+
+    def delay_s(self, random: Random) -> float:
+        """How long to wait before the next attempt: twice as long each time, and not all nodes at once."""
+        doubled = BACKOFF_S * (1 << min(max(self.failures - 1, 0), 10))
+        return min(doubled, BACKOFF_MOST_S) * (0.75 + random.random() / 2)
+
+    def rest(self) -> None:
+        """Stop trying."""
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+        if self.task is not None:
+            self.task.cancel()
+            self.task = None

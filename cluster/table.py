@@ -1,0 +1,154 @@
+"""The node table: which nodes there are, where, and which of them may be chosen.
+
+It is asked with every job that is added and changes seldom. So all changes go through its verbs, which keep the answers
+ready: whom a job may be copied to (`reachable`), how many nodes the default of REPLICATE counts (`size`), in which
+order clients should try the nodes (`priority`). The fields of a `Node` are read by all, and written by nobody but the
+table and those who keep it (`membership`). A table with nothing but `myself` is a cluster of one, and nothing here is
+special about it.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from cluster.node import FAIL, HANDSHAKE, LEAVING, MYSELF, NOADDR, PFAIL, UNREACHABLE, Node, node_line
+
+PRIORITY_BEST: Final = 1
+PRIORITY_UNLINKED: Final = 5
+PRIORITY_SUSPECT: Final = 10
+PRIORITY_LAST: Final = 100
+
+
+class Table:
+    """The nodes of a cluster as `myself` sees them.
+
+    `nodes` maps IDs to nodes, `myself` among them and first. `dirty` is set by each change that a restart must not
+    forget; who writes nodes.conf clears it. `version` grows with each change of nodes, flags, addresses or links.
+    `messages_sent` and `messages_received` count what goes over the bus, and are counted there.
+    """
+
+    __slots__ = (
+        "_announced",
+        "_ip_learnt",
+        "_reachable",
+        "_size",
+        "dirty",
+        "messages_received",
+        "messages_sent",
+        "myself",
+        "nodes",
+        "version",
+    )
+
+    def __init__(self, myself: Node) -> None:
+        myself.flags |= MYSELF
+        self.myself = myself
+        self.nodes: dict[bytes, Node] = {myself.id: myself}
+        self.dirty = False
+        self.version = 0
+        self.messages_sent = 0
+        self.messages_received = 0
+        self._announced = b""
+        self._ip_learnt = False
+        self._reachable: list[Node] = []
+        self._size = 1
+
+    @property
+    def known(self) -> int:
+        """How many nodes are in the table, this one and those half met included."""
+        return len(self.nodes)
+
+    @property
+    def size(self) -> int:
+        """How many nodes the cluster has, this one and failing ones included, those half met not."""
+        return self._size
+
+    def reachable(self) -> list[Node]:
+        """Give the nodes that a job may be sent to: not this one, not failing, not leaving, not half met.
+
+        The list belongs to the table: read it, do not change it.
+        """
+        return self._reachable
+
+    def wanted(self) -> list[Node]:
+        """Give the nodes to which there should be a link: all that have an address, those half met included."""
+        return [node for node in self.nodes.values() if node.ip and not node.flags & (MYSELF | NOADDR)]
+
+    def priority(self, node: Node) -> int:
+        """Give the rank of a node in HELLO, best first: 1, no link 5, perhaps failing 10, failing or leaving 100."""
+        if node.flags & (FAIL | LEAVING):
+            return PRIORITY_LAST
+        if node.flags & PFAIL:
+            return PRIORITY_SUSPECT
+        return PRIORITY_BEST if node.linked or node is self.myself else PRIORITY_UNLINKED
+
+    def nodes_lines(self, now_ms: int) -> bytes:
+        """Give the text of CLUSTER NODES: a line a node, this node first."""
+        return b"".join([node_line(node, b"%s:%d" % (node.ip, node.port), now_ms) for node in self.nodes.values()])
+
+    def hello(self, _now_ms: int) -> list[tuple[bytes, bytes, int, int]]:
+        """Give (id, ip, port, priority) of each known node for HELLO, this node first.
+
+        The time is part of the question because the answer is about a moment; for now the flags alone decide.
+        """
+        return [(node.id, node.ip, node.port, self.priority(node)) for node in self.nodes.values()]
+
+    def info(self) -> list[tuple[bytes, int]]:
+        """Give the numbers of CLUSTER INFO, in the order in which they follow the line cluster_state:ok."""
+        return [
+            (b"cluster_known_nodes", self.known),
+            (b"cluster_reachable_nodes", len(self._reachable)),
+            (b"cluster_size", self._size),
+            (b"cluster_stats_messages_sent", self.messages_sent),
+            (b"cluster_stats_messages_received", self.messages_received),
+        ]
+
+    def add(self, node: Node) -> None:
+        """Take a node into the table. Its ID must be new."""
+        assert node.id not in self.nodes, node.id
+        assert not node.flags & MYSELF
+        self.nodes[node.id] = node
+        self.changed(node)
+
+    def set_flags(self, node: Node, flags: int) -> None:
+        """Replace the flags of a node of this table."""
+        if node.flags != flags:
+            node.flags = flags
+            self.changed(node)
+
+    def set_address(self, node: Node, ip: bytes, port: int, bus_port: int) -> None:
+        """Replace the address of a node of this table, this node's own included."""
+        if (node.ip, node.port, node.bus_port) != (ip, port, bus_port):
+            node.ip = ip
+            node.port = port
+            node.bus_port = bus_port
+            self.changed(node)
+
+    def announce(self, ip: bytes, port: int, bus_port: int) -> None:
+        """Say where others reach this node. With `ip` b"" they use the address from which it calls them."""
+        self._announced = ip
+        self.set_address(self.myself, ip or self.myself.ip, port, bus_port)
+
+    def learn_own_ip(self, ip: bytes) -> None:
+        """Take the address at which another node has reached this one, unless a better one is known.
+
+        What is announced is better, then what was learnt since the start, then what an earlier life left behind. But
+        loopback is no good once anything else is known.
+        """
+        myself = self.myself
+        if self._announced or (self._ip_learnt and not _is_loopback(myself.ip)):
+            return
+        if not self._ip_learnt or not _is_loopback(ip):
+            self.set_address(myself, ip, myself.port, myself.bus_port)
+        self._ip_learnt = True
+
+    def changed(self, node: Node) -> None:
+        """A node has come, gone or changed: everything that follows from the table follows anew."""
+        nodes: Iterable[Node] = self.nodes.values()
+        self._reachable = [other for other in nodes if not other.flags & UNREACHABLE]
+        self._size = sum([not other.flags & HANDSHAKE for other in nodes])
+        self.version += 1
+        self.dirty |= not node.flags & HANDSHAKE
+
+
+def _is_loopback(ip: bytes) -> bool:
+    return ip.startswith(b"127.") or ip in {b"", b"::1", b"localhost"}

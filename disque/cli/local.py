@@ -1,0 +1,329 @@
+"""Some nodes on this machine, in one terminal: what `make run` starts.
+
+Each node is a process with a directory of its own, as it would be on a machine of its own, and all are given the same
+list of seeds, so they find each other. Their logs come out here, each line with the port of its node in front. A node
+that ends is reported and not started again: whoever kills one wants to see what happens without it.
+
+Ctrl-C, SIGTERM and SIGHUP stop the nodes cleanly, one after the other, so that each can leave its jobs to those that
+are still up, and the last one knows best what is queued. The nodes are in sessions of their own: what a terminal
+sends reaches them only from here. A second signal kills them.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import os
+import shlex
+import signal
+import socket
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import hiredis
+
+LOOPBACK: Final = "127.0.0.1"
+NODES_MOST: Final = 9
+PORT_MOST: Final = 65535
+BUS_DISTANCE: Final = 10_000
+#: Between two looks at whether the nodes have found each other, in seconds.
+LOOK_EVERY_S: Final = 0.2
+#: How long a node has to answer such a look.
+ANSWER_S: Final = 2.0
+#: After so many looks in vain, people are told how to find out more.
+LOOKS: Final = 50
+COLOURS: Final = ("36", "33", "35", "32", "34", "31")
+
+Say = Callable[[str], None]
+
+
+class Plan(NamedTuple):
+    """What is to be run: nodes at these ports, with their directories in `data` and these further options."""
+
+    ports: tuple[int, ...]
+    data: Path
+    options: tuple[str, ...] = ()
+
+    def command(self, port: int) -> list[str]:
+        """Give the words that start the node at `port`."""
+        words = [sys.executable, "-m", "disque.cli.serve", "--bind", LOOPBACK, "--port", str(port)]
+        words += ["--dir", str(self.data / str(port)), "--appendonly", "yes", "--appendfsync", "everysec"]
+        if len(self.ports) > 1:
+            words += ["--cluster-seeds", *[f"{LOOPBACK}:{each}" for each in self.ports]]
+        return [*words, *self.options]
+
+
+def parse(argv: Sequence[str]) -> Plan:
+    """Read the command line. Raises SystemExit with a message for what is none."""
+    parser = argparse.ArgumentParser("disque.cli.local", description="Run some nodes on this machine, in one terminal.")
+    parser.add_argument("--nodes", type=int, default=3, metavar="N", help=f"how many, 1 to {NODES_MOST} (default: 3)")
+    parser.add_argument("--port", type=int, default=7711, help="port of the first, the others count on (default: 7711)")
+    parser.add_argument("--data", type=Path, default=Path("data"), help="where their directories are (default: ./data)")
+    parser.add_argument("options", nargs="*", metavar="-- --option value", help="options of disque-server for each")
+    words = parser.parse_args(argv)
+    if not 1 <= words.nodes <= NODES_MOST:
+        parser.error(f"--nodes must be from 1 to {NODES_MOST}, not {words.nodes}")
+    if not 1 <= words.port <= PORT_MOST - BUS_DISTANCE - words.nodes + 1:
+        parser.error(f"--port {words.port}: each node needs its port and, for the other nodes, port + {BUS_DISTANCE}")
+    return Plan(tuple(range(words.port, words.port + words.nodes)), words.data.resolve(), tuple(words.options))
+
+
+def taken(ports: Sequence[int]) -> list[int]:
+    """Which of the ports that nodes at `ports` need, those of the bus included, somebody else uses."""
+    return [port for first in ports for port in (first, first + BUS_DISTANCE) if not is_free(port)]
+
+
+def is_free(port: int) -> bool:
+    """Whether a server could listen there now."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True
+
+
+def how_it_ended(code: int) -> str:
+    """Say what the exit code of a process means."""
+    if code >= 0:
+        return "has stopped cleanly" if code == 0 else f"has ended with exit code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"
+
+
+def shown(path: Path) -> str:
+    """Give a path as people would type it here."""
+    with contextlib.suppress(ValueError):
+        return f"./{path.relative_to(Path.cwd())}"
+    return str(path)
+
+
+def guide(plan: Plan, pids: Sequence[int]) -> str:
+    """Tell how to talk to the nodes."""
+    first, last = plan.ports[0], plan.ports[-1]
+    many = len(plan.ports) > 1
+    wish, why = (" REPLICATE 2", "answered when 2 nodes have it") if many else ("", "")
+    lines = [
+        (f"redis-cli -p {first} ADDJOB myqueue hello 1000{wish}", why),
+        (f"redis-cli -p {last} GETJOB FROM myqueue", "any node will do" if many else ""),
+        (f"redis-cli -p {first} ACKJOB <the ID that both have shown>", ""),
+        (f"redis-cli -p {first} CLUSTER NODES", ""),
+        (f"{shown(Path(sys.executable).parent)}/disque -p {first}", "a shell that knows every command"),
+        (f"kill -9 {pids[-1]}", f"the node at {last}: nothing is lost" if many else ""),
+    ]
+    width = max(len(command) for command, why in lines if why)
+    rows = [f"    {command:<{width}}  {f'({why})' if why else ''}".rstrip() for command, why in lines]
+    return "\n".join([f"Journals are in {shown(plan.data)}. Ctrl-C stops. From another terminal:", *rows])
+
+
+def have_met(infos: Sequence[dict[str, str]]) -> bool:
+    """Whether each node reaches all others, by what their CLUSTER INFO says."""
+    return all(int(info.get("cluster_reachable_nodes", "0")) >= len(infos) - 1 for info in infos)
+
+
+class NeedsPasswordError(Exception):
+    """The nodes tell nothing to those who have not given a password."""
+
+
+async def cluster_info(port: int) -> dict[str, str]:
+    """Ask a node for CLUSTER INFO. Raises OSError while it gives no answer, and NeedsPasswordError."""
+    async with asyncio.timeout(ANSWER_S):
+        reader, writer = await asyncio.open_connection(LOOPBACK, port)
+        try:
+            writer.write(b"CLUSTER INFO\r\n")
+            replies = hiredis.Reader()
+            while (reply := replies.gets()) is False:
+                if not (data := await reader.read(4096)):
+                    raise ConnectionResetError
+                replies.feed(data)
+        finally:
+            writer.close()
+    if isinstance(reply, hiredis.ReplyError):
+        if str(reply).startswith("NOAUTH"):
+            raise NeedsPasswordError
+        raise ConnectionRefusedError(str(reply))  # LOADING, most likely
+    return dict(line.split(":", 1) for line in bytes(reply).decode().split())
+
+
+class Terminal:
+    """What people see. `gone` is called when nobody can see anything any more."""
+
+    def __init__(self, ports: Sequence[int], *, colours: bool, gone: Callable[[], None]) -> None:
+        self._prefixes = {port: f"{port} | " for port in ports}
+        if colours:
+            pairs = zip(ports, COLOURS * 2, strict=False)
+            self._prefixes = {port: f"\x1b[{colour}m{port} |\x1b[0m " for port, colour in pairs}
+        self._gone = gone
+
+    def say(self, text: str) -> None:
+        """Write what this program itself has to say."""
+        self._write(text)
+
+    def relay(self, port: int, line: str) -> None:
+        """Write a line of the log of a node."""
+        self._write(self._prefixes[port] + line)
+
+    def _write(self, text: str) -> None:
+        try:
+            print(text, flush=True)
+        except OSError:
+            self._gone()
+
+
+class Child:
+    """One node: the process that runs it."""
+
+    def __init__(self, port: int, command: list[str], process: asyncio.subprocess.Process) -> None:
+        self.port = port
+        self.command = command
+        self.process = process
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process has not been seen to end."""
+        return self.process.returncode is None
+
+    def signal(self, *numbers: signal.Signals) -> None:
+        """Send signals, if there is still somebody to get them."""
+        for number in numbers:
+            with contextlib.suppress(ProcessLookupError):
+                self.process.send_signal(number)
+
+
+class Crew:
+    """All nodes, from their start to their end."""
+
+    def __init__(self, plan: Plan, *, colours: bool = False) -> None:
+        self.plan = plan
+        self.children: list[Child] = []
+        self.terminal = Terminal(plan.ports, colours=colours, gone=self.stop)
+        self._stop = asyncio.Event()
+        self._signals = 0
+
+    def stop(self) -> None:
+        """Let the nodes stop; called again, kill them."""
+        self._signals += 1
+        self._stop.set()
+        if self._signals > 1:
+            for child in self.children:
+                child.signal(signal.SIGKILL)
+
+    async def run(self) -> int:
+        """Start the nodes and stay until they have ended. The exit code: 0 when all stopped cleanly, as told."""
+        for port in self.plan.ports:
+            self.children.append(await self._start(port))
+        relays = [asyncio.create_task(self._relay(child)) for child in self.children]
+        watch = asyncio.create_task(self._watch())
+        told = asyncio.create_task(self._stop.wait())
+        everybody = asyncio.gather(*relays)
+        ends: list[asyncio.Future[Any]] = [told, everybody]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        watch.cancel()
+        if self._stop.is_set():
+            await self._stop_all()
+        told.cancel()
+        await everybody
+        return self._report()
+
+    async def _start(self, port: int) -> Child:
+        directory = self.plan.data / str(port)
+        directory.mkdir(parents=True, exist_ok=True)
+        command = self.plan.command(port)
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+        )
+        return Child(port, command, process)
+
+    async def _relay(self, child: Child) -> None:
+        """Show the log of a node until it ends, and how it ends."""
+        stream = child.process.stdout
+        assert stream is not None
+        while line := await stream.readline():
+            self.terminal.relay(child.port, line.decode("utf-8", "backslashreplace").rstrip("\n"))
+        code = await child.process.wait()
+        if not self._stop.is_set():
+            self._tell_of_end(child, code)
+
+    def _tell_of_end(self, child: Child, code: int) -> None:
+        self.terminal.say(f"*** The node at {child.port} {how_it_ended(code)}.")
+        if any(other.alive for other in self.children):
+            again = shlex.join(child.command)
+            self.terminal.say(f"*** The others go on. It is not started again, but you can do it:\n    {again}")
+
+    async def _watch(self) -> None:
+        """Tell how to talk to the nodes as soon as they have found each other."""
+        met = await self._meeting()
+        alive = [child for child in self.children if child.alive]
+        if len(alive) < len(self.children):
+            return  # which has been told, and is what matters
+        if not met:
+            self.terminal.say("*** The nodes run, but have not found each other yet: ask them for CLUSTER NODES.")
+        elif len(alive) > 1:
+            self.terminal.say(f"*** {len(alive)} nodes run and have found each other.")
+        self.terminal.say(guide(self.plan, [child.process.pid for child in alive]))
+
+    async def _meeting(self) -> bool:
+        """Wait until the nodes have found each other; False when that takes long, or a node has ended."""
+        for _ in range(LOOKS):
+            await asyncio.sleep(LOOK_EVERY_S)
+            if not all(child.alive for child in self.children):
+                return False
+            try:
+                infos = [await cluster_info(port) for port in self.plan.ports]
+            except OSError:  # TimeoutError is one
+                continue
+            except NeedsPasswordError:
+                return True
+            if have_met(infos):
+                return True
+        return False
+
+    async def _stop_all(self) -> None:
+        self.terminal.say("*** Stopping the nodes, one after the other. Ctrl-C again kills them.")
+        for child in self.children:
+            if child.alive:
+                child.signal(signal.SIGTERM, signal.SIGCONT)  # one that was halted could not hear the first
+                await child.process.wait()
+
+    def _report(self) -> int:
+        """Say how it ended, and give the exit code."""
+        codes = {child.port: child.process.returncode or 0 for child in self.children}
+        wrong = [f"*** The node at {port} {how_it_ended(code)}." for port, code in codes.items() if code]
+        if self._stop.is_set():
+            kept = f"Their jobs are in {shown(self.plan.data)}, for the next time."
+            told = [f"*** {'All nodes have' if len(codes) > 1 else 'The node has'} stopped cleanly. {kept}"]
+            self.terminal.say("\n".join(wrong or told))
+        return 0 if self._stop.is_set() and not wrong else 1
+
+
+async def run(plan: Plan, *, colours: bool) -> int:
+    """Run the nodes of a plan until they are stopped; gives the exit code."""
+    crew = Crew(plan, colours=colours)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, crew.stop)
+    return await crew.run()
+
+
+def main(argv: Sequence[str] | None = None, start: Callable[[Coroutine[Any, Any, int]], int] = asyncio.run) -> int:
+    """Run some nodes; gives the exit code."""
+    plan = parse(sys.argv[1:] if argv is None else argv)
+    used = taken(plan.ports)
+    if used:
+        names = f"{'port' if len(used) == 1 else 'ports'} {', '.join(map(str, used))}"
+        hint = f"make run PORT={plan.ports[-1] + 1} takes others, with directories of their own."
+        print(f"Not started: {names} in use. Do these nodes run in another terminal? {hint}", file=sys.stderr)
+        return 1
+    return start(run(plan, colours=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,421 @@
+"""What an ADDJOB does to get a UNIQUE key. See `unique`.
+
+A `Bid` stands for all ADDJOBs of this node that want one key: the first one asks the keepers for it and makes the job,
+the others wait in line. When its job is decided and the key settled, or somebody else's is, all are answered; when the
+first one comes to nothing, the next one begins anew.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from cluster.messages import ASKKEY, BIND, UNBIND
+from disque.core import acks, keeping, replication, resp, unique
+from disque.core.jobid import ttl_suffix, valid
+from disque.core.session import PendingAdd
+from disque.core.timers import IDLE, Timed
+from disque.core.unique import COMMITTED, SETTLED, TENTATIVE, Key
+
+if TYPE_CHECKING:
+    from disque.core.adding import Request
+    from disque.core.job import Job
+    from disque.core.node import Node
+
+#: Who finds a key in the hands of somebody undecided asks again after so long: doubled each time, up to the second.
+AGAIN_MS: Final = 25
+AGAIN_MOST_MS: Final = 400
+
+
+class Bid(Timed):
+    """The ADDJOBs of this node that want one key.
+
+    ``add`` is the one whose job it is to be (None: its client has gone or gave up, but the job was decided by then),
+    ``waiting`` are those that wait in line. ``job_id`` is the ID that the keepers were asked to note, empty between two
+    attempts; ``keepers`` are asked now, ``bound`` have noted it, ``asked`` were ever asked. ``decided``: the job is
+    there, and all that is missing is that the keepers say so.
+    """
+
+    __slots__ = ("add", "asked", "bound", "decided", "job_id", "keepers", "name", "request", "tries", "waiting")
+
+    def __init__(self, request: "Request", name: bytes, add: PendingAdd) -> None:
+        self.due_ms = 0
+        self.slot = IDLE
+        self.request = request
+        self.name = name
+        self.add: PendingAdd | None = add
+        self.waiting: list[PendingAdd] = []
+        self.job_id = b""
+        self.keepers: tuple[bytes, ...] = ()
+        self.bound: set[bytes] = set()
+        self.asked: set[bytes] = set()
+        self.decided = False
+        self.tries = 0
+
+    def complete(self) -> bool:
+        """Whether all keepers have noted the ID."""
+        return bool(self.job_id) and self.bound.issuperset(self.keepers)
+
+
+# -- asking ------------------------------------------------------------------------------------------------------------
+
+
+def hold(node: "Node", pending: PendingAdd, request: "Request", name: bytes, now_ms: int) -> bool:
+    """Whether ``pending`` holds the key ``name`` and may make its job.
+
+    If not, it is answered, or will be, or waits and is tried again.
+    """
+    keeping.nodes_changed(node, now_ms)
+    key = node.keys.get((request.queue, name))
+    bid = node.bids.get((request.queue, name))
+    if key is not None and key.state == SETTLED:
+        hit(node, pending, bid, key.job_id)
+        return False
+    if bid is None:
+        bid = begin(node, pending, request, name, now_ms)
+    elif bid.add is not pending:
+        pending.key = bid
+        bid.waiting.append(pending)
+        return False
+    if bid.decided or pending.spread is not None:
+        return False
+    if not bid.job_id:
+        attempt(node, bid, now_ms)
+    return bid.complete()
+
+
+def begin(node: "Node", pending: PendingAdd, request: "Request", name: bytes, now_ms: int) -> Bid:
+    """The first ADDJOB of this node that wants the key."""
+    bid = Bid(request, name, pending)
+    node.bids[request.queue, name] = bid
+    pending.key = bid
+    if pending.slot == IDLE:  # TIMEOUT 0 waits as long as the job would live
+        node.timers.arm(pending, now_ms + request.ttl * 1000)
+    return bid
+
+
+def hit(node: "Node", pending: PendingAdd, bid: Bid | None, job_id: bytes) -> None:
+    """The key is settled: answer ``pending`` and all that wait for it."""
+    if bid is not None and not bid.decided:
+        finish(node, bid, job_id)
+    if not pending.reply:
+        leave(node, pending)
+        answer(node, pending, job_id)
+
+
+def attempt(node: "Node", bid: Bid, now_ms: int) -> None:
+    """Ask the keepers to note a new ID."""
+    request = bid.request
+    node.timers.disarm(bid)
+    bid.job_id = node.ids.make(ttl_suffix(request.ttl, request.retry))
+    bid.keepers = node.ring.keepers(request.queue, bid.name, request.replicate)
+    node.bidding[bid.job_id] = bid
+    if node.node_id in bid.keepers and not bind_here(node, bid, now_ms):
+        step_back(node, bid, now_ms)
+        return
+    for keeper in bid.keepers:
+        ask(node, bid, keeper)
+
+
+def bind_here(node: "Node", bid: Bid, now_ms: int) -> bool:
+    """This node is a keeper itself; whether it has no other ID for the key."""
+    request = bid.request
+    key = keeping.offer(node, node.node_id, request.queue, bid.name, bid.job_id, request.window * 1000, now_ms)
+    if key.job_id == bid.job_id:
+        bid.bound.add(node.node_id)
+    return key.job_id == bid.job_id
+
+
+def ask(node: "Node", bid: Bid, keeper: bytes) -> None:
+    """BIND, to a keeper that has not bound the key."""
+    if keeper not in bid.bound:
+        request = bid.request
+        bid.asked.add(keeper)
+        question = (BIND, request.replicate, request.queue, bid.name, bid.job_id, request.window * 1000)
+        keeping.say(node, keeper, question)
+
+
+def due(node: "Node", bid: Bid, now_ms: int) -> None:
+    """Some time has passed: make another attempt, or ask those again that had another ID."""
+    del now_ms
+    if bid.decided:
+        return
+    if bid.job_id:
+        for keeper in bid.keepers:
+            ask(node, bid, keeper)
+    elif bid.add is not None:
+        node.retries.append(bid.add)
+
+
+def say_again(node: "Node", peer_id: bytes, now_ms: int) -> None:
+    """There is a new link: what ``peer_id`` was asked or told, or what it answered, may be lost."""
+    for bid in node.bids.values():
+        key = node.keys.get((bid.request.queue, bid.name)) if bid.decided else None
+        if key is not None and key.state == COMMITTED and key.told is not None and peer_id not in key.told:
+            keeping.say(node, peer_id, keeping.whole(key, now_ms))
+        elif bid.job_id and not bid.decided and peer_id in bid.keepers:
+            ask(node, bid, peer_id)
+
+
+# -- answers -----------------------------------------------------------------------------------------------------------
+
+
+def bound(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_ms: int) -> None:
+    """BOUND: ``peer`` has noted these IDs."""
+    for job_id in message[1]:
+        bid = node.bidding.get(job_id)
+        if bid is not None and peer in bid.asked:
+            bid.bound.add(peer)
+            advance(node, bid, now_ms)
+
+
+def advance(node: "Node", bid: Bid, now_ms: int) -> None:
+    """When all keepers are bound, the job is made at the next settle; when it waits for that only, it is decided."""
+    add = bid.add
+    if not bid.complete() or add is None:
+        return
+    node.timers.disarm(bid)
+    spread = add.spread
+    if spread is None:
+        node.retries.append(add)
+    elif spread.missing() <= 0:
+        replication.achieved(node, spread, now_ms)
+
+
+def held(node: "Node", peer: bytes, message: tuple[int, int, bytes, bytes], now_ms: int) -> None:
+    """KEYHELD: ``peer`` has another ID for the key."""
+    _, state, job_id, held_id = message
+    bid = node.bidding.get(job_id)
+    if not valid(held_id) or held_id == job_id:
+        return
+    if bid is None:
+        refused(node, peer, message, now_ms)
+        return
+    if peer not in bid.keepers:
+        return
+    bid.bound.discard(peer)
+    if state == SETTLED:
+        finish(node, bid, held_id)
+    elif state == COMMITTED or held_id < job_id:
+        step_back(node, bid, now_ms)
+    elif bid.slot == IDLE:
+        node.timers.arm(bid, now_ms + pause_ms(node, bid))
+
+
+def refused(node: "Node", peer: bytes, message: tuple[int, int, bytes, bytes], now_ms: int) -> None:
+    """KEYHELD as an answer to KEEPKEY: another job has the key at ``peer`` for certain, too.
+
+    Of two that are settled the smaller ID goes to the other one's place.
+    """
+    _, state, job_id, held_id = message
+    key = node.keyed.get(job_id)
+    if key is None or key.state == TENTATIVE or key.told is None or peer not in keeping.others(node, key):
+        return
+    is_mine = mine(node, key) is not None
+    if key.state == SETTLED:
+        if state == SETTLED and held_id < job_id:
+            keeping.retract(node, key)
+            keeping.say(node, peer, (ASKKEY, key.queue, key.name, job_id))
+    elif state == SETTLED or (state == COMMITTED and is_mine and held_id < job_id):
+        lost(node, key, now_ms)
+    else:
+        node.timers.arm(key, min(key.end_ms(), now_ms + AGAIN_MOST_MS))
+
+
+def mine(node: "Node", key: Key) -> Bid | None:
+    """The bid of this node whose job has ``key``, while it is not answered."""
+    bid = node.bids.get((key.queue, key.name))
+    return bid if bid is not None and bid.decided and bid.job_id == key.job_id else None
+
+
+def lost(node: "Node", key: Key, now_ms: int) -> None:
+    """Another job has the key of ``key``. If the job of that is ours, it is taken back, and the key asked for again."""
+    bid = mine(node, key)
+    if bid is None:
+        keeping.retract(node, key)
+        return
+    for one in keeping.others(node, key):
+        keeping.say(node, one, (UNBIND, (key.job_id,)))
+    bid.decided = False
+    bid.job_id = b""
+    keeping.retract(node, key)
+    acks.fast_ack(node, key.job_id, now_ms)
+    if bid.add is not None:
+        node.timers.arm(bid, now_ms + pause_ms(node, bid))
+    else:
+        end(node, bid)
+        pass_on(node, bid)
+
+
+def pause_ms(node: "Node", bid: Bid) -> int:
+    """How long to wait before asking again."""
+    bid.tries += 1
+    longest = min(AGAIN_MS << min(bid.tries, 8), AGAIN_MOST_MS)
+    return longest + int(node.random.random() * longest)
+
+
+def step_back(node: "Node", bid: Bid, now_ms: int) -> None:
+    """Leave the key to somebody else for now."""
+    retract(node, bid)
+    node.timers.arm(bid, now_ms + pause_ms(node, bid))
+
+
+def retract(node: "Node", bid: Bid) -> None:
+    """Take back what was asked for: the key, and the copies of the job."""
+    add, job_id = bid.add, bid.job_id
+    if add is not None and add.spread is not None:
+        spread, add.spread = add.spread, None
+        replication.abort(node, spread)
+        node.remove(spread.job)
+    if not job_id:
+        return
+    node.timers.disarm(bid)
+    node.bidding.pop(job_id, None)
+    for keeper in sorted(bid.asked):
+        keeping.say(node, keeper, (UNBIND, (job_id,)))
+    key = node.keys.get((bid.request.queue, bid.name))
+    if key is not None and key.job_id == job_id:
+        node.drop_key(key)
+    bid.job_id = b""
+    bid.keepers = ()
+    bid.bound = set()
+    bid.asked = set()
+
+
+def outbid(node: "Node", key: Key, now_ms: int) -> None:
+    """Somebody else's job has the key for certain."""
+    bid = node.bids.get((key.queue, key.name))
+    if bid is not None and not bid.decided and bid.job_id != key.job_id:
+        retract(node, bid)
+        node.timers.arm(bid, now_ms + (0 if key.state == SETTLED else pause_ms(node, bid)))
+
+
+# -- nodes come and go -------------------------------------------------------------------------------------------------
+
+
+def rekeep(node: "Node", now_ms: int) -> None:
+    """Other nodes can be reached than before: ask the new keepers, wait for those that are gone no more."""
+    for bid in list(node.bids.values()):
+        if bid.decided:
+            key = node.keys.get((bid.request.queue, bid.name))
+            if key is not None and key.state == COMMITTED:
+                keeping.drive(node, key, now_ms)
+        elif bid.job_id:
+            widen(node, bid, now_ms)
+
+
+def widen(node: "Node", bid: Bid, now_ms: int) -> None:
+    """Ask those that are keepers now and were not before."""
+    request = bid.request
+    bid.keepers = node.ring.keepers(request.queue, bid.name, request.replicate)
+    if node.node_id in bid.keepers and node.node_id not in bid.bound and not bind_here(node, bid, now_ms):
+        step_back(node, bid, now_ms)
+        return
+    for keeper in bid.keepers:
+        ask(node, bid, keeper)
+    advance(node, bid, now_ms)
+
+
+def unbound(node: "Node", peer_id: bytes) -> None:
+    """``peer_id`` is another process now: it has forgotten what it had noted."""
+    for bid in node.bids.values():
+        bid.bound.discard(peer_id)
+        key = node.keys.get((bid.request.queue, bid.name)) if bid.decided else None
+        if key is not None and key.told is not None:
+            key.told.discard(peer_id)
+
+
+# -- the end -----------------------------------------------------------------------------------------------------------
+
+
+def may_decide(add: PendingAdd) -> bool:
+    """Whether all keepers of its key, if it has one, still keep it for the job of ``add``."""
+    bid = add.key
+    return bid is None or bid.decided or bid.complete()
+
+
+def companions(add: PendingAdd | None) -> tuple[bytes, ...]:
+    """The nodes that must hear when the job of ``add`` is done: the keepers of a key that goes with it."""
+    bid = None if add is None else add.key
+    return () if bid is None or bid.request.window else bid.keepers
+
+
+def with_companions(node: "Node", bid: Bid, holders: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """These holders, and the nodes that must hear when the job of ``bid`` is done."""
+    return holders if bid.request.window else node.shared(tuple(sorted({*holders, *bid.keepers})))
+
+
+def commit(node: "Node", bid: Bid, job: "Job", now_ms: int) -> None:
+    """The job of ``bid`` is there, and all keepers have its ID: tell them that it is decided."""
+    request = bid.request
+    node.bidding.pop(job.id, None)
+    node.timers.disarm(bid)
+    key = node.keys.get((request.queue, bid.name))
+    if key is not None and key.job_id != job.id:
+        node.drop_key(key)
+        key = None
+    if key is None:
+        key = Key(job.queue, bid.name, job.id, 0, node.node_id)
+        unique.put(node, key)
+    bid.decided = True
+    key.expires_ms = now_ms + request.window * 1000 if request.window else 0
+    key.life_ms = 0 if request.window else job.expires_ms
+    key.repl = request.replicate
+    key.state = COMMITTED
+    unique.count(node, key)
+    if node.journaling:
+        unique.file(node, key)
+    keeping.drive(node, key, now_ms)
+
+
+def finish(node: "Node", bid: Bid, job_id: bytes) -> None:
+    """The key is settled: answer all that want it with the ID of its job."""
+    if not bid.decided:
+        retract(node, bid)
+    end(node, bid)
+    add, bid.add = bid.add, None
+    for each in [add, *bid.waiting] if add is not None else bid.waiting:
+        each.key = None
+        answer(node, each, job_id)
+
+
+def answer(node: "Node", pending: PendingAdd, job_id: bytes) -> None:
+    """Answer one ADDJOB, when the records are safe."""
+    pending.session.unsettled |= node.journaling
+    replication.answer(node, pending, resp.status(job_id))
+
+
+def end(node: "Node", bid: Bid) -> None:
+    """Forget a bid."""
+    name = (bid.request.queue, bid.name)
+    node.timers.disarm(bid)
+    if node.bids.get(name) is bid:
+        del node.bids[name]
+
+
+def leave(node: "Node", pending: PendingAdd) -> None:
+    """An ADDJOB wants its key no more. Unless its job is decided, those that waited for it try themselves."""
+    bid, pending.key = pending.key, None
+    if bid is None:
+        return
+    if bid.add is not pending:
+        bid.waiting.remove(pending)
+    elif bid.decided:
+        bid.add = None
+    else:
+        retract(node, bid)
+        end(node, bid)
+        bid.add = None
+        pass_on(node, bid)
+
+
+def pass_on(node: "Node", bid: Bid) -> None:
+    """Let those that waited for a bid that has ended try themselves."""
+    for heir in bid.waiting:
+        heir.key = None
+        node.retries.append(heir)
+
+
+def end_all(node: "Node") -> None:
+    """Answer those whose job was decided, but whose key has ended before all keepers had it."""
+    while node.over:
+        bid = node.over.pop()
+        if node.bids.get((bid.request.queue, bid.name)) is bid:
+            finish(node, bid, bid.job_id)

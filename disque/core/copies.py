@@ -1,0 +1,158 @@
+"""Copies that this node keeps for others, and which nodes have a copy.
+
+REPLJOB brings one; GOTJOB leaves when the journal is as durable as promised, REFUSED when this node takes none. A copy
+waits as a backup until long after its first delivery is due, and then asks the others like every shared job (see
+`claims`).
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from cluster.messages import GOTJOB, QUEUE_IT, REFUSED
+from disque.core.job import ACKED, ACTIVE, BACKUP, HELD, KEPT, Job
+from disque.core.jobid import valid
+from disque.core.numbers import SECONDS_MAX
+from disque.core.queue import PAUSED_IN
+from disque.core.records import DELETE, HOLDERS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from disque.core.node import Node
+
+    #: The fields of REPLJOB.
+    ReplJob = tuple[int, int, bytes, bytes, bytes, int, int, int, int, int, int, tuple[bytes, ...]]
+
+#: Why a copy is refused.
+NO_MEMORY: Final = 0
+IS_LEAVING: Final = 1
+IS_PAUSED: Final = 2
+IS_GONE: Final = 3
+NO_JOURNAL: Final = 4
+
+#: No two nodes count a RETRY from the same moment: up to so much is added, in ms.
+JITTER_MS: Final = 500
+
+
+def start(node: "Node", job: Job, due_ms: int, now_ms: int) -> None:
+    """Put a job where it begins: into its queue, or aside until its delay is over. Writes its record."""
+    job.state = ACTIVE
+    job.flags &= ~BACKUP
+    if due_ms > now_ms:
+        node.hold(job, due_ms, HELD | KEPT)
+    else:
+        node.enqueue(job, now_ms)
+    if node.journaling:
+        node.file(job)
+
+
+def replicate(node: "Node", peer: bytes, message: "ReplJob", now_ms: int) -> None:
+    """REPLJOB: keep a copy for ``peer``, or refuse."""
+    _, flags, job_id, queue, body, repl, left_ms, ttl, ctime, delay_ms, retry, holders = message
+    if not valid(job_id) or retry > SECONDS_MAX or ttl > SECONDS_MAX:
+        node.messages_skipped += 1
+        return
+    job = node.find(job_id)
+    if job is not None and job.state != ACKED:
+        if retry:
+            add_holders(node, job, holders)
+        node.batch(peer, GOT, job_id)
+        return
+    reason = refusal(node, job_id, queue)
+    if reason >= 0:
+        node.batch(peer, (REFUSED, reason), job_id)
+        return
+    job = copy(node, job_id, queue, body, ctime, now_ms + left_ms, retry, delay_ms // 1000, repl, holders, ttl)
+    if flags & QUEUE_IT or not retry:
+        start(node, job, now_ms + delay_ms, now_ms)
+    else:
+        jitter_ms = int(node.random.random() * JITTER_MS)
+        job.flags = BACKUP
+        node.hold(job, now_ms + delay_ms + retry * 1000 + jitter_ms, HELD if delay_ms else 0)
+        if node.journaling:
+            node.file(job)
+    node.batch(peer, GOT, job_id)
+
+
+GOT: Final = (GOTJOB,)
+
+
+def copy(
+    node: "Node",
+    job_id: bytes,
+    queue_name: bytes,
+    body: bytes,
+    ctime: int,
+    expires_ms: int,
+    retry: int,
+    delay: int,
+    repl: int,
+    holders: tuple[bytes, ...],
+    ttl: int,
+) -> Job:
+    """Register a job that another node sent."""
+    shared = node.sharing.get(holders) if retry else node.selves  # at most once has one holder, whatever was sent
+    if shared is None or node.node_id not in shared:
+        mine = {holder for holder in holders if holder in node.membership.nodes} | {node.node_id}
+        shared = node.shared(tuple(sorted(mine)))
+    queue = node.queues.get(queue_name)
+    name = queue_name if queue is None else queue.name
+    job = Job(job_id, name, body, ctime, expires_ms, retry, delay, repl, shared, ttl)
+    node.register(job)
+    return job
+
+
+def refusal(node: "Node", job_id: bytes, queue_name: bytes) -> int:
+    """Why this node keeps no copy of a job, or -1."""
+    if job_id in node.gone or job_id in node.acking:
+        return IS_GONE
+    if node.used > node.limits.warn:
+        return NO_MEMORY
+    if node.membership.leaving:
+        return IS_LEAVING
+    if node.misconf:
+        return NO_JOURNAL
+    queue = node.queues.get(queue_name)
+    return IS_PAUSED if queue is not None and queue.paused & PAUSED_IN else -1
+
+
+def enqueue_here(node: "Node", peer: bytes, message: tuple[int, bytes, int], now_ms: int) -> None:
+    """ENQUEUE: it is this node's turn to queue a job, now or when its delay is over."""
+    _, job_id, delay_ms = message
+    job = node.find(job_id)
+    if job is None or job.state != ACTIVE or job.flags & KEPT or not job.retry:
+        return
+    queue = node.queues.get(job.queue)
+    if queue is not None and queue.paused & PAUSED_IN:
+        return
+    del peer
+    node.drop_claim(job_id)
+    start(node, job, now_ms + delay_ms, now_ms)
+
+
+def aborted(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_ms: int) -> None:
+    """ABORT: the ADDJOB of these jobs failed. What was never queued, delivered or acknowledged is dropped."""
+    del peer, now_ms
+    for job_id in message[1]:
+        job = node.find(job_id)
+        if job is not None and job.state == ACTIVE and job.flags & BACKUP:
+            if node.journaling:
+                node.journal.append((DELETE, job_id))
+            node.remove(job)
+        node.remember_gone(job_id)
+
+
+def add_holders(node: "Node", job: Job, holders: "Iterable[bytes]") -> bool:
+    """Note that these nodes may have a copy, too. Whether one of them is new."""
+    new = {holder for holder in holders if holder not in job.holders and holder in node.membership.nodes}
+    if not new:
+        return False
+    job.holders = node.shared(tuple(sorted([*job.holders, *new])))
+    if node.journaling and job.segment:
+        node.journal.append((HOLDERS, job.id, job.holders))
+    return True
+
+
+def drop_holder(node: "Node", job: Job, peer_id: bytes) -> None:
+    """This node has no copy after all."""
+    if peer_id in job.holders:
+        job.holders = node.shared(tuple([holder for holder in job.holders if holder != peer_id]))

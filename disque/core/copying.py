@@ -1,0 +1,83 @@
+"""Compaction: what is alive in old segments is written again, a few hundred records a turn."""
+
+from typing import TYPE_CHECKING
+
+from disque.core import queues, unique
+from disque.core.job import WAIT_REPL, Job
+from disque.core.records import DUMMY
+from disque.core.unique import TENTATIVE, Key
+
+if TYPE_CHECKING:
+    from disque.core.node import Node
+
+
+class Copying:
+    """Writes everything again whose newest record is in segment ``upto`` or before. Call `step` until it says True."""
+
+    __slots__ = ("_dummies", "_jobs", "_keys", "_paused", "_shard", "node", "upto")
+
+    def __init__(self, node: "Node", upto: int) -> None:
+        self.node = node
+        self.upto = upto
+        self._shard = 0
+        self._jobs: list[Job] = []
+        self._keys: list[Key] | None = None
+        self._dummies: list[bytes] | None = None
+        self._paused: list[bytes] | None = None
+
+    def step(self, most: int, now_ms: int) -> bool:
+        """Write up to about ``most`` records; True when there is nothing left."""
+        del now_ms
+        node = self.node
+        while most > 0 and (self._jobs or self._shard < len(node.shards)):
+            if self._jobs:
+                most -= self._copy(self._jobs.pop())
+            else:
+                shard = node.shards[self._shard]
+                self._jobs = [job for job in shard.values() if job.segment <= self.upto]
+                self._shard += 1
+                most -= 1 + len(shard) // 64
+        if most > 0 and self._keys is None:
+            self._keys = list(node.keys.values())
+        while most > 0 and self._keys:
+            most -= self._copy_key(self._keys.pop())
+        if most > 0 and self._dummies is None:
+            self._dummies = list(node.dummies)
+        while most > 0 and self._dummies:
+            most -= self._copy_dummy(self._dummies.pop())
+        if most > 0 and self._paused is None:
+            self._paused = [name for name, queue in node.queues.items() if queue.paused]
+        while most > 0 and self._paused:
+            most -= self._copy_pause(self._paused.pop())
+        return most > 0
+
+    def _copy(self, job: Job) -> int:
+        node = self.node
+        if job.segment > self.upto or node.find(job.id) is not job:
+            return 0
+        if job.state == WAIT_REPL and (not job.retry or node.pending[job.id].add is not None):
+            return 0  # nobody was told of it yet, or another node may deliver it, once
+        node.file(job)
+        return 1 + len(job.body) // 4096
+
+    def _copy_dummy(self, job_id: bytes) -> int:
+        ack = self.node.acking.get(job_id)
+        if ack is None or job_id not in self.node.dummies:
+            return 0
+        self.node.journal.append((DUMMY, job_id, ack.expires_ms))
+        return 1
+
+    def _copy_key(self, key: Key) -> int:
+        if key.segment > self.upto or self.node.keys.get((key.queue, key.name)) is not key:
+            return 0
+        if key.state == TENTATIVE:
+            return 0
+        unique.file(self.node, key)
+        return 1
+
+    def _copy_pause(self, name: bytes) -> int:
+        queue = self.node.queues.get(name)
+        if queue is None or not queue.paused or queue.segment > self.upto:
+            return 0
+        queues.file_pause(self.node, queue)
+        return 1

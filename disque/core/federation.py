@@ -1,0 +1,423 @@
+"""Jobs travel to where consumers wait.
+
+A node whose consumers wait in vain asks all others (NEEDJOBS). A request stands until as many jobs were sent, it is
+taken back, or a minute has passed, so the first job after a silence travels at once. Whoever has jobs and no use for
+them sends some (YOURJOBS): its own waiting consumers come first, then the nodes that want jobs, in fair turns.
+
+*Asking.* Since every node may answer, little is asked for at first: what waits, spread over the nodes. When jobs come
+quickly, the nodes that send them are asked for what lasts AHEAD_MS, and again when half of that has come or been used
+up, so a consumer never waits for a round trip, and one that is slow does not hoard. A message of JOBS_MOST jobs or
+BYTES_MOST bytes ends its request, on both sides. When nobody has waited for a while, the requests are taken back.
+
+*Giving.* Imported jobs must neither travel in circles nor be stranded where nobody wants them any more. A queue that
+imported lately gives nothing while it is in use here. What it may still hold of its imports goes only to requests that
+have stood for OLD_MS, and not within SETTLE_MS; so a client that looks in now and then (NOHANG) cannot draw jobs away
+from another one that does the same.
+
+*The hand-over.* A job with a RETRY stays here as a copy: this node speaks for it until that RETRY would be over (see
+`claims`), which covers the time on the way. The importer is a holder, in the journal too, before the message leaves; it
+takes over the list of holders and tells them (HAVE). A job without a RETRY is deleted here, in the journal too, before
+the message leaves, and comes back only if no byte of the message did.
+"""
+
+from typing import TYPE_CHECKING, Any, Final
+
+from cluster.membership import UNREACHABLE
+from cluster.messages import HAVE, YOURJOBS
+from disque.core import acks, asking, claims, copies, queues, requeue, unique
+from disque.core.flows import STOCK_MS, Flow, Want
+from disque.core.job import ACKED, ACTIVE, HELD, KEPT, Job
+from disque.core.jobid import valid
+from disque.core.queue import ELSEWHERE, PAUSED_OUT, Queue
+from disque.core.records import DELETE, HOLDERS
+
+if TYPE_CHECKING:
+    from disque.core.node import Node
+
+    #: One job of YOURJOBS: id, body, repl, ms and s to live, ctime, retry, nacks, deliveries, holders.
+    Row = tuple[bytes, bytes, int, int, int, int, int, int, int, tuple[bytes, ...]]
+    YourJobs = tuple[int, bytes, tuple[Row, ...]]
+
+#: Bounds of one YOURJOBS, and what a job counts for beside its body. Both sides must agree on them.
+JOBS_MOST: Final = 1000
+BYTES_MOST: Final = 4 << 20
+ROW_BYTES: Final = 200
+#: The most jobs that one request is good for.
+COUNT_MOST: Final = 10_000
+#: A queue is in use for so long after a delivery, and while that long has not passed since an import, gives nothing.
+IN_USE_MS: Final = 5000
+#: Imports stay for so long at least, and a request that has stood so long is old. Both in ms.
+SETTLE_MS: Final = 1000
+OLD_MS: Final = 5000
+
+HAVE_HEAD: Final = (HAVE,)
+
+
+# -- giving ------------------------------------------------------------------------------------------------------------
+
+
+def need_jobs(node: "Node", peer: bytes, message: tuple[int, bytes, int], now_ms: int) -> None:
+    """NEEDJOBS: from now on ``peer`` wants so many jobs of a queue; 0 takes the request back."""
+    _, name, count = message
+    if not count:
+        unwant(node, name, peer)
+        return
+    federation = node.federation
+    wants = federation.want(name, peer, min(count, COUNT_MOST), now_ms)
+    while federation.too_many():
+        oldest = federation.oldest()
+        unwant(node, oldest.name, oldest.peer)
+    queue = node.queues.get(name)
+    if queue is not None and wants:
+        queue.wants = wants
+        node.wake(queue)
+
+
+def unwant(node: "Node", name: bytes, peer: bytes) -> None:
+    """Forget what ``peer`` wants of a queue."""
+    if node.federation.unwant(name, peer):
+        queue = node.queues.get(name)
+        if queue is not None:
+            queue.wants = None
+
+
+def can_take(node: "Node", peer_id: bytes) -> bool:
+    """Whether jobs may be sent to this node: it can be reached and does not leave."""
+    peer = node.peers.get(peer_id)
+    known = node.membership.nodes.get(peer_id)
+    return peer is not None and peer.linked and known is not None and not known.flags & UNREACHABLE
+
+
+def in_use(queue: Queue, now_ms: int) -> bool:
+    """Whether this queue has consumers here."""
+    flow = queue.flow
+    if queue.waiters is not None or now_ms - queue.consumed_ms < IN_USE_MS:
+        return True
+    return flow is not None and now_ms - flow.polled_ms < asking.POLLED_MS
+
+
+def give(node: "Node", queue: Queue, now_ms: int, most: int) -> int:
+    """Send jobs of ``queue`` to the nodes that want them, ``most`` at most; how many were sent.
+
+    When something keeps back jobs that are wanted, the timer of the queue is set to look again.
+    """
+    wants = queue.wants
+    if wants is None or not queue.length or queue.paused & PAUSED_OUT or node.frozen:
+        return 0
+    if node.misconf:
+        node.federation.stalled = True
+        return 0
+    able = [want for want in wants.values() if want.count and want.until_ms > now_ms and can_take(node, want.peer)]
+    flow = queue.flow
+    if flow is None or now_ms - flow.imported_ms >= STOCK_MS:
+        flow = None
+    elif able and now_ms - flow.imported_ms < IN_USE_MS and in_use(queue, now_ms):
+        look_again(node, queue, flow.imported_ms + IN_USE_MS)
+        return 0
+    given = 0
+    for turn, want in enumerate(able):
+        count = share(queue, want, len(able) - turn, now_ms)
+        if flow is not None:
+            count = min(count, spare(node, queue, flow, want, now_ms))
+        count = min(count, most - given)
+        if count > 0:
+            given += hand_over(node, queue, want, count, now_ms)
+    return given
+
+
+def share(queue: Queue, want: Want, takers: int, now_ms: int) -> int:
+    """How many jobs ``want`` may get when so many want some: half of what there is, if the queue has consumers here."""
+    length = queue.length
+    count = min(want.count, JOBS_MOST)
+    if length < 2 * count and (queue.waiters is not None or now_ms - queue.consumed_ms < IN_USE_MS):
+        count = min(count, max(1, length // 2))
+    return min(count, -(-length // takers))
+
+
+def spare(node: "Node", queue: Queue, flow: Flow, want: Want, now_ms: int) -> int:
+    """How many jobs may go to ``want`` from a queue that has imported some."""
+    ripe_ms = max(want.since_ms + OLD_MS, flow.imported_ms + SETTLE_MS)
+    if now_ms >= ripe_ms:
+        return queue.length
+    look_again(node, queue, ripe_ms)
+    return queue.length - min(flow.stock, queue.length)
+
+
+def look_again(node: "Node", queue: Queue, due_ms: int) -> None:
+    """Wake ``queue`` at that time at the latest."""
+    if due_ms < queue.due_ms:
+        node.timers.arm(queue, due_ms)
+
+
+def hand_over(node: "Node", queue: Queue, want: Want, count: int, now_ms: int) -> int:
+    """Send up to ``count`` of the oldest jobs in one message; how many."""
+    peer = want.peer
+    rows: list[Row] = []
+    size = 0
+    old: tuple[bytes, ...] = ()
+    new = old
+    jitter_ms = int(node.random.random() * copies.JITTER_MS)
+    while len(rows) < count and size < BYTES_MOST:
+        job = queue.pop()
+        if job is None:
+            break
+        body = job.body
+        size += len(body) + ROW_BYTES
+        left_ms = max(1, job.expires_ms - now_ms)
+        rows.append(
+            (
+                job.id,
+                body,
+                job.repl,
+                left_ms,
+                job.ttl,
+                job.ctime,
+                job.retry,
+                job.nacks,
+                job.deliveries,
+                named(node, job, peer),
+            )
+        )
+        if not job.retry:
+            let_go(node, job)
+            continue
+        if job.holders is not old:
+            old = job.holders
+            new = old if peer in old else node.shared(tuple(sorted([*old, peer])))
+        if new is not old:
+            job.holders = new
+            if node.journaling:
+                node.journal.append((HOLDERS, job.id, new))
+        job.place = ELSEWHERE
+        node.hold(job, now_ms + job.retry * 1000 + jitter_ms, KEPT)
+    node.messages.append((peer, (YOURJOBS, queue.name, tuple(rows))))
+    queue.jobs_out += len(rows)
+    queue.used_ms = now_ms
+    want.count = 0 if ends(len(rows), size) else want.count - len(rows)
+    assert queue.wants is not None
+    queue.wants[peer] = queue.wants.pop(peer)  # the others are before it next time
+    if queue.flow is not None:
+        queue.flow.stock = min(queue.flow.stock, queue.length)
+    return len(rows)
+
+
+def let_go(node: "Node", job: Job) -> None:
+    """A job that is delivered at most once leaves this node."""
+    job.state = ACTIVE
+    if node.journaling:
+        node.journal.append((DELETE, job.id))
+    unique.part(node, job)
+
+
+def named(node: "Node", job: Job, peer: bytes) -> tuple[bytes, ...]:
+    """The holders of ``job`` for YOURJOBS. One that is delivered at most once has several if one keeps its UNIQUE key."""
+    if not job.retry and len(job.holders) == 1 and job.id in node.keyed:
+        return tuple(sorted({*job.holders, peer}))
+    return job.holders
+
+
+def ends(count: int, size: int) -> bool:
+    """Whether a message of so many jobs and bytes ends the request that it answers."""
+    return count >= JOBS_MOST or size >= BYTES_MOST
+
+
+def take_back(node: "Node", peer: bytes, message: tuple[Any, ...], now_ms: int) -> None:
+    """No byte of this YOURJOBS has left: its jobs go back to their queue."""
+    _, name, rows = message
+    for row in rows:
+        job = node.find(row[0])
+        if job is not None:
+            if peer not in row[9]:
+                copies.drop_holder(node, job, peer)
+            if job.state == ACTIVE and job.place == ELSEWHERE and not job.flags & HELD:
+                node.drop_claim(job.id)
+                node.enqueue(job, now_ms)
+        elif not row[6] and row[0] not in node.gone:
+            take_in(node, name, row, node.selves, now_ms)
+
+
+# -- getting -----------------------------------------------------------------------------------------------------------
+
+
+def your_jobs(node: "Node", peer: bytes, message: "YourJobs", now_ms: int) -> None:
+    """YOURJOBS: ``peer`` sends jobs that this node asked for."""
+    _, name, rows = message
+    queue = node.queues.get(name)
+    before = queue.length if queue is not None else 0
+    name = queue.name if queue is not None else name
+    mine: dict[tuple[bytes, ...], tuple[bytes, ...]] = {}
+    news: dict[tuple[bytes, ...], list[bytes]] = {}
+    size = taken = 0
+    for row in rows:
+        job_id = row[0]
+        size += len(row[1]) + ROW_BYTES
+        job = node.find(job_id)
+        if job is not None:
+            taken += meet(node, peer, job, row, now_ms)
+        elif not is_over(node, peer, job_id):
+            sent = row[9]
+            holders = mine.get(sent) if row[6] or len(sent) > 1 else node.selves
+            if holders is None:
+                holders = mine[sent] = merged(node, sent, peer)
+            taken += 1
+            take_in(node, name, row, holders, now_ms)
+            if len(holders) > 2:
+                news.setdefault(holders, []).append(job_id)
+    announce(node, peer, news)
+    arrived(node, name, peer, len(rows), size, taken, before, now_ms)
+
+
+def is_over(node: "Node", peer: bytes, job_id: bytes) -> bool:
+    """Whether a job that is not known here must not come; ``peer`` is told if it is acknowledged."""
+    if job_id in node.acking:
+        acks.tell_acked(node, peer, job_id)
+        return True
+    return job_id in node.gone or not valid(job_id)
+
+
+def merged(node: "Node", holders: tuple[bytes, ...], peer: bytes) -> tuple[bytes, ...]:
+    """The holders of a job that ``peer`` sends: those it named, itself, and this node."""
+    known = node.membership.nodes
+    return node.shared(tuple(sorted({*[holder for holder in holders if holder in known], peer, node.node_id})))
+
+
+def take_in(node: "Node", name: bytes, row: "Row", holders: tuple[bytes, ...], now_ms: int) -> None:
+    """Queue a job that is new here."""
+    job_id, body, repl, left_ms, ttl, ctime, retry, nacks, deliveries, _ = row
+    job = Job(job_id, name, body, ctime, now_ms + left_ms, retry, 0, repl, holders, ttl)
+    job.nacks = min(nacks, requeue.COUNTER_MAX)
+    job.deliveries = min(deliveries, requeue.COUNTER_MAX)
+    node.register(job)
+    node.enqueue(job, now_ms)
+    if node.journaling:
+        node.file(job)
+
+
+def meet(node: "Node", peer: bytes, job: Job, row: "Row", now_ms: int) -> int:
+    """``peer`` sends a job that is known here: 1 if it goes into its queue, else 0."""
+    if job.state == ACKED:
+        acks.tell_acked(node, peer, job.id)
+        return 0
+    if not job.retry:
+        return 0  # there are two, which must not be: one of them is enough
+    copies.add_holders(node, job, (*row[9], peer))
+    if job.state != ACTIVE:
+        return 0
+    if job.flags & KEPT and job.requeue_ms > now_ms and job.place != ELSEWHERE:
+        claims.answer_hold(node, peer, job, now_ms)
+        return 0
+    node.drop_claim(job.id)
+    changed = job.flags & HELD or job.nacks < row[7] or job.deliveries < row[8]
+    job.nacks = min(max(job.nacks, row[7]), requeue.COUNTER_MAX)
+    job.deliveries = min(max(job.deliveries, row[8]), requeue.COUNTER_MAX)
+    node.enqueue(job, now_ms)
+    if changed:
+        requeue.file_requeue(node, job)
+    return 1
+
+
+def announce(node: "Node", peer: bytes, news: dict[tuple[bytes, ...], list[bytes]]) -> None:
+    """Tell the holders of imported jobs, but for the one who sent them, that there is another copy."""
+    for holders, ids in news.items():
+        for holder in holders:
+            if holder not in {peer, node.node_id}:
+                node.batches.setdefault((holder, HAVE_HEAD), []).extend(ids)
+
+
+def have(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_ms: int) -> None:
+    """HAVE: ``peer`` has got copies of these jobs."""
+    del now_ms
+    for job_id in message[1]:
+        job = node.find(job_id)
+        if job_id in node.acking:
+            acks.tell_acked(node, peer, job_id)
+        elif job is not None and job.retry:
+            copies.add_holders(node, job, (peer,))
+
+
+def arrived(
+    node: "Node", name: bytes, peer: bytes, count: int, size: int, taken: int, before: int, now_ms: int
+) -> None:
+    """Note what ``peer`` has sent: it may be time to ask for more."""
+    federation = node.federation
+    flow = federation.flow(name)
+    queue = node.queues.get(name)
+    if queue is not None:
+        queue.flow = flow
+    flow.stock = min(flow.stock, before) + taken
+    if taken:
+        flow.imported(peer, taken, now_ms)
+    left = flow.left.get(peer)
+    if left is not None:
+        flow.left[peer] = 0 if ends(count, size) else max(0, left - count)
+    federation.mark(flow)
+
+
+# -- looking after things ----------------------------------------------------------------------------------------------
+
+
+def beat(node: "Node", now_ms: int) -> None:
+    """Ten times a second: look after a tenth of the flows, and drop wants that have ended."""
+    federation = node.federation
+    order = federation.order
+    while order:
+        oldest = federation.oldest()
+        if oldest.until_ms > now_ms:
+            break
+        unwant(node, oldest.name, oldest.peer)
+    if federation.linked is not node.linked or (federation.stalled and not node.misconf):
+        federation.linked = node.linked
+        federation.stalled = False
+        wake_all(node)
+        asking.wait_all(node)
+    turn = federation.turn
+    for _ in range(min(len(turn), len(turn) // 10 + 1, asking.TURN_MOST)):
+        flow = turn.popleft()
+        if asking.look_after(node, flow, now_ms):
+            turn.append(flow)
+
+
+def wake_all(node: "Node") -> None:
+    """Nodes can be reached that could not: jobs that they want may be given now."""
+    for name in node.federation.wants:
+        queue = node.queues.get(name)
+        if queue is not None:
+            node.wake(queue)
+
+
+def link_up(node: "Node", peer: bytes, now_ms: int) -> None:
+    """The link to ``peer`` stands: it is asked, too, and told of the queues that all nodes pause."""
+    del now_ms
+    asking.ask_again(node, peer)
+    asking.wait_all(node)
+    queues.tell_pauses(node, peer)
+
+
+def heard(node: "Node", peer: bytes, now_ms: int) -> None:
+    """``peer`` has made a new link to this node: it says again what it wants, and what it sent may be lost."""
+    del now_ms
+    federation = node.federation
+    for name in [name for name, wants in federation.wants.items() if peer in wants]:
+        unwant(node, name, peer)
+    asking.ask_again(node, peer)
+
+
+def link_down(node: "Node", peer: bytes) -> None:
+    """The link to ``peer`` has ended. What it wants stands: it says so over its own link."""
+    for flow in node.federation.flows.values():
+        flow.forget(peer)
+
+
+def pause(node: "Node", peer: bytes, message: tuple[int, bytes, int, int, bytes], now_ms: int) -> None:
+    """PAUSE: a queue is paused, or goes on, at all nodes."""
+    queues.pause_told(node, peer, message, now_ms)
+
+
+def sent_from(queue: Queue, now_ms: int) -> list[bytes]:
+    """The nodes that have sent jobs of ``queue`` lately."""
+    return queue.flow.senders(now_ms) if queue.flow is not None else []
+
+
+def import_rate(queue: Queue, now_ms: int) -> int:
+    """Jobs a second that come to ``queue`` from other nodes."""
+    return queue.flow.rate(now_ms) if queue.flow is not None else 0

@@ -1,0 +1,369 @@
+"""What a node does that keeps UNIQUE keys: it binds them, keeps them, asks about them and moves them. See `unique`."""
+
+from typing import TYPE_CHECKING, Final
+
+from cluster.messages import (
+    ASKKEY,
+    BOUND,
+    GOES_WITH_JOB,
+    IS_SETTLED,
+    KEEPKEY,
+    KEYFREE,
+    KEYHELD,
+    KEYKEPT,
+    KEYSAFE,
+    UNBIND,
+)
+from disque.core import bids, copies, unique
+from disque.core.job import ACKED
+from disque.core.jobid import valid
+from disque.core.peers import failed
+from disque.core.records import DELETE
+from disque.core.ring import ranked
+from disque.core.unique import COMMITTED, SETTLED, TENTATIVE, Key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from disque.core.node import Message, Node
+
+    #: The fields of KEEPKEY.
+    KeepKey = tuple[int, int, int, bytes, bytes, bytes, int]
+
+#: After so long, in ms: a TENTATIVE key is asked about; who has not said KEYKEPT is told again.
+CHECK_MS: Final = 1000
+DRIVE_MS: Final = 2000
+#: Keys that one step of a chore looks at.
+SLICE: Final = 200
+
+SAY_BOUND: Final = (BOUND,)
+SAY_KEPT: Final = (KEYKEPT,)
+SAY_SAFE: Final = (KEYSAFE,)
+SAY_FREE: Final = (KEYFREE,)
+
+
+def sound(node: "Node", name: bytes, job_id: bytes, window_ms: int) -> bool:
+    """Whether a node can mean this key; counted when not."""
+    if 1 <= len(name) <= unique.KEY_MAX and valid(job_id) and window_ms <= unique.WINDOW_MAX * 1000:
+        return True
+    node.messages_skipped += 1
+    return False
+
+
+def say(node: "Node", peer_id: bytes, message: "Message") -> None:
+    """Send ``message`` to a peer, if there is a link: who has none is asked or told again when there is one."""
+    peer = node.peers.get(peer_id)
+    if peer is not None and peer.linked:
+        node.messages.append((peer_id, message))
+
+
+def others(node: "Node", key: Key) -> list[bytes]:
+    """The keepers of ``key`` beside this node."""
+    return [one for one in node.ring.keepers(key.queue, key.name, key.repl) if one != node.node_id]
+
+
+# -- while it is undecided ---------------------------------------------------------------------------------------------
+
+
+def bind(node: "Node", peer: bytes, message: tuple[int, int, bytes, bytes, bytes, int], now_ms: int) -> None:
+    """BIND: ``peer`` wants a key for one of its jobs."""
+    _, repl, queue, name, job_id, window_ms = message
+    if not sound(node, name, job_id, window_ms):
+        return
+    key = offer(node, peer, queue, name, job_id, window_ms, now_ms)
+    if key.job_id == job_id:
+        key.repl = max(key.repl, repl) if key.state == TENTATIVE else key.repl
+        node.batch(peer, SAY_BOUND, job_id)
+    else:
+        node.messages.append((peer, (KEYHELD, key.state, job_id, key.job_id)))
+
+
+def offer(node: "Node", owner: bytes, queue: bytes, name: bytes, job_id: bytes, window_ms: int, now_ms: int) -> Key:
+    """Note that ``job_id`` wants the key, unless another one has it. Returns the key as it is then."""
+    key = node.keys.get((queue, name))
+    if key is None:
+        known = node.queues.get(queue)
+        expires_ms = now_ms + window_ms if window_ms else 0
+        key = Key(queue if known is None else known.name, name, job_id, expires_ms, owner)
+        unique.put(node, key)
+        if owner != node.node_id:
+            node.timers.arm(key, now_ms + CHECK_MS)
+    return key
+
+
+def unbind(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_ms: int) -> None:
+    """UNBIND: the owner takes it back; or the job of a key with window 0 is done."""
+    del now_ms
+    for job_id in message[1]:
+        key = node.keyed.get(job_id)
+        if key is not None and key.state != SETTLED and peer == key.owner:
+            retract(node, key)
+        elif key is not None and not key.expires_ms:
+            job_done(node, job_id, None)
+
+
+def retract(node: "Node", key: Key) -> None:
+    """A key that was not settled is free again."""
+    if node.journaling and key.segment:
+        unique.file_end(node, key)
+    node.drop_key(key)
+
+
+def examine(node: "Node", key: Key, now_ms: int) -> None:
+    """Find out what has become of a TENTATIVE key: first from its owner, then from the other keepers."""
+    question = (ASKKEY, key.queue, key.name, key.job_id)
+    if key.told is None or (key.owner and failed(node, key.owner)):
+        key.told = set()
+        if key.owner and failed(node, key.owner):
+            key.owner = b""
+    if key.owner:
+        say(node, key.owner, question)
+    else:
+        silent = [one for one in others(node, key) if one not in key.told]
+        if not silent:
+            node.drop_key(key)
+            return
+        for one in silent:
+            say(node, one, question)
+    node.timers.arm(key, now_ms + CHECK_MS)
+
+
+def asked(node: "Node", peer: bytes, message: tuple[int, bytes, bytes, bytes], now_ms: int) -> None:
+    """ASKKEY: ``peer`` has noted an ID for a key and wants to know what has become of it."""
+    _, queue, name, job_id = message
+    key = node.keys.get((queue, name))
+    if key is not None and key.state != TENTATIVE:
+        node.messages.append((peer, whole(key, now_ms)))
+    elif job_id not in node.bidding:
+        node.batch(peer, SAY_FREE, job_id)
+
+
+def is_free(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_ms: int) -> None:
+    """KEYFREE: ``peer`` does not bid for these jobs, and has no such key COMMITTED."""
+    for job_id in message[1]:
+        key = node.keyed.get(job_id)
+        if key is None or key.state != TENTATIVE or key.told is None:
+            continue
+        if peer == key.owner:
+            key.owner = b""
+        elif not key.owner:
+            key.told.add(peer)
+        else:
+            continue
+        examine(node, key, now_ms)
+
+
+# -- from the decision on ----------------------------------------------------------------------------------------------
+
+
+def whole(key: Key, now_ms: int) -> "Message":
+    """KEEPKEY for a key."""
+    flags = (0 if key.expires_ms else GOES_WITH_JOB) | (IS_SETTLED if key.state == SETTLED else 0)
+    return (KEEPKEY, flags, key.repl, key.queue, key.name, key.job_id, max(1, key.end_ms() - now_ms))
+
+
+def keep(node: "Node", peer: bytes, message: "KeepKey", now_ms: int) -> None:
+    """KEEPKEY: this job has the key for certain. It replaces what is less certain; else the answer is KEYHELD."""
+    _, flags, _, queue, name, job_id, left_ms = message
+    if not sound(node, name, job_id, 0 if flags & GOES_WITH_JOB else left_ms):
+        return
+    key = node.keys.get((queue, name))
+    if key is not None and key.job_id == job_id and key.state == TENTATIVE and key.owner == node.node_id:
+        node.messages_skipped += 1  # nobody else can decide what this node bids for
+        return
+    if flags & GOES_WITH_JOB and is_over(node, job_id):
+        node.batch(peer, SAY_KEPT, job_id)
+        return
+    if key is not None and key.job_id != job_id:
+        if not gives_way(key, job_id, is_settled=flags & IS_SETTLED > 0):
+            node.messages.append((peer, (KEYHELD, key.state, job_id, key.job_id)))
+            return
+        if key.state == TENTATIVE and key.owner in node.peers:
+            say(node, key.owner, (KEYHELD, COMMITTED, key.job_id, job_id))
+        bids.lost(node, key, now_ms)
+        key = None
+    node.batch(peer, SAY_KEPT, job_id)
+    if key is None:
+        key = offer(node, peer, queue, name, job_id, 0, now_ms)
+    accept(node, key, peer, message, now_ms)
+    bids.outbid(node, key, now_ms)
+
+
+def gives_way(key: Key, job_id: bytes, *, is_settled: bool) -> bool:
+    """Whether ``key`` must go since another job has it for certain."""
+    if key.state == TENTATIVE:
+        return True
+    if key.state == COMMITTED:
+        return is_settled
+    return is_settled and job_id < key.job_id
+
+
+def accept(node: "Node", key: Key, peer: bytes, message: "KeepKey", now_ms: int) -> None:
+    """Take over what KEEPKEY says of ``key``, as far as it is news."""
+    flags, repl, left_ms = message[1], message[2], message[6]
+    if key.state == TENTATIVE:
+        end_ms = now_ms + left_ms
+        key.expires_ms, key.life_ms = (0, end_ms) if flags & GOES_WITH_JOB else (end_ms, 0)
+        key.repl = repl
+        key.state = COMMITTED
+        key.told = {peer}
+        if node.journaling:
+            unique.file(node, key)
+    if flags & IS_SETTLED and key.state == COMMITTED:
+        settle(node, key, now_ms, tell=False)
+    elif key.told is not None:
+        node.timers.arm(key, min(key.end_ms(), now_ms + DRIVE_MS))
+
+
+def is_over(node: "Node", job_id: bytes) -> bool:
+    """Whether it is known here that this job is done."""
+    job = node.find(job_id)
+    return (job is not None and job.state == ACKED) or job_id in node.gone or job_id in node.acking
+
+
+def drive(node: "Node", key: Key, now_ms: int) -> None:
+    """See that all keepers have ``key``; look again after a while."""
+    told = key.told
+    if told is None:
+        told = key.told = set()
+        unique.index(node, key)
+    silent = [one for one in others(node, key) if one not in told]
+    if not silent:
+        settle(node, key, now_ms, tell=True)
+        return
+    message = whole(key, now_ms)
+    for one in silent:
+        say(node, one, message)
+    node.timers.arm(key, min(key.end_ms(), now_ms + DRIVE_MS))
+
+
+def kept(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_ms: int) -> None:
+    """KEYKEPT: ``peer`` keeps these keys."""
+    for job_id in message[1]:
+        key = node.keyed.get(job_id)
+        if key is not None and key.state != TENTATIVE and key.told is not None:
+            key.told.add(peer)
+            review(node, key, now_ms)
+
+
+def review(node: "Node", key: Key, now_ms: int) -> None:
+    """When all keepers have the key, it is settled."""
+    if key.told is not None and key.told.issuperset(others(node, key)):
+        settle(node, key, now_ms, tell=True)
+
+
+def settle(node: "Node", key: Key, now_ms: int, *, tell: bool) -> None:
+    """All keepers have the key: whoever asks is answered its ID from here on."""
+    del now_ms
+    told, key.told = key.told, None
+    if tell and key.state == COMMITTED and told:
+        for peer in sorted(told):
+            node.batch(peer, SAY_SAFE, key.job_id)
+    key.state = SETTLED
+    unique.index(node, key)
+    node.timers.arm(key, key.end_ms())
+    bid = node.bids.get((key.queue, key.name))
+    if bid is not None and bid.decided:
+        bids.finish(node, bid, key.job_id)
+
+
+def is_safe(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_ms: int) -> None:
+    """KEYSAFE: all keepers have these keys."""
+    del peer
+    for job_id in message[1]:
+        key = node.keyed.get(job_id)
+        if key is not None and key.state == COMMITTED:
+            settle(node, key, now_ms, tell=False)
+
+
+def due(node: "Node", key: Key, now_ms: int) -> None:
+    """The key ends, or something is still asked about it."""
+    if node.keys.get((key.queue, key.name)) is not key:
+        return
+    if key.state == TENTATIVE:
+        examine(node, key, now_ms)
+    elif now_ms >= key.end_ms():
+        node.drop_key(key)  # its record in the journal says so by itself
+    else:
+        drive(node, key, now_ms)
+
+
+def job_done(node: "Node", job_id: bytes, told: tuple[bytes, ...] | None) -> None:
+    """A job that this node has no copy of is done: free the key that goes with it.
+
+    Keepers that may not be among the holders ``told`` are told; None tells nobody.
+    """
+    key = node.keyed.get(job_id)
+    if key is None or key.expires_ms or node.find(job_id) is not None:
+        return
+    if node.journaling and key.segment:
+        node.journal.append((DELETE, job_id))
+    if told is not None:
+        for one in others(node, key):
+            if one not in told:
+                say(node, one, (UNBIND, (job_id,)))
+    node.remember_gone(job_id)
+    node.drop_key(key)
+
+
+# -- nodes come and go -------------------------------------------------------------------------------------------------
+
+
+def nodes_changed(node: "Node", now_ms: int) -> None:
+    """Take over who can be reached: bids ask other keepers, keys move. Costs next to nothing when nothing changed."""
+    ring = node.ring
+    if not ring.refresh(node.membership):
+        return
+    bids.rekeep(node, now_ms)
+    begin_move(node, now_ms)
+
+
+def restarted(node: "Node", peer_id: bytes, now_ms: int) -> None:
+    """``peer_id`` is another process now: it has forgotten what was undecided, and perhaps more."""
+    bids.unbound(node, peer_id)
+    node.ring.moved = tuple([one for one in node.ring.moved if one != peer_id])
+    begin_move(node, now_ms)
+
+
+def begin_move(node: "Node", now_ms: int) -> None:
+    """Have the keys looked through for those that have new keepers."""
+    ring = node.ring
+    if not node.keys:
+        ring.moved = ring.nodes
+    elif not ring.moving and ring.moved != ring.nodes:
+        ring.moving = True
+        node.chores.append(move(node, now_ms))
+
+
+def move(node: "Node", now_ms: int) -> "Iterator[None]":
+    """Send keys to their new keepers: each key by the first of those that had it."""
+    ring = node.ring
+    old = ring.moved
+    new = ring.moved = ring.nodes
+    for count, key in enumerate(list(node.keys.values()), 1):
+        if key.state != TENTATIVE and node.keys.get((key.queue, key.name)) is key:
+            shift(node, key, old, new, now_ms)
+        if count % SLICE == 0:
+            yield
+    ring.moving = False
+    begin_move(node, now_ms)
+
+
+def shift(node: "Node", key: Key, old: tuple[bytes, ...], new: tuple[bytes, ...], now_ms: int) -> None:
+    """Send ``key`` to its new keepers soon, if it has any and this node is the one to do that."""
+    before = ranked(old, key.queue, key.name, key.repl)
+    after = ranked(new, key.queue, key.name, key.repl)
+    fresh = [one for one in after if one not in before]
+    if key.state == COMMITTED:  # its timer sees to it; who has restarted has to be told again
+        key.told = {one for one in key.told or () if one not in fresh}
+        node.timers.arm(key, now_ms)
+        return
+    sender = next((one for one in before if one in new), node.node_id)
+    if not fresh or sender != node.node_id:
+        return
+    key.told = {one for one in after if one in before}
+    unique.index(node, key)
+    node.timers.arm(key, now_ms)
+    job = None if key.expires_ms else node.find(key.job_id)
+    if job is not None and job.state != ACKED:
+        copies.add_holders(node, job, fresh)

@@ -1,0 +1,169 @@
+"""The other nodes as the core sees them: which can be sent to, and what must be said again over a new link.
+
+A link delivers a prefix of what was written to it, so nothing is sent again on a tick: what may have been lost is said
+again when a link comes up. That holds for a link to a peer (`link_up`: what I sent may be lost) and for one from a peer
+(`heard`: its answers may be lost). A peer whose start number has changed is another process: what it confirmed before
+counts no more for jobs that are still undecided.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from cluster.messages import REPLJOB, YOURJOBS
+from cluster.node import HANDSHAKE, MYSELF, UNREACHABLE
+from disque.core import acks, bids, claims, federation, keeping, replication
+from disque.core.job import ACTIVE, HELD, KEPT, QUEUED
+from disque.core.peers import Peer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from disque.core.node import Message, Node
+
+#: Acknowledgements that one step of a chore looks at.
+SLICE: Final = 500
+
+
+def review(node: "Node", now_ms: int) -> None:
+    """Take over what has changed in the membership."""
+    membership = node.membership
+    if membership.version == node.seen_version and not membership.forgotten:
+        return
+    node.seen_version = membership.version
+    known = membership.nodes
+    met: list[bytes] = []
+    for peer_id in [peer_id for peer_id in node.peers if peer_id not in known]:
+        drop(node, peer_id)
+    for peer_id, other in known.items():
+        if peer_id not in node.peers and not other.flags & (MYSELF | HANDSHAKE):
+            node.peers[peer_id] = Peer(peer_id)
+            if other.linked:  # it was half met until now
+                node.peers[peer_id].linked = True
+                met.append(peer_id)
+    peers = node.peers
+    node.linked = [peer for peer in peers.values() if peer.linked and not known[peer.id].flags & UNREACHABLE]
+    node.count_nodes()
+    for peer_id in met:
+        say_again(node, peers[peer_id], now_ms)
+        federation.link_up(node, peer_id, now_ms)
+    if membership.forgotten:
+        forgotten, membership.forgotten = membership.forgotten, []
+        node.chores.append(forget_holders(node, frozenset(forgotten)))
+    keeping.nodes_changed(node, now_ms)
+    replication.try_short(node, now_ms)
+
+
+def drop(node: "Node", peer_id: bytes) -> None:
+    """A node is not of the cluster any more."""
+    peer = node.peers.pop(peer_id)
+    for spread in peer.waiting.values():
+        node.short[spread.job.id] = spread
+
+
+def forget_holders(node: "Node", gone: frozenset[bytes]) -> "Iterator[None]":
+    """Take forgotten nodes out of all sets of holders: nobody waits for them any more."""
+    for shard in node.shards:
+        for job in list(shard.values()):
+            if not gone.isdisjoint(job.holders):
+                left = [holder for holder in job.holders if holder not in gone]
+                job.holders = node.shared(tuple(left))
+                if job.state == ACTIVE and job.requeue_ms and job.id not in node.claims:
+                    node.hold(job, job.requeue_ms, job.flags & (HELD | KEPT))
+        yield
+    for count, ack in enumerate(list(node.acking.values()), 1):
+        if node.acking.get(ack.job_id) is ack:
+            acks.review(node, ack)
+        if count % SLICE == 0:
+            yield
+
+
+def link_up(node: "Node", peer_id: bytes, start: int, now_ms: int) -> None:
+    """The link to a peer stands: say again what it may not have heard."""
+    node.membership.link_up(peer_id, now_ms)
+    review(node, now_ms)
+    peer = node.peers.get(peer_id)
+    if peer is None:
+        return
+    peer.linked = True
+    node.seen_version = -1
+    review(node, now_ms)
+    note_start(node, peer, start, now_ms)
+    say_again(node, peer, now_ms)
+    federation.link_up(node, peer_id, now_ms)
+
+
+def link_down(node: "Node", peer_id: bytes, now_ms: int, *, refused: bool) -> None:
+    """The link to a peer has ended, or could not be made."""
+    node.membership.link_down(peer_id, now_ms, refused=refused)
+    peer = node.peers.get(peer_id)
+    if peer is not None and peer.linked:
+        peer.linked = False
+        node.seen_version = -1
+        replication.link_lost(node, peer, now_ms)
+        federation.link_down(node, peer_id)
+    review(node, now_ms)
+
+
+def heard(node: "Node", peer_id: bytes, start: int, now_ms: int) -> None:
+    """A peer has made a new link to this node: its answers over the old one may be lost."""
+    review(node, now_ms)
+    peer = node.peers.get(peer_id)
+    if peer is None:
+        return
+    note_start(node, peer, start, now_ms)
+    federation.heard(node, peer_id, now_ms)
+    if peer.linked:
+        say_again(node, peer, now_ms)
+
+
+def note_start(node: "Node", peer: Peer, start: int, now_ms: int) -> None:
+    """See whether the peer is another process than before: it may have lost what it confirmed."""
+    if peer.start not in {0, start}:
+        replication.restarted(node, peer, now_ms)
+        keeping.restarted(node, peer.id, now_ms)
+        federation.link_down(node, peer.id)
+    peer.start = start
+
+
+def say_again(node: "Node", peer: Peer, now_ms: int) -> None:
+    """Send what ``peer`` was told and has not answered."""
+    for spread in list(peer.waiting.values()):
+        replication.send(node, peer, spread, now_ms)
+    bids.say_again(node, peer.id, now_ms)
+    if node.acking:
+        node.chores.append(acks.tell_again(node, peer))
+    node.chores.append(claims.say_still(node, peer.id))
+
+
+def undelivered(node: "Node", peer_id: bytes, messages: "list[Message]", now_ms: int) -> None:
+    """No byte of these messages has left. Most are said again when a link comes up; some must be taken back."""
+    for message in messages:
+        if message[0] == YOURJOBS:
+            federation.take_back(node, peer_id, message, now_ms)
+        elif message[0] == REPLJOB:
+            replication.not_sent(node, peer_id, message, now_ms)
+
+
+def doubt(node: "Node", now_ms: int) -> "Iterator[None]":
+    """This process stood still: others may have given out its shared jobs meanwhile. Ask before they are served."""
+    for shard in node.shards:
+        for job in [job for job in shard.values() if job.state == QUEUED and len(job.holders) > 1]:
+            node.take_out(job, now_ms)
+            node.hold(job, now_ms, 0)
+        yield
+    node.frozen = False
+    for queue in node.queues.values():
+        node.wake(queue)
+
+
+def beat(node: "Node", now_ms: int) -> None:
+    """Ten times a second: the membership's work, and what follows from standing still."""
+    gap_ms = now_ms - node.beat_ms
+    node.beat_ms = now_ms
+    node.membership.tick(now_ms)
+    if gap_ms > node.membership.timeout_ms // 2 and len(node.membership.nodes) > 1 and not node.frozen:
+        node.frozen = True
+        node.chores.append(doubt(node, now_ms))
+    review(node, now_ms)
+    replication.beat(node, now_ms)
+    acks.beat(node, now_ms)
+    federation.beat(node, now_ms)

@@ -1,0 +1,59 @@
+"""Which nodes keep a UNIQUE key.
+
+Rendezvous hashing: every node has a rank for every key, which all nodes compute alike, and the first ones among those
+that can be reached keep it. The keepers for a smaller REPLICATE are the first of those for a larger one, so they meet.
+When a node comes or goes, only the keys move of which it is, or was, among the first.
+
+Nodes that are leaving or full keep keys as well; those that fail or are only half met do not.
+"""
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final
+
+from cluster.node import DELETED, FAIL, HANDSHAKE, PFAIL
+
+if TYPE_CHECKING:
+    from cluster.membership import Membership
+
+AWAY: Final = PFAIL | FAIL | HANDSHAKE | DELETED
+
+
+def ranked(nodes: tuple[bytes, ...], queue: bytes, name: bytes, count: int) -> tuple[bytes, ...]:
+    """The first ``count`` of ``nodes`` for the key ``name`` of ``queue``, best first."""
+    if len(nodes) <= 1:
+        return nodes
+    salt = blake2b(b"%d:%b%b" % (len(queue), queue, name), digest_size=32).digest()
+    ranks = [(blake2b(node, digest_size=8, key=salt).digest(), node) for node in nodes]
+    ranks.sort(reverse=True)
+    return tuple([node for _, node in ranks[:count]])
+
+
+class Ring:
+    """The nodes that can keep keys, as this node sees them.
+
+    ``moved`` are those among which the keys were last spread, ``moving`` says whether that is being done.
+    """
+
+    __slots__ = ("_version", "moved", "moving", "nodes")
+
+    def __init__(self, membership: "Membership") -> None:
+        self._version = -1
+        self.nodes: tuple[bytes, ...] = ()
+        self.moving = False
+        self.refresh(membership)
+        self.moved: tuple[bytes, ...] = self.nodes
+
+    def refresh(self, membership: "Membership") -> bool:
+        """Look who can be reached; whether that has changed."""
+        if membership.version == self._version:
+            return False
+        self._version = membership.version
+        nodes = tuple(sorted([node.id for node in membership.nodes.values() if not node.flags & AWAY]))
+        if nodes == self.nodes:
+            return False
+        self.nodes = nodes
+        return True
+
+    def keepers(self, queue: bytes, name: bytes, repl: int) -> tuple[bytes, ...]:
+        """The nodes that keep this key, best first."""
+        return ranked(self.nodes, queue, name, repl)

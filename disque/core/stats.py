@@ -1,0 +1,19 @@
+"""Counters of what a node has done."""
+
+
+class Stats:
+    """Counters for INFO, from the start or the last CONFIG RESETSTAT."""
+
+    __slots__ = ("commands", "connections", "net_in", "net_out", "rejected", "started_ms")
+
+    def __init__(self, now_ms: int) -> None:
+        self.started_ms = now_ms
+        self.reset()
+
+    def reset(self) -> None:
+        """All counters to zero."""
+        self.commands = 0
+        self.connections = 0
+        self.rejected = 0
+        self.net_in = 0
+        self.net_out = 0

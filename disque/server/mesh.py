@@ -1,0 +1,306 @@
+"""The node among others: what the bus tells goes to the core, what the core says goes to the bus.
+
+Ten times a second (`beat`) the core looks after the other nodes, links are made and ended as the table of nodes says,
+and a node that knows no other one introduces itself to those of `cluster-seeds`.
+
+A process that was stopped for long (SIGSTOP, a machine that slept) does not know what has happened meanwhile: others
+may have taken it for failed and served its jobs. That lies in its sockets. So when half a node timeout has passed since
+the last beat, whatever comes first, a timer, a client or a peer, there is a beat first, and clients wait until what
+the peers have sent is read.
+"""
+
+import os
+import socket
+import traceback
+from collections.abc import Callable
+from random import Random, SystemRandom
+from typing import TYPE_CHECKING, Final
+
+from cluster.bus import Bus
+from cluster.handshake import Identity
+from cluster.node import default_bus_port
+from disque.core import leaving, step
+from disque.core.kinds import as_bytes
+from disque.core.seeds import Seed, parse_seed
+from disque.core.settings import Config
+from disque.core.timers import NEVER
+from disque.server import listen
+from disque.server.tls import contexts
+
+if TYPE_CHECKING:
+    from cluster.messages import Message
+    from disque.server.pump import Pump
+
+#: How often a node that is alone introduces itself to its seeds, and for how long one that was itself is left out.
+JOIN_EVERY_MS: Final = 1000
+MYSELF_FOR_MS: Final = 30_000
+#: Turns of the loop in which sockets are read before clients are served after a stop, at least and at most.
+CATCH_UP_LEAST: Final = 3
+CATCH_UP_MOST: Final = 1000
+#: Faults are logged at most so often.
+FAULT_EVERY_MS: Final = 1000
+#: Settings that count for what is between this node and others.
+SETTINGS_OF_THE_MESH: Final = frozenset({
+    *("cluster-node-timeout", "cluster-forget-after", "cluster-seeds", "cluster-secret", "proto-max-bulk-len"),
+    *("cluster-announce-ip", "cluster-announce-port", "cluster-announce-bus-port"),
+})  # fmt: skip
+
+
+def bus_port_of(config: Config) -> int:
+    """The port on which this node listens for others, 0 for none. Above 65535, the settings cannot be used."""
+    port = config.number("port")
+    return config.number("cluster-bus-port") or (default_bus_port(port) if port else 0)
+
+
+class Mesh:
+    """Owner of the bus. ``port`` and ``bus_port`` are those that this node listens on."""
+
+    def __init__(self, pump: "Pump", port: int, bus_port: int) -> None:
+        self.pump = pump
+        self.node = pump.node
+        self.membership = pump.node.membership
+        self.clock = pump.clock
+        self.log = pump.log
+        self.port = port
+        self.bus_port = bus_port
+        random = Random(SystemRandom().getrandbits(256))  # noqa: S311 - to spread attempts; secrets use urandom
+        self.membership.random = random
+        self.bus = Bus(self, pump.loop, random, os.urandom)
+        self.started = False
+        self._sockets: list[socket.socket] = []
+        self.seeds: list[Seed] = []
+        self._announced = b""
+        self._version = -1
+        self._id = self.membership.myself.id
+        self._beat_ms = self.clock.now_ms()
+        self._join_ms = 0
+        #: Addresses that have turned out to be this node, and when.
+        self._mine: dict[tuple[bytes, int], int] = {}
+        self._turns = 0
+        self._read_before = -1
+        self._fault_ms = 0
+        self.configure()
+
+    def configure(self) -> None:
+        """Take over settings that count here."""
+        config = self.node.config
+        membership = self.membership
+        membership.timeout_ms = config.number("cluster-node-timeout")
+        membership.forget_after_ms = config.number("cluster-forget-after") * 1000
+        secret = as_bytes(config.text("cluster-secret"))
+        self.bus.configure(secret, membership.timeout_ms, config.number("proto-max-bulk-len"))
+        self.seeds = [seed for seed in map(parse_seed, config.words("cluster-seeds")) if seed is not None]
+        self._announced = as_bytes(config.text("cluster-announce-ip"))
+        port = config.number("cluster-announce-port") or self.port
+        membership.announce(self._announced, port, config.number("cluster-announce-bus-port") or self.bus_port)
+
+    def bind(self) -> None:
+        """Take the port, so that one that is not free is told before a journal is read. Raises ListenError, TlsError.
+
+        Who connects is refused until `start`.
+        """
+        config = self.node.config
+        if config.flag("tls-cluster"):
+            self.bus.use_tls(*contexts(config))
+        self._sockets = listen.tcp_sockets(config.words("bind"), self.bus_port, None)
+
+    def unbind(self) -> None:
+        """Let go of the port, if `start` has not been called."""
+        for sock in self._sockets:
+            sock.close()
+        self._sockets = []
+
+    async def start(self) -> None:
+        """Talk to other nodes: the node has read its journal. Raises ListenError."""
+        try:
+            await self.bus.listen(self._sockets, self.node.config.number("tcp-backlog"))
+        except OSError as error:
+            reason = listen.reason(error)
+            raise listen.ListenError(f"Could not listen on the bus port {self.bus_port}: {reason}") from error
+        self._sockets = []
+        self.started = True
+        self._beat_ms = self.clock.now_ms()
+        self.beat(self._beat_ms)
+
+    def take_leave(self) -> None:
+        """Say to the others what they must know before this node is gone. What is said waits for the journal."""
+        self._guarded(leaving.stopping, self.node, self.clock.now_ms())
+        self.pump.flush()
+
+    async def close(self, patience_s: float) -> None:
+        """Talk to nobody any more; what was sent has so many seconds to leave."""
+        self.started = False
+        await self.bus.close(patience_s)
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    def beat(self, now_ms: int) -> None:
+        """Ten times a second, and first of all after a stop."""
+        if not self.started:
+            return
+        membership = self.membership
+        half_ms = membership.timeout_ms // 2
+        stopped = now_ms - self._beat_ms > half_ms
+        self._beat_ms = now_ms
+        alone = membership.known == 1
+        self.pump.gap_ms = NEVER if alone else now_ms + half_ms
+        if stopped and not alone:
+            self._catch_up_first()
+        if self.seeds and membership.size == 1:
+            self._join(now_ms)
+        self._guarded(step.beat, self.node, now_ms)
+        for peer_id in membership.stale():
+            self.bus.renew(peer_id)
+        self.reconcile()
+        if membership.messages or self.node.messages or self.node.asks or self.node.journal:
+            self.pump.schedule()
+
+    def reconcile(self) -> None:
+        """Make and end links, if the table of nodes has changed."""
+        membership = self.membership
+        if membership.version == self._version or not self.started:
+            return
+        self._version = membership.version
+        if membership.myself.id != self._id:
+            self._id = membership.myself.id
+            self.bus.restart()
+        self.bus.reconcile(membership.wanted())
+
+    def _join(self, now_ms: int) -> None:
+        """Introduce this node to its seeds."""
+        if now_ms - self._join_ms < JOIN_EVERY_MS:
+            return
+        self._join_ms = now_ms
+        self._mine = {place: ms for place, ms in self._mine.items() if now_ms - ms < MYSELF_FOR_MS}
+        known = {(node.ip, node.bus_port) for node in self.membership.nodes.values()}
+        for seed in self.seeds:
+            host = as_bytes(seed.host)
+            if (host, seed.bus_port) not in known and (host, seed.bus_port) not in self._mine:
+                self.membership.meet(host, seed.port, seed.bus_port, now_ms)
+
+    def _catch_up_first(self) -> None:
+        """Let clients wait for some turns of the loop."""
+        self.log.notice("This process stood still: it hears the other nodes before it serves clients")
+        if not self._turns:
+            self.pump.loop.call_soon(self._catch_up)
+        self._turns = 1
+        self._read_before = -1
+        self.pump.catching_up = True
+
+    def _catch_up(self) -> None:
+        """One more turn: enough when peers had nothing more to say in it."""
+        self._turns += 1
+        read, self._read_before = self.bus.bytes_received, self._read_before
+        quiet = read == self._read_before and not self.bus.busy
+        self._read_before = read
+        if self._turns > CATCH_UP_MOST or (quiet and self._turns > CATCH_UP_LEAST):
+            self._turns = 0
+            self.pump.catching_up = False
+            self.pump.schedule()
+        else:
+            self.pump.loop.call_soon(self._catch_up)
+
+    # -- out -------------------------------------------------------------------------------------------------------
+
+    def send(self, outbox: "list[tuple[bytes, Message]]") -> None:
+        """Let messages leave. Those to nodes without a link are given back to the core in another turn."""
+        remains = self.bus.send(outbox)
+        self.membership.messages_sent += len(outbox)
+        if remains:
+            self.membership.messages_sent -= sum([len(messages) for _, messages in remains])
+            self.pump.loop.call_soon(self._give_back, remains)
+
+    def _give_back(self, remains: "list[tuple[bytes, list[Message]]]") -> None:
+        for peer_id, messages in remains:
+            self.undelivered(peer_id, messages)
+
+    # -- what the bus tells ----------------------------------------------------------------------------------------
+
+    def identity(self) -> Identity:
+        """Who this node is."""
+        myself = self.membership.myself
+        return Identity(myself.id, self.node.start, myself.port, myself.bus_port, self._announced)
+
+    def identified(self, expected_id: bytes, peer: Identity, ip: bytes) -> bool:
+        """At a known address, somebody has said who he is."""
+        now_ms = self.clock.now_ms()
+        membership = self.membership
+        expected = membership.nodes.get(expected_id)
+        if expected is not None and peer.id == membership.myself.id:
+            self._mine[expected.ip, expected.bus_port] = now_ms
+        of_use = membership.identify(expected_id, peer.id, peer.ip or ip, peer.port, peer.bus_port, now_ms)
+        self.pump.schedule()
+        return of_use
+
+    def link_up(self, peer_id: bytes, start: int) -> None:
+        """The link to a peer is there."""
+        self.log.verbose(f"Linked to node {peer_id.decode()}")
+        self._guarded(step.link_up, self.node, peer_id, start, self.clock.now_ms())
+        self.pump.schedule()
+
+    def link_down(self, peer_id: bytes, *, refused: bool) -> None:
+        """The link to a peer has ended, or could not be made."""
+        self.log.debug(f"No link to node {peer_id.decode()}: {'refused' if refused else 'ended, or no answer'}")
+        self._guarded(step.link_down, self.node, peer_id, refused, self.clock.now_ms())
+        self.pump.schedule()
+
+    def heard(self, peer: Identity, ip: bytes, own_ip: bytes) -> None:
+        """A peer has made a link to this node."""
+        now_ms = self.clock.now_ms()
+        self.membership.learn_own_ip(own_ip)
+        if self.membership.incoming(peer.id, peer.ip or ip, peer.port, peer.bus_port, now_ms):
+            self._guarded(step.heard, self.node, peer.id, peer.start, now_ms)
+        self.pump.schedule()
+
+    def received(self, peer_id: bytes, messages: "list[Message]") -> None:
+        """A peer has said something."""
+        node = self.node
+        now_ms = self.clock.now_ms()
+        if now_ms > self.pump.gap_ms:
+            self.beat(now_ms)
+        self.membership.messages_received += len(messages)
+        message = step.message
+        for one in messages:
+            try:
+                message(node, peer_id, one, now_ms)
+            except Exception:  # noqa: BLE001 - whatever is wrong with one message, the others count
+                self._fault(f"A message of node {peer_id.decode()} failed: kind {one[0]}")
+        self.pump.schedule()
+
+    def undelivered(self, peer_id: bytes, messages: "list[Message]") -> None:
+        """No byte of these has left."""
+        self._guarded(step.undelivered, self.node, peer_id, messages, self.clock.now_ms())
+        self.pump.schedule()
+
+    def notice(self, text: str) -> None:
+        """A line for the log."""
+        self.log.warning(text)
+
+    def verbose(self, text: str) -> None:
+        """A line for the log that is rarely wanted."""
+        self.log.verbose(text)
+
+    def _guarded(self, door: Callable[..., None], *words: object) -> None:
+        """Go through a door of the core; a fault behind it must not end a link or the beat."""
+        try:
+            door(*words)
+        except Exception:  # noqa: BLE001 - whatever is wrong there, the node goes on
+            self._fault("Something about another node failed")
+
+    def _fault(self, what: str) -> None:
+        """Log a fault of ours, with where it happened, but not thousands a second."""
+        now_ms = self.clock.now_ms()
+        if now_ms - self._fault_ms >= FAULT_EVERY_MS:
+            self._fault_ms = now_ms
+            self.log.warning(f"{what}\n{traceback.format_exc()}")
+
+    def facts(self) -> dict[str, int | float | str]:
+        """What INFO shows of the bus."""
+        bus = self.bus
+        return {
+            "links_out": bus.links_up(),
+            "links_in": len(bus.incoming),
+            "net_input_bytes": bus.bytes_received,
+            "net_output_bytes": bus.bytes_sent,
+            "refused": bus.complaints.count,
+        }

@@ -1,0 +1,276 @@
+"""Some nodes in one terminal, played by small scripts; the real ones are in tests/end_to_end/test_local.py."""
+
+import asyncio
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from disque.cli.local import (
+    Crew,
+    NeedsPasswordError,
+    Plan,
+    Terminal,
+    cluster_info,
+    guide,
+    have_met,
+    how_it_ended,
+    is_free,
+    main,
+    parse,
+    shown,
+    taken,
+)
+
+#: Nodes of some kinds, as scripts.
+OBEDIENT = "import signal; print('up', flush=True); signal.sigwait([signal.SIGTERM]); print('bye', flush=True)"
+WRONG_AT_THE_END = f"{OBEDIENT}; raise SystemExit(3)"
+DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); signal.pause()"
+SHORT_LIVED = "print('no port'); raise SystemExit(1)"
+KILLED = "import os; os.kill(os.getpid(), 9)"
+# SIGTERM has to be blocked before anybody is told that the node is up, or it could end it.
+READY = "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])\n"
+
+
+class Play(Plan):
+    """A plan whose nodes are scripts, the first option for the first port and so on."""
+
+    __slots__ = ()
+
+    def command(self, port: int) -> list[str]:
+        return [sys.executable, "-c", READY + self.options[self.ports.index(port)]]
+
+
+class Stage(Terminal):
+    """What was shown, and whoever waits until something is."""
+
+    def __init__(self) -> None:
+        super().__init__(range(1, 10), colours=False, gone=lambda: pytest.fail("nobody looks"))
+        self.text = ""
+        self._news = asyncio.Event()
+
+    def _write(self, text: str) -> None:
+        self.text += f"{text}\n"
+        self._news.set()
+
+    async def until(self, text: str, times: int = 1) -> None:
+        while self.text.count(text) < times:
+            self._news.clear()
+            await self._news.wait()
+
+
+class Troupe(Crew):
+    """A crew on a stage, whose nodes are scripts."""
+
+    def __init__(self, tmp_path: Path, *scripts: str) -> None:
+        super().__init__(Play(tuple(range(1, len(scripts) + 1)), tmp_path, scripts))
+        self.terminal = self.stage = Stage()
+
+    def play(self, act: Callable[[], Awaitable[None]]) -> int:
+        """Do something as soon as all nodes are up; gives the exit code."""
+
+        async def both() -> int:
+            running = asyncio.create_task(self.run())
+            await self.stage.until("| up", len(self.plan.ports))
+            await act()
+            return await running
+
+        return asyncio.run(both())
+
+    async def end(self) -> None:
+        self.stop()
+
+    async def end_now(self) -> None:
+        self.stop()
+        self.stop()
+
+    def last_line(self) -> str:
+        return self.stage.text.splitlines()[-1]
+
+
+class TestCommandLine:
+    def test_three_nodes_by_default(self) -> None:
+        assert parse([]).ports == (7711, 7712, 7713)
+        assert parse([]).options == ()
+
+    def test_further_options_stand_behind_two_dashes(self) -> None:
+        plan = parse(["--nodes", "2", "--port", "9000", "--", "--loglevel", "verbose"])
+        assert plan.ports == (9000, 9001)
+        assert plan.options == ("--loglevel", "verbose")
+
+    @pytest.mark.parametrize("words", [["--nodes", "0"], ["--nodes", "10"], ["--port", "0"], ["--port", "55534"]])
+    def test_what_cannot_be_is_refused(self, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+        with pytest.raises(SystemExit):
+            parse(words)
+        assert words[0] in capsys.readouterr().err
+
+    def test_each_node_has_its_directory_its_journal_and_the_same_seeds(self, tmp_path: Path) -> None:
+        plan = Plan((7711, 7712), tmp_path, ("--loglevel", "debug"))
+        first, second = (" ".join(plan.command(port)) for port in plan.ports)
+        assert f"--port 7711 --dir {tmp_path}/7711 --appendonly yes" in first
+        assert f"--port 7712 --dir {tmp_path}/7712 --appendonly yes" in second
+        for command in (first, second):
+            assert "--bind 127.0.0.1" in command
+            assert command.endswith("--cluster-seeds 127.0.0.1:7711 127.0.0.1:7712 --loglevel debug")
+
+    def test_one_node_has_nobody_to_find(self, tmp_path: Path) -> None:
+        assert "--cluster-seeds" not in Plan((7711,), tmp_path).command(7711)
+
+
+class TestPorts:
+    def test_the_port_of_the_bus_must_be_free_too(self, new_port: Callable[[], int]) -> None:
+        ports = [new_port(), new_port()]
+        assert taken(ports) == []
+        with socket.create_server(("127.0.0.1", ports[1] + 10000)):
+            assert taken(ports) == [ports[1] + 10000]
+            assert not is_free(ports[1] + 10000)
+
+    def test_nothing_is_started_when_a_port_is_taken(
+        self, free_port: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        words = ["--nodes", "1", "--port", str(free_port), "--data", str(tmp_path / "data")]
+        with socket.create_server(("127.0.0.1", free_port)):
+            assert main(words, start=lambda _: pytest.fail("started")) == 1
+        error = capsys.readouterr().err
+        assert f"port {free_port} in use" in error
+        assert f"make run PORT={free_port + 1}" in error
+        assert not (tmp_path / "data").exists()
+
+
+class TestTexts:
+    @pytest.mark.parametrize(
+        ("code", "text"),
+        [
+            (0, "has stopped cleanly"),
+            (1, "has ended with exit code 1"),
+            (-signal.SIGKILL, "was killed by SIGKILL"),
+            (-200, "was killed by signal 200"),
+        ],
+    )
+    def test_how_a_process_ended(self, code: int, text: str) -> None:
+        assert how_it_ended(code) == text
+
+    def test_paths_are_shown_from_here(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        assert shown(tmp_path / "data") == "./data"
+        assert shown(Path("/nowhere/data")) == "/nowhere/data"
+
+    def test_the_guide_names_the_first_node_the_last_one_and_a_process_to_kill(self, tmp_path: Path) -> None:
+        text = guide(Plan((7711, 7712, 7713), tmp_path), [100, 101, 102])
+        assert "redis-cli -p 7711 ADDJOB myqueue hello 1000 REPLICATE 2" in text
+        assert "redis-cli -p 7713 GETJOB FROM myqueue" in text
+        assert "kill -9 102" in text
+        assert "the node at 7713: nothing is lost" in text
+
+    def test_the_guide_promises_no_copies_where_there_is_one_node(self, tmp_path: Path) -> None:
+        text = guide(Plan((7711,), tmp_path), [100])
+        assert "have it" not in text
+        assert "lost" not in text
+
+    def test_lines_of_logs_begin_with_their_port(self, capsys: pytest.CaptureFixture[str]) -> None:
+        Terminal([7711], colours=False, gone=lambda: None).relay(7711, "ready")
+        Terminal([7711], colours=True, gone=lambda: None).relay(7711, "ready")
+        plain, coloured = capsys.readouterr().out.splitlines()
+        assert plain == "7711 | ready"
+        assert coloured == "\x1b[36m7711 |\x1b[0m ready"
+
+    def test_a_terminal_that_is_gone_is_noticed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def broken(*_: object, **__: object) -> None:
+            raise BrokenPipeError
+
+        monkeypatch.setattr("builtins.print", broken)
+        gone: list[bool] = []
+        Terminal([7711], colours=False, gone=lambda: gone.append(True)).say("hello")
+        assert gone == [True]
+
+
+class TestMeeting:
+    def test_nodes_have_met_when_each_reaches_all_others(self) -> None:
+        assert have_met([{"cluster_reachable_nodes": "2"}] * 3)
+        assert not have_met([{"cluster_reachable_nodes": "2"}, {"cluster_reachable_nodes": "1"}, {}])
+        assert have_met([{"cluster_reachable_nodes": "0"}])
+
+    def test_an_answer_becomes_a_table(self) -> None:
+        assert ask(b"$45\r\ncluster_state:ok\r\ncluster_reachable_nodes:2\r\n\r\n") == {
+            "cluster_state": "ok",
+            "cluster_reachable_nodes": "2",
+        }
+
+    def test_a_node_that_loads_is_one_to_wait_for(self) -> None:
+        with pytest.raises(OSError, match="LOADING"):
+            ask(b"-LOADING wait\r\n")
+
+    def test_a_node_that_hangs_up_is_one_to_wait_for(self) -> None:
+        with pytest.raises(ConnectionResetError):
+            ask(b"")
+
+    def test_a_node_with_a_password_tells_nothing(self) -> None:
+        with pytest.raises(NeedsPasswordError):
+            ask(b"-NOAUTH Authentication required.\r\n")
+
+
+def ask(reply: bytes) -> dict[str, str]:
+    """Ask a server for CLUSTER INFO that answers with `reply` and hangs up."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        assert await reader.readline() == b"CLUSTER INFO\r\n"
+        writer.write(reply)
+        writer.close()
+
+    async def both() -> dict[str, str]:
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        async with server:
+            return await cluster_info(server.sockets[0].getsockname()[1])
+
+    return asyncio.run(both())
+
+
+class TestCrew:
+    def test_all_are_stopped_one_after_the_other(self, tmp_path: Path) -> None:
+        crew = Troupe(tmp_path, OBEDIENT, OBEDIENT, OBEDIENT)
+        assert crew.play(crew.end) == 0
+        assert [line for line in crew.stage.text.splitlines() if "bye" in line] == ["1 | bye", "2 | bye", "3 | bye"]
+        assert crew.last_line().startswith("*** All nodes have stopped cleanly.")
+        assert {path.name for path in tmp_path.iterdir()} == {"1", "2", "3"}
+
+    def test_a_node_that_dies_is_told_of_and_the_others_go_on(self, tmp_path: Path) -> None:
+        crew = Troupe(tmp_path, OBEDIENT, OBEDIENT)
+
+        async def kill_one() -> None:
+            crew.children[1].signal(signal.SIGKILL)
+            await crew.stage.until("The others go on")
+            assert crew.children[0].alive
+            crew.stop()
+
+        assert crew.play(kill_one) == 1, "not all have stopped cleanly"
+        assert "*** The node at 2 was killed by SIGKILL." in crew.stage.text
+        assert "1 | bye" in crew.stage.text
+
+    def test_it_ends_when_all_nodes_have_ended(self, tmp_path: Path) -> None:
+        crew = Troupe(tmp_path, SHORT_LIVED, KILLED)
+        assert asyncio.run(crew.run()) == 1
+        assert "1 | no port" in crew.stage.text
+        assert "*** The node at 1 has ended with exit code 1." in crew.stage.text
+        assert "*** The node at 2 was killed by SIGKILL." in crew.stage.text
+
+    def test_a_node_that_fails_to_stop_cleanly_is_told_of(self, tmp_path: Path) -> None:
+        crew = Troupe(tmp_path, OBEDIENT, WRONG_AT_THE_END)
+        assert crew.play(crew.end) == 1
+        assert crew.last_line() == "*** The node at 2 has ended with exit code 3."
+
+    def test_a_second_signal_kills(self, tmp_path: Path) -> None:
+        crew = Troupe(tmp_path, DEAF)
+        assert crew.play(crew.end_now) == 1
+        assert crew.last_line() == "*** The node at 1 was killed by SIGKILL."
+
+    def test_a_halted_node_is_woken_to_stop(self, tmp_path: Path) -> None:
+        crew = Troupe(tmp_path, OBEDIENT)
+
+        async def halt() -> None:
+            crew.children[0].signal(signal.SIGSTOP)
+            crew.stop()
+
+        assert crew.play(halt) == 0

@@ -1,0 +1,260 @@
+"""Links without sockets; what needs both ends is in test_bus.py."""
+
+from random import Random
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from cluster.frames import enclosed
+from cluster.handshake import Acceptor, Dialer, Identity
+from cluster.link import Incoming, Outgoing, host_of
+from cluster.messages import ENQUEUE, Message, encode_message, frame
+from cluster.peer import Peer
+
+ME = Identity(b"a" * 40, 1, 7711, 17711)
+ZED = Identity(b"f" * 40, 2, 7712, 17712)
+NONCE = bytes(32)
+JOB = b"j" * 40
+
+
+def message(number: int) -> Message:
+    return (ENQUEUE, JOB, number)
+
+
+class Transport:
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+        self.options: list[tuple[Any, ...]] = []
+        self.aborted = False
+        self.closed = False
+        self.reading = True
+
+    def get_extra_info(self, name: str) -> Any:
+        if name == "socket":
+            return SimpleNamespace(setsockopt=lambda *words: self.options.append(words))
+        return ("127.0.0.1", 5000)
+
+    def write(self, data: bytes) -> None:
+        assert not self.aborted
+        self.written.append(data)
+
+    def set_write_buffer_limits(self, *_limits: int) -> None:
+        pass
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+    def close(self) -> None:
+        self.closed = True
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+class Timer:
+    def __init__(self, call: Any) -> None:
+        self.call = call
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class Bus:
+    """The loop, the bus and its owner at once."""
+
+    def __init__(self) -> None:
+        self.loop = self.owner = self
+        self.secret = b""
+        self.frame_most = 1 << 20
+        self.queue_most = 1000
+        self.bytes_sent = self.bytes_received = 0
+        self.timers: list[Timer] = []
+        self.calls: list[Any] = []
+        self.events: list[Any] = []
+        self.lines: list[str] = []
+        self.messages: list[Message] = []
+
+    def call_later(self, _delay_s: float, call: Any) -> Timer:
+        self.timers.append(Timer(call))
+        return self.timers[-1]
+
+    def call_soon(self, call: Any) -> None:
+        self.calls.append(call)
+
+    def time(self) -> float:
+        return 5.0
+
+    def nonce(self) -> bytes:
+        return NONCE
+
+    def identity(self) -> Identity:
+        return ME
+
+    def complain(self, _address: str, text: str) -> None:
+        self.lines.append(text)
+
+    def notice(self, text: str) -> None:
+        self.lines.append(text)
+
+    def received(self, _peer: bytes, messages: list[Message]) -> None:
+        self.messages += messages
+
+    def knock(self, _link: Incoming) -> str:
+        return ""
+
+    def objection(self, _link: Incoming) -> str:
+        return ""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda link: self.events.append((name, link))
+
+
+def incoming() -> tuple[Incoming, Bus, Transport]:
+    bus, transport = Bus(), Transport()
+    link = Incoming(cast("Any", bus))
+    link.connection_made(cast("Any", transport))
+    return link, bus, transport
+
+
+def entered() -> tuple[Incoming, Bus, Transport]:
+    link, bus, transport = incoming()
+    dialer = Dialer(ZED, b"", NONCE)
+    link.data_received(enclosed(dialer.hello))
+    link.data_received(enclosed(dialer.challenged(transport.written[-1][4:])))
+    dialer.welcomed(transport.written[-1][4:])
+    return link, bus, transport
+
+
+def outgoing() -> tuple[Outgoing, Bus, Transport]:
+    bus, transport = Bus(), Transport()
+    link = Outgoing(cast("Any", bus), Peer(ZED.id, "127.0.0.1", 17712))
+    link.connection_made(cast("Any", transport))
+    acceptor = Acceptor(ZED, b"", NONCE)
+    link.data_received(enclosed(acceptor.greeted(transport.written[-1][4:])))
+    link.data_received(enclosed(acceptor.proven(transport.written[-1][4:])))
+    return link, bus, transport
+
+
+def test_a_link_is_proven_and_has_no_timer_any_more() -> None:
+    for link, bus, _ in (entered(), outgoing()):
+        assert link.proven
+        assert link.peer == ZED
+        assert [timer.cancelled for timer in bus.timers] == [True]
+        assert link.reader.most == bus.frame_most
+
+
+def test_a_handshake_may_come_byte_by_byte() -> None:
+    link, _, transport = incoming()
+    for byte in enclosed(Dialer(ZED, b"", NONCE).hello):
+        assert transport.written == []
+        link.data_received(bytes([byte]))
+    assert len(transport.written) == 1
+
+
+def test_an_incoming_link_counts_when_it_begins_to_speak() -> None:
+    link, bus, _ = entered()
+    assert bus.events == []
+    link.data_received(b"\0")
+    link.data_received(b"\0\0")
+    assert bus.events == [("entered", link)]
+
+
+def test_a_handshake_that_takes_too_long_is_given_up() -> None:
+    link, bus, transport = incoming()
+    bus.timers[0].call()
+    assert transport.aborted
+    assert "no handshake within 5 s" in bus.lines[0]
+    link.connection_lost(None)
+    assert bus.events == [("incoming_lost", link)]
+
+
+def test_a_link_that_is_closed_takes_and_says_nothing_more() -> None:
+    link, bus, transport = entered()
+    link.close()
+    link.data_received(frame([encode_message(message(1))]))
+    assert bus.messages == []
+    assert transport.aborted
+    assert transport.options[-1][2] == b"\x01\0\0\0\0\0\0\0", "what was not sent is dropped by the system"
+
+
+def test_the_other_side_hears_why_it_was_refused_if_it_can_understand_that() -> None:
+    link, bus, transport = incoming()
+    bus.secret = b"another"
+    dialer = Dialer(ZED, b"", NONCE)
+    link.data_received(enclosed(dialer.hello))
+    link.data_received(enclosed(dialer.challenged(transport.written[-1][4:])))
+    assert b"another cluster-secret" in transport.written[-1]
+    assert transport.closed
+    assert not transport.aborted
+
+
+def test_messages_are_handed_on_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cluster.link.SLICE_S", 0.0)
+    link, bus, transport = entered()
+    link.data_received(frame([encode_message(message(number)) for number in range(100)]) * 2)
+    assert len(bus.messages) == 64
+    assert (link.busy, transport.reading) == (True, False)
+    link.data_received(frame([encode_message(message(100))]))
+    assert len(bus.messages) == 64, "what comes all the same waits its turn"
+    while bus.calls:
+        bus.calls.pop()()
+    assert bus.messages == [message(number) for number in [*range(100), *range(100), 100]]
+    assert (link.busy, transport.reading) == (False, True)
+
+
+class TestChoked:
+    def test_frames_wait_while_the_transport_has_enough_and_leave_in_order(self) -> None:
+        link, _, transport = outgoing()
+        transport.written.clear()
+        link.send([message(0)], b"zero")
+        link.pause_writing()
+        link.send([message(1)], b"one")
+        link.send([message(2)], b"two")
+        assert transport.written == [b"zero"]
+        assert link.queued_bytes == 6
+        link.resume_writing()
+        assert transport.written == [b"zero", b"one", b"two"]
+        assert (len(link.queue), link.queued_bytes) == (0, 0)
+
+    def test_only_so_much_waits_and_one_frame_more(self) -> None:
+        link, bus, transport = outgoing()
+        link.pause_writing()
+        for number in range(3):
+            link.send([message(number)], b"x" * 500)
+        before = transport.aborted
+        link.send([message(3)], b"x" * 500)
+        assert [before, transport.aborted] == [False, True]
+        assert "does not read" in bus.lines[-1]
+        assert [messages for messages, _ in link.queue] == [[message(number)] for number in range(4)]
+
+    def test_the_end_lets_go_what_waits(self) -> None:
+        link, _, transport = outgoing()
+        link.pause_writing()
+        link.send([message(1)], b"one")
+        link.finish()
+        assert transport.written[-1] == b"one"
+        assert transport.closed
+        assert not transport.aborted
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [(("10.0.0.1", 1), "10.0.0.1"), (("::ffff:10.0.0.1", 1, 0, 0), "10.0.0.1"), (("::1", 1, 0, 0), "::1"), (None, "?")],
+)
+def test_the_host_of_an_address(address: object, host: str) -> None:
+    assert host_of(address) == host
+
+
+def test_random_bytes_never_let_anybody_in() -> None:
+    random = Random(1)
+    for _ in range(300):
+        link, bus, transport = incoming()
+        while not transport.aborted and len(link.reader) < 5000:
+            link.data_received(random.randbytes(random.randrange(1, 200)))
+        assert not link.proven
+        assert bus.events == []

@@ -1,0 +1,213 @@
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster import messages
+from cluster.messages import (
+    FIELDS,
+    GOSSIP_SHAPE,
+    GOTJOB,
+    HOLD,
+    JOB_SHAPE,
+    KINDS,
+    LIST_MOST,
+    PING,
+    QUEUED,
+    REPLJOB,
+    SETACK,
+    YOURJOBS,
+    BadFrameError,
+    Message,
+    Shape,
+    decode,
+    encode_message,
+    frame,
+)
+
+ID, OTHER_ID = b"D-" + b"x" * 38, b"D-" + b"y" * 38
+NODE = b"a" * 40
+JOB = (ID, b"body", 3, 86_399_000, 86_400, 1_700_000_000_000_000_000, 300, 0, 1, (NODE,))
+ROW = (NODE, b"10.0.0.1", 7711, 17711, 0)
+COPY = (REPLJOB, 0, ID, b"q", b"body", 3, 86_400_000, 86_400, 17 * 10**17, 0, 300, (NODE,))
+
+#: A value for each sort of field.
+SAMPLES: dict[str, Any] = {
+    "number": 7,
+    "stamp": 2**61,
+    "bytes": b"some",
+    "id": ID,
+    "ids": (ID, OTHER_ID),
+    "numbers": (1, 2),
+    "jobs": (JOB, JOB),
+    "gossip": (ROW,),
+}
+
+#: Values that no node puts into a field of that sort.
+WRONG: dict[str, list[Any]] = {
+    "number": [-1, 2**43, 2**64 - 1, b"7", None, True, 1.5, (7,)],
+    "stamp": [-1, 2**62, 2**64 - 1, b"7", None, False, 1.5, (7,)],
+    "bytes": [7, None, (), (b"x",), True],
+    "id": [b"", ID[1:], ID + b"x", 7, None, (ID,)],
+    "ids": [(ID[1:], OTHER_ID), (ID, OTHER_ID + b"x"), (ID, 7), ((0,) * 40, ID), (None,), ID, 7, None, (ID[1:],), (7,)],
+    "numbers": [(1,), (1, 2, 3), (1, -1), (1, 2**43), (1, b"2"), (True, False), b"12", 7, None],
+    "jobs": [(ID,), ((),), (JOB[:-1],), ((*JOB, 1),), (JOB, (7, *JOB[1:])), ((*JOB[:-1], (b"x",)),), b"", 7],
+    "gossip": [(NODE,), ((),), (ROW[:-1],), ((b"x", *ROW[1:]),), ((*ROW[:-1], -1),), b"", None],
+}
+
+
+def sample(kind: int) -> Message:
+    return (kind, *[SAMPLES[FIELDS[name]] for name in KINDS[kind][1].fields])
+
+
+def payload(*values: Any) -> bytes:
+    """A frame without its length, of whatever values."""
+    packed: bytes = msgpack.packb(values)
+    return packed
+
+
+def refused(data: bytes) -> str:
+    with pytest.raises(BadFrameError) as caught:
+        decode(data)
+    return str(caught.value)
+
+
+class TestTable:
+    def test_numbers_are_for_ever(self) -> None:
+        names = (
+            "PING PONG MEET FAIL REPLJOB GOTJOB ENQUEUE QUEUED SETACK WILLQUEUE GOTACK DELJOB NEEDJOBS YOURJOBS "
+            "WORKING PAUSE ABORT REFUSED ANSWER HOLD HAVE BIND BOUND KEYHELD UNBIND KEEPKEY KEYKEPT KEYSAFE ASKKEY KEYFREE"
+        )
+        assert [name for name, _ in KINDS.values()] == names.split()
+        assert list(KINDS) == list(range(30))
+        assert all(getattr(messages, name) == number for number, (name, _) in KINDS.items())
+
+    def test_every_field_is_used(self) -> None:
+        shapes = [shape for _, shape in KINDS.values()] + [JOB_SHAPE, GOSSIP_SHAPE]
+        assert {name for shape in shapes for name in shape.fields} == set(FIELDS)
+
+    def test_a_list_of_numbers_follows_the_ids_that_it_belongs_to(self) -> None:
+        assert KINDS[HOLD][1].fields[-2:] == ("ids", "ms")
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=[name for name, _ in KINDS.values()])
+class TestEachKind:
+    def test_it_comes_back_as_it_was(self, kind: int) -> None:
+        assert decode(frame([encode_message(sample(kind))])[4:]) == [sample(kind)]
+
+    def test_a_wrong_value_in_any_field_is_refused(self, kind: int) -> None:
+        message = sample(kind)
+        for at, name in enumerate(KINDS[kind][1].fields, 1):
+            for wrong in WRONG[FIELDS[name]]:
+                assert KINDS[kind][0] in refused(payload((*message[:at], wrong, *message[at + 1 :]))), (name, wrong)
+
+    def test_a_field_too_many_or_too_few_is_refused(self, kind: int) -> None:
+        refused(payload((*sample(kind), 0)))
+        refused(payload(sample(kind)[:-1]))
+        refused(payload((kind,)))
+
+
+class TestValues:
+    def test_lists_may_be_empty(self) -> None:
+        for message in ((GOTJOB, ()), (SETACK, (), ()), (HOLD, 0, (), (), ()), (YOURJOBS, b"q", ())):
+            assert decode(payload(message)) == [message]
+
+    @pytest.mark.parametrize("number", [0, 1, 2**43 - 1])
+    def test_numbers_up_to_their_limit_pass(self, number: int) -> None:
+        message = (QUEUED, number, (ID,))
+        assert decode(payload(message)) == [message]
+
+    def test_a_body_may_be_of_any_size_and_bytes_stay_bytes(self) -> None:
+        message = (*COPY[:4], bytes(range(256)) * 5000, *COPY[5:])
+        assert decode(frame([encode_message(message)])[4:]) == [message]
+
+    def test_the_longest_list_passes_and_a_longer_one_does_not(self) -> None:
+        assert decode(payload((GOTJOB, (ID,) * LIST_MOST))) == [(GOTJOB, (ID,) * LIST_MOST)]
+        refused(payload((GOTJOB, (ID,) * (LIST_MOST + 1))))
+
+
+class TestFrame:
+    @pytest.mark.parametrize("count", [0, 1, 15, 16, 65535, 65536, LIST_MOST])
+    def test_it_holds_any_number_of_messages_in_order(self, count: int) -> None:
+        sent = [(QUEUED, number, ()) for number in range(count)]
+        data = frame([encode_message(message) for message in sent])
+        assert int.from_bytes(data[:4], "big") == len(data) - 4
+        assert decode(data[4:]) == sent
+
+    def test_more_messages_than_a_list_may_hold_are_a_fault_of_the_caller(self) -> None:
+        with pytest.raises(AssertionError):
+            frame([b"\x90"] * (LIST_MOST + 1))
+
+    def test_what_is_encoded_once_goes_into_any_number_of_frames(self) -> None:
+        part = encode_message((GOTJOB, (ID,)))
+        assert decode(frame([part, part])[4:]) == [(GOTJOB, (ID,))] * 2
+
+
+class TestUnknownKinds:
+    def test_they_are_handed_on(self) -> None:
+        later = (30, b"a key", (1, (2, None, True, 1.5)))
+        assert decode(payload(later, COPY)) == [later, COPY]
+        assert decode(payload((2**64 - 1,), (-1,))) == [(2**64 - 1,), (-1,)]
+
+    @pytest.mark.parametrize("value", ["text", {1: 2}, msgpack.ExtType(5, b"x"), msgpack.Timestamp(1)])
+    def test_but_there_is_no_text_no_map_and_no_extension_in_any_version(self, value: Any) -> None:
+        refused(payload((99, value)))
+
+
+class TestGarbage:
+    @pytest.mark.parametrize("value", [7, None, b"x", {}, True])
+    def test_a_frame_is_an_array(self, value: Any) -> None:
+        assert refused(msgpack.packb(value))
+
+    @pytest.mark.parametrize("value", [7, None, b"x", (), (b"x",), (None,), (True,), ((1,),), (1.0,)])
+    def test_a_message_is_an_array_that_begins_with_its_kind(self, value: Any) -> None:
+        assert refused(payload(value)) == "a message does not begin with its kind"
+
+    def test_one_bad_message_spoils_the_frame(self) -> None:
+        refused(payload(COPY, (GOTJOB, (b"x",)), COPY))
+
+    @pytest.mark.parametrize(
+        "data",
+        [
+            b"",
+            b"\x91",
+            payload(COPY)[:-1],
+            payload(COPY) + b"\x00",
+            b"\xdd\xff\xff\xff\xff",  # counts that lie
+            b"\x91\x92\x05\xdd\x00\x01\x86\xa0" + b"\xc4\x28" + b"x" * 40,
+            b"\x91\x92\x05\xc6\xff\xff\xff\xff",
+            b"\x91" * 5000,  # deeper than anybody looks
+            b"\xc1",
+        ],
+    )
+    def test_what_is_no_msgpack_is_refused(self, data: bytes) -> None:
+        assert refused(data).startswith("a frame is no msgpack")
+
+    @given(st.binary(max_size=100))
+    def test_any_bytes_are_messages_or_refused(self, data: bytes) -> None:
+        try:
+            found = decode(data)
+        except BadFrameError:
+            return
+        assert all(isinstance(message[0], int) for message in found)
+
+    @given(st.data())
+    def test_a_changed_byte_never_yields_a_wrong_shape(self, data: st.DataObject) -> None:
+        good = payload(COPY, (PING, 0, b"", 1, 2, (ROW,)), (YOURJOBS, b"q", (JOB,)))
+        at = data.draw(st.integers(0, len(good) - 1))
+        try:
+            found = decode(good[:at] + bytes([data.draw(st.integers(0, 255))]) + good[at + 1 :])
+        except BadFrameError:
+            return
+        for message in found:
+            kind = message[0]
+            assert isinstance(kind, int)
+            assert kind not in KINDS or KINDS[kind][1].fits(message)
+
+
+def test_a_shape_with_one_number_or_none_is_checked_as_well() -> None:
+    assert Shape("port", 0).fits((7,))
+    assert not Shape("port", 0).fits((-7,))
+    assert Shape("ip", 0).fits((b"",))

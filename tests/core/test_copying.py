@@ -1,0 +1,117 @@
+"""Compaction: whatever is alive in old segments is in the newest one afterwards, and nothing else."""
+
+import pytest
+
+from cluster.membership import Node as Member
+from cluster.messages import REPLJOB
+from disque.core import life, step
+from disque.core.copying import Copying
+from disque.core.job import ACKED
+from disque.core.journal import Replay, encode, head
+from disque.core.node import Node
+from disque.core.records import JOB
+from tests.support.nodes import START_MS, make_node, node_id
+from tests.support.state import alive, counted, state
+
+NOW_MS = START_MS
+BOOT = "boot 1"
+BOTH = (node_id(1), node_id(2))
+
+
+def job_id(number: int) -> bytes:
+    return b"D-11111111-%024d-05a1" % number
+
+
+def filled() -> Node:
+    """A node with 300 jobs, 30 copies, acknowledgements, keys and pauses, all in segment 1."""
+    node = make_node()
+    node.journaling = True
+    node.segment = 1
+    session = life.connect(node, 1, b"", b"", NOW_MS)
+    for number in range(300):
+        words = [b"ADDJOB", b"q%d" % (number % 7), b"%d" % number, b"0", b"RETRY", b"%d" % (number % 3)]
+        words += [b"REPLICATE", b"1"]
+        words += [b"UNIQUE", b"k%d" % number, b"%d" % (number % 2 * 60)] if number % 10 == 0 else []
+        step.command(node, session, words, NOW_MS)
+    step.command(node, session, b"GETJOB COUNT 40 FROM q0 q1 q2".split(), NOW_MS)
+    node.membership.add(Member(node_id(2), b"10.0.0.2", 7711))
+    step.link_up(node, node_id(2), 1, NOW_MS)
+    for number in range(30):
+        copy = (job_id(number), b"copies", b"body", 2, 60_000, 60, number, number % 2 * 5000, 60, BOTH)
+        step.message(node, node_id(2), (REPLJOB, 0, *copy), NOW_MS)
+    step.command(node, session, [b"ACKJOB", *map(job_id, range(5, 15)), *map(job_id, range(100, 110))], NOW_MS)
+    step.command(node, session, b"PAUSE q3 in".split(), NOW_MS)
+    return node
+
+
+def read_back(payloads: list[tuple[bytes, int]]) -> Node:
+    node = make_node(others=1)
+    reader = Replay(node, BOOT)
+    for payload, segment in payloads:
+        reader.apply(payload, segment)
+    for _ in reader.finish(NOW_MS):
+        pass
+    return node
+
+
+class TestCopying:
+    @pytest.mark.parametrize("most", [10, 100, 10**6])
+    def test_moves_everything_to_the_newest_segment_in_slices(self, most: int) -> None:
+        node = filled()
+        payloads = [(head(node, BOOT, "no", NOW_MS), 1), (encode(node.journal, NOW_MS)[0], 1)]
+        before = state(read_back(payloads))
+        node.segment = 2
+        copying = Copying(node, 1)
+        copies = [(head(node, BOOT, "no", NOW_MS), 2)]
+        done = False
+        while not done:
+            node.journal.clear()
+            done = copying.step(most, NOW_MS)
+            assert len(node.journal) <= most
+            assert alive(node) == counted(node)
+            copies += [(payload, 2) for payload in encode(node.journal, NOW_MS)]
+            assert state(read_back([*payloads, *copies])) == before
+        assert set(alive(node)) == {2}
+        assert state(read_back(copies)) == before
+        assert read_back(copies).queues[b"q3"].paused == 1
+
+    def test_leaves_what_was_written_meanwhile(self) -> None:
+        node = filled()
+        node.segment = 2
+        copying = Copying(node, 1)
+        node.journal.clear()
+        session = node.sessions[1]
+        session.out.clear()
+        step.command(node, session, b"ADDJOB new body 0 REPLICATE 1".split(), NOW_MS)
+        new = session.out[0][1:-2]
+        while not copying.step(50, NOW_MS):
+            pass
+        assert [record[1] for record in node.journal if record[0] == JOB].count(new) == 1
+
+    def test_does_not_bring_back_what_ends_meanwhile(self) -> None:
+        node = filled()
+        payloads = [(encode(node.journal, NOW_MS)[0], 1)]
+        node.segment = 2
+        node.journal.clear()
+        copying = Copying(node, 1)
+        copying.step(50, NOW_MS)
+        ids = [job.id for shard in node.shards for job in shard.values()]
+        step.command(node, node.sessions[1], [b"ACKJOB", *ids], NOW_MS)
+        while not copying.step(50, NOW_MS):
+            pass
+        copies = [(payload, 2) for payload in encode(node.journal, NOW_MS)]
+        for found in (read_back([*payloads, *copies]), read_back(copies)):
+            jobs = [job for shard in found.shards for job in shard.values()]
+            assert sorted(job.id for job in jobs) == [job_id(number) for number in range(30)], "others must hear of it"
+            assert {job.state for job in jobs} == {ACKED}
+
+    def test_leaves_out_what_nobody_was_told_of(self) -> None:
+        node = filled()
+        node.segment = 2
+        step.command(node, node.sessions[1], b"ADDJOB waiting body 0 REPLICATE 2".split(), NOW_MS)
+        (waiting,) = node.pending
+        copying = Copying(node, 1)
+        node.journal.clear()
+        while not copying.step(50, NOW_MS):
+            pass
+        assert waiting not in [record[1] for record in node.journal if record[0] == JOB]

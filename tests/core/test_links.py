@@ -1,0 +1,449 @@
+"""What follows when links and nodes come and go: what is said again, to whom else, and what is doubted."""
+
+from typing import Any
+
+import pytest
+
+from cluster.membership import Node
+from cluster.messages import ABORT, ANSWER, ANSWER_NO, GOTJOB, QUEUE_IT, REFUSED, REPLJOB, SETACK, WILLQUEUE
+from disque.core import step
+from disque.core.replication import PATIENCE_MS
+from tests.core.support import MYSELF, NOTHING, PROCESS, Bench, Client, assert_still_waiting
+
+NO_LINK = "NOREPL job removed (expired?) before the requested replication level was achieved"
+
+
+def asked(cluster: Bench) -> list[Node]:
+    """Who was sent a body."""
+    return [cluster.membership.nodes[peer] for peer, _ in cluster.sent(REPLJOB)]
+
+
+def begin(client: Client, *options: str | int, copies: int = 3) -> tuple[bytes, list[Node]]:
+    """ADDJOB with so many copies: the ID and the nodes that were asked."""
+    client.send("ADDJOB", "q", "body", 0, "REPLICATE", copies, *options)
+    (job_id,) = client.bench.node.pending
+    return job_id, asked(client.bench)
+
+
+def others(cluster: Bench, nodes: list[Node]) -> list[Node]:
+    """The peers that were not asked."""
+    return [peer for peer in cluster.peers if peer not in nodes]
+
+
+@pytest.fixture
+def outside(cluster: Bench) -> Bench:
+    """A node with four others that keeps no copies itself, since it leaves."""
+    cluster.membership.leaving = True
+    return cluster
+
+
+class TestAnotherNode:
+    """Rule 25: another node is tried on REFUSED, on a broken link, and when a peer confirms nothing for 500 ms."""
+
+    def test_when_one_refuses(self, cluster: Bench) -> None:
+        client = cluster.client()
+        job_id, (first, second) = begin(client)
+        cluster.hear(first, (REFUSED, 0, (job_id,)))
+        (third,) = asked(cluster)
+        assert third not in (first, second)
+        assert cluster.job(job_id).holders == tuple(sorted([MYSELF, second.id, third.id]))
+        cluster.confirm(job_id, second, third)
+        assert client.read() == job_id
+
+    def test_when_a_link_ends(self, cluster: Bench) -> None:
+        client = cluster.client()
+        job_id, (first, second) = begin(client)
+        cluster.link_down(first)
+        (third,) = asked(cluster)
+        cluster.confirm(job_id, second, third)
+        assert client.read() == job_id
+
+    def test_when_one_is_silent_for_half_a_second(self, cluster: Bench) -> None:
+        client = cluster.client()
+        job_id, (first, second) = begin(client)
+        cluster.live(100)
+        cluster.confirm(job_id, second)
+        cluster.live(PATIENCE_MS - 100)
+        assert asked(cluster) == []
+        cluster.live(200)
+        (third,) = asked(cluster)
+        assert third not in (first, second)
+        cluster.confirm(job_id, third)
+        assert client.read() == job_id
+
+    def test_one_that_confirms_other_jobs_is_not_silent(self, cluster: Bench) -> None:
+        client = cluster.client()
+        job_id, nodes = begin(client)
+        for _ in range(10):
+            cluster.live(400)
+            for peer in nodes:
+                cluster.hear(peer, (GOTJOB, ()))
+        assert asked(cluster) == []
+        cluster.confirm(job_id, *nodes)
+        assert client.read() == job_id
+
+    def test_a_late_copy_counts_as_well(self, cluster: Bench) -> None:
+        client = cluster.client()
+        job_id, (first, second) = begin(client)
+        cluster.live(700)
+        cluster.confirm(job_id, second, first)
+        assert client.read() == job_id
+        assert len(cluster.job(job_id).holders) > 3, "whoever was asked may have a copy"
+
+    def test_when_all_have_refused_they_are_asked_again(self) -> None:
+        cluster = Bench(peers=1)
+        client = cluster.client()
+        job_id, (only,) = begin(client, copies=2)
+        cluster.hear(only, (REFUSED, 0, (job_id,)))
+        assert cluster.job(job_id).holders == (MYSELF,)
+        cluster.live(600)
+        assert asked(cluster) == [only]
+        cluster.confirm(job_id, only)
+        assert client.read() == job_id
+        assert cluster.job(job_id).holders == tuple(sorted([MYSELF, only.id]))
+
+    def test_when_there_is_nobody_left_a_node_that_comes_is_asked(self) -> None:
+        cluster = Bench(peers=1)
+        client = cluster.client()
+        job_id, (only,) = begin(client, copies=2)
+        cluster.link_down(only)
+        assert asked(cluster) == []
+        newcomer = cluster.meet(1)
+        cluster.link_up(newcomer)
+        cluster.live(600)
+        assert newcomer.id in cluster.node.pending[job_id].asked
+        cluster.confirm(job_id, newcomer)
+        assert client.read() == job_id
+
+    def test_a_refusal_of_what_nobody_asked_for_changes_nothing(self, cluster: Bench) -> None:
+        client = cluster.client()
+        job_id, nodes = begin(client)
+        cluster.hear(others(cluster, nodes)[0], (REFUSED, 0, (job_id, job_id, b"x" * 40)))
+        assert cluster.sent() == []
+        assert_still_waiting(client)
+
+
+class TestSayAgain:
+    """Bodies are sent again over a new link, never on a tick."""
+
+    def test_what_was_not_confirmed_is_sent_over_a_new_link(self, cluster: Bench) -> None:
+        client = cluster.client()
+        job_id, (first, second) = begin(client)
+        cluster.confirm(job_id, second)
+        cluster.link_down(first)
+        cluster.sent()
+        cluster.link_up(first)
+        assert [(message[2], message[-1]) for message in cluster.told(first, REPLJOB)] == [
+            (job_id, cluster.job(job_id).holders)
+        ]
+        cluster.link_down(second)
+        cluster.link_up(second)
+        assert cluster.told(second, REPLJOB) == []
+
+    def test_and_when_the_other_makes_a_new_link_since_its_answer_may_be_lost(self, cluster: Bench) -> None:
+        client = cluster.client()
+        _, (first, _) = begin(client)
+        cluster.called(first)
+        assert len(cluster.told(first, REPLJOB)) == 1
+
+    def test_a_tick_sends_no_body_twice_to_the_same_node(self, cluster: Bench) -> None:
+        _, nodes = begin(cluster.client())
+        cluster.live(10_000)
+        assert sorted(peer.id for peer in asked(cluster)) == sorted(peer.id for peer in others(cluster, nodes))
+
+    def test_what_is_left_of_its_life_is_told_as_it_is_now(self, cluster: Bench) -> None:
+        _, (first, _) = begin(cluster.client(), "TTL", 100, "DELAY", 9)
+        cluster.link_down(first)
+        cluster.sent()
+        cluster.live(5000)
+        cluster.sent()
+        cluster.link_up(first)
+        ((_, _, _, _, _, _, left_ms, ttl, _, delay_ms, _, _),) = cluster.told(first, REPLJOB)
+        assert (left_ms, ttl, delay_ms) == (95_000, 100, 9000)
+
+
+class TestAnotherProcess:
+    """Rule 26: the start number tells that a peer is another process, which may have lost what it confirmed."""
+
+    def test_what_it_confirmed_counts_no_more_while_the_job_is_undecided(self, cluster: Bench) -> None:
+        client = cluster.client()
+        job_id, (first, second) = begin(client)
+        cluster.confirm(job_id, first)
+        cluster.link_down(first)
+        cluster.sent()
+        cluster.link_up(first, PROCESS + 1)
+        assert len(cluster.told(first, REPLJOB)) == 1
+        cluster.confirm(job_id, second)
+        assert_still_waiting(client)
+        cluster.confirm(job_id, first)
+        assert client.read() == job_id
+
+    def test_whether_it_calls_first_or_is_called(self, cluster: Bench) -> None:
+        client = cluster.client()
+        job_id, (first, second) = begin(client)
+        cluster.confirm(job_id, first)
+        cluster.called(first, PROCESS + 1)
+        assert len(cluster.told(first, REPLJOB)) == 1
+        cluster.confirm(job_id, second)
+        assert_still_waiting(client)
+
+    def test_the_same_process_keeps_what_it_confirmed(self, cluster: Bench) -> None:
+        client = cluster.client()
+        job_id, (first, second) = begin(client)
+        cluster.confirm(job_id, first)
+        cluster.link_down(first)
+        cluster.link_up(first)
+        cluster.confirm(job_id, second)
+        assert client.read() == job_id
+
+
+class TestAtMostOnceFromOutside:
+    """Rule 11: one candidate; the next after a refusal, or when no byte was sent."""
+
+    def begin(self, cluster: Bench, client: Client) -> tuple[bytes, Node]:
+        client.send("ADDJOB", "q", "body", 0, "REPLICATE", 1, "RETRY", 0)
+        (job_id,) = cluster.node.pending
+        ((peer_id, message),) = cluster.sent(REPLJOB)
+        assert message[1] == QUEUE_IT
+        assert message[-1] == (peer_id,)
+        return job_id, cluster.membership.nodes[peer_id]
+
+    def test_the_one_that_confirms_has_queued_it(self, outside: Bench) -> None:
+        client = outside.client()
+        job_id, first = self.begin(outside, client)
+        outside.confirm(job_id, first)
+        assert client.read() == job_id
+        assert outside.state(job_id) == "gone"
+        assert outside.sent() == [], "no ENQUEUE is needed"
+
+    def test_silence_asks_nobody_else(self, outside: Bench) -> None:
+        client = outside.client()
+        self.begin(outside, client)
+        outside.live(5000)
+        assert asked(outside) == []
+        assert_still_waiting(client)
+
+    def test_a_refusal_does(self, outside: Bench) -> None:
+        client = outside.client()
+        job_id, first = self.begin(outside, client)
+        outside.hear(first, (REFUSED, 0, (job_id,)))
+        (second,) = asked(outside)
+        assert second is not first
+        outside.confirm(job_id, second)
+        assert client.read() == job_id
+
+    def test_a_broken_link_ends_it_since_it_may_have_arrived(self, outside: Bench) -> None:
+        client = outside.client()
+        job_id, first = self.begin(outside, client)
+        outside.link_down(first)
+        assert asked(outside) == []
+        assert client.error("PING") == NO_LINK if client.waiting else str(client.read()) == NO_LINK
+        assert outside.state(job_id) == "gone"
+
+    def test_unless_no_byte_of_it_has_left(self, outside: Bench) -> None:
+        client = outside.client()
+        client.send("ADDJOB", "q", "body", 0, "REPLICATE", 1, "RETRY", 0)
+        ((first, message),) = outside.sent(REPLJOB)
+        step.undelivered(outside.node, first, [message], outside.now_ms)
+        outside.link_down(outside.membership.nodes[first])
+        (second,) = asked(outside)
+        assert second.id != first
+        outside.confirm(message[2], second)
+        assert client.read() == message[2]
+
+    def test_so_does_another_process(self, outside: Bench) -> None:
+        client = outside.client()
+        job_id, first = self.begin(outside, client)
+        outside.called(first, PROCESS + 1)
+        assert str(client.read()) == NO_LINK
+        assert outside.state(job_id) == "gone"
+
+    def test_async_is_no_promise_of_the_journal(self) -> None:
+        """Its one holder may deliver it, so no later start may find it here."""
+        bench = Bench(peers=2, journaling=True)
+        bench.membership.leaving = True
+        client = bench.client()
+        job_id = client.add("q", "b", "REPLICATE", 1, "RETRY", 0, "ASYNC")
+        assert bench.records() == []
+        ((first, _),) = bench.sent(REPLJOB)
+        bench.confirm(job_id, bench.membership.nodes[first])
+        assert bench.state(job_id) == "gone"
+        assert bench.records() == []
+
+
+class TestFromOutside:
+    """A coordinator that keeps no copy: all are elsewhere, and one of the holders is told to queue it."""
+
+    def test_all_copies_are_elsewhere(self, outside: Bench) -> None:
+        client = outside.client()
+        job_id, nodes = begin(client, copies=2)
+        assert len(nodes) == 2
+        outside.confirm(job_id, nodes[0])
+        assert_still_waiting(client)
+        outside.confirm(job_id, nodes[1])
+        assert client.read() == job_id
+        assert outside.state(job_id) == "gone"
+
+    def test_exactly_one_of_them_is_told_to_queue_it(self, outside: Bench) -> None:
+        client = outside.client()
+        job_id, nodes = begin(client, "DELAY", 5, copies=2)
+        outside.confirm(job_id, *nodes)
+        ((peer, message),) = outside.sent()
+        assert peer in [node.id for node in nodes]
+        assert message[1:] == (job_id, 5000)
+
+    def test_async_is_kept_not_queued_until_it_is_confirmed(self, outside: Bench) -> None:
+        """Rule 27."""
+        client = outside.client()
+        job_id = client.add("q", "b", "REPLICATE", 2, "ASYNC")
+        nodes = asked(outside)
+        outside.confirm(job_id, nodes[0])
+        assert outside.state(job_id) == "wait-repl"
+        assert client.get("q") == []
+        outside.confirm(job_id, nodes[1])
+        assert outside.state(job_id) == "gone"
+
+    def test_a_timeout_takes_it_back(self, outside: Bench) -> None:
+        client = outside.client()
+        client.send("ADDJOB", "q", "body", 100, "REPLICATE", 2)
+        nodes = asked(outside)
+        (job_id,) = outside.node.pending
+        outside.advance(100)
+        assert str(client.read()).startswith("NOREPL Timeout")
+        assert outside.sent() == [(node.id, (ABORT, (job_id,))) for node in nodes]
+
+
+class TestAsync:
+    def test_it_is_queued_at_once_and_copied_all_the_same(self, cluster: Bench) -> None:
+        client = cluster.client()
+        job_id = client.add("q", "b", "REPLICATE", 3, "ASYNC")
+        assert client.get("q") == [job_id]
+        nodes = asked(cluster)
+        assert len(nodes) == 2
+        assert cluster.job(job_id).holders == tuple(sorted([MYSELF, *[node.id for node in nodes]]))
+        cluster.hear(nodes[0], (REFUSED, 0, (job_id,)))
+        assert len(asked(cluster)) == 1
+
+    def test_who_may_have_a_copy_is_in_the_journal(self) -> None:
+        bench = Bench(peers=1, journaling=True)
+        job_id = bench.client().add("q", "b", "REPLICATE", 2, "ASYNC")
+        records = bench.records()
+        assert [record[1] for record in records] == [job_id, job_id]
+        assert records[-1][2] == tuple(sorted([MYSELF, bench.peers[0].id]))
+
+    def test_when_it_is_done_copies_are_wanted_no_more(self, cluster: Bench) -> None:
+        client = cluster.client()
+        job_id = client.add("q", "b", "REPLICATE", 3, "ASYNC")
+        nodes = asked(cluster)
+        client("ACKJOB", job_id)
+        assert not cluster.node.pending
+        assert {peer for peer, _ in cluster.sent(SETACK)} == {node.id for node in nodes}
+
+
+class TestForgotten:
+    """Rule 6: FORGET takes the node out of all sets of holders."""
+
+    def test_nobody_waits_for_it(self, cluster: Bench) -> None:
+        client = cluster.client()
+        job_id, nodes = begin(client, "RETRY", 60)
+        cluster.confirm(job_id, *nodes)
+        client.read()
+        for node in nodes:
+            cluster.membership.forget(node.id, cluster.now_ms)
+        cluster.live(200)
+        assert cluster.job(job_id).holders == (MYSELF,)
+        assert client.get("q") == [job_id]
+        cluster.sent()
+        cluster.advance(60_000)
+        assert client.get("q") == [job_id]
+        assert cluster.sent() == []
+
+    def test_a_claim_goes_on_without_it(self) -> None:
+        cluster = Bench(peers=1)
+        client = cluster.client()
+        job_id, (only,) = begin(client, "RETRY", 60, copies=2)
+        cluster.confirm(job_id, only)
+        client.read()
+        client.get("q")
+        cluster.advance(60_000)
+        assert job_id in cluster.node.claims
+        cluster.membership.forget(only.id, cluster.now_ms)
+        cluster.live(600)
+        assert cluster.state(job_id) == "queued"
+
+    def test_its_copies_are_asked_of_others(self, cluster: Bench) -> None:
+        client = cluster.client()
+        job_id, (first, second) = begin(client)
+        cluster.membership.forget(first.id, cluster.now_ms)
+        cluster.live(100)
+        (third,) = asked(cluster)
+        cluster.confirm(job_id, second, third)
+        assert client.read() == job_id
+
+
+class TestStandingStill:
+    """Rule 19: after a gap over half a node timeout shared jobs are treated as after a restart."""
+
+    def stand_still(self, cluster: Bench, ms: int) -> None:
+        cluster.live(100)
+        cluster.now_ms += ms
+        step.beat(cluster.node, cluster.now_ms)
+
+    def shared(self, cluster: Bench) -> bytes:
+        client = cluster.client()
+        job_id, nodes = begin(client, "RETRY", 60, copies=2)
+        cluster.confirm(job_id, *nodes)
+        client.read()
+        return job_id
+
+    def test_shared_jobs_are_asked_about_before_they_are_served(self, cluster: Bench) -> None:
+        job_id = self.shared(cluster)
+        alone = cluster.client().add("q", "b", "REPLICATE", 1)
+        self.stand_still(cluster, cluster.membership.timeout_ms)
+        cluster.tick()
+        assert not cluster.node.frozen
+        assert cluster.client().get("q", count=2) == [alone]
+        ((peer_id, (_, number, _, ids)),) = cluster.sent(WILLQUEUE)
+        assert ids == (job_id,)
+        cluster.hear(cluster.membership.nodes[peer_id], (ANSWER, number, ANSWER_NO, (), ids))
+        assert cluster.client().get("q") == [job_id]
+
+    def test_a_short_gap_is_nothing(self, cluster: Bench) -> None:
+        job_id = self.shared(cluster)
+        self.stand_still(cluster, cluster.membership.timeout_ms // 2 - 200)
+        cluster.tick()
+        assert cluster.client().get("q") == [job_id]
+
+    def test_a_node_alone_doubts_nothing(self, bench: Bench) -> None:
+        job_id = bench.client().add("q")
+        self.stand_still(bench, 100_000)
+        assert not bench.node.frozen
+        assert bench.client().get("q") == [job_id]
+
+
+class TestUndelivered:
+    @pytest.mark.parametrize(
+        "message", [(ABORT, (b"x" * 40,)), (SETACK, (), (b"x" * 40,)), (GOTJOB, ()), (WILLQUEUE, 1, (), ())]
+    )
+    def test_what_is_said_again_anyway_is_let_go(self, cluster: Bench, message: Any) -> None:
+        step.undelivered(cluster.node, cluster.peers[0].id, [message], cluster.now_ms)
+        assert cluster.sent() == []
+
+    def test_a_body_to_a_node_that_is_forgotten_meanwhile_is_let_go(self, cluster: Bench) -> None:
+        client = cluster.client()
+        client.send("ADDJOB", "q", "body", 0, "REPLICATE", 3)
+        sent = cluster.sent(REPLJOB)
+        cluster.membership.forget(sent[0][0], cluster.now_ms)
+        cluster.live(100)
+        step.undelivered(cluster.node, sent[0][0], [sent[0][1]], cluster.now_ms)
+        assert client.read() is NOTHING
+
+
+def test_links_to_nodes_that_are_not_known_change_nothing(cluster: Bench) -> None:
+    stranger = b"c" * 40
+    step.link_up(cluster.node, stranger, 5, cluster.now_ms)
+    step.heard(cluster.node, stranger, 5, cluster.now_ms)
+    step.link_down(cluster.node, stranger, True, cluster.now_ms)
+    step.undelivered(cluster.node, stranger, [(REPLJOB, 0, b"x" * 40)], cluster.now_ms)
+    assert stranger not in cluster.node.peers
+    assert cluster.sent() == []

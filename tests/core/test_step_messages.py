@@ -1,0 +1,191 @@
+"""Every message that a node can send, about a job in every state, from a friend or a stranger: nothing breaks.
+
+What a message should do is said where its receiver is tested; here only that it can do no harm: the books are true, what
+is sent and written has its form, and time goes on to the end of the job's life without a fault.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from cluster import messages
+from cluster.messages import (
+    ABORT,
+    ANSWER,
+    DELJOB,
+    ENQUEUE,
+    GOTACK,
+    GOTJOB,
+    HAVE,
+    HOLD,
+    KINDS,
+    NEEDJOBS,
+    PAUSE,
+    QUEUED,
+    REFUSED,
+    SETACK,
+    WILLQUEUE,
+    WORKING,
+    YOURJOBS,
+)
+from disque.core import step
+from tests.core.support import MYSELF, START_MS, Bench, foreign_id, repljob
+
+KEY_KINDS = range(21, 30)
+Maker = Callable[[Bench], bytes]
+
+
+def unknown(bench: Bench) -> bytes:
+    del bench
+    return foreign_id()
+
+
+def malformed(bench: Bench) -> bytes:
+    del bench
+    return b"x" * 40
+
+
+def waiting(bench: Bench) -> bytes:
+    bench.client().send("ADDJOB", "q", "body", 0, "REPLICATE", 3, "RETRY", 5, "TTL", 60)
+    (job_id,) = bench.node.pending
+    return job_id
+
+
+def waiting_outside(bench: Bench) -> bytes:
+    bench.membership.leaving = True
+    return waiting(bench)
+
+
+def queued(bench: Bench) -> bytes:
+    job_id = waiting(bench)
+    bench.confirm(job_id, *bench.peers)
+    return job_id
+
+
+def alone(bench: Bench) -> bytes:
+    return bench.client().add("q", "body", "REPLICATE", 1, "RETRY", 5, "TTL", 60)
+
+
+def at_most_once(bench: Bench) -> bytes:
+    return bench.client().add("q", "body", "REPLICATE", 1, "RETRY", 0, "TTL", 60)
+
+
+def spent(bench: Bench) -> bytes:
+    job_id = at_most_once(bench)
+    bench.client().get("q")
+    return job_id
+
+
+def out(bench: Bench) -> bytes:
+    job_id = queued(bench)
+    bench.client().get("q")
+    return job_id
+
+
+def claimed(bench: Bench) -> bytes:
+    job_id = out(bench)
+    bench.advance(5000)
+    assert job_id in bench.node.claims
+    return job_id
+
+
+def delayed(bench: Bench) -> bytes:
+    job_id = out(bench)
+    bench.client()("NACK", job_id, "DELAY", 10)
+    return job_id
+
+
+def backup(bench: Bench) -> bytes:
+    bench.hear(bench.peers[0], repljob(bench.peers[0].id, retry=5, ttl=60))
+    return foreign_id(retry=5)
+
+
+def acked(bench: Bench) -> bytes:
+    job_id = out(bench)
+    bench.client()("ACKJOB", job_id)
+    return job_id
+
+
+def dummy(bench: Bench) -> bytes:
+    bench.client()("ACKJOB", foreign_id())
+    return foreign_id()
+
+
+def gone(bench: Bench) -> bytes:
+    bench.hear(bench.peers[0], (DELJOB, (foreign_id(),)))
+    return foreign_id()
+
+
+STATES = [
+    *(unknown, malformed, waiting, waiting_outside, queued, alone, at_most_once, spent, out, claimed, delayed, backup),
+    *(acked, dummy, gone),
+]
+
+
+def about(bench: Bench, job_id: bytes) -> dict[str, list[tuple[Any, ...]]]:
+    """By kind the messages about a job: the usual ones, the largest, the strangest."""
+    ids = (job_id,)
+    twice = (job_id, job_id)
+    one, stranger = bench.peers[0].id, b"c" * 40
+    job = bench.node.find(job_id)
+    mine = job.holders if job is not None else (MYSELF,)
+    sets: list[tuple[bytes, ...]] = [(), mine, (one, MYSELF, one, stranger), (stranger,)]
+    most, now_ms = 2**43 - 1, bench.now_ms
+    row = (job_id, b"body", 2, 60_000, 60, START_MS * 1_000_000, 5, 1, 2, mine)
+    strange_row = (job_id, b"", most, most, most, 2**62 - 1, most, most, most, (stranger,))
+    return {
+        "REPLJOB": [
+            *[(*repljob(job_id=job_id, retry=retry, flags=flags)[:-1], given) for given in sets for retry in (0, 5)
+              for flags in (0, 1, most)],
+            (*repljob(job_id=job_id)[:5], most, most, most, 2**62 - 1, most, most, ()),
+        ],
+        "GOTJOB": [(GOTJOB, given) for given in ((), ids, twice)],
+        "ENQUEUE": [(ENQUEUE, job_id, delay_ms) for delay_ms in (0, 5000, most)],
+        "QUEUED": [(QUEUED, why, given) for why in (0, 1, 2, 3, most) for given in (ids, twice)],
+        "SETACK": [(SETACK, given, twice) for given in sets],
+        "WILLQUEUE": [(WILLQUEUE, number, given, twice) for number in (0, 2**62 - 1) for given in sets],
+        "GOTACK": [(GOTACK, known, given, twice) for known in (0, 1, most) for given in sets],
+        "DELJOB": [(DELJOB, twice)],
+        "NEEDJOBS": [(NEEDJOBS, name, count) for name in (b"q", b"", b"new") for count in (0, 1, most)],
+        "YOURJOBS": [(YOURJOBS, b"q", (given,)) for given in (row, strange_row)] + [(YOURJOBS, b"q", (row, row))],
+        "WORKING": [(WORKING, given) for given in (ids, twice)],
+        "PAUSE": [(PAUSE, b"q", flags, counter, who) for flags in (0, 1, 3, most) for counter in (0, 2**62 - 1)
+                  for who in (one, stranger)],
+        "ABORT": [(ABORT, given) for given in (ids, twice)],
+        "REFUSED": [(REFUSED, reason, given) for reason in (0, 3, most) for given in (ids, twice)],
+        "ANSWER": [(ANSWER, number, what, given, twice) for number in (0, now_ms, now_ms - 100, 2**62 - 1)
+                   for what in (0, 1, most) for given in sets],
+        "HOLD": [(HOLD, number, given, twice, (1, left_ms)) for number in (0, 2**62 - 1) for given in sets
+                 for left_ms in (0, 5000, most)],
+        "HAVE": [(HAVE, given) for given in (ids, twice)],
+    }  # fmt: skip
+
+
+def kinds() -> list[str]:
+    """All kinds of messages but those of the membership and of UNIQUE keys."""
+    return [name for number, (name, _) in KINDS.items() if number > messages.FAIL and number not in KEY_KINDS]
+
+
+def test_every_kind_is_here() -> None:
+    assert set(about(Bench(peers=1), foreign_id())) == set(kinds())
+    assert {number for number in step.MESSAGES if number not in KEY_KINDS} == {
+        number for number in KINDS if number > messages.FAIL and number not in KEY_KINDS
+    }
+
+
+@pytest.mark.parametrize("kind", kinds())
+@pytest.mark.parametrize("state", STATES)
+def test_no_message_does_harm(state: Maker, kind: str) -> None:
+    bench = Bench(peers=3)
+    for at in range(len(about(bench, state(bench))[kind])):
+        bench = Bench(peers=3, journaling=True)
+        job_id = state(bench)
+        message = about(bench, job_id)[kind][at]
+        bench.hear(bench.peers[at % 3], message)
+        bench.hear(bench.peers[0], message)
+        bench.live(100)
+        bench.checked = False
+        bench.advance(70_000)
+        bench.checked = True
+        bench.settle()

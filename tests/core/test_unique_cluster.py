@@ -1,0 +1,434 @@
+"""UNIQUE between several nodes, case by case. Random interleavings are in test_unique_walk.py."""
+
+from typing import Any
+
+import pytest
+
+from cluster.messages import ASKKEY, BIND, BOUND, KEEPKEY, KEYFREE, KEYHELD, KEYKEPT, UNBIND
+from cluster.node import LEAVING
+from disque.core import life, step
+from disque.core.unique import COMMITTED, SETTLED, TENTATIVE
+from tests.core.support import Bench
+from tests.support.net import Asker, Net
+from tests.support.nodes import node_id
+
+ID, SMALLER, LARGER = (b"D-%b-" % (b"%d" % digit * 8) + b"A" * 24 + b"-05a1" for digit in (5, 1, 9))
+HOUR_MS = 3_600_000
+
+
+def keepers(net: Net, key: bytes = b"k", copies: int = 2) -> list[int]:
+    """The numbers of the nodes that keep a key."""
+    return [int(one[:1]) for one in net.node(1).ring.keepers(b"q", key, copies)]
+
+
+def others(net: Net, key: bytes = b"k", copies: int = 2) -> list[int]:
+    return [number for number in range(1, len(net.places) + 1) if number not in keepers(net, key, copies)]
+
+
+def ask(net: Net, number: int, window: int = 3600, copies: int = 2, *options: Any, timeout: int = 0) -> Asker:
+    return net.ask(number, b"k", window, "REPLICATE", copies, *options, timeout=timeout)
+
+
+def added(net: Net, number: int, window: int = 3600, copies: int = 2, *options: Any) -> bytes:
+    """An ADDJOB that must work."""
+    asker = ask(net, number, window, copies, *options)
+    net.calm()
+    assert isinstance(asker.reply, bytes), asker.reply
+    return asker.reply
+
+
+def who_has(net: Net, state: int = SETTLED) -> set[int]:
+    """The nodes that have the key in this state."""
+    found = set()
+    for place in net.up():
+        assert place.node is not None
+        if (b"q", b"k") in place.node.keys and place.node.keys[b"q", b"k"].state == state:
+            found.add(place.number)
+    return found
+
+
+# -- hits -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("copies", [1, 2, 3])
+def test_every_node_answers_the_same_id(copies: int) -> None:
+    net = Net(4)
+    first = added(net, 1, 3600, copies)
+    assert {added(net, number, 3600, copies) for number in (1, 2, 3, 4)} == {first}
+    assert who_has(net) == {1, *keepers(net, copies=copies)}
+
+
+@pytest.mark.parametrize("trouble", ["maxlen", "paused", "full", "leaving"])
+def test_a_hit_on_another_node_is_answered_whatever_the_state_of_the_queue_and_the_node(trouble: str) -> None:
+    net = Net(4)
+    first = added(net, 1)
+    other = next(number for number in others(net) if number != 1)
+    node = net.node(other)
+    if trouble == "paused":
+        net.run(other, "PAUSE", "q", "all")
+    elif trouble == "full":
+        node.config.set_text("maxmemory", "1")
+        node.apply_settings()
+    elif trouble == "leaving":
+        node.membership.leaving = True
+    options = ("MAXLEN", 1) if trouble == "maxlen" else ()
+    assert added(net, other, 3600, 2, *options) == first
+    assert len([place for place in net.up() if place.node and place.node.find(first)]) == 2
+
+
+def test_who_finds_the_key_taken_sends_no_body() -> None:
+    net = Net(3)
+    added(net, 1, 3600, 3)
+    ask(net, 2, 3600, 3)
+    assert net.busy() == [], "a keeper knows by itself"
+
+
+def test_a_key_that_is_free_does_not_help_a_queue_that_is_paused() -> None:
+    net = Net(3)
+    net.run(1, "PAUSE", "q", "all")
+    asker = ask(net, 1)
+    net.calm()
+    assert str(asker.reply).startswith("PAUSED")
+    assert all(not place.node.keys and not place.node.bids for place in net.up() if place.node)
+
+
+def test_full_and_leaving_nodes_keep_keys() -> None:
+    net = Net(3)
+    for number in keepers(net):
+        net.node(number).membership.leaving = True
+    for place in net.up():
+        for number in keepers(net):
+            if place.node and place.number != number:
+                members = place.node.membership
+                members.set_flags(members.nodes[node_id(number)], LEAVING)
+    asker = ask(net, others(net)[0], 3600, 1)
+    net.calm()
+    assert isinstance(asker.reply, bytes)
+    assert set(keepers(net, copies=1)) < who_has(net)
+
+
+def test_a_node_alone_sends_nothing() -> None:
+    bench = Bench()
+    bench.client().add("q", "b", "UNIQUE", "k", 60)
+    assert bench.sent() == []
+
+
+def test_a_single_copy_whose_keeper_is_this_node_is_answered_at_once() -> None:
+    net = Net(3)
+    asker = ask(net, keepers(net, copies=1)[0], 60, 1)
+    assert isinstance(asker.reply, bytes)
+
+
+# -- two at once ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("nodes", [2, 3, 5])
+def test_all_who_ask_at_once_are_answered_the_same(nodes: int) -> None:
+    net = Net(nodes)
+    askers = [ask(net, number) for number in range(1, nodes + 1) for _ in range(2)]
+    net.calm()
+    net.advance(3000, calm=True)
+    assert len({asker.reply for asker in askers}) == 1
+    assert isinstance(askers[0].reply, bytes)
+
+
+def test_who_waits_for_somebody_elses_key_is_answered_within_its_timeout() -> None:
+    net = Net(3)
+    ask(net, 1)
+    for source, target in net.busy():
+        net.deliver(source, target)
+    late = ask(net, 2, timeout=100)
+    net.advance(100)
+    assert str(late.reply).startswith("NOREPL Timeout")
+
+
+def test_a_client_that_goes_away_frees_the_key() -> None:
+    net = Net(3)
+    asker = ask(net, others(net)[0])
+    for ends in net.busy():
+        net.deliver(*ends)
+    assert who_has(net, TENTATIVE) == set(keepers(net))
+    life.disconnect(net.node(others(net)[0]), asker.session, net.now_ms)
+    net.flush(net.place(others(net)[0]))
+    net.calm()
+    assert who_has(net, TENTATIVE) == set()
+
+
+# -- crashes ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("copies", [1, 2, 3])
+@pytest.mark.parametrize("window", [0, 3600])
+@pytest.mark.parametrize("delivered", range(14))
+def test_a_coordinator_that_crashes_at_any_step_blocks_nobody_and_parts_nobody(
+    delivered: int, window: int, copies: int
+) -> None:
+    net = Net(4)
+    asker = ask(net, 1, window, copies)
+    for _ in range(delivered):
+        if net.busy():
+            net.deliver(*net.busy()[0])
+    told = asker.reply
+    net.crash(1)
+    for number in (2, 3, 4):
+        net.fail(number, 1)
+    hit = [ask(net, number, window, copies) for number in (2, 3, 4)]
+    net.calm()
+    net.advance(4000, calm=True)
+    assert len({one.reply for one in hit}) == 1
+    assert isinstance(hit[0].reply, bytes)
+    assert told is None or copies == 1 or hit[0].reply == told
+    assert who_has(net, TENTATIVE) == who_has(net, COMMITTED) == set()
+
+
+def test_a_note_of_an_owner_that_has_restarted_is_dropped_within_seconds() -> None:
+    net = Net(3)
+    ask(net, others(net)[0])
+    for ends in net.busy():
+        net.deliver(*ends)
+    assert who_has(net, TENTATIVE)
+    net.crash(others(net)[0])
+    net.start(others(net)[0])
+    net.advance(2500, calm=True)
+    assert who_has(net, TENTATIVE) == set()
+
+
+def test_a_keeper_that_restarts_has_what_is_certain_and_forgets_what_is_not() -> None:
+    net = Net(3)
+    first = added(net, 1)
+    number = next(one for one in keepers(net) if one != 1)
+    net.crash(number)
+    net.start(number)
+    key = net.node(number).keys[b"q", b"k"]
+    assert (key.job_id, key.state, key.repl) == (first, SETTLED, 2)
+
+
+def test_a_keeper_that_lost_its_disk_is_told_again() -> None:
+    net = Net(3)
+    added(net, 1)
+    number = next(one for one in keepers(net) if one != 1)
+    net.crash(number)
+    net.start(number, empty=True)
+    net.advance(100, calm=True)
+    assert number in who_has(net)
+
+
+# -- nodes come and go ------------------------------------------------------------------------------------------------
+
+
+def test_keys_move_to_the_next_keeper_when_one_fails() -> None:
+    net = Net(5)
+    added(net, 1)
+    gone = next(one for one in keepers(net) if one != 1)
+    net.crash(gone)
+    for place in net.up():
+        net.fail(place.number, gone)
+    net.advance(100, calm=True)
+    assert len(keepers(net)) == 2
+    assert gone not in keepers(net)
+    assert set(keepers(net)) <= who_has(net)
+
+
+def test_a_keeper_that_fails_is_not_waited_for() -> None:
+    net = Net(5)
+    gone = next(one for one in keepers(net) if one != 1)
+    net.crash(gone)
+    asker = ask(net, 1)
+    net.calm()
+    assert asker.reply is None
+    net.fail(1, gone)
+    net.calm()
+    assert isinstance(asker.reply, bytes)
+
+
+# -- the end of a key -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("copies", [1, 2, 3])
+@pytest.mark.parametrize("end", ["ACKJOB", "FASTACK"])
+def test_a_key_without_a_window_is_free_everywhere_when_its_job_is_done(end: str, copies: int) -> None:
+    net = Net(4)
+    first = added(net, 1, 0, copies)
+    where = next(place.number for place in net.up() if place.node and place.node.find(first))
+    assert net.run(where, end, first) == 1
+    net.calm()
+    assert who_has(net) == set()
+    assert added(net, 3, 0, copies) != first
+
+
+@pytest.mark.parametrize("end", ["ACKJOB", "FASTACK", "DELJOB"])
+def test_a_key_with_a_window_outlives_its_job_everywhere(end: str) -> None:
+    net = Net(4)
+    first = added(net, 1)
+    net.run(1, end, first)
+    net.calm()
+    assert {added(net, number) for number in (1, 2, 3, 4)} == {first}
+
+
+def test_a_key_of_a_job_that_is_delivered_at_most_once_is_free_when_it_is_acknowledged() -> None:
+    net = Net(4)
+    first = added(net, 1, 0, 1, "RETRY", 0)
+    assert net.run(1, "GETJOB", "FROM", "q")[0][1] == first
+    assert added(net, 2, 0, 1, "RETRY", 0) == first
+    assert net.run(1, "ACKJOB", first) == 1
+    net.calm()
+    assert added(net, 2, 0, 1, "RETRY", 0) != first
+
+
+def test_a_delayed_job_that_is_delivered_at_most_once_comes_though_another_node_keeps_its_key() -> None:
+    net = Net(4)
+    number = others(net, copies=1)[0]
+    first = added(net, number, 0, 1, "RETRY", 0, "DELAY", 2)
+    net.advance(2000, calm=True)
+    assert net.run(number, "GETJOB", "FROM", "q")[0][1] == first
+
+
+@pytest.mark.parametrize("window", [0, 5])
+def test_keys_end_everywhere_with_the_life_of_the_job_or_the_window(window: int) -> None:
+    net = Net(4)
+    added(net, 1, window, 2, "TTL", 5 if not window else 60)
+    net.advance(5001, calm=True)
+    assert who_has(net) == set()
+
+
+def test_a_job_that_is_deleted_before_its_key_is_settled_is_answered() -> None:
+    net = Net(3)
+    asker = ask(net, others(net)[0], 0, 1)
+    while not net.node(others(net)[0]).keyed:
+        net.deliver(*net.busy()[0])
+    (job_id,) = net.node(others(net)[0]).keyed
+    net.run(others(net)[0], "DELJOB", job_id)
+    assert asker.reply == job_id
+    net.calm()
+
+
+def test_a_flush_frees_the_keys_of_this_node() -> None:
+    net = Net(3)
+    added(net, 1)
+    waiting = ask(net, 2, 3600, 2)
+    net.run(1, "DEBUG", "FLUSHALL")
+    assert net.node(1).keys == {}
+    net.calm()
+    assert waiting.reply is not None
+
+
+# -- what other nodes say ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def lonely() -> Bench:
+    """A node whose peers answer nothing about keys by themselves."""
+    bench = Bench(peers=2, journaling=True)
+    bench.agreeable = False
+    return bench
+
+
+def bind(job_id: bytes, key: bytes = b"k", window_ms: int = HOUR_MS) -> tuple[Any, ...]:
+    return (BIND, 2, b"q", key, job_id, window_ms)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        bind(b"x" * 40),
+        bind(ID, key=b""),
+        bind(ID, key=b"x" * 513),
+        bind(ID, window_ms=604_800_001),
+        (KEEPKEY, 0, 2, b"q", b"", ID, 5),
+        (KEEPKEY, 0, 2, b"q", b"k", ID, 604_800_001),
+    ],
+)
+def test_what_no_node_can_mean_is_skipped_and_counted(lonely: Bench, message: tuple[Any, ...]) -> None:
+    lonely.hear(lonely.peers[0], message)
+    assert (lonely.node.messages_skipped, lonely.node.keys) == (1, {})
+
+
+@pytest.mark.parametrize("kind", [KEYKEPT, UNBIND, KEYFREE])
+def test_answers_about_keys_that_are_not_known_change_nothing(lonely: Bench, kind: int) -> None:
+    lonely.hear(lonely.peers[0], (kind, (ID,)), (KEYHELD, 2, ID, LARGER), (KEYHELD, 1, ID, ID))
+    assert lonely.sent() == []
+
+
+def test_a_note_is_taken_back_by_its_owner_only(lonely: Bench) -> None:
+    one, two = lonely.peers
+    lonely.hear(one, bind(ID), bind(ID))
+    lonely.hear(two, (UNBIND, (ID,)), (KEYFREE, (ID,)))
+    assert lonely.node.keys[b"q", b"k"].job_id == ID
+    lonely.hear(one, (UNBIND, (ID,)), (UNBIND, (ID,)))
+    assert lonely.node.keys == {}
+
+
+def test_what_is_certain_replaces_a_note_and_nothing_else(lonely: Bench) -> None:
+    one, two = lonely.peers
+    lonely.hear(one, bind(SMALLER))
+    lonely.sent()
+    lonely.hear(two, (KEEPKEY, 0, 2, b"q", b"k", ID, 5000))
+    assert set(lonely.sent(KEYHELD, KEYKEPT)) == {
+        (one.id, (KEYHELD, COMMITTED, SMALLER, ID)),
+        (two.id, (KEYKEPT, (ID,))),
+    }
+    lonely.hear(one, (KEEPKEY, 0, 2, b"q", b"k", SMALLER, 5000))
+    assert lonely.sent(KEYHELD) == [(one.id, (KEYHELD, COMMITTED, SMALLER, ID))]
+    lonely.hear(one, (KEEPKEY, 2, 2, b"q", b"k", LARGER, 5000))
+    assert lonely.node.keys[b"q", b"k"].job_id == LARGER
+    lonely.hear(two, (KEEPKEY, 2, 2, b"q", b"k", ID, 5000))
+    assert lonely.node.keys[b"q", b"k"].job_id == ID, "of two that are settled the smaller stays"
+
+
+def test_a_note_is_asked_about_first_at_its_owner_then_at_the_other_keepers(lonely: Bench) -> None:
+    one, two = lonely.peers
+    lonely.hear(one, (*bind(ID)[:1], 3, *bind(ID)[2:]))
+    lonely.sent()
+    lonely.advance(1000)
+    assert lonely.sent(ASKKEY) == [(one.id, (ASKKEY, b"q", b"k", ID))]
+    lonely.advance(1000)
+    assert [peer for peer, _ in lonely.sent(ASKKEY)] == [one.id], "an owner that is silent still bids"
+    lonely.hear(one, (KEYFREE, (ID,)))
+    assert {peer for peer, _ in lonely.sent(ASKKEY)} == {one.id, two.id}
+    lonely.hear(one, (KEYFREE, (ID,)))
+    assert lonely.node.keys
+    lonely.hear(two, (KEYFREE, (ID,)))
+    assert lonely.node.keys == {}
+
+
+def test_a_key_that_was_taken_back_does_not_come_back_after_a_crash(lonely: Bench) -> None:
+    one, _ = lonely.peers
+    lonely.hear(one, (KEEPKEY, 0, 2, b"q", b"k", ID, 5000), (UNBIND, (ID,)))
+    assert [record[3:5] for record in lonely.records()] == [(ID, lonely.now_ms + 5000), (ID, 1)]
+
+
+def test_a_note_costs_memory_while_it_is_there(lonely: Bench) -> None:
+    lonely.hear(lonely.peers[0], bind(ID))
+    assert lonely.node.used > 400
+    lonely.hear(lonely.peers[0], (UNBIND, (ID,)))
+    assert lonely.node.used == 0
+
+
+def test_an_owner_that_bids_is_silent_and_one_that_does_not_says_so(lonely: Bench) -> None:
+    client = lonely.client()
+    client.send("ADDJOB", "q", "b", 0, "REPLICATE", 3, "UNIQUE", "k", 60)
+    (job_id,) = lonely.node.bidding
+    lonely.hear(lonely.peers[0], (ASKKEY, b"q", b"k", job_id))
+    assert lonely.sent(KEYFREE, KEEPKEY) == []
+    lonely.hear(lonely.peers[0], (ASKKEY, b"q", b"k", ID))
+    assert lonely.sent(KEYFREE) == [(lonely.peers[0].id, (KEYFREE, (ID,)))]
+
+
+def test_a_job_that_could_not_get_its_key_after_all_is_taken_back(lonely: Bench) -> None:
+    client = lonely.client()
+    client.send("ADDJOB", "q", "b", 0, "REPLICATE", 3, "UNIQUE", "k", 60)
+    (job_id,) = lonely.node.bidding
+    lonely.hear(lonely.peers[0], (BOUND, (job_id,)))
+    lonely.hear(lonely.peers[1], (BOUND, (job_id,)))
+    lonely.confirm(job_id, *lonely.peers)
+    assert lonely.state(job_id) == "queued"
+    step.message(lonely.node, lonely.peers[0].id, (KEYHELD, SETTLED, job_id, SMALLER), lonely.now_ms)
+    lonely.settle()
+    assert lonely.state(job_id) == "gone"
+    assert client.waiting
+    lonely.advance(1000)
+    (again,) = lonely.node.bidding
+    assert again != job_id
+    step.message(lonely.node, lonely.peers[0].id, (KEYHELD, SETTLED, again, SMALLER), lonely.now_ms)
+    lonely.settle()
+    assert client.read() == SMALLER

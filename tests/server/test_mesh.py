@@ -1,0 +1,375 @@
+from typing import Any, Final, cast
+
+import pytest
+
+from cluster.handshake import Identity
+from cluster.membership import HANDSHAKE, Membership, Node
+from cluster.messages import ENQUEUE, PING, Message
+from disque.core import step
+from disque.core.settings import Config
+from disque.core.timers import NEVER
+from disque.server.mesh import CATCH_UP_LEAST, Mesh, bus_port_of
+from tests.server.shell import Shell
+
+PEER: Final = Identity(b"b" * 40, 22, 7712, 17712)
+JOB: Final = b"j" * 40
+PING_MESSAGE: Final = (PING, 0, b"", 7712, 17712, ())
+
+
+class FakeBus:
+    """A bus that notes what it is told; `deaf` nodes have no link."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[bytes, Message]] = []
+        self.wanted: list[list[bytes]] = []
+        self.renewed: list[bytes] = []
+        self.deaf: set[bytes] = set()
+        self.restarts = 0
+        self.busy = False
+        self.bytes_received = 0
+        self.settings: tuple[Any, ...] = ()
+
+    def configure(self, *settings: Any) -> None:
+        self.settings = settings
+
+    def send(self, outbox: list[tuple[bytes, Message]]) -> list[tuple[bytes, list[Message]]]:
+        self.sent += [one for one in outbox if one[0] not in self.deaf]
+        return [(peer, [message]) for peer, message in outbox if peer in self.deaf]
+
+    def reconcile(self, wanted: list[Node]) -> None:
+        self.wanted.append([node.id for node in wanted])
+
+    def renew(self, peer_id: bytes) -> None:
+        self.renewed.append(peer_id)
+
+    def restart(self) -> None:
+        self.restarts += 1
+
+
+class Meshed(Shell):
+    """A shell among other nodes."""
+
+    def __init__(self, **options: str) -> None:
+        super().__init__(**options)
+        self.mesh = Mesh(self.pump, 7711, 17711)
+        self.bus = FakeBus()
+        self.mesh.bus = cast("Any", self.bus)
+        self.mesh.configure()
+        self.mesh.started = True
+        self.pump.mesh = self.mesh
+
+    @property
+    def membership(self) -> Membership:
+        return self.node.membership
+
+    def meet(self) -> None:
+        """Know another node and be linked to it, both ways."""
+        self.membership.add(Node(PEER.id, b"127.0.0.1", PEER.port, PEER.bus_port, HANDSHAKE))
+        self.mesh.link_up(PEER.id, PEER.start)
+        self.mesh.heard(PEER, b"127.0.0.1", b"127.0.0.1")
+        self.mesh.received(PEER.id, [PING_MESSAGE])
+        self.loop.settle()
+        self.beats(1)
+
+    def beats(self, count: int) -> None:
+        for _ in range(count):
+            self.clock.ms += 100
+            self.mesh.beat(self.clock.ms)
+            self.loop.settle()
+
+
+class TestBeat:
+    def test_a_node_that_is_alone_is_quiet(self) -> None:
+        shell = Meshed()
+        shell.beats(50)
+        assert shell.bus.sent == []
+        assert shell.pump.gap_ms == NEVER
+
+    def test_before_the_journal_is_read_nothing_happens(self) -> None:
+        shell = Meshed(cluster_seeds="10.0.0.1:7711")
+        shell.mesh.started = False
+        shell.beats(20)
+        assert shell.bus.wanted == []
+        assert shell.membership.known == 1
+
+    def test_links_follow_the_table_of_nodes_and_only_its_changes(self) -> None:
+        shell = Meshed()
+        shell.meet()
+        shell.bus.wanted.clear()
+        shell.membership.add(Node(b"c" * 40, b"10.0.0.3", 1))
+        shell.pump.flush()
+        assert shell.bus.wanted == [[PEER.id, b"c" * 40]]
+        shell.pump.flush()
+        assert len(shell.bus.wanted) == 1
+
+    def test_a_node_that_is_told_to_meet_another_does_so_in_the_same_turn(self) -> None:
+        shell = Meshed()
+        shell.membership.meet(b"127.0.0.1", 7712, 17712, shell.clock.ms)
+        shell.pump.flush()
+        assert len(shell.bus.wanted[-1]) == 1
+
+    def test_a_link_that_carries_nothing_is_made_anew(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        shell = Meshed()
+        monkeypatch.setattr(Membership, "stale", lambda _: [PEER.id])
+        shell.beats(1)
+        assert shell.bus.renewed == [PEER.id]
+
+    def test_a_node_that_becomes_another_one_ends_all_links(self) -> None:
+        shell = Meshed()
+        shell.meet()
+        shell.membership.reset(shell.clock.ms, b"d" * 40)
+        shell.pump.flush()
+        assert shell.bus.restarts == 1
+        assert shell.mesh.identity().id == b"d" * 40
+
+    def test_a_fault_in_the_core_does_not_end_the_beat(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        shell = Meshed()
+        monkeypatch.setattr(step, "beat", lambda *_: 1 / 0)
+        shell.beats(2)
+        assert any("ZeroDivisionError" in line for line in shell.log.lines)
+
+
+class TestMessages:
+    def test_each_message_goes_through_the_door_and_is_counted(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        shell = Meshed()
+        taken: list[object] = []
+        monkeypatch.setattr(step, "message", lambda _node, peer, message, _ms: taken.append((peer, message)))
+        shell.mesh.received(PEER.id, [(ENQUEUE, JOB, 1), (ENQUEUE, JOB, 2)])
+        assert taken == [(PEER.id, (ENQUEUE, JOB, 1)), (PEER.id, (ENQUEUE, JOB, 2))]
+        assert shell.membership.messages_received == 2
+        assert len(shell.loop.calls) == 1, "one flush for all"
+
+    def test_a_message_that_fails_harms_no_other(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        shell = Meshed()
+        taken: list[object] = []
+
+        def take(_node: object, _peer: bytes, message: Message, _ms: int) -> None:
+            if message[2] == 1:
+                raise KeyError(message)
+            taken.append(message)
+
+        monkeypatch.setattr(step, "message", take)
+        shell.mesh.received(PEER.id, [(ENQUEUE, JOB, 1), (ENQUEUE, JOB, 2)])
+        assert taken == [(ENQUEUE, JOB, 2)]
+        assert any("kind 6" in line and "KeyError" in line for line in shell.log.lines)
+
+    def test_what_a_flush_leaves_goes_at_once_without_a_journal(self) -> None:
+        shell = Meshed()
+        shell.node.messages.append((PEER.id, (ENQUEUE, JOB, 1)))
+        shell.node.asks.append((PEER.id, (ENQUEUE, JOB, 2)))
+        shell.pump.flush()
+        assert sorted(message[2] for _, message in shell.bus.sent) == [1, 2]  # type: ignore[type-var]  # numbers
+        assert shell.membership.messages_sent == 2
+        assert shell.node.messages == shell.node.asks == []
+
+    def test_what_has_no_link_comes_back_in_another_turn(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        shell = Meshed()
+        back: list[object] = []
+        monkeypatch.setattr(step, "undelivered", lambda _node, peer, messages, _ms: back.append((peer, messages)))
+        shell.bus.deaf.add(PEER.id)
+        shell.node.messages.append((PEER.id, (ENQUEUE, JOB, 1)))
+        shell.pump.flush()
+        assert back == []
+        shell.loop.settle()
+        assert back == [(PEER.id, [(ENQUEUE, JOB, 1)])]
+        assert shell.membership.messages_sent == 0
+
+
+    def test_faults_do_not_flood_the_log(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        shell = Meshed()
+        monkeypatch.setattr(step, "message", lambda *_: 1 / 0)
+        shell.mesh.received(PEER.id, [(ENQUEUE, JOB, 1)] * 1000)
+        assert len(shell.log.lines) == 1
+        shell.clock.ms += 1000
+        shell.mesh.received(PEER.id, [(ENQUEUE, JOB, 1)] * 1000)
+        assert len(shell.log.lines) == 2
+
+
+class TestLinks:
+    def test_two_nodes_that_hear_each_other_are_a_cluster(self) -> None:
+        shell = Meshed()
+        shell.meet()
+        assert [node.id for node in shell.membership.reachable()] == [PEER.id]
+        assert PING in {message[0] for peer, message in shell.bus.sent if peer == PEER.id}
+        assert shell.pump.gap_ms < NEVER
+
+    def test_the_address_of_this_node_is_where_others_reach_it(self) -> None:
+        shell = Meshed()
+        shell.mesh.heard(PEER, b"10.0.0.2", b"10.0.0.1")
+        assert shell.membership.myself.ip == b"10.0.0.1"
+
+    def test_what_is_announced_counts_for_more(self) -> None:
+        shell = Meshed(cluster_announce_ip="1.2.3.4", cluster_announce_port="80", cluster_announce_bus_port="90")
+        shell.mesh.heard(PEER, b"10.0.0.2", b"10.0.0.1")
+        myself = shell.membership.myself
+        assert (myself.ip, myself.port, myself.bus_port) == (b"1.2.3.4", 80, 90)
+        assert shell.mesh.identity() == Identity(myself.id, shell.node.start, 80, 90, b"1.2.3.4")
+
+    def test_a_link_that_is_refused_makes_the_node_suspect_at_once(self) -> None:
+        shell = Meshed()
+        shell.meet()
+        shell.mesh.link_down(PEER.id, refused=True)
+        assert shell.membership.reachable() == []
+
+    def test_whoever_answers_at_a_half_known_address_is_taken_in_by_his_real_name(self) -> None:
+        shell = Meshed()
+        shell.membership.meet(b"127.0.0.1", 7712, 17712, shell.clock.ms)
+        [half_met] = shell.membership.wanted()
+        assert shell.mesh.identified(half_met.id, PEER, b"127.0.0.1")
+        assert [node.id for node in shell.membership.wanted()] == [PEER.id]
+
+
+class TestSettings:
+    def test_settings_are_taken_over_when_they_change(self) -> None:
+        shell = Meshed()
+        for name, value in (
+            ("cluster-node-timeout", "700"),
+            ("cluster-forget-after", "60"),
+            ("cluster-secret", "s\u00e9"),
+            ("proto-max-bulk-len", "1mb"),
+        ):
+            shell.node.config.put(name, (value,))
+        shell.mesh.configure()
+        assert (shell.membership.timeout_ms, shell.membership.forget_after_ms) == (700, 60_000)
+        assert shell.bus.settings == ("s\u00e9".encode(), 700, 1 << 20)
+
+    @pytest.mark.parametrize(
+        ("options", "port"),
+        [
+            ({}, 17711),
+            ({"port": "9000"}, 19000),
+            ({"cluster-bus-port": "5"}, 5),
+            ({"port": "0"}, 0),
+            ({"port": "0", "cluster-bus-port": "5"}, 5),
+        ],
+    )
+    def test_the_bus_port(self, options: dict[str, str], port: int) -> None:
+        config = Config()
+        for name, value in options.items():
+            config.put(name, (value,))
+        assert bus_port_of(config) == port
+
+
+class TestSeeds:
+    SEEDS = "10.0.0.1:7711 10.0.0.2:7711@9000"
+
+    def met(self, shell: Meshed) -> set[tuple[bytes, int]]:
+        return {(node.ip, node.bus_port) for node in shell.membership.wanted()}
+
+    def test_a_node_that_is_alone_introduces_itself_to_its_seeds(self) -> None:
+        shell = Meshed(cluster_seeds=self.SEEDS)
+        shell.beats(1)
+        assert self.met(shell) == {(b"10.0.0.1", 17711), (b"10.0.0.2", 9000)}
+        shell.beats(30)
+        assert shell.membership.known == 3, "each once at a time"
+
+    def test_it_tries_again_when_they_did_not_answer(self) -> None:
+        shell = Meshed(cluster_seeds=self.SEEDS, cluster_node_timeout="1000")
+        shell.beats(11)
+        before = set(shell.membership.nodes)
+        shell.beats(30)
+        assert len(self.met(shell)) == 2
+        assert set(shell.membership.nodes) != before
+
+    def test_it_stops_when_it_knows_another_node(self) -> None:
+        shell = Meshed(cluster_seeds=self.SEEDS, cluster_node_timeout="1000")
+        shell.meet()
+        shell.beats(30)
+        assert self.met(shell) == {(b"127.0.0.1", 17712)}
+
+    def test_it_leaves_itself_out(self) -> None:
+        shell = Meshed(cluster_seeds="10.0.0.1:7711 127.0.0.1:7711")
+        shell.beats(1)
+        assert self.met(shell) == {(b"10.0.0.1", 17711)}
+
+    def test_a_name_that_turned_out_to_be_this_node_is_left_out_for_a_while(self) -> None:
+        shell = Meshed(cluster_seeds="me:7711")
+        shell.beats(1)
+        [half_met] = shell.membership.wanted()
+        assert not shell.mesh.identified(half_met.id, shell.mesh.identity(), b"10.9.9.9")
+        shell.beats(100)
+        assert self.met(shell) == set()
+        shell.beats(300)
+        assert self.met(shell) == {(b"me", 17711)}
+
+
+class TestStandingStill:
+    def shell(self) -> Meshed:
+        shell = Meshed(cluster_node_timeout="1000")
+        shell.meet()
+        return shell
+
+    def test_after_a_stop_peers_are_heard_before_clients(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        shell = self.shell()
+        client, transport = shell.connect()
+        order: list[str] = []
+        monkeypatch.setattr(step, "beat", lambda *_: order.append("beat"))
+        monkeypatch.setattr(step, "message", lambda *_: order.append("message"))
+        shell.clock.ms += 501 + 100
+        client.data_received(b"PING\r\n")
+        assert order == ["beat"]
+        for _ in range(CATCH_UP_LEAST - 1):
+            shell.loop.turn()
+            assert transport.written == b""
+        shell.bus.bytes_received += 10
+        shell.mesh.received(PEER.id, [PING_MESSAGE])
+        shell.loop.turn()
+        assert transport.written == b"", "as long as peers have more to say"
+        shell.loop.settle()
+        assert transport.take() == b"+PONG\r\n"
+        assert order == ["beat", "message"]
+
+    def test_what_a_peer_has_said_is_handed_on_first(self) -> None:
+        shell = self.shell()
+        client, transport = shell.connect()
+        shell.bus.busy = True
+        shell.clock.ms += 700
+        client.data_received(b"PING\r\n")
+        for _ in range(20):
+            shell.loop.turn()
+        assert transport.written == b""
+        shell.bus.busy = False
+        shell.loop.settle()
+        assert transport.take() == b"+PONG\r\n"
+
+    def test_no_peer_can_hold_up_clients_for_ever(self) -> None:
+        shell = self.shell()
+        client, transport = shell.connect()
+        shell.bus.busy = True
+        shell.clock.ms += 700
+        client.data_received(b"PING\r\n")
+        shell.loop.settle()
+        assert transport.take() == b"+PONG\r\n"
+
+    @pytest.mark.parametrize("gap_ms", [100, 500])
+    def test_a_short_pause_delays_nobody(self, gap_ms: int) -> None:
+        shell = self.shell()
+        client, transport = shell.connect()
+        shell.clock.ms += gap_ms
+        client.data_received(b"PING\r\n")
+        shell.loop.turn()
+        assert transport.take() == b"+PONG\r\n"
+
+    def test_a_timer_or_a_peer_that_comes_first_makes_a_beat_first(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for come in ("timer", "peer"):
+            shell = self.shell()
+            order: list[str] = []
+            with monkeypatch.context() as patch:
+                patch.setattr(step, "beat", lambda *_, order=order: order.append("beat"))
+                patch.setattr(step, "message", lambda *_, order=order: order.append("peer"))
+                patch.setattr("disque.server.pump.tick", lambda *_, order=order: order.append("timer"))
+                shell.clock.ms += 700
+                if come == "timer":
+                    shell.pump.on_timer()
+                else:
+                    shell.mesh.received(PEER.id, [PING_MESSAGE])
+            assert order == ["beat", come]
+
+    def test_a_node_that_is_alone_has_nobody_to_hear(self) -> None:
+        shell = Meshed(cluster_node_timeout="1000")
+        shell.beats(1)
+        client, transport = shell.connect()
+        shell.clock.ms += 100_000
+        client.data_received(b"PING\r\n")
+        shell.loop.turn()
+        assert transport.take() == b"+PONG\r\n"

@@ -1,0 +1,76 @@
+"""I5: what was acknowledged is not delivered again."""
+
+from tests.simulation.cluster import Cluster
+from tests.simulation.history import FOREVER, Ack, Claim, Known
+from tests.simulation.world import Violation
+
+#: Two nodes must have been able to talk for so long, and for the time of a message each way, before they must agree.
+TALK_MS = 1500
+
+
+class Acknowledged:
+    """After an ACKJOB of a job was answered 1 or more by a node that knew it, the job is not delivered any more.
+
+    Excused is what a node delivers to which the news had no way: no row of nodes with copies, from the one that took
+    the acknowledgement to it, each able to talk to the next for long enough and one after the other; and what follows
+    when the node that took it has forgotten it, or was told to forget others, or when what nodes remembered was thrown
+    away.
+    """
+
+    promise = "I5"
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.history = cluster.watch.history
+        self.calm = cluster.world.options.calm
+
+    def delivered(self, known: Known, claim: Claim) -> None:
+        """A reply with the job begins to leave."""
+        for ack in known.acks:
+            if ack.left_ms < 0 or ack.left_ms > claim.at_ms or ack.forgotten:
+                continue
+            if self.history.evicted(ack.at_ms, claim.at_ms) or ack.machine in self.history.forgets:
+                continue
+            if self.is_known_to(known, ack, claim):
+                raise Violation(
+                    "I5",
+                    f"{known.id!r} was delivered by n{claim.machine} at {claim.at_ms}, "
+                    f"acknowledged at n{ack.machine} at {ack.at_ms}",
+                )
+
+    def is_known_to(self, known: Known, ack: Ack, claim: Claim) -> bool:
+        """Whether the node that delivers must know of the acknowledgement."""
+        if ack.machine == claim.machine:
+            return True
+        if self.calm and not any(ack.at_ms - TALK_MS <= at <= claim.at_ms for at in known.freed_ms):
+            return True
+        return self.news_ms(known, ack, claim) <= claim.at_ms
+
+    def news_ms(self, known: Known, ack: Ack, claim: Claim) -> int:
+        """When the news had reached the node that delivers at the latest, on the best way."""
+        left = {*known.holders, *known.sources, *known.sources.values(), known.coordinator, claim.machine}
+        left = {machine for machine in left if machine >= 0 and not self._forgot(machine, ack, claim)}
+        left.discard(ack.machine)
+        reached = {ack.machine: ack.at_ms}
+        while left:
+            best_ms, best = min((self._step(reached, machine, claim.at_ms), machine) for machine in left)
+            if best_ms >= FOREVER or best == claim.machine:
+                return best_ms
+            reached[best] = best_ms
+            left.discard(best)
+        return FOREVER
+
+    def _forgot(self, machine: int, ack: Ack, claim: Claim) -> bool:
+        """Whether a node between may have lost the news; the one that delivers is told again."""
+        return machine != claim.machine and self.history.crashed(machine, ack.at_ms, claim.at_ms)
+
+    def _step(self, reached: dict[int, int], machine: int, until_ms: int) -> int:
+        """When the news had reached ``machine`` from one of those that had it."""
+        network = self.cluster.network
+        best = FOREVER
+        for other, since_ms in reached.items():
+            travel_ms = TALK_MS + network.slowest(other, machine)
+            for begin, end in network.log.up(other, machine, since_ms, until_ms):
+                if end - begin >= travel_ms:
+                    best = min(best, begin + travel_ms)
+        return best

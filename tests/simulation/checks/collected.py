@@ -1,0 +1,58 @@
+"""I6: what is over leaves nothing behind."""
+
+from typing import Any
+
+from disque.core.job import ACKED, WAIT_REPL
+from disque.core.timers import IDLE
+from tests.core.support import all_jobs
+from tests.simulation.cluster import Cluster
+from tests.simulation.process import Process
+from tests.simulation.world import Violation
+
+#: Tables of a node that must be empty, where the core has them.
+TABLES = ("acking", "claims", "pending", "short", "gone", "retries", "chores", "messages", "asks")
+
+
+class Collected:
+    """Within 5 s and two node timeouts after healing, with nobody doing anything, nothing is left of what is over.
+
+    Not an acknowledged job, not a bare acknowledgement, not a tombstone, not an ADDJOB without an answer, not a pointer
+    to a node without the job, not a timer without an item.
+    """
+
+    promise = "I6"
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+
+    def end(self) -> None:
+        """The time is over."""
+        for process in self.cluster.processes():
+            self.look(process)
+
+    def look(self, process: Process) -> None:
+        """Look at one node."""
+        node: Any = process.node
+        for job in all_jobs(node):
+            if job.state in {ACKED, WAIT_REPL}:
+                raise Violation("I6", f"{process.name} still has {job.id!r} in state {job.state} of {job.holders}")
+            if job.slot == IDLE:
+                raise Violation("I6", f"{process.name} has {job.id!r} without a timer")
+            self.look_at_holders(process, job)
+        for name in TABLES:
+            left = getattr(node, name, None)
+            if left is not None and len(left):
+                some = [described(left[key]) for key in list(left)[:3]] if isinstance(left, dict) else []
+                raise Violation("I6", f"{process.name} still has {len(left)} in {name}: {some}")
+
+    def look_at_holders(self, process: Process, job: Any) -> None:
+        """Whoever is said to have a job is a node of the cluster."""
+        for holder in job.holders:
+            if holder not in process.node.membership.nodes:
+                raise Violation("I6", f"{process.name} thinks that {holder!r}, which it does not know, has {job.id!r}")
+
+
+def described(item: Any) -> str:
+    """What the slots of an object hold."""
+    names = [name for kind in type(item).__mro__ for name in getattr(kind, "__slots__", ())]
+    return ", ".join(f"{name}={getattr(item, name, None)!r}" for name in names)

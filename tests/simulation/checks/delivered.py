@@ -1,0 +1,48 @@
+"""I2: once everything works again, what is held is delivered."""
+
+from tests.simulation.checks.kept import Kept
+from tests.simulation.cluster import Cluster
+from tests.simulation.history import Known
+from tests.simulation.world import Violation
+
+SLACK_MS = 5000
+
+
+class Delivered:
+    """After healing, with all nodes up, consumers on every queue and nothing paused, each promised job comes.
+
+    It comes within its DELAY + its RETRY + the node timeout + 5 s. Which jobs are promised is what `Kept` says.
+    """
+
+    promise = "I2"
+
+    def __init__(self, cluster: Cluster, kept: Kept) -> None:
+        self.cluster = cluster
+        self.world = cluster.world
+        self.history = cluster.watch.history
+        self.kept = kept
+
+    def deadline_ms(self, known: Known) -> int:
+        """When the job must have been delivered at the latest."""
+        plan = known.plan
+        since_ms = max(self.history.healed_ms, known.answered_ms)
+        delay_s = max(plan.delay, known.nack_delay)
+        return since_ms + (delay_s + plan.retry) * 1000 + self.world.options.timeout_ms + SLACK_MS
+
+    def end(self) -> None:
+        """The time is over."""
+        for known in self.kept.live.values():
+            if self.kept.is_promised(known) and not self.is_exempt(known):
+                times = [claim.left_ms for claim in known.deliveries()]
+                raise Violation(
+                    "I2",
+                    f"{known.id!r} from {known.plan.queue!r} (REPLICATE {known.plan.repl} RETRY {known.plan.retry}) "
+                    f"was not delivered by {self.deadline_ms(known)}, healed at {self.history.healed_ms}; "
+                    f"delivered before at {times}",
+                )
+
+    def is_exempt(self, known: Known) -> bool:
+        """Whether it came in time, or may come later."""
+        deadline_ms = self.deadline_ms(known)
+        came = any(self.history.healed_ms <= claim.left_ms <= deadline_ms for claim in known.deliveries())
+        return came or self.world.now < deadline_ms or (known.dequeued and not known.plan.retry)

@@ -1,0 +1,103 @@
+"""I1: what was answered with an ID is not lost."""
+
+from disque.core.job import ACKED
+from tests.simulation.cluster import Cluster
+from tests.simulation.connection import Request
+from tests.simulation.history import Known
+from tests.simulation.process import Process
+from tests.simulation.world import Violation
+
+EVERY_MS = 1000
+
+
+class Kept:
+    """A job whose ADDJOB was answered with its ID is held, unacknowledged, by a node that is up or can be started.
+
+    That is so until somebody acknowledges or deletes it or its life ends, while fewer than R of those whose copies
+    were counted for the answer have lost theirs; R is what REPLICATE asked for. With ASYNC the copies that are
+    confirmed count, however many there are. A job without RETRY moves with each hand-over, and may be lost when a link
+    ends in the middle of one; once it was handed to a consumer, nothing more is promised.
+
+    An answer rests on R different nodes: that is looked at when it leaves.
+    """
+
+    promise = "I1"
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.world = cluster.world
+        self.history = cluster.watch.history
+        self.live: dict[bytes, Known] = {}
+        self._next_ms = EVERY_MS
+
+    def answered(self, process: Process, request: Request, known: Known) -> None:
+        """An ADDJOB was answered with an ID."""
+        del request
+        self.live[known.id] = known
+        plan = known.plan
+        enough = 1 if plan.asynchronous else plan.repl
+        if len(known.holders) < enough and not known.ended and not known.flying:
+            names = sorted(known.holders)
+            raise Violation("I1", f"{known.id!r} was answered by {process.name} for {enough} copies, but only {names}")
+
+    def hit(self, process: Process, request: Request, known: Known) -> None:
+        """So was one with the key of another's job."""
+        del process, request
+        if known.answered_ms == self.world.now:
+            self.live[known.id] = known
+
+    def died(self, process: Process, what: str) -> None:
+        """Somebody may have forgotten something."""
+        del process, what
+        self.look()
+
+    def started(self, process: Process) -> None:
+        """The same."""
+        del process
+        self.look()
+
+    def beat(self, process: Process) -> None:
+        """Look now and then, so that a loss is found near its cause."""
+        del process
+        if self.world.now >= self._next_ms:
+            self._next_ms = self.world.now + EVERY_MS
+            self.look()
+
+    def end(self) -> None:
+        """The run is over."""
+        self.look()
+
+    def look(self) -> None:
+        """Look for a job that is promised and that nobody holds."""
+        self.live = {job_id: known for job_id, known in self.live.items() if self.is_promised(known)}
+        for job_id, known in self.live.items():
+            if not self.is_held(job_id) and not known.flying:
+                lost = sorted(self.history.forgot.get(job_id, ()))
+                raise Violation(
+                    "I1",
+                    f"{job_id!r} (REPLICATE {known.plan.repl} RETRY {known.plan.retry}) is lost: answered at "
+                    f"{known.answered_ms}, held by {sorted(known.holders)}, forgotten by {lost}",
+                )
+
+    def is_promised(self, known: Known) -> bool:
+        """Whether this job must be held somewhere."""
+        if known.ended or self.world.now >= known.expires_ms - 1000 or known.answered_ms < 0:
+            return False
+        plan = known.plan
+        if not plan.retry and (known.popped or known.lost):
+            return False
+        wanted = min(plan.repl, len(known.holders)) if plan.asynchronous else plan.repl
+        return len(self.history.forgot.get(known.id, set()) & known.holders) < wanted
+
+    def is_held(self, job_id: bytes) -> bool:
+        """Whether some node has it."""
+        survived = self.cluster.watch.survived
+        for machine in self.cluster.machines:
+            process = machine.process
+            if process is not None and process.listening:
+                job = process.node.find(job_id)
+                if job is not None and job.state != ACKED:
+                    return True
+            elif job_id in survived.get(machine.number, ()):
+                return True
+        return False

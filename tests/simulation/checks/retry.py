@@ -1,0 +1,72 @@
+"""I4: nobody gets a job again before its RETRY has passed."""
+
+from tests.simulation.cluster import Cluster
+from tests.simulation.history import Claim, Known
+from tests.simulation.world import Violation
+
+#: A process that stands still for longer may miss that others ask for its jobs.
+STILL_MS = 500
+#: What is known of an outage lasts a little longer than the outage.
+AFTERMATH_MS = 2000
+
+
+class Retry:
+    """Between two deliveries of a job at least RETRY passes, counted from the last delivery or answered WORKING.
+
+    Excused is what follows a NACK or ENQUEUE; what follows when the node that delivered it, or took the WORKING, or
+    handed the job on to that node, crashed, started with another clock, stood still for over 500 ms, or had no way to
+    talk with the node that delivers it again for the node timeout; and what follows when nodes threw away what they
+    remembered, were told to delete it, or to forget each other. Clocks may drift; nothing else counts, not one ms.
+    """
+
+    promise = "I4"
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.history = cluster.watch.history
+        self.timeout_ms = cluster.world.options.timeout_ms
+
+    def delivered(self, known: Known, claim: Claim) -> None:
+        """A reply with the job begins to leave."""
+        retry_ms = known.plan.retry * 1000
+        if not retry_ms:
+            return
+        for earlier in known.claims:
+            if earlier is claim or earlier.left_ms < 0 or earlier.at_ms > claim.at_ms:
+                continue
+            passed_ms = claim.at_ms - earlier.at_ms
+            if passed_ms < retry_ms - drift_ms(retry_ms) and not self.is_excused(known, earlier, claim):
+                what = "WORKING" if earlier.working else "delivery"
+                raise Violation(
+                    "I4",
+                    f"{known.id!r} (RETRY {known.plan.retry} s) was delivered by n{claim.machine} at {claim.at_ms}, "
+                    f"{passed_ms} ms after a {what} at n{earlier.machine} at {earlier.at_ms}, path {earlier.path}",
+                )
+
+    def is_excused(self, known: Known, earlier: Claim, claim: Claim) -> bool:
+        """Whether something happened in between that may shorten a RETRY."""
+        since_ms, until_ms = earlier.at_ms, claim.at_ms
+        if known.ended in {"deleted", "flushed"} or any(since_ms <= at <= until_ms for at in known.freed_ms):
+            return True
+        history = self.history
+        if history.evicted(since_ms, until_ms) or claim.machine in history.forgets:
+            return True
+        return any(self.has_failed(machine, claim.machine, since_ms, until_ms) for machine in earlier.path)
+
+    def has_failed(self, machine: int, again: int, since_ms: int, until_ms: int) -> bool:
+        """Whether a node that knew of the delivery failed the node that delivers again."""
+        history = self.history
+        if history.crashed(machine, since_ms, until_ms) or history.jumped(machine, since_ms, until_ms):
+            return True
+        if history.stood_still(machine, since_ms, until_ms, STILL_MS):
+            return True
+        if machine == again:
+            return False
+        from_ms = since_ms - self.timeout_ms - AFTERMATH_MS
+        gap_ms = self.cluster.network.log.longest_gap(machine, again, max(0, from_ms), until_ms)
+        return gap_ms >= self.timeout_ms
+
+
+def drift_ms(span_ms: int) -> int:
+    """By how much two clocks may differ about this span: 200 ppm each, and each may cut off a part of a ms."""
+    return span_ms * 400 // 1_000_000 + 2

@@ -1,0 +1,93 @@
+"""The end of a run: everything is mended, what is left is consumed, and then it must become quiet.
+
+Only a whole cluster can be asked for all that it promised: every job that is still owed comes out, and what is over
+leaves nothing behind.
+"""
+
+from typing import TYPE_CHECKING
+
+from tests.simulation.clients import Ask, Client, Story
+from tests.simulation.faults import Faults
+from tests.simulation.workload import Workload
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster import Cluster
+
+#: Nodes may take so long to start and to find each other again.
+GATHER_MS = 4000
+#: No RETRY or DELAY that is waited for is longer.
+LONGEST_MS = 22_000
+QUIET_MS = 5000
+
+
+class Healing:
+    """Mends, drains, waits."""
+
+    def __init__(self, cluster: "Cluster", load: Workload, faults: Faults) -> None:
+        self.cluster = cluster
+        self.world = cluster.world
+        self.load = load
+        self.faults = faults
+        self.random = self.world.random("healing")
+        self.drains: list[Client] = []
+
+    def run(self) -> None:
+        """From the end of the load to the end of the run."""
+        self.mend()
+        self.world.run(self.world.now + GATHER_MS)
+        self.reset()
+        self.world.run(self.world.now + 50)
+        self.cluster.watch.history.healed_ms = self.world.now
+        self.world.note("healed")
+        self.drain()
+        timeout_ms = self.world.options.timeout_ms
+        self.world.run(self.world.now + LONGEST_MS + timeout_ms + QUIET_MS)
+        for client in self.drains:
+            client.end()
+        self.world.note("drained")
+        self.world.run(self.world.now + QUIET_MS + 2 * timeout_ms)
+
+    def mend(self) -> None:
+        """No more faults and no more load; all machines run, all ways are open."""
+        self.faults.ended = True
+        self.load.end()
+        self.world.note("healing")
+        self.cluster.network.heal()
+        for machine in self.cluster.machines:
+            machine.disk.failing = False
+            machine.disk.fsync_ms = 0
+            self.faults.thaw(machine)
+            machine.max_bytes = 0
+            machine.start()
+
+    def reset(self) -> None:
+        """Nothing is paused, nobody is leaving, all know each other, there is memory enough."""
+        for machine in self.cluster.machines:
+            machine.set_memory(0)
+            machine.tell([b"CLUSTER", b"LEAVING", b"no"])
+            for queue in self.load.queues:
+                machine.tell([b"PAUSE", queue, b"none"])
+        for one in self.cluster.machines:
+            for other in self.cluster.machines:
+                process = one.process
+                if one is not other and process is not None and other.node_id not in process.node.membership.nodes:
+                    one.meet(other)
+
+    def drain(self) -> None:
+        """Consumers for every queue: at every node, or all at one."""
+        machines = self.cluster.machines
+        homes = machines if self.random.random() < 0.5 else [self.random.choice(machines)]
+        for machine in homes:
+            for queue in self.load.queues:
+                client = Client(self.cluster, f"drain {machine.name} {queue.decode()}", home=machine)
+                self.drains.append(client)
+                client.begin(drain(queue, self.random.choice(([], [b"TIMEOUT", b"1000"]))))
+
+
+def drain(queue: bytes, limit: list[bytes]) -> Story:
+    """Get everything and acknowledge it at once."""
+    while True:
+        replies = yield Ask([b"GETJOB", *limit, b"COUNT", b"50", b"FROM", queue], patience_ms=120_000)
+        jobs = replies[0] if replies and isinstance(replies[0], list) else []
+        if jobs:
+            yield Ask([b"ACKJOB", *[entry[1] for entry in jobs]])

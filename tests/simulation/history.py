@@ -1,0 +1,210 @@
+"""What was promised and what was seen in a run: the only thing that the checkers know.
+
+Times are world time in ms. A job is known from the moment at which somebody outside has seen its ID. Nothing in here
+trusts the state of a node, but where a promise is about that state.
+"""
+
+from bisect import bisect_right
+from typing import Final
+
+from tests.simulation.world import World
+
+FOREVER: Final = 1 << 60
+
+Interval = tuple[int, int]
+
+
+class Plan:
+    """What an ADDJOB asks for; its body tells it from all others. Times in s but for ``timeout_ms``."""
+
+    __slots__ = (
+        "asynchronous",
+        "body",
+        "delay",
+        "key",
+        "queue",
+        "repl",
+        "retry",
+        "timeout_ms",
+        "ttl",
+        "window",
+    )
+
+    def __init__(self, body: bytes, queue: bytes) -> None:
+        self.body = body
+        self.queue = queue
+        self.timeout_ms = 0
+        self.repl = 1
+        self.retry = 300
+        self.delay = 0
+        self.ttl = 86400
+        self.asynchronous = False
+        self.key = b""
+        self.window = 0
+
+
+class Claim:
+    """A delivery, or a WORKING that was answered: from ``at_ms`` on the job is somebody's for RETRY seconds.
+
+    ``left_ms`` is when the reply began to leave, -1 before. ``path`` are the machines by which the job came to the
+    ``machine`` where this happened, itself included.
+    """
+
+    __slots__ = ("at_ms", "left_ms", "life", "machine", "path", "working")
+
+    def __init__(self, at_ms: int, machine: int, life: int, path: tuple[int, ...], *, working: bool) -> None:
+        self.at_ms = at_ms
+        self.machine = machine
+        self.life = life
+        self.path = path
+        self.working = working
+        self.left_ms = -1
+
+
+class Ack:
+    """An ACKJOB that knew the job: executed at ``at_ms`` on ``machine``; ``left_ms`` is when the answer left, or -1.
+
+    ``forgotten``: that machine has lost it, or another one was told and has lost it but not the job, or the machine was
+    told to forget a node.
+    """
+
+    __slots__ = ("at_ms", "forgotten", "left_ms", "machine")
+
+    def __init__(self, at_ms: int, machine: int) -> None:
+        self.at_ms = at_ms
+        self.machine = machine
+        self.left_ms = -1
+        self.forgotten = False
+
+
+class Known:
+    """What is known of one job."""
+
+    __slots__ = (
+        "acks",
+        "answered_ms",
+        "claims",
+        "coordinator",
+        "dequeued",
+        "ended",
+        "expires_ms",
+        "flying",
+        "freed_ms",
+        "holders",
+        "id",
+        "lost",
+        "nack_delay",
+        "plan",
+        "popped",
+        "sources",
+    )
+
+    def __init__(self, job_id: bytes, plan: Plan, expires_ms: int) -> None:
+        self.id = job_id
+        self.plan = plan
+        self.answered_ms = -1
+        self.coordinator = -1
+        self.holders: set[int] = set()
+        #: Why nothing is promised any more: acked, deleted, flushed.
+        self.ended = ""
+        self.expires_ms = expires_ms
+        self.claims: list[Claim] = []
+        self.acks: list[Ack] = []
+        #: When NACK or ENQUEUE was executed.
+        self.freed_ms: list[int] = []
+        self.nack_delay = 0
+        self.dequeued = False
+        #: It was handed out by some node, whether or not that left it.
+        self.popped = False
+        #: Hand-overs on their way, and whether one was lost.
+        self.flying = 0
+        self.lost = False
+        #: By machine, from where it was handed to it last.
+        self.sources: dict[int, int] = {}
+
+    def path_to(self, machine: int) -> tuple[int, ...]:
+        """The machines by which the job came to ``machine``, itself first."""
+        path = [machine]
+        while (source := self.sources.get(path[-1])) is not None and source not in path:
+            path.append(source)
+        return tuple(path)
+
+    def deliveries(self) -> list[Claim]:
+        """The deliveries that began to leave."""
+        return [claim for claim in self.claims if not claim.working and claim.left_ms >= 0]
+
+
+class History:
+    """Everything seen so far."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.plans: dict[bytes, Plan] = {}
+        self.jobs: dict[bytes, Known] = {}
+        #: By job, the machines that have confirmed a copy to the coordinator, and those that lost theirs.
+        self.confirmed: dict[bytes, set[int]] = {}
+        self.forgot: dict[bytes, set[int]] = {}
+        #: By machine: intervals in which its process was not there (and when that began), or stood still.
+        self.down: dict[int, list[Interval]] = {}
+        self.still: dict[int, list[Interval]] = {}
+        self.crashes: dict[int, list[int]] = {}
+        self.jumps: dict[int, list[int]] = {}
+        #: By machine, when it was told to forget some node.
+        self.forgets: dict[int, list[int]] = {}
+        self.evictions: list[int] = []
+        #: The last time that some node was told to drop everything.
+        self.flushed_ms = -1
+        self.disk_trouble: dict[int, list[Interval]] = {}
+        #: When the last fault was repaired and all nodes were up; -1 before.
+        self.healed_ms = -1
+
+    def job(self, job_id: bytes, body: bytes) -> Known | None:
+        """What is known of a job, which may be seen for the first time; None for one that nobody asked for."""
+        known = self.jobs.get(job_id)
+        if known is None:
+            plan = self.plans.get(body)
+            if plan is None:
+                return None
+            known = self.jobs[job_id] = Known(job_id, plan, self.world.now + plan.ttl * 1000)
+        return known
+
+    def forget(self, job_id: bytes, machine: int) -> None:
+        """A machine has lost its copy."""
+        self.forgot.setdefault(job_id, set()).add(machine)
+
+    def open_interval(self, intervals: dict[int, list[Interval]], machine: int) -> None:
+        """Something begins."""
+        intervals.setdefault(machine, []).append((self.world.now, FOREVER))
+
+    def close_interval(self, intervals: dict[int, list[Interval]], machine: int) -> None:
+        """It ends."""
+        known = intervals.get(machine)
+        if known and known[-1][1] == FOREVER:
+            known[-1] = (known[-1][0], self.world.now)
+
+    def crashed(self, machine: int, since_ms: int, until_ms: int) -> bool:
+        """Whether the process of a machine crashed in this time."""
+        times = self.crashes.get(machine, [])
+        at = bisect_right(times, since_ms - 1)
+        return at < len(times) and times[at] <= until_ms
+
+    def jumped(self, machine: int, since_ms: int, until_ms: int) -> bool:
+        """Whether a machine started with a clock that had been set, in this time."""
+        return any(since_ms <= at <= until_ms for at in self.jumps.get(machine, ()))
+
+    def stood_still(self, machine: int, since_ms: int, until_ms: int, least_ms: int) -> bool:
+        """Whether a process stood still for longer than ``least_ms``, some of it in this time."""
+        return any(
+            end - begin > least_ms and begin <= until_ms and end >= since_ms
+            for begin, end in self.still.get(machine, ())
+        )
+
+    def evicted(self, since_ms: int, until_ms: int) -> bool:
+        """Whether any node threw away what it may throw away, in this time."""
+        at = bisect_right(self.evictions, since_ms - 1)
+        return at < len(self.evictions) and self.evictions[at] <= until_ms
+
+
+def touches(intervals: list[Interval], since_ms: int, until_ms: int) -> bool:
+    """Whether one of the intervals has a moment in this time."""
+    return any(begin <= until_ms and end >= since_ms for begin, end in intervals)

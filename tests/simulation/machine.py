@@ -1,0 +1,163 @@
+"""One machine: what outlives a node process. Its disk, clock, address and nodes.conf, and whether it has power."""
+
+from typing import TYPE_CHECKING
+
+from cluster import nodesfile
+from cluster.membership import Membership, Node
+from tests.simulation.clock import Clock
+from tests.simulation.connection import Request
+from tests.simulation.disk import Disk
+from tests.simulation.process import Process
+from tests.simulation.wires import Wire
+from tests.simulation.world import World
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster import Cluster
+
+PORT = 7711
+BUS_PORT = 17711
+HOUR_MS = 3_600_000
+
+
+class Machine:
+    """``process`` is the node process that runs now. ``dark`` without power. ``retired`` when it never comes back."""
+
+    def __init__(self, cluster: "Cluster", number: int) -> None:
+        self.cluster = cluster
+        self.world: World = cluster.world
+        self.number = number
+        self.name = f"n{number}"
+        self.random = self.world.random(self.name)
+        self.ip = b"10.0.0.%d" % (number + 1)
+        self.port = PORT
+        self.bus_port = BUS_PORT
+        options = self.world.options
+        self.disk = Disk(self.random, options.policy)
+        self.offset_ms = self.random.randint(-3, 3) * HOUR_MS + self.random.randint(-5000, 5000)
+        self.ppm = self.random.randint(-200, 200)
+        self.boots = 0
+        self.lives = 0
+        self.max_bytes = 0
+        self.process: Process | None = None
+        self.dark = False
+        self.retired = False
+        self.jumped = False
+        self.node_id = b"%040x" % self.random.getrandbits(160)
+        self.nodes_conf = b""
+
+    @property
+    def boot_id(self) -> str:
+        """The boot ID of the kernel."""
+        return f"{self.name} boot {self.boots}"
+
+    @property
+    def up(self) -> bool:
+        """Whether its node runs and has read its journal."""
+        return self.process is not None and self.process.listening
+
+    def clock(self) -> Clock:
+        """A clock for a process that starts now. It may have been set since the last one."""
+        self.jumped = False
+        if self.world.options.jumps and self.lives > 1 and self.random.random() < 0.3:
+            self.offset_ms += self.random.choice([-1, 1]) * self.random.randint(1000, 2 * HOUR_MS)
+            self.jumped = True
+        return Clock(self.world, self.offset_ms, self.ppm)
+
+    def membership(self, now_ms: int) -> Membership:
+        """The node table that a process starts with: from nodes.conf, or nobody but itself."""
+        if self.nodes_conf:
+            membership = nodesfile.parse(self.nodes_conf, now_ms)
+        else:
+            membership = Membership(Node(self.node_id, self.ip, self.port))
+        seeded = self.world.random(f"{self.name} {self.lives} membership")
+        membership.random = seeded
+        membership.timeout_ms = self.world.options.timeout_ms
+        return membership
+
+    def start(self) -> None:
+        """Start the node; it is there when it has read its journal."""
+        if self.process is not None or self.retired:
+            return
+        self.lives += 1
+        self.dark = False
+        self.process = Process(self, self.lives)
+        self.world.note("start", self.process.name)
+        load_ms = self.random.choice((1, 20, 100, 300, 1500)) if self.disk.kept else 1
+        self.world.after(load_ms, self.process.load)
+
+    def crash(self) -> None:
+        """The process dies."""
+        self._die("crash")
+
+    def power_off(self) -> None:
+        """The machine dies."""
+        self._die("power")
+
+    def wipe(self) -> None:
+        """The machine dies and its journal is gone; its nodes.conf is not."""
+        self._die("wipe")
+
+    def _die(self, what: str) -> None:
+        process = self.process
+        if process is None:
+            return
+        self.world.note(what, process.name)
+        self.cluster.watch.dying(process, what)
+        power = what != "crash"
+        process.end(power=power)
+        self.process = None
+        if power:
+            self.boots += 1
+            self.dark = True
+            self.disk.power_failed()
+        else:
+            self.disk.process_died()
+        if what == "wipe":
+            self.disk.wipe()
+        self.cluster.watch.died(process, what)
+
+    def stop(self) -> None:
+        """Stop the node cleanly. One that is still reading its journal, or stands still, goes on."""
+        process = self.process
+        if process is None or not process.listening or process.frozen:
+            return
+        self.world.note("stop", process.name)
+        self.cluster.watch.dying(process, "stop")
+        process.stop()
+        process.end(power=False, clean=True)
+        self.process = None
+        self.disk.process_died()
+        self.cluster.watch.died(process, "stop")
+
+    # -- administration --------------------------------------------------------------------------------------------
+
+    def tell(self, args: list[bytes]) -> None:
+        """An administrator sends one request over a connection of his own, if the node is there."""
+        if self.process is not None and self.process.listening:
+            self.process.enter(self._tell, self.process, args)
+
+    @staticmethod
+    def _tell(process: Process, args: list[bytes]) -> None:
+        wire = Wire(process.world, process.machine.random, ignore, nothing)
+        connection = process.admit(wire)
+        wire.connection = connection
+        connection.arrive(Request(args, process.world.now))
+        process.world.after(5, wire.close)
+
+    def meet(self, other: "Machine") -> None:
+        """CLUSTER MEET."""
+        self.tell([b"CLUSTER", b"MEET", other.ip, b"%d" % other.port])
+
+    def set_memory(self, max_bytes: int) -> None:
+        """CONFIG SET maxmemory; kept over restarts."""
+        self.max_bytes = max_bytes
+        self.tell([b"CONFIG", b"SET", b"maxmemory", b"%d" % max_bytes])
+
+
+def ignore(answered: object) -> None:
+    """Nobody reads the replies."""
+    del answered
+
+
+def nothing() -> None:
+    """Nobody minds the end of the connection."""

@@ -1,0 +1,349 @@
+"""Deliberate breakages of the code under test, each with the promises of which a checker must notice it.
+
+A checker that nothing ever trips may be asleep. So each rule whose loss would be silent is broken here once, and the
+simulator must find out, on seeds that are named. `python -m tests.simulation --mutants` shows which seeds do.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Final, NamedTuple
+from unittest.mock import patch
+
+from cluster import messages as wire
+from disque.core import acks, bids, claims, federation, links, replication, step, unique
+from disque.core.journal import Replay
+from disque.core.node import Node
+from disque.core.records import CLEAN, END
+from disque.core.session import Spread
+from tests.simulation.bus import Bus
+from tests.simulation.process import Process
+
+Broken = AbstractContextManager[Any]
+
+
+class Mutant(NamedTuple):
+    """One breakage: how it is named, what may notice it, and on which of its seeds it is looked for."""
+
+    name: str
+    promises: frozenset[str]
+    nodes: int
+    seeds: range
+    options: dict[str, Any]
+    apply: Callable[[], Broken]
+
+    @property
+    def says(self) -> str:
+        """What is broken."""
+        return (self.apply.__doc__ or "").strip()
+
+
+MUTANTS: Final[list[Mutant]] = []
+
+
+def mutant(
+    *promises: str, nodes: int = 3, seeds: int = 12, **options: Any
+) -> Callable[[Callable[[], Iterator[None]]], Callable[[], Iterator[None]]]:
+    """Add the breakage that the decorated generator makes and takes back."""
+
+    def add(breakage: Callable[[], Iterator[None]]) -> Callable[[], Iterator[None]]:
+        changed = {"faults": {}, "pause": False, "unique": False, "jumps": False, "active_ms": 8000, **options}
+        apply = contextmanager(breakage)
+        MUTANTS.append(
+            Mutant(breakage.__name__, frozenset(promises), nodes, range(1, seeds + 1), changed, apply)
+        )
+        return breakage
+
+    return add
+
+
+def nothing(*words: Any, **more: Any) -> None:
+    """Do nothing."""
+    del words, more
+
+
+def without_journal(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, but it writes no records."""
+
+    def quiet(node: Any, *words: Any) -> Any:
+        journaling, node.journaling = node.journaling, False
+        try:
+            return function(node, *words)
+        finally:
+            node.journaling = journaling
+
+    return quiet
+
+
+# -- acknowledgements --------------------------------------------------------------------------------------------------
+
+
+@mutant("I5", "I6", policy="off")
+def setack_is_dropped() -> Iterator[None]:
+    """SETACK is never sent."""
+    with patch.object(acks, "tell", nothing), patch.object(acks, "tell_again", lambda *_: iter(())):
+        yield
+
+
+@mutant("I5", policy="off")
+def sizes_are_compared_for_sets() -> Iterator[None]:
+    """An importer takes the sender's place among the holders, and as many confirmations as there are holders do."""
+
+    def merged(node: Any, holders: tuple[bytes, ...], peer: bytes) -> Any:
+        return node.shared(tuple(sorted({*holders, node.node_id} - {peer})))
+
+    def review(node: Any, ack: Any) -> None:
+        if ack.holders and len(ack.confirmed) >= len(ack.holders):
+            acks.drop(node, ack)
+        else:
+            genuine(node, ack)
+
+    genuine = acks.review
+    with patch.object(acks, "review", review), patch.object(federation, "merged", merged):
+        yield
+
+
+@mutant("I1", "I4", "I5", "I6", nodes=3, seeds=30, faults={"crash": 1500}, policy="always")
+def unknown_is_answered_while_loading() -> Iterator[None]:
+    """A node talks to others before it has read its journal."""
+    genuine = Process.__init__
+
+    def init(process: Any, *words: Any) -> None:
+        genuine(process, *words)
+        process.listening = True
+        process.world.after(1, process._beat)
+
+    with patch.object(Process, "__init__", init):
+        yield
+
+
+# -- at most once ------------------------------------------------------------------------------------------------------
+
+
+@mutant("I3", "I10", nodes=1, faults={"crash": 1500}, policy="everysec")
+def spent_is_not_written() -> Iterator[None]:
+    """A job without RETRY leaves its queue without a record of that."""
+    with patch.object(Node, "delivered", without_journal(Node.delivered)):
+        yield
+
+
+@mutant("I3", nodes=1, seeds=30, faults={"power": 1500}, policy="everysec")
+def lost_tail_is_trusted() -> Iterator[None]:
+    """After a loss of power the journal is believed to be complete."""
+    with patch.object(Replay, "tail_is_sure", lambda *_: True):
+        yield
+
+
+@mutant("I3", "I4", "I9", nodes=1, seeds=40, faults={"stop": 1500, "crash": 1500}, policy="everysec", active_ms=20000)
+def used_clean_list_is_replayed() -> Iterator[None]:
+    """The list of a clean stop counts although more was written behind it."""
+    genuine = Replay._apply
+
+    def apply(replay: Any, record: Any, segment: int) -> None:
+        clean, ended = dict(replay.clean), replay.clean_ended
+        genuine(replay, record, segment)
+        if record[0] not in {CLEAN, END} and ended:
+            replay.clean, replay.clean_ended = clean, True
+
+    with patch.object(Replay, "_apply", apply):
+        yield
+
+
+@mutant("I3", nodes=3, seeds=40, faults={"reset": 100, "slow": 300}, policy="off")
+def hand_over_is_taken_back_after_it_left() -> Iterator[None]:
+    """When a link ends, what is on its way counts as undelivered."""
+    genuine = Bus.ended
+
+    def ended(bus: Any, link: Any) -> None:
+        link.queue = [message for messages in link.under_way for message in messages] + link.queue
+        genuine(bus, link)
+
+    with patch.object(Bus, "ended", ended):
+        yield
+
+
+# -- copies ------------------------------------------------------------------------------------------------------------
+
+
+@mutant("I1")
+def replica_is_counted_twice() -> Iterator[None]:
+    """The first copy that is confirmed counts for two."""
+    genuine = Spread.missing
+
+    def missing(spread: Any) -> int:
+        return genuine(spread) - bool(spread.confirmed)
+
+    with patch.object(Spread, "missing", missing):
+        yield
+
+
+@mutant("I1", "I6", "I8", seeds=30, faults={"power": 1000, "reset": 500}, policy="everysec")
+def restarted_node_keeps_its_vote() -> Iterator[None]:
+    """What a process confirmed counts for the next one of that node."""
+    with patch.object(replication, "restarted", nothing):
+        yield
+
+
+@mutant("I10", policy="everysec")
+def confirmation_does_not_wait() -> Iterator[None]:
+    """GOTJOB and the like leave before their records are written."""
+    genuine = step.send_batches
+
+    def send(node: Any) -> None:
+        genuine(node)
+        node.asks += node.messages
+        node.messages = []
+
+    with patch.object(step, "send_batches", send):
+        yield
+
+
+@mutant("I1", "I9", "I10", policy="everysec")
+def imports_are_not_written() -> Iterator[None]:
+    """Jobs that come from other nodes' queues are kept in memory only."""
+    with patch.object(federation, "take_in", without_journal(federation.take_in)):
+        yield
+
+
+@mutant("I10", nodes=2, faults={"fsync": 1500}, policy="always")
+def reply_does_not_wait() -> Iterator[None]:
+    """Replies leave before the journal is as durable as promised."""
+
+    def reply(process: Any, touched: Any) -> None:
+        for session in touched:
+            connection = process.connections.get(session.id)
+            if connection is not None:
+                connection.write_out()
+
+    with patch.object(Process, "_reply", reply):
+        yield
+
+
+@mutant("I10", nodes=3, faults={"fsync": 1000}, policy="always", seeds=20)
+def achieved_add_does_not_wait() -> Iterator[None]:
+    """The answer to an ADDJOB whose last copy was confirmed does not wait for the record here."""
+    genuine = replication.tell
+
+    def tell(node: Any, add: Any, *words: Any) -> None:
+        genuine(node, add, *words)
+        add.session.unsettled = False
+
+    with patch.object(replication, "tell", tell):
+        yield
+
+
+# -- retry -------------------------------------------------------------------------------------------------------------
+
+
+@mutant("I4", nodes=1)
+def jitter_goes_below_retry() -> Iterator[None]:
+    """A RETRY is a quarter of a second short."""
+    genuine = Node.hold
+
+    def hold(node: Any, job: Any, until_ms: int, flags: int) -> None:
+        genuine(node, job, until_ms - 250, flags)
+
+    def delivered(node: Any, job: Any, now_ms: int) -> None:
+        took(node, job, now_ms - 250)
+
+    took = Node.delivered
+    with patch.object(Node, "hold", hold), patch.object(Node, "delivered", delivered):
+        yield
+
+
+@mutant("I4", policy="off")
+def questions_are_answered_no() -> Iterator[None]:
+    """A node has nothing against another one's queueing a job that is out with its own consumer."""
+
+    def will_queue(node: Any, peer: bytes, message: Any, now_ms: int) -> None:
+        del now_ms
+        for job_id in message[3]:
+            node.batch(peer, (wire.ANSWER, message[1], claims.NO, ()), job_id)
+
+    with patch.dict(step.MESSAGES, {wire.WILLQUEUE: will_queue}):
+        yield
+
+
+# -- UNIQUE ------------------------------------------------------------------------------------------------------------
+
+
+@mutant("I1", "I7", nodes=4, seeds=40, faults={"cut": 800, "reset": 400}, policy="off", unique=True, clients=6)
+def key_is_given_out_before_it_is_vouched_for() -> Iterator[None]:
+    """Whoever finds a key taken answers with the ID that has it, decided or not."""
+
+    def held(node: Any, peer: bytes, message: Any, now_ms: int) -> None:
+        bids.held(node, peer, (message[0], unique.SETTLED, *message[2:]), now_ms)
+
+    with patch.dict(step.MESSAGES, {wire.KEYHELD: held}):
+        yield
+
+
+@mutant("I7", nodes=4, policy="off", unique=True, clients=6)
+def keepers_are_not_asked() -> Iterator[None]:
+    """A node believes to have a key before those that keep it have said so."""
+    with patch.object(bids.Bid, "complete", lambda _: True):
+        yield
+
+
+# -- everything else ---------------------------------------------------------------------------------------------------
+
+
+@mutant("I2", nodes=1)
+def waiting_consumers_are_not_woken() -> Iterator[None]:
+    """A job that comes into its queue wakes nobody."""
+    genuine = Node.enqueue
+
+    def enqueue(node: Any, job: Any, now_ms: int) -> None:
+        ready = list(node.ready)
+        genuine(node, job, now_ms)
+        if len(node.ready) > len(ready):
+            node.ready.pop().ready = False
+
+    with patch.object(Node, "enqueue", enqueue):
+        yield
+
+
+@mutant("I8", "I6", nodes=3, faults={"cut": 1000})
+def adds_never_time_out() -> Iterator[None]:
+    """The timeout of an ADDJOB is ignored."""
+    with patch.object(replication, "time_out", nothing):
+        yield
+
+
+@mutant("I8", nodes=3)
+def answers_overtake_each_other() -> Iterator[None]:
+    """The answer to an ADDJOB leaves although an earlier one is still open."""
+
+    def answer(node: Any, pending: Any, reply: bytes) -> None:
+        session = pending.session
+        pending.reply = reply
+        node.timers.disarm(pending)
+        if pending in session.adds:
+            session.adds.remove(pending)
+            session.adds_bytes -= pending.size
+            session.out.append(reply)
+        if not session.adds:
+            session.waiting = 0
+        node.touch(session)
+
+    with patch.object(replication, "answer", answer):
+        yield
+
+
+@mutant("I9", nodes=1)
+def memory_leaks() -> Iterator[None]:
+    """A byte stays accounted for with each job that goes."""
+    genuine = Node.remove
+
+    def remove(node: Any, job: Any) -> None:
+        genuine(node, job)
+        node.used += 1
+
+    with patch.object(Node, "remove", remove):
+        yield
+
+
+@mutant("I6", "I8", nodes=2, seeds=30, faults={"reset": 300, "slow": 500}, policy="off")
+def nothing_is_said_again() -> Iterator[None]:
+    """What a link lost is not sent over the next one."""
+    with patch.object(links, "say_again", nothing):
+        yield

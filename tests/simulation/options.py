@@ -1,0 +1,109 @@
+"""What one run is like: everything follows from its seed and the number of nodes.
+
+Runs differ widely on purpose: some have no faults at all, some only one kind, some all of them. A bug that needs one
+fault often hides where others happen all the time.
+"""
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+from cluster.messages import KINDS
+
+#: Kinds of faults, with the mean time between two of them in ms where they are switched on.
+FAULTS: Final[dict[str, int]] = {
+    "crash": 6000,  # the process dies
+    "power": 9000,  # the machine dies: what was not fsynced may be gone
+    "stop": 7000,  # a clean stop
+    "wipe": 20000,  # the machine dies, and its journal is gone
+    "massacre": 25000,  # several machines at once
+    "freeze": 6000,  # a process stands still
+    "cut": 5000,  # two nodes cannot hear each other, in one direction or both
+    "split": 9000,  # the network falls apart into two groups
+    "reset": 2500,  # a link ends
+    "slow": 4000,  # a link becomes slow
+    "disk": 9000,  # writes fail for a while
+    "fsync": 5000,  # fsyncs take long for a while
+    "compact": 6000,  # the journal is compacted
+    "leaving": 12000,  # CLUSTER LEAVING, and back
+    "forget": 20000,  # CLUSTER FORGET, and MEET again
+    "memory": 9000,  # maxmemory becomes small for a while
+    "newcomer": 20000,  # another node joins
+}
+#: Faults that make no sense with one node.
+ONLY_MANY: Final = frozenset({"cut", "split", "reset", "slow", "leaving", "forget", "newcomer", "massacre"})
+#: Faults under which the nodes themselves and what is between them go on without a break.
+HARMLESS: Final = frozenset({"compact"})
+
+#: Whether nodes talk about UNIQUE keys: without that, each node has its own.
+KEYS_TRAVEL: Final = any(kind in KINDS for kind in range(21, 30))
+POLICIES: Final = ("always", "always", "everysec", "everysec", "no", "off")
+
+
+@dataclass(slots=True)
+class Options:
+    """The options of one run; times in ms. ``faults`` are those switched on, with the mean time between two."""
+
+    seed: int
+    nodes: int
+    policy: str = "everysec"
+    timeout_ms: int = 2000
+    active_ms: int = 20000
+    clients: int = 4
+    queues: int = 3
+    jumps: bool = False
+    faults: dict[str, int] = field(default_factory=dict)
+    unique: bool = False
+    long_retry: bool = False
+    pause: bool = False
+
+    @property
+    def calm(self) -> bool:
+        """Whether nothing ever goes wrong in this run."""
+        return set(self.faults) <= HARMLESS
+
+    def __str__(self) -> str:
+        faults = " ".join(f"{kind}:{mean}" for kind, mean in self.faults.items()) or "none"
+        return (
+            f"nodes {self.nodes}, appendfsync {self.policy}, node timeout {self.timeout_ms} ms, "
+            f"{self.clients} clients, {self.queues} queues, {self.active_ms} ms, jumps {self.jumps}, "
+            f"unique {self.unique}, pause {self.pause}, faults {faults}"
+        )
+
+
+def draw_nodes(seed: int, least: int, most: int) -> int:
+    """The number of nodes of the run with this seed."""
+    return Random(f"{seed} nodes").randint(least, most)
+
+
+def draw(seed: int, nodes: int) -> Options:
+    """The options of the run with this seed."""
+    random = Random(f"{seed} options")
+    options = Options(seed, nodes)
+    options.policy = random.choice(POLICIES)
+    options.timeout_ms = random.choice([1000, 2000, 3000, 5000])
+    options.active_ms = random.choice([8000, 15000, 15000, 25000])
+    options.clients = random.randint(2, 6)
+    options.queues = random.randint(1, 4)
+    options.unique = random.random() < 0.3 and (nodes == 1 or KEYS_TRAVEL)
+    options.long_retry = random.random() < 0.3
+    options.pause = random.random() < 0.25
+    options.jumps = random.random() < 0.15
+    options.faults = draw_faults(random, nodes)
+    return options
+
+
+def draw_faults(random: Random, nodes: int) -> dict[str, int]:
+    """Which faults a run has: none, one, a few, or all, more or less often."""
+    possible = [kind for kind in FAULTS if nodes > 1 or kind not in ONLY_MANY]
+    how = random.random()
+    if how < 0.15:
+        chosen = []
+    elif how < 0.4:
+        chosen = random.sample(possible, 1)
+    elif how < 0.85:
+        chosen = random.sample(possible, min(len(possible), random.randint(2, 5)))
+    else:
+        chosen = possible
+    pace = random.choice([0.5, 1.0, 1.0, 2.0])
+    return {kind: int(FAULTS[kind] * pace) for kind in FAULTS if kind in chosen}

@@ -1,0 +1,365 @@
+"""One node process: a real core with everything around it that `disque/server` has, in simulated form.
+
+The order of a flush is that of `disque/server/pump.py`: serve the lines, write the journal, let out at once what
+promises nothing, then what hangs on the journal as soon as it is as durable as the fsync policy says.
+
+A process that stands still (SIGSTOP) does nothing; what arrives meanwhile waits in the system. When it goes on it looks
+at its clock first, then reads the bus, then its clients.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from cluster import nodesfile
+from disque.core import journal, leaving, life, memory, queues, step
+from disque.core.commands import ROWS
+from disque.core.node import Node
+from disque.core.session import WAIT_COPIES, Session
+from disque.core.settings import Config
+from disque.core.timers import NEVER
+from tests.simulation.bus import Bus
+from tests.simulation.connection import Connection
+from tests.simulation.host import SimulatedHost
+from tests.simulation.writer import Writer
+
+if TYPE_CHECKING:
+    from tests.simulation.machine import Machine
+    from tests.simulation.wires import Wire
+
+BEAT_MS = 100
+#: A beat that comes so late is made up for before anything else is done.
+LATE_MS = 250
+#: More than any journal counts.
+MANY = 1 << 62
+
+Messages = list[tuple[bytes, Any]]
+
+
+class Process:
+    """A node from its start to its end: ``gone`` when it has ended, ``listening`` while others may link to it."""
+
+    def __init__(self, machine: "Machine", life_number: int) -> None:
+        self.machine = machine
+        self.world = machine.world
+        self.cluster = machine.cluster
+        self.network = machine.cluster.network
+        self.watch = machine.cluster.watch
+        self.life = life_number
+        self.name = f"{machine.name}.{life_number}"
+        self.random = self.world.random(self.name)
+        self.clock = machine.clock()
+        self.node: Node = self._make_node()
+        self.journal = Writer(self)
+        self.bus = Bus(self)
+        self.connections: dict[int, Connection] = {}
+        self.started_ms = self.world.now
+        self.gone = False
+        self.frozen = False
+        self.listening = False
+        self.late_ms = self.random.choice((0, 0, 0, 1, 2))
+        self.beat_ms = self.world.now
+        self.evicted = 0
+        self._numbers = 0
+        self._scheduled = False
+        self._timer_ms = NEVER
+        self._held: dict[Connection, None] = {}
+        self._held_messages: deque[tuple[int, Messages]] = deque()
+        self._asleep: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        self._asleep_bus: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+
+    def _make_node(self) -> Node:
+        machine = self.machine
+        config = Config()
+        config.set_text("maxmemory", str(machine.max_bytes))
+        config.set_text("cluster-node-timeout", str(self.world.options.timeout_ms))
+        config.put("appendonly", ("yes" if machine.disk.policy != "off" else "no",))
+        if machine.disk.policy != "off":
+            config.put("appendfsync", (machine.disk.policy,))
+        membership = machine.membership(self.clock.now_ms())
+        random = self.world.random(f"{self.name} core")
+        node = Node(membership, config, random, SimulatedHost(self), ROWS, self.now_ms())
+        node.loading = True
+        return node
+
+    def bare_node(self) -> Node:
+        """A fresh node like this one, that knows nothing: to read the journal into."""
+        return self._make_node()
+
+    def now_ms(self) -> int:
+        """Node time."""
+        return self.clock.now_ms()
+
+    # -- start -----------------------------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Read the journal, in no time; the process was loading until now."""
+        if self.gone:
+            return
+        if self.frozen:
+            self._asleep.append((self.load, ()))
+            return
+        node, machine = self.node, self.machine
+        if machine.disk.policy != "off":
+            replay = journal.Replay(node, machine.boot_id)
+            for segment, payload in machine.disk.kept:
+                replay.apply(payload, segment)
+            self.clock.advance(replay.time_ms)
+            for _ in replay.finish(self.now_ms(), self.world.options.timeout_ms):
+                pass
+            self.watch.replayed(self, replay.time_ms)
+            node.loading = False
+            self.journal.start()
+        node.loading = False
+        self.listening = True
+        self.world.note("up", self.name, self.now_ms())
+        self.watch.started(self)
+        self.beat_ms = self.world.now - BEAT_MS
+        self._beat()
+
+    # -- what happens to it ----------------------------------------------------------------------------------------
+
+    def enter(self, call: Callable[..., None], *args: Any) -> None:
+        """Something of a client, or of the process itself, happens now, or when it stands still no more."""
+        if self.gone:
+            return
+        if self.frozen:
+            self._asleep.append((call, args))
+            return
+        if self.world.now - self.beat_ms > LATE_MS and self.listening:
+            self.make_up()
+        call(*args)
+
+    def enter_bus(self, call: Callable[..., None], *args: Any) -> None:
+        """Something of the bus happens now, or when the process stands still no more."""
+        if self.gone:
+            return
+        if self.frozen:
+            self._asleep_bus.append((call, args))
+            return
+        call(*args)
+
+    def freeze(self) -> None:
+        """Stand still."""
+        self.frozen = True
+        self.network.log.look_at(self.network, self.machine.number)
+
+    def thaw(self) -> None:
+        """Go on: the clock first, then the bus, then everything else."""
+        if self.gone or not self.frozen:
+            return
+        self.frozen = False
+        self.network.log.look_at(self.network, self.machine.number)
+        if self.listening:
+            self.make_up()
+        asleep, self._asleep = self._asleep, []
+        asleep_bus, self._asleep_bus = self._asleep_bus, []
+        for call, args in asleep_bus:
+            self.enter_bus(call, *args)
+        for call, args in asleep:
+            self.enter(call, *args)
+        self._timer_ms = NEVER
+        self.schedule()
+
+    # -- clients ---------------------------------------------------------------------------------------------------
+
+    def admit(self, wire: "Wire") -> Connection:
+        """A client has connected."""
+        self._numbers += 1
+        connection = Connection(self, wire, self._numbers)
+        self.connections[self._numbers] = connection
+        return connection
+
+    def hang_up(self, connection: Connection) -> None:
+        """Close a connection from this side."""
+        connection.disconnect()
+        connection.wire.lost()
+
+    def kill(self, session: Session) -> None:
+        """CLIENT KILL."""
+        session.closing = True
+        self.node.touch(session)
+
+    # -- the flush -------------------------------------------------------------------------------------------------
+
+    @property
+    def safe(self) -> int:
+        """What hangs on payloads up to this number may leave."""
+        return self.machine.disk.safe if self.node.journaling else MANY
+
+    def schedule(self) -> None:
+        """Have `flush` called at the end of this ms."""
+        if not self._scheduled:
+            self._scheduled = True
+            self.world.after(0, self._flush_event)
+
+    def _flush_event(self) -> None:
+        self._scheduled = False
+        if self.gone:
+            return
+        if self.frozen:
+            self._asleep.append((self.flush, ()))
+            return
+        self.flush()
+
+    def flush(self) -> None:
+        """Let everything leave that happened since the last one."""
+        node = self.node
+        if not node.loading:
+            step.settle(node, self.now_ms())
+        for session in node.touched:
+            connection = self.connections.get(session.id)
+            if connection is not None:
+                connection.stamp()
+        self.watch.flushing(self)
+        if node.journal:
+            self.journal.write()
+        self._let_out()
+        touched = node.touched
+        if touched:
+            node.touched = []
+            self._reply(touched)
+        self._arm()
+        self.watch.flushed(self)
+
+    def _let_out(self) -> None:
+        """Messages: those that promise nothing at once, the others with their records."""
+        node = self.node
+        if node.membership.messages or node.asks:
+            outbox = node.membership.messages + node.asks
+            node.membership.messages, node.asks = [], []
+            self.bus.send(self.watch.free(self, outbox))
+        if node.messages:
+            messages, node.messages = node.messages, []
+            self._held_messages.append((self.machine.disk.sequence if node.journaling else 0, messages))
+        self._let_held_out()
+
+    def _let_held_out(self) -> None:
+        held = self._held_messages
+        while held and held[0][0] <= self.safe:
+            messages = held.popleft()[1]
+            self.bus.send(self.watch.leaving(self, messages))
+
+    def _reply(self, touched: list[Session]) -> None:
+        disk = self.machine.disk
+        for session in touched:
+            connection = self.connections.get(session.id)
+            if connection is None:
+                continue
+            if self.node.journaling:
+                if session.unsettled or session.handed:
+                    session.unsettled = False
+                    connection.ticket = disk.sequence
+                if connection.ticket > disk.safe:
+                    session.touched = False
+                    self._held[connection] = None
+                    connection.mark()
+                    continue
+            connection.write_out()
+
+    def release(self) -> None:
+        """The journal is safe further than it was."""
+        safe = self.safe
+        self._let_held_out()
+        for connection in list(self._held):
+            if connection.ticket <= safe and not connection.session.touched:
+                del self._held[connection]
+                connection.write_out()
+            else:
+                connection.write_safe(safe)
+        self.schedule()
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    def _arm(self) -> None:
+        due_ms = NEVER if self.node.loading else self.node.next_due_ms
+        if due_ms >= NEVER:
+            return
+        at_ms = max(self.clock.world_ms(due_ms), self.world.now) + self.late_ms
+        if due_ms <= self.now_ms():
+            at_ms = self.world.now
+        if at_ms < self._timer_ms or self._timer_ms < self.world.now:
+            self._timer_ms = at_ms
+            self.world.at(at_ms, self._on_timer, at_ms)
+
+    def _on_timer(self, at_ms: int) -> None:
+        if self.gone or self.frozen or at_ms != self._timer_ms:
+            return
+        self._timer_ms = NEVER
+        self.watch.ticking(self)
+        step.tick(self.node, self.now_ms())
+        self.schedule()
+
+    def _beat(self) -> None:
+        """Ten times a second, for as long as the process lives."""
+        if self.gone:
+            return
+        if self.frozen:
+            self._asleep.append((self._beat, ()))
+            return
+        self.world.after(BEAT_MS, self._beat)
+        if self.world.now - self.beat_ms >= BEAT_MS:
+            self.make_up()
+
+    def make_up(self) -> None:
+        """The regular work."""
+        node = self.node
+        self.beat_ms = self.world.now
+        step.beat(node, self.now_ms())
+        self.bus.tend()
+        self.journal.beat()
+        if node.used > node.limits.warn:
+            queues.drop_idle(node, self.now_ms(), 1000)
+            memory.make_room(node)
+        if node.membership.dirty:
+            self.save_nodes()
+        self.watch.beat(self)
+        self.schedule()
+
+    def save_nodes(self) -> None:
+        """Write nodes.conf."""
+        self.machine.nodes_conf = nodesfile.render(self.node.membership, self.now_ms())
+        self.node.membership.dirty = False
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Stop cleanly: say good-bye, dismiss the clients, leave the list of what is not simply queued."""
+        node = self.node
+        if not node.loading:
+            leaving.stopping(node, self.now_ms())
+        self.flush()
+        if not node.loading:
+            self.machine.disk.write()
+            self.machine.disk.sync()
+            self.journal.settle()
+            self.release()
+            for connection in list(self.connections.values()):
+                self._dismiss(connection)
+            self.flush()
+            self.journal.close()
+            self._let_held_out()
+        self.save_nodes()
+
+    def _dismiss(self, connection: Connection) -> None:
+        session = connection.session
+        if session.waiting == WAIT_COPIES:
+            life.fail_adds(self.node, session)
+            connection.stamp()
+        if session.out and not connection.choked and connection.ticket <= self.safe and not session.unsettled:
+            connection.write_out()
+        connection.disconnect()
+
+    def end(self, *, power: bool, clean: bool = False) -> None:
+        """The process is no more."""
+        self.gone = True
+        self.listening = False
+        for connection in list(self.connections.values()):
+            if not connection.closed:
+                connection.closed = True
+            if not power:
+                connection.wire.lost()
+            else:
+                self.world.after(self.random.randint(200, 3000), connection.wire.lost)
+        self.network.process_gone(self, power=power, clean=clean)
+

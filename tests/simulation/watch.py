@@ -1,0 +1,376 @@
+"""Sees everything that happens, writes it into the history, and asks the checkers.
+
+A checker is an object with methods of the names in `HOOKS`; it has those that it needs. The history is up to date when
+they are called.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from cluster import messages as wire
+from disque.core.job import ACKED
+from disque.core.records import JOB
+from disque.core.session import Session
+from tests.simulation.connection import Request
+from tests.simulation.history import Ack, Claim, History, Known
+from tests.simulation.world import Violation, World
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster import Cluster
+    from tests.simulation.disk import Yield
+    from tests.simulation.network import Link
+    from tests.simulation.process import Process
+
+Message = tuple[Any, ...]
+Outbox = list[tuple[bytes, Message]]
+
+HOOKS: Final = (
+    *("answered", "hit", "refused", "delivered", "ran", "left", "flushed", "ticking", "beat"),
+    *("free", "leaving", "replayed", "started", "died", "end"),
+)
+#: Kinds that may carry a job from node to node for good.
+HAND_OVER: Final = getattr(wire, "YOURJOBS", 13)
+GOTJOB: Final = wire.GOTJOB
+
+
+class Watch:
+    """``survived`` tells by machine what its disk yields while its process is not there."""
+
+    def __init__(self, world: World, cluster: "Cluster") -> None:
+        self.world = world
+        self.cluster = cluster
+        self.history = History(world)
+        self.survived: dict[int, dict[bytes, Yield]] = {}
+        self._acking: set[bytes] = set()
+        self.hooks: dict[str, list[Callable[..., None]]] = {name: [] for name in HOOKS}
+
+    def add(self, checker: object) -> None:
+        """Have a checker asked."""
+        for name in HOOKS:
+            method = getattr(checker, name, None)
+            if method is not None:
+                self.hooks[name].append(method)
+
+    def tell(self, hook: str, *values: Any) -> None:
+        """Ask the checkers."""
+        for method in self.hooks[hook]:
+            method(*values)
+
+    # -- requests --------------------------------------------------------------------------------------------------
+
+    def before(self, process: "Process", request: Request) -> None:
+        """A request is about to be executed."""
+        if request.verb == b"ACKJOB":
+            found = [(job_id, process.node.find(job_id)) for job_id in request.args[1:]]
+            self._acking = {job_id for job_id, job in found if job is not None and job.state != ACKED}
+
+    def ran(self, process: "Process", request: Request, reply: bytes) -> None:
+        """A request was executed; ``reply`` is empty when it is not known yet."""
+        note = RAN.get(request.verb)
+        if note is not None:
+            note(self, process, request, reply)
+        self.tell("ran", process, request, reply)
+
+    def _ran_ack(self, process: "Process", request: Request, reply: bytes) -> None:
+        if reply.startswith(b":"):
+            for known in self._known(request.args[1:]):
+                known.ended = known.ended or "acked"
+                if known.id in self._acking:
+                    known.acks.append(Ack(self.world.now, process.machine.number))
+
+    def _ran_delete(self, process: "Process", request: Request, reply: bytes) -> None:
+        del process
+        for known in self._known(request.args[1:]):
+            if reply.startswith(b":"):
+                known.ended = known.ended or "deleted"
+
+    def _ran_flush(self, process: "Process", request: Request, reply: bytes) -> None:
+        del process, reply
+        if request.args[1:] == [b"FLUSHALL"]:
+            self.history.flushed_ms = self.world.now
+            for known in self.history.jobs.values():
+                known.ended = known.ended or "flushed"
+
+    def _ran_free(self, process: "Process", request: Request, reply: bytes) -> None:
+        del process
+        if reply.startswith(b":") and reply != b":0\r\n":
+            words = request.args
+            delay = int(words[-1]) if words[-2].upper() == b"DELAY" else 0
+            for known in self._known(words[1:]):
+                known.freed_ms.append(self.world.now)
+                known.nack_delay = max(known.nack_delay, delay)
+
+    def _ran_cluster(self, process: "Process", request: Request, reply: bytes) -> None:
+        """FORGET says that a node never returns: what that one should be told is told to nobody any more."""
+        if request.args[1] != b"FORGET" or not reply.startswith(b"+"):
+            return
+        number = process.machine.number
+        self.history.forgets.setdefault(number, []).append(self.world.now)
+        for known in self.history.jobs.values():
+            for ack in known.acks:
+                ack.forgotten |= ack.machine == number
+
+    def _ran_dequeue(self, process: "Process", request: Request, reply: bytes) -> None:
+        del process, reply
+        for known in self._known(request.args[1:]):
+            known.dequeued = True
+
+    def _ran_working(self, process: "Process", request: Request, reply: bytes) -> None:
+        if reply.startswith(b":"):
+            for known in self._known(request.args[1:2]):
+                known.claims.append(self._claim(process, known, working=True))
+
+    def _known(self, job_ids: list[bytes]) -> list[Known]:
+        jobs = self.history.jobs
+        return [jobs[job_id] for job_id in job_ids if job_id in jobs]
+
+    def _claim(self, process: "Process", known: Known, *, working: bool) -> Claim:
+        number = process.machine.number
+        return Claim(self.world.now, number, process.life, known.path_to(number), working=working)
+
+    def handed_out(self, session: Session) -> None:
+        """A session has jobs in replies that did not leave yet."""
+        for entry in session.handed:
+            known = self.history.job(entry[0].id, entry[0].body)
+            if known is not None:
+                known.popped = True
+
+    # -- replies ---------------------------------------------------------------------------------------------------
+
+    def left(self, process: "Process", request: Request, reply: Any, times: dict[bytes, int]) -> None:
+        """A reply begins to leave; ``times`` says when each job in it was handed out."""
+        verb = request.verb
+        if verb == b"ADDJOB":
+            self._added(process, request, reply)
+        elif verb == b"GETJOB" and isinstance(reply, list):
+            for entry in reply:
+                self._delivered(process, entry, times.get(entry[1], request.ready_ms))
+        elif verb in {b"ACKJOB", b"WORKING"} and isinstance(reply, int):
+            self._confirmed_to_client(process, request)
+        self.tell("left", process, request, reply)
+
+    def _confirmed_to_client(self, process: "Process", request: Request) -> None:
+        """The answer to an ACKJOB or WORKING begins to leave."""
+        for known in self._known(request.args[1:]):
+            said: list[Ack | Claim] = [*known.acks] if request.verb == b"ACKJOB" else [*known.claims]
+            for one in said:
+                if one.at_ms == request.ran_ms and one.machine == process.machine.number and one.left_ms < 0:
+                    one.left_ms = self.world.now
+
+    def _added(self, process: "Process", request: Request, reply: Any) -> None:
+        if not isinstance(reply, bytes):
+            self.tell("refused", process, request, str(reply))
+            return
+        body = request.args[2]
+        if b"UNIQUE" in request.args and reply not in self.history.jobs:
+            body = self._body_anywhere(reply)  # it may be somebody else's job, who was never told its ID
+            if not body:
+                return  # a key that outlived its job, of which nobody ever heard
+        known = self.history.job(reply, body)
+        if known is None or known.plan.body != request.args[2]:
+            if known is None or b"UNIQUE" not in request.args:
+                raise Violation("I8", f"ADDJOB {request.args[2]!r} was answered with an ID of another job: {reply!r}")
+            self._promise_hit(process, known)
+            self.tell("hit", process, request, known)
+            return
+        if known.answered_ms < 0:
+            known.answered_ms = self.world.now
+            known.coordinator = process.machine.number
+            if self.history.flushed_ms >= request.ran_ms:
+                known.ended = known.ended or "flushed"
+            known.expires_ms = request.ran_ms + known.plan.ttl * 1000
+            if known.plan.retry or not known.sources:  # else it was handed on before its answer left
+                known.holders = set(self.history.confirmed.get(reply, ()))
+            if process.node.find(reply) is not None or process.journal.place(JOB, reply) is not None:
+                known.holders.add(process.machine.number)
+        self.world.count("jobs")
+        self.tell("answered", process, request, known)
+
+    def _promise_hit(self, process: "Process", known: Known) -> None:
+        """An ID that nobody was told before is told to somebody who had the same key: it is promised from here on."""
+        if known.answered_ms < 0 and self._body_anywhere(known.id):
+            known.answered_ms = self.world.now
+            known.coordinator = process.machine.number
+            known.holders = {*self.history.confirmed.get(known.id, ()), process.machine.number}
+
+    def _body_anywhere(self, job_id: bytes) -> bytes:
+        """The body of a job that some node has."""
+        for process in self.cluster.processes():
+            job = process.node.find(job_id)
+            if job is not None and job.body:
+                return job.body
+        return b""
+
+    def _delivered(self, process: "Process", entry: list[bytes], at_ms: int) -> None:
+        queue, job_id, body = entry[:3]
+        known = self.history.job(job_id, body)
+        if known is None or known.plan.body != body or known.plan.queue != queue:
+            raise Violation("I8", f"{job_id!r} was delivered from {queue!r} with body {body!r}: nobody added that")
+        claim = self._claim(process, known, working=False)
+        claim.at_ms = at_ms
+        claim.left_ms = self.world.now
+        known.claims.append(claim)
+        known.popped = True
+        self.world.count("deliveries")
+        self.tell("delivered", known, claim)
+
+    def too_many(self, process: "Process", reply: Any) -> None:
+        """A reply that nobody asked for."""
+        raise Violation("I8", f"{process.name} sent a reply too many: {reply!r}")
+
+    # -- messages --------------------------------------------------------------------------------------------------
+
+    def message(self, process: "Process", src: "Process", message: Message) -> None:
+        """A message is about to be taken by ``process``."""
+        kind = message[0]
+        self.world.counts[kind] += 1
+        if kind == GOTJOB:
+            for job_id in message[1]:
+                self._confirmed(src, process, job_id)
+        elif kind == HAND_OVER:
+            for job in message[2]:
+                known = self.history.job(job[0], job[1])
+                if known is not None:
+                    known.sources[process.machine.number] = src.machine.number
+                    if not known.plan.retry:
+                        known.flying -= 1
+                        known.holders = {process.machine.number}
+                        self.history.forgot.pop(job[0], None)
+
+    def _confirmed(self, src: "Process", process: "Process", job_id: bytes) -> None:
+        """GOTJOB from ``src``, which may have died since and lost what it said."""
+        number = src.machine.number
+        self.history.confirmed.setdefault(job_id, set()).add(number)
+        if src.gone and job_id not in self.survived.get(number, {}):
+            self.history.forget(job_id, number)
+        elif not src.gone:
+            self.history.forgot.get(job_id, set()).discard(number)
+        known = self.history.jobs.get(job_id)
+        if known is not None and known.coordinator == process.machine.number and known.answered_ms >= 0:
+            known.holders.add(number)
+
+    def free(self, process: "Process", outbox: Outbox) -> Outbox:
+        """Messages that need not wait for the journal are about to leave."""
+        self.tell("free", process, outbox)
+        return outbox
+
+    def leaving(self, process: "Process", outbox: Outbox) -> Outbox:
+        """Messages that hang on the journal are about to leave."""
+        self.tell("leaving", process, outbox)
+        for _, message in outbox:
+            if message[0] == HAND_OVER:
+                for job in message[2]:
+                    known = self.history.job(job[0], job[1])
+                    if known is not None and not known.plan.retry:
+                        known.flying += 1
+        return outbox
+
+    def lost(self, link: "Link", messages: list[Message]) -> None:
+        """Messages will not arrive."""
+        del link
+        self.unsent(messages, lost=True)
+
+    def unsent(self, messages: list[Message], *, lost: bool = False) -> None:
+        """Messages come back to where they came from, or are ``lost``."""
+        for message in messages:
+            if message[0] == HAND_OVER:
+                for job in message[2]:
+                    known = self.history.job(job[0], job[1])
+                    if known is not None and not known.plan.retry:
+                        known.flying -= 1
+                        known.lost |= lost
+
+    # -- the life of processes -------------------------------------------------------------------------------------
+
+    def flushing(self, process: "Process") -> None:
+        """A flush goes on: lines are served, nothing has left."""
+        if process.node.evicted:
+            self._note_evictions(process)
+
+    def _note_evictions(self, process: "Process") -> None:
+        if process.node.evicted != process.evicted:
+            process.evicted = process.node.evicted
+            self.history.evictions.append(self.world.now)
+
+    def flushed(self, process: "Process") -> None:
+        """A flush is over."""
+        self.tell("flushed", process)
+
+    def ticking(self, process: "Process") -> None:
+        """Timers are about to fire."""
+        self.tell("ticking", process)
+
+    def beat(self, process: "Process") -> None:
+        """A tenth of a second."""
+        self.tell("beat", process)
+
+    def replayed(self, process: "Process", time_ms: int) -> None:
+        """A process has read its journal, and nothing else has happened."""
+        self.tell("replayed", process, time_ms)
+
+    def started(self, process: "Process") -> None:
+        """A process is ready."""
+        number = process.machine.number
+        history = self.history
+        history.close_interval(history.down, number)
+        if process.machine.jumped:
+            history.jumps.setdefault(number, []).append(self.world.now)
+        now = process.now_ms()
+        for job_id, found in self.survived.pop(number, {}).items():
+            if found.expires_ms <= now:
+                history.forget(job_id, number)
+        self.tell("started", process)
+
+    def dying(self, process: "Process", what: str) -> None:
+        """A process is about to end."""
+        history = self.history
+        number = process.machine.number
+        history.close_interval(history.still, number)
+        history.open_interval(history.down, number)
+        if what != "stop":
+            history.crashes.setdefault(number, []).append(self.world.now)
+
+    def died(self, process: "Process", what: str) -> None:
+        """A process has ended; the disk is as the next start will find it."""
+        machine = process.machine
+        number = machine.number
+        reader = machine.disk.reader(machine.boot_id.encode())
+        contents = reader.found
+        self.survived[number] = contents
+        history = self.history
+        for job_id, machines in history.confirmed.items():
+            if number in machines and job_id not in contents:
+                history.forget(job_id, number)
+        for known in history.jobs.values():
+            if number in known.holders and known.id not in contents:
+                history.forget(known.id, number)
+            for ack in known.acks:
+                lost = ack.machine == number and known.id not in reader.over
+                if lost or known.id in contents:
+                    ack.forgotten = True
+        self.tell("died", process, what)
+
+    def froze(self, process: "Process") -> None:
+        """A process stands still."""
+        self.history.open_interval(self.history.still, process.machine.number)
+
+    def thawed(self, process: "Process") -> None:
+        """A process goes on."""
+        self.history.close_interval(self.history.still, process.machine.number)
+
+    def finished(self) -> None:
+        """The run is over."""
+        self.tell("end")
+
+
+RAN: Final[dict[bytes, Callable[[Watch, Any, Request, bytes], None]]] = {
+    b"ACKJOB": Watch._ran_ack,
+    b"FASTACK": Watch._ran_delete,
+    b"DELJOB": Watch._ran_delete,
+    b"NACK": Watch._ran_free,
+    b"ENQUEUE": Watch._ran_free,
+    b"DEQUEUE": Watch._ran_dequeue,
+    b"WORKING": Watch._ran_working,
+    b"DEBUG": Watch._ran_flush,
+    b"CLUSTER": Watch._ran_cluster,
+}

@@ -1,0 +1,229 @@
+"""What clients do: producers, consumers, and those who meddle with jobs and queues.
+
+All know of all IDs that were ever answered or delivered, so that requests about a job reach nodes that hold it, nodes
+that do not, and nodes that have just forgotten it.
+"""
+
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from tests.simulation.clients import Ask, Client, Leave, Story
+from tests.simulation.history import Plan
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster import Cluster
+
+#: IDs that meddlers pick from: the newest.
+RECENT = 60
+MIXES = ((10, 1), (6, 3), (3, 6), (1, 1))
+
+
+class Workload:
+    """All clients of a run while it is under load."""
+
+    def __init__(self, cluster: "Cluster") -> None:
+        self.cluster = cluster
+        self.world = cluster.world
+        self.options = cluster.world.options
+        self.history = cluster.watch.history
+        self.random = self.world.random("workload")
+        self.queues = [b"q%d" % number for number in range(self.options.queues)]
+        self.recent: list[bytes] = []
+        self.clients: list[Client] = []
+        self.number = 0
+
+    def begin(self) -> None:
+        """Start the clients: at least one of each of the first two kinds."""
+        stories = [producer, consumer, consumer, producer, meddler, consumer, producer]
+        for number in range(self.options.clients):
+            story = stories[number] if number < 2 else self.random.choice(stories)
+            client = Client(self.cluster, f"client {number}")
+            self.clients.append(client)
+            client.begin(story(self, client.random))
+
+    def end(self) -> None:
+        """All of them hang up."""
+        for client in self.clients:
+            client.end()
+
+    def errand(self, *requests: list[bytes]) -> None:
+        """Have somebody send requests to any node, over a connection of his own."""
+        self.number += 1
+        client = Client(self.cluster, f"errand {self.number}")
+        self.clients.append(client)
+        client.begin(one_errand(list(requests)))
+
+    def note(self, job_id: bytes) -> None:
+        """An ID that somebody has seen."""
+        self.recent.append(job_id)
+        if len(self.recent) > RECENT:
+            del self.recent[: RECENT // 2]
+
+    # -- requests --------------------------------------------------------------------------------------------------
+
+    def addjob(self, random: Random) -> list[bytes]:
+        """An ADDJOB with some options."""
+        self.number += 1
+        plan = Plan(b"job %d" % self.number, random.choice(self.queues))
+        if random.random() < 0.05:
+            plan.body += b" " * random.choice((100, 5000))
+        words = [b"ADDJOB", plan.queue, plan.body, b""]
+        plan.timeout_ms = random.choice((0, 50, 500, 500, 2000, 5000))
+        words[3] = b"%d" % plan.timeout_ms
+        self._retry(plan, words, random)
+        self._times(plan, words, random)
+        if random.random() < 0.05:
+            words += [b"MAXLEN", b"%d" % random.choice((1, 10, 100))]
+        if random.random() < 0.15:
+            plan.asynchronous = True
+            words.append(b"ASYNC")
+        elif self.options.unique and random.random() < 0.5:
+            plan.key = b"k%d" % random.randint(0, 4)
+            plan.window = random.choice((0, 0, 2, 10, 100))
+            words += [b"UNIQUE", plan.key, b"%d" % plan.window]
+        self.history.plans[plan.body] = plan
+        return words
+
+    def _retry(self, plan: Plan, words: list[bytes], random: Random) -> None:
+        """REPLICATE and RETRY, which hang together."""
+        if random.random() < 0.25:
+            plan.retry = 0
+            words += [b"RETRY", b"0", b"REPLICATE", b"1"]
+            return
+        if random.random() < 0.8:
+            plan.retry = random.choice((1, 1, 2, 3, 5, 10, 300 if self.options.long_retry else 5))
+            words += [b"RETRY", b"%d" % plan.retry]
+        nodes = len(self.cluster.machines)
+        plan.repl = random.randint(1, nodes) if random.random() < 0.5 else min(nodes, random.choice((1, 2, 3)))
+        words += [b"REPLICATE", b"%d" % plan.repl]
+
+    @staticmethod
+    def _times(plan: Plan, words: list[bytes], random: Random) -> None:
+        """TTL and DELAY, which hang together with RETRY."""
+        chance = random.random()
+        if chance < 0.1:
+            plan.ttl = random.choice((5, 20, 60, 600))
+            words += [b"TTL", b"%d" % plan.ttl]
+            if b"RETRY" not in words:
+                plan.retry = min(plan.ttl // 10, 300) or 1
+        elif chance < 0.25:
+            plan.delay = random.choice((1, 2, 4, 8))
+            words += [b"DELAY", b"%d" % plan.delay]
+
+    def getjob(self, random: Random) -> Ask:
+        """A GETJOB, blocking or not."""
+        names = random.sample(self.queues, random.randint(1, len(self.queues)))
+        words = [b"GETJOB"]
+        patience_ms = random.choice((300, 3000, 20000))
+        if random.random() < 0.3:
+            words.append(b"NOHANG")
+        elif random.random() < 0.7:
+            words += [b"TIMEOUT", b"%d" % random.choice((1, 50, 400, 3000))]
+        if random.random() < 0.6:
+            words += [b"COUNT", b"%d" % random.choice((1, 2, 5, 20))]
+        if random.random() < 0.1:
+            words.append(b"WITHCOUNTERS")
+        choke_ms = random.choice((100, 2000)) if random.random() < 0.03 else 0
+        return Ask([*words, b"FROM", *names], patience_ms=patience_ms, choke_ms=choke_ms)
+
+
+def one_errand(requests: list[list[bytes]]) -> Story:
+    """Send some requests, and go."""
+    for _ in range(3):
+        replies = yield Ask(*requests, patience_ms=1500)
+        if replies is not None:
+            return
+
+
+def producer(load: Workload, random: Random) -> Story:
+    """Adds jobs, several at once or one by one."""
+    pause_ms = random.choice((5, 40, 40, 150, 600))
+    batch = random.choice((1, 1, 3, 8))
+    while True:
+        yield random.randint(0, 2 * pause_ms)
+        requests = [load.addjob(random) for _ in range(random.randint(1, batch))]
+        if random.random() < 0.1:
+            requests.append([b"QLEN", random.choice(load.queues)])
+        replies = yield Ask(*requests, patience_ms=random.choice((100, 3000, 6000)))
+        for reply in replies or ():
+            if isinstance(reply, bytes):
+                load.note(reply)
+        if random.random() < 0.1:
+            yield Leave()
+
+
+def consumer(load: Workload, random: Random) -> Story:
+    """Gets jobs and does something about each."""
+    work_ms = random.choice((1, 20, 20, 300, 2500))
+    while True:
+        replies = yield load.getjob(random)
+        jobs = replies[0] if replies and isinstance(replies[0], list) else []
+        for entry in jobs:
+            load.note(entry[1])
+            yield random.randint(0, work_ms)
+            yield from finish(load, random, entry[1])
+        if not jobs:
+            yield random.randint(0, 30)
+        if random.random() < 0.05:
+            yield Leave()
+
+
+def finish(load: Workload, random: Random, job_id: bytes) -> Story:
+    """What a consumer does with a job that it has got."""
+    chance = random.random()
+    if chance < 0.55:
+        yield Ask([b"ACKJOB", job_id])
+    elif chance < 0.67:
+        load.errand([b"ACKJOB", job_id])
+    elif chance < 0.75:
+        delay = random.choice(([], [], [b"DELAY", b"%d" % random.choice((0, 1, 3))]))
+        yield Ask([b"NACK", job_id, *delay])
+    elif chance < 0.83:
+        yield Ask([b"WORKING", job_id])
+        yield random.randint(0, 2500)
+        yield Ask([b"ACKJOB", job_id])
+    elif chance < 0.85:
+        load.errand([b"WORKING", job_id])
+    elif chance < 0.88:
+        yield Ask([random.choice((b"FASTACK", b"FASTACK", b"DELJOB")), job_id])
+    elif chance < 0.90:
+        load.errand([b"NACK", job_id])
+
+
+def meddler(load: Workload, random: Random) -> Story:
+    """Does things to jobs that are not his, and asks questions."""
+    while True:
+        yield random.randint(0, 800)
+        ids = random.sample(load.recent, min(len(load.recent), random.randint(1, 3)))
+        request = meddling(load, random, ids)
+        if request:
+            yield Ask(request)
+        if random.random() < 0.3:
+            yield Leave()
+
+
+def meddling(load: Workload, random: Random, ids: list[bytes]) -> list[bytes]:
+    """One thing that a meddler does."""
+    queue = random.choice(load.queues)
+    chance = random.random()
+    if chance < 0.08 and load.options.pause:
+        state = random.choice((b"in", b"out", b"all", b"none", b"none"))
+        return [b"PAUSE", queue, state, *([b"bcast"] if random.random() < 0.5 else [])]
+    if chance < 0.6 and ids:
+        verb = random.choice((b"ENQUEUE", b"ENQUEUE", b"DEQUEUE", b"NACK", b"ACKJOB", b"DELJOB", b"FASTACK"))
+        return [verb, *ids]
+    if chance < 0.61:
+        return [b"DEBUG", b"FLUSHALL"]
+    questions: list[list[Any]] = [
+        [b"QLEN", queue],
+        [b"QPEEK", queue, b"3"],
+        [b"QSTAT", queue],
+        [b"JSCAN", b"COUNT", b"20"],
+        [b"QSCAN"],
+        [b"INFO"],
+        [b"HELLO"],
+        [b"CLUSTER", b"NODES"],
+        [b"SHOW", ids[0]] if ids else [b"PING"],
+        [b"WORKING", ids[0]] if ids else [b"PING"],
+    ]
+    return random.choice(questions)

@@ -1,0 +1,44 @@
+"""What a node holds, as plain values: to compare two nodes, and to count what a node keeps count of."""
+
+from typing import Any
+
+from disque.core.job import ACKED, DELIVERED
+from disque.core.node import Node
+
+
+def queued(node: Node, name: bytes = b"q") -> list[bytes]:
+    """The IDs in a queue, in order."""
+    queue = node.queues.get(name)
+    return [job.id for job in queue.jobs()] if queue is not None else []
+
+
+def counted(node: Node) -> dict[int, int]:
+    """How many things have their newest record in which segment."""
+    things: list[Any] = [job for shard in node.shards for job in shard.values()]
+    things += [*node.keys.values(), *node.queues.values()]
+    found: dict[int, int] = {}
+    for thing in things:
+        if thing.segment:
+            found[thing.segment] = found.get(thing.segment, 0) + 1
+    return found
+
+
+def alive(node: Node) -> dict[int, int]:
+    """The same, as the node counts it."""
+    return {segment: count for segment, count in node.live.items() if count}
+
+
+def state(node: Node) -> tuple[Any, ...]:
+    """All jobs, acknowledgements, keys and pauses, wherever their records are."""
+    all_jobs = [job for shard in node.shards for job in shard.values()]
+    jobs = sorted(
+        (
+            *(job.id, job.queue, job.body, job.state == ACKED, job.flags & ~DELIVERED, job.expires_ms, job.ttl),
+            *(job.retry, job.nacks, job.requeue_ms, job.holders),
+        )
+        for job in all_jobs
+    )
+    acks = sorted((ack.job_id, ack.holders, ack.expires_ms) for ack in node.acking.values())
+    keys = sorted((key, value.job_id, value.expires_ms) for key, value in node.keys.items())
+    queues = sorted((name, queue.paused, tuple(queued(node, name))) for name, queue in node.queues.items())
+    return jobs, acks, keys, queues, node.used
