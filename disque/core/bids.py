@@ -7,8 +7,8 @@ first one comes to nothing, the next one begins anew.
 
 from typing import TYPE_CHECKING, Final
 
-from cluster.messages import ASKKEY, BIND, UNBIND
-from disque.core import acks, keeping, replication, resp, unique
+from cluster.messages import ASKKEY, BIND, GOES_WITH_JOB, IS_SETTLED, KEYHELD, UNBIND
+from disque.core import acks, keeping, replication, resp
 from disque.core.jobid import ttl_suffix, valid
 from disque.core.session import PendingAdd
 from disque.core.timers import IDLE, Timed
@@ -16,7 +16,6 @@ from disque.core.unique import COMMITTED, SETTLED, TENTATIVE, Key
 
 if TYPE_CHECKING:
     from disque.core.adding import Request
-    from disque.core.job import Job
     from disque.core.node import Node
 
 #: Who finds a key in the hands of somebody undecided asks again after so long: doubled each time, up to the second.
@@ -53,6 +52,14 @@ class Bid(Timed):
         """Whether all keepers have noted the ID."""
         return bool(self.job_id) and self.bound.issuperset(self.keepers)
 
+    def may_decide(self) -> bool:
+        """Whether nothing but copies of the job can be missing."""
+        return self.decided or self.complete()
+
+    def companions(self) -> tuple[bytes, ...]:
+        """The nodes that must hear when the job is done: the keepers of a key that goes with it."""
+        return () if self.request.window else self.keepers
+
 
 # -- asking ------------------------------------------------------------------------------------------------------------
 
@@ -62,9 +69,11 @@ def hold(node: "Node", pending: PendingAdd, request: "Request", name: bytes, now
 
     If not, it is answered, or will be, or waits and is tried again.
     """
-    keeping.nodes_changed(node, now_ms)
+    nodes_changed(node, now_ms)
     key = node.keys.get((request.queue, name))
     bid = node.bids.get((request.queue, name))
+    if key is not None:
+        keeping.wake(node, key, now_ms)
     if key is not None and key.state == SETTLED:
         hit(node, pending, bid, key.job_id)
         return False
@@ -96,7 +105,7 @@ def hit(node: "Node", pending: PendingAdd, bid: Bid | None, job_id: bytes) -> No
     if bid is not None and not bid.decided:
         finish(node, bid, job_id)
     if not pending.reply:
-        leave(node, pending)
+        keeping.leave(node, pending)
         answer(node, pending, job_id)
 
 
@@ -208,12 +217,12 @@ def refused(node: "Node", peer: bytes, message: tuple[int, int, bytes, bytes], n
     key = node.keyed.get(job_id)
     if key is None or key.state == TENTATIVE or key.told is None or peer not in keeping.others(node, key):
         return
-    is_mine = mine(node, key) is not None
+    may_go = mine(node, key) is not None or (key.owner != node.node_id and keeping.owner_is_gone(node, key))
     if key.state == SETTLED:
         if state == SETTLED and held_id < job_id:
             keeping.retract(node, key)
             keeping.say(node, peer, (ASKKEY, key.queue, key.name, job_id))
-    elif state == SETTLED or (state == COMMITTED and is_mine and held_id < job_id):
+    elif state == SETTLED or (state == COMMITTED and may_go and held_id < job_id):
         lost(node, key, now_ms)
     else:
         node.timers.arm(key, min(key.end_ms(), now_ms + AGAIN_MOST_MS))
@@ -240,8 +249,7 @@ def lost(node: "Node", key: Key, now_ms: int) -> None:
     if bid.add is not None:
         node.timers.arm(bid, now_ms + pause_ms(node, bid))
     else:
-        end(node, bid)
-        pass_on(node, bid)
+        node.retries.extend(keeping.release(node, bid))
 
 
 def pause_ms(node: "Node", bid: Bid) -> int:
@@ -259,24 +267,13 @@ def step_back(node: "Node", bid: Bid, now_ms: int) -> None:
 
 def retract(node: "Node", bid: Bid) -> None:
     """Take back what was asked for: the key, and the copies of the job."""
-    add, job_id = bid.add, bid.job_id
+    add = bid.add
     if add is not None and add.spread is not None:
         spread, add.spread = add.spread, None
         replication.abort(node, spread)
         node.remove(spread.job)
-    if not job_id:
-        return
-    node.timers.disarm(bid)
-    node.bidding.pop(job_id, None)
-    for keeper in sorted(bid.asked):
-        keeping.say(node, keeper, (UNBIND, (job_id,)))
-    key = node.keys.get((bid.request.queue, bid.name))
-    if key is not None and key.job_id == job_id:
-        node.drop_key(key)
-    bid.job_id = b""
-    bid.keepers = ()
-    bid.bound = set()
-    bid.asked = set()
+    if bid.job_id:
+        keeping.take_back(node, bid)
 
 
 def outbid(node: "Node", key: Key, now_ms: int) -> None:
@@ -287,7 +284,48 @@ def outbid(node: "Node", key: Key, now_ms: int) -> None:
         node.timers.arm(bid, now_ms + (0 if key.state == SETTLED else pause_ms(node, bid)))
 
 
+def keep(node: "Node", peer: bytes, message: "keeping.KeepKey", now_ms: int) -> None:
+    """KEEPKEY: this job has the key for certain. It replaces what is less certain; else the answer is KEYHELD."""
+    _, flags, _, queue, name, job_id, left_ms = message
+    if not keeping.sound(node, name, job_id, 0 if flags & GOES_WITH_JOB else left_ms):
+        return
+    key = node.keys.get((queue, name))
+    if key is not None and key.job_id == job_id and key.state == TENTATIVE and key.owner == node.node_id:
+        node.messages_skipped += 1  # nobody else can decide what this node bids for
+        return
+    if flags & GOES_WITH_JOB and keeping.is_over(node, job_id):
+        node.batch(peer, keeping.SAY_KEPT, job_id)
+        return
+    if key is not None and key.job_id != job_id:
+        if not keeping.gives_way(key, job_id, is_settled=flags & IS_SETTLED > 0):
+            node.messages.append((peer, (KEYHELD, key.state, job_id, key.job_id)))
+            return
+        if key.state == TENTATIVE and key.owner in node.peers:
+            keeping.say(node, key.owner, (KEYHELD, COMMITTED, key.job_id, job_id))
+        lost(node, key, now_ms)
+        key = None
+    node.batch(peer, keeping.SAY_KEPT, job_id)
+    if key is None:
+        key = keeping.offer(node, peer, queue, name, job_id, 0, now_ms)
+    keeping.accept(node, key, peer, message, now_ms)
+    outbid(node, key, now_ms)
+
+
 # -- nodes come and go -------------------------------------------------------------------------------------------------
+
+
+def nodes_changed(node: "Node", now_ms: int) -> None:
+    """Take over who can be reached: bids ask other keepers, keys move. Costs next to nothing when nothing changed."""
+    if node.ring.refresh(node.membership):
+        rekeep(node, now_ms)
+        keeping.begin_move(node, now_ms)
+
+
+def restarted(node: "Node", peer_id: bytes, now_ms: int) -> None:
+    """``peer_id`` is another process now: it has forgotten what was undecided, and perhaps more."""
+    unbound(node, peer_id)
+    node.ring.moved = tuple([one for one in node.ring.moved if one != peer_id])
+    keeping.begin_move(node, now_ms)
 
 
 def rekeep(node: "Node", now_ms: int) -> None:
@@ -325,54 +363,16 @@ def unbound(node: "Node", peer_id: bytes) -> None:
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
-def may_decide(add: PendingAdd) -> bool:
-    """Whether all keepers of its key, if it has one, still keep it for the job of ``add``."""
-    bid = add.key
-    return bid is None or bid.decided or bid.complete()
-
-
-def companions(add: PendingAdd | None) -> tuple[bytes, ...]:
-    """The nodes that must hear when the job of ``add`` is done: the keepers of a key that goes with it."""
-    bid = None if add is None else add.key
-    return () if bid is None or bid.request.window else bid.keepers
-
-
 def with_companions(node: "Node", bid: Bid, holders: tuple[bytes, ...]) -> tuple[bytes, ...]:
     """These holders, and the nodes that must hear when the job of ``bid`` is done."""
-    return holders if bid.request.window else node.shared(tuple(sorted({*holders, *bid.keepers})))
-
-
-def commit(node: "Node", bid: Bid, job: "Job", now_ms: int) -> None:
-    """The job of ``bid`` is there, and all keepers have its ID: tell them that it is decided."""
-    request = bid.request
-    node.bidding.pop(job.id, None)
-    node.timers.disarm(bid)
-    key = node.keys.get((request.queue, bid.name))
-    if key is not None and key.job_id != job.id:
-        node.drop_key(key)
-        key = None
-    if key is None:
-        key = Key(job.queue, bid.name, job.id, 0, node.node_id)
-        unique.put(node, key)
-    bid.decided = True
-    key.expires_ms = now_ms + request.window * 1000 if request.window else 0
-    key.life_ms = 0 if request.window else job.expires_ms
-    key.repl = request.replicate
-    key.state = COMMITTED
-    unique.count(node, key)
-    if node.journaling:
-        unique.file(node, key)
-    keeping.drive(node, key, now_ms)
+    return node.shared(tuple(sorted({*holders, *bid.companions()})))
 
 
 def finish(node: "Node", bid: Bid, job_id: bytes) -> None:
     """The key is settled: answer all that want it with the ID of its job."""
     if not bid.decided:
         retract(node, bid)
-    end(node, bid)
-    add, bid.add = bid.add, None
-    for each in [add, *bid.waiting] if add is not None else bid.waiting:
-        each.key = None
+    for each in keeping.release(node, bid):
         answer(node, each, job_id)
 
 
@@ -380,37 +380,6 @@ def answer(node: "Node", pending: PendingAdd, job_id: bytes) -> None:
     """Answer one ADDJOB, when the records are safe."""
     pending.session.unsettled |= node.journaling
     replication.answer(node, pending, resp.status(job_id))
-
-
-def end(node: "Node", bid: Bid) -> None:
-    """Forget a bid."""
-    name = (bid.request.queue, bid.name)
-    node.timers.disarm(bid)
-    if node.bids.get(name) is bid:
-        del node.bids[name]
-
-
-def leave(node: "Node", pending: PendingAdd) -> None:
-    """An ADDJOB wants its key no more. Unless its job is decided, those that waited for it try themselves."""
-    bid, pending.key = pending.key, None
-    if bid is None:
-        return
-    if bid.add is not pending:
-        bid.waiting.remove(pending)
-    elif bid.decided:
-        bid.add = None
-    else:
-        retract(node, bid)
-        end(node, bid)
-        bid.add = None
-        pass_on(node, bid)
-
-
-def pass_on(node: "Node", bid: Bid) -> None:
-    """Let those that waited for a bid that has ended try themselves."""
-    for heir in bid.waiting:
-        heir.key = None
-        node.retries.append(heir)
 
 
 def end_all(node: "Node") -> None:

@@ -20,9 +20,9 @@ number that goes with a question and comes back is the asker's time, which means
 
 from typing import TYPE_CHECKING, Final
 
-from cluster.messages import ANSWER, HOLD, WILLQUEUE
+from cluster.messages import ANSWER, BY_ENQUEUE, BY_NACK, BY_TIMER, HOLD, WILLQUEUE
 from cluster.messages import QUEUED as SAY_QUEUED
-from disque.core import acks, copies, replication, requeue
+from disque.core import acks, copies, replication, returning
 from disque.core.job import ACKED, ACTIVE, BACKUP, HELD, KEPT, QUEUED, SPENT, TAKEN, WAIT_REPL, Job
 from disque.core.peers import failed
 from disque.core.timers import IDLE, Timed
@@ -30,17 +30,11 @@ from disque.core.timers import IDLE, Timed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from disque.core.node import Message, Node
+    from disque.core.node import Node
 
 #: What an ANSWER says.
 NO: Final = 0
 IN_QUEUE: Final = 1
-
-#: Why a job is QUEUED. STILL: it has been there before.
-BY_TIMER: Final = 0
-BY_NACK: Final = 1
-BY_ENQUEUE: Final = 2
-STILL: Final = 3
 
 #: Between two rounds of questions; how long a NO counts; how long one who said NO asks nothing; how long the winner of
 #: two holds off the other. All in ms.
@@ -74,26 +68,12 @@ def wins(node_id: bytes, other_id: bytes, job_id: bytes) -> bool:
 PRIME: Final = 2**61 - 1
 
 
-def tell_holders(node: "Node", job: Job, head: "Message") -> None:
-    """Send something about ``job`` to all others that may have a copy."""
-    for holder in job.holders:
-        if holder != node.node_id:
-            node.batch(holder, head, job.id)
-
-
-def tell_queued(node: "Node", job: Job, why: int) -> None:
-    """Tell the other holders that this node has queued ``job`` again."""
-    if job.state == QUEUED:
-        job.flags |= TAKEN
-    tell_holders(node, job, (SAY_QUEUED, why))
-
-
 def say_still(node: "Node", peer: bytes) -> "Iterator[None]":
     """There is a new link to ``peer``: it may not have heard that this node has queued jobs again."""
     for shard in node.shards:
         for job in list(shard.values()):
             if job.flags & TAKEN and job.state == QUEUED and peer in job.holders:
-                node.batch(peer, (SAY_QUEUED, STILL), job.id)
+                node.batch(peer, (SAY_QUEUED, returning.STILL), job.id)
         yield
 
 
@@ -143,7 +123,7 @@ def review(node: "Node", claim: Claim, now_ms: int) -> None:
             break
     if not open_ and now_ms >= job.requeue_ms:
         node.drop_claim(job.id)
-        requeue.come_back(node, job, now_ms)
+        returning.come_back(node, job, now_ms)
         return
     again_ms = claim.asked_ms + AGAIN_MS
     node.timers.arm(claim, max(now_ms + 1, again_ms if open_ else min(again_ms, job.requeue_ms)))
@@ -245,7 +225,7 @@ def queued_there(node: "Node", peer: bytes, job: Job, now_ms: int) -> None:
     """``peer`` has ``job`` in its queue: this node steps back, or says why not."""
     if job.state == QUEUED:
         if wins(node.node_id, peer, job.id):
-            node.batch(peer, (SAY_QUEUED, STILL), job.id)
+            node.batch(peer, (SAY_QUEUED, returning.STILL), job.id)
             return
         node.take_out(job, now_ms)
         node.hold(job, now_ms + retry_ms(node, job), 0)
@@ -273,11 +253,11 @@ def queued(node: "Node", peer: bytes, message: tuple[int, int, tuple[bytes, ...]
             continue
         if why in {BY_NACK, BY_ENQUEUE}:
             job.flags &= ~(KEPT | HELD) if job.state == ACTIVE else ~0
-            requeue.count(job, nack=why == BY_NACK)
+            returning.count(job, nack=why == BY_NACK)
             if node.journaling and job.state != WAIT_REPL:
-                requeue.file_requeue(node, job)
+                returning.file_requeue(node, job)
         elif why == BY_TIMER and not (job.flags & KEPT and job.requeue_ms > now_ms):
-            requeue.count(job, nack=False)
+            returning.count(job, nack=False)
         queued_there(node, peer, job, now_ms)
 
 

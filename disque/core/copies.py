@@ -138,7 +138,9 @@ def aborted(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], n
             if node.journaling:
                 node.journal.append((DELETE, job_id))
             node.remove(job)
-        node.remember_gone(job_id)
+            job = None
+        if job is None:
+            node.remember_gone(job_id)
 
 
 def add_holders(node: "Node", job: Job, holders: "Iterable[bytes]") -> bool:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cluster.membership import UNREACHABLE
 from cluster.messages import HAVE, YOURJOBS
-from disque.core import acks, asking, claims, copies, queues, requeue, unique
+from disque.core import acks, asking, claims, copies, queues, returning, unique
 from disque.core.flows import STOCK_MS, Flow, Want
 from disque.core.job import ACKED, ACTIVE, HELD, KEPT, Job
 from disque.core.jobid import valid
@@ -210,7 +210,10 @@ def let_go(node: "Node", job: Job) -> None:
 
 
 def named(node: "Node", job: Job, peer: bytes) -> tuple[bytes, ...]:
-    """The holders of ``job`` for YOURJOBS. One that is delivered at most once has several if one keeps its UNIQUE key."""
+    """The holders of ``job`` for YOURJOBS.
+
+    A job that is delivered at most once has more than one only to say that they keep its UNIQUE key.
+    """
     if not job.retry and len(job.holders) == 1 and job.id in node.keyed:
         return tuple(sorted({*job.holders, peer}))
     return job.holders
@@ -285,8 +288,8 @@ def take_in(node: "Node", name: bytes, row: "Row", holders: tuple[bytes, ...], n
     """Queue a job that is new here."""
     job_id, body, repl, left_ms, ttl, ctime, retry, nacks, deliveries, _ = row
     job = Job(job_id, name, body, ctime, now_ms + left_ms, retry, 0, repl, holders, ttl)
-    job.nacks = min(nacks, requeue.COUNTER_MAX)
-    job.deliveries = min(deliveries, requeue.COUNTER_MAX)
+    job.nacks = min(nacks, returning.COUNTER_MAX)
+    job.deliveries = min(deliveries, returning.COUNTER_MAX)
     node.register(job)
     node.enqueue(job, now_ms)
     if node.journaling:
@@ -308,11 +311,11 @@ def meet(node: "Node", peer: bytes, job: Job, row: "Row", now_ms: int) -> int:
         return 0
     node.drop_claim(job.id)
     changed = job.flags & HELD or job.nacks < row[7] or job.deliveries < row[8]
-    job.nacks = min(max(job.nacks, row[7]), requeue.COUNTER_MAX)
-    job.deliveries = min(max(job.deliveries, row[8]), requeue.COUNTER_MAX)
+    job.nacks = min(max(job.nacks, row[7]), returning.COUNTER_MAX)
+    job.deliveries = min(max(job.deliveries, row[8]), returning.COUNTER_MAX)
     node.enqueue(job, now_ms)
     if changed:
-        requeue.file_requeue(node, job)
+        returning.file_requeue(node, job)
     return 1
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgpack
 
-from disque.core import acks, unique
+from disque.core import acks, life, unique
 from disque.core.job import ACKED, ACTIVE, DELIVERED, HELD, KEPT, QUEUED, SPENT, WAIT_REPL, Job
 from disque.core.memory import ACK_BYTES
 from disque.core.record_checks import NUMBER_MAX, ReplayError, check
@@ -47,7 +47,7 @@ from disque.core.records import (
     Record,
     weight,
 )
-from disque.core.requeue import COUNTER_MAX
+from disque.core.returning import COUNTER_MAX
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -267,7 +267,7 @@ class Replay:
     def flush(self, record: tuple[Any, ...], segment: int) -> None:
         """Everything before is gone."""
         del record, segment
-        self.node.forget_everything()
+        life.forget_everything(self.node)
 
     def clean_jobs(self, record: tuple[Any, ...], segment: int) -> None:
         """Part of the list of a clean stop."""

@@ -14,7 +14,7 @@ from cluster.messages import (
     KEYSAFE,
     UNBIND,
 )
-from disque.core import bids, copies, unique
+from disque.core import copies, unique
 from disque.core.job import ACKED
 from disque.core.jobid import valid
 from disque.core.peers import failed
@@ -25,7 +25,10 @@ from disque.core.unique import COMMITTED, SETTLED, TENTATIVE, Key
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from disque.core.bids import Bid
+    from disque.core.job import Job
     from disque.core.node import Message, Node
+    from disque.core.session import PendingAdd
 
     #: The fields of KEEPKEY.
     KeepKey = tuple[int, int, int, bytes, bytes, bytes, int]
@@ -76,6 +79,19 @@ def bind(node: "Node", peer: bytes, message: tuple[int, int, bytes, bytes, bytes
         node.batch(peer, SAY_BOUND, job_id)
     else:
         node.messages.append((peer, (KEYHELD, key.state, job_id, key.job_id)))
+        wake(node, key, now_ms)
+
+
+def wake(node: "Node", key: Key, now_ms: int) -> None:
+    """Somebody wants a key that is as the journal had it: find out whether all keepers have it."""
+    if key.state == COMMITTED and key.told is None:
+        drive(node, key, now_ms)
+
+
+def owner_is_gone(node: "Node", key: Key) -> bool:
+    """Whether the process that asked for the key will not come back to it."""
+    owner = node.peers.get(key.owner)
+    return owner is None or failed(node, key.owner) or owner.start != key.owner_start
 
 
 def offer(node: "Node", owner: bytes, queue: bytes, name: bytes, job_id: bytes, window_ms: int, now_ms: int) -> Key:
@@ -85,6 +101,8 @@ def offer(node: "Node", owner: bytes, queue: bytes, name: bytes, job_id: bytes, 
         known = node.queues.get(queue)
         expires_ms = now_ms + window_ms if window_ms else 0
         key = Key(queue if known is None else known.name, name, job_id, expires_ms, owner)
+        if owner in node.peers:
+            key.owner_start = node.peers[owner].start
         unique.put(node, key)
         if owner != node.node_id:
             node.timers.arm(key, now_ms + CHECK_MS)
@@ -153,40 +171,84 @@ def is_free(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], n
         examine(node, key, now_ms)
 
 
+def take_back(node: "Node", bid: "Bid") -> None:
+    """Free the key that was asked for, here and elsewhere."""
+    job_id, bid.job_id = bid.job_id, b""
+    node.timers.disarm(bid)
+    node.bidding.pop(job_id, None)
+    for keeper in sorted(bid.asked):
+        say(node, keeper, (UNBIND, (job_id,)))
+    key = node.keys.get((bid.request.queue, bid.name))
+    if key is not None and key.job_id == job_id:
+        node.drop_key(key)
+    bid.keepers = ()
+    bid.bound = set()
+    bid.asked = set()
+
+
+def leave(node: "Node", pending: "PendingAdd") -> None:
+    """An ADDJOB wants its key no more. Unless its job is decided, those that waited for it try themselves."""
+    bid, pending.key = pending.key, None
+    if bid is None:
+        return
+    if bid.add is not pending:
+        bid.waiting.remove(pending)
+    elif bid.decided:
+        bid.add = None
+    else:
+        take_back(node, bid)
+        bid.add = None
+        node.retries.extend(release(node, bid))
+
+
+def release(node: "Node", bid: "Bid") -> "list[PendingAdd]":
+    """A bid is over: forget it. Returns who wants the key, in order."""
+    name = (bid.request.queue, bid.name)
+    node.timers.disarm(bid)
+    if node.bids.get(name) is bid:
+        del node.bids[name]
+    add, bid.add = bid.add, None
+    wanting = bid.waiting if add is None else [add, *bid.waiting]
+    bid.waiting = []
+    for each in wanting:
+        each.key = None
+    return wanting
+
+
 # -- from the decision on ----------------------------------------------------------------------------------------------
+
+
+def commit(node: "Node", bid: "Bid", job: "Job", now_ms: int) -> bool:
+    """The job of ``bid`` is there, and all keepers have its ID: tell them that it is decided.
+
+    Whether it is settled already, since there are no others.
+    """
+    request = bid.request
+    node.bidding.pop(job.id, None)
+    node.timers.disarm(bid)
+    key = node.keys.get((request.queue, bid.name))
+    if key is not None and key.job_id != job.id:
+        node.drop_key(key)
+        key = None
+    if key is None:
+        key = Key(job.queue, bid.name, job.id, 0, node.node_id)
+        unique.put(node, key)
+    key.expires_ms = now_ms + request.window * 1000 if request.window else 0
+    key.life_ms = 0 if request.window else job.expires_ms
+    key.repl = request.replicate
+    key.state = COMMITTED
+    unique.count(node, key)
+    if node.journaling:
+        unique.file(node, key)
+    drive(node, key, now_ms)
+    bid.decided = True
+    return key.state == SETTLED
 
 
 def whole(key: Key, now_ms: int) -> "Message":
     """KEEPKEY for a key."""
     flags = (0 if key.expires_ms else GOES_WITH_JOB) | (IS_SETTLED if key.state == SETTLED else 0)
     return (KEEPKEY, flags, key.repl, key.queue, key.name, key.job_id, max(1, key.end_ms() - now_ms))
-
-
-def keep(node: "Node", peer: bytes, message: "KeepKey", now_ms: int) -> None:
-    """KEEPKEY: this job has the key for certain. It replaces what is less certain; else the answer is KEYHELD."""
-    _, flags, _, queue, name, job_id, left_ms = message
-    if not sound(node, name, job_id, 0 if flags & GOES_WITH_JOB else left_ms):
-        return
-    key = node.keys.get((queue, name))
-    if key is not None and key.job_id == job_id and key.state == TENTATIVE and key.owner == node.node_id:
-        node.messages_skipped += 1  # nobody else can decide what this node bids for
-        return
-    if flags & GOES_WITH_JOB and is_over(node, job_id):
-        node.batch(peer, SAY_KEPT, job_id)
-        return
-    if key is not None and key.job_id != job_id:
-        if not gives_way(key, job_id, is_settled=flags & IS_SETTLED > 0):
-            node.messages.append((peer, (KEYHELD, key.state, job_id, key.job_id)))
-            return
-        if key.state == TENTATIVE and key.owner in node.peers:
-            say(node, key.owner, (KEYHELD, COMMITTED, key.job_id, job_id))
-        bids.lost(node, key, now_ms)
-        key = None
-    node.batch(peer, SAY_KEPT, job_id)
-    if key is None:
-        key = offer(node, peer, queue, name, job_id, 0, now_ms)
-    accept(node, key, peer, message, now_ms)
-    bids.outbid(node, key, now_ms)
 
 
 def gives_way(key: Key, job_id: bytes, *, is_settled: bool) -> bool:
@@ -264,7 +326,7 @@ def settle(node: "Node", key: Key, now_ms: int, *, tell: bool) -> None:
     node.timers.arm(key, key.end_ms())
     bid = node.bids.get((key.queue, key.name))
     if bid is not None and bid.decided:
-        bids.finish(node, bid, key.job_id)
+        node.over.append(bid)
 
 
 def is_safe(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_ms: int) -> None:
@@ -309,22 +371,6 @@ def job_done(node: "Node", job_id: bytes, told: tuple[bytes, ...] | None) -> Non
 # -- nodes come and go -------------------------------------------------------------------------------------------------
 
 
-def nodes_changed(node: "Node", now_ms: int) -> None:
-    """Take over who can be reached: bids ask other keepers, keys move. Costs next to nothing when nothing changed."""
-    ring = node.ring
-    if not ring.refresh(node.membership):
-        return
-    bids.rekeep(node, now_ms)
-    begin_move(node, now_ms)
-
-
-def restarted(node: "Node", peer_id: bytes, now_ms: int) -> None:
-    """``peer_id`` is another process now: it has forgotten what was undecided, and perhaps more."""
-    bids.unbound(node, peer_id)
-    node.ring.moved = tuple([one for one in node.ring.moved if one != peer_id])
-    begin_move(node, now_ms)
-
-
 def begin_move(node: "Node", now_ms: int) -> None:
     """Have the keys looked through for those that have new keepers."""
     ring = node.ring
@@ -354,8 +400,8 @@ def shift(node: "Node", key: Key, old: tuple[bytes, ...], new: tuple[bytes, ...]
     before = ranked(old, key.queue, key.name, key.repl)
     after = ranked(new, key.queue, key.name, key.repl)
     fresh = [one for one in after if one not in before]
-    if key.state == COMMITTED:  # its timer sees to it; who has restarted has to be told again
-        key.told = {one for one in key.told or () if one not in fresh}
+    if key.state == COMMITTED and key.told is not None:  # its timer sees to it; who has restarted has to be told again
+        key.told = {one for one in key.told if one not in fresh}
         node.timers.arm(key, now_ms)
         return
     sender = next((one for one in before if one in new), node.node_id)

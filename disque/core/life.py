@@ -3,9 +3,12 @@
 from typing import TYPE_CHECKING
 
 from disque.core import delivery, errors, replication, resp
+from disque.core.gone import Gone
 from disque.core.memory import JOB_BYTES, KEY_BYTES, QUEUE_BYTES
 from disque.core.records import FLUSH
+from disque.core.roll import Roll
 from disque.core.session import NOT_WAITING, WAIT_COPIES, WAIT_JOBS, Session
+from disque.core.timers import Timers
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -48,9 +51,41 @@ def flush_all(node: "Node", now_ms: int) -> None:
         session.handed.clear()
     for peer in node.peers.values():
         peer.waiting.clear()
-    node.forget_everything()
+    forget_everything(node)
     if node.journaling:
         node.journal.append((FLUSH,))
+
+
+def forget_everything(node: "Node") -> None:
+    """Drop all jobs, queues without a line, and keys, without a record.
+
+    Waiting sessions are the caller's business.
+    """
+    node.trash += [shard for shard in node.shards if shard]
+    if node.queues:
+        node.trash.append(node.queues)
+    node.shards = [{} for _ in node.shards]
+    node.timers = Timers()
+    node.keys.clear()
+    node.keyed.clear()
+    node.bids.clear()
+    node.bidding.clear()
+    node.over.clear()
+    node.ring.moving = False
+    node.evictable.clear()
+    node.claims.clear()
+    node.acking.clear()
+    node.dummies.clear()
+    node.gone = Gone(node.gone.aged_ms)
+    node.chores.clear()
+    node.frozen = False
+    node.short.clear()
+    node.pending.clear()
+    node.ready.clear()
+    node.live.clear()
+    node.queues = {}
+    node.roll = Roll()
+    node.used = 0
 
 
 def fail_adds(node: "Node", session: Session) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from cluster.messages import REPLJOB, YOURJOBS
 from cluster.node import HANDSHAKE, MYSELF, UNREACHABLE
-from disque.core import acks, bids, claims, federation, keeping, replication
+from disque.core import acks, bids, claims, federation, replication
 from disque.core.job import ACTIVE, HELD, KEPT, QUEUED
 from disque.core.peers import Peer
 
@@ -48,7 +48,7 @@ def review(node: "Node", now_ms: int) -> None:
     if membership.forgotten:
         forgotten, membership.forgotten = membership.forgotten, []
         node.chores.append(forget_holders(node, frozenset(forgotten)))
-    keeping.nodes_changed(node, now_ms)
+    bids.nodes_changed(node, now_ms)
     replication.try_short(node, now_ms)
 
 
@@ -84,10 +84,10 @@ def link_up(node: "Node", peer_id: bytes, start: int, now_ms: int) -> None:
     if peer is None:
         return
     peer.linked = True
-    node.seen_version = -1
-    review(node, now_ms)
     note_start(node, peer, start, now_ms)
     say_again(node, peer, now_ms)
+    node.seen_version = -1
+    review(node, now_ms)
     federation.link_up(node, peer_id, now_ms)
 
 
@@ -119,7 +119,7 @@ def note_start(node: "Node", peer: Peer, start: int, now_ms: int) -> None:
     """See whether the peer is another process than before: it may have lost what it confirmed."""
     if peer.start not in {0, start}:
         replication.restarted(node, peer, now_ms)
-        keeping.restarted(node, peer.id, now_ms)
+        bids.restarted(node, peer.id, now_ms)
         federation.link_down(node, peer.id)
     peer.start = start
 
@@ -145,14 +145,16 @@ def undelivered(node: "Node", peer_id: bytes, messages: "list[Message]", now_ms:
 
 def doubt(node: "Node", now_ms: int) -> "Iterator[None]":
     """This process stood still: others may have given out its shared jobs meanwhile. Ask before they are served."""
-    for shard in node.shards:
-        for job in [job for job in shard.values() if job.state == QUEUED and len(job.holders) > 1]:
-            node.take_out(job, now_ms)
-            node.hold(job, now_ms, 0)
-        yield
-    node.frozen = False
-    for queue in node.queues.values():
-        node.wake(queue)
+    try:
+        for shard in node.shards:
+            for job in [job for job in shard.values() if job.state == QUEUED and len(job.holders) > 1]:
+                node.take_out(job, now_ms)
+                node.hold(job, now_ms, 0)
+            yield
+    finally:
+        node.frozen = False
+        for queue in node.queues.values():
+            node.wake(queue)
 
 
 def beat(node: "Node", now_ms: int) -> None:

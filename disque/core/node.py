@@ -475,40 +475,11 @@ class Node:
         """How many jobs this node knows, in any state."""
         return sum(map(len, self.shards))
 
-    def forget_everything(self) -> None:
-        """Drop all jobs, queues without a line, and keys, without a record.
-
-        Waiting sessions are the caller's business.
-        """
-        self.trash += [shard for shard in self.shards if shard]
-        if self.queues:
-            self.trash.append(self.queues)
-        self.shards = [{} for _ in range(SHARDS)]
-        self.timers = Timers()
-        self.keys.clear()
-        self.keyed.clear()
-        self.bids.clear()
-        self.bidding.clear()
-        self.over.clear()
-        self.ring.moving = False
-        self.evictable.clear()
-        self.claims.clear()
-        self.acking.clear()
-        self.dummies.clear()
-        self.gone = Gone(self.gone.aged_ms)
-        self.chores.clear()
-        self.frozen = False
-        self.short.clear()
-        self.pending.clear()
-        self.ready.clear()
-        self.live.clear()
-        self.queues = {}
-        self.roll = Roll()
-        self.used = 0
-
     @property
     def next_due_ms(self) -> int:
         """When the next tick is due: NEVER while nothing waits for time, 0 while there is work left over."""
-        if self.ready or self.retries or self.over or self.trash or self.chores or self.federation.marked:
+        if self.ready or self.retries or self.over or self.trash or self.chores:
+            return 0
+        if self.federation.marked and not self.frozen and not self.misconf:
             return 0
         return self.timers.next_due_ms()

@@ -31,7 +31,7 @@ from disque.core.records import (
     SPEND,
     WHOLE,
 )
-from disque.core.requeue import COUNTER_MAX
+from disque.core.returning import COUNTER_MAX
 
 #: No number in a record is larger: times in ms * 10^6 fit, and nothing that is read runs over when added up.
 NUMBER_MAX: Final = 2**62

@@ -16,7 +16,7 @@ and no second attempt: REPLJOB itself says that it is to be queued there.
 from typing import TYPE_CHECKING, Final
 
 from cluster.messages import ABORT, ENQUEUE, QUEUE_IT, REPLJOB
-from disque.core import bids, copies, errors, resp
+from disque.core import copies, errors, keeping, resp
 from disque.core.job import HELD, WAIT_REPL, Job
 from disque.core.peers import Peer
 from disque.core.records import DELETE, HOLDERS
@@ -208,7 +208,8 @@ def refused(node: "Node", peer_id: bytes, message: tuple[int, int, tuple[bytes, 
     for job_id in message[2]:
         spread = peer.waiting.pop(job_id, None)
         if spread is not None and node.pending.get(job_id) is spread:
-            if peer_id not in bids.companions(spread.add):
+            bid = spread.add.key if spread.add is not None else None
+            if bid is None or peer_id not in bid.companions():
                 copies.drop_holder(node, spread.job, peer_id)
             more(node, spread, now_ms)
 
@@ -216,7 +217,7 @@ def refused(node: "Node", peer_id: bytes, message: tuple[int, int, tuple[bytes, 
 def achieved(node: "Node", spread: Spread, now_ms: int) -> None:
     """All copies are there: the job begins its life, the client gets its ID."""
     job, add = spread.job, spread.add
-    if add is not None and not bids.may_decide(add):
+    if add is not None and add.key is not None and not add.key.may_decide():
         return
     node.drop_spread(job.id)
     if spread.outside:
@@ -247,12 +248,14 @@ def hand_out(node: "Node", spread: Spread, now_ms: int) -> None:
 
 def tell(node: "Node", add: PendingAdd, job: Job, now_ms: int) -> None:
     """Answer an ADDJOB with the ID of ``job``, when the keepers of its UNIQUE key know it."""
+    told = [add]
     if add.key is not None:
-        bids.commit(node, add.key, job, now_ms)
-        return
-    if node.journaling:
-        add.session.unsettled = True
-    answer(node, add, resp.status(job.id))
+        if not keeping.commit(node, add.key, job, now_ms):
+            return
+        told = keeping.release(node, add.key)
+    for one in told:
+        one.session.unsettled |= node.journaling
+        answer(node, one, resp.status(job.id))
 
 
 def decided(node: "Node", job: Job, now_ms: int) -> None:
@@ -328,7 +331,7 @@ def job_removed(node: "Node", job: Job) -> None:
         add = spread.add
         if add is not None:
             add.spread = None
-            bids.leave(node, add)
+            keeping.leave(node, add)
             answer(node, add, resp.error(errors.NO_REPL_REMOVED))
 
 
@@ -341,7 +344,7 @@ def give_up(node: "Node", pending: PendingAdd, reply: bytes) -> None:
     if spread is not None:
         abort(node, spread)
         node.remove(spread.job)
-    bids.leave(node, pending)
+    keeping.leave(node, pending)
     answer(node, pending, reply)
 
 

@@ -7,20 +7,16 @@ have nothing against it (see `claims`); NACK and ENQUEUE queue it at once, and t
 
 from typing import TYPE_CHECKING, Final
 
-from cluster.messages import WORKING
+from cluster.messages import BY_ENQUEUE, BY_NACK, WORKING
 from disque.core import claims, replication
 from disque.core.job import ACKED, ACTIVE, DELIVERED, HELD, KEPT, QUEUED, SPENT, WAIT_REPL, Job
-from disque.core.queue import PAUSED_IN
-from disque.core.records import REQUEUE
+from disque.core.returning import come_back, count, file_requeue, tell_holders, tell_queued
 
 if TYPE_CHECKING:
     from disque.core.node import Node
 
 #: Outcomes of `working` that are no number of seconds.
 WORKING_TOO_LATE: Final = -1
-
-#: Counters are 16 bits on other nodes and in old clients: they stop there instead of starting again.
-COUNTER_MAX: Final = 65535
 
 
 def due(node: "Node", job: Job, now_ms: int) -> None:
@@ -46,27 +42,6 @@ def expire(node: "Node", job: Job) -> None:
     node.remove(job)
 
 
-def come_back(node: "Node", job: Job, now_ms: int) -> None:
-    """A RETRY or a delay is over: queue the job, or wait another RETRY while its queue takes nothing in."""
-    queue = node.queues.get(job.queue)
-    if job.retry and queue is not None and queue.paused & PAUSED_IN:
-        node.hold(job, now_ms + job.retry * 1000, job.flags & HELD)
-        return
-    if job.flags & DELIVERED and not job.flags & HELD:
-        count(job, nack=False)
-    node.enqueue(job, now_ms)
-    if len(job.holders) > 1:
-        claims.tell_queued(node, job, claims.BY_TIMER)
-
-
-def count(job: Job, *, nack: bool) -> None:
-    """Count one more NACK, or one more delivery that is to come."""
-    if nack:
-        job.nacks = min(job.nacks + 1, COUNTER_MAX)
-    else:
-        job.deliveries = min(job.deliveries + 1, COUNTER_MAX)
-
-
 def may_be_queued(job: Job) -> bool:
     """Whether NACK and ENQUEUE may act on ``job``.
 
@@ -88,7 +63,7 @@ def nack(node: "Node", job: Job, delay_s: int, now_ms: int) -> bool:
         node.enqueue(job, now_ms)
     file_requeue(node, job)
     if len(job.holders) > 1:
-        claims.tell_queued(node, job, claims.BY_NACK)
+        tell_queued(node, job, BY_NACK)
     return True
 
 
@@ -103,15 +78,8 @@ def enqueue(node: "Node", job: Job, now_ms: int) -> bool:
     node.enqueue(job, now_ms)
     file_requeue(node, job)
     if len(job.holders) > 1:
-        claims.tell_queued(node, job, claims.BY_ENQUEUE)
+        tell_queued(node, job, BY_ENQUEUE)
     return True
-
-
-def file_requeue(node: "Node", job: Job) -> None:
-    """Write what NACK or ENQUEUE changed."""
-    if node.journaling:
-        from_ms = job.requeue_ms if job.flags & HELD else 0
-        node.journal.append((REQUEUE, job.id, job.nacks, job.deliveries, from_ms))
 
 
 def dequeue(node: "Node", job: Job, now_ms: int) -> bool:
@@ -145,5 +113,5 @@ def working(node: "Node", job: Job, now_ms: int) -> int:
     if held:
         file_requeue(node, job)
     if len(job.holders) > 1:
-        claims.tell_holders(node, job, (WORKING,))
+        tell_holders(node, job, (WORKING,))
     return job.retry

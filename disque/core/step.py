@@ -225,7 +225,7 @@ MESSAGES: Final[dict[int, Receiver]] = {
     BOUND: bids.bound,
     KEYHELD: bids.held,
     UNBIND: keeping.unbind,
-    KEEPKEY: keeping.keep,
+    KEEPKEY: bids.keep,
     KEYKEPT: keeping.kept,
     KEYSAFE: keeping.is_safe,
     ASKKEY: keeping.asked,

@@ -33,7 +33,9 @@ owner and a keeper that disagree who can be reached, or the loss of all the othe
 *When that went wrong.* A keeper that restarts forgets what is TENTATIVE, so its BOUND may be worth nothing. Therefore
 COMMITTED replaces TENTATIVE (and the owner of that is told), but nothing that is COMMITTED goes for another one that is
 not SETTLED: the owner hears KEYHELD. Since nobody was told an ID that is not SETTLED, the owner can still give in: it
-takes key and job back, as well as that goes, and asks again. It does so when the other ID is SETTLED or smaller. Of two
+takes key and job back, as well as that goes, and asks again. It does so when the other ID is SETTLED or smaller; if the
+owner is no more, the keepers do that for it. After a start nobody knows whether a key of the journal was SETTLED: it is
+COMMITTED, and the first ADDJOB that wants it has the other keepers asked. Of two
 SETTLED, which only nodes that did not reach each other can have made, the smaller ID stays.
 
 *When nodes come and go.* Keys move to the nodes that are new among their keepers, also when one of them has restarted;
@@ -68,9 +70,9 @@ class Key(Timed):
     """One key, as this node keeps it.
 
     ``expires_ms`` is the end of the window in node time, 0 for a key that lives as long as its job, which ends at
-    ``life_ms``. ``owner`` is the node that asked for a TENTATIVE one, empty when it will not come back to it. ``told``
-    are the nodes that have answered what this one is asking about the key: None when it asks nothing. ``size`` is
-    what it counts for: one for which this node bids itself counts when it is certain.
+    ``life_ms``. ``owner`` is the node that asked for it (``owner_start``: which of its processes), empty when it will
+    not come back. ``told`` are the nodes that have answered what this one is asking about the key: None when it asks
+    nothing. ``size`` is what it counts for: one for which this node bids itself counts when it is certain.
     """
 
     __slots__ = (
@@ -79,6 +81,7 @@ class Key(Timed):
         "life_ms",
         "name",
         "owner",
+        "owner_start",
         "queue",
         "repl",
         "segment",
@@ -98,6 +101,7 @@ class Key(Timed):
         self.repl = 1
         self.state = TENTATIVE
         self.owner = owner
+        self.owner_start = 0
         self.segment = 0
         self.size = 0
         self.told: set[bytes] | None = None
@@ -134,7 +138,7 @@ def restore(
     if held is not None:
         node.drop_key(held)
     key = Key(queue, name, job_id, expires_ms, b"")
-    key.life_ms, key.repl, key.segment, key.state = life_ms, repl, segment, SETTLED
+    key.life_ms, key.repl, key.segment, key.state = life_ms, repl, segment, COMMITTED
     put(node, key)
     index(node, key)
     node.live[segment] = node.live.get(segment, 0) + 1
@@ -143,7 +147,7 @@ def restore(
 
 def index(node: "Node", key: Key) -> None:
     """Note whether ``key`` must be found by its job's ID: while something is asked about it, or if it goes with it."""
-    if key.expires_ms and key.state == SETTLED and key.told is None:
+    if key.expires_ms and key.state != TENTATIVE and key.told is None:
         node.keyed.pop(key.job_id, None)
     else:
         node.keyed[key.job_id] = key

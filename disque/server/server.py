@@ -19,7 +19,7 @@ from disque.core import conffile, life, memory, queues, resp
 from disque.core.commands import ROWS
 from disque.core.host import HostRefusedError
 from disque.core.node import Node
-from disque.core.session import NOT_WAITING, WAIT_COPIES, Session
+from disque.core.session import NOT_WAITING, Session
 from disque.core.settings import Config
 from disque.server import daemon, listen
 from disque.server.connection import Connection
@@ -451,11 +451,13 @@ class Server:
         return writer.failing or "a rewrite is going on"
 
     def _dismiss_clients(self) -> None:
-        """Let replies leave that are ready; take back what was handed out in those that cannot."""
+        """Let replies leave that are ready; take back what was handed out in those that cannot.
+
+        An ADDJOB that still waits for copies did not fail, so it gets no error: its connection ends, as for all
+        clients, who then ask another node.
+        """
         for connection in list(self.pump.connections.values()):
             session = connection.session
-            if session.waiting == WAIT_COPIES:
-                life.fail_adds(self.node, session)
             if session.out and not connection.choked and connection.ticket <= self.pump.safe:
                 connection.write_out()
             connection.disconnect()

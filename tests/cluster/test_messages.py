@@ -78,7 +78,8 @@ class TestTable:
     def test_numbers_are_for_ever(self) -> None:
         names = (
             "PING PONG MEET FAIL REPLJOB GOTJOB ENQUEUE QUEUED SETACK WILLQUEUE GOTACK DELJOB NEEDJOBS YOURJOBS "
-            "WORKING PAUSE ABORT REFUSED ANSWER HOLD HAVE BIND BOUND KEYHELD UNBIND KEEPKEY KEYKEPT KEYSAFE ASKKEY KEYFREE"
+            "WORKING PAUSE ABORT REFUSED ANSWER HOLD HAVE BIND BOUND KEYHELD UNBIND "
+            "KEEPKEY KEYKEPT KEYSAFE ASKKEY KEYFREE"
         )
         assert [name for name, _ in KINDS.values()] == names.split()
         assert list(KINDS) == list(range(30))

@@ -26,7 +26,7 @@ from disque.core.node import Node
 from disque.core.session import NOT_WAITING, WAIT_COPIES, WAIT_HOST, WAIT_JOBS, Session
 from disque.core.settings import Config
 from disque.core.timers import IDLE
-from disque.core.unique import SETTLED, TENTATIVE
+from disque.core.unique import TENTATIVE
 
 #: The first moment of every test, in ms. Not a whole second, so that nothing is exact by chance.
 START_MS: Final = 1_800_000_000_123
@@ -553,9 +553,7 @@ def assert_timers_are_true(node: Node, jobs: list[Job]) -> None:
         if job.state == ACTIVE and job.requeue_ms:
             assert job.due_ms <= job.requeue_ms
     assert all(session.waiting == WAIT_JOBS for session in sessions)
-    assert node.timers.count == sum(
-        map(len, (live, node.queues, keys, bids, sessions, adds, node.acking, node.claims))
-    )
-    asking = {key.job_id for key in node.keys.values() if key.state != SETTLED or key.told is not None}
+    assert node.timers.count == sum(map(len, (live, node.queues, keys, bids, sessions, adds, node.acking, node.claims)))
+    asking = {key.job_id for key in node.keys.values() if key.state == TENTATIVE or key.told is not None}
     assert set(node.keyed) == {key.job_id for key in node.keys.values() if not key.expires_ms} | asking
     assert {bid.job_id for bid in node.bids.values() if bid.job_id and not bid.decided} == set(node.bidding)

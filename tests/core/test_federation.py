@@ -158,6 +158,7 @@ def test_a_frozen_node_gives_nothing_to_anybody() -> None:
     bench = Bench(peers=1)
     client, waiting = bench.client(), bench.client()
     client.add("q", "b", "REPLICATE", 1)
+    bench.advance(1)
     bench.node.frozen = True
     need(bench, bench.peers[0], count=5)
     assert given(bench) == []

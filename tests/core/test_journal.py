@@ -35,6 +35,7 @@ from tests.support.state import alive, counted, queued
 NOW_MS = START_MS
 HOUR_MS = 3_600_000
 BOOT = "boot 1"
+SELF = (node_id(1),)
 
 
 def job_id(number: int, retry: int = 5) -> bytes:
@@ -56,7 +57,7 @@ def job_record(
     held_ms: Any = 0,
     state: Any = QUEUED,
     ttl: Any = 3600,
-    holders: Any = (node_id(1),),
+    holders: Any = SELF,
 ) -> Record:
     end = (expires_ms, delay, retry, nacks, deliveries, held_ms, ttl, holders)
     return (JOB, job_id(number, retry), queue, body, state, flags, 1, ctime + number, *end)
@@ -71,9 +72,7 @@ def replay(*records: Record, boot: str = BOOT, now_ms: int = NOW_MS, opened: str
     return replayed([head_record(opened), *records], boot, now_ms)[0]
 
 
-def replayed(
-    records: list[Record], boot: str = BOOT, now_ms: int = NOW_MS, others: int = 0
-) -> tuple[Node, Replay]:
+def replayed(records: list[Record], boot: str = BOOT, now_ms: int = NOW_MS, others: int = 0) -> tuple[Node, Replay]:
     node = make_node(now_ms, others=others)
     reader = Replay(node, boot)
     for payload in encode(records, NOW_MS):
@@ -294,7 +293,8 @@ class TestPauseAndKeys:
         assert not replay(job_record(), key, now_ms=NOW_MS + HOUR_MS).keys
 
     def test_a_later_record_of_a_key_replaces_an_earlier_one(self) -> None:
-        first, second = (KEY, b"q", b"k", job_id(1), 0, NOW_MS + 60_000, 2), (KEY, b"q", b"k", job_id(2), NOW_MS + 9, 0, 2)
+        first = (KEY, b"q", b"k", job_id(1), 0, NOW_MS + 60_000, 2)
+        second = (KEY, b"q", b"k", job_id(2), NOW_MS + 9, 0, 2)
         node = replay(job_record(1), job_record(2), first, second)
         assert node.keys[b"q", b"k"].job_id == job_id(2)
         assert not node.keyed

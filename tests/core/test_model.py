@@ -200,7 +200,8 @@ class NodeMachine(Mirror):
             for job in shard.values():
                 if job.id not in model.jobs:
                     assert job.id in model.evicted
-                    found = ModelJob(0, job.id, job.queue, job.body, 0, job.expires_ms - job.ttl * 1000, job.expires_ms, spent=True)
+                    created_ms = job.expires_ms - job.ttl * 1000
+                    found = ModelJob(0, job.id, job.queue, job.body, 0, created_ms, job.expires_ms, spent=True)
                     found.number, found.delivered = self.seen.index(job.id) + 1, True
                     model.jobs[job.id] = found
                 known = model.jobs[job.id]

@@ -2,10 +2,10 @@
 
 import pytest
 
-from disque.core import step
+from disque.core import life, step
 from disque.core.commands import ROWS
 from disque.core.job import ACTIVE, HELD, SPENT
-from disque.core.node import QUEUE_IDLE_MS
+from disque.core.queue import QUEUE_IDLE_MS
 from disque.core.records import JOB, SPEND
 from disque.core.timers import NEVER
 from tests.core.support import START_MS, Bench
@@ -81,7 +81,7 @@ def test_forgetting_everything_leaves_the_freeing_to_the_ticks(bench: Bench) -> 
     client = bench.client()
     for _ in range(5):
         client.add("q")
-    bench.node.forget_everything()
+    life.forget_everything(bench.node)
     assert (bench.node.jobs_registered(), bench.node.used, bench.node.queues) == (0, 0, {})
     assert bench.node.next_due_ms == 0, "there is something left to free"
     while bench.node.trash:
@@ -92,7 +92,7 @@ def test_forgetting_everything_leaves_the_freeing_to_the_ticks(bench: Bench) -> 
 def test_many_queues_that_are_forgotten_are_freed_in_slices(bench: Bench) -> None:
     for number in range(2500):
         bench.node.queue(b"%d" % number, bench.now_ms)
-    bench.node.forget_everything()
+    life.forget_everything(bench.node)
     left = []
     while bench.node.trash:
         left.append(len(bench.node.trash[-1]))

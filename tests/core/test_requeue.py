@@ -1,6 +1,6 @@
 import pytest
 
-from disque.core.requeue import COUNTER_MAX
+from disque.core.returning import COUNTER_MAX
 from tests.core.support import NOTHING, Bench, Client, assert_delivered
 
 

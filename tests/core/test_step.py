@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from disque.core import requeue, step
+from disque.core import requeue, returning, step
 from disque.core.commands import COMMANDS
 from disque.core.job import Job
 from disque.core.node import Node
@@ -273,7 +273,7 @@ def test_a_fault_in_one_timer_leaves_the_others_theirs(bench: Bench, monkeypatch
     def fail_once(node: Node, job: Job, now_ms: int) -> None:
         if job.id == ids[0]:
             raise RuntimeError
-        requeue.come_back(node, job, now_ms)
+        returning.come_back(node, job, now_ms)
 
     with monkeypatch.context() as broken:
         broken.setattr(requeue, "due", fail_once)

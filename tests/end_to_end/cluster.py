@@ -58,6 +58,7 @@ class Cluster:
         self.options = (*OPTIONS, "--cluster-secret", SECRET, *options)
         self.members: list[Node] = []
         self.faults: list[Fault] = []
+        self.stops: list[Fault] = []  # clean ones, which are no faults
         self._all: list[Node] = []
         self._hung: set[Node] = set()
         for place in places or [Place()] * size:
@@ -98,6 +99,11 @@ class Cluster:
         for node in self._all:
             node.discard()
 
+    def stop(self, node: Node) -> None:
+        """End it with SIGTERM: all that it does must go on elsewhere, or wait."""
+        self.stops.append(Fault(f"stop of {node.port}"))
+        assert node.stop() == 0, node.log()
+
     # -- faults ----------------------------------------------------------------------------------------------------
 
     def fault(self, name: str) -> None:
@@ -132,17 +138,17 @@ class Cluster:
         """Wait until all members see each other; what was wrong before is over then."""
         until(lambda: all(map(self._sees_all, self.members)), self.describe, SLOW_POLL_S)
         now_s = time.monotonic()
-        for fault in self.faults:
+        for fault in [*self.faults, *self.stops]:
             fault.end_s = now_s if fault.end_s is None else fault.end_s
 
     def await_failed(self, failed: Node) -> None:
         """Wait until all other running members have seen that this one does not answer."""
+        others = [node for node in self.running() if node is not failed]
+        until(lambda: all(self.sees_failing(node, failed) for node in others), self.describe, SLOW_POLL_S)
+
+    def sees_failing(self, node: Node, failed: Node) -> bool:
         address = f"{failed.host}:{failed.port}"
-
-        def seen(node: Node) -> bool:
-            return any(row.address == address and row.flags & {"fail", "fail?"} for row in rows(node))
-
-        until(lambda: all(seen(node) for node in self.running() if node is not failed), self.describe, SLOW_POLL_S)
+        return any(row.address == address and row.flags & {"fail", "fail?"} for row in rows(node))
 
     def _sees_all(self, node: Node) -> bool:
         seen = rows(node)

@@ -30,6 +30,8 @@ ADD_MS: Final = 8000  # how long an ADDJOB waits for its copies
 GIVE_UP_S: Final = 5.0  # how long a consumer waits for an answer
 WAIT_MS: Final = 200  # how long a GETJOB waits for jobs
 
+FORGOTTEN: Final = 0.1  # so many jobs are not acknowledged when they come for the first time
+
 
 class Load:
     """Threads that go on until they are told to stop. Producers begin at one node each, consumers anywhere."""
@@ -37,7 +39,7 @@ class Load:
     def __init__(self, cluster: Cluster, replicate: int) -> None:
         self.cluster = cluster
         self.replicate = replicate
-        self.account = Account(cluster.faults)
+        self.account = Account(cluster.faults, cluster.stops)
         self._enough = threading.Event()
         self._over = threading.Event()
         self._producers: list[threading.Thread] = []
@@ -219,7 +221,7 @@ class Load:
         except (redis.ConnectionError, redis.TimeoutError):
             self.account.gets_lost += 1
             raise
-        return [(job_id, self.account.delivered(job_id, body, asked_s)) for _, job_id, body in jobs]
+        return [(job_id, self.account.delivered(job_id, body, port_of(here), asked_s)) for _, job_id, body in jobs]
 
     def _done(self, node: Any, jobs: list[tuple[bytes, int]]) -> None:
         """Acknowledge; some jobs that came for the first time are given back, or forgotten until they come again."""
@@ -227,7 +229,7 @@ class Load:
         for place, (job_id, times) in enumerate(jobs):
             if times == 1 and at_least_once(job_id):
                 luck = random.random()
-                words[place] = ("NACK" if luck < 0.03 else "" if luck < 0.05 else "ACKJOB", job_id)
+                words[place] = ("NACK" if luck < 0.03 else "" if luck < 0.03 + FORGOTTEN else "ACKJOB", job_id)
         self._say(node, [word for word in words if word[0]])
 
     def _say(self, node: Any, words: list[tuple[str, bytes]]) -> None:
@@ -239,9 +241,9 @@ class Load:
         try:
             replies = pipeline.execute(raise_on_error=False)
         finally:
-            self._note(words, replies, tried_s)
+            self._note(words, replies, port_of(node), tried_s)
 
-    def _note(self, words: list[tuple[str, bytes]], replies: list[Any], tried_s: float) -> None:
+    def _note(self, words: list[tuple[str, bytes]], replies: list[Any], port: int, tried_s: float) -> None:
         account = self.account
         now_s = time.monotonic()
         for (verb, job_id), reply in zip(words, replies, strict=True):
@@ -249,7 +251,13 @@ class Load:
                 account.error(f"{reply} ({verb})")
                 continue
             book = account.acks if verb == "ACKJOB" else account.nacks
-            book.setdefault(job_id, []).append(Said(tried_s, now_s, reply))
+            book.setdefault(job_id, []).append(Said(port, tried_s, now_s, reply))
+
+
+def port_of(client: Any) -> int:
+    """Where a client of redis-py is connected."""
+    port: int = client.get_connection_kwargs()["port"]
+    return port
 
 
 def jobs_left(node: Node) -> list[bytes]:

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import NO_NAMESPACES, path_of
 from tests.end_to_end.cluster import Cluster
+from tests.end_to_end.namespaces import Divided, RefusedError
 from tests.end_to_end.node import Node
 
 StartNode = Callable[..., Node]
@@ -62,7 +64,7 @@ def shared(module_node: Node) -> Iterator[Node]:
 
 @pytest.fixture
 def make_cluster(tmp_path: Path) -> Iterator[MakeCluster]:
-    """Give a function that starts a cluster of so many nodes, further arguments are options, and waits until it is whole."""
+    """Give a function that starts a cluster of so many nodes and waits until it is whole; the rest are options."""
     clusters: list[Cluster] = []
 
     def make(size: int, *options: str) -> Cluster:
@@ -75,3 +77,18 @@ def make_cluster(tmp_path: Path) -> Iterator[MakeCluster]:
     yield make
     for one in clusters:
         one.discard()
+
+
+@pytest.fixture
+def divided(tmp_path: Path) -> Iterator[Divided]:
+    """Give three nodes on a network that can be cut; skips the test where no such network can be made."""
+    path_of("ip")
+    try:
+        cluster = Divided(tmp_path, 3)
+    except RefusedError as refusal:
+        pytest.skip(f"{NO_NAMESPACES}, so partitions are only simulated: {refusal}")
+    try:
+        cluster.start_whole()
+        yield cluster
+    finally:
+        cluster.discard()

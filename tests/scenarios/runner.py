@@ -20,14 +20,20 @@ stall 1 client / read 1 client        the client does not take its replies / tak
 disconnect 1 client                   the connection ends, with what did not leave
 journal 1 POLICY                      the node keeps a journal from now on (always, everysec, no)
 crash 1 / power 1 / stop 1 / start 1  the process dies / the machine does / a clean stop / a start from the journal
-peers 1: 2 3                          the node knows these other nodes as reachable
-message 2->1 GOTJOB <1>               a message of a node that is not part of the scenario arrives
-drop 1->2 GOTJOB                      from now on messages of this kind are lost between these two
+cluster 1 2 3                         these nodes are one cluster, with links between all of them
+cut 1-2 / join 1-2                    the links between two nodes end / stand again
+peers 1: 2 3                          the node knows these other nodes, which are not part of the scenario, as reachable
+message 2->1 GOTJOB (<1>)             a message of such a node arrives
+drop 1->2 GOTJOB / carry 1->2 GOTJOB  from now on messages of this kind are lost between these two / no more
 ===================================== =================================================================================
 
-Nodes come into being when they are first named. Messages to a node of the scenario arrive at the next flush, others are
-only shown. ``python -m tests.scenarios.runner --rewrite [file ...]`` writes what happens now into the files; read the
-difference before keeping it.
+Nodes come into being when they are first named. Messages to a node of the scenario arrive before the next act, others
+are only shown; so is what the membership says. A node that crashes refuses connections until it starts again: then all
+links to and from it stand. Job IDs are shown as <n>, IDs of nodes as #n, the number of a question as the time when it
+was asked: @4.500.
+
+``python -m tests.scenarios.runner --rewrite [file ...]`` writes what happens now into the files; read the difference
+before keeping it.
 """
 
 import re
@@ -38,18 +44,22 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import hiredis
-import msgpack
 
 from cluster import messages
 from cluster.membership import Node as Member
 from disque.core import journal, life, step
 from disque.core.node import Message, Node
 from disque.core.session import NOT_WAITING, WAIT_COPIES, Session
+from disque.core.timers import NEVER
 from tests.support.nodes import START_MS, make_node, node_id
 
+NODE_ID = re.compile(rb"(\d)\1{39}")
+WORD = re.compile(r"\([^)]*\)|\S+")
+#: How often a process looks after the other nodes.
+BEAT_MS = 100
 JOB_ID = re.compile(rb"D-[0-9a-f]{8}-[0-9A-Za-z+/]{24}-[0-9a-f]{4}")
-KINDS = {name: value for name, value in vars(messages).items() if name.isupper() and isinstance(value, int)}
-KIND_NAMES = {value: name for name, value in KINDS.items()}
+KIND_NAMES = {number: name for number, (name, _) in messages.KINDS.items()}
+KINDS = {name: number for number, name in KIND_NAMES.items()}
 INDENT = "    "
 
 
@@ -67,6 +77,8 @@ class Place:
         self.peers: list[int] = []
         self.inbox: list[tuple[int, Message]] = []
         self.connected = 0
+        #: In a cluster: when it looks after the other nodes next.
+        self.beat_ms = 0
 
     @property
     def running(self) -> Node:
@@ -86,6 +98,18 @@ class Place:
             self.running.membership.add(Member(node_id(number), b"10.0.0.%d" % number, 7711))
         self.running.count_nodes()
 
+    def due_ms(self) -> int:
+        """When the process has something to do."""
+        return min(self.running.next_due_ms, self.beat_ms or NEVER)
+
+    def act(self, now_ms: int) -> None:
+        """Do what is due."""
+        if self.beat_ms and now_ms >= self.beat_ms:
+            self.beat_ms = now_ms + BEAT_MS
+            step.beat(self.running, now_ms)
+        if now_ms >= self.running.next_due_ms:
+            step.tick(self.running, now_ms)
+
 
 class Scenario:
     """Plays one file. `play` gives the text with what came of each act."""
@@ -98,6 +122,8 @@ class Scenario:
         self.timed = False
         self.open_turn = False
         self.dropped: set[tuple[int, int, int]] = set()
+        #: The links that stand, each from one node to another.
+        self.links: set[tuple[int, int]] = set()
 
     # -- the file ------------------------------------------------------------------------------------------------------
 
@@ -149,19 +175,21 @@ class Scenario:
 
     def advance(self, rest: str) -> None:
         until_ms = self.now_ms + int(rest)
-        for _ in range(10_000):
-            due_ms, number = min(self.next_due(), default=(until_ms + 1, 0))
+        for _ in range(100_000):
+            due_ms = min(self.next_due(), default=NEVER)
             if due_ms > until_ms:
                 break
             self.now_ms = max(self.now_ms, due_ms)
-            step.tick(self.places[number].running, self.now_ms)
+            for place in self.places.values():
+                if place.node is not None and place.due_ms() <= self.now_ms:
+                    place.act(self.now_ms)
             self.flush_all()
         self.now_ms = until_ms
 
-    def next_due(self) -> Iterator[tuple[int, int]]:
-        for number, place in self.places.items():
+    def next_due(self) -> Iterator[int]:
+        for place in self.places.values():
             if place.node is not None:
-                yield place.node.next_due_ms, number
+                yield place.due_ms()
 
     def stall(self, rest: str) -> None:
         number, client = rest.split()
@@ -183,17 +211,75 @@ class Scenario:
         place = self.place(number)
         place.peers = [int(other) for other in others.split()]
         place.know(place.peers)
+        for other in place.peers:
+            step.link_up(place.running, node_id(other), 1, self.now_ms)
 
     def message(self, rest: str) -> None:
-        link, kind, *words = rest.split()
+        link, kind, *words = rest.split(maxsplit=2)
         source, _, target = link.partition("->")
-        values: list[object] = [int(word) if word.isdigit() else self.word(word) for word in words]
+        values = [self.value(found) for found in WORD.findall(" ".join(words))]
         step.message(self.place(target).running, node_id(int(source)), (KINDS[kind], *values), self.now_ms)
+
+    def value(self, text: str) -> object:
+        """A field of a message: a number, bytes, or a tuple of bytes."""
+        if text.startswith("("):
+            return tuple([self.word(word) for word in text[1:-1].split()])
+        return int(text) if text.isdigit() else self.word(text)
 
     def drop(self, rest: str) -> None:
         link, kind = rest.split()
         source, _, target = link.partition("->")
         self.dropped.add((int(source), int(target), KINDS[kind]))
+
+    def carry(self, rest: str) -> None:
+        link, kind = rest.split()
+        source, _, target = link.partition("->")
+        self.dropped.remove((int(source), int(target), KINDS[kind]))
+
+    # -- links ---------------------------------------------------------------------------------------------------------
+
+    def cluster(self, rest: str) -> None:
+        numbers = [int(number) for number in rest.split()]
+        for number in numbers:
+            place = self.place(str(number))
+            place.peers = [other for other in numbers if other != number]
+            place.know(place.peers)
+            place.beat_ms = self.now_ms + BEAT_MS
+        for number in numbers:
+            self.connect(number)
+
+    def connect(self, number: int) -> None:
+        """Links from a node to all others that are up, and back. Those that are down refuse."""
+        place = self.places[number]
+        for other in place.peers:
+            if self.places[other].node is not None:
+                self.link(number, other)
+                self.link(other, number)
+            else:
+                step.link_down(place.running, node_id(other), True, self.now_ms)
+
+    def link(self, source: int, target: int) -> None:
+        if (source, target) not in self.links:
+            self.links.add((source, target))
+            one, other = self.places[source].running, self.places[target].running
+            step.link_up(one, node_id(target), other.start, self.now_ms)
+            step.heard(other, node_id(source), one.start, self.now_ms)
+
+    def unlink(self, source: int, target: int, *, refused: bool = False) -> None:
+        if (source, target) in self.links:
+            self.links.remove((source, target))
+            if self.places[source].node is not None:
+                step.link_down(self.places[source].running, node_id(target), refused, self.now_ms)
+
+    def cut(self, rest: str) -> None:
+        one, _, other = rest.partition("-")
+        self.unlink(int(one), int(other))
+        self.unlink(int(other), int(one))
+
+    def join(self, rest: str) -> None:
+        one, _, other = rest.partition("-")
+        self.link(int(one), int(other))
+        self.link(int(other), int(one))
 
     # -- life of a process ---------------------------------------------------------------------------------------------
 
@@ -212,6 +298,9 @@ class Scenario:
     def crash(self, rest: str) -> None:
         place = self.place(rest)
         place.node = None
+        for source, target in sorted(self.links):
+            if place.number in (source, target):
+                self.unlink(source, target, refused=True)
         place.sessions.clear()
         place.stalled.clear()
         place.inbox.clear()
@@ -238,13 +327,21 @@ class Scenario:
         self.show(f"{place.number} started with {node.jobs_registered()} jobs, {replay.dropped} dropped")
         if place.policy:
             self.open_journal(place)
+        if place.beat_ms:
+            place.beat_ms = self.now_ms + BEAT_MS
+            self.connect(place.number)
 
     # -- the flush -----------------------------------------------------------------------------------------------------
 
     def flush_all(self) -> None:
-        for place in self.places.values():
-            if place.node is not None:
-                self.flush_one(place, place.node)
+        """Each node has its flush, until no message is on its way."""
+        for _ in range(100):
+            for place in self.places.values():
+                if place.node is not None:
+                    self.flush_one(place, place.node)
+            if not any(place.inbox for place in self.places.values() if place.node is not None):
+                return
+        raise AssertionError("the nodes talk without end")
 
     def flush_one(self, place: Place, node: Node) -> None:
         while place.inbox:
@@ -275,44 +372,59 @@ class Scenario:
         session.handed.clear()
 
     def send(self, place: Place, node: Node) -> None:
-        sent, node.messages = node.messages, []
-        for target_id, values in sent:
+        sent, node.messages, node.asks = [*node.asks, *node.messages], [], []
+        greetings, node.membership.messages = node.membership.messages, []
+        for target_id, values in [*greetings, *sent]:
             target = int(target_id[:1])
             kind, *rest = values
             assert isinstance(kind, int)
+            if target in self.places and (place.number, target) not in self.links:
+                step.undelivered(node, target_id, [values], self.now_ms)
+                continue
             lost = (place.number, target, kind) in self.dropped
             words = [KIND_NAMES[kind], *[self.text(value) for value in rest]]
-            self.show(f"{place.number}->{target} {' '.join(words)}{' (lost)' if lost else ''}")
+            if kind not in step.OF_MEMBERSHIP:
+                self.show(f"{place.number}->{target} {' '.join(words)}{' (lost)' if lost else ''}")
             if target in self.places and not lost:
-                carried = msgpack.unpackb(msgpack.packb(values, use_bin_type=True), use_list=False)
-                self.places[target].inbox.append((place.number, carried))
+                self.places[target].inbox += [
+                    (place.number, carried)
+                    for carried in messages.decode(messages.frame([messages.encode_message(values)])[4:])
+                ]
 
     # -- words ---------------------------------------------------------------------------------------------------------
 
     def word(self, word: str) -> bytes:
-        """A word of the file as bytes; ``<n>`` is a job ID."""
+        """A word of the file as bytes; ``<n>`` is a job ID, ``#n`` that of a node."""
+        if re.fullmatch(r"#\d", word):
+            return node_id(int(word[1:]))
         return self.ids[int(word[1:-1]) - 1] if re.fullmatch(r"<\d+>", word) else word.encode()
 
     def text(self, value: Any, *, bare: bool = False) -> str:
         """A value as it is shown."""
-        if isinstance(value, list):
-            return "[" + ", ".join([self.text(item) for item in value]) + "]"
+        if isinstance(value, list | tuple):
+            shown = [self.text(item) for item in value]
+            return f"[{', '.join(shown)}]" if isinstance(value, list) else f"({' '.join(shown)})"
         if isinstance(value, ErrorReply):
             return f"-{value}"
         if value is None or isinstance(value, int):
             return "nil" if value is None else self.number(value)
-        if JOB_ID.fullmatch(value):
+        if JOB_ID.fullmatch(value) or NODE_ID.fullmatch(value):
             return self.name(value)
-        shown: str = value.decode("utf-8", "backslashreplace")
-        return shown if bare else f'"{shown}"'
+        text: str = value.decode("utf-8", "backslashreplace")
+        return text if bare else f'"{text}"'
 
     @staticmethod
     def number(value: int) -> str:
-        """Numbers as they are; the place in the order of all jobs as a time since the start."""
+        """Numbers as they are; the place in the order of all jobs and node time as a time since the start."""
+        if START_MS <= value < START_MS * 2:
+            return f"@{(value - START_MS) / 1000:.3f}"
         start = START_MS * 1_000_000
         return f"start+{value - start}" if start <= value < start * 2 else str(value)
 
     def name(self, job_id: bytes) -> str:
+        """The name of a job or a node."""
+        if NODE_ID.fullmatch(job_id):
+            return f"#{job_id[:1].decode()}"
         if job_id not in self.ids:
             self.ids.append(job_id)
         return f"<{self.ids.index(job_id) + 1}>"
@@ -328,6 +440,10 @@ class Scenario:
         "peers": peers,
         "message": message,
         "drop": drop,
+        "carry": carry,
+        "cluster": cluster,
+        "cut": cut,
+        "join": join,
         "journal": keep_journal,
         "crash": crash,
         "power": power,

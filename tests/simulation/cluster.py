@@ -67,6 +67,17 @@ class Cluster:
         process.schedule()
 
     def whole(self) -> bool:
-        """Whether all nodes that run know and reach each other."""
-        processes = self.processes()
-        return all(len(process.node.membership.reachable()) == len(processes) - 1 for process in processes)
+        """Whether all nodes that run know and reach each other, over links that stand."""
+        return not self.missing()
+
+    def missing(self) -> list[str]:
+        """Pairs of nodes of which one does not reach the other."""
+        found = []
+        for process in self.processes():
+            reached = {node.id for node in process.node.membership.reachable() if node.linked}
+            found += [
+                f"{process.name}-{other.name}"
+                for other in self.processes()
+                if other is not process and other.node.node_id not in reached
+            ]
+        return found

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tests.simulation.clients import Ask, Client, Story
 from tests.simulation.faults import Faults
 from tests.simulation.workload import Workload
+from tests.simulation.world import Violation
 
 if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster
@@ -18,6 +19,8 @@ GATHER_MS = 4000
 #: No RETRY or DELAY that is waited for is longer.
 LONGEST_MS = 22_000
 QUIET_MS = 5000
+#: Seconds that nodes may take beyond that when some had been told to forget others.
+PATIENCE = 20
 
 
 class Healing:
@@ -37,6 +40,7 @@ class Healing:
         self.world.run(self.world.now + GATHER_MS)
         self.reset()
         self.world.run(self.world.now + 50)
+        self.gather()
         self.cluster.watch.history.healed_ms = self.world.now
         self.world.note("healed")
         self.drain()
@@ -46,6 +50,15 @@ class Healing:
             client.end()
         self.world.note("drained")
         self.world.run(self.world.now + QUIET_MS + 2 * timeout_ms)
+
+    def gather(self) -> None:
+        """All nodes must find and reach each other again, without help."""
+        for _ in range(PATIENCE):
+            if self.cluster.whole():
+                return
+            self.world.run(self.world.now + 1000)
+        missing = self.cluster.missing()
+        raise Violation("membership", f"these do not reach each other {PATIENCE} s after healing: {missing}")
 
     def mend(self) -> None:
         """No more faults and no more load; all machines run, all ways are open."""

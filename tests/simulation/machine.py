@@ -124,6 +124,8 @@ class Machine:
         self.world.note("stop", process.name)
         self.cluster.watch.dying(process, "stop")
         process.stop()
+        if self.disk.waiting:
+            self.cluster.watch.crashed(process)  # the disk did not take the list of what was out
         process.end(power=False, clean=True)
         self.process = None
         self.disk.process_died()

@@ -235,6 +235,7 @@ class Watch:
                     if not known.plan.retry:
                         known.flying -= 1
                         known.holders = {process.machine.number}
+                        known.lost |= process.machine.number in self.history.forgets  # it may not know the sender
                         self.history.forgot.pop(job[0], None)
 
     def _confirmed(self, src: "Process", process: "Process", job_id: bytes) -> None:
@@ -328,7 +329,11 @@ class Watch:
         history.close_interval(history.still, number)
         history.open_interval(history.down, number)
         if what != "stop":
-            history.crashes.setdefault(number, []).append(self.world.now)
+            self.crashed(process)
+
+    def crashed(self, process: "Process") -> None:
+        """A process ends without what a clean stop leaves."""
+        self.history.crashes.setdefault(process.machine.number, []).append(self.world.now)
 
     def died(self, process: "Process", what: str) -> None:
         """A process has ended; the disk is as the next start will find it."""

@@ -20,7 +20,10 @@ NOTED = frozenset({JOB, ACK, DELETE, SPEND})
 
 
 class Writer:
-    """Appends, fsyncs and compacts. ``places`` tells by kind and ID the number of the payload with the last record."""
+    """Appends, fsyncs and compacts.
+
+    ``places`` tells by kind and ID the number of the payload with the first JOB, or the last other record.
+    """
 
     def __init__(self, process: "Process") -> None:
         self.process = process
@@ -59,7 +62,9 @@ class Writer:
         sequence = self.disk.sequence
         for record in records:
             kind, job_id = record[0], record[1] if len(record) > 1 else b""
-            if kind in NOTED and isinstance(kind, int) and isinstance(job_id, bytes):
+            if kind == JOB and isinstance(job_id, bytes):
+                self.places.setdefault((JOB, job_id), sequence)  # a later one is a copy, or says a little more
+            elif kind in NOTED and isinstance(kind, int) and isinstance(job_id, bytes):
                 self.places[kind, job_id] = sequence
         self.settle()
 

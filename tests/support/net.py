@@ -19,6 +19,7 @@ from disque.core.commands import ROWS
 from disque.core.node import Node
 from disque.core.session import Session
 from disque.core.settings import Config
+from disque.core.unique import SETTLED
 from tests.core.support import assert_counters_are_true
 from tests.support.nodes import START_MS, NotedHost, node_id
 
@@ -239,3 +240,39 @@ class Net:
                 if source != target:
                     self.join(source, target)
         self.calm()
+
+
+# -- the key k of the queue q ----------------------------------------------------------------------------------------
+
+
+def keepers(net: Net, key: bytes = b"k", copies: int = 2) -> list[int]:
+    """The numbers of the nodes that keep a key."""
+    return [int(one[:1]) for one in net.node(1).ring.keepers(b"q", key, copies)]
+
+
+def others(net: Net, key: bytes = b"k", copies: int = 2) -> list[int]:
+    """The numbers of those that do not."""
+    return [number for number in range(1, len(net.places) + 1) if number not in keepers(net, key, copies)]
+
+
+def ask(net: Net, number: int, window: int = 3600, copies: int = 2, *options: Any, timeout: int = 0) -> Asker:
+    """ADDJOB with that key."""
+    return net.ask(number, b"k", window, "REPLICATE", copies, *options, timeout=timeout)
+
+
+def added(net: Net, number: int, window: int = 3600, copies: int = 2, *options: Any) -> bytes:
+    """An ADDJOB that must work."""
+    asker = ask(net, number, window, copies, *options)
+    net.calm()
+    assert isinstance(asker.reply, bytes), asker.reply
+    return asker.reply
+
+
+def who_has(net: Net, state: int = SETTLED) -> set[int]:
+    """The nodes that have the key in this state."""
+    found = set()
+    for place in net.up():
+        assert place.node is not None
+        if (b"q", b"k") in place.node.keys and place.node.keys[b"q", b"k"].state == state:
+            found.add(place.number)
+    return found

@@ -68,7 +68,6 @@ def node_id(number: int) -> bytes:
 def make_node(now_ms: int = START_MS, number: int = 1, others: int = 0, seed: int = 0) -> Node:
     """A fresh node that knows ``others`` reachable nodes; everything that it draws follows from ``seed``."""
     membership = Membership(Member(node_id(number), b"10.0.0.%d" % number, 7711))
-    for other in range(1, others + 2):
-        if other != number:
-            membership.add(Member(node_id(other), b"10.0.0.%d" % other, 7711))
+    for other in [other for other in range(1, others + 2) if other != number][:others]:
+        membership.add(Member(node_id(other), b"10.0.0.%d" % other, 7711))
     return Node(membership, Config(), Random(seed), NotedHost(), ROWS, now_ms)

@@ -99,6 +99,23 @@ def queues(node: "Node", facts: Facts, now_ms: int) -> Lines:
     return [("registered_queues", len(node.queues))]
 
 
+def cluster(node: "Node", facts: Facts, now_ms: int) -> Lines:
+    """The other nodes, what is still to be told them, and the bus: the host knows that."""
+    del now_ms
+    membership = node.membership
+    return [
+        ("cluster_known_nodes", membership.known),
+        ("cluster_reachable_nodes", len(membership.reachable())),
+        ("cluster_linked_nodes", len(node.linked)),
+        ("cluster_leaving", int(membership.leaving)),
+        ("acknowledgements_to_tell", len(node.acking)),
+        ("acknowledgements_of_unknown_jobs", len(node.dummies)),
+        ("ids_remembered_as_gone", len(node.gone)),
+        ("questions_before_requeue", len(node.claims)),
+        *[(f"bus_{key[4:]}", value) for key, value in facts.items() if key.startswith("bus:")],
+    ]
+
+
 def persistence(node: "Node", facts: Facts, now_ms: int) -> Lines:
     """How the journal does: the host knows."""
     del node, now_ms
@@ -154,6 +171,7 @@ SECTIONS: Final[dict[str, tuple[str, Section]]] = {
     "memory": ("Memory", memory),
     "jobs": ("Jobs", jobs),
     "queues": ("Queues", queues),
+    "cluster": ("Cluster", cluster),
     "persistence": ("Persistence", persistence),
     "stats": ("Stats", stats),
     "cpu": ("CPU", cpu),

@@ -223,8 +223,14 @@ def show_job(node: "Node", session: Session, args: list[bytes], now_ms: int) -> 
     """SHOW: everything that is known of a job, or nothing."""
     if bad_ids(session, args[1:]):
         return
-    job = node.find(args[1])
-    reply = resp.null_bulk(session.protocol) if job is None else show.encode(node, job, session.protocol, now_ms)
+    job_id, protocol = args[1], session.protocol
+    job = node.find(job_id)
+    if job is not None:
+        reply = show.encode(node, job, protocol, now_ms)
+    elif job_id in node.acking:
+        reply = show.encode_dummy(node, node.acking[job_id], protocol, now_ms)
+    else:
+        reply = resp.null_bulk(protocol)
     session.out.append(reply)
 
 

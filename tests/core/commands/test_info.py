@@ -16,6 +16,10 @@ SECTIONS = {
     ),
     "Jobs": "registered_jobs",
     "Queues": "registered_queues",
+    "Cluster": (
+        "cluster_known_nodes cluster_reachable_nodes cluster_linked_nodes cluster_leaving acknowledgements_to_tell "
+        "acknowledgements_of_unknown_jobs ids_remembered_as_gone questions_before_requeue"
+    ),
     "Persistence": "loading aof_enabled aof_state",
     "Stats": (
         "total_connections_received total_commands_processed instantaneous_ops_per_sec total_net_input_bytes "

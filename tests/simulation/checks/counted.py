@@ -15,6 +15,10 @@ from tests.simulation.world import Violation
 #: One in so many flushes is counted again, and one in so many is replayed.
 RECOUNT = 60
 REPLAY = 900
+#: Stands for the end of a delay that is settled with others.
+SHARED = -1
+#: What a node is told of a delay may come this much later, in ms.
+NEAR_MS = 1000
 #: A node whose clock has jumped may keep jobs beyond their end for so long, in ms: no node timeout is longer.
 GRACE_MS = 5000
 
@@ -77,7 +81,7 @@ class Counted:
                 continue  # one with ASYNC is written before its copies are there
             if one is None and other == (ACKED,):
                 continue  # all others have confirmed or were forgotten: a start asks once more, no harm
-            if one != other and not self.is_over(node, fresh, job_id, now):
+            if not same(one, other, now) and not self.is_over(node, fresh, job_id, now):
                 raise Violation("I9", f"{process.name}: {job_id!r} is {one}, but its journal says {other}")
         self.compare_rest(process, node, fresh, now)
 
@@ -123,9 +127,21 @@ def is_journalled(job: Job) -> bool:
     return job.state != WAIT_REPL
 
 
+def same(one: tuple[Any, ...] | None, other: tuple[Any, ...] | None, now: int) -> bool:
+    """Whether two nodes promise the same of a job: the ends of its delay may lie NEAR_MS apart, and an end is over."""
+    if one is None or other is None or one == (ACKED,) or other == (ACKED,):
+        return one == other
+    if SHARED in {one[-1], other[-1]}:
+        return one[:-1] == other[:-1]
+    ends = [max(end, now) for end in (one[-1], other[-1])]
+    return one[:-1] == other[:-1] and abs(ends[0] - ends[1]) <= NEAR_MS
+
+
 def promised(job: Job, delays: bool) -> tuple[Any, ...]:
     """What a crash must not change of a job. When a shared one may be queued is settled with the other holders."""
     if job.state == ACKED:
         return (ACKED,)
-    held_ms = job.requeue_ms if job.flags & HELD and delays and len(job.holders) == 1 else 0
+    held_ms = job.requeue_ms if job.flags & HELD else 0
+    if not delays or len(job.holders) > 1:
+        held_ms = SHARED
     return (job.queue, job.body, job.ctime, job.expires_ms, job.retry, job.repl, job.flags & SPENT, job.nacks, held_ms)

@@ -45,7 +45,8 @@ class Durable:
         """A reply with a job begins to leave."""
         process = self.cluster.machines[claim.machine].process
         if process is not None and process.node.journaling:
-            self.need(process, (JOB,), known.id, "a delivery", always=False)
+            if known.answered_ms >= process.started_ms:  # else an earlier process has written it
+                self.need(process, (JOB,), known.id, "a delivery", always=False)
             if not known.plan.retry:
                 self.need(process, (SPEND, DELETE), known.id, "a delivery at most once")
 

@@ -15,8 +15,9 @@ class Retry:
 
     Excused is what follows a NACK or ENQUEUE; what follows when the node that delivered it, or took the WORKING, or
     handed the job on to that node, crashed, started with another clock, stood still for over 500 ms, or had no way to
-    talk with the node that delivers it again for the node timeout; and what follows when nodes threw away what they
-    remembered, were told to delete it, or to forget each other. Clocks may drift; nothing else counts, not one ms.
+    talk for the node timeout with the node that delivers it again, or with one that handed it to that one; and what
+    follows when nodes threw away what they remembered, were told to delete it, or to forget each other. Clocks may
+    drift; nothing else counts, not one ms.
     """
 
     promise = "I4"
@@ -51,7 +52,9 @@ class Retry:
         history = self.history
         if history.evicted(since_ms, until_ms) or claim.machine in history.forgets:
             return True
-        return any(self.has_failed(machine, claim.machine, since_ms, until_ms) for machine in earlier.path)
+        return any(
+            self.has_failed(machine, again, since_ms, until_ms) for machine in earlier.path for again in claim.path
+        )
 
     def has_failed(self, machine: int, again: int, since_ms: int, until_ms: int) -> bool:
         """Whether a node that knew of the delivery failed the node that delivers again."""

@@ -18,7 +18,7 @@ class Unique:
     """Two different IDs are answered for one key of a queue only if their windows do not overlap.
 
     Unless the nodes that answered did not agree, at some moment in between, who is reachable; or as many nodes lost
-    data as there were to keep the key. A window of 0 lasts as long as its job. Who is answered the ID of another's job
+    data as there were to keep the key, or a node started with another clock. A window of 0 lasts as long as its job. Who is answered the ID of another's job
     gets one of the same queue and key, and it is promised like any other.
     """
 
@@ -70,6 +70,8 @@ class Unique:
         now = self.world.now
         if history.flushed_ms >= began_ms or history.evicted(began_ms, now):
             return True
+        if any(history.jumped(machine, began_ms, now) for machine in range(len(self.cluster.machines))):
+            return True  # a window ends by the clock of a node
         lost = {machine for at, machine in self.losses if at >= began_ms}
         if len(lost) >= min(known.plan.repl, len(self.cluster.machines)):
             return True

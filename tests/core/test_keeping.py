@@ -1,0 +1,162 @@
+from typing import Any
+
+import pytest
+
+from cluster.messages import ASKKEY, BIND, BOUND, KEEPKEY, KEYFREE, KEYHELD, KEYKEPT, UNBIND
+from disque.core import step
+from disque.core.unique import COMMITTED, SETTLED
+from tests.core.support import Bench
+from tests.support.net import Net, added, ask, keepers, who_has
+
+ID, SMALLER, LARGER = (b"D-%b-" % (b"%d" % digit * 8) + b"A" * 24 + b"-05a1" for digit in (5, 1, 9))
+HOUR_MS = 3_600_000
+
+
+# -- nodes come and go ------------------------------------------------------------------------------------------------
+
+
+def test_keys_move_to_the_next_keeper_when_one_fails() -> None:
+    net = Net(5)
+    added(net, 1)
+    gone = next(one for one in keepers(net) if one != 1)
+    net.crash(gone)
+    for place in net.up():
+        net.fail(place.number, gone)
+    net.advance(100, calm=True)
+    assert len(keepers(net)) == 2
+    assert gone not in keepers(net)
+    assert set(keepers(net)) <= who_has(net)
+
+
+def test_a_keeper_that_fails_is_not_waited_for() -> None:
+    net = Net(5)
+    gone = next(one for one in keepers(net) if one != 1)
+    net.crash(gone)
+    asker = ask(net, 1)
+    net.calm()
+    assert asker.reply is None
+    net.fail(1, gone)
+    net.calm()
+    assert isinstance(asker.reply, bytes)
+
+
+# -- what other nodes say ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def lonely() -> Bench:
+    """A node whose peers answer nothing about keys by themselves."""
+    bench = Bench(peers=2, journaling=True)
+    bench.agreeable = False
+    return bench
+
+
+def bind(job_id: bytes, key: bytes = b"k", window_ms: int = HOUR_MS) -> tuple[Any, ...]:
+    return (BIND, 2, b"q", key, job_id, window_ms)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        bind(b"x" * 40),
+        bind(ID, key=b""),
+        bind(ID, key=b"x" * 513),
+        bind(ID, window_ms=604_800_001),
+        (KEEPKEY, 0, 2, b"q", b"", ID, 5),
+        (KEEPKEY, 0, 2, b"q", b"k", ID, 604_800_001),
+    ],
+)
+def test_what_no_node_can_mean_is_skipped_and_counted(lonely: Bench, message: tuple[Any, ...]) -> None:
+    lonely.hear(lonely.peers[0], message)
+    assert (lonely.node.messages_skipped, lonely.node.keys) == (1, {})
+
+
+@pytest.mark.parametrize("kind", [KEYKEPT, UNBIND, KEYFREE])
+def test_answers_about_keys_that_are_not_known_change_nothing(lonely: Bench, kind: int) -> None:
+    lonely.hear(lonely.peers[0], (kind, (ID,)), (KEYHELD, 2, ID, LARGER), (KEYHELD, 1, ID, ID))
+    assert lonely.sent() == []
+
+
+def test_a_note_is_taken_back_by_its_owner_only(lonely: Bench) -> None:
+    one, two = lonely.peers
+    lonely.hear(one, bind(ID), bind(ID))
+    lonely.hear(two, (UNBIND, (ID,)), (KEYFREE, (ID,)))
+    assert lonely.node.keys[b"q", b"k"].job_id == ID
+    lonely.hear(one, (UNBIND, (ID,)), (UNBIND, (ID,)))
+    assert lonely.node.keys == {}
+
+
+def test_what_is_certain_replaces_a_note_and_nothing_else(lonely: Bench) -> None:
+    one, two = lonely.peers
+    lonely.hear(one, bind(SMALLER))
+    lonely.sent()
+    lonely.hear(two, (KEEPKEY, 0, 2, b"q", b"k", ID, 5000))
+    assert set(lonely.sent(KEYHELD, KEYKEPT)) == {
+        (one.id, (KEYHELD, COMMITTED, SMALLER, ID)),
+        (two.id, (KEYKEPT, (ID,))),
+    }
+    lonely.hear(one, (KEEPKEY, 0, 2, b"q", b"k", SMALLER, 5000))
+    assert lonely.sent(KEYHELD) == [(one.id, (KEYHELD, COMMITTED, SMALLER, ID))]
+    lonely.hear(one, (KEEPKEY, 2, 2, b"q", b"k", LARGER, 5000))
+    assert lonely.node.keys[b"q", b"k"].job_id == LARGER
+    lonely.hear(two, (KEEPKEY, 2, 2, b"q", b"k", ID, 5000))
+    assert lonely.node.keys[b"q", b"k"].job_id == ID, "of two that are settled the smaller stays"
+
+
+def test_a_note_is_asked_about_first_at_its_owner_then_at_the_other_keepers(lonely: Bench) -> None:
+    one, two = lonely.peers
+    lonely.hear(one, (*bind(ID)[:1], 3, *bind(ID)[2:]))
+    lonely.sent()
+    lonely.advance(1000)
+    assert lonely.sent(ASKKEY) == [(one.id, (ASKKEY, b"q", b"k", ID))]
+    lonely.advance(1000)
+    assert [peer for peer, _ in lonely.sent(ASKKEY)] == [one.id], "an owner that is silent still bids"
+    lonely.hear(one, (KEYFREE, (ID,)))
+    assert {peer for peer, _ in lonely.sent(ASKKEY)} == {one.id, two.id}
+    lonely.hear(one, (KEYFREE, (ID,)))
+    assert lonely.node.keys
+    lonely.hear(two, (KEYFREE, (ID,)))
+    assert lonely.node.keys == {}
+
+
+def test_a_key_that_was_taken_back_does_not_come_back_after_a_crash(lonely: Bench) -> None:
+    one, _ = lonely.peers
+    lonely.hear(one, (KEEPKEY, 0, 2, b"q", b"k", ID, 5000), (UNBIND, (ID,)))
+    assert [record[3:5] for record in lonely.records()] == [(ID, lonely.now_ms + 5000), (ID, 1)]
+
+
+def test_a_note_costs_memory_while_it_is_there(lonely: Bench) -> None:
+    lonely.hear(lonely.peers[0], bind(ID))
+    assert lonely.node.used > 400
+    lonely.hear(lonely.peers[0], (UNBIND, (ID,)))
+    assert lonely.node.used == 0
+
+
+def test_an_owner_that_bids_is_silent_and_one_that_does_not_says_so(lonely: Bench) -> None:
+    client = lonely.client()
+    client.send("ADDJOB", "q", "b", 0, "REPLICATE", 3, "UNIQUE", "k", 60)
+    (job_id,) = lonely.node.bidding
+    lonely.hear(lonely.peers[0], (ASKKEY, b"q", b"k", job_id))
+    assert lonely.sent(KEYFREE, KEEPKEY) == []
+    lonely.hear(lonely.peers[0], (ASKKEY, b"q", b"k", ID))
+    assert lonely.sent(KEYFREE) == [(lonely.peers[0].id, (KEYFREE, (ID,)))]
+
+
+def test_a_job_that_could_not_get_its_key_after_all_is_taken_back(lonely: Bench) -> None:
+    client = lonely.client()
+    client.send("ADDJOB", "q", "b", 0, "REPLICATE", 3, "UNIQUE", "k", 60)
+    (job_id,) = lonely.node.bidding
+    lonely.hear(lonely.peers[0], (BOUND, (job_id,)))
+    lonely.hear(lonely.peers[1], (BOUND, (job_id,)))
+    lonely.confirm(job_id, *lonely.peers)
+    assert lonely.state(job_id) == "queued"
+    step.message(lonely.node, lonely.peers[0].id, (KEYHELD, SETTLED, job_id, SMALLER), lonely.now_ms)
+    lonely.settle()
+    assert lonely.state(job_id) == "gone"
+    assert client.waiting
+    lonely.advance(1000)
+    (again,) = lonely.node.bidding
+    assert again != job_id
+    step.message(lonely.node, lonely.peers[0].id, (KEYHELD, SETTLED, again, SMALLER), lonely.now_ms)
+    lonely.settle()
+    assert client.read() == SMALLER
