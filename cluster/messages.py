@@ -53,6 +53,8 @@ KEYFREE: Final = 29
 
 #: `flags` of REPLJOB: whoever takes the copy queues it, nobody else does.
 QUEUE_IT: Final = 1
+#: `flags` of REPLJOB: the other holders do not know of whoever takes this copy, which tells them (HAVE).
+ANNOUNCE: Final = 2
 
 #: `flags` of KEEPKEY: the key ends with its job, after `left_ms` at the latest; all keepers have it.
 GOES_WITH_JOB: Final = 1

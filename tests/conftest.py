@@ -23,7 +23,12 @@ ROOT: Final = Path(__file__).parent.parent
 IN_CI: Final = os.environ.get("CI", "").lower() == "true"
 
 #: Program and the Debian package that brings it.
-TOOLS: Final = {"redis-cli": "redis-tools", "redis-benchmark": "redis-tools", "redis-server": "redis-server", "ip": "iproute2"}
+TOOLS: Final = {
+    "ip": "iproute2",
+    "redis-benchmark": "redis-tools",
+    "redis-cli": "redis-tools",
+    "redis-server": "redis-server",
+}
 
 #: So begins the reason of the one skip that CI allows.
 NO_NAMESPACES: Final = "network namespaces cannot be made here"

@@ -19,7 +19,7 @@ from cluster.messages import DELJOB, GOTACK, SETACK
 from cluster.node import HEX_DIGITS
 from disque.core import copies, keeping, replication
 from disque.core.job import ACKED, QUEUED, WAIT_REPL, Job
-from disque.core.memory import ACK_BYTES
+from disque.core.memory import ACK_BYTES, GONE_BYTES
 from disque.core.peers import Peer
 from disque.core.records import ACK, DELETE, DUMMY
 from disque.core.timers import IDLE, Timed
@@ -34,8 +34,8 @@ AGAIN_MS: Final = 1000
 AGAIN_MOST_MS: Final = 180_000
 #: Dummies that one node keeps: the oldest are dropped beyond.
 DUMMIES_MOST: Final = 100_000
-#: IDs that are remembered as gone in one generation.
-GONE_MOST: Final = 1_000_000
+#: IDs that are remembered as gone.
+GONE_MOST: Final = 2_000_000
 #: Acknowledgements that one step of a chore looks at.
 SLICE: Final = 500
 
@@ -332,7 +332,6 @@ def drop_dummy(node: "Node", job_id: bytes) -> None:
 
 
 def beat(node: "Node", now_ms: int) -> None:
-    """Let the bare IDs age: each is remembered for two to four node timeouts."""
-    gone = node.gone
-    if now_ms - gone.aged_ms >= 2 * node.membership.timeout_ms or gone.young > GONE_MOST:
-        node.age_gone(now_ms)
+    """Forget bare IDs after two node timeouts."""
+    forgotten = node.gone.forget(now_ms, 2 * node.membership.timeout_ms, GONE_MOST)
+    node.used -= forgotten * GONE_BYTES

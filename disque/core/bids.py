@@ -299,6 +299,7 @@ def keep(node: "Node", peer: bytes, message: "keeping.KeepKey", now_ms: int) -> 
     if key is not None and key.job_id != job_id:
         if not keeping.gives_way(key, job_id, is_settled=flags & IS_SETTLED > 0):
             node.messages.append((peer, (KEYHELD, key.state, job_id, key.job_id)))
+            keeping.wake(node, key, now_ms)
             return
         if key.state == TENTATIVE and key.owner in node.peers:
             keeping.say(node, key.owner, (KEYHELD, COMMITTED, key.job_id, job_id))

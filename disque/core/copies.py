@@ -7,7 +7,7 @@ waits as a backup until long after its first delivery is due, and then asks the 
 
 from typing import TYPE_CHECKING, Final
 
-from cluster.messages import GOTJOB, QUEUE_IT, REFUSED
+from cluster.messages import ANNOUNCE, GOTJOB, HAVE, QUEUE_IT, REFUSED
 from disque.core.job import ACKED, ACTIVE, BACKUP, HELD, KEPT, Job
 from disque.core.jobid import valid
 from disque.core.numbers import SECONDS_MAX
@@ -55,6 +55,8 @@ def replicate(node: "Node", peer: bytes, message: "ReplJob", now_ms: int) -> Non
     if job is not None and job.state != ACKED:
         if retry:
             add_holders(node, job, holders)
+            if flags & ANNOUNCE:
+                announce(node, peer, job)
         node.batch(peer, GOT, job_id)
         return
     reason = refusal(node, job_id, queue)
@@ -70,10 +72,19 @@ def replicate(node: "Node", peer: bytes, message: "ReplJob", now_ms: int) -> Non
         node.hold(job, now_ms + delay_ms + retry * 1000 + jitter_ms, HELD if delay_ms else 0)
         if node.journaling:
             node.file(job)
+        if flags & ANNOUNCE:
+            announce(node, peer, job)
     node.batch(peer, GOT, job_id)
 
 
 GOT: Final = (GOTJOB,)
+
+
+def announce(node: "Node", peer: bytes, job: Job) -> None:
+    """Tell the holders of ``job``, but for the one who sent it, that there is a copy here, too."""
+    for holder in job.holders:
+        if holder not in {peer, node.node_id}:
+            node.batch(holder, (HAVE,), job.id)
 
 
 def copy(

@@ -114,6 +114,8 @@ def give(node: "Node", queue: Queue, now_ms: int, most: int) -> int:
     elif able and now_ms - flow.imported_ms < IN_USE_MS and in_use(queue, now_ms):
         look_again(node, queue, flow.imported_ms + IN_USE_MS)
         return 0
+    if able and 0 <= now_ms - queue.consumed_ms < IN_USE_MS:
+        look_again(node, queue, queue.consumed_ms + IN_USE_MS)  # what is kept for consumers here may not be wanted
     given = 0
     for turn, want in enumerate(able):
         count = share(queue, want, len(able) - turn, now_ms)

@@ -359,7 +359,7 @@ class Replay:
                 job.deliveries = min(job.deliveries + 1, COUNTER_MAX)
             job.requeue_ms = 0
             job.flags &= ~(HELD | KEPT)
-            if len(job.holders) > 1:
+            if len(job.holders) > 1 and job.retry:
                 job.requeue_ms = now_ms
                 node.timers.arm(job, now_ms)
             else:

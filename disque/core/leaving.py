@@ -25,7 +25,7 @@ def stopping(node: "Node", now_ms: int) -> None:
     out: dict[bytes, list[Job]] = {}
     for shard in node.shards:
         for job in shard.values():
-            if len(job.holders) == 1 or job.state not in {ACTIVE, QUEUED}:
+            if len(job.holders) == 1 or not job.retry or job.state not in {ACTIVE, QUEUED}:
                 continue
             others = [holder for holder in job.holders if holder in linked]
             if not others:

@@ -76,7 +76,7 @@ def forget_everything(node: "Node") -> None:
     node.claims.clear()
     node.acking.clear()
     node.dummies.clear()
-    node.gone = Gone(node.gone.aged_ms)
+    node.gone = Gone()
     node.chores.clear()
     node.frozen = False
     node.short.clear()

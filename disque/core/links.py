@@ -147,7 +147,7 @@ def doubt(node: "Node", now_ms: int) -> "Iterator[None]":
     """This process stood still: others may have given out its shared jobs meanwhile. Ask before they are served."""
     try:
         for shard in node.shards:
-            for job in [job for job in shard.values() if job.state == QUEUED and len(job.holders) > 1]:
+            for job in [job for job in shard.values() if job.state == QUEUED and job.retry and len(job.holders) > 1]:
                 node.take_out(job, now_ms)
                 node.hold(job, now_ms, 0)
             yield

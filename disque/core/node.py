@@ -173,7 +173,7 @@ class Node:
         #: Those of them whose job is not known here, oldest first.
         self.dummies: dict[bytes, None] = {}
         #: IDs of jobs that were acknowledged or deleted everywhere lately.
-        self.gone = Gone(now_ms)
+        self.gone = Gone()
         self.federation = Federation()
         #: No shared job may leave its queue: see `claims.doubt`.
         self.frozen = False
@@ -197,7 +197,7 @@ class Node:
         self.loading = False
         self.misconf = b""
         #: Jobs forgotten all at once: freed a few at a time by the ticks.
-        self.trash: list[dict[bytes, Job] | dict[bytes, Queue] | set[bytes]] = []
+        self.trash: list[dict[bytes, Job] | dict[bytes, Queue]] = []
         self.used = 0
         self.peak = 0
         self.last_ctime = 0
@@ -310,13 +310,6 @@ class Node:
         job.body = b""
         job.flags = 0
         job.requeue_ms = 0
-
-    def age_gone(self, now_ms: int) -> None:
-        """Forget the older half of the IDs that must not come back."""
-        oldest = self.gone.age(now_ms)
-        self.used -= len(oldest) * GONE_BYTES
-        if oldest:
-            self.trash.append(oldest)
 
     def drop_spread(self, job_id: bytes) -> None:
         """No copies of this job are wanted any more."""

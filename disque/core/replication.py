@@ -15,7 +15,7 @@ and no second attempt: REPLJOB itself says that it is to be queued there.
 
 from typing import TYPE_CHECKING, Final
 
-from cluster.messages import ABORT, ENQUEUE, QUEUE_IT, REPLJOB
+from cluster.messages import ABORT, ANNOUNCE, ENQUEUE, QUEUE_IT, REPLJOB
 from disque.core import copies, errors, keeping, resp
 from disque.core.job import HELD, WAIT_REPL, Job
 from disque.core.peers import Peer
@@ -101,7 +101,7 @@ def choose(node: "Node", job: Job, wanted: int) -> list[Peer]:
     return mixed[:wanted]
 
 
-def wire(spread: Spread, peer_id: bytes, now_ms: int) -> "Message":
+def wire(spread: Spread, peer_id: bytes, now_ms: int, flags: int = 0) -> "Message":
     """REPLJOB for a job. One that is delivered at most once names its one holder only, and who keeps its UNIQUE key."""
     job = spread.job
     holders = job.holders
@@ -110,7 +110,7 @@ def wire(spread: Spread, peer_id: bytes, now_ms: int) -> "Message":
     delay_ms = job.requeue_ms - now_ms if job.flags & HELD else job.delay * 1000
     return (
         REPLJOB,
-        0 if job.retry else QUEUE_IT,
+        flags if job.retry else QUEUE_IT,
         job.id,
         job.queue,
         job.body,
@@ -126,7 +126,7 @@ def wire(spread: Spread, peer_id: bytes, now_ms: int) -> "Message":
 
 def send(node: "Node", peer: Peer, spread: Spread, now_ms: int) -> None:
     """Send a job over a new link."""
-    node.asks.append((peer.id, wire(spread, peer.id, now_ms)))
+    node.asks.append((peer.id, wire(spread, peer.id, now_ms, ANNOUNCE)))
 
 
 def more(node: "Node", spread: Spread, now_ms: int) -> None:
@@ -145,7 +145,7 @@ def more(node: "Node", spread: Spread, now_ms: int) -> None:
     if not peer.waiting:
         peer.heard_ms = now_ms
     peer.waiting[job.id] = spread
-    node.asks.append((peer.id, wire(spread, peer.id, now_ms)))
+    node.asks.append((peer.id, wire(spread, peer.id, now_ms, ANNOUNCE)))
 
 
 def is_asked(node: "Node", job_id: bytes) -> bool:

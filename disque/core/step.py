@@ -88,14 +88,14 @@ def command(node: "Node", session: Session, args: list[bytes], now_ms: int) -> C
     if row is None:
         row = node.lookup.get(args[0].lower())
         if row is None:
-            refuse(session, errors.unknown_command(args[0]))
+            refuse(node, session, args, errors.unknown_command(args[0]), now_ms)
             return None
     arity = row.arity
     wrong_count = len(args) != arity if arity > 0 else len(args) < -arity
     if wrong_count or node.password or node.misconf or node.loading or node.used > node.limits.full:
         wrong = refusal(node, session, row, args)
         if wrong:
-            refuse(session, wrong)
+            refuse(node, session, args, wrong, now_ms)
             return None
     if node.monitors and not row.flags & SKIP_MONITOR:
         show_monitors(node, session, row, args)
@@ -125,10 +125,10 @@ def refusal(node: "Node", session: Session, row: Command, args: list[bytes]) -> 
     return wrong
 
 
-def refuse(session: Session, text: bytes) -> None:
-    """Answer a request that is not executed."""
+def refuse(node: "Node", session: Session, args: list[bytes], text: bytes, now_ms: int) -> None:
+    """Answer a request that is not executed, behind the ADDJOBs before it that are not answered yet."""
     if session.reply_mode == REPLY_ON:
-        session.out.append(resp.error(text))
+        adding.settle(node, session, args, resp.error(text), now_ms)
     elif session.reply_mode == REPLY_SKIP:
         session.reply_mode = REPLY_ON
 
@@ -339,10 +339,7 @@ def free_some(node: "Node") -> None:
     """Free a part of what was forgotten: to free a million jobs or queues at once takes a second."""
     some = node.trash[-1]
     for _ in range(min(len(some), TICK_MOST)):
-        if isinstance(some, set):
-            some.pop()
-        else:
-            some.popitem()
+        some.popitem()
     if not some:
         node.trash.pop()
 

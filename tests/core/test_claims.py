@@ -21,7 +21,8 @@ from cluster.messages import (
     WORKING,
 )
 from disque.core import claims
-from disque.core.claims import AGAIN_MS, CONTEST_MS, FRESH_MS, STILL, YIELD_MS, wins
+from disque.core.claims import AGAIN_MS, CONTEST_MS, FRESH_MS, YIELD_MS, wins
+from disque.core.returning import STILL
 from tests.core.support import MYSELF, UNKNOWN_ID, Bench, foreign_id, repljob
 
 RETRY_MS = 60_000

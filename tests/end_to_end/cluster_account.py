@@ -177,7 +177,7 @@ class Account:
             f"{len(self.acks)} acknowledged; faults {faults}; lost {len(self.lost())}, at-most-once twice "
             f"{len(self.twice_at_most_once())}, missed {len(self.missed())} with {self.gets_lost} replies lost; "
             f"again {dict(self.again())}; keys broken {len(self.broken_keys())}; reconnects {len(self.reconnects)}; "
-            f"errors {dict(Counter(error.split()[0] for _, error in self.errors))}"
+            f"errors {dict(Counter(error for _, error in self.errors))}"
         )
 
 

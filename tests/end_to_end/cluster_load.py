@@ -90,7 +90,8 @@ class Load:
         until(lambda: self._broken or self._nothing_left(), self._what_is_left, SLOW_POLL_S)
         self.end()
         assert not self._broken
-        logging.getLogger(__name__).info("%s", self.account)
+        spent = sum(int(node.info("registered_jobs")) for node in self.cluster.members)
+        logging.getLogger(__name__).info("%s; at-most-once jobs that are remembered: %d", self.account, spent)
         self.account.check(errors_allowed)
 
     def end(self) -> None:
@@ -136,7 +137,6 @@ class Load:
             try:
                 with closing(Raw((node.host, node.port), ADD_MS / 1000 + 2)) as raw:
                     self._add(raw, wishes)
-                return
             except (OSError, EOFError) as error:
                 self._failed(error)
             if self._enough.is_set():
@@ -186,15 +186,13 @@ class Load:
         for failed in count():
             if self._over.is_set():
                 return
-            with closing(self._client(self._somewhere(number, failed))) as here:
-                with closing(self._client(random.choice(self.cluster.members))) as elsewhere:
-                    self._take_all(here, elsewhere)
+            near, far = self._somewhere(number, failed), random.choice(self.cluster.members)
+            with closing(self._client(near)) as here, closing(self._client(far)) as elsewhere:
+                self._take_all(here, elsewhere)
 
     def _client(self, node: Node) -> Any:
         # Whatever cannot be known after a break is known to be unknown: nothing is repeated unseen.
-        return redis.Redis(
-            node.host, node.port, socket_timeout=GIVE_UP_S, retry=Retry(NoBackoff(), 0), single_connection_client=False
-        )
+        return redis.Redis(node.host, node.port, socket_timeout=GIVE_UP_S, retry=Retry(NoBackoff(), 0))
 
     def _take_all(self, here: Any, elsewhere: Any) -> None:
         """Take and acknowledge until the end, or until a connection breaks."""
@@ -204,9 +202,7 @@ class Load:
                 jobs = self._take(here)
                 if jobs:
                     self._done(here if random.random() < 0.7 else elsewhere, jobs)
-        except redis.ConnectionError as error:
-            self._failed(error)
-        except redis.TimeoutError as error:
+        except (redis.ConnectionError, redis.TimeoutError) as error:
             self._failed(error)
         except redis.ResponseError as error:
             if not str(error).startswith("LEAVING"):

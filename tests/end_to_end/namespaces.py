@@ -8,7 +8,7 @@ on most machines, and `ip` of iproute2.
 import os
 import subprocess
 from collections.abc import Iterable
-from itertools import count, permutations, product
+from itertools import count, product
 from pathlib import Path
 from random import SystemRandom
 from typing import Final
@@ -109,7 +109,7 @@ def neighbour(node: Node, *words: str) -> None:
 
 def both_ways(one: Iterable[Node], other: Iterable[Node]) -> list[tuple[Node, Node]]:
     """All ways between two parts of a cluster."""
-    return [way for pair in product(one, other) for way in permutations(pair)]
+    return [way for here, there in product(one, other) for way in ((here, there), (there, here))]
 
 
 def run(*words: str) -> None:

@@ -18,8 +18,9 @@ class Unique:
     """Two different IDs are answered for one key of a queue only if their windows do not overlap.
 
     Unless the nodes that answered did not agree, at some moment in between, who is reachable; or as many nodes lost
-    data as there were to keep the key, or a node started with another clock. A window of 0 lasts as long as its job. Who is answered the ID of another's job
-    gets one of the same queue and key, and it is promised like any other.
+    data as there were to keep the key; or a node started with another clock, by which windows end. A window of 0 lasts
+    as long as its job. Who is answered the ID of another's job gets one of the same queue and key, and it is promised
+    like any other.
     """
 
     promise = "I7"
