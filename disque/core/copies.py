@@ -8,6 +8,7 @@ waits as a backup until long after its first delivery is due, and then asks the 
 from typing import TYPE_CHECKING, Final
 
 from cluster.messages import ANNOUNCE, GOTJOB, HAVE, QUEUE_IT, REFUSED
+from disque.core import returning
 from disque.core.job import ACKED, ACTIVE, BACKUP, HELD, KEPT, Job
 from disque.core.jobid import valid
 from disque.core.numbers import SECONDS_MAX
@@ -138,6 +139,7 @@ def enqueue_here(node: "Node", peer: bytes, message: tuple[int, bytes, int], now
     del peer
     node.drop_claim(job_id)
     start(node, job, now_ms + delay_ms, now_ms)
+    returning.tell_queued(node, job, returning.STILL)
 
 
 def aborted(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_ms: int) -> None:

@@ -26,7 +26,7 @@ from cluster.membership import UNREACHABLE
 from cluster.messages import HAVE, YOURJOBS
 from disque.core import acks, asking, claims, copies, queues, returning, unique
 from disque.core.flows import STOCK_MS, Flow, Want
-from disque.core.job import ACKED, ACTIVE, HELD, KEPT, Job
+from disque.core.job import ACKED, ACTIVE, HELD, KEPT, TAKEN, Job
 from disque.core.jobid import valid
 from disque.core.queue import ELSEWHERE, PAUSED_OUT, Queue
 from disque.core.records import DELETE, HOLDERS
@@ -292,6 +292,8 @@ def take_in(node: "Node", name: bytes, row: "Row", holders: tuple[bytes, ...], n
     job = Job(job_id, name, body, ctime, now_ms + left_ms, retry, 0, repl, holders, ttl)
     job.nacks = min(nacks, returning.COUNTER_MAX)
     job.deliveries = min(deliveries, returning.COUNTER_MAX)
+    if len(holders) > 1:
+        job.flags = TAKEN
     node.register(job)
     node.enqueue(job, now_ms)
     if node.journaling:
@@ -315,6 +317,7 @@ def meet(node: "Node", peer: bytes, job: Job, row: "Row", now_ms: int) -> int:
     changed = job.flags & HELD or job.nacks < row[7] or job.deliveries < row[8]
     job.nacks = min(max(job.nacks, row[7]), returning.COUNTER_MAX)
     job.deliveries = min(max(job.deliveries, row[8]), returning.COUNTER_MAX)
+    job.flags |= TAKEN
     node.enqueue(job, now_ms)
     if changed:
         returning.file_requeue(node, job)

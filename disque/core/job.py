@@ -19,7 +19,7 @@ STATE_NAMES: Final = (b"wait-repl", b"active", b"queued", b"acked")
 #: crash (a delay, a NACK with a delay). SPENT: an at-most-once job that left its queue: nothing may queue it again.
 #: KEPT: it is this node that knows why the job waits until `requeue_ms` (it delivered it, was told WORKING or NACK with
 #: a delay, made it with a delay), and tells other holders so. BACKUP: a copy for another node, never queued anywhere
-#: as far as this node knows. TAKEN: this node queued it again, and the other holders were told.
+#: as far as this node knows. TAKEN: this node queued it although another one did before: over a new link it says so.
 DELIVERED: Final = 1
 HELD: Final = 2
 SPENT: Final = 4

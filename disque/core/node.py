@@ -13,7 +13,7 @@ from cluster.membership import Membership
 from disque.core.flows import Federation
 from disque.core.gone import Gone
 from disque.core.host import Host
-from disque.core.job import ACKED, ACTIVE, BACKUP, DELIVERED, HELD, KEPT, QUEUED, SPENT, TAKEN, Job
+from disque.core.job import ACKED, ACTIVE, BACKUP, DELIVERED, HELD, KEPT, QUEUED, SPENT, Job
 from disque.core.jobid import IdMaker
 from disque.core.latency import LatencyMonitor
 from disque.core.memory import ACK_BYTES, GONE_BYTES, JOB_BYTES, QUEUE_BYTES, Limits
@@ -409,7 +409,7 @@ class Node:
         if queue is None:
             queue = self.queue(job.queue, now_ms)
         job.state = QUEUED
-        job.flags &= ~(HELD | KEPT | BACKUP | TAKEN)
+        job.flags &= ~(HELD | KEPT | BACKUP)
         job.requeue_ms = 0
         if self.claims:
             self.drop_claim(job.id)

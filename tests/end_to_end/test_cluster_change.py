@@ -9,9 +9,7 @@ from tests.end_to_end.node import SLOW_POLL_S, Node, until
 
 
 @pytest.mark.parametrize("size", [2, 3, 5])
-def test_a_rolling_restart_fails_no_request_with_one_copy_less_than_nodes(
-    make_cluster: MakeCluster, size: int
-) -> None:
+def test_a_rolling_restart_fails_no_request_with_one_copy_less_than_nodes(make_cluster: MakeCluster, size: int) -> None:
     cluster = make_cluster(size)
     with cluster_load(cluster, size - 1) as load:
         load.more()

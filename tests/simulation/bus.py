@@ -79,7 +79,7 @@ class Bus:
 
     def _failed(self, node_id: bytes, refused: bool) -> None:
         attempt = self.attempts.get(node_id)
-        if attempt is None:
+        if attempt is None or node_id in self.outgoing:
             return
         attempt.busy = False
         attempt.failures += 1

@@ -85,11 +85,13 @@ class Watch:
                 known.ended = known.ended or "deleted"
 
     def _ran_flush(self, process: "Process", request: Request, reply: bytes) -> None:
-        del process, reply
+        del reply
         if request.args[1:] == [b"FLUSHALL"]:
             self.history.flushed_ms = self.world.now
             for known in self.history.jobs.values():
                 known.ended = known.ended or "flushed"
+                for ack in known.acks:
+                    ack.forgotten |= ack.machine == process.machine.number
 
     def _ran_free(self, process: "Process", request: Request, reply: bytes) -> None:
         del process

@@ -50,7 +50,7 @@ class Retry:
         if known.ended in {"deleted", "flushed"} or any(since_ms <= at <= until_ms for at in known.freed_ms):
             return True
         history = self.history
-        if history.evicted(since_ms, until_ms) or claim.machine in history.forgets:
+        if history.evicted(since_ms, until_ms) or {claim.machine, *earlier.path} & set(history.forgets):
             return True
         return any(
             self.has_failed(machine, again, since_ms, until_ms) for machine in earlier.path for again in claim.path
