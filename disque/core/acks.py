@@ -305,6 +305,7 @@ def add_dummy(node: "Node", job_id: bytes, now_ms: int) -> None:
     suffix = job_id[36:]
     minutes = int(suffix, 16) if HEX_DIGITS.issuperset(suffix) else 0
     if not minutes & 1:
+        tell_once(node, job_id)
         return
     if len(node.dummies) >= DUMMIES_MOST:
         drop_dummy(node, next(iter(node.dummies)))
@@ -314,6 +315,13 @@ def add_dummy(node: "Node", job_id: bytes, now_ms: int) -> None:
         node.journal.append((DUMMY, job_id, ack.expires_ms))
     arm(node, ack, now_ms)
     tell(node, ack)
+
+
+def tell_once(node: "Node", job_id: bytes) -> None:
+    """A job that is delivered at most once was acknowledged: nobody delivers it again, so only its memory matters."""
+    for peer in node.peers.values():
+        if peer.linked:
+            node.batch(peer.id, (SETACK, ()), job_id)
 
 
 def restore_dummy(node: "Node", job_id: bytes, expires_ms: int) -> Ack:

@@ -14,6 +14,7 @@ from disque.core.session import WAIT_JOBS
 
 if TYPE_CHECKING:
     from disque.core.node import Node
+    from disque.core.peers import Peer
 
 #: The most that is asked for on behalf of those who wait, whatever their COUNTs add up to.
 BASE_MOST: Final = 100
@@ -119,14 +120,19 @@ def attend(node: "Node", flow: Flow, now_ms: int) -> bool:
     enough = max(base, ahead) // 2
     if queue is not None:
         queue.low = enough if ahead and stock > enough else -1
-    if stock <= enough and node.linked:
+    if stock <= enough and sources(node):
         request(node, flow, base, ahead, now_ms)
     return True
 
 
+def sources(node: "Node") -> "list[Peer]":
+    """The nodes that can be asked: those that leave, too, since somebody must take what they have."""
+    return [peer for peer in node.peers.values() if peer.linked]
+
+
 def request(node: "Node", flow: Flow, base: int, ahead: int, now_ms: int) -> None:
     """NEEDJOBS to each node that has sent half of what it was asked for, or should be asked for more than that."""
-    linked = node.linked
+    linked = sources(node)
     senders = flow.senders(now_ms) if ahead else []
     from_each = -(-base // len(linked))
     from_senders = min(-(-ahead // len(senders)), SHARE_MOST) if senders else 0

@@ -25,6 +25,7 @@ from cluster.messages import QUEUED as SAY_QUEUED
 from disque.core import acks, copies, replication, returning
 from disque.core.job import ACKED, ACTIVE, BACKUP, HELD, KEPT, QUEUED, SPENT, TAKEN, WAIT_REPL, Job
 from disque.core.peers import failed
+from disque.core.queue import ELSEWHERE
 from disque.core.timers import IDLE, Timed
 
 if TYPE_CHECKING:
@@ -181,7 +182,10 @@ def step_back(node: "Node", job: Job, until_ms: int, now_ms: int) -> None:
         return
     node.drop_claim(job.id)
     mine_ms = job.requeue_ms if job.requeue_ms > now_ms else 0
-    node.hold(job, max(mine_ms, until_ms), job.flags & (HELD | KEPT) if mine_ms >= until_ms else job.flags & HELD)
+    until_ms = max(mine_ms, until_ms)
+    node.hold(job, until_ms, job.flags & (HELD | KEPT) if mine_ms == until_ms else job.flags & HELD)
+    if job.due_ms <= now_ms:  # so little is left that asking before its end would begin at once
+        node.timers.arm(job, min(until_ms, job.expires_ms))
 
 
 # -- answers -----------------------------------------------------------------------------------------------------------
@@ -231,7 +235,7 @@ def queued_there(node: "Node", peer: bytes, job: Job, now_ms: int) -> None:
         node.hold(job, now_ms + retry_ms(node, job), 0)
     elif job.state == WAIT_REPL:
         replication.taken_over(node, job)
-    elif job.flags & KEPT and job.requeue_ms > now_ms:
+    elif job.flags & KEPT and job.requeue_ms > now_ms and job.place != ELSEWHERE:
         answer_hold(node, peer, job, now_ms)
     else:
         node.drop_claim(job.id)
@@ -279,6 +283,8 @@ def held(
         elif job.state == QUEUED:
             node.take_out(job, now_ms)
             node.hold(job, until_ms, 0)
+        elif job.flags & KEPT and job.requeue_ms > now_ms:
+            job.flags &= ~BACKUP  # what this node knows itself counts until it is over; then it asks again
         else:
             job.flags &= ~BACKUP
             step_back(node, job, until_ms, now_ms)

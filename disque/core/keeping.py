@@ -176,6 +176,8 @@ def take_back(node: "Node", bid: "Bid") -> None:
     job_id, bid.job_id = bid.job_id, b""
     node.timers.disarm(bid)
     node.bidding.pop(job_id, None)
+    if not job_id:
+        return  # it was taken back already, to be asked for again
     for keeper in sorted(bid.asked):
         say(node, keeper, (UNBIND, (job_id,)))
     key = node.keys.get((bid.request.queue, bid.name))

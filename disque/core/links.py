@@ -55,8 +55,11 @@ def review(node: "Node", now_ms: int) -> None:
 def drop(node: "Node", peer_id: bytes) -> None:
     """A node is not of the cluster any more."""
     peer = node.peers.pop(peer_id)
-    for spread in peer.waiting.values():
-        node.short[spread.job.id] = spread
+    for spread in list(peer.waiting.values()):
+        if spread.job.retry:
+            node.short[spread.job.id] = spread
+        else:  # that node may deliver it, so nobody else must
+            replication.lost(node, spread)
 
 
 def forget_holders(node: "Node", gone: frozenset[bytes]) -> "Iterator[None]":
@@ -127,7 +130,10 @@ def note_start(node: "Node", peer: Peer, start: int, now_ms: int) -> None:
 def say_again(node: "Node", peer: Peer, now_ms: int) -> None:
     """Send what ``peer`` was told and has not answered."""
     for spread in list(peer.waiting.values()):
-        replication.send(node, peer, spread, now_ms)
+        if spread.job.retry:
+            replication.send(node, peer, spread, now_ms)
+        else:  # it may have come, been delivered and forgotten: sent again, it would come twice
+            replication.lost(node, spread)
     bids.say_again(node, peer.id, now_ms)
     if node.acking:
         node.chores.append(acks.tell_again(node, peer))

@@ -270,6 +270,20 @@ class TestAtMostOnceFromOutside:
         assert bench.state(job_id) == "gone"
         assert bench.records() == []
 
+    def test_is_sent_to_no_other_when_its_one_node_is_forgotten(self, outside: Bench) -> None:
+        client = outside.client()
+        _, first = self.begin(outside, client)
+        assert outside.client()("CLUSTER", "FORGET", first.id) == b"OK"
+        outside.live(2 * PATIENCE_MS)
+        assert asked(outside) == [], "it may have been queued there"
+        assert str(client.read()) == NO_LINK
+
+    def test_is_not_sent_again_when_its_one_node_makes_a_new_link(self, outside: Bench) -> None:
+        client = outside.client()
+        _, first = self.begin(outside, client)
+        outside.called(first)
+        assert asked(outside) == [], "it may have been delivered there, acknowledged and forgotten"
+
 
 class TestFromOutside:
     """A coordinator that keeps no copy: all are elsewhere, and one of the holders is told to queue it."""

@@ -43,6 +43,8 @@ class Bus:
         self.outgoing: dict[bytes, Link] = {}
         self.incoming: dict[bytes, Link] = {}
         self.attempts: dict[bytes, Attempt] = {}
+        #: Processes that have opened a link from which nothing has come yet: the first bytes make it count.
+        self.fresh: set[Process] = set()
 
     # -- links -----------------------------------------------------------------------------------------------------
 
@@ -97,8 +99,8 @@ class Bus:
         if old is not None and old.open:
             self.network.end(old, spare=False)
         node, now = self.process.node, self.process.now_ms()
-        if node.membership.incoming(node_id, src.machine.ip, src.machine.port, src.machine.bus_port, now):
-            step.heard(node, node_id, src.node.start, now)
+        self.fresh.add(src)
+        node.membership.incoming(node_id, src.machine.ip, src.machine.port, src.machine.bus_port, now)
         self.world.note("heard", self.process.name, src.name)
         attempt = self.attempts.get(node_id)
         if attempt is not None:
@@ -154,6 +156,9 @@ class Bus:
         process = self.process
         node_id = src.node.node_id
         node, now = process.node, process.now_ms()
+        if src in self.fresh:
+            self.fresh.discard(src)
+            step.heard(node, node_id, src.node.start, now)
         self.world.note("take", process.name, node_id, *messages)
         for message in messages:
             process.watch.message(process, src, message)

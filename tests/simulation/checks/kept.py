@@ -29,6 +29,8 @@ class Kept:
         self.history = cluster.watch.history
         self.live: dict[bytes, Known] = {}
         self._next_ms = EVERY_MS
+        #: Since when nobody holds a job.
+        self._missing: dict[bytes, int] = {}
 
     def answered(self, process: Process, request: Request, known: Known) -> None:
         """An ADDJOB was answered with an ID."""
@@ -36,6 +38,8 @@ class Kept:
         self.live[known.id] = known
         plan = known.plan
         enough = 1 if plan.asynchronous else plan.repl
+        if not plan.retry:
+            return  # it may be on its way to another node already, and wait for an fsync: `look` is patient
         if len(known.holders) < enough and not known.ended and not known.flying:
             names = sorted(known.holders)
             raise Violation("I1", f"{known.id!r} was answered by {process.name} for {enough} copies, but only {names}")
@@ -71,13 +75,20 @@ class Kept:
         """Look for a job that is promised and that nobody holds."""
         self.live = {job_id: known for job_id, known in self.live.items() if self.is_promised(known)}
         for job_id, known in self.live.items():
-            if not self.is_held(job_id) and not known.flying:
+            if self.is_held(job_id) or known.flying:
+                self._missing.pop(job_id, None)
+            elif self.world.now - self._missing.setdefault(job_id, self.world.now) >= self._patience(known):
                 lost = sorted(self.history.forgot.get(job_id, ()))
                 raise Violation(
                     "I1",
                     f"{job_id!r} (REPLICATE {known.plan.repl} RETRY {known.plan.retry}) is lost: answered at "
                     f"{known.answered_ms}, held by {sorted(known.holders)}, forgotten by {lost}",
                 )
+
+    @staticmethod
+    def _patience(known: Known) -> int:
+        """How long nobody may hold it: a job on its way to another node waits for an fsync before it leaves."""
+        return 0 if known.plan.retry else 10_000
 
     def is_promised(self, known: Known) -> bool:
         """Whether this job must be held somewhere."""

@@ -8,6 +8,8 @@ from tests.simulation.world import Violation
 STILL_MS = 500
 #: What is known of an outage lasts a little longer than the outage.
 AFTERMATH_MS = 2000
+#: A NACK or ENQUEUE queues the job at once, where it may be queued elsewhere already: until those nodes have talked.
+NEWS_MS = 1000
 
 
 class Retry:
@@ -47,7 +49,7 @@ class Retry:
     def is_excused(self, known: Known, earlier: Claim, claim: Claim) -> bool:
         """Whether something happened in between that may shorten a RETRY."""
         since_ms, until_ms = earlier.at_ms, claim.at_ms
-        if known.ended in {"deleted", "flushed"} or any(since_ms <= at <= until_ms for at in known.freed_ms):
+        if known.ended in {"deleted", "flushed"} or any(since_ms - NEWS_MS <= at <= until_ms for at in known.freed_ms):
             return True
         history = self.history
         if history.evicted(since_ms, until_ms) or {claim.machine, *earlier.path} & set(history.forgets):
