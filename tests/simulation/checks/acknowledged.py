@@ -29,7 +29,7 @@ class Acknowledged:
         for ack in known.acks:
             if ack.left_ms < 0 or ack.left_ms > claim.at_ms or ack.forgotten:
                 continue
-            if self.history.evicted(ack.at_ms, claim.at_ms) or ack.machine in self.history.forgets:
+            if self.history.evicted(ack.at_ms, claim.at_ms) or self.is_forgetful(known, ack):
                 continue
             if self.is_known_to(known, ack, claim):
                 raise Violation(
@@ -37,6 +37,10 @@ class Acknowledged:
                     f"{known.id!r} was delivered by n{claim.machine} at {claim.at_ms}, "
                     f"acknowledged at n{ack.machine} at {ack.at_ms}",
                 )
+
+    def is_forgetful(self, known: Known, ack: Ack) -> bool:
+        """Whether one of those who should have passed the news on was told that another one never returns."""
+        return not {ack.machine, *known.holders}.isdisjoint(self.history.forgets)
 
     def is_known_to(self, known: Known, ack: Ack, claim: Claim) -> bool:
         """Whether the node that delivers must know of the acknowledgement."""

@@ -10,7 +10,7 @@ from tests.simulation.process import Process
 from tests.simulation.world import Violation
 
 #: Tables of a node that must be empty, where the core has them.
-TABLES = ("acking", "claims", "pending", "short", "gone", "retries", "chores", "messages", "asks")
+TABLES = ("acking", "pending", "short", "gone", "retries", "chores", "messages", "asks")
 
 
 class Collected:
@@ -39,6 +39,9 @@ class Collected:
             if job.slot == IDLE:
                 raise Violation("I6", f"{process.name} has {job.id!r} without a timer")
             self.look_at_holders(process, job)
+        for job_id, claim in node.claims.items():  # questions about jobs that live are asked for ever
+            if node.find(job_id) is not claim.job:
+                raise Violation("I6", f"{process.name} asks about {job_id!r}, which it does not have")
         for name in TABLES:
             left = getattr(node, name, None)
             if left is not None and len(left):

@@ -88,7 +88,10 @@ class Kept:
     @staticmethod
     def _patience(known: Known) -> int:
         """How long nobody may hold it: a job on its way to another node waits for an fsync before it leaves."""
-        return 0 if known.plan.retry else 10_000
+        if known.plan.retry:
+            return 0
+        # With ASYNC a node that keeps nothing itself answers first: the link may end on the way.
+        return 1 << 62 if known.plan.asynchronous else 10_000
 
     def is_promised(self, known: Known) -> bool:
         """Whether this job must be held somewhere."""
