@@ -24,10 +24,10 @@ from contextlib import suppress
 from random import Random
 from typing import Final, Protocol
 
-from cluster.complaints import Complaints
+from cluster.complaints import Complaints, Unreached, reason_of
 from cluster.handshake import NONCE_LENGTH, Identity
 from cluster.link import HANDSHAKE_S, Incoming, Outgoing, host_of
-from cluster.membership import Node
+from cluster.membership import HANDSHAKE, Node
 from cluster.messages import Message, encode_message, frame
 from cluster.peer import Peer
 
@@ -75,6 +75,9 @@ class Owner(Protocol):
     def undelivered(self, peer_id: bytes, messages: list[Message]) -> None:
         """Of these messages certainly no byte has left. Comes before the `link_down` of their link."""
 
+    def unreached(self, place: str, reason: str) -> None:
+        """Where a node is said to be (host and port of the bus), nobody was reached; told once a minute."""
+
     def notice(self, text: str) -> None:
         """Something for the log."""
 
@@ -95,6 +98,7 @@ class Bus:
         self.frame_most = FRAME_ROOM
         self.queue_most = QUEUE_MOST
         self.complaints = Complaints()
+        self._unreached = Unreached()
         self.bytes_sent = 0
         self.bytes_received = 0
         self.peers: dict[bytes, Peer] = {}
@@ -168,8 +172,12 @@ class Bus:
             elif peer.host != host or peer.port != node.bus_port:
                 peer.host, peer.port = host, node.bus_port
                 self._try_now(peer)
+            peer.half_met = node.flags & HANDSHAKE != 0
         for peer_id in [peer_id for peer_id in self.peers if peer_id not in ids]:
-            self._forget(self.peers.pop(peer_id))
+            peer = self.peers.pop(peer_id)
+            if peer.trying:
+                self._tell_unreached(peer, "timed out, no answer")
+            self._forget(peer)
 
     def renew(self, peer_id: bytes) -> None:
         """End the link to a node, which does not answer on it, and make a new one."""
@@ -211,11 +219,16 @@ class Bus:
     async def _connect(self, peer: Peer) -> None:
         """Make a connection; the link goes on by itself, also when the handshake fails."""
         refused = False
+        peer.why = ""
+        if peer.half_met:
+            self._unreached.tried(peer.place, self.loop.time())
+        patience_s = min(max(self.timeout_s, CONNECT_LEAST_S), CONNECT_MOST_S)
         try:
-            async with asyncio.timeout(min(max(self.timeout_s, CONNECT_LEAST_S), CONNECT_MOST_S)):
+            async with asyncio.timeout(patience_s):
                 refused = await self._reach(peer)
         except (OSError, ValueError) as wrong:  # ValueError: what can be no name
-            self.owner.verbose(f"Cannot connect to {peer.host}:{peer.port}: {wrong or 'no answer'}")
+            peer.why = reason_of(wrong, patience_s)
+            self.owner.verbose(f"Cannot connect to {peer.place}: {peer.why}")
         if asyncio.current_task() is peer.task:
             peer.task = None
             if peer.link is None:
@@ -234,10 +247,12 @@ class Bus:
             try:
                 await self.loop.sock_connect(sock, address)
                 await self._begin(peer, sock)
-            except ConnectionRefusedError:
+            except ConnectionRefusedError as wrong:
                 refused += 1
+                peer.why = peer.why or reason_of(wrong, 0)
             except OSError as wrong:
-                self.owner.verbose(f"Cannot connect to {peer.host}:{peer.port}: {wrong}")
+                peer.why = reason_of(wrong, 0)
+                self.owner.verbose(f"Cannot connect to {peer.place}: {peer.why}")
             else:
                 sock = None  # type: ignore[assignment]  # it is the transport's now
                 return False
@@ -274,6 +289,7 @@ class Bus:
     def reached(self, link: Outgoing) -> None:
         """The node at the other end of an outgoing link has proven who it is."""
         peer, found = link.whom, link.peer
+        self._unreached.reached(peer.place)
         wrong = self._twin(found, link.address)
         if wrong:
             self.complain(link.address, f"Closed the link to {link.address}: {wrong}")
@@ -318,6 +334,7 @@ class Bus:
                 self._down(peer, refused=False)
                 self._try_later(peer, 0)
             else:
+                peer.why = link.why
                 self._failed(peer, refused=False)
         if not self._links and self._gone is not None:
             self._gone.set()
@@ -325,8 +342,15 @@ class Bus:
     def _failed(self, peer: Peer, *, refused: bool) -> None:
         """An attempt was in vain."""
         peer.failures += 1
+        if peer.why and self.peers.get(peer.id) is peer:
+            self._tell_unreached(peer, peer.why)
         self._down(peer, refused=refused)
         self._try_later(peer, peer.delay_s(self._random))
+
+    def _tell_unreached(self, peer: Peer, why: str) -> None:
+        """Nobody is where the peer is said to be. Full nodes that are away are told of by those who keep the table."""
+        if peer.half_met and not self.stopping and self._unreached.failed(peer.place, self.loop.time()):
+            self.loop.call_soon(self.owner.unreached, peer.place, why)
 
     def _down(self, peer: Peer, *, refused: bool) -> None:
         """Tell the owner, if it still wants a link to that node."""

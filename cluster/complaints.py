@@ -2,12 +2,20 @@
 
 Whoever can connect can cause such lines, so their number must be bounded, and the memory of who has caused one too:
 while a thousand addresses misbehave within a minute, further ones are counted and not named.
+
+The same goes for places where a node is said to be and nobody was reached: an operator has named them (CLUSTER MEET, a
+seed), or another node has. Nodes of one cluster start together, so the first second says nothing: who is not there yet
+will be.
 """
 
+import socket
 from typing import Final
 
 QUIET_S: Final = 60.0
 MOST: Final = 1024
+#: Seconds from the first attempt at a place to the first line, and places whose first attempt is remembered.
+PATIENCE_S: Final = 1.0
+PLACES_MOST: Final = 256
 
 
 class Complaints:
@@ -36,3 +44,42 @@ class Complaints:
             return False
         heard[who] = now_s
         return True
+
+
+class Unreached:
+    """Knows since when attempts are in vain. A place is the host and port as they were told."""
+
+    __slots__ = ("_complaints", "_since_s")
+
+    def __init__(self) -> None:
+        self._complaints = Complaints()
+        self._since_s: dict[str, float] = {}
+
+    def tried(self, place: str, now_s: float) -> None:
+        """An attempt begins. ``now_s`` never goes back."""
+        since = self._since_s
+        if place not in since:
+            if len(since) >= PLACES_MOST:
+                del since[next(iter(since))]
+            since[place] = now_s
+
+    def failed(self, place: str, now_s: float) -> bool:
+        """Nobody was reached: whether that deserves a line."""
+        return now_s - self._since_s.get(place, now_s) >= PATIENCE_S and self._complaints.add(place, now_s)
+
+    def reached(self, place: str) -> None:
+        """A node is there."""
+        self._since_s.pop(place, None)
+
+
+def reason_of(wrong: Exception, waited_s: float) -> str:
+    """Why an attempt to connect, which could take so many seconds, was in vain, for people."""
+    if isinstance(wrong, socket.gaierror):
+        return f"the name cannot be resolved ({wrong.strerror or wrong})"
+    if isinstance(wrong, ConnectionRefusedError):
+        return "connection refused, nobody listens there"
+    if isinstance(wrong, TimeoutError):
+        return f"timed out, no answer within {waited_s:g} s"
+    if isinstance(wrong, ValueError):
+        return "that can be no name"
+    return getattr(wrong, "strerror", None) or str(wrong) or type(wrong).__name__

@@ -138,7 +138,7 @@ class Link(asyncio.Protocol):
         self.closed = True
         sock = self.transport.get_extra_info("socket")
         if sock is not None:
-            with suppress(OSError):
+            with suppress(OSError, ValueError):  # ValueError: closed a moment ago, the transport has no socket any more
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
         self.transport.abort()
 
@@ -246,13 +246,15 @@ class Incoming(Link):
 class Outgoing(Link):
     """A link over which this node speaks to ``whom``."""
 
-    __slots__ = ("_finishing", "_shake", "choked", "peer", "queue", "queued_bytes", "up_s", "whom")
+    __slots__ = ("_finishing", "_shake", "choked", "peer", "queue", "queued_bytes", "up_s", "whom", "why")
 
     def __init__(self, bus: "Bus", whom: "Peer") -> None:
         super().__init__(bus)
         self.whom = whom
         self._shake: Dialer | None = None
         self._finishing = False
+        #: What is wrong with the other side if the link ends now; "" once it has proven itself.
+        self.why = "it has closed the connection instead of a handshake, so it is no node of this kind"
         self.choked = False
         #: Frames that wait for the transport, with the messages in them.
         self.queue: deque[tuple[list[Message], bytes]] = deque()
@@ -277,10 +279,16 @@ class Outgoing(Link):
             self.write(shake.challenged(payload))
             return
         shake.welcomed(payload)
+        self.why = ""
         self.peer = shake.peer
         self._shake = None
         self.passed()
         self.bus.reached(self)
+
+    def refuse(self, wrong: HandshakeError) -> None:
+        """Keep the reason: it may have to be said with the name under which this node was looked for."""
+        self.why = str(wrong)
+        super().refuse(wrong)
 
     def work(self) -> None:
         """Nothing comes this way."""

@@ -356,6 +356,8 @@ class Membership(Table):
         node = self.nodes.get(cast("bytes", message[1]))
         if node is None or node is self.myself or (node.flags | teller.flags) & HANDSHAKE or node.flags & FAIL:
             return
+        if node.linked and not node.flags & PFAIL:
+            return  # it answers here: what others say of it counts for them
         self._fail(node, now_ms)
 
     def _alive(self, node: Node, now_ms: int) -> None:

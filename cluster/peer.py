@@ -15,7 +15,7 @@ BACKOFF_MOST_S: Final = 3.0
 class Peer:
     """``id`` may be a temporary one until the node has said who it is; ``host`` is an address or a name."""
 
-    __slots__ = ("failures", "host", "id", "link", "port", "task", "timer")
+    __slots__ = ("failures", "half_met", "host", "id", "link", "port", "task", "timer", "why")
 
     def __init__(self, node_id: bytes, host: str, port: int) -> None:
         self.id = node_id
@@ -24,8 +24,21 @@ class Peer:
         self.link: Outgoing | None = None
         #: Attempts since the last link that held.
         self.failures = 0
+        #: Why the last attempt was in vain, "" when that is said elsewhere; and whether it was never a full node yet.
+        self.why = ""
+        self.half_met = False
         self.task: asyncio.Task[None] | None = None
         self.timer: asyncio.TimerHandle | None = None
+
+    @property
+    def place(self) -> str:
+        """Where it is, for the log."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def trying(self) -> bool:
+        """Whether an attempt is under way."""
+        return self.task is not None or (self.link is not None and not self.link.proven)
 
     @property
     def has_address(self) -> bool:

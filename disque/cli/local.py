@@ -33,6 +33,8 @@ LOOK_EVERY_S: Final = 0.2
 ANSWER_S: Final = 2.0
 #: After so many looks in vain, people are told how to find out more.
 LOOKS: Final = 50
+#: The exit code when nodes ended as they should not.
+FAILED: Final = 2
 COLOURS: Final = ("36", "33", "35", "32", "34", "31")
 
 Say = Callable[[str], None]
@@ -203,6 +205,8 @@ class Crew:
         self.terminal = Terminal(plan.ports, colours=colours, gone=self.stop)
         self._stop = asyncio.Event()
         self._signals = 0
+        #: Ports of nodes that ended before anybody wanted that.
+        self._lost: list[int] = []
 
     def stop(self) -> None:
         """Let the nodes stop; called again, kill them."""
@@ -213,7 +217,7 @@ class Crew:
                 child.signal(signal.SIGKILL)
 
     async def run(self) -> int:
-        """Start the nodes and stay until they have ended. The exit code: 0 when all stopped cleanly, as told."""
+        """Start the nodes and stay until they have ended. The exit code: see `_report`."""
         for port in self.plan.ports:
             self.children.append(await self._start(port))
         relays = [asyncio.create_task(self._relay(child)) for child in self.children]
@@ -250,13 +254,17 @@ class Crew:
             self.terminal.relay(child.port, line.decode("utf-8", "backslashreplace").rstrip("\n"))
         code = await child.process.wait()
         if not self._stop.is_set():
+            self._lost.append(child.port)
             self._tell_of_end(child, code)
 
     def _tell_of_end(self, child: Child, code: int) -> None:
         self.terminal.say(f"*** The node at {child.port} {how_it_ended(code)}.")
         if any(other.alive for other in self.children):
             again = shlex.join(child.command)
-            self.terminal.say(f"*** The others go on. It is not started again, but you can do it:\n    {again}")
+            self.terminal.say(
+                "*** The others go on. It is not started again, but you can do it, in another terminal. It is then no "
+                f"part of this program: its log is there, and Ctrl-C has to stop it there, too.\n    {again}"
+            )
 
     async def _watch(self) -> None:
         """Tell how to talk to the nodes as soon as they have found each other."""
@@ -294,14 +302,22 @@ class Crew:
                 await child.process.wait()
 
     def _report(self) -> int:
-        """Say how it ended, and give the exit code."""
-        codes = {child.port: child.process.returncode or 0 for child in self.children}
-        wrong = [f"*** The node at {port} {how_it_ended(code)}." for port, code in codes.items() if code]
-        if self._stop.is_set():
-            kept = f"Their jobs are in {shown(self.plan.data)}, for the next time."
-            told = [f"*** {'All nodes have' if len(codes) > 1 else 'The node has'} stopped cleanly. {kept}"]
-            self.terminal.say("\n".join(wrong or told))
-        return 0 if self._stop.is_set() and not wrong else 1
+        """Say how it ended, and give the exit code.
+
+        0 when the user stopped it and all nodes that ran then stopped cleanly: of those that ended before, people
+        know, and mostly did it themselves. FAILED when a node did not stop cleanly, or none was left to be stopped.
+        """
+        ends = {child.port: how_it_ended(child.process.returncode or 0) for child in self.children}
+        if not self._stop.is_set():
+            return FAILED if any(child.process.returncode for child in self.children) else 0
+        failed = [child.port for child in self.children if child.process.returncode and child.port not in self._lost]
+        notes = [f"*** The node at {port} {ends[port]}, before the others were stopped." for port in self._lost]
+        notes += [f"*** The node at {port} {ends[port]}." for port in failed]
+        if not failed:
+            whom = "All other nodes have" if self._lost else "All nodes have" if len(ends) > 1 else "The node has"
+            notes.append(f"*** {whom} stopped cleanly. Their jobs are in {shown(self.plan.data)}, for the next time.")
+        self.terminal.say("\n".join(notes))
+        return FAILED if failed else 0
 
 
 async def run(plan: Plan, *, colours: bool) -> int:

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from random import SystemRandom
 from typing import Final
@@ -13,7 +14,7 @@ from disque import VERSION
 from disque.core import conffile
 from disque.core.commands import COMMANDS
 from disque.core.kinds import as_bytes
-from disque.core.settings import Config, SettingError
+from disque.core.settings import BY_NAME, MAX_NAME, Config, SettingError
 from disque.server import daemon
 from disque.server.facts import NodeClock
 from disque.server.log import LEVELS, Log, open_syslog
@@ -81,6 +82,23 @@ def read_text(path: str) -> str:
     return Path(path).read_text(encoding="utf-8", errors="surrogateescape")
 
 
+def explained(wrong: conffile.ConfigError) -> str:
+    """What is written about a line that cannot be followed; on the command line that is one about the wrong word."""
+    if wrong.source != conffile.COMMAND_LINE:
+        return str(wrong)
+    name = wrong.line.removeprefix("--").partition(" ")[0]
+    if not wrong.line.startswith("--"):
+        return f"disque-server: '{wrong.line}': {wrong.reason}\n{wrong.hint}"
+    if not name:
+        words = wrong.line.removeprefix("--").strip()
+        return f"disque-server: '{words or '--'}' is no option: options are --name value (see disque-server --help)"
+    if name.lower() in {*BY_NAME, conffile.INCLUDE}:
+        return "\n".join(filter(None, [f"disque-server: '{wrong.line}': {wrong.reason}", wrong.hint]))
+    close = get_close_matches(name.lower(), BY_NAME, 1) if len(name) <= MAX_NAME else []
+    hint = f"Did you mean '--{close[0]}'?" if close else "Options are those of disque.conf"
+    return f"disque-server: unknown option '--{name}'. {hint} (see disque-server --help)"
+
+
 def make_log(config: Config) -> Log:
     """The log that the settings ask for. Raises OSError."""
     syslog = None
@@ -101,7 +119,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         config, path = read_config(words)
     except conffile.ConfigError as wrong:
-        print(wrong, file=sys.stderr)
+        print(explained(wrong), file=sys.stderr)
         return 1
     except OSError as error:
         print(f"Fatal error, can't open config file '{error.filename}': {error.strerror}", file=sys.stderr)

@@ -68,7 +68,7 @@ def acknowledge(node: "Node", job_id: bytes, now_ms: int) -> bool:
     if job.state == ACKED:
         return False
     if job.state == WAIT_REPL:
-        replication.decided(node, job, now_ms)
+        decide(node, job, now_ms)
     if len(job.holders) == 1:
         if node.journaling:
             node.journal.append((ACK, job_id))
@@ -77,6 +77,18 @@ def acknowledge(node: "Node", job_id: bytes, now_ms: int) -> bool:
     ack = mark(node, job, {node.node_id}, now_ms)
     tell(node, ack)
     return True
+
+
+def decide(node: "Node", job: Job, now_ms: int) -> None:
+    """A job whose copies are still wanted is done: its ADDJOB has succeeded.
+
+    The one holder of a job that is delivered at most once hears of it by its ID alone.
+    """
+    if not job.retry:
+        for peer in node.peers.values():
+            if job.id in peer.waiting:
+                node.batch(peer.id, (SETACK, ()), job.id)
+    replication.decided(node, job, now_ms)
 
 
 def delete(node: "Node", job_id: bytes) -> bool:
@@ -126,7 +138,10 @@ def mark(node: "Node", job: Job, confirmed: set[bytes], now_ms: int) -> Ack:
     node.let_go(job)
     job.state = ACKED
     if node.journaling:
-        node.journal.append((ACK, job.id))
+        if job.segment:
+            node.journal.append((ACK, job.id))
+        else:
+            node.file(job)  # it was not in the journal yet
     ack = Ack(job.id, job.holders, confirmed, job.expires_ms)
     node.acking[job.id] = ack
     node.used += ACK_BYTES
@@ -235,7 +250,7 @@ def set_ack(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...], tu
 def acked_there(node: "Node", job: Job, peer: bytes, now_ms: int) -> None:
     """A job that is alive here was acknowledged at ``peer``, or, without one, where nobody knew it."""
     if job.state == WAIT_REPL:
-        replication.decided(node, job, now_ms)
+        decide(node, job, now_ms)
     if len(job.holders) == 1:
         node.remember_gone(job.id)
         if node.journaling:
@@ -300,7 +315,10 @@ def removed(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], n
 
 def add_dummy(node: "Node", job_id: bytes, now_ms: int) -> None:
     """An ID that is unknown here was acknowledged: other nodes may know it."""
-    if node.membership.leaving or job_id in node.acking or job_id in node.gone:
+    if job_id in node.acking or job_id in node.gone:
+        return
+    if node.membership.leaving:
+        tell_once(node, job_id)
         return
     suffix = job_id[36:]
     minutes = int(suffix, 16) if HEX_DIGITS.issuperset(suffix) else 0

@@ -7,9 +7,10 @@ first one comes to nothing, the next one begins anew.
 
 from typing import TYPE_CHECKING, Final
 
-from cluster.messages import ASKKEY, BIND, GOES_WITH_JOB, IS_SETTLED, KEYHELD, UNBIND
+from cluster.messages import ASKKEY, GOES_WITH_JOB, IS_SETTLED, KEYFREE, KEYHELD, UNBIND
 from disque.core import acks, keeping, replication, resp
 from disque.core.jobid import ttl_suffix, valid
+from disque.core.peers import failed
 from disque.core.session import PendingAdd
 from disque.core.timers import IDLE, Timed
 from disque.core.unique import COMMITTED, SETTLED, TENTATIVE, Key
@@ -120,35 +121,31 @@ def attempt(node: "Node", bid: Bid, now_ms: int) -> None:
         step_back(node, bid, now_ms)
         return
     for keeper in bid.keepers:
-        ask(node, bid, keeper)
+        keeping.ask(node, bid, keeper)
 
 
 def bind_here(node: "Node", bid: Bid, now_ms: int) -> bool:
-    """This node is a keeper itself; whether it has no other ID for the key."""
+    """This node is a keeper itself; whether it has no other ID for the key. It is bound when nobody else has, too."""
     request = bid.request
     key = keeping.offer(node, node.node_id, request.queue, bid.name, bid.job_id, request.window * 1000, now_ms)
-    if key.job_id == bid.job_id:
+    if key.job_id != bid.job_id:
+        return False
+    if keeping.is_bound(node, key, now_ms):
         bid.bound.add(node.node_id)
-    return key.job_id == bid.job_id
-
-
-def ask(node: "Node", bid: Bid, keeper: bytes) -> None:
-    """BIND, to a keeper that has not bound the key."""
-    if keeper not in bid.bound:
-        request = bid.request
-        bid.asked.add(keeper)
-        question = (BIND, request.replicate, request.queue, bid.name, bid.job_id, request.window * 1000)
-        keeping.say(node, keeper, question)
+    return True
 
 
 def due(node: "Node", bid: Bid, now_ms: int) -> None:
-    """Some time has passed: make another attempt, or ask those again that had another ID."""
-    del now_ms
+    """Some time has passed: make another attempt, or ask those again that had another ID; or all are bound."""
     if bid.decided:
         return
-    if bid.job_id:
+    if bid.job_id and node.node_id in bid.keepers and not bind_here(node, bid, now_ms):
+        step_back(node, bid, now_ms)
+    elif bid.complete():
+        advance(node, bid, now_ms)
+    elif bid.job_id:
         for keeper in bid.keepers:
-            ask(node, bid, keeper)
+            keeping.ask(node, bid, keeper)
     elif bid.add is not None:
         node.retries.append(bid.add)
 
@@ -156,11 +153,14 @@ def due(node: "Node", bid: Bid, now_ms: int) -> None:
 def say_again(node: "Node", peer_id: bytes, now_ms: int) -> None:
     """There is a new link: what ``peer_id`` was asked or told, or what it answered, may be lost."""
     for bid in node.bids.values():
-        key = node.keys.get((bid.request.queue, bid.name)) if bid.decided else None
-        if key is not None and key.state == COMMITTED and key.told is not None and peer_id not in key.told:
-            keeping.say(node, peer_id, keeping.whole(key, now_ms))
-        elif bid.job_id and not bid.decided and peer_id in bid.keepers:
-            ask(node, bid, peer_id)
+        key = node.keys.get((bid.request.queue, bid.name))
+        if bid.decided:
+            if key is not None and key.state == COMMITTED and key.told is not None and peer_id not in key.told:
+                keeping.say(node, peer_id, keeping.whole(key, now_ms))
+        elif bid.job_id and peer_id in bid.keepers:
+            keeping.ask(node, bid, peer_id)
+        elif key is not None and key.doubts and key.job_id == bid.job_id:
+            keeping.is_bound(node, key, now_ms)
 
 
 # -- answers -----------------------------------------------------------------------------------------------------------
@@ -194,6 +194,9 @@ def held(node: "Node", peer: bytes, message: tuple[int, int, bytes, bytes], now_
     bid = node.bidding.get(job_id)
     if not valid(held_id) or held_id == job_id:
         return
+    if state != TENTATIVE and keeping.is_doubted(node, job_id, peer):
+        found(node, job_id, state, held_id, now_ms)
+        return
     if bid is None:
         refused(node, peer, message, now_ms)
         return
@@ -208,24 +211,47 @@ def held(node: "Node", peer: bytes, message: tuple[int, int, bytes, bytes], now_
         node.timers.arm(bid, now_ms + pause_ms(node, bid))
 
 
+def found(node: "Node", job_id: bytes, state: int, held_id: bytes, now_ms: int) -> None:
+    """What this node noted as a keeper cannot be bound: a node that it asked knows another ID."""
+    bid = node.bidding.get(job_id)
+    if bid is None:
+        key = node.keyed[job_id]
+        keeping.say(node, key.owner, (KEYHELD, state, job_id, held_id))
+        node.drop_key(key)
+    elif state == SETTLED:
+        finish(node, bid, held_id)
+    else:
+        step_back(node, bid, now_ms)
+
+
 def refused(node: "Node", peer: bytes, message: tuple[int, int, bytes, bytes], now_ms: int) -> None:
     """KEYHELD as an answer to KEEPKEY: another job has the key at ``peer`` for certain, too.
 
-    Of two that are settled the smaller ID goes to the other one's place.
+    Of two that are settled the smaller ID goes to the other one's place. As an answer to ASKKEY it says that the job
+    asked about is not known.
     """
     _, state, job_id, held_id = message
     key = node.keyed.get(job_id)
-    if key is None or key.state == TENTATIVE or key.told is None or peer not in keeping.others(node, key):
+    if key is not None and key.state == TENTATIVE:
+        keeping.is_free(node, peer, (KEYFREE, (job_id,)), now_ms)
         return
-    may_go = mine(node, key) is not None or (key.owner != node.node_id and keeping.owner_is_gone(node, key))
+    if key is None or key.told is None or peer not in keeping.others(node, key):
+        return
+    may_go = mine(node, key) is not None or (key.owner != node.node_id and owner_is_gone(node, key))
     if key.state == SETTLED:
         if state == SETTLED and held_id < job_id:
             keeping.retract(node, key)
-            keeping.say(node, peer, (ASKKEY, key.queue, key.name, job_id))
+            keeping.say(node, peer, (ASKKEY, key.queue, key.name, held_id))
     elif state == SETTLED or (state == COMMITTED and may_go and held_id < job_id):
         lost(node, key, now_ms)
     else:
         node.timers.arm(key, min(key.end_ms(), now_ms + AGAIN_MOST_MS))
+
+
+def owner_is_gone(node: "Node", key: Key) -> bool:
+    """Whether the process that asked for the key will not come back to it."""
+    owner = node.peers.get(key.owner)
+    return owner is None or failed(node, key.owner) or owner.start != key.owner_start
 
 
 def mine(node: "Node", key: Key) -> Bid | None:
@@ -317,9 +343,13 @@ def keep(node: "Node", peer: bytes, message: "keeping.KeepKey", now_ms: int) -> 
 
 def nodes_changed(node: "Node", now_ms: int) -> None:
     """Take over who can be reached: bids ask other keepers, keys move. Costs next to nothing when nothing changed."""
-    if node.ring.refresh(node.membership):
+    ring = node.ring
+    if ring.refresh(node.membership):
+        ring.sure_ms = now_ms + node.membership.timeout_ms + keeping.MOVE_MS
         rekeep(node, now_ms)
         keeping.begin_move(node, now_ms)
+    elif ring.sure_ms < 0:
+        ring.sure_ms = now_ms + node.membership.timeout_ms + keeping.MOVE_MS
 
 
 def restarted(node: "Node", peer_id: bytes, now_ms: int) -> None:
@@ -348,7 +378,7 @@ def widen(node: "Node", bid: Bid, now_ms: int) -> None:
         step_back(node, bid, now_ms)
         return
     for keeper in bid.keepers:
-        ask(node, bid, keeper)
+        keeping.ask(node, bid, keeper)
     advance(node, bid, now_ms)
 
 

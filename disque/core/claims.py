@@ -40,6 +40,7 @@ IN_QUEUE: Final = 1
 #: Between two rounds of questions; how long a NO counts; how long one who said NO asks nothing; how long the winner of
 #: two holds off the other. All in ms.
 AGAIN_MS: Final = 500
+AGAIN_MOST_MS: Final = 2000
 FRESH_MS: Final = 2500
 YIELD_MS: Final = 3000
 CONTEST_MS: Final = 1000
@@ -50,13 +51,14 @@ SPREAD_MS: Final = 100
 class Claim(Timed):
     """A job that this node is about to queue. ``answered`` has when those who said NO were asked."""
 
-    __slots__ = ("answered", "asked_ms", "job")
+    __slots__ = ("answered", "asked_ms", "job", "rounds")
 
     def __init__(self, job: Job) -> None:
         self.due_ms = 0
         self.slot = IDLE
         self.job = job
         self.asked_ms = 0
+        self.rounds = 0
         self.answered: dict[bytes, int] = {}
 
 
@@ -80,7 +82,7 @@ def say_still(node: "Node", peer: bytes) -> "Iterator[None]":
 
 def hold_answer(node: "Node", peer: bytes, job: Job, left_ms: int, number: int, named: tuple[bytes, ...]) -> None:
     """Tell ``peer`` not to queue ``job`` for ``left_ms``."""
-    node.messages.append((peer, (HOLD, number, named, (job.id,), (max(1, left_ms),))))
+    node.asks.append((peer, (HOLD, number, named, (job.id,), (max(1, left_ms),))))
 
 
 def answer_hold(node: "Node", peer: bytes, job: Job, now_ms: int) -> None:
@@ -105,6 +107,7 @@ def begin(node: "Node", job: Job, now_ms: int) -> None:
 def ask(node: "Node", claim: Claim, now_ms: int) -> None:
     """Ask all that have not just answered."""
     claim.asked_ms = now_ms
+    claim.rounds += 1
     job = claim.job
     head = (WILLQUEUE, now_ms, job.holders)
     for holder in job.holders:
@@ -126,8 +129,13 @@ def review(node: "Node", claim: Claim, now_ms: int) -> None:
         node.drop_claim(job.id)
         returning.come_back(node, job, now_ms)
         return
-    again_ms = claim.asked_ms + AGAIN_MS
+    again_ms = now_ms + AGAIN_MS
     node.timers.arm(claim, max(now_ms + 1, again_ms if open_ else min(again_ms, job.requeue_ms)))
+
+
+def pause_ms(claim: Claim) -> int:
+    """Between two rounds of questions: longer each time, up to AGAIN_MOST_MS, since somebody does not answer."""
+    return min(AGAIN_MS << min(max(claim.rounds - 1, 0), 8), AGAIN_MOST_MS)
 
 
 def due(node: "Node", claim: Claim, now_ms: int) -> None:
@@ -135,7 +143,7 @@ def due(node: "Node", claim: Claim, now_ms: int) -> None:
     if node.claims.get(claim.job.id) is not claim:
         return
     review(node, claim, now_ms)
-    if node.claims.get(claim.job.id) is claim and now_ms - claim.asked_ms >= AGAIN_MS:
+    if node.claims.get(claim.job.id) is claim and now_ms - claim.asked_ms >= pause_ms(claim):
         ask(node, claim, now_ms)
         review(node, claim, now_ms)
 
@@ -166,7 +174,10 @@ def reply(node: "Node", peer: bytes, job: Job, number: int, holders: tuple[bytes
     if job.state == QUEUED:
         node.batch(peer, (ANSWER, number, IN_QUEUE, named), job.id)
     elif job.state == WAIT_REPL:
-        hold_answer(node, peer, job, job.retry * 1000, number, named)
+        if replication.may_be_queued_elsewhere(node, job):
+            node.batch(peer, (ANSWER, number, NO, named), job.id)
+        else:
+            hold_answer(node, peer, job, job.retry * 1000, number, named)
     elif job.flags & KEPT and job.requeue_ms > now_ms:
         hold_answer(node, peer, job, job.requeue_ms - now_ms, number, named)
     elif job.id in node.claims and wins(node.node_id, peer, job.id):
@@ -183,8 +194,13 @@ def step_back(node: "Node", job: Job, until_ms: int, now_ms: int) -> None:
     node.drop_claim(job.id)
     mine_ms = job.requeue_ms if job.requeue_ms > now_ms else 0
     until_ms = max(mine_ms, until_ms)
-    node.hold(job, until_ms, job.flags & (HELD | KEPT) if mine_ms == until_ms else job.flags & HELD)
-    if job.due_ms <= now_ms:  # so little is left that asking before its end would begin at once
+    wait(node, job, until_ms, job.flags & (HELD | KEPT) if mine_ms == until_ms else job.flags & HELD, now_ms)
+
+
+def wait(node: "Node", job: Job, until_ms: int, flags: int, now_ms: int) -> None:
+    """Let ``job`` wait until then, and ask about it only then if asking before the end would begin at once."""
+    node.hold(job, until_ms, flags)
+    if job.due_ms <= now_ms:
         node.timers.arm(job, min(until_ms, job.expires_ms))
 
 
@@ -240,7 +256,10 @@ def queued_there(node: "Node", peer: bytes, job: Job, now_ms: int) -> None:
     else:
         node.drop_claim(job.id)
         job.flags &= ~BACKUP
+        delayed = job.flags & HELD
         node.hold(job, now_ms + retry_ms(node, job), 0)
+        if delayed:
+            returning.file_requeue(node, job)
 
 
 def retry_ms(node: "Node", job: Job) -> int:
@@ -282,7 +301,7 @@ def held(
             replication.taken_over(node, job)
         elif job.state == QUEUED:
             node.take_out(job, now_ms)
-            node.hold(job, until_ms, 0)
+            wait(node, job, until_ms, 0, now_ms)
         elif job.flags & KEPT and job.requeue_ms > now_ms:
             job.flags &= ~BACKUP  # what this node knows itself counts until it is over; then it asks again
         else:

@@ -309,7 +309,9 @@ class Replay:
     def _drop_unsure(self) -> None:
         """Forget the at-most-once jobs that are not spent."""
         for shard in self.node.shards:
-            for job in [job for job in shard.values() if not job.retry and not job.flags & SPENT]:
+            for job in [
+                job for job in shard.values() if not job.retry and not job.flags & SPENT and job.state != ACKED
+            ]:
                 self.dropped += 1
                 self.node.remove(job)
 

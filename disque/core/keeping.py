@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 from cluster.messages import (
     ASKKEY,
+    BIND,
     BOUND,
     GOES_WITH_JOB,
     IS_SETTLED,
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
 #: After so long, in ms: a TENTATIVE key is asked about; who has not said KEYKEPT is told again.
 CHECK_MS: Final = 1000
 DRIVE_MS: Final = 2000
+#: Who has not said whether it knows another ID is asked again after so long, in ms.
+DOUBT_MS: Final = 250
+#: In ms: so long, beyond the node timeout, keys may take to reach the nodes that are new among their keepers.
+MOVE_MS: Final = 5000
 #: Keys that one step of a chore looks at.
 SLICE: Final = 200
 
@@ -68,6 +73,15 @@ def others(node: "Node", key: Key) -> list[bytes]:
 # -- while it is undecided ---------------------------------------------------------------------------------------------
 
 
+def ask(node: "Node", bid: "Bid", keeper: bytes) -> None:
+    """BIND, to another keeper that has not bound the key."""
+    if keeper not in bid.bound and keeper != node.node_id:
+        request = bid.request
+        bid.asked.add(keeper)
+        question = (BIND, request.replicate, request.queue, bid.name, bid.job_id, request.window * 1000)
+        say(node, keeper, question)
+
+
 def bind(node: "Node", peer: bytes, message: tuple[int, int, bytes, bytes, bytes, int], now_ms: int) -> None:
     """BIND: ``peer`` wants a key for one of its jobs."""
     _, repl, queue, name, job_id, window_ms = message
@@ -75,8 +89,11 @@ def bind(node: "Node", peer: bytes, message: tuple[int, int, bytes, bytes, bytes
         return
     key = offer(node, peer, queue, name, job_id, window_ms, now_ms)
     if key.job_id == job_id:
-        key.repl = max(key.repl, repl) if key.state == TENTATIVE else key.repl
-        node.batch(peer, SAY_BOUND, job_id)
+        if key.state == TENTATIVE:
+            key.repl = max(key.repl, repl)
+            claim(node, key, peer)
+        if is_bound(node, key, now_ms):
+            node.batch(peer, SAY_BOUND, job_id)
     else:
         node.messages.append((peer, (KEYHELD, key.state, job_id, key.job_id)))
         wake(node, key, now_ms)
@@ -86,12 +103,6 @@ def wake(node: "Node", key: Key, now_ms: int) -> None:
     """Somebody wants a key that is as the journal had it: find out whether all keepers have it."""
     if key.state == COMMITTED and key.told is None:
         drive(node, key, now_ms)
-
-
-def owner_is_gone(node: "Node", key: Key) -> bool:
-    """Whether the process that asked for the key will not come back to it."""
-    owner = node.peers.get(key.owner)
-    return owner is None or failed(node, key.owner) or owner.start != key.owner_start
 
 
 def offer(node: "Node", owner: bytes, queue: bytes, name: bytes, job_id: bytes, window_ms: int, now_ms: int) -> Key:
@@ -107,6 +118,64 @@ def offer(node: "Node", owner: bytes, queue: bytes, name: bytes, job_id: bytes, 
         if owner != node.node_id:
             node.timers.arm(key, now_ms + CHECK_MS)
     return key
+
+
+def claim(node: "Node", key: Key, owner: bytes) -> None:
+    """``owner`` bids for ``key``, whatever was thought of it meanwhile."""
+    if not key.owner:
+        key.owner = owner
+        key.owner_start = node.peers[owner].start if owner in node.peers else 0
+        key.told = None
+
+
+def is_bound(node: "Node", key: Key, now_ms: int) -> bool:
+    """Whether nobody can know another ID for a key that was noted here; those who might are asked."""
+    if key.state != TENTATIVE:
+        return True
+    if key.doubts is None:
+        unsure = node.ring.is_unsure(now_ms)
+        key.doubts = {one for one in node.ring.nodes if one not in {node.node_id, key.owner}} if unsure else set()
+    key.doubts.intersection_update(node.ring.nodes)
+    for one in sorted(key.doubts):
+        say(node, one, (ASKKEY, key.queue, key.name, key.job_id))
+    if key.doubts:
+        node.timers.arm(node.bidding.get(key.job_id, key), now_ms + DOUBT_MS)
+    return not key.doubts
+
+
+def is_doubted(node: "Node", job_id: bytes, peer: bytes) -> bool:
+    """Whether ``peer`` is asked for another ID before a note counts."""
+    key = node.keyed.get(job_id)
+    return key is not None and key.state == TENTATIVE and key.doubts is not None and peer in key.doubts
+
+
+def knows_none(node: "Node", key: Key, peer: bytes, now_ms: int) -> None:
+    """``peer`` has no other ID for ``key``: when nobody has, it is bound."""
+    if key.doubts and peer in key.doubts:
+        key.doubts.discard(peer)
+        if not key.doubts:
+            say_bound(node, key, now_ms)
+
+
+def say_bound(node: "Node", key: Key, now_ms: int) -> None:
+    """What was noted counts now: tell the owner, which may be this node."""
+    bid = node.bidding.get(key.job_id)
+    if bid is not None:
+        bid.bound.add(node.node_id)
+        node.timers.arm(bid, now_ms)
+        return
+    if key.owner in node.peers:
+        node.batch(key.owner, SAY_BOUND, key.job_id)
+    node.timers.arm(key, now_ms + CHECK_MS)
+
+
+def reconsider(node: "Node", key: Key, now_ms: int) -> None:
+    """Some time has passed since ``key`` was noted for another node."""
+    if key.doubts and not failed(node, key.owner):
+        if is_bound(node, key, now_ms):
+            say_bound(node, key, now_ms)
+    else:
+        examine(node, key, now_ms)
 
 
 def unbind(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_ms: int) -> None:
@@ -151,16 +220,27 @@ def asked(node: "Node", peer: bytes, message: tuple[int, bytes, bytes, bytes], n
     _, queue, name, job_id = message
     key = node.keys.get((queue, name))
     if key is not None and key.state != TENTATIVE:
-        node.messages.append((peer, whole(key, now_ms)))
-    elif job_id not in node.bidding:
+        if key.job_id == job_id:
+            node.messages.append((peer, whole(key, now_ms)))
+        else:
+            node.messages.append((peer, (KEYHELD, key.state, job_id, key.job_id)))
+            wake(node, key, now_ms)
+        return
+    bid = node.bidding.get(job_id)
+    if bid is None:
         node.batch(peer, SAY_FREE, job_id)
+    elif peer in bid.keepers:
+        ask(node, bid, peer)  # it may have taken this node for failed, and its BOUND may be lost
 
 
 def is_free(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_ms: int) -> None:
     """KEYFREE: ``peer`` does not bid for these jobs, and has no such key COMMITTED."""
     for job_id in message[1]:
         key = node.keyed.get(job_id)
-        if key is None or key.state != TENTATIVE or key.told is None:
+        if key is None or key.state != TENTATIVE:
+            continue
+        knows_none(node, key, peer, now_ms)
+        if key.told is None:
             continue
         if peer == key.owner:
             key.owner = b""
@@ -345,7 +425,7 @@ def due(node: "Node", key: Key, now_ms: int) -> None:
     if node.keys.get((key.queue, key.name)) is not key:
         return
     if key.state == TENTATIVE:
-        examine(node, key, now_ms)
+        reconsider(node, key, now_ms)
     elif now_ms >= key.end_ms():
         node.drop_key(key)  # its record in the journal says so by itself
     else:

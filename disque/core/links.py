@@ -129,11 +129,10 @@ def note_start(node: "Node", peer: Peer, start: int, now_ms: int) -> None:
 
 def say_again(node: "Node", peer: Peer, now_ms: int) -> None:
     """Send what ``peer`` was told and has not answered."""
-    for spread in list(peer.waiting.values()):
-        if spread.job.retry:
-            replication.send(node, peer, spread, now_ms)
-        else:  # it may have come, been delivered and forgotten: sent again, it would come twice
-            replication.lost(node, spread)
+    for spread in [spread for spread in peer.waiting.values() if not spread.job.retry]:
+        replication.lost(node, spread)  # it may have come, been delivered and forgotten: it must not come twice
+    if peer.waiting:
+        node.begin_chore(replication.send_again(node, peer, now_ms))
     bids.say_again(node, peer.id, now_ms)
     if node.acking:
         node.chores.append(acks.tell_again(node, peer))

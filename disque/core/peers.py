@@ -13,10 +13,11 @@ class Peer:
     """One other node.
 
     ``waiting`` are the jobs whose copy it was asked for and has not confirmed, in the order of asking; ``heard_ms`` is
-    when it last confirmed anything, or when the first of them was asked.
+    when it last confirmed anything, or when the first of them was asked. One that refuses is left alone until
+    ``refused_until_ms``, longer each time, until it confirms something again.
     """
 
-    __slots__ = ("heard_ms", "id", "linked", "start", "waiting")
+    __slots__ = ("heard_ms", "id", "linked", "refusals", "refused_until_ms", "start", "waiting")
 
     def __init__(self, node_id: bytes) -> None:
         self.id = node_id
@@ -24,6 +25,8 @@ class Peer:
         self.start = 0
         self.waiting: dict[bytes, Spread] = {}
         self.heard_ms = 0
+        self.refusals = 0
+        self.refused_until_ms = 0
 
 
 def failed(node: "Node", peer_id: bytes) -> bool:

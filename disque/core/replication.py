@@ -13,6 +13,7 @@ there, ENQUEUE tells one of the holders that it is its turn. A job that is deliv
 and no second attempt: REPLJOB itself says that it is to be queued there.
 """
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from cluster.messages import ABORT, ANNOUNCE, ENQUEUE, QUEUE_IT, REPLJOB
@@ -23,10 +24,19 @@ from disque.core.records import DELETE, HOLDERS
 from disque.core.session import NOT_WAITING, WAIT_COPIES, PendingAdd, Session, Spread
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from disque.core.node import Message, Node
 
 #: A node that has confirmed nothing for so long, in ms, is joined by another one.
 PATIENCE_MS: Final = 500
+#: How long a node that refuses is left alone at most, in ms.
+REFUSED_MOST_MS: Final = 30_000
+#: Between two beats, in ms.
+BEAT_MS: Final = 100
+#: Jobs that one step of a chore, and one beat, look at.
+SLICE: Final = 200
+SHORT_MOST: Final = 500
 
 
 def owe(node: "Node", session: Session, args: list[bytes], timeout_ms: int, now_ms: int) -> PendingAdd:
@@ -129,12 +139,21 @@ def send(node: "Node", peer: Peer, spread: Spread, now_ms: int) -> None:
     node.asks.append((peer.id, wire(spread, peer.id, now_ms, ANNOUNCE)))
 
 
+def send_again(node: "Node", peer: Peer, now_ms: int) -> "Iterator[None]":
+    """Send all jobs that ``peer`` was asked for and has not confirmed, over a new link."""
+    for count, spread in enumerate(list(peer.waiting.values()), 1):
+        if peer.linked and peer.waiting.get(spread.job.id) is spread:
+            send(node, peer, spread, now_ms)
+        if count % SLICE == 0:
+            yield
+
+
 def more(node: "Node", spread: Spread, now_ms: int) -> None:
     """Ask one more node for a copy, if copies are missing and there is one that was not asked yet."""
     job = spread.job
     if node.pending.get(job.id) is not spread or (not job.retry and is_asked(node, job.id)):
         return
-    fresh = [peer for peer in node.linked if peer.id not in spread.asked]
+    fresh = [peer for peer in node.linked if peer.id not in spread.asked and peer.refused_until_ms <= now_ms]
     if not fresh:
         node.short[job.id] = spread
         return
@@ -158,17 +177,25 @@ def beat(node: "Node", now_ms: int) -> None:
     for peer in node.linked:
         if peer.waiting and now_ms - peer.heard_ms > PATIENCE_MS:
             peer.heard_ms = now_ms
-            for spread in list(peer.waiting.values()):
-                if not spread.confirmed or spread.missing() > 0:
-                    more(node, spread, now_ms)
+            node.begin_chore(ask_others(node, peer, now_ms))
     if node.short and now_ms % PATIENCE_MS < 100:
         try_short(node, now_ms)
 
 
+def ask_others(node: "Node", peer: Peer, now_ms: int) -> "Iterator[None]":
+    """Ask one more node for each copy that ``peer`` was asked for."""
+    for count, spread in enumerate(list(peer.waiting.values()), 1):
+        more(node, spread, now_ms)
+        if count % SLICE == 0:
+            yield
+
+
 def try_short(node: "Node", now_ms: int) -> None:
     """Nodes have come, or some time has passed: try the jobs for which there was nobody left to be asked."""
-    short, node.short = node.short, {}
-    for spread in short.values():
+    if not any(peer.refused_until_ms <= now_ms for peer in node.linked):
+        return
+    for job_id in list(islice(node.short, SHORT_MOST)):
+        spread = node.short.pop(job_id)  # at the end again, if it stays
         if node.pending.get(spread.job.id) is not spread:
             continue
         waited_for = [peer for peer in node.peers.values() if spread.job.id in peer.waiting]
@@ -190,6 +217,7 @@ def got_job(node: "Node", peer_id: bytes, message: tuple[int, tuple[bytes, ...]]
     if peer is None:
         return
     peer.heard_ms = now_ms
+    peer.refusals = 0
     for job_id in message[1]:
         peer.waiting.pop(job_id, None)
         spread = node.pending.get(job_id)
@@ -205,6 +233,9 @@ def refused(node: "Node", peer_id: bytes, message: tuple[int, int, tuple[bytes, 
     if peer is None:
         return
     peer.heard_ms = now_ms
+    if peer.refused_until_ms <= now_ms:
+        peer.refused_until_ms = now_ms + min((PATIENCE_MS << min(peer.refusals, 6)) - BEAT_MS, REFUSED_MOST_MS)
+        peer.refusals += 1
     for job_id in message[2]:
         spread = peer.waiting.pop(job_id, None)
         if spread is not None and node.pending.get(job_id) is spread:
@@ -238,7 +269,7 @@ def hand_out(node: "Node", spread: Spread, now_ms: int) -> None:
     """Copies enough are on other nodes: tell one of them to queue the job, and forget it here."""
     job = spread.job
     if job.retry and not spread.elsewhere:
-        first = min(spread.confirmed)
+        first = node.random.choice(sorted(spread.confirmed))
         delay_ms = job.requeue_ms - now_ms if job.flags & HELD else job.delay * 1000
         node.messages.append((first, (ENQUEUE, job.id, max(0, delay_ms))))
     if node.journaling and job.segment:
@@ -276,6 +307,15 @@ def taken_over(node: "Node", job: Job) -> None:
         spread.elsewhere = True
 
 
+def may_be_queued_elsewhere(node: "Node", job: Job) -> bool:
+    """Whether a holder need not wait for this node, which coordinates from outside a job that is answered already."""
+    spread = node.pending.get(job.id)
+    if spread is None or spread.add is not None or not spread.confirmed:
+        return False
+    spread.elsewhere = True
+    return True
+
+
 def restarted(node: "Node", peer: Peer, now_ms: int) -> None:
     """``peer`` is another process now, which may have lost what it confirmed: undecided jobs are sent again."""
     for job_id, spread in list(node.pending.items()):
@@ -290,11 +330,10 @@ def restarted(node: "Node", peer: Peer, now_ms: int) -> None:
 
 def link_lost(node: "Node", peer: Peer, now_ms: int) -> None:
     """The link to ``peer`` is gone: others are asked for the copies that it was asked for."""
-    for spread in list(peer.waiting.values()):
-        if spread.job.retry:
-            more(node, spread, now_ms)
-        else:
-            lost(node, spread)
+    for spread in [spread for spread in peer.waiting.values() if not spread.job.retry]:
+        lost(node, spread)
+    if peer.waiting:
+        node.begin_chore(ask_others(node, peer, now_ms))
 
 
 def lost(node: "Node", spread: Spread) -> None:

@@ -109,7 +109,8 @@ def working(node: "Node", job: Job, now_ms: int) -> int:
     if node.claims:
         node.drop_claim(job.id)
     held = job.flags & HELD
-    node.hold(job, now_ms + job.retry * 1000, held | KEPT)
+    until_ms = now_ms + job.retry * 1000
+    node.hold(job, max(job.requeue_ms, until_ms) if held else until_ms, held | KEPT)
     if held:
         file_requeue(node, job)
     if len(job.holders) > 1:

@@ -31,15 +31,17 @@ def ranked(nodes: tuple[bytes, ...], queue: bytes, name: bytes, count: int) -> t
 class Ring:
     """The nodes that can keep keys, as this node sees them.
 
-    ``moved`` are those among which the keys were last spread, ``moving`` says whether that is being done.
+    ``moved`` are those among which the keys were last spread, ``moving`` says whether that is being done. Until
+    ``sure_ms`` (node time; -1: nobody has looked yet) keys may be on their way to nodes that must keep them now.
     """
 
-    __slots__ = ("_version", "moved", "moving", "nodes")
+    __slots__ = ("_version", "moved", "moving", "nodes", "sure_ms")
 
     def __init__(self, membership: "Membership") -> None:
         self._version = -1
         self.nodes: tuple[bytes, ...] = ()
         self.moving = False
+        self.sure_ms = -1
         self.refresh(membership)
         self.moved: tuple[bytes, ...] = self.nodes
 
@@ -53,6 +55,10 @@ class Ring:
             return False
         self.nodes = nodes
         return True
+
+    def is_unsure(self, now_ms: int) -> bool:
+        """Whether this node may have to keep keys that it does not know yet."""
+        return now_ms < self.sure_ms or self.sure_ms < 0
 
     def keepers(self, queue: bytes, name: bytes, repl: int) -> tuple[bytes, ...]:
         """The nodes that keep this key, best first."""

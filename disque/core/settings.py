@@ -319,8 +319,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     Setting(
         "client-query-buffer-limit", Size(64 * KB, 1024 * GB), 1 * GB, LIMITS,
         "The bytes of requests of one client that may be in memory before they are served; more disconnects it. It "
-        "must exceed proto-max-bulk-len.",
-        mutable=True,
+        "must exceed proto-max-bulk-len.", mutable=True,
     ),
     Setting(
         "rename-command", Renames(), (), SECURITY,
@@ -339,10 +338,12 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         mutable=True, example="192.0.2.10",
     ),
     Setting(
-        "cluster-announce-port", Whole(0, 65535), 0, CLUSTER, "Told to clients. 0 is port.", mutable=True,
+        "cluster-announce-port", Whole(0, 65535), 0, CLUSTER,
+        "The port that clients are told. 0 is port.", mutable=True,
     ),
     Setting(
-        "cluster-announce-bus-port", Whole(0, 65535), 0, CLUSTER, "Told to nodes. 0 is cluster-bus-port.", mutable=True,
+        "cluster-announce-bus-port", Whole(0, 65535), 0, CLUSTER,
+        "The port that nodes are told. 0 is cluster-bus-port.", mutable=True,
     ),
     Setting(
         "cluster-seeds", Seeds(64), (), CLUSTER,
@@ -358,8 +359,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         "cluster-forget-after", Whole(1, MAX_INT32, "seconds"), 86400, CLUSTER,
-        "Seconds after which a node that cannot be reached is forgotten, as by CLUSTER FORGET.",
-        mutable=True,
+        "Seconds after which a node that cannot be reached is forgotten, as by CLUSTER FORGET.", mutable=True,
     ),
     Setting(
         "tls-cluster", YesNo(), False, CLUSTER,

@@ -332,7 +332,7 @@ def do_some(node: "Node") -> None:
 
 
 #: Steps of a chore in one tick: of those over all jobs, each looks at one of the 1,024 dicts.
-CHORE_STEPS: Final = 16
+CHORE_STEPS: Final = 4
 
 
 def free_some(node: "Node") -> None:
@@ -364,12 +364,15 @@ def send_batches(node: "Node") -> None:
     """Make messages of what was gathered: one for all jobs of which the same is to be said to the same node."""
     batches, node.batches = node.batches, {}
     for (peer, head), ids in batches.items():
-        outbox = node.asks if head[0] == WILLQUEUE else node.messages
+        outbox = node.asks if head[0] in PROMISE_NOTHING else node.messages
         if len(ids) <= IDS_MOST:
             outbox.append((peer, (*head, tuple(ids))))
         else:
             outbox += [(peer, (*head, tuple(ids[at : at + IDS_MOST]))) for at in range(0, len(ids), IDS_MOST)]
 
 
+#: Messages that rest on no record: they do not wait for the journal.
+PROMISE_NOTHING: Final = frozenset({WILLQUEUE, ANSWER, REFUSED})
+
 #: Job IDs in one message.
-IDS_MOST: Final = 5000
+IDS_MOST: Final = 1000

@@ -42,6 +42,11 @@ SETTLED, which only nodes that did not reach each other can have made, the small
 the first of those that kept a key sends it, until it is kept. A key that a node need not keep any more stays there
 until its window ends.
 
+So a keeper that has just started, or that sees other nodes than a moment ago, may miss a key that others know: the one
+that it has lost, or one of which all other keepers fail. Until the keys have moved, it asks all nodes that it reaches
+(ASKKEY) before it says BOUND. A node that has another ID for certain says so (KEYHELD), the others say KEYFREE; who
+fails is not waited for.
+
 *Window 0.* The keepers are noted as holders of the job, so SETACK and DELJOB reach them; the end of the job's life goes
 with the key.
 """
@@ -72,10 +77,13 @@ class Key(Timed):
     ``expires_ms`` is the end of the window in node time, 0 for a key that lives as long as its job, which ends at
     ``life_ms``. ``owner`` is the node that asked for it (``owner_start``: which of its processes), empty when it will
     not come back. ``told`` are the nodes that have answered what this one is asking about the key: None when it asks
-    nothing. ``size`` is what it counts for: one for which this node bids itself counts when it is certain.
+    nothing. ``doubts`` are the nodes that may know another ID and must answer before a TENTATIVE one counts as bound;
+    None before it was looked whether there are any. ``size`` is what it counts for: one for which this node bids itself
+    counts when it is certain.
     """
 
     __slots__ = (
+        "doubts",
         "expires_ms",
         "job_id",
         "life_ms",
@@ -105,6 +113,7 @@ class Key(Timed):
         self.segment = 0
         self.size = 0
         self.told: set[bytes] | None = None
+        self.doubts: set[bytes] | None = None
 
     def cost(self) -> int:
         """Bytes of memory that the key counts for."""

@@ -25,6 +25,7 @@ from disque.core.seeds import Seed, parse_seed
 from disque.core.settings import Config
 from disque.core.timers import NEVER
 from disque.server import listen
+from disque.server.roster import Roster
 from disque.server.tls import contexts
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class Mesh:
         self._turns = 0
         self._read_before = -1
         self._fault_ms = 0
+        self._roster = Roster(self.membership, self.log)
         self.configure()
 
     def configure(self) -> None:
@@ -152,6 +154,7 @@ class Mesh:
         for peer_id in membership.stale():
             self.bus.renew(peer_id)
         self.reconcile()
+        self._roster.look()
         if membership.messages or self.node.messages or self.node.asks or self.node.journal:
             self.pump.schedule()
 
@@ -271,6 +274,10 @@ class Mesh:
         """No byte of these has left."""
         self._guarded(step.undelivered, self.node, peer_id, messages, self.clock.now_ms())
         self.pump.schedule()
+
+    def unreached(self, place: str, reason: str) -> None:
+        """Nobody was reached where a node is said to be, and it is time to say so."""
+        self.log.notice(f"No node was reached at {place}: {reason}. It is tried again")
 
     def notice(self, text: str) -> None:
         """A line for the log."""

@@ -30,11 +30,12 @@ class NodesConfError(Exception):
 class NodesConf:
     """The file, open and locked. Make it with `open_nodes_conf`. `write` may be called from another thread."""
 
-    __slots__ = ("_drawn", "_fd", "_saving", "_turn", "_written", "path")
+    __slots__ = ("_drawn", "_fd", "_made", "_saving", "_turn", "_written", "path")
 
-    def __init__(self, path: Path, fd: int) -> None:
+    def __init__(self, path: Path, fd: int, *, made: bool = False) -> None:
         self.path = path
         self._fd = fd
+        self._made = made
         self._turn = threading.Lock()
         self._drawn = 0
         self._written = 0
@@ -95,6 +96,12 @@ class NodesConf:
         self._fd = fd
         _sync_directory(self.path.parent)
 
+    def discard(self) -> None:
+        """Remove the file if it was made for this process, which nobody has heard of yet. Call `close` behind it."""
+        if self._made:
+            with contextlib.suppress(OSError):
+                self.path.unlink()
+
     def close(self) -> None:
         """Let go of the lock, once nothing is being written."""
         with self._turn:
@@ -126,8 +133,10 @@ def open_nodes_conf(
 
 
 def _open(path: Path) -> NodesConf:
+    missing = not path.exists()
     try:
-        return NodesConf(path, open_locked(path))
+        fd = open_locked(path)
+        return NodesConf(path, fd, made=missing and not os.fstat(fd).st_size)
     except LockedError:
         raise NodesConfError(
             f"Sorry, the cluster configuration file {path} is already used by a different Disque node. "

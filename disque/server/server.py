@@ -104,6 +104,8 @@ class Server:
         except (listen.ListenError, JournalError, HostRefusedError, TlsError) as wrong:
             self.log.warning(str(wrong))
             self._close_listeners()
+            if not self._ticks:  # it does not even listen: the ID that was drawn is known to nobody
+                self.nodes_conf.discard()
             return 1
         if not self._finished.done():
             where = f"port {self.port}" if self.port else f"the unix socket {self.config.text('unixsocket')}"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from disque.cli.local import (
+    FAILED,
     Crew,
     NeedsPasswordError,
     Plan,
@@ -245,25 +246,44 @@ class TestCrew:
             assert crew.children[0].alive
             crew.stop()
 
-        assert crew.play(kill_one) == 1, "not all have stopped cleanly"
+        assert crew.play(kill_one) == 0, "those that were to stop did so cleanly"
         assert "*** The node at 2 was killed by SIGKILL." in crew.stage.text
+        assert "in another terminal. It is then no part of this program" in crew.stage.text
         assert "1 | bye" in crew.stage.text
+        note, last = crew.stage.text.splitlines()[-2:]
+        assert note == "*** The node at 2 was killed by SIGKILL, before the others were stopped."
+        assert last.startswith("*** All other nodes have stopped cleanly.")
+
+    def test_nodes_that_were_all_stopped_by_others_are_no_failure(self, tmp_path: Path) -> None:
+        crew = Troupe(tmp_path, "pass", "pass")
+        assert asyncio.run(crew.run()) == 0
+
+    def test_a_node_that_died_excuses_no_other_one(self, tmp_path: Path) -> None:
+        crew = Troupe(tmp_path, WRONG_AT_THE_END, OBEDIENT)
+
+        async def kill_one() -> None:
+            crew.children[1].signal(signal.SIGKILL)
+            await crew.stage.until("The others go on")
+            crew.stop()
+
+        assert crew.play(kill_one) == FAILED
+        assert crew.last_line() == "*** The node at 1 has ended with exit code 3."
 
     def test_it_ends_when_all_nodes_have_ended(self, tmp_path: Path) -> None:
         crew = Troupe(tmp_path, SHORT_LIVED, KILLED)
-        assert asyncio.run(crew.run()) == 1
+        assert asyncio.run(crew.run()) == FAILED
         assert "1 | no port" in crew.stage.text
         assert "*** The node at 1 has ended with exit code 1." in crew.stage.text
         assert "*** The node at 2 was killed by SIGKILL." in crew.stage.text
 
     def test_a_node_that_fails_to_stop_cleanly_is_told_of(self, tmp_path: Path) -> None:
         crew = Troupe(tmp_path, OBEDIENT, WRONG_AT_THE_END)
-        assert crew.play(crew.end) == 1
+        assert crew.play(crew.end) == FAILED
         assert crew.last_line() == "*** The node at 2 has ended with exit code 3."
 
     def test_a_second_signal_kills(self, tmp_path: Path) -> None:
         crew = Troupe(tmp_path, DEAF)
-        assert crew.play(crew.end_now) == 1
+        assert crew.play(crew.end_now) == FAILED
         assert crew.last_line() == "*** The node at 1 was killed by SIGKILL."
 
     def test_a_halted_node_is_woken_to_stop(self, tmp_path: Path) -> None:

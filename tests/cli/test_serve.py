@@ -130,3 +130,27 @@ def test_a_port_that_leaves_no_room_for_the_bus_is_an_error(words: list[str]) ->
 
 def test_the_last_port_with_room_for_the_bus() -> None:
     assert read_config(["--port", "55535"])[0].number("port") == 55535
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--foo", "1"], "unknown option '--foo'. Options are those of disque.conf"),
+        (["--port", "1000", "--prot", "7711"], "unknown option '--prot'. Did you mean '--port'?"),
+        (["--" + "x" * 1000], "unknown option '--xxx"),
+        (["--port", "seventy"], "'--port seventy': "),
+        (["--port"], "'--port': Bad directive or wrong number of arguments\nExpected: port <"),
+        (["disque.conf", "stray"], "'stray' is no option"),
+        (["--"], "'--' is no option"),
+        (["--port", "60000"], "'port 60000': The bus port would be port + 10000"),
+    ],
+)
+def test_an_error_of_the_command_line_names_the_wrong_word(
+    words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written(tmp_path, "timeout 5")
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"disque-server: {said}")
+    assert "FATAL" not in error

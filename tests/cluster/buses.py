@@ -74,6 +74,9 @@ class Notes:
         self.returned += [(peer_id, message) for message in messages]
         self.events.append(("undelivered", peer_id))
 
+    def unreached(self, place: str, reason: str) -> None:
+        self.events.append(("unreached", place, reason))
+
     def notice(self, text: str) -> None:
         self.lines.append(text)
 

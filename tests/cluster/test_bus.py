@@ -3,6 +3,7 @@ import gc
 import os
 import socket
 from random import Random
+from typing import Any
 
 import msgpack
 import pytest
@@ -11,7 +12,7 @@ from cluster.bus import FRAME_BYTES, FRAME_MESSAGES, STRANGERS_MOST, Bus, loopba
 from cluster.frames import enclosed
 from cluster.handshake import MISMATCH, TWIN, Acceptor, Dialer, Identity, Versions
 from cluster.link import Incoming, Outgoing
-from cluster.membership import Node
+from cluster.membership import HANDSHAKE, Node
 from cluster.messages import DELJOB, ENQUEUE, GOTJOB, WORKING, Message, encode_message, frame
 from cluster.peer import Peer
 from tests.cluster.buses import LOOPBACK, Impostor, Notes, Station, Stranger, end, in_loop, join, stations
@@ -403,6 +404,102 @@ class TestSecrets:
             await one.notes.until_event("down", b"b" * 40, False)
             assert one.notes.said("No link to 192.0.2.1: without a cluster-secret")
             await end(one)
+
+        in_loop(scene)
+
+
+def half_met(host: str, port: int) -> Node:
+    """A node that somebody has named and nobody has met."""
+    return Node(b"b" * 40, host.encode(), 7711, port, HANDSHAKE)
+
+
+class TestUnreached:
+    """Where nobody is reached, the owner hears it with the reason; here without the patience of a second."""
+
+    @pytest.fixture(autouse=True)
+    def _at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("cluster.complaints.PATIENCE_S", 0.0)
+
+    def told(self, one: Station) -> list[Any]:
+        return [event[1:] for event in one.notes.events if event[0] == "unreached"]
+
+    def test_a_port_on_which_nobody_listens(self) -> None:
+        async def scene() -> None:
+            [one] = await stations("a")
+            with socket.create_server((LOOPBACK, 0)) as gone:
+                port = gone.getsockname()[1]
+            one.bus.reconcile([half_met(LOOPBACK, port)])
+            await one.notes.until(lambda: one.notes.kinds().count("down") == 3)
+            assert self.told(one) == [(f"{LOOPBACK}:{port}", "connection refused, nobody listens there")]
+            await end(one)
+
+        in_loop(scene)
+
+    def test_a_name_that_nobody_has(self) -> None:
+        async def scene() -> None:
+            [one] = await stations("a")
+            one.bus.reconcile([half_met("x" * 64 + ".invalid", 17711)])
+            await one.notes.until_event("unreached")
+            assert self.told(one)[0][0] == "x" * 64 + ".invalid:17711"
+            await end(one)
+
+        in_loop(scene)
+
+    def test_a_node_with_another_secret(self) -> None:
+        async def scene() -> None:
+            [one] = await stations("a", b"secret")
+            other = await Station("b", secret=b"other").listen()
+            other.bus.reconcile([half_met(LOOPBACK, one.port)])
+            await other.notes.until_event("unreached")
+            assert self.told(other) == [(f"{LOOPBACK}:{one.port}", f"it says: {MISMATCH}")]
+            await end(one, other)
+
+        in_loop(scene)
+
+    def test_a_server_of_another_kind(self) -> None:
+        async def scene() -> None:
+            async def hang_up(guest: Stranger) -> None:
+                guest.close()
+
+            impostor = await Impostor(hang_up).listen()
+            [one] = await stations("a")
+            one.bus.reconcile([half_met(LOOPBACK, impostor.port)])
+            await one.notes.until_event("unreached")
+            assert "no node of this kind" in self.told(one)[0][1]
+            impostor.end()
+            await end(one)
+
+        in_loop(scene)
+
+    def test_a_server_that_stays_silent_until_the_node_is_given_up(self) -> None:
+        async def scene() -> None:
+            async def listen(guest: Stranger) -> None:
+                await guest.rest()
+
+            impostor = await Impostor(listen).listen()
+            [one] = await stations("a")
+            one.bus.reconcile([half_met(LOOPBACK, impostor.port)])
+            await one.notes.until(lambda: impostor.guests)
+            one.bus.reconcile([])
+            await one.notes.until_event("unreached")
+            assert self.told(one) == [(f"{LOOPBACK}:{impostor.port}", "timed out, no answer")]
+            impostor.end()
+            await end(one)
+
+        in_loop(scene)
+
+    def test_a_full_node_that_is_down_and_one_that_answers_are_none_of_these(self) -> None:
+        async def scene() -> None:
+            one, other = await stations("ab")
+            with socket.create_server((LOOPBACK, 0)) as gone:
+                port = gone.getsockname()[1]
+            reached = other.node()
+            reached.flags |= HANDSHAKE
+            one.bus.reconcile([Node(b"c" * 40, LOOPBACK.encode(), 7711, port), reached])
+            await one.notes.until_event("up", other.id)
+            await one.notes.until(lambda: one.notes.kinds().count("down") == 3)
+            assert self.told(one) == []
+            await end(one, other)
 
         in_loop(scene)
 

@@ -31,3 +31,8 @@ def test_nodes_do_not_try_all_at_once() -> None:
 @pytest.mark.parametrize(("host", "port", "there"), [("host", 1, True), ("", 1, False), ("host", 0, False)])
 def test_only_an_address_can_be_connected_to(host: str, port: int, *, there: bool) -> None:
     assert Peer(b"a" * 40, host, port).has_address == there
+
+
+def test_a_place_is_host_and_port_and_an_ipv6_address_stands_in_brackets() -> None:
+    assert Peer(b"a" * 40, "disque-1", 17711).place == "disque-1:17711"
+    assert Peer(b"a" * 40, "::1", 17711).place == "[::1]:17711"

@@ -9,6 +9,9 @@ from tests.core.support import Bench
 from tests.support.net import Net, added, ask, keepers, others, who_has
 from tests.support.nodes import node_id
 
+#: So long after the last change every node has the keys that it must keep.
+SURE_MS = 20_000
+
 # -- hits -------------------------------------------------------------------------------------------------------------
 
 
@@ -77,6 +80,7 @@ def test_a_node_alone_sends_nothing() -> None:
 
 def test_a_single_copy_whose_keeper_is_this_node_is_answered_at_once() -> None:
     net = Net(3)
+    net.advance(SURE_MS)
     asker = ask(net, keepers(net, copies=1)[0], 60, 1)
     assert isinstance(asker.reply, bytes)
 
@@ -203,6 +207,7 @@ def test_a_key_with_a_window_outlives_its_job_everywhere(end: str) -> None:
 
 def test_a_key_of_a_job_that_is_delivered_at_most_once_is_free_when_it_is_acknowledged() -> None:
     net = Net(4)
+    net.advance(SURE_MS)
     first = added(net, 1, 0, 1, "RETRY", 0)
     assert net.run(1, "GETJOB", "FROM", "q")[0][1] == first
     assert added(net, 2, 0, 1, "RETRY", 0) == first

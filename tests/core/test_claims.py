@@ -15,15 +15,17 @@ from cluster.messages import (
     BY_TIMER,
     DELJOB,
     HOLD,
+    NEEDJOBS,
     QUEUED,
     SETACK,
     WILLQUEUE,
     WORKING,
 )
 from disque.core import claims
-from disque.core.claims import AGAIN_MS, CONTEST_MS, FRESH_MS, YIELD_MS, wins
+from disque.core.claims import AGAIN_MOST_MS, AGAIN_MS, CONTEST_MS, FRESH_MS, YIELD_MS, wins
+from disque.core.job import ACTIVE, KEPT
 from disque.core.returning import STILL
-from tests.core.support import MYSELF, UNKNOWN_ID, Bench, foreign_id, repljob
+from tests.core.support import MYSELF, UNKNOWN_ID, Bench, Client, foreign_id, repljob
 
 RETRY_MS = 60_000
 
@@ -116,12 +118,14 @@ class TestAsking:
         cluster.advance(2000)
         assert cluster.state(job_id) == "active"
 
-    def test_who_does_not_answer_is_asked_again_twice_a_second(self, pair: Bench) -> None:
+    def test_who_does_not_answer_is_asked_again_less_and_less_often(self, pair: Bench) -> None:
         job_id = out(pair)
         pair.advance(RETRY_MS - 500)
-        for _ in range(5):
+        for pause_ms in (AGAIN_MS, 2 * AGAIN_MS, AGAIN_MOST_MS, AGAIN_MOST_MS):
             assert list(asked(pair)) == [pair.peers[0].id]
-            pair.advance(AGAIN_MS)
+            pair.advance(pause_ms - 1)
+            assert not asked(pair)
+            pair.advance(1)
         assert pair.state(job_id) == "active"
 
     def test_a_no_counts_for_a_while_only(self, cluster: Bench) -> None:
@@ -502,3 +506,53 @@ def test_a_job_that_is_delivered_at_most_once_is_nobody_elses_business(pair: Ben
         assert pair.job(job_id).holders == (MYSELF,)
         assert client.get("q") == ([job_id] if not times else [])
         pair.advance(10_000)
+
+
+class TestWhoeverSpeaksForAJob:
+    """A node that gave a job to a consumer knows best how long that lasts."""
+
+    def test_keeps_its_word_while_another_one_objects(self) -> None:
+        bench = Bench(peers=1)
+        client = bench.client()
+        job_id = add_to_both(client, 5)
+        client.get("q")
+        bench.advance(4600)
+        bench.hear(bench.peers[0], (HOLD, bench.now_ms, (), (job_id,), (1000,)))
+        job = bench.job(job_id)
+        assert job.flags & KEPT
+        bench.sent(HOLD)
+        bench.hear(bench.peers[0], (WILLQUEUE, 7, job.holders, (job_id,)))
+        assert [message[4] for _, message in bench.sent(HOLD)] == [(400,)], "until its own RETRY is over"
+
+    def test_lets_go_when_the_node_that_it_was_handed_to_has_it(self) -> None:
+        bench = Bench(peers=1)
+        client = bench.client()
+        (peer,) = bench.peers
+        job_id = client.add("q", "body", "REPLICATE", 1, "RETRY", 5)
+        bench.hear(peer, (NEEDJOBS, b"q", 1))
+        bench.settle()
+        assert bench.job(job_id).flags & KEPT
+        bench.sent(HOLD)
+        bench.hear(peer, (QUEUED, 3, (job_id,)))
+        assert bench.sent(HOLD) == []
+        assert not bench.job(job_id).flags & KEPT
+
+    def test_a_hold_that_is_nearly_over_is_waited_for_and_not_asked_about_at_once(self) -> None:
+        bench = Bench(peers=1)
+        job_id = add_to_both(bench.client(), 5)
+        (peer,) = bench.peers
+        bench.hear(peer, (QUEUED, 1, (job_id,)))
+        bench.hear(peer, (HOLD, 0, (), (job_id,), (300,)))
+        job = bench.job(job_id)
+        assert job.state == ACTIVE
+        assert job.due_ms >= bench.now_ms + 300
+
+
+def add_to_both(client: Client, retry: int) -> bytes:
+    """A job with a copy here and on the first peer."""
+    bench = client.bench
+    client.send("ADDJOB", "q", "body", 0, "RETRY", retry, "REPLICATE", 2)
+    (job_id,) = bench.node.pending
+    bench.confirm(job_id, bench.peers[0])
+    client.read()
+    return job_id

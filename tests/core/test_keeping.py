@@ -2,14 +2,17 @@ from typing import Any
 
 import pytest
 
+from cluster.membership import PFAIL
 from cluster.messages import ASKKEY, BIND, BOUND, KEEPKEY, KEYFREE, KEYHELD, KEYKEPT, UNBIND
-from disque.core import step
+from disque.core import links, step
 from disque.core.unique import COMMITTED, SETTLED
 from tests.core.support import Bench
-from tests.support.net import Net, added, ask, keepers, who_has
+from tests.support.net import Net, added, ask, keepers, others, who_has
 
 ID, SMALLER, LARGER = (b"D-%b-" % (b"%d" % digit * 8) + b"A" * 24 + b"-05a1" for digit in (5, 1, 9))
 HOUR_MS = 3_600_000
+#: So long after the last change every node has the keys that it must keep.
+SURE_MS = 20_000
 
 
 # -- nodes come and go ------------------------------------------------------------------------------------------------
@@ -30,6 +33,7 @@ def test_keys_move_to_the_next_keeper_when_one_fails() -> None:
 
 def test_a_keeper_that_fails_is_not_waited_for() -> None:
     net = Net(5)
+    net.advance(SURE_MS)
     gone = next(one for one in keepers(net) if one != 1)
     net.crash(gone)
     asker = ask(net, 1)
@@ -48,7 +52,16 @@ def lonely() -> Bench:
     """A node whose peers answer nothing about keys by themselves."""
     bench = Bench(peers=2, journaling=True)
     bench.agreeable = False
+    bench.advance(SURE_MS)
     return bench
+
+
+@pytest.fixture
+def unsure(lonely: Bench) -> Bench:
+    """The same, but a third node was met a moment ago: there may be keys that this one must keep and does not know."""
+    lonely.meet(2)
+    lonely.sent()
+    return lonely
 
 
 def bind(job_id: bytes, key: bytes = b"k", window_ms: int = HOUR_MS) -> tuple[Any, ...]:
@@ -160,3 +173,87 @@ def test_a_job_that_could_not_get_its_key_after_all_is_taken_back(lonely: Bench)
     step.message(lonely.node, lonely.peers[0].id, (KEYHELD, SETTLED, again, SMALLER), lonely.now_ms)
     lonely.settle()
     assert client.read() == SMALLER
+
+
+# -- keys that a keeper may not know yet ------------------------------------------------------------------------------
+
+
+def asked_about(bench: Bench) -> list[bytes]:
+    return sorted(peer for peer, message in bench.sent(ASKKEY) if message == (ASKKEY, b"q", b"k", ID))
+
+
+def test_a_keeper_that_may_miss_keys_asks_all_others_before_it_is_bound(unsure: Bench) -> None:
+    one, two, three = unsure.peers
+    unsure.hear(one, bind(ID))
+    assert asked_about(unsure) == [two.id, three.id]
+    unsure.hear(two, (KEYFREE, (ID,)), (KEYFREE, (ID,)))
+    assert unsure.sent(BOUND) == []
+    unsure.hear(three, (KEYFREE, (ID,)))
+    assert unsure.sent(BOUND) == [(one.id, (BOUND, (ID,)))]
+
+
+def test_a_keeper_that_nobody_answers_asks_again(unsure: Bench) -> None:
+    one, two, three = unsure.peers
+    unsure.hear(one, bind(ID))
+    unsure.hear(two, (KEYFREE, (ID,)))
+    unsure.sent()
+    unsure.advance(250)
+    assert asked_about(unsure) == [three.id]
+    unsure.membership.set_flags(three, PFAIL)
+    links.review(unsure.node, unsure.now_ms)
+    unsure.advance(250)
+    assert unsure.sent(ASKKEY, BOUND) == [(one.id, (BOUND, (ID,)))], "who fails is not waited for"
+
+
+def test_an_id_that_another_node_knows_is_told_to_who_asks_for_the_key(unsure: Bench) -> None:
+    one, two, _ = unsure.peers
+    unsure.hear(one, bind(ID))
+    unsure.sent()
+    unsure.hear(two, (KEYHELD, SETTLED, ID, LARGER))
+    assert unsure.sent() == [(one.id, (KEYHELD, SETTLED, ID, LARGER))]
+    assert unsure.node.keys == {}
+
+
+def test_a_keeper_is_sure_when_nothing_has_changed_for_long_enough(unsure: Bench) -> None:
+    unsure.advance(SURE_MS)
+    unsure.hear(unsure.peers[0], bind(ID))
+    assert unsure.sent() == [(unsure.peers[0].id, (BOUND, (ID,)))]
+
+
+def test_an_owner_that_was_taken_for_failed_is_bound_when_it_asks_again(lonely: Bench) -> None:
+    one, two = lonely.peers
+    lonely.hear(one, bind(ID))
+    lonely.membership.set_flags(one, PFAIL)
+    lonely.advance(1000)
+    lonely.membership.set_flags(one, 0)
+    lonely.sent()
+    lonely.hear(one, bind(ID))
+    lonely.hear(two, (KEYFREE, (ID,)))
+    assert lonely.node.keys[b"q", b"k"].owner == one.id
+
+
+def test_a_keeper_that_lost_its_disk_gives_no_second_id_to_whom_a_single_copy_is_enough() -> None:
+    net = Net(3)
+    net.advance(SURE_MS)
+    lost, other = keepers(net)
+    first = added(net, other, 3600, 2)
+    net.crash(lost)
+    net.start(lost, empty=True)
+    late = ask(net, lost, 3600, 1)
+    net.heal()
+    net.advance(2000, calm=True)
+    assert late.reply == first
+
+
+def test_a_single_keeper_that_fails_is_followed_by_one_that_asks_the_owner() -> None:
+    net = Net(3)
+    net.advance(SURE_MS)
+    keeper, asker = keepers(net)
+    (owner,) = others(net)
+    first = added(net, owner, 3600, 1)
+    net.crash(keeper)
+    late = ask(net, asker, 3600, 1)
+    for number in (asker, owner):
+        net.fail(number, keeper)
+    net.advance(2000, calm=True)
+    assert late.reply == first

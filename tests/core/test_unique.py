@@ -325,6 +325,7 @@ def test_a_key_is_filed_behind_its_job_and_a_hit_waits_for_the_record() -> None:
 
 def test_a_replicated_key_is_filed_when_its_job_is_achieved() -> None:
     bench = Bench(peers=1, journaling=True)
+    bench.advance(20_000)  # every node has the keys that it must keep
     client = bench.client()
     client.send("ADDJOB", "q", "b", 0, "UNIQUE", "k", 10)
     assert bench.records() == []

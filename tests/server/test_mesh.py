@@ -122,6 +122,19 @@ class TestBeat:
         assert shell.bus.restarts == 1
         assert shell.mesh.identity().id == b"d" * 40
 
+    def test_the_log_tells_who_came_and_who_fails(self) -> None:
+        shell = Meshed()
+        shell.meet()
+        assert "Node bbbbbbbb at 127.0.0.1:7712 has joined" in shell.log.lines
+        shell.mesh.link_down(PEER.id, refused=True)
+        shell.beats(3)
+        assert sum("bbbbbbbb" in line and "fail?" in line for line in shell.log.lines) == 1
+
+    def test_the_log_tells_where_nobody_was_reached(self) -> None:
+        shell = Meshed()
+        shell.mesh.unreached("disque-9:17711", "timed out")
+        assert shell.log.lines == ["No node was reached at disque-9:17711: timed out. It is tried again"]
+
     def test_a_fault_in_the_core_does_not_end_the_beat(self, monkeypatch: pytest.MonkeyPatch) -> None:
         shell = Meshed()
         monkeypatch.setattr(step, "beat", lambda *_: 1 / 0)

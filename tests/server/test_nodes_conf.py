@@ -249,3 +249,22 @@ class TestSaveSoon:
         file.close()
         file.write(*early)
         assert B in path.read_bytes(), "nothing is written by somebody who has let go"
+
+
+class TestDiscard:
+    def test_a_file_that_was_made_for_this_start_is_removed(self, path: Path, log: Log) -> None:
+        file, _ = start(path, log)
+        file.discard()
+        file.close()
+        assert not path.exists()
+
+    def test_a_file_that_was_there_stays_whatever_was_in_it(self, path: Path, log: Log) -> None:
+        path.touch()
+        file, _ = start(path, log)
+        file.discard()
+        file.close()
+        content = path.read_bytes()
+        file, _ = start(path, log)
+        file.discard()
+        file.close()
+        assert path.read_bytes() == content

@@ -418,6 +418,22 @@ class TestOtherNodes:
 
         in_loop(scene)
 
+    @pytest.mark.parametrize("distance", [0, 10000])
+    def test_a_start_that_fails_on_a_port_leaves_no_new_nodes_conf(
+        self, new_port: Callable[[], int], distance: int
+    ) -> None:
+        port = new_port()
+
+        async def scene() -> None:
+            with closing(socket.create_server(("127.0.0.1", port + distance))):
+                server = assemble(port=str(port), bind="127.0.0.1")
+                assert await server.run() == 1
+                assert "Address already in use" in lines(server)
+                server.nodes_conf.close()
+
+        in_loop(scene)
+        assert not Path("nodes.conf").exists()
+
     def test_without_a_port_for_it_a_node_stays_alone(self, tmp_path: Path) -> None:
         async def scene() -> None:
             server = assemble(port="0", unixsocket=str(tmp_path / "s"))

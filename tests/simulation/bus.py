@@ -172,7 +172,7 @@ class Bus:
             frames.setdefault(node_id, []).append(message)
         for node_id, messages in frames.items():
             link = self.outgoing.get(node_id)
-            if link is not None:
+            if link is not None and link.open:
                 self.world.note("send", self.process.name, node_id, *messages)
                 self.network.send(link, messages)
             else:

@@ -11,7 +11,7 @@ from tests.simulation.process import Process
 from tests.simulation.world import Violation
 
 #: Messages that need not wait for the journal.
-FREE = frozenset(range(4)) | {wire.REPLJOB, getattr(wire, "NEEDJOBS", 12), getattr(wire, "WILLQUEUE", 9)}
+FREE = frozenset({*range(4), wire.REPLJOB, wire.NEEDJOBS, wire.WILLQUEUE, wire.ANSWER, wire.HOLD, wire.REFUSED})
 
 Outbox = list[tuple[bytes, tuple[Any, ...]]]
 

@@ -1,0 +1,67 @@
+"""What the log says of the other nodes: who came, went, fails, is back, leaves.
+
+The table of nodes is compared with what it was at the last look. So a line is written once for each change, and as
+long as nothing changes a look costs the comparison of one number. Nodes that are half met are nobody yet.
+"""
+
+from typing import Final
+
+from cluster.membership import FAIL, FAILING, HANDSHAKE, LEAVING, MYSELF, Membership, Node
+from disque.server.log import Log
+
+WATCHED: Final = FAILING | LEAVING
+#: Characters of an ID that tell nodes apart for people.
+ID_SHOWN: Final = 8
+
+
+class Roster:
+    """The other nodes as the log knows them: those that the table has at the beginning are known, and well."""
+
+    __slots__ = ("_known", "_log", "_membership", "_version")
+
+    def __init__(self, membership: Membership, log: Log) -> None:
+        self._membership = membership
+        self._log = log
+        self._version = -1
+        #: By node ID: flags, and the name for people.
+        self._known = {node.id: (0, name_of(node)) for node in others(membership)}
+
+    def look(self) -> None:
+        """Log what has changed since the last look, at level notice."""
+        if self._membership.version == self._version:
+            return
+        self._version = self._membership.version
+        before, now = self._known, {node.id: (node.flags & WATCHED, name_of(node)) for node in others(self._membership)}
+        self._known = now
+        for node_id, (_, name) in before.items():
+            if node_id not in now:
+                self._log.notice(f"{name} was forgotten")
+        for node_id, (flags, name) in now.items():
+            if node_id not in before:
+                self._log.notice(f"{name} has joined")
+            for text in changes(before[node_id][0] if node_id in before else 0, flags):
+                self._log.notice(f"{name} {text}")
+
+
+def others(membership: Membership) -> list[Node]:
+    """Give the nodes that are members, without this one."""
+    return [node for node in membership.nodes.values() if not node.flags & (MYSELF | HANDSHAKE)]
+
+
+def name_of(node: Node) -> str:
+    """Give a node as the log names it: the beginning of its ID, and where clients reach it."""
+    return f"Node {node.id[:ID_SHOWN].decode()} at {node.ip.decode('latin-1') or '(no address)'}:{node.port}"
+
+
+def changes(before: int, now: int) -> list[str]:
+    """Give what is to be said when the flags of a node were `before` and are `now`."""
+    said = []
+    if now & FAIL and not before & FAIL:
+        said.append("has failed: the majority of the nodes does not reach it (fail)")
+    elif now & FAILING and not before & FAILING:
+        said.append("does not answer: suspected to have failed (fail?)")
+    elif before & FAILING and not now & FAILING:
+        said.append("is back")
+    if (before ^ now) & LEAVING:
+        said.append("is leaving: it takes no new jobs" if now & LEAVING else "is not leaving any more")
+    return said
