@@ -43,7 +43,7 @@ SLICE: Final = 500
 class Ack(Timed):
     """An acknowledgement that others must hear of. A dummy has no ``holders``: all nodes are meant."""
 
-    __slots__ = ("confirmed", "expires_ms", "holders", "job_id", "tries")
+    __slots__ = ("confirmed", "expires_ms", "holders", "job_id", "tries", "unnamed")
 
     def __init__(self, job_id: bytes, holders: tuple[bytes, ...], confirmed: set[bytes], expires_ms: int) -> None:
         self.due_ms = 0
@@ -53,6 +53,8 @@ class Ack(Timed):
         self.confirmed = confirmed
         self.expires_ms = expires_ms
         self.tries = 0
+        #: Holders that another node did not name, which may not know them: its word that all is over leaves them out.
+        self.unnamed: tuple[bytes, ...] = ()
 
 
 # -- commands ----------------------------------------------------------------------------------------------------------
@@ -244,7 +246,16 @@ def set_ack(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...], tu
             review(node, ack)
         else:
             acked_there(node, job, peer if holders else b"", now_ms)
+        if holders and named:
+            note_unnamed(node, job_id, holders)
         node.batch(peer, (GOTACK, 1, named), job_id)
+
+
+def note_unnamed(node: "Node", job_id: bytes, holders: tuple[bytes, ...]) -> None:
+    """Somebody collects an acknowledgement who named only ``holders``: remember the others that this node knows of."""
+    ack = node.acking.get(job_id)
+    if ack is not None:
+        ack.unnamed = tuple([holder for holder in ack.holders if holder not in holders])
 
 
 def acked_there(node: "Node", job: Job, peer: bytes, now_ms: int) -> None:
@@ -301,6 +312,10 @@ def removed(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], n
     """DELJOB: these jobs are gone everywhere."""
     del peer, now_ms
     for job_id in message[1]:
+        ack = node.acking.get(job_id)
+        if ack is not None and ack.unnamed:
+            go_on(node, ack)
+            continue
         node.remember_gone(job_id)
         job = node.find(job_id)
         if job is not None:
@@ -308,6 +323,14 @@ def removed(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], n
         else:
             keeping.job_done(node, job_id, ())
             drop_dummy(node, job_id)
+
+
+def go_on(node: "Node", ack: Ack) -> None:
+    """Whoever says that all is over did not name some holders: they must hear of it from here."""
+    ack.confirmed.update([holder for holder in ack.holders if holder not in ack.unnamed])
+    ack.unnamed = ()
+    tell(node, ack)
+    review(node, ack)
 
 
 # -- dummies and bare IDs ----------------------------------------------------------------------------------------------

@@ -334,3 +334,22 @@ class TestDeletion:
         job_id, _ = shared(cluster)
         assert cluster.client()("DELJOB", job_id) == 1
         assert cluster.sent() == []
+
+
+def test_a_holder_that_the_collector_does_not_know_is_told_all_the_same() -> None:
+    """Nodes may disagree who is of the cluster: the word that all is over counts for those that were named only."""
+    bench = Bench(peers=2)
+    client = bench.client()
+    client.send("ADDJOB", "q", "body", 0, "RETRY", 5, "REPLICATE", 3)
+    (job_id,) = bench.node.pending
+    bench.confirm(job_id, *bench.peers)
+    client.read()
+    collector, unknown = bench.peers
+    named = tuple(sorted([MYSELF, collector.id]))
+    bench.hear(collector, (SETACK, named, (job_id,)))
+    bench.sent(SETACK)
+    bench.hear(collector, (DELJOB, (job_id,)))
+    assert [peer for peer, _ in bench.sent(SETACK)] == [unknown.id]
+    bench.hear(unknown, (GOTACK, 1, (), (job_id,)))
+    assert bench.state(job_id) == "gone"
+    assert bench.node.acking == {}
