@@ -291,7 +291,7 @@ def held(
     now_ms: int,
 ) -> None:
     """HOLD: ``peer`` speaks for these jobs; they must not be queued for so long."""
-    _, _, holders, ids, left = message
+    _, number, holders, ids, left = message
     for job_id, left_ms in zip(ids, left, strict=True):
         job = known(node, peer, job_id, holders)
         if job is None:
@@ -303,7 +303,10 @@ def held(
             node.take_out(job, now_ms)
             wait(node, job, until_ms, 0, now_ms)
         elif job.flags & KEPT and job.requeue_ms > now_ms:
-            job.flags &= ~BACKUP  # what this node knows itself counts until it is over; then it asks again
+            # What this node knows itself counts until it is over; then it asks again. Who was not asked will be gone.
+            if not number and until_ms > job.requeue_ms:
+                node.drop_claim(job_id)
+                wait(node, job, until_ms, job.flags & (HELD | KEPT), now_ms)
         else:
             job.flags &= ~BACKUP
             step_back(node, job, until_ms, now_ms)
