@@ -176,13 +176,6 @@ def replica_is_counted_twice() -> Iterator[None]:
         yield
 
 
-@mutant("I1", "I6", "I8", seeds=30, faults={"power": 1000, "reset": 500}, policy="everysec")
-def restarted_node_keeps_its_vote() -> Iterator[None]:
-    """What a process confirmed counts for the next one of that node."""
-    with patch.object(replication, "restarted", nothing):
-        yield
-
-
 @mutant("I10", policy="everysec")
 def confirmation_does_not_wait() -> Iterator[None]:
     """GOTJOB and the like leave before their records are written."""
