@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from cluster import nodesfile
-from disque.core import journal, leaving, life, memory, queues, step
+from disque.core import journal, leaving, memory, queues, step
 from disque.core.commands import ROWS
 from disque.core.node import Node
-from disque.core.session import WAIT_COPIES, Session
+from disque.core.session import Session
 from disque.core.settings import Config
 from disque.core.timers import NEVER
 from tests.simulation.bus import Bus
@@ -343,9 +343,6 @@ class Process:
 
     def _dismiss(self, connection: Connection) -> None:
         session = connection.session
-        if session.waiting == WAIT_COPIES:
-            life.fail_adds(self.node, session)
-            connection.stamp()
         if session.out and not connection.choked and connection.ticket <= self.safe and not session.unsettled:
             connection.write_out()
         connection.disconnect()
