@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from disque.core import kinds
 from disque.core.conffile import MAX_DEPTH, MAX_FILES, ConfigError, from_argv, load, load_options, rewrite
-from disque.core.settings import BY_NAME, SETTINGS, Config, Setting, SettingError
+from disque.core.setting import Setting
+from disque.core.settings import BY_NAME, SETTINGS, Config, SettingError
 
 FATAL = "\n*** FATAL CONFIG FILE ERROR ***\nReading the configuration file, at line {}\n>>> '{}'\n{}\n"
 
@@ -46,7 +47,7 @@ class TestLoad:
         assert loaded("PORT 1\nMaxMemory 1GB\n").changed() == {"port": "1"}
 
     def test_a_quoted_value_keeps_spaces_escapes_and_emptiness(self) -> None:
-        config = loaded("requirepass \"a \\\"b\\\" \\x00\"\nlogfile 'x y'\npidfile \"\"\n")
+        config = loaded('requirepass "a \\"b\\" \\x00"\nlogfile \'x y\'\npidfile ""\n')
         assert config.text("requirepass") == 'a "b" \0'
         assert config.text("logfile") == "x y"
         assert config.text("pidfile") == ""
