@@ -7,7 +7,18 @@ waits as a backup until long after its first delivery is due, and then asks the 
 
 from typing import TYPE_CHECKING, Final
 
-from cluster.messages import ANNOUNCE, GOTJOB, HAVE, QUEUE_IT, REFUSED
+from cluster.messages import (
+    ANNOUNCE,
+    GOTJOB,
+    HAVE,
+    QUEUE_IT,
+    REFUSED,
+    REFUSED_GONE,
+    REFUSED_JOURNAL,
+    REFUSED_LEAVING,
+    REFUSED_MEMORY,
+    REFUSED_PAUSED,
+)
 from disque.core import returning
 from disque.core.job import ACKED, ACTIVE, BACKUP, HELD, KEPT, Job
 from disque.core.jobid import valid
@@ -22,13 +33,6 @@ if TYPE_CHECKING:
 
     #: The fields of REPLJOB.
     ReplJob = tuple[int, int, bytes, bytes, bytes, int, int, int, int, int, int, tuple[bytes, ...]]
-
-#: Why a copy is refused.
-NO_MEMORY: Final = 0
-IS_LEAVING: Final = 1
-IS_PAUSED: Final = 2
-IS_GONE: Final = 3
-NO_JOURNAL: Final = 4
 
 #: No two nodes count a RETRY from the same moment: up to so much is added, in ms.
 JITTER_MS: Final = 500
@@ -116,15 +120,15 @@ def copy(
 def refusal(node: "Node", job_id: bytes, queue_name: bytes) -> int:
     """Why this node keeps no copy of a job, or -1."""
     if job_id in node.gone or job_id in node.acking:
-        return IS_GONE
+        return REFUSED_GONE
     if node.used > node.limits.warn:
-        return NO_MEMORY
+        return REFUSED_MEMORY
     if node.membership.leaving:
-        return IS_LEAVING
+        return REFUSED_LEAVING
     if node.misconf:
-        return NO_JOURNAL
+        return REFUSED_JOURNAL
     queue = node.queues.get(queue_name)
-    return IS_PAUSED if queue is not None and queue.paused & PAUSED_IN else -1
+    return REFUSED_PAUSED if queue is not None and queue.paused & PAUSED_IN else -1
 
 
 def enqueue_here(node: "Node", peer: bytes, message: tuple[int, bytes, int], now_ms: int) -> None:

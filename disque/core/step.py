@@ -324,10 +324,13 @@ def do_some(node: "Node") -> None:
     chore = node.chores[0]
     for _ in range(CHORE_STEPS):
         try:
-            next(chore)
+            is_enough = next(chore)
         except StopIteration:
             if node.chores and node.chores[0] is chore:
                 node.chores.popleft()
+            return
+        if is_enough:
+            node.resting.append(node.chores.popleft())
             return
 
 

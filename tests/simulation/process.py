@@ -327,7 +327,10 @@ class Process:
         """Stop cleanly: say good-bye, dismiss the clients, leave the list of what is not simply queued."""
         node = self.node
         if not node.loading:
-            leaving.stopping(node, self.now_ms())
+            farewell = leaving.Farewell(node)
+            while not farewell.done:
+                farewell.step(self.now_ms())
+                self.flush()
         self.flush()
         if not node.loading:
             self.machine.disk.write()
@@ -359,4 +362,3 @@ class Process:
             else:
                 self.world.after(self.random.randint(200, 3000), connection.wire.lost)
         self.network.process_gone(self, power=power, clean=clean)
-
