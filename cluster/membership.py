@@ -294,6 +294,7 @@ class Membership(Table):
         if node.named:
             self._remember(node.id, node.ip)
             self.forgotten.append(node.id)
+            self.depart(node.id)
             for other in self.nodes.values():
                 other.reports.pop(node.id, None)
         self.changed(node)

@@ -104,7 +104,7 @@ def copy(
     """Register a job that another node sent."""
     shared = node.sharing.get(holders) if retry else node.selves  # at most once has one holder, whatever was sent
     if shared is None or node.node_id not in shared:
-        mine = {holder for holder in holders if holder in node.membership.nodes} | {node.node_id}
+        mine = {holder for holder in holders if node.membership.may_exist(holder)} | {node.node_id}
         shared = node.shared(tuple(sorted(mine)))
     queue = node.queues.get(queue_name)
     name = queue_name if queue is None else queue.name
@@ -158,7 +158,7 @@ def aborted(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], n
 
 def add_holders(node: "Node", job: Job, holders: "Iterable[bytes]") -> bool:
     """Note that these nodes may have a copy, too. Whether one of them is new."""
-    new = {holder for holder in holders if holder not in job.holders and holder in node.membership.nodes}
+    new = {holder for holder in holders if holder not in job.holders and node.membership.may_exist(holder)}
     if not new:
         return False
     job.holders = node.shared(tuple(sorted([*job.holders, *new])))

@@ -282,8 +282,8 @@ def is_over(node: "Node", peer: bytes, job_id: bytes) -> bool:
 
 def merged(node: "Node", holders: tuple[bytes, ...], peer: bytes) -> tuple[bytes, ...]:
     """The holders of a job that ``peer`` sends: those it named, itself, and this node."""
-    known = node.membership.nodes
-    return node.shared(tuple(sorted({*[holder for holder in holders if holder in known], peer, node.node_id})))
+    may_exist = node.membership.may_exist
+    return node.shared(tuple(sorted({*[holder for holder in holders if may_exist(holder)], peer, node.node_id})))
 
 
 def take_in(node: "Node", name: bytes, row: "Row", holders: tuple[bytes, ...], now_ms: int) -> None:

@@ -79,10 +79,11 @@ class Watch:
                     known.acks.append(Ack(self.world.now, process.machine.number))
 
     def _ran_delete(self, process: "Process", request: Request, reply: bytes) -> None:
-        del process
         for known in self._known(request.args[1:]):
             if reply.startswith(b":"):
                 known.ended = known.ended or "deleted"
+                for ack in known.acks:
+                    ack.forgotten |= ack.machine == process.machine.number
 
     def _ran_flush(self, process: "Process", request: Request, reply: bytes) -> None:
         del reply
