@@ -83,7 +83,7 @@ class Watch:
             if reply.startswith(b":"):
                 known.ended = known.ended or "deleted"
                 for ack in known.acks:
-                    ack.forgotten |= ack.machine == process.machine.number
+                    ack.forgotten |= ack.machine == process.machine.number or request.verb == b"FASTACK"
 
     def _ran_flush(self, process: "Process", request: Request, reply: bytes) -> None:
         del reply
