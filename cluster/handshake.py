@@ -99,9 +99,7 @@ class Dialer:
         self._secret = secret
         self._transcript = b""
         self.version = 0
-        self.hello: Final = _pack(
-            (HELLO, MAGIC, *self._versions, me.id, me.start, nonce, me.port, me.bus_port, me.ip)
-        )
+        self.hello: Final = _pack((HELLO, MAGIC, *self._versions, me.id, me.start, nonce, me.port, me.bus_port, me.ip))
 
     def challenged(self, payload: bytes) -> bytes:
         """Take the CHALLENGE, note who answers (not proven yet), give the PROOF. Raises HandshakeError."""
@@ -232,5 +230,3 @@ def _mac(secret: bytes, role: bytes, transcript: bytes) -> bytes:
 
 def _is_mac(item: object, expected: bytes) -> bool:
     return isinstance(item, bytes) and compare_digest(item, expected)
-
-

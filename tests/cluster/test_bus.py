@@ -332,7 +332,6 @@ class TestOneIncomingLink:
 
         in_loop(scene)
 
-
     def test_a_new_link_that_stays_silent_ends_nothing(self) -> None:
         async def scene() -> None:
             one, other = await stations("ab")

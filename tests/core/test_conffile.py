@@ -46,7 +46,7 @@ class TestLoad:
         assert loaded("PORT 1\nMaxMemory 1GB\n").changed() == {"port": "1"}
 
     def test_a_quoted_value_keeps_spaces_escapes_and_emptiness(self) -> None:
-        config = loaded("requirepass \"a \\\"b\\\" \\x00\"\nlogfile 'x y'\npidfile \"\"\n")
+        config = loaded('requirepass "a \\"b\\" \\x00"\nlogfile \'x y\'\npidfile ""\n')
         assert config.text("requirepass") == 'a "b" \0'
         assert config.text("logfile") == "x y"
         assert config.text("pidfile") == ""

@@ -48,9 +48,7 @@ def mutant(
     def add(breakage: Callable[[], Iterator[None]]) -> Callable[[], Iterator[None]]:
         changed = {"faults": {}, "pause": False, "unique": False, "jumps": False, "active_ms": 8000, **options}
         apply = contextmanager(breakage)
-        MUTANTS.append(
-            Mutant(breakage.__name__, frozenset(promises), nodes, range(1, seeds + 1), changed, apply)
-        )
+        MUTANTS.append(Mutant(breakage.__name__, frozenset(promises), nodes, range(1, seeds + 1), changed, apply))
         return breakage
 
     return add

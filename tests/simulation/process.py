@@ -361,4 +361,3 @@ class Process:
             else:
                 self.world.after(self.random.randint(200, 3000), connection.wire.lost)
         self.network.process_gone(self, power=power, clean=clean)
-
