@@ -24,7 +24,8 @@ class Table:
     """The nodes of a cluster as `myself` sees them.
 
     `nodes` maps IDs to nodes, `myself` among them and first. `dirty` is set by each change that a restart must not
-    forget; who writes nodes.conf clears it. `departed` are the IDs of nodes that were forgotten last. `version` grows with each change of nodes, flags, addresses or links.
+    forget; who writes nodes.conf clears it. `departed` are the IDs of nodes that were forgotten last. `version` grows
+    with each change of nodes, flags, addresses or links.
     `messages_sent` and `messages_received` count what goes over the bus, and are counted there.
     """
 
