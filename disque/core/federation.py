@@ -272,6 +272,16 @@ def your_jobs(node: "Node", peer: bytes, message: "YourJobs", now_ms: int) -> No
     arrived(node, name, peer, len(rows), size, taken, before, now_ms)
 
 
+def from_a_stranger(node: "Node", message: "YourJobs", now_ms: int) -> None:
+    """YOURJOBS of a node that is not (or no more) of the cluster: what it has kept no copy of is taken in."""
+    _, name, rows = message
+    node.messages_skipped += 1
+    for row in rows:
+        job_id = row[0]
+        if not row[6] and node.find(job_id) is None and job_id not in node.gone and valid(job_id):
+            take_in(node, name, row, node.selves, now_ms)
+
+
 def is_over(node: "Node", peer: bytes, job_id: bytes) -> bool:
     """Whether a job that is not known here must not come; ``peer`` is told if it is acknowledged."""
     if job_id in node.acking:

@@ -365,6 +365,18 @@ def test_holders_that_were_forgotten_are_left_out_those_that_are_not_met_yet_are
     assert bench.job(an_id(1)).holders == (MYSELF, B0, b"f" * 40)
 
 
+def test_from_a_node_that_was_just_forgotten_only_what_is_nowhere_else_is_taken() -> None:
+    bench = Bench(peers=1)
+    (gone,) = bench.peers
+    need_id = an_id(1)
+    bench.membership.forget(gone.id, bench.now_ms)
+    bench.live(200)
+    bench.hear(gone, (YOURJOBS, b"q", (row(1, retry=0), row(2, retry=60))))
+    bench.hear(gone, (YOURJOBS, b"q", (row(1, retry=0),)))
+    assert support.all_jobs(bench.node) == [bench.job(need_id)]
+    assert bench.job(need_id).holders == (MYSELF,)
+
+
 def test_a_copy_that_is_known_is_queued_instead() -> None:
     bench = Bench(peers=2)
     client = bench.client()

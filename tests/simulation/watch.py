@@ -238,7 +238,6 @@ class Watch:
                     if not known.plan.retry:
                         known.flying -= 1
                         known.holders = {process.machine.number}
-                        known.lost |= process.machine.number in self.history.forgets  # it may not know the sender
                         self.history.forgot.pop(job[0], None)
 
     def _confirmed(self, src: "Process", process: "Process", job_id: bytes) -> None:
