@@ -8,8 +8,9 @@ waits as a backup until long after its first delivery is due, and then asks the 
 from typing import TYPE_CHECKING, Final
 
 from cluster.messages import ANNOUNCE, GOTJOB, HAVE, QUEUE_IT, REFUSED
+from cluster.messages import QUEUED as SAY_QUEUED
 from disque.core import returning
-from disque.core.job import ACKED, ACTIVE, BACKUP, HELD, KEPT, Job
+from disque.core.job import ACKED, ACTIVE, BACKUP, HELD, KEPT, QUEUED, Job
 from disque.core.jobid import valid
 from disque.core.numbers import SECONDS_MAX
 from disque.core.queue import PAUSED_IN
@@ -79,6 +80,7 @@ def replicate(node: "Node", peer: bytes, message: "ReplJob", now_ms: int) -> Non
 
 
 GOT: Final = (GOTJOB,)
+SAY_STILL: Final = (SAY_QUEUED, returning.STILL)
 
 
 def announce(node: "Node", peer: bytes, job: Job) -> None:
@@ -157,13 +159,19 @@ def aborted(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], n
 
 
 def add_holders(node: "Node", job: Job, holders: "Iterable[bytes]") -> bool:
-    """Note that these nodes may have a copy, too. Whether one of them is new."""
+    """Note that these nodes may have a copy, too. Whether one of them is new.
+
+    When the job is in the queue here, those that are new hear of it: one may have queued it as well.
+    """
     new = {holder for holder in holders if holder not in job.holders and node.membership.may_exist(holder)}
     if not new:
         return False
     job.holders = node.shared(tuple(sorted([*job.holders, *new])))
     if node.journaling and job.segment:
         node.journal.append((HOLDERS, job.id, job.holders))
+    if job.state == QUEUED:
+        for holder in new:
+            node.batch(holder, SAY_STILL, job.id)
     return True
 
 
