@@ -294,6 +294,7 @@ class Membership(Table):
         if node.named:
             self._remember(node.id, node.ip)
             self.forgotten.append(node.id)
+            self.depart(node.id)
             for other in self.nodes.values():
                 other.reports.pop(node.id, None)
         self.changed(node)
@@ -482,9 +483,12 @@ class Membership(Table):
                 self._ping(node, now_ms)
 
     def _stand_still(self, now_ms: int) -> None:
-        """If this process has not run for long, what it waited for may lie in its sockets: all waits begin later."""
+        """If this process has not run for long, what it waited for may lie in its sockets: all waits begin later.
+
+        So they do when this is the first time: until now it read its journal.
+        """
         gap_ms = now_ms - self._tick_ms
-        if self._tick_ms and gap_ms > self.timeout_ms // 2:
+        if gap_ms > self.timeout_ms // 2:
             for node in self.nodes.values():
                 node.ping_sent_ms = _later(node.ping_sent_ms, gap_ms, now_ms)
                 node.failing_ms = _later(node.failing_ms, gap_ms, now_ms)

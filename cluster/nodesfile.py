@@ -6,7 +6,7 @@ readers that know nothing of it take the leading number. A line that begins with
 Exactly one line is this node's own.
 
 The times of an earlier life mean nothing to the clock of this one: where they say "never" they stay so, else they
-become now.
+become now. Who failed then is asked anew: this node may be the one that was cut off.
 """
 
 from random import Random
@@ -14,6 +14,7 @@ from typing import Final
 
 from cluster.membership import NODES_MOST, Membership
 from cluster.node import (
+    FAILING,
     FLAG_NAMES,
     HANDSHAKE,
     LEAVING,
@@ -114,7 +115,7 @@ def _parse_flags(text: bytes, line: int) -> int:
         if name not in FLAG_OF_NAME:
             raise NodesFileError(line, f"unknown flag {_shown(name)}")
         flags |= FLAG_OF_NAME[name]
-    return flags & (MYSELF | LEAVING) if flags & MYSELF else flags
+    return flags & (MYSELF | LEAVING) if flags & MYSELF else flags & ~FAILING
 
 
 def _port(text: bytes, line: int) -> int:

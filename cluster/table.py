@@ -16,13 +16,16 @@ PRIORITY_BEST: Final = 1
 PRIORITY_UNLINKED: Final = 5
 PRIORITY_SUSPECT: Final = 10
 PRIORITY_LAST: Final = 100
+#: How many nodes that have been forgotten are remembered as such.
+DEPARTED_MOST: Final = 1000
 
 
 class Table:
     """The nodes of a cluster as `myself` sees them.
 
     `nodes` maps IDs to nodes, `myself` among them and first. `dirty` is set by each change that a restart must not
-    forget; who writes nodes.conf clears it. `version` grows with each change of nodes, flags, addresses or links.
+    forget; who writes nodes.conf clears it. `departed` are the IDs of nodes that were forgotten last. `version` grows
+    with each change of nodes, flags, addresses or links.
     `messages_sent` and `messages_received` count what goes over the bus, and are counted there.
     """
 
@@ -31,6 +34,7 @@ class Table:
         "_ip_learnt",
         "_reachable",
         "_size",
+        "departed",
         "dirty",
         "messages_received",
         "messages_sent",
@@ -43,6 +47,7 @@ class Table:
         myself.flags |= MYSELF
         self.myself = myself
         self.nodes: dict[bytes, Node] = {myself.id: myself}
+        self.departed: dict[bytes, None] = {}
         self.dirty = False
         self.version = 0
         self.messages_sent = 0
@@ -61,6 +66,10 @@ class Table:
     def size(self) -> int:
         """How many nodes the cluster has, this one and failing ones included, those half met not."""
         return self._size
+
+    def may_exist(self, node_id: bytes) -> bool:
+        """Whether this is a node of the cluster, or one that this node has not met yet; not one that was forgotten."""
+        return node_id in self.nodes or node_id not in self.departed
 
     def reachable(self) -> list[Node]:
         """Give the nodes that a job may be sent to: not this one, not failing, not leaving, not half met.
@@ -102,11 +111,18 @@ class Table:
             (b"cluster_stats_messages_received", self.messages_received),
         ]
 
+    def depart(self, node_id: bytes) -> None:
+        """Remember that a node was forgotten: what others still say of it counts no more, until it is met again."""
+        if len(self.departed) >= DEPARTED_MOST:
+            del self.departed[next(iter(self.departed))]
+        self.departed[node_id] = None
+
     def add(self, node: Node) -> None:
         """Take a node into the table. Its ID must be new."""
         assert node.id not in self.nodes, node.id
         assert not node.flags & MYSELF
         self.nodes[node.id] = node
+        self.departed.pop(node.id, None)
         self.changed(node)
 
     def set_flags(self, node: Node, flags: int) -> None:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 #: The first repetition, and the longest time between two, in ms.
 AGAIN_MS: Final = 1000
 AGAIN_MOST_MS: Final = 180_000
+#: A holder that was not met after so many repetitions, some seconds, is a node that others have not forgotten yet.
+STRANGER_TRIES: Final = 2
 #: Dummies that one node keeps: the oldest are dropped beyond.
 DUMMIES_MOST: Final = 100_000
 #: IDs that are remembered as gone.
@@ -169,6 +171,8 @@ def due(node: "Node", ack: Ack, now_ms: int) -> None:
     ack.tries += 1
     remind(node, ack)
     arm(node, ack, now_ms)
+    if ack.tries == STRANGER_TRIES:
+        review(node, ack)
 
 
 def tell(node: "Node", ack: Ack) -> None:
@@ -217,12 +221,17 @@ def review(node: "Node", ack: Ack) -> None:
         if ack.confirmed.issuperset(node.peers):
             drop(node, ack)
         return
-    known = node.membership.nodes
-    if all(holder in ack.confirmed or holder not in known for holder in ack.holders):
+    if all(holder in ack.confirmed or is_nobody(node, ack, holder) for holder in ack.holders):
         for holder in ack.holders:
-            if holder != node.node_id and holder in known:
+            if holder != node.node_id and holder in node.membership.nodes:
                 node.batch(holder, (DELJOB,), ack.job_id)
         drop(node, ack)
+
+
+def is_nobody(node: "Node", ack: Ack, holder: bytes) -> bool:
+    """Whether nobody waits for ``holder``: it was forgotten, or has not been met in the time that takes."""
+    membership = node.membership
+    return holder not in membership.nodes and (ack.tries >= STRANGER_TRIES or not membership.may_exist(holder))
 
 
 def drop(node: "Node", ack: Ack) -> None:
@@ -294,8 +303,8 @@ def acked_there(node: "Node", job: Job, peer: bytes, now_ms: int) -> None:
 
 def widen(node: "Node", ack: Ack, holders: tuple[bytes, ...]) -> bool:
     """Note further holders; whether there were any."""
-    known = node.membership.nodes
-    new = {holder for holder in holders if holder not in ack.holders and holder in known}
+    may_exist = node.membership.may_exist
+    new = {holder for holder in holders if holder not in ack.holders and may_exist(holder)}
     if not new or not ack.holders:
         return False
     ack.holders = node.shared(tuple(sorted([*ack.holders, *new])))

@@ -19,8 +19,9 @@ from cluster.messages import (
     REFUSED_MEMORY,
     REFUSED_PAUSED,
 )
+from cluster.messages import QUEUED as SAY_QUEUED
 from disque.core import returning
-from disque.core.job import ACKED, ACTIVE, BACKUP, HELD, KEPT, Job
+from disque.core.job import ACKED, ACTIVE, BACKUP, HELD, KEPT, QUEUED, Job
 from disque.core.jobid import valid
 from disque.core.numbers import SECONDS_MAX
 from disque.core.queue import PAUSED_IN
@@ -83,6 +84,7 @@ def replicate(node: "Node", peer: bytes, message: "ReplJob", now_ms: int) -> Non
 
 
 GOT: Final = (GOTJOB,)
+SAY_STILL: Final = (SAY_QUEUED, returning.STILL)
 
 
 def announce(node: "Node", peer: bytes, job: Job) -> None:
@@ -108,7 +110,7 @@ def copy(
     """Register a job that another node sent."""
     shared = node.sharing.get(holders) if retry else node.selves  # at most once has one holder, whatever was sent
     if shared is None or node.node_id not in shared:
-        mine = {holder for holder in holders if holder in node.membership.nodes} | {node.node_id}
+        mine = {holder for holder in holders if node.membership.may_exist(holder)} | {node.node_id}
         shared = node.shared(tuple(sorted(mine)))
     queue = node.queues.get(queue_name)
     name = queue_name if queue is None else queue.name
@@ -161,13 +163,19 @@ def aborted(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], n
 
 
 def add_holders(node: "Node", job: Job, holders: "Iterable[bytes]") -> bool:
-    """Note that these nodes may have a copy, too. Whether one of them is new."""
-    new = {holder for holder in holders if holder not in job.holders and holder in node.membership.nodes}
+    """Note that these nodes may have a copy, too. Whether one of them is new.
+
+    When the job is in the queue here, those that are new hear of it: one may have queued it as well.
+    """
+    new = {holder for holder in holders if holder not in job.holders and node.membership.may_exist(holder)}
     if not new:
         return False
     job.holders = node.shared(tuple(sorted([*job.holders, *new])))
     if node.journaling and job.segment:
         node.journal.append((HOLDERS, job.id, job.holders))
+    if job.state == QUEUED:
+        for holder in new:
+            node.batch(holder, SAY_STILL, job.id)
     return True
 
 

@@ -280,6 +280,16 @@ def your_jobs(node: "Node", peer: bytes, message: "YourJobs", now_ms: int) -> No
     arrived(node, name, peer, len(rows), size, taken, before, now_ms)
 
 
+def from_a_stranger(node: "Node", message: "YourJobs", now_ms: int) -> None:
+    """YOURJOBS of a node that is not (or no more) of the cluster: what it has kept no copy of is taken in."""
+    _, name, rows = message
+    node.messages_skipped += 1
+    for row in rows:
+        job_id = row[0]
+        if not row[6] and node.find(job_id) is None and job_id not in node.gone and valid(job_id):
+            take_in(node, name, row, node.selves, now_ms)
+
+
 def is_over(node: "Node", peer: bytes, job_id: bytes) -> bool:
     """Whether a job that is not known here must not come; ``peer`` is told if it is acknowledged."""
     if job_id in node.acking:
@@ -290,8 +300,8 @@ def is_over(node: "Node", peer: bytes, job_id: bytes) -> bool:
 
 def merged(node: "Node", holders: tuple[bytes, ...], peer: bytes) -> tuple[bytes, ...]:
     """The holders of a job that ``peer`` sends: those it named, itself, and this node."""
-    known = node.membership.nodes
-    return node.shared(tuple(sorted({*[holder for holder in holders if holder in known], peer, node.node_id})))
+    may_exist = node.membership.may_exist
+    return node.shared(tuple(sorted({*[holder for holder in holders if may_exist(holder)], peer, node.node_id})))
 
 
 def take_in(node: "Node", name: bytes, row: "Row", holders: tuple[bytes, ...], now_ms: int) -> None:

@@ -228,6 +228,7 @@ class Replay:
         elif job.segment:
             node.live[job.segment] -= 1
             job.holders = self._holders(holders)
+            job.expires_ms = expires_ms  # it came again after it had ended here, by a clock that was wrong
         job.flags = flags
         job.nacks = nacks
         job.deliveries = deliveries

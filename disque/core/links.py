@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from cluster.messages import REPLJOB, YOURJOBS
 from cluster.node import HANDSHAKE, MYSELF, UNREACHABLE
-from disque.core import acks, bids, claims, federation, replication
+from disque.core import acks, bids, claims, federation, replication, returning
 from disque.core.job import ACTIVE, HELD, KEPT, QUEUED
 from disque.core.peers import Peer
 
@@ -72,6 +72,8 @@ def forget_holders(node: "Node", gone: frozenset[bytes]) -> "Iterator[None]":
                 job.holders = node.shared(tuple(left))
                 if job.state == ACTIVE and job.requeue_ms and job.id not in node.claims:
                     node.hold(job, job.requeue_ms, job.flags & (HELD | KEPT))
+                    if job.flags & HELD:  # it may have been put off, which counts now that it is asked about no more
+                        returning.file_requeue(node, job)
         yield
     for count, ack in enumerate(list(node.acking.values()), 1):
         if node.acking.get(ack.job_id) is ack:

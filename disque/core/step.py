@@ -240,7 +240,8 @@ def message(node: "Node", peer: bytes, received: "Message", now_ms: int) -> None
     """Take one message from the node with ID ``peer``: kind first.
 
     Its shape was checked when it was decoded. Kinds that are not known, and messages of nodes that are not known, are
-    skipped and counted.
+    skipped and counted; but a job that is delivered at most once and comes from a node that was just forgotten is in no
+    other place.
     """
     kind = received[0]
     assert isinstance(kind, int)
@@ -250,6 +251,8 @@ def message(node: "Node", peer: bytes, received: "Message", now_ms: int) -> None
     elif kind in OF_MEMBERSHIP:
         node.membership.receive(peer, received, now_ms)
         links.review(node, now_ms)
+    elif kind == YOURJOBS:
+        federation.from_a_stranger(node, received, now_ms)
     else:
         node.messages_skipped += 1
 

@@ -394,10 +394,17 @@ class TestFailing:
 
     def test_a_link_that_only_ends_gives_the_node_its_timeout(self) -> None:
         membership = pair()
+        membership.tick(START_MS)
         membership.link_down(B, START_MS, refused=False)
-        for late_ms, flags in ((TIMEOUT_MS, 0), (TIMEOUT_MS + 100, PFAIL)):
+        for late_ms in range(100, TIMEOUT_MS + 200, 100):
             membership.tick(START_MS + late_ms)
-            assert membership.nodes[B].flags == flags
+            assert membership.nodes[B].flags == (PFAIL if late_ms > TIMEOUT_MS else 0)
+
+    def test_the_time_before_the_first_look_counts_against_nobody(self) -> None:
+        membership = pair()
+        membership.link_down(B, START_MS, refused=False)
+        membership.tick(START_MS + 10 * TIMEOUT_MS)  # until then it read its journal
+        assert membership.nodes[B].flags == 0
 
     def test_a_node_that_was_never_linked_has_its_timeout_too(self) -> None:
         made = World(1)
@@ -538,6 +545,15 @@ class TestLeaving:
 
 
 class TestForget:
+    def test_what_others_say_of_it_counts_no_more_until_it_is_met_again(self) -> None:
+        made = world(3)
+        one, _, other = made.machines
+        assert one.membership.may_exist(C)  # nobody knows; it may have joined elsewhere
+        one.membership.forget(other.id, made.now_ms)
+        assert not one.membership.may_exist(other.id)
+        made.advance(BLACKLIST_MS + 10_000)
+        assert one.membership.may_exist(other.id)
+
     def test_a_forgotten_node_stays_away_for_a_minute_and_comes_back_by_gossip(self) -> None:
         made = world(3)
         one, _, other = made.machines

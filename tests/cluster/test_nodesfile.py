@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.membership import FAIL, HANDSHAKE, LEAVING, MYSELF, NOADDR, NODES_MOST, PFAIL, Membership, Node
+from cluster.membership import HANDSHAKE, LEAVING, MYSELF, NOADDR, NODES_MOST, Membership, Node
 from cluster.nodesfile import NodesFileError, parse, render
 
 A, B, C = b"a" * 40, b"b" * 40, b"c" * 40
@@ -34,11 +34,15 @@ class TestRead:
         membership = parse(B + b" 10.0.0.2:7712 noflags 0 0 connected\n" + OWN_LINE, NOW_MS)
         assert list(membership.nodes) == [A, B]
 
+    def test_who_failed_before_the_restart_is_asked_anew(self) -> None:
+        text = OWN_LINE + B + b" 10.0.0.2:7711 fail?,fail 0 0 disconnected"
+        assert parse(text, NOW_MS).nodes[B].flags == 0
+
     def test_flags_come_back(self) -> None:
-        text = OWN_LINE.replace(b"myself", b"myself,leaving") + B + b" :0 fail?,fail,noaddr,leaving 0 0 disconnected"
+        text = OWN_LINE.replace(b"myself", b"myself,leaving") + B + b" :0 noaddr,leaving 0 0 disconnected"
         membership = parse(text, NOW_MS)
         assert membership.leaving
-        assert membership.nodes[B].flags == PFAIL | FAIL | NOADDR | LEAVING
+        assert membership.nodes[B].flags == NOADDR | LEAVING
 
     def test_this_node_never_fails_in_its_own_eyes(self) -> None:
         assert parse(OWN_LINE.replace(b"myself", b"myself,fail,noaddr"), NOW_MS).myself.flags == MYSELF
@@ -122,9 +126,9 @@ def test_the_table_draws_from_the_source_that_it_is_given() -> None:
 
 
 def test_a_lost_address_is_kept_lost() -> None:
-    membership = parse(OWN_LINE + B + b" :7712@4000 fail,noaddr 0 0 disconnected\n", NOW_MS)
+    membership = parse(OWN_LINE + B + b" :7712@4000 noaddr 0 0 disconnected\n", NOW_MS)
     assert membership.wanted() == []
-    assert render(membership, NOW_MS).endswith(b" :7712@4000 fail,noaddr 0 0 disconnected\n")
+    assert render(membership, NOW_MS).endswith(b" :7712@4000 noaddr 0 0 disconnected\n")
 
 
 def test_what_is_written_is_what_cluster_nodes_shows() -> None:
@@ -148,7 +152,7 @@ nodes = st.builds(
     st.ip_addresses().map(lambda ip: str(ip).encode()),
     st.integers(0, 55535),
     st.integers(0, 65535),
-    st.sampled_from([0, PFAIL, FAIL, NOADDR, LEAVING, PFAIL | LEAVING]),
+    st.sampled_from([0, NOADDR, LEAVING, NOADDR | LEAVING]),
 )
 
 

@@ -160,6 +160,15 @@ class TestCollection:
         cluster.live(200)
         assert cluster.state(job_id) == "gone"
 
+    def test_a_holder_that_is_not_met_yet_is_waited_for_some_seconds(self, cluster: Bench) -> None:
+        job_id, (first,) = acknowledged(cluster)
+        stranger = b"c" * 40
+        cluster.hear(first, (GOTACK, 1, tuple(sorted([*cluster.node.acking[job_id].holders, stranger])), (job_id,)))
+        cluster.advance(2000)
+        assert cluster.state(job_id) == "acked"
+        cluster.advance(5000)
+        assert cluster.state(job_id) == "gone"
+
 
 class TestHearing:
     """SETACK of a job that is known here, or not."""

@@ -86,9 +86,15 @@ class TestTaking:
         bench.hear(bench.peers[0], repljob(bench.peers[0].id, bench.peers[1].id))
         assert [record[0] for record in bench.records()] == [HOLDERS]
 
-    def test_holders_that_are_not_of_the_cluster_are_left_out(self, cluster: Bench) -> None:
-        cluster.hear(cluster.peers[0], repljob(cluster.peers[0].id, b"c" * 40))
+    def test_holders_that_were_forgotten_are_left_out(self, cluster: Bench) -> None:
+        gone = cluster.peers[1].id
+        cluster.membership.forget(gone, cluster.now_ms)
+        cluster.hear(cluster.peers[0], repljob(cluster.peers[0].id, gone))
         assert cluster.job(JOB_ID).holders == tuple(sorted([MYSELF, cluster.peers[0].id]))
+
+    def test_holders_that_are_not_met_yet_stay(self, cluster: Bench) -> None:
+        cluster.hear(cluster.peers[0], repljob(cluster.peers[0].id, b"c" * 40))
+        assert cluster.job(JOB_ID).holders == tuple(sorted([MYSELF, cluster.peers[0].id, b"c" * 40]))
 
     def test_holders_are_a_sorted_set_whatever_was_sent(self, cluster: Bench) -> None:
         one, two = cluster.peers[0].id, cluster.peers[1].id

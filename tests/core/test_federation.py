@@ -357,10 +357,24 @@ def test_other_holders_are_told_of_the_new_copy_and_take_note() -> None:
     assert bench.job(an_id(3)).holders == (MYSELF, B0, B1)
 
 
-def test_holders_that_are_no_nodes_are_left_out() -> None:
+def test_holders_that_were_forgotten_are_left_out_those_that_are_not_met_yet_are_not() -> None:
+    bench = Bench(peers=2)
+    gone = bench.peers[1].id
+    bench.membership.forget(gone, bench.now_ms)
+    send(bench, bench.peers[0], row(1, holders=(B0, gone, b"f" * 40)))
+    assert bench.job(an_id(1)).holders == (MYSELF, B0, b"f" * 40)
+
+
+def test_from_a_node_that_was_just_forgotten_only_what_is_nowhere_else_is_taken() -> None:
     bench = Bench(peers=1)
-    send(bench, bench.peers[0], row(1, holders=(B0, b"f" * 40)))
-    assert bench.job(an_id(1)).holders == (MYSELF, B0)
+    (gone,) = bench.peers
+    need_id = an_id(1)
+    bench.membership.forget(gone.id, bench.now_ms)
+    bench.live(200)
+    bench.hear(gone, (YOURJOBS, b"q", (row(1, retry=0), row(2, retry=60))))
+    bench.hear(gone, (YOURJOBS, b"q", (row(1, retry=0),)))
+    assert support.all_jobs(bench.node) == [bench.job(need_id)]
+    assert bench.job(need_id).holders == (MYSELF,)
 
 
 def test_a_copy_that_is_known_is_queued_instead() -> None:

@@ -21,6 +21,7 @@ from cluster.messages import (
     WILLQUEUE,
 )
 from disque.core import acks, peers, step
+from disque.core.records import REQUEUE
 from disque.core.replication import PATIENCE_MS
 from tests.core.support import MYSELF, NOTHING, PROCESS, Bench, Client, assert_still_waiting, foreign_id, repljob
 
@@ -386,6 +387,17 @@ class TestForgotten:
         cluster.advance(60_000)
         assert client.get("q") == [job_id]
         assert cluster.sent() == []
+
+    def test_a_delay_that_was_put_off_for_it_is_written_as_it_is_now(self) -> None:
+        cluster = Bench(peers=1, journaling=True)
+        (one,) = cluster.peers
+        cluster.hear(one, repljob(one.id, delay_ms=4000))
+        job_id = foreign_id()
+        cluster.advance(63_000)
+        cluster.hear(one, (WILLQUEUE, 1, cluster.job(job_id).holders, (job_id,)))
+        cluster.membership.forget(one.id, cluster.now_ms)
+        cluster.live(200)
+        assert (REQUEUE, job_id, 0, 0, cluster.job(job_id).requeue_ms) in cluster.records()
 
     def test_a_claim_goes_on_without_it(self) -> None:
         cluster = Bench(peers=1)

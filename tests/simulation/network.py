@@ -10,6 +10,7 @@ Ways that are blocked let nobody connect; a machine whose process is down refuse
 """
 
 from collections import deque
+from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -188,6 +189,12 @@ class Network:
         if target.bus.incoming.get(link.src.node.node_id) is link:
             target.bus.received(link.src, wire.decode(payload[4:]))
         else:
+            self.lost(link, messages)
+
+    def not_taken(self, call: Callable[..., None], args: tuple[Any, ...]) -> None:
+        """A process that stood still has ended: what had arrived was taken by nobody."""
+        if call == self._read:
+            link, _, messages = args
             self.lost(link, messages)
 
     def lost(self, link: Link, messages: list[Message]) -> None:

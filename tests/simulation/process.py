@@ -354,6 +354,8 @@ class Process:
         """The process is no more."""
         self.gone = True
         self.listening = False
+        for call, args in self._asleep_bus:
+            self.network.not_taken(call, args)
         for connection in list(self.connections.values()):
             if not connection.closed:
                 connection.closed = True

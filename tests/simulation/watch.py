@@ -79,10 +79,11 @@ class Watch:
                     known.acks.append(Ack(self.world.now, process.machine.number))
 
     def _ran_delete(self, process: "Process", request: Request, reply: bytes) -> None:
-        del process
         for known in self._known(request.args[1:]):
             if reply.startswith(b":"):
                 known.ended = known.ended or "deleted"
+                for ack in known.acks:
+                    ack.forgotten |= ack.machine == process.machine.number or request.verb == b"FASTACK"
 
     def _ran_flush(self, process: "Process", request: Request, reply: bytes) -> None:
         del reply
@@ -237,7 +238,6 @@ class Watch:
                     if not known.plan.retry:
                         known.flying -= 1
                         known.holders = {process.machine.number}
-                        known.lost |= process.machine.number in self.history.forgets  # it may not know the sender
                         self.history.forgot.pop(job[0], None)
 
     def _confirmed(self, src: "Process", process: "Process", job_id: bytes) -> None:

@@ -26,6 +26,8 @@ class Acknowledged:
 
     def delivered(self, known: Known, claim: Claim) -> None:
         """A reply with the job begins to leave."""
+        if claim.at_ms >= known.expires_ms:
+            return  # its TTL ended, and with it what was known of it; clocks that were set may bring it back
         for ack in known.acks:
             if ack.left_ms < 0 or ack.left_ms > claim.at_ms or ack.forgotten:
                 continue

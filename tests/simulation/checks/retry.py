@@ -15,11 +15,11 @@ NEWS_MS = 1000
 class Retry:
     """Between two deliveries of a job at least RETRY passes, counted from the last delivery or answered WORKING.
 
-    Excused is what follows a NACK or ENQUEUE; what follows when the node that delivered it, or took the WORKING, or
-    handed the job on to that node, crashed, started with another clock, stood still for over 500 ms, or had no way to
-    talk for the node timeout with the node that delivers it again, or with one that handed it to that one; and what
-    follows when nodes threw away what they remembered, were told to delete it, or to forget each other. Clocks may
-    drift; nothing else counts, not one ms.
+    Excused is what follows an acknowledgement (see `Acknowledged`), a NACK or ENQUEUE; what follows when the node that
+    delivered it, or took the WORKING, or handed the job on to that node, crashed, started with another clock, stood
+    still for over 500 ms, or had no way to talk for the node timeout with the node that delivers it again, or with one
+    that handed it to that one; and what follows when nodes threw away what they remembered, were told to delete it, or
+    to forget each other. Clocks may drift; nothing else counts, not one ms.
     """
 
     promise = "I4"
@@ -52,7 +52,9 @@ class Retry:
         if known.ended in {"deleted", "flushed"} or any(since_ms - NEWS_MS <= at <= until_ms for at in known.freed_ms):
             return True
         history = self.history
-        if history.evicted(since_ms, until_ms) or {claim.machine, *earlier.path} & set(history.forgets):
+        if any(since_ms <= ack.at_ms <= until_ms for ack in known.acks):
+            return True  # what follows is the business of I5
+        if history.evicted(since_ms, until_ms) or {*claim.path, *earlier.path} & set(history.forgets):
             return True
         return any(
             self.has_failed(machine, again, since_ms, until_ms) for machine in earlier.path for again in claim.path
