@@ -286,6 +286,8 @@ def from_a_stranger(node: "Node", message: "YourJobs", now_ms: int) -> None:
     node.messages_skipped += 1
     for row in rows:
         job_id = row[0]
+        if node.used > node.limits.warn:
+            break  # it is a stranger: what it sends must not cost more memory than there is
         if not row[6] and node.find(job_id) is None and job_id not in node.gone and valid(job_id):
             take_in(node, name, row, node.selves, now_ms)
 

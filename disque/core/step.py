@@ -235,6 +235,9 @@ MESSAGES: Final[dict[int, Receiver]] = {
 #: Messages about who the nodes are: these are taken from nodes that are not known yet, too.
 OF_MEMBERSHIP: Final = frozenset({PING, PONG, MEET, FAIL})
 
+#: What is taken from nodes that are not (or no more) of the cluster.
+OF_STRANGERS: Final[dict[int, Callable[..., None]]] = {YOURJOBS: federation.from_a_stranger}
+
 
 def message(node: "Node", peer: bytes, received: "Message", now_ms: int) -> None:
     """Take one message from the node with ID ``peer``: kind first.
@@ -252,7 +255,7 @@ def message(node: "Node", peer: bytes, received: "Message", now_ms: int) -> None
         node.membership.receive(peer, received, now_ms)
         links.review(node, now_ms)
     elif kind == YOURJOBS:
-        federation.from_a_stranger(node, received, now_ms)
+        OF_STRANGERS[kind](node, received, now_ms)
     else:
         node.messages_skipped += 1
 
