@@ -1,0 +1,11 @@
+"""The Spark data source: DataFrames as jobs, queues as DataFrames and streams.
+
+import disque.spark
+
+disque.spark.register(spark)
+df.write.format("disque").option("hosts", "node-1:7711").option("queue", "mails").mode("append").save()
+"""
+
+from disque.spark.source import DisqueDataSource, register
+
+__all__ = ["DisqueDataSource", "register"]

@@ -1,0 +1,127 @@
+"""The write path: one partition's rows become jobs, a pipeline at a time.
+
+A refusal that may pass (a queue that is paused or full, memory, copies that cannot be made) is waited for, as long as
+the option `backoffMs` says without any progress. Any other error, or one that stays, fails the task with the queue in
+its message: Spark starts the task again, and with dedup nothing is added twice by that. A node that dies is the
+client's business: it goes on at another one.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from disque.client import Disque, DisqueError
+from disque.client.delivery import Reply
+from disque.spark.keys import Keys
+from disque.spark.nodes import send
+from disque.spark.options import Options
+from disque.spark.rows import JobRows, Words, pieces
+
+#: Refusals that may pass.
+PASSING: Final = frozenset({"PAUSED", "OOM", "NOREPL", "MAXLEN"})
+FIRST_PAUSE_S: Final = 0.05
+LONGEST_PAUSE_S: Final = 1.0
+#: The least that a node's `proto-max-bulk-len` can be, and what it is where the node does not tell.
+SMALL_BODY: Final = 1024
+USUAL_LIMIT: Final = 512 << 20
+
+
+class WriteError(RuntimeError):
+    """Jobs that could not be added or answered."""
+
+
+def add_rows(
+    client: Disque, batches: Iterable[pa.RecordBatch], options: Options, columns: Mapping[str, int], keys: Keys | None
+) -> int:
+    """Add a job for each row and give their number. Raises RowError, WriteError."""
+    rows = JobRows(options, columns, keys, BodyLimit(client))
+    adder = Adder(lambda jobs: send(client, jobs, options.timeout_ms), options.backoff_ms)
+    done = 0
+    for piece in pieces(batches, options.pipeline_size):
+        adder.add(rows.jobs(piece))
+        done += piece.num_rows
+    return done
+
+
+class Adder:
+    """Adds jobs; ``put`` sends ADDJOBs together and gives their replies. Times are those of the machine."""
+
+    def __init__(
+        self,
+        put: Callable[[list[Words]], Sequence[Reply]],
+        backoff_ms: int,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._put = put
+        self._patience_s = backoff_ms / 1000
+        self._clock = clock
+        self._pause = pause
+
+    def add(self, jobs: list[Words]) -> None:
+        """Add all of them. Raises WriteError."""
+        since_s, pause_s = self._clock(), FIRST_PAUSE_S
+        while refused := self._refused(jobs):
+            if len(refused) < len(jobs):
+                since_s, pause_s = self._clock(), FIRST_PAUSE_S
+            self._judge(refused, len(jobs), self._clock() - since_s)
+            self._pause(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            jobs = [job for job, _ in refused]
+
+    def _refused(self, jobs: list[Words]) -> list[tuple[Words, DisqueError]]:
+        """Send the jobs once; those that were not added, and why."""
+        try:
+            replies = self._put(jobs)
+        except DisqueError as error:
+            raise WriteError(f"{queues_of(jobs)}: {error}") from None
+        return [(job, reply) for job, reply in zip(jobs, replies, strict=True) if isinstance(reply, DisqueError)]
+
+    def _judge(self, refused: list[tuple[Words, DisqueError]], sent: int, waited_s: float) -> None:
+        """Raise WriteError unless all that was refused is worth another attempt."""
+        lasting = next(((job, error) for job, error in refused if error.code not in PASSING), None)
+        if lasting is not None:
+            job, error = lasting
+            raise WriteError(f"{queues_of([job])}: {error}") from None
+        if waited_s >= self._patience_s:
+            job, error = refused[0]
+            text = f"{queues_of([job])}: {error}; {len(refused)} of {sent} jobs were still refused after"
+            raise WriteError(f"{text} {self._patience_s:g} s (backoffMs)") from None
+
+
+def queues_of(jobs: Iterable[Words]) -> str:
+    """The queues of ADDJOBs, for a message."""
+    names = sorted({job[1].decode(errors="replace") for job in jobs})
+    shown = ", ".join(map(repr, names[:5])) + ", ..." * (len(names) > 5)
+    return f"queue {shown}" if len(names) == 1 else f"queues {shown}"
+
+
+class BodyLimit:
+    """The size that no body may exceed: a node is asked for it once, when there is a body that could be too large."""
+
+    def __init__(self, client: Disque) -> None:
+        self._client = client
+        self._limit = 0
+
+    def __call__(self, longest: int) -> int:
+        """Give the limit for bodies of at most so many bytes."""
+        if longest <= SMALL_BODY:
+            return SMALL_BODY
+        if not self._limit:
+            self._limit = self._ask()
+        return self._limit
+
+    def _ask(self) -> int:
+        try:
+            reply = self._client.execute_command("CONFIG", "GET", "proto-max-bulk-len")
+        except DisqueError:  # the command may be renamed
+            return USUAL_LIMIT
+        return limit_of(reply)
+
+
+def limit_of(reply: Any) -> int:  # noqa: ANN401 - a map or a list, of text or bytes, as the protocol is
+    """The number in a reply of CONFIG GET."""
+    values = list(reply.values()) if isinstance(reply, dict) else list(reply)[1:]
+    return int(values[0]) if values else USUAL_LIMIT

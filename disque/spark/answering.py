@@ -1,0 +1,80 @@
+"""Answers to jobs that were read: the IDs are written back with action=ack, or with action=nack.
+
+Both may be done again without harm: a task that is retried acknowledges what is acknowledged already, and gives back
+what is in its queue already. NULLs are errors, as is text that is no ID; a job that no node knows is done or gone, and
+nothing is said of it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import pyarrow as pa
+
+from disque.client import Disque, DisqueError
+from disque.client.delivery import Reply
+from disque.spark.adding import WriteError
+from disque.spark.nodes import Nodes, send
+from disque.spark.options import ACK, SECONDS_MAX, Options
+from disque.spark.rows import RowError, as_bytes, pieces
+
+
+def answer_rows(client: Disque, batches: Iterable[pa.RecordBatch], options: Options, columns: Mapping[str, int]) -> int:
+    """Answer the job of each row and give their number. Raises RowError, WriteError."""
+    nodes = Nodes(client)
+    done = 0
+    try:
+        for piece in pieces(batches, options.pipeline_size):
+            ids = ids_of(piece, columns["id"], done)
+            if options.action == ACK:
+                client.ack_many(ids)
+            else:
+                give_back(nodes, ids, delays_of(piece, columns, options, done))
+            done += len(ids)
+    except DisqueError as error:
+        raise WriteError(f"action={options.action}, at row {done} and following: {error}") from None
+    finally:
+        nodes.close()
+    return done
+
+
+def ids_of(piece: pa.RecordBatch, column: int, done: int) -> list[str]:
+    """The IDs of some rows. Raises RowError."""
+    ids = as_bytes(piece.column(column))
+    if None in ids:
+        raise RowError(f"row {done + ids.index(None)}: the id is NULL")
+    return [one.decode(errors="replace") for one in ids]
+
+
+def delays_of(piece: pa.RecordBatch, columns: Mapping[str, int], options: Options, done: int) -> list[int]:
+    """The delay of each row: its column's before the option's; 0 is at once. Raises RowError."""
+    default = options.delay or 0
+    if "delay" not in columns:
+        return [default] * piece.num_rows
+    delays = [default if delay is None else delay for delay in piece.column(columns["delay"]).to_pylist()]
+    for at, delay in enumerate(delays):
+        if not 0 <= delay <= SECONDS_MAX:
+            raise RowError(f"row {done + at}: the delay must be a whole number from 0 to {SECONDS_MAX}, not {delay}")
+    return delays
+
+
+def give_back(nodes: Nodes, ids: Sequence[str], delays: Sequence[int]) -> None:
+    """NACK each job at a node that knows it. Raises WriteError for what is no ID."""
+    delay_of = dict(zip(ids, delays, strict=True))
+
+    def ask(client: Disque, group: Sequence[str]) -> list[Reply]:
+        return send(client, [nack(one, delay_of[one]) for one in group])
+
+    answers = nodes.about(ids, ask, is_answer, nodes.maker())
+    for one, reply in answers.known.items():
+        if isinstance(reply, DisqueError):
+            raise WriteError(f"action=nack, job {one}: {reply}")
+
+
+def nack(job_id: str, delay_s: int) -> tuple[bytes, ...]:
+    """The words that give one job back."""
+    later = (b"DELAY", b"%d" % delay_s) if delay_s else ()
+    return (b"NACK", job_id.encode(), *later)
+
+
+def is_answer(reply: Reply) -> bool:
+    """Whether a node knew the job, or has found out that it is none."""
+    return reply == 1 or isinstance(reply, DisqueError)

@@ -1,0 +1,46 @@
+"""The batch read: a bounded drain, under the lease that RETRY is.
+
+Jobs are claimed in the driver when the first action needs them, once for a DataFrame: Spark plans its partitions once,
+and the bodies ride in them. So all actions on it, and every task that is started again, see the same jobs, and writing
+their IDs back with action=ack acknowledges what was processed and nothing else. Nobody holds the claims: what is not
+acknowledged within RETRY is delivered again.
+"""
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from disque.spark.options import ON_READ, Options
+from disque.spark.partitions import JobsPartition, batches, split
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+
+class DrainReader(DataSourceReader):
+    """Reads up to `maxJobs` jobs of one queue."""
+
+    def __init__(self, schema: StructType, options: Options) -> None:
+        self._schema = schema
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        """Claim the jobs. Raises ReadError."""
+        from disque.spark.claims import Claims  # noqa: PLC0415 - a reader is pickled where nothing was connected
+
+        claims = Claims(self._options)
+        try:
+            jobs = claims.take(self._options.max_jobs)
+            if self._options.ack_mode == ON_READ:
+                claims.acknowledge([job.id for job in jobs])
+        finally:
+            claims.close()
+        return [*split(jobs, self._options.partitions)] or [JobsPartition([])]
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        """Give the jobs of a partition, in a task."""
+        assert isinstance(partition, JobsPartition)
+        return batches(partition, self._schema)

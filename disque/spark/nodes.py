@@ -1,0 +1,134 @@
+"""The nodes of a cluster, asked one by one: about jobs that only some of them know.
+
+ADDJOB, GETJOB and ACKJOB may go to any node. SHOW, NACK and WORKING mean something only at a node that has a copy. So
+these are sent to the node that most likely has it, the one that delivered or made the job, and what it does not know
+to the others in turn.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
+
+from disque.client import Disque, DisqueError
+from disque.client.config import Address
+from disque.client.delivery import Parcel, Reply, deliver
+from disque.client.packing import pack
+from disque.spark.connection import alone
+
+#: How long a node that failed is not asked again.
+COOLDOWN_S: Final = 3.0
+
+#: Makes of a client and IDs one reply for each ID.
+Ask = Callable[[Disque, Sequence[str]], Sequence[Reply]]
+
+
+class Answers(NamedTuple):
+    """What was answered about each job that some node knows, and the addresses of nodes that did not answer."""
+
+    known: dict[str, Reply]
+    silent: list[Address]
+
+
+class Nodes:
+    """All nodes that a client knows of, each with a client of its own. May be shared by threads."""
+
+    def __init__(self, client: Disque, clock: Callable[[], float] = time.monotonic) -> None:
+        self.client = client
+        self._clock = clock
+        self._single: dict[Address, Disque] = {}
+        self._silent_until_s: dict[Address, float] = {}
+
+    def addresses(self) -> list[Address]:
+        """All nodes that are known now. Raises UnavailableError if none answers while none was asked before."""
+        if not self._single:
+            self.client.execute_command("HELLO")
+        return self.client.router.addresses()
+
+    def answering(self) -> list[tuple[Address, Disque]]:
+        """The nodes that have not failed just now; all of them if that were none."""
+        now_s = self._clock()
+        every = self.addresses()
+        well = [address for address in every if self._silent_until_s.get(address, 0.0) <= now_s]
+        return [(address, self.one(address)) for address in well or every]
+
+    def one(self, address: Address) -> Disque:
+        """The client of one node."""
+        client = self._single.get(address)
+        if client is None:
+            client = self._single[address] = Disque(alone(self.client.config, address))
+        return client
+
+    def failed(self, address: Address) -> None:
+        """This node did not answer: it is left alone for a while."""
+        self._silent_until_s[address] = self._clock() + COOLDOWN_S
+
+    def ask_each(self, *command: bytes) -> dict[Address, Reply]:
+        """Send one command to all nodes; errors and nodes that do not answer are left out."""
+        replies: dict[Address, Reply] = {}
+        for address, client in self.answering():
+            try:
+                [replies[address]] = send(client, [command])
+            except DisqueError:
+                self.failed(address)
+        return {address: reply for address, reply in replies.items() if not isinstance(reply, DisqueError)}
+
+    def about(
+        self, ids: Iterable[str], ask: Ask, known: Callable[[Reply], bool], first: Callable[[str], Address | None]
+    ) -> Answers:
+        """Ask about jobs: ``first`` the node that probably knows, then the others about what was not ``known``."""
+        reachable = dict(self.answering())
+        silent = [address for address in self.addresses() if address not in reachable]
+        found: dict[str, Reply] = {}
+        left = list(dict.fromkeys(ids))
+        for turn in range(len(reachable)):
+            for address, group in grouped(left, list(reachable), first, turn).items():
+                try:
+                    replies = ask(reachable[address], group)
+                except DisqueError:
+                    self.failed(address)
+                    silent.append(address)
+                    continue
+                found.update({one: reply for one, reply in zip(group, replies, strict=True) if known(reply)})
+            left = [one for one in left if one not in found]
+        return Answers(found, list(dict.fromkeys(silent)))
+
+    def maker(self) -> Callable[[str], Address | None]:
+        """What tells the node that made a job, by the digits of its ID that are those of the node."""
+        made = {str(node_id)[:8]: address for address, node_id in self._ids().items()}
+        return lambda job_id: made.get(job_id[2:10])
+
+    def _ids(self) -> dict[Address, str]:
+        replies = self.ask_each(b"CLUSTER", b"MYID")
+        return {address: reply.decode() for address, reply in replies.items() if isinstance(reply, bytes)}
+
+    def close(self) -> None:
+        """Close all connections."""
+        for client in (self.client, *self._single.values()):
+            client.close()
+
+
+def grouped(
+    ids: Iterable[str], addresses: Sequence[Address], first: Callable[[str], Address | None], turn: int
+) -> dict[Address, list[str]]:
+    """Which node to ask about which job in this turn: each turn another one, beginning with the one of ``first``."""
+    groups: dict[Address, list[str]] = {}
+    for one in ids:
+        home = first(one)
+        start = addresses.index(home) if home in addresses else 0
+        groups.setdefault(addresses[(start + turn) % len(addresses)], []).append(one)
+    return groups
+
+
+def send(client: Disque, commands: Iterable[tuple[bytes, ...]], wait_ms: int = 0) -> list[Reply]:
+    """Send commands in one pipeline: their replies, errors among them. Raises DisqueError if no node answers.
+
+    ``wait_ms`` is how long a node may wait by itself before it answers one.
+    """
+    requests = [pack(command) for command in commands]
+    return client.drive(deliver(client.router, client.config, Parcel(requests, wait_ms))) if requests else []
+
+
+def nobody(job_id: str) -> Address | None:
+    """No node is more likely than another."""
+    del job_id
+    return None

@@ -1,0 +1,245 @@
+"""The options of the data source: one table, from which checking, defaults and the README follow.
+
+Spark hands options over as text, with names in lower case. Each is a field of `Options`, named as in the README but in
+snake case; what it takes and where it may be used stands beside it. An option that is unknown, or that does not belong
+to what is being done, is an error that names the nearest one, since an option that is silently ignored is found out
+in production.
+"""
+
+import dataclasses
+import difflib
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+#: What can be done with the source, as error messages call it.
+ADD: Final = "adding jobs"
+ANSWER: Final = "answering jobs (action)"
+STREAM: Final = "reading a stream"
+DRAIN: Final = "reading a batch"
+WRITE: Final = (ADD, ANSWER)
+READ: Final = (STREAM, DRAIN)
+ALL: Final = (*WRITE, *READ)
+
+#: Where an option may also come from: the environment of whichever process connects, so that no plan shows it.
+ENVIRONMENT: Final = {"hosts": "DISQUE_HOSTS", "user": "DISQUE_USER", "password": "DISQUE_PASSWORD"}
+
+#: Options of Spark's own that it leaves among those of a source.
+OF_SPARK: Final = frozenset({"checkpointlocation", "queryname"})
+
+SECONDS_MAX: Final = 4_294_967_295
+WINDOW_MAX_S: Final = 604_800
+KEY_MAX_BYTES: Final = 512
+MILLISECONDS_MAX: Final = 86_400_000
+
+DEFAULT_PORT: Final = 7711
+HOST: Final = re.compile(r"(?P<name>\[[0-9A-Fa-f:.%]+\]|[^\s:\[\]/@]+)(?::(?P<port>[0-9]{1,5}))?")
+
+ON: Final = "on"
+OFF: Final = "off"
+ADD_ACTION: Final = "add"
+ACK: Final = "ack"
+NACK: Final = "nack"
+COMMIT: Final = "commit"
+MANUAL: Final = "manual"
+ON_READ: Final = "read"
+ACK_MODES: Final = {STREAM: (COMMIT, MANUAL), DRAIN: (MANUAL, ON_READ)}
+
+T = TypeVar("T")
+Parse = Callable[[str], Any]
+
+
+class OptionError(ValueError):
+    """An option that cannot be used: its name, its value, or beside the others."""
+
+
+def whole(least: int, most: int) -> Parse:
+    """What takes a whole number within bounds."""
+
+    def parse(text: str) -> int:
+        try:
+            number = int(text.strip())
+        except ValueError:
+            number = least - 1
+        if not least <= number <= most:
+            raise OptionError(f"must be a whole number from {least} to {most}, not {text!r}")
+        return number
+
+    return parse
+
+
+def text(value: str) -> str:
+    """What takes anything but nothing."""
+    if not value:
+        raise OptionError("must not be empty")
+    return value
+
+
+def flag(value: str) -> bool:
+    """What takes yes or no, in the words that are common for it."""
+    word: str = choice("true", "false")(WORDS_OF_FLAGS.get(value.strip().lower(), value))
+    return word == "true"
+
+
+WORDS_OF_FLAGS: Final = {"on": "true", "yes": "true", "1": "true", "off": "false", "no": "false", "0": "false"}
+
+
+def switch(value: str) -> str:
+    """What takes on or off."""
+    return ON if flag(value) else OFF
+
+
+def choice(*words: str) -> Parse:
+    """What takes one of these words, in any case."""
+
+    def parse(value: str) -> str:
+        word = value.strip().lower()
+        if word not in words:
+            raise OptionError(f"must be {' or '.join(words)}, not {value!r}")
+        return word
+
+    return parse
+
+
+def option(parse: Parse, default: Any, uses: tuple[str, ...], *, name: str = "") -> Any:  # noqa: ANN401 - field() is so
+    """One row of the table: a field that text is parsed for."""
+    return dataclasses.field(default=default, metadata={"parse": parse, "uses": uses, "name": name})
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """All options of one write or read, checked. None: the server's default. Can be pickled."""
+
+    hosts: str = option(text, "", ALL)
+    user: str | None = option(text, None, ALL)
+    password: str | None = dataclasses.field(
+        default=None, repr=False, metadata={"parse": text, "uses": ALL, "name": ""}
+    )
+    tls: bool = option(flag, False, ALL)
+    ca: str | None = option(text, None, ALL)
+    timeout_ms: int = option(whole(1, MILLISECONDS_MAX), 5000, ALL)
+    backoff_ms: int = option(whole(0, MILLISECONDS_MAX), 10_000, ALL)
+    queue: str | None = option(text, None, (ADD, STREAM, DRAIN))
+    pipeline_size: int = option(whole(1, 1_000_000), 1000, ALL)
+
+    action: str = option(choice(ADD_ACTION, ACK, NACK), ADD_ACTION, WRITE)
+    delay: int | None = option(whole(0, SECONDS_MAX), None, WRITE)
+    ttl: int | None = option(whole(1, SECONDS_MAX), None, (ADD,))
+    retry: int | None = option(whole(0, SECONDS_MAX), None, (ADD,))
+    replicate: int | None = option(whole(1, 65_535), None, (ADD,))
+    maxlen: int | None = option(whole(1, 2**63 - 1), None, (ADD,))
+    background: bool = option(flag, False, (ADD,), name="async")
+    dedup: str = option(switch, ON, (ADD,))
+    dedup_window: int = option(whole(0, WINDOW_MAX_S), 600, (ADD,))
+    run_id: str | None = option(text, None, (ADD,))
+
+    partitions: int = option(whole(1, 100_000), 4, READ)
+    max_jobs_per_trigger: int = option(whole(1, 10_000_000), 1000, (STREAM,))
+    max_jobs: int = option(whole(1, 10_000_000), 0, (DRAIN,))
+    poll_timeout_ms: int = option(whole(0, MILLISECONDS_MAX), 1000, READ)
+    fetch_size: int = option(whole(1, 10_000), 1000, READ)
+    ack_mode: str = option(choice(COMMIT, MANUAL, ON_READ), "", READ)
+
+    @property
+    def deduplicates(self) -> bool:
+        """Whether jobs get keys."""
+        return self.dedup == ON
+
+
+def camel(field: str) -> str:
+    """The name of a field as users write it."""
+    first, *others = field.split("_")
+    return first + "".join(word.capitalize() for word in others)
+
+
+FIELDS: Final = {(one.metadata["name"] or camel(one.name)): one for one in dataclasses.fields(Options)}
+LOWER: Final = {name.lower(): name for name in FIELDS}
+
+
+def parse_options(given: Mapping[str, str], use: str) -> Options:
+    """Check options for one use (ADD, ANSWER, STREAM, DRAIN). Raises OptionError that says what to write instead."""
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        if name.lower() not in OF_SPARK:
+            known = known_name(name, use)
+            values[FIELDS[known].name] = parse_value(known, value)
+    return check_together(Options(**values), use)
+
+
+def use_of_writer(given: Mapping[str, str]) -> str:
+    """Whether a write adds jobs or answers some; a wrong `action` is complained about as one that adds."""
+    actions = [value.strip().lower() for name, value in given.items() if name.lower() == "action"]
+    return ANSWER if actions and actions[-1] in {ACK, NACK} else ADD
+
+
+def known_name(name: str, use: str) -> str:
+    """The name of the table for what a user wrote."""
+    known = LOWER.get(name.lower())
+    if known is None:
+        raise OptionError(f"unknown option {name!r}{suggestion(name, use)}")
+    uses = FIELDS[known].metadata["uses"]
+    if use not in uses:
+        raise OptionError(f"option {known!r} is for {' and '.join(uses)}, not for {use}")
+    return known
+
+
+def suggestion(name: str, use: str) -> str:
+    """What was meant, as the end of an error message; all that there is if nothing is near."""
+    if name.lower() == "path":
+        return ": name the queue with the option 'queue', or in a column"
+    valid = {lower: proper for lower, proper in LOWER.items() if use in FIELDS[proper].metadata["uses"]}
+    near = difflib.get_close_matches(name.lower(), valid, n=1, cutoff=0.5)
+    if near:
+        return f": did you mean {valid[near[0]]!r}?"
+    return f": those for {use} are {', '.join(sorted(valid.values()))}"
+
+
+def parse_value(name: str, value: str) -> object:
+    """The value of an option. Raises OptionError with its name; a password is never shown."""
+    try:
+        return FIELDS[name].metadata["parse"](value)
+    except OptionError as error:
+        raise OptionError(f"option {name!r} {error}") from None
+
+
+def check_together(options: Options, use: str) -> Options:
+    """What options mean for each other."""
+    if use == DRAIN and not options.max_jobs:
+        raise OptionError("option 'maxJobs' is required for reading a batch: how many jobs to take at most")
+    if use in READ and options.queue is None:
+        raise OptionError(f"option 'queue' is required for {use}")
+    if use == ADD and options.background and options.deduplicates:
+        raise OptionError("option 'async' needs dedup=off: a job that is unique waits for those who keep its key")
+    if use == ANSWER and options.action == ACK and options.delay is not None:
+        raise OptionError("option 'delay' is for action=nack and for adding jobs, not for action=ack")
+    if use in READ:
+        modes = ACK_MODES[use]
+        if options.ack_mode and options.ack_mode not in modes:
+            raise OptionError(f"option 'ackMode' must be {' or '.join(modes)} for {use}, not {options.ack_mode!r}")
+        return dataclasses.replace(options, ack_mode=options.ack_mode or modes[0])
+    return options
+
+
+def from_environment(options: Options) -> Options:
+    """Fill in what the environment of this process gives, for what was not given. Raises OptionError without hosts."""
+    found = {field: os.environ.get(variable) for field, variable in ENVIRONMENT.items() if not getattr(options, field)}
+    given: dict[str, Any] = {field: value for field, value in found.items() if value}
+    filled = dataclasses.replace(options, **given)
+    if not filled.hosts:
+        raise OptionError("option 'hosts' is required, for example \"node-1:7711,node-2:7711\" (or DISQUE_HOSTS)")
+    return filled
+
+
+def addresses(hosts: str) -> tuple[tuple[str, int], ...]:
+    """Hosts as (name, port): "a:7711,b,[::1]:7712"; the port is 7711 unless given. Raises OptionError."""
+    return tuple(address(host.strip()) for host in hosts.split(",") if host.strip())
+
+
+def address(host: str) -> tuple[str, int]:
+    """One of the hosts."""
+    found = HOST.fullmatch(host)
+    port = int(found["port"] or DEFAULT_PORT) if found else 0
+    if found is None or not 0 < port < 65536:
+        raise OptionError(f"option 'hosts' must be names with ports, such as node-1:7711,node-2:7711, not {host!r}")
+    return found["name"].strip("[]"), port

@@ -1,0 +1,96 @@
+"""Jobs on their way from the driver, which has claimed them, to the tasks that read them.
+
+The bodies ride in the partitions. So a task that is started again reads the same jobs, and none of them needs a
+connection. A partition is a row of columns, which travels faster than a row of jobs.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, StructType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Spark sends a partition in one message, of 128 MB at most unless told otherwise.
+PARTITION_BYTES: Final = 32_000_000
+#: Rows of an Arrow batch that a task gives to Spark.
+BATCH_ROWS: Final = 10_000
+
+
+class Claimed(NamedTuple):
+    """A job that was claimed. The names are those of the columns."""
+
+    queue: str
+    id: str
+    body: bytes
+    nacks: int
+    additional_deliveries: int
+
+
+class JobsPartition(InputPartition):
+    """Some jobs, by columns in the order of `Claimed`."""
+
+    def __init__(self, jobs: Sequence[Claimed]) -> None:
+        super().__init__(None)
+        self.columns = tuple(zip(*jobs, strict=True)) if jobs else ((),) * len(Claimed._fields)
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+
+def split(jobs: Sequence[Claimed], wanted: int) -> list[JobsPartition]:
+    """Jobs in so many partitions of the same length, fewer if there are not so many jobs, more if they are heavy."""
+    size = max(1, -(-len(jobs) // wanted))
+    slices = (jobs[at : at + size] for at in range(0, len(jobs), size))
+    return [JobsPartition(part) for one in slices for part in light(one)]
+
+
+def light(jobs: Sequence[Claimed]) -> Iterator[Sequence[Claimed]]:
+    """Halve what is too heavy for one message."""
+    if len(jobs) <= 1 or sum(len(job.body) for job in jobs) <= PARTITION_BYTES:
+        yield jobs
+        return
+    half = len(jobs) // 2
+    yield from light(jobs[:half])
+    yield from light(jobs[half:])
+
+
+def batches(partition: JobsPartition, schema: StructType) -> "Iterator[pa.RecordBatch]":
+    """The jobs of a partition as Spark wants them: the columns of the schema, a body as text if that says so.
+
+    Raises BodyError.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - only tasks need Arrow
+
+    types = {StringType: pa.string(), BinaryType: pa.binary(), IntegerType: pa.int32()}
+    fields = pa.schema([pa.field(one.name, types[type(one.dataType)]) for one in schema.fields])
+    columns = dict(zip(Claimed._fields, partition.columns, strict=True))
+    for at in range(0, len(partition), BATCH_ROWS):
+        rows = slice(at, at + BATCH_ROWS)
+        arrays = [column(columns, one.name.lower(), one.dataType, rows) for one in schema.fields]
+        yield pa.RecordBatch.from_arrays(
+            [pa.array(values, field.type) for values, field in zip(arrays, fields, strict=True)], schema=fields
+        )
+
+
+class BodyError(ValueError):
+    """A body that is no text though it shall be read as some."""
+
+
+def column(columns: dict[str, tuple[object, ...]], name: str, kind: DataType, rows: slice) -> Iterable[object]:
+    """Some values of one column."""
+    values = columns[name][rows]
+    if name != "body" or not isinstance(kind, StringType):
+        return values
+    return [text(body, job_id) for body, job_id in zip(values, columns["id"][rows], strict=True)]
+
+
+def text(body: object, job_id: object) -> str:
+    """A body as text. Raises BodyError."""
+    assert isinstance(body, bytes)
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        raise BodyError(f"job {job_id}: the body is not UTF-8; read it as binary") from None

@@ -1,0 +1,88 @@
+"""The writers: what Spark calls in the driver and in each task. Both share one write path.
+
+A writer is made in the driver, where all that is wrong with options and columns is found, and pickled into the tasks.
+There `write` gets the partition as Arrow batches. Committing counts; aborting takes nothing back, since jobs that were
+added may be done by now, and an old attempt may go on writing after it: that nothing is there twice is what keys are
+for, see `keys`.
+"""
+
+import uuid
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from disque.spark.columns import columns_for
+from disque.spark.commits import LOG, Written, count
+from disque.spark.options import ADD, Options
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: What Spark tells the tasks of a streaming query.
+QUERY_ID = "sql.streaming.queryId"
+BATCH_ID = "streaming.sql.batchId"
+
+
+class Writing:
+    """What is to be written where. ``use`` is ADD or ANSWER. Raises ColumnError."""
+
+    def __init__(self, schema: StructType, options: Options, use: str) -> None:
+        self.options = options
+        self.use = use
+        self.columns = columns_for(use, schema, options)
+        self.save_id = uuid.uuid4().hex
+
+    def write(self, batches: "Iterator[pa.RecordBatch]", query_id: str | None, batch_id: str | None) -> Written:
+        """Write one partition, in a task. Raises OptionError, RowError, WriteError."""
+        # Only tasks need Arrow and a client: whoever plans a query does not pay for them.
+        from disque.spark.connection import connect  # noqa: PLC0415
+        from disque.spark.tasks import write_partition  # noqa: PLC0415
+
+        context = TaskContext.get()
+        partition = context.partitionId() if context is not None else 0
+        with connect(self.options) as client:
+            return Written(write_partition(client, batches, self, partition, query_id, batch_id))
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Writes one save()."""
+
+    def __init__(self, schema: StructType, options: Options, use: str = ADD) -> None:
+        self._writing = Writing(schema, options, use)
+
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> Written:
+        """Write one partition. Raises what fails the task."""
+        return self._writing.write(iterator, None, None)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """All partitions are written."""
+        LOG.info("%d rows written in %d partitions", count(messages), len(messages))
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """A partition could not be written; what was written stays."""
+        LOG.warning("the write has failed; %d rows of other partitions stay written", count(messages))
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Writes the batches of a streaming query."""
+
+    def __init__(self, schema: StructType, options: Options, use: str = ADD) -> None:
+        self._writing = Writing(schema, options, use)
+
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> Written:
+        """Write one partition of one batch. Raises what fails the task."""
+        context = TaskContext.get()
+        query_id = context.getLocalProperty(QUERY_ID) if context is not None else None
+        batch_id = context.getLocalProperty(BATCH_ID) if context is not None else None
+        return self._writing.write(iterator, query_id, batch_id)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """All partitions of a batch are written."""
+        LOG.info("batch %d: %d rows written in %d partitions", batchId, count(messages), len(messages))
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """A partition of a batch could not be written; what was written stays."""
+        LOG.warning("batch %d has failed; %d rows of other partitions stay written", batchId, count(messages))

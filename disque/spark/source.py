@@ -1,0 +1,60 @@
+"""The data source: what Spark makes of the name "disque", and where it asks for writers and readers.
+
+An instance only has the options. Nothing is connected, and neither redis nor Arrow is imported, until there is work.
+"""
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from disque.spark.columns import ANSWERED, SOURCE, source_schema
+from disque.spark.drain import DrainReader
+from disque.spark.options import ADD, DRAIN, STREAM, OptionError, Options, parse_options, use_of_writer
+from disque.spark.sink import BatchWriter, StreamWriter
+from disque.spark.stream import StreamReader
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class DisqueDataSource(DataSource):
+    """`format("disque")`: jobs as rows. The options are those of `disque.spark.options`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Give the name of the format."""
+        return "disque"
+
+    def schema(self) -> StructType:
+        """Give the columns of a read; of a table that takes answers (INSERT), the ID alone."""
+        return SOURCE if use_of_writer(self.options) == ADD else ANSWERED
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        """Make the writer of one save(). Raises OptionError, ColumnError."""
+        options, use = self._to_write(overwrite)
+        return BatchWriter(schema, options, use)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
+        """Make the writer of a streaming query. Raises OptionError, ColumnError."""
+        options, use = self._to_write(overwrite)
+        return StreamWriter(schema, options, use)
+
+    def reader(self, schema: StructType) -> DrainReader:
+        """Make the reader of a bounded drain. Raises OptionError, ColumnError."""
+        return DrainReader(source_schema(schema), parse_options(self.options, DRAIN))
+
+    def streamReader(self, schema: StructType) -> StreamReader:
+        """Make the reader of a streaming query. Raises OptionError, ColumnError."""
+        return StreamReader(source_schema(schema), parse_options(self.options, STREAM))
+
+    def _to_write(self, overwrite: bool) -> tuple[Options, str]:
+        if overwrite:
+            raise OptionError('jobs can only be added: use mode("append"), or outputMode("append") for a stream')
+        use = use_of_writer(self.options)
+        return parse_options(self.options, use), use
+
+
+def register(spark: "SparkSession") -> None:
+    """Make `format("disque")` known to a session. Where the package is installed, Spark does so by itself."""
+    spark.dataSource.register(DisqueDataSource)

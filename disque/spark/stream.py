@@ -1,0 +1,146 @@
+"""The streaming source: at least once, and exactly once together with a sink that knows its batches.
+
+All of it but `read` happens in one process beside the driver, which lives as long as the query. In each trigger Spark
+asks `latestOffset` with the end of the batch before, and only when that one is written down as done. So that is where
+the jobs of the batch before are acknowledged, on an idle queue too, and new ones are claimed. The new offset has
+their IDs; Spark writes it down, then asks for `partitions`, in which the bodies ride. Meanwhile a heartbeat holds the
+claims, so a batch may take longer than RETRY.
+
+When the driver dies, the heartbeat ends with it. The query that is started again on the checkpoint gets the last batch
+once more, under the same number, from the IDs: jobs that are done meanwhile are left out, others are held again.
+"""
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from disque.spark.offsets import Offset, first, read
+from disque.spark.options import COMMIT, Options
+from disque.spark.partitions import Claimed, JobsPartition, batches, split
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+
+class Lease:
+    """What the reader has claimed, beside the driver: claims, and the heartbeat that holds them."""
+
+    def __init__(self, options: Options) -> None:
+        # The planner pickles a reader that has none of this; only the process of the query connects.
+        from disque.spark.claims import Claims  # noqa: PLC0415
+        from disque.spark.heartbeat import Heartbeat  # noqa: PLC0415
+
+        self.claims: Claims = Claims(options)
+        self.heartbeat: Heartbeat = Heartbeat(self.claims.working, time.monotonic)
+        self.claims.on_claim = self.heartbeat.hold
+
+    def close(self) -> None:
+        """Hold nothing any more."""
+        self.heartbeat.stop()
+        self.claims.close()
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads one queue. Can be pickled before it is used."""
+
+    def __init__(self, schema: StructType, options: Options) -> None:
+        assert options.queue is not None
+        self._schema = schema
+        self._options = options
+        self._queue = options.queue
+        self._lease: Lease | None = None
+        self._batch: tuple[int, list[Claimed]] = (0, [])  # the jobs of the batch that was claimed last
+        self._settled = 0  # batches up to this number are acknowledged
+        self._left: int | None = None  # how many jobs availableNow may still take
+
+    # -- what Spark asks -------------------------------------------------------------------------------------------
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Give the offset before any job."""
+        return first(self._queue).as_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """A trigger takes as many jobs as `maxJobsPerTrigger` says."""
+        return ReadMaxRows(self._options.max_jobs_per_trigger)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Take no more jobs than are queued now: what comes later is left to the next run."""
+        self._left = self._leased().claims.queued()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Acknowledge what ended at ``start``, claim new jobs, and give the offset that has them.
+
+        Without new jobs it is ``start``. Raises OffsetError for a checkpoint of something else, ReadError.
+        """
+        before = read(start, self._queue)
+        if self._batch[0] == before.number + 1:
+            return before.next([job.id for job in self._batch[1]]).as_json()
+        self._settle(before)
+        jobs = self._take(limit)
+        if not jobs:
+            return start
+        self._batch = before.number + 1, jobs
+        return before.next([job.id for job in jobs]).as_json()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """Give the jobs that ``end`` has and ``start`` has not: out of memory, or by their IDs after a restart.
+
+        Raises OffsetError, ReadError.
+        """
+        if start == end:
+            return []
+        offset = read(end, self._queue)
+        if self._batch[0] != offset.number:
+            jobs = self._leased().claims.fetch(offset.ids)
+            self._leased().heartbeat.hold([job.id for job in jobs])
+            self._batch = offset.number, jobs
+        return [*split(self._batch[1], self._options.partitions)]
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        """Give the jobs of a partition, in a task."""
+        assert isinstance(partition, JobsPartition)
+        return batches(partition, self._schema)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Acknowledge what ended here, if that was not done yet."""
+        self._settle(read(end, self._queue))
+
+    def stop(self) -> None:
+        """Hold nothing any more."""
+        if self._lease is not None:
+            self._lease.close()
+            self._lease = None
+
+    # -- how -------------------------------------------------------------------------------------------------------
+
+    def _leased(self) -> Lease:
+        if self._lease is None:
+            self._lease = Lease(self._options)
+        return self._lease
+
+    def _settle(self, offset: Offset) -> None:
+        """The batch that ends here is done: acknowledge its jobs, unless the user does that."""
+        if offset.number <= self._settled:
+            return
+        self._leased().heartbeat.release(offset.ids)  # first, so that no beat asks about jobs that are done
+        if offset.ids and self._options.ack_mode == COMMIT:
+            self._leased().claims.acknowledge(offset.ids)
+        self._leased().claims.forget(offset.ids)
+        self._settled = offset.number
+
+    def _take(self, limit: ReadLimit) -> list[Claimed]:
+        """Claim jobs within the limit. They are held from the moment on in which they are claimed."""
+        most = None if isinstance(limit, ReadAllAvailable) else self._options.max_jobs_per_trigger
+        if isinstance(limit, ReadMaxRows):
+            most = limit.max_rows
+        if self._left is not None:
+            most = self._left if most is None else min(most, self._left)
+        jobs = [] if most == 0 else self._leased().claims.take(most)
+        if self._left is not None:
+            self._left = self._left - len(jobs) if jobs else 0
+        return jobs

@@ -1,0 +1,68 @@
+import pytest
+
+from disque.client import Config, Disque
+from disque.spark.adding import WriteError
+from disque.spark.answering import answer_rows, delays_of, give_back, ids_of, is_answer, nack
+from disque.spark.nodes import Nodes
+from disque.spark.options import ANSWER
+from disque.spark.rows import RowError
+from tests.end_to_end.cluster import Cluster
+from tests.end_to_end.node import Node
+from tests.spark.support import batch, client_of, options
+
+ACK = options(ANSWER, action="ack")
+NACK = options(ANSWER, action="nack", pipelineSize=2)
+
+
+def claimed(node: Node, count: int = 5) -> list[str]:
+    """Add so many jobs and take them."""
+    for number in range(count):
+        node.ask("ADDJOB", "mails", number, 0)
+    return [job_id.decode() for _, job_id, _ in node.ask("GETJOB", "COUNT", count, "FROM", "mails")]
+
+
+def test_jobs_are_acknowledged(node: Node) -> None:
+    ids = claimed(node)
+    with client_of(node) as client:
+        assert answer_rows(client, [batch(id=ids)], ACK, {"id": 0}) == 5
+        assert answer_rows(client, [batch(id=ids)], ACK, {"id": 0}) == 5, "again, by an attempt that follows"
+    assert node.info("registered_jobs") == "0"
+
+
+def test_jobs_are_given_back_now_or_later(node: Node) -> None:
+    ids = claimed(node)
+    with client_of(node) as client:
+        answer_rows(client, [batch(id=ids, delay=[None, 0, 100, 100, 0])], NACK, {"id": 0, "delay": 1})
+    assert node.ask("QLEN", "mails") == 3
+
+
+def test_jobs_are_given_back_at_the_node_that_knows_them(cluster: Cluster) -> None:
+    first, second, _ = cluster.members
+    for number in range(30):
+        second.ask("ADDJOB", "mails", number, 0, "REPLICATE", 1)
+    ids = [job_id.decode() for _, job_id, _ in second.ask("GETJOB", "COUNT", 30, "FROM", "mails")]
+    nodes = Nodes(Disque(Config(nodes=(("127.0.0.1", first.port),))))  # the others are learnt
+    give_back(nodes, ids, [0] * 30)
+    nodes.close()
+    assert second.ask("QLEN", "mails") == 30
+
+
+def test_what_is_no_id_fails_the_task(node: Node) -> None:
+    with client_of(node) as client:
+        for given in (ACK, NACK):
+            with pytest.raises(WriteError, match="BADID"):
+                answer_rows(client, [batch(id=["nonsense"])], given, {"id": 0})
+
+
+def test_ids_and_delays_that_cannot_be() -> None:
+    with pytest.raises(RowError, match="row 8: the id is NULL"):
+        ids_of(batch(id=["a", None]), 0, 7)
+    with pytest.raises(RowError, match="row 7: the delay must be"):
+        delays_of(batch(id=["a"], delay=[-1]), {"id": 0, "delay": 1}, NACK, 7)
+
+
+def test_words() -> None:
+    assert nack("D-1", 0) == (b"NACK", b"D-1")
+    assert nack("D-1", 5) == (b"NACK", b"D-1", b"DELAY", b"5")
+    assert is_answer(1)
+    assert not is_answer(0)

@@ -1,0 +1,81 @@
+"""Reading a batch with real Spark: a bounded drain, acknowledged by writing the IDs back."""
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from disque.spark.columns import SOURCE
+from disque.spark.drain import DrainReader
+from disque.spark.options import DRAIN
+from tests.end_to_end.node import Node
+from tests.spark.support import options, save
+
+
+def fill(node: Node, count: int) -> None:
+    for number in range(count):
+        node.ask("ADDJOB", "mails", number, 0)
+
+
+def read(spark: SparkSession, hosts: str, **given: object) -> DataFrame:
+    words = {"queue": "mails", "maxJobs": 10, "pollTimeoutMs": 100, **given}
+    reader = spark.read.format("disque").option("hosts", hosts)
+    return reader.options(**{name: str(value) for name, value in words.items()}).load()
+
+
+def test_all_actions_on_a_drain_see_the_same_jobs_and_what_is_written_back_is_done(
+    spark: SparkSession, node: Node, hosts: str
+) -> None:
+    fill(node, 25)
+    jobs = read(spark, hosts)
+    assert jobs.count() == 10
+    small = jobs.filter("CAST(body AS STRING) < '5'")
+    assert sorted(bytes(row.body) for row in small.collect()) == [b"%d" % number for number in range(5)]
+    save(small.select("id"), hosts, action="ack")
+    save(jobs.subtract(small), hosts, action="nack")
+    assert node.info("registered_jobs") == "20"
+    assert node.ask("QLEN", "mails") == 20
+
+
+def test_an_empty_queue_is_an_empty_frame(spark: SparkSession, node: Node, hosts: str) -> None:
+    del node
+    assert read(spark, hosts).collect() == []
+
+
+def test_sql_reads_adds_and_answers(spark: SparkSession, node: Node, hosts: str) -> None:
+    view = "CREATE OR REPLACE TEMPORARY VIEW {} USING disque OPTIONS (hosts '{}', {})"
+    spark.sql(view.format("mails (body STRING, delay INT)", hosts, "queue 'mails'"))
+    spark.sql("INSERT INTO mails VALUES ('a', NULL), ('b', 0), ('c', 100)")
+    spark.sql(view.format("jobs", hosts, "queue 'mails', maxJobs '9', pollTimeoutMs '100'"))
+    spark.sql(view.format("done", hosts, "action 'ack'"))
+    assert [row.text for row in spark.sql("SELECT CAST(body AS STRING) AS text FROM jobs ORDER BY text").collect()] == [
+        "a",
+        "b",
+    ]
+    spark.sql("INSERT INTO done SELECT id FROM jobs")
+    assert node.info("registered_jobs") == "1"
+
+
+def test_a_schema_of_ones_own(spark: SparkSession, node: Node, hosts: str) -> None:
+    fill(node, 1)
+    words = {"hosts": hosts, "queue": "mails", "maxJobs": "1", "pollTimeoutMs": "100"}
+    frame = spark.read.format("disque").schema("body STRING, id STRING").options(**words).load()
+    assert [row.body for row in frame.collect()] == ["0"]
+
+
+def test_a_wrong_password_or_none_says_so(spark: SparkSession, node: Node, hosts: str) -> None:
+    node.ask("CONFIG", "SET", "requirepass", "secret")
+    try:
+        with pytest.raises(PySparkException, match="WRONGPASS"):
+            read(spark, hosts, password="wrong").collect()
+        assert read(spark, hosts, password="secret").count() == 0
+    finally:
+        client = node.client(password="secret")
+        client.execute_command("CONFIG", "SET", "requirepass", "")
+
+
+def test_what_is_acknowledged_as_it_is_read_is_gone(node: Node, hosts: str) -> None:
+    fill(node, 3)
+    reader = DrainReader(SOURCE, options(DRAIN, hosts=hosts, maxJobs=2, pollTimeoutMs=100, ackMode="read"))
+    parts = reader.partitions()
+    assert [row["body"] for part in parts for found in reader.read(part) for row in found.to_pylist()] == [b"0", b"1"]
+    assert node.info("registered_jobs") == "1"

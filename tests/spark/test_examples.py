@@ -1,0 +1,47 @@
+"""The examples do what they say."""
+
+import importlib
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from tests.end_to_end.node import Node
+
+AMOUNTS = [number % 97 for number in range(1000)]
+
+
+def main(name: str) -> Callable[..., Any]:
+    found: Callable[..., Any] = importlib.import_module(f"examples.{name}").main
+    return found
+
+
+def test_write_and_drain(spark: SparkSession, node: Node, hosts: str) -> None:
+    for _ in range(2):
+        main("spark_write")(spark, hosts)
+    assert node.ask("QLEN", "orders") == 1000
+    node.ask("ADDJOB", "orders", "nonsense", 0)
+    assert main("spark_drain")(spark, hosts) == sum(AMOUNTS)
+    assert node.info("registered_jobs") == "1", "the one that is given back"
+
+
+def test_stream(spark: SparkSession, node: Node, hosts: str, tmp_path: Path) -> None:
+    main("spark_write")(spark, hosts)
+    main("spark_stream")(spark, hosts, str(tmp_path), forever=False)
+    assert node.ask("QLEN", "orders") == 0
+    assert node.ask("QLEN", "checks") == sum(amount > 90 for amount in AMOUNTS)
+
+
+def test_exactly_once(spark: SparkSession, node: Node, hosts: str, tmp_path: Path) -> None:
+    main("spark_write")(spark, hosts)
+    database, checkpoint = str(tmp_path / "orders.db"), tmp_path / "checkpoint"
+    main("spark_exactly_once")(spark, hosts, str(checkpoint), database, forever=False)
+    for commit in checkpoint.glob("commits/*1*"):
+        commit.unlink()  # as if the driver had died right after the sink
+    main("spark_exactly_once")(spark, hosts, str(checkpoint), database, forever=False)
+    connection = sqlite3.connect(database)
+    assert connection.execute("SELECT COUNT(*), COUNT(DISTINCT id) FROM orders").fetchone() == (1000, 1000)
+    connection.close()
+    assert node.info("registered_jobs") == "0"

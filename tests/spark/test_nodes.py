@@ -1,0 +1,83 @@
+from collections.abc import Sequence
+
+from disque.client import Config, Disque, DisqueError
+from disque.client.delivery import Reply
+from disque.spark.nodes import COOLDOWN_S, Nodes, grouped, nobody, send
+from tests.end_to_end.node import Node
+from tests.spark.support import client_of
+
+A, B, C = ("a", 1), ("b", 2), ("c", 3)
+
+
+class Known(Nodes):
+    """Nodes that are not there: those that ``know`` jobs answer 1 for these and 0 for others; others do not answer."""
+
+    def __init__(self, know: dict[tuple[str, int], str]) -> None:
+        self.now_s = 0.0
+        super().__init__(Disque(), lambda: self.now_s)
+        self.know = know
+        self.asked: list[tuple[str, str]] = []
+
+    def addresses(self) -> list[tuple[str, int]]:
+        return [A, B, C]
+
+    def ask(self, client: Disque, ids: Sequence[str]) -> list[Reply]:
+        [address] = client.config.nodes
+        if address not in self.know:
+            raise DisqueError("gone")
+        self.asked.append((address[0], "".join(ids)))
+        return [int(one in self.know[address]) for one in ids]
+
+
+def is_one(reply: Reply) -> bool:
+    return reply == 1
+
+
+def test_the_probable_node_is_asked_first_and_the_others_only_about_the_rest() -> None:
+    nodes = Known({A: "xy", B: "z", C: ""})
+    answers = nodes.about("xyz", nodes.ask, is_one, {"x": A, "y": C}.get)
+    assert answers == ({"x": 1, "y": 1, "z": 1}, [])
+    assert sorted(nodes.asked) == [("a", "xz"), ("a", "y"), ("b", "z"), ("c", "y")]
+
+
+def test_what_nobody_knows_is_left_out() -> None:
+    nodes = Known({A: "", B: "", C: ""})
+    assert nodes.about("x", nodes.ask, is_one, nobody) == ({}, [])
+
+
+def test_nodes_that_do_not_answer_are_told_and_left_alone_for_a_while() -> None:
+    nodes = Known({A: "x", C: ""})
+    assert nodes.about("xy", nodes.ask, is_one, nobody) == ({"x": 1}, [B])
+    assert [address for address, _ in nodes.answering()] == [A, C]
+    assert nodes.about("xy", nodes.ask, is_one, nobody) == ({"x": 1}, [B])
+    nodes.now_s += COOLDOWN_S
+    assert [address for address, _ in nodes.answering()] == [A, B, C]
+
+
+def test_when_all_have_failed_all_are_asked() -> None:
+    nodes = Known({})
+    for address in (A, B, C):
+        nodes.failed(address)
+    assert len(nodes.answering()) == 3
+
+
+def test_each_turn_goes_to_another_node() -> None:
+    turns = [grouped("x", [A, B, C], {"x": B}.get, turn) for turn in range(3)]
+    assert turns == [{B: ["x"]}, {C: ["x"]}, {A: ["x"]}]
+
+
+def test_a_real_node(node: Node) -> None:
+    nodes = Nodes(client_of(node))
+    assert nodes.ask_each(b"QLEN", b"mails") == {("127.0.0.1", node.port): 0}
+    job_id = node.ask("ADDJOB", "mails", "a", 0).decode()
+    assert nodes.maker()(job_id) == ("127.0.0.1", node.port)
+    assert nodes.maker()("D-00000000-") is None
+    assert send(nodes.client, [(b"PING",), (b"QLEN", b"mails")]) == [b"PONG", 1]
+    assert send(nodes.client, []) == []
+    nodes.close()
+
+
+def test_nodes_are_learnt_from_those_that_are_given(node: Node) -> None:
+    nodes = Nodes(Disque(Config(nodes=(("127.0.0.1", node.port),))))
+    assert nodes.addresses() == [("127.0.0.1", node.port)]
+    nodes.close()

@@ -1,0 +1,149 @@
+import pickle
+from collections.abc import Mapping
+
+import pytest
+
+from disque.spark.options import (
+    ADD,
+    ANSWER,
+    DRAIN,
+    ENVIRONMENT,
+    FIELDS,
+    STREAM,
+    OptionError,
+    Options,
+    addresses,
+    camel,
+    choice,
+    flag,
+    from_environment,
+    parse_options,
+    switch,
+    text,
+    use_of_writer,
+    whole,
+)
+from tests.spark.support import options
+
+
+def refusal(given: Mapping[str, str], use: str = ADD) -> str:
+    with pytest.raises(OptionError) as caught:
+        parse_options(given, use)
+    return str(caught.value)
+
+
+class TestNames:
+    def test_the_table_has_the_names_that_users_write(self) -> None:
+        assert {"hosts", "timeoutMs", "pipelineSize", "async", "dedupWindow", "runId", "maxJobsPerTrigger"} <= set(
+            FIELDS
+        )
+        assert camel("max_jobs_per_trigger") == "maxJobsPerTrigger"
+
+    def test_names_are_known_in_any_case(self) -> None:
+        assert parse_options({"PIPELINEsize": "7", "queue": "q"}, ADD).pipeline_size == 7
+
+    def test_an_unknown_name_is_refused_with_the_nearest(self) -> None:
+        assert refusal({"quue": "q"}) == "unknown option 'quue': did you mean 'queue'?"
+        assert refusal({"maxjobpertrigger": "1"}, STREAM).endswith("did you mean 'maxJobsPerTrigger'?")
+
+    def test_where_nothing_is_near_all_are_named(self) -> None:
+        assert "action, async, backoffMs" in refusal({"xyzzy": "1"})
+
+    def test_only_names_that_belong_to_the_use_are_suggested(self) -> None:
+        assert "maxJobs" not in refusal({"maxJob": "1"})
+
+    def test_an_option_of_another_use_says_what_it_is_for(self) -> None:
+        assert refusal({"maxJobs": "1"}) == "option 'maxJobs' is for reading a batch, not for adding jobs"
+        assert "not for reading a stream" in refusal({"dedup": "on"}, STREAM)
+
+    def test_a_path_is_told_to_be_the_queue(self) -> None:
+        assert "'queue'" in refusal({"path": "mails"})
+
+    def test_options_of_spark_are_left_alone(self) -> None:
+        assert parse_options({"checkpointLocation": "/tmp/x", "queue": "q"}, STREAM).queue == "q"
+
+
+class TestValues:
+    def test_defaults(self) -> None:
+        found = options()
+        assert (found.pipeline_size, found.dedup, found.dedup_window) == (1000, "on", 600)
+        assert (found.ttl, found.retry, found.replicate) == (None, None, None)
+        assert options(STREAM).max_jobs_per_trigger == 1000
+
+    def test_a_number_out_of_range_or_none_is_refused_with_its_name(self) -> None:
+        for wrong in ("-1", "x", "", "1.5", "604801"):
+            assert "'dedupWindow' must be a whole number from 0 to 604800" in refusal({"dedupWindow": wrong})
+        assert whole(1, 3)(" 2 ") == 2
+
+    def test_words_for_yes_and_no(self) -> None:
+        assert [flag(word) for word in ("true", "ON", "yes", "1")] == [True] * 4
+        assert [flag(word) for word in ("false", "Off", "no", "0")] == [False] * 4
+        assert switch("true") == "on"
+        assert "true or false" in refusal({"async": "maybe"})
+
+    def test_one_of_some_words(self) -> None:
+        assert choice("a", "b")("B ") == "b"
+        assert "add or ack or nack" in refusal({"action": "akc"})
+
+    def test_an_empty_text_is_refused(self) -> None:
+        assert text("x") == "x"
+        assert "'queue' must not be empty" in refusal({"queue": ""})
+
+    def test_a_password_is_shown_by_nothing(self) -> None:
+        assert "secret" not in repr(options(password="secret"))
+
+    def test_options_are_picklable(self) -> None:
+        assert pickle.loads(pickle.dumps(options(retry=3))) == options(retry=3)
+
+
+class TestTogether:
+    def test_a_drain_must_be_bounded(self) -> None:
+        assert "'maxJobs' is required" in refusal({"queue": "q"}, DRAIN)
+
+    def test_a_read_must_name_a_queue(self) -> None:
+        assert "'queue' is required" in refusal({}, STREAM)
+
+    def test_async_cannot_be_unique(self) -> None:
+        assert "dedup=off" in refusal({"queue": "q", "async": "true"})
+        assert options(**{"async": "on", "dedup": "off"}).background
+
+    def test_the_use_of_a_write_follows_from_its_action(self) -> None:
+        assert use_of_writer({"Action": "ACK"}) == ANSWER
+        assert use_of_writer({"queue": "q"}) == use_of_writer({"action": "akc"}) == ADD
+
+    def test_a_delay_is_for_jobs_that_come_again(self) -> None:
+        assert "action=nack" in refusal({"action": "ack", "delay": "3"}, ANSWER)
+        assert parse_options({"action": "nack", "delay": "3"}, ANSWER).delay == 3
+
+    def test_what_acknowledges_depends_on_the_read(self) -> None:
+        assert options(STREAM).ack_mode == "commit"
+        assert options(DRAIN, maxJobs=1).ack_mode == "manual"
+        assert "must be manual or read" in refusal({"queue": "q", "maxJobs": "1", "ackMode": "commit"}, DRAIN)
+        assert "must be commit or manual" in refusal({"queue": "q", "ackMode": "read"}, STREAM)
+
+    def test_deduplication(self) -> None:
+        assert options().deduplicates
+        assert not options(dedup="off").deduplicates
+
+
+class TestPlace:
+    def test_hosts_with_and_without_ports(self) -> None:
+        assert addresses("a:1, b ,[::1]:3,[::2],10.0.0.1:4") == (
+            ("a", 1), ("b", 7711), ("::1", 3), ("::2", 7711), ("10.0.0.1", 4),
+        )  # fmt: skip
+
+    @pytest.mark.parametrize("wrong", ["a:b", "a:0", "a:70000", ":1", "::1", "a b", "disque://a:1", "u:p@h:1"])
+    def test_what_is_no_host_is_refused(self, wrong: str) -> None:
+        with pytest.raises(OptionError, match="'hosts'"):
+            addresses(wrong)
+
+    def test_the_environment_fills_in_what_was_not_given(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name, value in zip(ENVIRONMENT.values(), ("h:1", "ada", "secret"), strict=True):
+            monkeypatch.setenv(name, value)
+        assert from_environment(Options()) == Options(hosts="h:1", user="ada", password="secret")
+        assert from_environment(Options(hosts="x:2")).hosts == "x:2"
+
+    def test_without_hosts_nothing_can_be_done(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("DISQUE_HOSTS", raising=False)
+        with pytest.raises(OptionError, match="'hosts' is required"):
+            from_environment(Options())
