@@ -85,6 +85,7 @@ class Known:
         "answered_ms",
         "claims",
         "coordinator",
+        "deleted",
         "dequeued",
         "ended",
         "expires_ms",
@@ -107,6 +108,8 @@ class Known:
         self.holders: set[int] = set()
         #: Why nothing is promised any more: acked, deleted, flushed.
         self.ended = ""
+        #: Some node was told to delete it or everything, acknowledged or not.
+        self.deleted = False
         self.expires_ms = expires_ms
         self.claims: list[Claim] = []
         self.acks: list[Ack] = []

@@ -25,7 +25,7 @@ Message = tuple[Any, ...]
 Outbox = list[tuple[bytes, Message]]
 
 HOOKS: Final = (
-    *("answered", "hit", "refused", "delivered", "ran", "left", "flushed", "ticking", "beat"),
+    *("answered", "hit", "refused", "delivered", "ran", "left", "flushing", "flushed", "ticking", "beat"),
     *("free", "leaving", "replayed", "started", "died", "end"),
 )
 #: Kinds that may carry a job from node to node for good.
@@ -82,6 +82,7 @@ class Watch:
         for known in self._known(request.args[1:]):
             if reply.startswith(b":"):
                 known.ended = known.ended or "deleted"
+                known.deleted = True
                 for ack in known.acks:
                     ack.forgotten |= ack.machine == process.machine.number or request.verb == b"FASTACK"
 
@@ -91,6 +92,7 @@ class Watch:
             self.history.flushed_ms = self.world.now
             for known in self.history.jobs.values():
                 known.ended = known.ended or "flushed"
+                known.deleted = True
                 for ack in known.acks:
                     ack.forgotten |= ack.machine == process.machine.number
 
@@ -181,6 +183,7 @@ class Watch:
             known.coordinator = process.machine.number
             if self.history.flushed_ms >= request.ran_ms:
                 known.ended = known.ended or "flushed"
+                known.deleted = True
             known.expires_ms = request.ran_ms + known.plan.ttl * 1000
             if known.plan.retry or not known.sources:  # else it was handed on before its answer left
                 known.holders = set(self.history.confirmed.get(reply, ()))
@@ -287,6 +290,7 @@ class Watch:
 
     def flushing(self, process: "Process") -> None:
         """A flush goes on: lines are served, nothing has left."""
+        self.tell("flushing", process)
         if process.node.evicted:
             self._note_evictions(process)
 

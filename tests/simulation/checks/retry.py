@@ -49,7 +49,7 @@ class Retry:
     def is_excused(self, known: Known, earlier: Claim, claim: Claim) -> bool:
         """Whether something happened in between that may shorten a RETRY."""
         since_ms, until_ms = earlier.at_ms, claim.at_ms
-        if known.ended in {"deleted", "flushed"} or any(since_ms - NEWS_MS <= at <= until_ms for at in known.freed_ms):
+        if known.deleted or any(since_ms - NEWS_MS <= at <= until_ms for at in known.freed_ms):
             return True
         history = self.history
         if any(since_ms <= ack.at_ms <= until_ms for ack in known.acks):

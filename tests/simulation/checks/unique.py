@@ -14,6 +14,33 @@ SLACK_MS = 50
 View = frozenset[bytes] | None
 
 
+class Given:
+    """An ID that was answered for a key, by which machine, and when it was asked for.
+
+    ``rivals`` are others that were answered for the key within its window, for a reason that excuses it.
+    """
+
+    __slots__ = ("asked_ms", "known", "machine", "rivals")
+
+    def __init__(self, known: Known, asked_ms: int, machine: int) -> None:
+        self.known = known
+        self.asked_ms = asked_ms
+        self.machine = machine
+        self.rivals: list[Given] = []
+
+    def end_ms(self) -> int:
+        """When its window ends, or has ended."""
+        known = self.known
+        if known.plan.window:
+            return self.asked_ms + known.plan.window * 1000
+        over = known.ended or (not known.plan.retry and known.popped)
+        return 0 if over else known.expires_ms
+
+    def lasts(self, at_ms: int) -> bool:
+        """Whether its window has not ended by then."""
+        return at_ms < self.end_ms() - SLACK_MS
+
+
 class Unique:
     """Two different IDs are answered for one key of a queue only if their windows do not overlap.
 
@@ -21,6 +48,10 @@ class Unique:
     data as there were to keep the key; or a node started with another clock, by which windows end. A window of 0 lasts
     as long as its job. Who is answered the ID of another's job gets one of the same queue and key, and it is promised
     like any other.
+
+    Of two IDs that were answered in a time that excuses it, one stays when the nodes agree again, and the other one's
+    window is over. Nobody outside knows which. So when the window of one has ended, a third ID breaks nothing, even
+    within the window of the other: that is what the disagreement has cost. While both windows last, a third is wrong.
     """
 
     promise = "I7"
@@ -29,9 +60,11 @@ class Unique:
         self.cluster = cluster
         self.world = cluster.world
         self.history = cluster.watch.history
-        self.given: dict[tuple[bytes, bytes], list[tuple[Known, int, int]]] = {}
+        self.given: dict[tuple[bytes, bytes], list[Given]] = {}
         #: By machine, who it could reach from when on; None while it was down.
         self.views: dict[int, list[tuple[int, View]]] = {}
+        #: By machine, the life of its process and the version of its view when that was noted last.
+        self.seen: dict[int, tuple[int, int]] = {}
         self.losses: list[tuple[int, int]] = []
 
     def hit(self, process: Process, request: Request, known: Known) -> None:
@@ -46,45 +79,48 @@ class Unique:
         if not plan.key:
             return
         given = self.given.setdefault((plan.queue, plan.key), [])
-        number = process.machine.number
-        for other, began_ms, machine in given:
-            overlap = began_ms <= request.ran_ms < self.end_ms(other, began_ms) - SLACK_MS
-            if other is not known and overlap and not self.is_excused(other, began_ms, {machine, number}):
+        new = Given(known, request.ran_ms, process.machine.number)
+        for other in given:
+            first, second = (new, other) if new.asked_ms < other.asked_ms else (other, new)
+            if other.known is known or not first.lasts(second.asked_ms):
+                continue
+            if self.is_excused(first, second):
+                other.rivals.append(new)
+                new.rivals.append(other)
+            elif all(rival.lasts(second.asked_ms) for rival in first.rivals):
                 raise Violation(
                     "I7",
                     f"key {plan.key!r} of {plan.queue!r}: {process.name} answered {known.id!r} (asked at "
-                    f"{request.ran_ms}), but n{machine} had given it to {other.id!r} at {began_ms} "
-                    f"(window {other.plan.window} s)",
+                    f"{new.asked_ms}), but n{other.machine} had given it to {other.known.id!r} at {other.asked_ms} "
+                    f"(window {other.known.plan.window} s)",
                 )
-        given.append((known, request.ran_ms, number))
+        given.append(new)
 
-    def end_ms(self, known: Known, began_ms: int) -> int:
-        """When the window of a job ends, or has ended."""
-        if known.plan.window:
-            return began_ms + known.plan.window * 1000
-        over = known.ended or (not known.plan.retry and known.popped)
-        return 0 if over else known.expires_ms
-
-    def is_excused(self, known: Known, began_ms: int, machines: set[int]) -> bool:
-        """Whether something happened since then that may part the two."""
+    def is_excused(self, first: Given, second: Given) -> bool:
+        """Whether something happened since the ``first`` was asked for that may part them."""
         history = self.history
         now = self.world.now
+        began_ms = first.asked_ms
         if history.flushed_ms >= began_ms or history.evicted(began_ms, now):
             return True
-        if any(history.jumped(machine, began_ms, now) for machine in range(len(self.cluster.machines))):
+        if any(history.jumped(number, began_ms, now) for number in range(len(self.cluster.machines))):
             return True  # a window ends by the clock of a node
-        lost = {machine for at, machine in self.losses if at >= began_ms}
-        if len(lost) >= min(known.plan.repl, len(self.cluster.machines)):
+        lost = {number for at, number in self.losses if at >= began_ms}
+        if len(lost) >= min(first.known.plan.repl, len(self.cluster.machines)):
             return True
-        return len(machines) > 1 and self.differed(min(machines), max(machines), began_ms)
+        return first.machine != second.machine and self.differed(first.machine, second.machine, began_ms)
 
     # -- who reaches whom ------------------------------------------------------------------------------------------
 
-    def beat(self, process: Process) -> None:
-        """Note whom this node reaches."""
+    def flushing(self, process: Process) -> None:
+        """Note whom this node reaches: at once, since it acts by that at once."""
         membership: Any = process.node.membership
+        number = process.machine.number
+        if self.seen.get(number) == (process.life, membership.version):
+            return
+        self.seen[number] = (process.life, membership.version)
         view = frozenset([node.id for node in membership.reachable()] + [process.node.node_id])
-        self.note(process.machine.number, view)
+        self.note(number, view)
 
     def died(self, process: Process, what: str) -> None:
         """Nobody, for a while; and perhaps it has lost something."""
