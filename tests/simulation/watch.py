@@ -18,6 +18,7 @@ from tests.simulation.world import Violation, World
 if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster
     from tests.simulation.disk import Yield
+    from tests.simulation.machine import Machine
     from tests.simulation.network import Link
     from tests.simulation.process import Process
 
@@ -175,7 +176,7 @@ class Watch:
         if known is None or known.plan.body != request.args[2]:
             if known is None or b"UNIQUE" not in request.args:
                 raise Violation("I8", f"ADDJOB {request.args[2]!r} was answered with an ID of another job: {reply!r}")
-            self._promise_hit(process, known)
+            self._promise_hit(known)
             self.tell("hit", process, request, known)
             return
         if known.answered_ms < 0:
@@ -192,12 +193,28 @@ class Watch:
         self.world.count("jobs")
         self.tell("answered", process, request, known)
 
-    def _promise_hit(self, process: "Process", known: Known) -> None:
-        """An ID that nobody was told before is told to somebody who had the same key: it is promised from here on."""
+    def _promise_hit(self, known: Known) -> None:
+        """An ID that nobody was told before is told to somebody who had the same key: it is promised from here on.
+
+        Those who hold it are, as ever, the node that made it, and those that confirmed to that one.
+        """
         if known.answered_ms < 0 and self._body_anywhere(known.id):
             known.answered_ms = self.world.now
-            known.coordinator = process.machine.number
-            known.holders = {*self.history.confirmed.get(known.id, ()), process.machine.number}
+            known.holders = set(self.history.confirmed.get(known.id, ()))
+            maker = next(one for one in self.cluster.machines if one.node_id.startswith(known.id[2:10]))
+            known.coordinator = maker.number
+            has_it = self._has(maker, known.id)
+            if has_it or len(known.holders) < known.plan.repl:
+                known.holders.add(maker.number)
+            if not has_it and maker.number in known.holders:
+                self.history.forget(known.id, maker.number)
+
+    def _has(self, machine: "Machine", job_id: bytes) -> bool:
+        """Whether a machine has a job, or its disk yields it."""
+        process = machine.process
+        if process is None or not machine.up:
+            return job_id in self.survived.get(machine.number, ())
+        return process.node.find(job_id) is not None
 
     def _body_anywhere(self, job_id: bytes) -> bytes:
         """The body of a job that some node has."""

@@ -62,13 +62,21 @@ def test_behind_the_window_it_is_not() -> None:
     place.answer(1, b"two", 10)
 
 
-def test_it_does_not_matter_which_of_two_that_overlap_is_answered_first() -> None:
+def test_who_asked_first_and_was_answered_second_is_wrong_too() -> None:
     place = Place()
     begin_ms = place.world.now
     place.world.now += 1000
     place.answer(0, b"one", 10)
     with pytest.raises(Violation):
         place.answer(1, b"two", 10, asked_ms=begin_ms)
+
+
+def test_who_waited_until_the_window_of_the_first_had_ended_may_have_the_key() -> None:
+    place = Place()
+    begin_ms = place.world.now
+    place.answer(0, b"one", 2)
+    place.world.now += 3000
+    place.answer(1, b"two", 10, asked_ms=begin_ms + 1000)
 
 
 def test_those_who_do_not_reach_each_other_may_give_the_key_twice() -> None:

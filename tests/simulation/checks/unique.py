@@ -15,21 +15,22 @@ View = frozenset[bytes] | None
 
 
 class Given:
-    """An ID that was answered for a key, by which machine, and when it was asked for.
+    """An ID that was answered for a key, by which machine, and when that was asked for and answered.
 
-    ``rivals`` are others that were answered for the key within its window, for a reason that excuses it.
+    Its window begins somewhere between the two times: who waited for another one's window began late. ``rivals`` are others that were answered for the key within its window, for a reason that excuses it.
     """
 
-    __slots__ = ("asked_ms", "known", "machine", "rivals")
+    __slots__ = ("answered_ms", "asked_ms", "known", "machine", "rivals")
 
-    def __init__(self, known: Known, asked_ms: int, machine: int) -> None:
+    def __init__(self, known: Known, asked_ms: int, answered_ms: int, machine: int) -> None:
         self.known = known
         self.asked_ms = asked_ms
+        self.answered_ms = answered_ms
         self.machine = machine
         self.rivals: list[Given] = []
 
     def end_ms(self) -> int:
-        """When its window ends, or has ended."""
+        """When its window ends, or has ended: not earlier than that."""
         known = self.known
         if known.plan.window:
             return self.asked_ms + known.plan.window * 1000
@@ -39,6 +40,11 @@ class Given:
     def lasts(self, at_ms: int) -> bool:
         """Whether its window has not ended by then."""
         return at_ms < self.end_ms() - SLACK_MS
+
+    def overlaps(self, earlier: "Given") -> bool:
+        """Whether the windows of this one and of one that was answered before overlap, whenever they began."""
+        began_later = self.asked_ms >= earlier.answered_ms
+        return earlier.lasts(self.answered_ms) and (began_later or self.lasts(earlier.answered_ms))
 
 
 class Unique:
@@ -79,15 +85,14 @@ class Unique:
         if not plan.key:
             return
         given = self.given.setdefault((plan.queue, plan.key), [])
-        new = Given(known, request.ran_ms, process.machine.number)
+        new = Given(known, request.ran_ms, self.world.now, process.machine.number)
         for other in given:
-            first, second = (new, other) if new.asked_ms < other.asked_ms else (other, new)
-            if other.known is known or not first.lasts(second.asked_ms):
+            if other.known is known or not new.overlaps(other):
                 continue
-            if self.is_excused(first, second):
+            if self.is_excused(other, new):
                 other.rivals.append(new)
                 new.rivals.append(other)
-            elif all(rival.lasts(second.asked_ms) for rival in first.rivals):
+            elif all(rival.lasts(self.world.now) for rival in other.rivals):
                 raise Violation(
                     "I7",
                     f"key {plan.key!r} of {plan.queue!r}: {process.name} answered {known.id!r} (asked at "
@@ -96,19 +101,19 @@ class Unique:
                 )
         given.append(new)
 
-    def is_excused(self, first: Given, second: Given) -> bool:
-        """Whether something happened since the ``first`` was asked for that may part them."""
+    def is_excused(self, one: Given, other: Given) -> bool:
+        """Whether something happened since the first of them was asked for that may part them."""
         history = self.history
         now = self.world.now
-        began_ms = first.asked_ms
+        began_ms = min(one.asked_ms, other.asked_ms)
         if history.flushed_ms >= began_ms or history.evicted(began_ms, now):
             return True
         if any(history.jumped(number, began_ms, now) for number in range(len(self.cluster.machines))):
             return True  # a window ends by the clock of a node
         lost = {number for at, number in self.losses if at >= began_ms}
-        if len(lost) >= min(first.known.plan.repl, len(self.cluster.machines)):
+        if len(lost) >= min(one.known.plan.repl, len(self.cluster.machines)):
             return True
-        return first.machine != second.machine and self.differed(first.machine, second.machine, began_ms)
+        return one.machine != other.machine and self.differed(one.machine, other.machine, began_ms)
 
     # -- who reaches whom ------------------------------------------------------------------------------------------
 
