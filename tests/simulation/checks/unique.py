@@ -17,7 +17,8 @@ View = frozenset[bytes] | None
 class Given:
     """An ID that was answered for a key, by which machine, and when that was asked for and answered.
 
-    Its window begins somewhere between the two times: who waited for another one's window began late. ``rivals`` are others that were answered for the key within its window, for a reason that excuses it.
+    Its window begins somewhere between the two times: who waited for another one's window began late. ``rivals`` are
+    others that were answered for the key within its window, for a reason that excuses it.
     """
 
     __slots__ = ("answered_ms", "asked_ms", "known", "machine", "rivals")
