@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from cluster import messages as wire
-from disque.core.job import ACKED
+from disque.core.job import ACKED, QUEUED
 from disque.core.records import JOB
 from disque.core.session import Session
 from tests.simulation.connection import Request
@@ -124,7 +124,10 @@ class Watch:
     def _ran_working(self, process: "Process", request: Request, reply: bytes) -> None:
         if reply.startswith(b":"):
             for known in self._known(request.args[1:2]):
-                known.claims.append(self._claim(process, known, working=True))
+                claim = self._claim(process, known, working=True)
+                jobs = [one.node.find(known.id) for one in self.cluster.processes() if one is not process]
+                claim.late = any(job is not None and job.state == QUEUED for job in jobs)
+                known.claims.append(claim)
 
     def _known(self, job_ids: list[bytes]) -> list[Known]:
         jobs = self.history.jobs
