@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from cluster.messages import KEEPKEY
+from disque.core.job import WAIT_REPL
 from tests.simulation.cluster import Cluster
 from tests.simulation.connection import Request
 from tests.simulation.history import Known
@@ -15,18 +17,19 @@ View = frozenset[bytes] | None
 
 
 class Given:
-    """An ID that was answered for a key, by which machine, and when that was asked for and answered.
+    """An ID that was answered for a key, by which machine, and when that was asked for.
 
-    Its window begins somewhere between the two times: who waited for another one's window began late. ``rivals`` are
-    others that were answered for the key within its window, for a reason that excuses it.
+    Its window begins after that, since who asks may have to wait for another one's window, and by ``begun_ms``: when
+    other nodes were told that it is decided, or it was answered. ``rivals`` are others that were answered for the key
+    within its window, for a reason that excuses it.
     """
 
-    __slots__ = ("answered_ms", "asked_ms", "known", "machine", "rivals")
+    __slots__ = ("asked_ms", "begun_ms", "known", "machine", "rivals")
 
-    def __init__(self, known: Known, asked_ms: int, answered_ms: int, machine: int) -> None:
+    def __init__(self, known: Known, asked_ms: int, begun_ms: int, machine: int) -> None:
         self.known = known
         self.asked_ms = asked_ms
-        self.answered_ms = answered_ms
+        self.begun_ms = begun_ms
         self.machine = machine
         self.rivals: list[Given] = []
 
@@ -44,8 +47,8 @@ class Given:
 
     def overlaps(self, earlier: "Given") -> bool:
         """Whether the windows of this one and of one that was answered before overlap, whenever they began."""
-        began_later = self.asked_ms >= earlier.answered_ms
-        return earlier.lasts(self.answered_ms) and (began_later or self.lasts(earlier.answered_ms))
+        began_later = self.asked_ms >= earlier.begun_ms
+        return earlier.lasts(self.begun_ms) and (began_later or self.lasts(earlier.begun_ms))
 
 
 class Unique:
@@ -54,7 +57,7 @@ class Unique:
     Unless the nodes that answered did not agree, at some moment in between, who is reachable; or as many nodes lost
     data as there were to keep the key; or a node started with another clock, by which windows end. A window of 0 lasts
     as long as its job. Who is answered the ID of another's job gets one of the same queue and key, and it is promised
-    like any other.
+    like any other; its copies must be there by then, since it may come to nothing until they are.
 
     Of two IDs that were answered in a time that excuses it, one stays when the nodes agree again, and the other one's
     window is over. Nobody outside knows which. So when the window of one has ended, a third ID breaks nothing, even
@@ -68,6 +71,8 @@ class Unique:
         self.world = cluster.world
         self.history = cluster.watch.history
         self.given: dict[tuple[bytes, bytes], list[Given]] = {}
+        #: By job, when a node first told another one that it has the key for certain.
+        self.decided: dict[bytes, int] = {}
         #: By machine, who it could reach from when on; None while it was down.
         self.views: dict[int, list[tuple[int, View]]] = {}
         #: By machine, the life of its process and the version of its view when that was noted last.
@@ -79,6 +84,17 @@ class Unique:
         at = request.args.index(b"UNIQUE")
         if (known.plan.queue, known.plan.key) != (request.args[1], request.args[at + 1]):
             raise Violation("I7", f"{process.name} answered {request.args!r} with {known.id!r}, a job of another key")
+        for one in self.cluster.processes():
+            job = one.node.find(known.id)
+            if job is not None and job.state == WAIT_REPL:
+                raise Violation("I7", f"{process.name} answered {known.id!r}, which {one.name} has not decided yet")
+
+    def leaving(self, process: Process, outbox: list[tuple[bytes, tuple[Any, ...]]]) -> None:
+        """Messages leave."""
+        del process
+        for _, message in outbox:
+            if message[0] == KEEPKEY:
+                self.decided.setdefault(message[5], self.world.now)
 
     def answered(self, process: Process, request: Request, known: Known) -> None:
         """An ADDJOB was answered with an ID of its own."""
@@ -86,14 +102,15 @@ class Unique:
         if not plan.key:
             return
         given = self.given.setdefault((plan.queue, plan.key), [])
-        new = Given(known, request.ran_ms, self.world.now, process.machine.number)
+        begun_ms = self.decided.get(known.id, self.world.now)
+        new = Given(known, request.ran_ms, begun_ms, process.machine.number)
         for other in given:
             if other.known is known or not new.overlaps(other):
                 continue
             if self.is_excused(other, new):
                 other.rivals.append(new)
                 new.rivals.append(other)
-            elif all(rival.lasts(self.world.now) for rival in other.rivals):
+            elif all(rival.lasts(begun_ms) for rival in other.rivals):
                 raise Violation(
                     "I7",
                     f"key {plan.key!r} of {plan.queue!r}: {process.name} answered {known.id!r} (asked at "
