@@ -9,14 +9,14 @@ Links lose nothing while they stand, so a body is sent twice only over a new lin
 refuses, when a link ends, and when a node has confirmed nothing at all for half a second.
 
 A node that is short of memory or about to leave coordinates from outside: all copies are elsewhere. When they are
-there, ENQUEUE tells one of the holders that it is its turn. A job that is delivered at most once has one holder only
-and no second attempt: REPLJOB itself says that it is to be queued there.
+there, ENQUEUE tells one of the holders that it is its turn. A job that is delivered at most once has one holder only:
+REPLJOB itself says that it is to be queued there, so there is a second attempt only when a node has refused it.
 """
 
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from cluster.messages import ABORT, ANNOUNCE, ENQUEUE, QUEUE_IT, REPLJOB
+from cluster.messages import ABORT, ANNOUNCE, ENQUEUE, QUEUE_IT, REFUSED_GONE, REPLJOB
 from disque.core import copies, errors, keeping, resp
 from disque.core.job import HELD, WAIT_REPL, Job
 from disque.core.memory import SPREAD_BYTES
@@ -250,6 +250,8 @@ def refused(node: "Node", peer_id: bytes, message: tuple[int, int, tuple[bytes, 
             bid = spread.add.key if spread.add is not None else None
             if bid is None or peer_id not in bid.companions():
                 copies.drop_holder(node, spread.job, peer_id)
+            if not spread.job.retry and message[1] != REFUSED_GONE:
+                spread.asked.remove(peer_id)  # it has not queued it, so it may be asked again
             more(node, spread, now_ms)
 
 

@@ -35,8 +35,9 @@ COMMITTED replaces TENTATIVE (and the owner of that is told), but nothing that i
 not SETTLED: the owner hears KEYHELD. Since nobody was told an ID that is not SETTLED, the owner can still give in: it
 takes key and job back, as well as that goes, and asks again. It does so when the other ID is SETTLED or smaller; if the
 owner is no more, the keepers do that for it. After a start nobody knows whether a key of the journal was SETTLED: it is
-COMMITTED, and the first ADDJOB that wants it has the other keepers asked. Of two
-SETTLED, which only nodes that did not reach each other can have made, the smaller ID stays.
+COMMITTED, and the first ADDJOB that wants it has the other keepers asked. Of two SETTLED, which only nodes that did not
+reach each other can have made, the smaller ID stays where they meet, and the window of the other is over: when that of
+the one that stayed ends, the key is free.
 
 *When nodes come and go.* Keys move to the nodes that are new among their keepers, also when one of them has restarted;
 the first of those that kept a key sends it, until it is kept. A key that a node need not keep any more stays there

@@ -47,10 +47,10 @@ class Claim:
     """A delivery, or a WORKING that was answered: from ``at_ms`` on the job is somebody's for RETRY seconds.
 
     ``left_ms`` is when the reply began to leave, -1 before. ``path`` are the machines by which the job came to the
-    ``machine`` where this happened, itself included.
+    ``machine`` where this happened, itself included. ``late``: it was in the queue of another machine by then.
     """
 
-    __slots__ = ("at_ms", "left_ms", "life", "machine", "path", "working")
+    __slots__ = ("at_ms", "late", "left_ms", "life", "machine", "path", "working")
 
     def __init__(self, at_ms: int, machine: int, life: int, path: tuple[int, ...], *, working: bool) -> None:
         self.at_ms = at_ms
@@ -58,6 +58,7 @@ class Claim:
         self.life = life
         self.path = path
         self.working = working
+        self.late = False
         self.left_ms = -1
 
 
@@ -85,6 +86,7 @@ class Known:
         "answered_ms",
         "claims",
         "coordinator",
+        "deleted",
         "dequeued",
         "ended",
         "expires_ms",
@@ -107,6 +109,8 @@ class Known:
         self.holders: set[int] = set()
         #: Why nothing is promised any more: acked, deleted, flushed.
         self.ended = ""
+        #: Some node was told to delete it or everything, acknowledged or not.
+        self.deleted = False
         self.expires_ms = expires_ms
         self.claims: list[Claim] = []
         self.acks: list[Ack] = []

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 PORT = 7711
 BUS_PORT = 17711
 HOUR_MS = 3_600_000
+#: A clock is set by so much at most.
+JUMP_MOST_MS = 2 * HOUR_MS
 
 
 class Machine:
@@ -59,7 +61,7 @@ class Machine:
         """A clock for a process that starts now. It may have been set since the last one."""
         self.jumped = False
         if self.world.options.jumps and self.lives > 1 and self.random.random() < 0.3:
-            self.offset_ms += self.random.choice([-1, 1]) * self.random.randint(1000, 2 * HOUR_MS)
+            self.offset_ms += self.random.choice([-1, 1]) * self.random.randint(1000, JUMP_MOST_MS)
             self.jumped = True
         return Clock(self.world, self.offset_ms, self.ppm)
 

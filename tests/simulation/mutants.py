@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from unittest.mock import patch
 
 from cluster import messages as wire
-from disque.core import acks, bids, federation, links, replication, step, unique
+from disque.core import acks, bids, federation, keeping, links, replication, step, unique
 from disque.core.journal import Replay
 from disque.core.node import Node
 from disque.core.records import CLEAN, END
@@ -271,7 +271,10 @@ def key_is_given_out_before_it_is_vouched_for() -> Iterator[None]:
 @mutant("I7", nodes=4, policy="off", unique=True, clients=6)
 def keepers_are_not_asked() -> Iterator[None]:
     """A node believes to have a key before those that keep it have said so."""
-    with patch.object(bids.Bid, "complete", lambda _: True):
+    with (
+        patch.object(bids.Bid, "complete", lambda bid: bool(bid.job_id)),
+        patch.object(keeping, "others", lambda *_: []),
+    ):
         yield
 
 

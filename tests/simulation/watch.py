@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from cluster import messages as wire
-from disque.core.job import ACKED
+from disque.core.job import ACKED, QUEUED
 from disque.core.records import JOB
 from disque.core.session import Session
 from tests.simulation.connection import Request
@@ -18,6 +18,7 @@ from tests.simulation.world import Violation, World
 if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster
     from tests.simulation.disk import Yield
+    from tests.simulation.machine import Machine
     from tests.simulation.network import Link
     from tests.simulation.process import Process
 
@@ -25,7 +26,7 @@ Message = tuple[Any, ...]
 Outbox = list[tuple[bytes, Message]]
 
 HOOKS: Final = (
-    *("answered", "hit", "refused", "delivered", "ran", "left", "flushed", "ticking", "beat"),
+    *("answered", "hit", "refused", "delivered", "ran", "left", "flushing", "flushed", "ticking", "beat"),
     *("free", "leaving", "replayed", "started", "died", "end"),
 )
 #: Kinds that may carry a job from node to node for good.
@@ -82,6 +83,7 @@ class Watch:
         for known in self._known(request.args[1:]):
             if reply.startswith(b":"):
                 known.ended = known.ended or "deleted"
+                known.deleted = True
                 for ack in known.acks:
                     ack.forgotten |= ack.machine == process.machine.number or request.verb == b"FASTACK"
 
@@ -91,6 +93,7 @@ class Watch:
             self.history.flushed_ms = self.world.now
             for known in self.history.jobs.values():
                 known.ended = known.ended or "flushed"
+                known.deleted = True
                 for ack in known.acks:
                     ack.forgotten |= ack.machine == process.machine.number
 
@@ -121,7 +124,10 @@ class Watch:
     def _ran_working(self, process: "Process", request: Request, reply: bytes) -> None:
         if reply.startswith(b":"):
             for known in self._known(request.args[1:2]):
-                known.claims.append(self._claim(process, known, working=True))
+                claim = self._claim(process, known, working=True)
+                jobs = [one.node.find(known.id) for one in self.cluster.processes() if one is not process]
+                claim.late = any(job is not None and job.state == QUEUED for job in jobs)
+                known.claims.append(claim)
 
     def _known(self, job_ids: list[bytes]) -> list[Known]:
         jobs = self.history.jobs
@@ -173,7 +179,7 @@ class Watch:
         if known is None or known.plan.body != request.args[2]:
             if known is None or b"UNIQUE" not in request.args:
                 raise Violation("I8", f"ADDJOB {request.args[2]!r} was answered with an ID of another job: {reply!r}")
-            self._promise_hit(process, known)
+            self._promise_hit(known)
             self.tell("hit", process, request, known)
             return
         if known.answered_ms < 0:
@@ -181,6 +187,7 @@ class Watch:
             known.coordinator = process.machine.number
             if self.history.flushed_ms >= request.ran_ms:
                 known.ended = known.ended or "flushed"
+                known.deleted = True
             known.expires_ms = request.ran_ms + known.plan.ttl * 1000
             if known.plan.retry or not known.sources:  # else it was handed on before its answer left
                 known.holders = set(self.history.confirmed.get(reply, ()))
@@ -189,12 +196,28 @@ class Watch:
         self.world.count("jobs")
         self.tell("answered", process, request, known)
 
-    def _promise_hit(self, process: "Process", known: Known) -> None:
-        """An ID that nobody was told before is told to somebody who had the same key: it is promised from here on."""
+    def _promise_hit(self, known: Known) -> None:
+        """An ID that nobody was told before is told to somebody who had the same key: it is promised from here on.
+
+        Those who hold it are, as ever, the node that made it, and those that confirmed to that one.
+        """
         if known.answered_ms < 0 and self._body_anywhere(known.id):
             known.answered_ms = self.world.now
-            known.coordinator = process.machine.number
-            known.holders = {*self.history.confirmed.get(known.id, ()), process.machine.number}
+            known.holders = set(self.history.confirmed.get(known.id, ()))
+            maker = next(one for one in self.cluster.machines if one.node_id.startswith(known.id[2:10]))
+            known.coordinator = maker.number
+            has_it = self._has(maker, known.id)
+            if has_it or len(known.holders) < known.plan.repl:
+                known.holders.add(maker.number)
+            if not has_it and maker.number in known.holders:
+                self.history.forget(known.id, maker.number)
+
+    def _has(self, machine: "Machine", job_id: bytes) -> bool:
+        """Whether a machine has a job, or its disk yields it."""
+        process = machine.process
+        if process is None or not machine.up:
+            return job_id in self.survived.get(machine.number, ())
+        return process.node.find(job_id) is not None
 
     def _body_anywhere(self, job_id: bytes) -> bytes:
         """The body of a job that some node has."""
@@ -287,6 +310,7 @@ class Watch:
 
     def flushing(self, process: "Process") -> None:
         """A flush goes on: lines are served, nothing has left."""
+        self.tell("flushing", process)
         if process.node.evicted:
             self._note_evictions(process)
 

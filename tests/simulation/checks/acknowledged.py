@@ -2,6 +2,7 @@
 
 from tests.simulation.cluster import Cluster
 from tests.simulation.history import FOREVER, Ack, Claim, Known
+from tests.simulation.machine import JUMP_MOST_MS
 from tests.simulation.world import Violation
 
 #: Two nodes must have been able to talk for so long, and for the time of a message each way, before they must agree.
@@ -13,8 +14,8 @@ class Acknowledged:
 
     Excused is what a node delivers to which the news had no way: no row of nodes with copies, from the one that took
     the acknowledgement to it, each able to talk to the next for long enough and one after the other; and what follows
-    when the node that took it has forgotten it, or was told to forget others, or when what nodes remembered was thrown
-    away.
+    when the node that took it has forgotten it, or was told to forget others, or started with a clock by which the TTL
+    may have ended, or when what nodes remembered was thrown away.
     """
 
     promise = "I5"
@@ -33,6 +34,8 @@ class Acknowledged:
                 continue
             if self.history.evicted(ack.at_ms, claim.at_ms) or self.is_forgetful(known, ack):
                 continue
+            if known.plan.ttl * 1000 <= JUMP_MOST_MS and self.history.jumped(ack.machine, ack.at_ms, claim.at_ms):
+                continue  # by its new clock the TTL had ended
             if self.is_known_to(known, ack, claim):
                 raise Violation(
                     "I5",
@@ -48,9 +51,21 @@ class Acknowledged:
         """Whether the node that delivers must know of the acknowledgement."""
         if ack.machine == claim.machine:
             return True
-        if self.calm and not any(ack.at_ms - TALK_MS <= at <= claim.at_ms for at in known.freed_ms):
+        if self.calm and self.was_out(known, ack) and not self.was_freed(known, ack, claim):
             return True
         return self.news_ms(known, ack, claim) <= claim.at_ms
+
+    def was_out(self, known: Known, ack: Ack) -> bool:
+        """Whether the job was a consumer's when it was acknowledged.
+
+        Else another node may have it in its queue, and hand it out while the news is on its way.
+        """
+        retry_ms = known.plan.retry * 1000
+        return any(taken.at_ms <= ack.at_ms < taken.at_ms + retry_ms for taken in known.claims)
+
+    def was_freed(self, known: Known, ack: Ack, claim: Claim) -> bool:
+        """Whether somebody put the job into a queue at about that time."""
+        return any(ack.at_ms - TALK_MS <= at <= claim.at_ms for at in known.freed_ms)
 
     def news_ms(self, known: Known, ack: Ack, claim: Claim) -> int:
         """When the news had reached the node that delivers at the latest, on the best way."""

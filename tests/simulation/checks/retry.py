@@ -19,7 +19,8 @@ class Retry:
     delivered it, or took the WORKING, or handed the job on to that node, crashed, started with another clock, stood
     still for over 500 ms, or had no way to talk for the node timeout with the node that delivers it again, or with one
     that handed it to that one; and what follows when nodes threw away what they remembered, were told to delete it, or
-    to forget each other. Clocks may drift; nothing else counts, not one ms.
+    to forget each other. A WORKING that came so late that another node had the job in its queue already counts only
+    from when that one must have heard of it. Clocks may drift; nothing else counts, not one ms.
     """
 
     promise = "I4"
@@ -49,16 +50,24 @@ class Retry:
     def is_excused(self, known: Known, earlier: Claim, claim: Claim) -> bool:
         """Whether something happened in between that may shorten a RETRY."""
         since_ms, until_ms = earlier.at_ms, claim.at_ms
-        if known.ended in {"deleted", "flushed"} or any(since_ms - NEWS_MS <= at <= until_ms for at in known.freed_ms):
+        if known.deleted or any(since_ms - NEWS_MS <= at <= until_ms for at in known.freed_ms):
             return True
         history = self.history
         if any(since_ms <= ack.at_ms <= until_ms for ack in known.acks):
             return True  # what follows is the business of I5
+        if earlier.late and not self.is_heard(earlier.machine, claim.machine, since_ms, until_ms):
+            return True
         if history.evicted(since_ms, until_ms) or {*claim.path, *earlier.path} & set(history.forgets):
             return True
         return any(
             self.has_failed(machine, again, since_ms, until_ms) for machine in earlier.path for again in claim.path
         )
+
+    def is_heard(self, machine: int, again: int, since_ms: int, until_ms: int) -> bool:
+        """Whether the news of a node must have reached another one."""
+        network = self.cluster.network
+        travel_ms = NEWS_MS + network.slowest(machine, again)
+        return any(end - begin >= travel_ms for begin, end in network.log.up(machine, again, since_ms, until_ms))
 
     def has_failed(self, machine: int, again: int, since_ms: int, until_ms: int) -> bool:
         """Whether a node that knew of the delivery failed the node that delivers again."""

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from cluster.messages import KEEPKEY
+from disque.core.job import WAIT_REPL
 from tests.simulation.cluster import Cluster
 from tests.simulation.connection import Request
 from tests.simulation.history import Known
@@ -14,13 +16,52 @@ SLACK_MS = 50
 View = frozenset[bytes] | None
 
 
+class Given:
+    """An ID that was answered for a key, by which machine, and when that was asked for.
+
+    Its window begins after that, since who asks may have to wait for another one's window, and by ``begun_ms``: when
+    other nodes were told that it is decided, or it was answered. ``rivals`` are others that were answered for the key
+    within its window, for a reason that excuses it.
+    """
+
+    __slots__ = ("asked_ms", "begun_ms", "known", "machine", "rivals")
+
+    def __init__(self, known: Known, asked_ms: int, begun_ms: int, machine: int) -> None:
+        self.known = known
+        self.asked_ms = asked_ms
+        self.begun_ms = begun_ms
+        self.machine = machine
+        self.rivals: list[Given] = []
+
+    def end_ms(self) -> int:
+        """When its window ends, or has ended: not earlier than that."""
+        known = self.known
+        if known.plan.window:
+            return self.asked_ms + known.plan.window * 1000
+        over = known.ended or (not known.plan.retry and known.popped)
+        return 0 if over else known.expires_ms
+
+    def lasts(self, at_ms: int) -> bool:
+        """Whether its window has not ended by then."""
+        return at_ms < self.end_ms() - SLACK_MS
+
+    def overlaps(self, earlier: "Given") -> bool:
+        """Whether the windows of this one and of one that was answered before overlap, whenever they began."""
+        began_later = self.asked_ms >= earlier.begun_ms
+        return earlier.lasts(self.begun_ms) and (began_later or self.lasts(earlier.begun_ms))
+
+
 class Unique:
     """Two different IDs are answered for one key of a queue only if their windows do not overlap.
 
     Unless the nodes that answered did not agree, at some moment in between, who is reachable; or as many nodes lost
     data as there were to keep the key; or a node started with another clock, by which windows end. A window of 0 lasts
     as long as its job. Who is answered the ID of another's job gets one of the same queue and key, and it is promised
-    like any other.
+    like any other; its copies must be there by then, since it may come to nothing until they are.
+
+    Of two IDs that were answered in a time that excuses it, one stays when the nodes agree again, and the other one's
+    window is over. Nobody outside knows which. So when the window of one has ended, a third ID breaks nothing, even
+    within the window of the other: that is what the disagreement has cost. While both windows last, a third is wrong.
     """
 
     promise = "I7"
@@ -29,9 +70,13 @@ class Unique:
         self.cluster = cluster
         self.world = cluster.world
         self.history = cluster.watch.history
-        self.given: dict[tuple[bytes, bytes], list[tuple[Known, int, int]]] = {}
+        self.given: dict[tuple[bytes, bytes], list[Given]] = {}
+        #: By job, when a node first told another one that it has the key for certain.
+        self.decided: dict[bytes, int] = {}
         #: By machine, who it could reach from when on; None while it was down.
         self.views: dict[int, list[tuple[int, View]]] = {}
+        #: By machine, the life of its process and the version of its view when that was noted last.
+        self.seen: dict[int, tuple[int, int]] = {}
         self.losses: list[tuple[int, int]] = []
 
     def hit(self, process: Process, request: Request, known: Known) -> None:
@@ -39,6 +84,17 @@ class Unique:
         at = request.args.index(b"UNIQUE")
         if (known.plan.queue, known.plan.key) != (request.args[1], request.args[at + 1]):
             raise Violation("I7", f"{process.name} answered {request.args!r} with {known.id!r}, a job of another key")
+        for one in self.cluster.processes():
+            job = one.node.find(known.id)
+            if job is not None and job.state == WAIT_REPL:
+                raise Violation("I7", f"{process.name} answered {known.id!r}, which {one.name} has not decided yet")
+
+    def leaving(self, process: Process, outbox: list[tuple[bytes, tuple[Any, ...]]]) -> None:
+        """Messages leave."""
+        del process
+        for _, message in outbox:
+            if message[0] == KEEPKEY:
+                self.decided.setdefault(message[5], self.world.now)
 
     def answered(self, process: Process, request: Request, known: Known) -> None:
         """An ADDJOB was answered with an ID of its own."""
@@ -46,45 +102,48 @@ class Unique:
         if not plan.key:
             return
         given = self.given.setdefault((plan.queue, plan.key), [])
-        number = process.machine.number
-        for other, began_ms, machine in given:
-            overlap = began_ms <= request.ran_ms < self.end_ms(other, began_ms) - SLACK_MS
-            if other is not known and overlap and not self.is_excused(other, began_ms, {machine, number}):
+        begun_ms = self.decided.get(known.id, self.world.now)
+        new = Given(known, request.ran_ms, begun_ms, process.machine.number)
+        for other in given:
+            if other.known is known or not new.overlaps(other):
+                continue
+            if self.is_excused(other, new):
+                other.rivals.append(new)
+                new.rivals.append(other)
+            elif all(rival.lasts(begun_ms) for rival in other.rivals):
                 raise Violation(
                     "I7",
                     f"key {plan.key!r} of {plan.queue!r}: {process.name} answered {known.id!r} (asked at "
-                    f"{request.ran_ms}), but n{machine} had given it to {other.id!r} at {began_ms} "
-                    f"(window {other.plan.window} s)",
+                    f"{new.asked_ms}), but n{other.machine} had given it to {other.known.id!r} at {other.asked_ms} "
+                    f"(window {other.known.plan.window} s)",
                 )
-        given.append((known, request.ran_ms, number))
+        given.append(new)
 
-    def end_ms(self, known: Known, began_ms: int) -> int:
-        """When the window of a job ends, or has ended."""
-        if known.plan.window:
-            return began_ms + known.plan.window * 1000
-        over = known.ended or (not known.plan.retry and known.popped)
-        return 0 if over else known.expires_ms
-
-    def is_excused(self, known: Known, began_ms: int, machines: set[int]) -> bool:
-        """Whether something happened since then that may part the two."""
+    def is_excused(self, one: Given, other: Given) -> bool:
+        """Whether something happened since the first of them was asked for that may part them."""
         history = self.history
         now = self.world.now
+        began_ms = min(one.asked_ms, other.asked_ms)
         if history.flushed_ms >= began_ms or history.evicted(began_ms, now):
             return True
-        if any(history.jumped(machine, began_ms, now) for machine in range(len(self.cluster.machines))):
+        if any(history.jumped(number, began_ms, now) for number in range(len(self.cluster.machines))):
             return True  # a window ends by the clock of a node
-        lost = {machine for at, machine in self.losses if at >= began_ms}
-        if len(lost) >= min(known.plan.repl, len(self.cluster.machines)):
+        lost = {number for at, number in self.losses if at >= began_ms}
+        if len(lost) >= min(one.known.plan.repl, len(self.cluster.machines)):
             return True
-        return len(machines) > 1 and self.differed(min(machines), max(machines), began_ms)
+        return one.machine != other.machine and self.differed(one.machine, other.machine, began_ms)
 
     # -- who reaches whom ------------------------------------------------------------------------------------------
 
-    def beat(self, process: Process) -> None:
-        """Note whom this node reaches."""
+    def flushing(self, process: Process) -> None:
+        """Note whom this node reaches: at once, since it acts by that at once."""
         membership: Any = process.node.membership
+        number = process.machine.number
+        if self.seen.get(number) == (process.life, membership.version):
+            return
+        self.seen[number] = (process.life, membership.version)
         view = frozenset([node.id for node in membership.reachable()] + [process.node.node_id])
-        self.note(process.machine.number, view)
+        self.note(number, view)
 
     def died(self, process: Process, what: str) -> None:
         """Nobody, for a while; and perhaps it has lost something."""
