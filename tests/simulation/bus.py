@@ -133,6 +133,7 @@ class Bus:
         self.network.log.look(self.network, self.process.machine.number, machine.number)
         self.world.note("link", self.process.name, target.name)
         step.link_up(node, real_id, target.node.start, now)
+        self.process.watch.met(self.process, target)
         self.process.schedule()
 
     def ended(self, link: "Link") -> None:
@@ -144,7 +145,7 @@ class Bus:
         self.world.note("unlink", self.process.name, link.target.name)
         node, now = self.process.node, self.process.now_ms()
         if link.queue:
-            self.process.watch.unsent(link.queue)
+            self.process.watch.unsent(self.process, link.queue)
             step.undelivered(node, node_id, link.queue, now)
         step.link_down(node, node_id, False, now)
         self.process.schedule()
@@ -159,6 +160,7 @@ class Bus:
         if src in self.fresh:
             self.fresh.discard(src)
             step.heard(node, node_id, src.node.start, now)
+            process.watch.met(process, src)
         self.world.note("take", process.name, node_id, *messages)
         for message in messages:
             process.watch.message(process, src, message)
@@ -177,7 +179,7 @@ class Bus:
                 self.network.send(link, messages)
             else:
                 self.world.note("unsent", self.process.name, node_id, *messages)
-                self.process.watch.unsent(messages)
+                self.process.watch.unsent(self.process, messages)
                 self.world.after(0, self.process.enter_bus, self._give_back, node_id, messages)
 
     def _give_back(self, node_id: bytes, messages: list[Message]) -> None:

@@ -241,9 +241,20 @@ class Watch:
                         known.lost |= process.machine.number in self.history.forgets  # it may not know the sender
                         self.history.forgot.pop(job[0], None)
 
+    def met(self, process: "Process", src: "Process") -> None:
+        """``process`` knows the start number of ``src``: what an earlier process of that machine said is void."""
+        peer = process.node.peers.get(src.node.node_id)
+        if peer is None or peer.start != src.node.start:
+            return
+        for job_id in process.node.pending:
+            if src.node.find(job_id) is None:
+                self.history.vote(job_id, src.machine.number, counts=False)
+
     def _confirmed(self, src: "Process", process: "Process", job_id: bytes) -> None:
         """GOTJOB from ``src``, which may have died since and lost what it said."""
         number = src.machine.number
+        peer = process.node.peers.get(src.node.node_id)
+        self.history.vote(job_id, number, counts=peer is not None and peer.start in {0, src.node.start})
         self.history.confirmed.setdefault(job_id, set()).add(number)
         if src.gone and job_id not in self.survived.get(number, {}):
             self.history.forget(job_id, number)
@@ -272,17 +283,26 @@ class Watch:
     def lost(self, link: "Link", messages: list[Message]) -> None:
         """Messages will not arrive."""
         del link
-        self.unsent(messages, lost=True)
+        for known in self._handed_over(messages):
+            known.lost = True
 
-    def unsent(self, messages: list[Message], *, lost: bool = False) -> None:
-        """Messages come back to where they came from, or are ``lost``."""
+    def unsent(self, process: "Process", messages: list[Message]) -> None:
+        """Messages come back to ``process``, from where they came."""
+        for known in self._handed_over(messages):
+            known.holders = {process.machine.number}
+            self.history.forgot.pop(known.id, None)
+
+    def _handed_over(self, messages: list[Message]) -> list[Known]:
+        """What these messages hand over and is delivered at most once; it is on its way no more."""
+        found = []
         for message in messages:
             if message[0] == HAND_OVER:
                 for job in message[2]:
                     known = self.history.job(job[0], job[1])
                     if known is not None and not known.plan.retry:
                         known.flying -= 1
-                        known.lost |= lost
+                        found.append(known)
+        return found
 
     # -- the life of processes -------------------------------------------------------------------------------------
 
