@@ -36,6 +36,7 @@ class Faults:
             "slow": self.slow,
             "disk": self.disk,
             "fsync": self.fsync,
+            "eio": self.eio,
             "compact": self.compact,
             "leaving": self.leaving,
             "forget": self.forget,
@@ -202,13 +203,13 @@ class Faults:
     def disk(self) -> bool:
         """No room on the disk."""
         machine = self._some()
-        machine.disk.failing = True
+        machine.disk.full = True
         self.world.note("disk full", machine.name)
         self.world.after(self._later(), self._mend, machine)
         return True
 
     def _mend(self, machine: Machine) -> None:
-        machine.disk.failing = False
+        machine.disk.full = False
         self.world.note("disk fine", machine.name)
 
     def fsync(self) -> bool:
@@ -221,6 +222,15 @@ class Faults:
     @staticmethod
     def _quick(machine: Machine) -> None:
         machine.disk.fsync_ms = 0
+
+    def eio(self) -> bool:
+        """The next fsyncs fail: what was written since the last one is on the disk, or not."""
+        machine = self._some()
+        if machine.disk.policy == "off" or machine.disk.files.bad_syncs:
+            return False
+        machine.disk.files.bad_syncs = self.random.choice((1, 1, 2, 3))
+        self.world.note("bad fsync", machine.name, machine.disk.files.bad_syncs)
+        return True
 
     def compact(self) -> bool:
         """BGREWRITEAOF."""

@@ -67,7 +67,8 @@ class Healing:
         self.world.note("healing")
         self.cluster.network.heal()
         for machine in self.cluster.machines:
-            machine.disk.failing = False
+            machine.disk.full = False
+            machine.disk.files.bad_syncs = 0
             machine.disk.fsync_ms = 0
             self.faults.thaw(machine)
             machine.max_bytes = 0

@@ -24,6 +24,7 @@ FAULTS: Final[dict[str, int]] = {
     "slow": 4000,  # a link becomes slow
     "disk": 9000,  # writes fail for a while
     "fsync": 5000,  # fsyncs take long for a while
+    "eio": 8000,  # fsyncs fail
     "compact": 6000,  # the journal is compacted
     "leaving": 12000,  # CLUSTER LEAVING, and back
     "forget": 20000,  # CLUSTER FORGET, and MEET again

@@ -328,9 +328,9 @@ class Watch:
         """A tenth of a second."""
         self.tell("beat", process)
 
-    def replayed(self, process: "Process", time_ms: int) -> None:
+    def replayed(self, process: "Process") -> None:
         """A process has read its journal, and nothing else has happened."""
-        self.tell("replayed", process, time_ms)
+        self.tell("replayed", process)
 
     def started(self, process: "Process") -> None:
         """A process is ready."""

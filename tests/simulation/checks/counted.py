@@ -41,14 +41,14 @@ class Counted:
         chance = self.random.random()
         if chance * RECOUNT < 1:
             self.recount(process)
-        if chance * REPLAY < 1 and process.node.journaling and not process.machine.disk.waiting:
+        if chance * REPLAY < 1 and process.journal.settled:
             self.replay(process)
 
     def end(self) -> None:
         """The run is over: everybody is counted and replayed."""
         for process in self.cluster.processes():
             self.recount(process)
-            if process.node.journaling and not process.machine.disk.waiting:
+            if process.journal.settled:
                 self.replay(process)
 
     def recount(self, process: Process) -> None:
@@ -109,7 +109,7 @@ class Counted:
         node = process.bare_node()
         machine = process.machine
         replay = journal.Replay(node, machine.boot_id)
-        for segment, payload in machine.disk.kept:
+        for segment, payload in machine.disk.payloads():
             replay.apply(payload, segment)
         for _ in replay.finish(process.now_ms(), process.world.options.timeout_ms):
             pass
