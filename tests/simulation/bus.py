@@ -93,7 +93,7 @@ class Bus:
     def accepted(self, link: "Link") -> None:
         """Another node has opened a link to this one; its older one is closed before the first frame is read."""
         src = link.src
-        node_id = src.node.node_id
+        node_id = link.src_id
         old = self.incoming.get(node_id)
         self.incoming[node_id] = link
         if old is not None and old.open:
@@ -113,9 +113,9 @@ class Bus:
     def connected(self, link: "Link", node_id: bytes) -> None:
         """The handshake is through: this process may speak."""
         target = link.target
-        real_id = target.node.node_id
+        real_id = link.target_id
         attempt = self.attempts.get(node_id)
-        if not link.open or attempt is None or real_id in self.outgoing:
+        if not link.open or attempt is None or real_id in self.outgoing or link.src_id != self.process.node.node_id:
             if link.open:
                 self.network.end(link)
             if attempt is not None:
@@ -138,7 +138,7 @@ class Bus:
 
     def ended(self, link: "Link") -> None:
         """A link of this process is gone."""
-        node_id = link.target.node.node_id
+        node_id = link.target_id
         if self.outgoing.get(node_id) is not link:
             return
         del self.outgoing[node_id]
@@ -152,10 +152,19 @@ class Bus:
 
     # -- messages --------------------------------------------------------------------------------------------------
 
-    def received(self, src: "Process", messages: list[Message]) -> None:
+    def restart(self) -> None:
+        """This node has another ID from here on: all links were made by or to somebody else."""
+        for link in [*self.outgoing.values(), *self.incoming.values()]:
+            self.network.end(link)
+        self.outgoing.clear()
+        self.incoming.clear()
+        self.attempts.clear()
+        self.fresh.clear()
+
+    def received(self, link: "Link", messages: list[Message]) -> None:
         """A frame has come."""
-        process = self.process
-        node_id = src.node.node_id
+        process, src = self.process, link.src
+        node_id = link.src_id
         node, now = process.node, process.now_ms()
         if src in self.fresh:
             self.fresh.discard(src)

@@ -75,7 +75,8 @@ class Healing:
             machine.start()
 
     def reset(self) -> None:
-        """Nothing is paused, nobody is leaving, all know each other, there is memory enough."""
+        """Nothing is paused, nobody is leaving, all know each other and nobody else, there is memory enough."""
+        self.cluster.forget_strangers()
         for machine in self.cluster.machines:
             machine.set_memory(0)
             machine.tell([b"CLUSTER", b"LEAVING", b"no"])
@@ -84,12 +85,17 @@ class Healing:
         for one in self.cluster.machines:
             for other in self.cluster.machines:
                 process = one.process
-                if one is not other and process is not None and other.node_id not in process.node.membership.nodes:
+                if (
+                    one is not other
+                    and process is not None
+                    and not other.retired
+                    and other.node_id not in process.node.membership.nodes
+                ):
                     one.meet(other)
 
     def drain(self) -> None:
         """Consumers for every queue: at every node, or all at one."""
-        machines = self.cluster.machines
+        machines = [machine for machine in self.cluster.machines if not machine.retired]
         homes = machines if self.random.random() < 0.5 else [self.random.choice(machines)]
         for machine in homes:
             for queue in self.load.queues:

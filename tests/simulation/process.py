@@ -63,6 +63,7 @@ class Process:
         self.late_ms = self.random.choice((0, 0, 0, 1, 2))
         self.beat_ms = self.world.now
         self.evicted = 0
+        self.reset_ms = -1
         self._numbers = 0
         self._scheduled = False
         self._timer_ms = NEVER
@@ -183,6 +184,7 @@ class Process:
 
     def hang_up(self, connection: Connection) -> None:
         """Close a connection from this side."""
+        self.watch.hangs_up(self, connection)
         connection.disconnect()
         connection.wire.lost()
 
@@ -326,6 +328,13 @@ class Process:
             self.save_nodes()
         self.watch.beat(self)
         self.schedule()
+
+    def reset(self) -> None:
+        """CLUSTER RESET was executed: with a new ID, nobody is linked to this node any more."""
+        self.reset_ms = self.world.now
+        if self.machine.node_id != self.node.node_id:
+            self.machine.node_id = self.node.node_id
+            self.bus.restart()
 
     def save_nodes(self) -> None:
         """Write nodes.conf."""

@@ -17,6 +17,7 @@ from tests.simulation.world import Violation, World
 
 if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster
+    from tests.simulation.connection import Connection
     from tests.simulation.disk import Yield
     from tests.simulation.network import Link
     from tests.simulation.process import Process
@@ -105,6 +106,8 @@ class Watch:
 
     def _ran_cluster(self, process: "Process", request: Request, reply: bytes) -> None:
         """FORGET says that a node never returns: what that one should be told is told to nobody any more."""
+        if request.args[1] == b"RESET":
+            self._ran_reset(process)
         if request.args[1] != b"FORGET" or not reply.startswith(b"+"):
             return
         number = process.machine.number
@@ -112,6 +115,22 @@ class Watch:
         for known in self.history.jobs.values():
             for ack in known.acks:
                 ack.forgotten |= ack.machine == number
+
+    def _ran_reset(self, process: "Process") -> None:
+        """RESET: this node has no jobs any more, nor does it know of others, what it told them and who it was."""
+        history, number = self.history, process.machine.number
+        history.reset_ms = self.world.now
+        history.forgets.setdefault(number, []).append(self.world.now)
+        self.crashed(process)
+        for job_id, machines in history.confirmed.items():
+            if number in machines:
+                history.forget(job_id, number)
+        for known in history.jobs.values():
+            if number in known.holders:
+                history.forget(known.id, number)
+            for ack in known.acks:
+                ack.forgotten |= ack.machine == number
+        process.reset()
 
     def _ran_dequeue(self, process: "Process", request: Request, reply: bytes) -> None:
         del process, reply
@@ -179,7 +198,7 @@ class Watch:
         if known.answered_ms < 0:
             known.answered_ms = self.world.now
             known.coordinator = process.machine.number
-            if self.history.flushed_ms >= request.ran_ms:
+            if max(self.history.flushed_ms, process.reset_ms) >= request.ran_ms:
                 known.ended = known.ended or "flushed"
             known.expires_ms = request.ran_ms + known.plan.ttl * 1000
             if known.plan.retry or not known.sources:  # else it was handed on before its answer left
@@ -216,6 +235,12 @@ class Watch:
         known.popped = True
         self.world.count("deliveries")
         self.tell("delivered", known, claim)
+
+    def hangs_up(self, process: "Process", connection: "Connection") -> None:
+        """The node closes a connection: whoever only shut down his sending side has been answered by now."""
+        owed = [request for request in connection.owed if request.verb != b"GETJOB"]
+        if connection.ending and owed:
+            raise Violation("I8", f"{process.name} hangs up on a half-closed client and owes {owed[0].args!r}")
 
     def too_many(self, process: "Process", reply: Any) -> None:
         """A reply that nobody asked for."""
