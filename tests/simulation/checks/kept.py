@@ -35,7 +35,6 @@ class Kept:
 
     def answered(self, process: Process, request: Request, known: Known) -> None:
         """An ADDJOB was answered with an ID."""
-        del request
         self.live[known.id] = known
         plan = known.plan
         enough = 1 if plan.asynchronous else plan.repl
@@ -43,6 +42,8 @@ class Kept:
             return  # it may be on its way to another node already, and wait for an fsync: `look` is patient
         if known.ended or self.world.now >= known.expires_ms - 1000:
             return  # while its answer waited for those of earlier requests, or for the journal
+        if self.history.reset_ms >= request.ran_ms:
+            return  # one machine may have confirmed twice, under two IDs
         if len(known.holders) < enough and not known.flying:
             names = sorted(known.holders)
             raise Violation("I1", f"{known.id!r} was answered by {process.name} for {enough} copies, but only {names}")
