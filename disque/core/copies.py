@@ -109,7 +109,8 @@ def copy(
 ) -> Job:
     """Register a job that another node sent."""
     shared = node.sharing.get(holders) if retry else node.selves  # at most once has one holder, whatever was sent
-    if shared is None or node.node_id not in shared:
+    departed = node.membership.departed
+    if shared is None or node.node_id not in shared or (departed and not departed.keys().isdisjoint(holders)):
         mine = {holder for holder in holders if node.membership.may_exist(holder)} | {node.node_id}
         shared = node.shared(tuple(sorted(mine)))
     queue = node.queues.get(queue_name)

@@ -34,11 +34,14 @@ def review(node: "Node", now_ms: int) -> None:
     met: list[bytes] = []
     for peer_id in [peer_id for peer_id in node.peers if peer_id not in known]:
         drop(node, peer_id)
+    for peer_id in [peer_id for peer_id in node.starts if peer_id not in known]:
+        del node.starts[peer_id]
     for peer_id, other in known.items():
         if peer_id not in node.peers and not other.flags & (MYSELF | HANDSHAKE):
-            node.peers[peer_id] = Peer(peer_id)
+            peer = node.peers[peer_id] = Peer(peer_id)
+            peer.start = node.starts.pop(peer_id, 0)
             if other.linked:  # it was half met until now
-                node.peers[peer_id].linked = True
+                peer.linked = True
                 met.append(peer_id)
     peers = node.peers
     node.linked = [peer for peer in peers.values() if peer.linked and not known[peer.id].flags & UNREACHABLE]
@@ -89,6 +92,7 @@ def link_up(node: "Node", peer_id: bytes, start: int, now_ms: int) -> None:
     review(node, now_ms)
     peer = node.peers.get(peer_id)
     if peer is None:
+        note_stranger(node, peer_id, start)
         return
     was_met = not was_known and peer.linked  # then `review` has said it
     peer.linked = True
@@ -119,6 +123,7 @@ def heard(node: "Node", peer_id: bytes, start: int, now_ms: int) -> None:
     review(node, now_ms)
     peer = node.peers.get(peer_id)
     if peer is None:
+        note_stranger(node, peer_id, start)
         return
     note_start(node, peer, start, now_ms)
     federation.heard(node, peer_id, now_ms)
@@ -133,6 +138,12 @@ def note_start(node: "Node", peer: Peer, start: int, now_ms: int) -> None:
         bids.restarted(node, peer.id, now_ms)
         federation.link_down(node, peer.id)
     peer.start = start
+
+
+def note_stranger(node: "Node", peer_id: bytes, start: int) -> None:
+    """A node that is half met will be asked for copies over the link that stands: remember which process that is."""
+    if peer_id in node.membership.nodes and peer_id != node.node_id:
+        node.starts[peer_id] = start
 
 
 def say_again(node: "Node", peer: Peer, now_ms: int) -> None:

@@ -117,6 +117,7 @@ class Node:
         "short",
         "slowlog",
         "start",
+        "starts",
         "stats",
         "table",
         "timers",
@@ -167,6 +168,8 @@ class Node:
         self.seen_version = -1
         #: This process among all that ever were this node.
         self.start = random.getrandbits(62) + 1
+        #: The start numbers of nodes that are linked but only half met: there is no `Peer` for them yet.
+        self.starts: dict[bytes, int] = {}
         self.beat_ms = now_ms
         #: Sets of holders: equal ones are one object.
         self.sharing: dict[tuple[bytes, ...], tuple[bytes, ...]] = {self.selves: self.selves}

@@ -16,6 +16,9 @@ class Background(Protocol):
     def wait(self) -> None:
         """Block until the work submitted last, if any, is finished and its `done` has run."""
 
+    def close(self) -> None:
+        """Wait, and take no more work."""
+
 
 class Worker:
     """A Background with one thread."""

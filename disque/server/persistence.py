@@ -18,7 +18,7 @@ from disque.core.copying import Copying
 from disque.core.host import HostRefusedError
 from disque.core.record_checks import ReplayError
 from disque.core.records import OFF, PARTIAL, WHOLE
-from disque.server.background import Worker
+from disque.server.background import Background, Worker
 from disque.server.journal import Journal
 from disque.server.segments import JournalError, Row
 
@@ -66,20 +66,23 @@ class Persistence:
 
     row: Row
 
-    def __init__(self, pump: "Pump", boot_id: str, salt: Callable[[], int]) -> None:
+    def __init__(
+        self, pump: "Pump", boot_id: str, salt: Callable[[], int], seconds: Callable[[], float] = monotonic
+    ) -> None:
         self.pump = pump
         self.node = pump.node
         self.log = pump.log
         #: Where the system tells none, every process counts as another boot.
         self.boot_id = boot_id or f"process {salt():08x}{salt():08x}"
         self.salt = salt
+        self.seconds = seconds
         self.loading: Loading | None = None
         self.copying: Copying | None = None
         self.base_bytes = 0
         self.pass_started = 0.0
         self.last_pass_s = -1
         self.last_pass_ok = True
-        self._background: Worker | None = None
+        self.background: Background | None = None
         self._distrusted = False
         self._unrotated = ""
         self._retired_upto = 0
@@ -104,7 +107,7 @@ class Persistence:
         self.node.loading = True
         replay = records.Replay(self.node, self.boot_id)
         grace_ms = self.node.config.number("cluster-node-timeout")
-        started = monotonic()
+        started = self.seconds()
         try:
             yield from self._read(row, replay)
             if row.tail is not None:
@@ -114,7 +117,7 @@ class Persistence:
                 yield
         except ReplayError as wrong:
             raise JournalError(f"The journal cannot be used: {wrong}") from wrong
-        self._loaded(row, replay, monotonic() - started)
+        self._loaded(row, replay, self.seconds() - started)
 
     def _refuse_old_file(self, row: Row) -> None:
         """Do not start empty beside the append-only file of an old server: that would look like lost jobs."""
@@ -128,13 +131,13 @@ class Persistence:
     def _read(self, row: Row, replay: records.Replay) -> Iterator[None]:
         loading = self.loading
         assert loading is not None
-        turn = said = monotonic()
+        turn = said = self.seconds()
         for piece in row.read():
             for payload in piece.payloads:
                 replay.apply(payload, piece.segment)
             loading.done_bytes = piece.done
             loading.total_bytes = piece.total
-            now = monotonic()
+            now = self.seconds()
             if now - said > PROGRESS_S:
                 said = now
                 self.log.notice(
@@ -143,7 +146,7 @@ class Persistence:
                 )
             if now - turn > LOAD_SLICE_S:
                 yield
-                turn = monotonic()
+                turn = self.seconds()
 
     def _cut(self, row: Row) -> None:
         """The end of the journal is torn: cut it off, or stop. An end that holds no record is nothing to speak of."""
@@ -191,15 +194,15 @@ class Persistence:
         """Begin to write. With ``rebuild``, files of an earlier time are replaced. Raises JournalError."""
         config = self.node.config
         self.row = row
-        if self._background is None:
-            self._background = Worker(self.pump.loop)
+        if self.background is None:
+            self.background = Worker(self.pump.loop)
         writer = Journal(
             row,
             self,
-            self._background,
+            self.background,
             policy=config.text("appendfsync"),
             segment_size=config.number("aof-segment-size"),
-            clock=monotonic,
+            clock=self.seconds,
             salt=self.salt,
         )
         last = writer.segment
@@ -296,6 +299,8 @@ class Persistence:
     def journal_distrust(self, last_bad: int) -> None:
         """Everything must be written again into the newest segment."""
         self._distrusted = True
+        if self.journal is not None:
+            self.node.segment = self.journal.segment  # what is copied before the next flush belongs there, too
         self._begin_copy(last_bad)
         self.pump.schedule()
 
@@ -334,7 +339,7 @@ class Persistence:
 
     def _begin_copy(self, upto: int) -> None:
         self.copying = Copying(self.node, upto)
-        self.pass_started = monotonic()
+        self.pass_started = self.seconds()
         self.pump.loop.call_soon(self._copy_some)
 
     def _copy_some(self) -> None:
@@ -364,7 +369,7 @@ class Persistence:
             writer.retire(copying.upto)
             self._retired_upto = copying.upto
             writer.flush()
-        self.last_pass_s = int(monotonic() - self.pass_started)
+        self.last_pass_s = int(self.seconds() - self.pass_started)
         self.last_pass_ok = True
         self.base_bytes = sum(size for number, size in self.row.sizes.items() if number > copying.upto)
         done = f"compacted up to segment {copying.upto}" if copying.upto else "complete: it has all that is in memory"
@@ -396,7 +401,7 @@ class Persistence:
         writer = self.journal
         if writer is None:
             return
-        writer.cron(monotonic())
+        writer.cron(self.seconds())
         self.node.segment = writer.segment
         self.look_at_health()
         if self.copying is None and not writer.rebuilding and not writer.failing:
@@ -451,8 +456,8 @@ class Persistence:
             self.pump.write_journal(now_ms)
         unsafe = writer.close()
         self.pump.journal = None
-        if self._background is not None:
-            self._background.close()
+        if self.background is not None:
+            self.background.close()
         return unsafe
 
     def facts(self) -> dict[str, int | float | str]:
@@ -468,7 +473,7 @@ class Persistence:
             "aof_rewrite_in_progress": int(self.copying is not None or (writer is not None and writer.rebuilding)),
             "aof_rewrite_scheduled": 0,
             "aof_last_rewrite_time_sec": self.last_pass_s,
-            "aof_current_rewrite_time_sec": int(monotonic() - self.pass_started) if self.copying is not None else -1,
+            "aof_current_rewrite_time_sec": int(self.seconds() - self.pass_started) if self.copying is not None else -1,
             "aof_last_bgrewrite_status": "ok" if self.last_pass_ok else "err",
             "aof_last_write_status": "err" if writer is not None and writer.failing else "ok",
         }

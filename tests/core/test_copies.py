@@ -92,6 +92,14 @@ class TestTaking:
         cluster.hear(cluster.peers[0], repljob(cluster.peers[0].id, gone))
         assert cluster.job(JOB_ID).holders == tuple(sorted([MYSELF, cluster.peers[0].id]))
 
+    def test_also_when_other_jobs_had_the_same_ones_before(self, cluster: Bench) -> None:
+        gone = cluster.peers[1].id
+        cluster.hear(cluster.peers[0], repljob(cluster.peers[0].id, gone, MYSELF, job_id=foreign_id(2)))
+        assert gone in cluster.job(foreign_id(2)).holders
+        cluster.membership.forget(gone, cluster.now_ms)
+        cluster.hear(cluster.peers[0], repljob(cluster.peers[0].id, gone, MYSELF))
+        assert cluster.job(JOB_ID).holders == tuple(sorted([MYSELF, cluster.peers[0].id]))
+
     def test_holders_that_are_not_met_yet_stay(self, cluster: Bench) -> None:
         cluster.hear(cluster.peers[0], repljob(cluster.peers[0].id, b"c" * 40))
         assert cluster.job(JOB_ID).holders == tuple(sorted([MYSELF, cluster.peers[0].id, b"c" * 40]))

@@ -20,6 +20,7 @@ from cluster.messages import (
     SETACK,
     WILLQUEUE,
 )
+from cluster.node import HANDSHAKE
 from disque.core import acks, peers, step
 from disque.core.records import REQUEUE
 from disque.core.replication import PATIENCE_MS
@@ -202,6 +203,36 @@ class TestAnotherProcess:
         assert len(cluster.told(first, REPLJOB)) == 1
         cluster.confirm(job_id, second)
         assert_still_waiting(client)
+
+    @pytest.mark.parametrize("calls", [False, True])
+    def test_also_when_it_was_half_met_as_the_first_link_came_up(self, calls: bool) -> None:
+        cluster = Bench(peers=1)
+        newcomer = Node(b"%040x" % 7, b"127.0.0.1", 7799, 0, HANDSHAKE)
+        cluster.membership.add(newcomer)
+        if calls:
+            cluster.called(newcomer)
+            newcomer.linked = True
+        else:
+            cluster.link_up(newcomer)
+        cluster.membership.set_flags(newcomer, 0)
+        cluster.live(100)
+        client = cluster.client()
+        job_id, _ = begin(client)
+        cluster.confirm(job_id, newcomer)
+        cluster.link_up(newcomer, PROCESS + 1)
+        cluster.confirm(job_id, cluster.peers[0])
+        assert_still_waiting(client)
+        cluster.confirm(job_id, newcomer)
+        assert client.read() == job_id
+
+    def test_who_is_half_met_and_never_met_leaves_nothing_behind(self, cluster: Bench) -> None:
+        stranger = Node(b"%040x" % 7, b"127.0.0.1", 7799, 0, HANDSHAKE)
+        cluster.membership.add(stranger)
+        cluster.link_up(stranger)
+        assert list(cluster.node.starts) == [stranger.id]
+        cluster.membership.forget(stranger.id, cluster.now_ms)
+        cluster.live(100)
+        assert not cluster.node.starts
 
     def test_the_same_process_keeps_what_it_confirmed(self, cluster: Bench) -> None:
         client = cluster.client()

@@ -25,6 +25,8 @@ cut 1-2 / join 1-2                    the links between two nodes end / stand ag
 peers 1: 2 3                          the node knows these other nodes, which are not part of the scenario, as reachable
 message 2->1 GOTJOB (<1>)             a message of such a node arrives
 drop 1->2 GOTJOB / carry 1->2 GOTJOB  from now on messages of this kind are lost between these two / no more
+block 1->2 / unblock 1->2             messages do not leave the node: a cut gives them back / they leave after all
+freeze 1 / thaw 1                     the process stands still / goes on; what arrives meanwhile waits
 ===================================== =================================================================================
 
 Nodes come into being when they are first named. Messages to a node of the scenario arrive before the next act, others
@@ -46,69 +48,19 @@ from typing import Any, ClassVar
 import hiredis
 
 from cluster import messages
-from cluster.membership import Node as Member
-from disque.core import journal, life, step
+from disque.core import journal, leaving, life, step
 from disque.core.node import Message, Node
 from disque.core.session import NOT_WAITING, WAIT_COPIES, Session
 from disque.core.timers import NEVER
+from tests.scenarios.place import BEAT_MS, Place
 from tests.support.nodes import START_MS, make_node, node_id
 
 NODE_ID = re.compile(rb"(\d)\1{39}")
 WORD = re.compile(r"\([^)]*\)|\S+")
-#: How often a process looks after the other nodes.
-BEAT_MS = 100
 JOB_ID = re.compile(rb"D-[0-9a-f]{8}-[0-9A-Za-z+/]{24}-[0-9a-f]{4}")
 KIND_NAMES = {number: name for number, (name, _) in messages.KINDS.items()}
 KINDS = {name: number for number, name in KIND_NAMES.items()}
 INDENT = "    "
-
-
-class Place:
-    """A node of a scenario with what is around it: its clients, its journal, the machine that it runs on."""
-
-    def __init__(self, number: int, now_ms: int) -> None:
-        self.number = number
-        self.node: Node | None = make_node(now_ms, number)
-        self.sessions: dict[str, Session] = {}
-        self.stalled: set[str] = set()
-        self.payloads: list[bytes] = []
-        self.policy = ""
-        self.boot = 1
-        self.peers: list[int] = []
-        self.inbox: list[tuple[int, Message]] = []
-        self.connected = 0
-        #: In a cluster: when it looks after the other nodes next.
-        self.beat_ms = 0
-
-    @property
-    def running(self) -> Node:
-        assert self.node is not None, f"node {self.number} is down"
-        return self.node
-
-    def session(self, client: str, now_ms: int) -> Session:
-        found = self.sessions.get(client)
-        if found is None:
-            self.connected += 1
-            found = life.connect(self.running, self.connected, client.encode(), b"", now_ms)
-            self.sessions[client] = found
-        return found
-
-    def know(self, numbers: list[int]) -> None:
-        for number in numbers:
-            self.running.membership.add(Member(node_id(number), b"10.0.0.%d" % number, 7711))
-        self.running.count_nodes()
-
-    def due_ms(self) -> int:
-        """When the process has something to do."""
-        return min(self.running.next_due_ms, self.beat_ms or NEVER)
-
-    def act(self, now_ms: int) -> None:
-        """Do what is due."""
-        if self.beat_ms and now_ms >= self.beat_ms:
-            self.beat_ms = now_ms + BEAT_MS
-            step.beat(self.running, now_ms)
-        if now_ms >= self.running.next_due_ms:
-            step.tick(self.running, now_ms)
 
 
 class Scenario:
@@ -124,6 +76,8 @@ class Scenario:
         self.dropped: set[tuple[int, int, int]] = set()
         #: The links that stand, each from one node to another.
         self.links: set[tuple[int, int]] = set()
+        #: Messages that wait where they come from, by the way that is blocked.
+        self.waiting: dict[tuple[int, int], list[Message]] = {}
 
     # -- the file ------------------------------------------------------------------------------------------------------
 
@@ -268,8 +222,20 @@ class Scenario:
     def unlink(self, source: int, target: int, *, refused: bool = False) -> None:
         if (source, target) in self.links:
             self.links.remove((source, target))
-            if self.places[source].node is not None:
-                step.link_down(self.places[source].running, node_id(target), refused, self.now_ms)
+            node = self.places[source].node
+            unsent = self.waiting.pop((source, target), [])
+            if node is not None:
+                step.undelivered(node, node_id(target), unsent, self.now_ms)
+                step.link_down(node, node_id(target), refused, self.now_ms)
+
+    def block(self, rest: str) -> None:
+        source, _, target = rest.partition("->")
+        self.waiting[int(source), int(target)] = []
+
+    def unblock(self, rest: str) -> None:
+        source, _, target = rest.partition("->")
+        for values in self.waiting.pop((int(source), int(target))):
+            self.arrive(int(source), int(target), values)
 
     def cut(self, rest: str) -> None:
         one, _, other = rest.partition("-")
@@ -305,13 +271,30 @@ class Scenario:
         place.stalled.clear()
         place.inbox.clear()
 
+    def freeze(self, rest: str) -> None:
+        self.place(rest).frozen = True
+
+    def thaw(self, rest: str) -> None:
+        """Go on: the clock comes first."""
+        place = self.place(rest)
+        place.frozen = False
+        place.act(self.now_ms)
+
     def power(self, rest: str) -> None:
         self.crash(rest)
         self.place(rest).boot += 1
 
     def stop(self, rest: str) -> None:
+        """As the server does it: dismiss the clients, say good-bye, leave the list of what is not simply queued."""
         place = self.place(rest)
-        place.running.journal.extend(journal.clean_list(place.running))
+        node = place.running
+        self.flush_one(place, node)
+        for session in place.sessions.values():
+            life.disconnect(node, session, self.now_ms)
+        place.sessions.clear()
+        leaving.stopping(node, self.now_ms)
+        self.flush_one(place, node)
+        node.journal.extend(journal.clean_list(node))
         self.write(place)
         self.crash(rest)
 
@@ -337,9 +320,9 @@ class Scenario:
         """Each node has its flush, until no message is on its way."""
         for _ in range(100):
             for place in self.places.values():
-                if place.node is not None:
+                if place.node is not None and not place.frozen:
                     self.flush_one(place, place.node)
-            if not any(place.inbox for place in self.places.values() if place.node is not None):
+            if not any(place.inbox for place in self.places.values() if place.node and not place.frozen):
                 return
         raise AssertionError("the nodes talk without end")
 
@@ -382,14 +365,19 @@ class Scenario:
                 step.undelivered(node, target_id, [values], self.now_ms)
                 continue
             lost = (place.number, target, kind) in self.dropped
+            blocked = self.waiting.get((place.number, target))
             words = [KIND_NAMES[kind], *[self.text(value) for value in rest]]
             if kind not in step.OF_MEMBERSHIP:
-                self.show(f"{place.number}->{target} {' '.join(words)}{' (lost)' if lost else ''}")
-            if target in self.places and not lost:
-                self.places[target].inbox += [
-                    (place.number, carried)
-                    for carried in messages.decode(messages.frame([messages.encode_message(values)])[4:])
-                ]
+                fate = " (lost)" if lost else "" if blocked is None else " (waits)"
+                self.show(f"{place.number}->{target} {' '.join(words)}{fate}")
+            if blocked is not None:
+                blocked.append(values)
+            elif target in self.places and not lost:
+                self.arrive(place.number, target, values)
+
+    def arrive(self, source: int, target: int, values: Message) -> None:
+        payload = messages.frame([messages.encode_message(values)])
+        self.places[target].inbox += [(source, carried) for carried in messages.decode(payload[4:])]
 
     # -- words ---------------------------------------------------------------------------------------------------------
 
@@ -441,6 +429,10 @@ class Scenario:
         "message": message,
         "drop": drop,
         "carry": carry,
+        "block": block,
+        "unblock": unblock,
+        "freeze": freeze,
+        "thaw": thaw,
         "cluster": cluster,
         "cut": cut,
         "join": join,

@@ -1,4 +1,5 @@
 import asyncio
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
@@ -90,8 +91,8 @@ class Process:
     def turn(self, times: int = 1) -> None:
         """Turns of the loop: all that is ready, and all that runs beside it, happens."""
         for _ in range(times):
-            if self.persistence._background is not None:
-                self.persistence._background.wait()
+            if self.persistence.background is not None:
+                self.persistence.background.wait()
             self.machine.loop.call_soon(self.machine.loop.stop)
             self.machine.loop.run_forever()
 
@@ -135,8 +136,8 @@ class Process:
         self.end()
 
     def end(self) -> None:
-        if self.persistence._background is not None:
-            self.persistence._background.close()
+        if self.persistence.background is not None:
+            self.persistence.background.close()
         self.persistence.copying = None
 
 
@@ -612,3 +613,30 @@ def test_a_first_copy_that_is_complete_is_nothing_to_speak_of(machine: Machine) 
     again = machine.start()
     assert again.known() == ids
     assert not any("before all of them were in it" in line for line in again.log.lines)
+
+
+def test_after_an_fsync_that_failed_in_the_background_all_jobs_belong_to_the_segment_that_replaces_the_others(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = machine.start(appendfsync="everysec")
+    job_id = process.add(KB)
+    genuine, bad = Disk.fdatasync, [OSError(errno.EIO, "Input/output error")]
+
+    def fdatasync(disk: Disk, fd: int) -> None:
+        if bad:
+            raise bad.pop()
+        genuine(disk, fd)
+
+    monkeypatch.setattr(Disk, "fdatasync", fdatasync)
+    process.cron(5)
+    assert not bad
+    writer = process.persistence.journal
+    assert writer is not None
+    assert not writer.rebuilding
+    assert writer.oldest == writer.segment == 2
+    job = process.node.find(job_id)
+    assert job is not None
+    assert (job.segment, process.node.live) == (2, {2: 1})
+    assert process.say(b"DELJOB", job_id) == b":1\r\n"
+    process.kill()
+    assert machine.start().known() == set()

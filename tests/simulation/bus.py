@@ -93,7 +93,7 @@ class Bus:
     def accepted(self, link: "Link") -> None:
         """Another node has opened a link to this one; its older one is closed before the first frame is read."""
         src = link.src
-        node_id = src.node.node_id
+        node_id = link.src_id
         old = self.incoming.get(node_id)
         self.incoming[node_id] = link
         if old is not None and old.open:
@@ -113,9 +113,9 @@ class Bus:
     def connected(self, link: "Link", node_id: bytes) -> None:
         """The handshake is through: this process may speak."""
         target = link.target
-        real_id = target.node.node_id
+        real_id = link.target_id
         attempt = self.attempts.get(node_id)
-        if not link.open or attempt is None or real_id in self.outgoing:
+        if not link.open or attempt is None or real_id in self.outgoing or link.src_id != self.process.node.node_id:
             if link.open:
                 self.network.end(link)
             if attempt is not None:
@@ -133,32 +133,43 @@ class Bus:
         self.network.log.look(self.network, self.process.machine.number, machine.number)
         self.world.note("link", self.process.name, target.name)
         step.link_up(node, real_id, target.node.start, now)
+        self.process.watch.met(self.process, target)
         self.process.schedule()
 
     def ended(self, link: "Link") -> None:
         """A link of this process is gone."""
-        node_id = link.target.node.node_id
+        node_id = link.target_id
         if self.outgoing.get(node_id) is not link:
             return
         del self.outgoing[node_id]
         self.world.note("unlink", self.process.name, link.target.name)
         node, now = self.process.node, self.process.now_ms()
         if link.queue:
-            self.process.watch.unsent(link.queue)
+            self.process.watch.unsent(self.process, link.queue)
             step.undelivered(node, node_id, link.queue, now)
         step.link_down(node, node_id, False, now)
         self.process.schedule()
 
     # -- messages --------------------------------------------------------------------------------------------------
 
-    def received(self, src: "Process", messages: list[Message]) -> None:
+    def restart(self) -> None:
+        """This node has another ID from here on: all links were made by or to somebody else."""
+        for link in [*self.outgoing.values(), *self.incoming.values()]:
+            self.network.end(link)
+        self.outgoing.clear()
+        self.incoming.clear()
+        self.attempts.clear()
+        self.fresh.clear()
+
+    def received(self, link: "Link", messages: list[Message]) -> None:
         """A frame has come."""
-        process = self.process
-        node_id = src.node.node_id
+        process, src = self.process, link.src
+        node_id = link.src_id
         node, now = process.node, process.now_ms()
         if src in self.fresh:
             self.fresh.discard(src)
             step.heard(node, node_id, src.node.start, now)
+            process.watch.met(process, src)
         self.world.note("take", process.name, node_id, *messages)
         for message in messages:
             process.watch.message(process, src, message)
@@ -177,7 +188,7 @@ class Bus:
                 self.network.send(link, messages)
             else:
                 self.world.note("unsent", self.process.name, node_id, *messages)
-                self.process.watch.unsent(messages)
+                self.process.watch.unsent(self.process, messages)
                 self.world.after(0, self.process.enter_bus, self._give_back, node_id, messages)
 
     def _give_back(self, node_id: bytes, messages: list[Message]) -> None:

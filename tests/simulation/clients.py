@@ -87,6 +87,8 @@ class Client:
         if not ask.requests:
             self.world.after(0, self._resume, self._turn, [])
             return
+        if self.wire is not None and self.wire.half:
+            self._hang_up()
         if self.wire is None and not self._connect():
             self.world.after(NOBODY_MS, self._resume, self._turn, None)
             return

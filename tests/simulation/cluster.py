@@ -1,5 +1,6 @@
 """All machines of a run, the network between them, and how they find each other."""
 
+from cluster.node import HANDSHAKE
 from tests.simulation.machine import Machine
 from tests.simulation.network import Network
 from tests.simulation.process import Process
@@ -65,6 +66,14 @@ class Cluster:
         other = self.random.choice(others)
         process.node.membership.meet(other.ip, other.port, other.bus_port, process.now_ms())
         process.schedule()
+
+    def forget_strangers(self) -> None:
+        """Tell all nodes to forget those that never come back, under the IDs that they had."""
+        there = {machine.node_id for machine in self.machines if not machine.retired}
+        for process in self.processes():
+            for node in list(process.node.membership.nodes.values()):
+                if node.id not in there and not node.flags & HANDSHAKE:
+                    process.machine.tell([b"CLUSTER", b"FORGET", node.id])
 
     def whole(self) -> bool:
         """Whether all nodes that run know and reach each other, over links that stand."""

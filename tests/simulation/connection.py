@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import hiredis
 
-from disque.core import life, step
-from disque.core.session import NOT_WAITING, WAIT_COPIES
+from disque.core import delivery, life, step
+from disque.core.session import NOT_WAITING, WAIT_COPIES, WAIT_JOBS
 
 if TYPE_CHECKING:
     from tests.simulation.process import Process
@@ -52,6 +52,8 @@ class Connection:
         self.marks: list[tuple[int, int, int]] = []
         self.choked = False
         self.closed = False
+        #: The client sends nothing more.
+        self.ending = False
         self._reader = hiredis.Reader()
 
     # -- requests --------------------------------------------------------------------------------------------------
@@ -84,7 +86,7 @@ class Connection:
             process.watch.ran(process, request, reply)
         if len(node.journal) > mark or node.journal is not journal:
             session.unsettled = True
-        if session.out or session.closing:
+        if session.out or session.closing or self.ending:
             node.touch(session)
         process.schedule()
 
@@ -123,9 +125,9 @@ class Connection:
         if self.session.out:
             self.marks.clear()
             self._leave(len(self.session.out), len(self.session.handed))
-        if self.session.closing:
+        if self.session.closing or (self.ending and self._is_done()):
             self.process.hang_up(self)
-        elif self.inbox:
+        elif self.inbox and self._may(self.inbox[0]):
             self.world.after(0, self.process.enter, self._later)
 
     def write_safe(self, safe: int) -> None:
@@ -145,6 +147,20 @@ class Connection:
             self.choked = False
             self.process.node.touch(self.session)
             self.go_on()
+
+    def end_of_input(self) -> None:
+        """The client sends nothing more: it is answered, but gets no jobs for which it would have to wait."""
+        if self.closed:
+            return
+        self.ending = True
+        if self.session.waiting == WAIT_JOBS:
+            delivery.disconnect_waiting(self.process.node, self.session)
+            self.session.closing = True
+        self.process.node.touch(self.session)
+        self.process.schedule()
+
+    def _is_done(self) -> bool:
+        return not self.session.out and not self.inbox and self.session.waiting != WAIT_COPIES
 
     def _later(self) -> None:
         if not self.closed:

@@ -1,13 +1,15 @@
-"""The disk of one machine: the payloads of the journal, how many are written, and how many would survive a power loss.
+"""The disk of one machine: files in memory, to which the server's own journal writes.
 
-A write is a payload at the end of the newest segment. While the disk fails, payloads wait in the memory of the process.
-An fsync takes its time; what was written when it began is durable when it has ended. The process dies: what was
-written is still there. The power fails: what is durable is there, and as much of the rest, in order, as chance wants.
+The process dies: what was written is still there. The power fails: what was fsynced is there, and of the rest as much
+as chance wants, block by block: files end early, have holes, or end in the middle of a record, and names come back that
+were unlinked. An fsync may fail: then nobody knows what of the file is on the disk, and later fsyncs say yes all the
+same.
 
-`contents` reads the payloads as a stranger would, without the code under test: which jobs does this journal yield?
+`Reader` reads the records as a stranger would, without the code under test: which jobs does this journal yield?
 """
 
 from collections.abc import Iterable
+from errno import EIO
 from random import Random
 from typing import Any
 
@@ -15,8 +17,12 @@ import msgpack
 
 from disque.core.job import ACKED, SPENT
 from disque.core.records import ACK, DELETE, END, FLUSH, HEAD, JOB, SPEND
+from disque.server.segments import Row
+from tests.support.disk import FOLDER, FakeDisk
 
 Payload = tuple[int, bytes]  # segment, bytes
+
+NAME = "disque.aof"
 
 
 class Yield:
@@ -30,98 +36,77 @@ class Yield:
         self.spent = False
 
 
+class Files(FakeDisk):
+    """The files; the next ``bad_syncs`` fsyncs fail."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bad_syncs = 0
+
+    def _do(self, what: str, about: str = "") -> None:
+        if what == "fdatasync" and self.bad_syncs:
+            self.bad_syncs -= 1
+            raise OSError(EIO, "Input/output error", about)
+
+
 class Disk:
-    """``sequence`` counts the payloads of this process; ``safe`` says how many of them count as written."""
+    """``policy`` is what the journal on it does about fsync, or off; ``fsync_ms`` how long an fsync takes."""
 
     def __init__(self, random: Random, policy: str) -> None:
         self.random = random
         self.policy = policy
-        self.kept: list[Payload] = []
-        #: Payloads at the front of `kept` that a power loss spares.
-        self.synced = 0
-        self.waiting: list[Payload] = []
-        self.failing = False
+        self.files = Files()
         self.fsync_ms = 0
-        #: Numbers of this process's payloads: handed in, written, durable.
-        self.sequence = 0
-        self.written = 0
-        self.durable = 0
-        self._busy = False
-        self._end_ms = 0
+        self._full = False
+        #: Journals that ended in something that is no whole frame.
+        self.torn = 0
 
     @property
-    def safe(self) -> int:
-        """Whatever hangs on payloads up to this number may leave."""
-        return self.durable if self.policy == "always" else self.written
+    def full(self) -> bool:
+        """Whether no byte more can be written."""
+        return self._full
 
-    def append(self, segment: int, payload: bytes) -> None:
-        """Take a payload, and write it if the disk does."""
-        self.sequence += 1
-        self.waiting.append((segment, payload))
-        self.write()
-
-    def write(self) -> None:
-        """Write what waits."""
-        if not self.failing and self.waiting:
-            self.written += len(self.waiting)
-            self.kept += self.waiting
-            self.waiting.clear()
-
-    def sync(self) -> None:
-        """Everything that is written is durable now."""
-        self.synced = len(self.kept)
-        self.durable = self.written
-
-    def mark(self) -> tuple[int, int]:
-        """What an fsync that begins now will have made durable: for `reached`."""
-        return len(self.kept), self.written
-
-    def reached(self, mark: tuple[int, int]) -> None:
-        """An fsync that began at ``mark`` has ended. Nothing may have been dropped since."""
-        self.synced = max(self.synced, mark[0])
-        self.durable = max(self.durable, mark[1])
-
-    def drop(self, upto: int) -> int:
-        """Unlink the segments up to this one; returns how many payloads that were."""
-        before = len(self.kept)
-        self.kept = [payload for payload in self.kept if payload[0] > upto]
-        dropped = before - len(self.kept)
-        self.synced = max(0, self.synced - dropped)
-        return dropped
+    @full.setter
+    def full(self, full: bool) -> None:
+        self._full = full
+        self.files.room = 0 if full else None
 
     @property
-    def segment(self) -> int:
-        """The number of the newest segment, 0 for an empty disk."""
-        return self.kept[-1][0] if self.kept else 0
+    def is_empty(self) -> bool:
+        """Whether there is no journal."""
+        return not self.files.names
 
-    def process_died(self) -> None:
-        """What the process had not written is lost."""
-        self.waiting.clear()
-        self.sequence = self.written = self.durable = 0
+    def row(self) -> Row:
+        """The files of the journal as they are now."""
+        return Row(FOLDER, NAME, self.files)
 
-    def power_failed(self) -> int:
-        """What was not durable may be lost; returns how many payloads are."""
-        keep = self.random.randint(self.synced, len(self.kept)) if self.kept else 0
-        lost = len(self.kept) - keep
-        del self.kept[keep:]
-        self.synced = len(self.kept)
-        self.process_died()
-        return lost
+    def payloads(self) -> list[Payload]:
+        """What a start would read now. Raises JournalError."""
+        row = self.row()
+        found = [(piece.segment, payload) for piece in row.read() for payload in piece.payloads]
+        self.torn += row.tail is not None and row.tail.lost > 0
+        return found
+
+    def process_died(self, *, forgiving: bool) -> None:
+        """What the process had not written is lost. ``forgiving``: what an fsync could not write is written now."""
+        self._replace(self.files.after_process_crash(forgiving))
+
+    def power_failed(self) -> None:
+        """What was not durable may be lost, or part of it, in any order."""
+        self._replace(self.files.after_power_loss(self.random))
 
     def wipe(self) -> None:
         """All of it is gone."""
-        self.kept.clear()
-        self.synced = 0
-        self.process_died()
+        self._replace(Files())
 
-    def contents(self, boot_id: bytes) -> dict[bytes, Yield]:
-        """The jobs that a start under ``boot_id`` gets, unacknowledged, read without the code under test."""
-        return self.reader(boot_id).found
+    def _replace(self, files: Files) -> None:
+        self.files = files
+        self.full = self._full
 
     def reader(self, boot_id: bytes) -> "Reader":
-        """All that a start under ``boot_id`` would read, read without the code under test."""
+        """All that a start under ``boot_id`` would read of jobs, read without the code under test."""
         reader = Reader()
-        for _, payload in self.kept:
+        for _, payload in self.payloads():
             reader.read(msgpack.unpackb(payload, use_list=False, raw=False)[1:])
         reader.begin(boot_id, b"")
         return reader

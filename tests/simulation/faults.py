@@ -36,9 +36,13 @@ class Faults:
             "slow": self.slow,
             "disk": self.disk,
             "fsync": self.fsync,
+            "eio": self.eio,
             "compact": self.compact,
             "leaving": self.leaving,
             "forget": self.forget,
+            "clear": self.clear,
+            "retire": self.retire,
+            "half": self.half,
             "memory": self.memory,
             "newcomer": self.newcomer,
         }
@@ -202,13 +206,13 @@ class Faults:
     def disk(self) -> bool:
         """No room on the disk."""
         machine = self._some()
-        machine.disk.failing = True
+        machine.disk.full = True
         self.world.note("disk full", machine.name)
         self.world.after(self._later(), self._mend, machine)
         return True
 
     def _mend(self, machine: Machine) -> None:
-        machine.disk.failing = False
+        machine.disk.full = False
         self.world.note("disk fine", machine.name)
 
     def fsync(self) -> bool:
@@ -221,6 +225,15 @@ class Faults:
     @staticmethod
     def _quick(machine: Machine) -> None:
         machine.disk.fsync_ms = 0
+
+    def eio(self) -> bool:
+        """The next fsyncs fail: what was written since the last one is on the disk, or not."""
+        machine = self._some()
+        if machine.disk.policy == "off" or machine.disk.files.bad_syncs:
+            return False
+        machine.disk.files.bad_syncs = self.random.choice((1, 1, 2, 3))
+        self.world.note("bad fsync", machine.name, machine.disk.files.bad_syncs)
+        return True
 
     def compact(self) -> bool:
         """BGREWRITEAOF."""
@@ -247,6 +260,36 @@ class Faults:
         one, other = self.random.sample(machines, 2)
         one.tell([b"CLUSTER", b"FORGET", other.node_id])
         self.world.after(self._later(), one.meet, other)
+        return True
+
+    def clear(self) -> bool:
+        """CLUSTER RESET, soft or hard; somebody meets that node again after a while."""
+        machines = self.cluster.up()
+        if len(machines) < 2:
+            return False
+        one, other = self.random.sample(machines, 2)
+        one.tell([b"CLUSTER", b"RESET", self.random.choice((b"SOFT", b"HARD"))])
+        self.world.after(self._later(), other.meet, one)
+        return True
+
+    def retire(self) -> bool:
+        """A machine is gone for good; after a while those who are there are told to forget it."""
+        machines = [machine for machine in self.cluster.machines if not machine.retired]
+        if len(machines) < 3:
+            return False
+        machine = self.random.choice(machines)
+        machine.wipe()
+        machine.retired = True
+        self.world.after(self._later(), self.cluster.forget_strangers)
+        return True
+
+    def half(self) -> bool:
+        """A client says that it sends nothing more, and waits for its answers."""
+        machine = self._running()
+        process = machine.process if machine is not None else None
+        if process is None or not process.connections:
+            return False
+        process.connections[self.random.choice(list(process.connections))].wire.half_close()
         return True
 
     def memory(self) -> bool:

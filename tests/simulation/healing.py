@@ -67,14 +67,16 @@ class Healing:
         self.world.note("healing")
         self.cluster.network.heal()
         for machine in self.cluster.machines:
-            machine.disk.failing = False
+            machine.disk.full = False
+            machine.disk.files.bad_syncs = 0
             machine.disk.fsync_ms = 0
             self.faults.thaw(machine)
             machine.max_bytes = 0
             machine.start()
 
     def reset(self) -> None:
-        """Nothing is paused, nobody is leaving, all know each other, there is memory enough."""
+        """Nothing is paused, nobody is leaving, all know each other and nobody else, there is memory enough."""
+        self.cluster.forget_strangers()
         for machine in self.cluster.machines:
             machine.set_memory(0)
             machine.tell([b"CLUSTER", b"LEAVING", b"no"])
@@ -83,12 +85,17 @@ class Healing:
         for one in self.cluster.machines:
             for other in self.cluster.machines:
                 process = one.process
-                if one is not other and process is not None and other.node_id not in process.node.membership.nodes:
+                if (
+                    one is not other
+                    and process is not None
+                    and not other.retired
+                    and other.node_id not in process.node.membership.nodes
+                ):
                     one.meet(other)
 
     def drain(self) -> None:
         """Consumers for every queue: at every node, or all at one."""
-        machines = self.cluster.machines
+        machines = [machine for machine in self.cluster.machines if not machine.retired]
         homes = machines if self.random.random() < 0.5 else [self.random.choice(machines)]
         for machine in homes:
             for queue in self.load.queues:

@@ -148,6 +148,9 @@ class History:
         #: By job, the machines that have confirmed a copy to the coordinator, and those that lost theirs.
         self.confirmed: dict[bytes, set[int]] = {}
         self.forgot: dict[bytes, set[int]] = {}
+        #: By job, in order: which machine has confirmed a copy to the coordinator, or (False) is known to the
+        #: coordinator to be another process by now, which has none.
+        self.votes: dict[bytes, list[tuple[int, bool]]] = {}
         #: By machine: intervals in which its process was not there (and when that began), or stood still.
         self.down: dict[int, list[Interval]] = {}
         self.still: dict[int, list[Interval]] = {}
@@ -158,6 +161,8 @@ class History:
         self.evictions: list[int] = []
         #: The last time that some node was told to drop everything.
         self.flushed_ms = -1
+        #: The last time that some node dropped what it had, and whom it knew.
+        self.reset_ms = -1
         self.disk_trouble: dict[int, list[Interval]] = {}
         #: When the last fault was repaired and all nodes were up; -1 before.
         self.healed_ms = -1
@@ -171,6 +176,22 @@ class History:
                 return None
             known = self.jobs[job_id] = Known(job_id, plan, self.world.now + plan.ttl * 1000)
         return known
+
+    def vote(self, job_id: bytes, machine: int, *, counts: bool) -> None:
+        """A machine has confirmed a copy to the coordinator, or the coordinator must not count that any more."""
+        self.votes.setdefault(job_id, []).append((machine, counts))
+
+    def most_votes(self, job_id: bytes) -> int:
+        """How many machines' confirmations counted at the same time, when it was most."""
+        counting: set[int] = set()
+        most = 0
+        for machine, counts in self.votes.get(job_id, ()):
+            if counts:
+                counting.add(machine)
+            else:
+                counting.discard(machine)
+            most = max(most, len(counting))
+        return most
 
     def forget(self, job_id: bytes, machine: int) -> None:
         """A machine has lost its copy."""

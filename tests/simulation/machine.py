@@ -40,6 +40,7 @@ class Machine:
         self.boots = 0
         self.lives = 0
         self.max_bytes = 0
+        self.segment_size = self.random.choice(("64kb", "64kb", "64mb"))
         self.process: Process | None = None
         self.dark = False
         self.retired = False
@@ -84,7 +85,7 @@ class Machine:
         self.dark = False
         self.process = Process(self, self.lives)
         self.world.note("start", self.process.name)
-        load_ms = self.random.choice((1, 20, 100, 300, 1500)) if self.disk.kept else 1
+        load_ms = self.random.choice((1, 20, 100, 300, 1500)) if not self.disk.is_empty else 1
         self.world.after(load_ms, self.process.load)
 
     def crash(self) -> None:
@@ -113,10 +114,13 @@ class Machine:
             self.dark = True
             self.disk.power_failed()
         else:
-            self.disk.process_died()
+            self.disk.process_died(forgiving=process.journal.traceless)
         if what == "wipe":
             self.disk.wipe()
+        torn = self.disk.torn
         self.cluster.watch.died(process, what)
+        if power and self.disk.torn > torn:
+            self.world.count("fault torn")
 
     def stop(self) -> None:
         """Stop the node cleanly. One that is still reading its journal, or stands still, goes on."""
@@ -125,12 +129,11 @@ class Machine:
             return
         self.world.note("stop", process.name)
         self.cluster.watch.dying(process, "stop")
-        process.stop()
-        if self.disk.waiting:
+        if process.stop():
             self.cluster.watch.crashed(process)  # the disk did not take the list of what was out
         process.end(power=False, clean=True)
         self.process = None
-        self.disk.process_died()
+        self.disk.process_died(forgiving=process.journal.traceless)
         self.cluster.watch.died(process, "stop")
 
     # -- administration --------------------------------------------------------------------------------------------

@@ -174,6 +174,13 @@ def replica_is_counted_twice() -> Iterator[None]:
         yield
 
 
+@mutant("I1", nodes=5, seeds=8, faults={"crash": 400, "cut": 300}, policy="off", clients=12, active_ms=12000)
+def restarted_node_keeps_its_vote() -> Iterator[None]:
+    """What a process confirmed counts for the next one of that node."""
+    with patch.object(replication, "restarted", nothing):
+        yield
+
+
 @mutant("I10", policy="everysec")
 def confirmation_does_not_wait() -> Iterator[None]:
     """GOTJOB and the like leave before their records are written."""

@@ -52,11 +52,27 @@ class Way:
 class Link:
     """What one process has opened to another. ``spared`` frames of those on the way still arrive once it has ended."""
 
-    __slots__ = ("flying", "last_ms", "open", "queue", "spared", "src", "stalled", "target", "under_way", "window")
+    __slots__ = (
+        "flying",
+        "last_ms",
+        "open",
+        "queue",
+        "spared",
+        "src",
+        "src_id",
+        "stalled",
+        "target",
+        "target_id",
+        "under_way",
+        "window",
+    )
 
     def __init__(self, src: "Process", target: "Process", window: int) -> None:
         self.src = src
         self.target = target
+        #: Who they were when they made the link.
+        self.src_id = src.node.node_id
+        self.target_id = target.node.node_id
         self.open = True
         self.window = window
         self.flying = 0
@@ -186,8 +202,8 @@ class Network:
     def _read(self, link: Link, payload: bytes, messages: list[Message]) -> None:
         """The process takes a frame, unless a newer link of the same node has closed this one."""
         target = link.target
-        if target.bus.incoming.get(link.src.node.node_id) is link:
-            target.bus.received(link.src, wire.decode(payload[4:]))
+        if target.bus.incoming.get(link.src_id) is link:
+            target.bus.received(link, wire.decode(payload[4:]))
         else:
             self.lost(link, messages)
 

@@ -24,14 +24,20 @@ FAULTS: Final[dict[str, int]] = {
     "slow": 4000,  # a link becomes slow
     "disk": 9000,  # writes fail for a while
     "fsync": 5000,  # fsyncs take long for a while
+    "eio": 8000,  # fsyncs fail
     "compact": 6000,  # the journal is compacted
     "leaving": 12000,  # CLUSTER LEAVING, and back
     "forget": 20000,  # CLUSTER FORGET, and MEET again
+    "clear": 20000,  # CLUSTER RESET, and MEET again
+    "retire": 25000,  # a machine never comes back
+    "half": 3000,  # a client shuts down its sending side
     "memory": 9000,  # maxmemory becomes small for a while
     "newcomer": 20000,  # another node joins
 }
 #: Faults that make no sense with one node.
-ONLY_MANY: Final = frozenset({"cut", "split", "reset", "slow", "leaving", "forget", "newcomer", "massacre"})
+ONLY_MANY: Final = frozenset(
+    {"cut", "split", "reset", "slow", "leaving", "forget", "newcomer", "massacre", "clear", "retire"}
+)
 #: Faults under which the nodes themselves and what is between them go on without a break.
 HARMLESS: Final = frozenset({"compact"})
 

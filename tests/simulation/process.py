@@ -12,15 +12,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from cluster import nodesfile
-from disque.core import journal, leaving, memory, queues, step
+from disque.core import leaving, memory, queues, step
 from disque.core.commands import ROWS
 from disque.core.node import Node
 from disque.core.session import Session
 from disque.core.settings import Config
 from disque.core.timers import NEVER
+from disque.server.segments import JournalError
 from tests.simulation.bus import Bus
+from tests.simulation.clock import Clock
 from tests.simulation.connection import Connection
 from tests.simulation.host import SimulatedHost
+from tests.simulation.world import Violation
 from tests.simulation.writer import Writer
 
 if TYPE_CHECKING:
@@ -30,8 +33,8 @@ if TYPE_CHECKING:
 BEAT_MS = 100
 #: A beat that comes so late is made up for before anything else is done.
 LATE_MS = 250
-#: More than any journal counts.
-MANY = 1 << 62
+#: Who watches the process starts it again after so long, when it could not begin.
+AGAIN_MS = 700
 
 Messages = list[tuple[bytes, Any]]
 
@@ -48,7 +51,7 @@ class Process:
         self.life = life_number
         self.name = f"{machine.name}.{life_number}"
         self.random = self.world.random(self.name)
-        self.clock = machine.clock()
+        self.clock: Clock = machine.clock()
         self.node: Node = self._make_node()
         self.journal = Writer(self)
         self.bus = Bus(self)
@@ -60,6 +63,7 @@ class Process:
         self.late_ms = self.random.choice((0, 0, 0, 1, 2))
         self.beat_ms = self.world.now
         self.evicted = 0
+        self.reset_ms = -1
         self._numbers = 0
         self._scheduled = False
         self._timer_ms = NEVER
@@ -76,6 +80,8 @@ class Process:
         config.put("appendonly", ("yes" if machine.disk.policy != "off" else "no",))
         if machine.disk.policy != "off":
             config.put("appendfsync", (machine.disk.policy,))
+        config.set_text("aof-segment-size", machine.segment_size)
+        config.set_text("auto-aof-rewrite-min-size", machine.segment_size)
         membership = machine.membership(self.clock.now_ms())
         random = self.world.random(f"{self.name} core")
         node = Node(membership, config, random, SimulatedHost(self), ROWS, self.now_ms())
@@ -99,23 +105,29 @@ class Process:
         if self.frozen:
             self._asleep.append((self.load, ()))
             return
-        node, machine = self.node, self.machine
-        if machine.disk.policy != "off":
-            replay = journal.Replay(node, machine.boot_id)
-            for segment, payload in machine.disk.kept:
-                replay.apply(payload, segment)
-            self.clock.advance(replay.time_ms)
-            for _ in replay.finish(self.now_ms(), self.world.options.timeout_ms):
-                pass
-            self.watch.replayed(self, replay.time_ms)
-            node.loading = False
-            self.journal.start()
-        node.loading = False
+        if self.machine.disk.policy != "off" and not self._read_journal():
+            return
+        self.node.loading = False
         self.listening = True
         self.world.note("up", self.name, self.now_ms())
         self.watch.started(self)
         self.beat_ms = self.world.now - BEAT_MS
         self._beat()
+
+    def _read_journal(self) -> bool:
+        """Read the journal and begin to write; False when the disk does not take that: the process ends."""
+        machine = self.machine
+        troubled = machine.disk.full or machine.disk.files.bad_syncs > 0
+        try:
+            self.journal.load()
+        except JournalError as error:
+            if not troubled:
+                raise Violation("I1", f"{self.name} cannot use its journal: {error}") from error
+            machine.crash()
+            self.world.after(AGAIN_MS, machine.start)
+            return False
+        self.watch.replayed(self)
+        return True
 
     # -- what happens to it ----------------------------------------------------------------------------------------
 
@@ -172,6 +184,7 @@ class Process:
 
     def hang_up(self, connection: Connection) -> None:
         """Close a connection from this side."""
+        self.watch.hangs_up(self, connection)
         connection.disconnect()
         connection.wire.lost()
 
@@ -185,7 +198,7 @@ class Process:
     @property
     def safe(self) -> int:
         """What hangs on payloads up to this number may leave."""
-        return self.machine.disk.safe if self.node.journaling else MANY
+        return self.journal.safe
 
     def schedule(self) -> None:
         """Have `flush` called at the end of this ms."""
@@ -213,7 +226,7 @@ class Process:
                 connection.stamp()
         self.watch.flushing(self)
         if node.journal:
-            self.journal.write()
+            self.journal.write_journal(self.now_ms())
         self._let_out()
         touched = node.touched
         if touched:
@@ -231,7 +244,7 @@ class Process:
             self.bus.send(self.watch.free(self, outbox))
         if node.messages:
             messages, node.messages = node.messages, []
-            self._held_messages.append((self.machine.disk.sequence if node.journaling else 0, messages))
+            self._held_messages.append((self.journal.sequence, messages))
         self._let_held_out()
 
     def _let_held_out(self) -> None:
@@ -241,7 +254,7 @@ class Process:
             self.bus.send(self.watch.leaving(self, messages))
 
     def _reply(self, touched: list[Session]) -> None:
-        disk = self.machine.disk
+        writer = self.journal
         for session in touched:
             connection = self.connections.get(session.id)
             if connection is None:
@@ -249,8 +262,8 @@ class Process:
             if self.node.journaling:
                 if session.unsettled or session.handed:
                     session.unsettled = False
-                    connection.ticket = disk.sequence
-                if connection.ticket > disk.safe:
+                    connection.ticket = writer.sequence
+                if connection.ticket > writer.safe:
                     session.touched = False
                     self._held[connection] = None
                     connection.mark()
@@ -316,6 +329,13 @@ class Process:
         self.watch.beat(self)
         self.schedule()
 
+    def reset(self) -> None:
+        """CLUSTER RESET was executed: with a new ID, nobody is linked to this node any more."""
+        self.reset_ms = self.world.now
+        if self.machine.node_id != self.node.node_id:
+            self.machine.node_id = self.node.node_id
+            self.bus.restart()
+
     def save_nodes(self) -> None:
         """Write nodes.conf."""
         self.machine.nodes_conf = nodesfile.render(self.node.membership, self.now_ms())
@@ -323,30 +343,31 @@ class Process:
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
-    def stop(self) -> None:
-        """Stop cleanly: say good-bye, dismiss the clients, leave the list of what is not simply queued."""
-        node = self.node
-        if not node.loading:
-            farewell = leaving.Farewell(node)
-            while not farewell.done:
-                farewell.step(self.now_ms())
-                self.flush()
+    def stop(self) -> str:
+        """Stop cleanly, as the server does; "" or why not everything is on the disk.
+
+        Secure what was answered, dismiss the clients, say good-bye, leave the list of what is not simply queued.
+        """
+        node, unsafe = self.node, ""
         self.flush()
-        if not node.loading:
-            self.machine.disk.write()
-            self.machine.disk.sync()
-            self.journal.settle()
-            self.release()
-            for connection in list(self.connections.values()):
-                self._dismiss(connection)
+        self.journal.secure()
+        self.release()
+        for connection in list(self.connections.values()):
+            self._dismiss(connection)
+        farewell = leaving.Farewell(node)
+        while not farewell.done:
+            farewell.step(self.now_ms())
             self.flush()
-            self.journal.close()
-            self._let_held_out()
+        if self.journal.journal is not None:
+            unsafe = self.journal.close()
+            if not unsafe:
+                self._let_held_out()
         self.save_nodes()
+        return unsafe
 
     def _dismiss(self, connection: Connection) -> None:
         session = connection.session
-        if session.out and not connection.choked and connection.ticket <= self.safe and not session.unsettled:
+        if session.out and not connection.choked and connection.ticket <= self.safe:
             connection.write_out()
         connection.disconnect()
 

@@ -10,11 +10,12 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.simulation.clock import Clock
-from tests.simulation.disk import Disk
+from tests.simulation.disk import NAME, Disk
 from tests.simulation.links_log import LinksLog
 from tests.simulation.options import FAULTS, draw
 from tests.simulation.runner import span
 from tests.simulation.world import World, shown
+from tests.support.disk import FOLDER
 
 #: Runs that together have every kind of fault, with one to nine nodes.
 SEEDS = "1-40"
@@ -66,30 +67,52 @@ def test_a_clock_is_off_and_drifts_but_never_goes_back() -> None:
     assert clock.now_ms() == now_ms
 
 
-@pytest.mark.parametrize("policy", ["always", "everysec", "no"])
-def test_a_loss_of_power_spares_what_is_durable_and_a_prefix_of_the_rest(policy: str) -> None:
-    left = set()
+def written(disk: Disk, seed: int) -> bytes:
+    """A file of which the first half is fsynced."""
+    file = disk.files.create(f"{FOLDER}/{NAME}.00000001")
+    data = Random(seed).randbytes(200)
+    disk.files.write(file, [data[:100]], 0)
+    disk.files.fdatasync(file)
+    disk.files.fsync_dir(FOLDER)
+    disk.files.write(file, [data[100:]], 100)
+    return data
+
+
+def content(disk: Disk) -> bytes:
+    """What the file holds now."""
+    return bytes(disk.files.names[f"{FOLDER}/{NAME}.00000001"].data)
+
+
+def test_a_loss_of_power_spares_what_is_durable_and_tears_the_rest() -> None:
+    torn = whole = 0
     for seed in range(50):
-        disk = Disk(Random(seed), policy)
-        for number in range(6):
-            disk.append(1, b"%d" % number)
-            if number == 2:
-                disk.sync()
-        disk.failing = True
-        disk.append(1, b"never written")
+        disk = Disk(Random(seed), "always")
+        data = written(disk, seed)
         disk.power_failed()
-        assert [payload for _, payload in disk.kept] == [b"%d" % number for number in range(len(disk.kept))]
-        left.add(len(disk.kept))
-    assert left == {3, 4, 5, 6}
+        left = content(disk)
+        assert left.startswith(data[:100])
+        torn += not data.startswith(left)
+        whole += left == data[: len(left)] and len(left) in {100, 200}
+    assert torn > 10
+    assert whole > 3
 
 
 def test_the_death_of_a_process_spares_what_was_written() -> None:
     disk = Disk(Random(1), "no")
-    disk.append(1, b"written")
-    disk.failing = True
-    disk.append(1, b"not written")
-    disk.process_died()
-    assert disk.kept == [(1, b"written")]
+    data = written(disk, 1)
+    disk.process_died(forgiving=False)
+    assert content(disk) == data
+
+
+def test_a_full_disk_stays_full_until_somebody_makes_room() -> None:
+    disk = Disk(Random(1), "no")
+    written(disk, 1)
+    disk.full = True
+    disk.power_failed()
+    with pytest.raises(OSError, match="No space left"):
+        disk.files.create(f"{FOLDER}/{NAME}.00000002")
+    disk.full = False
+    disk.files.create(f"{FOLDER}/{NAME}.00000002")
 
 
 def test_times_in_which_two_can_talk_are_cut_to_what_is_asked_about() -> None:

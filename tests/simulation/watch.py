@@ -17,6 +17,7 @@ from tests.simulation.world import Violation, World
 
 if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster
+    from tests.simulation.connection import Connection
     from tests.simulation.disk import Yield
     from tests.simulation.machine import Machine
     from tests.simulation.network import Link
@@ -108,6 +109,8 @@ class Watch:
 
     def _ran_cluster(self, process: "Process", request: Request, reply: bytes) -> None:
         """FORGET says that a node never returns: what that one should be told is told to nobody any more."""
+        if request.args[1] == b"RESET":
+            self._ran_reset(process)
         if request.args[1] != b"FORGET" or not reply.startswith(b"+"):
             return
         number = process.machine.number
@@ -115,6 +118,22 @@ class Watch:
         for known in self.history.jobs.values():
             for ack in known.acks:
                 ack.forgotten |= ack.machine == number
+
+    def _ran_reset(self, process: "Process") -> None:
+        """RESET: this node has no jobs any more, nor does it know of others, what it told them and who it was."""
+        history, number = self.history, process.machine.number
+        history.reset_ms = self.world.now
+        history.forgets.setdefault(number, []).append(self.world.now)
+        self.crashed(process)
+        for job_id, machines in history.confirmed.items():
+            if number in machines:
+                history.forget(job_id, number)
+        for known in history.jobs.values():
+            if number in known.holders:
+                history.forget(known.id, number)
+            for ack in known.acks:
+                ack.forgotten |= ack.machine == number
+        process.reset()
 
     def _ran_dequeue(self, process: "Process", request: Request, reply: bytes) -> None:
         del process, reply
@@ -185,7 +204,7 @@ class Watch:
         if known.answered_ms < 0:
             known.answered_ms = self.world.now
             known.coordinator = process.machine.number
-            if self.history.flushed_ms >= request.ran_ms:
+            if max(self.history.flushed_ms, process.reset_ms) >= request.ran_ms:
                 known.ended = known.ended or "flushed"
                 known.deleted = True
             known.expires_ms = request.ran_ms + known.plan.ttl * 1000
@@ -240,6 +259,12 @@ class Watch:
         self.world.count("deliveries")
         self.tell("delivered", known, claim)
 
+    def hangs_up(self, process: "Process", connection: "Connection") -> None:
+        """The node closes a connection: whoever only shut down his sending side has been answered by now."""
+        owed = [request for request in connection.owed if request.verb != b"GETJOB"]
+        if connection.ending and owed:
+            raise Violation("I8", f"{process.name} hangs up on a half-closed client and owes {owed[0].args!r}")
+
     def too_many(self, process: "Process", reply: Any) -> None:
         """A reply that nobody asked for."""
         raise Violation("I8", f"{process.name} sent a reply too many: {reply!r}")
@@ -263,9 +288,20 @@ class Watch:
                         known.holders = {process.machine.number}
                         self.history.forgot.pop(job[0], None)
 
+    def met(self, process: "Process", src: "Process") -> None:
+        """``process`` knows the start number of ``src``: what an earlier process of that machine said is void."""
+        peer = process.node.peers.get(src.node.node_id)
+        if peer is None or peer.start != src.node.start:
+            return
+        for job_id in process.node.pending:
+            if src.node.find(job_id) is None:
+                self.history.vote(job_id, src.machine.number, counts=False)
+
     def _confirmed(self, src: "Process", process: "Process", job_id: bytes) -> None:
         """GOTJOB from ``src``, which may have died since and lost what it said."""
         number = src.machine.number
+        peer = process.node.peers.get(src.node.node_id)
+        self.history.vote(job_id, number, counts=peer is not None and peer.start in {0, src.node.start})
         self.history.confirmed.setdefault(job_id, set()).add(number)
         if src.gone and job_id not in self.survived.get(number, {}):
             self.history.forget(job_id, number)
@@ -294,17 +330,26 @@ class Watch:
     def lost(self, link: "Link", messages: list[Message]) -> None:
         """Messages will not arrive."""
         del link
-        self.unsent(messages, lost=True)
+        for known in self._handed_over(messages):
+            known.lost = True
 
-    def unsent(self, messages: list[Message], *, lost: bool = False) -> None:
-        """Messages come back to where they came from, or are ``lost``."""
+    def unsent(self, process: "Process", messages: list[Message]) -> None:
+        """Messages come back to ``process``, from where they came."""
+        for known in self._handed_over(messages):
+            known.holders = {process.machine.number}
+            self.history.forgot.pop(known.id, None)
+
+    def _handed_over(self, messages: list[Message]) -> list[Known]:
+        """What these messages hand over and is delivered at most once; it is on its way no more."""
+        found = []
         for message in messages:
             if message[0] == HAND_OVER:
                 for job in message[2]:
                     known = self.history.job(job[0], job[1])
                     if known is not None and not known.plan.retry:
                         known.flying -= 1
-                        known.lost |= lost
+                        found.append(known)
+        return found
 
     # -- the life of processes -------------------------------------------------------------------------------------
 
@@ -331,9 +376,9 @@ class Watch:
         """A tenth of a second."""
         self.tell("beat", process)
 
-    def replayed(self, process: "Process", time_ms: int) -> None:
+    def replayed(self, process: "Process") -> None:
         """A process has read its journal, and nothing else has happened."""
-        self.tell("replayed", process, time_ms)
+        self.tell("replayed", process)
 
     def started(self, process: "Process") -> None:
         """A process is ready."""

@@ -26,6 +26,8 @@ class Wire:
         self.broken = broken
         self.connection: Connection | None = None
         self.open = True
+        #: The client has said that it sends nothing more.
+        self.half = False
         self._there_ms = 0
         self._back_ms = 0
         self._early: list[Request] = []
@@ -88,6 +90,13 @@ class Wire:
             if self.connection is not None:
                 at_ms = max(self._there_ms, self.world.now + self._delay())
                 self.world.at(at_ms, self.connection.process.enter, self.connection.disconnect)
+
+    def half_close(self) -> None:
+        """The client shuts down its sending side, behind what it has sent."""
+        if self.open and not self.half and self.connection is not None:
+            self.half = True
+            at_ms = max(self._there_ms, self.world.now + self._delay())
+            self.world.at(at_ms, self.connection.process.enter, self.connection.end_of_input)
 
     def lost(self) -> None:
         """The server's end is gone."""

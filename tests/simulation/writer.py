@@ -1,26 +1,107 @@
-"""The journal of one node process on the simulated disk: what the node's records become, and when they are safe.
+"""The journal of one node process: the server's own, on a simulated disk, with what it asks of the server around it.
 
 Which record went out with which payload is noted, so that a checker can ask whether a thing that leaves the node had
 its record on the disk.
 """
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
 
 from disque.core import journal
-from disque.core.copying import Copying
 from disque.core.records import ACK, DELETE, JOB, SPEND
+from disque.server.journal import Journal
+from disque.server.persistence import Persistence
+from disque.server.segments import Row
+from tests.simulation.clock import Clock
+from tests.simulation.disk import Disk
 
 if TYPE_CHECKING:
+    from disque.server.pump import Pump
     from tests.simulation.process import Process
 
-#: Records that one turn of a compaction writes.
-COPY_SLICE = 60
 #: Kinds whose place in the journal the checkers ask for.
 NOTED = frozenset({JOB, ACK, DELETE, SPEND})
+#: More than any journal counts.
+MANY = 1 << 62
+#: How long the loop may be busy with others before a callback has its turn, in ms.
+TURNS_MS = (0, 0, 0, 10, 100)
+
+Done = Callable[[OSError | None], None]
+
+
+class Loop:
+    """As much of an event loop as the journal needs; a process that stands still has none."""
+
+    def __init__(self, process: "Process") -> None:
+        self.process = process
+
+    def call_soon(self, call: Callable[..., None], *args: Any) -> None:
+        """Call it in one of the next turns."""
+        process = self.process
+        process.world.after(process.random.choice(TURNS_MS), process.enter, call, *args)
+
+    def call_later(self, delay_s: float, call: Callable[..., None], *args: Any) -> None:
+        """Call it in so many seconds."""
+        self.process.world.after(int(delay_s * 1000), self.process.enter, call, *args)
+
+
+class Beside:
+    """The thread for blocking work: it takes as long as an fsync takes on this disk, and does it sooner or later."""
+
+    def __init__(self, process: "Process") -> None:
+        self.process = process
+        self._number = 0
+        self._work: Callable[[], None] | None = None
+        self._done: Done | None = None
+        self._error: OSError | None = None
+
+    def submit(self, work: Callable[[], None], done: Done) -> None:
+        """Do it; then, when the process gets to it, it hears how that went."""
+        assert self._done is None
+        self._number += 1
+        self._work, self._done = work, done
+        process = self.process
+        if process.random.random() < 0.5:
+            self._run()
+        process.world.after(process.machine.disk.fsync_ms, process.enter, self._finish, self._number)
+
+    def _run(self) -> None:
+        work, self._work = self._work, None
+        if work is not None:
+            self._error = None
+            try:
+                work()
+            except OSError as error:
+                self._error = error
+
+    def _finish(self, number: int) -> None:
+        if number == self._number:
+            self.wait()
+
+    def wait(self) -> None:
+        """Let it be done now."""
+        self._run()
+        done, self._done = self._done, None
+        if done is not None:
+            done(self._error)
+
+    def close(self) -> None:
+        """No more work comes."""
+        self.wait()
+
+
+class Kept(Persistence):
+    """The server's journal on the simulated disk."""
+
+    disk: Disk
+
+    def files(self) -> Row:
+        """The files."""
+        return self.disk.row()
 
 
 class Writer:
-    """Appends, fsyncs and compacts.
+    """What the journal takes for the server.
 
     ``places`` tells by kind and ID the number of the payload with the first JOB, or the last other record.
     """
@@ -28,125 +109,125 @@ class Writer:
     def __init__(self, process: "Process") -> None:
         self.process = process
         self.node = process.node
-        self.disk = process.machine.disk
         self.world = process.world
+        self.log = self
+        self.clock: Clock = process.clock
+        self.loop = Loop(process)
+        self.journal: Journal | None = None
+        self.look_at_health: Callable[[], None] = self.schedule
         self.places: dict[tuple[int, bytes], int] = {}
-        self.copying: Copying | None = None
-        self._syncing = False
-        self._last_sync_ms = self.world.now
+        self._cost_ms = 0
+        machine = process.machine
+        self.disk = machine.disk
+        self.disk.files.sync_cost = self._sync_takes
+        self.persistence = Kept(cast("Pump", self), machine.boot_id, self._salt, self.seconds)
+        self.persistence.disk = self.disk
+        self.persistence.background = Beside(process)
 
-    def start(self) -> None:
-        """Begin a segment of this process, durable before anybody is served."""
-        self.new_segment()
-        self.disk.sync()
-        self.node.journaling = True
+    def _salt(self) -> int:
+        return self.process.random.getrandbits(32)
 
-    def new_segment(self) -> None:
-        """Write the head of the next segment."""
-        segment = self.disk.segment + 1 if not self.disk.waiting else self.disk.waiting[-1][0] + 1
-        machine = self.process.machine
-        payload = journal.head(self.node, machine.boot_id, machine.disk.policy, self.process.now_ms())
-        self.disk.append(segment, payload)
-        self.node.segment = segment
+    def _sync_takes(self) -> None:
+        self._cost_ms += self.disk.fsync_ms
 
-    def write(self) -> None:
+    def seconds(self) -> float:
+        """A clock that goes on while the disk is busy, too."""
+        return (self.world.now + self._cost_ms) / 1000
+
+    # -- what the journal asks for ---------------------------------------------------------------------------------
+
+    def notice(self, text: str) -> None:
+        """A line of the log."""
+        self.world.note("log", self.process.name, text)
+
+    def warning(self, text: str) -> None:
+        """Another one."""
+        self.world.note("log", self.process.name, text)
+
+    def schedule(self) -> None:
+        """Have a flush soon."""
+        self.process.schedule()
+
+    def release(self) -> None:
+        """More is safe."""
+        self.process.release()
+
+    def release_all(self) -> None:
+        """Everything is."""
+        self.process.release()
+
+    def write_journal(self, now_ms: int) -> None:
         """The journal's part of a flush."""
-        node = self.node
+        node, writer = self.node, self.journal
         records, node.journal = node.journal, []
-        if not node.journaling:
+        if writer is None:
             return
-        payloads = journal.encode(records, self.process.now_ms())
-        for payload in payloads:
-            self.disk.append(node.segment, payload)
+        for payload in journal.encode(records, now_ms):
+            writer.append(payload)
             self.world.note("journal", self.process.name, payload)
-        sequence = self.disk.sequence
+        self._note(records, writer.sequence)
+        writer.flush()
+        node.segment = writer.segment
+        if writer.failing and not node.misconf:
+            self.look_at_health()
+
+    def _note(self, records: list[tuple[object, ...]], sequence: int) -> None:
         for record in records:
             kind, job_id = record[0], record[1] if len(record) > 1 else b""
             if kind == JOB and isinstance(job_id, bytes):
                 self.places.setdefault((JOB, job_id), sequence)  # a later one is a copy, or says a little more
             elif kind in NOTED and isinstance(kind, int) and isinstance(job_id, bytes):
                 self.places[kind, job_id] = sequence
-        self.settle()
 
-    def settle(self) -> None:
-        """After a write: under always, an fsync; tell the node whether the disk takes its records."""
-        disk = self.disk
-        self.node.misconf = b"MISCONF Errors writing to the AOF file: No space left on device" if disk.waiting else b""
-        if disk.policy == "always" and disk.durable < disk.written and not self._syncing:
-            self.sync()
+    # -- what the process asks for ---------------------------------------------------------------------------------
 
-    def sync(self) -> None:
-        """Begin an fsync; it ends at once on a fast disk."""
-        disk = self.disk
-        mark = disk.mark()
-        if not disk.fsync_ms:
-            disk.reached(mark)
-            return
-        self._syncing = True
-        self.world.after(disk.fsync_ms, self.process.enter, self._synced, mark)
+    @property
+    def sequence(self) -> int:
+        """The number of the last payload handed in."""
+        return self.journal.sequence if self.journal is not None else 0
 
-    def _synced(self, mark: tuple[int, int]) -> None:
-        self._syncing = False
-        self.disk.reached(mark)
-        self.process.release()
-        self.settle()
+    @property
+    def safe(self) -> int:
+        """Whatever hangs on payloads up to this number may leave."""
+        return self.journal.safe if self.journal is not None else MANY
+
+    @property
+    def settled(self) -> bool:
+        """Whether the files say all that the node has handed in."""
+        writer = self.journal
+        return writer is not None and not (writer.backlog or writer.failing or writer.rebuilding)
+
+    @property
+    def traceless(self) -> bool:
+        """Whether an fsync has failed and the files do not show it: the next process cannot know."""
+        writer = self.journal
+        return writer is not None and writer.rebuilding and not self.disk.row().untrusted
+
+    def load(self) -> None:
+        """Read what is there, and begin to write. Raises JournalError."""
+        for _ in self.persistence.load():
+            pass
 
     def beat(self) -> None:
-        """Ten times a second: try failed writes again, fsync once a second under everysec, copy some."""
-        disk = self.disk
-        if disk.waiting:
-            disk.write()
-            if not disk.waiting:
-                self.settle()
-                self.process.release()
-        if disk.policy != "always" and not self._syncing and disk.synced < len(disk.kept):
-            every_ms = 1000 if disk.policy == "everysec" else 10000
-            if self.world.now - self._last_sync_ms >= every_ms:
-                self._last_sync_ms = self.world.now
-                self.sync()
-        if self.copying is not None and not disk.failing:
-            self._copy()
+        """Ten times a second."""
+        self.persistence.cron()
 
     def begin_copying(self) -> bool:
-        """Begin a pass over all segments; False when one goes on already or there is no journal."""
-        if self.copying is not None or not self.node.journaling or self.disk.waiting or self._syncing:
+        """BGREWRITEAOF; False when one goes on already or there is no journal."""
+        if self.journal is None or self.persistence.copying is not None:
             return False
-        self.process.flush()
-        upto = self.node.segment
-        self.new_segment()
-        self.copying = Copying(self.node, upto)
-        self.world.note("copying", self.process.name, upto)
-        return True
+        self.world.note("copying", self.process.name)
+        return self.persistence.rewrite()
 
-    def _copy(self) -> None:
-        copying = self.copying
-        assert copying is not None
-        if not copying.step(COPY_SLICE, self.process.now_ms()):
-            self.process.schedule()
-            return
-        if self.node.journal:
-            self.write()
-        if self._syncing or self.disk.waiting:
-            return  # the old segments go when the copies are durable; another turn finds nothing left to copy
-        self.copying = None
-        self.disk.sync()
-        self.disk.drop(copying.upto)
-        for number in [number for number in self.node.live if number <= copying.upto]:
-            del self.node.live[number]
-        self.world.note("copied", self.process.name, copying.upto)
+    def secure(self) -> None:
+        """Write and fsync what there is, as far as the disk lets."""
+        if self.journal is not None:
+            self.journal.sync()
 
-    def close(self) -> None:
-        """A clean stop: the list of what is not simply queued, everything durable."""
-        if self.node.journaling:
-            self.node.journal += list(journal.clean_list(self.node))
-            self.write()
-            self.disk.write()
-            self.disk.sync()
+    def close(self) -> str:
+        """A clean stop: "" or why not everything is on the disk."""
+        return self.persistence.stop()
 
     def place(self, kind: int, job_id: bytes) -> int | None:
         """The number of the payload with the last record of this kind about a job."""
         return self.places.get((kind, job_id))
-
-    def segments(self) -> list[Any]:
-        """All payloads that a start would read now."""
-        return self.disk.kept

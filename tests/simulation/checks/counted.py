@@ -41,14 +41,14 @@ class Counted:
         chance = self.random.random()
         if chance * RECOUNT < 1:
             self.recount(process)
-        if chance * REPLAY < 1 and process.node.journaling and not process.machine.disk.waiting:
+        if chance * REPLAY < 1 and process.journal.settled:
             self.replay(process)
 
     def end(self) -> None:
         """The run is over: everybody is counted and replayed."""
         for process in self.cluster.processes():
             self.recount(process)
-            if process.node.journaling and not process.machine.disk.waiting:
+            if process.journal.settled:
                 self.replay(process)
 
     def recount(self, process: Process) -> None:
@@ -67,8 +67,8 @@ class Counted:
     def replay(self, process: Process) -> None:
         """Read the journal of one node into a fresh one, and compare."""
         node = process.node
-        if node.journal:
-            return
+        if node.journal or node.chores:
+            return  # to forget a node takes some turns
         fresh = self.read(process)
         delays = not self.cluster.world.options.pause  # a delay that a pause drew out is not written
         there = {job.id: promised(job, delays) for job in all_jobs(node) if is_journalled(job)}
@@ -109,7 +109,7 @@ class Counted:
         node = process.bare_node()
         machine = process.machine
         replay = journal.Replay(node, machine.boot_id)
-        for segment, payload in machine.disk.kept:
+        for segment, payload in machine.disk.payloads():
             replay.apply(payload, segment)
         for _ in replay.finish(process.now_ms(), process.world.options.timeout_ms):
             pass

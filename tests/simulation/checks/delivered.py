@@ -45,4 +45,8 @@ class Delivered:
         """Whether it came in time, or may come later."""
         deadline_ms = self.deadline_ms(known)
         came = any(self.history.healed_ms <= claim.left_ms <= deadline_ms for claim in known.deliveries())
-        return came or self.world.now < deadline_ms or (known.dequeued and not known.plan.retry)
+        if came or self.world.now < deadline_ms:
+            return True
+        # With ASYNC it was answered before it was anywhere, and may have been lost on its way: see `Kept`.
+        unsafe = known.dequeued or (known.plan.asynchronous and not self.kept.is_held(known.id))
+        return unsafe and not known.plan.retry

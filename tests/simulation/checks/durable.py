@@ -86,18 +86,17 @@ class Durable:
         places = [place for kind in kinds if (place := process.journal.place(kind, job_id)) is not None]
         if not places and not always:
             return
-        if not places or min(places) > process.machine.disk.safe:
+        if not places or min(places) > process.journal.safe:
             raise Violation(
                 "I10",
                 f"{process.name}: {what} for {job_id!r} leaves before its record: in payload {places}, "
-                f"safe up to {process.machine.disk.safe}",
+                f"safe up to {process.journal.safe}",
             )
 
     # -- replay ----------------------------------------------------------------------------------------------------
 
-    def replayed(self, process: Process, time_ms: int) -> None:
+    def replayed(self, process: Process) -> None:
         """A process has read its journal and done nothing else."""
-        del time_ms
         node: Any = process.node
         for name in ("messages", "asks", "journal", "touched", "batches"):
             left = getattr(node, name, None)

@@ -18,7 +18,8 @@ class Kept:
     confirmed count, however many there are. A job without RETRY moves with each hand-over, and may be lost when a link
     ends in the middle of one; once it was handed to a consumer, nothing more is promised.
 
-    An answer rests on R different nodes: that is looked at when it leaves.
+    An answer rests on R different nodes: that is looked at when it leaves. A node that was started again counts no
+    more once the coordinator has met its new process, if that one does not have the job.
     """
 
     promise = "I1"
@@ -34,15 +35,25 @@ class Kept:
 
     def answered(self, process: Process, request: Request, known: Known) -> None:
         """An ADDJOB was answered with an ID."""
-        del request
         self.live[known.id] = known
         plan = known.plan
         enough = 1 if plan.asynchronous else plan.repl
         if not plan.retry:
             return  # it may be on its way to another node already, and wait for an fsync: `look` is patient
-        if len(known.holders) < enough and not known.ended and not known.flying:
+        if known.ended or self.world.now >= known.expires_ms - 1000:
+            return  # while its answer waited for those of earlier requests, or for the journal
+        if self.history.reset_ms >= request.ran_ms:
+            return  # one machine may have confirmed twice, under two IDs
+        if len(known.holders) < enough and not known.flying:
             names = sorted(known.holders)
             raise Violation("I1", f"{known.id!r} was answered by {process.name} for {enough} copies, but only {names}")
+        votes = self.history.most_votes(known.id) + (process.machine.number in known.holders)
+        if votes < enough:
+            raise Violation(
+                "I1",
+                f"{known.id!r} was answered by {process.name} for {enough} copies, but of {sorted(known.holders)} only "
+                f"{votes} count: the others are other processes now, which have none",
+            )
 
     def hit(self, process: Process, request: Request, known: Known) -> None:
         """So was one with the key of another's job."""

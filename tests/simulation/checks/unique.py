@@ -55,7 +55,8 @@ class Unique:
     """Two different IDs are answered for one key of a queue only if their windows do not overlap.
 
     Unless the nodes that answered did not agree, at some moment in between, who is reachable; or as many nodes lost
-    data as there were to keep the key; or a node started with another clock, by which windows end. A window of 0 lasts
+    data as there were to keep the key; or a node started with another clock, by which windows end; or one was reset,
+    which the others see otherwise than that node itself. A window of 0 lasts
     as long as its job. Who is answered the ID of another's job gets one of the same queue and key, and it is promised
     like any other; its copies must be there by then, since it may come to nothing until they are.
 
@@ -124,7 +125,7 @@ class Unique:
         history = self.history
         now = self.world.now
         began_ms = min(one.asked_ms, other.asked_ms)
-        if history.flushed_ms >= began_ms or history.evicted(began_ms, now):
+        if history.reset_ms >= 0 or history.flushed_ms >= began_ms or history.evicted(began_ms, now):
             return True
         if any(history.jumped(number, began_ms, now) for number in range(len(self.cluster.machines))):
             return True  # a window ends by the clock of a node
