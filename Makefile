@@ -11,12 +11,13 @@ BIN := $(VENV)/bin
 # Each node has a folder of its own in here, named after its port.
 DATA ?= data
 
-.PHONY: help run test check simulate bench yardstick clean tools lint
+.PHONY: help run demo test check simulate bench yardstick clean tools lint
 .DEFAULT_GOAL := help
 
 help:
 	@echo 'make run     start three nodes on 127.0.0.1, ports 7711 to 7713, with their journals in ./data'
 	@echo '             make run NODES=1 PORT=7721 ARGS="--loglevel verbose"'
+	@echo 'make demo    Spark writes 100,000 records, a stream and a plain consumer take them, a node dies; needs Java 17'
 	@echo 'make test    everything: lint, types, all tests; make test ARGS="tests/core -k queue" for some of them'
 	@echo 'make check   lint, types and the rules of the house, in seconds'
 	@echo 'make simulate  nodes on a simulated network, with every fault; SEEDS=2000 START=0 NODES=1-9'
@@ -44,13 +45,26 @@ $(VENV)/.can-run: pyproject.toml $(BIN)/python
 
 $(VENV)/.can-test: pyproject.toml $(BIN)/python
 	@echo 'installing into $(VENV), with what the tests need'
-	@$(BIN)/python -m pip install --quiet --editable '.[test]'
+	@$(BIN)/python -m pip install --quiet --editable '.[test,client,spark,demo]'
+	@touch $(VENV)/.can-run $@
+
+$(VENV)/.can-demo: pyproject.toml $(BIN)/python
+	@echo 'installing into $(VENV), with PySpark (490 MB)'
+	@$(BIN)/python -m pip install --quiet --editable '.[client,spark,demo]'
 	@touch $(VENV)/.can-run $@
 
 # ---- nodes that have found each other
 
 run: $(VENV)/.can-run
 	@exec $(BIN)/python -m disque.cli.local --nodes $(NODES) --port $(PORT) --data $(DATA) -- $(ARGS)
+
+# ---- a Spark job writes, a stream and a plain consumer read, a node dies: nothing is missing at the end
+
+demo: $(VENV)/.can-demo
+	@command -v java >/dev/null || { \
+	  echo 'Java is missing, which Spark runs on: apt-get install --no-install-recommends openjdk-17-jre-headless' >&2; \
+	  exit 1; }
+	@exec $(BIN)/python examples/demo.py $(ARGS)
 
 # ---- tests
 
@@ -74,7 +88,7 @@ lint: $(VENV)/.can-test
 # What is missing is said first and skipped; with CI=true it is a failure.
 tools:
 	@missing=; packages=; \
-	for pair in redis-cli:redis-tools redis-benchmark:redis-tools redis-server:redis-server ip:iproute2; do \
+	for pair in redis-cli:redis-tools redis-benchmark:redis-tools redis-server:redis-server ip:iproute2 java:openjdk-17-jre-headless; do \
 	  if ! command -v $${pair%:*} >/dev/null; then \
 	    missing="$$missing $${pair%:*}"; \
 	    case " $$packages " in *" $${pair#*:} "*) ;; *) packages="$$packages $${pair#*:}" ;; esac; \

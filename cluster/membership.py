@@ -483,10 +483,7 @@ class Membership(Table):
                 self._ping(node, now_ms)
 
     def _stand_still(self, now_ms: int) -> None:
-        """If this process has not run for long, what it waited for may lie in its sockets: all waits begin later.
-
-        So they do when this is the first time: until now it read its journal.
-        """
+        """Let all waits begin later if this process has not run for long, or read its journal until now."""
         gap_ms = now_ms - self._tick_ms
         if gap_ms > self.timeout_ms // 2:
             for node in self.nodes.values():

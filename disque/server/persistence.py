@@ -1,7 +1,6 @@
 """The life of the journal.
 
-It is read at the start, written while the node runs, compacted, switched on and off, ended
-cleanly.
+It is read at the start, written while the node runs, compacted, switched on and off, ended cleanly.
 
 Compaction: the journal is a row of segments. A pass (`BGREWRITEAOF`, or growth beyond `auto-aof-rewrite-percentage`)
 begins a new segment and writes again what is still alive in the older ones, some records a turn; then these files go.
