@@ -209,7 +209,8 @@ def stream(spark: SparkSession, hosts: str, folder: Path, seen: Seen) -> Streami
         seen.note(rows, number)
 
     writer = frame.writeStream.foreachBatch(note).option("checkpointLocation", str(folder / "checkpoint"))
-    return writer.trigger(processingTime="500 milliseconds").start()
+    query: StreamingQuery = writer.trigger(processingTime="500 milliseconds").start()
+    return query
 
 
 # -- the whole ---------------------------------------------------------------------------------------------------------
