@@ -29,7 +29,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 import disque.spark
 from disque.cli.local import Plan
@@ -209,8 +209,7 @@ def stream(spark: SparkSession, hosts: str, folder: Path, seen: Seen) -> Streami
         seen.note(rows, number)
 
     writer = frame.writeStream.foreachBatch(note).option("checkpointLocation", str(folder / "checkpoint"))
-    query: StreamingQuery = writer.trigger(processingTime="500 milliseconds").start()
-    return query
+    return writer.trigger(processingTime="500 milliseconds").start()
 
 
 # -- the whole ---------------------------------------------------------------------------------------------------------
