@@ -58,6 +58,11 @@ TESTED_ELSEWHERE: Final[dict[str, str]] = {
     "disque.cli.bench_station": "tests/cli/test_bench.py",
     "disque.cli.bench_sweep": "tests/cli/test_bench.py",
     "disque.cli.bench_tally": "tests/cli/test_bench_report.py",  # what a report is made of
+    "disque.client.async_client": "tests/client/test_client.py",  # both kinds in the same scenes
+    "disque.client.async_heartbeat": "tests/client/test_heartbeat.py",
+    "disque.client.async_job": "tests/client/test_job.py",
+    "disque.client.async_pool": "tests/client/test_pool.py",
+    "disque.client.async_stream": "tests/client/test_stream.py",
     "disque.core.record_checks": "tests/core/test_journal.py",  # nonsense of every kind, replayed
     "disque.server.background": "tests/server/test_journal.py",  # the journal with a fake of each of these four
     "disque.server.disk": "tests/server/test_journal.py",

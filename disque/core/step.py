@@ -235,12 +235,16 @@ MESSAGES: Final[dict[int, Receiver]] = {
 #: Messages about who the nodes are: these are taken from nodes that are not known yet, too.
 OF_MEMBERSHIP: Final = frozenset({PING, PONG, MEET, FAIL})
 
+#: What is taken from nodes that are not (or no more) of the cluster.
+OF_STRANGERS: Final[dict[int, Callable[..., None]]] = {YOURJOBS: federation.from_a_stranger}
+
 
 def message(node: "Node", peer: bytes, received: "Message", now_ms: int) -> None:
     """Take one message from the node with ID ``peer``: kind first.
 
     Its shape was checked when it was decoded. Kinds that are not known, and messages of nodes that are not known, are
-    skipped and counted.
+    skipped and counted; but a job that is delivered at most once and comes from a node that was just forgotten is in no
+    other place.
     """
     kind = received[0]
     assert isinstance(kind, int)
@@ -250,6 +254,8 @@ def message(node: "Node", peer: bytes, received: "Message", now_ms: int) -> None
     elif kind in OF_MEMBERSHIP:
         node.membership.receive(peer, received, now_ms)
         links.review(node, now_ms)
+    elif kind == YOURJOBS:
+        OF_STRANGERS[kind](node, received, now_ms)
     else:
         node.messages_skipped += 1
 
@@ -324,10 +330,13 @@ def do_some(node: "Node") -> None:
     chore = node.chores[0]
     for _ in range(CHORE_STEPS):
         try:
-            next(chore)
+            is_enough = next(chore)
         except StopIteration:
             if node.chores and node.chores[0] is chore:
                 node.chores.popleft()
+            return
+        if is_enough:
+            node.resting.append(node.chores.popleft())
             return
 
 

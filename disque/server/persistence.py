@@ -213,7 +213,7 @@ class Persistence:
         self.node.journaling = True
         self.node.segment = writer.segment
         self.base_bytes = writer.size
-        if not last and self.node.used:
+        if not last and (self.node.used or self.node.federation.pauses):
             self.node.journal.append((PARTIAL,))
             self._begin_copy(0)
 
@@ -259,6 +259,10 @@ class Persistence:
             key.segment = 0
         for queue in node.queues.values():
             queue.segment = 0
+        for ack in node.acking.values():
+            ack.segment = 0
+        for broadcast in node.federation.pauses.values():
+            broadcast.segment = 0
         self.pump.release_all()
 
     def policy_changed(self) -> None:
@@ -295,9 +299,8 @@ class Persistence:
     def journal_distrust(self, last_bad: int) -> None:
         """Everything must be written again into the newest segment."""
         self._distrusted = True
-        if self.journal is not None:
-            self.node.segment = self.journal.segment  # what is copied before the next flush belongs there, too
-        self._begin_copy(last_bad)
+        self.node.segment = max(self.node.segment, self.journal.segment if self.journal else 0)
+        self._begin_copy(last_bad)  # what is copied before the next flush belongs to the newest segment, too
         self.pump.schedule()
 
     def journal_retired(self, segment: int) -> None:

@@ -354,8 +354,10 @@ class Process:
         self.release()
         for connection in list(self.connections.values()):
             self._dismiss(connection)
-        leaving.stopping(node, self.now_ms())
-        self.flush()
+        farewell = leaving.Farewell(node)
+        while not farewell.done:
+            farewell.step(self.now_ms())
+            self.flush()
         if self.journal.journal is not None:
             unsafe = self.journal.close()
             if not unsafe:

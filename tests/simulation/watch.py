@@ -263,7 +263,6 @@ class Watch:
                     if not known.plan.retry:
                         known.flying -= 1
                         known.holders = {process.machine.number}
-                        known.lost |= process.machine.number in self.history.forgets  # it may not know the sender
                         self.history.forgot.pop(job[0], None)
 
     def met(self, process: "Process", src: "Process") -> None:
