@@ -166,13 +166,11 @@ class Node:
         self.peers: dict[bytes, Peer] = {}
         self.linked: list[Peer] = []
         self.seen_version = -1
-        #: This process among all that ever were this node.
+        #: This process among all that ever were this node, and those of nodes that are linked but only half met.
         self.start = random.getrandbits(62) + 1
-        #: The start numbers of nodes that are linked but only half met: there is no `Peer` for them yet.
         self.starts: dict[bytes, int] = {}
         self.beat_ms = now_ms
-        #: Sets of holders: equal ones are one object.
-        self.sharing: dict[tuple[bytes, ...], tuple[bytes, ...]] = {self.selves: self.selves}
+        self.sharing: dict[tuple[bytes, ...], tuple[bytes, ...]] = {self.selves: self.selves}  # see `shared`
         #: Jobs that this node asks about before it queues them again, by ID: see `claims`.
         self.claims: dict[bytes, Claim] = {}
         #: Acknowledgements that others must still hear of, by ID, and those of unknown jobs, oldest first: see `acks`.

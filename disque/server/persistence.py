@@ -298,9 +298,8 @@ class Persistence:
     def journal_distrust(self, last_bad: int) -> None:
         """Everything must be written again into the newest segment."""
         self._distrusted = True
-        if self.journal is not None:
-            self.node.segment = self.journal.segment  # what is copied before the next flush belongs there, too
-        self._begin_copy(last_bad)
+        self.node.segment = max(self.node.segment, self.journal.segment if self.journal else 0)
+        self._begin_copy(last_bad)  # what is copied before the next flush belongs to the newest segment, too
         self.pump.schedule()
 
     def journal_retired(self, segment: int) -> None:
