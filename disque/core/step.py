@@ -6,7 +6,7 @@ counted.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from cluster.messages import (
     ABORT,
@@ -69,6 +69,7 @@ from disque.core.timers import Timed
 from disque.core.unique import Key
 
 if TYPE_CHECKING:
+    from disque.core.federation import YourJobs
     from disque.core.node import Message, Node
 
 #: Timers that one tick handles, so that a hundred thousand jobs due together stop nobody.
@@ -252,7 +253,7 @@ def message(node: "Node", peer: bytes, received: "Message", now_ms: int) -> None
         node.membership.receive(peer, received, now_ms)
         links.review(node, now_ms)
     elif kind == YOURJOBS:
-        federation.from_a_stranger(node, received, now_ms)
+        federation.from_a_stranger(node, cast("YourJobs", received), now_ms)
     else:
         node.messages_skipped += 1
 
