@@ -41,6 +41,7 @@ class BuildCore(build_ext):
     """Compiles the group, or leaves nothing of it."""
 
     def run(self) -> None:
+        """Decide, and do it once."""
         if self.distribution.ext_modules != [PLACEHOLDER]:
             return  # setuptools asks again when it collects what was built
         wish = os.environ.get("DISQUE_CORE", "")
@@ -64,7 +65,8 @@ class BuildCore(build_ext):
 
     def compile(self) -> None:
         """Turn the group into C and that into modules, and import one of them."""
-        from mypyc.build import mypycify  # here, where a failure is caught, and once: this file is run several times
+        # Imported here, where a failure is caught, and once: this file is run several times for one installation.
+        from mypyc.build import mypycify  # noqa: PLC0415 - see above
 
         extensions = mypycify(sources(), group_name="disque", debug_level="0")
         for extension in extensions:  # what one compiler warns of is nothing that a user could act on
@@ -89,6 +91,7 @@ class Wheel(bdist_wheel):
     """A wheel whose tags tell what is in it, which is known once it is built."""
 
     def run(self) -> None:
+        """Build first, so that nothing has been said of a platform before it is known whether there is one."""
         self.run_command("build")
         self.root_is_pure = not self.distribution.has_ext_modules()
         super().run()

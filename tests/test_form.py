@@ -8,6 +8,7 @@ from pkgutil import walk_packages
 
 import cluster
 import disque.core
+from disque.core import job, step
 from tests.conftest import FORM, ROOT
 
 PURE_CLUSTER = tuple(f"cluster.{name}" for name in ("gossip", "membership", "messages", "node", "nodesfile", "table"))
@@ -31,7 +32,7 @@ def test_plain_modules_come_from_the_tree_and_compiled_ones_from_an_installation
 
 
 def test_functions_and_classes_are_what_the_form_makes_of_them() -> None:
-    plain = hasattr(disque.core.step.command, "__code__"), hasattr(disque.core.job.Job.order, "__code__")
+    plain = hasattr(step.command, "__code__"), hasattr(job.Job.order, "__code__")
     assert plain == ((True, True) if FORM == "plain" else (False, False))
 
 

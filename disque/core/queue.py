@@ -205,7 +205,9 @@ class Queue(Timed):
 
     def newest(self) -> "Iterator[Job]":
         """All jobs from the newest to the oldest."""
-        return _merged(_in_line(chain(reversed(self._back), reversed(self._front))), reversed(self._returned or []), newest=True)
+        return _merged(
+            _in_line(chain(reversed(self._back), reversed(self._front))), reversed(self._returned or []), newest=True
+        )
 
     def peek(self, count: int) -> list[Job]:
         """Up to ``count`` of the oldest jobs; with a negative count, of the newest, newest first."""

@@ -4,7 +4,7 @@ JSCAN's cursor is the number of the next dict of jobs: a job never moves to anot
 next queue (see `roll`). An element that is there throughout a walk is returned.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from disque.core import errors, resp, show
 from disque.core.federation import import_rate

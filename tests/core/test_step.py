@@ -267,9 +267,11 @@ def test_jobs_forgotten_all_at_once_are_freed_bit_by_bit(bench: Bench, client: C
 
 def test_a_fault_in_one_timer_leaves_the_others_theirs(bench: Bench) -> None:
     client = bench.client()
-    before = client.add("q", "b", "DELAY", "1")
+    before, after = client.add("q", "b", "DELAY", "1"), client.add("q", "b", "DELAY", "1")
     bench.node.timers.arm(Timed(), START_MS + 1000)  # nobody knows what to do for it
-    after = client.add("q", "b", "DELAY", "1")
+    later = bench.node.find(after)
+    assert later is not None
+    bench.node.timers.arm(later, START_MS + 1000)
     with pytest.raises(AssertionError):
         step.tick(bench.node, START_MS + 1000)
     step.tick(bench.node, START_MS + 1000)
