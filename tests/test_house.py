@@ -58,6 +58,11 @@ TESTED_ELSEWHERE: Final[dict[str, str]] = {
     "disque.cli.bench_station": "tests/cli/test_bench.py",
     "disque.cli.bench_sweep": "tests/cli/test_bench.py",
     "disque.cli.bench_tally": "tests/cli/test_bench_report.py",  # what a report is made of
+    "disque.client.async_client": "tests/client/test_client.py",  # both kinds in the same scenes
+    "disque.client.async_heartbeat": "tests/client/test_heartbeat.py",
+    "disque.client.async_job": "tests/client/test_job.py",
+    "disque.client.async_pool": "tests/client/test_pool.py",
+    "disque.client.async_stream": "tests/client/test_stream.py",
     "disque.core.record_checks": "tests/core/test_journal.py",  # nonsense of every kind, replayed
     "disque.server.background": "tests/server/test_journal.py",  # the journal with a fake of each of these four
     "disque.server.disk": "tests/server/test_journal.py",
@@ -304,6 +309,23 @@ def mirror_of(name: str) -> str:
     """The test file of a module: `disque.core.job` is tested in tests/core/test_job.py."""
     folders, _, last = name.removeprefix("disque.").rpartition(".")
     return str(Path("tests", *folders.split("."), f"test_{last}.py"))
+
+
+class TestCompiled:
+    def test_no_test_changes_what_the_compiled_core_has_built_in(self) -> None:
+        texts = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py")]
+        changed = {
+            pair for text in texts for pair in re.findall(r"setattr\(\"?[\w.]*?(\w+)(?:, \"|\.)([A-Z_]+)\"", text)
+        }
+        assert ("delivery", "SERVE_MOST") in changed
+        wrong = [
+            f"{module.name}:{node.lineno} {node.target.id} is Final: a test can change it where the core is plain only"
+            for module in pure_modules()
+            for node in module.tree.body
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+            if (module.name.rpartition(".")[2], node.target.id) in changed
+        ]
+        none_of(wrong)
 
 
 class TestLength:

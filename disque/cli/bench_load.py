@@ -8,6 +8,7 @@ reply parsed in full by hiredis.
 
 import select
 import socket
+import ssl
 import time
 from collections.abc import Callable
 from typing import Final
@@ -98,10 +99,13 @@ class Engine:
             events = poll(wait)
             for fd, event in events:
                 link = links[fd]
-                if event != _READ:
-                    self._unusual(link, event)
-                elif (payload := link.feed(link.recv(_CHUNK_BYTES))) is not None:
-                    self._answer(link, payload)
+                try:
+                    if event != _READ:
+                        self._unusual(link, event)
+                    elif (payload := link.feed(link.recv(_CHUNK_BYTES))) is not None:
+                        self._answer(link, payload)
+                except ssl.SSLWantReadError:  # a part of a record, or one that is for TLS itself
+                    continue
             now = clock()
             heard_at = now if events else heard_at
             if deadline is not None and now >= deadline:
@@ -128,7 +132,7 @@ class Engine:
     def _send(self, link: Link, payload: bytes) -> None:
         try:
             sent = link.send(payload)
-        except BlockingIOError:
+        except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
             sent = 0
         if sent < len(payload):
             link.backlog = payload[sent:]

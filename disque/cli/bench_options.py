@@ -3,7 +3,9 @@
 import argparse
 import math
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
+
+from disque.cli.client_tls import Trust, TrustError, context_of
 
 
 class UsageError(Exception):
@@ -42,13 +44,17 @@ class Amount(NamedTuple):
 
 
 class Address(NamedTuple):
-    """Where a server listens and who logs in there. `unix_path`, when there is one, wins over host and port."""
+    """Where a server listens and who logs in there. `unix_path`, when there is one, wins over host and port.
+
+    With `trust` TLS is spoken.
+    """
 
     host: str = "127.0.0.1"
     port: int = 7711
     unix_path: str = ""
     user: str = ""
     password: str = ""
+    trust: Trust | None = None
 
     def __str__(self) -> str:
         return self.unix_path or f"{self.host}:{self.port}"
@@ -154,6 +160,12 @@ def _add_target(parser: argparse.ArgumentParser) -> None:
     group.add_argument("-s", "--socket", default="", metavar="path", help="unix socket instead of host and port")
     group.add_argument("-a", "--pass", dest="password", default="", metavar="password", help="password")
     group.add_argument("--user", default="", help="user of the password")
+    group.add_argument("--tls", action="store_true", help="speak TLS, not to the server of --compare")
+    group.add_argument("--cacert", default="", metavar="file", help="authority to believe (those of the system)")
+    group.add_argument("--cert", default="", metavar="file", help="certificate to show to the server")
+    group.add_argument("--key", default="", metavar="file", help="private key of --cert")
+    group.add_argument("--sni", default="", metavar="name", help="name in the server's certificate, if not the host")
+    group.add_argument("--insecure", action="store_true", help="believe any certificate")
     group.add_argument("--compare", type=parse_address, metavar="[[user]:password@]host:port", help="a second server")
     group.add_argument("--compare-workload", choices=sorted(WORKLOADS), help="what the second server does")
     group.add_argument("--slices", type=_whole(1), default=10, help="slices per server with --compare (%(default)s)")
@@ -211,12 +223,30 @@ def parse_options(argv: list[str]) -> Options:
     given = vars(new_parser().parse_intermixed_args(argv))
     operations, seconds = given.pop("operations"), given.pop("seconds")
     user, password = given.pop("user"), given.pop("password")
-    address = Address(given.pop("host"), given.pop("port"), given.pop("socket"), user, password)
+    trust = _trust(given)
+    address = Address(given.pop("host"), given.pop("port"), given.pop("socket"), user, password, trust)
     amount = Amount(operations or (None if seconds else DEFAULT_OPERATIONS), seconds)
     given["workloads"] = tuple(given["workloads"]) or DEFAULT_WORKLOADS
     options = Options(address=address, amount=amount, **given)
     _check(options)
     return options
+
+
+def _trust(given: dict[str, Any]) -> Trust | None:
+    """Take the arguments of TLS out of all. Raises UsageError."""
+    words = {name: given.pop(name) for name in ("cacert", "cert", "key", "sni", "insecure")}
+    if not given.pop("tls"):
+        if any(words.values()):
+            raise UsageError("--cacert, --cert, --key, --sni and --insecure need --tls")
+        return None
+    if given["socket"]:
+        raise UsageError("there is no TLS on a unix socket")
+    trust = Trust(**words)
+    try:
+        context_of(trust)
+    except TrustError as error:
+        raise UsageError(str(error)) from None
+    return trust
 
 
 def _check(options: Options) -> None:

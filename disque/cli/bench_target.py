@@ -15,6 +15,7 @@ import psutil
 
 from disque.cli.bench_options import Address
 from disque.cli.bench_resp import BenchError, ErrorReply, Reply, encode, new_reader, next_reply
+from disque.cli.client_tls import reason, secure
 
 _CONNECT_TIMEOUT_S: Final = 5.0
 _REPLY_TIMEOUT_S: Final = 30.0
@@ -30,8 +31,7 @@ def open_socket(address: Address) -> socket.socket:
     try:
         link = _connect(address)
     except (OSError, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise BenchError(f"Could not connect to {address}: {reason}") from error
+        raise BenchError(f"Could not connect to {address}: {reason(error)}") from error
     if address.password:
         login = (address.user.encode(), address.password.encode()) if address.user else (address.password.encode(),)
         try:
@@ -46,6 +46,12 @@ def _connect(address: Address) -> socket.socket:
     if not address.unix_path:
         link = socket.create_connection((address.host, address.port), _CONNECT_TIMEOUT_S)
         link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if address.trust is not None:
+            try:
+                link = secure(link, address.host, address.trust)
+            except OSError:
+                link.close()
+                raise
     else:
         link = socket.socket(socket.AF_UNIX)
         link.settimeout(_CONNECT_TIMEOUT_S)

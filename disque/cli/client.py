@@ -7,10 +7,13 @@ finds out before a request is sent, so that a request is never sent twice).
 
 import select
 import socket
+import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from io import BufferedReader
 from typing import BinaryIO, Final, cast
 
+from disque.cli.client_tls import Trust, TrustError, reason, secure
 from disque.cli.shell_reply import ErrorReply, Push, ReplyError, read_reply
 
 DEFAULT_PORT: Final = 7711
@@ -21,7 +24,7 @@ class Target:
     """Where to connect and as whom. The first of `addresses` that answers is taken; `path` is a unix socket instead.
 
     `resp` is 2 or 3; with `resp_wish` a server that refuses RESP3 is no reason for a warning. `timeout_s` bounds
-    connecting, never waiting for a reply: GETJOB may wait for as long as it likes.
+    connecting, never waiting for a reply: GETJOB may wait for as long as it likes. With `trust` TLS is spoken over TCP.
     """
 
     addresses: list[tuple[str, int]] = field(default_factory=lambda: [("127.0.0.1", DEFAULT_PORT)])
@@ -31,6 +34,7 @@ class Target:
     resp: int = 2
     resp_wish: bool = False
     timeout_s: float | None = None
+    trust: Trust | None = None
 
 
 class ConnectError(Exception):
@@ -98,21 +102,32 @@ class Connection:
             opened.connect(self.target.path or "")
         except OSError as error:
             opened.close()
-            raise ConnectError(f"Could not connect to Disque at {self.target.path}: {_reason(error)}") from None
+            raise ConnectError(f"Could not connect to Disque at {self.target.path}: {reason(error)}") from None
         return opened
 
     def _open_address(self) -> socket.socket:
         problems = []
         for host, port in self.target.addresses:
             try:
-                opened = socket.create_connection((host, port), self.target.timeout_s)
+                opened = self._open_tcp(host, port)
             except (OSError, UnicodeError) as error:
-                problems.append(f"Could not connect to Disque at {address_name(host, port)}: {_reason(error)}")
+                problems.append(f"Could not connect to Disque at {address_name(host, port)}: {reason(error)}")
                 continue
-            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.name = address_name(host, port)
             return opened
         raise ConnectError("\n".join(problems))
+
+    def _open_tcp(self, host: str, port: int) -> socket.socket:
+        opened = socket.create_connection((host, port), self.target.timeout_s)
+        try:
+            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return opened if self.target.trust is None else secure(opened, host, self.target.trust)
+        except TrustError as error:
+            opened.close()
+            raise ConnectError(str(error)) from None
+        except OSError:
+            opened.close()
+            raise
 
     def _introduce(self) -> None:
         target = self.target
@@ -124,7 +139,7 @@ class Connection:
                 self._expect("HELLO 3", [b"HELLO", b"3"], quiet=target.resp_wish)
         except (OSError, ReplyError) as error:
             self.close()
-            raise ConnectError(f"Could not connect to Disque at {self.name}: {_reason(error)}") from None
+            raise ConnectError(f"Could not connect to Disque at {self.name}: {reason(error)}") from None
 
     def _expect(self, what: str, args: Sequence[bytes], *, quiet: bool = False) -> None:
         reply = self.call(args)
@@ -145,12 +160,25 @@ class Connection:
             return False
         try:
             readable, _, _ = select.select([self._socket], [], [], 0)
-            if not readable or self._socket.recv(1, socket.MSG_PEEK):
+            if not readable or self._says_something():
                 return True
         except OSError:
             pass
         self.close()
         return False
+
+    def _says_something(self) -> bool:
+        """Whether what there is to read is more than the end; with TLS it may be nothing that anybody would see."""
+        if not isinstance(self._socket, ssl.SSLSocket):
+            return self._socket is not None and bool(self._socket.recv(1, socket.MSG_PEEK))
+        assert isinstance(self._stream, BufferedReader)
+        self._socket.setblocking(False)
+        try:
+            return bool(self._stream.peek(1))
+        except ssl.SSLWantReadError:
+            return True
+        finally:
+            self._socket.setblocking(True)
 
     def send(self, args: Sequence[bytes]) -> None:
         """Send one request. Raises NotSentError when not all of it could be sent: then it does not run either."""
@@ -159,7 +187,7 @@ class Connection:
         try:
             self._socket.sendall(pack(args))
         except OSError as error:
-            raise NotSentError(f"Error writing to the server: {_reason(error)}") from None
+            raise NotSentError(f"Error writing to the server: {reason(error)}") from None
 
     def receive(self) -> object:
         """Wait for the next reply; pushes on the way go to `on_push`.
@@ -197,7 +225,3 @@ class Connection:
 
 
 _REPLY_MODES: Final = ([b"ON"], [b"OFF"], [b"SKIP"])
-
-
-def _reason(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error)

@@ -18,7 +18,7 @@ from disque.core.settings import BY_NAME, MAX_NAME, Config, SettingError
 from disque.server import daemon
 from disque.server.facts import NodeClock
 from disque.server.log import LEVELS, Log, open_syslog
-from disque.server.mesh import bus_port_of
+from disque.server.mesh import bus_port_of, client_port_of
 from disque.server.nodes_conf import NodesConfError, open_nodes_conf
 from disque.server.server import Server
 
@@ -70,11 +70,12 @@ def check_bus_port(config: Config) -> None:
     """The port for other nodes must be one. Raises ConfigError."""
     bus_port = bus_port_of(config)
     if bus_port > PORT_MOST:
+        name = "port" if config.number("port") else "tls-port"
         wrong = SettingError(
-            f"The bus port would be port + 10000, which is {bus_port}: there is no such port",
+            f"The bus port would be {name} + 10000, which is {bus_port}: there is no such port",
             "Expected: a port up to 55535, or a cluster-bus-port of its own",
         )
-        raise conffile.ConfigError(conffile.COMMAND_LINE, 0, f"port {config.number('port')}", wrong)
+        raise conffile.ConfigError(conffile.COMMAND_LINE, 0, f"{name} {config.number(name)}", wrong)
 
 
 def read_text(path: str) -> str:
@@ -177,7 +178,7 @@ async def serve(
     nodes_conf, membership = open_nodes_conf(
         config.text("cluster-config-file"),
         ip=as_bytes(config.text("cluster-announce-ip")),
-        port=config.number("cluster-announce-port") or config.number("port"),
+        port=config.number("cluster-announce-port") or client_port_of(config),
         bus_port=config.number("cluster-announce-bus-port") or bus_port_of(config),
         now_ms=clock.now_ms(),
         random=SystemRandom(),

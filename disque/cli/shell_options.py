@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from disque.cli.client import Target
+from disque.cli.client_tls import SYSTEM, Trust, TrustError, context_of
 from disque.cli.shell_url import apply_url, parse_port
 
 PASSWORD_VARIABLE: Final = "DISQUE_AUTH"  # noqa: S105 - the name of a variable, no password
@@ -36,6 +37,7 @@ class Options:
     password_on_line: bool = False
     auth_warning: bool = True
     resp_chosen: bool = False
+    trust: Trust = SYSTEM
     notes: list[str] = field(default_factory=list)
 
 
@@ -125,6 +127,34 @@ def _ignore(_options: Options, _text: str) -> None:
     """For flags that mean nothing here but do no harm."""
 
 
+def _tls(options: Options, _text: str) -> None:
+    options.target.trust = options.target.trust or SYSTEM
+
+
+def _cacert(options: Options, text: str) -> None:
+    options.trust = options.trust._replace(cacert=text)
+
+
+def _cacertdir(options: Options, text: str) -> None:
+    options.trust = options.trust._replace(cacertdir=text)
+
+
+def _cert(options: Options, text: str) -> None:
+    options.trust = options.trust._replace(cert=text)
+
+
+def _key(options: Options, text: str) -> None:
+    options.trust = options.trust._replace(key=text)
+
+
+def _sni(options: Options, text: str) -> None:
+    options.trust = options.trust._replace(sni=text)
+
+
+def _insecure(options: Options, _text: str) -> None:
+    options.trust = options.trust._replace(insecure=True)
+
+
 def _manner(name: str) -> Callable[[Options, str], None]:
     def apply(options: Options, _text: str) -> None:
         options.manner = name
@@ -151,11 +181,18 @@ FLAGS: Final = (
     Flag(("-h",), "host", _host, "Server host name (127.0.0.1)."),
     Flag(("-p",), "port", _port, "Server port (7711)."),
     Flag(("-s",), "path", _socket, "Unix socket of the server; host and port are not used."),
-    Flag(("-u",), "url", _url, "disque://user:password@host:port,host:port or redis://... or unix:///path."),
+    Flag(("-u",), "url", _url, "disque[s]://user:password@host:port,host:port or redis[s]://... or unix:///path."),
     Flag(("-a", "--pass"), "password", _password, f"Password; {PASSWORD_VARIABLE} in the environment is safer."),
     Flag(("--user",), "name", _user, "User name for AUTH, together with a password."),
     Flag(("--askpass",), "", _ask, "Ask for the password at the terminal."),
     Flag(("--no-auth-warning",), "", _no_warning, "No warning about a password on the command line."),
+    Flag(("--tls",), "", _tls, "Speak TLS, as with disques:// in a URL."),
+    Flag(("--cacert",), "file", _cacert, "Authority to believe (those of the system)."),
+    Flag(("--cacertdir",), "path", _cacertdir, "Directory of authorities to believe."),
+    Flag(("--cert",), "file", _cert, "Certificate to show to the server."),
+    Flag(("--key",), "file", _key, "Private key of --cert."),
+    Flag(("--sni",), "name", _sni, "Name that the certificate of the server has, if it is not the host."),
+    Flag(("--insecure",), "", _insecure, "Believe any certificate: whoever is in between can read along."),
     Flag(("-n",), "number", _database, "Database number: accepted, there is only 0."),
     Flag(("-c",), "", _ignore, "Cluster mode: accepted, nodes never redirect."),
     Flag(("-r",), "count", _repeat, "Run the command so many times; -1 for ever."),
@@ -239,6 +276,7 @@ def _conclude(options: Options) -> None:
         raise UsageError("-x needs a command whose last argument is to be read")
     if options.stdin_tag is not None and options.stdin_tag not in options.command:
         raise UsageError(f"-X needs a command with the argument {os.fsdecode(options.stdin_tag)!r} in it")
+    _conclude_tls(options)
     if options.password_on_line and options.auth_warning:
         options.notes.append(
             "Warning: a password on the command line may be seen by others; "
@@ -247,6 +285,22 @@ def _conclude(options: Options) -> None:
     if options.manner == "json" and not options.resp_chosen:
         options.target.resp = 3
         options.target.resp_wish = True
+
+
+def _conclude_tls(options: Options) -> None:
+    """Read the files of TLS before anything is sent without it. Raises UsageError."""
+    target, trust = options.target, options.trust
+    if target.trust is None:
+        if trust != SYSTEM:
+            raise UsageError("--cacert, --cert, --key, --sni and --insecure need --tls or disques://")
+        return
+    if target.path:
+        raise UsageError("there is no TLS on a unix socket")
+    target.trust = trust
+    try:
+        context_of(trust)
+    except TrustError as error:
+        raise UsageError(str(error)) from None
 
 
 def help_page() -> str:

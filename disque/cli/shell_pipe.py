@@ -8,6 +8,7 @@ each other.
 import secrets
 import select
 import socket
+import ssl
 import sys
 import time
 from collections.abc import Callable
@@ -69,14 +70,18 @@ class Pipe:
     def _write(self) -> None:
         try:
             self._unsent = self._unsent[self._socket.send(self._unsent) :]
-        except BlockingIOError:
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return
         except OSError as error:
             raise PipeError(f"Error writing to the server: {error.strerror}") from None
 
     def _read(self) -> None:
         try:
-            data = self._socket.recv(CHUNK_BYTES)
+            data = self._socket.recv(
+                CHUNK_BYTES
+            )  # more than a record of TLS, so nothing is left that select does not see
+        except ssl.SSLWantReadError:
+            return
         except OSError as error:
             raise PipeError(f"Error reading from the server: {error.strerror}") from None
         if not data:

@@ -1,5 +1,7 @@
 """URLs that name a server: `disque://user:password@host:port,host2:port2`, `redis://...`, `unix:///path`.
 
+`disques://` and `rediss://` are the same with TLS.
+
 The user and the password are percent-decoded. Before the @ stands `user:password`, `:password` or, as with redis-cli,
 the password alone. A path after the host is the database number of Redis and means nothing here.
 """
@@ -8,8 +10,10 @@ from typing import Final
 from urllib.parse import unquote
 
 from disque.cli.client import DEFAULT_PORT, Target
+from disque.cli.client_tls import SYSTEM
 
-_TCP_SCHEMES: Final = frozenset({"disque", "redis"})
+_TLS_SCHEMES: Final = frozenset({"disques", "rediss"})
+_TCP_SCHEMES: Final = frozenset({"disque", "redis"}) | _TLS_SCHEMES
 
 
 def apply_url(url: str, target: Target) -> str:
@@ -19,7 +23,9 @@ def apply_url(url: str, target: Target) -> str:
     """
     scheme, separator, rest = url.partition("://")
     if not separator or (scheme not in _TCP_SCHEMES and scheme != "unix"):
-        raise ValueError(f"Invalid URL {url!r}: it must begin with disque://, redis:// or unix://")
+        raise ValueError(
+            f"Invalid URL {url!r}: it must begin with disque://, disques://, redis://, rediss:// or unix://"
+        )
     credentials, at, place = rest.rpartition("@")
     if at:
         _apply_credentials(credentials, target)
@@ -30,6 +36,8 @@ def apply_url(url: str, target: Target) -> str:
         return ""
     hosts, _, database = place.partition("?")[0].partition("/")
     target.path = None
+    if scheme in _TLS_SCHEMES:
+        target.trust = target.trust or SYSTEM
     target.addresses = [parse_address(address) for address in hosts.split(",")]
     return database
 

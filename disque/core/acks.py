@@ -20,7 +20,7 @@ from cluster.node import HEX_DIGITS
 from disque.core import copies, keeping, replication
 from disque.core.job import ACKED, QUEUED, WAIT_REPL, Job
 from disque.core.memory import ACK_BYTES, GONE_BYTES
-from disque.core.peers import Peer
+from disque.core.peers import TOLD_MOST, Peer
 from disque.core.records import ACK, DELETE, DUMMY
 from disque.core.timers import IDLE, Timed
 
@@ -45,7 +45,7 @@ SLICE: Final = 500
 class Ack(Timed):
     """An acknowledgement that others must hear of. A dummy has no ``holders``: all nodes are meant."""
 
-    __slots__ = ("confirmed", "expires_ms", "holders", "job_id", "tries", "unnamed")
+    __slots__ = ("confirmed", "expires_ms", "holders", "job_id", "segment", "tries", "unnamed")
 
     def __init__(self, job_id: bytes, holders: tuple[bytes, ...], confirmed: set[bytes], expires_ms: int) -> None:
         self.due_ms = 0
@@ -55,6 +55,8 @@ class Ack(Timed):
         self.confirmed = confirmed
         self.expires_ms = expires_ms
         self.tries = 0
+        #: The part of the journal with the record of a dummy. The others have that of their job.
+        self.segment = 0
         #: Holders that another node did not name, which may not know them: its word that all is over leaves them out.
         self.unnamed: tuple[bytes, ...] = ()
 
@@ -167,7 +169,7 @@ def due(node: "Node", ack: Ack, now_ms: int) -> None:
         drop(node, ack)
         return
     ack.tries += 1
-    tell(node, ack)
+    remind(node, ack)
     arm(node, ack, now_ms)
     if ack.tries == STRANGER_TRIES:
         review(node, ack)
@@ -182,14 +184,29 @@ def tell(node: "Node", ack: Ack) -> None:
                 node.batch(holder, (SETACK, ack.holders), ack.job_id)
 
 
-def tell_again(node: "Node", peer: Peer) -> "Iterator[None]":
+def remind(node: "Node", ack: Ack) -> None:
+    """SETACK again, to those who were not told enough again in this beat."""
+    for holder in ack.holders or node.peers:
+        if holder not in ack.confirmed:
+            peer = node.peers.get(holder)
+            if peer is not None and peer.linked and peer.told < TOLD_MOST:
+                peer.tell(0)
+                node.batch(holder, (SETACK, ack.holders), ack.job_id)
+
+
+def tell_again(node: "Node", peer: Peer, saying: int) -> "Iterator[bool]":
     """There is a new link to or from ``peer``: SETACK for all that it has not confirmed."""
+    is_enough = False
     for count, ack in enumerate(list(node.acking.values()), 1):
+        if peer.saying != saying:
+            return
         unheard = peer.id not in ack.confirmed and (not ack.holders or peer.id in ack.holders)
         if unheard and node.acking.get(ack.job_id) is ack:
             node.batch(peer.id, (SETACK, ack.holders), ack.job_id)
-        if count % SLICE == 0:
-            yield
+            is_enough = peer.tell(0)
+        if is_enough or count % SLICE == 0:
+            yield is_enough
+            is_enough = False
 
 
 def tell_acked(node: "Node", peer: bytes, job_id: bytes) -> None:
@@ -362,7 +379,7 @@ def add_dummy(node: "Node", job_id: bytes, now_ms: int) -> None:
         node.evicted += 1
     ack = restore_dummy(node, job_id, now_ms + max(1, minutes) * 60_000)
     if node.journaling:
-        node.journal.append((DUMMY, job_id, ack.expires_ms))
+        file_dummy(node, ack)
     arm(node, ack, now_ms)
     tell(node, ack)
 
@@ -381,6 +398,20 @@ def restore_dummy(node: "Node", job_id: bytes, expires_ms: int) -> Ack:
     node.dummies[job_id] = None
     node.used += ACK_BYTES
     return ack
+
+
+def file_dummy(node: "Node", ack: Ack) -> None:
+    """Write a dummy; it counts for the newest segment from here on."""
+    node.journal.append((DUMMY, ack.job_id, ack.expires_ms))
+    lies_in(node, ack, node.segment)
+
+
+def lies_in(node: "Node", ack: Ack, segment: int) -> None:
+    """The newest record of a dummy is in this segment."""
+    if ack.segment:
+        node.live[ack.segment] -= 1
+    ack.segment = segment
+    node.live[segment] = node.live.get(segment, 0) + 1
 
 
 def drop_dummy(node: "Node", job_id: bytes) -> None:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: The most that is asked for on behalf of those who wait, whatever their COUNTs add up to.
 BASE_MOST: Final = 100
+#: A node is never owed more jobs than these: what was asked for and taken back counts, too, since it may be on its way.
+OWED_MOST: Final = 100_000
 #: Flows that one settle looks at; flows that one beat looks after.
 ASK_MOST: Final = 1000
 TURN_MOST: Final = 200
@@ -143,6 +145,7 @@ def request(node: "Node", flow: Flow, base: int, ahead: int, now_ms: int) -> Non
         count = max(from_each, from_senders) if peer.id in senders else from_each
         if count and left.get(peer.id, 0) <= count // 2:
             left[peer.id] = count
+            peer.owed = min(peer.owed + count, OWED_MOST)
             node.asks.append((peer.id, (NEEDJOBS, flow.name, count)))
 
 

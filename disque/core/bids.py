@@ -8,7 +8,7 @@ first one comes to nothing, the next one begins anew.
 from typing import TYPE_CHECKING, Final
 
 from cluster.messages import ASKKEY, GOES_WITH_JOB, IS_SETTLED, KEYFREE, KEYHELD, UNBIND
-from disque.core import acks, keeping, replication, resp
+from disque.core import acks, keeping, replication, resp, unique
 from disque.core.jobid import ttl_suffix, valid
 from disque.core.peers import failed
 from disque.core.session import PendingAdd
@@ -16,8 +16,11 @@ from disque.core.timers import IDLE, Timed
 from disque.core.unique import COMMITTED, SETTLED, TENTATIVE, Key
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from disque.core.adding import Request
     from disque.core.node import Node
+    from disque.core.peers import Peer
 
 #: Who finds a key in the hands of somebody undecided asks again after so long: doubled each time, up to the second.
 AGAIN_MS: Final = 25
@@ -30,10 +33,22 @@ class Bid(Timed):
     ``add`` is the one whose job it is to be (None: its client has gone or gave up, but the job was decided by then),
     ``waiting`` are those that wait in line. ``job_id`` is the ID that the keepers were asked to note, empty between two
     attempts; ``keepers`` are asked now, ``bound`` have noted it, ``asked`` were ever asked. ``decided``: the job is
-    there, and all that is missing is that the keepers say so.
+    there, and all that is missing is that the keepers say so. ``copies`` are the nodes that have it then.
     """
 
-    __slots__ = ("add", "asked", "bound", "decided", "job_id", "keepers", "name", "request", "tries", "waiting")
+    __slots__ = (
+        "add",
+        "asked",
+        "bound",
+        "copies",
+        "decided",
+        "job_id",
+        "keepers",
+        "name",
+        "request",
+        "tries",
+        "waiting",
+    )
 
     def __init__(self, request: "Request", name: bytes, add: PendingAdd) -> None:
         self.due_ms = 0
@@ -47,6 +62,7 @@ class Bid(Timed):
         self.bound: set[bytes] = set()
         self.asked: set[bytes] = set()
         self.decided = False
+        self.copies: tuple[bytes, ...] | None = None
         self.tries = 0
 
     def complete(self) -> bool:
@@ -88,7 +104,15 @@ def hold(node: "Node", pending: PendingAdd, request: "Request", name: bytes, now
         return False
     if not bid.job_id:
         attempt(node, bid, now_ms)
+    if bid.complete() and is_known(node, bid.job_id):
+        step_back(node, bid, now_ms)  # somebody lies about the IDs of jobs
+        return False
     return bid.complete()
+
+
+def is_known(node: "Node", job_id: bytes) -> bool:
+    """Whether there is something of this ID already."""
+    return node.find(job_id) is not None or job_id in node.acking or job_id in node.gone
 
 
 def begin(node: "Node", pending: PendingAdd, request: "Request", name: bytes, now_ms: int) -> Bid:
@@ -150,17 +174,28 @@ def due(node: "Node", bid: Bid, now_ms: int) -> None:
         node.retries.append(bid.add)
 
 
-def say_again(node: "Node", peer_id: bytes, now_ms: int) -> None:
-    """There is a new link: what ``peer_id`` was asked or told, or what it answered, may be lost."""
-    for bid in node.bids.values():
-        key = node.keys.get((bid.request.queue, bid.name))
-        if bid.decided:
-            if key is not None and key.state == COMMITTED and key.told is not None and peer_id not in key.told:
-                keeping.say(node, peer_id, keeping.whole(key, now_ms))
-        elif bid.job_id and peer_id in bid.keepers:
-            keeping.ask(node, bid, peer_id)
-        elif key is not None and key.doubts and key.job_id == bid.job_id:
-            keeping.is_bound(node, key, now_ms)
+def say_again(node: "Node", peer: "Peer", now_ms: int) -> "Iterator[bool]":
+    """There is a new link: what ``peer`` was asked or told, or what it answered, may be lost."""
+    saying = peer.saying
+    for bid in list(node.bids.values()):
+        if node.bids.get((bid.request.queue, bid.name)) is bid:
+            say_bid(node, bid, peer.id, max(now_ms, node.beat_ms))
+            if peer.tell(len(bid.name)):
+                yield True
+                if peer.saying != saying:
+                    return
+
+
+def say_bid(node: "Node", bid: Bid, peer_id: bytes, now_ms: int) -> None:
+    """Say again what ``peer_id`` was asked or told about one key."""
+    key = node.keys.get((bid.request.queue, bid.name))
+    if bid.decided:
+        if key is not None and key.state == COMMITTED and key.told is not None and peer_id not in key.told:
+            keeping.say(node, peer_id, keeping.whole(key, now_ms))
+    elif bid.job_id and peer_id in bid.keepers:
+        keeping.ask(node, bid, peer_id)
+    elif key is not None and key.doubts and key.job_id == bid.job_id:
+        keeping.is_bound(node, key, now_ms)
 
 
 # -- answers -----------------------------------------------------------------------------------------------------------
@@ -313,12 +348,9 @@ def outbid(node: "Node", key: Key, now_ms: int) -> None:
 def keep(node: "Node", peer: bytes, message: "keeping.KeepKey", now_ms: int) -> None:
     """KEEPKEY: this job has the key for certain. It replaces what is less certain; else the answer is KEYHELD."""
     _, flags, _, queue, name, job_id, left_ms = message
-    if not keeping.sound(node, name, job_id, 0 if flags & GOES_WITH_JOB else left_ms):
+    if not unique.sound(node, queue, name, job_id, 0 if flags & GOES_WITH_JOB else left_ms):
         return
     key = node.keys.get((queue, name))
-    if key is not None and key.job_id == job_id and key.state == TENTATIVE and key.owner == node.node_id:
-        node.messages_skipped += 1  # nobody else can decide what this node bids for
-        return
     if flags & GOES_WITH_JOB and keeping.is_over(node, job_id):
         node.batch(peer, keeping.SAY_KEPT, job_id)
         return

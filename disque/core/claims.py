@@ -20,11 +20,12 @@ number that goes with a question and comes back is the asker's time, which means
 
 from typing import TYPE_CHECKING, Final
 
-from cluster.messages import ANSWER, BY_ENQUEUE, BY_NACK, BY_TIMER, HOLD, WILLQUEUE
+from cluster.messages import ANSWER, ANSWER_NO, ANSWER_QUEUED, BY_ENQUEUE, BY_NACK, BY_TIMER, HOLD, WILLQUEUE
 from cluster.messages import QUEUED as SAY_QUEUED
 from disque.core import acks, copies, replication, returning
 from disque.core.job import ACKED, ACTIVE, BACKUP, HELD, KEPT, QUEUED, SPENT, TAKEN, WAIT_REPL, Job
-from disque.core.peers import failed
+from disque.core.memory import CLAIM_BYTES
+from disque.core.peers import Peer, failed
 from disque.core.queue import ELSEWHERE
 from disque.core.timers import IDLE, Timed
 
@@ -32,10 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from disque.core.node import Node
-
-#: What an ANSWER says.
-NO: Final = 0
-IN_QUEUE: Final = 1
 
 #: Between two rounds of questions; how long a NO counts; how long one who said NO asks nothing; how long the winner of
 #: two holds off the other. All in ms.
@@ -71,13 +68,17 @@ def wins(node_id: bytes, other_id: bytes, job_id: bytes) -> bool:
 PRIME: Final = 2**61 - 1
 
 
-def say_still(node: "Node", peer: bytes) -> "Iterator[None]":
+def say_still(node: "Node", peer: Peer, saying: int) -> "Iterator[bool]":
     """There is a new link to ``peer``: it may not have heard that this node has queued jobs again."""
     for shard in node.shards:
+        if peer.saying != saying:
+            return
+        is_enough = False
         for job in list(shard.values()):
-            if job.flags & TAKEN and job.state == QUEUED and peer in job.holders:
-                node.batch(peer, (SAY_QUEUED, returning.STILL), job.id)
-        yield
+            if job.flags & TAKEN and job.state == QUEUED and peer.id in job.holders:
+                node.batch(peer.id, (SAY_QUEUED, returning.STILL), job.id)
+                is_enough = peer.tell(0)
+        yield is_enough
 
 
 def hold_answer(node: "Node", peer: bytes, job: Job, left_ms: int, number: int, named: tuple[bytes, ...]) -> None:
@@ -99,6 +100,7 @@ def begin(node: "Node", job: Job, now_ms: int) -> None:
         return
     claim = Claim(job)
     node.claims[job.id] = claim
+    node.used += CLAIM_BYTES
     node.timers.arm(job, job.expires_ms)
     ask(node, claim, now_ms)
     review(node, claim, now_ms)
@@ -163,7 +165,7 @@ def will_queue(
         elif job is not None or job_id in node.acking or job_id in node.gone:
             acks.tell_acked(node, peer, job_id)
         else:
-            node.batch(peer, (ANSWER, number, NO, ()), job_id)
+            node.batch(peer, (ANSWER, number, ANSWER_NO, ()), job_id)
 
 
 def reply(node: "Node", peer: bytes, job: Job, number: int, holders: tuple[bytes, ...], now_ms: int) -> None:
@@ -172,10 +174,10 @@ def reply(node: "Node", peer: bytes, job: Job, number: int, holders: tuple[bytes
         copies.add_holders(node, job, (*holders, peer))
     named = job.holders if job.holders != holders else ()
     if job.state == QUEUED:
-        node.batch(peer, (ANSWER, number, IN_QUEUE, named), job.id)
+        node.batch(peer, (ANSWER, number, ANSWER_QUEUED, named), job.id)
     elif job.state == WAIT_REPL:
         if replication.may_be_queued_elsewhere(node, job):
-            node.batch(peer, (ANSWER, number, NO, named), job.id)
+            node.batch(peer, (ANSWER, number, ANSWER_NO, named), job.id)
         else:
             hold_answer(node, peer, job, job.retry * 1000, number, named)
     elif job.flags & KEPT and job.requeue_ms > now_ms:
@@ -184,7 +186,7 @@ def reply(node: "Node", peer: bytes, job: Job, number: int, holders: tuple[bytes
         hold_answer(node, peer, job, CONTEST_MS, number, named)
     else:
         step_back(node, job, now_ms + YIELD_MS, now_ms)
-        node.batch(peer, (ANSWER, number, NO, named), job.id)
+        node.batch(peer, (ANSWER, number, ANSWER_NO, named), job.id)
 
 
 def step_back(node: "Node", job: Job, until_ms: int, now_ms: int) -> None:
@@ -230,7 +232,7 @@ def answered(
         job = known(node, peer, job_id, holders)
         if job is None:
             continue
-        if what == IN_QUEUE:
+        if what == ANSWER_QUEUED:
             queued_there(node, peer, job, now_ms)
             continue
         claim = node.claims.get(job_id)

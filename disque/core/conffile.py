@@ -21,7 +21,8 @@ from difflib import get_close_matches
 from typing import Final, NamedTuple, TypeAlias
 
 from disque.core.kinds import as_bytes, as_text, path_from, quoted
-from disque.core.settings import BY_NAME, MAX_NAME, OLD, SECTIONS, SETTINGS, Config, Setting, SettingError
+from disque.core.setting import OLD, SECTIONS, Setting
+from disque.core.settings import BY_NAME, MAX_NAME, SETTINGS, Config, SettingError
 from disque.core.words import split_words
 
 Read: TypeAlias = Callable[[str], str]

@@ -7,9 +7,21 @@ waits as a backup until long after its first delivery is due, and then asks the 
 
 from typing import TYPE_CHECKING, Final
 
-from cluster.messages import ANNOUNCE, GOTJOB, HAVE, QUEUE_IT, REFUSED
+from cluster.messages import (
+    ANNOUNCE,
+    GOTJOB,
+    HAVE,
+    QUEUE_IT,
+    REFUSED,
+    REFUSED_GONE,
+    REFUSED_JOURNAL,
+    REFUSED_LEAVING,
+    REFUSED_MEMORY,
+    REFUSED_PAUSED,
+)
+from cluster.messages import QUEUED as SAY_QUEUED
 from disque.core import returning
-from disque.core.job import ACKED, ACTIVE, BACKUP, HELD, KEPT, Job
+from disque.core.job import ACKED, ACTIVE, BACKUP, HELD, KEPT, QUEUED, Job
 from disque.core.jobid import valid
 from disque.core.numbers import SECONDS_MAX
 from disque.core.queue import PAUSED_IN
@@ -22,13 +34,6 @@ if TYPE_CHECKING:
 
     #: The fields of REPLJOB.
     ReplJob = tuple[int, int, bytes, bytes, bytes, int, int, int, int, int, int, tuple[bytes, ...]]
-
-#: Why a copy is refused.
-NO_MEMORY: Final = 0
-IS_LEAVING: Final = 1
-IS_PAUSED: Final = 2
-IS_GONE: Final = 3
-NO_JOURNAL: Final = 4
 
 #: No two nodes count a RETRY from the same moment: up to so much is added, in ms.
 JITTER_MS: Final = 500
@@ -79,6 +84,7 @@ def replicate(node: "Node", peer: bytes, message: "ReplJob", now_ms: int) -> Non
 
 
 GOT: Final = (GOTJOB,)
+SAY_STILL: Final = (SAY_QUEUED, returning.STILL)
 
 
 def announce(node: "Node", peer: bytes, job: Job) -> None:
@@ -116,15 +122,15 @@ def copy(
 def refusal(node: "Node", job_id: bytes, queue_name: bytes) -> int:
     """Why this node keeps no copy of a job, or -1."""
     if job_id in node.gone or job_id in node.acking:
-        return IS_GONE
+        return REFUSED_GONE
     if node.used > node.limits.warn:
-        return NO_MEMORY
+        return REFUSED_MEMORY
     if node.membership.leaving:
-        return IS_LEAVING
+        return REFUSED_LEAVING
     if node.misconf:
-        return NO_JOURNAL
+        return REFUSED_JOURNAL
     queue = node.queues.get(queue_name)
-    return IS_PAUSED if queue is not None and queue.paused & PAUSED_IN else -1
+    return REFUSED_PAUSED if queue is not None and queue.paused & PAUSED_IN else -1
 
 
 def enqueue_here(node: "Node", peer: bytes, message: tuple[int, bytes, int], now_ms: int) -> None:
@@ -157,13 +163,19 @@ def aborted(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], n
 
 
 def add_holders(node: "Node", job: Job, holders: "Iterable[bytes]") -> bool:
-    """Note that these nodes may have a copy, too. Whether one of them is new."""
+    """Note that these nodes may have a copy, too. Whether one of them is new.
+
+    When the job is in the queue here, those that are new hear of it: one may have queued it as well.
+    """
     new = {holder for holder in holders if holder not in job.holders and node.membership.may_exist(holder)}
     if not new:
         return False
     job.holders = node.shared(tuple(sorted([*job.holders, *new])))
     if node.journaling and job.segment:
         node.journal.append((HOLDERS, job.id, job.holders))
+    if job.state == QUEUED:
+        for holder in new:
+            node.batch(holder, SAY_STILL, job.id)
     return True
 
 

@@ -2,9 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from disque.core import queues, unique
+from disque.core import acks, queues, unique
 from disque.core.job import WAIT_REPL, Job
-from disque.core.records import DUMMY
 from disque.core.unique import TENTATIVE, Key
 
 if TYPE_CHECKING:
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 class Copying:
     """Writes everything again whose newest record is in segment ``upto`` or before. Call `step` until it says True."""
 
-    __slots__ = ("_dummies", "_jobs", "_keys", "_paused", "_shard", "node", "upto")
+    __slots__ = ("_dummies", "_jobs", "_keys", "_paused", "_shard", "_told", "node", "upto")
 
     def __init__(self, node: "Node", upto: int) -> None:
         self.node = node
@@ -24,19 +23,13 @@ class Copying:
         self._keys: list[Key] | None = None
         self._dummies: list[bytes] | None = None
         self._paused: list[bytes] | None = None
+        self._told: list[bytes] | None = None
 
     def step(self, most: int, now_ms: int) -> bool:
         """Write up to about ``most`` records; True when there is nothing left."""
         del now_ms
+        most = self._step_jobs(most)
         node = self.node
-        while most > 0 and (self._jobs or self._shard < len(node.shards)):
-            if self._jobs:
-                most -= self._copy(self._jobs.pop())
-            else:
-                shard = node.shards[self._shard]
-                self._jobs = [job for job in shard.values() if job.segment <= self.upto]
-                self._shard += 1
-                most -= 1 + len(shard) // 64
         if most > 0 and self._keys is None:
             self._keys = list(node.keys.values())
         while most > 0 and self._keys:
@@ -49,7 +42,24 @@ class Copying:
             self._paused = [name for name, queue in node.queues.items() if queue.paused]
         while most > 0 and self._paused:
             most -= self._copy_pause(self._paused.pop())
+        if most > 0 and self._told is None:
+            self._told = list(node.federation.pauses)
+        while most > 0 and self._told:
+            most -= self._copy_broadcast(self._told.pop())
         return most > 0
+
+    def _step_jobs(self, most: int) -> int:
+        """Write up to about ``most`` jobs; how much of ``most`` is left."""
+        node = self.node
+        while most > 0 and (self._jobs or self._shard < len(node.shards)):
+            if self._jobs:
+                most -= self._copy(self._jobs.pop())
+            else:
+                shard = node.shards[self._shard]
+                self._jobs = [job for job in shard.values() if job.segment <= self.upto]
+                self._shard += 1
+                most -= 1 + len(shard) // 64
+        return most
 
     def _copy(self, job: Job) -> int:
         node = self.node
@@ -62,9 +72,9 @@ class Copying:
 
     def _copy_dummy(self, job_id: bytes) -> int:
         ack = self.node.acking.get(job_id)
-        if ack is None or job_id not in self.node.dummies:
+        if ack is None or job_id not in self.node.dummies or ack.segment > self.upto:
             return 0
-        self.node.journal.append((DUMMY, job_id, ack.expires_ms))
+        acks.file_dummy(self.node, ack)
         return 1
 
     def _copy_key(self, key: Key) -> int:
@@ -80,4 +90,12 @@ class Copying:
         if queue is None or not queue.paused or queue.segment > self.upto:
             return 0
         queues.file_pause(self.node, queue)
+        return 1
+
+    def _copy_broadcast(self, name: bytes) -> int:
+        federation = self.node.federation
+        told = federation.pauses.get(name)
+        if told is None or told.segment > self.upto or name in federation.waiting:
+            return 0  # one that waits for memory is news again after a start
+        queues.file_broadcast(self.node, told)
         return 1

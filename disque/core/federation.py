@@ -18,6 +18,9 @@ from another one that does the same.
 `claims`), which covers the time on the way. The importer is a holder, in the journal too, before the message leaves; it
 takes over the list of holders and tells them (HAVE). A job without a RETRY is deleted here, in the journal too, before
 the message leaves, and comes back only if no byte of the message did.
+
+A node beyond its limit of memory asks for nothing, but what it asked for before may be on its way. It leaves jobs with
+a RETRY to the sender, who queues them again when that is over; those without are taken, as many as were asked for.
 """
 
 from typing import TYPE_CHECKING, Any, Final
@@ -253,12 +256,16 @@ def your_jobs(node: "Node", peer: bytes, message: "YourJobs", now_ms: int) -> No
     mine: dict[tuple[bytes, ...], tuple[bytes, ...]] = {}
     news: dict[tuple[bytes, ...], list[bytes]] = {}
     size = taken = 0
+    most = node.limits.most
+    sender = node.peers[peer]
     for row in rows:
         job_id = row[0]
         size += len(row[1]) + ROW_BYTES
         job = node.find(job_id)
         if job is not None:
             taken += meet(node, peer, job, row, now_ms)
+        elif node.used > most and (row[6] or sender.owed <= taken):
+            node.messages_skipped += 1
         elif not is_over(node, peer, job_id):
             sent = row[9]
             holders = mine.get(sent) if row[6] or len(sent) > 1 else node.selves
@@ -268,6 +275,7 @@ def your_jobs(node: "Node", peer: bytes, message: "YourJobs", now_ms: int) -> No
             take_in(node, name, row, holders, now_ms)
             if len(holders) > 2:
                 news.setdefault(holders, []).append(job_id)
+    sender.owed = max(0, sender.owed - len(rows))
     announce(node, peer, news)
     arrived(node, name, peer, len(rows), size, taken, before, now_ms)
 
@@ -278,6 +286,8 @@ def from_a_stranger(node: "Node", message: "YourJobs", now_ms: int) -> None:
     node.messages_skipped += 1
     for row in rows:
         job_id = row[0]
+        if node.used > node.limits.warn:
+            break  # it is a stranger: what it sends must not cost more memory than there is
         if not row[6] and node.find(job_id) is None and job_id not in node.gone and valid(job_id):
             take_in(node, name, row, node.selves, now_ms)
 
@@ -358,6 +368,8 @@ def arrived(
 ) -> None:
     """Note what ``peer`` has sent: it may be time to ask for more."""
     federation = node.federation
+    if not taken and name not in federation.flows:
+        return
     flow = federation.flow(name)
     queue = node.queues.get(name)
     if queue is not None:
@@ -393,6 +405,8 @@ def beat(node: "Node", now_ms: int) -> None:
         flow = turn.popleft()
         if asking.look_after(node, flow, now_ms):
             turn.append(flow)
+    if federation.waiting:
+        queues.apply_waiting(node, now_ms)
 
 
 def wake_all(node: "Node") -> None:
@@ -408,7 +422,7 @@ def link_up(node: "Node", peer: bytes, now_ms: int) -> None:
     del now_ms
     asking.ask_again(node, peer)
     asking.wait_all(node)
-    queues.tell_pauses(node, peer)
+    node.begin_chore(queues.tell_pauses(node, node.peers[peer]))
 
 
 def heard(node: "Node", peer: bytes, now_ms: int) -> None:

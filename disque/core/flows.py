@@ -22,8 +22,9 @@ WANTS_MOST = 10_000  # not Final: tests want less, compiled too
 WANTS_BYTES_MOST = 16 << 20  # not Final: tests want less, compiled too
 #: Names for which clients that only look in (NOHANG) may make this node ask.
 POLLED_MOST = 10_000  # not Final: tests want less, compiled too
-#: Broadcast pauses that are remembered.
+#: Broadcast pauses that are remembered, and bytes of the names in them.
 PAUSES_MOST = 10_000  # not Final: tests want less, compiled too
+PAUSES_BYTES_MOST = 16 << 20  # not Final: tests want less, compiled too
 
 #: For so long, in ms, imports that a queue may still hold are kept from requests that have only just come.
 STOCK_MS: Final = 120_000
@@ -135,10 +136,35 @@ class Flow:
         self.responders.pop(peer, None)
 
 
+class Broadcast:
+    """The newest PAUSE of the queue ``name`` for all nodes; ``segment`` is the part of the journal with its record."""
+
+    __slots__ = ("counter", "flags", "name", "origin", "segment")
+
+    def __init__(self, name: bytes, flags: int, counter: int, origin: bytes) -> None:
+        self.name = name
+        self.flags = flags
+        self.counter = counter
+        self.origin = origin
+        self.segment = 0
+
+
 class Federation:
     """The tables of one node."""
 
-    __slots__ = ("flows", "linked", "marked", "names_bytes", "order", "pauses", "stalled", "turn", "wants")
+    __slots__ = (
+        "flows",
+        "linked",
+        "marked",
+        "names_bytes",
+        "order",
+        "pauses",
+        "pauses_bytes",
+        "stalled",
+        "turn",
+        "waiting",
+        "wants",
+    )
 
     def __init__(self) -> None:
         #: By queue and peer. The dict of a queue that exists is the one that `Queue.wants` points to.
@@ -151,8 +177,10 @@ class Federation:
         self.turn: deque[Flow] = deque()
         #: Those to look at in the next settle.
         self.marked: deque[Flow] = deque()
-        #: By queue: counter, origin and flags of the newest PAUSE for all nodes.
-        self.pauses: dict[bytes, tuple[int, bytes, int]] = {}
+        #: By queue the newest PAUSE for all nodes, and those of them that wait for memory: see `queues`.
+        self.pauses: dict[bytes, Broadcast] = {}
+        self.pauses_bytes = 0
+        self.waiting: dict[bytes, None] = {}
         #: The nodes that were linked when the wants were last looked through.
         self.linked: list[Peer] | None = None
         #: Jobs could not be given, since the journal cannot be written.
@@ -217,14 +245,23 @@ class Federation:
 
     # -- pauses --------------------------------------------------------------------------------------------------------
 
-    def paused(self, name: bytes, counter: int, origin: bytes, flags: int) -> bool:
-        """Take a PAUSE for all nodes; False when a newer one is known."""
+    def is_news(self, name: bytes, counter: int, origin: bytes) -> bool:
+        """Whether no newer PAUSE of this queue for all nodes is known, nor this one."""
         known = self.pauses.get(name)
-        if known is not None:
-            if (counter, origin) <= known[:2]:
-                return False
-            del self.pauses[name]
-        elif len(self.pauses) >= PAUSES_MOST:
-            del self.pauses[next(iter(self.pauses))]
-        self.pauses[name] = (counter, origin, flags)
-        return True
+        return known is None or (counter, origin) > (known.counter, known.origin)
+
+    def paused(self, broadcast: Broadcast) -> list[Broadcast]:
+        """Note the newest PAUSE of a queue. Returns what had to go: the one before it, and the oldest beyond bounds."""
+        gone = [self.forget_pause(broadcast.name)] if broadcast.name in self.pauses else []
+        self.pauses[broadcast.name] = broadcast
+        self.pauses_bytes += len(broadcast.name)
+        while len(self.pauses) > PAUSES_MOST or self.pauses_bytes > PAUSES_BYTES_MOST:
+            gone.append(self.forget_pause(next(iter(self.pauses))))
+        return gone
+
+    def forget_pause(self, name: bytes) -> Broadcast:
+        """Forget the newest PAUSE of a queue, which must be known."""
+        broadcast = self.pauses.pop(name)
+        self.pauses_bytes -= len(name)
+        self.waiting.pop(name, None)
+        return broadcast

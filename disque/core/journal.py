@@ -21,12 +21,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgpack
 
-from disque.core import acks, life, unique
+from disque.core import acks, life, queues, unique
+from disque.core.flows import Broadcast
 from disque.core.job import ACKED, ACTIVE, DELIVERED, HELD, KEPT, QUEUED, SPENT, WAIT_REPL, Job
 from disque.core.memory import ACK_BYTES
 from disque.core.record_checks import NUMBER_MAX, ReplayError, check
 from disque.core.records import (
     ACK,
+    BCAST,
     CLEAN,
     DELETE,
     DUMMY,
@@ -197,10 +199,12 @@ class Replay:
 
     def dummy(self, record: tuple[Any, ...], segment: int) -> None:
         """An acknowledgement of a job that is not known here."""
-        del segment
         _, job_id, expires_ms = record
-        if job_id not in self.node.acking and self.node.find(job_id) is None:
-            acks.restore_dummy(self.node, job_id, expires_ms)
+        node = self.node
+        if job_id not in node.acking and node.find(job_id) is None:
+            acks.restore_dummy(node, job_id, expires_ms)
+        if job_id in node.dummies:
+            acks.lies_in(node, node.acking[job_id], segment)
 
     def _spend(self, job: Job) -> None:
         if job.retry:
@@ -224,6 +228,7 @@ class Replay:
         elif job.segment:
             node.live[job.segment] -= 1
             job.holders = self._holders(holders)
+            job.expires_ms = expires_ms  # it came again after it had ended here, by a clock that was wrong
         job.flags = flags
         job.nacks = nacks
         job.deliveries = deliveries
@@ -258,6 +263,11 @@ class Replay:
         if flags:
             node.live[segment] = node.live.get(segment, 0) + 1
 
+    def broadcast(self, record: tuple[Any, ...], segment: int) -> None:
+        """PAUSE for all nodes. How the queue stands here is told by PAUSE."""
+        _, name, flags, counter, origin = record
+        queues.restore(self.node, Broadcast(self.names.setdefault(name, name), flags, counter, origin), segment)
+
     def key(self, record: tuple[Any, ...], segment: int) -> None:
         """A UNIQUE key; a later record of the same key replaces an earlier one."""
         _, queue, name, job_id, expires_ms, life_ms, repl = record
@@ -267,6 +277,7 @@ class Replay:
     def flush(self, record: tuple[Any, ...], segment: int) -> None:
         """Everything before is gone."""
         del record, segment
+        queues.forget_broadcasts(self.node)
         life.forget_everything(self.node)
 
     def clean_jobs(self, record: tuple[Any, ...], segment: int) -> None:
@@ -400,6 +411,7 @@ class Replay:
 APPLY: Final = {
     REQUEUE: Replay.requeue,
     PAUSE: Replay.pause,
+    BCAST: Replay.broadcast,
     KEY: Replay.key,
     FLUSH: Replay.flush,
     HOLDERS: Replay.holders,

@@ -17,7 +17,6 @@ from cluster.messages import (
 )
 from disque.core import copies, unique
 from disque.core.job import ACKED
-from disque.core.jobid import valid
 from disque.core.peers import failed
 from disque.core.records import DELETE
 from disque.core.ring import ranked
@@ -50,14 +49,6 @@ SAY_SAFE: Final = (KEYSAFE,)
 SAY_FREE: Final = (KEYFREE,)
 
 
-def sound(node: "Node", name: bytes, job_id: bytes, window_ms: int) -> bool:
-    """Whether a node can mean this key; counted when not."""
-    if 1 <= len(name) <= unique.KEY_MAX and valid(job_id) and window_ms <= unique.WINDOW_MAX * 1000:
-        return True
-    node.messages_skipped += 1
-    return False
-
-
 def say(node: "Node", peer_id: bytes, message: "Message") -> None:
     """Send ``message`` to a peer, if there is a link: who has none is asked or told again when there is one."""
     peer = node.peers.get(peer_id)
@@ -85,7 +76,7 @@ def ask(node: "Node", bid: "Bid", keeper: bytes) -> None:
 def bind(node: "Node", peer: bytes, message: tuple[int, int, bytes, bytes, bytes, int], now_ms: int) -> None:
     """BIND: ``peer`` wants a key for one of its jobs."""
     _, repl, queue, name, job_id, window_ms = message
-    if not sound(node, name, job_id, window_ms):
+    if not unique.sound(node, queue, name, job_id, window_ms):
         return
     key = offer(node, peer, queue, name, job_id, window_ms, now_ms)
     if key.job_id == job_id:
@@ -318,6 +309,7 @@ def commit(node: "Node", bid: "Bid", job: "Job", now_ms: int) -> bool:
     key.expires_ms = now_ms + request.window * 1000 if request.window else 0
     key.life_ms = 0 if request.window else job.expires_ms
     key.repl = request.replicate
+    key.copies = () if request.replicate == 1 else bid.copies
     key.state = COMMITTED
     unique.count(node, key)
     if node.journaling:

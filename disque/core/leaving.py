@@ -8,35 +8,83 @@ gives them out again before their time. What does not reach them costs a RETRY, 
 from typing import TYPE_CHECKING, Final
 
 from cluster.messages import ENQUEUE, HOLD
+from disque.core import keeping
 from disque.core.job import ACTIVE, KEPT, QUEUED, Job
 
 if TYPE_CHECKING:
     from disque.core.node import Node
 
-#: Job IDs in one message.
-IDS_MOST: Final = 5000
+#: Jobs that one step tells of, and jobs that it looks at in the time that one of them takes.
+SLICE = 1000  # not Final: tests want less, compiled too
+LOOKS: Final = 32
 
 
-def stopping(node: "Node", now_ms: int) -> None:
-    """Hand the shared jobs of this node to the other holders. Nothing may be delivered here any more."""
-    linked = {peer.id for peer in node.linked}
-    if not linked:
+class Farewell:
+    """Hands the shared jobs of this node to the other holders. Nothing may be delivered here any more.
+
+    Call `step`, and send what it says, until it is ``done``.
+    """
+
+    __slots__ = ("_jobs", "_shard", "node")
+
+    def __init__(self, node: "Node") -> None:
+        self.node = node
+        self._shard = 0
+        self._jobs: list[Job] = []
+
+    @property
+    def done(self) -> bool:
+        """Whether all jobs were looked at."""
+        return not self._jobs and self._shard == len(self.node.shards)
+
+    def step(self, now_ms: int) -> None:
+        """Go on for some milliseconds."""
+        node = self.node
+        linked = {peer.id for peer in node.linked}
+        out: dict[bytes, list[Job]] = {}
+        most = SLICE
+        while most > 0 and not self.done:
+            if self._jobs:
+                most -= 1
+                leave(node, self._jobs.pop(), linked, out, now_ms)
+            else:
+                shard = node.shards[self._shard]
+                self._shard += 1
+                most -= 1 + len(shard) // LOOKS
+                if linked:
+                    self._jobs = [job for job in shard.values() if len(job.holders) > 1]
+        for holder, jobs in out.items():
+            tell_held(node, holder, jobs, now_ms)
+
+
+def leave(node: "Node", job: Job, linked: set[bytes], out: dict[bytes, list[Job]], now_ms: int) -> None:
+    """Hand one job over, or note in ``out`` who is to be told that it is out."""
+    if not job.retry or job.state not in {ACTIVE, QUEUED} or node.find(job.id) is not job:
         return
-    out: dict[bytes, list[Job]] = {}
-    for shard in node.shards:
-        for job in shard.values():
-            if len(job.holders) == 1 or not job.retry or job.state not in {ACTIVE, QUEUED}:
-                continue
-            others = [holder for holder in job.holders if holder in linked]
-            if not others:
-                continue
-            if job.state == QUEUED:
-                hand_over(node, job, others, now_ms)
-            elif job.flags & KEPT and job.requeue_ms > now_ms:
-                for holder in others:
-                    out.setdefault(holder, []).append(job)
-    for holder, jobs in out.items():
-        tell_held(node, holder, jobs, now_ms)
+    others = [holder for holder in job.holders if holder in linked]
+    if job.state == QUEUED:
+        if job.id in node.keyed:
+            others = with_copies(node, job, others)
+        if others:
+            hand_over(node, job, others, now_ms)
+    elif job.flags & KEPT and job.requeue_ms > now_ms:
+        for holder in others:
+            out.setdefault(holder, []).append(job)
+
+
+def with_copies(node: "Node", job: Job, others: list[bytes]) -> list[bytes]:
+    """Those of ``others`` that have a copy.
+
+    Who keeps the UNIQUE key that goes with the job counts as a holder, but may have no copy. Only the node that made
+    the job knows; elsewhere, and after a restart, it may turn out to be the wrong one.
+    """
+    key = node.keyed[job.id]
+    keepers = keeping.others(node, key)
+    if key.expires_ms or not keepers:
+        return others
+    copies = key.copies
+    sure = [one for one in others if one not in keepers or (copies is not None and one in copies)]
+    return sure if sure or copies is not None else others
 
 
 def hand_over(node: "Node", job: Job, others: list[bytes], now_ms: int) -> None:
@@ -48,7 +96,5 @@ def hand_over(node: "Node", job: Job, others: list[bytes], now_ms: int) -> None:
 
 def tell_held(node: "Node", holder: bytes, jobs: list[Job], now_ms: int) -> None:
     """Tell ``holder`` how long these jobs are out."""
-    for at in range(0, len(jobs), IDS_MOST):
-        some = jobs[at : at + IDS_MOST]
-        ids = tuple([job.id for job in some])
-        node.messages.append((holder, (HOLD, 0, (), ids, tuple([job.requeue_ms - now_ms for job in some]))))
+    ids = tuple([job.id for job in jobs])
+    node.messages.append((holder, (HOLD, 0, (), ids, tuple([job.requeue_ms - now_ms for job in jobs]))))

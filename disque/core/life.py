@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from disque.core import delivery, errors, replication, resp
+from disque.core import delivery, errors, queues, replication, resp
 from disque.core.gone import Gone
 from disque.core.memory import JOB_BYTES, KEY_BYTES, QUEUE_BYTES
 from disque.core.records import FLUSH
@@ -54,12 +54,15 @@ def flush_all(node: "Node", now_ms: int) -> None:
     forget_everything(node)
     if node.journaling:
         node.journal.append((FLUSH,))
+        for broadcast in node.federation.pauses.values():
+            if broadcast.name not in node.federation.waiting:
+                queues.file_broadcast(node, broadcast)
 
 
 def forget_everything(node: "Node") -> None:
     """Drop all jobs, queues without a line, and keys, without a record.
 
-    Waiting sessions are the caller's business.
+    Waiting sessions are the caller's business. What was told of pauses at all nodes stays known.
     """
     node.trash += [shard for shard in node.shards if shard]
     if node.queues:
@@ -78,11 +81,14 @@ def forget_everything(node: "Node") -> None:
     node.dummies.clear()
     node.gone = Gone()
     node.chores.clear()
+    node.resting.clear()
     node.frozen = False
     node.short.clear()
     node.pending.clear()
     node.ready.clear()
     node.live.clear()
+    for broadcast in node.federation.pauses.values():
+        broadcast.segment = 0
     node.queues = {}
     node.roll = Roll()
     node.used = 0

@@ -2,7 +2,8 @@
 
 A link delivers a prefix of what was written to it, so nothing is sent again on a tick: what may have been lost is said
 again when a link comes up. That holds for a link to a peer (`link_up`: what I sent may be lost) and for one from a peer
-(`heard`: its answers may be lost). A peer whose start number has changed is another process: what it confirmed before
+(`heard`: its answers may be lost). It is said in the steps of chores, so much a beat (see `peers`), and from the start
+when another link comes up meanwhile. A peer whose start number has changed is another process: what it confirmed before
 counts no more for jobs that are still undecided.
 """
 
@@ -83,17 +84,21 @@ def forget_holders(node: "Node", gone: frozenset[bytes]) -> "Iterator[None]":
 
 def link_up(node: "Node", peer_id: bytes, start: int, now_ms: int) -> None:
     """The link to a peer stands: say again what it may not have heard."""
+    was_known = peer_id in node.peers
     node.membership.link_up(peer_id, now_ms)
     review(node, now_ms)
     peer = node.peers.get(peer_id)
     if peer is None:
         return
+    was_met = not was_known and peer.linked  # then `review` has said it
     peer.linked = True
     note_start(node, peer, start, now_ms)
-    say_again(node, peer, now_ms)
+    if not was_met:
+        say_again(node, peer, now_ms)
     node.seen_version = -1
     review(node, now_ms)
-    federation.link_up(node, peer_id, now_ms)
+    if not was_met:
+        federation.link_up(node, peer_id, now_ms)
 
 
 def link_down(node: "Node", peer_id: bytes, now_ms: int, *, refused: bool) -> None:
@@ -102,6 +107,7 @@ def link_down(node: "Node", peer_id: bytes, now_ms: int, *, refused: bool) -> No
     peer = node.peers.get(peer_id)
     if peer is not None and peer.linked:
         peer.linked = False
+        peer.saying += 1
         node.seen_version = -1
         replication.link_lost(node, peer, now_ms)
         federation.link_down(node, peer_id)
@@ -131,14 +137,16 @@ def note_start(node: "Node", peer: Peer, start: int, now_ms: int) -> None:
 
 def say_again(node: "Node", peer: Peer, now_ms: int) -> None:
     """Send what ``peer`` was told and has not answered."""
+    peer.saying += 1
     for spread in [spread for spread in peer.waiting.values() if not spread.job.retry]:
         replication.lost(node, spread)  # it may have come, been delivered and forgotten: it must not come twice
     if peer.waiting:
         node.begin_chore(replication.send_again(node, peer, now_ms))
-    bids.say_again(node, peer.id, now_ms)
+    if node.bids:
+        node.begin_chore(bids.say_again(node, peer, now_ms))
     if node.acking:
-        node.chores.append(acks.tell_again(node, peer))
-    node.chores.append(claims.say_still(node, peer.id))
+        node.chores.append(acks.tell_again(node, peer, peer.saying))
+    node.chores.append(claims.say_still(node, peer, peer.saying))
 
 
 def undelivered(node: "Node", peer_id: bytes, messages: "list[Message]", now_ms: int) -> None:
@@ -165,13 +173,18 @@ def doubt(node: "Node", now_ms: int) -> "Iterator[None]":
 
 
 def beat(node: "Node", now_ms: int) -> None:
-    """Ten times a second: the membership's work, and what follows from standing still."""
+    """Ten times a second: the membership's work, and what follows from standing still. What rested goes on."""
     gap_ms = now_ms - node.beat_ms
     node.beat_ms = now_ms
     node.membership.tick(now_ms)
     if gap_ms > node.membership.timeout_ms // 2 and len(node.membership.nodes) > 1 and not node.frozen:
         node.frozen = True
         node.chores.append(doubt(node, now_ms))
+    for peer in node.peers.values():
+        peer.told = 0
+    if node.resting:
+        node.chores.extend(node.resting)
+        node.resting.clear()
     review(node, now_ms)
     replication.beat(node, now_ms)
     acks.beat(node, now_ms)

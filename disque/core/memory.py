@@ -6,12 +6,12 @@ resident set that the system reports stands beside it in INFO.
 Above 75 % of the limit a node keeps no new job itself (ADDJOB needs other nodes then). Above 95 % it throws away what
 is no loss: acknowledged jobs that are still remembered and at-most-once jobs that were delivered. Only when there are
 none of these left, ADDJOB, ENQUEUE and NACK are refused. Beyond the limit itself, nobody makes queues any more by
-waiting in them or pausing them.
+waiting in them or pausing them, other nodes included, and of what other nodes hand over only that is taken which would
+be lost and was asked for.
 """
 
 from typing import TYPE_CHECKING, Final
 
-from disque.core.job import Job
 from disque.core.records import DELETE
 
 if TYPE_CHECKING:
@@ -25,20 +25,19 @@ KEY_BYTES: Final = 420
 #: An acknowledgement that other nodes must still hear of, on top of its job; an ID that must not come back.
 ACK_BYTES: Final = 600
 GONE_BYTES: Final = 120
+#: On top of its job: copies that are still wanted of a job that is answered already (ASYNC), and questions about one to
+#: its other holders. Copies for which a client waits are bounded by what one connection may have unanswered.
+SPREAD_BYTES: Final = 600
+CLAIM_BYTES: Final = 500
 
 #: Evictions that one command may cause, so that none stops the others.
 EVICT_MOST = 1000  # not Final: tests want less, compiled too
 
 
-def job_bytes(job: Job) -> int:
-    """What ``job`` counts for."""
-    return JOB_BYTES + len(job.body)
-
-
 class Limits:
-    """The three marks that follow from `maxmemory`; 0 bytes means that there is no limit."""
+    """The marks that follow from `maxmemory`: ``most`` is the limit itself. 0 bytes means that there is no limit."""
 
-    __slots__ = ("full", "max_bytes", "warn")
+    __slots__ = ("full", "max_bytes", "most", "warn")
 
     def __init__(self, max_bytes: int) -> None:
         self.set(max_bytes)
@@ -49,6 +48,7 @@ class Limits:
         unlimited = 2**62
         self.warn = max_bytes * 75 // 100 if max_bytes else unlimited
         self.full = max_bytes * 95 // 100 if max_bytes else unlimited
+        self.most = max_bytes or unlimited
 
     def level(self, used: int) -> int:
         """0 plenty, 1 scarce (above 75 %), 2 full (above 95 %)."""
@@ -62,8 +62,7 @@ def may_make_queues(node: "Node", names: list[bytes]) -> bool:
 
     The room between 95 % and the limit, into which no job comes, is for those that do not exist yet.
     """
-    limits = node.limits
-    return not limits.max_bytes or node.used <= limits.max_bytes or all(name in node.queues for name in names)
+    return node.used <= node.limits.most or all(name in node.queues for name in names)
 
 
 def make_room(node: "Node") -> bool:

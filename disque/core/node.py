@@ -16,7 +16,7 @@ from disque.core.host import Host
 from disque.core.job import ACKED, ACTIVE, BACKUP, DELIVERED, HELD, KEPT, QUEUED, SPENT, Job
 from disque.core.jobid import IdMaker
 from disque.core.latency import LatencyMonitor
-from disque.core.memory import ACK_BYTES, GONE_BYTES, JOB_BYTES, QUEUE_BYTES, Limits
+from disque.core.memory import ACK_BYTES, CLAIM_BYTES, GONE_BYTES, JOB_BYTES, QUEUE_BYTES, SPREAD_BYTES, Limits
 from disque.core.peers import Peer
 from disque.core.queue import PAUSED_OUT, QUEUE_IDLE_MS, Queue
 from disque.core.records import SPEND, Record, job_record
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from disque.core.bids import Bid
     from disque.core.claims import Claim
     from disque.core.unique import Key
+
+    #: Work in steps. After one that says True it goes on at the next beat only.
+    Chore = Iterator[bool | None]
 
 #: The jobs are spread over this many dicts by hash of the ID: one dict stalls everybody when it grows. The number is
 #: a power of two.
@@ -101,6 +104,7 @@ class Node:
         "queues",
         "random",
         "ready",
+        "resting",
         "retries",
         "ring",
         "roll",
@@ -178,7 +182,9 @@ class Node:
         #: No shared job may leave its queue: see `claims.doubt`.
         self.frozen = False
         #: Work on many jobs, done some at a time by the ticks.
-        self.chores: deque[Iterator[None]] = deque()
+        self.chores: deque[Chore] = deque()
+        #: Those of them that go on at the next beat.
+        self.resting: list[Chore] = []
         #: Queues that have jobs and a line, to be served at the next settle.
         self.ready: deque[Queue] = deque()
         #: ADDJOBs to be tried again at the next settle, since the holder of their UNIQUE key failed.
@@ -286,6 +292,7 @@ class Node:
         """Ask no more about this job."""
         claim = self.claims.pop(job_id, None)
         if claim is not None:
+            self.used -= CLAIM_BYTES
             self.timers.disarm(claim)
 
     def drop_ack(self, job_id: bytes) -> None:
@@ -295,6 +302,8 @@ class Node:
             self.dummies.pop(job_id, None)
             self.timers.disarm(ack)
             self.used -= ACK_BYTES
+            if ack.segment:
+                self.live[ack.segment] -= 1
 
     def let_go(self, job: Job) -> None:
         """``job`` is done and only its ID matters: free what it holds. It is in no queue any more."""
@@ -313,7 +322,10 @@ class Node:
 
     def drop_spread(self, job_id: bytes) -> None:
         """No copies of this job are wanted any more."""
-        if self.pending.pop(job_id, None) is not None:
+        spread = self.pending.pop(job_id, None)
+        if spread is not None:
+            if spread.add is None:
+                self.used -= SPREAD_BYTES
             self.short.pop(job_id, None)
             for peer in self.peers.values():
                 peer.waiting.pop(job_id, None)
@@ -330,10 +342,13 @@ class Node:
             queue.ready = True
             self.ready.append(queue)
 
-    def begin_chore(self, chore: "Iterator[None]") -> None:
+    def begin_chore(self, chore: "Chore") -> None:
         """Do the first step of a chore at once; the ticks do the others, if there are any."""
-        for _ in chore:
-            self.chores.append(chore)
+        for is_enough in chore:
+            if is_enough:
+                self.resting.append(chore)
+            else:
+                self.chores.append(chore)
             break
 
     def batch(self, peer: bytes, head: Message, job_id: bytes) -> None:

@@ -1,4 +1,8 @@
-"""One other node, and how messages leave for it."""
+"""One other node, and how messages leave for it.
+
+What is said again to a node, over a new link or since it has not answered, is bounded: so much a beat, whatever there
+is to say. Else a million acknowledgements would be one burst, which no link takes.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -9,15 +13,32 @@ if TYPE_CHECKING:
     from disque.core.session import Spread
 
 
+#: What one node is told again in one beat: IDs, or kilobytes of bodies.
+TOLD_MOST = 5000  # not Final: tests want less, compiled too
+
+
 class Peer:
     """One other node.
 
     ``waiting`` are the jobs whose copy it was asked for and has not confirmed, in the order of asking; ``heard_ms`` is
     when it last confirmed anything, or when the first of them was asked. One that refuses is left alone until
-    ``refused_until_ms``, longer each time, until it confirms something again.
+    ``refused_until_ms``, longer each time, until it confirms something again. ``owed`` is how many jobs it may still
+    send, since it was asked for them. ``told`` is how much it was told again since the last beat, ``saying`` the number
+    of the last time that this began anew.
     """
 
-    __slots__ = ("heard_ms", "id", "linked", "refusals", "refused_until_ms", "start", "waiting")
+    __slots__ = (
+        "heard_ms",
+        "id",
+        "linked",
+        "owed",
+        "refusals",
+        "refused_until_ms",
+        "saying",
+        "start",
+        "told",
+        "waiting",
+    )
 
     def __init__(self, node_id: bytes) -> None:
         self.id = node_id
@@ -27,6 +48,14 @@ class Peer:
         self.heard_ms = 0
         self.refusals = 0
         self.refused_until_ms = 0
+        self.owed = 0
+        self.told = 0
+        self.saying = 0
+
+    def tell(self, size: int) -> bool:
+        """Count what it is told again: bytes beside an ID. Whether that is enough for this beat."""
+        self.told += 1 + (size >> 10)
+        return self.told >= TOLD_MOST
 
 
 def failed(node: "Node", peer_id: bytes) -> bool:

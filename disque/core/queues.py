@@ -1,19 +1,28 @@
 """What is done to whole queues: pausing them, here or at all nodes, and forgetting those that nobody uses.
 
 A PAUSE for all nodes carries a counter and the node that it began at; the greatest of both wins, whatever the order in
-which nodes hear of it, and nodes tell each other when a link comes up. A PAUSE for this node alone is not told and does
-not count in that: the next one for all nodes replaces it.
+which nodes hear of it, and nodes tell each other when a link comes up. So it is in the journal, too: after a restart an
+older one must not win. A PAUSE for this node alone is not told and does not count in that: the next one for all nodes
+replaces it.
+
+A queue that another node pauses is made for that, unless memory is full: then the PAUSE is remembered, in a bounded
+table, and waits until there is room or the queue exists.
 """
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from cluster.messages import PAUSE as SAY_PAUSE
 from cluster.messages import STAMP_BITS
-from disque.core.peers import broadcast
+from disque.core.flows import Broadcast
+from disque.core.memory import may_make_queues
+from disque.core.peers import Peer, broadcast
 from disque.core.queue import PAUSE_NAMES, QUEUE_IDLE_MS, Queue
-from disque.core.records import PAUSE
+from disque.core.records import BCAST, PAUSE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from disque.core.node import Node
 
 
@@ -38,18 +47,21 @@ def pause(node: "Node", name: bytes, flags: int, now_ms: int) -> None:
 
 #: Counters end here.
 COUNTER_MOST: Final = (1 << STAMP_BITS) - 1
+#: Broadcasts that one beat tries to apply.
+APPLY_MOST: Final = 500
 
 
 def pause_everywhere(node: "Node", name: bytes, now_ms: int) -> None:
     """Let the queue stand at all nodes as it stands here.
 
-    The time is the least counter, so a node that has forgotten its counters in a restart mostly goes on above them.
+    The time is the least counter, so a node that has no journal mostly goes on above those that it has forgotten.
     """
-    federation = node.federation
-    known = federation.pauses.get(name)
-    counter = min(max(now_ms, known[0] + 1 if known is not None else 0), COUNTER_MOST)
+    known = node.federation.pauses.get(name)
+    counter = min(max(now_ms, known.counter + 1 if known is not None else 0), COUNTER_MOST)
     flags = pause_flags(node, name)
-    federation.paused(name, counter, node.node_id, flags)
+    note(node, Broadcast(name, flags, counter, node.node_id))
+    if node.journaling and name in node.federation.pauses:
+        file_broadcast(node, node.federation.pauses[name])
     broadcast(node, (SAY_PAUSE, name, flags, counter, node.node_id))
 
 
@@ -57,14 +69,80 @@ def pause_told(node: "Node", peer: bytes, message: tuple[int, bytes, int, int, b
     """PAUSE: the queue stands so at all nodes, if nothing newer is known."""
     del peer
     _, name, flags, counter, origin = message
-    if flags < len(PAUSE_NAMES) and node.federation.paused(name, counter, origin, flags):
-        pause(node, name, flags, now_ms)
+    if flags < len(PAUSE_NAMES) and node.federation.is_news(name, counter, origin):
+        told = Broadcast(name, flags, counter, origin)
+        note(node, told)
+        apply(node, told, now_ms)
 
 
-def tell_pauses(node: "Node", peer: bytes) -> None:
+def apply(node: "Node", told: Broadcast, now_ms: int) -> None:
+    """Let a queue stand as a broadcast says, now or when there is memory for it.
+
+    The record comes with that: after a crash before it the broadcast is news again.
+    """
+    known = node.federation.pauses.get(told.name) is told
+    if known and told.flags and not may_make_queues(node, [told.name]):
+        node.federation.waiting[told.name] = None
+        return
+    if known and node.journaling:
+        file_broadcast(node, told)
+    pause(node, told.name, told.flags, now_ms)
+
+
+def apply_waiting(node: "Node", now_ms: int) -> None:
+    """See whether there is room by now for queues that other nodes have paused."""
+    federation = node.federation
+    for name in list(islice(federation.waiting, APPLY_MOST)):
+        del federation.waiting[name]  # at the end again, if it stays
+        apply(node, federation.pauses[name], now_ms)
+
+
+def note(node: "Node", told: Broadcast) -> None:
+    """Remember a broadcast; what it replaces is alive in the journal no more."""
+    for gone in node.federation.paused(told):
+        if gone.segment:
+            node.live[gone.segment] -= 1
+
+
+def restore(node: "Node", told: Broadcast, segment: int) -> None:
+    """Take in what a BCAST record says; it replaces what an earlier one said."""
+    known = node.federation.pauses.get(told.name)
+    if known is None or (told.counter, told.origin) >= (known.counter, known.origin):
+        note(node, told)
+        if told.name in node.federation.pauses:
+            lies_in(node, told, segment)
+
+
+def forget_broadcasts(node: "Node") -> None:
+    """This node knows no other nodes any more: what they paused is not its business. Records are up to the caller."""
+    for name in list(node.federation.pauses):
+        gone = node.federation.forget_pause(name)
+        if gone.segment:
+            node.live[gone.segment] -= 1
+
+
+def tell_pauses(node: "Node", peer: Peer) -> "Iterator[bool]":
     """Tell ``peer`` how queues stand at all nodes."""
-    for name, (counter, origin, flags) in node.federation.pauses.items():
-        node.messages.append((peer, (SAY_PAUSE, name, flags, counter, origin)))
+    for one in list(node.federation.pauses.values()):
+        if not peer.linked:
+            return
+        node.messages.append((peer.id, (SAY_PAUSE, one.name, one.flags, one.counter, one.origin)))
+        if peer.tell(len(one.name)):
+            yield True
+
+
+def file_broadcast(node: "Node", told: Broadcast) -> None:
+    """Write a broadcast; it counts for the newest segment from here on."""
+    node.journal.append((BCAST, told.name, told.flags, told.counter, told.origin))
+    lies_in(node, told, node.segment)
+
+
+def lies_in(node: "Node", told: Broadcast, segment: int) -> None:
+    """The newest record of a broadcast is in this segment."""
+    if told.segment:
+        node.live[told.segment] -= 1
+    told.segment = segment
+    node.live[segment] = node.live.get(segment, 0) + 1
 
 
 def file_pause(node: "Node", queue: Queue) -> None:

@@ -14,6 +14,7 @@ from disque.core.jobid import valid
 from disque.core.queue import PAUSE_NAMES
 from disque.core.records import (
     ACK,
+    BCAST,
     CLEAN,
     DELETE,
     DUMMY,
@@ -47,6 +48,7 @@ SHAPES: Final[dict[int, tuple[type, ...]]] = {
     SPEND: (int, bytes),
     REQUEUE: (int, bytes, int, int, int),
     PAUSE: (int, bytes, int),
+    BCAST: (int, bytes, int, int, bytes),
     KEY: (int, bytes, bytes, bytes, int, int, int),
     FLUSH: (int,),
     OFF: (int,),
@@ -126,6 +128,7 @@ CHECKS: Final[dict[int, Callable[[tuple[Any, ...]], bool]]] = {
     SPEND: lambda record: valid(record[1]),
     REQUEUE: lambda record: valid(record[1]) and small(record[2:]) and max(record[2:4]) <= COUNTER_MAX,
     PAUSE: lambda record: 0 <= record[2] < len(PAUSE_NAMES),
+    BCAST: lambda record: 0 <= record[2] < len(PAUSE_NAMES) and small(record[3:4]) and len(record[4]) == 40,
     KEY: is_key,
     FLUSH: lambda _: True,
     OFF: lambda _: True,

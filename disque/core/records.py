@@ -12,7 +12,8 @@ HOLDERS id, holders: which nodes may have a copy
 DUMMY   id, until when: an acknowledgement of a job that is not known here
 SPEND   id: an at-most-once job left its queue and must never be queued again
 REQUEUE id, nacks, deliveries, not to be queued before (0: queued): NACK or ENQUEUE
-PAUSE   queue, flags
+PAUSE   queue, flags: how it stands on this node
+BCAST   queue, flags, counter, node: the newest PAUSE for all nodes, and where it began
 KEY     queue, key, id, end of the window (0: as long as the job), end of the job's life then, nodes that keep it
 FLUSH   everything before it is gone
 OFF     the journal was switched off here: what came later is unknown
@@ -46,12 +47,13 @@ PARTIAL: Final = 13
 WHOLE: Final = 14
 HOLDERS: Final = 15
 DUMMY: Final = 16
+BCAST: Final = 17
 
 #: Version of the records, in each HEAD.
 FORMAT: Final = 1
 
 #: The kinds of records that hold a body or the name of a queue, which may be large.
-HEAVY: Final = frozenset({JOB, PAUSE, KEY})
+HEAVY: Final = frozenset({JOB, PAUSE, KEY, BCAST})
 
 Record = tuple[object, ...]
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from cluster.messages import ABORT, ANNOUNCE, ENQUEUE, QUEUE_IT, REPLJOB
 from disque.core import copies, errors, keeping, resp
 from disque.core.job import HELD, WAIT_REPL, Job
+from disque.core.memory import SPREAD_BYTES
 from disque.core.peers import Peer
 from disque.core.records import DELETE, HOLDERS
 from disque.core.session import NOT_WAITING, WAIT_COPIES, PendingAdd, Session, Spread
@@ -72,6 +73,7 @@ def begin_async(node: "Node", job: Job, now_ms: int, *, outside: bool) -> None:
     """
     spread = Spread(job, None, outside=outside)
     node.pending[job.id] = spread
+    node.used += SPREAD_BYTES
     if outside:
         job.state = WAIT_REPL
         node.register(job)
@@ -139,13 +141,19 @@ def send(node: "Node", peer: Peer, spread: Spread, now_ms: int) -> None:
     node.asks.append((peer.id, wire(spread, peer.id, now_ms, ANNOUNCE)))
 
 
-def send_again(node: "Node", peer: Peer, now_ms: int) -> "Iterator[None]":
+def send_again(node: "Node", peer: Peer, now_ms: int) -> "Iterator[bool]":
     """Send all jobs that ``peer`` was asked for and has not confirmed, over a new link."""
+    saying = peer.saying
+    is_enough = False
     for count, spread in enumerate(list(peer.waiting.values()), 1):
         if peer.linked and peer.waiting.get(spread.job.id) is spread:
-            send(node, peer, spread, now_ms)
-        if count % SLICE == 0:
-            yield
+            send(node, peer, spread, max(now_ms, node.beat_ms))
+            is_enough = peer.tell(len(spread.job.body))
+        if is_enough or count % SLICE == 0:
+            yield is_enough
+            is_enough = False
+            if peer.saying != saying:
+                return
 
 
 def more(node: "Node", spread: Spread, now_ms: int) -> None:
@@ -248,8 +256,10 @@ def refused(node: "Node", peer_id: bytes, message: tuple[int, int, tuple[bytes, 
 def achieved(node: "Node", spread: Spread, now_ms: int) -> None:
     """All copies are there: the job begins its life, the client gets its ID."""
     job, add = spread.job, spread.add
-    if add is not None and add.key is not None and not add.key.may_decide():
-        return
+    if add is not None and add.key is not None:
+        if not add.key.may_decide():
+            return
+        add.key.copies = tuple(spread.confirmed)
     node.drop_spread(job.id)
     if spread.outside:
         hand_out(node, spread, now_ms)

@@ -12,7 +12,7 @@ Where Disque 1.0 treats an option differently in the file, in GET and in SET (`t
 `slowlog-log-slower-than`, `no-appendfsync-on-rewrite`, `cluster-node-timeout 0`, `maxmemory 0`), here all are alike.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from disque.core.glob import Glob
 from disque.core.kinds import (
@@ -27,7 +27,6 @@ from disque.core.kinds import (
     Directory,
     FileName,
     KeepAlive,
-    Kind,
     NeededPath,
     OneOf,
     OutputLimit,
@@ -41,16 +40,18 @@ from disque.core.kinds import (
     YesNo,
 )
 from disque.core.seeds import Seeds
-
-NETWORK: Final = "Network"
-GENERAL: Final = "General"
-SECURITY: Final = "Security"
-LIMITS: Final = "Limits"
-JOURNAL: Final = "Append-only file"
-CLUSTER: Final = "Cluster"
-WATCHING: Final = "Slow log and latency monitor"
-OLD: Final = "Accepted from older configuration files, without effect"
-SECTIONS: Final = (NETWORK, GENERAL, SECURITY, LIMITS, JOURNAL, CLUSTER, WATCHING, OLD)
+from disque.core.setting import (
+    CLUSTER,
+    GENERAL,
+    JOURNAL,
+    LIMITS,
+    NETWORK,
+    OLD,
+    SECURITY,
+    TLS,
+    WATCHING,
+    Setting,
+)
 
 MAX_NAME: Final = 64  # no option has a longer name; longer words are not compared with any
 
@@ -64,34 +65,8 @@ class SettingError(ValueError):
         self.hint: Final = hint
 
 
-class Setting(NamedTuple):
-    """One option: its row in the table.
-
-    `mutable` says that CONFIG SET may change it, `gettable` that CONFIG GET shows it; `example` stands in the
-    documentation where the default is to say nothing.
-    """
-
-    name: str
-    kind: Kind
-    default: Value
-    section: str
-    help: str
-    mutable: bool = False
-    gettable: bool = True
-    example: str = ""
-
-    def usage(self) -> str:
-        """Say how a line of this option looks."""
-        return f"Expected: {self.name} <{self.kind.expected}>"
-
-    def facts(self) -> str:
-        """Say what the option takes, its default, and whether it can be changed."""
-        default = "none" if self.example else self.kind.write(self.default)
-        changeable = " Changeable by CONFIG SET." if self.mutable else ""
-        return f"Takes {self.kind.expected}. Default: {default}.{changeable}"
-
-
-# fmt: off: one row an option, its values on one line, its help below
+# One row an option, its values on one line, its help below.
+# fmt: off
 SETTINGS: Final[tuple[Setting, ...]] = (
     Setting(
         "requirepass", Text(512, "a password"), "", SECURITY,
@@ -160,7 +135,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         "port", Whole(0, 65535), 7711, NETWORK,
-        "The TCP port for clients. 0 listens on no TCP port.",
+        "The TCP port for clients, without TLS. 0 listens on none.",
     ),
     Setting(
         "tcp-backlog", Whole(1, MAX_INT32), 511, NETWORK,
@@ -329,8 +304,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         "cluster-bus-port", Whole(0, 65535), 0, CLUSTER,
-        "The TCP port on which nodes talk to each other, on the addresses of bind. 0 is port + 10000, or none with "
-        "port 0: then the node stays alone.",
+        "The TCP port on which nodes talk to each other, on the addresses of bind. 0 is port + 10000, or tls-port + "
+        "10000 with port 0; without either there is none, and the node stays alone.",
     ),
     Setting(
         "cluster-announce-ip", Text(255, "an address or a host name"), "", CLUSTER,
@@ -339,7 +314,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         "cluster-announce-port", Whole(0, 65535), 0, CLUSTER,
-        "The port that clients are told. 0 is port.", mutable=True,
+        "The port that clients are told. 0 is port, or tls-port with port 0.", mutable=True,
     ),
     Setting(
         "cluster-announce-bus-port", Whole(0, 65535), 0, CLUSTER,
@@ -367,16 +342,30 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "tls-ca-cert-file; names in it are not looked at. cluster-secret is needed all the same.",
     ),
     Setting(
-        "tls-cert-file", Path(), "", CLUSTER, "The certificate of this node, and those between it and the authority.",
+        "tls-cert-file", Path(), "", TLS,
+        "The certificate of this node, and those between it and the authority: for clients and, with tls-cluster, for "
+        "other nodes.",
         example='"/etc/disque/node.crt"',
     ),
     Setting(
-        "tls-key-file", Path(), "", CLUSTER, "The private key of this node, without a passphrase.",
+        "tls-key-file", Path(), "", TLS, "The private key of this node, without a passphrase.",
         example='"/etc/disque/node.key"',
     ),
     Setting(
-        "tls-ca-cert-file", Path(), "", CLUSTER,
-        "The authority. Its certificates make a node: use one that signs nodes only.", example='"/etc/disque/ca.crt"',
+        "tls-ca-cert-file", Path(), "", TLS,
+        "The authority whose certificates are believed: those of nodes, with tls-cluster, and those of clients, unless "
+        "tls-auth-clients is no. Use one of your own that signs nothing else.", example='"/etc/disque/ca.crt"',
+    ),
+    Setting(
+        "tls-port", Whole(0, 65535), 0, TLS,
+        "The TCP port for clients that speak TLS, on the addresses of bind. 0 is none. With port 0 beside it there are "
+        "no others, and this is the port that clients are told and that the bus port follows from.",
+    ),
+    Setting(
+        "tls-auth-clients", OneOf("yes", "no", "optional"), "yes", TLS,
+        "Whether clients must show a certificate of tls-ca-cert-file on tls-port. yes: without one they are not let "
+        "in. optional: one that is shown must be good. no: none is asked for. Passwords are another matter: see "
+        "requirepass.",
     ),
 )
 # fmt: on

@@ -6,7 +6,7 @@ counted.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from cluster.messages import (
     ABORT,
@@ -69,7 +69,6 @@ from disque.core.timers import Timed
 from disque.core.unique import Key
 
 if TYPE_CHECKING:
-    from disque.core.federation import YourJobs
     from disque.core.node import Message, Node
 
 #: Timers that one tick handles, so that a hundred thousand jobs due together stop nobody.
@@ -236,6 +235,9 @@ MESSAGES: Final[dict[int, Receiver]] = {
 #: Messages about who the nodes are: these are taken from nodes that are not known yet, too.
 OF_MEMBERSHIP: Final = frozenset({PING, PONG, MEET, FAIL})
 
+#: What is taken from nodes that are not (or no more) of the cluster.
+OF_STRANGERS: Final[dict[int, Callable[..., None]]] = {YOURJOBS: federation.from_a_stranger}
+
 
 def message(node: "Node", peer: bytes, received: "Message", now_ms: int) -> None:
     """Take one message from the node with ID ``peer``: kind first.
@@ -253,7 +255,7 @@ def message(node: "Node", peer: bytes, received: "Message", now_ms: int) -> None
         node.membership.receive(peer, received, now_ms)
         links.review(node, now_ms)
     elif kind == YOURJOBS:
-        federation.from_a_stranger(node, cast("YourJobs", received), now_ms)
+        OF_STRANGERS[kind](node, received, now_ms)
     else:
         node.messages_skipped += 1
 
@@ -328,10 +330,13 @@ def do_some(node: "Node") -> None:
     chore = node.chores[0]
     for _ in range(CHORE_STEPS):
         try:
-            next(chore)
+            is_enough = next(chore)
         except StopIteration:
             if node.chores and node.chores[0] is chore:
                 node.chores.popleft()
+            return
+        if is_enough:
+            node.resting.append(node.chores.popleft())
             return
 
 

@@ -53,6 +53,7 @@ with the key.
 
 from typing import TYPE_CHECKING, Final
 
+from disque.core.jobid import valid
 from disque.core.memory import KEY_BYTES
 from disque.core.records import KEY
 from disque.core.timers import IDLE, Timed
@@ -79,10 +80,12 @@ class Key(Timed):
     not come back. ``told`` are the nodes that have answered what this one is asking about the key: None when it asks
     nothing. ``doubts`` are the nodes that may know another ID and must answer before a TENTATIVE one counts as bound;
     None before it was looked whether there are any. ``size`` is what it counts for: one for which this node bids itself
-    counts when it is certain.
+    counts when it is certain. ``copies`` are the nodes that had a copy of the job when it was decided;
+    None but where it was made.
     """
 
     __slots__ = (
+        "copies",
         "doubts",
         "expires_ms",
         "job_id",
@@ -114,6 +117,7 @@ class Key(Timed):
         self.size = 0
         self.told: set[bytes] | None = None
         self.doubts: set[bytes] | None = None
+        self.copies: tuple[bytes, ...] | None = None
 
     def cost(self) -> int:
         """Bytes of memory that the key counts for."""
@@ -122,6 +126,19 @@ class Key(Timed):
     def end_ms(self) -> int:
         """When a key that is not TENTATIVE ends, at the latest."""
         return self.expires_ms or self.life_ms
+
+
+def sound(node: "Node", queue: bytes, name: bytes, job_id: bytes, window_ms: int) -> bool:
+    """Whether another node can mean this key for this job; counted when not.
+
+    A job has one key, and nobody else can decide for what this node bids.
+    """
+    if 1 <= len(name) <= KEY_MAX and valid(job_id) and window_ms <= WINDOW_MAX * 1000:
+        key = node.keyed.get(job_id)
+        if job_id not in node.bidding and (key is None or (key.queue == queue and key.name == name)):
+            return True
+    node.messages_skipped += 1
+    return False
 
 
 def put(node: "Node", key: Key) -> None:

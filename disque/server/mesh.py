@@ -47,9 +47,14 @@ SETTINGS_OF_THE_MESH: Final = frozenset({
 })  # fmt: skip
 
 
+def client_port_of(config: Config) -> int:
+    """The port that clients are told unless another one is announced, 0 for none: the plain one while there is one."""
+    return config.number("port") or config.number("tls-port")
+
+
 def bus_port_of(config: Config) -> int:
     """The port on which this node listens for others, 0 for none. Above 65535, the settings cannot be used."""
-    port = config.number("port")
+    port = client_port_of(config)
     return config.number("cluster-bus-port") or (default_bus_port(port) if port else 0)
 
 
@@ -126,8 +131,10 @@ class Mesh:
 
     def take_leave(self) -> None:
         """Say to the others what they must know before this node is gone. What is said waits for the journal."""
-        self._guarded(leaving.stopping, self.node, self.clock.now_ms())
-        self.pump.flush()
+        farewell = leaving.Farewell(self.node)
+        while not farewell.done:
+            self._guarded(farewell.step, self.clock.now_ms())
+            self.pump.flush()
 
     async def close(self, patience_s: float) -> None:
         """Talk to nobody any more; what was sent has so many seconds to leave."""
@@ -155,7 +162,8 @@ class Mesh:
             self.bus.renew(peer_id)
         self.reconcile()
         self._roster.look()
-        if membership.messages or self.node.messages or self.node.asks or self.node.journal:
+        node = self.node
+        if membership.messages or node.messages or node.asks or node.journal or node.batches or node.chores:
             self.pump.schedule()
 
     def reconcile(self) -> None:

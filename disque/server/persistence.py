@@ -210,7 +210,7 @@ class Persistence:
         self.node.journaling = True
         self.node.segment = writer.segment
         self.base_bytes = writer.size
-        if not last and self.node.used:
+        if not last and (self.node.used or self.node.federation.pauses):
             self.node.journal.append((PARTIAL,))
             self._begin_copy(0)
 
@@ -256,6 +256,10 @@ class Persistence:
             key.segment = 0
         for queue in node.queues.values():
             queue.segment = 0
+        for ack in node.acking.values():
+            ack.segment = 0
+        for broadcast in node.federation.pauses.values():
+            broadcast.segment = 0
         self.pump.release_all()
 
     def policy_changed(self) -> None:
@@ -490,4 +494,3 @@ class Persistence:
                 "loading_eta_seconds": self.loading.eta_s,
             }
         return facts
-

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 MANY: Final = 1 << 62
 #: Looks at the sockets before a flush that ends in an fsync, under always: a tenth more requests share it.
 PATIENCE: Final = 2
+#: TLS handshakes beyond `maxclients`, so that one client too many can be told so in its own language.
+HANDSHAKES_BESIDE: Final = 8
 
 
 class Pump:
@@ -58,6 +60,8 @@ class Pump:
         self.slow_us = 0.0
         self.next_id = 1
         self.maxclients = 10000
+        #: TLS handshakes under way: none of them is a client yet, and each has a file open.
+        self.handshakes = 0
         self.stopping = False
         #: Connections whose clients do not read.
         self.choked: dict[Connection, None] = {}
@@ -102,7 +106,7 @@ class Pump:
         return b""
 
     def _refusal(self, connection: "Connection") -> bytes:
-        if len(self.connections) >= self.maxclients:
+        if len(self.connections) + max(0, self.handshakes - HANDSHAKES_BESIDE) >= self.maxclients:
             return b"ERR max number of clients reached"
         peer = connection.transport.get_extra_info("peername")
         config = self.node.config

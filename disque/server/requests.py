@@ -43,6 +43,7 @@ UNTRUSTED_BYTES_MAX: Final = 16_384
 
 _STAR: Final = ord("*")
 _DOLLAR: Final = ord("$")
+_TLS: Final = 0x16  # so begins a client that speaks TLS, and no line of words: without its end, it would wait for ever
 _INTEGER: Final = re.compile(rb"0|-?[1-9][0-9]{0,18}")
 _INT64_MAX: Final = (1 << 63) - 1
 _SMALL: Final = {b"%d" % value: value for value in range(1024)}
@@ -210,6 +211,8 @@ class StrictReader:
 
     def _inline(self) -> list[bytes] | None:
         """Return the words of the line at the position, or None while its end is missing."""
+        if self._buffer[self._position] == _TLS:
+            raise ProtocolError("this looks like TLS, which is spoken on tls-port only")
         end = self._line_end(b"\n", "too big inline request")
         if end < 0:
             return None

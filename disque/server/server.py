@@ -23,6 +23,7 @@ from disque.core.session import NOT_WAITING, Session
 from disque.core.settings import Config
 from disque.server import daemon, listen
 from disque.server.connection import Connection
+from disque.server.encrypted import TlsListener
 from disque.server.facts import NodeClock
 from disque.server.host import ServerHost
 from disque.server.log import Log
@@ -31,7 +32,7 @@ from disque.server.nodes_conf import NodesConf
 from disque.server.persistence import Persistence
 from disque.server.pump import Pump
 from disque.server.segments import JournalError
-from disque.server.tls import TlsError
+from disque.server.tls import TlsError, client_context
 
 if TYPE_CHECKING:
     from cluster.membership import Membership
@@ -71,6 +72,7 @@ class Server:
         self.pump = Pump(self.node, clock, log, self.loop)
         boot_id = self.host.process.boot_id
         self.persistence = Persistence(self.pump, boot_id, lambda: SystemRandom().getrandbits(32))
+        #: Where clients come in: the port that they are told.
         self.port = config.number("port")
         #: The other nodes, once this one may talk to them.
         self.mesh: Mesh | None = None
@@ -78,7 +80,7 @@ class Server:
         self.restart_argv: list[str] | None = None
         #: Where the process was started: words of its command line may be relative to it.
         self.started_in = started_in
-        self._listeners: list[asyncio.AbstractServer] = []
+        self._listeners: list[asyncio.AbstractServer | TlsListener] = []
         self._goodbye: asyncio.Task[None] | None = None
         self._socket_file = ""  # the unix socket, once it is this process that listens there
         self._finished: asyncio.Future[None] = self.loop.create_future()
@@ -108,16 +110,27 @@ class Server:
                 self.nodes_conf.discard()
             return 1
         if not self._finished.done():
-            where = f"port {self.port}" if self.port else f"the unix socket {self.config.text('unixsocket')}"
-            self.log.notice(f"The server is now ready to accept connections on {where}")
+            self.log.notice(f"The server is now ready to accept connections on {self._where()}")
             gc.freeze()
         await self._finished
         return self.exit_code
 
+    def _where(self) -> str:
+        """Where clients can connect, for the log."""
+        tls_port = self.config.number("tls-port")
+        ports = [f"port {self.port}"] if self.port != tls_port else []
+        ports += [f"TLS port {tls_port}"] if tls_port else []
+        return " and ".join(ports) or f"the unix socket {self.config.text('unixsocket')}"
+
     async def _listen(self) -> None:
         config = self.config
         backlog = config.number("tcp-backlog")
-        if self.port or not config.text("unixsocket"):
+        tls_port = config.number("tls-port")
+        if tls_port:
+            listener = TlsListener(self.pump, client_context(config))
+            self._listeners.append(listener)
+            await listener.listen(config.words("bind"), tls_port, backlog)
+        if self.port or not (tls_port or config.text("unixsocket")):
             for sock in listen.tcp_sockets(config.words("bind"), self.port, backlog):
                 self.port = self.port or int(sock.getsockname()[1])
                 server = await self.loop.create_server(lambda: Connection(self.pump, ""), sock=sock, backlog=backlog)
@@ -128,6 +141,7 @@ class Server:
             factory = lambda: Connection(self.pump, path)  # noqa: E731 - said once, used once
             self._listeners.append(await listen.listen_unix(self.loop, path, permissions, backlog, factory))
             self._socket_file = listen.absolute(path)  # the working directory may change
+        self.port = self.port or tls_port
         bus_port = bus_port_of(config)
         if bus_port:
             self.mesh = self.pump.mesh = Mesh(self.pump, self.port, bus_port)
@@ -277,8 +291,7 @@ class Server:
         room = daemon.fit_fd_limit(wanted)
         if room < wanted:
             raise HostRefusedError(
-                "ERR The operating system is not able to handle the specified number of clients, try with "
-                f"{room}"
+                f"ERR The operating system is not able to handle the specified number of clients, try with {room}"
             )
         self.pump.maxclients = wanted
 

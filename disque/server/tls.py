@@ -1,12 +1,20 @@
-"""TLS between nodes: both sides show a certificate of the same authority (`tls-ca-cert-file`).
+"""TLS: between nodes, and for clients. Both use the certificate of this node, and one authority for that of others.
 
-Names in certificates are not looked at: nodes have addresses that nobody knows beforehand. Who has a certificate of the
-authority is a node.
+Between nodes both sides show a certificate of the authority (`tls-ca-cert-file`), and names in it are not looked at:
+nodes have addresses that nobody knows beforehand. That alone makes no node: `cluster-secret` does.
+
+Clients are asked for one as `tls-auth-clients` says. They look at the name in the certificate of this node, or not,
+as they like.
 """
 
 import ssl
+from collections.abc import Callable
+from typing import Final
 
 from disque.core.settings import Config
+
+#: What `tls-auth-clients` means.
+VERIFY: Final = {"yes": ssl.CERT_REQUIRED, "optional": ssl.CERT_OPTIONAL, "no": ssl.CERT_NONE}
 
 
 class TlsError(Exception):
@@ -14,27 +22,55 @@ class TlsError(Exception):
 
 
 def contexts(config: Config) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """The context of those who are called and of those who call. Raises TlsError."""
+    """The context of nodes that are called and of those that call. Raises TlsError."""
     called = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     calling = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     calling.check_hostname = False
     for context in (called, calling):
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.verify_mode = ssl.CERT_REQUIRED
-        _load(context, config)
+        _load(context, config, "tls-cluster", ssl.CERT_REQUIRED)
     return called, calling
 
 
-def _load(context: ssl.SSLContext, config: Config) -> None:
+def client_context(config: Config) -> ssl.SSLContext:
+    """The context for clients. Raises TlsError."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    # Clients of this kind come to stay, so they resume nothing. And a ticket that a client has not read when it closes
+    # its connection makes the system throw away what it sent last.
+    context.num_tickets = 0
+    _load(context, config, "tls-port", VERIFY[config.text("tls-auth-clients")])
+    return context
+
+
+def _load(context: ssl.SSLContext, config: Config, what: str, verify: ssl.VerifyMode) -> None:
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_mode = verify
     certificate, key, authority = map(config.text, ("tls-cert-file", "tls-key-file", "tls-ca-cert-file"))
-    if not certificate or not key or not authority:
-        raise TlsError("tls-cluster needs tls-cert-file, tls-key-file and tls-ca-cert-file")
+    if not certificate or not key:
+        raise TlsError(f"{what} needs tls-cert-file and tls-key-file")
+    if not authority and verify != ssl.CERT_NONE:
+        hint = ", or tls-auth-clients no" if what == "tls-port" else ""
+        raise TlsError(f"{what} needs tls-ca-cert-file{hint}")
+    _read(lambda: context.load_cert_chain(certificate, key, _no_passphrase), what, f"{certificate} with {key}")
+    if verify != ssl.CERT_NONE:
+        _read(lambda: context.load_verify_locations(authority), what, authority)
+
+
+def _read(load: Callable[[], None], what: str, files: str) -> None:
+    """Load something. Raises TlsError that names the files."""
     try:
-        context.load_cert_chain(certificate, key, _no_passphrase)
-        context.load_verify_locations(authority)
+        load()
     except (OSError, ValueError) as wrong:
-        reason = wrong.strerror if isinstance(wrong, OSError) and wrong.strerror else wrong
-        raise TlsError(f"Cannot use the certificates of tls-cluster ({certificate}, {authority}): {reason}") from wrong
+        raise TlsError(f"Cannot use the certificates of {what} ({files}): {reason(wrong)}") from wrong
+
+
+def reason(wrong: Exception) -> str:
+    """What went wrong, in words and without places in the sources of others."""
+    if isinstance(wrong, ssl.SSLCertVerificationError):
+        return f"the certificate cannot be believed: {wrong.verify_message}"
+    if isinstance(wrong, ssl.SSLError) and wrong.reason:
+        return wrong.reason.lower().replace("_", " ")
+    return (isinstance(wrong, OSError) and wrong.strerror) or str(wrong) or type(wrong).__name__
 
 
 def _no_passphrase() -> str:

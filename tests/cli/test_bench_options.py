@@ -3,6 +3,7 @@
 import pytest
 
 from disque.cli.bench_options import Address, Amount, UsageError, parse_address, parse_options
+from disque.cli.client_tls import Trust
 
 
 def test_without_arguments() -> None:
@@ -84,11 +85,21 @@ def test_no_addresses(text: str) -> None:
         (["--compare", "nowhere"], "is not host:port"),
         (["--user", "me"], "needs a password"),
         (["mixed", "--queues", "1001"], "at most 1000 queues"),
+        (["--insecure"], "--cacert, --cert, --key, --sni and --insecure need --tls"),
+        (["--tls", "-s", "/tmp/s"], "no TLS on a unix socket"),
+        (["--tls", "--cacert", "/no/such/file"], "Cannot use /no/such/file"),
     ],
 )
 def test_what_is_refused(argv: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         parse_options(argv)
+
+
+def test_tls_is_for_the_server_under_load() -> None:
+    assert parse_options([]).address.trust is None
+    options = parse_options(["--tls", "--insecure", "--sni", "n", "--compare", "h:1"])
+    assert options.address.trust == Trust(sni="n", insecure=True)
+    assert options.compare == Address("h", 1)
 
 
 def test_options_of_a_job() -> None:

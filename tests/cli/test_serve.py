@@ -124,6 +124,8 @@ def test_a_pid_file_is_for_daemons_and_for_those_who_name_it() -> None:
 def test_a_port_that_leaves_no_room_for_the_bus_is_an_error(words: list[str]) -> None:
     with pytest.raises(ConfigError, match="bus port would be port \\+ 10000"):
         read_config(words)
+    with pytest.raises(ConfigError, match="bus port would be tls-port \\+ 10000"):
+        read_config(["--port", "0", "--tls-port", words[1]])
     config, _ = read_config([*words, "--cluster-bus-port", "17711"])
     assert config.number("cluster-bus-port") == 17711
 

@@ -4,7 +4,12 @@ from typing import Any
 
 import pytest
 
+from disque.cli.client_tls import Trust
 from disque.cli.shell_options import FLAGS, REDIS_ONLY, Options, UsageError, help_page, parse_options
+from tests.support import certificates
+from tests.support.certificates import AUTHORITY
+
+CERTIFICATE, KEY = certificates.pair("client")
 
 
 def parse(line: str, **environment: str) -> Options:
@@ -58,6 +63,14 @@ SETTINGS = [
     ("-c -e -n 0 ping", "notes", []),
     ("-x set", "last_from_stdin", True),
     ("-X B addjob q B 0", "stdin_tag", b"B"),
+    ("ping", "target.trust", None),
+    ("--tls", "target.trust", Trust()),
+    ("-u disques://h", "target.trust", Trust()),
+    ("-u rediss://h --insecure", "target.trust", Trust(insecure=True)),
+    ("--sni n --tls", "target.trust", Trust(sni="n")),
+    (f"--tls --cacert {AUTHORITY}", "target.trust", Trust(cacert=AUTHORITY)),
+    ("--tls --cacertdir /tmp", "target.trust", Trust(cacertdir="/tmp")),
+    (f"--tls --cert {CERTIFICATE} --key {KEY}", "target.trust", Trust(cert=CERTIFICATE, key=KEY)),
 ]
 
 
@@ -106,6 +119,11 @@ MISTAKES = [
     ("-u http://h", "Option -u: Invalid URL 'http://h'"),
     ("-X BODY addjob q 0", "-X needs a command with the argument 'BODY' in it"),
     ("-x", "-x needs a command"),
+    ("--insecure ping", "--cacert, --cert, --key, --sni and --insecure need --tls or disques://"),
+    ("-u disque://h --cert c --key k", "--cacert, --cert, --key, --sni and --insecure need --tls"),
+    ("--tls -s /tmp/s", "there is no TLS on a unix socket"),
+    ("--tls --cert c", "--cert and --key belong together"),
+    ("--tls --cacert /no/such/file", "Cannot use /no/such/file: No such file"),
 ]
 
 

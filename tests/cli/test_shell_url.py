@@ -3,6 +3,7 @@
 import pytest
 
 from disque.cli.client import Target
+from disque.cli.client_tls import Trust
 from disque.cli.shell_url import apply_url, parse_address, parse_port
 
 TARGETS = [
@@ -24,6 +25,24 @@ def test_where_a_url_points(url: str, addresses: list[tuple[str, int]], user: st
     target = Target(path="/before")
     assert apply_url(url, target) == ""
     assert target == Target(addresses=addresses, user=user, password=password)
+
+
+@pytest.mark.parametrize(
+    ("url", "trust"),
+    [("disques://h", Trust()), ("rediss://h", Trust()), ("disque://h", None), ("redis://h", None), ("unix:///s", None)],
+)
+def test_an_s_behind_the_scheme_is_tls(url: str, trust: Trust | None) -> None:
+    target = Target()
+    apply_url(url, target)
+    assert target.trust == trust
+
+
+def test_a_url_takes_nothing_from_what_flags_have_said_of_tls() -> None:
+    target = Target(trust=Trust(sni="n"))
+    apply_url("disques://h", target)
+    assert target.trust == Trust(sni="n")
+    apply_url("disque://h", target)
+    assert target.trust == Trust(sni="n")
 
 
 def test_a_database_number_is_told() -> None:

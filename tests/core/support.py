@@ -491,15 +491,19 @@ def assert_queues_are_true(node: Node, jobs: list[Job]) -> None:
 
 def assert_memory_is_true(node: Node, jobs: list[Job]) -> None:
     """The accounted memory equals a recount."""
-    recount = sum(memory.job_bytes(job) for job in jobs)
+    recount = sum(memory.JOB_BYTES + len(job.body) for job in jobs)
     recount += sum(memory.QUEUE_BYTES + len(name) for name in node.queues)
     recount += sum(key.cost() for key in node.keys.values())
     recount += memory.ACK_BYTES * len(node.acking) + memory.GONE_BYTES * len(node.gone)
+    recount += memory.CLAIM_BYTES * len(node.claims)
+    recount += memory.SPREAD_BYTES * len([spread for spread in node.pending.values() if spread.add is None])
     assert node.used == recount
     if node.journaling:
         segments = [job.segment for job in jobs if job.segment]
         segments += [queue.segment for queue in node.queues.values() if queue.segment]
         segments += [key.segment for key in node.keys.values() if key.segment]
+        segments += [ack.segment for ack in node.acking.values() if ack.segment]
+        segments += [broadcast.segment for broadcast in node.federation.pauses.values() if broadcast.segment]
         assert {segment: count for segment, count in node.live.items() if count} == {
             segment: segments.count(segment) for segment in set(segments)
         }

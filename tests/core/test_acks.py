@@ -299,6 +299,13 @@ class TestDummies:
         bench.hear(bench.peers[0], (GOTACK, 0, (), (UNKNOWN_ID,)))
         assert bench.records() == [(DELETE, UNKNOWN_ID)]
 
+    def test_it_counts_for_the_segment_of_its_record_until_it_is_gone(self) -> None:
+        bench = Bench(peers=1, journaling=True)
+        bench.client()("ACKJOB", UNKNOWN_ID)
+        assert bench.node.live == {1: 1}
+        bench.hear(bench.peers[0], (GOTACK, 0, (), (UNKNOWN_ID,)))
+        assert bench.node.live == {1: 0}
+
     def test_a_copy_that_comes_later_is_refused_while_it_is_known(self, cluster: Bench) -> None:
         cluster.client()("ACKJOB", foreign_id())
         cluster.sent()

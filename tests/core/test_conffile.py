@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from disque.core import kinds
 from disque.core.conffile import MAX_DEPTH, MAX_FILES, ConfigError, from_argv, load, load_options, rewrite
-from disque.core.settings import BY_NAME, SETTINGS, Config, Setting, SettingError
+from disque.core.setting import Setting
+from disque.core.settings import BY_NAME, SETTINGS, Config, SettingError
 
 FATAL = "\n*** FATAL CONFIG FILE ERROR ***\nReading the configuration file, at line {}\n>>> '{}'\n{}\n"
 

@@ -9,7 +9,7 @@ from disque.core.copying import Copying
 from disque.core.job import ACKED
 from disque.core.journal import Replay, encode, head
 from disque.core.node import Node
-from disque.core.records import JOB
+from disque.core.records import BCAST, DUMMY, JOB, KEY, PAUSE
 from tests.support.nodes import START_MS, make_node, node_id
 from tests.support.state import alive, counted, state
 
@@ -41,6 +41,8 @@ def filled() -> Node:
         step.message(node, node_id(2), (REPLJOB, 0, *copy), NOW_MS)
     step.command(node, session, [b"ACKJOB", *map(job_id, range(5, 15)), *map(job_id, range(100, 110))], NOW_MS)
     step.command(node, session, b"PAUSE q3 in".split(), NOW_MS)
+    step.command(node, session, b"PAUSE q4 in bcast".split(), NOW_MS)
+    step.command(node, session, b"PAUSE q4 none".split(), NOW_MS)
     return node
 
 
@@ -74,6 +76,8 @@ class TestCopying:
         assert set(alive(node)) == {2}
         assert state(read_back(copies)) == before
         assert read_back(copies).queues[b"q3"].paused == 1
+        assert len(read_back(copies).dummies) == 10
+        assert read_back(copies).federation.pauses[b"q4"].flags == 1
 
     def test_leaves_what_was_written_meanwhile(self) -> None:
         node = filled()
@@ -87,6 +91,17 @@ class TestCopying:
         while not copying.step(50, NOW_MS):
             pass
         assert [record[1] for record in node.journal if record[0] == JOB].count(new) == 1
+
+    def test_writes_nothing_twice(self) -> None:
+        node = filled()
+        node.segment = 2
+        for expected in (True, False):
+            node.journal.clear()
+            copying = Copying(node, 1)
+            while not copying.step(50, NOW_MS):
+                pass
+            assert {DUMMY, BCAST, PAUSE, KEY, JOB}.issubset({record[0] for record in node.journal}) is expected
+            assert bool(node.journal) is expected
 
     def test_does_not_bring_back_what_ends_meanwhile(self) -> None:
         node = filled()

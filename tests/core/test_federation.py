@@ -6,7 +6,7 @@ import pytest
 
 from cluster import membership
 from cluster.messages import DELJOB, HAVE, HOLD, NEEDJOBS, PAUSE, SETACK, YOURJOBS, decode, encode_message, frame
-from disque.core import federation, step
+from disque.core import federation, records, step
 from disque.core.flows import WANT_MS
 from disque.core.job import DELIVERED, KEPT
 from disque.core.journal import Replay, encode, head
@@ -550,7 +550,7 @@ def test_the_greatest_pause_wins_whatever_the_order() -> None:
     assert client("PAUSE", "q", "state") == b"none"
     bench.hear(peer, (PAUSE, b"q", 9, 7, B0))
     assert client("PAUSE", "q", "state") == b"none", "no node says that"
-    assert [record[2] for record in bench.records()] == [1, 3, 0]
+    assert [record[2] for record in bench.records() if record[0] == records.PAUSE] == [1, 3, 0]
     assert bench.sent(PAUSE) == []
 
 
@@ -568,6 +568,90 @@ def test_broadcast_pauses_that_are_remembered_are_bounded(monkeypatch: pytest.Mo
     for number, queue in enumerate((b"a", b"b", b"a", b"c"), 1):
         bench.hear(bench.peers[0], (PAUSE, queue, 0, number, B0))
     assert list(bench.node.federation.pauses) == [b"a", b"c"]
+
+
+def test_the_names_of_broadcast_pauses_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("disque.core.flows.PAUSES_BYTES_MOST", 100)
+    bench = Bench(peers=1)
+    for number in range(10):
+        bench.hear(bench.peers[0], (PAUSE, b"%040d" % number, 0, 1, B0))
+    assert list(bench.node.federation.pauses) == [b"%040d" % number for number in (8, 9)]
+    bench.hear(bench.peers[0], (PAUSE, b"x" * 101, 0, 1, B0))
+    assert not bench.node.federation.pauses
+
+
+class TestFullMemory:
+    """Whatever a peer sends makes no queues beyond `maxmemory`, and nothing that was said is forgotten."""
+
+    @staticmethod
+    def full() -> Bench:
+        bench = Bench(peers=1, journaling=True)
+        bench.client().add("other", "x" * 10_000, "REPLICATE", 1)
+        bench.set("maxmemory", bench.node.used - 1)
+        return bench
+
+    def test_a_pause_makes_no_queue_until_there_is_memory(self) -> None:
+        bench = self.full()
+        bench.hear(bench.peers[0], (PAUSE, b"q", 1, 5, B0), (PAUSE, b"other", 2, 5, B0))
+        assert list(bench.node.queues) == [b"other"]
+        assert bench.node.queues[b"other"].paused == 2, "it is there anyway"
+        bench.live(200)
+        assert list(bench.node.queues) == [b"other"]
+        bench.set("maxmemory", 0)
+        bench.live(200)
+        assert bench.node.queues[b"q"].paused == 1
+        assert not bench.node.federation.waiting
+
+    def test_a_queue_that_comes_by_itself_is_paused(self) -> None:
+        bench = self.full()
+        bench.hear(bench.peers[0], (PAUSE, b"q", 1, 5, B0))
+        bench.node.queue(b"q", bench.now_ms)
+        assert bench.node.queues[b"q"].paused == 0
+        bench.live(200)
+        assert bench.node.queues[b"q"].paused == 1
+
+    def test_a_job_with_a_retry_stays_where_it_was(self) -> None:
+        bench = self.full()
+        send(bench, bench.peers[0], row(1), row(2))
+        assert list(bench.node.queues) == [b"other"]
+        assert list(bench.node.federation.flows) == []
+        assert bench.node.messages_skipped == 2
+
+    def test_one_that_would_be_lost_is_taken_if_it_was_asked_for(self) -> None:
+        bench = Bench(peers=1)
+        client = bench.client()
+        client.send("GETJOB", "COUNT", 2, "FROM", "q")
+        bench.settle()
+        bench.client().add("other", "x" * 10_000, "REPLICATE", 1)
+        bench.set("maxmemory", bench.node.used - 1)
+        send(bench, bench.peers[0], row(1, retry=0))
+        assert_delivered(client, an_id(1))
+        send(bench, bench.peers[0], *[row(number, retry=0) for number in (2, 3, 4)])
+        assert bench.state(an_id(2)) == "queued"
+        assert bench.state(an_id(3)) == bench.state(an_id(4)) == "gone"
+        send(bench, bench.peers[0], row(5, retry=0))
+        assert bench.state(an_id(5)) == "gone"
+
+    def test_empty_gifts_leave_nothing(self) -> None:
+        bench = Bench(peers=1)
+        send(bench, bench.peers[0])
+        assert not bench.node.federation.flows
+
+    def test_the_newest_counts(self) -> None:
+        bench = self.full()
+        bench.hear(bench.peers[0], (PAUSE, b"q", 1, 5, B0), (PAUSE, b"q", 0, 6, B0), (PAUSE, b"q", 2, 4, B0))
+        bench.set("maxmemory", 0)
+        bench.live(200)
+        assert b"q" not in bench.node.queues
+
+    def test_after_a_crash_before_it_the_pause_is_news_again(self) -> None:
+        bench = self.full()
+        bench.records()
+        bench.hear(bench.peers[0], (PAUSE, b"q", 1, 5, B0))
+        assert bench.records() == []
+        bench.set("maxmemory", 0)
+        bench.live(200)
+        assert [record[0] for record in bench.records()] == [records.BCAST, records.PAUSE]
 
 
 # -- several real nodes ------------------------------------------------------------------------------------------------

@@ -5,14 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cluster.membership import Node as Member
 from cluster.messages import ANSWER, ANSWER_NO, GOTACK, SETACK, WILLQUEUE
-from disque.core import journal, step
+from cluster.messages import PAUSE as SAY_PAUSE
+from disque.core import journal, queues, step
 from disque.core.job import ACKED, ACTIVE, DELIVERED, HELD, KEPT, QUEUED, SPENT
 from disque.core.journal import Replay, clean_list, encode, head, unpack
 from disque.core.node import Node
 from disque.core.record_checks import FLAGS_MAX, ReplayError
 from disque.core.records import (
     ACK,
+    BCAST,
     CLEAN,
     DELETE,
     DUMMY,
@@ -29,6 +32,7 @@ from disque.core.records import (
     SPEND,
     Record,
 )
+from tests.core.support import Bench
 from tests.support.nodes import START_MS, make_node, node_id
 from tests.support.state import alive, counted, queued
 
@@ -202,6 +206,55 @@ class TestSharedJob:
         node = self.read((DUMMY, job_id(1), NOW_MS + 5000))
         assert self.told(node, SETACK) == [(SETACK, (), (job_id(1),))]
         assert not self.read((DUMMY, job_id(1), NOW_MS + 5000), (DELETE, job_id(1))).acking
+
+
+class TestBroadcasts:
+    """The newest PAUSE for all nodes wins, before and after a restart."""
+
+    def told(self, node: Node, flags: int, counter: int, origin: bytes) -> int:
+        """How the queue stands when another node has told of a PAUSE."""
+        node.membership.add(Member(node_id(2), b"10.0.0.2", 7711))
+        step.link_up(node, node_id(2), 1, NOW_MS)
+        step.message(node, node_id(2), (SAY_PAUSE, b"q", flags, counter, origin), NOW_MS)
+        return node.queues[b"q"].paused
+
+    def test_an_older_one_does_not_win_after_a_restart(self) -> None:
+        records = [(BCAST, b"q", 1, 50, node_id(3)), (PAUSE, b"q", 1)]
+        assert self.told(replay(*records), 2, 49, node_id(9)) == 1
+        assert self.told(replay(*records), 2, 50, node_id(2)) == 1
+        assert self.told(replay(*records), 2, 50, node_id(4)) == 2
+
+    def test_what_this_node_did_alone_since_then_stays(self) -> None:
+        node = replay((BCAST, b"q", 1, 50, node_id(3)), (PAUSE, b"q", 1), (PAUSE, b"q", 2))
+        assert self.told(node, 1, 50, node_id(3)) == 2
+
+    def test_the_greatest_counts_whatever_the_order_of_records_and_for_its_segment(self) -> None:
+        node = make_node()
+        reader = Replay(node, BOOT)
+        for segment, counter in enumerate((5, 7, 6, 7), 1):
+            reader.apply(encode([(BCAST, b"q", 1, counter, node_id(3))], NOW_MS)[0], segment)
+            assert alive(node) == counted(node)
+        assert alive(node) == {4: 1}
+        assert node.federation.pauses[b"q"].counter == 7
+
+    def test_the_next_one_of_this_node_goes_above_it(self) -> None:
+        node = replay((BCAST, b"q", 0, NOW_MS * 2, node_id(3)))
+        queues.pause_everywhere(node, b"q", NOW_MS)
+        assert node.federation.pauses[b"q"].counter == NOW_MS * 2 + 1
+
+    def test_a_flush_of_everything_leaves_it_known(self) -> None:
+        bench = Bench(peers=1, journaling=True)
+        bench.hear(bench.peers[0], (SAY_PAUSE, b"q", 1, 5, node_id(2)))
+        bench.client()("DEBUG", "FLUSHALL")
+        assert bench.node.live == {1: 1}
+        assert replay(*bench.records()).federation.pauses[b"q"].counter == 5
+
+    def test_a_reset_forgets_it(self) -> None:
+        bench = Bench(peers=1, journaling=True)
+        bench.hear(bench.peers[0], (SAY_PAUSE, b"q", 1, 5, node_id(2)))
+        bench.client()("CLUSTER", "RESET")
+        assert not bench.node.federation.pauses
+        assert not replay(*bench.records()).federation.pauses
 
 
 class TestAtMostOnce:
@@ -415,6 +468,7 @@ GOOD = [
     (END,),
     (HOLDERS, job_id(1), (node_id(1), node_id(2))),
     (DUMMY, job_id(4), NOW_MS + 9),
+    (BCAST, b"q", 2, NOW_MS, node_id(2)),
     job_record(5, holders=(node_id(1), node_id(2))),
     job_record(6, holders=(node_id(1), node_id(2)), state=ACKED, body=b""),
 ]
@@ -426,7 +480,7 @@ VALUES = st.recursive(
     | st.floats()
     | st.text(max_size=5)
     | st.binary(max_size=5)
-    | st.sampled_from([job_id(1), job_id(2, 0), b"q", *range(17), NOW_MS]),
+    | st.sampled_from([job_id(1), job_id(2, 0), b"q", *range(18), NOW_MS]),
     lambda inner: st.lists(inner, max_size=15) | st.dictionaries(st.text(max_size=2), inner, max_size=2),
     max_leaves=30,
 )
@@ -522,6 +576,9 @@ class TestNonsense:
             (HOLDERS, job_id(1), (5,)),
             (DUMMY, b"x" * 40, NOW_MS),
             (DUMMY, job_id(1), -1),
+            (BCAST, b"q", 4, 1, node_id(2)),
+            (BCAST, b"q", 1, -1, node_id(2)),
+            (BCAST, b"q", 1, 1, b"short"),
             job_record(holders=()),
             job_record(holders=(node_id(2), node_id(1))),
             job_record(ttl=-1),

@@ -3,10 +3,10 @@ from typing import Any
 import pytest
 
 from cluster.membership import PFAIL
-from cluster.messages import ASKKEY, BIND, BOUND, KEEPKEY, KEYFREE, KEYHELD, KEYKEPT, UNBIND
+from cluster.messages import ASKKEY, BIND, BOUND, KEEPKEY, KEYFREE, KEYHELD, KEYKEPT, UNBIND, YOURJOBS
 from disque.core import links, step
 from disque.core.unique import COMMITTED, SETTLED
-from tests.core.support import Bench
+from tests.core.support import NOTHING, Bench, repljob
 from tests.support.net import Net, added, ask, keepers, others, who_has
 
 ID, SMALLER, LARGER = (b"D-%b-" % (b"%d" % digit * 8) + b"A" * 24 + b"-05a1" for digit in (5, 1, 9))
@@ -82,6 +82,60 @@ def bind(job_id: bytes, key: bytes = b"k", window_ms: int = HOUR_MS) -> tuple[An
 def test_what_no_node_can_mean_is_skipped_and_counted(lonely: Bench, message: tuple[Any, ...]) -> None:
     lonely.hear(lonely.peers[0], message)
     assert (lonely.node.messages_skipped, lonely.node.keys) == (1, {})
+
+
+@pytest.mark.parametrize("window_ms", [0, HOUR_MS])
+@pytest.mark.parametrize(
+    "message", [bind(ID, b"other"), (KEEPKEY, 0, 2, b"q", b"other", ID, 5), (KEEPKEY, 1, 2, b"other", b"k", ID, 5)]
+)
+def test_a_job_that_has_a_key_gets_no_other_one(lonely: Bench, window_ms: int, message: tuple[Any, ...]) -> None:
+    lonely.hear(lonely.peers[0], bind(ID, window_ms=window_ms))
+    lonely.hear(lonely.peers[1], message)
+    assert list(lonely.node.keys) == [(b"q", b"k")]
+    assert lonely.node.messages_skipped == 1
+
+
+@pytest.mark.parametrize("key", [b"k", b"other"])
+def test_nobody_else_decides_for_what_this_node_bids(lonely: Bench, key: bytes) -> None:
+    lonely.client().send("ADDJOB", "q", "b", 0, "REPLICATE", 1, "UNIQUE", not_kept(lonely), 60)
+    lonely.settle()
+    ((job_id, bid),) = lonely.node.bidding.items()
+    for message in (bind(job_id, key), (KEEPKEY, 0, 2, b"q", key, job_id, 5)):
+        lonely.hear(lonely.peers[0], message)
+    assert lonely.node.keys == {}
+    assert lonely.node.messages_skipped == 2
+    lonely.hear(lonely.peers[0], (BOUND, (job_id,)))
+    lonely.hear(lonely.peers[1], (BOUND, (job_id,)))
+    assert lonely.state(job_id) == "queued"
+    assert list(lonely.node.keys) == [(b"q", bid.name)]
+
+
+@pytest.mark.parametrize("how", ["copy", "hand-over", "acknowledgement"])
+def test_an_id_that_somebody_else_uses_meanwhile_is_given_up(lonely: Bench, how: str) -> None:
+    client = lonely.client()
+    client.send("ADDJOB", "q", "b", 0, "REPLICATE", 1, "UNIQUE", not_kept(lonely), 60)
+    lonely.settle()
+    (job_id,) = lonely.node.bidding
+    if how == "copy":
+        lonely.hear(lonely.peers[0], repljob(job_id=job_id, queue=b"elsewhere"))
+    elif how == "hand-over":
+        row = (job_id, b"lie", 1, 60_000, 60, lonely.now_ms * 1_000_000, 5, 0, 0, (lonely.peers[0].id,))
+        lonely.hear(lonely.peers[0], (YOURJOBS, b"elsewhere", (row,)))
+    else:
+        lonely.client()("ACKJOB", job_id)
+    for peer in lonely.peers:
+        lonely.hear(peer, (BOUND, (job_id,)))
+    lonely.agreeable = True
+    lonely.advance(2000)
+    answer = client.read()
+    assert answer not in {NOTHING, job_id}
+    assert lonely.job(answer).body == b"b"
+
+
+def not_kept(bench: Bench) -> bytes:
+    """A UNIQUE key of which another node is the only keeper."""
+    names = [b"key %d" % number for number in range(100)]
+    return next(name for name in names if bench.node.node_id not in bench.node.ring.keepers(b"q", name, 1))
 
 
 @pytest.mark.parametrize("kind", [KEYKEPT, UNBIND, KEYFREE])

@@ -1,3 +1,5 @@
+import pytest
+
 from cluster.messages import ENQUEUE, HOLD
 from disque.core import leaving
 from disque.core.job import ACTIVE
@@ -15,11 +17,21 @@ def add_shared(client: Client) -> bytes:
     return job_id
 
 
+def farewell(bench: Bench) -> int:
+    """This node stops. In how many steps it said so."""
+    steps = 0
+    one = leaving.Farewell(bench.node)
+    while not one.done:
+        one.step(bench.now_ms)
+        steps += 1
+    return steps
+
+
 def test_a_queued_job_that_others_hold_is_handed_to_one_of_them() -> None:
     bench = Bench(peers=2)
     job_id = add_shared(bench.client())
     bench.sent(ENQUEUE)
-    leaving.stopping(bench.node, bench.now_ms)
+    farewell(bench)
     ((peer, message),) = bench.sent(ENQUEUE)
     assert peer in {other.id for other in bench.peers}
     assert message == (ENQUEUE, job_id, 0)
@@ -29,7 +41,7 @@ def test_a_queued_job_that_others_hold_is_handed_to_one_of_them() -> None:
 def test_when_it_is_back_it_asks_at_once() -> None:
     bench = Bench(peers=2)
     job_id = add_shared(bench.client())
-    leaving.stopping(bench.node, bench.now_ms)
+    farewell(bench)
     assert bench.job(job_id).requeue_ms == bench.now_ms
 
 
@@ -40,7 +52,7 @@ def test_of_a_job_that_is_out_the_others_are_told_how_long() -> None:
     assert client.get("q") == [job_id]
     bench.advance(2000)
     bench.sent(HOLD)
-    leaving.stopping(bench.node, bench.now_ms)
+    farewell(bench)
     held = bench.sent(HOLD)
     assert sorted(peer for peer, _ in held) == sorted(other.id for other in bench.peers)
     assert all(message == (HOLD, 0, (), (job_id,), (3000,)) for _, message in held)
@@ -50,6 +62,72 @@ def test_a_job_that_nobody_else_holds_stays() -> None:
     bench = Bench(peers=2)
     client = bench.client()
     job_id = client.add("q", "body", "REPLICATE", 1)
-    leaving.stopping(bench.node, bench.now_ms)
+    farewell(bench)
     assert bench.state(job_id) == "queued"
     assert bench.sent(ENQUEUE) == []
+
+
+def test_no_step_tells_of_more_jobs_than_take_some_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leaving, "SLICE", 5)
+    bench = Bench(peers=2)
+    client = bench.client()
+    jobs = {add_shared(client) for _ in range(20)}
+    out = {*client.get("q", count=10)}
+    bench.sent()
+    one = leaving.Farewell(bench.node)
+    queued, held = [], []
+    while not one.done:
+        one.step(bench.now_ms)
+        said = bench.sent(ENQUEUE, HOLD)
+        queued += [message[1] for _, message in said if message[0] == ENQUEUE]
+        told = [message[3] for _, message in said if message[0] == HOLD]
+        held += [job_id for ids in told for job_id in ids]
+        assert len(said) - len(told) + sum(map(len, told)) // 2 <= 5
+    assert sorted(queued) == sorted(jobs - out)
+    assert sorted(held) == sorted([*out, *out])
+
+
+def add_with_key(bench: Bench, replicate: int) -> tuple[bytes, list[bytes]]:
+    """A job with a UNIQUE key that three other nodes keep, or one: its ID, and who was asked for a copy."""
+    names = [b"k%d" % number for number in range(100)]
+    ring = bench.node.ring
+    name = next(name for name in names if bench.node.node_id not in ring.keepers(b"q", name, replicate))
+    bench.client().send("ADDJOB", "q", "body", 0, "RETRY", 5, "REPLICATE", replicate, "UNIQUE", name, 0)
+    bench.settle()
+    (job_id,) = bench.node.pending or [key.job_id for key in bench.node.keys.values()]
+    spread = bench.node.pending.get(job_id)
+    return job_id, spread.asked if spread is not None else []
+
+
+@pytest.mark.parametrize("number", range(10))
+def test_who_keeps_but_the_key_of_a_job_is_not_handed_it(number: int) -> None:
+    bench = Bench(peers=3, seed=number)
+    job_id, asked = add_with_key(bench, 3)
+    bench.confirm(job_id, *[peer for peer in bench.peers if peer.id in asked])
+    assert bench.state(job_id) == "queued"
+    assert len(asked) == 2
+    assert len(bench.job(job_id).holders) == 4
+    bench.sent()
+    farewell(bench)
+    ((peer, _),) = bench.sent(ENQUEUE)
+    assert peer in asked
+
+
+def test_one_that_others_keep_but_the_key_of_stays() -> None:
+    bench = Bench(peers=3)
+    job_id, _ = add_with_key(bench, 1)
+    assert len(bench.job(job_id).holders) == 2
+    bench.sent()
+    farewell(bench)
+    assert bench.sent(ENQUEUE) == []
+    assert bench.state(job_id) == "queued"
+
+
+def test_where_nobody_knows_who_has_a_copy_one_of_them_is_tried() -> None:
+    bench = Bench(peers=3)
+    job_id, asked = add_with_key(bench, 3)
+    bench.confirm(job_id, *[peer for peer in bench.peers if peer.id in asked])
+    bench.node.keyed[job_id].copies = None
+    bench.sent()
+    farewell(bench)
+    assert len(bench.sent(ENQUEUE)) == 1

@@ -5,12 +5,27 @@ from typing import Any
 import pytest
 
 from cluster.membership import Node
-from cluster.messages import ABORT, ANSWER, ANSWER_NO, GOTJOB, QUEUE_IT, REFUSED, REPLJOB, SETACK, WILLQUEUE
-from disque.core import step
+from cluster.messages import (
+    ABORT,
+    ANSWER,
+    ANSWER_NO,
+    ENQUEUE,
+    GOTACK,
+    GOTJOB,
+    PAUSE,
+    QUEUE_IT,
+    QUEUED,
+    REFUSED,
+    REPLJOB,
+    SETACK,
+    WILLQUEUE,
+)
+from disque.core import acks, peers, step
 from disque.core.records import REQUEUE
 from disque.core.replication import PATIENCE_MS
 from tests.core.support import MYSELF, NOTHING, PROCESS, Bench, Client, assert_still_waiting, foreign_id, repljob
 
+B0 = b"b0" * 20
 NO_LINK = "NOREPL job removed (expired?) before the requested replication level was achieved"
 
 
@@ -473,3 +488,129 @@ def test_links_to_nodes_that_are_not_known_change_nothing(cluster: Bench) -> Non
     step.undelivered(cluster.node, stranger, [(REPLJOB, 0, b"x" * 40)], cluster.now_ms)
     assert stranger not in cluster.node.peers
     assert cluster.sent() == []
+
+
+class TestSoMuchABeat:
+    """What is said again over a new link is not one burst: a link takes only so much."""
+
+    @pytest.fixture(autouse=True)
+    def five(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(peers, "TOLD_MOST", 5)
+        monkeypatch.setattr(acks, "TOLD_MOST", 5)
+
+    @staticmethod
+    def acknowledged(number: int = 13) -> Bench:
+        """A node with one peer that has not heard of so many acknowledgements."""
+        bench = Bench(peers=1)
+        bench.hear(bench.peers[0], *[repljob(B0, job_id=foreign_id(one)) for one in range(number)])
+        bench.link_down(bench.peers[0])
+        bench.client()("ACKJOB", *[foreign_id(one) for one in range(number)])
+        bench.sent()
+        return bench
+
+    @staticmethod
+    def ids(bench: Bench, kind: int) -> list[bytes]:
+        """The jobs that are told of in messages of this kind."""
+        return [job_id for _, message in bench.sent(kind) for job_id in message[-1]]
+
+    @staticmethod
+    def beat(bench: Bench) -> None:
+        bench.now_ms += 100
+        step.beat(bench.node, bench.now_ms)
+        bench.tick()
+
+    def test_acknowledgements(self) -> None:
+        bench = self.acknowledged()
+        bench.link_up(bench.peers[0])
+        told = self.ids(bench, SETACK)
+        assert len(told) == 5
+        bench.tick()
+        assert self.ids(bench, SETACK) == []
+        for number in (5, 3):
+            self.beat(bench)
+            some = self.ids(bench, SETACK)
+            assert len(some) == number
+            told += some
+        assert sorted(told) == [foreign_id(one) for one in range(13)]
+        self.beat(bench)
+        assert self.ids(bench, SETACK) == []
+        assert not bench.node.resting
+        assert not bench.node.chores
+
+    def test_what_was_confirmed_meanwhile_is_left_out(self) -> None:
+        bench = self.acknowledged()
+        bench.link_up(bench.peers[0])
+        told = self.ids(bench, SETACK)
+        rest = sorted({foreign_id(one) for one in range(13)} - {*told})
+        bench.hear(bench.peers[0], (GOTACK, 1, (), tuple(rest[:6])))
+        self.beat(bench)
+        assert sorted(self.ids(bench, SETACK)) == rest[6:]
+
+    @pytest.mark.parametrize("how", ["link_up", "called"])
+    def test_over_another_link_it_begins_anew_and_once(self, how: str) -> None:
+        bench = self.acknowledged()
+        bench.link_up(bench.peers[0])
+        bench.sent()
+        if how == "link_up":
+            bench.link_down(bench.peers[0])
+        getattr(bench, how)(bench.peers[0])
+        told = self.ids(bench, SETACK)
+        for _ in range(4):
+            self.beat(bench)
+            told += self.ids(bench, SETACK)
+        assert sorted(told) == [foreign_id(one) for one in range(13)]
+
+    def test_reminders(self) -> None:
+        bench = self.acknowledged()
+        bench.link_up(bench.peers[0])
+        for _ in range(4):
+            self.beat(bench)
+        bench.sent()
+        for _ in range(30):
+            self.beat(bench)
+            assert len(self.ids(bench, SETACK)) <= 5
+        for _ in range(200):
+            self.beat(bench)
+        assert {*self.ids(bench, SETACK)} == {foreign_id(one) for one in range(13)}
+
+    def test_copies_by_their_size_too(self) -> None:
+        bench = Bench(peers=1)
+        client = bench.client()
+        for number in range(9):
+            client.send("ADDJOB", "q", "b" * (4096 if number == 8 else 1), 0, "REPLICATE", 2)
+        bench.link_down(bench.peers[0])
+        bench.sent()
+        bench.link_up(bench.peers[0])
+        counts = [len(bench.sent(REPLJOB))]
+        for _ in range(3):
+            self.beat(bench)
+            counts.append(len(bench.sent(REPLJOB)))
+        assert counts == [5, 4, 0, 0]
+
+    def test_that_jobs_are_in_the_queue(self) -> None:
+        bench = Bench(peers=1)
+        bench.hear(bench.peers[0], *[repljob(B0, job_id=foreign_id(one)) for one in range(13)])
+        for one in range(13):
+            bench.hear(bench.peers[0], (ENQUEUE, foreign_id(one), 0))
+        bench.link_down(bench.peers[0])
+        bench.sent()
+        bench.link_up(bench.peers[0])
+        told = self.ids(bench, QUEUED)
+        assert 5 <= len(told) < 13
+        for _ in range(3):
+            self.beat(bench)
+            told += self.ids(bench, QUEUED)
+        assert sorted(told) == [foreign_id(one) for one in range(13)]
+
+    def test_pauses(self) -> None:
+        bench = Bench(peers=2)
+        for number in range(13):
+            bench.hear(bench.peers[1], (PAUSE, b"q%02d" % number, 1, 5, B0))
+        bench.link_down(bench.peers[0])
+        bench.sent()
+        bench.link_up(bench.peers[0])
+        counts = [len(bench.sent(PAUSE))]
+        for _ in range(3):
+            self.beat(bench)
+            counts.append(len(bench.sent(PAUSE)))
+        assert counts == [5, 5, 3, 0]

@@ -3,7 +3,7 @@ import pytest
 from disque.core import memory
 from disque.core.memory import JOB_BYTES, QUEUE_BYTES, Limits, make_room
 from disque.core.records import DELETE
-from tests.core.support import Bench, Client
+from tests.core.support import Bench, Client, foreign_id, repljob
 
 MANY = 2**62
 
@@ -127,3 +127,25 @@ def test_an_eviction_is_in_the_journal_since_it_frees_the_key_of_its_job() -> No
     make_room(bench.node)
     assert bench.records() == [(DELETE, job_id)]
     assert bench.node.keys == {}
+
+
+def test_copies_that_are_made_after_the_answer_count_until_they_are_there() -> None:
+    bench = Bench(peers=2)
+    before = bench.node.used
+    job = bench.client().add("q", "body", "REPLICATE", 3, "ASYNC")
+    alone = memory.JOB_BYTES + 4 + QUEUE_BYTES + 1
+    assert bench.node.used - before == alone + memory.SPREAD_BYTES
+    bench.confirm(job, *bench.peers)
+    assert bench.node.used - before == alone
+
+
+def test_questions_about_a_job_count_until_they_are_answered() -> None:
+    bench = Bench(peers=1)
+    bench.hear(bench.peers[0], repljob(bench.peers[0].id, retry=5))
+    before = bench.node.used
+    bench.advance(5500)
+    assert bench.node.claims
+    assert bench.node.used == before + memory.CLAIM_BYTES
+    bench.client()("ACKJOB", foreign_id(1, 5))
+    assert not bench.node.claims
+    assert bench.node.used == before - 4 + memory.ACK_BYTES

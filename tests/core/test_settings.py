@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from disque.core.settings import BY_NAME, SECTIONS, SETTINGS, Config, Setting, SettingError
+from disque.core.setting import SECTIONS, Setting
+from disque.core.settings import BY_NAME, SETTINGS, Config, SettingError
 
 MUTABLE = [setting.name for setting in SETTINGS if setting.mutable]
 FIXED = [setting.name for setting in SETTINGS if not setting.mutable]

@@ -8,7 +8,7 @@ from cluster.messages import ENQUEUE, PING, Message
 from disque.core import step
 from disque.core.settings import Config
 from disque.core.timers import NEVER
-from disque.server.mesh import CATCH_UP_LEAST, Mesh, bus_port_of
+from disque.server.mesh import CATCH_UP_LEAST, Mesh, bus_port_of, client_port_of
 from tests.server.shell import Shell
 
 PEER: Final = Identity(b"b" * 40, 22, 7712, 17712)
@@ -187,7 +187,6 @@ class TestMessages:
         assert back == [(PEER.id, [(ENQUEUE, JOB, 1)])]
         assert shell.membership.messages_sent == 0
 
-
     def test_faults_do_not_flood_the_log(self, monkeypatch: pytest.MonkeyPatch) -> None:
         shell = Meshed()
         monkeypatch.setattr(step, "message", lambda *_: 1 / 0)
@@ -254,6 +253,8 @@ class TestSettings:
             ({"cluster-bus-port": "5"}, 5),
             ({"port": "0"}, 0),
             ({"port": "0", "cluster-bus-port": "5"}, 5),
+            ({"tls-port": "9001"}, 17711),
+            ({"port": "0", "tls-port": "9001"}, 19001),
         ],
     )
     def test_the_bus_port(self, options: dict[str, str], port: int) -> None:
@@ -261,6 +262,13 @@ class TestSettings:
         for name, value in options.items():
             config.put(name, (value,))
         assert bus_port_of(config) == port
+
+    @pytest.mark.parametrize(("port", "tls_port", "told"), [(1, 0, 1), (1, 2, 1), (0, 2, 2), (0, 0, 0)])
+    def test_clients_are_told_the_plain_port_while_there_is_one(self, port: int, tls_port: int, told: int) -> None:
+        config = Config()
+        config.put("port", (str(port),))
+        config.put("tls-port", (str(tls_port),))
+        assert client_port_of(config) == told
 
 
 class TestSeeds:

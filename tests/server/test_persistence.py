@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from disque.core import life, step
+from disque.core import acks, life, step
 from disque.core.host import Host
 from disque.server.disk import Disk
 from disque.server.facts import NodeClock
@@ -13,6 +13,7 @@ from disque.server.log import Log
 from disque.server.persistence import Persistence
 from disque.server.pump import Pump
 from disque.server.segments import JournalError
+from tests.core.support import UNKNOWN_ID
 from tests.support.nodes import START_MS, make_node
 
 NAME = "disque.aof"
@@ -436,6 +437,17 @@ class TestCompaction:
         assert not process.known()
         process.kill()
 
+    def test_a_segment_with_an_acknowledgement_of_an_unknown_job_is_not_dead(self, machine: Machine) -> None:
+        process = machine.start(auto_aof_rewrite_percentage="0")
+        acks.add_dummy(process.node, UNKNOWN_ID, process.pump.clock.now_ms())
+        process.say(b"ACKJOB", *self.fill(process))
+        assert len(machine.files) > 3
+        process.cron(3)
+        process.kill()
+        process = machine.start()
+        assert list(process.node.dummies) == [UNKNOWN_ID]
+        process.kill()
+
     def test_it_starts_by_itself_when_the_journal_has_grown(self, machine: Machine) -> None:
         process = machine.start(auto_aof_rewrite_percentage="100", auto_aof_rewrite_min_size="100kb")
         keeper = process.add(b"keeper")
@@ -493,6 +505,15 @@ class TestCompaction:
         assert process.say(b"PAUSE", b"p", b"state") == b"+in\r\n"
         assert process.add(b"again", b"UNIQUE", b"key", b"0") == job_id
         process.kill()
+
+
+def test_pauses_of_all_nodes_are_copied_when_the_journal_is_switched_on(machine: Machine) -> None:
+    process = machine.start(appendonly="no")
+    process.say(b"PAUSE", b"q", b"none", b"bcast")
+    process.say(b"CONFIG", b"SET", b"appendonly", b"yes")
+    process.turn(5)
+    process.kill()
+    assert list(machine.start().node.federation.pauses) == [b"q"]
 
 
 def process_files(process: Process) -> list[str]:

@@ -168,6 +168,13 @@ class TestErrors:
         with pytest.raises(ProtocolError, match=text):
             drain(reader_with(kind, before + line + b"1\r\n"))
 
+    def test_a_client_that_speaks_tls_is_refused_at_its_first_byte(self, kind: type[StrictReader]) -> None:
+        for data in (b"\x16", b"\x16\x03\x01\x02\x00", b"\x16\n", b"PING\r\n\x16"):
+            reader = reader_with(kind, data)
+            with pytest.raises(ProtocolError, match=r"^this looks like TLS, which is spoken on tls-port only$"):
+                drain(reader)
+        assert drain(reader_with(kind, b"x\x16\n")) == [[b"x\x16"]]
+
     def test_a_line_of_64_kilobytes(self, kind: type[StrictReader]) -> None:
         assert drain(reader_with(kind, b"A" * 65_536 + b"\n")) == [[b"A" * 65_536]]
 

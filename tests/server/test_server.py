@@ -20,6 +20,7 @@ from disque.server.nodes_conf import open_nodes_conf
 from disque.server.server import Server
 from disque.server.tls import TlsError
 from tests.server.shell import Log, Transport
+from tests.support import certificates
 
 ADD = b"ADDJOB q body 0\r\n"
 
@@ -439,6 +440,23 @@ class TestOtherNodes:
             server = assemble(port="0", unixsocket=str(tmp_path / "s"))
             await server._listen()
             assert server.mesh is None
+            end(server)
+
+        in_loop(scene)
+
+    @pytest.mark.parametrize("plain", [True, False])
+    def test_with_tls_alone_its_port_is_the_one_that_is_told(self, new_port: Callable[[], int], plain: bool) -> None:
+        port, tls_port = new_port() if plain else 0, new_port()
+
+        async def scene() -> None:
+            options = {name.replace("-", "_"): value for name, value in certificates.options().items()}
+            server = assemble(port=str(port), tls_port=str(tls_port), bind="127.0.0.1", **options)
+            await server._listen()
+            assert server.port == (port or tls_port)
+            assert server._where() == (f"port {port} and " if plain else "") + f"TLS port {tls_port}"
+            assert server.mesh is not None
+            assert server.node.membership.myself.port == server.port
+            assert server.node.membership.myself.bus_port == server.port + 10000
             end(server)
 
         in_loop(scene)

@@ -1,11 +1,15 @@
+import shutil
+import ssl
+import subprocess
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from disque.core.settings import Config
-from disque.server.tls import TlsError, contexts
+from disque.server.tls import TlsError, client_context, contexts, reason
 from tests.cluster.buses import Station, Stranger, in_loop
+from tests.support import certificates
 
 FILES: Final = Path(__file__).parent.parent / "support" / "tls"
 
@@ -88,3 +92,67 @@ def test_all_three_files_are_needed() -> None:
         short.put(missing, ("",))
         with pytest.raises(TlsError, match="tls-cluster needs"):
             contexts(short)
+
+
+def for_clients(auth: str = "yes", **options: str) -> Config:
+    made = Config()
+    for name, value in (
+        certificates.options(auth) | {key.replace("_", "-"): text for key, text in options.items()}
+    ).items():
+        made.put(name, (value,))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("auth", "mode"), [("yes", ssl.CERT_REQUIRED), ("optional", ssl.CERT_OPTIONAL), ("no", ssl.CERT_NONE)]
+)
+def test_clients_are_asked_for_certificates_as_the_settings_say(auth: str, mode: ssl.VerifyMode) -> None:
+    context = client_context(for_clients(auth))
+    assert context.verify_mode is mode
+    assert context.minimum_version is ssl.TLSVersion.TLSv1_2
+    assert len(context.get_ca_certs()) == (auth != "no")
+
+
+def test_an_authority_is_needed_only_where_certificates_are_looked_at() -> None:
+    client_context(for_clients("no", tls_ca_cert_file=""))
+    for auth in ("yes", "optional"):
+        with pytest.raises(TlsError, match="tls-port needs tls-ca-cert-file, or tls-auth-clients no"):
+            client_context(for_clients(auth, tls_ca_cert_file=""))
+
+
+@pytest.mark.parametrize("missing", ["tls_cert_file", "tls_key_file"])
+def test_certificate_and_key_are_needed_in_any_case(missing: str) -> None:
+    with pytest.raises(TlsError, match="tls-port needs tls-cert-file and tls-key-file"):
+        client_context(for_clients("no", **{missing: ""}))
+
+
+def test_the_file_that_is_wrong_is_named_with_the_reason(tmp_path: Path) -> None:
+    nonsense = tmp_path / "nonsense"
+    nonsense.write_text("nonsense")
+    certificate, key = certificates.pair("stranger")
+    for options, text in (
+        ({"tls_ca_cert_file": "/no/such/file"}, r"of tls-port \(/no/such/file\): No such file or directory"),
+        ({"tls_ca_cert_file": str(nonsense)}, "nonsense.*: no certificate or crl found"),
+        ({"tls_key_file": key}, "server.crt with .*stranger.key.*: key values mismatch"),
+        ({"tls_cert_file": certificate}, "stranger.crt with .*server.key.*: key values mismatch"),
+        ({"tls_cert_file": str(nonsense)}, "nonsense with .*server.key"),
+    ):
+        with pytest.raises(TlsError, match=text):
+            client_context(for_clients(**options))
+
+
+def test_a_key_with_a_passphrase_is_refused_and_nobody_is_asked(tmp_path: Path) -> None:
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl is missing: apt-get install openssl")
+    locked = tmp_path / "locked.key"
+    words = ("pkey", "-aes256", "-passout", "pass:secret", "-in", certificates.pair("server")[1], "-out", str(locked))
+    subprocess.run([openssl, *words], check=True)
+    with pytest.raises(TlsError, match="the key has a passphrase"):
+        client_context(for_clients(tls_key_file=str(locked)))
+
+
+def test_reasons_are_words() -> None:
+    assert reason(OSError(2, "No such file or directory")) == "No such file or directory"
+    assert reason(ValueError("so it is")) == "so it is"
+    assert reason(ValueError()) == "ValueError"

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from unittest.mock import patch
 
 from cluster import messages as wire
-from disque.core import acks, bids, claims, federation, links, replication, step, unique
+from disque.core import acks, bids, federation, links, replication, step, unique
 from disque.core.journal import Replay
 from disque.core.node import Node
 from disque.core.records import CLEAN, END
@@ -78,7 +78,7 @@ def without_journal(function: Callable[..., Any]) -> Callable[..., Any]:
 @mutant("I5", "I6", policy="off")
 def setack_is_dropped() -> Iterator[None]:
     """SETACK is never sent."""
-    with patch.object(acks, "tell", nothing), patch.object(acks, "tell_again", lambda *_: iter(())):
+    with patch.multiple(acks, tell=nothing, remind=nothing), patch.object(acks, "tell_again", lambda *_: iter(())):
         yield
 
 
@@ -248,7 +248,7 @@ def questions_are_answered_no() -> Iterator[None]:
     def will_queue(node: Any, peer: bytes, message: Any, now_ms: int) -> None:
         del now_ms
         for job_id in message[3]:
-            node.batch(peer, (wire.ANSWER, message[1], claims.NO, ()), job_id)
+            node.batch(peer, (wire.ANSWER, message[1], wire.ANSWER_NO, ()), job_id)
 
     with patch.dict(step.MESSAGES, {wire.WILLQUEUE: will_queue}):
         yield

@@ -327,7 +327,10 @@ class Process:
         """Stop cleanly: say good-bye, dismiss the clients, leave the list of what is not simply queued."""
         node = self.node
         if not node.loading:
-            leaving.stopping(node, self.now_ms())
+            farewell = leaving.Farewell(node)
+            while not farewell.done:
+                farewell.step(self.now_ms())
+                self.flush()
         self.flush()
         if not node.loading:
             self.machine.disk.write()

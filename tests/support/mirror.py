@@ -372,7 +372,8 @@ class Mirror(RuleBasedStateMachine):
             return error(errors.TOO_LATE)
         if job.retry:
             job.queued = False
-            job.due_ms = self.now_ms + job.retry * 1000
+            until_ms = self.now_ms + job.retry * 1000
+            job.due_ms = max(job.due_ms, until_ms) if job.held else until_ms  # no delay gets shorter
             job.promised_ms = job.due_ms if job.held else job.promised_ms
         return integer(job.retry)
 

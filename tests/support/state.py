@@ -15,7 +15,7 @@ def queued(node: Node, name: bytes = b"q") -> list[bytes]:
 def counted(node: Node) -> dict[int, int]:
     """How many things have their newest record in which segment."""
     things: list[Any] = [job for shard in node.shards for job in shard.values()]
-    things += [*node.keys.values(), *node.queues.values()]
+    things += [*node.keys.values(), *node.queues.values(), *node.acking.values(), *node.federation.pauses.values()]
     found: dict[int, int] = {}
     for thing in things:
         if thing.segment:
@@ -29,7 +29,7 @@ def alive(node: Node) -> dict[int, int]:
 
 
 def state(node: Node) -> tuple[Any, ...]:
-    """All jobs, acknowledgements, keys and pauses, wherever their records are."""
+    """All jobs, acknowledgements, keys and pauses, here or at all nodes, wherever their records are."""
     all_jobs = [job for shard in node.shards for job in shard.values()]
     jobs = sorted(
         (
@@ -41,4 +41,5 @@ def state(node: Node) -> tuple[Any, ...]:
     acks = sorted((ack.job_id, ack.holders, ack.expires_ms) for ack in node.acking.values())
     keys = sorted((key, value.job_id, value.expires_ms) for key, value in node.keys.items())
     queues = sorted((name, queue.paused, tuple(queued(node, name))) for name, queue in node.queues.items())
-    return jobs, acks, keys, queues, node.used
+    told = sorted((one.name, one.flags, one.counter, one.origin) for one in node.federation.pauses.values())
+    return jobs, acks, keys, queues, told, node.used

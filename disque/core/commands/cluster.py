@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Final
 
 from cluster.node import NODE_ID_LENGTH, PORT_MAX, default_bus_port, is_host
-from disque.core import delivery, errors, life, links, resp
+from disque.core import delivery, errors, life, links, queues, resp
 from disque.core.host import HostRefusedError
 from disque.core.jobid import IdMaker
 from disque.core.kinds import as_bytes
@@ -114,6 +114,7 @@ def reset(node: "Node", session: Session, args: list[bytes], now_ms: int) -> Non
     if how not in {b"SOFT", b"HARD"}:
         session.out.append(resp.error(errors.SYNTAX))
         return
+    queues.forget_broadcasts(node)
     life.flush_all(node, now_ms)
     node.membership.reset(now_ms, b"%040x" % node.random.getrandbits(160) if how == b"HARD" else None)
     take_id(node)

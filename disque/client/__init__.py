@@ -1,0 +1,71 @@
+"""The Python client: queues, jobs and many nodes on top of redis-py, blocking and with asyncio.
+
+from disque.client import Disque
+
+with Disque.from_url("disque://localhost:7711") as disque:
+    disque.add("mails", "to: ada")
+    for job in disque.jobs("mails"):
+        with job:  # acknowledged, or given back if an exception leaves the block
+            send(job.text())
+"""
+
+from disque.client.async_client import AsyncDisque
+from disque.client.async_job import AsyncJob
+from disque.client.client import Disque
+from disque.client.config import Config
+from disque.client.errors import (
+    BadIdError,
+    CommandError,
+    DeniedError,
+    DisqueError,
+    IncompleteError,
+    LeavingError,
+    LoadingError,
+    MaxlenError,
+    MisconfError,
+    NoAuthError,
+    NoJobError,
+    NoProtoError,
+    NoReplError,
+    OomError,
+    PausedError,
+    TooLateError,
+    UnavailableError,
+    UnknownCodeError,
+    WrongPassError,
+)
+from disque.client.job import Job
+from disque.client.newjob import NewJob
+from disque.client.replies import Delivered, NodeInfo
+from disque.client.values import json_body
+
+__all__ = [
+    "AsyncDisque",
+    "AsyncJob",
+    "BadIdError",
+    "CommandError",
+    "Config",
+    "Delivered",
+    "DeniedError",
+    "Disque",
+    "DisqueError",
+    "IncompleteError",
+    "Job",
+    "LeavingError",
+    "LoadingError",
+    "MaxlenError",
+    "MisconfError",
+    "NewJob",
+    "NoAuthError",
+    "NoJobError",
+    "NoProtoError",
+    "NoReplError",
+    "NodeInfo",
+    "OomError",
+    "PausedError",
+    "TooLateError",
+    "UnavailableError",
+    "UnknownCodeError",
+    "WrongPassError",
+    "json_body",
+]

@@ -1,0 +1,67 @@
+"""Jobs as consumers with asyncio see them."""
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from disque.client.config import Address
+from disque.client.job import AnyJob
+from disque.client.replies import Delivered
+from disque.client.values import Duration
+
+if TYPE_CHECKING:
+    from disque.client.async_client import AsyncDisque
+    from disque.client.async_heartbeat import AsyncKeepWorking
+    from disque.client.async_stream import AsyncAcknowledger
+
+
+class AsyncJob(AnyJob):
+    """A job that was delivered, with what can be done with it: see `Job`; here what asks a node is awaited."""
+
+    __slots__ = ("_acknowledger", "_client", "_settled")
+
+    def __init__(
+        self,
+        client: "AsyncDisque",
+        delivered: Delivered,
+        node: Address | None = None,
+        acknowledger: "AsyncAcknowledger | None" = None,
+    ) -> None:
+        super().__init__(delivered, node)
+        self._client = client
+        self._acknowledger = acknowledger
+        self._settled = False
+
+    def __reduce__(self) -> tuple[type[Self], tuple["AsyncDisque", Delivered, Address | None]]:
+        return type(self), (self._client, self.delivered(), self.node)
+
+    async def ack(self) -> None:
+        """The job is done. Inside `AsyncDisque.jobs` with prefetch it is told soon, together with others."""
+        self._settled = True
+        if self._acknowledger is None or not await self._acknowledger.put(self.id):
+            await self._client.settle(self.id, self.node)
+
+    async def nack(self, *, delay: Duration | None = None) -> None:
+        """Give the job back to its queue, now or after a delay."""
+        self._settled = True
+        await self._client.give_back([self.id], self.node, delay)
+
+    async def working(self) -> int:
+        """Start the RETRY again: its seconds. Raises NoJobError, TooLateError."""
+        return await self._client.working_one(self.id, self.node)
+
+    def keep_working(self) -> "AsyncKeepWorking":
+        """Say WORKING in the background, as often as needed, while the block of this context manager runs."""
+        return self._client.keep_working([self])
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._settled:
+            return
+        if error is None:
+            await self.ack()
+        else:
+            await self._client.give_back_quietly([self.id], self.node)

@@ -1,0 +1,177 @@
+"""Connections of redis-py to many nodes, and the exchanges that they do, with asyncio. See `pool`.
+
+Time limits are set here, around a whole step, since those of redis-py would cost a task for each send. What is
+cancelled in the middle closes its connection.
+"""
+
+import asyncio
+import math
+from collections import deque
+from contextlib import suppress
+from typing import Final
+
+from redis.asyncio.connection import Connection, SSLConnection
+from redis.exceptions import ResponseError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from disque.client.config import Address, Config
+from disque.client.delivery import Exchange, Outcome
+from disque.client.packing import pieces
+from disque.client.pool import HELLO, IDLE_MOST, TROUBLE, TROUBLE_AT_FIRST, Learn, connection_options
+
+#: So many replies are read before the time limit begins anew.
+REPLIES_A_LIMIT: Final = 64
+
+
+class AsyncInterrupt:
+    """Ends the wait of another task for jobs, without losing one: see `pool.Interrupt`."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self._connection: Connection | None = None
+
+    def enter(self, connection: Connection) -> None:
+        """This connection is about to wait."""
+        self._connection = connection
+        if self.ended:
+            half_close(connection)
+
+    def leave(self) -> None:
+        """It does not wait any more."""
+        self._connection = None
+
+    def end(self) -> None:
+        """End the wait, and those that would follow."""
+        self.ended = True
+        if self._connection is not None:
+            half_close(self._connection)
+
+
+def half_close(connection: Connection) -> None:
+    """Send nothing more on a connection that another task reads; TLS of asyncio cannot, there the wait just ends."""
+    writer: asyncio.StreamWriter | None = getattr(connection, "_writer", None)  # redis-py has no other way to it
+    if writer is not None and writer.can_write_eof():
+        with suppress(OSError, RuntimeError):
+            writer.write_eof()
+
+
+class AsyncPool:
+    """Connections to all nodes, of one event loop."""
+
+    def __init__(self, config: Config, learn: Learn) -> None:
+        self.config = config
+        self.learn = learn
+        self._idle: dict[Address, deque[Connection]] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def exchange(self, step: Exchange, interrupt: AsyncInterrupt | None = None) -> Outcome:
+        """Send and read. Raises nothing of what goes wrong with the node: that is part of the outcome."""
+        outcome = Outcome()
+        try:
+            connection = await self._take(step.address)
+        except TROUBLE_AT_FIRST as error:
+            outcome.failure = error
+            return outcome
+        try:
+            outcome.sent = True
+            await self._talk(connection, step, outcome, interrupt)
+        except TROUBLE as error:
+            outcome.failure = error
+            await connection.disconnect(nowait=True)
+        except BaseException:
+            await connection.disconnect(nowait=True)
+            raise
+        finally:
+            if interrupt is not None:
+                interrupt.leave()
+        if interrupt is not None and interrupt.ended:
+            await connection.disconnect(nowait=True)
+        elif outcome.failure is None:
+            await self._give_back(step.address, connection)
+        return outcome
+
+    async def close(self) -> None:
+        """Close what is idle; what is in use is closed by its user when it comes back."""
+        idle, self._idle = self._idle, {}
+        self._loop = None
+        for connections in idle.values():
+            while connections:
+                await connections.pop().disconnect()
+
+    async def _talk(
+        self, connection: Connection, step: Exchange, outcome: Outcome, interrupt: AsyncInterrupt | None
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(step.timeout_s) as limit:
+                for piece in pieces(step.data):
+                    if step.timeout_s is not None:
+                        limit.reschedule(loop.time() + step.timeout_s)
+                    await connection.send_packed_command([piece])
+                if interrupt is not None:
+                    interrupt.enter(connection)
+                for number in range(step.replies):
+                    if step.timeout_s is not None and number % REPLIES_A_LIMIT == 0:
+                        limit.reschedule(loop.time() + step.timeout_s)
+                    outcome.replies.append(await read(connection))
+        except TimeoutError:
+            host, port = step.address
+            raise RedisTimeoutError(f"Timeout reading from {host}:{port}") from None
+
+    async def _take(self, address: Address) -> Connection:
+        self._check_loop()
+        idle = self._idle.get(address)
+        while idle:
+            connection = idle.pop()
+            if await usable(connection):
+                return connection
+            await connection.disconnect(nowait=True)
+        return await self._open(address)
+
+    async def _open(self, address: Address) -> Connection:
+        kind = SSLConnection if self.config.tls else Connection
+        connection = kind(socket_timeout=None, **connection_options(self.config, address))
+        try:
+            async with asyncio.timeout((self.config.connect_timeout_ms + self.config.timeout_ms) / 1000):
+                await connection.connect()
+                await connection.send_packed_command([HELLO])
+                reply = await read(connection)
+        except TimeoutError:
+            await connection.disconnect(nowait=True)
+            raise RedisTimeoutError("Timeout connecting to server") from None
+        except BaseException:
+            await connection.disconnect(nowait=True)
+            raise
+        self.learn(address, reply)
+        return connection
+
+    async def _give_back(self, address: Address, connection: Connection) -> None:
+        idle = self._idle.setdefault(address, deque())
+        if len(idle) < IDLE_MOST:
+            idle.append(connection)
+        else:
+            await connection.disconnect()
+
+    def _check_loop(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+        elif self._loop is not loop:
+            raise RuntimeError("an AsyncDisque belongs to one event loop: close it there, or make one for each")
+
+
+async def read(connection: Connection) -> object:
+    """One reply; error replies are given, not raised."""
+    try:
+        reply: object = await connection.read_response(timeout=math.inf)
+    except ResponseError as error:
+        return error
+    return reply
+
+
+async def usable(connection: Connection) -> bool:
+    """Whether an idle connection is open and has nothing to read."""
+    try:
+        return bool(connection.is_connected) and not await connection.can_read()
+    except TROUBLE:
+        return False

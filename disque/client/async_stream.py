@@ -1,0 +1,216 @@
+"""Iterating over jobs with asyncio: a task fetches the next ones while the consumer works, another acknowledges.
+
+See `stream`; the state is the same.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from disque.client.async_job import AsyncJob
+from disque.client.async_pool import AsyncInterrupt
+from disque.client.errors import DisqueError
+from disque.client.shelf import PREFETCH, Pile, Shelf
+from disque.client.values import Duration, Name, milliseconds, queue_words, text_of
+
+if TYPE_CHECKING:
+    from disque.client.async_client import AsyncDisque
+
+
+class AsyncAcknowledger:
+    """Sends acknowledgements from a task of its own, which begins with the first of them."""
+
+    def __init__(self, client: "AsyncDisque") -> None:
+        self._client = client
+        self._pile = Pile()
+        self._came = asyncio.Event()
+        self._sent = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def put(self, job_id: str) -> bool:
+        """Take one; False when it is closed. Waits while too many have gathered. Raises what went wrong with others."""
+        pile = self._pile
+        while pile.full and not pile.ended:
+            self._sent.clear()
+            await self._sent.wait()
+        if pile.ended:
+            return False
+        pile.ids.append(job_id)
+        self._came.set()
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name="disque-acknowledge")
+        fault = pile.fault()
+        if fault is not None:
+            raise fault
+        return True
+
+    async def close(self) -> None:
+        """Send what is there and end the task. Raises what went wrong."""
+        self._pile.ended = True
+        self._came.set()
+        if self._task is not None:
+            await self._task
+            self._task = None
+        fault = self._pile.fault()
+        if fault is not None:
+            raise fault
+
+    async def _run(self) -> None:
+        pile = self._pile
+        while True:
+            while not pile.ids and not pile.ended:
+                self._came.clear()
+                await self._came.wait()
+            ids = pile.take()
+            if not ids:
+                return
+            error: BaseException | None = None
+            try:
+                await self._client.ack_many(ids)
+            except Exception as wrong:  # noqa: BLE001 - the consumer gets it, whatever it is
+                error = wrong
+            pile.sent(error)
+            self._sent.set()
+
+
+class AsyncFetcher:
+    """Keeps jobs ready, from a task of its own."""
+
+    def __init__(
+        self, client: "AsyncDisque", queues: list[Name], shelf: Shelf[AsyncJob], acknowledger: AsyncAcknowledger
+    ) -> None:
+        self._client = client
+        self._queues = queues
+        self._acknowledger = acknowledger
+        self._interrupt = AsyncInterrupt()
+        self._wanted = asyncio.Event()
+        self._came = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self.shelf = shelf
+
+    def start(self) -> None:
+        """Begin to fetch."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name="disque-prefetch")
+
+    async def take(self, timeout_s: float | None) -> AsyncJob | None:
+        """The next job, or None when none came in time or it is closed. Raises what ended the fetching."""
+        shelf = self.shelf
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while not shelf.ready and not shelf.ended:
+                    self._came.clear()
+                    await self._came.wait()
+        if shelf.ready:
+            job = shelf.ready.popleft()
+            if shelf.wanted():
+                self._wanted.set()
+            return job
+        error, shelf.error = shelf.error, None
+        if error is not None:
+            raise error
+        return None
+
+    async def close(self) -> list[AsyncJob]:
+        """End the task: what was not handed out."""
+        self.shelf.ended = True
+        self._wanted.set()
+        self._interrupt.end()
+        if self._task is not None:
+            await self._task
+            self._task = None
+        return self.shelf.rest()
+
+    async def _run(self) -> None:
+        shelf = self.shelf
+        try:
+            while not shelf.ended:
+                wanted = shelf.wanted()
+                if wanted:
+                    shelf.ready += await self._client.take(self._queues, wanted, self._interrupt, self._acknowledger)
+                    self._came.set()
+                else:
+                    self._wanted.clear()
+                    await self._wanted.wait()
+        except Exception as error:  # noqa: BLE001 - the consumer gets it, whatever it is
+            shelf.error, shelf.ended = error, True
+            self._came.set()
+
+
+class AsyncJobs:
+    """An iteration over the jobs of some queues, as they come: see `stream.Jobs`, which is the same.
+
+    It must be closed: as an asynchronous context manager, or with `aclose`; leaving an ``async for`` does not.
+    """
+
+    def __init__(
+        self,
+        client: "AsyncDisque",
+        queues: Name | Iterable[Name],
+        *,
+        count: int | None = None,
+        prefetch: int = PREFETCH,
+        timeout: Duration | None = None,
+    ) -> None:
+        self._client = client
+        self._queues: list[Name] = list(queue_words(queues))
+        self._timeout_s = None if timeout is None else milliseconds(timeout, "timeout") / 1000
+        self._shelf: Shelf[AsyncJob] = Shelf(prefetch, count)
+        self._acknowledger = AsyncAcknowledger(client)
+        self._fetcher = AsyncFetcher(client, self._queues, self._shelf, self._acknowledger)
+        self._closed = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> AsyncJob:
+        if self._closed:
+            raise StopAsyncIteration
+        try:
+            job = await self._next()
+        except DisqueError:
+            with suppress(DisqueError):
+                await self.aclose()
+            raise
+        if job is None:
+            await self.aclose()
+            raise StopAsyncIteration
+        return job
+
+    async def aclose(self) -> None:
+        """Give back what was not handed out, and wait for acknowledgements. Raises what went wrong with these."""
+        if self._closed:
+            return
+        self._closed = True
+        rest = await self._fetcher.close()
+        try:
+            await self._acknowledger.close()
+        finally:
+            if rest:
+                await self._client.give_back_quietly([job.id for job in rest], rest[0].node)
+
+    async def _next(self) -> AsyncJob | None:
+        shelf = self._shelf
+        if shelf.prefetch:
+            self._fetcher.start()
+            return await self._fetcher.take(self._timeout_s)
+        if not shelf.ready:
+            shelf.ready += await self._client.get(self._queues, count=shelf.count, timeout=self._timeout_s)
+        return shelf.ready.popleft() if shelf.ready else None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is None:
+            await self.aclose()
+        else:
+            with suppress(DisqueError):
+                await self.aclose()
+
+    def __repr__(self) -> str:
+        return f"<AsyncJobs of {', '.join(map(text_of, self._queues))}>"

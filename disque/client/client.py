@@ -1,0 +1,317 @@
+"""The blocking client."""
+
+import os
+import time
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from random import SystemRandom
+from types import TracebackType
+from typing import Any, Concatenate, Final, Literal, ParamSpec, Self, TypeVar, Unpack, overload
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from disque.client import admin, batch, requests, upkeep
+from disque.client.batch import AnyNewJob, BatchOptions, Errors, Packer
+from disque.client.config import Address, Config
+from disque.client.delivery import Exchange, Flow, Outcome, Step
+from disque.client.errors import DisqueError, IncompleteError
+from disque.client.heartbeat import KeepWorking
+from disque.client.job import AnyJob, Job
+from disque.client.methods import describe
+from disque.client.pipeline import Pipeline
+from disque.client.pool import Interrupt, Pool, connection_options
+from disque.client.requests import Request
+from disque.client.router import Router
+from disque.client.shelf import PREFETCH
+from disque.client.stream import Acknowledger, Jobs
+from disque.client.url import DEFAULT_PORT
+from disque.client.values import Duration, Name, Value
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_CLIENTS: Final["weakref.WeakSet[Disque]"] = weakref.WeakSet()
+
+
+def _method(build: Callable[Concatenate[Config, P], Request[T]]) -> "Callable[Concatenate[Disque, P], T]":
+    """A method out of the function that makes its request."""
+
+    def method(self: "Disque", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.run(build(self.config, *args, **kwargs))
+
+    describe(method, build)
+    return method
+
+
+class Disque:
+    """A client of a cluster, blocking. Connects when it must, and to another node when one fails.
+
+    Any number of threads may share one: each request takes a connection of its own out of a pool. It may be used after
+    a fork, where the child makes its own connections, and pickled, where only the configuration travels. Close it, or
+    use it as a context manager.
+    """
+
+    def __init__(self, config: Config | None = None) -> None:
+        self.config = config or Config()
+        self.router = Router(self.config, time.monotonic, SystemRandom())
+        self._pool = Pool(self.config, self.router.learned)
+        _CLIENTS.add(self)
+
+    @classmethod
+    def from_url(cls, url: str) -> Self:
+        """A client of the cluster that a URL names; see `Config.from_url`. Raises ValueError."""
+        return cls(Config.from_url(url))
+
+    # -- jobs ------------------------------------------------------------------------------------------------------
+
+    add = _method(requests.add)
+    ack = _method(requests.ack)
+    fast_ack = _method(requests.fast_ack)
+    nack = _method(requests.nack)
+    working = _method(requests.working)
+    enqueue = _method(requests.enqueue)
+    dequeue = _method(requests.dequeue)
+    delete = _method(requests.delete)
+    show = _method(requests.show)
+    peek = _method(requests.peek)
+
+    def get(
+        self,
+        queues: Name | Iterable[Name],
+        *,
+        count: int = 1,
+        timeout: Duration | None = None,
+        nohang: bool = False,
+        counters: bool = True,
+    ) -> list[Job]:
+        """Take up to ``count`` jobs out of queues, waiting for the first (GETJOB).
+
+        Waits as long as ``timeout`` says (None: for ever), or with ``nohang`` not at all; then the list is empty.
+        Jobs that are not acknowledged within their RETRY come again. Raises UnavailableError, CommandError.
+        """
+        flow = requests.get_flow(
+            self.router, self.config, queues, count=count, timeout=timeout, nohang=nohang, counters=counters
+        )
+        node, jobs = self.drive(flow)
+        return [Job(self, one, node) for one in jobs]
+
+    def take(self, queues: list[Name], count: int, interrupt: Interrupt, acknowledger: Acknowledger) -> list[Job]:
+        """What `jobs` does to fetch: wait for jobs, whose acknowledgements travel together. None if interrupted."""
+        flow = requests.get_flow(self.router, self.config, queues, count=count)
+        taken = self.drive(flow, interrupt)
+        return [] if taken is None else [Job(self, one, taken[0], acknowledger) for one in taken[1]]
+
+    def jobs(
+        self,
+        queues: Name | Iterable[Name],
+        *,
+        count: int | None = None,
+        prefetch: int = PREFETCH,
+        timeout: Duration | None = None,
+    ) -> Jobs:
+        """Iterate over jobs as they come, the next ones fetched meanwhile; see `Jobs`."""
+        return Jobs(self, queues, count=count, prefetch=prefetch, timeout=timeout)
+
+    @overload
+    def add_many(
+        self,
+        jobs: Iterable[AnyNewJob],
+        *,
+        pipeline: int = ...,
+        errors: Literal["raise"] = ...,
+        **options: Unpack[BatchOptions],
+    ) -> list[str]: ...
+
+    @overload
+    def add_many(
+        self,
+        jobs: Iterable[AnyNewJob],
+        *,
+        pipeline: int = ...,
+        errors: Literal["return"],
+        **options: Unpack[BatchOptions],
+    ) -> list[str | DisqueError]: ...
+
+    def add_many(
+        self,
+        jobs: Iterable[AnyNewJob],
+        *,
+        pipeline: int = batch.PIPELINE,
+        errors: Errors = "raise",
+        **options: Unpack[BatchOptions],
+    ) -> list[str] | list[str | DisqueError]:
+        """Add jobs, each a `NewJob` or a pair of queue and body, ``pipeline`` of them at a time; their IDs in order.
+
+        Options are those of `add`, for jobs that do not say otherwise. Jobs are taken from the iterable as they are
+        sent. ``errors``: the first refusal is raised once its part is answered, or refusals stand in the list. An error
+        that is raised has in ``results`` what came of the jobs before; see `add` for what happens to the others.
+        """
+        packer = Packer(self.config, options)
+        return self.drive(batch.add_parts(self.router, self.config, jobs, packer, pipeline, errors))
+
+    def ack_many(self, ids: Iterable[Name]) -> int:
+        """Acknowledge any number of jobs, pipelined. How many were known and not done."""
+        return self.drive(batch.ack_parts(self.router, self.config, ids))
+
+    def working_one(self, job_id: Name, node: Address | None = None) -> int:
+        """Start the RETRY of a job again: its seconds. ``node`` is asked first. Raises NoJobError, TooLateError."""
+        return self.run(requests.working_one(self.config, job_id).to(node))
+
+    def working_at(self, node: Address | None, ids: Sequence[Name]) -> list[int | DisqueError]:
+        """The same as `working`, at ``node`` if it can be asked."""
+        return self.run(requests.working(self.config, *ids).to(node))
+
+    def keep_working(self, jobs: Sequence[AnyJob | str]) -> KeepWorking:
+        """Say WORKING for these jobs, or IDs, in the background while the block of this context manager runs."""
+        return KeepWorking(self, jobs)
+
+    def settle(self, job_id: str, node: Address | None) -> None:
+        """Acknowledge a job, at ``node`` if it can be asked: it knows the job."""
+        self.run(requests.ack(self.config, job_id).to(node))
+
+    def give_back(self, ids: Sequence[Name], node: Address | None, delay: Duration | None = None) -> None:
+        """Give jobs back, at ``node`` if it can be asked: others may not know them, and leave them to their RETRY."""
+        self.run(requests.nack(self.config, *ids, delay=delay).to(node))
+
+    def give_back_quietly(self, ids: Sequence[Name], node: Address | None) -> None:
+        """Give jobs back as well as can be; what fails here comes again after its RETRY."""
+        with suppress(DisqueError):
+            self.give_back(ids, node)
+
+    # -- queues, nodes, any command ---------------------------------------------------------------------------------
+
+    queue_length = _method(admin.queue_length)
+    queue_stat = _method(admin.queue_stat)
+    scan_queues = _method(admin.scan_queues)
+    scan_jobs = _method(admin.scan_jobs)
+    scan_job_infos = _method(admin.scan_job_infos)
+    pause = _method(admin.pause)
+    ping = _method(admin.ping)
+    nodes = _method(admin.nodes)
+    node_time = _method(admin.node_time)
+    info = _method(admin.info)
+    config_get = _method(admin.config_get)
+    config_set = _method(admin.config_set)
+    cluster_info = _method(admin.cluster_info)
+    cluster_nodes = _method(admin.cluster_nodes)
+    cluster_id = _method(admin.cluster_id)
+    cluster_meet = _method(admin.cluster_meet)
+    cluster_forget = _method(admin.cluster_forget)
+    cluster_leaving = _method(admin.cluster_leaving)
+    echo = _method(upkeep.echo)
+    commands = _method(upkeep.commands)
+    compact = _method(upkeep.compact)
+    flush_all = _method(upkeep.flush_all)
+    config_rewrite = _method(upkeep.config_rewrite)
+    config_resetstat = _method(upkeep.config_resetstat)
+    cluster_reset = _method(upkeep.cluster_reset)
+    cluster_save = _method(upkeep.cluster_save)
+    slowlog = _method(upkeep.slowlog)
+    slowlog_length = _method(upkeep.slowlog_length)
+    slowlog_reset = _method(upkeep.slowlog_reset)
+    latency_latest = _method(upkeep.latency_latest)
+    latency_history = _method(upkeep.latency_history)
+    latency_graph = _method(upkeep.latency_graph)
+    latency_doctor = _method(upkeep.latency_doctor)
+    latency_reset = _method(upkeep.latency_reset)
+    client_list = _method(upkeep.client_list)
+    client_kill = _method(upkeep.client_kill)
+    client_pause = _method(upkeep.client_pause)
+    client_unpause = _method(upkeep.client_unpause)
+
+    def shutdown(self, *, compact: bool = False) -> None:
+        """Stop the node cleanly, and compact its journal before if wanted: use `at` to say which node (SHUTDOWN)."""
+        with suppress(IncompleteError):  # there is no reply
+            self.run(upkeep.end(self.config, compact=compact))
+
+    def execute_command(self, *args: Value) -> Any:  # noqa: ANN401 - replies are of any kind, as in redis-py
+        """Send any command, as redis-py does; the reply as it comes. Errors are those of this client.
+
+        It goes to another node when one fails; what may do harm when it is done twice is not sent again once it was
+        sent: then IncompleteError is raised. ValueError for commands about one connection: see `redis`.
+        """
+        return self.run(admin.any_command(self.config, *args))
+
+    def pipeline(self, transaction: bool = False) -> Pipeline:
+        """Gather commands that travel together. There are no transactions; the argument is for old code."""
+        if transaction:
+            raise ValueError("there are no transactions")
+        return Pipeline(self)
+
+    def at(self, host: str, port: int) -> "Disque":
+        """A client of this one node, without others to fall back on: for commands that are about a node."""
+        return Disque(replace(self.config, nodes=((host, port),), discover=False))
+
+    def redis(self, host: str | None = None, port: int | None = None) -> redis.Redis:
+        """A plain client of redis-py for one node, with the same credentials and TLS: MONITOR, and what else it has.
+
+        Without an address it is the node in use. It neither fails over nor repeats. Close it.
+        """
+        chosen = self.router.choose(()) if host is None else (host, port or DEFAULT_PORT)
+        assert chosen is not None
+        options = connection_options(self.config, chosen)
+        return redis.Redis(**options, ssl=self.config.tls, socket_timeout=None, retry=Retry(NoBackoff(), 0))
+
+    # -- how it is done --------------------------------------------------------------------------------------------
+
+    def run(self, request: Request[T]) -> T:
+        """Bring one request to a node and give the value of its reply."""
+        return self.drive(requests.run(self.router, self.config, request))
+
+    @overload
+    def drive(self, flow: Flow[T]) -> T: ...
+
+    @overload
+    def drive(self, flow: Flow[T], interrupt: Interrupt) -> T | None: ...
+
+    def drive(self, flow: Flow[T], interrupt: Interrupt | None = None) -> T | None:
+        """Do what a flow yields until it returns, or nothing more when it is interrupted: then None."""
+        try:
+            step = next(flow)
+            while interrupt is None or not interrupt.ended:
+                outcome = self._perform(step, interrupt)
+                if interrupt is not None and interrupt.ended and outcome.failure is not None:
+                    break
+                step = flow.send(outcome)
+        except StopIteration as stop:
+            value: T = stop.value
+            return value
+        flow.close()
+        return None
+
+    def _perform(self, step: Step, interrupt: Interrupt | None) -> Outcome:
+        if isinstance(step, Exchange):
+            return self._pool.exchange(step, interrupt)
+        time.sleep(step.seconds)
+        return Outcome()
+
+    def close(self) -> None:
+        """Close all connections that are not in use. The client can be used again, with new ones."""
+        self._pool.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Config]]:
+        return type(self), (self.config,)
+
+    def __repr__(self) -> str:
+        return f"<Disque {', '.join(f'{host}:{port}' for host, port in self.router.addresses())}>"
+
+
+def _after_fork() -> None:
+    for client in list(_CLIENTS):
+        client.router.renew_lock()
+
+
+if hasattr(os, "register_at_fork"):  # where there is no fork, nothing is to be done
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,210 @@
+"""How requests reach a node, and another one when that fails: a state machine without sockets and clocks.
+
+A `Parcel` is one request or a batch of them. `deliver` is a generator: it yields an `Exchange` (send these bytes to
+that node, read so many replies) or a `Pause`, is sent the `Outcome`, and returns the replies in order. The shells,
+blocking and asyncio, do nothing but what is yielded.
+
+What is answered stays answered; what is not, or was refused by a node that cannot serve now (LEAVING, LOADING, MISCONF,
+DENIED, and the codes of `also_retry`), goes to the next node. So after a lost connection a request may be done twice:
+jobs may be added twice, unless they are UNIQUE. A parcel that must not be sent twice says so (``again``), and then a
+connection that is lost after sending ends in `IncompleteError`.
+"""
+
+from collections.abc import Collection, Generator, Sequence
+from typing import Final, NamedTuple, TypeVar
+
+from redis.exceptions import AuthenticationError
+
+from disque.client.config import Address, Config
+from disque.client.errors import DisqueError, IncompleteError, UnavailableError, cause_text, make, typed
+from disque.client.router import Router
+
+#: Errors of a node that cannot serve now while others can.
+MOVE_ON: Final = frozenset({"LEAVING", "LOADING", "MISCONF", "DENIED"})
+#: Errors that all nodes would give.
+FINAL: Final = frozenset({"NOAUTH", "WRONGPASS", "NOPROTO"})
+NO_CODES: Final[frozenset[str]] = frozenset()
+
+Reply = object
+T = TypeVar("T")
+
+
+class Exchange(NamedTuple):
+    """Send ``data`` to a node and read so many ``replies``, each in ``timeout_s`` (None: however long it takes)."""
+
+    address: Address
+    data: bytes
+    replies: int
+    timeout_s: float | None
+
+
+class Pause(NamedTuple):
+    """Do nothing for so long."""
+
+    seconds: float
+
+
+class Outcome:
+    """What came of an exchange: replies in order, errors among them, and why they ended too early, if they did."""
+
+    __slots__ = ("failure", "replies", "sent")
+
+    def __init__(self) -> None:
+        self.replies: list[Reply] = []
+        self.failure: Exception | None = None
+        self.sent = False
+
+
+Step = Exchange | Pause
+Flow = Generator[Step, Outcome, T]
+
+
+class Parcel:
+    """Requests that travel together, as packed bytes.
+
+    ``wait_ms`` is how long the server may wait by itself (None: for ever), ``again`` whether the requests may be sent
+    twice, ``elsewhere`` has codes that other nodes may not answer, ``prefer`` the node to ask first. ``answered_by`` is
+    the node that answered last.
+    """
+
+    __slots__ = ("again", "answered_by", "elsewhere", "prefer", "requests", "wait_ms")
+
+    def __init__(
+        self,
+        requests: Sequence[bytes],
+        wait_ms: int | None = 0,
+        *,
+        again: bool = True,
+        elsewhere: frozenset[str] = NO_CODES,
+        prefer: Address | None = None,
+    ) -> None:
+        self.requests = requests
+        self.wait_ms = wait_ms
+        self.again = again
+        self.elsewhere = elsewhere
+        self.prefer = prefer
+        self.answered_by: Address | None = None
+
+
+class Delivery:
+    """The state of one parcel on its way."""
+
+    def __init__(self, router: Router, config: Config, parcel: Parcel) -> None:
+        self.router = router
+        self.config = config
+        self.parcel = parcel
+        self.replies: list[Reply] = [None] * len(parcel.requests)
+        self.pending = list(range(len(parcel.requests)))
+        self.failures: list[tuple[str, Exception]] = []
+        self._refused: dict[int, DisqueError] = {}
+        self._tried: set[Address] = set()
+        self._sent = 0
+        self._rounds = 0
+        self._address: Address = ("", 0)
+
+    def next(self) -> Step | None:
+        """What is to be done: an exchange, or a pause before a new round; None when nothing is left to be done.
+
+        Raises `UnavailableError` at the end.
+        """
+        if self._sent >= max(self.config.attempts, self.router.count()):
+            self._give_up()
+            return None
+        address = self.router.choose(self._tried, self.parcel.prefer)
+        if address is None:
+            if self._all_said(self.parcel.elsewhere):
+                self._give_up()
+                return None
+            self._tried.clear()
+            self._rounds += 1
+            return Pause(self._pause_s())
+        self._sent += 1
+        self._tried.add(address)
+        self._address = self.parcel.answered_by = address
+        data = b"".join([self.parcel.requests[at] for at in self.pending])
+        return Exchange(address, data, len(self.pending), self._timeout_s())
+
+    def take(self, outcome: Outcome) -> None:
+        """Note what came of the exchange; ``pending`` is what is left. Raises what no other node would do better."""
+        left = self.pending[len(outcome.replies) :]
+        again: list[int] = []
+        for at, reply in zip(self.pending, outcome.replies, strict=False):
+            error = typed(reply) if isinstance(reply, Exception) else None
+            if error is not None and self._leads_on(error):
+                self._refused[at] = error
+                again.append(at)
+            else:
+                self.replies[at] = reply if error is None else error
+        if again:
+            self._refusal(self._refused[again[0]])
+        elif outcome.failure is None:
+            self.router.worked(self._address)
+        self.pending = [*again, *left]
+        if outcome.failure is not None:
+            self._lost(outcome.failure, outcome.sent)
+
+    def _lost(self, failure: Exception, sent: bool) -> None:
+        """The exchange was cut short."""
+        error = typed(failure)
+        if isinstance(failure, AuthenticationError) or (error is not None and error.code in FINAL):
+            raise error or make("NOAUTH", cause_text(failure))
+        self.router.failed(self._address)
+        self.failures.append((self._where(), error or failure))
+        if sent and not self.parcel.again and not isinstance(error, DisqueError):
+            reason = f"{self._where()} was lost before it answered: {cause_text(failure)}"
+            raise IncompleteError(reason) from failure
+
+    def _refusal(self, error: DisqueError) -> None:
+        """The node has answered with an error that another node may not give."""
+        self.failures.append((self._where(), error))
+        if error.code in MOVE_ON:
+            self.router.failed(self._address)
+
+    def _leads_on(self, error: DisqueError) -> bool:
+        code = error.code
+        return code in MOVE_ON or code in self.parcel.elsewhere or code in self.config.also_retry
+
+    def _all_said(self, codes: Collection[str]) -> bool:
+        """Whether all that is pending was refused with one of these codes."""
+        return all(at in self._refused and self._refused[at].code in codes for at in self.pending)
+
+    def _give_up(self) -> None:
+        """What was refused is answered so, if it is not the nodes that are the reason. Raises `UnavailableError`."""
+        if not self._all_said({*self.parcel.elsewhere, *self.config.also_retry} - MOVE_ON):
+            error = UnavailableError.of("no node could be used", self.failures)
+            raise error from (self.failures[-1][1] if self.failures else None)
+        for at in self.pending:
+            self.replies[at] = self._refused[at]
+        self.pending = []
+
+    def _pause_s(self) -> float:
+        longest_ms = min(self.config.backoff_ms * float(2 ** (self._rounds - 1)), self.config.backoff_max_ms)
+        return longest_ms / 1000 * (0.5 + self.router.random.random() / 2)
+
+    def _timeout_s(self) -> float | None:
+        wait_ms = self.parcel.wait_ms
+        return None if wait_ms is None else (self.config.timeout_ms + wait_ms) / 1000
+
+    def _where(self) -> str:
+        return "{}:{}".format(*self._address)
+
+
+def deliver(router: Router, config: Config, parcel: Parcel) -> Flow[list[Reply]]:
+    """Bring a parcel to a node. Gives the replies in order, each a value or a `DisqueError`.
+
+    Raises `UnavailableError` when no node could be used, `IncompleteError`, and what all nodes would answer (a wrong
+    password). These carry in ``results`` what was answered before.
+    """
+    delivery = Delivery(router, config, parcel)
+    while delivery.pending:
+        try:
+            step = delivery.next()
+            if step is None:
+                break
+            outcome = yield step
+            if isinstance(step, Exchange):
+                delivery.take(outcome)
+        except DisqueError as error:
+            error.results = delivery.replies
+            raise
+    return delivery.replies

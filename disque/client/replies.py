@@ -1,0 +1,175 @@
+"""Replies as Python values: names and values become a dict, words become str, bodies stay bytes."""
+
+from typing import Final, NamedTuple, TypeAlias
+
+from disque.client.errors import DisqueError, typed
+from disque.client.values import text_of
+
+#: What is known of a job or a queue: names as in SHOW and QSTAT, with underscores for dashes.
+JobInfo: TypeAlias = dict[str, "str | int | bytes | list[str] | None"]
+
+
+class Delivered(NamedTuple):
+    """A job as a node gives it."""
+
+    id: str
+    queue: str
+    body: bytes
+    nacks: int = 0
+    additional_deliveries: int = 0
+
+
+class ShapeError(TypeError):
+    """A reply that no node of this kind gives: there is something else at that address."""
+
+
+#: Where bytes are no text.
+BODIES: Final = frozenset({"body"})
+
+
+def whole(reply: object) -> int:
+    """A number."""
+    if isinstance(reply, int):
+        return reply
+    raise ShapeError(f"a number was expected, not {shown(reply)}")
+
+
+def text(reply: object) -> str:
+    """A text."""
+    if isinstance(reply, bytes | str):
+        return text_of(reply)
+    raise ShapeError(f"a text was expected, not {shown(reply)}")
+
+
+def text_or_none(reply: object) -> str | None:
+    """A text, or None."""
+    return None if reply is None else text(reply)
+
+
+def texts(reply: object) -> list[str]:
+    """A list of texts."""
+    return [text(item) for item in listed(reply)]
+
+
+def listed(reply: object) -> list[object]:
+    """A list; nil is an empty one."""
+    if reply is None:
+        return []
+    if isinstance(reply, list):
+        return reply
+    raise ShapeError(f"a list was expected, not {shown(reply)}")
+
+
+def same(reply: object) -> object:
+    """The reply as it is."""
+    return reply
+
+
+def nothing(reply: object) -> None:
+    """OK, which says nothing."""
+    text(reply)
+
+
+def shown(reply: object) -> str:
+    """A reply for a message, not too long."""
+    return repr(reply)[:100]
+
+
+def delivered(reply: object) -> list[Delivered]:
+    """The jobs of GETJOB or QPEEK."""
+    try:
+        return [one_delivered(row) for row in reply] if reply else []  # type: ignore[attr-defined]  # refused below
+    except (TypeError, ValueError, AttributeError, IndexError):
+        raise ShapeError(f"jobs were expected, not {shown(reply)}") from None
+
+
+def one_delivered(row: list[bytes]) -> Delivered:
+    """One job: queue, ID, body, and the counters where they are."""
+    job_id = row[1].decode("ascii")
+    queue = row[0].decode("utf-8", "surrogateescape")
+    if len(row) == 3:
+        return Delivered(job_id, queue, row[2])
+    return Delivered(job_id, queue, row[2], int(row[4]), int(row[6]))
+
+
+def answers(reply: object) -> list[int | DisqueError]:
+    """What WORKING says of each job: seconds or an error; of one alone it says it without a list."""
+    items = reply if isinstance(reply, list) else [reply]
+    return [(typed(item) or DisqueError(str(item))) if isinstance(item, Exception) else whole(item) for item in items]
+
+
+def job_info(reply: object) -> JobInfo | None:
+    """Names and values as a dict, or None."""
+    if reply is None:
+        return None
+    items = listed(reply)
+    return {
+        (name := text(key).replace("-", "_")): plain(name, value)
+        for key, value in zip(items[::2], items[1::2], strict=True)
+    }
+
+
+def plain(name: str, value: object) -> str | int | bytes | list[str] | None:
+    """One value of such a dict."""
+    if isinstance(value, list):
+        return texts(value)
+    if value is None or isinstance(value, int) or (name in BODIES and isinstance(value, bytes)):
+        return value
+    return text(value)
+
+
+def dictionary(reply: object) -> dict[str, str]:
+    """Names and values of CONFIG GET, in the shape of either protocol."""
+    if isinstance(reply, dict):
+        return {text(name): text(value) for name, value in reply.items()}
+    items = texts(reply)
+    return dict(zip(items[::2], items[1::2], strict=True))
+
+
+def scanned(reply: object) -> tuple[int, list[str]]:
+    """Cursor and names of QSCAN, or cursor and IDs of JSCAN."""
+    cursor, found = listed(reply)
+    return int(text(cursor)), texts(found)
+
+
+def scanned_jobs(reply: object) -> tuple[int, list[JobInfo]]:
+    """Cursor and jobs of JSCAN with REPLY ALL."""
+    cursor, found = listed(reply)
+    return int(text(cursor)), [info for info in map(job_info, listed(found)) if info is not None]
+
+
+def info(reply: object) -> dict[str, str | int | float]:
+    """The fields of INFO or CLUSTER INFO."""
+    lines = [line.split(":", 1) for line in text(reply).splitlines() if ":" in line and not line.startswith("#")]
+    return {name: number_if_any(value) for name, value in lines}
+
+
+def number_if_any(value: str) -> str | int | float:
+    """A number where a text is one."""
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            continue
+    return value
+
+
+class NodeInfo(NamedTuple):
+    """A node as HELLO shows it. Priority: 1 is good, 5 has no link, 10 may fail, 100 fails or is leaving."""
+
+    id: str
+    host: str
+    port: int
+    priority: int
+
+
+def nodes(reply: object) -> list[NodeInfo]:
+    """The nodes of HELLO."""
+    rows = [texts(row) for row in listed(reply)[2:]]
+    return [NodeInfo(node_id, host, int(port), int(priority)) for node_id, host, port, priority in rows]
+
+
+def moment(reply: object) -> float:
+    """The seconds of TIME."""
+    seconds, micros = texts(reply)
+    return int(seconds) + int(micros) / 1_000_000

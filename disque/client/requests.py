@@ -1,0 +1,231 @@
+"""Requests: the words of a command, how its reply is read, and how it may travel.
+
+The commands about jobs are here, each as a function from Python values to a `Request`; `admin` has the others. Both
+clients make their methods of these functions, so a command is described once.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final, Generic, Self, TypeVar
+
+from disque.client import replies
+from disque.client.config import Address, Config
+from disque.client.delivery import NO_CODES, Flow, Parcel, Reply, deliver
+from disque.client.errors import DisqueError
+from disque.client.newjob import NewJob
+from disque.client.packing import pack
+from disque.client.router import Router
+from disque.client.values import (
+    Body,
+    Duration,
+    Name,
+    id_word,
+    id_words,
+    milliseconds,
+    name_word,
+    queue_words,
+    seconds_word,
+)
+
+T = TypeVar("T")
+
+#: A GETJOB waits at most so long at the server; longer waits are several, so that a node that hangs is noticed.
+WAIT_MOST_MS: Final = 10_000
+#: Only some nodes know a job: the others answer this.
+UNKNOWN_HERE: Final = frozenset({"NOJOB"})
+
+
+class Request(Generic[T]):
+    """One command. ``parse`` makes the value of its reply; see `Parcel` for the rest.
+
+    Error replies are raised, but for those with a code in ``accepted``, which ``parse`` gets. What is for a node
+    ``alone`` is refused by a client that knows several.
+    """
+
+    __slots__ = ("accepted", "again", "alone", "elsewhere", "parse", "prefer", "wait_ms", "words")
+
+    def __init__(
+        self,
+        words: list[bytes],
+        parse: Callable[[Reply], T],
+        *,
+        wait_ms: int | None = 0,
+        again: bool = True,
+        elsewhere: frozenset[str] = NO_CODES,
+        accepted: frozenset[str] = NO_CODES,
+        alone: bool = False,
+    ) -> None:
+        self.words = words
+        self.parse = parse
+        self.wait_ms = wait_ms
+        self.again = again
+        self.elsewhere = elsewhere
+        self.accepted = accepted
+        self.alone = alone
+        self.prefer: Address | None = None
+
+    def to(self, node: Address | None) -> Self:
+        """The same, and ``node`` is asked first if it is well."""
+        self.prefer = node
+        return self
+
+    def parcel(self) -> Parcel:
+        """The parcel that holds only this."""
+        return Parcel([pack(self.words)], self.wait_ms, again=self.again, elsewhere=self.elsewhere, prefer=self.prefer)
+
+    def value(self, reply: Reply) -> T:
+        """The value of a reply. Raises it if it is an error."""
+        if isinstance(reply, DisqueError) and reply.code not in self.accepted:
+            raise reply
+        return self.parse(reply)
+
+
+def run(router: Router, config: Config, request: Request[T]) -> Flow[T]:
+    """Bring one request to a node and give its value. Raises ValueError where it must be said to which."""
+    if request.alone and router.count() > 1:
+        name = b" ".join(request.words).decode(errors="replace")
+        raise ValueError(f"{name} is for one node, and several are known: say which with at(host, port)")
+    [reply] = yield from deliver(router, config, request.parcel())
+    return request.value(reply)
+
+
+def add(
+    config: Config,
+    queue: Name,
+    body: Body,
+    *,
+    timeout_ms: int | None = None,
+    delay: Duration | None = None,
+    retry: Duration | None = None,
+    ttl: Duration | None = None,
+    replicate: int | None = None,
+    maxlen: int | None = None,
+    background: bool = False,
+    unique: Name | None = None,
+    window: Duration | None = None,
+) -> Request[str]:
+    """Add a job and give its ID, when as many nodes as ``replicate`` says have it (ADDJOB).
+
+    ``timeout_ms`` is how long to wait for the copies (default: that of the configuration; 0: for ever). ``delay``,
+    ``retry`` and ``ttl`` are durations; ``retry=0`` means at most once. ``maxlen`` refuses the job where the queue is
+    that long. ``background`` answers before the copies are made. While a job was added with the key ``unique`` less
+    than ``window`` ago (None or 0: while it is alive), nothing is added, and the ID is that of the first.
+
+    When the connection is lost the job is added again at another node, so it may be there twice; not if it is unique.
+    Raises NoReplError, PausedError, OomError, MaxlenError, CommandError, UnavailableError.
+    """
+    job = NewJob(queue, body, delay, retry, ttl, replicate, maxlen, background, unique, window)
+    wait_ms = config.timeout_ms if timeout_ms is None else timeout_ms
+    return Request(job.words(wait_ms), replies.text, wait_ms=wait_ms or None)
+
+
+def get(
+    config: Config, queues: list[bytes], count: int, wait_ms: int, *, counters: bool
+) -> Request[list[replies.Delivered]]:
+    """Take jobs out of queues, waiting so long if there are none (0: not at all)."""
+    del config
+    words = [b"GETJOB", *([b"TIMEOUT", b"%d" % wait_ms] if wait_ms else [b"NOHANG"]), b"COUNT", b"%d" % count]
+    words += [b"WITHCOUNTERS"] * counters
+    return Request([*words, b"FROM", *queues], replies.delivered, wait_ms=wait_ms)
+
+
+def get_flow(
+    router: Router,
+    config: Config,
+    queues: Name | Iterable[Name],
+    *,
+    count: int,
+    timeout: Duration | None = None,
+    nohang: bool = False,
+    counters: bool = True,
+    wait_most_ms: int = WAIT_MOST_MS,
+) -> Flow[tuple[Address | None, list[replies.Delivered]]]:
+    """Take jobs, waiting for them as long as ``timeout`` says (None: for ever): the node that gave them, and the jobs.
+
+    No jobs, and no node, when the time is over.
+    """
+    names = queue_words(queues)
+    left_ms = 0 if nohang else -1 if timeout is None else milliseconds(timeout, "timeout")
+    if timeout is not None and left_ms < 0:
+        raise ValueError("timeout must not be negative")
+    until_s = router.clock() + left_ms / 1000
+    while True:
+        wait_ms = wait_most_ms if left_ms < 0 else min(left_ms, wait_most_ms)
+        request = get(config, names, count, wait_ms, counters=counters)
+        parcel = request.parcel()
+        [reply] = yield from deliver(router, config, parcel)
+        jobs = request.value(reply)
+        if jobs:
+            if config.affinity:
+                router.saw_jobs(job.id for job in jobs)
+            return parcel.answered_by, jobs
+        if left_ms >= 0:
+            left_ms = min(max(0, round((until_s - router.clock()) * 1000)), left_ms - wait_ms)
+            if left_ms <= 0:
+                return None, []
+
+
+def ack(config: Config, *ids: Name) -> Request[int]:
+    """These jobs are done, at all nodes (ACKJOB). How many of them this node knew and did not know to be done."""
+    del config
+    return Request([b"ACKJOB", *id_words(ids)], replies.whole)
+
+
+def fast_ack(config: Config, *ids: Name) -> Request[int]:
+    """The same, told once: cheaper, and a node that does not hear it may deliver the job again (FASTACK)."""
+    del config
+    return Request([b"FASTACK", *id_words(ids)], replies.whole)
+
+
+def nack(config: Config, *ids: Name, delay: Duration | None = None) -> Request[int]:
+    """Give jobs back to their queues, now or after ``delay``, and count it (NACK). How many went back."""
+    del config
+    later = [] if delay is None else [b"DELAY", seconds_word(delay, "delay")]
+    return Request([b"NACK", *id_words(ids), *later], replies.whole)
+
+
+def working(config: Config, *ids: Name) -> Request[list[int | DisqueError]]:
+    """Start the RETRY of these jobs again (WORKING).
+
+    For each its seconds, or the `NoJobError` or `TooLateError` that says why not. A single job is looked for at all
+    nodes.
+    """
+    del config
+    accepted = frozenset({"NOJOB", "TOOLATE"})
+    words = [b"WORKING", *id_words(ids)]
+    return Request(words, replies.answers, elsewhere=UNKNOWN_HERE if len(words) == 2 else NO_CODES, accepted=accepted)
+
+
+def working_one(config: Config, job_id: Name) -> Request[int]:
+    """Start the RETRY of a job again: its seconds. Raises `NoJobError`, `TooLateError`."""
+    del config
+    return Request([b"WORKING", id_word(job_id)], replies.whole, elsewhere=UNKNOWN_HERE)
+
+
+def enqueue(config: Config, *ids: Name) -> Request[int]:
+    """Put jobs into their queues now, delayed ones too (ENQUEUE). How many."""
+    del config
+    return Request([b"ENQUEUE", *id_words(ids)], replies.whole)
+
+
+def dequeue(config: Config, *ids: Name) -> Request[int]:
+    """Take jobs out of their queues until their RETRY brings them back (DEQUEUE). How many."""
+    del config
+    return Request([b"DEQUEUE", *id_words(ids)], replies.whole)
+
+
+def delete(config: Config, *ids: Name) -> Request[int]:
+    """Delete jobs from one node only, in any state (DELJOB). How many it knew."""
+    del config
+    return Request([b"DELJOB", *id_words(ids)], replies.whole, again=False)
+
+
+def show(config: Config, job_id: Name) -> Request[replies.JobInfo | None]:
+    """All that one node knows of a job, or None (SHOW)."""
+    del config
+    return Request([b"SHOW", id_word(job_id)], replies.job_info)
+
+
+def peek(config: Config, queue: Name, count: int = 10) -> Request[list[replies.Delivered]]:
+    """Look at the oldest jobs of a queue without taking them; a negative count shows the newest first (QPEEK)."""
+    del config
+    return Request([b"QPEEK", name_word(queue), b"%d" % count], replies.delivered)

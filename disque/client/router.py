@@ -1,0 +1,158 @@
+"""Which node to ask: the ones that were given, the ones that HELLO tells of, and what became of each of late.
+
+A client stays at one node, the current one, as long as it works. A node that failed is only asked again when its
+cooldown is over or there is no other. Nodes that were learnt come and go with what HELLO says; those that were given
+stay. Addresses that cannot be (empty, port 0), as nodes behind NAT may announce them, are ignored.
+
+With affinity, the IDs of jobs are counted by the node that made them; when most of a hundred jobs came from one other
+node that works, the client moves there, so that jobs need not travel between nodes.
+
+One lock guards it all, and is only held for a moment: any number of threads may share a router.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from random import Random
+from typing import Final
+
+from disque.client.config import Address, Config
+from disque.client.values import text_of
+
+#: Priorities in HELLO: below this a node can be used.
+USABLE: Final = 10
+GOOD: Final = 1
+#: So many jobs are looked at before affinity decides.
+AFFINITY_JOBS: Final = 100
+
+
+class Known:
+    """What is known of one node. ``id`` is "" until it or another node tells."""
+
+    __slots__ = ("address", "avoid_until_s", "given", "id", "priority")
+
+    def __init__(self, address: Address, *, given: bool) -> None:
+        self.address = address
+        self.given = given
+        self.id = ""
+        self.priority = GOOD
+        self.avoid_until_s = 0.0
+
+
+class Router:
+    """Chooses nodes. ``clock`` gives monotonic seconds."""
+
+    def __init__(self, config: Config, clock: Callable[[], float], random: Random) -> None:
+        self.config = config
+        self.clock = clock
+        self.random = random
+        self.current: Address | None = None
+        self._known = {address: Known(address, given=True) for address in config.nodes}
+        self._makers: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def renew_lock(self) -> None:
+        """In a child process: the lock may have been held by a thread that is not here."""
+        self._lock = threading.Lock()
+
+    def addresses(self) -> list[Address]:
+        """All nodes that are known."""
+        with self._lock:
+            return list(self._known)
+
+    def count(self) -> int:
+        """How many nodes are known."""
+        return len(self._known)
+
+    def choose(self, tried: Collection[Address], prefer: Address | None = None) -> Address | None:
+        """The best node that is not among ``tried``; None if there is none.
+
+        It becomes the current one, but for a node that is only preferred for one request.
+        """
+        with self._lock:
+            if prefer in self._known and prefer not in tried and not self._cools(self._known[prefer]):
+                return prefer
+            if self.current is not None and self.current not in tried:
+                return self.current
+            rest = [known for known in self._known.values() if known.address not in tried]
+            if not rest:
+                return None
+            self.current = min(rest, key=self._rank).address
+            return self.current
+
+    def failed(self, address: Address) -> None:
+        """This node could not be used just now."""
+        with self._lock:
+            known = self._known.get(address)
+            if known is not None:
+                known.avoid_until_s = self.clock() + self.config.cooldown_ms / 1000
+            if self.current == address:
+                self.current = None
+
+    def worked(self, address: Address) -> None:
+        """This node has answered."""
+        known = self._known.get(address)
+        if known is not None and known.avoid_until_s:
+            known.avoid_until_s = 0.0
+
+    def learned(self, address: Address, reply: object) -> None:
+        """Take what the node at ``address`` answered to HELLO: version, own ID, rows of ID, host, port, priority."""
+        if not isinstance(reply, list) or len(reply) < 2:
+            return
+        with self._lock:
+            rows = [row for row in map(read_row, reply[2:]) if row is not None]
+            if address in self._known:
+                self._known[address].id = text_of(reply[1])
+            self._note_priorities(rows)
+            if self.config.discover:
+                self._take(rows)
+
+    def saw_jobs(self, ids: Iterable[str]) -> None:
+        """Count where jobs were made, and move there if most come from one other node."""
+        with self._lock:
+            self._makers.update(job_id[2:10] for job_id in ids)
+            if self._makers.total() < AFFINITY_JOBS:
+                return
+            prefix, jobs = self._makers.most_common(1)[0]
+            most = jobs * 2 > self._makers.total()
+            self._makers.clear()
+            homes = [known for known in self._known.values() if known.id.startswith(prefix)]
+            if most and homes and homes[0].priority < USABLE and not self._cools(homes[0]):
+                self.current = homes[0].address
+
+    def _rank(self, known: Known) -> tuple[bool, bool, bool, int, float]:
+        chance = self.random.random() if self.config.order == "random" else 0.0
+        return self._cools(known), known.priority >= USABLE, not known.given, known.priority, chance
+
+    def _cools(self, known: Known) -> bool:
+        return known.avoid_until_s > self.clock()
+
+    def _note_priorities(self, rows: list[tuple[str, Address, int]]) -> None:
+        by_id = {node_id: priority for node_id, _, priority in rows}
+        by_address = {address: priority for _, address, priority in rows}
+        for known in self._known.values():
+            known.priority = by_id.get(known.id) or by_address.get(known.address) or GOOD
+
+    def _take(self, rows: list[tuple[str, Address, int]]) -> None:
+        """Know exactly the given nodes and those of ``rows``, each once."""
+        given_ids = {known.id for known in self._known.values() if known.given}
+        kept = {address: known for address, known in self._known.items() if known.given}
+        for node_id, address, priority in rows:
+            if not address[0] or not 0 < address[1] < 65536 or (node_id in given_ids and address not in kept):
+                continue
+            known = kept.get(address) or self._known.get(address) or Known(address, given=False)
+            known.id, known.priority = node_id, priority
+            kept[address] = known
+        self._known = kept
+        if self.current not in kept:
+            self.current = None
+
+
+def read_row(row: object) -> tuple[str, Address, int] | None:
+    """ID, address and priority of one node in the reply of HELLO; None for what is no such row."""
+    if not isinstance(row, list) or len(row) < 4:
+        return None
+    node_id, host, port, priority = (text_of(word) for word in row[:4])
+    if not (port.isascii() and port.isdigit() and priority.isascii() and priority.isdigit()):
+        return None
+    return node_id, (host, int(port)), int(priority)

@@ -1,0 +1,239 @@
+"""Iterating over jobs, blocking: a thread fetches the next ones while the consumer works, another acknowledges."""
+
+import sys
+import threading
+from collections.abc import Iterable
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from disque.client.errors import DisqueError
+from disque.client.job import Job
+from disque.client.pool import Interrupt
+from disque.client.shelf import PREFETCH, Pile, Shelf
+from disque.client.values import Duration, Name, milliseconds, queue_words, text_of
+
+if TYPE_CHECKING:
+    from disque.client.client import Disque
+
+
+class Acknowledger:
+    """Sends acknowledgements from a thread of its own, which begins with the first of them."""
+
+    def __init__(self, client: "Disque") -> None:
+        self._client = client
+        self._pile = Pile()
+        self._changed = threading.Condition(threading.Lock())
+        self._thread: threading.Thread | None = None
+        self._idle = False
+
+    def put(self, job_id: str) -> bool:
+        """Take one; False when it is closed. Waits while too many have gathered. Raises what went wrong with others."""
+        pile = self._pile
+        with self._changed:
+            while pile.full and not pile.ended:
+                self._changed.wait()
+            if pile.ended:
+                return False
+            pile.ids.append(job_id)
+            if self._thread is None:
+                self._begin()
+            elif self._idle:
+                self._changed.notify_all()
+            fault = pile.fault()
+        if fault is not None:
+            raise fault
+        return True
+
+    def close(self) -> None:
+        """Send what is there and end the thread. Raises what went wrong."""
+        with self._changed:
+            self._pile.ended = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        fault = self._pile.fault()
+        if fault is not None:
+            raise fault
+
+    def _begin(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="disque-acknowledge", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while ids := self._next():
+            error: BaseException | None = None
+            try:
+                self._client.ack_many(ids)
+            except Exception as wrong:  # noqa: BLE001 - the consumer gets it, whatever it is
+                error = wrong
+            with self._changed:
+                self._pile.sent(error)
+                self._changed.notify_all()
+
+    def _next(self) -> list[str]:
+        with self._changed:
+            while not self._pile.ids and not self._pile.ended:
+                self._idle = True
+                self._changed.wait()
+            self._idle = False
+            return self._pile.take()
+
+
+class Fetcher:
+    """Keeps jobs ready, from a thread of its own. Its thread knows nothing of the iteration, which may be forgotten."""
+
+    def __init__(self, client: "Disque", queues: list[Name], shelf: Shelf[Job], acknowledger: Acknowledger) -> None:
+        self._client = client
+        self._queues = queues
+        self._acknowledger = acknowledger
+        self._interrupt = Interrupt()
+        self._changed = threading.Condition(threading.Lock())
+        self._thread: threading.Thread | None = None
+        self.shelf = shelf
+
+    def start(self) -> None:
+        """Begin to fetch."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="disque-prefetch", daemon=True)
+            self._thread.start()
+
+    def take(self, timeout_s: float | None) -> Job | None:
+        """The next job, or None when none came in time or it is closed. Raises what ended the fetching."""
+        shelf = self.shelf
+        with self._changed:
+            if not shelf.ready and not shelf.ended:
+                self._changed.wait_for(lambda: shelf.ready or shelf.ended, timeout_s)
+            if shelf.ready:
+                job = shelf.ready.popleft()
+                if len(shelf.ready) == shelf.prefetch // 2:
+                    self._changed.notify_all()
+                return job
+            error, shelf.error = shelf.error, None
+        if error is not None:
+            raise error
+        return None
+
+    def close(self) -> list[Job]:
+        """End the thread: what was not handed out."""
+        with self._changed:
+            self.shelf.ended = True
+            self._changed.notify_all()
+        self._interrupt.end()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        return self.shelf.rest()
+
+    def _run(self) -> None:
+        try:
+            while wanted := self._wanted():
+                jobs = self._client.take(self._queues, wanted, self._interrupt, self._acknowledger)
+                if jobs:
+                    with self._changed:
+                        self.shelf.ready.extend(jobs)
+                        self._changed.notify_all()
+        except Exception as error:  # noqa: BLE001 - the consumer gets it, whatever it is
+            with self._changed:
+                self.shelf.error, self.shelf.ended = error, True
+                self._changed.notify_all()
+
+    def _wanted(self) -> int:
+        """Wait until jobs are wanted: how many. 0 at the end."""
+        with self._changed:
+            while not (wanted := self.shelf.wanted()) and not self.shelf.ended:
+                self._changed.wait()
+            return wanted
+
+
+class Jobs:
+    """An iteration over the jobs of some queues, as they come.
+
+    Up to ``prefetch`` jobs are kept ready while the consumer works: they are delivered already, so RETRY should be
+    longer than the work on all of them. ``job.ack()`` returns at once; acknowledgements travel together and have been
+    sent when the iteration is closed, and one that fails is raised by a later ``ack()`` or by `close`. With
+    ``prefetch=0`` nothing happens in the background: up to ``count`` jobs are taken when there is none, and each is
+    acknowledged by itself.
+
+    It ends when nothing came for ``timeout`` (None: never). Closing it, by `close`, as a context manager, or by leaving
+    a ``for`` that alone knows it, gives back (NACK) what was not handed out; at-most-once jobs cannot be given back, so
+    take these without prefetch. Raises UnavailableError when no node could be used. One thread may use it.
+    """
+
+    def __init__(
+        self,
+        client: "Disque",
+        queues: Name | Iterable[Name],
+        *,
+        count: int | None = None,
+        prefetch: int = PREFETCH,
+        timeout: Duration | None = None,
+    ) -> None:
+        self._client = client
+        self._closed = True
+        self._queues: list[Name] = list(queue_words(queues))
+        self._timeout_s = None if timeout is None else milliseconds(timeout, "timeout") / 1000
+        self._shelf: Shelf[Job] = Shelf(prefetch, count)
+        self._acknowledger = Acknowledger(client)
+        self._fetcher = Fetcher(client, self._queues, self._shelf, self._acknowledger)
+        self._closed = False
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Job:
+        if self._closed:
+            raise StopIteration
+        try:
+            job = self._next_fetched() if self._shelf.prefetch else self._next_now()
+        except BaseException:
+            with suppress(DisqueError):
+                self.close()
+            raise
+        if job is None:
+            self.close()
+            raise StopIteration
+        return job
+
+    def close(self) -> None:
+        """Give back what was not handed out, and wait for acknowledgements. Raises what went wrong with these."""
+        if self._closed:
+            return
+        self._closed = True
+        rest = self._fetcher.close()
+        try:
+            self._acknowledger.close()
+        finally:
+            if rest:
+                self._client.give_back_quietly([job.id for job in rest], rest[0].node)
+
+    def _next_fetched(self) -> Job | None:
+        self._fetcher.start()
+        return self._fetcher.take(self._timeout_s)
+
+    def _next_now(self) -> Job | None:
+        shelf = self._shelf
+        if not shelf.ready:
+            shelf.ready.extend(self._client.get(self._queues, count=shelf.count, timeout=self._timeout_s))
+        return shelf.ready.popleft() if shelf.ready else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            with suppress(DisqueError):
+                self.close()
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing():
+            with suppress(DisqueError):
+                self.close()
+
+    def __repr__(self) -> str:
+        return f"<Jobs of {', '.join(map(text_of, self._queues))}>"

@@ -1,0 +1,298 @@
+"""One client that speaks TLS, between the bytes of its socket and its `Connection`.
+
+An `Encrypted` is both at once: to the loop it is the protocol of a TCP connection, to the `Connection` it is the
+transport. OpenSSL works in memory between the two. The event loop has TLS of its own; it is not used, because there
+
+- a connection that is still in its handshake belongs to nobody: here it counts towards `maxclients` and has ten
+  seconds, and OpenSSL begins with its first byte, so that one that says nothing costs no more than a socket;
+- what is encrypted and not sent is not counted, so the limits of output see a part of it: here everything is encrypted
+  when it is written, and lies with the transport of the loop, whose marks, pauses and sizes mean what they mean for a
+  plain connection;
+- who has said goodbye (`close_notify`) gets no answer any more: here the last answers still leave;
+- a handshake that fails is told to nobody: here it is in the log, once a minute for each address.
+
+Nothing that is decrypted waits in here: each piece of bytes is handed on whole, so a connection that is not read is one
+whose socket is not read. What the other side cannot make OpenSSL swallow ends the connection.
+"""
+
+import asyncio
+import contextlib
+import ssl
+import traceback
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from cluster.complaints import Complaints
+from disque.core import resp
+from disque.server import listen
+from disque.server.connection import Connection
+from disque.server.pump import HANDSHAKES_BESIDE
+from disque.server.tls import reason
+
+if TYPE_CHECKING:
+    from disque.server.pump import Pump
+
+#: Seconds for the handshake.
+HANDSHAKE_S: Final = 10.0
+#: The first byte of a TLS connection.
+HANDSHAKE_RECORD: Final = 0x16
+#: What is encrypted in one go, in bytes: a larger reply is not in memory three times.
+SLICE_BYTES: Final = 1 << 18
+READ_BYTES: Final = 1 << 16
+PLAIN: Final = resp.error(b"ERR this port speaks TLS, and the client does not")
+
+
+class TlsListener:
+    """Where clients with TLS come in. ``waiting`` are those whose handshake is under way, the oldest first."""
+
+    def __init__(self, pump: "Pump", context: ssl.SSLContext) -> None:
+        self.pump = pump
+        self.context = context
+        self.complaints = Complaints()
+        self.waiting: dict[Encrypted, None] = {}
+        self._servers: list[asyncio.AbstractServer] = []
+
+    async def listen(self, addresses: tuple[str, ...], port: int, backlog: int) -> None:
+        """Take connections. Raises ListenError."""
+        for sock in listen.tcp_sockets(addresses, port, backlog):
+            loop = self.pump.loop
+            self._servers.append(await loop.create_server(lambda: Encrypted(self), sock=sock, backlog=backlog))
+
+    def close(self) -> None:
+        """Take no more, and end all handshakes; clients stay."""
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
+        for one in list(self.waiting):
+            one.abort()
+
+    def enter(self, one: "Encrypted") -> bool:
+        """A handshake begins, if there is room."""
+        pump = self.pump
+        if pump.stopping or len(pump.connections) + pump.handshakes >= pump.maxclients + HANDSHAKES_BESIDE:
+            pump.node.stats.rejected += 1
+            return False
+        self.waiting[one] = None
+        pump.handshakes += 1
+        return True
+
+    def leave(self, one: "Encrypted") -> None:
+        """A handshake has ended in whatever way. Doing it twice does no harm."""
+        if one in self.waiting:
+            del self.waiting[one]
+            self.pump.handshakes -= 1
+
+    def complain(self, address: str, text: str) -> None:
+        """Tell the log what a client does wrong, once a minute for each address."""
+        if self.complaints.add(address, self.pump.loop.time()):
+            self.pump.log.notice(f"{text} (addr={address})")
+
+
+class Encrypted(asyncio.Transport, asyncio.Protocol):
+    """One client with TLS."""
+
+    __slots__ = (
+        "_address",
+        "_closing",
+        "_connection",
+        "_ended",
+        "_incoming",
+        "_listener",
+        "_outgoing",
+        "_raw",
+        "_timer",
+        "_tls",
+    )
+
+    _raw: asyncio.Transport
+
+    def __init__(self, listener: TlsListener) -> None:
+        super().__init__()
+        self._listener = listener
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._tls: ssl.SSLObject | None = None
+        self._connection: Connection | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._address = "?"
+        #: The client sends nothing more.
+        self._ended = False
+        self._closing = False
+
+    # -- what the loop calls ---------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Let the handshake begin, or turn the client away without a word that it could not understand."""
+        self._raw = cast("asyncio.Transport", transport)
+        peer = transport.get_extra_info("peername")
+        self._address = str(peer[0]) if peer else "?"
+        if self._listener.enter(self):
+            self._timer = self._listener.pump.loop.call_later(HANDSHAKE_S, self._too_slow)
+        else:
+            self.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what the client sent; no exception leaves, since the loop would only close the connection then."""
+        if self._closing or self._ended:
+            return
+        try:
+            self._take(data)
+        except ssl.SSLError as wrong:
+            self._refuse(f"TLS failed: {reason(wrong)}")
+        except Exception:  # noqa: BLE001 - whatever is wrong with one client, the others are served
+            self._listener.pump.log.warning(f"A client with TLS failed and is closed\n{traceback.format_exc()}")
+            self.abort()
+
+    def eof_received(self) -> bool:
+        """The client sends nothing more, with goodbye or without: for requests it makes no difference."""
+        if self._connection is None:
+            if self._tls is not None and not self._closing:
+                self._listener.complain(self._address, "A client broke off the TLS handshake")
+            return False
+        return self._end()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Take everything apart, so that nothing is left that refers to itself."""
+        self._closing = True
+        self._leave()
+        connection, self._connection, self._tls = self._connection, None, None
+        if connection is not None:
+            connection.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """The client does not read."""
+        if self._connection is not None:
+            self._connection.pause_writing()
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        if self._connection is not None:
+            self._connection.resume_writing()
+
+    # -- the handshake, and what is behind it ----------------------------------------------------------------------
+
+    def _take(self, data: bytes) -> None:
+        if self._tls is None:
+            if data[0] != HANDSHAKE_RECORD:
+                self._raw.write(PLAIN)
+                self._refuse("A client without TLS came to the TLS port")
+                return
+            self._tls = self._listener.context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._incoming.write(data)
+        if self._connection is not None or self._shake_hands(self._tls):
+            self._read(self._tls)
+
+    def _shake_hands(self, tls: ssl.SSLObject) -> bool:
+        """Go on with the handshake; whether it is done and the client was let in."""
+        try:
+            tls.do_handshake()
+        except ssl.SSLWantReadError:
+            self._send()
+            return False
+        self._send()
+        self._leave()
+        self._connection = Connection(self._listener.pump, "")
+        self._connection.connection_made(self)
+        return not self._closing
+
+    def _read(self, tls: ssl.SSLObject) -> None:
+        """Decrypt all that is there, and hand it on in one piece."""
+        pieces: list[bytes] = []
+        incoming, ended = self._incoming, False
+        with contextlib.suppress(ssl.SSLWantReadError):  # the rest of a record is on its way
+            while not ended and (incoming.pending or tls.pending()):
+                pieces.append(tls.read(READ_BYTES))
+                ended = not pieces[-1]
+        if self._outgoing.pending:
+            self._send()
+        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        if data and self._connection is not None:
+            self._connection.data_received(data)
+        if ended:
+            self._end()
+
+    def _end(self) -> bool:
+        """Let the connection know once that nothing more comes; whether it has still something to say."""
+        if self._ended or self._connection is None:
+            return True
+        self._ended = True
+        goes_on = self._connection.eof_received()
+        if not goes_on:
+            self.close()
+        return goes_on
+
+    def _too_slow(self) -> None:
+        self._timer = None
+        self._refuse(f"A client did not finish the TLS handshake within {HANDSHAKE_S:g} s")
+
+    def _refuse(self, text: str) -> None:
+        """Close at once, behind what OpenSSL has to say about it, and tell the log."""
+        self._listener.complain(self._address, text)
+        self._closing = True
+        self._leave()
+        self._send()
+        if self._connection is None:
+            self._raw.close()
+        else:
+            self._raw.abort()
+
+    def _leave(self) -> None:
+        """The handshake is over."""
+        self._listener.leave(self)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _send(self) -> None:
+        """Send what OpenSSL has made."""
+        if self._outgoing.pending:
+            self._raw.write(self._outgoing.read())
+
+    # -- what the connection calls ---------------------------------------------------------------------------------
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Encrypt and send. Nothing is raised: others are served in the same turn."""
+        if self._tls is None or self.is_closing():
+            return
+        try:
+            for start in range(0, len(data), SLICE_BYTES):
+                self._tls.write(data if len(data) <= SLICE_BYTES else memoryview(data)[start : start + SLICE_BYTES])
+                self._send()
+        except ssl.SSLError as wrong:
+            self._refuse(f"TLS failed: {reason(wrong)}")
+
+    def close(self) -> None:
+        """Say goodbye behind what was written, and close without waiting for the other side's."""
+        if self._closing:
+            return
+        self._closing = True
+        if self._tls is not None and not self._raw.is_closing():
+            with contextlib.suppress(ssl.SSLError):
+                self._tls.unwrap()
+            self._send()
+        self._raw.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._closing = True
+        self._leave()
+        self._raw.abort()
+
+    def is_closing(self) -> bool:
+        """Whether nothing more can be written."""
+        return self._closing or self._raw.is_closing()
+
+    def pause_reading(self) -> None:
+        """Leave what the client sends to the system."""
+        self._raw.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read again."""
+        self._raw.resume_reading()
+
+    def get_write_buffer_size(self) -> int:
+        """Bytes that the system has not taken yet, as they are sent: some more than was written."""
+        return self._raw.get_write_buffer_size()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:  # noqa: ANN401 - the shape of asyncio
+        """What the TCP connection knows of itself."""
+        return self._raw.get_extra_info(name, default)

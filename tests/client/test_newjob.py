@@ -1,0 +1,40 @@
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from disque.client import NewJob
+
+
+def test_a_queue_and_a_body_are_enough() -> None:
+    assert NewJob("q", "b").words(100) == [b"ADDJOB", b"q", b"b", b"100"]
+
+
+def test_every_option() -> None:
+    job = NewJob("q", b"b", delay=1, retry=timedelta(seconds=2), ttl=3.5, replicate=1, maxlen=0, unique="k", window=9)
+    assert job.words(0)[4:] == [
+        *(b"REPLICATE", b"1", b"DELAY", b"1", b"RETRY", b"2", b"TTL", b"4", b"MAXLEN", b"0"),
+        *(b"UNIQUE", b"k", b"9"),
+    ]
+    assert NewJob("q", b"b", background=True).options() == [b"ASYNC"]
+
+
+def test_a_key_without_a_window_is_held_while_the_job_lives() -> None:
+    assert NewJob("q", b"b", unique=b"k").options() == [b"UNIQUE", b"k", b"0"]
+
+
+def test_a_window_without_a_key_makes_no_sense() -> None:
+    with pytest.raises(ValueError, match="window needs a key"):
+        NewJob("q", b"b", window=1).options()
+
+
+def test_wrong_types_are_named() -> None:
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"replicate": "3"}, "replicate"),
+        ({"maxlen": 1.0}, "maxlen"),
+        ({"delay": "1"}, "delay"),
+        ({"unique": 1}, "unique"),
+    ]
+    for options, name in wrong:
+        with pytest.raises(TypeError, match=name):
+            NewJob("q", b"b", **options).options()

@@ -1,0 +1,62 @@
+import inspect
+from typing import Any
+
+import pytest
+
+from disque.client import PausedError
+from tests.client.fake import ID, A, B, MakeHands, config, lost, refusal
+
+
+def test_commands_travel_together_and_have_their_values(make: MakeHands) -> None:
+    replies = {b"ADDJOB": b"D-1", b"QLEN": 3, b"WORKING": 5}
+    hands = make(lambda _address, words: replies[words[0]])
+    pipeline = hands.client.pipeline(transaction=False)
+    assert len(pipeline.add("q", "b").queue_length("q").execute_command("QLEN", "r").working(ID)) == 4
+    assert hands.wait(pipeline.execute()) == ["D-1", 3, 3, [5]]
+    assert len(pipeline) == 0
+    assert hands.wait(pipeline.execute()) == []
+
+
+def test_an_error_is_raised_or_stands_in_the_list(make: MakeHands) -> None:
+    hands = make(lambda _address, words: refusal("PAUSED x") if words[1] == b"p" else b"D-1")
+    pipeline = hands.client.pipeline()
+    with pytest.raises(PausedError) as caught:
+        hands.wait(pipeline.add("q", "b").add("p", "b").execute())
+    assert caught.value.results == ["D-1", caught.value]
+    _, error = hands.wait(pipeline.add("q", "b").add("p", "b").execute(raise_on_error=False))
+    assert isinstance(error, PausedError)
+
+
+def test_the_rest_of_a_broken_pipeline_goes_elsewhere(make: MakeHands) -> None:
+    hands = make(lambda address, words: lost() if address == A and words[1] == b"2" else 0, config(A, B))
+    pipeline = hands.client.pipeline()
+    for number in (1, 2, 3):
+        pipeline.queue_length(str(number))
+    assert hands.wait(pipeline.execute()) == [0, 0, 0]
+    assert [(address, words[1]) for address, words in hands.client._pool.nodes.log if address == B] == [
+        *((B, b"2"), (B, b"3"))
+    ]
+
+
+def test_it_is_as_patient_as_its_most_patient_command(make: MakeHands) -> None:
+    hands = make(lambda _address, _words: 1)
+    pipeline = hands.client.pipeline().add("q", "b", timeout_ms=9000).queue_length("q")
+    step: Any = next(pipeline.flow(hands.client.router, raise_on_error=True))
+    assert step.timeout_s == 12.0
+
+
+def test_old_code_uses_it_as_a_context_manager(make: MakeHands) -> None:
+    hands = make(lambda _address, _words: 1)
+    kept = []
+
+    def work(pipeline: Any) -> Any:
+        kept.append(pipeline.queue_length("q"))
+        assert not inspect.iscoroutine(pipeline)
+
+    hands.inside(hands.client.pipeline(), work)
+    assert len(kept[0]) == 0
+
+
+def test_there_are_no_transactions(make: MakeHands) -> None:
+    with pytest.raises(ValueError, match="no transactions"):
+        make(lambda _address, _words: 1).client.pipeline(transaction=True)

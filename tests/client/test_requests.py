@@ -1,0 +1,138 @@
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from disque.client import errors
+from disque.client.config import Address
+from disque.client.replies import Delivered
+from disque.client.requests import WAIT_MOST_MS
+from tests.client.fake import ID, A, B, MakeHands, Words, config, job_id, lost, refusal, row
+
+
+def replying(reply: object) -> Any:
+    return lambda _address, _words: reply
+
+
+@pytest.mark.parametrize(
+    ("method", "words", "options", "sent", "reply", "value"),
+    [
+        ("add", ["q", "b"], {}, "ADDJOB q b 3000", b"D-1", "D-1"),
+        (
+            "add",
+            [b"q", b"b"],
+            {"timeout_ms": 0, "retry": 0, "replicate": 1},
+            "ADDJOB q b 0 REPLICATE 1 RETRY 0",
+            b"D",
+            "D",
+        ),
+        ("add", ["q", "b"], {"unique": "k", "window": timedelta(hours=1)}, "ADDJOB q b 3000 UNIQUE k 3600", b"D", "D"),
+        ("ack", [ID, "x"], {}, f"ACKJOB {ID} x", 2, 2),
+        ("fast_ack", [ID], {}, f"FASTACK {ID}", 1, 1),
+        ("nack", [ID], {}, f"NACK {ID}", 1, 1),
+        ("nack", [ID], {"delay": 1.5}, f"NACK {ID} DELAY 2", 1, 1),
+        ("working", [ID], {}, f"WORKING {ID}", 300, [300]),
+        ("working", [ID, "x"], {}, f"WORKING {ID} x", [300, 5], [300, 5]),
+        ("working_one", [ID], {}, f"WORKING {ID}", 300, 300),
+        ("enqueue", [ID], {}, f"ENQUEUE {ID}", 1, 1),
+        ("dequeue", [ID], {}, f"DEQUEUE {ID}", 1, 1),
+        ("delete", [ID], {}, f"DELJOB {ID}", 0, 0),
+        ("show", [ID], {}, f"SHOW {ID}", None, None),
+        ("peek", ["q", -2], {}, "QPEEK q -2", [[b"q", b"D-1", b"b"]], [Delivered("D-1", "q", b"b")]),
+        ("ack_many", [[ID]], {}, f"ACKJOB {ID}", 1, 1),
+    ],
+)
+def test_commands_about_jobs(
+    make: MakeHands, method: str, words: Any, options: Any, sent: str, reply: object, value: object
+) -> None:
+    hands = make(replying(reply))
+    assert getattr(hands, method)(*words, **options) == value
+    [(_, request)] = hands.client._pool.nodes.log
+    assert b" ".join(request).decode() == sent
+
+
+def test_error_replies_are_raised(make: MakeHands) -> None:
+    hands = make(replying(refusal("BADID Invalid Job ID format.")))
+    for call in (hands.ack, hands.nack, hands.show, hands.working_one):
+        with pytest.raises(errors.BadIdError):
+            call("x")
+
+
+class TestGet:
+    def get(self, make: MakeHands, *replies: object, settings: Any = None, **options: Any) -> tuple[Any, list[Words]]:
+        left = list(replies)
+        hands = make(lambda _address, _words: left.pop(0), settings)
+        return hands.get(["q", "r"], **options), hands.client._pool.nodes.sent("GETJOB")
+
+    def test_it_waits_for_ever_in_parts(self, make: MakeHands) -> None:
+        jobs, sent = self.get(make, None, None, [row(1)], count=5)
+        assert [job.id for job in jobs] == [job_id(1)]
+        assert sent == [[b"TIMEOUT", b"%d" % WAIT_MOST_MS, b"COUNT", b"5", b"WITHCOUNTERS", b"FROM", b"q", b"r"]] * 3
+
+    def test_it_does_not_wait(self, make: MakeHands) -> None:
+        assert self.get(make, None, nohang=True, counters=False) == (
+            [],
+            [[b"NOHANG", b"COUNT", b"1", b"FROM", b"q", b"r"]],
+        )
+        assert self.get(make, None, timeout=0)[1][0][0] == b"NOHANG"
+
+    def test_it_waits_as_long_as_wanted(self, make: MakeHands) -> None:
+        jobs, sent = self.get(make, None, None, timeout=timedelta(milliseconds=WAIT_MOST_MS + 500))
+        assert jobs == []
+        assert [words[1] for words in sent] == [b"%d" % WAIT_MOST_MS, b"500"]
+
+    def test_a_negative_wait_makes_no_sense(self, make: MakeHands) -> None:
+        with pytest.raises(ValueError, match="timeout must not be negative"):
+            self.get(make, timeout=-1)
+
+    def test_a_node_that_leaves_sends_it_elsewhere(self, make: MakeHands) -> None:
+        jobs, _ = self.get(make, refusal("LEAVING x"), [row(1)], settings=config(A, B))
+        assert [job.node for job in jobs] == [B]
+
+
+def test_what_a_job_is_told_goes_to_the_node_that_gave_it(make: MakeHands) -> None:
+    hands = make(lambda _address, words: [row(1)] if words[0] == b"GETJOB" else 1, config(A, B))
+    hands.client.router.current = B
+    [job] = hands.get("q")
+    hands.client.router.current = A
+    hands.wait(job.working())
+    hands.wait(job.nack(delay=3))
+    hands.wait(job.ack())
+    assert hands.client._pool.nodes.asked() == [B, B, B, B]
+    assert hands.client._pool.nodes.sent("NACK") == [[job_id(1).encode(), b"DELAY", b"3"]]
+
+
+class TestWorking:
+    def test_a_single_job_is_looked_for_everywhere(self, make: MakeHands) -> None:
+        def answer(address: Address, _words: Words) -> object:
+            return refusal("NOJOB x") if address == A else 300
+
+        assert make(answer, config(A, B)).working_one(ID) == 300
+        assert make(answer, config(A, B)).working(ID) == [300]
+
+    def test_a_job_that_nobody_knows(self, make: MakeHands) -> None:
+        hands = make(replying(refusal("NOJOB x")), config(A, B))
+        with pytest.raises(errors.NoJobError):
+            hands.working_one(ID)
+        [error] = hands.working(ID)
+        assert isinstance(error, errors.NoJobError)
+
+    def test_of_several_each_has_its_answer(self, make: MakeHands) -> None:
+        seconds, error = make(replying([5, refusal("TOOLATE x")])).working(ID, "x")
+        assert seconds == 5
+        assert isinstance(error, errors.TooLateError)
+
+
+def test_a_lost_connection_is_no_loss(make: MakeHands) -> None:
+    hands = make(lambda address, _words: lost() if address == A else b"D-1", config(A, B))
+    assert hands.add("q", "b") == "D-1"
+    assert hands.client._pool.nodes.asked() == [A, B]
+    assert hands.add("q", "b") == "D-1"
+    assert hands.client._pool.nodes.asked() == [A, B, B]
+
+
+def test_affinity_is_followed_where_it_is_wanted(make: MakeHands) -> None:
+    hands = make(replying([row(number) for number in range(100)]), config(A, B, affinity=True))
+    hands.client.router.learned(B, [1, b"0123abcd" * 5, [b"0123abcd" * 5, b"b", b"2", b"1"]])
+    assert hands.get("q", count=100)[0].node == A
+    assert hands.get("q", count=100)[0].node == B
