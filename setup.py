@@ -71,6 +71,7 @@ class BuildCore(build_ext):
         extensions = mypycify(sources(), group_name="disque", debug_level="0")
         for extension in extensions:  # what one compiler warns of is nothing that a user could act on
             extension.extra_compile_args = [flag for flag in extension.extra_compile_args if flag != "-Werror"]
+        self.clean()
         build(extensions, self.build_lib, self.build_temp)
         built = {"PYTHONPATH": os.pathsep.join([str(Path(self.build_lib).resolve()), *sys.path])}
         subprocess.run([sys.executable, "-c", "import disque.core.step"], env=os.environ | built, cwd="/", check=True)
@@ -80,6 +81,10 @@ class BuildCore(build_ext):
         """Make the wheel a plain one."""
         print("core:", why, file=sys.stderr)
         self.extensions = self.distribution.ext_modules = []
+        self.clean()
+
+    def clean(self) -> None:
+        """Remove what was compiled, now or by a build before this one: it would be taken for a part of the wheel."""
         for name in ("disque", "cluster"):
             for path in Path(self.build_lib, name).rglob("*.so"):
                 path.unlink()
