@@ -53,6 +53,9 @@ IN_USE_MS: Final = 5000
 SETTLE_MS: Final = 1000
 OLD_MS: Final = 5000
 
+#: So far beyond the limit of memory a job is taken in that nobody else has, whether or not it was asked for.
+NOWHERE_ELSE_BYTES = 32 << 20  # not Final: tests want less, compiled too
+
 HAVE_HEAD: Final = (HAVE,)
 
 
@@ -264,7 +267,7 @@ def your_jobs(node: "Node", peer: bytes, message: "YourJobs", now_ms: int) -> No
         job = node.find(job_id)
         if job is not None:
             taken += meet(node, peer, job, row, now_ms)
-        elif node.used > most and (row[6] or sender.owed <= taken):
+        elif node.used > most and (row[6] or (sender.owed <= taken and node.used > most + NOWHERE_ELSE_BYTES)):
             node.messages_skipped += 1
         elif not is_over(node, peer, job_id):
             sent = row[9]
