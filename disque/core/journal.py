@@ -175,6 +175,7 @@ class Replay:
         """A job is done; when others hold it too, `finish` sees to it that they hear of that."""
         job = self.node.find(job_id)
         if job is None:
+            self.node.free_key(job_id)  # the segment with the job may be gone before the one with its key
             return
         if len(job.holders) == 1:
             self.node.remove(job)
