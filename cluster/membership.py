@@ -465,6 +465,7 @@ class Membership(Table):
 
     def _each_second(self, now_ms: int) -> None:
         """Ask one of some nodes that were drawn, and let the blacklist age."""
+        self.forgotten += self.grow_old(self.timeout_ms)
         if self._blacklist:
             self._blacklist = {node_id: end_ms for node_id, end_ms in self._blacklist.items() if end_ms > now_ms}
         quiet = [node for node in self._full() if node.linked and not node.ping_sent_ms]

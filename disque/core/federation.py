@@ -305,8 +305,8 @@ def is_over(node: "Node", peer: bytes, job_id: bytes) -> bool:
 
 def merged(node: "Node", holders: tuple[bytes, ...], peer: bytes) -> tuple[bytes, ...]:
     """The holders of a job that ``peer`` sends: those it named, itself, and this node."""
-    may_exist = node.membership.may_exist
-    return node.shared(tuple(sorted({*[holder for holder in holders if may_exist(holder)], peer, node.node_id})))
+    expects = node.membership.expects
+    return node.shared(tuple(sorted({*[holder for holder in holders if expects(holder)], peer, node.node_id})))
 
 
 def take_in(node: "Node", name: bytes, row: "Row", holders: tuple[bytes, ...], now_ms: int) -> None:
