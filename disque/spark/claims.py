@@ -182,14 +182,11 @@ def is_settled(reply: Reply) -> bool:
 
 def show(client: Disque, ids: Sequence[str]) -> list[Reply]:
     """SHOW for many jobs. Raises the first error, which is about an ID that is none."""
-    found: list[Reply] = []
-    for at in range(0, len(ids), GROUP):  # a node stops reading while nobody takes its replies, and these are large
-        replies = send(client, [(b"SHOW", one.encode()) for one in ids[at : at + GROUP]])
-        for reply in replies:
-            if isinstance(reply, DisqueError):
-                raise reply
-        found += replies
-    return found
+    replies = send(client, [(b"SHOW", one.encode()) for one in ids])
+    for reply in replies:
+        if isinstance(reply, DisqueError):
+            raise reply
+    return replies
 
 
 def is_shown(reply: Reply) -> bool:

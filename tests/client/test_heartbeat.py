@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 
 from disque.client import NoJobError, TooLateError, UnavailableError
+from disque.client.config import Address
 from disque.client.errors import CommandError
 from disque.client.heartbeat import FIRST_S, LONGEST_S, SHORTEST_S, Pulse
-from disque.client.config import Address
 from tests.client.fake import ID, B, MakeHands, Words, config, job_id, lost, refusal, row
 
 PATIENCE_S = 30

@@ -212,12 +212,13 @@ def test_leaving_a_loop_that_alone_knows_the_iteration_closes_it() -> None:
 
 def test_the_collector_may_close_it_in_the_middle_of_anything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "LET_GO_S", 0.05)
-    for lock_of in (
+    locks: list[Callable[[Any], Any]] = [
         lambda jobs: jobs._client.router._lock,
         lambda jobs: jobs._acknowledger._changed,
         lambda jobs: jobs._fetcher._changed,
         lambda jobs: jobs._fetcher._interrupt._lock,
-    ):
+    ]
+    for lock_of in locks:
         stock = Stock(100)
         jobs: Any = client(stock).jobs("q", prefetch=4)
         next(jobs).ack()

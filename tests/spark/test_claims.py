@@ -1,22 +1,9 @@
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from disque.client import Disque, DisqueError, NoJobError, TooLateError
-from disque.client.delivery import Reply
-from disque.spark.claims import (
-    GROUP,
-    Claims,
-    ReadError,
-    claimed,
-    is_full,
-    is_settled,
-    is_shown,
-    say_working,
-    show,
-    spread,
-)
+from disque.client import DisqueError, NoJobError, TooLateError
+from disque.spark.claims import Claims, ReadError, claimed, is_full, is_settled, is_shown, say_working, show, spread
 from disque.spark.options import DRAIN
 from tests.end_to_end.cluster import Cluster
 from tests.end_to_end.node import Node, until
@@ -146,18 +133,6 @@ class TestReplies:
         assert not is_shown(nothing)
         assert claimed(nothing) is None
         assert claimed(reply) == ("mails", job_id, b"a", 0, 0)
-
-    def test_of_many_are_taken_before_more_are_asked_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        sent: list[int] = []
-
-        def send(_client: Disque, commands: Sequence[tuple[bytes, ...]]) -> list[Reply]:
-            sent.append(len(commands))
-            return [None] * len(commands)
-
-        monkeypatch.setattr("disque.spark.claims.send", send)
-        with Disque() as client:
-            assert len(show(client, ["D-1"] * (2 * GROUP + 1))) == 2 * GROUP + 1
-        assert sent == [GROUP, GROUP, 1]
 
     def test_full(self) -> None:
         assert is_full({}, 0)
