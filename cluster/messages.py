@@ -123,7 +123,7 @@ FIELDS: Final[dict[str, str]] = {
     "ids": _IDS,  # job IDs
     "ip": _BYTES,
     "jobs": _JOBS,  # see `JOB_FIELDS`
-    "key": _BYTES,
+    "key": _BYTES,  # the digest that stands for a UNIQUE key
     "known": _NUMBER,  # 0 or 1
     "left_ms": _NUMBER,  # of the life of the job, or of the window of the key
     "ms": _NUMBERS,
@@ -258,14 +258,14 @@ KINDS: Final[dict[int, tuple[str, Shape]]] = {
         (HOLD, "HOLD", "round holders ids ms"),  # not before so much time has passed
         (HAVE, "HAVE", "ids"),  # I have a copy now
         # UNIQUE keys
-        (BIND, "BIND", "repl queue key id window_ms"),  # keep the key for that job, if it becomes one
+        (BIND, "BIND", "repl key id window_ms"),  # keep the key for that job, if it becomes one
         (BOUND, "BOUND", "ids"),  # I do
         (KEYHELD, "KEYHELD", "state id held_id"),  # I cannot: another one has it
         (UNBIND, "UNBIND", "ids"),  # they will be none, or are done: their keys are free
-        (KEEPKEY, "KEEPKEY", "flags repl queue key id left_ms"),  # the job is there: it has the key for certain
+        (KEEPKEY, "KEEPKEY", "flags repl key id left_ms"),  # the job is there: it has the key for certain
         (KEYKEPT, "KEYKEPT", "ids"),  # I know that, and will after a crash
         (KEYSAFE, "KEYSAFE", "ids"),  # all keepers know it
-        (ASKKEY, "ASKKEY", "queue key id"),  # what has become of it? BIND is all that I know
+        (ASKKEY, "ASKKEY", "key id"),  # what has become of it? BIND is all that I know
         (KEYFREE, "KEYFREE", "ids"),  # nothing that I know of
     )
 }

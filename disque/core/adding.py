@@ -171,9 +171,11 @@ def add(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
         reply = refused(node, request)
         if not reply and (request.replicate == 1 or request.asynchronous):
             reply = at_once(node, request, now_ms)
-        if reply:
-            settle(node, session, args, reply, now_ms)
-            return
+    else:
+        reply = unique_at_once(node, session, request, request.key, now_ms)
+    if reply:
+        settle(node, session, args, reply, now_ms)
+        return
     pending = replication.owe(node, session, args, request.timeout_ms, now_ms)
     place(node, pending, request, now_ms)
 
@@ -190,6 +192,29 @@ def at_once(node: "Node", request: Request, now_ms: int) -> bytes:
         return b""
     job = make(node, request, now_ms)
     replication.begin_async(node, job, now_ms, outside=True)
+    return resp.status(job.id)
+
+
+def unique_at_once(node: "Node", session: Session, request: Request, name: bytes, now_ms: int) -> bytes:
+    """The reply to an ADDJOB with a UNIQUE key of which no other node must be asked; nothing, when one must.
+
+    That is when the key is taken for certain, or when this node keeps it alone, and the only copy.
+    """
+    bids.nodes_changed(node, now_ms)
+    digest = unique.digest_of(request.queue, name)
+    if digest in node.bids:
+        return b""
+    taken = unique.is_taken(node, digest, now_ms)
+    if taken is not None:
+        session.unsettled |= node.journaling
+        return resp.status(taken) if taken else b""
+    if request.replicate > 1 or from_outside(node) or not node.ring.is_alone(digest, node.node_id, now_ms):
+        return b""
+    reply = refused(node, request)
+    if reply:
+        return reply
+    job = make_here(node, request, now_ms)
+    unique.keep_alone(node, digest, job, request.window * 1000, now_ms)
     return resp.status(job.id)
 
 

@@ -42,19 +42,19 @@ class Bid(Timed):
         "bound",
         "copies",
         "decided",
+        "digest",
         "job_id",
         "keepers",
-        "name",
         "request",
         "tries",
         "waiting",
     )
 
-    def __init__(self, request: "Request", name: bytes, add: PendingAdd) -> None:
+    def __init__(self, request: "Request", digest: bytes, add: PendingAdd) -> None:
         self.due_ms = 0
         self.slot = IDLE
         self.request = request
-        self.name = name
+        self.digest = digest
         self.add: PendingAdd | None = add
         self.waiting: list[PendingAdd] = []
         self.job_id = b""
@@ -87,15 +87,16 @@ def hold(node: "Node", pending: PendingAdd, request: "Request", name: bytes, now
     If not, it is answered, or will be, or waits and is tried again.
     """
     nodes_changed(node, now_ms)
-    key = node.keys.get((request.queue, name))
-    bid = node.bids.get((request.queue, name))
+    digest = unique.digest_of(request.queue, name)
+    key = unique.find(node, digest, now_ms)
+    bid = node.bids.get(digest)
     if key is not None:
         keeping.wake(node, key, now_ms)
     if key is not None and key.state == SETTLED:
         hit(node, pending, bid, key.job_id)
         return False
     if bid is None:
-        bid = begin(node, pending, request, name, now_ms)
+        bid = begin(node, pending, request, digest, now_ms)
     elif bid.add is not pending:
         pending.key = bid
         bid.waiting.append(pending)
@@ -115,10 +116,10 @@ def is_known(node: "Node", job_id: bytes) -> bool:
     return node.find(job_id) is not None or job_id in node.acking or job_id in node.gone
 
 
-def begin(node: "Node", pending: PendingAdd, request: "Request", name: bytes, now_ms: int) -> Bid:
+def begin(node: "Node", pending: PendingAdd, request: "Request", digest: bytes, now_ms: int) -> Bid:
     """The first ADDJOB of this node that wants the key."""
-    bid = Bid(request, name, pending)
-    node.bids[request.queue, name] = bid
+    bid = Bid(request, digest, pending)
+    node.bids[digest] = bid
     pending.key = bid
     if pending.slot == IDLE:  # TIMEOUT 0 waits as long as the job would live
         node.timers.arm(pending, now_ms + request.ttl * 1000)
@@ -139,7 +140,7 @@ def attempt(node: "Node", bid: Bid, now_ms: int) -> None:
     request = bid.request
     node.timers.disarm(bid)
     bid.job_id = node.ids.make(ttl_suffix(request.ttl, request.retry))
-    bid.keepers = node.ring.keepers(request.queue, bid.name, request.replicate)
+    bid.keepers = node.ring.keepers(bid.digest, request.replicate)
     node.bidding[bid.job_id] = bid
     if node.node_id in bid.keepers and not bind_here(node, bid, now_ms):
         step_back(node, bid, now_ms)
@@ -151,7 +152,7 @@ def attempt(node: "Node", bid: Bid, now_ms: int) -> None:
 def bind_here(node: "Node", bid: Bid, now_ms: int) -> bool:
     """This node is a keeper itself; whether it has no other ID for the key. It is bound when nobody else has, too."""
     request = bid.request
-    key = keeping.offer(node, node.node_id, request.queue, bid.name, bid.job_id, request.window * 1000, now_ms)
+    key = keeping.offer(node, node.node_id, bid.digest, bid.job_id, request.window * 1000, now_ms)
     if key.job_id != bid.job_id:
         return False
     if keeping.is_bound(node, key, now_ms):
@@ -178,9 +179,9 @@ def say_again(node: "Node", peer: "Peer", now_ms: int) -> "Iterator[bool]":
     """There is a new link: what ``peer`` was asked or told, or what it answered, may be lost."""
     saying = peer.saying
     for bid in list(node.bids.values()):
-        if node.bids.get((bid.request.queue, bid.name)) is bid:
+        if node.bids.get(bid.digest) is bid:
             say_bid(node, bid, peer.id, max(now_ms, node.beat_ms))
-            if peer.tell(len(bid.name)):
+            if peer.tell():
                 yield True
                 if peer.saying != saying:
                     return
@@ -188,7 +189,7 @@ def say_again(node: "Node", peer: "Peer", now_ms: int) -> "Iterator[bool]":
 
 def say_bid(node: "Node", bid: Bid, peer_id: bytes, now_ms: int) -> None:
     """Say again what ``peer_id`` was asked or told about one key."""
-    key = node.keys.get((bid.request.queue, bid.name))
+    key = node.keys.get(bid.digest)
     if bid.decided:
         if key is not None and key.state == COMMITTED and key.told is not None and peer_id not in key.told:
             keeping.say(node, peer_id, keeping.whole(key, now_ms))
@@ -252,7 +253,7 @@ def found(node: "Node", job_id: bytes, state: int, held_id: bytes, now_ms: int) 
     if bid is None:
         key = node.keyed[job_id]
         keeping.say(node, key.owner, (KEYHELD, state, job_id, held_id))
-        node.drop_key(key)
+        unique.drop(node, key)
     elif state == SETTLED:
         finish(node, bid, held_id)
     else:
@@ -276,7 +277,7 @@ def refused(node: "Node", peer: bytes, message: tuple[int, int, bytes, bytes], n
     if key.state == SETTLED:
         if state == SETTLED and held_id < job_id:
             keeping.retract(node, key)
-            keeping.say(node, peer, (ASKKEY, key.queue, key.name, held_id))
+            keeping.say(node, peer, (ASKKEY, key.digest, held_id))
     elif state == SETTLED or (state == COMMITTED and may_go and held_id < job_id):
         lost(node, key, now_ms)
     else:
@@ -291,7 +292,7 @@ def owner_is_gone(node: "Node", key: Key) -> bool:
 
 def mine(node: "Node", key: Key) -> Bid | None:
     """The bid of this node whose job has ``key``, while it is not answered."""
-    bid = node.bids.get((key.queue, key.name))
+    bid = node.bids.get(key.digest)
     return bid if bid is not None and bid.decided and bid.job_id == key.job_id else None
 
 
@@ -339,7 +340,7 @@ def retract(node: "Node", bid: Bid) -> None:
 
 def outbid(node: "Node", key: Key, now_ms: int) -> None:
     """Somebody else's job has the key for certain."""
-    bid = node.bids.get((key.queue, key.name))
+    bid = node.bids.get(key.digest)
     if bid is not None and not bid.decided and bid.job_id != key.job_id:
         retract(node, bid)
         node.timers.arm(bid, now_ms + (0 if key.state == SETTLED else pause_ms(node, bid)))
@@ -347,10 +348,10 @@ def outbid(node: "Node", key: Key, now_ms: int) -> None:
 
 def keep(node: "Node", peer: bytes, message: "keeping.KeepKey", now_ms: int) -> None:
     """KEEPKEY: this job has the key for certain. It replaces what is less certain; else the answer is KEYHELD."""
-    _, flags, _, queue, name, job_id, left_ms = message
-    if not unique.sound(node, queue, name, job_id, 0 if flags & GOES_WITH_JOB else left_ms):
+    _, flags, repl, digest, job_id, left_ms = message
+    if not unique.sound(node, digest, job_id, repl, 0 if flags & GOES_WITH_JOB else left_ms):
         return
-    key = node.keys.get((queue, name))
+    key = unique.find(node, digest, now_ms)
     if flags & GOES_WITH_JOB and keeping.is_over(node, job_id):
         node.batch(peer, keeping.SAY_KEPT, job_id)
         return
@@ -365,7 +366,7 @@ def keep(node: "Node", peer: bytes, message: "keeping.KeepKey", now_ms: int) -> 
         key = None
     node.batch(peer, keeping.SAY_KEPT, job_id)
     if key is None:
-        key = keeping.offer(node, peer, queue, name, job_id, 0, now_ms)
+        key = keeping.offer(node, peer, digest, job_id, 0, now_ms)
     keeping.accept(node, key, peer, message, now_ms)
     outbid(node, key, now_ms)
 
@@ -395,7 +396,7 @@ def rekeep(node: "Node", now_ms: int) -> None:
     """Other nodes can be reached than before: ask the new keepers, wait for those that are gone no more."""
     for bid in list(node.bids.values()):
         if bid.decided:
-            key = node.keys.get((bid.request.queue, bid.name))
+            key = node.keys.get(bid.digest)
             if key is not None and key.state == COMMITTED:
                 keeping.drive(node, key, now_ms)
         elif bid.job_id:
@@ -405,7 +406,7 @@ def rekeep(node: "Node", now_ms: int) -> None:
 def widen(node: "Node", bid: Bid, now_ms: int) -> None:
     """Ask those that are keepers now and were not before."""
     request = bid.request
-    bid.keepers = node.ring.keepers(request.queue, bid.name, request.replicate)
+    bid.keepers = node.ring.keepers(bid.digest, request.replicate)
     if node.node_id in bid.keepers and node.node_id not in bid.bound and not bind_here(node, bid, now_ms):
         step_back(node, bid, now_ms)
         return
@@ -418,7 +419,7 @@ def unbound(node: "Node", peer_id: bytes) -> None:
     """``peer_id`` is another process now: it has forgotten what it had noted."""
     for bid in node.bids.values():
         bid.bound.discard(peer_id)
-        key = node.keys.get((bid.request.queue, bid.name)) if bid.decided else None
+        key = node.keys.get(bid.digest) if bid.decided else None
         if key is not None and key.told is not None:
             key.told.discard(peer_id)
 
@@ -449,5 +450,5 @@ def end_all(node: "Node") -> None:
     """Answer those whose job was decided, but whose key has ended before all keepers had it."""
     while node.over:
         bid = node.over.pop()
-        if node.bids.get((bid.request.queue, bid.name)) is bid:
+        if node.bids.get(bid.digest) is bid:
             finish(node, bid, bid.job_id)

@@ -1,25 +1,32 @@
 """Compaction: what is alive in old segments is written again, a few hundred records a turn."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from disque.core import acks, queues, unique
 from disque.core.job import WAIT_REPL, Job
+from disque.core.shelf import SHARDS
 from disque.core.unique import TENTATIVE, Key
 
 if TYPE_CHECKING:
     from disque.core.node import Node
 
 
+#: Arrays of keys without anything to write that may be looked at in the time of one record.
+SHARDS_A_RECORD: Final = 16
+
+
 class Copying:
     """Writes everything again whose newest record is in segment ``upto`` or before. Call `step` until it says True."""
 
-    __slots__ = ("_dummies", "_jobs", "_keys", "_paused", "_shard", "_told", "node", "upto")
+    __slots__ = ("_digests", "_dummies", "_jobs", "_keys", "_paused", "_rows", "_shard", "_told", "node", "upto")
 
     def __init__(self, node: "Node", upto: int) -> None:
         self.node = node
         self.upto = upto
         self._shard = 0
         self._jobs: list[Job] = []
+        self._digests: list[bytes] = []
+        self._rows = 0
         self._keys: list[Key] | None = None
         self._dummies: list[bytes] | None = None
         self._paused: list[bytes] | None = None
@@ -27,13 +34,15 @@ class Copying:
 
     def step(self, most: int, now_ms: int) -> bool:
         """Write up to about ``most`` records; True when there is nothing left."""
-        del now_ms
         most = self._step_jobs(most)
         node = self.node
+        most = self._step_shelf(most, now_ms)
         if most > 0 and self._keys is None:
             self._keys = list(node.keys.values())
         while most > 0 and self._keys:
-            most -= self._copy_key(self._keys.pop())
+            key = self._keys.pop()
+            if node.keys.get(key.digest) is key:
+                most -= self._copy_key(key)
         if most > 0 and self._dummies is None:
             self._dummies = list(node.dummies)
         while most > 0 and self._dummies:
@@ -61,6 +70,23 @@ class Copying:
                 most -= 1 + len(shard) // 64
         return most
 
+    def _step_shelf(self, most: int, now_ms: int) -> int:
+        """Write up to about ``most`` keys that rest; how much of ``most`` is left. What rests later is written then."""
+        node = self.node
+        while most > 0 and (self._digests or self._rows < SHARDS):
+            if self._digests:
+                digest = self._digests.pop()
+                key = unique.find(node, digest, now_ms)
+                if key is not None and digest not in node.keys:
+                    most -= self._copy_key(key)
+            elif node.shelf.count:
+                self._digests = node.shelf.digests(self._rows, self.upto)
+                self._rows += 1
+                most -= self._rows % SHARDS_A_RECORD == 0
+            else:
+                self._rows = SHARDS
+        return most
+
     def _copy(self, job: Job) -> int:
         node = self.node
         if job.segment > self.upto or node.find(job.id) is not job:
@@ -78,9 +104,7 @@ class Copying:
         return 1
 
     def _copy_key(self, key: Key) -> int:
-        if key.segment > self.upto or self.node.keys.get((key.queue, key.name)) is not key:
-            return 0
-        if key.state == TENTATIVE:
+        if key.segment > self.upto or key.state == TENTATIVE:
             return 0
         unique.file(self.node, key)
         return 1

@@ -271,9 +271,8 @@ class Replay:
 
     def key(self, record: tuple[Any, ...], segment: int) -> None:
         """A UNIQUE key; a later record of the same key replaces an earlier one."""
-        _, queue, name, job_id, expires_ms, life_ms, repl = record
-        queue = self.names.setdefault(queue, queue)
-        unique.restore(self.node, queue, name, job_id, expires_ms, life_ms, repl, segment)
+        _, digest, job_id, expires_ms, life_ms, repl = record
+        unique.restore(self.node, digest, job_id, expires_ms, life_ms, repl, segment)
 
     def flush(self, record: tuple[Any, ...], segment: int) -> None:
         """Everything before is gone."""

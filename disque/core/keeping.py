@@ -20,6 +20,7 @@ from disque.core.job import ACKED
 from disque.core.peers import failed
 from disque.core.records import DELETE
 from disque.core.ring import ranked
+from disque.core.shelf import SHARDS
 from disque.core.unique import COMMITTED, SETTLED, TENTATIVE, Key
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from disque.core.session import PendingAdd
 
     #: The fields of KEEPKEY.
-    KeepKey = tuple[int, int, int, bytes, bytes, bytes, int]
+    KeepKey = tuple[int, int, int, bytes, bytes, int]
 
 #: After so long, in ms: a TENTATIVE key is asked about; who has not said KEYKEPT is told again.
 CHECK_MS: Final = 1000
@@ -58,7 +59,7 @@ def say(node: "Node", peer_id: bytes, message: "Message") -> None:
 
 def others(node: "Node", key: Key) -> list[bytes]:
     """The keepers of ``key`` beside this node."""
-    return [one for one in node.ring.keepers(key.queue, key.name, key.repl) if one != node.node_id]
+    return [one for one in node.ring.keepers(key.digest, key.repl) if one != node.node_id]
 
 
 # -- while it is undecided ---------------------------------------------------------------------------------------------
@@ -69,16 +70,16 @@ def ask(node: "Node", bid: "Bid", keeper: bytes) -> None:
     if keeper not in bid.bound and keeper != node.node_id:
         request = bid.request
         bid.asked.add(keeper)
-        question = (BIND, request.replicate, request.queue, bid.name, bid.job_id, request.window * 1000)
+        question = (BIND, request.replicate, bid.digest, bid.job_id, request.window * 1000)
         say(node, keeper, question)
 
 
-def bind(node: "Node", peer: bytes, message: tuple[int, int, bytes, bytes, bytes, int], now_ms: int) -> None:
+def bind(node: "Node", peer: bytes, message: tuple[int, int, bytes, bytes, int], now_ms: int) -> None:
     """BIND: ``peer`` wants a key for one of its jobs."""
-    _, repl, queue, name, job_id, window_ms = message
-    if not unique.sound(node, queue, name, job_id, window_ms):
+    _, repl, digest, job_id, window_ms = message
+    if not unique.sound(node, digest, job_id, repl, window_ms):
         return
-    key = offer(node, peer, queue, name, job_id, window_ms, now_ms)
+    key = offer(node, peer, digest, job_id, window_ms, now_ms)
     if key.job_id == job_id:
         if key.state == TENTATIVE:
             key.repl = max(key.repl, repl)
@@ -96,13 +97,11 @@ def wake(node: "Node", key: Key, now_ms: int) -> None:
         drive(node, key, now_ms)
 
 
-def offer(node: "Node", owner: bytes, queue: bytes, name: bytes, job_id: bytes, window_ms: int, now_ms: int) -> Key:
+def offer(node: "Node", owner: bytes, digest: bytes, job_id: bytes, window_ms: int, now_ms: int) -> Key:
     """Note that ``job_id`` wants the key, unless another one has it. Returns the key as it is then."""
-    key = node.keys.get((queue, name))
+    key = unique.find(node, digest, now_ms)
     if key is None:
-        known = node.queues.get(queue)
-        expires_ms = now_ms + window_ms if window_ms else 0
-        key = Key(queue if known is None else known.name, name, job_id, expires_ms, owner)
+        key = Key(digest, job_id, now_ms + window_ms if window_ms else 0, owner)
         if owner in node.peers:
             key.owner_start = node.peers[owner].start
         unique.put(node, key)
@@ -128,7 +127,7 @@ def is_bound(node: "Node", key: Key, now_ms: int) -> bool:
         key.doubts = {one for one in node.ring.nodes if one not in {node.node_id, key.owner}} if unsure else set()
     key.doubts.intersection_update(node.ring.nodes)
     for one in sorted(key.doubts):
-        say(node, one, (ASKKEY, key.queue, key.name, key.job_id))
+        say(node, one, (ASKKEY, key.digest, key.job_id))
     if key.doubts:
         node.timers.arm(node.bidding.get(key.job_id, key), now_ms + DOUBT_MS)
     return not key.doubts
@@ -184,12 +183,12 @@ def retract(node: "Node", key: Key) -> None:
     """A key that was not settled is free again."""
     if node.journaling and key.segment:
         unique.file_end(node, key)
-    node.drop_key(key)
+    unique.drop(node, key)
 
 
 def examine(node: "Node", key: Key, now_ms: int) -> None:
     """Find out what has become of a TENTATIVE key: first from its owner, then from the other keepers."""
-    question = (ASKKEY, key.queue, key.name, key.job_id)
+    question = (ASKKEY, key.digest, key.job_id)
     if key.told is None or (key.owner and failed(node, key.owner)):
         key.told = set()
         if key.owner and failed(node, key.owner):
@@ -199,17 +198,17 @@ def examine(node: "Node", key: Key, now_ms: int) -> None:
     else:
         silent = [one for one in others(node, key) if one not in key.told]
         if not silent:
-            node.drop_key(key)
+            unique.drop(node, key)
             return
         for one in silent:
             say(node, one, question)
     node.timers.arm(key, now_ms + CHECK_MS)
 
 
-def asked(node: "Node", peer: bytes, message: tuple[int, bytes, bytes, bytes], now_ms: int) -> None:
+def asked(node: "Node", peer: bytes, message: tuple[int, bytes, bytes], now_ms: int) -> None:
     """ASKKEY: ``peer`` has noted an ID for a key and wants to know what has become of it."""
-    _, queue, name, job_id = message
-    key = node.keys.get((queue, name))
+    _, digest, job_id = message
+    key = unique.find(node, digest, now_ms)
     if key is not None and key.state != TENTATIVE:
         if key.job_id == job_id:
             node.messages.append((peer, whole(key, now_ms)))
@@ -251,9 +250,9 @@ def take_back(node: "Node", bid: "Bid") -> None:
         return  # it was taken back already, to be asked for again
     for keeper in sorted(bid.asked):
         say(node, keeper, (UNBIND, (job_id,)))
-    key = node.keys.get((bid.request.queue, bid.name))
+    key = node.keys.get(bid.digest)
     if key is not None and key.job_id == job_id:
-        node.drop_key(key)
+        unique.drop(node, key)
     bid.keepers = ()
     bid.bound = set()
     bid.asked = set()
@@ -276,10 +275,9 @@ def leave(node: "Node", pending: "PendingAdd") -> None:
 
 def release(node: "Node", bid: "Bid") -> "list[PendingAdd]":
     """A bid is over: forget it. Returns who wants the key, in order."""
-    name = (bid.request.queue, bid.name)
     node.timers.disarm(bid)
-    if node.bids.get(name) is bid:
-        del node.bids[name]
+    if node.bids.get(bid.digest) is bid:
+        del node.bids[bid.digest]
     add, bid.add = bid.add, None
     wanting = bid.waiting if add is None else [add, *bid.waiting]
     bid.waiting = []
@@ -299,12 +297,12 @@ def commit(node: "Node", bid: "Bid", job: "Job", now_ms: int) -> bool:
     request = bid.request
     node.bidding.pop(job.id, None)
     node.timers.disarm(bid)
-    key = node.keys.get((request.queue, bid.name))
+    key = unique.find(node, bid.digest, now_ms)
     if key is not None and key.job_id != job.id:
-        node.drop_key(key)
+        unique.drop(node, key)
         key = None
     if key is None:
-        key = Key(job.queue, bid.name, job.id, 0, node.node_id)
+        key = Key(bid.digest, job.id, 0, node.node_id)
         unique.put(node, key)
     key.expires_ms = now_ms + request.window * 1000 if request.window else 0
     key.life_ms = 0 if request.window else job.expires_ms
@@ -322,7 +320,7 @@ def commit(node: "Node", bid: "Bid", job: "Job", now_ms: int) -> bool:
 def whole(key: Key, now_ms: int) -> "Message":
     """KEEPKEY for a key."""
     flags = (0 if key.expires_ms else GOES_WITH_JOB) | (IS_SETTLED if key.state == SETTLED else 0)
-    return (KEEPKEY, flags, key.repl, key.queue, key.name, key.job_id, max(1, key.end_ms() - now_ms))
+    return (KEEPKEY, flags, key.repl, key.digest, key.job_id, max(1, key.end_ms() - now_ms))
 
 
 def gives_way(key: Key, job_id: bytes, *, is_settled: bool) -> bool:
@@ -336,7 +334,7 @@ def gives_way(key: Key, job_id: bytes, *, is_settled: bool) -> bool:
 
 def accept(node: "Node", key: Key, peer: bytes, message: "KeepKey", now_ms: int) -> None:
     """Take over what KEEPKEY says of ``key``, as far as it is news."""
-    flags, repl, left_ms = message[1], message[2], message[6]
+    flags, repl, left_ms = message[1], message[2], message[5]
     if key.state == TENTATIVE:
         end_ms = now_ms + left_ms
         key.expires_ms, key.life_ms = (0, end_ms) if flags & GOES_WITH_JOB else (end_ms, 0)
@@ -397,8 +395,9 @@ def settle(node: "Node", key: Key, now_ms: int, *, tell: bool) -> None:
             node.batch(peer, SAY_SAFE, key.job_id)
     key.state = SETTLED
     unique.index(node, key)
-    node.timers.arm(key, key.end_ms())
-    bid = node.bids.get((key.queue, key.name))
+    if not key.expires_ms:
+        node.timers.arm(key, key.life_ms)
+    bid = node.bids.get(key.digest)
     if bid is not None and bid.decided:
         node.over.append(bid)
 
@@ -414,12 +413,12 @@ def is_safe(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], n
 
 def due(node: "Node", key: Key, now_ms: int) -> None:
     """The key ends, or something is still asked about it."""
-    if node.keys.get((key.queue, key.name)) is not key:
+    if node.keys.get(key.digest) is not key:
         return
     if key.state == TENTATIVE:
         reconsider(node, key, now_ms)
     elif now_ms >= key.end_ms():
-        node.drop_key(key)  # its record in the journal says so by itself
+        unique.drop(node, key)  # its record in the journal says so by itself
     else:
         drive(node, key, now_ms)
 
@@ -439,7 +438,7 @@ def job_done(node: "Node", job_id: bytes, told: tuple[bytes, ...] | None) -> Non
             if one not in told:
                 say(node, one, (UNBIND, (job_id,)))
     node.remember_gone(job_id)
-    node.drop_key(key)
+    unique.drop(node, key)
 
 
 # -- nodes come and go -------------------------------------------------------------------------------------------------
@@ -448,7 +447,7 @@ def job_done(node: "Node", job_id: bytes, told: tuple[bytes, ...] | None) -> Non
 def begin_move(node: "Node", now_ms: int) -> None:
     """Have the keys looked through for those that have new keepers."""
     ring = node.ring
-    if not node.keys:
+    if not node.keys and not node.shelf.count:
         ring.moved = ring.nodes
     elif not ring.moving and ring.moved != ring.nodes:
         ring.moving = True
@@ -461,9 +460,20 @@ def move(node: "Node", now_ms: int) -> "Iterator[None]":
     old = ring.moved
     new = ring.moved = ring.nodes
     for count, key in enumerate(list(node.keys.values()), 1):
-        if key.state != TENTATIVE and node.keys.get((key.queue, key.name)) is key:
+        if key.state != TENTATIVE and node.keys.get(key.digest) is key:
             shift(node, key, old, new, now_ms)
         if count % SLICE == 0:
+            yield
+    looked = 0
+    for shard in range(SHARDS):
+        digests = node.shelf.digests(shard)
+        for digest in digests:
+            resting = unique.find(node, digest, now_ms)
+            if resting is not None and digest not in node.keys:
+                shift(node, resting, old, new, now_ms)
+        looked += 1 + len(digests)
+        if looked >= SLICE:
+            looked = 0
             yield
     ring.moving = False
     begin_move(node, now_ms)
@@ -471,8 +481,8 @@ def move(node: "Node", now_ms: int) -> "Iterator[None]":
 
 def shift(node: "Node", key: Key, old: tuple[bytes, ...], new: tuple[bytes, ...], now_ms: int) -> None:
     """Send ``key`` to its new keepers soon, if it has any and this node is the one to do that."""
-    before = ranked(old, key.queue, key.name, key.repl)
-    after = ranked(new, key.queue, key.name, key.repl)
+    before = ranked(old, key.digest, key.repl)
+    after = ranked(new, key.digest, key.repl)
     fresh = [one for one in after if one not in before]
     if key.state == COMMITTED and key.told is not None:  # its timer sees to it; who has restarted has to be told again
         key.told = {one for one in key.told if one not in fresh}

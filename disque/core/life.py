@@ -8,6 +8,7 @@ from disque.core.memory import JOB_BYTES, KEY_BYTES, QUEUE_BYTES
 from disque.core.records import FLUSH
 from disque.core.roll import Roll
 from disque.core.session import NOT_WAITING, WAIT_COPIES, WAIT_JOBS, Session
+from disque.core.shelf import Shelf
 from disque.core.timers import Timers
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ def forget_everything(node: "Node") -> None:
     node.shards = [{} for _ in node.shards]
     node.timers = Timers()
     node.keys.clear()
+    node.shelf = Shelf()
     node.keyed.clear()
     node.bids.clear()
     node.bidding.clear()

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from disque.core.node import Node
 
 #: Bytes of a job without its body, measured as resident set over a million jobs (see the README's table), and of a
-#: queue and a UNIQUE key without their names.
+#: queue without its name; of a UNIQUE key, and of one with a window about which nothing is asked.
 JOB_BYTES: Final = 500
 QUEUE_BYTES: Final = 1900
 KEY_BYTES: Final = 420
+SHELF_BYTES: Final = 110
 #: An acknowledgement that other nodes must still hear of, on top of its job; an ID that must not come back.
 ACK_BYTES: Final = 600
 GONE_BYTES: Final = 120

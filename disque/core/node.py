@@ -10,6 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from cluster.membership import Membership
+from disque.core import unique
 from disque.core.flows import Federation
 from disque.core.gone import Gone
 from disque.core.host import Host
@@ -24,6 +25,7 @@ from disque.core.ring import Ring
 from disque.core.roll import Roll
 from disque.core.session import PendingAdd, Session, Spread
 from disque.core.settings import Config
+from disque.core.shelf import Shelf
 from disque.core.slowlog import SlowLog
 from disque.core.stats import Stats
 from disque.core.table import Command, renamed
@@ -114,6 +116,7 @@ class Node:
         "sessions",
         "shards",
         "sharing",
+        "shelf",
         "short",
         "slowlog",
         "start",
@@ -148,10 +151,11 @@ class Node:
         self.timers = Timers()
         self.sessions: dict[int, Session] = {}
         self.monitors: dict[int, Session] = {}
-        self.keys: dict[tuple[bytes, bytes], Key] = {}
-        #: Those of them that are found by job ID, and what ADDJOBs do to get one: see `unique` and `bids`.
+        #: UNIQUE keys by digest, and those that rest; the former by job ID; what ADDJOBs do to get one: see `unique`.
+        self.keys: dict[bytes, Key] = {}
+        self.shelf = Shelf()
         self.keyed: dict[bytes, Key] = {}
-        self.bids: dict[tuple[bytes, bytes], Bid] = {}
+        self.bids: dict[bytes, Bid] = {}
         self.bidding: dict[bytes, Bid] = {}
         #: Bids whose job is decided and whose key has ended: answered at the next settle.
         self.over: list[Bid] = []
@@ -372,23 +376,7 @@ class Node:
         """The job of a UNIQUE key that lasts as long as its job is gone."""
         key = self.keyed.get(job_id)
         if key is not None and not key.expires_ms:
-            self.drop_key(key)
-
-    def drop_key(self, key: "Key") -> None:
-        """Forget a UNIQUE key, unless its window has ended and the name belongs to another one now."""
-        name = (key.queue, key.name)
-        if self.keys.get(name) is not key:
-            return
-        del self.keys[name]
-        if self.keyed.get(key.job_id) is key:
-            del self.keyed[key.job_id]
-        bid = self.bids.get(name)
-        if bid is not None and bid.decided:
-            self.over.append(bid)
-        self.timers.disarm(key)
-        self.used -= key.cost()
-        if key.segment:
-            self.live[key.segment] -= 1
+            unique.drop(self, key)
 
     def file(self, job: Job) -> None:
         """Write the job as it is now to the journal; it counts for the newest segment from here on."""

@@ -52,7 +52,7 @@ class Peer:
         self.told = 0
         self.saying = 0
 
-    def tell(self, size: int) -> bool:
+    def tell(self, size: int = 0) -> bool:
         """Count what it is told again: bytes beside an ID. Whether that is enough for this beat."""
         self.told += 1 + (size >> 10)
         return self.told >= TOLD_MOST

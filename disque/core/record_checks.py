@@ -8,7 +8,6 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, Final
 
-from disque.core import unique
 from disque.core.job import ACKED, ACTIVE, BACKUP, DELIVERED, HELD, KEPT, QUEUED, SPENT, TAKEN
 from disque.core.jobid import valid
 from disque.core.queue import PAUSE_NAMES
@@ -33,6 +32,7 @@ from disque.core.records import (
     WHOLE,
 )
 from disque.core.returning import COUNTER_MAX
+from disque.core.shelf import DIGEST_BYTES, REPL_MAX
 
 #: No number in a record is larger: times in ms * 10^6 fit, and nothing that is read runs over when added up.
 NUMBER_MAX: Final = 2**62
@@ -49,7 +49,7 @@ SHAPES: Final[dict[int, tuple[type, ...]]] = {
     REQUEUE: (int, bytes, int, int, int),
     PAUSE: (int, bytes, int),
     BCAST: (int, bytes, int, int, bytes),
-    KEY: (int, bytes, bytes, bytes, int, int, int),
+    KEY: (int, bytes, bytes, int, int, int),
     FLUSH: (int,),
     OFF: (int,),
     CLEAN: (int, tuple),
@@ -114,7 +114,10 @@ def is_entry(entry: object) -> bool:
 
 def is_key(record: tuple[Any, ...]) -> bool:
     """Whether the values of a KEY fit together."""
-    return valid(record[3]) and 1 <= len(record[2]) <= unique.KEY_MAX and small(record[4:]) and max(record[4:6]) > 0
+    _, digest, job_id, expires_ms, life_ms, repl = record
+    if len(digest) != DIGEST_BYTES or not valid(job_id) or not small(record[3:]) or repl > REPL_MAX:
+        return False
+    return bool(expires_ms or life_ms)
 
 
 #: What must hold for the values of each kind of record.

@@ -14,7 +14,8 @@ SPEND   id: an at-most-once job left its queue and must never be queued again
 REQUEUE id, nacks, deliveries, not to be queued before (0: queued): NACK or ENQUEUE
 PAUSE   queue, flags: how it stands on this node
 BCAST   queue, flags, counter, node: the newest PAUSE for all nodes, and where it began
-KEY     queue, key, id, end of the window (0: as long as the job), end of the job's life then, nodes that keep it
+KEY     digest of queue and key, id, end of the window (0: as long as the job), end of the job's life then,
+        nodes that keep it
 FLUSH   everything before it is gone
 OFF     the journal was switched off here: what came later is unknown
 CLEAN   at a clean stop, in as many records as it takes: (id, state, flags, requeue time, nacks, deliveries) of
@@ -53,7 +54,7 @@ BCAST: Final = 17
 FORMAT: Final = 1
 
 #: The kinds of records that hold a body or the name of a queue, which may be large.
-HEAVY: Final = frozenset({JOB, PAUSE, KEY, BCAST})
+HEAVY: Final = frozenset({JOB, PAUSE, BCAST})
 
 Record = tuple[object, ...]
 

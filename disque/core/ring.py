@@ -18,12 +18,11 @@ if TYPE_CHECKING:
 AWAY: Final = PFAIL | FAIL | HANDSHAKE | DELETED
 
 
-def ranked(nodes: tuple[bytes, ...], queue: bytes, name: bytes, count: int) -> tuple[bytes, ...]:
-    """The first ``count`` of ``nodes`` for the key ``name`` of ``queue``, best first."""
+def ranked(nodes: tuple[bytes, ...], digest: bytes, count: int) -> tuple[bytes, ...]:
+    """The first ``count`` of ``nodes`` for the key with this digest, best first."""
     if len(nodes) <= 1:
         return nodes
-    salt = blake2b(b"%d:%b%b" % (len(queue), queue, name), digest_size=32).digest()
-    ranks = [(blake2b(node, digest_size=8, key=salt).digest(), node) for node in nodes]
+    ranks = [(blake2b(node, digest_size=8, key=digest).digest(), node) for node in nodes]
     ranks.sort(reverse=True)
     return tuple([node for _, node in ranks[:count]])
 
@@ -64,6 +63,12 @@ class Ring:
         """Whether this node may have to keep keys that it does not know yet."""
         return now_ms < self.sure_ms or self.sure_ms < 0
 
-    def keepers(self, queue: bytes, name: bytes, repl: int) -> tuple[bytes, ...]:
+    def is_alone(self, digest: bytes, node_id: bytes, now_ms: int) -> bool:
+        """Whether ``node_id``, which is this node, is the only keeper of a key with one, and nobody must be asked."""
+        if len(self.nodes) == 1:
+            return True
+        return not self.is_unsure(now_ms) and ranked(self.nodes, digest, 1) == (node_id,)
+
+    def keepers(self, digest: bytes, repl: int) -> tuple[bytes, ...]:
         """The nodes that keep this key, best first."""
-        return ranked(self.nodes, queue, name, repl)
+        return ranked(self.nodes, digest, repl)

@@ -57,6 +57,7 @@ from disque.core import (
     replication,
     requeue,
     resp,
+    unique,
 )
 from disque.core.acks import Ack
 from disque.core.bids import Bid
@@ -64,6 +65,7 @@ from disque.core.claims import Claim
 from disque.core.job import Job
 from disque.core.queue import Queue
 from disque.core.session import REPLY_ON, REPLY_SKIP, REPLY_SKIPPING, WAIT_HOST, WAIT_JOBS, PendingAdd, Session
+from disque.core.shelf import Shelf
 from disque.core.table import DENYOOM, FAST, LOADING, NO_AUTH, SKIP_MONITOR, WRITE, Command
 from disque.core.timers import Timed
 from disque.core.unique import Key
@@ -320,6 +322,8 @@ def due(node: "Node", item: Timed, now_ms: int) -> None:
         acks.due(node, item, now_ms)
     elif isinstance(item, Bid):
         bids.due(node, item, now_ms)
+    elif isinstance(item, Shelf):
+        unique.expire(node, now_ms)
     else:
         assert isinstance(item, Key)
         keeping.due(node, item, now_ms)

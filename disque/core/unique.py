@@ -48,24 +48,34 @@ that it has lost, or one of which all other keepers fail. Until the keys have mo
 (ASKKEY) before it says BOUND. A node that has another ID for certain says so (KEYHELD), the others say KEYFREE; who
 fails is not waited for.
 
+*What a key is.* Its digest, of the queue and its name, stands for it everywhere: names are neither kept nor sent. Keys
+with a window about which nothing is asked lie on the shelf (see `shelf`): these may be millions. All others are `Key`
+objects in a table. `find` gives either as an object, which is in the table only if it was there; `index` puts it where
+it belongs.
+
 *Window 0.* The keepers are noted as holders of the job, so SETACK and DELJOB reach them; the end of the job's life goes
 with the key.
 """
 
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from disque.core.jobid import valid
-from disque.core.memory import KEY_BYTES
+from disque.core.memory import KEY_BYTES, SHELF_BYTES
 from disque.core.records import KEY
-from disque.core.timers import IDLE, Timed
+from disque.core.shelf import DIGEST_BYTES, REPL_MAX
+from disque.core.timers import IDLE, NEVER, Timed
 
 if TYPE_CHECKING:
     from disque.core.job import Job
     from disque.core.node import Node
+    from disque.core.shelf import Row
 
-#: Bounds of a key: bytes of the key, seconds of the window.
+#: Bounds of a key: bytes of its name, seconds of the window.
 KEY_MAX: Final = 512
 WINDOW_MAX: Final = 7 * 86400
+#: Windows that one tick ends.
+EXPIRE_MOST: Final = 1000
 
 #: The states of a key.
 TENTATIVE: Final = 0
@@ -81,32 +91,31 @@ class Key(Timed):
     not come back. ``told`` are the nodes that have answered what this one is asking about the key: None when it asks
     nothing. ``doubts`` are the nodes that may know another ID and must answer before a TENTATIVE one counts as bound;
     None before it was looked whether there are any. ``size`` is what it counts for: one for which this node bids itself
-    counts when it is certain. ``copies`` are the nodes that had a copy of the job when it was decided;
-    None but where it was made.
+    counts when it is certain. ``copies`` are the nodes that had a copy of the job when it was decided; None but where
+    it was made. ``was_shelved``: it comes from the shelf.
     """
 
     __slots__ = (
         "copies",
+        "digest",
         "doubts",
         "expires_ms",
         "job_id",
         "life_ms",
-        "name",
         "owner",
         "owner_start",
-        "queue",
         "repl",
         "segment",
         "size",
         "state",
         "told",
+        "was_shelved",
     )
 
-    def __init__(self, queue: bytes, name: bytes, job_id: bytes, expires_ms: int, owner: bytes) -> None:
+    def __init__(self, digest: bytes, job_id: bytes, expires_ms: int, owner: bytes) -> None:
         self.due_ms = 0
         self.slot = IDLE
-        self.queue = queue
-        self.name = name
+        self.digest = digest
         self.job_id = job_id
         self.expires_ms = expires_ms
         self.life_ms = 0
@@ -119,6 +128,7 @@ class Key(Timed):
         self.told: set[bytes] | None = None
         self.doubts: set[bytes] | None = None
         self.copies: tuple[bytes, ...] | None = None
+        self.was_shelved = False
 
     def cost(self) -> int:
         """Bytes of memory that the key counts for."""
@@ -128,56 +138,190 @@ class Key(Timed):
         """When a key that is not TENTATIVE ends, at the latest."""
         return self.expires_ms or self.life_ms
 
+    def rests(self) -> bool:
+        """Whether nothing is asked about it, and it does not go with its job."""
+        return self.expires_ms > 0 and self.state != TENTATIVE and self.told is None
 
-def sound(node: "Node", queue: bytes, name: bytes, job_id: bytes, window_ms: int) -> bool:
+
+def digest_of(queue: bytes, name: bytes) -> bytes:
+    """What stands for the key ``name`` of ``queue``: no two have the same, even if somebody looks for them."""
+    return blake2b(b"%d:%b%b" % (len(queue), queue, name), digest_size=DIGEST_BYTES).digest()
+
+
+def sound(node: "Node", digest: bytes, job_id: bytes, repl: int, window_ms: int) -> bool:
     """Whether another node can mean this key for this job; counted when not.
 
     A job has one key, and nobody else can decide for what this node bids.
     """
-    if 1 <= len(name) <= KEY_MAX and valid(job_id) and window_ms <= WINDOW_MAX * 1000:
+    fits = len(digest) == DIGEST_BYTES and valid(job_id) and repl <= REPL_MAX
+    if fits and window_ms <= WINDOW_MAX * 1000:
         key = node.keyed.get(job_id)
-        if job_id not in node.bidding and (key is None or (key.queue == queue and key.name == name)):
+        if job_id not in node.bidding and (key is None or key.digest == digest):
             return True
     node.messages_skipped += 1
     return False
 
 
+def keep_alone(node: "Node", digest: bytes, job: "Job", window_ms: int, now_ms: int) -> None:
+    """``job`` has a key that nobody else keeps: it is settled at once."""
+    if window_ms:
+        segment = 0
+        expires_ms = now_ms + window_ms
+        if node.journaling:
+            node.journal.append((KEY, digest, job.id, expires_ms, 0, 1))
+            segment = node.segment
+            node.live[segment] = node.live.get(segment, 0) + 1
+        shelve(node, digest, (job.id, expires_ms, segment, 1, SETTLED), was_shelved=False)
+        return
+    key = Key(digest, job.id, 0, node.node_id)
+    key.life_ms, key.copies, key.state = job.expires_ms, (), SETTLED
+    put(node, key)
+    count(node, key)
+    if node.journaling:
+        file(node, key)
+    node.timers.arm(key, key.life_ms)
+
+
+def find(node: "Node", digest: bytes, now_ms: int) -> Key | None:
+    """The key with this digest. One whose window has ended is none."""
+    key = node.keys.get(digest)
+    if key is not None:
+        return key
+    row = node.shelf.get(digest)
+    if row is None:
+        return None
+    key = Key(digest, row[0], row[1], b"")
+    _, _, key.segment, key.repl, key.state = row
+    key.was_shelved = True
+    if key.expires_ms <= now_ms:
+        drop(node, key)
+        return None
+    return key
+
+
+def is_taken(node: "Node", digest: bytes, now_ms: int) -> bytes | None:
+    """The ID of the job that has this key for certain; empty when that must be found out, None when the key is free."""
+    key = node.keys.get(digest)
+    if key is not None:
+        return key.job_id if key.state == SETTLED else b""
+    row = node.shelf.get(digest)
+    if row is None:
+        return None
+    if row[1] > now_ms:
+        return row[0] if row[4] == SETTLED else b""
+    find(node, digest, now_ms)  # which sees it off
+    return None
+
+
 def put(node: "Node", key: Key) -> None:
-    """Take ``key`` into the table. There must be none of that name."""
-    node.keys[key.queue, key.name] = key
+    """Take ``key`` into the table. There must be none of that digest."""
+    node.keys[key.digest] = key
     node.keyed[key.job_id] = key
     if key.owner != node.node_id:
         count(node, key)
 
 
 def count(node: "Node", key: Key) -> None:
-    """Let the key count as memory, with the name of its queue if that is not known otherwise."""
+    """Let the key count as memory."""
     if not key.size:
-        key.size = KEY_BYTES + len(key.name) + (0 if key.queue in node.queues or not key.owner else len(key.queue))
-        node.used += key.size
+        key.size = KEY_BYTES
+        node.used += KEY_BYTES
 
 
-def restore(
-    node: "Node", queue: bytes, name: bytes, job_id: bytes, expires_ms: int, life_ms: int, repl: int, segment: int
-) -> None:
-    """Take in what a KEY record says; it replaces what an earlier one said."""
-    held = node.keys.get((queue, name))
-    if held is not None:
-        node.drop_key(held)
-    key = Key(queue, name, job_id, expires_ms, b"")
-    key.life_ms, key.repl, key.segment, key.state = life_ms, repl, segment, COMMITTED
-    put(node, key)
-    index(node, key)
-    node.live[segment] = node.live.get(segment, 0) + 1
-    node.timers.arm(key, key.end_ms())
+def drop(node: "Node", key: Key) -> None:
+    """Forget a key, unless its window has ended and the digest belongs to another one now."""
+    digest = key.digest
+    held = node.keys.get(digest)
+    if held is key:
+        del node.keys[digest]
+        if node.keyed.get(key.job_id) is key:
+            del node.keyed[key.job_id]
+        node.timers.disarm(key)
+        node.used -= key.cost()
+    else:
+        row = node.shelf.get(digest)
+        if held is not None or row is None or row[0] != key.job_id:
+            return
+        node.shelf.drop(digest)
+        node.used -= SHELF_BYTES
+    bid = node.bids.get(digest)
+    if bid is not None and bid.decided:
+        node.over.append(bid)
+    if key.segment:
+        node.live[key.segment] -= 1
 
 
 def index(node: "Node", key: Key) -> None:
-    """Note whether ``key`` must be found by its job's ID: while something is asked about it, or if it goes with it."""
-    if key.expires_ms and key.state != TENTATIVE and key.told is None:
-        node.keyed.pop(key.job_id, None)
-    else:
+    """Put a certain key where it belongs: on the shelf, or into the table, where its job's ID finds it."""
+    in_table = node.keys.get(key.digest) is key
+    if not key.rests():
+        if not in_table:
+            node.shelf.drop(key.digest)
+            node.used -= SHELF_BYTES
+            put(node, key)
         node.keyed[key.job_id] = key
+    elif in_table:
+        del node.keys[key.digest]
+        node.keyed.pop(key.job_id, None)
+        node.timers.disarm(key)
+        node.used -= key.cost()
+        key.size = 0
+        if node.journaling and 0 < key.segment < node.segment:
+            file(node, key)  # whoever copies old segments may have looked at the shelf already
+        shelve(
+            node,
+            key.digest,
+            (key.job_id, key.expires_ms, key.segment, key.repl, key.state),
+            was_shelved=key.was_shelved,
+        )
+    else:
+        node.shelf.drop(key.digest)
+        row = (key.job_id, key.expires_ms, key.segment, key.repl, key.state)
+        node.shelf.put(key.digest, row, is_listed=True)
+
+
+def shelve(node: "Node", digest: bytes, row: "Row", *, was_shelved: bool) -> None:
+    """Put a key on the shelf, where it is not, and have its window end."""
+    shelf = node.shelf
+    shelf.put(digest, row, is_listed=was_shelved)
+    node.used += SHELF_BYTES
+    next_ms = shelf.next_ms()
+    if next_ms != shelf.due_ms:
+        node.timers.arm(shelf, next_ms)
+
+
+def expire(node: "Node", now_ms: int) -> None:
+    """Some windows have ended. Their records in the journal say so by themselves."""
+    shelf = node.shelf
+    for segment in shelf.expire(now_ms, EXPIRE_MOST):
+        node.used -= SHELF_BYTES
+        if segment:
+            node.live[segment] -= 1
+    next_ms = shelf.next_ms()
+    if next_ms != NEVER:
+        node.timers.arm(shelf, next_ms)
+
+
+def forget_segments(node: "Node") -> None:
+    """There is no journal any more."""
+    for key in node.keys.values():
+        key.segment = 0
+    node.shelf.forget_segments()
+
+
+def restore(node: "Node", digest: bytes, job_id: bytes, expires_ms: int, life_ms: int, repl: int, segment: int) -> None:
+    """Take in what a KEY record says; it replaces what an earlier one said."""
+    held = find(node, digest, 0)
+    if held is not None:
+        drop(node, held)
+    node.live[segment] = node.live.get(segment, 0) + 1
+    if expires_ms:
+        shelve(node, digest, (job_id, expires_ms, segment, repl, COMMITTED), was_shelved=False)
+        return
+    key = Key(digest, job_id, 0, b"")
+    key.life_ms, key.repl, key.segment, key.state = life_ms, repl, segment, COMMITTED
+    put(node, key)
+    node.timers.arm(key, life_ms)
 
 
 def part(node: "Node", job: "Job") -> None:
@@ -192,15 +336,17 @@ def part(node: "Node", job: "Job") -> None:
 
 def file_end(node: "Node", key: Key) -> None:
     """Write that the key is free: as one whose window ended long ago."""
-    node.journal.append((KEY, key.queue, key.name, key.job_id, 1, 0, key.repl))
+    node.journal.append((KEY, key.digest, key.job_id, 1, 0, key.repl))
 
 
 def file(node: "Node", key: Key) -> None:
     """Write the key to the journal, if it is certain; it counts for the newest segment from here on."""
     if key.state == TENTATIVE:
         return
-    node.journal.append((KEY, key.queue, key.name, key.job_id, key.expires_ms, key.life_ms, key.repl))
+    node.journal.append((KEY, key.digest, key.job_id, key.expires_ms, key.life_ms, key.repl))
     if key.segment:
         node.live[key.segment] -= 1
     key.segment = node.segment
     node.live[node.segment] = node.live.get(node.segment, 0) + 1
+    if key.was_shelved and node.keys.get(key.digest) is not key:
+        node.shelf.lies_in(key.digest, key.segment)

@@ -13,6 +13,7 @@ from time import monotonic, time
 from typing import TYPE_CHECKING, Final
 
 from disque.core import journal as records
+from disque.core import unique
 from disque.core.copying import Copying
 from disque.core.host import HostRefusedError
 from disque.core.record_checks import ReplayError
@@ -254,8 +255,7 @@ class Persistence:
         for shard in node.shards:
             for job in shard.values():
                 job.segment = 0
-        for key in node.keys.values():
-            key.segment = 0
+        unique.forget_segments(node)
         for queue in node.queues.values():
             queue.segment = 0
         for ack in node.acking.values():

@@ -25,8 +25,9 @@ from disque.core.job import ACKED, ACTIVE, AMONG_RETURNED, IN_LINE, QUEUED, SPEN
 from disque.core.node import Node
 from disque.core.session import NOT_WAITING, WAIT_COPIES, WAIT_HOST, WAIT_JOBS, Session
 from disque.core.settings import Config
-from disque.core.timers import IDLE
+from disque.core.timers import IDLE, NEVER
 from disque.core.unique import TENTATIVE
+from tests.support.keys import keys
 
 #: The first moment of every test, in ms. Not a whole second, so that nothing is exact by chance.
 START_MS: Final = 1_800_000_000_123
@@ -349,7 +350,7 @@ class Bench:
         asked = [sent for sent in self.node.messages if sent[1][0] in {BIND, KEEPKEY}]
         self.node.messages = [sent for sent in self.node.messages if sent not in asked]
         for peer, message in asked:
-            answer = (BOUND, (message[4],)) if message[0] == BIND else (KEYKEPT, (message[5],))
+            answer = (BOUND, (message[3],)) if message[0] == BIND else (KEYKEPT, (message[4],))
             step.message(self.node, peer, answer, self.now_ms)
         return bool(asked)
 
@@ -493,7 +494,7 @@ def assert_memory_is_true(node: Node, jobs: list[Job]) -> None:
     """The accounted memory equals a recount."""
     recount = sum(memory.JOB_BYTES + len(job.body) for job in jobs)
     recount += sum(memory.QUEUE_BYTES + len(name) for name in node.queues)
-    recount += sum(key.cost() for key in node.keys.values())
+    recount += sum(key.cost() for key in node.keys.values()) + memory.SHELF_BYTES * node.shelf.count
     recount += memory.ACK_BYTES * len(node.acking) + memory.GONE_BYTES * len(node.gone)
     recount += memory.CLAIM_BYTES * len(node.claims)
     recount += memory.SPREAD_BYTES * len([spread for spread in node.pending.values() if spread.add is None])
@@ -501,7 +502,7 @@ def assert_memory_is_true(node: Node, jobs: list[Job]) -> None:
     if node.journaling:
         segments = [job.segment for job in jobs if job.segment]
         segments += [queue.segment for queue in node.queues.values() if queue.segment]
-        segments += [key.segment for key in node.keys.values() if key.segment]
+        segments += [key.segment for key in keys(node).values() if key.segment]
         segments += [ack.segment for ack in node.acking.values() if ack.segment]
         segments += [broadcast.segment for broadcast in node.federation.pauses.values() if broadcast.segment]
         assert {segment: count for segment, count in node.live.items() if count} == {
@@ -542,12 +543,12 @@ def assert_waits_are_true(node: Node) -> None:
 
 def assert_timers_are_true(node: Node, jobs: list[Job]) -> None:
     """No timer without an item, no live job without a timer."""
-    keys = [key for key in node.keys.values() if key.state != TENTATIVE or key.owner != node.node_id]
+    armed = [key for key in node.keys.values() if key.state != TENTATIVE or key.owner != node.node_id]
     bids = [bid for bid in node.bids.values() if bid.slot != IDLE]
     sessions = [session for session in node.sessions.values() if session.slot != IDLE]
     adds = [pending for session in node.sessions.values() for pending in session.adds if pending.slot != IDLE]
     live = [job for job in jobs if job.state != ACKED]
-    for item in (*live, *node.queues.values(), *keys, *node.acking.values(), *node.claims.values()):
+    for item in (*live, *node.queues.values(), *armed, *node.acking.values(), *node.claims.values()):
         assert item.slot != IDLE, item
         assert item.due_ms > 0
     for job in live:
@@ -557,7 +558,20 @@ def assert_timers_are_true(node: Node, jobs: list[Job]) -> None:
         if job.state == ACTIVE and job.requeue_ms:
             assert job.due_ms <= job.requeue_ms
     assert all(session.waiting == WAIT_JOBS for session in sessions)
-    assert node.timers.count == sum(map(len, (live, node.queues, keys, bids, sessions, adds, node.acking, node.claims)))
+    assert node.timers.count == (node.shelf.slot != IDLE) + sum(
+        map(len, (live, node.queues, armed, bids, sessions, adds, node.acking, node.claims))
+    )
+    assert_the_shelf_is_true(node)
     asking = {key.job_id for key in node.keys.values() if key.state == TENTATIVE or key.told is not None}
     assert set(node.keyed) == {key.job_id for key in node.keys.values() if not key.expires_ms} | asking
     assert {bid.job_id for bid in node.bids.values() if bid.job_id and not bid.decided} == set(node.bidding)
+
+
+def assert_the_shelf_is_true(node: Node) -> None:
+    """On the shelf are exactly the keys with a window about which nothing is asked; it is due when a second is over."""
+    resting = [key for digest, key in keys(node).items() if digest not in node.keys]
+    assert len(resting) == node.shelf.count
+    assert all(key.rests() for key in resting)
+    assert not any(key.rests() for key in node.keys.values())
+    assert all(node.shelf.next_ms() <= key.expires_ms // 1000 * 1000 + 1000 for key in resting)
+    assert node.shelf.next_ms() == (node.shelf.due_ms or NEVER)

@@ -6,6 +6,7 @@ from cluster.node import LEAVING
 from disque.core import life
 from disque.core.unique import COMMITTED, SETTLED, TENTATIVE
 from tests.core.support import Bench
+from tests.support.keys import K, keys
 from tests.support.net import Net, added, ask, keepers, others, who_has
 from tests.support.nodes import node_id
 
@@ -54,7 +55,7 @@ def test_a_key_that_is_free_does_not_help_a_queue_that_is_paused() -> None:
     asker = ask(net, 1)
     net.calm()
     assert str(asker.reply).startswith("PAUSED")
-    assert all(not place.node.keys and not place.node.bids for place in net.up() if place.node)
+    assert all(not keys(place.node) and not place.node.bids for place in net.up() if place.node)
 
 
 def test_full_and_leaving_nodes_keep_keys() -> None:
@@ -165,10 +166,10 @@ def test_a_keeper_that_restarts_has_what_is_certain_and_forgets_what_is_not() ->
     number = next(one for one in keepers(net) if one != 1)
     net.crash(number)
     net.start(number)
-    key = net.node(number).keys[b"q", b"k"]
+    key = keys(net.node(number))[K]
     assert (key.job_id, key.state, key.repl) == (first, COMMITTED, 2)
     assert added(net, 3) == first
-    assert key.state == SETTLED
+    assert keys(net.node(number))[K].state == SETTLED
 
 
 def test_a_keeper_that_lost_its_disk_is_told_again() -> None:
@@ -248,6 +249,6 @@ def test_a_flush_frees_the_keys_of_this_node() -> None:
     added(net, 1)
     waiting = ask(net, 2, 3600, 2)
     net.run(1, "DEBUG", "FLUSHALL")
-    assert net.node(1).keys == {}
+    assert keys(net.node(1)) == {}
     net.calm()
     assert waiting.reply is not None

@@ -33,6 +33,7 @@ from disque.core.records import (
     Record,
 )
 from tests.core.support import Bench
+from tests.support.keys import K, keys
 from tests.support.nodes import START_MS, make_node, node_id
 from tests.support.state import alive, counted, queued
 
@@ -332,14 +333,16 @@ class TestPauseAndKeys:
         assert alive(node) == counted(node) == {1: 1}
 
     def test_a_key_with_a_window_outlives_its_job(self) -> None:
-        node = replay(job_record(), (KEY, b"q", b"k", job_id(1), NOW_MS + 500, 0, 2), (ACK, job_id(1)))
-        assert node.keys[b"q", b"k"].job_id == job_id(1)
+        node = replay(job_record(), (KEY, K, job_id(1), NOW_MS + 500, 0, 2), (ACK, job_id(1)))
+        assert keys(node)[K].job_id == job_id(1)
         step.tick(node, NOW_MS + 500)
-        assert not node.keys
+        assert not keys(node, NOW_MS + 500)
+        step.tick(node, NOW_MS + 1500)
+        assert not keys(node)
 
     def test_a_key_without_a_window_goes_with_its_job(self) -> None:
-        key = (KEY, b"q", b"k", job_id(1), 0, NOW_MS + 60_000, 2)
-        assert (b"q", b"k") in replay(job_record(), key).keys
+        key = (KEY, K, job_id(1), 0, NOW_MS + 60_000, 2)
+        assert K in replay(job_record(), key).keys
         assert not replay(job_record(), key, (ACK, job_id(1))).keys
         assert replay(key).keys, "the job is on another node"
         assert not replay(key, (DELETE, job_id(1))).keys
@@ -347,19 +350,19 @@ class TestPauseAndKeys:
         assert not replay(job_record(), key, now_ms=NOW_MS + HOUR_MS).keys
 
     def test_a_later_record_of_a_key_replaces_an_earlier_one(self) -> None:
-        first = (KEY, b"q", b"k", job_id(1), 0, NOW_MS + 60_000, 2)
-        second = (KEY, b"q", b"k", job_id(2), NOW_MS + 9, 0, 2)
+        first = (KEY, K, job_id(1), 0, NOW_MS + 60_000, 2)
+        second = (KEY, K, job_id(2), NOW_MS + 9, 0, 2)
         node = replay(job_record(1), job_record(2), first, second)
-        assert node.keys[b"q", b"k"].job_id == job_id(2)
+        assert keys(node)[K].job_id == job_id(2)
         assert not node.keyed
         assert alive(node) == counted(node) == {1: 3}
 
 
 def test_flush_forgets_everything_before_it() -> None:
-    records = [job_record(1), (PAUSE, b"q", 1), (KEY, b"q", b"k", job_id(1), NOW_MS + 9, 0, 2), (FLUSH,), job_record(2)]
+    records = [job_record(1), (PAUSE, b"q", 1), (KEY, K, job_id(1), NOW_MS + 9, 0, 2), (FLUSH,), job_record(2)]
     node = replay(*records)
     assert queued(node) == [job_id(2)]
-    assert not node.keys
+    assert not keys(node)
     assert not node.queues[b"q"].paused
     assert alive(node) == counted(node) == {1: 1}
 
@@ -462,7 +465,7 @@ GOOD = [
     (SPEND, job_id(2, 0)),
     (REQUEUE, job_id(1), 1, 2, NOW_MS + 5),
     (PAUSE, b"q", 2),
-    (KEY, b"q", b"k", job_id(1), NOW_MS + 5, 0, 2),
+    (KEY, K, job_id(1), NOW_MS + 5, 0, 2),
     (FLUSH,),
     (OFF,),
     (CLEAN, ((job_id(1), ACTIVE, DELIVERED, NOW_MS + 5, 0, 0),)),
@@ -563,9 +566,10 @@ class TestNonsense:
             (SPEND, job_id(1)),
             (PAUSE, b"q", 4),
             (PAUSE, b"q", -1),
-            (KEY, b"q", b"", job_id(1), 0, 9, 2),
-            (KEY, b"q", b"k", job_id(1), 0, 0, 2),
-            (KEY, b"q", b"k" * 513, job_id(1), 0, 9, 2),
+            (KEY, K[:14], job_id(1), 0, 9, 2),
+            (KEY, K, job_id(1), 0, 0, 2),
+            (KEY, K, job_id(1), 0, 9, 65536),
+            (KEY, K + b"x", job_id(1), 0, 9, 2),
             (REQUEUE, job_id(1), -1, 0, 0),
             (CLEAN, ((job_id(1), QUEUED, SPENT, NOW_MS, 0, 0),)),
             (CLEAN, ((job_id(1), ACTIVE, 0, 0, 0),)),

@@ -5,11 +5,13 @@ import pytest
 from cluster.membership import PFAIL
 from cluster.messages import ASKKEY, BIND, BOUND, KEEPKEY, KEYFREE, KEYHELD, KEYKEPT, UNBIND, YOURJOBS
 from disque.core import links, step
-from disque.core.unique import COMMITTED, SETTLED
+from disque.core.unique import COMMITTED, SETTLED, digest_of
 from tests.core.support import NOTHING, Bench, repljob
+from tests.support.keys import K, keys
 from tests.support.net import Net, added, ask, keepers, others, who_has
 
 ID, SMALLER, LARGER = (b"D-%b-" % (b"%d" % digit * 8) + b"A" * 24 + b"-05a1" for digit in (5, 1, 9))
+OTHER = digest_of(b"q", b"other")
 HOUR_MS = 3_600_000
 #: So long after the last change every node has the keys that it must keep.
 SURE_MS = 20_000
@@ -64,50 +66,50 @@ def unsure(lonely: Bench) -> Bench:
     return lonely
 
 
-def bind(job_id: bytes, key: bytes = b"k", window_ms: int = HOUR_MS) -> tuple[Any, ...]:
-    return (BIND, 2, b"q", key, job_id, window_ms)
+def bind(job_id: bytes, key: bytes = K, window_ms: int = HOUR_MS) -> tuple[Any, ...]:
+    return (BIND, 2, key, job_id, window_ms)
 
 
 @pytest.mark.parametrize(
     "message",
     [
         bind(b"x" * 40),
-        bind(ID, key=b""),
-        bind(ID, key=b"x" * 513),
+        (BIND, 2, K[:14], ID, HOUR_MS),
+        (BIND, 65536, K, ID, HOUR_MS),
+        (BIND, 2, K + b"x", ID, HOUR_MS),
         bind(ID, window_ms=604_800_001),
-        (KEEPKEY, 0, 2, b"q", b"", ID, 5),
-        (KEEPKEY, 0, 2, b"q", b"k", ID, 604_800_001),
+        (KEEPKEY, 0, 2, K[:14], ID, 5),
+        (KEEPKEY, 0, 65536, K, ID, 5),
+        (KEEPKEY, 0, 2, K, ID, 604_800_001),
     ],
 )
 def test_what_no_node_can_mean_is_skipped_and_counted(lonely: Bench, message: tuple[Any, ...]) -> None:
     lonely.hear(lonely.peers[0], message)
-    assert (lonely.node.messages_skipped, lonely.node.keys) == (1, {})
+    assert (lonely.node.messages_skipped, keys(lonely.node)) == (1, {})
 
 
 @pytest.mark.parametrize("window_ms", [0, HOUR_MS])
-@pytest.mark.parametrize(
-    "message", [bind(ID, b"other"), (KEEPKEY, 0, 2, b"q", b"other", ID, 5), (KEEPKEY, 1, 2, b"other", b"k", ID, 5)]
-)
+@pytest.mark.parametrize("message", [bind(ID, OTHER), (KEEPKEY, 0, 2, OTHER, ID, 5), (KEEPKEY, 1, 2, OTHER, ID, 5)])
 def test_a_job_that_has_a_key_gets_no_other_one(lonely: Bench, window_ms: int, message: tuple[Any, ...]) -> None:
     lonely.hear(lonely.peers[0], bind(ID, window_ms=window_ms))
     lonely.hear(lonely.peers[1], message)
-    assert list(lonely.node.keys) == [(b"q", b"k")]
+    assert list(keys(lonely.node)) == [K]
     assert lonely.node.messages_skipped == 1
 
 
-@pytest.mark.parametrize("key", [b"k", b"other"])
+@pytest.mark.parametrize("key", [K, OTHER])
 def test_nobody_else_decides_for_what_this_node_bids(lonely: Bench, key: bytes) -> None:
     lonely.client().send("ADDJOB", "q", "b", 0, "REPLICATE", 1, "UNIQUE", not_kept(lonely), 60)
     lonely.settle()
     ((job_id, bid),) = lonely.node.bidding.items()
-    for message in (bind(job_id, key), (KEEPKEY, 0, 2, b"q", key, job_id, 5)):
+    for message in (bind(job_id, key), (KEEPKEY, 0, 2, key, job_id, 5)):
         lonely.hear(lonely.peers[0], message)
-    assert lonely.node.keys == {}
+    assert keys(lonely.node) == {}
     assert lonely.node.messages_skipped == 2
     lonely.hear(lonely.peers[0], (BOUND, (job_id,)))
     lonely.hear(lonely.peers[1], (BOUND, (job_id,)))
     assert lonely.state(job_id) == "queued"
-    assert list(lonely.node.keys) == [(b"q", bid.name)]
+    assert list(keys(lonely.node)) == [bid.digest]
 
 
 @pytest.mark.parametrize("how", ["copy", "hand-over", "acknowledgement"])
@@ -135,7 +137,7 @@ def test_an_id_that_somebody_else_uses_meanwhile_is_given_up(lonely: Bench, how:
 def not_kept(bench: Bench) -> bytes:
     """A UNIQUE key of which another node is the only keeper."""
     names = [b"key %d" % number for number in range(100)]
-    return next(name for name in names if bench.node.node_id not in bench.node.ring.keepers(b"q", name, 1))
+    return next(name for name in names if bench.node.node_id not in bench.node.ring.keepers(digest_of(b"q", name), 1))
 
 
 @pytest.mark.parametrize("kind", [KEYKEPT, UNBIND, KEYFREE])
@@ -148,26 +150,26 @@ def test_a_note_is_taken_back_by_its_owner_only(lonely: Bench) -> None:
     one, two = lonely.peers
     lonely.hear(one, bind(ID), bind(ID))
     lonely.hear(two, (UNBIND, (ID,)), (KEYFREE, (ID,)))
-    assert lonely.node.keys[b"q", b"k"].job_id == ID
+    assert keys(lonely.node)[K].job_id == ID
     lonely.hear(one, (UNBIND, (ID,)), (UNBIND, (ID,)))
-    assert lonely.node.keys == {}
+    assert keys(lonely.node) == {}
 
 
 def test_what_is_certain_replaces_a_note_and_nothing_else(lonely: Bench) -> None:
     one, two = lonely.peers
     lonely.hear(one, bind(SMALLER))
     lonely.sent()
-    lonely.hear(two, (KEEPKEY, 0, 2, b"q", b"k", ID, 5000))
+    lonely.hear(two, (KEEPKEY, 0, 2, K, ID, 5000))
     assert set(lonely.sent(KEYHELD, KEYKEPT)) == {
         (one.id, (KEYHELD, COMMITTED, SMALLER, ID)),
         (two.id, (KEYKEPT, (ID,))),
     }
-    lonely.hear(one, (KEEPKEY, 0, 2, b"q", b"k", SMALLER, 5000))
+    lonely.hear(one, (KEEPKEY, 0, 2, K, SMALLER, 5000))
     assert lonely.sent(KEYHELD) == [(one.id, (KEYHELD, COMMITTED, SMALLER, ID))]
-    lonely.hear(one, (KEEPKEY, 2, 2, b"q", b"k", LARGER, 5000))
-    assert lonely.node.keys[b"q", b"k"].job_id == LARGER
-    lonely.hear(two, (KEEPKEY, 2, 2, b"q", b"k", ID, 5000))
-    assert lonely.node.keys[b"q", b"k"].job_id == ID, "of two that are settled the smaller stays"
+    lonely.hear(one, (KEEPKEY, 2, 2, K, LARGER, 5000))
+    assert keys(lonely.node)[K].job_id == LARGER
+    lonely.hear(two, (KEEPKEY, 2, 2, K, ID, 5000))
+    assert keys(lonely.node)[K].job_id == ID, "of two that are settled the smaller stays"
 
 
 def test_a_note_is_asked_about_first_at_its_owner_then_at_the_other_keepers(lonely: Bench) -> None:
@@ -175,21 +177,21 @@ def test_a_note_is_asked_about_first_at_its_owner_then_at_the_other_keepers(lone
     lonely.hear(one, (*bind(ID)[:1], 3, *bind(ID)[2:]))
     lonely.sent()
     lonely.advance(1000)
-    assert lonely.sent(ASKKEY) == [(one.id, (ASKKEY, b"q", b"k", ID))]
+    assert lonely.sent(ASKKEY) == [(one.id, (ASKKEY, K, ID))]
     lonely.advance(1000)
     assert [peer for peer, _ in lonely.sent(ASKKEY)] == [one.id], "an owner that is silent still bids"
     lonely.hear(one, (KEYFREE, (ID,)))
     assert {peer for peer, _ in lonely.sent(ASKKEY)} == {one.id, two.id}
     lonely.hear(one, (KEYFREE, (ID,)))
-    assert lonely.node.keys
+    assert keys(lonely.node)
     lonely.hear(two, (KEYFREE, (ID,)))
-    assert lonely.node.keys == {}
+    assert keys(lonely.node) == {}
 
 
 def test_a_key_that_was_taken_back_does_not_come_back_after_a_crash(lonely: Bench) -> None:
     one, _ = lonely.peers
-    lonely.hear(one, (KEEPKEY, 0, 2, b"q", b"k", ID, 5000), (UNBIND, (ID,)))
-    assert [record[3:5] for record in lonely.records()] == [(ID, lonely.now_ms + 5000), (ID, 1)]
+    lonely.hear(one, (KEEPKEY, 0, 2, K, ID, 5000), (UNBIND, (ID,)))
+    assert [record[2:4] for record in lonely.records()] == [(ID, lonely.now_ms + 5000), (ID, 1)]
 
 
 def test_a_note_costs_memory_while_it_is_there(lonely: Bench) -> None:
@@ -203,9 +205,9 @@ def test_an_owner_that_bids_is_silent_and_one_that_does_not_says_so(lonely: Benc
     client = lonely.client()
     client.send("ADDJOB", "q", "b", 0, "REPLICATE", 3, "UNIQUE", "k", 60)
     (job_id,) = lonely.node.bidding
-    lonely.hear(lonely.peers[0], (ASKKEY, b"q", b"k", job_id))
+    lonely.hear(lonely.peers[0], (ASKKEY, K, job_id))
     assert lonely.sent(KEYFREE, KEEPKEY) == []
-    lonely.hear(lonely.peers[0], (ASKKEY, b"q", b"k", ID))
+    lonely.hear(lonely.peers[0], (ASKKEY, K, ID))
     assert lonely.sent(KEYFREE) == [(lonely.peers[0].id, (KEYFREE, (ID,)))]
 
 
@@ -233,7 +235,7 @@ def test_a_job_that_could_not_get_its_key_after_all_is_taken_back(lonely: Bench)
 
 
 def asked_about(bench: Bench) -> list[bytes]:
-    return sorted(peer for peer, message in bench.sent(ASKKEY) if message == (ASKKEY, b"q", b"k", ID))
+    return sorted(peer for peer, message in bench.sent(ASKKEY) if message == (ASKKEY, K, ID))
 
 
 def test_a_keeper_that_may_miss_keys_asks_all_others_before_it_is_bound(unsure: Bench) -> None:
@@ -265,7 +267,7 @@ def test_an_id_that_another_node_knows_is_told_to_who_asks_for_the_key(unsure: B
     unsure.sent()
     unsure.hear(two, (KEYHELD, SETTLED, ID, LARGER))
     assert unsure.sent() == [(one.id, (KEYHELD, SETTLED, ID, LARGER))]
-    assert unsure.node.keys == {}
+    assert keys(unsure.node) == {}
 
 
 def test_a_keeper_is_sure_when_nothing_has_changed_for_long_enough(unsure: Bench) -> None:
@@ -283,7 +285,7 @@ def test_an_owner_that_was_taken_for_failed_is_bound_when_it_asks_again(lonely: 
     lonely.sent()
     lonely.hear(one, bind(ID))
     lonely.hear(two, (KEYFREE, (ID,)))
-    assert lonely.node.keys[b"q", b"k"].owner == one.id
+    assert keys(lonely.node)[K].owner == one.id
 
 
 def test_a_keeper_that_lost_its_disk_gives_no_second_id_to_whom_a_single_copy_is_enough() -> None:

@@ -3,6 +3,7 @@ import pytest
 from cluster.messages import ENQUEUE, HOLD
 from disque.core import leaving
 from disque.core.job import ACTIVE
+from disque.core.unique import digest_of
 from tests.core.support import Bench, Client
 
 
@@ -91,7 +92,7 @@ def add_with_key(bench: Bench, replicate: int) -> tuple[bytes, list[bytes]]:
     """A job with a UNIQUE key that three other nodes keep, or one: its ID, and who was asked for a copy."""
     names = [b"k%d" % number for number in range(100)]
     ring = bench.node.ring
-    name = next(name for name in names if bench.node.node_id not in ring.keepers(b"q", name, replicate))
+    name = next(name for name in names if bench.node.node_id not in ring.keepers(digest_of(b"q", name), replicate))
     bench.client().send("ADDJOB", "q", "body", 0, "RETRY", 5, "REPLICATE", replicate, "UNIQUE", name, 0)
     bench.settle()
     (job_id,) = bench.node.pending or [key.job_id for key in bench.node.keys.values()]

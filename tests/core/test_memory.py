@@ -4,6 +4,7 @@ from disque.core import memory
 from disque.core.memory import JOB_BYTES, QUEUE_BYTES, Limits, make_room
 from disque.core.records import DELETE
 from tests.core.support import Bench, Client, foreign_id, repljob
+from tests.support.keys import keys
 
 MANY = 2**62
 
@@ -126,7 +127,7 @@ def test_an_eviction_is_in_the_journal_since_it_frees_the_key_of_its_job() -> No
     bench.set("maxmemory", 1)
     make_room(bench.node)
     assert bench.records() == [(DELETE, job_id)]
-    assert bench.node.keys == {}
+    assert keys(bench.node) == {}
 
 
 def test_copies_that_are_made_after_the_answer_count_until_they_are_there() -> None:

@@ -19,6 +19,7 @@ from disque.core.copying import Copying
 from disque.core.job import DELIVERED, SPENT
 from disque.core.node import Node
 from disque.core.records import OFF
+from disque.core.unique import forget_segments
 from tests.support.mirror import QUEUES, Mirror
 from tests.support.model import Model, ModelJob, Payload
 from tests.support.nodes import make_node
@@ -132,8 +133,7 @@ class NodeMachine(Mirror):
         for shard in self.node.shards:
             for job in shard.values():
                 job.segment = 0
-        for key in self.node.keys.values():
-            key.segment = 0
+        forget_segments(self.node)
         for queue in self.node.queues.values():
             queue.segment = 0
 

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from cluster.membership import PFAIL
 from disque.core.session import NOT_WAITING, WAIT_COPIES, WAIT_JOBS
 from tests.core.support import Bench, Client, all_jobs
+from tests.support.keys import keys
 
 CLIENTS = st.integers(0, 2)
 QUEUE = b"q"
@@ -28,7 +29,7 @@ class Watched(Bench):
 
     def settle(self) -> None:
         super().settle()
-        for key in self.node.keys.values():
+        for key in keys(self.node).values():
             self.windows.setdefault(key.job_id, key.expires_ms)
             self.created.setdefault(key.job_id, self.now_ms)
 
@@ -148,7 +149,7 @@ class Walk(RuleBasedStateMachine):
             client.disconnect()
         self.bench.advance(200_000)
         node = self.bench.node
-        assert (node.jobs_registered(), node.pending, node.keys) == (0, {}, {})
+        assert (node.jobs_registered(), node.pending, keys(node)) == (0, {}, {})
 
 
 Walk.TestCase.settings = settings(max_examples=60, stateful_step_count=40)

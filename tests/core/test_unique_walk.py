@@ -4,7 +4,8 @@ from random import Random
 
 import pytest
 
-from disque.core.unique import TENTATIVE
+from disque.core.unique import TENTATIVE, digest_of
+from tests.support.keys import keys
 from tests.support.net import Net
 
 KEYS = (b"k", b"l")
@@ -82,7 +83,7 @@ class Walk:
             node = place.node
             assert node is not None
             assert (node.bids, node.bidding, node.pending) == ({}, {}, {})
-            assert all(key.state != TENTATIVE and key.told is None for key in node.keys.values())
+            assert all(key.state != TENTATIVE and key.told is None for key in keys(node).values())
         for key in KEYS:
             self.check_keepers(key)
 
@@ -93,8 +94,9 @@ class Walk:
         for place in self.net.up():
             node = place.node
             assert node is not None
-            if node.node_id in node.ring.keepers(b"q", key, self.copies) and (b"q", key) in node.keys:
-                found.add(node.keys[b"q", key].job_id)
+            known = keys(node).get(digest_of(b"q", key))
+            if known is not None and node.node_id in node.ring.keepers(known.digest, self.copies):
+                found.add(known.job_id)
         assert len(found) <= 1
         assert found >= given
         for job_id in given:
@@ -142,8 +144,9 @@ class Divided(Walk):
         for place in self.net.up():
             node = place.node
             assert node is not None
-            if node.node_id in node.ring.keepers(b"q", key, self.copies) and (b"q", key) in node.keys:
-                found.add(node.keys[b"q", key].job_id)
+            known = keys(node).get(digest_of(b"q", key))
+            if known is not None and node.node_id in node.ring.keepers(known.digest, self.copies):
+                found.add(known.job_id)
         assert len(found) <= 1
 
 

@@ -13,10 +13,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from disque.core import errors, life, step
 from disque.core.job import ACTIVE, DELIVERED, HELD, QUEUED, SPENT
 from disque.core.jobid import ttl_suffix, valid
-from disque.core.memory import JOB_BYTES, KEY_BYTES, QUEUE_BYTES
+from disque.core.memory import JOB_BYTES, KEY_BYTES, QUEUE_BYTES, SHELF_BYTES
 from disque.core.node import Node
 from disque.core.session import NOT_WAITING
 from disque.core.timers import NEVER
+from disque.core.unique import digest_of
+from tests.support.keys import keys
 from tests.support.model import NIL, Client, Model, ModelJob, Wait, encoded, error, integer
 from tests.support.nodes import START_MS, make_node
 
@@ -58,7 +60,8 @@ class Mirror(RuleBasedStateMachine):
     def used(self) -> int:
         jobs = sum(JOB_BYTES + len(job.body) for job in self.model.jobs.values())
         queues = sum(QUEUE_BYTES + len(name) for name in self.node.queues)
-        return jobs + queues + sum(key.cost() for key in self.node.keys.values())
+        keys = sum(key.cost() for key in self.node.keys.values())
+        return jobs + queues + keys + SHELF_BYTES * self.node.shelf.count
 
     def over(self, percent: int) -> bool:
         return bool(self.max_bytes) and self.used > self.max_bytes * percent // 100
@@ -510,7 +513,8 @@ class Mirror(RuleBasedStateMachine):
             found = [job.id for job in queue.jobs()] if queue is not None else []
             assert found == [job.id for job in model.line_up(name)]
             assert (queue.paused if queue is not None else 0) == model.paused.get(name, 0)
-        assert {key: (value.job_id, value.expires_ms) for key, value in node.keys.items()} == model.keys
+        found_keys = {key: (value.job_id, value.expires_ms) for key, value in keys(node, self.now_ms).items()}
+        assert found_keys == {digest_of(*name): key for name, key in model.keys.items()}
         self.recount(node)
 
     def recount(self, node: Node) -> None:
@@ -518,10 +522,9 @@ class Mirror(RuleBasedStateMachine):
         jobs = [job for shard in node.shards for job in shard.values()]
         used = sum(JOB_BYTES + len(job.body) for job in jobs)
         used += sum(QUEUE_BYTES + len(name) for name in node.queues)
-        for key in node.keys.values():
-            assert key.cost() - KEY_BYTES - len(key.name) in {0, len(key.queue)}
-        assert node.used == used + sum(key.cost() for key in node.keys.values())
-        things: list[Any] = [*jobs, *node.keys.values(), *node.queues.values()]
+        assert {key.cost() for key in node.keys.values()} <= {KEY_BYTES}
+        assert node.used == used + KEY_BYTES * len(node.keys) + SHELF_BYTES * node.shelf.count
+        things: list[Any] = [*jobs, *keys(node).values(), *node.queues.values()]
         live: dict[int, int] = {}
         for thing in things:
             if thing.segment:

@@ -19,8 +19,9 @@ from disque.core.commands import ROWS
 from disque.core.node import Node
 from disque.core.session import Session
 from disque.core.settings import Config
-from disque.core.unique import SETTLED
+from disque.core.unique import SETTLED, digest_of
 from tests.core.support import assert_counters_are_true
+from tests.support.keys import K, keys
 from tests.support.nodes import START_MS, NotedHost, node_id
 
 
@@ -247,7 +248,7 @@ class Net:
 
 def keepers(net: Net, key: bytes = b"k", copies: int = 2) -> list[int]:
     """The numbers of the nodes that keep a key."""
-    return [int(one[:1]) for one in net.node(1).ring.keepers(b"q", key, copies)]
+    return [int(one[:1]) for one in net.node(1).ring.keepers(digest_of(b"q", key), copies)]
 
 
 def others(net: Net, key: bytes = b"k", copies: int = 2) -> list[int]:
@@ -273,6 +274,7 @@ def who_has(net: Net, state: int = SETTLED) -> set[int]:
     found = set()
     for place in net.up():
         assert place.node is not None
-        if (b"q", b"k") in place.node.keys and place.node.keys[b"q", b"k"].state == state:
+        key = keys(place.node, place.node.beat_ms).get(K)
+        if key is not None and key.state == state:
             found.add(place.number)
     return found

@@ -4,6 +4,7 @@ from typing import Any
 
 from disque.core.job import ACKED, DELIVERED
 from disque.core.node import Node
+from tests.support.keys import keys
 
 
 def queued(node: Node, name: bytes = b"q") -> list[bytes]:
@@ -15,7 +16,7 @@ def queued(node: Node, name: bytes = b"q") -> list[bytes]:
 def counted(node: Node) -> dict[int, int]:
     """How many things have their newest record in which segment."""
     things: list[Any] = [job for shard in node.shards for job in shard.values()]
-    things += [*node.keys.values(), *node.queues.values(), *node.acking.values(), *node.federation.pauses.values()]
+    things += [*keys(node).values(), *node.queues.values(), *node.acking.values(), *node.federation.pauses.values()]
     found: dict[int, int] = {}
     for thing in things:
         if thing.segment:
@@ -39,7 +40,7 @@ def state(node: Node) -> tuple[Any, ...]:
         for job in all_jobs
     )
     acks = sorted((ack.job_id, ack.holders, ack.expires_ms) for ack in node.acking.values())
-    keys = sorted((key, value.job_id, value.expires_ms) for key, value in node.keys.items())
+    known = sorted((key, value.job_id, value.expires_ms) for key, value in keys(node).items())
     queues = sorted((name, queue.paused, tuple(queued(node, name))) for name, queue in node.queues.items())
     told = sorted((one.name, one.flags, one.counter, one.origin) for one in node.federation.pauses.values())
-    return jobs, acks, keys, queues, told, node.used
+    return jobs, acks, known, queues, told, node.used

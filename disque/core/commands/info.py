@@ -88,7 +88,7 @@ def jobs(node: "Node", facts: Facts, now_ms: int) -> Lines:
     del facts, now_ms
     return [
         ("registered_jobs", node.jobs_registered()),
-        ("unique_keys", len(node.keys)),
+        ("unique_keys", len(node.keys) + node.shelf.count),
         ("waiting_for_copies", len(node.pending)),
     ]
 

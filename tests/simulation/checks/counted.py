@@ -11,6 +11,7 @@ from tests.core.support import all_jobs, assert_counters_are_true
 from tests.simulation.cluster import Cluster
 from tests.simulation.process import Process
 from tests.simulation.world import Violation
+from tests.support.keys import keys as all_keys
 
 #: One in so many flushes is counted again, and one in so many is replayed.
 RECOUNT = 60
@@ -95,7 +96,7 @@ class Counted:
     def compare_rest(process: Process, node: Node, fresh: Node, now: int) -> None:
         """Keys and pauses."""
         keys = [
-            {name: (key.job_id, key.expires_ms) for name, key in one.keys.items() if key_counts(one, key, now)}
+            {name: (key.job_id, key.expires_ms) for name, key in all_keys(one).items() if key_counts(one, key, now)}
             for one in (node, fresh)
         ]
         pauses = [{name: queue.paused for name, queue in one.queues.items() if queue.paused} for one in (node, fresh)]

@@ -105,7 +105,7 @@ class Unique:
         del process
         for _, message in outbox:
             if message[0] == KEEPKEY:
-                self.decided.setdefault(message[5], self.world.now)
+                self.decided.setdefault(message[4], self.world.now)
 
     def answered(self, process: Process, request: Request, known: Known) -> None:
         """An ADDJOB was answered with an ID of its own."""
