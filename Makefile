@@ -1,6 +1,8 @@
-# make run, make test, make check, make bench, make clean. All that is made lies in .venv/ and data/.
+# make run, make test, make check, make bench, make clean. All that is made lies in .venv/, .venv-compiled/, dist/ and data/.
 
 VENV ?= .venv
+# Where the compiled form is installed and tested.
+COMPILED ?= .venv-compiled
 # make run: so many nodes, at this port and those after it.
 NODES ?= 3
 PORT ?= 7711
@@ -11,13 +13,16 @@ BIN := $(VENV)/bin
 # Each node has a folder of its own in here, named after its port.
 DATA ?= data
 
-.PHONY: help run test check simulate bench yardstick clean tools lint
+.PHONY: help run demo test test-compiled wheel check simulate bench yardstick clean tools lint
 .DEFAULT_GOAL := help
 
 help:
 	@echo 'make run     start three nodes on 127.0.0.1, ports 7711 to 7713, with their journals in ./data'
 	@echo '             make run NODES=1 PORT=7721 ARGS="--loglevel verbose"'
+	@echo 'make demo    Spark writes 100,000 records, a stream and a plain consumer take them, a node dies; needs Java 17'
 	@echo 'make test    everything: lint, types, all tests; make test ARGS="tests/core -k queue" for some of them'
+	@echo 'make test-compiled  the tests of the core once more, compiled to C and installed; needs a C compiler'
+	@echo 'make wheel   in dist/: a wheel with a compiled core for this platform, a plain one for any, and the sources'
 	@echo 'make check   lint, types and the rules of the house, in seconds'
 	@echo 'make simulate  nodes on a simulated network, with every fault; SEEDS=2000 START=0 NODES=1-9'
 	@echo 'make bench   measure this server, beside redis-server where there is one; ARGS="-P 16" goes to disque bench'
@@ -44,13 +49,26 @@ $(VENV)/.can-run: pyproject.toml $(BIN)/python
 
 $(VENV)/.can-test: pyproject.toml $(BIN)/python
 	@echo 'installing into $(VENV), with what the tests need'
-	@$(BIN)/python -m pip install --quiet --editable '.[test]'
+	@$(BIN)/python -m pip install --quiet --editable '.[test,client,spark,demo]'
+	@touch $(VENV)/.can-run $@
+
+$(VENV)/.can-demo: pyproject.toml $(BIN)/python
+	@echo 'installing into $(VENV), with PySpark (490 MB)'
+	@$(BIN)/python -m pip install --quiet --editable '.[client,spark,demo]'
 	@touch $(VENV)/.can-run $@
 
 # ---- nodes that have found each other
 
 run: $(VENV)/.can-run
 	@exec $(BIN)/python -m disque.cli.local --nodes $(NODES) --port $(PORT) --data $(DATA) -- $(ARGS)
+
+# ---- a Spark job writes, a stream and a plain consumer read, a node dies: nothing is missing at the end
+
+demo: $(VENV)/.can-demo
+	@command -v java >/dev/null || { \
+	  echo 'Java is missing, which Spark runs on: apt-get install --no-install-recommends openjdk-17-jre-headless' >&2; \
+	  exit 1; }
+	@exec $(BIN)/python examples/demo.py $(ARGS)
 
 # ---- tests
 
@@ -59,6 +77,35 @@ test: tools lint
 
 check: lint
 	@$(BIN)/python -m pytest tests/test_house.py tests/test_conf.py
+
+# ---- the compiled form: built from the tree as anybody's is, installed in an environment of its own, and tested there
+# ---- by a copy of the tests, since beside the tree its plain files would win
+
+SOURCES = pyproject.toml setup.py MANIFEST.in $(shell find cluster disque -name '*.py')
+#: What touches the core. Lint, the house, the build and the client side are the same in both forms.
+COMPILED_TESTS ?= tests/test_form.py tests/core tests/cluster tests/server tests/scenarios tests/simulation \
+  tests/end_to_end tests/cli/test_serve.py tests/cli/test_check_aof.py
+
+$(COMPILED)/.can-test: $(SOURCES) $(VENV)/.can-test
+	@echo 'compiling the core, and installing it into $(COMPILED)'
+	@rm -rf $(COMPILED)/dist
+	@$(BIN)/python -m venv $(COMPILED)
+	@DISQUE_CORE=compiled $(BIN)/python -m build --outdir $(COMPILED)/dist . >$(COMPILED)/build.log 2>&1 \
+	  || { tail -n 40 $(COMPILED)/build.log; exit 1; }
+	@wheel=$$(echo $(COMPILED)/dist/*.whl) && $(COMPILED)/bin/python -m pip install --quiet "$$wheel[test]" \
+	  && $(COMPILED)/bin/python -m pip install --quiet --no-deps --force-reinstall "$$wheel"
+	@touch $@
+
+test-compiled: tools $(COMPILED)/.can-test
+	@rm -rf $(COMPILED)/tree && mkdir $(COMPILED)/tree
+	@cp -R tests conf pyproject.toml $(COMPILED)/tree
+	@python=$$(realpath -s $(COMPILED)/bin/python); cd $(COMPILED)/tree && \
+	  DISQUE_CORE=compiled $$python -m pytest $(WORKERS) $(if $(ARGS),$(ARGS),$(COMPILED_TESTS))
+
+wheel: $(VENV)/.can-test
+	@DISQUE_CORE=compiled $(BIN)/python -m build --outdir dist .
+	@DISQUE_CORE=plain $(BIN)/python -m build --wheel --outdir dist .
+	@ls -l dist
 
 # Clusters of one to nine nodes on a simulated network, with every fault: seeds START + 1 to START + SEEDS.
 SEEDS ?= 200
@@ -74,7 +121,7 @@ lint: $(VENV)/.can-test
 # What is missing is said first and skipped; with CI=true it is a failure.
 tools:
 	@missing=; packages=; \
-	for pair in redis-cli:redis-tools redis-benchmark:redis-tools redis-server:redis-server ip:iproute2; do \
+	for pair in redis-cli:redis-tools redis-benchmark:redis-tools redis-server:redis-server ip:iproute2 java:openjdk-17-jre-headless; do \
 	  if ! command -v $${pair%:*} >/dev/null; then \
 	    missing="$$missing $${pair%:*}"; \
 	    case " $$packages " in *" $${pair#*:} "*) ;; *) packages="$$packages $${pair#*:}" ;; esac; \
@@ -138,7 +185,7 @@ yardstick: $(VENV)/.can-test
 	@$(BIN)/python tests/speed/yardstick.py $(ARGS)
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(COMPILED) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find cluster disque tests -name __pycache__ -type d -prune -exec rm -rf {} +
 	find . -maxdepth 1 -name '*__mypyc*.so' -delete
 	find cluster disque -name '*.so' -delete

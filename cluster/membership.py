@@ -465,6 +465,7 @@ class Membership(Table):
 
     def _each_second(self, now_ms: int) -> None:
         """Ask one of some nodes that were drawn, and let the blacklist age."""
+        self.forgotten += self.grow_old(self.timeout_ms)
         if self._blacklist:
             self._blacklist = {node_id: end_ms for node_id, end_ms in self._blacklist.items() if end_ms > now_ms}
         quiet = [node for node in self._full() if node.linked and not node.ping_sent_ms]
@@ -483,10 +484,7 @@ class Membership(Table):
                 self._ping(node, now_ms)
 
     def _stand_still(self, now_ms: int) -> None:
-        """If this process has not run for long, what it waited for may lie in its sockets: all waits begin later.
-
-        So they do when this is the first time: until now it read its journal.
-        """
+        """Let all waits begin later if this process has not run for long, or read its journal until now."""
         gap_ms = now_ms - self._tick_ms
         if gap_ms > self.timeout_ms // 2:
             for node in self.nodes.values():

@@ -18,6 +18,10 @@ PRIORITY_SUSPECT: Final = 10
 PRIORITY_LAST: Final = 100
 #: How many nodes that have been forgotten are remembered as such.
 DEPARTED_MOST: Final = 1000
+#: How many nodes may be waited for that others have named and that are not met yet.
+STRANGERS_MOST: Final = 100
+#: For how long, in seconds, beyond the node timeout.
+STRANGER_S: Final = 5
 
 
 class Table:
@@ -40,6 +44,7 @@ class Table:
         "messages_sent",
         "myself",
         "nodes",
+        "strangers",
         "version",
     )
 
@@ -48,6 +53,8 @@ class Table:
         self.myself = myself
         self.nodes: dict[bytes, Node] = {myself.id: myself}
         self.departed: dict[bytes, None] = {}
+        #: Nodes that others have named and that are not met yet, and for how many seconds.
+        self.strangers: dict[bytes, int] = {}
         self.dirty = False
         self.version = 0
         self.messages_sent = 0
@@ -67,9 +74,17 @@ class Table:
         """How many nodes the cluster has, this one and failing ones included, those half met not."""
         return self._size
 
-    def may_exist(self, node_id: bytes) -> bool:
-        """Whether this is a node of the cluster, or one that this node has not met yet; not one that was forgotten."""
-        return node_id in self.nodes or node_id not in self.departed
+    def expects(self, node_id: bytes) -> bool:
+        """Whether this is a node of the cluster, or may be one that this node meets soon; not one that was forgotten.
+
+        One that is not met in the time that takes counts as forgotten.
+        """
+        if node_id in self.nodes or node_id in self.strangers:
+            return True
+        if node_id in self.departed or len(self.strangers) >= STRANGERS_MOST:
+            return False
+        self.strangers[node_id] = 0
+        return True
 
     def reachable(self) -> list[Node]:
         """Give the nodes that a job may be sent to: not this one, not failing, not leaving, not half met.
@@ -111,6 +126,17 @@ class Table:
             (b"cluster_stats_messages_received", self.messages_received),
         ]
 
+    def grow_old(self, timeout_ms: int) -> list[bytes]:
+        """A second has passed: give the strangers that were not met for too long, and count them as forgotten."""
+        most_s = STRANGER_S + timeout_ms // 1000
+        for stranger in self.strangers:
+            self.strangers[stranger] += 1
+        old = [stranger for stranger, age_s in self.strangers.items() if age_s > most_s]
+        for stranger in old:
+            del self.strangers[stranger]
+            self.depart(stranger)
+        return old
+
     def depart(self, node_id: bytes) -> None:
         """Remember that a node was forgotten: what others still say of it counts no more, until it is met again."""
         if len(self.departed) >= DEPARTED_MOST:
@@ -123,6 +149,7 @@ class Table:
         assert not node.flags & MYSELF
         self.nodes[node.id] = node
         self.departed.pop(node.id, None)
+        self.strangers.pop(node.id, None)
         self.changed(node)
 
     def set_flags(self, node: Node, flags: int) -> None:

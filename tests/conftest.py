@@ -22,6 +22,8 @@ from hypothesis import HealthCheck, settings
 ROOT: Final = Path(__file__).parent.parent
 IN_CI: Final = os.environ.get("CI", "").lower() == "true"
 
+FORM: Final = os.environ.get("DISQUE_CORE") or "plain"
+
 #: Program and the Debian package that brings it.
 TOOLS: Final = {
     "ip": "iproute2",
@@ -30,8 +32,9 @@ TOOLS: Final = {
     "redis-server": "redis-server",
 }
 
-#: So begins the reason of the one skip that CI allows.
+#: So begin the reasons of the skips that CI allows.
 NO_NAMESPACES: Final = "network namespaces cannot be made here"
+PLAIN_ONLY: Final = "only where the core is plain"
 
 #: Below the ports that systems give to outgoing connections, those of the bus (port + 10000) included.
 PORTS: Final = range(12_000, 22_000)
@@ -43,12 +46,26 @@ settings.register_profile("local", deadline=None, print_blob=True, suppress_heal
 settings.register_profile("ci", settings.get_profile("local"), derandomize=True)
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "plain_only(reason): cannot be tested where the core is compiled")
     settings.load_profile("ci" if IN_CI else "local")
     stale = stale_binaries(ROOT)
     if stale:
         names = " ".join(str(path.relative_to(ROOT)) for path in stale)
         raise pytest.UsageError(f"compiled from older sources, remove or build them anew: {names}")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if FORM == "plain":
+        return
+    for item in items:
+        mark = item.get_closest_marker("plain_only")
+        if mark is not None:
+            item.add_marker(pytest.mark.skip(reason=f"{PLAIN_ONLY}: {mark.args[0]}"))
+
+
+def pytest_report_header() -> str:
+    return f"core: {FORM}"
 
 
 def stale_binaries(root: Path) -> list[Path]:
@@ -88,7 +105,7 @@ def reason_of(report: pytest.TestReport | pytest.CollectReport) -> str:
 
 def may_be_skipped(report: pytest.TestReport) -> bool:
     """Whether a test cannot run whatever is installed: some machines let not even root make a network."""
-    return reason_of(report).startswith(NO_NAMESPACES)
+    return reason_of(report).startswith((NO_NAMESPACES, PLAIN_ONLY))
 
 
 def path_of(tool: str) -> str:

@@ -311,6 +311,23 @@ def mirror_of(name: str) -> str:
     return str(Path("tests", *folders.split("."), f"test_{last}.py"))
 
 
+class TestCompiled:
+    def test_no_test_changes_what_the_compiled_core_has_built_in(self) -> None:
+        texts = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py")]
+        changed = {
+            pair for text in texts for pair in re.findall(r"setattr\(\"?[\w.]*?(\w+)(?:, \"|\.)([A-Z_]+)\"", text)
+        }
+        assert ("delivery", "SERVE_MOST") in changed
+        wrong = [
+            f"{module.name}:{node.lineno} {node.target.id} is Final: a test can change it where the core is plain only"
+            for module in pure_modules()
+            for node in module.tree.body
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+            if (module.name.rpartition(".")[2], node.target.id) in changed
+        ]
+        none_of(wrong)
+
+
 class TestLength:
     def test_no_module_is_long(self) -> None:
         lengths = {module.name: len(module.path.read_bytes().splitlines()) for module in modules()}

@@ -155,8 +155,8 @@ class AsyncDisque:
         return await self.run(requests.working_one(self.config, job_id).to(node))
 
     async def working_at(self, node: Address | None, ids: Sequence[Name]) -> list[int | DisqueError]:
-        """The same as `working`, at ``node`` if it can be asked."""
-        return await self.run(requests.working(self.config, *ids).to(node))
+        """The same as `working`, at ``node`` if it can be asked; each that it does not know is looked for at all."""
+        return await self.drive(requests.working_flow(self.router, self.config, node, ids))
 
     def keep_working(self, jobs: Sequence[AnyJob | str]) -> AsyncKeepWorking:
         """Say WORKING for these jobs, or IDs, in the background while the block of this context manager runs."""

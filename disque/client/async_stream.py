@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 from disque.client.async_job import AsyncJob
 from disque.client.async_pool import AsyncInterrupt
 from disque.client.errors import DisqueError
+from disque.client.job import by_node
 from disque.client.shelf import PREFETCH, Pile, Shelf
 from disque.client.values import Duration, Name, milliseconds, queue_words, text_of
 
@@ -188,8 +189,8 @@ class AsyncJobs:
         try:
             await self._acknowledger.close()
         finally:
-            if rest:
-                await self._client.give_back_quietly([job.id for job in rest], rest[0].node)
+            for node, ids in by_node(rest).items():
+                await self._client.give_back_quietly(ids, node)
 
     async def _next(self) -> AsyncJob | None:
         shelf = self._shelf

@@ -10,7 +10,7 @@ jobs may be added twice, unless they are UNIQUE. A parcel that must not be sent 
 connection that is lost after sending ends in `IncompleteError`.
 """
 
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from redis.exceptions import AuthenticationError
@@ -24,6 +24,9 @@ MOVE_ON: Final = frozenset({"LEAVING", "LOADING", "MISCONF", "DENIED"})
 #: Errors that all nodes would give.
 FINAL: Final = frozenset({"NOAUTH", "WRONGPASS", "NOPROTO"})
 NO_CODES: Final[frozenset[str]] = frozenset()
+#: So many bytes are sent before replies are read. A node stops reading when nobody takes its replies: with more, both
+#: might wait for each other until the time is over, and what was done by then would be done again.
+PART_BYTES: Final = 1 << 20
 
 Reply = object
 T = TypeVar("T")
@@ -84,6 +87,22 @@ class Parcel:
         self.elsewhere = elsewhere
         self.prefer = prefer
         self.answered_by: Address | None = None
+
+    def parts(self) -> Iterator["Parcel"]:
+        """The same as parcels that end at `PART_BYTES`."""
+        part: list[bytes] = []
+        size = 0
+        for request in self.requests:
+            part.append(request)
+            size += len(request)
+            if size >= PART_BYTES:
+                yield self._part(part)
+                part, size = [], 0
+        if part:
+            yield self._part(part)
+
+    def _part(self, requests: list[bytes]) -> "Parcel":
+        return Parcel(requests, self.wait_ms, again=self.again, elsewhere=self.elsewhere, prefer=self.prefer)
 
 
 class Delivery:
@@ -190,11 +209,27 @@ class Delivery:
 
 
 def deliver(router: Router, config: Config, parcel: Parcel) -> Flow[list[Reply]]:
-    """Bring a parcel to a node. Gives the replies in order, each a value or a `DisqueError`.
+    """Bring a parcel to a node, a large one in parts. Gives the replies in order, each a value or a `DisqueError`.
 
     Raises `UnavailableError` when no node could be used, `IncompleteError`, and what all nodes would answer (a wrong
     password). These carry in ``results`` what was answered before.
     """
+    if len(parcel.requests) == 1 or sum(map(len, parcel.requests)) <= PART_BYTES:
+        return (yield from deliver_part(router, config, parcel))
+    replies: list[Reply] = []
+    for part in parcel.parts():
+        try:
+            replies += yield from deliver_part(router, config, part)
+        except DisqueError as error:
+            rest = len(parcel.requests) - len(replies) - len(error.results)
+            error.results = [*replies, *error.results, *[None] * rest]
+            raise
+        parcel.answered_by = part.answered_by
+    return replies
+
+
+def deliver_part(router: Router, config: Config, parcel: Parcel) -> Flow[list[Reply]]:
+    """The same for what can be sent before any reply is read."""
     delivery = Delivery(router, config, parcel)
     while delivery.pending:
         try:

@@ -1,6 +1,7 @@
 """Jobs as consumers see them."""
 
 import json
+from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -38,6 +39,14 @@ class AnyJob:
     def __repr__(self) -> str:
         body = self.body if len(self.body) <= 40 else self.body[:40] + b"..."
         return f"<{type(self).__name__} {self.id} of {self.queue!r}: {body!r}>"
+
+
+def by_node(jobs: Iterable[AnyJob]) -> dict[Address | None, list[str]]:
+    """The IDs of jobs, by the node that gave them."""
+    groups: dict[Address | None, list[str]] = {}
+    for job in jobs:
+        groups.setdefault(job.node, []).append(job.id)
+    return groups
 
 
 class Job(AnyJob):

@@ -4,13 +4,13 @@ The commands about jobs are here, each as a function from Python values to a `Re
 clients make their methods of these functions, so a command is described once.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Generic, Self, TypeVar
 
 from disque.client import replies
 from disque.client.config import Address, Config
 from disque.client.delivery import NO_CODES, Flow, Parcel, Reply, deliver
-from disque.client.errors import DisqueError
+from disque.client.errors import DisqueError, NoJobError
 from disque.client.newjob import NewJob
 from disque.client.packing import pack
 from disque.client.router import Router
@@ -193,6 +193,20 @@ def working(config: Config, *ids: Name) -> Request[list[int | DisqueError]]:
     accepted = frozenset({"NOJOB", "TOOLATE"})
     words = [b"WORKING", *id_words(ids)]
     return Request(words, replies.answers, elsewhere=UNKNOWN_HERE if len(words) == 2 else NO_CODES, accepted=accepted)
+
+
+def working_flow(
+    router: Router, config: Config, node: Address | None, ids: Sequence[Name]
+) -> Flow[list[int | DisqueError]]:
+    """The same, ``node`` first; whatever it does not know is looked for at all nodes, one by one."""
+    answers = yield from run(router, config, working(config, *ids).to(node))
+    unknown = [at for at, answer in enumerate(answers) if isinstance(answer, NoJobError)]
+    if unknown and len(answers) > 1:
+        words = [pack([b"WORKING", id_word(ids[at])]) for at in unknown]
+        found = yield from deliver(router, config, Parcel(words, elsewhere=UNKNOWN_HERE))
+        for at, reply in zip(unknown, found, strict=True):
+            [answers[at]] = replies.answers(reply)
+    return answers
 
 
 def working_one(config: Config, job_id: Name) -> Request[int]:

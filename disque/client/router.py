@@ -2,7 +2,8 @@
 
 A client stays at one node, the current one, as long as it works. A node that failed is only asked again when its
 cooldown is over or there is no other. Nodes that were learnt come and go with what HELLO says; those that were given
-stay. Addresses that cannot be (empty, port 0), as nodes behind NAT may announce them, are ignored.
+stay. Addresses that cannot be (empty, port 0), as nodes behind NAT may announce them, are ignored, and with TLS all of
+a node that announces its port for plain text.
 
 With affinity, the IDs of jobs are counted by the node that made them; when most of a hundred jobs came from one other
 node that works, the client moves there, so that jobs need not travel between nodes.
@@ -104,7 +105,7 @@ class Router:
             if address in self._known:
                 self._known[address].id = text_of(reply[1])
             self._note_priorities(rows)
-            if self.config.discover:
+            if self.config.discover and not (self.config.tls and tells_other_port(address, text_of(reply[1]), rows)):
                 self._take(rows)
 
     def saw_jobs(self, ids: Iterable[str]) -> None:
@@ -146,6 +147,14 @@ class Router:
         self._known = kept
         if self.current not in kept:
             self.current = None
+
+
+def tells_other_port(address: Address, node_id: str, rows: list[tuple[str, Address, int]]) -> bool:
+    """Whether a node that was asked at ``address`` tells another port of itself: with TLS, the one for plain text.
+
+    Then those that it tells of others are of no use, either.
+    """
+    return any(told[1] != address[1] for one, told, _ in rows if one == node_id)
 
 
 def read_row(row: object) -> tuple[str, Address, int] | None:

@@ -5,16 +5,20 @@ import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from disque.client.errors import DisqueError
-from disque.client.job import Job
+from disque.client.job import Job, by_node
 from disque.client.pool import Interrupt
 from disque.client.shelf import PREFETCH, Pile, Shelf
 from disque.client.values import Duration, Name, milliseconds, queue_words, text_of
 
 if TYPE_CHECKING:
     from disque.client.client import Disque
+
+
+#: How long whoever lets go of an iteration waits until it is closed.
+LET_GO_S: Final = 2.0
 
 
 class Acknowledger:
@@ -205,8 +209,8 @@ class Jobs:
         try:
             self._acknowledger.close()
         finally:
-            if rest:
-                self._client.give_back_quietly([job.id for job in rest], rest[0].node)
+            for node, ids in by_node(rest).items():
+                self._client.give_back_quietly(ids, node)
 
     def _next_fetched(self) -> Job | None:
         self._fetcher.start()
@@ -231,9 +235,16 @@ class Jobs:
                 self.close()
 
     def __del__(self) -> None:
-        if not sys.is_finalizing():
-            with suppress(DisqueError):
-                self.close()
+        """Close it from another thread: this one may be the collector, in the middle of anything, with any lock."""
+        if self._closed or sys.is_finalizing():
+            return
+        thread = threading.Thread(target=self._let_go, name="disque-let-go", daemon=True)
+        thread.start()
+        thread.join(LET_GO_S)
+
+    def _let_go(self) -> None:
+        with suppress(DisqueError):
+            self.close()
 
     def __repr__(self) -> str:
         return f"<Jobs of {', '.join(map(text_of, self._queues))}>"

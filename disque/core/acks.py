@@ -35,7 +35,7 @@ AGAIN_MOST_MS: Final = 180_000
 #: A holder that was not met after so many repetitions, some seconds, is a node that others have not forgotten yet.
 STRANGER_TRIES: Final = 2
 #: Dummies that one node keeps: the oldest are dropped beyond.
-DUMMIES_MOST: Final = 100_000
+DUMMIES_MOST = 100_000  # not Final: tests want less, compiled too
 #: IDs that are remembered as gone.
 GONE_MOST: Final = 2_000_000
 #: Acknowledgements that one step of a chore looks at.
@@ -231,7 +231,7 @@ def review(node: "Node", ack: Ack) -> None:
 def is_nobody(node: "Node", ack: Ack, holder: bytes) -> bool:
     """Whether nobody waits for ``holder``: it was forgotten, or has not been met in the time that takes."""
     membership = node.membership
-    return holder not in membership.nodes and (ack.tries >= STRANGER_TRIES or not membership.may_exist(holder))
+    return holder not in membership.nodes and (ack.tries >= STRANGER_TRIES or holder in membership.departed)
 
 
 def drop(node: "Node", ack: Ack) -> None:
@@ -303,8 +303,8 @@ def acked_there(node: "Node", job: Job, peer: bytes, now_ms: int) -> None:
 
 def widen(node: "Node", ack: Ack, holders: tuple[bytes, ...]) -> bool:
     """Note further holders; whether there were any."""
-    may_exist = node.membership.may_exist
-    new = {holder for holder in holders if holder not in ack.holders and may_exist(holder)}
+    expects = node.membership.expects
+    new = {holder for holder in holders if holder not in ack.holders and expects(holder)}
     if not new or not ack.holders:
         return False
     ack.holders = node.shared(tuple(sorted([*ack.holders, *new])))

@@ -247,7 +247,7 @@ def queued_there(node: "Node", peer: bytes, job: Job, now_ms: int) -> None:
     """``peer`` has ``job`` in its queue: this node steps back, or says why not."""
     if job.state == QUEUED:
         if wins(node.node_id, peer, job.id):
-            node.batch(peer, (SAY_QUEUED, returning.STILL), job.id)
+            returning.tell_holders(node, job, (SAY_QUEUED, returning.STILL))  # all: ``peer`` may have handed it on
             return
         node.take_out(job, now_ms)
         node.hold(job, now_ms + retry_ms(node, job), 0)

@@ -111,7 +111,7 @@ def copy(
     shared = node.sharing.get(holders) if retry else node.selves  # at most once has one holder, whatever was sent
     departed = node.membership.departed
     if shared is None or node.node_id not in shared or (departed and not departed.keys().isdisjoint(holders)):
-        mine = {holder for holder in holders if node.membership.may_exist(holder)} | {node.node_id}
+        mine = {holder for holder in holders if node.membership.expects(holder)} | {node.node_id}
         shared = node.shared(tuple(sorted(mine)))
     queue = node.queues.get(queue_name)
     name = queue_name if queue is None else queue.name
@@ -168,7 +168,7 @@ def add_holders(node: "Node", job: Job, holders: "Iterable[bytes]") -> bool:
 
     When the job is in the queue here, those that are new hear of it: one may have queued it as well.
     """
-    new = {holder for holder in holders if holder not in job.holders and node.membership.may_exist(holder)}
+    new = {holder for holder in holders if holder not in job.holders and node.membership.expects(holder)}
     if not new:
         return False
     job.holders = node.shared(tuple(sorted([*job.holders, *new])))

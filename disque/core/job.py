@@ -7,6 +7,8 @@ first and the last.
 
 from typing import Final
 
+from mypy_extensions import i16, i32, mypyc_attr
+
 from disque.core.timers import Timed
 
 WAIT_REPL: Final = 0
@@ -35,8 +37,13 @@ SHELL: Final = 2
 AMONG_RETURNED: Final = 3
 
 
+@mypyc_attr(acyclic=True)
 class Job(Timed):
     """One job.
+
+    Compiled, the fields with widths make it small: 144 bytes, and none for the collector of cycles, since no job leads
+    back to itself. A width bounds what may be stored and what is computed from such fields alone: the counters end
+    at COUNTER_MAX, far below. Seconds have none, for they are multiplied.
 
     ``ctime`` is its place in the order of all jobs: creation time in ms * 10^6 + a counter, by the clock of the node
     that made it. ``ttl``, ``retry`` and ``delay`` are seconds, ``expires_ms`` and ``requeue_ms`` node time;
@@ -78,9 +85,17 @@ class Job(Timed):
         holders: tuple[bytes, ...],
         ttl: int,
     ) -> None:
-        # Timed.__init__ written out: one call less for each job.
+        # Timed.__init__ written out: one call less for each job. The fields lie in memory in this order: narrow ones
+        # first, so that no gaps are left between them.
         self.due_ms = 0
         self.slot = -2
+        self.nacks: i32 = 0
+        self.deliveries: i32 = 0
+        self.segment: i32 = 0
+        self.repl: i32 = repl
+        self.state: i16 = ACTIVE
+        self.flags: i16 = 0
+        self.place: i16 = OUT
         self.id = job_id
         self.queue = queue
         self.body = body
@@ -88,16 +103,9 @@ class Job(Timed):
         self.expires_ms = expires_ms
         self.retry = retry
         self.delay = delay
-        self.repl = repl
         self.holders = holders
         self.ttl = ttl
-        self.state = ACTIVE
-        self.flags = 0
-        self.nacks = 0
-        self.deliveries = 0
         self.requeue_ms = 0
-        self.place = OUT
-        self.segment = 0
 
     def age_ms(self, now_ms: int) -> int:
         """How long ago the job was made; known from its TTL, since the clocks of other nodes mean nothing here."""

@@ -170,27 +170,23 @@ class Node:
         self.peers: dict[bytes, Peer] = {}
         self.linked: list[Peer] = []
         self.seen_version = -1
-        #: This process among all that ever were this node.
+        #: This process among all that ever were this node, and those of nodes that are linked but only half met.
         self.start = random.getrandbits(62) + 1
-        #: The start numbers of nodes that are linked but only half met: there is no `Peer` for them yet.
         self.starts: dict[bytes, int] = {}
         self.beat_ms = now_ms
-        #: Sets of holders: equal ones are one object.
-        self.sharing: dict[tuple[bytes, ...], tuple[bytes, ...]] = {self.selves: self.selves}
+        self.sharing: dict[tuple[bytes, ...], tuple[bytes, ...]] = {self.selves: self.selves}  # see `shared`
         #: Jobs that this node asks about before it queues them again, by ID: see `claims`.
         self.claims: dict[bytes, Claim] = {}
-        #: Acknowledgements that other nodes must still hear of, by ID: see `acks`.
+        #: Acknowledgements that others must still hear of, by ID, and those of unknown jobs, oldest first: see `acks`.
         self.acking: dict[bytes, Ack] = {}
-        #: Those of them whose job is not known here, oldest first.
         self.dummies: dict[bytes, None] = {}
         #: IDs of jobs that were acknowledged or deleted everywhere lately.
         self.gone = Gone()
         self.federation = Federation()
         #: No shared job may leave its queue: see `claims.doubt`.
         self.frozen = False
-        #: Work on many jobs, done some at a time by the ticks.
+        #: Work on many jobs, done some at a time by the ticks; what rests goes on at the next beat.
         self.chores: deque[Chore] = deque()
-        #: Those of them that go on at the next beat.
         self.resting: list[Chore] = []
         #: Queues that have jobs and a line, to be served at the next settle.
         self.ready: deque[Queue] = deque()

@@ -19,7 +19,7 @@ from disque.core.job import AMONG_RETURNED, IN_LINE, OUT, SHELL, Job
 from disque.core.timers import IDLE, Timed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from disque.core.flows import Flow, Want
     from disque.core.session import Session
@@ -201,13 +201,13 @@ class Queue(Timed):
 
     def jobs(self) -> "Iterator[Job]":
         """All jobs from the oldest to the newest."""
-        line = (job for job in chain(self._front, self._back) if job.place == IN_LINE)
-        return _merged(line, iter(self._returned or ()), newest=False)
+        return _merged(_in_line(chain(self._front, self._back)), iter(self._returned or ()), newest=False)
 
     def newest(self) -> "Iterator[Job]":
         """All jobs from the newest to the oldest."""
-        line = (job for job in chain(reversed(self._back), reversed(self._front)) if job.place == IN_LINE)
-        return _merged(line, reversed(self._returned or []), newest=True)
+        return _merged(
+            _in_line(chain(reversed(self._back), reversed(self._front))), reversed(self._returned or []), newest=True
+        )
 
     def peek(self, count: int) -> list[Job]:
         """Up to ``count`` of the oldest jobs; with a negative count, of the newest, newest first."""
@@ -226,6 +226,13 @@ class Queue(Timed):
             self.waiters.pop(session, None)
             if not self.waiters:
                 self.waiters = None
+
+
+def _in_line(jobs: "Iterable[Job]") -> "Iterator[Job]":
+    """Those that are no shells. A function, since mypyc would make a list of an expression in parentheses."""
+    for job in jobs:
+        if job.place == IN_LINE:
+            yield job
 
 
 def _merged(line: "Iterator[Job]", returned: "Iterator[Job]", *, newest: bool) -> "Iterator[Job]":

@@ -27,6 +27,11 @@ def ranked(nodes: tuple[bytes, ...], digest: bytes, count: int) -> tuple[bytes, 
     return tuple([node for _, node in ranks[:count]])
 
 
+def reachable(membership: "Membership") -> tuple[bytes, ...]:
+    """The IDs of the nodes that are there, sorted."""
+    return tuple(sorted([node.id for node in membership.nodes.values() if not node.flags & AWAY]))
+
+
 class Ring:
     """The nodes that can keep keys, as this node sees them.
 
@@ -37,19 +42,18 @@ class Ring:
     __slots__ = ("_version", "moved", "moving", "nodes", "sure_ms")
 
     def __init__(self, membership: "Membership") -> None:
-        self._version = -1
-        self.nodes: tuple[bytes, ...] = ()
+        self._version = membership.version
+        self.nodes = reachable(membership)
         self.moving = False
         self.sure_ms = -1
-        self.refresh(membership)
-        self.moved: tuple[bytes, ...] = self.nodes
+        self.moved = self.nodes
 
     def refresh(self, membership: "Membership") -> bool:
         """Look who can be reached; whether that has changed."""
         if membership.version == self._version:
             return False
         self._version = membership.version
-        nodes = tuple(sorted([node.id for node in membership.nodes.values() if not node.flags & AWAY]))
+        nodes = reachable(membership)
         if nodes == self.nodes:
             return False
         self.nodes = nodes

@@ -223,7 +223,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         mutable=True,
     ),
     Setting(
-        "syslog-facility", OneOf("user", *(f"local{number}" for number in range(8))), "local0", GENERAL,
+        "syslog-facility", OneOf("user", *[f"local{number}" for number in range(8)]), "local0", GENERAL,
         "The facility for the system log: user, or local0 to local7.",
     ),
     Setting(

@@ -9,6 +9,8 @@ nobody. In the heap, a disarmed item stays as a shell until its turn: at most tw
 from heapq import heappop, heappush
 from typing import Final
 
+from mypy_extensions import i32, mypyc_attr
+
 #: Due time of an empty timer: later than anything.
 NEVER: Final = 2**62
 #: `Timed.slot` of an item that is not armed, and of one in the heap.
@@ -16,6 +18,7 @@ IDLE: Final = -2
 IN_HEAP: Final = -1
 
 
+@mypyc_attr(acyclic=True)
 class Timed:
     """What can be armed: a job, a session, a queue, a key. ``due_ms`` is 0 when it is not."""
 
@@ -23,7 +26,7 @@ class Timed:
 
     def __init__(self) -> None:
         self.due_ms = 0
-        self.slot = IDLE
+        self.slot: i32 = IDLE
 
 
 class Timers:

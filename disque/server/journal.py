@@ -154,14 +154,15 @@ class Journal:
     def start(self, rebuild: bool = False) -> None:
         """Make what was read durable and begin a new segment; JournalError if the disk refuses.
 
-        With `rebuild` (the journal is switched on over files of an earlier time), or when an earlier rebuild was
-        interrupted, nothing older counts once the state is copied: journal_distrust() is called at the end.
+        With `rebuild` (the journal is switched on over files of an earlier time), when an earlier rebuild was
+        interrupted, or when what was read cannot be made durable (the disk says so once: the next process would not
+        know), nothing older counts once the state is copied: journal_distrust() is called at the end.
         """
         last = self.segment
         self._synced_at = self._mark = (last, self._row.sizes.get(last, 0))
         rebase = bool(last) and (rebuild or bool(self._row.untrusted))
         try:
-            self._row.secure()
+            rebase |= not self._row.secure() and bool(last)
             self._begin(last + 1, rebase)
         except OSError as error:
             where = error.filename or self._row.directory

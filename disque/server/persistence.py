@@ -1,7 +1,6 @@
 """The life of the journal.
 
-It is read at the start, written while the node runs, compacted, switched on and off, ended
-cleanly.
+It is read at the start, written while the node runs, compacted, switched on and off, ended cleanly.
 
 Compaction: the journal is a row of segments. A pass (`BGREWRITEAOF`, or growth beyond `auto-aof-rewrite-percentage`)
 begins a new segment and writes again what is still alive in the older ones, some records a turn; then these files go.
@@ -299,9 +298,8 @@ class Persistence:
     def journal_distrust(self, last_bad: int) -> None:
         """Everything must be written again into the newest segment."""
         self._distrusted = True
-        if self.journal is not None:
-            self.node.segment = self.journal.segment  # what is copied before the next flush belongs there, too
-        self._begin_copy(last_bad)
+        self.node.segment = max(self.node.segment, self.journal.segment if self.journal else 0)
+        self._begin_copy(last_bad)  # what is copied before the next flush belongs to the newest segment, too
         self.pump.schedule()
 
     def journal_retired(self, segment: int) -> None:

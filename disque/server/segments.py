@@ -141,8 +141,12 @@ class Row:
             self._truncate(tail.segment, tail.offset)
         self.tail = None
 
-    def secure(self) -> None:
-        """Fsync all files that count, remove those that do not, and make the directory durable. Raises OSError."""
+    def secure(self) -> bool:
+        """Fsync all files that count, remove those that do not, and make the directory durable. Raises OSError.
+
+        False when the disk may have lost something of the files: no later fsync will say so again.
+        """
+        secured = True
         while self.leftovers:
             self.unlink(self.leftovers[-1])
             self.leftovers.pop()
@@ -150,9 +154,12 @@ class Row:
             fd = self.disk.open(self.path(segment))
             try:
                 self.disk.fdatasync(fd)
+            except OSError:
+                secured = False
             finally:
                 self.disk.close(fd)
         self.disk.fsync_dir(self.directory)
+        return secured
 
     def remove(self, segment: int) -> None:
         """Unlink one file, durably, and forget it. Raises OSError."""

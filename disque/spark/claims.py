@@ -20,6 +20,8 @@ from disque.spark.partitions import Claimed
 
 #: Requests about so many jobs travel together.
 GROUP: Final = 1000
+#: The most that the heartbeat waits for a node. One that hangs must not keep it from what others hold.
+BEAT_MS: Final = 1500
 #: GETJOB gives no more at once.
 COUNT_MOST: Final = 10_000
 
@@ -38,6 +40,7 @@ class Claims:
         self.on_claim: Callable[[list[str]], None] | None = None
         self._client = connect(options)
         self._nodes = Nodes(self._client)
+        self._holders = Nodes(self._client, patience_ms=BEAT_MS)  # of the heartbeat, which is another thread
         self._delivered_by: dict[str, Address | None] = {}
 
     # -- taking ----------------------------------------------------------------------------------------------------
@@ -106,7 +109,7 @@ class Claims:
 
     def working(self, ids: Sequence[str]) -> dict[str, int | None]:
         """Say WORKING: the RETRY of each job, None if it is gone or too old for that, nothing if nobody can tell."""
-        answers = self._nodes.about(ids, say_working, is_settled, self._delivered_by.get)
+        answers = self._holders.about(ids, say_working, is_settled, self._delivered_by.get)
         answered = {one: reply if isinstance(reply, int) else None for one, reply in answers.known.items()}
         if not answers.silent:
             answered |= dict.fromkeys((one for one in ids if one not in answered), None)
@@ -152,6 +155,7 @@ class Claims:
     def close(self) -> None:
         """Close all connections."""
         self._nodes.close()
+        self._holders.close()
 
 
 def is_full(taken: dict[str, Claimed], most: int | None) -> bool:

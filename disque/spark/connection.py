@@ -32,3 +32,9 @@ def connect(options: Options) -> Disque:
 def alone(config: Config, address: tuple[str, int]) -> Config:
     """Settings of a client that asks one node, and no other."""
     return replace(config, nodes=(address,), discover=False, attempts=2)
+
+
+def impatient(config: Config, most_ms: int) -> Config:
+    """Settings of a client that asks once and waits no longer than that."""
+    connect_ms = min(config.connect_timeout_ms, most_ms)
+    return replace(config, timeout_ms=min(config.timeout_ms, most_ms), connect_timeout_ms=connect_ms, attempts=1)

@@ -13,7 +13,7 @@ from disque.client import Disque, DisqueError
 from disque.client.config import Address
 from disque.client.delivery import Parcel, Reply, deliver
 from disque.client.packing import pack
-from disque.spark.connection import alone
+from disque.spark.connection import alone, impatient
 
 #: How long a node that failed is not asked again.
 COOLDOWN_S: Final = 3.0
@@ -30,11 +30,17 @@ class Answers(NamedTuple):
 
 
 class Nodes:
-    """All nodes that a client knows of, each with a client of its own. May be shared by threads."""
+    """All nodes that a client knows of, each with a client of its own. For one thread.
 
-    def __init__(self, client: Disque, clock: Callable[[], float] = time.monotonic) -> None:
+    ``patience_ms``, if given, is the most that one node is waited for, instead of what the client says.
+    """
+
+    def __init__(
+        self, client: Disque, clock: Callable[[], float] = time.monotonic, patience_ms: int | None = None
+    ) -> None:
         self.client = client
         self._clock = clock
+        self._patience_ms = patience_ms
         self._single: dict[Address, Disque] = {}
         self._silent_until_s: dict[Address, float] = {}
 
@@ -55,7 +61,9 @@ class Nodes:
         """The client of one node."""
         client = self._single.get(address)
         if client is None:
-            client = self._single[address] = Disque(alone(self.client.config, address))
+            config = alone(self.client.config, address)
+            chosen = config if self._patience_ms is None else impatient(config, self._patience_ms)
+            client = self._single[address] = Disque(chosen)
         return client
 
     def failed(self, address: Address) -> None:
@@ -82,6 +90,8 @@ class Nodes:
         left = list(dict.fromkeys(ids))
         for turn in range(len(reachable)):
             for address, group in grouped(left, list(reachable), first, turn).items():
+                if address in silent:  # it may hang, and whoever waits for it holds no claims meanwhile
+                    continue
                 try:
                     replies = ask(reachable[address], group)
                 except DisqueError:

@@ -29,8 +29,8 @@ class Offset(NamedTuple):
     ids: list[str]
 
     def next(self, ids: list[str]) -> "Offset":
-        """The end of the batch that follows and has these jobs."""
-        return Offset(self.queue, self.number + 1, ids)
+        """The end of the batch that follows and has these jobs, in the order in which a checkpoint gives them back."""
+        return Offset(self.queue, self.number + 1, unpack(pack(ids)))
 
     def as_json(self) -> dict[str, Any]:
         """The offset as Spark keeps it."""

@@ -209,6 +209,8 @@ def check_together(options: Options, use: str) -> Options:
         raise OptionError("option 'maxJobs' is required for reading a batch: how many jobs to take at most")
     if use in READ and options.queue is None:
         raise OptionError(f"option 'queue' is required for {use}")
+    if options.ca and not options.tls:
+        raise OptionError("option 'ca' needs tls=true")
     if use == ADD and options.background and options.deduplicates:
         raise OptionError("option 'async' needs dedup=off: a job that is unique waits for those who keep its key")
     if use == ANSWER and options.action == ACK and options.delay is not None:

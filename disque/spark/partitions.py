@@ -40,16 +40,21 @@ class JobsPartition(InputPartition):
         return len(self.columns[0])
 
 
-def split(jobs: Sequence[Claimed], wanted: int) -> list[JobsPartition]:
-    """Jobs in so many partitions of the same length, fewer if there are not so many jobs, more if they are heavy."""
+def split(jobs: Sequence[Claimed | None], wanted: int) -> list[JobsPartition]:
+    """Jobs in so many partitions of the same length, fewer if there are not so many jobs, more if they are heavy.
+
+    None is a job that was there when the batch was made first, and is gone: the others stay in the partitions where
+    they were then, since the number of the partition is a part of the keys that a sink makes.
+    """
     size = max(1, -(-len(jobs) // wanted))
     slices = (jobs[at : at + size] for at in range(0, len(jobs), size))
-    return [JobsPartition(part) for one in slices for part in light(one)]
+    parts = (part for one in slices for part in light(one))
+    return [JobsPartition([job for job in part if job is not None]) for part in parts]
 
 
-def light(jobs: Sequence[Claimed]) -> Iterator[Sequence[Claimed]]:
+def light(jobs: Sequence[Claimed | None]) -> Iterator[Sequence[Claimed | None]]:
     """Halve what is too heavy for one message."""
-    if len(jobs) <= 1 or sum(len(job.body) for job in jobs) <= PARTITION_BYTES:
+    if len(jobs) <= 1 or sum(len(job.body) for job in jobs if job is not None) <= PARTITION_BYTES:
         yield jobs
         return
     half = len(jobs) // 2

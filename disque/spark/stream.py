@@ -7,7 +7,8 @@ their IDs; Spark writes it down, then asks for `partitions`, in which the bodies
 claims, so a batch may take longer than RETRY.
 
 When the driver dies, the heartbeat ends with it. The query that is started again on the checkpoint gets the last batch
-once more, under the same number, from the IDs: jobs that are done meanwhile are left out, others are held again.
+once more, under the same number, from the IDs: jobs that are done meanwhile are left out, others are held again, and
+each is in the partition where it was, so that a sink of this package knows it again.
 """
 
 import time
@@ -54,7 +55,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._queue = options.queue
         self._lease: Lease | None = None
-        self._batch: tuple[int, list[Claimed]] = (0, [])  # the jobs of the batch that was claimed last
+        self._batch: tuple[Offset, dict[str, Claimed]] = (first(options.queue), {})  # what was claimed last, by ID
         self._settled = 0  # batches up to this number are acknowledged
         self._left: int | None = None  # how many jobs availableNow may still take
 
@@ -78,14 +79,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Without new jobs it is ``start``. Raises OffsetError for a checkpoint of something else, ReadError.
         """
         before = read(start, self._queue)
-        if self._batch[0] == before.number + 1:
-            return before.next([job.id for job in self._batch[1]]).as_json()
+        if self._batch[0].number == before.number + 1:
+            return self._batch[0].as_json()
         self._settle(before)
         jobs = self._take(limit)
         if not jobs:
             return start
-        self._batch = before.number + 1, jobs
-        return before.next([job.id for job in jobs]).as_json()
+        self._batch = before.next([job.id for job in jobs]), {job.id: job for job in jobs}
+        return self._batch[0].as_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Give the jobs that ``end`` has and ``start`` has not: out of memory, or by their IDs after a restart.
@@ -95,11 +96,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start == end:
             return []
         offset = read(end, self._queue)
-        if self._batch[0] != offset.number:
-            jobs = self._leased().claims.fetch(offset.ids)
-            self._leased().heartbeat.hold([job.id for job in jobs])
-            self._batch = offset.number, jobs
-        return [*split(self._batch[1], self._options.partitions)]
+        if self._batch[0].number != offset.number:
+            jobs = {job.id: job for job in self._leased().claims.fetch(offset.ids)}
+            self._leased().heartbeat.hold(jobs)
+            self._batch = offset, jobs
+        return [*split([self._batch[1].get(one) for one in offset.ids], self._options.partitions)]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """Give the jobs of a partition, in a task."""

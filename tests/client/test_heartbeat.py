@@ -4,9 +4,10 @@ from typing import Any
 import pytest
 
 from disque.client import NoJobError, TooLateError, UnavailableError
+from disque.client.config import Address
 from disque.client.errors import CommandError
 from disque.client.heartbeat import FIRST_S, LONGEST_S, SHORTEST_S, Pulse
-from tests.client.fake import ID, B, MakeHands, config, lost, refusal, row
+from tests.client.fake import ID, B, MakeHands, Words, config, job_id, lost, refusal, row
 
 PATIENCE_S = 30
 
@@ -57,6 +58,21 @@ def test_it_asks_the_node_that_gave_the_job(make: MakeHands) -> None:
     hands.client.router.current = ("a", 1)
     hands.inside(job.keep_working(), lambda _kept: None)
     assert hands.client._pool.nodes.asked() == [B, B]
+
+
+def test_what_that_node_does_not_know_is_looked_for_at_the_others(make: MakeHands) -> None:
+    known = {("a", 1): {job_id(1)}, B: {job_id(2)}}
+
+    def answer(address: Address, words: Words) -> object:
+        replies = [9 if one.decode() in known[address] else refusal("NOJOB x") for one in words[1:]]
+        return replies if len(replies) > 1 else replies[0]
+
+    hands = make(answer, config(("a", 1), B))
+    keeping = hands.client.keep_working([job_id(number) for number in (1, 2, 3)])
+    hands.inside(keeping, lambda _kept: None)
+    assert keeping._pulse.ids == [job_id(1), job_id(2)]
+    assert [*keeping.errors] == [job_id(3)]
+    assert isinstance(keeping.errors[job_id(3)], NoJobError)
 
 
 def test_it_goes_on_saying_it_in_the_background(make: MakeHands) -> None:

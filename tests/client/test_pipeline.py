@@ -3,7 +3,8 @@ from typing import Any
 
 import pytest
 
-from disque.client import PausedError
+from disque.client import PausedError, UnavailableError
+from disque.client.delivery import PART_BYTES, Exchange
 from tests.client.fake import ID, A, B, MakeHands, config, lost, refusal
 
 
@@ -36,6 +37,33 @@ def test_the_rest_of_a_broken_pipeline_goes_elsewhere(make: MakeHands) -> None:
     assert [(address, words[1]) for address, words in hands.client._pool.nodes.log if address == B] == [
         *((B, b"2"), (B, b"3"))
     ]
+
+
+def test_a_large_one_goes_in_parts_whose_replies_are_read_between(make: MakeHands) -> None:
+    hands = make(lambda _address, words: words[1][:1])
+    pipeline = hands.client.pipeline()
+    for letter in "abcde":
+        pipeline.execute_command("ECHO", letter * (PART_BYTES // 2))
+    nodes, sent = hands.client._pool.nodes, []
+    answered = nodes.outcome
+
+    def outcome(step: Exchange) -> Any:
+        sent.append(step.replies)
+        return answered(step)
+
+    nodes.outcome = outcome
+    assert hands.wait(pipeline.execute()) == [b"a", b"b", b"c", b"d", b"e"]
+    assert sent == [2, 2, 1]
+
+
+def test_what_a_large_one_was_answered_before_it_broke_is_told(make: MakeHands) -> None:
+    hands = make(lambda _address, words: lost() if words[1][:1] == b"d" else words[1][:1], config(attempts=1))
+    pipeline = hands.client.pipeline()
+    for letter in "abcdef":
+        pipeline.execute_command("ECHO", letter * (PART_BYTES // 2))
+    with pytest.raises(UnavailableError) as caught:
+        hands.wait(pipeline.execute())
+    assert caught.value.results == [b"a", b"b", b"c", None, None, None]
 
 
 def test_it_is_as_patient_as_its_most_patient_command(make: MakeHands) -> None:

@@ -95,6 +95,15 @@ class TestLearning:
         nodes.learned(A, hello(ID_A, (ID_B, *B, 1)))
         assert nodes.addresses() == [A]
 
+    def test_with_tls_the_ports_for_plain_text_are_not(self) -> None:
+        reply = hello(ID_A, (ID_A, "a", 7711, 1), (ID_B, *B, 1))
+        secured, plain = router(A, tls=True), router(A)
+        for nodes in (secured, plain):
+            nodes.learned(A, reply)
+        assert (secured.addresses(), plain.addresses()) == ([A], [A, B])
+        secured.learned(A, hello(ID_A, (ID_A, *A, 1), (ID_B, *B, 1)))
+        assert secured.addresses() == [A, B]
+
     def test_given_nodes_are_better_than_learnt_ones(self) -> None:
         nodes = router(A, C)
         nodes.learned(A, hello(ID_A, (ID_B, *B, 1)))

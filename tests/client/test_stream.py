@@ -1,18 +1,21 @@
+import gc
 import inspect
 import threading
+import time
 from collections.abc import Callable
 from itertools import count, islice
 from typing import Any
 
 import pytest
 
-from disque.client import BadIdError, Disque, UnavailableError
+from disque.client import BadIdError, Disque, UnavailableError, stream
 from disque.client.config import Address
 from disque.client.shelf import PILE_MOST
 from disque.client.stream import Acknowledger
 from tests.client.fake import (
     WAIT,
     A,
+    B,
     FakeNodes,
     FakePool,
     Hands,
@@ -205,6 +208,60 @@ def test_leaving_a_loop_that_alone_knows_the_iteration_closes_it() -> None:
     assert stock.nacked == words(range(1, 1 + len(stock.nacked)))
     assert stock.nacked
     assert threads() == []
+
+
+def test_the_collector_may_close_it_in_the_middle_of_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "LET_GO_S", 0.05)
+    locks: list[Callable[[Any], Any]] = [
+        lambda jobs: jobs._client.router._lock,
+        lambda jobs: jobs._acknowledger._changed,
+        lambda jobs: jobs._fetcher._changed,
+        lambda jobs: jobs._fetcher._interrupt._lock,
+    ]
+    for lock_of in locks:
+        stock = Stock(100)
+        jobs: Any = client(stock).jobs("q", prefetch=4)
+        next(jobs).ack()
+        jobs.itself, lock = jobs, lock_of(jobs)
+        del jobs
+        collecting = threading.Thread(target=collect_with, args=(lock,), daemon=True)
+        collecting.start()
+        collecting.join(30)
+        assert not collecting.is_alive(), "it waits for what it has itself"
+        deadline_s = time.monotonic() + 30
+        while threads() and time.monotonic() < deadline_s:
+            time.sleep(0.001)
+        assert threads() == []
+        assert stock.acked == words([0])
+        assert stock.nacked
+
+
+def collect_with(lock: Any) -> None:
+    with lock:
+        gc.collect()
+
+
+def test_what_is_given_back_goes_to_the_node_that_gave_it(make: MakeHands) -> None:
+    nacked: list[tuple[Address, list[bytes]]] = []
+    numbers = count(1)
+    hands: Hands
+
+    def answer(address: Address, words: Words) -> object:
+        if words[0] == b"NACK":
+            nacked.append((address, words[1:]))
+            return len(words) - 1
+        if (number := next(numbers)) > 3:
+            return WAIT
+        hands.client.router.current = B if address == A else A
+        return [row(number)]
+
+    hands = make(answer, config(A, B))
+    jobs = hands.client.jobs("q", prefetch=0, count=1)
+    step = jobs.__anext__ if hasattr(jobs, "__anext__") else jobs.__next__
+    found = [hands.wait(step()) for _ in range(3)]
+    jobs._shelf.ready.extend(found)
+    hands.wait(jobs.aclose() if hasattr(jobs, "aclose") else jobs.close())
+    assert sorted(nacked) == [(A, words([1, 3])), (B, words([2]))]
 
 
 def test_an_exception_in_the_loop_closes_it_and_goes_on() -> None:

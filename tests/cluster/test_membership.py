@@ -548,11 +548,28 @@ class TestForget:
     def test_what_others_say_of_it_counts_no_more_until_it_is_met_again(self) -> None:
         made = world(3)
         one, _, other = made.machines
-        assert one.membership.may_exist(C)  # nobody knows; it may have joined elsewhere
+        assert one.membership.expects(C)  # nobody knows; it may have joined elsewhere
         one.membership.forget(other.id, made.now_ms)
-        assert not one.membership.may_exist(other.id)
+        assert not one.membership.expects(other.id)
         made.advance(BLACKLIST_MS + 10_000)
-        assert one.membership.may_exist(other.id)
+        assert one.membership.expects(other.id)
+
+    def test_a_stranger_that_is_not_met_in_time_counts_as_forgotten(self) -> None:
+        made = world(2)
+        one = made.machines[0].membership
+        one.forgotten.clear()
+        assert one.expects(C)
+        made.advance(TIMEOUT_MS + 4000)
+        assert one.expects(C)
+        made.advance(4000)
+        assert not one.expects(C)
+        assert one.forgotten == [C]
+
+    def test_strangers_are_bounded(self) -> None:
+        one = world(1).machines[0].membership
+        assert all(one.expects(b"%040d" % number) for number in range(100))
+        assert not one.expects(C)
+        assert one.expects(b"%040d" % 7)
 
     def test_a_forgotten_node_stays_away_for_a_minute_and_comes_back_by_gossip(self) -> None:
         made = world(3)

@@ -617,7 +617,10 @@ class TestFullMemory:
         assert list(bench.node.federation.flows) == []
         assert bench.node.messages_skipped == 2
 
-    def test_one_that_would_be_lost_is_taken_if_it_was_asked_for(self) -> None:
+    def test_one_that_would_be_lost_is_taken_far_beyond_the_limit_if_it_was_asked_for(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(federation, "NOWHERE_ELSE_BYTES", 0)
         bench = Bench(peers=1)
         client = bench.client()
         client.send("GETJOB", "COUNT", 2, "FROM", "q")
@@ -631,6 +634,11 @@ class TestFullMemory:
         assert bench.state(an_id(3)) == bench.state(an_id(4)) == "gone"
         send(bench, bench.peers[0], row(5, retry=0))
         assert bench.state(an_id(5)) == "gone"
+
+    def test_and_a_little_beyond_the_limit_whether_or_not_it_was(self) -> None:
+        bench = self.full()
+        send(bench, bench.peers[0], row(1, retry=0))
+        assert bench.state(an_id(1)) == "queued"
 
     def test_empty_gifts_leave_nothing(self) -> None:
         bench = Bench(peers=1)

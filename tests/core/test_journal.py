@@ -346,6 +346,7 @@ class TestPauseAndKeys:
         assert not replay(job_record(), key, (ACK, job_id(1))).keys
         assert replay(key).keys, "the job is on another node"
         assert not replay(key, (DELETE, job_id(1))).keys
+        assert not replay(key, (ACK, job_id(1))).keys, "the segment with the job was dropped before"
         assert not replay(job_record(), key, now_ms=NOW_MS + HOUR_MS).keys
 
     def test_a_later_record_of_a_key_replaces_an_earlier_one(self) -> None:

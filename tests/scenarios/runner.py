@@ -292,8 +292,10 @@ class Scenario:
         for session in place.sessions.values():
             life.disconnect(node, session, self.now_ms)
         place.sessions.clear()
-        leaving.stopping(node, self.now_ms)
-        self.flush_one(place, node)
+        farewell = leaving.Farewell(node)
+        while not farewell.done:
+            farewell.step(self.now_ms)
+            self.flush_one(place, node)
         node.journal.extend(journal.clean_list(node))
         self.write(place)
         self.crash(rest)

@@ -4,6 +4,7 @@ import pytest
 
 from disque.core.session import WAIT_HOST
 from disque.server.host import Rates, ServerHost, core_is_compiled
+from tests.conftest import FORM
 from tests.server.shell import Shell
 
 NEEDED = ("pid", "run_id", "tcp_port", "executable", "config_file", "rss_bytes", "ops_per_s", "cpu_user_s")
@@ -118,5 +119,6 @@ def test_what_the_core_asks_for_reaches_the_server() -> None:
     assert host.wall_us() > 1_600_000_000_000_000
 
 
-def test_the_core_is_plain_or_compiled() -> None:
-    assert core_is_compiled() in {True, False}
+def test_the_server_says_in_which_form_the_core_runs() -> None:
+    assert core_is_compiled() == (FORM == "compiled")
+    assert hosted(Shell())[0].facts()["core"] == FORM

@@ -591,6 +591,23 @@ def test_a_start_on_a_disk_that_refuses_says_where_and_why(broken: str) -> None:
         node.start()
 
 
+def test_what_was_read_and_cannot_be_made_durable_is_written_anew() -> None:
+    """The disk says so once: the next process would trust files of which a loss of power takes a part."""
+    first = Node(FakeDisk()).start()
+    first.write()
+    disk = first.disk.after_process_crash()
+    disk.broken = {"fdatasync"}
+    row = Row(FOLDER, "d", disk)
+    list(row.read())
+    again = Node(disk, known=1)
+    again.journal = Journal(
+        row, again, again.later, policy="always", segment_size=1 << 20, clock=lambda: 0.0, salt=lambda: 7
+    )
+    again.start()
+    assert again.distrusted == [1]
+    assert again.journal.rebuilding
+
+
 # -- any order of events
 
 

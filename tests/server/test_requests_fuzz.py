@@ -50,6 +50,8 @@ class Plain:
         start = self.at
         if self.at == len(self.stream):
             raise MoreNeededError
+        if self.stream[start : start + 1] == b"\x16":
+            raise ProtocolError("this looks like TLS, which is spoken on tls-port only")
         if self.stream[start : start + 1] != b"*":
             words = split_words(self.line(b"\n", "too big inline request").removesuffix(b"\r"))
             if words is None:

@@ -15,9 +15,13 @@ Interval = tuple[int, int]
 
 
 class Plan:
-    """What an ADDJOB asks for; its body tells it from all others. Times in s but for ``timeout_ms``."""
+    """What an ADDJOB asks for; its body tells it from all others. Times in s but for ``timeout_ms``.
+
+    ``asked_ms`` is when a node executed it, -1 before.
+    """
 
     __slots__ = (
+        "asked_ms",
         "asynchronous",
         "body",
         "delay",
@@ -33,6 +37,7 @@ class Plan:
     def __init__(self, body: bytes, queue: bytes) -> None:
         self.body = body
         self.queue = queue
+        self.asked_ms = -1
         self.timeout_ms = 0
         self.repl = 1
         self.retry = 300

@@ -73,6 +73,12 @@ class Watch:
             note(self, process, request, reply)
         self.tell("ran", process, request, reply)
 
+    def _ran_add(self, process: "Process", request: Request, reply: bytes) -> None:
+        del process, reply
+        plan = self.history.plans.get(request.args[2])
+        if plan is not None:
+            plan.asked_ms = self.world.now
+
     def _ran_ack(self, process: "Process", request: Request, reply: bytes) -> None:
         if reply.startswith(b":"):
             for known in self._known(request.args[1:]):
@@ -222,6 +228,7 @@ class Watch:
         """
         if known.answered_ms < 0 and self._body_anywhere(known.id):
             known.answered_ms = self.world.now
+            known.expires_ms = known.plan.asked_ms + known.plan.ttl * 1000
             known.holders = set(self.history.confirmed.get(known.id, ()))
             maker = next(one for one in self.cluster.machines if one.node_id.startswith(known.id[2:10]))
             known.coordinator = maker.number
@@ -441,6 +448,7 @@ class Watch:
 
 RAN: Final[dict[bytes, Callable[[Watch, Any, Request, bytes], None]]] = {
     b"ACKJOB": Watch._ran_ack,
+    b"ADDJOB": Watch._ran_add,
     b"FASTACK": Watch._ran_delete,
     b"DELJOB": Watch._ran_delete,
     b"NACK": Watch._ran_free,

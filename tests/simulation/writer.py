@@ -78,6 +78,11 @@ class Beside:
         if number == self._number:
             self.wait()
 
+    @property
+    def untold(self) -> bool:
+        """Whether it failed and the process has not heard of that."""
+        return self._done is not None and self._work is None and self._error is not None
+
     def wait(self) -> None:
         """Let it be done now."""
         self._run()
@@ -122,7 +127,7 @@ class Writer:
         self.disk.files.sync_cost = self._sync_takes
         self.persistence = Kept(cast("Pump", self), machine.boot_id, self._salt, self.seconds)
         self.persistence.disk = self.disk
-        self.persistence.background = Beside(process)
+        self.beside = self.persistence.background = Beside(process)
 
     def _salt(self) -> int:
         return self.process.random.getrandbits(32)
@@ -201,7 +206,9 @@ class Writer:
     def traceless(self) -> bool:
         """Whether an fsync has failed and the files do not show it: the next process cannot know."""
         writer = self.journal
-        return writer is not None and writer.rebuilding and not self.disk.row().untrusted
+        if writer is None:
+            return False
+        return self.beside.untold or (writer.rebuilding and not self.disk.row().untrusted)
 
     def load(self) -> None:
         """Read what is there, and begin to write. Raises JournalError."""

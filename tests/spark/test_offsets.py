@@ -23,6 +23,12 @@ def test_ids_are_the_same_after_packing(ids: list[str]) -> None:
     assert sorted(unpack(pack(ids))) == sorted(ids)
 
 
+@given(IDS)
+def test_an_offset_has_its_ids_in_the_order_in_which_they_come_back(ids: list[str]) -> None:
+    offset = first("mails").next(ids)
+    assert read(offset.as_json(), "mails") == offset
+
+
 def test_ids_of_one_kind_take_24_characters_each() -> None:
     ids = [f"D-b74f6fa1-{number:024d}-05a1" for number in range(1000)]
     assert len(json.dumps(pack(ids))) < 24_100

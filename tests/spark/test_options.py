@@ -107,6 +107,10 @@ class TestTogether:
         assert "dedup=off" in refusal({"queue": "q", "async": "true"})
         assert options(**{"async": "on", "dedup": "off"}).background
 
+    def test_an_authority_is_for_tls(self) -> None:
+        assert "tls=true" in refusal({"queue": "q", "ca": "ca.crt"})
+        assert options(tls="on", ca="ca.crt").ca == "ca.crt"
+
     def test_the_use_of_a_write_follows_from_its_action(self) -> None:
         assert use_of_writer({"Action": "ACK"}) == ANSWER
         assert use_of_writer({"queue": "q"}) == use_of_writer({"action": "akc"}) == ADD

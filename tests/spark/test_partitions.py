@@ -31,6 +31,11 @@ def test_there_are_no_more_partitions_than_jobs() -> None:
     assert split([], 4) == []
 
 
+def test_what_is_gone_leaves_the_others_where_they_were() -> None:
+    parts = split([None, None, *JOBS[2:5], None, *JOBS[6:]], 5)
+    assert [part.columns[1] for part in parts] == [(), ("D-2", "D-3"), ("D-4",), ("D-6", "D-7"), ("D-8", "D-9")]
+
+
 def test_heavy_jobs_go_in_more_partitions() -> None:
     heavy = [job._replace(body=bytes(PARTITION_BYTES // 3)) for job in JOBS[:4]]
     assert [len(part) for part in light(heavy)] == [2, 2]

@@ -328,6 +328,21 @@ class TestReader:
         ]
         assert rows == [b"0", b"1", b"2"]
 
+    def test_after_a_restart_each_job_is_in_the_partition_where_it_was(self, node: Node, hosts: str) -> None:
+        for number in range(40):
+            node.ask("ADDJOB", "mails", number, 0, "TTL", 3600 + number % 2 * 100_000)
+        reader = self.reader(hosts, partitions=4)
+        start = reader.initialOffset()
+        end = reader.latestOffset(start, ReadMaxRows(40))
+        before = [part.columns[1] for part in reader.partitions(start, end)]  # type: ignore[attr-defined]  # as above
+        reader.stop()
+        gone = before[0][3]
+        node.ask("ACKJOB", gone)
+        again = self.reader(hosts, partitions=4)
+        after = [part.columns[1] for part in again.partitions(start, end)]  # type: ignore[attr-defined]  # as above
+        again.stop()
+        assert after == [tuple(one for one in ids if one != gone) for ids in before]
+
     def test_an_offset_of_another_source_is_refused(self, hosts: str) -> None:
         with pytest.raises(OffsetError, match="another source"):
             self.reader(hosts).latestOffset({"file": 3}, ReadMaxRows(1))

@@ -51,17 +51,18 @@ class Acknowledged:
         """Whether the node that delivers must know of the acknowledgement."""
         if ack.machine == claim.machine:
             return True
-        if self.calm and self.was_out(known, ack) and not self.was_freed(known, ack, claim):
+        if self.calm and self.was_out(known, ack, claim) and not self.was_freed(known, ack, claim):
             return True
         return self.news_ms(known, ack, claim) <= claim.at_ms
 
-    def was_out(self, known: Known, ack: Ack) -> bool:
-        """Whether the job was a consumer's when it was acknowledged.
+    @staticmethod
+    def was_out(known: Known, ack: Ack, claim: Claim) -> bool:
+        """Whether the job was a consumer's when it was acknowledged, by an earlier delivery than this one.
 
         Else another node may have it in its queue, and hand it out while the news is on its way.
         """
         retry_ms = known.plan.retry * 1000
-        return any(taken.at_ms <= ack.at_ms < taken.at_ms + retry_ms for taken in known.claims)
+        return any(taken.at_ms <= ack.at_ms < taken.at_ms + retry_ms for taken in known.claims if taken is not claim)
 
     def was_freed(self, known: Known, ack: Ack, claim: Claim) -> bool:
         """Whether somebody put the job into a queue at about that time."""

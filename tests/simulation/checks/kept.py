@@ -112,7 +112,8 @@ class Kept:
         if not plan.retry and (known.popped or known.lost):
             return False
         wanted = min(plan.repl, len(known.holders)) if plan.asynchronous else plan.repl
-        return len(self.history.forgot.get(known.id, set()) & known.holders) < wanted
+        gone = {machine.number for machine in self.cluster.machines if machine.retired}
+        return len((self.history.forgot.get(known.id, set()) | gone) & known.holders) < wanted
 
     def is_held(self, job_id: bytes) -> bool:
         """Whether some node has it."""

@@ -17,7 +17,7 @@ class Retry:
 
     Excused is what follows an acknowledgement (see `Acknowledged`), a NACK or ENQUEUE; what follows when the node that
     delivered it, or took the WORKING, or handed the job on to that node, crashed, started with another clock, stood
-    still for over 500 ms, or had no way to talk for the node timeout with the node that delivers it again, or with one
+    still for over 500 ms, or got no answer for the node timeout from the node that delivers it again, or from one
     that handed it to that one; and what follows when nodes threw away what they remembered, were told to delete it, or
     to forget each other. A WORKING that came so late that another node had the job in its queue already counts only
     from when that one must have heard of it. Clocks may drift; nothing else counts, not one ms.
@@ -79,8 +79,9 @@ class Retry:
         if machine == again:
             return False
         from_ms = since_ms - self.timeout_ms - AFTERMATH_MS
-        gap_ms = self.cluster.network.log.longest_gap(machine, again, max(0, from_ms), until_ms)
-        return gap_ms >= self.timeout_ms
+        network = self.cluster.network
+        gap_ms = network.log.longest_gap(machine, again, max(0, from_ms), until_ms)
+        return gap_ms + network.slowest(machine, again) >= self.timeout_ms
 
 
 def drift_ms(span_ms: int) -> int:

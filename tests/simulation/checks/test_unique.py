@@ -95,6 +95,17 @@ def test_when_one_of_two_that_a_split_has_made_ends_the_key_may_be_free() -> Non
     place.answer(1, b"three", 100)
 
 
+def test_one_that_was_asked_for_long_before_it_began_can_still_take_the_place_of_another() -> None:
+    place = Place()
+    begin_ms = place.world.now
+    place.world.now += 1900
+    place.answer(0, b"one", 2, asked_ms=begin_ms)
+    place.split()
+    place.answer(1, b"two", 100)
+    place.world.now += 2000
+    place.answer(1, b"three", 100)
+
+
 def test_while_both_last_a_third_is_wrong() -> None:
     place = Place()
     place.answer(0, b"one", 20)

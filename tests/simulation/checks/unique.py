@@ -45,6 +45,16 @@ class Given:
         """Whether its window has not ended by then."""
         return at_ms < self.end_ms() - SLACK_MS
 
+    def last_ms(self) -> int:
+        """When its window ends at the latest, while it is not known to be over."""
+        window = self.known.plan.window
+        return self.begun_ms + window * 1000 + SLACK_MS if window else self.end_ms()
+
+    def may_overlap(self, earlier: "Given") -> bool:
+        """Whether their windows overlap for some times at which they can have begun."""
+        began_later = self.asked_ms >= earlier.asked_ms
+        return earlier.last_ms() > self.asked_ms and (began_later or self.last_ms() > earlier.asked_ms)
+
     def overlaps(self, earlier: "Given") -> bool:
         """Whether the windows of this one and of one that was answered before overlap, whenever they began."""
         began_later = self.asked_ms >= earlier.begun_ms
@@ -106,12 +116,12 @@ class Unique:
         begun_ms = self.decided.get(known.id, self.world.now)
         new = Given(known, request.ran_ms, begun_ms, process.machine.number)
         for other in given:
-            if other.known is known or not new.overlaps(other):
+            if other.known is known or not new.may_overlap(other):
                 continue
             if self.is_excused(other, new):
                 other.rivals.append(new)
                 new.rivals.append(other)
-            elif all(rival.lasts(begun_ms) for rival in other.rivals):
+            elif new.overlaps(other) and all(rival.lasts(begun_ms) for rival in other.rivals):
                 raise Violation(
                     "I7",
                     f"key {plan.key!r} of {plan.queue!r}: {process.name} answered {known.id!r} (asked at "
