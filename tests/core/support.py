@@ -17,7 +17,20 @@ import hiredis
 
 from cluster import membership
 from cluster.membership import UNREACHABLE
-from cluster.messages import BIND, BOUND, GOTJOB, KEEPKEY, KEYKEPT, KINDS, REPLJOB, decode, encode_message, frame
+from cluster.messages import (
+    ASKKEY,
+    BIND,
+    BOUND,
+    GOTJOB,
+    KEEPKEY,
+    KEYFREE,
+    KEYKEPT,
+    KINDS,
+    REPLJOB,
+    decode,
+    encode_message,
+    frame,
+)
 from disque.core import life, links, memory, record_checks, step
 from disque.core.commands import ROWS
 from disque.core.host import HostRefusedError
@@ -49,6 +62,9 @@ TEXTS: Final = (
 PROCESS: Final = 7
 #: How often a process looks after the other nodes.
 BEAT_MS: Final = 100
+
+#: What a node that knows of no UNIQUE key answers to which message, and where the ID stands in that.
+AGREED: Final = {BIND: (BOUND, 3), KEEPKEY: (KEYKEPT, 4), ASKKEY: (KEYFREE, 2)}
 
 Word = bytes | str | int
 
@@ -347,11 +363,15 @@ class Bench:
 
     def agree(self) -> bool:
         """The other nodes keep whatever UNIQUE key they are asked to keep; whether they were asked."""
-        asked = [sent for sent in self.node.messages if sent[1][0] in {BIND, KEEPKEY}]
+        asked = [sent for sent in self.node.messages if sent[1][0] in AGREED]
         self.node.messages = [sent for sent in self.node.messages if sent not in asked]
         for peer, message in asked:
-            answer = (BOUND, (message[3],)) if message[0] == BIND else (KEYKEPT, (message[4],))
-            step.message(self.node, peer, answer, self.now_ms)
+            kind = message[0]
+            assert isinstance(kind, int)
+            answer, at = AGREED[kind]
+            step.message(self.node, peer, (answer, (message[at],)), self.now_ms)
+        if asked:
+            step.tick(self.node, self.now_ms)
         return bool(asked)
 
     def live(self, ms: int) -> None:

@@ -140,9 +140,12 @@ class Net:
         return [ends for ends, wire in self.wires.items() if wire]
 
     def calm(self) -> None:
-        """Everything that is under way arrives, and what follows from it."""
+        """Everything that is under way arrives, and what follows from it in the same moment."""
         for _ in range(100_000):
             busy = self.busy()
+            if not busy:
+                self.advance(0)
+                busy = self.busy()
             if not busy:
                 return
             self.deliver(*busy[0])
@@ -274,7 +277,7 @@ def who_has(net: Net, state: int = SETTLED) -> set[int]:
     found = set()
     for place in net.up():
         assert place.node is not None
-        key = keys(place.node, place.node.beat_ms).get(K)
+        key = keys(place.node, net.now_ms).get(K)
         if key is not None and key.state == state:
             found.add(place.number)
     return found
