@@ -72,7 +72,7 @@ def test_parts_are_bounded_in_bytes() -> None:
 
 
 def test_what_is_no_job_is_refused() -> None:
-    for wrong in (("q", "b", "c"), ("q", None)):
+    for wrong in (("q", "b", "c"), ("q", None), "ab", b"ab", "abc"):
         with pytest.raises(TypeError):
             add(FakeNodes(counting()), [wrong])
 

@@ -183,6 +183,18 @@ def test_clients_that_may_not_come_in(kind: str, reply: bytes, error: type[Excep
             Hands(client, runner).ping()
 
 
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_who_has_no_password_is_told_where_to_say_it(kind: str, protocol: int) -> None:
+    refused = b"-NOAUTH Authentication required.\r\n"
+    with Served(lambda _words: refused, handshake=refused) as served, asyncio.Runner() as runner:
+        config = Config(nodes=(served.address,), protocol=protocol)
+        client: Any = Disque(config) if kind == "blocking" else AsyncDisque(config)
+        with pytest.raises(NoAuthError) as caught:
+            Hands(client, runner).ping()
+    assert str(caught.value) == "this node wants a password: disque://password@host, or the option 'password'"
+    assert caught.value.code == "NOAUTH"
+
+
 class TestInterrupt:
     """A wait is ended by half closing: the node sees the end of what is sent, and what it has given still arrives."""
 

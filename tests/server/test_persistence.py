@@ -8,6 +8,7 @@ import pytest
 
 from disque.core import acks, life, step
 from disque.core.host import Host
+from disque.core.unique import digest_of
 from disque.server.disk import Disk
 from disque.server.facts import NodeClock
 from disque.server.log import Log
@@ -15,6 +16,7 @@ from disque.server.persistence import Persistence
 from disque.server.pump import Pump
 from disque.server.segments import JournalError
 from tests.core.support import UNKNOWN_ID
+from tests.support.keys import keys
 from tests.support.nodes import START_MS, make_node
 
 NAME = "disque.aof"
@@ -556,7 +558,7 @@ def test_keys_and_pauses_without_any_job_are_copied_when_the_journal_is_switched
     process.turn(5)
     process.kill()
     again = machine.start()
-    assert (b"q", b"key") in again.node.keys
+    assert digest_of(b"q", b"key") in keys(again.node)
     assert again.node.queues[b"other"].paused
 
 

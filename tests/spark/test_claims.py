@@ -89,6 +89,16 @@ class TestFetching:
         assert [job.body for job in claims.fetch([job.id for job in jobs])] == [b"0", b"2"]
         claims.close()
 
+    def test_at_most_once_jobs_are_left_out(self, node: Node, hosts: str, caplog: pytest.LogCaptureFixture) -> None:
+        fill(node, 1)
+        fill(node, 2, "RETRY", 0)
+        claims = claims_of(hosts)
+        jobs = claims.take(3)
+        assert [job.body for job in claims.fetch([job.id for job in jobs])] == [b"0"]
+        claims.close()
+        [told] = [one.getMessage() for one in caplog.records if "RETRY 0" in one.getMessage()]
+        assert told.startswith("queue 'mails': 2 of 3 jobs of the last batch are at-most-once")
+
     def test_after_a_flush_nothing_is_left(self, node: Node, hosts: str) -> None:
         fill(node, 3)
         claims = claims_of(hosts)

@@ -115,3 +115,5 @@ class TestReads:
             source_schema(schema("nack int"))
         with pytest.raises(ColumnError, match="'nacks' is int, not string"):
             source_schema(schema("nacks string"))
+        with pytest.raises(ColumnError, match=r"nacks, queue can be read$"):
+            source_schema(schema("xyzzy int"))

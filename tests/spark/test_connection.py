@@ -15,6 +15,11 @@ def test_options_become_settings() -> None:
     )  # fmt: skip
 
 
+def test_a_certificate_of_the_client() -> None:
+    config = config_of(options(tls="on", cert="/me.crt", key="/me.key"))
+    assert (config.cert, config.key) == ("/me.crt", "/me.key")
+
+
 def test_hosts_and_password_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DISQUE_PASSWORD", "secret")
     assert config_of(options()).password == "secret"

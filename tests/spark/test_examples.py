@@ -1,7 +1,10 @@
 """The examples do what they say."""
 
 import importlib
+import os
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.end_to_end.node import Node
+from tests.end_to_end.node import ROOT, Node
 
 AMOUNTS = [number % 97 for number in range(1000)]
 
@@ -58,3 +61,12 @@ def test_exactly_once(spark: SparkSession, node: Node, hosts: str, tmp_path: Pat
     assert connection.execute("SELECT COUNT(*), COUNT(DISTINCT id) FROM orders").fetchone() == (1000, 1000)
     connection.close()
     assert node.info("registered_jobs") == "0"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*_*.py")), ids=lambda path: path.stem)
+def test_without_arguments_they_say_how_they_are_used(path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, path], env=environment, capture_output=True, check=False)
+    assert done.returncode == 1
+    [told] = done.stderr.decode().splitlines()
+    assert f"`python examples/{path.name} " in told

@@ -69,6 +69,7 @@ class TestValues:
         assert (found.pipeline_size, found.dedup, found.dedup_window) == (1000, "on", 600)
         assert (found.ttl, found.retry, found.replicate) == (None, None, None)
         assert options(STREAM).max_jobs_per_trigger == 1000
+        assert options(STREAM).poll_timeout_ms == 500, "shorter than a trigger of one second"
 
     def test_a_number_out_of_range_or_none_is_refused_with_its_name(self) -> None:
         for wrong in ("-1", "x", "", "1.5", "604801"):
@@ -111,6 +112,18 @@ class TestTogether:
         assert "tls=true" in refusal({"queue": "q", "ca": "ca.crt"})
         assert options(tls="on", ca="ca.crt").ca == "ca.crt"
 
+    def test_a_certificate_is_for_tls_and_a_key_for_a_certificate(self) -> None:
+        assert refusal({"queue": "q", "cert": "me.crt"}) == "option 'cert' needs tls=true"
+        assert "'key' needs 'cert'" in refusal({"queue": "q", "tls": "on", "key": "me.key"})
+        both = options(tls="on", cert="me.crt", key="me.key")
+        assert (both.cert, both.key) == ("me.crt", "me.key")
+
+    @pytest.mark.parametrize("use", [ADD, STREAM])
+    def test_hosts_that_are_none_fail_the_plan(self, use: str) -> None:
+        assert "must be names with ports" in refusal({"queue": "q", "hosts": "a:b"}, use)
+        assert refusal({"queue": "q", "hosts": ","}, use).startswith("option 'hosts' must name a node")
+        assert parse_options({"queue": "q"}, use).hosts == "", "a task may have them in its environment"
+
     def test_the_use_of_a_write_follows_from_its_action(self) -> None:
         assert use_of_writer({"Action": "ACK"}) == ANSWER
         assert use_of_writer({"queue": "q"}) == use_of_writer({"action": "akc"}) == ADD
@@ -136,7 +149,7 @@ class TestPlace:
             ("a", 1), ("b", 7711), ("::1", 3), ("::2", 7711), ("10.0.0.1", 4),
         )  # fmt: skip
 
-    @pytest.mark.parametrize("wrong", ["a:b", "a:0", "a:70000", ":1", "::1", "a b", "disque://a:1", "u:p@h:1"])
+    @pytest.mark.parametrize("wrong", [",", "a:b", "a:0", "a:70000", ":1", "::1", "a b", "disque://a:1", "u:p@h:1"])
     def test_what_is_no_host_is_refused(self, wrong: str) -> None:
         with pytest.raises(OptionError, match="'hosts'"):
             addresses(wrong)

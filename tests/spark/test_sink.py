@@ -197,7 +197,7 @@ class TestCommits:
         streaming.abort([None], 8)
         assert caplog.messages == [
             "5 rows written in 2 partitions",
-            "the write has failed; 2 rows of other partitions stay written",
+            "the write has failed; 2 rows of finished partitions stay written, and what unfinished ones had added",
             "batch 7: 1 rows written in 1 partitions",
-            "batch 8 has failed; 0 rows of other partitions stay written",
+            "batch 8 has failed; 0 rows of finished partitions stay written, and what unfinished ones had added",
         ]

@@ -74,8 +74,14 @@ class Acknowledged:
         left = {machine for machine in left if machine >= 0 and not self._forgot(machine, ack, claim)}
         left.discard(ack.machine)
         reached = {ack.machine: ack.at_ms}
+        source = known.sources.get(claim.machine, -1)
+        is_guest = claim.machine not in known.holders and source not in {-1, ack.machine}
         while left:
-            best_ms, best = min((self._step(reached, machine, claim.at_ms), machine) for machine in left)
+            ways = dict.fromkeys(left, reached)
+            if is_guest and claim.machine in ways:
+                # Nobody had a reason to tell it before the job came, and that came from where the news must have been.
+                ways[claim.machine] = {source: reached[source]} if source in reached else {}
+            best_ms, best = min((self._step(way, machine, claim.at_ms), machine) for machine, way in ways.items())
             if best_ms >= FOREVER or best == claim.machine:
                 return best_ms
             reached[best] = best_ms
