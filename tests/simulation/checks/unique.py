@@ -142,7 +142,7 @@ class Unique:
         lost = {number for at, number in self.losses if at >= began_ms}
         if len(lost) >= min(one.known.plan.repl, len(self.cluster.machines)):
             return True
-        return one.machine != other.machine and self.differed(one.machine, other.machine, began_ms)
+        return self.differed(one.machine, other.machine, began_ms)
 
     # -- who reaches whom ------------------------------------------------------------------------------------------
 
@@ -171,7 +171,10 @@ class Unique:
             views.append((self.world.now, view))
 
     def differed(self, one: int, other: int, since_ms: int) -> bool:
-        """Whether two machines did not agree at some moment since then."""
+        """Whether two machines did not agree at some moment since then; or one not with what it saw itself."""
+        if one == other:
+            views = {view for at, view in self.views.get(one, ()) if at > since_ms and view is not None}
+            return bool(views - {self.view(one, since_ms)})
         changes = {since_ms}
         for machine in (one, other):
             changes |= {at for at, _ in self.views.get(machine, ()) if at > since_ms}
