@@ -44,7 +44,7 @@ $(BIN)/python:
 
 $(VENV)/.can-run: pyproject.toml $(BIN)/python
 	@echo 'installing into $(VENV)'
-	@$(BIN)/python -m pip install --quiet --editable .
+	@$(BIN)/python -m pip install --quiet --editable '.[client]'
 	@touch $@
 
 $(VENV)/.can-test: pyproject.toml $(BIN)/python

@@ -315,7 +315,7 @@ class Crew:
         notes += [f"*** The node at {port} {ends[port]}." for port in failed]
         if not failed:
             whom = "All other nodes have" if self._lost else "All nodes have" if len(ends) > 1 else "The node has"
-            notes.append(f"*** {whom} stopped cleanly. Their jobs are in {shown(self.plan.data)}, for the next time.")
+            notes.append(f"*** {whom} stopped cleanly. The jobs are in {shown(self.plan.data)}, for the next time.")
         self.terminal.say("\n".join(notes))
         return FAILED if failed else 0
 

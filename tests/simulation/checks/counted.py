@@ -54,7 +54,8 @@ class Counted:
 
     def recount(self, process: Process) -> None:
         """Count one node again."""
-        if process.machine.jumped and self.cluster.world.now - process.started_ms < 2 * GRACE_MS:
+        jumped = process.machine.jumped or process.machine.number in self.cluster.watch.history.jumps
+        if jumped and self.cluster.world.now - process.started_ms < 2 * GRACE_MS:
             return  # its clock may be wrong: what seems to have expired is kept for a while
         try:
             assert_counters_are_true(process.node)
