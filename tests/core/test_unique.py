@@ -337,3 +337,59 @@ def test_a_replicated_key_is_filed_when_its_job_is_achieved() -> None:
     job, key = bench.records()
     assert job[:2] == (2, job_id)
     assert key[:3] == (8, digest_of(b"q", b"k"), job_id)
+
+
+# -- keys about which nothing is asked ---------------------------------------------------------------------------------
+
+
+def test_a_key_with_a_window_is_no_object_once_it_is_settled_and_one_without_is(bench: Bench, client: Client) -> None:
+    held(client, "windowed", 10)
+    assert (len(bench.node.keys), bench.node.shelf.count) == (0, 1)
+    held(client, "other")
+    assert (len(bench.node.keys), bench.node.shelf.count) == (1, 1)
+
+
+def test_a_key_that_others_keep_too_rests_as_soon_as_all_have_it(cluster: Bench) -> None:
+    client = cluster.client()
+    client.send("ADDJOB", "q", "body", 0, "REPLICATE", 2, "UNIQUE", "k", 60)
+    ((job_id, node),) = asked(cluster)
+    assert cluster.node.shelf.count == 0
+    cluster.confirm(job_id, node)
+    assert client.read() == job_id
+    assert (cluster.node.keys, cluster.node.shelf.count) == ({}, 1)
+
+
+def test_windows_that_end_together_end_some_at_a_time_and_none_of_them_counts(bench: Bench, client: Client) -> None:
+    before = bench.node.used
+    first = [held(client, f"k{number}", 1) for number in range(30)]
+    for job_id in first:
+        client("DELJOB", job_id)
+    used = bench.node.used - before
+    assert used >= 30 * memory.SHELF_BYTES
+    bench.advance(1000)
+    assert held(client, "k7", 60) not in first, "whether it was looked at or not"
+    bench.advance(1000)
+    assert list(bench.node.shelf) == [digest_of(b"q", b"k7")]
+
+
+def test_a_hit_on_a_node_that_takes_no_jobs_is_answered(bench: Bench, client: Client) -> None:
+    first = held(client, window=60)
+    client("PAUSE", "q", "in")
+    bench.set("maxmemory", 1)
+    assert held(client, window=60) == first
+    assert client.raw("ADDJOB", "q", "b", 0, "UNIQUE", "new", 60).startswith(b"-OOM")
+
+
+def test_a_key_for_which_there_is_no_room_stays_free(bench: Bench, client: Client) -> None:
+    client.add("q", "b")
+    reply = client.raw("ADDJOB", "q", "b", 0, "MAXLEN", 1, "UNIQUE", "k", 60)
+    assert reply.startswith(b"-MAXLEN")
+    assert keys(bench.node) == {}
+    assert held(client, window=60)
+
+
+def test_a_node_that_is_alone_asks_nobody_and_leaves_nothing_waiting(bench: Bench, client: Client) -> None:
+    client.send("ADDJOB", "q", "b", 0, "REPLICATE", 1, "UNIQUE", "k", 60)
+    assert bench.node.bids == {}
+    assert client.read() is not NOTHING
+    assert not client.session.adds
