@@ -119,6 +119,24 @@ class TestFailures:
         assert account.all() == texts(20)
         assert node.info("registered_jobs") == "0"
 
+    def test_at_most_once_jobs_are_not_in_a_batch_that_comes_again(
+        self, spark: SparkSession, node: Node, hosts: str, tmp_path: Path
+    ) -> None:
+        fill(node, 3)
+        node.ask("ADDJOB", "mails", "once", 0, "RETRY", 0)
+        account = Account()
+
+        def failing(frame: DataFrame, number: int) -> None:
+            account(frame, number)
+            raise OSError("the sink is gone")
+
+        with pytest.raises(StreamingQueryException, match="the sink is gone"):
+            start(spark, hosts, tmp_path, failing, available=True).awaitTermination()
+        assert account.all() == [*texts(3), b"once"]
+        start(spark, hosts, tmp_path, account, available=True).awaitTermination()
+        assert account.all() == texts(3)
+        assert node.info("registered_jobs") == "0"
+
     def test_a_checkpoint_of_a_queue_that_was_flushed_goes_on_with_what_comes(
         self, spark: SparkSession, node: Node, hosts: str, tmp_path: Path
     ) -> None:

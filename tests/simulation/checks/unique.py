@@ -173,8 +173,8 @@ class Unique:
     def differed(self, one: int, other: int, since_ms: int) -> bool:
         """Whether two machines did not agree at some moment since then; or one not with what it saw itself."""
         if one == other:
-            views = {view for at, view in self.views.get(one, ()) if at > since_ms and view is not None}
-            return bool(views - {self.view(one, since_ms)})
+            seen = {view for at, view in self.views.get(one, ()) if at > since_ms and view is not None}
+            return bool(seen - {self.view(one, since_ms)})
         changes = {since_ms}
         for machine in (one, other):
             changes |= {at for at, _ in self.views.get(machine, ()) if at > since_ms}
