@@ -1,7 +1,4 @@
-"""Produces and consumes with asyncio.
-
-python examples/client_asyncio.py disque://127.0.0.1:7711 [jobs]
-"""
+"""Produces and consumes with asyncio: `python examples/client_asyncio.py disque://127.0.0.1:7711 [jobs]`."""
 
 import asyncio
 import sys
@@ -32,4 +29,6 @@ async def main(url: str, jobs: int = 1000) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) <= 1:
+        sys.exit(__doc__)
     asyncio.run(main(sys.argv[1], *map(int, sys.argv[2:])))

@@ -1,7 +1,4 @@
-"""Adds jobs, many at a time.
-
-python examples/client_producer.py disque://127.0.0.1:7711 [jobs]
-"""
+"""Adds jobs, many at a time: `python examples/client_producer.py disque://127.0.0.1:7711 [jobs]`."""
 
 import sys
 from datetime import timedelta
@@ -24,4 +21,6 @@ def main(url: str, jobs: int = 1000) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) <= 1:
+        sys.exit(__doc__)
     main(sys.argv[1], *map(int, sys.argv[2:]))

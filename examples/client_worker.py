@@ -1,7 +1,4 @@
-"""Works on jobs until none came for two seconds.
-
-python examples/client_worker.py disque://127.0.0.1:7711
-"""
+"""Works on jobs until none came for two seconds: `python examples/client_worker.py disque://127.0.0.1:7711`."""
 
 import sys
 
@@ -37,4 +34,6 @@ def main(url: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) <= 1:
+        sys.exit(__doc__)
     main(sys.argv[1])

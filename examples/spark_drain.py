@@ -3,6 +3,7 @@
 The jobs are leased for their RETRY: what is not written back by then comes again.
 """
 
+import os
 import sys
 
 from pyspark.sql import SparkSession
@@ -13,7 +14,7 @@ import disque.spark
 def main(spark: SparkSession, hosts: str) -> int:
     """Sum up the amounts of the orders that are there."""
     disque.spark.register(spark)
-    jobs = spark.read.format("disque").options(hosts=hosts, queue="orders", maxJobs=10_000, pollTimeoutMs=500).load()
+    jobs = spark.read.format("disque").options(hosts=hosts, queue="orders", maxJobs=10_000).load()
     amounts = jobs.selectExpr("id", "get_json_object(CAST(body AS STRING), '$.amount') AS amount")
     good, bad = amounts.filter("amount IS NOT NULL"), amounts.filter("amount IS NULL")
 
@@ -25,4 +26,7 @@ def main(spark: SparkSession, hosts: str) -> int:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) <= 1:
+        sys.exit(__doc__.splitlines()[0])
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or the workers run with the python3 of the PATH
     print(main(SparkSession.builder.appName("drain").getOrCreate(), *sys.argv[1:]))

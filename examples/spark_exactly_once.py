@@ -6,6 +6,7 @@ makes it exactly once. SQLite stands for any database here; a folder named after
 whole does it, too. Two things are assumed: one query reads the queue, and the checkpoint is kept with the result.
 """
 
+import os
 import sqlite3
 import sys
 from collections.abc import Callable
@@ -41,4 +42,7 @@ def main(spark: SparkSession, hosts: str, checkpoint: str, database: str, *, for
 
 
 if __name__ == "__main__":
+    if len(sys.argv) <= 3:
+        sys.exit(__doc__.splitlines()[0])
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or the workers run with the python3 of the PATH
     main(SparkSession.builder.appName("exactly once").getOrCreate(), *sys.argv[1:])

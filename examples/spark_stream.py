@@ -4,6 +4,7 @@ Orders come in, those above a limit go out to the queue `checks`. Both sides are
 the same jobs and adds nothing twice, since the query and the number of the batch are in the keys.
 """
 
+import os
 import sys
 
 from pyspark.sql import SparkSession
@@ -24,4 +25,7 @@ def main(spark: SparkSession, hosts: str, checkpoint: str, *, forever: bool = Tr
 
 
 if __name__ == "__main__":
+    if len(sys.argv) <= 2:
+        sys.exit(__doc__.splitlines()[0])
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or the workers run with the python3 of the PATH
     main(SparkSession.builder.appName("stream").getOrCreate(), *sys.argv[1:])

@@ -4,6 +4,7 @@ Each row becomes a job of the queue `orders`. The run has a name, so starting it
 twice, whatever failed in between. The number of partitions decides how many tasks write at once.
 """
 
+import os
 import sys
 
 from pyspark.sql import SparkSession
@@ -24,4 +25,7 @@ def main(spark: SparkSession, hosts: str, run: str = "2026-11-21") -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) <= 1:
+        sys.exit(__doc__.splitlines()[0])
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or the workers run with the python3 of the PATH
     main(SparkSession.builder.appName("write").getOrCreate(), *sys.argv[1:])

@@ -9,6 +9,11 @@ with Disque.from_url("disque://localhost:7711") as disque:
             send(job.text())
 """
 
+from importlib.util import find_spec
+
+if find_spec("redis") is None:
+    raise ImportError("the client needs redis-py: pip install 'disque-server[client]'", name="redis")
+
 from disque.client.async_client import AsyncDisque
 from disque.client.async_job import AsyncJob
 from disque.client.client import Disque

@@ -19,6 +19,8 @@ Errors: TypeAlias = Literal["raise", "return"]
 BYTES_MOST: Final = 1 << 20
 #: Jobs in a part, unless said otherwise.
 PIPELINE: Final = 1000
+#: These are no pairs, even if they have two letters.
+TEXTS: Final[tuple[type, ...]] = (str, bytes, bytearray, memoryview)
 #: IDs in one ACKJOB.
 IDS_MOST: Final = 1000
 
@@ -50,7 +52,7 @@ class Packer:
 
     def pack(self, job: AnyNewJob) -> bytes:
         """The bytes of one request. Raises TypeError, ValueError."""
-        if len(job) == 2:
+        if len(job) == 2 and not isinstance(job, TEXTS):
             queue, body = job
             return pack([b"ADDJOB", name_word(queue), body_word(body), self._timeout, *self._options])
         if not isinstance(job, NewJob):

@@ -16,13 +16,14 @@ from typing import Final, NamedTuple, TypeVar
 from redis.exceptions import AuthenticationError
 
 from disque.client.config import Address, Config
-from disque.client.errors import DisqueError, IncompleteError, UnavailableError, cause_text, make, typed
+from disque.client.errors import DisqueError, IncompleteError, NoAuthError, UnavailableError, cause_text, make, typed
 from disque.client.router import Router
 
 #: Errors of a node that cannot serve now while others can.
 MOVE_ON: Final = frozenset({"LEAVING", "LOADING", "MISCONF", "DENIED"})
 #: Errors that all nodes would give.
 FINAL: Final = frozenset({"NOAUTH", "WRONGPASS", "NOPROTO"})
+NOT_LOGGED_IN: Final = "this node wants a password: disque://password@host, or the option 'password'"
 NO_CODES: Final[frozenset[str]] = frozenset()
 #: So many bytes are sent before replies are read. A node stops reading when nobody takes its replies: with more, both
 #: might wait for each other until the time is over, and what was done by then would be done again.
@@ -148,7 +149,7 @@ class Delivery:
         left = self.pending[len(outcome.replies) :]
         again: list[int] = []
         for at, reply in zip(self.pending, outcome.replies, strict=False):
-            error = typed(reply) if isinstance(reply, Exception) else None
+            error = self._typed(reply) if isinstance(reply, Exception) else None
             if error is not None and self._leads_on(error):
                 self._refused[at] = error
                 again.append(at)
@@ -164,7 +165,7 @@ class Delivery:
 
     def _lost(self, failure: Exception, sent: bool) -> None:
         """The exchange was cut short."""
-        error = typed(failure)
+        error = self._typed(failure)
         if isinstance(failure, AuthenticationError) or (error is not None and error.code in FINAL):
             raise error or make("NOAUTH", cause_text(failure))
         self.router.failed(self._address)
@@ -172,6 +173,13 @@ class Delivery:
         if sent and not self.parcel.again and not isinstance(error, DisqueError):
             reason = f"{self._where()} was lost before it answered: {cause_text(failure)}"
             raise IncompleteError(reason) from failure
+
+    def _typed(self, error: Exception) -> DisqueError | None:
+        """The same as `typed`; who has no password is told where to say it, not how commands would."""
+        found = typed(error)
+        if isinstance(found, NoAuthError) and self.config.password is None:
+            return NoAuthError(NOT_LOGGED_IN, status_code=found.code)
+        return found
 
     def _refusal(self, error: DisqueError) -> None:
         """The node has answered with an error that another node may not give."""

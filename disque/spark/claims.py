@@ -133,6 +133,7 @@ class Claims:
     def fetch(self, ids: Sequence[str]) -> list[Claimed]:
         """Fetch jobs that were claimed before, by a process that is gone; those that are done or gone are left out.
 
+        So are at-most-once jobs, with RETRY 0: the process that is gone may have done them.
         Raises ReadError when some are not known while nodes are away: they may have them. They are not left out then,
         since with the others they would be acknowledged.
         """
@@ -144,13 +145,16 @@ class Claims:
                 f"queue {self.queue!r}: {len(missing)} of {len(ids)} jobs of the last batch are not known to the nodes "
                 f"that answer, and these do not answer: {away}. Start the query again when they are back"
             )
-        jobs = [job for one in ids if (job := claimed(answers.known.get(one))) is not None]
-        if len(jobs) < len(ids):
-            LOG.warning(
-                "queue %r: %d of %d jobs of the last batch are acknowledged, expired or deleted, and left out",
-                self.queue, len(ids) - len(jobs), len(ids),
-            )  # fmt: skip
+        there = [job for one in ids if (job := claimed(answers.known.get(one))) is not None]
+        jobs = [job for job in there if not at_most_once(answers.known[job.id])]
+        self._left_out(len(ids) - len(there), len(ids), "are acknowledged, expired or deleted")
+        self._left_out(len(there) - len(jobs), len(ids), "are at-most-once (RETRY 0) and may have been processed")
         return jobs
+
+    def _left_out(self, count: int, of: int, why: str) -> None:
+        """Warn of jobs that a batch does not have any more."""
+        if count:
+            LOG.warning("queue %r: %d of %d jobs of the last batch %s, and are left out", self.queue, count, of, why)
 
     def close(self) -> None:
         """Close all connections."""
@@ -192,6 +196,11 @@ def show(client: Disque, ids: Sequence[str]) -> list[Reply]:
 def is_shown(reply: Reply) -> bool:
     """Whether a node knows the job, be it that it is done."""
     return isinstance(reply, list)
+
+
+def at_most_once(reply: Reply) -> bool:
+    """Whether a reply of SHOW is about a job that must not be processed twice."""
+    return isinstance(reply, list) and dict(zip(reply[::2], reply[1::2], strict=True))[b"retry"] == 0
 
 
 def claimed(reply: Reply) -> Claimed | None:

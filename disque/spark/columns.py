@@ -93,24 +93,29 @@ def columns_for(use: str, schema: StructType, options: Options) -> dict[str, int
     return job_columns(schema, options) if use == ADD else answer_columns(schema, options)
 
 
-def positions(schema: StructType, valid: Iterable[str], aliases: Mapping[str, str]) -> dict[str, int]:
-    """Where each column is, by its proper name. Raises ColumnError for what is unknown or there twice."""
+def positions(
+    schema: StructType, valid: Iterable[str], aliases: Mapping[str, str], done: str = "written"
+) -> dict[str, int]:
+    """Where each column is, by its proper name. Raises ColumnError for what is unknown or there twice.
+
+    ``done`` is what columns are, for the message: written or read.
+    """
     names = {**{name: name for name in valid}, **aliases}
     found: dict[str, int] = {}
     for at, field in enumerate(schema.fields):
         name = names.get(field.name.lower())
         if name is None:
-            raise ColumnError(f"unknown column {field.name!r}{suggestion(field.name, names)}")
+            raise ColumnError(f"unknown column {field.name!r}{suggestion(field.name, names, done)}")
         if name in found:
             raise ColumnError(f"columns {schema.names[found[name]]!r} and {field.name!r} are both the {name}: drop one")
         found[name] = at
     return found
 
 
-def suggestion(name: str, valid: Iterable[str]) -> str:
+def suggestion(name: str, valid: Iterable[str], done: str) -> str:
     """What was meant, as the end of an error message."""
     near = difflib.get_close_matches(name.lower(), valid, n=1, cutoff=0.5)
-    return f": did you mean {near[0]!r}?" if near else f": only {', '.join(sorted(valid))} can be written"
+    return f": did you mean {near[0]!r}?" if near else f": only {', '.join(sorted(valid))} can be {done}"
 
 
 def listed(names: list[str]) -> str:
@@ -140,7 +145,7 @@ def source_schema(wanted: StructType) -> StructType:
 
     Raises ColumnError.
     """
-    positions(wanted, SOURCE.names, {})
+    positions(wanted, SOURCE.names, {}, "read")
     for field in wanted.fields:
         given = SOURCE[field.name.lower()].dataType
         text_body = field.name.lower() == "body" and field.dataType == StringType()

@@ -19,6 +19,8 @@ def config_of(options: Options) -> Config:
         password=filled.password,
         tls=filled.tls,
         ca=filled.ca,
+        cert=filled.cert,
+        key=filled.key,
         timeout_ms=filled.timeout_ms,
         client_name=f"{CLIENT_NAME}-{os.getpid()}",
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from disque.spark.needs import TO_WORK, need
 from disque.spark.options import ON_READ, Options
 from disque.spark.partitions import JobsPartition, batches, split
 
@@ -29,6 +30,7 @@ class DrainReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Claim the jobs. Raises ReadError."""
+        need(*TO_WORK)
         from disque.spark.claims import Claims  # noqa: PLC0415 - a reader is pickled where nothing was connected
 
         claims = Claims(self._options)

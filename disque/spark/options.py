@@ -118,6 +118,8 @@ class Options:
     )
     tls: bool = option(flag, False, ALL)
     ca: str | None = option(text, None, ALL)
+    cert: str | None = option(text, None, ALL)
+    key: str | None = option(text, None, ALL)
     timeout_ms: int = option(whole(1, MILLISECONDS_MAX), 5000, ALL)
     backoff_ms: int = option(whole(0, MILLISECONDS_MAX), 10_000, ALL)
     queue: str | None = option(text, None, (ADD, STREAM, DRAIN))
@@ -137,7 +139,7 @@ class Options:
     partitions: int = option(whole(1, 100_000), 4, READ)
     max_jobs_per_trigger: int = option(whole(1, 10_000_000), 1000, (STREAM,))
     max_jobs: int = option(whole(1, 10_000_000), 0, (DRAIN,))
-    poll_timeout_ms: int = option(whole(0, MILLISECONDS_MAX), 1000, READ)
+    poll_timeout_ms: int = option(whole(0, MILLISECONDS_MAX), 500, READ)
     fetch_size: int = option(whole(1, 10_000), 1000, READ)
     ack_mode: str = option(choice(COMMIT, MANUAL, ON_READ), "", READ)
 
@@ -209,8 +211,7 @@ def check_together(options: Options, use: str) -> Options:
         raise OptionError("option 'maxJobs' is required for reading a batch: how many jobs to take at most")
     if use in READ and options.queue is None:
         raise OptionError(f"option 'queue' is required for {use}")
-    if options.ca and not options.tls:
-        raise OptionError("option 'ca' needs tls=true")
+    check_place(options)
     if use == ADD and options.background and options.deduplicates:
         raise OptionError("option 'async' needs dedup=off: a job that is unique waits for those who keep its key")
     if use == ANSWER and options.action == ACK and options.delay is not None:
@@ -221,6 +222,17 @@ def check_together(options: Options, use: str) -> Options:
             raise OptionError(f"option 'ackMode' must be {' or '.join(modes)} for {use}, not {options.ack_mode!r}")
         return dataclasses.replace(options, ack_mode=options.ack_mode or modes[0])
     return options
+
+
+def check_place(options: Options) -> None:
+    """What says where the nodes are, and how to talk to them. Hosts may still come from the environment of a task."""
+    if options.hosts:
+        addresses(options.hosts)
+    given = [name for name in ("ca", "cert", "key") if getattr(options, name)]
+    if given and not options.tls:
+        raise OptionError(f"option {given[0]!r} needs tls=true")
+    if options.key and not options.cert:
+        raise OptionError("option 'key' needs 'cert': the certificate that it belongs to")
 
 
 def from_environment(options: Options) -> Options:
@@ -235,7 +247,10 @@ def from_environment(options: Options) -> Options:
 
 def addresses(hosts: str) -> tuple[tuple[str, int], ...]:
     """Hosts as (name, port): "a:7711,b,[::1]:7712"; the port is 7711 unless given. Raises OptionError."""
-    return tuple(address(host.strip()) for host in hosts.split(",") if host.strip())
+    found = tuple(address(host.strip()) for host in hosts.split(",") if host.strip())
+    if not found:
+        raise OptionError(f"option 'hosts' must name a node, such as node-1:7711, not {hosts!r}")
+    return found
 
 
 def address(host: str) -> tuple[str, int]:

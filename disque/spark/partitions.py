@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, StructType
 
+from disque.spark.needs import need
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -67,6 +69,7 @@ def batches(partition: JobsPartition, schema: StructType) -> "Iterator[pa.Record
 
     Raises BodyError.
     """
+    need("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - only tasks need Arrow
 
     types = {StringType: pa.string(), BinaryType: pa.binary(), IntegerType: pa.int32()}

@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 
 from disque.spark.columns import columns_for
 from disque.spark.commits import LOG, Written, count
+from disque.spark.needs import TO_WORK, need
 from disque.spark.options import ADD, Options
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Writing:
 
     def write(self, batches: "Iterator[pa.RecordBatch]", query_id: str | None, batch_id: str | None) -> Written:
         """Write one partition, in a task. Raises OptionError, RowError, WriteError."""
+        need(*TO_WORK)
         # Only tasks need Arrow and a client: whoever plans a query does not pay for them.
         from disque.spark.connection import connect  # noqa: PLC0415
         from disque.spark.tasks import write_partition  # noqa: PLC0415
@@ -45,6 +47,11 @@ class Writing:
         partition = context.partitionId() if context is not None else 0
         with connect(self.options) as client:
             return Written(write_partition(client, batches, self, partition, query_id, batch_id))
+
+
+def remains(messages: list[WriterCommitMessage | None]) -> str:
+    """What a write that has failed leaves behind, for a message."""
+    return f"{count(messages)} rows of finished partitions stay written, and what unfinished ones had added"
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -63,7 +70,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """A partition could not be written; what was written stays."""
-        LOG.warning("the write has failed; %d rows of other partitions stay written", count(messages))
+        LOG.warning("the write has failed; %s", remains(messages))
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -85,4 +92,4 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """A partition of a batch could not be written; what was written stays."""
-        LOG.warning("batch %d has failed; %d rows of other partitions stay written", batchId, count(messages))
+        LOG.warning("batch %d has failed; %s", batchId, remains(messages))

@@ -18,6 +18,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from disque.spark.needs import TO_WORK, need
 from disque.spark.offsets import Offset, first, read
 from disque.spark.options import COMMIT, Options
 from disque.spark.partitions import Claimed, JobsPartition, batches, split
@@ -32,6 +33,7 @@ class Lease:
     """What the reader has claimed, beside the driver: claims, and the heartbeat that holds them."""
 
     def __init__(self, options: Options) -> None:
+        need(*TO_WORK)
         # The planner pickles a reader that has none of this; only the process of the query connects.
         from disque.spark.claims import Claims  # noqa: PLC0415
         from disque.spark.heartbeat import Heartbeat  # noqa: PLC0415
