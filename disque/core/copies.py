@@ -21,7 +21,7 @@ from cluster.messages import (
 )
 from cluster.messages import QUEUED as SAY_QUEUED
 from disque.core import returning
-from disque.core.job import ACKED, ACTIVE, BACKUP, HELD, KEPT, QUEUED, Job
+from disque.core.job import ACKED, ACTIVE, BACKUP, HELD, KEPT, QUEUED, TAKEN, Job
 from disque.core.jobid import valid
 from disque.core.numbers import SECONDS_MAX
 from disque.core.queue import PAUSED_IN
@@ -175,6 +175,7 @@ def add_holders(node: "Node", job: Job, holders: "Iterable[bytes]") -> bool:
     if node.journaling and job.segment:
         node.journal.append((HOLDERS, job.id, job.holders))
     if job.state == QUEUED:
+        job.flags |= TAKEN  # said again over each new link: this time it may not arrive
         for holder in new:
             node.batch(holder, SAY_STILL, job.id)
     return True

@@ -29,7 +29,7 @@ from cluster.membership import UNREACHABLE
 from cluster.messages import HAVE, YOURJOBS
 from disque.core import acks, asking, claims, copies, queues, returning, unique
 from disque.core.flows import STOCK_MS, Flow, Want
-from disque.core.job import ACKED, ACTIVE, HELD, KEPT, TAKEN, Job
+from disque.core.job import ACKED, ACTIVE, BACKUP, HELD, KEPT, TAKEN, Job
 from disque.core.jobid import valid
 from disque.core.queue import ELSEWHERE, PAUSED_OUT, Queue
 from disque.core.records import DELETE, HOLDERS
@@ -340,10 +340,13 @@ def meet(node: "Node", peer: bytes, job: Job, row: "Row", now_ms: int) -> int:
     changed = job.flags & HELD or job.nacks < row[7] or job.deliveries < row[8]
     job.nacks = min(max(job.nacks, row[7]), returning.COUNTER_MAX)
     job.deliveries = min(max(job.deliveries, row[8]), returning.COUNTER_MAX)
+    was_spoken_for = not job.flags & BACKUP
     job.flags |= TAKEN
     node.enqueue(job, now_ms)
     if changed:
         returning.file_requeue(node, job)
+    if was_spoken_for:  # by another node, which may have it in its queue as well
+        returning.tell_queued(node, job, returning.STILL)
     return 1
 
 

@@ -52,12 +52,15 @@ from disque.core import journal, leaving, life, step
 from disque.core.node import Message, Node
 from disque.core.session import NOT_WAITING, WAIT_COPIES, Session
 from disque.core.timers import NEVER
+from disque.core.unique import digest_of
 from tests.scenarios.place import BEAT_MS, Place
 from tests.support.nodes import START_MS, make_node, node_id
 
 NODE_ID = re.compile(rb"(\d)\1{39}")
 WORD = re.compile(r"\([^)]*\)|\S+")
 JOB_ID = re.compile(rb"D-[0-9a-f]{8}-[0-9A-Za-z+/]{24}-[0-9a-f]{4}")
+#: What keys of the queue q are called between nodes, and their names.
+DIGESTS = {digest_of(b"q", name.encode()): name for name in ("k", "j", "key")}
 KIND_NAMES = {number: name for number, (name, _) in messages.KINDS.items()}
 KINDS = {name: number for number, name in KIND_NAMES.items()}
 INDENT = "    "
@@ -400,6 +403,8 @@ class Scenario:
             return "nil" if value is None else self.number(value)
         if JOB_ID.fullmatch(value) or NODE_ID.fullmatch(value):
             return self.name(value)
+        if value in DIGESTS:
+            return f'key of "q" "{DIGESTS[value]}"'
         text: str = value.decode("utf-8", "backslashreplace")
         return text if bare else f'"{text}"'
 
