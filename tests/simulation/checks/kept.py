@@ -111,7 +111,9 @@ class Kept:
         plan = known.plan
         if not plan.retry and (known.popped or known.lost):
             return False
-        wanted = min(plan.repl, len(known.holders)) if plan.asynchronous else plan.repl
+        wanted = plan.repl
+        if plan.asynchronous or self.history.reset_ms >= 0:  # a machine that was reset may have confirmed twice
+            wanted = min(wanted, len(known.holders))
         gone = {machine.number for machine in self.cluster.machines if machine.retired}
         return len((self.history.forgot.get(known.id, set()) | gone) & known.holders) < wanted
 
