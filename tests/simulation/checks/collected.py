@@ -43,10 +43,10 @@ class Collected:
             if node.find(job_id) is not claim.job:
                 raise Violation("I6", f"{process.name} asks about {job_id!r}, which it does not have")
         for name in TABLES:
-            left = getattr(node, name, None)
+            left: Any = getattr(node, name, ())
             if name in {"pending", "short"}:
                 left = {job_id: spread for job_id, spread in left.items() if not self.is_all_there_is(node, spread)}
-            if left is not None and len(left):
+            if len(left) > 0:
                 some = [described(left[key]) for key in list(left)[:3]] if isinstance(left, dict) else []
                 raise Violation("I6", f"{process.name} still has {len(left)} in {name}: {some}")
 
