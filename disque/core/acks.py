@@ -243,6 +243,7 @@ def drop(node: "Node", ack: Ack) -> None:
         node.remove(job)
     else:
         node.drop_ack(ack.job_id)
+        node.free_key(ack.job_id)  # as replay does with this record
 
 
 def set_ack(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...], tuple[bytes, ...]], now_ms: int) -> None:

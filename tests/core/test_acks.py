@@ -2,8 +2,9 @@ import pytest
 
 from cluster.membership import Node
 from cluster.messages import DELJOB, GOTACK, REFUSED, REFUSED_GONE, SETACK
-from disque.core import acks
+from disque.core import acks, unique
 from disque.core.records import DELETE, DUMMY
+from disque.core.unique import digest_of
 from tests.core.support import MYSELF, START_MS, UNKNOWN_ID, Bench, Client, foreign_id, repljob
 
 
@@ -298,6 +299,15 @@ class TestDummies:
         assert [record[:2] for record in bench.records()] == [(DUMMY, UNKNOWN_ID)]
         bench.hear(bench.peers[0], (GOTACK, 0, (), (UNKNOWN_ID,)))
         assert bench.records() == [(DELETE, UNKNOWN_ID)]
+
+    def test_with_it_goes_the_key_of_the_job_that_nobody_knows(self) -> None:
+        """As in the journal, where its DELETE frees the key: this node kept that for a job of another one."""
+        bench = Bench(peers=1)
+        digest = digest_of(b"q", b"k")
+        unique.restore(bench.node, digest, UNKNOWN_ID, 0, bench.now_ms + 60_000, 2, 1)
+        bench.client()("ACKJOB", UNKNOWN_ID)
+        bench.hear(bench.peers[0], (GOTACK, 0, (), (UNKNOWN_ID,)))
+        assert not bench.node.keys
 
     def test_it_counts_for_the_segment_of_its_record_until_it_is_gone(self) -> None:
         bench = Bench(peers=1, journaling=True)
