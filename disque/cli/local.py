@@ -191,9 +191,9 @@ class Child:
 
     def signal(self, *numbers: signal.Signals) -> None:
         """Send signals, if there is still somebody to get them."""
-        for number in numbers:
+        for number in numbers if self.alive else ():
             with contextlib.suppress(ProcessLookupError):
-                self.process.send_signal(number)
+                os.kill(self.process.pid, number)  # send_signal() looks whether it has ended, and loses how it did
 
 
 class Crew:
