@@ -99,7 +99,7 @@ class Durable:
         """A process has read its journal and done nothing else."""
         node: Any = process.node
         for name in ("messages", "asks", "journal", "touched", "batches"):
-            left = getattr(node, name, None)
+            left: Any = getattr(node, name, ())
             if name == "touched":  # who asked meanwhile was told that it loads
                 left = [session for session in left if any(b"LOADING" not in reply for reply in session.out)]
             if left:
