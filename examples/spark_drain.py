@@ -18,7 +18,7 @@ def main(spark: SparkSession, hosts: str) -> int:
     amounts = jobs.selectExpr("id", "get_json_object(CAST(body AS STRING), '$.amount') AS amount")
     good, bad = amounts.filter("amount IS NOT NULL"), amounts.filter("amount IS NULL")
 
-    total: int = good.selectExpr("COALESCE(SUM(CAST(amount AS INT)), 0) AS total").first()["total"]  # type: ignore[index]
+    total: int = good.selectExpr("COALESCE(SUM(CAST(amount AS INT)), 0) AS total").first()["total"]  # type: ignore[index]  # one row
 
     good.select("id").write.format("disque").mode("append").options(hosts=hosts, action="ack").save()
     bad.select("id").write.format("disque").mode("append").options(hosts=hosts, action="nack", delay=60).save()

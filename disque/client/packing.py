@@ -15,7 +15,7 @@ from disque.client.values import Value
 #: Bytes of a piece.
 PIECE: Final = 256 << 10
 #: hiredis says that it takes a tuple of one word; it takes any number.
-_pack: Final[Callable[[tuple[bytes, ...]], bytes]] = hiredis.pack_command  # type: ignore[assignment]
+_pack: Final[Callable[[tuple[bytes, ...]], bytes]] = hiredis.pack_command  # type: ignore[assignment]  # bytes only
 
 
 def pack(words: Sequence[bytes]) -> bytes:
