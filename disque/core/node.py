@@ -106,6 +106,7 @@ class Node:
         "queues",
         "random",
         "ready",
+        "resets",
         "resting",
         "retries",
         "ring",
@@ -187,6 +188,8 @@ class Node:
         self.frozen = False
         #: Work on many jobs, done some at a time by the ticks; what rests goes on at the next beat.
         self.chores: deque[Chore] = deque()
+        #: How often this process was emptied by CLUSTER RESET.
+        self.resets = 0
         self.resting: list[Chore] = []
         #: Queues that have jobs and a line, to be served at the next settle.
         self.ready: deque[Queue] = deque()
