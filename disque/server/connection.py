@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final, cast
 from disque.core import delivery, life, resp
 from disque.core.session import NOT_WAITING, WAIT_COPIES, WAIT_JOBS, Session
 from disque.core.step import account, command
-from disque.server.requests import ProtocolError, QueryTooLong, RequestReader
+from disque.server.requests import ProtocolError, QueryTooLong
+from disque.server.walker import make_reader
 
 if TYPE_CHECKING:
     from disque.core.table import Command
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 #: Commands of one connection in one turn of the loop.
 TURN_COMMANDS: Final = 512
 #: Bytes of replies in one turn, and bytes of unread requests of a client that waits, before it is not read any more.
-TURN_BYTES: Final = 1 << 20
+TURN_BYTES = 1 << 20  # not Final: tests want less, compiled too
 READ_AHEAD: Final = 1 << 20
 #: Replies held back for the journal before a connection is not read further.
 HELD_MOST: Final = 1024
@@ -31,8 +32,11 @@ JOIN_LEAST: Final = 100
 MANY: Final = 1 << 62
 
 
-class Connection(asyncio.Protocol):
-    """The shell around one `Session`. ``kind`` says how the client came: b"" for TCP, the path for a unix socket."""
+class Connection:
+    """The shell around one `Session`, an `asyncio.Protocol`; compiled, it cannot say so by its base.
+
+    ``unix_path`` says how the client came: "" for TCP, the path for a unix socket.
+    """
 
     __slots__ = (
         "_closed",
@@ -58,7 +62,7 @@ class Connection(asyncio.Protocol):
         self.pump = pump
         self.unix_path = unix_path
         config = pump.node.config
-        self.reader = RequestReader(config.number("proto-max-bulk-len"), config.number("client-query-buffer-limit"))
+        self.reader = make_reader(config.number("proto-max-bulk-len"), config.number("client-query-buffer-limit"))
         #: The journal's sequence number that must be safe before the replies may leave.
         self.ticket = 0
         #: Replies that the journal holds back: (ticket, how many of them it frees, how many jobs are in these).
@@ -350,3 +354,8 @@ class Connection(asyncio.Protocol):
     def disconnect(self) -> None:
         """Let the core forget the session: what was handed out and did not leave goes back."""
         life.disconnect(self.pump.node, self.session, self.pump.clock.now_ms())
+
+
+def accept(pump: "Pump", unix_path: str) -> asyncio.BaseProtocol:
+    """A connection as the loop wants it, which calls its methods and never asks for its class."""
+    return cast("asyncio.BaseProtocol", Connection(pump, unix_path))
