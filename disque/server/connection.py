@@ -168,20 +168,19 @@ class Connection:
 
     def _execute(self, session: Session, now_ms: int) -> None:
         """Execute requests until there is none, the client has to wait, or its turn is over."""
-        node = self.pump.node
-        reader = self.reader
-        slow_s = self.pump.slow_us / 1e6
+        pump, reader, out, clock = self.pump, self.reader, session.out, perf_counter
+        node, slow_s, size_most = pump.node, pump.slow_us / 1e6, TURN_BYTES
         # Replies wait for the journal: more of them only up to a bound, then on when it is safe.
-        held = self.ticket > self.pump.safe
+        held = self.ticket > pump.safe
         most = HELD_MOST if held else MANY
         left = TURN_COMMANDS
-        size = sum(map(len, session.out)) if held else 0
+        size = sum(map(len, out)) if held else 0
         if not node.password and not reader.trusted:
             reader.trusted = True
         last: Command | None = None
         run_of = 0
-        run_started = started = perf_counter()
-        while left and size < TURN_BYTES and len(session.out) < most and not session.closing and not self.choked:
+        run_started = started = clock()
+        while left and size < size_most and len(out) < most and not session.closing and not self.choked:
             if node.password:
                 reader.trusted = session.passed
             idle = session.waiting == NOT_WAITING and self._held_request is None
@@ -189,7 +188,7 @@ class Connection:
             if args is None:
                 break
             row = command(node, session, args, now_ms)
-            ended = perf_counter()
+            ended = clock()
             if ended - started >= slow_s and row is not None:
                 account(node, session, row, args, (ended - started) * 1e6, now_ms)
             if row is not last:
@@ -198,14 +197,14 @@ class Connection:
             run_of += 1
             started = ended
             left -= 1
-            if session.out:
-                size += len(session.out[-1])
-            if node.clients_paused_until_ms > now_ms and self.pump.holds_back(self, now_ms):
+            if out:
+                size += len(out[-1])
+            if node.clients_paused_until_ms > now_ms and pump.holds_back(self, now_ms):
                 break
         else:
-            full = held and (size >= TURN_BYTES or len(session.out) >= most)
+            full = held and (size >= size_most or len(out) >= most)
             if not session.closing and not self.choked and not full:
-                self.pump.later(self)
+                pump.later(self)
         self._count(last, run_of, started - run_started)
         node.stats.commands += TURN_COMMANDS - left
 
