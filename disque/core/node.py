@@ -15,7 +15,7 @@ from disque.core.flows import Federation
 from disque.core.gone import Gone
 from disque.core.host import Host
 from disque.core.job import ACKED, ACTIVE, BACKUP, DELIVERED, HELD, KEPT, QUEUED, SPENT, Job
-from disque.core.jobid import IdMaker
+from disque.core.jobid import SHARDS, IdMaker, shard_of
 from disque.core.latency import LatencyMonitor
 from disque.core.memory import ACK_BYTES, CLAIM_BYTES, GONE_BYTES, JOB_BYTES, QUEUE_BYTES, SPREAD_BYTES, Limits
 from disque.core.peers import Peer
@@ -41,10 +41,6 @@ if TYPE_CHECKING:
 
     #: Work in steps. After one that says True it goes on at the next beat only.
     Chore = Iterator[bool | None]
-
-#: The jobs are spread over this many dicts by hash of the ID: one dict stalls everybody when it grows. The number is
-#: a power of two.
-SHARDS: Final = 1024
 
 Message = tuple[object, ...]
 
@@ -251,11 +247,11 @@ class Node:
 
     def shard(self, job_id: bytes) -> dict[bytes, Job]:
         """The dict in which a job with this ID lies, or would."""
-        return self.shards[hash(job_id) & 1023]
+        return self.shards[shard_of(job_id)]
 
     def find(self, job_id: bytes) -> Job | None:
         """The job with this ID."""
-        return self.shards[hash(job_id) & 1023].get(job_id)
+        return self.shards[shard_of(job_id)].get(job_id)
 
     def next_ctime(self, now_ms: int) -> int:
         """The place of a new job in the order of all jobs: later than every one this node gave before."""
@@ -267,7 +263,7 @@ class Node:
 
     def register(self, job: Job) -> None:
         """Take ``job`` into the table of jobs. It must be new."""
-        self.shards[hash(job.id) & 1023][job.id] = job
+        self.shards[shard_of(job.id)][job.id] = job
         self.used += JOB_BYTES + len(job.body)
 
     def remove(self, job: Job) -> None:
@@ -275,7 +271,7 @@ class Node:
 
         The caller writes the record, if there is one to write.
         """
-        del self.shards[hash(job.id) & 1023][job.id]
+        del self.shards[shard_of(job.id)][job.id]
         self.used -= JOB_BYTES + len(job.body)
         if job.state == QUEUED:
             self.queues[job.queue].remove(job)
