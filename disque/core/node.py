@@ -66,6 +66,7 @@ class Node:
         "chores",
         "claims",
         "clients_paused_until_ms",
+        "coming",
         "config",
         "default_replicate",
         "dummies",
@@ -163,6 +164,8 @@ class Node:
         self.pending: dict[bytes, Spread] = {}
         #: Those of them for which no further node was there to be asked.
         self.short: dict[bytes, Spread] = {}
+        #: How many jobs will be queued here, by queue, as soon as they have their copies: they count for MAXLEN.
+        self.coming: dict[bytes, int] = {}
         #: Other nodes by ID, and those that a job may be sent to at once.
         self.peers: dict[bytes, Peer] = {}
         self.linked: list[Peer] = []
@@ -328,9 +331,19 @@ class Node:
         if spread is not None:
             if spread.add is None:
                 self.used -= SPREAD_BYTES
+            elif spread.comes_here():
+                self._came(spread.job.queue)
             self.short.pop(job_id, None)
             for peer in self.peers.values():
                 peer.waiting.pop(job_id, None)
+
+    def _came(self, name: bytes) -> None:
+        """A job has come into the queue ``name``, or will not come any more."""
+        left = self.coming[name] - 1
+        if left:
+            self.coming[name] = left
+        else:
+            del self.coming[name]
 
     def remember_gone(self, job_id: bytes) -> None:
         """Let no copy that is still on its way bring this job back."""

@@ -60,6 +60,8 @@ def begin(node: "Node", pending: PendingAdd, job: Job, now_ms: int, *, outside: 
     spread = Spread(job, pending, outside=outside)
     pending.spread = spread
     node.pending[job.id] = spread
+    if spread.comes_here():
+        node.coming[job.queue] = node.coming.get(job.queue, 0) + 1
     node.register(job)
     node.timers.arm(job, job.expires_ms)
     ask(node, spread, now_ms)

@@ -52,6 +52,10 @@ class Spread:
         """How many confirmations are still wanted."""
         return self.job.repl - len(self.confirmed) - (not self.outside)
 
+    def comes_here(self) -> bool:
+        """Whether an ADDJOB that waits for its copies will queue the job on this node, and at once."""
+        return not self.outside and not self.job.delay
+
 
 class PendingAdd(Timed):
     """One ADDJOB whose reply is owed. ``reply`` is empty until it is known, so that replies stay in order.

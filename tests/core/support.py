@@ -9,6 +9,7 @@ number.
 NOTHING.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from random import Random
 from typing import Any, Final
@@ -467,6 +468,8 @@ def assert_counters_are_true(node: Node) -> None:
     assert {job_id for job_id, spread in node.pending.items() if spread.add is not None or spread.outside} == {
         job.id for job in jobs if job.state == WAIT_REPL
     }
+    waiting = [spread for spread in node.pending.values() if spread.add is not None and spread.comes_here()]
+    assert node.coming == Counter(spread.job.queue for spread in waiting)
     assert set(node.acking) == {job.id for job in jobs if job.state == ACKED} | set(node.dummies)
     assert_claims_are_true(node)
     assert set(node.evictable) == {job.id for job in jobs if job.flags & SPENT}

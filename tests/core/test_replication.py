@@ -266,6 +266,35 @@ def test_the_checks_of_the_queue_come_behind_that_of_the_nodes(cluster: Bench) -
     assert client.error("ADDJOB", "q", "b", 0, "REPLICATE", 2).startswith("PAUSED")
 
 
+def test_maxlen_counts_the_jobs_that_wait_for_their_copies(cluster: Bench) -> None:
+    client = cluster.client()
+    client.add("q", "b", "REPLICATE", 1)
+    for _ in range(3):
+        client.send("ADDJOB", "q", "b", 0, "REPLICATE", 2, "MAXLEN", 3)
+    sent = {job_id: nodes for job_id, nodes in asked(cluster).items() if nodes}
+    assert len(sent) == 2, "one is in the queue, two come, the fourth is refused"
+    assert cluster.client().error("ADDJOB", "q", "b", 0, "MAXLEN", 3, "REPLICATE", 1).startswith("MAXLEN")
+    assert_still_waiting(client)
+    for job_id, nodes in sent.items():
+        cluster.confirm(job_id, *nodes)
+    first, second, refused = client.read_all()
+    assert [first, second] == list(sent)
+    assert str(refused).startswith("MAXLEN")
+
+
+def test_a_job_that_does_not_get_its_copies_makes_room_under_maxlen(cluster: Bench) -> None:
+    client, other = cluster.client(), cluster.client()
+    for words in (("REPLICATE", 2), ("REPLICATE", 2, "DELAY", 5)):
+        client.send("ADDJOB", "q", "b", 100, *words)
+    assert other.error("ADDJOB", "q", "b", 0, "REPLICATE", 2, "MAXLEN", 1).startswith("MAXLEN")
+    other.send("ADDJOB", "elsewhere", "b", 0, "REPLICATE", 2, "MAXLEN", 1)
+    other.send("ADDJOB", "q", "b", 0, "REPLICATE", 2, "MAXLEN", 2, "DELAY", 1)
+    assert_still_waiting(other)
+    cluster.advance(100)
+    assert client.read_raw().startswith(b"-NOREPL")
+    client.add("q", "b", "MAXLEN", 1, "REPLICATE", 1)
+
+
 # -- pipelines --------------------------------------------------------------------------------------------------------
 
 
