@@ -31,7 +31,7 @@ ID, OTHER_ID = b"D-" + b"x" * 38, b"D-" + b"y" * 38
 NODE = b"a" * 40
 JOB = (ID, b"body", 3, 86_399_000, 86_400, 1_700_000_000_000_000_000, 300, 0, 1, (NODE,))
 ROW = (NODE, b"10.0.0.1", 7711, 17711, 0)
-COPY = (REPLJOB, 0, ID, b"q", b"body", 3, 86_400_000, 86_400, 17 * 10**17, 0, 300, (NODE,))
+COPY = (REPLJOB, 0, b"q", 3, 86_400_000, 86_400, 0, 300, (NODE,), (ID,), (b"body",), (17 * 10**17,))
 
 #: A value for each sort of field.
 SAMPLES: dict[str, Any] = {

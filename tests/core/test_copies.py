@@ -23,7 +23,7 @@ from cluster.messages import (
 from disque.core import copies
 from disque.core.job import BACKUP, HELD, KEPT
 from disque.core.records import DELETE, HOLDERS, JOB
-from tests.core.support import MYSELF, Bench, all_jobs, foreign_id, repljob
+from tests.core.support import MYSELF, Bench, all_jobs, foreign_id, held_by, repljob
 
 JOB_ID = foreign_id()
 
@@ -33,7 +33,8 @@ def holding(cluster: Bench, **given: Any) -> bytes:
     message = repljob(cluster.peers[0].id, **given)
     cluster.hear(cluster.peers[0], message)
     cluster.sent()
-    job_id: bytes = message[2]
+    (job_id,) = message[9]
+    assert isinstance(job_id, bytes)
     return job_id
 
 
@@ -107,9 +108,9 @@ class TestTaking:
     def test_holders_are_a_sorted_set_whatever_was_sent(self, cluster: Bench) -> None:
         one, two = cluster.peers[0].id, cluster.peers[1].id
         mixed = (two, one, two, one)
-        cluster.hear(cluster.peers[0], (*repljob()[:-1], mixed))
-        cluster.hear(cluster.peers[0], (*repljob(job_id=foreign_id(2))[:-1], ()))
-        cluster.hear(cluster.peers[0], (*repljob(job_id=foreign_id(2))[:-1], mixed))
+        cluster.hear(cluster.peers[0], held_by(repljob(), mixed))
+        cluster.hear(cluster.peers[0], held_by(repljob(job_id=foreign_id(2)), ()))
+        cluster.hear(cluster.peers[0], held_by(repljob(job_id=foreign_id(2)), mixed))
         for job in all_jobs(cluster.node):
             assert job.holders == tuple(sorted({MYSELF, one, two}))
 

@@ -17,7 +17,8 @@ def asked(cluster: Bench) -> dict[bytes, list[Any]]:
     """The REPLJOBs sent: the nodes asked, by job."""
     nodes: dict[bytes, list[Any]] = {}
     for peer_id, message in cluster.sent(REPLJOB):
-        nodes.setdefault(message[2], []).append(cluster.membership.nodes[peer_id])
+        for job_id in message[9]:
+            nodes.setdefault(job_id, []).append(cluster.membership.nodes[peer_id])
     return nodes
 
 
@@ -45,7 +46,7 @@ def test_other_nodes_are_told_everything_that_they_need(cluster: Bench) -> None:
     ((peer, message),) = cluster.sent(REPLJOB)
     job = next(iter(cluster.node.pending.values())).job
     holders = (MYSELF, peer)
-    assert message == (REPLJOB, 0, job.id, b"q", b"body", 2, 100_000, 100, job.ctime, 5000, 7, holders)
+    assert message == (REPLJOB, 0, b"q", 2, 100_000, 100, 5000, 7, holders, (job.id,), (b"body",), (job.ctime,))
     assert job.holders == holders
 
 
@@ -62,7 +63,7 @@ def test_only_nodes_that_were_asked_count_and_each_once(cluster: Bench) -> None:
     strangers = [peer for peer in cluster.peers if peer not in (first, second)]
     cluster.confirm(job_id, first, first, *strangers)
     assert_still_waiting(client)
-    assert client.bench.node.pending[job_id].confirmed == {first.id}
+    assert client.bench.node.pending[job_id].confirmed == (first.id,)
     cluster.confirm(job_id, second)
     assert client.read() == job_id
 
