@@ -3,7 +3,7 @@
 An acknowledged job stays known as ACKED, without its body, until every node that may have a copy knows of it: SETACK
 tells them, GOTACK answers, and brings the holders that the acknowledger did not name. When the holders are a subset of
 those that have confirmed, as sets, DELJOB removes what is left. Everybody who knows of the acknowledgement works on
-this, the first one at once and the others a second later, so it goes on when the first one dies. A job with one holder
+this, the first one at once and the others seconds later, so it goes on when the first one dies. A job with one holder
 is gone at once.
 
 An ID that this node never saw may be acknowledged here, too: a *dummy* tells all nodes, until one of them knows the job
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
     from disque.core.node import Node
 
-#: The first repetition, and the longest time between two, in ms.
-AGAIN_MS: Final = 1000
+#: The first repetition, and the longest time between two, in ms. A timer two seconds ahead is set and taken back at a
+#: third of the cost of a nearer one (see `timers`), and nearly all of these are taken back.
+AGAIN_MS: Final = 2000
 AGAIN_MOST_MS: Final = 180_000
 #: A holder that was not met after so many repetitions, some seconds, is a node that others have not forgotten yet.
 STRANGER_TRIES: Final = 2
