@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from disque.core.acks import Ack
     from disque.core.bids import Bid
     from disque.core.claims import Claim
+    from disque.core.replication import Wave
     from disque.core.unique import Key
 
     #: Work in steps. After one that says True it goes on at the next beat only.
@@ -125,6 +126,7 @@ class Node:
         "touched",
         "trash",
         "used",
+        "wave",
     )
 
     def __init__(  # noqa: PLR0915 - the whole state of a node, each part once
@@ -200,6 +202,8 @@ class Node:
         self.messages: list[tuple[bytes, Message]] = []
         #: Messages that promise nothing: they need not wait for the journal.
         self.asks: list[tuple[bytes, Message]] = []
+        #: The jobs of this turn of which the same nodes are asked for copies: see `replication`.
+        self.wave: Wave | None = None
         self.messages_skipped = 0
         self.journal: list[Record] = []
         self.journaling = False

@@ -45,8 +45,9 @@ class Spread:
         self.add = add
         self.outside = outside
         self.elsewhere = False
-        self.confirmed: set[bytes] = set()
-        self.asked: list[bytes] = []
+        # Tuples, which the jobs of one message share; a set for each job would be the largest thing about it.
+        self.confirmed: tuple[bytes, ...] = ()
+        self.asked: tuple[bytes, ...] = ()
 
     def missing(self) -> int:
         """How many confirmations are still wanted."""

@@ -89,7 +89,12 @@ def repljob(
     holders = tuple(sorted({MYSELF, *holders}))
     ctime = START_MS * 1_000_000
     job_id = job_id or foreign_id(1, retry)
-    return (REPLJOB, flags, job_id, queue, body, 2, ttl * 1000, ttl, ctime, delay_ms, retry, holders)
+    return (REPLJOB, flags, queue, 2, ttl * 1000, ttl, delay_ms, retry, holders, (job_id,), (body,), (ctime,))
+
+
+def held_by(message: tuple[Any, ...], holders: tuple[bytes, ...]) -> tuple[Any, ...]:
+    """This REPLJOB with other holders."""
+    return (*message[:8], holders, *message[9:])
 
 
 class Nothing:
