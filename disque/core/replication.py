@@ -17,7 +17,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from cluster.messages import ABORT, ANNOUNCE, ENQUEUE, QUEUE_IT, REFUSED_GONE, REPLJOB
-from disque.core import copies, errors, keeping, resp
+from disque.core import copies, errors, keeping, resp, zones
 from disque.core.job import HELD, WAIT_REPL, Job
 from disque.core.memory import SPREAD_BYTES
 from disque.core.peers import Peer
@@ -88,7 +88,10 @@ def ask(node: "Node", spread: Spread, now_ms: int) -> None:
     job = spread.job
     wanted = spread.missing()
     linked = node.linked
-    chosen = linked if len(linked) <= wanted else choose(node, job, wanted)
+    if len(linked) <= wanted:
+        chosen = linked
+    else:
+        chosen = zones.choose(node, spread, wanted) if node.zones.shared else choose(node, job, wanted)
     spread.asked = [peer.id for peer in chosen]
     if job.retry:
         job.holders = node.shared(tuple(sorted({*job.holders, *spread.asked})))
@@ -161,7 +164,10 @@ def more(node: "Node", spread: Spread, now_ms: int) -> None:
     job = spread.job
     if node.pending.get(job.id) is not spread or (not job.retry and is_asked(node, job.id)):
         return
-    fresh = [peer for peer in node.linked if peer.id not in spread.asked and peer.refused_until_ms <= now_ms]
+    if node.zones.shared:
+        fresh = zones.next_ones(node, spread, now_ms)
+    else:
+        fresh = [peer for peer in node.linked if peer.id not in spread.asked and peer.refused_until_ms <= now_ms]
     if not fresh:
         node.short[job.id] = spread
         return
@@ -200,19 +206,26 @@ def ask_others(node: "Node", peer: Peer, now_ms: int) -> "Iterator[None]":
 
 def try_short(node: "Node", now_ms: int) -> None:
     """Nodes have come, or some time has passed: try the jobs for which there was nobody left to be asked."""
-    if not any(peer.refused_until_ms <= now_ms for peer in node.linked):
+    shared = node.zones.shared
+    if not shared and not any(peer.refused_until_ms <= now_ms for peer in node.linked):
         return
     for job_id in list(islice(node.short, SHORT_MOST)):
         spread = node.short.pop(job_id)  # at the end again, if it stays
         if node.pending.get(spread.job.id) is not spread:
             continue
+        if shared:
+            count(node, spread, now_ms)
+            if node.pending.get(job_id) is not spread:
+                continue
         waited_for = [peer for peer in node.peers.values() if spread.job.id in peer.waiting]
         if spread.job.retry:  # whoever refused may have room now
             spread.asked = [*spread.confirmed, *[peer.id for peer in waited_for]]
+        if shared:
+            waited_for = [peer for peer in waited_for if zones.is_there(node, peer, now_ms)]
         wanted = spread.missing() - len([peer for peer in waited_for if peer.linked])
         for _ in range(wanted):
             more(node, spread, now_ms)
-        if wanted > 0:
+        if wanted > 0 or shared:
             node.short[spread.job.id] = spread
 
 
@@ -231,8 +244,19 @@ def got_job(node: "Node", peer_id: bytes, message: tuple[int, tuple[bytes, ...]]
         spread = node.pending.get(job_id)
         if spread is not None and peer_id in spread.asked:
             spread.confirmed.add(peer_id)
-            if spread.missing() <= 0:
-                achieved(node, spread, now_ms)
+            count(node, spread, now_ms)
+
+
+def count(node: "Node", spread: Spread, now_ms: int) -> None:
+    """Go on with a job that may have all its copies. They are not enough yet if a zone without one is to be heard."""
+    if spread.missing() > 0:
+        return
+    if node.zones.shared and zones.must_wait(node, spread, now_ms):
+        if not zones.is_coming(node, spread, now_ms):
+            more(node, spread, now_ms)
+        node.short[spread.job.id] = spread
+        return
+    achieved(node, spread, now_ms)
 
 
 def refused(node: "Node", peer_id: bytes, message: tuple[int, int, tuple[bytes, ...]], now_ms: int) -> None:
@@ -252,7 +276,9 @@ def refused(node: "Node", peer_id: bytes, message: tuple[int, int, tuple[bytes, 
                 copies.drop_holder(node, spread.job, peer_id)
             if not spread.job.retry and message[1] != REFUSED_GONE:
                 spread.asked.remove(peer_id)  # it has not queued it, so it may be asked again
+            spread.refused += (peer_id,)
             more(node, spread, now_ms)
+            count(node, spread, now_ms)
 
 
 def achieved(node: "Node", spread: Spread, now_ms: int) -> None:

@@ -27,6 +27,7 @@ from disque.core.kinds import (
     Directory,
     FileName,
     KeepAlive,
+    Label,
     NeededPath,
     OneOf,
     OutputLimit,
@@ -331,6 +332,13 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "What all nodes of a cluster know and nobody else: links between nodes begin with a proof of it. Without one, "
         "only nodes on the same machine are talked to. Use a long random text. It hides nothing: see tls-cluster.",
         mutable=True, example='"a long secret"',
+    ),
+    Setting(
+        "cluster-zone", Label(), "", CLUSTER,
+        "What this node shares with others that fail together with it: its host, rack or power supply. The copies of "
+        "a job go to nodes of different zones; two of one zone count as two copies only when no other zone without a "
+        'copy can be reached and takes one. "" is a zone of its own, or with --workers one of this host.',
+        example="rack-1",
     ),
     Setting(
         "cluster-forget-after", Whole(1, MAX_INT32, "seconds"), 86400, CLUSTER,

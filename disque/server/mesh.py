@@ -100,6 +100,7 @@ class Mesh:
         self._announced = as_bytes(config.text("cluster-announce-ip"))
         port = config.number("cluster-announce-port") or self.port
         membership.announce(self._announced, port, config.number("cluster-announce-bus-port") or self.bus_port)
+        membership.set_zone(membership.myself.id, as_bytes(config.text("cluster-zone")))
 
     def bind(self) -> None:
         """Take the port, so that one that is not free is told before a journal is read. Raises ListenError, TlsError.
@@ -230,7 +231,7 @@ class Mesh:
     def identity(self) -> Identity:
         """Who this node is."""
         myself = self.membership.myself
-        return Identity(myself.id, self.node.start, myself.port, myself.bus_port, self._announced)
+        return Identity(myself.id, self.node.start, myself.port, myself.bus_port, self._announced, myself.zone)
 
     def identified(self, expected_id: bytes, peer: Identity, ip: bytes) -> bool:
         """At a known address, somebody has said who he is."""
@@ -240,6 +241,8 @@ class Mesh:
         if expected is not None and peer.id == membership.myself.id:
             self._mine[expected.ip, expected.bus_port] = now_ms
         of_use = membership.identify(expected_id, peer.id, peer.ip or ip, peer.port, peer.bus_port, now_ms)
+        if peer.id != membership.myself.id:
+            membership.set_zone(peer.id, peer.zone)
         self.pump.schedule()
         return of_use
 
@@ -260,6 +263,7 @@ class Mesh:
         now_ms = self.clock.now_ms()
         self.membership.learn_own_ip(own_ip)
         if self.membership.incoming(peer.id, peer.ip or ip, peer.port, peer.bus_port, now_ms):
+            self.membership.set_zone(peer.id, peer.zone)
             self._guarded(step.heard, self.node, peer.id, peer.start, now_ms)
         self.pump.schedule()
 
