@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from cluster.bus import Bus
 from cluster.handshake import Identity
-from cluster.node import default_bus_port
+from cluster.node import HANDSHAKE, MYSELF, default_bus_port
 from disque.core import leaving, step
 from disque.core.kinds import as_bytes
 from disque.core.seeds import Seed, parse_seed
@@ -156,7 +156,7 @@ class Mesh:
         self.pump.gap_ms = NEVER if alone else now_ms + half_ms
         if stopped and not alone:
             self._catch_up_first()
-        if self.seeds and membership.size == 1:
+        if self.seeds and self._is_alone():
             self._join(now_ms)
         self._guarded(step.beat, self.node, now_ms)
         for peer_id in membership.stale():
@@ -177,6 +177,13 @@ class Mesh:
             self._id = membership.myself.id
             self.bus.restart()
         self.bus.reconcile(membership.wanted())
+
+    def _is_alone(self) -> bool:
+        """Whether no other node is known, or none but those of this zone: workers of one host meet at once."""
+        mine = self.membership.myself.zone
+        return all(
+            node.flags & (MYSELF | HANDSHAKE) or (mine and node.zone == mine) for node in self.membership.nodes.values()
+        )
 
     def _join(self, now_ms: int) -> None:
         """Introduce this node to its seeds."""

@@ -229,6 +229,18 @@ class TestLinks:
         shell.beats(1)
         assert shell.node.zones.shared
 
+    def test_a_node_that_knows_only_its_own_zone_goes_on_looking_for_its_seeds(self) -> None:
+        shell = Meshed(cluster_zone="host-1", cluster_seeds="127.0.0.1:9001")
+        shell.meet()
+        peer = shell.membership.nodes[PEER.id]
+        for zone, tries in ((b"host-1", 1), (b"host-2", 0), (b"", 0)):
+            for node in [node for node in shell.membership.nodes.values() if node.flags & HANDSHAKE]:
+                shell.membership.forget(node.id, shell.clock.ms)
+            shell.membership.set_zone(peer.id, zone)
+            shell.beats(11)
+            met = [node for node in shell.membership.nodes.values() if node.bus_port == 19001]
+            assert len(met) == tries, zone
+
     def test_a_link_that_is_refused_makes_the_node_suspect_at_once(self) -> None:
         shell = Meshed()
         shell.meet()
