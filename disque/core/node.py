@@ -30,6 +30,7 @@ from disque.core.slowlog import SlowLog
 from disque.core.stats import Stats
 from disque.core.table import Command, renamed
 from disque.core.timers import Timers
+from disque.core.zones import Zones
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,6 +128,7 @@ class Node:
         "trash",
         "used",
         "wave",
+        "zones",
     )
 
     def __init__(  # noqa: PLR0915 - the whole state of a node, each part once
@@ -171,6 +173,7 @@ class Node:
         #: Other nodes by ID, and those that a job may be sent to at once.
         self.peers: dict[bytes, Peer] = {}
         self.linked: list[Peer] = []
+        self.zones = Zones()
         self.seen_version = -1
         #: This process among all that ever were this node, and those of nodes that are linked but only half met.
         self.start = random.getrandbits(62) + 1

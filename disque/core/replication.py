@@ -17,7 +17,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from cluster.messages import ABORT, ANNOUNCE, ENQUEUE, QUEUE_IT, REFUSED_GONE, REPLJOB
-from disque.core import copies, errors, keeping, resp
+from disque.core import copies, errors, keeping, resp, zones
 from disque.core.job import HELD, WAIT_REPL, Job
 from disque.core.memory import SPREAD_BYTES
 from disque.core.peers import Peer
@@ -53,11 +53,12 @@ class Wave:
     __slots__ = ("asked", "bodies", "ctimes", "delay", "holders", "ids", "left_ms", "linked", "own", "peers", "queue",
                  "repl", "retry", "size", "ttl", "wanted")  # fmt: skip
 
-    def __init__(self, node: "Node", job: Job, wanted: int, left_ms: int) -> None:
+    def __init__(self, node: "Node", spread: Spread, wanted: int, left_ms: int) -> None:
+        job = spread.job
         self.own = job.holders
         self.linked = node.linked
         self.wanted = wanted
-        self.peers = node.linked if len(node.linked) <= wanted else choose(node, job, wanted)
+        self.peers = pick(node, spread, wanted)
         self.asked = tuple([peer.id for peer in self.peers])
         self.holders = node.shared(tuple(sorted({*job.holders, *self.asked})))
         self.queue = job.queue
@@ -144,7 +145,7 @@ def ask(node: "Node", spread: Spread, now_ms: int) -> None:
             ask_alone(node, spread, wanted, now_ms)
             return
         seal(node)
-        wave = node.wave = Wave(node, job, wanted, left_ms)
+        wave = node.wave = Wave(node, spread, wanted, left_ms)
     job_id = job.id
     wave.ids.append(job_id)
     wave.bodies.append(job.body)
@@ -165,7 +166,7 @@ def ask(node: "Node", spread: Spread, now_ms: int) -> None:
 def ask_alone(node: "Node", spread: Spread, wanted: int, now_ms: int) -> None:
     """Ask for the copy of a job that is delivered at most once: it has a message of its own, which names its holder."""
     job = spread.job
-    chosen = node.linked if len(node.linked) <= wanted else choose(node, job, wanted)
+    chosen = pick(node, spread, wanted)
     spread.asked = tuple([peer.id for peer in chosen])
     message = wire(spread, spread.asked[0] if spread.asked else b"", now_ms)
     for peer in chosen:
@@ -198,6 +199,14 @@ def seal(node: "Node") -> None:
     )
     for peer_id in wave.asked:
         node.asks.append((peer_id, message))
+
+
+def pick(node: "Node", spread: Spread, wanted: int) -> list[Peer]:
+    """The first nodes to be asked for copies."""
+    linked = node.linked
+    if len(linked) <= wanted:
+        return linked
+    return zones.choose(node, spread, wanted) if node.zones.shared else choose(node, spread.job, wanted)
 
 
 def choose(node: "Node", job: Job, wanted: int) -> list[Peer]:
@@ -257,7 +266,10 @@ def more(node: "Node", spread: Spread, now_ms: int) -> None:
     job = spread.job
     if node.pending.get(job.id) is not spread or (not job.retry and is_asked(node, job.id)):
         return
-    fresh = [peer for peer in node.linked if peer.id not in spread.asked and peer.refused_until_ms <= now_ms]
+    if node.zones.shared:
+        fresh = zones.next_ones(node, spread, now_ms)
+    else:
+        fresh = [peer for peer in node.linked if peer.id not in spread.asked and peer.refused_until_ms <= now_ms]
     if not fresh:
         node.short[job.id] = spread
         return
@@ -296,19 +308,26 @@ def ask_others(node: "Node", peer: Peer, now_ms: int) -> "Iterator[None]":
 
 def try_short(node: "Node", now_ms: int) -> None:
     """Nodes have come, or some time has passed: try the jobs for which there was nobody left to be asked."""
-    if not any(peer.refused_until_ms <= now_ms for peer in node.linked):
+    shared = node.zones.shared
+    if not shared and not any(peer.refused_until_ms <= now_ms for peer in node.linked):
         return
     for job_id in list(islice(node.short, SHORT_MOST)):
         spread = node.short.pop(job_id)  # at the end again, if it stays
         if node.pending.get(spread.job.id) is not spread:
             continue
+        if shared:
+            count(node, spread, now_ms)
+            if node.pending.get(job_id) is not spread:
+                continue
         waited_for = [peer for peer in node.peers.values() if spread.job.id in peer.waiting]
         if spread.job.retry:  # whoever refused may have room now
             spread.asked = (*spread.confirmed, *[peer.id for peer in waited_for])
+        if shared:
+            waited_for = [peer for peer in waited_for if zones.is_there(node, peer, now_ms)]
         wanted = spread.missing() - len([peer for peer in waited_for if peer.linked])
         for _ in range(wanted):
             more(node, spread, now_ms)
-        if wanted > 0:
+        if wanted > 0 or shared:
             node.short[spread.job.id] = spread
 
 
@@ -328,8 +347,19 @@ def got_job(node: "Node", peer_id: bytes, message: tuple[int, tuple[bytes, ...]]
         if spread is not None and peer_id in spread.asked:
             if peer_id not in spread.confirmed:
                 spread.confirmed += (peer_id,)
-            if spread.missing() <= 0:
-                achieved(node, spread, now_ms)
+            count(node, spread, now_ms)
+
+
+def count(node: "Node", spread: Spread, now_ms: int) -> None:
+    """Go on with a job that may have all its copies. They are not enough yet if a zone without one is to be heard."""
+    if spread.missing() > 0:
+        return
+    if node.zones.shared and zones.must_wait(node, spread, now_ms):
+        if not zones.is_coming(node, spread, now_ms):
+            more(node, spread, now_ms)
+        node.short[spread.job.id] = spread
+        return
+    achieved(node, spread, now_ms)
 
 
 def refused(node: "Node", peer_id: bytes, message: tuple[int, int, tuple[bytes, ...]], now_ms: int) -> None:
@@ -350,7 +380,9 @@ def refused(node: "Node", peer_id: bytes, message: tuple[int, int, tuple[bytes, 
             if not spread.job.retry and message[1] != REFUSED_GONE:
                 # It has not queued it, so it may be asked again.
                 spread.asked = tuple([asked for asked in spread.asked if asked != peer_id])
+            spread.refused += (peer_id,)
             more(node, spread, now_ms)
+            count(node, spread, now_ms)
 
 
 def achieved(node: "Node", spread: Spread, now_ms: int) -> None:
