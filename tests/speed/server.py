@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 import psutil
 
+from disque.cli.bench_target import cpu_s_of
 from tests.end_to_end.cluster import Cluster, Place
 from tests.end_to_end.node import LOOPBACK, Node, ServerError
 
@@ -44,8 +45,7 @@ class Server(Node):
 
     def cpu_s(self) -> float:
         """Seconds of CPU that the process has had."""
-        times = psutil.Process(self.pid).cpu_times()
-        return float(times.user + times.system)
+        return cpu_s_of(psutil.Process(self.pid))
 
     def flush(self) -> None:
         """Forget everything."""
