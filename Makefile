@@ -96,6 +96,17 @@ $(COMPILED)/.can-test: $(SOURCES) $(VENV)/.can-test
 	  || { tail -n 40 $(COMPILED)/build.log; exit 1; }
 	@wheel=$$(echo $(COMPILED)/dist/*.whl) && $(COMPILED)/bin/python -m pip install --quiet "$$wheel[test]" \
 	  && $(COMPILED)/bin/python -m pip install --quiet --no-deps --force-reinstall "$$wheel"
+	@touch $(COMPILED)/.can-run $@
+
+# The same without what only the tests need.
+$(COMPILED)/.can-run: $(SOURCES) $(BIN)/python
+	@echo 'compiling the core, and installing it into $(COMPILED)'
+	@rm -rf $(COMPILED)/dist
+	@$(BIN)/python -m venv $(COMPILED)
+	@DISQUE_CORE=compiled $(BIN)/python -m pip wheel --no-deps --wheel-dir $(COMPILED)/dist . >$(COMPILED)/build.log 2>&1 \
+	  || { tail -n 40 $(COMPILED)/build.log; exit 1; }
+	@wheel=$$(echo $(COMPILED)/dist/*.whl) && $(COMPILED)/bin/python -m pip install --quiet "$$wheel" \
+	  && $(COMPILED)/bin/python -m pip install --quiet --no-deps --force-reinstall "$$wheel"
 	@touch $@
 
 test-compiled: tools $(COMPILED)/.can-test
@@ -143,7 +154,7 @@ RIVALS ?= .venv-bench
 QUICK ?=
 
 bench: $(VENV)/.can-bench
-	@$(MAKE) --no-print-directory $(COMPILED)/.can-test \
+	@$(MAKE) --no-print-directory $(COMPILED)/.can-run \
 	  || echo 'the core cannot be compiled here (see above): its plain form alone is measured'
 	@$(MAKE) --no-print-directory $(RIVALS)/.can-bench || echo 'none of them can be installed here: left out'
 	@$(BIN)/python -m tests.speed.bench $(if $(QUICK),--quick) --compiled $(COMPILED)/bin/python --rivals $(RIVALS) $(ARGS)

@@ -53,9 +53,9 @@ QUICK: Final = Scale(
     rival_rounds=1,
 )
 FULL: Final = Scale(
-    rounds=7,
+    rounds=5,
     operations=40_000,
-    depths=(1, 2, 4, 8, 16, 32, 64, 128),
+    depths=(1, 2, 4, 8, 16, 32, 64),
     jobs=MILLION,
     levels=(10_000, 100_000, MILLION, 3 * MILLION, 10 * MILLION),
     level_rounds=5,
