@@ -48,14 +48,19 @@ def of_redis(what: str, depth: int, key: str = "rate") -> Callable[[Book, str], 
     """A figure of the scene `depth` beside Redis'."""
 
     def find(book: Book, ours: str) -> Found | None:
-        ratio = book.ratio(Cell("depth", ours, what, depth), Cell("depth", REDIS, what, depth), key)
-        own = book.spread(Cell("depth", ours, what, depth), key)
-        if ratio is None or own is None:
+        own, redis = Cell("depth", ours, what, depth), Cell("depth", REDIS, what, depth)
+        ratio, rate = book.ratio(own, redis, key), book.spread(own, "rate")
+        if ratio is None or rate is None:
             return None
-        unit = f"{own.middle:,.0f} /s" if key == "rate" else f"{own.middle:.2f} us"
-        return Found(f"{ratio.text('.2f')}; {unit}", ratio.middle)
+        return Found(f"{ratio.text('.2f')}; {rate.middle:,.0f} /s{cpu_beside(book, own, redis)}", ratio.middle)
 
     return find
+
+
+def cpu_beside(book: Book, cell: Cell, other: Cell) -> str:
+    """Say what an operation costs each server: that holds on a busy machine too, where rates do not."""
+    ours, theirs = book.spread(cell, "cpu_us"), book.spread(other, "cpu_us")
+    return "" if ours is None or theirs is None else f", CPU {ours.middle:.2f} us against {theirs.middle:.2f}"
 
 
 def copies_rate(book: Book, ours: str) -> Found | None:
@@ -137,8 +142,9 @@ def of_mixed(key: str, name: str) -> Callable[[Book, str], Found | None]:
 
 def with_journal(depth: int) -> Callable[[Book, str], Found | None]:
     def find(book: Book, _ours: str) -> Found | None:
-        ratio = book.ratio(Cell("journal", "everysec", "add", depth), Cell("journal", "off", "add", depth), "rate")
-        return ratio and Found(ratio.text(".2f"), ratio.middle)
+        on, off = Cell("journal", "everysec", "add", depth), Cell("journal", "off", "add", depth)
+        ratio = book.ratio(on, off, "rate")
+        return ratio and Found(ratio.text(".2f") + cpu_beside(book, on, off), ratio.middle)
 
     return find
 
@@ -154,11 +160,11 @@ def restart_s(book: Book, ours: str) -> Found | None:
 
 
 def grown(book: Book, ours: str) -> Found | None:
-    """How far a process would grow over a hundred million cycles, by its growth from the first part to the last."""
+    """How far a process would grow over a hundred million cycles, by its growth over the second half of those tried."""
     sizes = book.sizes("flat", ours)
     if len(sizes) < 3:
         return None
-    first, last = sizes[1], sizes[-1]
+    first, last = sizes[len(sizes) // 2], sizes[-1]
     low, high = (book.spread(Cell("flat", ours, "cycle", size), "rss_bytes") for size in (first, last))
     if low is None or high is None:
         return None
