@@ -34,10 +34,8 @@ def test_what_was_measured() -> None:
     row = "| 1 | 41,000 (40,000 to 42,000) | 80,000 | 0.51 (0.50 to 0.53) | 11.50 / 11.50 |"
     assert row in text
     assert "| add | ours, compiled | 1.500 | 1.500 | 1.500 | 1.500 | 1.500 |" in text
-    assert (
-        "| add beside LPUSH, one at a time | 0.95 | 0.51 (0.50 to 0.53); 41,000 /s, CPU 11.50 us against 11.50 | not reached |"
-        in text
-    )
+    found = "0.51 (0.50 to 0.53); 41,000 /s, CPU 11.50 us against 11.50"
+    assert f"| add beside LPUSH, one at a time | 0.95 | {found} | not reached |" in text
 
 
 def test_what_was_not() -> None:
