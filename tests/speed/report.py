@@ -61,13 +61,16 @@ def speed(book: Book) -> list[str]:
         (
             "50 connections, bodies of 100 bytes, no journal. Each connection sends so many requests at once and "
             "waits for all replies. Operations a second, in brackets the lowest and the highest round; the ratio is "
-            "ours to Redis within a round; CPU is that of the server for an operation."
+            "ours to Redis within a round; CPU is that of the server for an operation. Without pipelining a request "
+            "costs any client as much as it costs Redis (see the driver below), so that on two processors Redis may "
+            "wait for its client: there, and on a busy machine, CPU says more than the rate."
         ),
         "",
     ]
     for what in book.whats("depth"):
         servers = book.servers("depth", what)
-        head = ("depth", *(f"{title(server)}" for server in servers), *ratio_heads(servers), "CPU, us")
+        names = [title(server) for server in servers]
+        head = ("depth", *names, *ratio_heads(servers), f"CPU in us: {' / '.join(names)}")
         lines += [f"### {SPOKEN.get(what, what)}", ""]
         lines += table(head, [speed_row(book, what, servers, depth) for depth in book.sizes("depth", what=what)])
     return lines
