@@ -1,6 +1,6 @@
-"""BENCHMARKS.md has what was measured, leaves out what was not, and names nobody's machine."""
+"""BENCHMARKS.md has what was measured, leaves out what was not, and names no folder of anybody's machine."""
 
-import socket
+import re
 from pathlib import Path
 
 from tests.speed.book import Book, Cell
@@ -64,10 +64,9 @@ def test_every_section_can_be_written() -> None:
         assert line in text
 
 
-def test_the_one_that_is_here_names_no_machine() -> None:
+def test_the_one_that_is_here_names_no_folder_of_a_machine() -> None:
     folder = Path(__file__).parents[2]
     for path in (folder / "BENCHMARKS.md", folder / "docs" / "bench" / "samples.json"):
         if path.exists():  # a copy of the tests has no documents beside it
             text = path.read_text(encoding="utf-8")
-            assert socket.gethostname() not in text.split()
-            assert str(Path.home()) + "/" not in text
+            assert not re.search(r"(?<![\w.:/-])/(home|root|tmp|Users)/", text)
