@@ -137,6 +137,9 @@ class Connection(asyncio.Protocol):
         session.active_ms = now_ms
         if self._closed or pump.holds_back(self, now_ms):
             return
+        if pump.puts_off(self):
+            self._regulate()
+            return
         journal = pump.node.journal
         journal_mark = len(journal)
         if self.ticket > pump.safe:
@@ -177,7 +180,16 @@ class Connection(asyncio.Protocol):
         last: Command | None = None
         run_of = 0
         run_started = started = perf_counter()
-        while left and size < TURN_BYTES and len(session.out) < most and not session.closing and not self.choked:
+        enough = self.pump.turn_s + self.pump.turn_most_s
+        ended = 0.0  # at least one command
+        while (
+            left
+            and ended <= enough
+            and size < TURN_BYTES
+            and len(session.out) < most
+            and not session.closing
+            and not self.choked
+        ):
             if node.password:
                 reader.trusted = session.passed
             idle = session.waiting == NOT_WAITING and self._held_request is None

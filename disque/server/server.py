@@ -191,6 +191,7 @@ class Server:
         if self._stopped:
             return
         self.loop.call_later(CRON_S, self._cron)
+        self.pump.begin_turn()
         self._ticks += 1
         self.clock.slew()
         if self.mesh is not None:
@@ -210,6 +211,7 @@ class Server:
             self.nodes_conf.save_soon(self.loop, node.membership, self.clock.now_ms())
         if node.journal or node.touched:
             self.pump.schedule()
+        self.pump.end_turn()
 
     def _watch_outputs(self) -> None:
         """Cut clients that do not take their replies (`client-output-buffer-limit`)."""

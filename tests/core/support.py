@@ -469,7 +469,7 @@ def assert_counters_are_true(node: Node) -> None:
     }
     assert set(node.acking) == {job.id for job in jobs if job.state == ACKED} | set(node.dummies)
     assert_claims_are_true(node)
-    assert set(node.evictable) == {job.id for job in jobs if job.flags & SPENT}
+    assert set(node.spent) == {job.id for job in jobs if job.flags & SPENT}
 
 
 def assert_it_can_be_sent(node: Node) -> None:
