@@ -30,20 +30,24 @@ def ttl_suffix(ttl_s: int, retry_s: int) -> bytes:
 class IdMaker:
     """Makes the IDs of one node from its name and a source of randomness."""
 
-    __slots__ = ("_parts", "prefix", "random")
+    __slots__ = ("_at", "_drawn", "prefix", "random")
 
     def __init__(self, node_id: bytes, random: Random) -> None:
         self.prefix = b"D-" + node_id[:8] + b"-"
         self.random = random
-        self._parts: list[bytes] = []
+        self._drawn = b""
+        self._at = 0
 
     def make(self, suffix: bytes) -> bytes:
         """A new ID that ends in ``suffix`` (see `ttl_suffix`)."""
-        parts = self._parts
-        if not parts:
-            self._refill()
-        return self.prefix + parts.pop() + suffix
+        at = self._at - 24
+        if at < 0:
+            at = self._refill()
+        self._at = at
+        return b"%b%b%b" % (self.prefix, self._drawn[at : at + 24], suffix)
 
-    def _refill(self) -> None:
-        drawn = b2a_base64(self.random.getrandbits(144 * BATCH).to_bytes(18 * BATCH, "big"), newline=False)
-        self._parts.extend(drawn[at : at + 24] for at in range(0, 24 * BATCH, 24))
+    def _refill(self) -> int:
+        """Draw anew; returns where the last part begins. They are given out from the end."""
+        drawn = self.random.getrandbits(144 * BATCH).to_bytes(18 * BATCH, "big")
+        self._drawn = b2a_base64(drawn, newline=False)
+        return 24 * BATCH - 24

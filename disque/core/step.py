@@ -106,7 +106,7 @@ def command(node: "Node", session: Session, args: list[bytes], now_ms: int) -> C
     if session.reply_mode:
         silently(node, session, row, args, now_ms)
     else:
-        row.function(node, session, args, now_ms)
+        row.run(node, session, args, now_ms)
     return row
 
 

@@ -378,7 +378,7 @@ class TestStandingStill:
             with monkeypatch.context() as patch:
                 patch.setattr(step, "beat", lambda *_, order=order: order.append("beat"))
                 patch.setattr(step, "message", lambda *_, order=order: order.append("peer"))
-                patch.setattr("disque.server.pump.tick", lambda *_, order=order: order.append("timer"))
+                shell.node.chores.appendleft(map(order.append, ["timer"]))
                 shell.clock.ms += 700
                 if come == "timer":
                     shell.pump.on_timer()

@@ -253,27 +253,26 @@ def test_a_command_that_writes_the_journal_does_not_free_the_replies_behind_it()
     assert shell.ask(client, b"BGREWRITEAOF\r\n" + ADD) == b""
 
 
-def fail(*_words: object) -> None:
+def fail(_step: int) -> None:
     raise RuntimeError("a mistake")
 
 
-def test_a_line_that_cannot_be_served_holds_back_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_cannot_be_served_holds_back_nobody_else() -> None:
     shell = Shell()
     (waiting, _), (other, _) = shell.connect(), shell.connect()
     shell.ask(waiting, b"GETJOB FROM q\r\n")
-    monkeypatch.setattr("disque.server.pump.settle", fail)
+    shell.node.retries.append(cast("Any", "no ADDJOB"))
     assert shell.ask(other, ADD).startswith(b"+D-")
-    assert "RuntimeError: a mistake" in shell.log.lines[-1]
+    assert "Those who wait for jobs could not be served\nTraceback" in shell.log.lines[-1]
     assert not shell.node.ready
 
 
-def test_what_is_due_later_happens_though_something_due_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_due_later_happens_though_something_due_has_failed() -> None:
     shell = Shell()
     client, transport = shell.connect()
     shell.ask(client, b"GETJOB TIMEOUT 60000 FROM q\r\n")
-    with monkeypatch.context() as patch:
-        patch.setattr("disque.server.pump.tick", fail)
-        shell.fire()
+    shell.node.chores.append(map(fail, range(1)))
+    shell.fire()
     assert "RuntimeError: a mistake" in shell.log.lines[-1]
     shell.clock.ms += 60_000
     shell.fire()
