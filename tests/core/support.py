@@ -31,7 +31,7 @@ from cluster.messages import (
     encode_message,
     frame,
 )
-from disque.core import life, links, memory, record_checks, step
+from disque.core import life, links, memory, record_checks, resp, step
 from disque.core.commands import ROWS
 from disque.core.host import HostRefusedError
 from disque.core.job import ACKED, ACTIVE, AMONG_RETURNED, IN_LINE, QUEUED, SPENT, STATE_NAMES, WAIT_REPL, Job
@@ -136,8 +136,9 @@ class FakeHost:
     def configure(self, name: str) -> None:
         self.note("configure", name)
 
-    def rewrite_config(self) -> None:
+    def rewrite_config(self, session: Session) -> None:
         self.note("rewrite_config")
+        session.out.append(resp.OK)
 
     def save_cluster(self) -> None:
         self.note("save_cluster")
