@@ -410,7 +410,7 @@ class TestCleanStop:
         lists = [record[1] for record in records if record[0] == CLEAN]
         assert records[-1] == (END,)
         assert sum(map(len, lists)) == 3000  # type: ignore[arg-type]  # they are lists
-        assert max(map(len, lists)) < journal.CLEAN_BATCH + 50  # type: ignore[arg-type]  # they are lists
+        assert max(map(len, lists)) <= journal.CLEAN_BATCH  # type: ignore[arg-type]  # they are lists
 
 
 class TestPayloads:
