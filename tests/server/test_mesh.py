@@ -237,7 +237,7 @@ class TestLinks:
             for node in [node for node in shell.membership.nodes.values() if node.flags & HANDSHAKE]:
                 shell.membership.forget(node.id, shell.clock.ms)
             shell.membership.set_zone(peer.id, zone)
-            shell.beats(11)
+            shell.beats(101)
             met = [node for node in shell.membership.nodes.values() if node.bus_port == 19001]
             assert len(met) == tries, zone
 
