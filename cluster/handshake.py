@@ -34,8 +34,8 @@ from cluster.membership import is_node_id
 from cluster.node import is_zone
 
 MAGIC: Final = b"disque bus"
-VERSION_LOWEST: Final = 1
-VERSION_HIGHEST: Final = 1
+VERSION_LOWEST: Final = 2
+VERSION_HIGHEST: Final = 2
 
 HELLO: Final = 0
 CHALLENGE: Final = 1

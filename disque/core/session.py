@@ -46,13 +46,18 @@ class Spread:
         self.add = add
         self.outside = outside
         self.elsewhere = False
-        self.confirmed: set[bytes] = set()
-        self.asked: list[bytes] = []
+        # Tuples, which the jobs of one message share; a set for each job would be the largest thing about it.
+        self.confirmed: tuple[bytes, ...] = ()
+        self.asked: tuple[bytes, ...] = ()
         self.refused: tuple[bytes, ...] = ()
 
     def missing(self) -> int:
         """How many confirmations are still wanted."""
         return self.job.repl - len(self.confirmed) - (not self.outside)
+
+    def comes_here(self) -> bool:
+        """Whether an ADDJOB that waits for its copies will queue the job on this node, and at once."""
+        return not self.outside and not self.job.delay
 
 
 class PendingAdd(Timed):

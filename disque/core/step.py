@@ -105,7 +105,7 @@ def command(node: "Node", session: Session, args: list[bytes], now_ms: int) -> C
     if session.reply_mode:
         silently(node, session, row, args, now_ms)
     else:
-        row.function(node, session, args, now_ms)
+        row.run(node, session, args, now_ms)
     return row
 
 
@@ -369,6 +369,8 @@ def settle(node: "Node", now_ms: int) -> None:
         delivery.serve_lines(node, now_ms)
     if node.federation.marked:
         asking.ask(node, now_ms)
+    if node.wave is not None:
+        replication.seal(node)
     if node.batches:
         send_batches(node)
 

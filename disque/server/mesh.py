@@ -134,6 +134,7 @@ class Mesh:
 
     def take_leave(self) -> None:
         """Say to the others what they must know before this node is gone. What is said waits for the journal."""
+        self.bus.queue_most = NEVER  # what is said of a job takes less memory than the job did
         farewell = leaving.Farewell(self.node)
         while not farewell.done:
             self._guarded(farewell.step, self.clock.now_ms())

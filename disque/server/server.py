@@ -22,7 +22,7 @@ from disque.core.node import Node
 from disque.core.session import NOT_WAITING, Session
 from disque.core.settings import Config
 from disque.server import daemon, listen
-from disque.server.connection import Connection
+from disque.server.connection import accept
 from disque.server.encrypted import TlsListener
 from disque.server.facts import NodeClock
 from disque.server.host import ServerHost
@@ -133,12 +133,12 @@ class Server:
         if self.port or not (tls_port or config.text("unixsocket")):
             for sock in listen.tcp_sockets(config.words("bind"), self.port, backlog):
                 self.port = self.port or int(sock.getsockname()[1])
-                server = await self.loop.create_server(lambda: Connection(self.pump, ""), sock=sock, backlog=backlog)
+                server = await self.loop.create_server(lambda: accept(self.pump, ""), sock=sock, backlog=backlog)
                 self._listeners.append(server)
         path = config.text("unixsocket")
         if path:
             permissions = config.number("unixsocketperm")
-            factory = lambda: Connection(self.pump, path)  # noqa: E731 - said once, used once
+            factory = lambda: accept(self.pump, path)  # noqa: E731 - said once, used once
             self._listeners.append(await listen.listen_unix(self.loop, path, permissions, backlog, factory))
             self._socket_file = listen.absolute(path)  # the working directory may change
         self.port = self.port or tls_port

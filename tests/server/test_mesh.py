@@ -26,6 +26,7 @@ class FakeBus:
         self.deaf: set[bytes] = set()
         self.restarts = 0
         self.busy = False
+        self.queue_most = 1
         self.bytes_received = 0
         self.settings: tuple[Any, ...] = ()
 
@@ -76,6 +77,13 @@ class Meshed(Shell):
             self.clock.ms += 100
             self.mesh.beat(self.clock.ms)
             self.loop.settle()
+
+
+def test_a_node_that_stops_gives_up_no_link_because_of_all_that_it_has_to_say() -> None:
+    shell = Meshed()
+    shell.meet()
+    shell.mesh.take_leave()
+    assert shell.bus.queue_most == NEVER
 
 
 class TestBeat:
@@ -402,7 +410,7 @@ class TestStandingStill:
             with monkeypatch.context() as patch:
                 patch.setattr(step, "beat", lambda *_, order=order: order.append("beat"))
                 patch.setattr(step, "message", lambda *_, order=order: order.append("peer"))
-                patch.setattr("disque.server.pump.tick", lambda *_, order=order: order.append("timer"))
+                shell.node.chores.appendleft(map(order.append, ["timer"]))
                 shell.clock.ms += 700
                 if come == "timer":
                     shell.pump.on_timer()

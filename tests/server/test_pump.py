@@ -2,7 +2,7 @@ from typing import Any, cast
 
 import pytest
 
-from cluster.messages import ENQUEUE
+from cluster.messages import ENQUEUE, GOTJOB
 from disque.core.records import DELETE
 from disque.server.pump import loopback, shown
 from tests.server.shell import Shell, Writer
@@ -178,6 +178,35 @@ def test_the_mark_for_slow_commands_is_the_lower_of_two() -> None:
     assert shell.pump.slow_us == float("inf")
 
 
+class Told:
+    """Stands where the other nodes would be told."""
+
+    def __init__(self) -> None:
+        self.messages: list[object] = []
+
+    def send(self, outbox: list[object]) -> None:
+        self.messages += outbox
+
+    def reconcile(self) -> None:
+        """Nobody comes or goes."""
+
+
+def test_what_was_to_be_said_of_jobs_before_a_reset_is_not_said_after_it() -> None:
+    shell = Shell()
+    writer = shell.journal()
+    writer.hold = True
+    told = shell.pump.mesh = Told()  # type: ignore[assignment]  # two methods of it are all that the pump needs
+    admin, _ = shell.connect()
+    shell.node.messages.append((b"b0" * 20, (GOTJOB, (b"one",))))
+    shell.ask(admin, ADD)
+    shell.ask(admin, b"*2\r\n$7\r\nCLUSTER\r\n$5\r\nRESET\r\n")
+    shell.node.messages.append((b"b0" * 20, (GOTJOB, (b"two",))))
+    shell.ask(admin, ADD)
+    writer.safe = writer.sequence
+    shell.pump.release()
+    assert told.messages == [(b"b0" * 20, (GOTJOB, (b"two",)))]
+
+
 def test_each_held_reply_waits_for_its_own_record() -> None:
     shell = Shell()
     writer = shell.journal()
@@ -253,27 +282,26 @@ def test_a_command_that_writes_the_journal_does_not_free_the_replies_behind_it()
     assert shell.ask(client, b"BGREWRITEAOF\r\n" + ADD) == b""
 
 
-def fail(*_words: object) -> None:
+def fail(_step: int) -> None:
     raise RuntimeError("a mistake")
 
 
-def test_a_line_that_cannot_be_served_holds_back_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_cannot_be_served_holds_back_nobody_else() -> None:
     shell = Shell()
     (waiting, _), (other, _) = shell.connect(), shell.connect()
     shell.ask(waiting, b"GETJOB FROM q\r\n")
-    monkeypatch.setattr("disque.server.pump.settle", fail)
+    shell.node.retries.append(cast("Any", "no ADDJOB"))
     assert shell.ask(other, ADD).startswith(b"+D-")
-    assert "RuntimeError: a mistake" in shell.log.lines[-1]
+    assert "Those who wait for jobs could not be served\nTraceback" in shell.log.lines[-1]
     assert not shell.node.ready
 
 
-def test_what_is_due_later_happens_though_something_due_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_due_later_happens_though_something_due_has_failed() -> None:
     shell = Shell()
     client, transport = shell.connect()
     shell.ask(client, b"GETJOB TIMEOUT 60000 FROM q\r\n")
-    with monkeypatch.context() as patch:
-        patch.setattr("disque.server.pump.tick", fail)
-        shell.fire()
+    shell.node.chores.append(map(fail, range(1)))
+    shell.fire()
     assert "RuntimeError: a mistake" in shell.log.lines[-1]
     shell.clock.ms += 60_000
     shell.fire()

@@ -241,8 +241,9 @@ def achieved_add_does_not_wait() -> Iterator[None]:
 def zones_are_ignored() -> Iterator[None]:
     """Copies go to any nodes, and count wherever they are."""
 
-    def choose(node: Any, spread: Any, wanted: int) -> Any:
-        return replication.choose(node, spread.job, wanted)
+    def choose(node: Any, job: Any, wanted: int) -> Any:
+        del job
+        return node.random.sample(node.linked, wanted)
 
     with patch.multiple(zones, choose=choose, must_wait=lambda *_: False):
         yield
