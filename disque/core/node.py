@@ -27,6 +27,7 @@ from disque.core.session import PendingAdd, Session, Spread
 from disque.core.settings import Config
 from disque.core.shelf import Shelf
 from disque.core.slowlog import SlowLog
+from disque.core.spent import Spent
 from disque.core.stats import Stats
 from disque.core.table import Command, renamed
 from disque.core.timers import Timers
@@ -38,8 +39,9 @@ if TYPE_CHECKING:
     from disque.core.acks import Ack
     from disque.core.bids import Bid
     from disque.core.claims import Claim
-    from disque.core.replication import Wave
+    from disque.core.life import Trash
     from disque.core.unique import Key
+    from disque.core.waves import Wave
 
     #: Work in steps. After one that says True it goes on at the next beat only.
     Chore = Iterator[bool | None]
@@ -57,79 +59,15 @@ class Node:
     """One node. ``used`` is the accounted memory in bytes; ``journaling`` says whether records are wanted at all."""
 
     __slots__ = (
-        "acking",
-        "asks",
-        "batches",
-        "beat_ms",
-        "bidding",
-        "bids",
-        "calls",
-        "calls_us",
-        "chores",
-        "claims",
-        "clients_paused_until_ms",
-        "coming",
-        "config",
-        "default_replicate",
-        "dummies",
-        "evict_acks",
-        "evictable",
-        "evicted",
-        "federation",
-        "frozen",
-        "gone",
-        "host",
-        "ids",
-        "journal",
-        "journaling",
-        "keyed",
-        "keys",
-        "last_ctime",
-        "latency",
-        "limits",
-        "linked",
-        "live",
-        "loading",
-        "lookup",
-        "membership",
-        "messages",
-        "messages_skipped",
-        "misconf",
-        "monitors",
-        "node_id",
-        "over",
-        "password",
-        "peak",
-        "peers",
-        "pending",
-        "queues",
-        "random",
-        "ready",
-        "resets",
-        "resting",
-        "retries",
-        "ring",
-        "roll",
-        "seen_version",
-        "segment",
-        "selves",
-        "sessions",
-        "shards",
-        "sharing",
-        "shelf",
-        "short",
-        "slowlog",
-        "start",
-        "starts",
-        "stats",
-        "table",
-        "timers",
-        "touched",
-        "trash",
-        "used",
-        "wave",
-        "zones",
-    )
+        "acking", "asks", "batches", "beat_ms", "bidding", "bids", "calls", "calls_us", "chores", "claims",
+        "clients_paused_until_ms", "coming", "config", "default_replicate", "dummies", "evict_acks", "evicted",
+        "federation", "frozen", "gone", "host", "ids", "journal", "journaling", "keyed", "keys", "last_ctime",
+        "latency", "limits", "linked", "live", "loading", "lookup", "membership", "messages", "messages_skipped",
+        "misconf", "monitors", "node_id", "over", "password", "peak", "peers", "pending", "queues", "random", "ready",
+        "resets", "resting", "retries", "ring", "roll", "seen_version", "segment", "selves", "sessions", "shards",
+        "sharing", "shelf", "short", "slowlog", "spent", "start", "starts", "stats", "table", "timers", "touched",
+        "trash", "used", "wave", "zones",
+    )  # fmt: skip
 
     def __init__(  # noqa: PLR0915 - the whole state of a node, each part once
         self,
@@ -162,7 +100,8 @@ class Node:
         #: Bids whose job is decided and whose key has ended: answered at the next settle.
         self.over: list[Bid] = []
         self.ring = Ring(membership)
-        self.evictable: dict[bytes, Job] = {}
+        #: Jobs that memory is taken from when it is short.
+        self.spent = Spent()
         self.evicted = 0
         #: Jobs of which copies are still wanted: see `replication`.
         self.pending: dict[bytes, Spread] = {}
@@ -214,8 +153,8 @@ class Node:
         self.live: dict[int, int] = {}
         self.loading = False
         self.misconf = b""
-        #: Jobs forgotten all at once: freed a few at a time by the ticks.
-        self.trash: list[dict[bytes, Job] | dict[bytes, Queue]] = []
+        #: What was forgotten all at once: freed a few at a time by the ticks, the last container first.
+        self.trash: list[Trash] = []
         self.used = 0
         self.peak = 0
         self.last_ctime = 0
@@ -297,7 +236,7 @@ class Node:
         if job.state == ACKED:
             self.drop_ack(job.id)
         if job.flags & SPENT:
-            self.evictable.pop(job.id, None)
+            self.spent.drop(job)
         job.body = b""
 
     def drop_claim(self, job_id: bytes) -> None:
@@ -325,7 +264,8 @@ class Node:
             self.drop_claim(job.id)
         if self.keyed:
             self.free_key(job.id)
-        self.evictable.pop(job.id, None)
+        if job.flags & SPENT:
+            self.spent.drop(job)
         self.timers.disarm(job)
         self.used -= len(job.body)
         job.body = b""
@@ -481,7 +421,7 @@ class Node:
             self.timers.arm(job, min(job.expires_ms, due_ms))
             return
         job.flags |= SPENT
-        self.evictable[job.id] = job
+        self.spent.add(job)
         if self.journaling:
             self.journal.append((SPEND, job.id))
 

@@ -18,7 +18,6 @@ from cluster.node import UNREACHABLE
 from cluster.node import Node as Known
 
 if TYPE_CHECKING:
-    from disque.core.job import Job
     from disque.core.node import Node
     from disque.core.peers import Peer
     from disque.core.session import Spread
@@ -54,16 +53,13 @@ def review(node: "Node") -> None:
     zones.shared = 1 < len(seen) <= len(node.peers)
 
 
-def choose(node: "Node", job: "Job", wanted: int) -> "list[Peer]":
-    """The first nodes to be asked for copies, at random but for their zones; keepers of its UNIQUE key come first.
-
-    This node has a copy itself, unless all that are wanted must be elsewhere.
-    """
-    holders = job.holders
+def choose(node: "Node", spread: "Spread", wanted: int) -> "list[Peer]":
+    """The first nodes to be asked for copies, at random but for their zones; keepers of its UNIQUE key come first."""
+    holders = spread.job.holders
     mixed = node.random.sample(node.linked, len(node.linked))
     if len(holders) > 1:
         mixed.sort(key=lambda peer: peer.id not in holders)
-    copies: dict[bytes, int] = {} if wanted >= job.repl else {node.zones.mine: 1}
+    copies: dict[bytes, int] = {} if spread.outside else {node.zones.mine: 1}
     ranks: dict[bytes, int] = {}
     for peer in mixed:
         rank = copies.get(peer.zone, 0)

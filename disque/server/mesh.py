@@ -258,18 +258,21 @@ class Mesh:
 
     def link_up(self, peer_id: bytes, start: int) -> None:
         """The link to a peer is there."""
+        self.pump.begin_turn()
         self.log.verbose(f"Linked to node {peer_id.decode()}")
         self._guarded(step.link_up, self.node, peer_id, start, self.clock.now_ms())
         self.pump.schedule()
 
     def link_down(self, peer_id: bytes, *, refused: bool) -> None:
         """The link to a peer has ended, or could not be made."""
+        self.pump.begin_turn()
         self.log.debug(f"No link to node {peer_id.decode()}: {'refused' if refused else 'ended, or no answer'}")
         self._guarded(step.link_down, self.node, peer_id, refused, self.clock.now_ms())
         self.pump.schedule()
 
     def heard(self, peer: Identity, ip: bytes, own_ip: bytes) -> None:
         """A peer has made a link to this node."""
+        self.pump.begin_turn()
         now_ms = self.clock.now_ms()
         self.membership.learn_own_ip(own_ip)
         if self.membership.incoming(peer.id, peer.ip or ip, peer.port, peer.bus_port, now_ms):
@@ -279,6 +282,7 @@ class Mesh:
 
     def received(self, peer_id: bytes, messages: "list[Message]") -> None:
         """A peer has said something."""
+        self.pump.begin_turn()
         node = self.node
         now_ms = self.clock.now_ms()
         if now_ms > self.pump.gap_ms:
@@ -294,6 +298,7 @@ class Mesh:
 
     def undelivered(self, peer_id: bytes, messages: "list[Message]") -> None:
         """No byte of these has left."""
+        self.pump.begin_turn()
         self._guarded(step.undelivered, self.node, peer_id, messages, self.clock.now_ms())
         self.pump.schedule()
 
