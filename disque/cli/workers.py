@@ -82,11 +82,16 @@ def objection_to_addresses(config: Config) -> str:
     host = own_address(config)
     if not config.text("cluster-secret") and not loopback(host):
         return f"without a cluster-secret, nodes talk over loopback only: set one, or add 127.0.0.1 to bind ({host})"
+    told = config.text("cluster-announce-ip")
+    if told and not config.text("cluster-secret") and not loopback(told):
+        return (
+            f"without a cluster-secret, nodes talk over loopback only, and not at cluster-announce-ip ({told}): set one"
+        )
     own = config.words("cluster-seeds")
     if len(own) + config.number("workers") > SEEDS_MOST:
         return f"cluster-seeds may have {SEEDS_MOST} addresses, those of the workers included"
     abroad = [seed for seed in map(parse_seed, own) if seed and not (loopback(seed.host) or seed.host == "localhost")]
-    if abroad and loopback(host) and not config.text("cluster-announce-ip"):
+    if abroad and loopback(host) and not told:
         return (
             "with cluster-seeds on other hosts, workers need cluster-announce-ip (the address of this host), or bind "
             "with that address alone: they know each other by loopback, and would tell that to other hosts"

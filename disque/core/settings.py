@@ -324,8 +324,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     Setting(
         "cluster-seeds", Seeds(64), (), CLUSTER,
         "Nodes to join, with @busport behind the port where that is not port + 10000: as long as the node knows no "
-        "other one, it introduces itself to each of them. All nodes of a cluster can have the same list.",
-        mutable=True, example="disque-1:7711 disque-2:7711 disque-3:7711",
+        "other one, but for those of its zone, it introduces itself to each of them. All nodes of a cluster can have "
+        "the same list.", mutable=True, example="disque-1:7711 disque-2:7711 disque-3:7711",
     ),
     Setting(
         "cluster-secret", Text(512, "a secret"), "", CLUSTER,

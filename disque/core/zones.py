@@ -9,7 +9,7 @@ or the client's timeout is over. Only then does a second copy in a zone count.
 Whom a link has told no zone is a zone of its own. A node to which there is no link yet, or no more, can be reached for
 two seconds: links that just begin, or are made anew, do not move copies together. After that it counts as away.
 
-As long as no two nodes share a zone, nothing here is asked.
+As long as no two nodes share a zone, or all are in one, nothing here is asked.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -27,7 +27,7 @@ GRACE_MS: Final = 2000
 
 
 class Zones:
-    """``mine`` is the zone of this node; ``shared``: two nodes, this one among them, are of the same zone."""
+    """``mine`` is the zone of this node; ``shared``: some nodes share one, but not all the same."""
 
     __slots__ = ("mine", "shared")
 
@@ -50,7 +50,7 @@ def review(node: "Node") -> None:
     for peer in node.peers.values():
         peer.zone = zone_of(nodes[peer.id])
         seen.add(peer.zone)
-    zones.shared = len(seen) <= len(node.peers)
+    zones.shared = 1 < len(seen) <= len(node.peers)
 
 
 def choose(node: "Node", spread: "Spread", wanted: int) -> "list[Peer]":

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 #: How often a node that is alone introduces itself to its seeds, and for how long one that was itself is left out.
 JOIN_EVERY_MS: Final = 1000
 MYSELF_FOR_MS: Final = 30_000
+#: How often one does that knows nodes of its own zone only.
+JOIN_ZONES_MS: Final = 10_000
 #: Turns of the loop in which sockets are read before clients are served after a stop, at least and at most.
 CATCH_UP_LEAST: Final = 3
 CATCH_UP_MOST: Final = 1000
@@ -188,7 +190,7 @@ class Mesh:
 
     def _join(self, now_ms: int) -> None:
         """Introduce this node to its seeds."""
-        if now_ms - self._join_ms < JOIN_EVERY_MS:
+        if now_ms - self._join_ms < (JOIN_EVERY_MS if self.membership.size == 1 else JOIN_ZONES_MS):
             return
         self._join_ms = now_ms
         self._mine = {place: ms for place, ms in self._mine.items() if now_ms - ms < MYSELF_FOR_MS}

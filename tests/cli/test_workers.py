@@ -131,6 +131,7 @@ class TestObjections:
             (("aof-enqueue-jobs-once yes",), "aof-enqueue-jobs-once"),
             (("bind 10.0.0.5",), "without a cluster-secret"),
             (("cluster-seeds 10.0.0.6:7711",), "cluster-announce-ip"),
+            (("cluster-announce-ip 10.0.0.5",), "without a cluster-secret"),
             ((f"cluster-seeds {' '.join(f'127.0.0.1:{port}' for port in range(1, 63))}",), "64 addresses"),
         ],
     )
@@ -143,7 +144,7 @@ class TestObjections:
             (),
             ("port 7711", "tls-port 7714"),
             ("bind 10.0.0.5", "cluster-secret x"),
-            ("cluster-seeds 10.0.0.6:7711", "cluster-announce-ip 10.0.0.5"),
+            ("cluster-seeds 10.0.0.6:7711", "cluster-announce-ip 10.0.0.5", "cluster-secret x"),
             ("cluster-seeds 10.0.0.6:7711", "bind 10.0.0.5", "cluster-secret x"),
             ("cluster-seeds localhost:9000",),
         ],

@@ -11,6 +11,7 @@ from cluster.handshake import (
     PROOF,
     REFUSAL,
     TWIN,
+    VERSION_HIGHEST,
     WELCOME,
     Acceptor,
     Dialer,
@@ -51,7 +52,7 @@ def test_both_sides_learn_who_the_other_is(secret: bytes) -> None:
     shake(one, other)
     assert one.peer == BOB
     assert other.peer == ALICE
-    assert one.version == other.version == 1
+    assert one.version == other.version == VERSION_HIGHEST
 
 
 @pytest.mark.parametrize("secret", [b"", b"a long secre", b"a long secret "])

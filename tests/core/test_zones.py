@@ -223,6 +223,7 @@ class TestHowCopiesCount:
 
     def test_on_one_host_copies_are_on_different_nodes(self) -> None:
         bench = bench_of("a", "a", "a")
+        assert not bench.node.zones.shared
         client, job_id, nodes = begin(bench, 3)
         bench.confirm(job_id, *nodes)
         assert_answered(client, job_id)
