@@ -9,6 +9,7 @@ from disque.core.records import FLUSH
 from disque.core.roll import Roll
 from disque.core.session import NOT_WAITING, WAIT_COPIES, WAIT_JOBS, Session
 from disque.core.shelf import Shelf
+from disque.core.spent import Spent
 from disque.core.timers import Timers
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ def forget_everything(node: "Node") -> None:
     node.trash += [shard for shard in node.shards if shard]
     if node.queues:
         node.trash.append(node.queues)
+    node.trash += [line for line in node.spent.lines() if line]
+    node.trash += [line for line in node.timers.lists() if line]
     node.shards = [{} for _ in node.shards]
     node.timers = Timers()
     node.keys.clear()
@@ -77,7 +80,7 @@ def forget_everything(node: "Node") -> None:
     node.bidding.clear()
     node.over.clear()
     node.ring.moving = False
-    node.evictable.clear()
+    node.spent = Spent()
     node.claims.clear()
     node.acking.clear()
     node.dummies.clear()

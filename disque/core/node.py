@@ -15,7 +15,7 @@ from disque.core.flows import Federation
 from disque.core.gone import Gone
 from disque.core.host import Host
 from disque.core.job import ACKED, ACTIVE, BACKUP, DELIVERED, HELD, KEPT, QUEUED, SPENT, Job
-from disque.core.jobid import IdMaker
+from disque.core.jobid import SHARDS, IdMaker, shard_of
 from disque.core.latency import LatencyMonitor
 from disque.core.memory import ACK_BYTES, CLAIM_BYTES, GONE_BYTES, JOB_BYTES, QUEUE_BYTES, SPREAD_BYTES, Limits
 from disque.core.peers import Peer
@@ -27,24 +27,29 @@ from disque.core.session import PendingAdd, Session, Spread
 from disque.core.settings import Config
 from disque.core.shelf import Shelf
 from disque.core.slowlog import SlowLog
+from disque.core.spent import Spent
 from disque.core.stats import Stats
 from disque.core.table import Command, renamed
 from disque.core.timers import Timers
+from disque.core.zones import Zones
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from sortedcontainers import SortedKeyList
+
     from disque.core.acks import Ack
     from disque.core.bids import Bid
     from disque.core.claims import Claim
+    from disque.core.replication import Wave
+    from disque.core.timers import Timed
     from disque.core.unique import Key
 
     #: Work in steps. After one that says True it goes on at the next beat only.
     Chore = Iterator[bool | None]
-
-#: The jobs are spread over this many dicts by hash of the ID: one dict stalls everybody when it grows. The number is
-#: a power of two.
-SHARDS: Final = 1024
+    Returned = SortedKeyList[Job, tuple[int, bytes]]
+    #: Something that holds many things, which nobody else looks at.
+    Trash = dict[bytes, Job] | dict[bytes, Queue] | list[Timed] | list[tuple[int, int, Timed]] | deque[Job] | Returned
 
 Message = tuple[object, ...]
 
@@ -75,7 +80,6 @@ class Node:
         "default_replicate",
         "dummies",
         "evict_acks",
-        "evictable",
         "evicted",
         "federation",
         "frozen",
@@ -107,6 +111,7 @@ class Node:
         "queues",
         "random",
         "ready",
+        "resets",
         "resting",
         "retries",
         "ring",
@@ -120,6 +125,7 @@ class Node:
         "shelf",
         "short",
         "slowlog",
+        "spent",
         "start",
         "starts",
         "stats",
@@ -128,6 +134,8 @@ class Node:
         "touched",
         "trash",
         "used",
+        "wave",
+        "zones",
     )
 
     def __init__(  # noqa: PLR0915 - the whole state of a node, each part once
@@ -161,7 +169,8 @@ class Node:
         #: Bids whose job is decided and whose key has ended: answered at the next settle.
         self.over: list[Bid] = []
         self.ring = Ring(membership)
-        self.evictable: dict[bytes, Job] = {}
+        #: Jobs that memory is taken from when it is short.
+        self.spent = Spent()
         self.evicted = 0
         #: Jobs of which copies are still wanted: see `replication`.
         self.pending: dict[bytes, Spread] = {}
@@ -172,6 +181,7 @@ class Node:
         #: Other nodes by ID, and those that a job may be sent to at once.
         self.peers: dict[bytes, Peer] = {}
         self.linked: list[Peer] = []
+        self.zones = Zones()
         self.seen_version = -1
         #: This process among all that ever were this node, and those of nodes that are linked but only half met.
         self.start = random.getrandbits(62) + 1
@@ -190,6 +200,8 @@ class Node:
         self.frozen = False
         #: Work on many jobs, done some at a time by the ticks; what rests goes on at the next beat.
         self.chores: deque[Chore] = deque()
+        #: How often this process was emptied by CLUSTER RESET.
+        self.resets = 0
         self.resting: list[Chore] = []
         #: Queues that have jobs and a line, to be served at the next settle.
         self.ready: deque[Queue] = deque()
@@ -201,6 +213,8 @@ class Node:
         self.messages: list[tuple[bytes, Message]] = []
         #: Messages that promise nothing: they need not wait for the journal.
         self.asks: list[tuple[bytes, Message]] = []
+        #: The jobs of this turn of which the same nodes are asked for copies: see `replication`.
+        self.wave: Wave | None = None
         self.messages_skipped = 0
         self.journal: list[Record] = []
         self.journaling = False
@@ -208,8 +222,8 @@ class Node:
         self.live: dict[int, int] = {}
         self.loading = False
         self.misconf = b""
-        #: Jobs forgotten all at once: freed a few at a time by the ticks.
-        self.trash: list[dict[bytes, Job] | dict[bytes, Queue]] = []
+        #: What was forgotten all at once: freed a few at a time by the ticks, the last container first.
+        self.trash: list[Trash] = []
         self.used = 0
         self.peak = 0
         self.last_ctime = 0
@@ -251,11 +265,11 @@ class Node:
 
     def shard(self, job_id: bytes) -> dict[bytes, Job]:
         """The dict in which a job with this ID lies, or would."""
-        return self.shards[hash(job_id) & 1023]
+        return self.shards[shard_of(job_id)]
 
     def find(self, job_id: bytes) -> Job | None:
         """The job with this ID."""
-        return self.shards[hash(job_id) & 1023].get(job_id)
+        return self.shards[shard_of(job_id)].get(job_id)
 
     def next_ctime(self, now_ms: int) -> int:
         """The place of a new job in the order of all jobs: later than every one this node gave before."""
@@ -267,7 +281,7 @@ class Node:
 
     def register(self, job: Job) -> None:
         """Take ``job`` into the table of jobs. It must be new."""
-        self.shards[hash(job.id) & 1023][job.id] = job
+        self.shards[shard_of(job.id)][job.id] = job
         self.used += JOB_BYTES + len(job.body)
 
     def remove(self, job: Job) -> None:
@@ -275,7 +289,7 @@ class Node:
 
         The caller writes the record, if there is one to write.
         """
-        del self.shards[hash(job.id) & 1023][job.id]
+        del self.shards[shard_of(job.id)][job.id]
         self.used -= JOB_BYTES + len(job.body)
         if job.state == QUEUED:
             self.queues[job.queue].remove(job)
@@ -291,7 +305,7 @@ class Node:
         if job.state == ACKED:
             self.drop_ack(job.id)
         if job.flags & SPENT:
-            self.evictable.pop(job.id, None)
+            self.spent.drop(job)
         job.body = b""
 
     def drop_claim(self, job_id: bytes) -> None:
@@ -319,7 +333,8 @@ class Node:
             self.drop_claim(job.id)
         if self.keyed:
             self.free_key(job.id)
-        self.evictable.pop(job.id, None)
+        if job.flags & SPENT:
+            self.spent.drop(job)
         self.timers.disarm(job)
         self.used -= len(job.body)
         job.body = b""
@@ -475,7 +490,7 @@ class Node:
             self.timers.arm(job, min(job.expires_ms, due_ms))
             return
         job.flags |= SPENT
-        self.evictable[job.id] = job
+        self.spent.add(job)
         if self.journaling:
             self.journal.append((SPEND, job.id))
 
