@@ -13,7 +13,18 @@ from disque.core.spent import Spent
 from disque.core.timers import Timers
 
 if TYPE_CHECKING:
+    from collections import deque
+
+    from sortedcontainers import SortedKeyList
+
+    from disque.core.job import Job
     from disque.core.node import Node
+    from disque.core.queue import Queue
+    from disque.core.timers import Timed
+
+    Returned = SortedKeyList[Job, tuple[int, bytes]]
+    #: Something that holds many things, which nobody else looks at.
+    Trash = dict[bytes, Job] | dict[bytes, Queue] | list[Timed] | list[tuple[int, int, Timed]] | deque[Job] | Returned
 
 
 def connect(node: "Node", session_id: int, address: bytes, local_address: bytes, now_ms: int) -> Session:

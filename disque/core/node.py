@@ -36,20 +36,15 @@ from disque.core.zones import Zones
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sortedcontainers import SortedKeyList
-
     from disque.core.acks import Ack
     from disque.core.bids import Bid
     from disque.core.claims import Claim
-    from disque.core.replication import Wave
-    from disque.core.timers import Timed
+    from disque.core.life import Trash
     from disque.core.unique import Key
+    from disque.core.waves import Wave
 
     #: Work in steps. After one that says True it goes on at the next beat only.
     Chore = Iterator[bool | None]
-    Returned = SortedKeyList[Job, tuple[int, bytes]]
-    #: Something that holds many things, which nobody else looks at.
-    Trash = dict[bytes, Job] | dict[bytes, Queue] | list[Timed] | list[tuple[int, int, Timed]] | deque[Job] | Returned
 
 Message = tuple[object, ...]
 
@@ -64,79 +59,15 @@ class Node:
     """One node. ``used`` is the accounted memory in bytes; ``journaling`` says whether records are wanted at all."""
 
     __slots__ = (
-        "acking",
-        "asks",
-        "batches",
-        "beat_ms",
-        "bidding",
-        "bids",
-        "calls",
-        "calls_us",
-        "chores",
-        "claims",
-        "clients_paused_until_ms",
-        "coming",
-        "config",
-        "default_replicate",
-        "dummies",
-        "evict_acks",
-        "evicted",
-        "federation",
-        "frozen",
-        "gone",
-        "host",
-        "ids",
-        "journal",
-        "journaling",
-        "keyed",
-        "keys",
-        "last_ctime",
-        "latency",
-        "limits",
-        "linked",
-        "live",
-        "loading",
-        "lookup",
-        "membership",
-        "messages",
-        "messages_skipped",
-        "misconf",
-        "monitors",
-        "node_id",
-        "over",
-        "password",
-        "peak",
-        "peers",
-        "pending",
-        "queues",
-        "random",
-        "ready",
-        "resets",
-        "resting",
-        "retries",
-        "ring",
-        "roll",
-        "seen_version",
-        "segment",
-        "selves",
-        "sessions",
-        "shards",
-        "sharing",
-        "shelf",
-        "short",
-        "slowlog",
-        "spent",
-        "start",
-        "starts",
-        "stats",
-        "table",
-        "timers",
-        "touched",
-        "trash",
-        "used",
-        "wave",
-        "zones",
-    )
+        "acking", "asks", "batches", "beat_ms", "bidding", "bids", "calls", "calls_us", "chores", "claims",
+        "clients_paused_until_ms", "coming", "config", "default_replicate", "dummies", "evict_acks", "evicted",
+        "federation", "frozen", "gone", "host", "ids", "journal", "journaling", "keyed", "keys", "last_ctime",
+        "latency", "limits", "linked", "live", "loading", "lookup", "membership", "messages", "messages_skipped",
+        "misconf", "monitors", "node_id", "over", "password", "peak", "peers", "pending", "queues", "random", "ready",
+        "resets", "resting", "retries", "ring", "roll", "seen_version", "segment", "selves", "sessions", "shards",
+        "sharing", "shelf", "short", "slowlog", "spent", "start", "starts", "stats", "table", "timers", "touched",
+        "trash", "used", "wave", "zones",
+    )  # fmt: skip
 
     def __init__(  # noqa: PLR0915 - the whole state of a node, each part once
         self,

@@ -59,6 +59,7 @@ from disque.core import (
     requeue,
     resp,
     unique,
+    waves,
 )
 from disque.core.acks import Ack
 from disque.core.bids import Bid
@@ -389,7 +390,7 @@ def settle(node: "Node", now_ms: int) -> None:
     if node.federation.marked:
         asking.ask(node, now_ms)
     if node.wave is not None:
-        replication.seal(node)
+        waves.seal(node)
     if node.batches:
         send_batches(node)
 

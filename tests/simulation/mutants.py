@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from unittest.mock import patch
 
 from cluster import messages as wire
-from disque.core import acks, bids, federation, keeping, links, replication, step, unique, zones
+from disque.core import acks, bids, federation, keeping, links, replication, step, unique, waves, zones
 from disque.core.journal import Replay
 from disque.core.node import Node
 from disque.core.records import CLEAN, END
@@ -242,7 +242,7 @@ def zones_are_ignored() -> Iterator[None]:
     """Copies go to any nodes, and count wherever they are."""
 
     def choose(node: Any, spread: Any, wanted: int) -> Any:
-        return replication.choose(node, spread.job, wanted)
+        return waves.choose(node, spread.job, wanted)
 
     with patch.multiple(zones, choose=choose, must_wait=lambda *_: False):
         yield
