@@ -861,7 +861,9 @@ class TestEnd:
 
         in_loop(scene)
 
-    def test_a_peer_that_reads_slowly_gets_all_before_the_end(self) -> None:
+    def test_a_peer_that_reads_slowly_gets_all_before_the_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("cluster.bus.CLOSE_TURNS", 1000)
+
         async def scene() -> None:
             one, other = await stations("ab")
             await join(one, other)
@@ -878,7 +880,7 @@ class TestEnd:
             other.notes.on_received = read_now_and_then
             for _ in range(100):
                 one.bus.send([(other.id, (DELJOB, (JOB,) * 5000))])
-            closing = asyncio.create_task(one.bus.close(0.1))
+            closing = asyncio.create_task(one.bus.close(0.3))
             await other.notes.until(lambda: link.closed)
             await closing
             got = len(other.notes.messages)
