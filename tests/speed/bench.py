@@ -140,7 +140,9 @@ def main() -> int:
             run.say(note)
         work = machine.Work()
         measure(run, chosen.only)
-        run.book.facts["meanwhile"] = work.text()
+        others = work.shares()
+        run.book.facts["meanwhile"] = machine.meanwhile(*others)
+        run.book.notes += [text for text in [machine.doubt(*others)] if text]
         write(run.book, run.best, chosen.out)
         run.say(f"written: {chosen.out / 'BENCHMARKS.md'}")
     return 0

@@ -18,6 +18,8 @@ from disque.cli.bench_options import processors
 from tests.speed.server import Form
 
 GIGABYTE: Final = 1e9
+#: Processors that others may have on average before the figures are doubted.
+BUSY: Final = 0.2
 LIBRARIES: Final = ("uvloop", "hiredis", "msgpack", "redis", "psutil", "matplotlib")
 #: How each program says its version.
 PROGRAMS: Final = {"redis-server": "--version", "redis-benchmark": "--version", "beanstalkd": "-v"}
@@ -30,8 +32,8 @@ class Work:
     def __init__(self) -> None:
         self._begin = self._now()
 
-    def text(self) -> str:
-        """Say it in words, in processors that were not there for the run on average."""
+    def shares(self) -> tuple[float, float]:
+        """Give what was not there for the run on average, in processors: for other programs, other virtual machines."""
         begin, now = self._begin, self._now()
         return shares(*(after - before for before, after in zip(begin, now, strict=True)))
 
@@ -46,10 +48,24 @@ class Work:
         return time.monotonic(), sum(times[:8]) - idle_s - stolen_s, own_s, stolen_s
 
 
-def shares(elapsed_s: float, busy_s: float, own_s: float, stolen_s: float) -> str:
-    """Say what other programs and other virtual machines had of the processors."""
-    others = max(0.0, busy_s - own_s) / elapsed_s
-    return f"other programs had {others:.2f} processors on average, other virtual machines {stolen_s / elapsed_s:.2f}"
+def shares(elapsed_s: float, busy_s: float, own_s: float, stolen_s: float) -> tuple[float, float]:
+    """Give what other programs and other virtual machines had, in processors."""
+    return max(0.0, busy_s - own_s) / elapsed_s, stolen_s / elapsed_s
+
+
+def meanwhile(programs: float, machines: float) -> str:
+    """Say it in words."""
+    return f"other programs had {programs:.2f} processors on average, other virtual machines {machines:.2f}"
+
+
+def doubt(programs: float, machines: float) -> str:
+    """Say what that makes of the figures; nothing where it does not matter."""
+    if programs + machines < BUSY:
+        return ""
+    return (
+        f"The machine was busy: {meanwhile(programs, machines)}. Rates, latencies and times of this run say little, "
+        "and ratios of them not much more; CPU and memory hold."
+    )
 
 
 def facts(forms: Sequence[Form], rivals: Path) -> dict[str, str]:

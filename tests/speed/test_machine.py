@@ -6,6 +6,8 @@ from tests.speed.machine import (
     Work,
     core_of,
     cpu_model,
+    doubt,
+    meanwhile,
     pretty_name,
     program_version,
     rival_versions,
@@ -36,10 +38,16 @@ def test_versions() -> None:
 
 
 def test_who_else_was_busy() -> None:
-    text = shares(elapsed_s=100, busy_s=150, own_s=120, stolen_s=5)
-    assert text == "other programs had 0.30 processors on average, other virtual machines 0.05"
-    assert "0.00 processors" in shares(elapsed_s=100, busy_s=10, own_s=12, stolen_s=0)
-    assert "processors on average" in Work().text()
+    found = shares(elapsed_s=100, busy_s=150, own_s=120, stolen_s=5)
+    assert found == (0.3, 0.05)
+    assert meanwhile(*found) == "other programs had 0.30 processors on average, other virtual machines 0.05"
+    assert shares(elapsed_s=100, busy_s=10, own_s=12, stolen_s=0) == (0.0, 0.0)
+    assert min(Work().shares()) >= 0
+
+
+def test_figures_of_a_busy_machine_are_doubted() -> None:
+    assert doubt(0.1, 0.05) == ""
+    assert doubt(0.3, 0.05).startswith("The machine was busy: other programs had 0.30 processors")
 
 
 def test_this_interpreter_has_a_form(tmp_path: Path) -> None:
