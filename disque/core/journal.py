@@ -386,7 +386,7 @@ class Replay:
         if job.expires_ms <= now_ms or len(job.holders) == 1:
             node.remove(job)
             return
-        ack = acks.Ack(job.id, job.holders, {node.node_id}, job.expires_ms)
+        ack = acks.Ack(job.id, job.holders, node.selves, job.expires_ms)
         node.acking[job.id] = ack
         node.used += ACK_BYTES
         acks.arm(node, ack, now_ms)

@@ -90,6 +90,7 @@ def forget_everything(node: "Node") -> None:
     node.frozen = False
     node.short.clear()
     node.pending.clear()
+    node.coming.clear()
     node.ready.clear()
     node.live.clear()
     for broadcast in node.federation.pauses.values():

@@ -15,7 +15,7 @@ from disque.core.flows import Federation
 from disque.core.gone import Gone
 from disque.core.host import Host
 from disque.core.job import ACKED, ACTIVE, BACKUP, DELIVERED, HELD, KEPT, QUEUED, SPENT, Job
-from disque.core.jobid import IdMaker
+from disque.core.jobid import SHARDS, IdMaker, shard_of
 from disque.core.latency import LatencyMonitor
 from disque.core.memory import ACK_BYTES, CLAIM_BYTES, GONE_BYTES, JOB_BYTES, QUEUE_BYTES, SPREAD_BYTES, Limits
 from disque.core.peers import Peer
@@ -31,6 +31,7 @@ from disque.core.spent import Spent
 from disque.core.stats import Stats
 from disque.core.table import Command, renamed
 from disque.core.timers import Timers
+from disque.core.zones import Zones
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from disque.core.acks import Ack
     from disque.core.bids import Bid
     from disque.core.claims import Claim
+    from disque.core.replication import Wave
     from disque.core.timers import Timed
     from disque.core.unique import Key
 
@@ -48,10 +50,6 @@ if TYPE_CHECKING:
     Returned = SortedKeyList[Job, tuple[int, bytes]]
     #: Something that holds many things, which nobody else looks at.
     Trash = dict[bytes, Job] | dict[bytes, Queue] | list[Timed] | list[tuple[int, int, Timed]] | deque[Job] | Returned
-
-#: The jobs are spread over this many dicts by hash of the ID: one dict stalls everybody when it grows. The number is
-#: a power of two.
-SHARDS: Final = 1024
 
 Message = tuple[object, ...]
 
@@ -77,6 +75,7 @@ class Node:
         "chores",
         "claims",
         "clients_paused_until_ms",
+        "coming",
         "config",
         "default_replicate",
         "dummies",
@@ -112,6 +111,7 @@ class Node:
         "queues",
         "random",
         "ready",
+        "resets",
         "resting",
         "retries",
         "ring",
@@ -134,6 +134,8 @@ class Node:
         "touched",
         "trash",
         "used",
+        "wave",
+        "zones",
     )
 
     def __init__(  # noqa: PLR0915 - the whole state of a node, each part once
@@ -174,9 +176,12 @@ class Node:
         self.pending: dict[bytes, Spread] = {}
         #: Those of them for which no further node was there to be asked.
         self.short: dict[bytes, Spread] = {}
+        #: How many jobs will be queued here, by queue, as soon as they have their copies: they count for MAXLEN.
+        self.coming: dict[bytes, int] = {}
         #: Other nodes by ID, and those that a job may be sent to at once.
         self.peers: dict[bytes, Peer] = {}
         self.linked: list[Peer] = []
+        self.zones = Zones()
         self.seen_version = -1
         #: This process among all that ever were this node, and those of nodes that are linked but only half met.
         self.start = random.getrandbits(62) + 1
@@ -195,6 +200,8 @@ class Node:
         self.frozen = False
         #: Work on many jobs, done some at a time by the ticks; what rests goes on at the next beat.
         self.chores: deque[Chore] = deque()
+        #: How often this process was emptied by CLUSTER RESET.
+        self.resets = 0
         self.resting: list[Chore] = []
         #: Queues that have jobs and a line, to be served at the next settle.
         self.ready: deque[Queue] = deque()
@@ -206,6 +213,8 @@ class Node:
         self.messages: list[tuple[bytes, Message]] = []
         #: Messages that promise nothing: they need not wait for the journal.
         self.asks: list[tuple[bytes, Message]] = []
+        #: The jobs of this turn of which the same nodes are asked for copies: see `replication`.
+        self.wave: Wave | None = None
         self.messages_skipped = 0
         self.journal: list[Record] = []
         self.journaling = False
@@ -256,11 +265,11 @@ class Node:
 
     def shard(self, job_id: bytes) -> dict[bytes, Job]:
         """The dict in which a job with this ID lies, or would."""
-        return self.shards[hash(job_id) & 1023]
+        return self.shards[shard_of(job_id)]
 
     def find(self, job_id: bytes) -> Job | None:
         """The job with this ID."""
-        return self.shards[hash(job_id) & 1023].get(job_id)
+        return self.shards[shard_of(job_id)].get(job_id)
 
     def next_ctime(self, now_ms: int) -> int:
         """The place of a new job in the order of all jobs: later than every one this node gave before."""
@@ -272,7 +281,7 @@ class Node:
 
     def register(self, job: Job) -> None:
         """Take ``job`` into the table of jobs. It must be new."""
-        self.shards[hash(job.id) & 1023][job.id] = job
+        self.shards[shard_of(job.id)][job.id] = job
         self.used += JOB_BYTES + len(job.body)
 
     def remove(self, job: Job) -> None:
@@ -280,7 +289,7 @@ class Node:
 
         The caller writes the record, if there is one to write.
         """
-        del self.shards[hash(job.id) & 1023][job.id]
+        del self.shards[shard_of(job.id)][job.id]
         self.used -= JOB_BYTES + len(job.body)
         if job.state == QUEUED:
             self.queues[job.queue].remove(job)
@@ -338,9 +347,19 @@ class Node:
         if spread is not None:
             if spread.add is None:
                 self.used -= SPREAD_BYTES
+            elif spread.comes_here():
+                self._came(spread.job.queue)
             self.short.pop(job_id, None)
             for peer in self.peers.values():
                 peer.waiting.pop(job_id, None)
+
+    def _came(self, name: bytes) -> None:
+        """A job has come into the queue ``name``, or will not come any more."""
+        left = self.coming[name] - 1
+        if left:
+            self.coming[name] = left
+        else:
+            del self.coming[name]
 
     def remember_gone(self, job_id: bytes) -> None:
         """Let no copy that is still on its way bring this job back."""

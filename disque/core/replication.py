@@ -17,7 +17,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from cluster.messages import ABORT, ANNOUNCE, ENQUEUE, QUEUE_IT, REFUSED_GONE, REPLJOB
-from disque.core import copies, errors, keeping, resp
+from disque.core import copies, errors, keeping, resp, zones
 from disque.core.job import HELD, WAIT_REPL, Job
 from disque.core.memory import SPREAD_BYTES
 from disque.core.peers import Peer
@@ -38,6 +38,55 @@ BEAT_MS: Final = 100
 #: Jobs that one step of a chore, and one beat, look at.
 SLICE: Final = 200
 SHORT_MOST: Final = 500
+#: Jobs, and bytes of their bodies, that go in one REPLJOB: the other side takes it apart in one go.
+WAVE_MOST: Final = 64
+WAVE_BYTES: Final = 64 * 1024
+
+
+class Wave:
+    """Jobs that the same nodes are asked for, one after another in one turn, and that differ in little: one REPLJOB.
+
+    ``own`` are the holders of such a job before, ``linked`` the nodes that there were, as the lists that they are: when
+    one of them is another object, something has changed.
+    """
+
+    __slots__ = ("asked", "bodies", "ctimes", "delay", "holders", "ids", "left_ms", "linked", "own", "peers", "queue",
+                 "repl", "retry", "size", "ttl", "wanted")  # fmt: skip
+
+    def __init__(self, node: "Node", spread: Spread, wanted: int, left_ms: int) -> None:
+        job = spread.job
+        self.own = job.holders
+        self.linked = node.linked
+        self.wanted = wanted
+        self.peers = pick(node, spread, wanted)
+        self.asked = tuple([peer.id for peer in self.peers])
+        self.holders = node.shared(tuple(sorted({*job.holders, *self.asked})))
+        self.queue = job.queue
+        self.repl = job.repl
+        self.left_ms = left_ms
+        self.ttl = job.ttl
+        self.delay = job.delay
+        self.retry = job.retry
+        self.ids: list[bytes] = []
+        self.bodies: list[bytes] = []
+        self.ctimes: list[int] = []
+        self.size = 0
+
+    def takes(self, node: "Node", job: Job, wanted: int, left_ms: int) -> bool:
+        """Whether ``job`` can go with it."""
+        return (
+            self.own is job.holders
+            and self.linked is node.linked
+            and self.wanted == wanted
+            and self.queue == job.queue
+            and self.repl == job.repl
+            and self.left_ms == left_ms
+            and self.ttl == job.ttl
+            and self.delay == job.delay
+            and self.retry == job.retry
+            and len(self.ids) < WAVE_MOST
+            and self.size < WAVE_BYTES
+        )
 
 
 def owe(node: "Node", session: Session, args: list[bytes], timeout_ms: int, now_ms: int) -> PendingAdd:
@@ -60,6 +109,8 @@ def begin(node: "Node", pending: PendingAdd, job: Job, now_ms: int, *, outside: 
     spread = Spread(job, pending, outside=outside)
     pending.spread = spread
     node.pending[job.id] = spread
+    if spread.comes_here():
+        node.coming[job.queue] = node.coming.get(job.queue, 0) + 1
     node.register(job)
     node.timers.arm(job, job.expires_ms)
     ask(node, spread, now_ms)
@@ -84,16 +135,39 @@ def begin_async(node: "Node", job: Job, now_ms: int, *, outside: bool) -> None:
 
 
 def ask(node: "Node", spread: Spread, now_ms: int) -> None:
-    """Choose the first nodes for the copies of a job, and send it to them."""
+    """Choose the first nodes for the copies of a job, and send it to them: with the jobs before it if it goes."""
     job = spread.job
     wanted = spread.missing()
-    linked = node.linked
-    chosen = linked if len(linked) <= wanted else choose(node, job, wanted)
-    spread.asked = [peer.id for peer in chosen]
-    if job.retry:
-        job.holders = node.shared(tuple(sorted({*job.holders, *spread.asked})))
-        if node.journaling and job.segment and chosen:
-            node.journal.append((HOLDERS, job.id, job.holders))
+    left_ms = max(1, job.expires_ms - now_ms)
+    wave = node.wave
+    if wave is None or not wave.takes(node, job, wanted, left_ms):
+        if not job.retry:
+            ask_alone(node, spread, wanted, now_ms)
+            return
+        seal(node)
+        wave = node.wave = Wave(node, spread, wanted, left_ms)
+    job_id = job.id
+    wave.ids.append(job_id)
+    wave.bodies.append(job.body)
+    wave.ctimes.append(job.ctime)
+    wave.size += len(job.body)
+    spread.asked = wave.asked
+    job.holders = wave.holders
+    if node.journaling and job.segment and wave.asked:
+        node.journal.append((HOLDERS, job_id, job.holders))
+    for peer in wave.peers:
+        if not peer.waiting:
+            peer.heard_ms = now_ms
+        peer.waiting[job_id] = spread
+    if len(wave.peers) < wanted:
+        node.short[job_id] = spread
+
+
+def ask_alone(node: "Node", spread: Spread, wanted: int, now_ms: int) -> None:
+    """Ask for the copy of a job that is delivered at most once: it has a message of its own, which names its holder."""
+    job = spread.job
+    chosen = pick(node, spread, wanted)
+    spread.asked = tuple([peer.id for peer in chosen])
     message = wire(spread, spread.asked[0] if spread.asked else b"", now_ms)
     for peer in chosen:
         if not peer.waiting:
@@ -102,6 +176,37 @@ def ask(node: "Node", spread: Spread, now_ms: int) -> None:
         node.asks.append((peer.id, message))
     if len(chosen) < wanted:
         node.short[job.id] = spread
+
+
+def seal(node: "Node") -> None:
+    """Nothing more goes with the jobs of this turn that are asked for: they are a message now."""
+    wave, node.wave = node.wave, None
+    if wave is None:
+        return
+    message = (
+        REPLJOB,
+        0,
+        wave.queue,
+        wave.repl,
+        wave.left_ms,
+        wave.ttl,
+        wave.delay * 1000,
+        wave.retry,
+        wave.holders,
+        tuple(wave.ids),
+        tuple(wave.bodies),
+        tuple(wave.ctimes),
+    )
+    for peer_id in wave.asked:
+        node.asks.append((peer_id, message))
+
+
+def pick(node: "Node", spread: Spread, wanted: int) -> list[Peer]:
+    """The first nodes to be asked for copies."""
+    linked = node.linked
+    if len(linked) <= wanted:
+        return linked
+    return zones.choose(node, spread, wanted) if node.zones.shared else choose(node, spread.job, wanted)
 
 
 def choose(node: "Node", job: Job, wanted: int) -> list[Peer]:
@@ -114,7 +219,7 @@ def choose(node: "Node", job: Job, wanted: int) -> list[Peer]:
 
 
 def wire(spread: Spread, peer_id: bytes, now_ms: int, flags: int = 0) -> "Message":
-    """REPLJOB for a job. One that is delivered at most once names its one holder only, and who keeps its UNIQUE key."""
+    """REPLJOB for one job. What is delivered at most once names its one holder only, and who keeps its UNIQUE key."""
     job = spread.job
     holders = job.holders
     if not job.retry:
@@ -123,16 +228,16 @@ def wire(spread: Spread, peer_id: bytes, now_ms: int, flags: int = 0) -> "Messag
     return (
         REPLJOB,
         flags if job.retry else QUEUE_IT,
-        job.id,
         job.queue,
-        job.body,
         job.repl,
         max(1, job.expires_ms - now_ms),
         job.ttl,
-        job.ctime,
         max(0, delay_ms),
         job.retry,
         holders,
+        (job.id,),
+        (job.body,),
+        (job.ctime,),
     )
 
 
@@ -161,12 +266,15 @@ def more(node: "Node", spread: Spread, now_ms: int) -> None:
     job = spread.job
     if node.pending.get(job.id) is not spread or (not job.retry and is_asked(node, job.id)):
         return
-    fresh = [peer for peer in node.linked if peer.id not in spread.asked and peer.refused_until_ms <= now_ms]
+    if node.zones.shared:
+        fresh = zones.next_ones(node, spread, now_ms)
+    else:
+        fresh = [peer for peer in node.linked if peer.id not in spread.asked and peer.refused_until_ms <= now_ms]
     if not fresh:
         node.short[job.id] = spread
         return
     peer = fresh[0] if len(fresh) == 1 else node.random.choice(fresh)
-    spread.asked.append(peer.id)
+    spread.asked = (*spread.asked, peer.id)
     if job.retry:
         copies.add_holders(node, job, (peer.id,))
     if not peer.waiting:
@@ -200,19 +308,26 @@ def ask_others(node: "Node", peer: Peer, now_ms: int) -> "Iterator[None]":
 
 def try_short(node: "Node", now_ms: int) -> None:
     """Nodes have come, or some time has passed: try the jobs for which there was nobody left to be asked."""
-    if not any(peer.refused_until_ms <= now_ms for peer in node.linked):
+    shared = node.zones.shared
+    if not shared and not any(peer.refused_until_ms <= now_ms for peer in node.linked):
         return
     for job_id in list(islice(node.short, SHORT_MOST)):
         spread = node.short.pop(job_id)  # at the end again, if it stays
         if node.pending.get(spread.job.id) is not spread:
             continue
+        if shared:
+            count(node, spread, now_ms)
+            if node.pending.get(job_id) is not spread:
+                continue
         waited_for = [peer for peer in node.peers.values() if spread.job.id in peer.waiting]
         if spread.job.retry:  # whoever refused may have room now
-            spread.asked = [*spread.confirmed, *[peer.id for peer in waited_for]]
+            spread.asked = (*spread.confirmed, *[peer.id for peer in waited_for])
+        if shared:
+            waited_for = [peer for peer in waited_for if zones.is_there(node, peer, now_ms)]
         wanted = spread.missing() - len([peer for peer in waited_for if peer.linked])
         for _ in range(wanted):
             more(node, spread, now_ms)
-        if wanted > 0:
+        if wanted > 0 or shared:
             node.short[spread.job.id] = spread
 
 
@@ -230,9 +345,21 @@ def got_job(node: "Node", peer_id: bytes, message: tuple[int, tuple[bytes, ...]]
         peer.waiting.pop(job_id, None)
         spread = node.pending.get(job_id)
         if spread is not None and peer_id in spread.asked:
-            spread.confirmed.add(peer_id)
-            if spread.missing() <= 0:
-                achieved(node, spread, now_ms)
+            if peer_id not in spread.confirmed:
+                spread.confirmed += (peer_id,)
+            count(node, spread, now_ms)
+
+
+def count(node: "Node", spread: Spread, now_ms: int) -> None:
+    """Go on with a job that may have all its copies. They are not enough yet if a zone without one is to be heard."""
+    if spread.missing() > 0:
+        return
+    if node.zones.shared and zones.must_wait(node, spread, now_ms):
+        if not zones.is_coming(node, spread, now_ms):
+            more(node, spread, now_ms)
+        node.short[spread.job.id] = spread
+        return
+    achieved(node, spread, now_ms)
 
 
 def refused(node: "Node", peer_id: bytes, message: tuple[int, int, tuple[bytes, ...]], now_ms: int) -> None:
@@ -251,8 +378,11 @@ def refused(node: "Node", peer_id: bytes, message: tuple[int, int, tuple[bytes, 
             if bid is None or peer_id not in bid.companions():
                 copies.drop_holder(node, spread.job, peer_id)
             if not spread.job.retry and message[1] != REFUSED_GONE:
-                spread.asked.remove(peer_id)  # it has not queued it, so it may be asked again
+                # It has not queued it, so it may be asked again.
+                spread.asked = tuple([asked for asked in spread.asked if asked != peer_id])
+            spread.refused += (peer_id,)
             more(node, spread, now_ms)
+            count(node, spread, now_ms)
 
 
 def achieved(node: "Node", spread: Spread, now_ms: int) -> None:
@@ -261,7 +391,7 @@ def achieved(node: "Node", spread: Spread, now_ms: int) -> None:
     if add is not None and add.key is not None:
         if not add.key.may_decide():
             return
-        add.key.copies = tuple(spread.confirmed)
+        add.key.copies = spread.confirmed
     node.drop_spread(job.id)
     if spread.outside:
         hand_out(node, spread, now_ms)
@@ -335,7 +465,7 @@ def restarted(node: "Node", peer: Peer, now_ms: int) -> None:
             if job_id in peer.waiting:
                 lost(node, spread)
         elif peer.id in spread.confirmed:
-            spread.confirmed.discard(peer.id)
+            spread.confirmed = tuple([node_id for node_id in spread.confirmed if node_id != peer.id])
             peer.waiting[job_id] = spread
     peer.heard_ms = now_ms
 
@@ -359,11 +489,17 @@ def lost(node: "Node", spread: Spread) -> None:
 def not_sent(node: "Node", peer_id: bytes, message: "Message", now_ms: int) -> None:
     """No byte of this REPLJOB has left: another node may have a job that is delivered at most once."""
     peer = node.peers.get(peer_id)
-    job_id = message[2]
-    spread = node.pending.get(job_id) if isinstance(job_id, bytes) else None
-    if peer is not None and spread is not None and not spread.job.retry:
-        peer.waiting.pop(spread.job.id, None)
-        more(node, spread, now_ms)
+    ids = message[IDS_AT]
+    assert isinstance(ids, tuple)
+    for job_id in ids:
+        spread = node.pending.get(job_id)
+        if peer is not None and spread is not None and not spread.job.retry:
+            peer.waiting.pop(spread.job.id, None)
+            more(node, spread, now_ms)
+
+
+#: Where the IDs stand in REPLJOB.
+IDS_AT: Final = 9
 
 
 # -- the end of waiting ------------------------------------------------------------------------------------------------

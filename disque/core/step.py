@@ -388,6 +388,8 @@ def settle(node: "Node", now_ms: int) -> None:
         delivery.serve_lines(node, now_ms)
     if node.federation.marked:
         asking.ask(node, now_ms)
+    if node.wave is not None:
+        replication.seal(node)
     if node.batches:
         send_batches(node)
 

@@ -79,8 +79,9 @@ class Pump:
         self._scheduled = False
         self._waited = 0
         self._held: dict[Connection, None] = {}
-        #: Messages that the journal holds back, with the sequence number that must be safe.
-        self._held_messages: deque[tuple[int, list[tuple[bytes, Message]]]] = deque()
+        #: Messages that the journal holds back, with the sequence number that must be safe, and `Node.resets` then:
+        #: what a node said of its jobs before it was reset is not true any more.
+        self._held_messages: deque[tuple[int, int, list[tuple[bytes, Message]]]] = deque()
         self._later: dict[Connection, None] = {}
         self._paused: dict[Connection, None] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -307,7 +308,7 @@ class Pump:
             messages, node.messages = node.messages, []
             writer = self.journal
             if writer is not None and (writer.safe < writer.sequence or self._held_messages):
-                self._held_messages.append((writer.sequence, messages))
+                self._held_messages.append((writer.sequence, node.resets, messages))
                 self._release_messages()
             else:
                 outbox = outbox + messages if outbox else messages
@@ -319,7 +320,9 @@ class Pump:
         held, safe = self._held_messages, self.safe
         outbox: list[tuple[bytes, Message]] = []
         while held and held[0][0] <= safe:
-            outbox += held.popleft()[1]
+            _, resets, messages = held.popleft()
+            if resets == self.node.resets:
+                outbox += messages
         if outbox:
             self._send(outbox)
 

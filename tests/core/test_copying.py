@@ -37,8 +37,9 @@ def filled() -> Node:
     node.membership.add(Member(node_id(2), b"10.0.0.2", 7711))
     step.link_up(node, node_id(2), 1, NOW_MS)
     for number in range(30):
-        copy = (job_id(number), b"copies", b"body", 2, 60_000, 60, number, number % 2 * 5000, 60, BOTH)
-        step.message(node, node_id(2), (REPLJOB, 0, *copy), NOW_MS)
+        kind = (b"copies", 2, 60_000, 60, number % 2 * 5000, 60, BOTH)
+        copy = (REPLJOB, 0, *kind, (job_id(number),), (b"body",), (number,))
+        step.message(node, node_id(2), copy, NOW_MS)
     step.command(node, session, [b"ACKJOB", *map(job_id, range(5, 15)), *map(job_id, range(100, 110))], NOW_MS)
     step.command(node, session, b"PAUSE q3 in".split(), NOW_MS)
     step.command(node, session, b"PAUSE q4 in bcast".split(), NOW_MS)

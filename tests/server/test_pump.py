@@ -2,7 +2,7 @@ from typing import Any, cast
 
 import pytest
 
-from cluster.messages import ENQUEUE
+from cluster.messages import ENQUEUE, GOTJOB
 from disque.core.records import DELETE
 from disque.server.pump import loopback, shown
 from tests.server.shell import Shell, Writer
@@ -176,6 +176,35 @@ def test_the_mark_for_slow_commands_is_the_lower_of_two() -> None:
     shell.node.config.set_text("slowlog-log-slower-than", "-1")
     shell.pump.configure()
     assert shell.pump.slow_us == float("inf")
+
+
+class Told:
+    """Stands where the other nodes would be told."""
+
+    def __init__(self) -> None:
+        self.messages: list[object] = []
+
+    def send(self, outbox: list[object]) -> None:
+        self.messages += outbox
+
+    def reconcile(self) -> None:
+        """Nobody comes or goes."""
+
+
+def test_what_was_to_be_said_of_jobs_before_a_reset_is_not_said_after_it() -> None:
+    shell = Shell()
+    writer = shell.journal()
+    writer.hold = True
+    told = shell.pump.mesh = Told()  # type: ignore[assignment]  # two methods of it are all that the pump needs
+    admin, _ = shell.connect()
+    shell.node.messages.append((b"b0" * 20, (GOTJOB, (b"one",))))
+    shell.ask(admin, ADD)
+    shell.ask(admin, b"*2\r\n$7\r\nCLUSTER\r\n$5\r\nRESET\r\n")
+    shell.node.messages.append((b"b0" * 20, (GOTJOB, (b"two",))))
+    shell.ask(admin, ADD)
+    writer.safe = writer.sequence
+    shell.pump.release()
+    assert told.messages == [(b"b0" * 20, (GOTJOB, (b"two",)))]
 
 
 def test_each_held_reply_waits_for_its_own_record() -> None:
