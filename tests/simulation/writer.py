@@ -150,6 +150,9 @@ class Writer:
         """Another one."""
         self.world.note("log", self.process.name, text)
 
+    def begin_turn(self) -> None:
+        """Nothing takes time here."""
+
     def schedule(self) -> None:
         """Have a flush soon."""
         self.process.schedule()
