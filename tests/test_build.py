@@ -11,7 +11,7 @@ from zipfile import ZipFile
 import pytest
 
 from tests.conftest import ROOT
-from tests.test_form import PURE_CLUSTER
+from tests.test_form import HOT_SERVER, PURE_CLUSTER
 
 #: Stands in for mypyc: no half minute, and what it "makes of the core" is up to the test.
 FAKE_MYPYC: Final = """\
@@ -119,11 +119,11 @@ def test_a_plain_core_that_is_asked_for_needs_neither_compiler_nor_mypyc(tree: P
     is_plain_and_whole(tree)
 
 
-def test_the_group_is_the_core_and_the_pure_half_of_cluster(tree: Path) -> None:
+def test_the_group_is_the_core_the_pure_half_of_cluster_and_the_hot_part_of_the_server(tree: Path) -> None:
     needs_a_compiler()
     build(tree, PYTHONPATH=with_mypyc(tree, "raise SystemExit(1)"))
     core = [path for path in (tree / "disque" / "core").rglob("*.py") if path.name != "__init__.py"]
-    pure = [f"{name.replace('.', '/')}.py" for name in PURE_CLUSTER]
+    pure = [f"{name.replace('.', '/')}.py" for name in (*PURE_CLUSTER, *HOT_SERVER)]
     assert set((tree / "asked").read_text(encoding="utf-8").split()) == {
         *pure,
         *(str(path.relative_to(tree)) for path in core),

@@ -432,8 +432,8 @@ def clean_list(node: "Node") -> Iterator[Record]:
             plain = job.state == QUEUED and not job.flags & DELIVERED
             if not plain and job.state not in {WAIT_REPL, ACKED}:
                 batch.append((job.id, job.state, job.flags, job.requeue_ms, job.nacks, job.deliveries))
-        if len(batch) >= CLEAN_BATCH:
-            yield (CLEAN, batch)
-            batch = []
+        while len(batch) >= CLEAN_BATCH:
+            yield (CLEAN, batch[:CLEAN_BATCH])
+            batch = batch[CLEAN_BATCH:]
     yield (CLEAN, batch)
     yield (END,)
