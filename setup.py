@@ -1,8 +1,9 @@
 """Builds the core as C where that can be done, and installs the same files as they are where it cannot.
 
-`disque.core` and the pure modules of `cluster` become one group: their modules call each other as C functions, which
-works only when all of them are compiled. So it is all or nothing. Whatever fails (no compiler, no Python headers,
-mypyc, the import of what was built), nothing that is compiled is left and the wheel is a plain one, for any machine.
+`disque.core`, the pure modules of `cluster` and the hot ones of `disque.server` become one group: they call each other
+as C functions, which works only when all of them are compiled. So it is all or nothing. Whatever fails (no compiler, no
+Python headers, mypyc, the import of what was built), nothing that is compiled is left and the wheel is a plain one, for
+any machine.
 
 The variable DISQUE_CORE of the environment decides: `compiled` makes a failure one of the build, `plain` does not try.
 An editable install is always plain: its binaries would go stale with the first edit.
@@ -19,6 +20,8 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
 PURE_CLUSTER = ("gossip", "membership", "messages", "node", "nodesfile", "table")
+#: What each request and each reply goes through on its way between a socket and the core.
+HOT_SERVER = ("connection", "facts", "pump", "requests", "walker")
 #: Stands in for all the modules of the group until they are known: so that a wheel is built as one for this platform.
 PLACEHOLDER = Extension("disque__mypyc", sources=[])
 
@@ -26,7 +29,9 @@ PLACEHOLDER = Extension("disque__mypyc", sources=[])
 def sources() -> list[str]:
     """The files of the group. Packages stay plain: they hold nothing that takes time."""
     core = [path for path in Path("disque/core").rglob("*.py") if path.name != "__init__.py"]
-    return sorted(map(str, [*core, *(Path("cluster", f"{name}.py") for name in PURE_CLUSTER)]))
+    cluster = [Path("cluster", f"{name}.py") for name in PURE_CLUSTER]
+    server = [Path("disque", "server", f"{name}.py") for name in HOT_SERVER]
+    return sorted(map(str, [*core, *cluster, *server]))
 
 
 def build(extensions: list[Extension], lib: str, temp: str) -> None:

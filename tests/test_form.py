@@ -12,12 +12,13 @@ from disque.core import job, step
 from tests.conftest import FORM, ROOT
 
 PURE_CLUSTER = tuple(f"cluster.{name}" for name in ("gossip", "membership", "messages", "node", "nodesfile", "table"))
+HOT_SERVER = tuple(f"disque.server.{name}" for name in ("connection", "facts", "pump", "requests", "walker"))
 
 
 def group() -> dict[str, Path]:
     """The modules that are compiled together, and the files that they run from."""
     found = [name for _, name, is_package in walk_packages(disque.core.__path__, "disque.core.") if not is_package]
-    return {name: Path(str(import_module(name).__file__)) for name in (*found, *PURE_CLUSTER)}
+    return {name: Path(str(import_module(name).__file__)) for name in (*found, *PURE_CLUSTER, *HOT_SERVER)}
 
 
 def test_all_modules_of_the_core_run_in_the_form_that_is_tested() -> None:

@@ -22,15 +22,18 @@ DEFAULT_TTL: Final = 86400
 RETRY_CAP: Final = 300
 REPLICATE_MAX: Final = 65535
 
-#: Endings of IDs by (TTL, RETRY), and the two numbers: few different ones exist, so each is made once.
-_kinds: dict[tuple[int, int], tuple[bytes, int, int]] = {}
+#: Ending of the ID, TTL, RETRY.
+Kind = tuple[bytes, int, int]
+#: Kinds by TTL and RETRY: few different ones exist, so each is made once.
+_kinds: dict[tuple[int, int], Kind] = {}
 KINDS_MOST: Final = 4096
 
 
 class Request:
     """The words of one ADDJOB as values.
 
-    ``retry`` is -1 until it follows from the TTL; times are seconds but for ``timeout_ms``.
+    ``retry`` is -1 until it follows from the TTL; times are seconds but for ``timeout_ms``. ``kind`` is None where TTL
+    and RETRY are not known beforehand.
     """
 
     __slots__ = (
@@ -38,6 +41,7 @@ class Request:
         "body",
         "delay",
         "key",
+        "kind",
         "maxlen",
         "queue",
         "replicate",
@@ -59,11 +63,24 @@ class Request:
         self.asynchronous = False
         self.key: bytes | None = None
         self.window = 0
+        self.kind: Kind | None = None
+
+
+def kind_of(ttl: int, retry: int) -> Kind:
+    """The kind of jobs with these two."""
+    key = (ttl, retry)
+    kind = _kinds.get(key)
+    if kind is None:
+        if len(_kinds) >= KINDS_MOST:
+            _kinds.clear()
+        kind = _kinds[key] = (ttl_suffix(ttl, retry), ttl, retry)
+    return kind
 
 
 #: The request of an ADDJOB without options, filled anew for each: nobody keeps a request beyond the command.
 _plain: Final = Request(b"", b"", 1)
 _plain.retry = RETRY_CAP
+_plain.kind = kind_of(DEFAULT_TTL, RETRY_CAP)
 
 
 def parse(node: "Node", args: list[bytes]) -> Request | bytes:
@@ -269,11 +286,12 @@ def refused(node: "Node", request: Request) -> bytes:
     elif request.replicate > 1 and request.replicate - 1 > others:
         return resp.error(errors.NO_REPL)
     queue = node.queues.get(request.queue)
-    if queue is not None:
-        if request.maxlen and queue.length >= request.maxlen:
+    if request.maxlen:
+        length = 0 if queue is None else queue.length
+        if length + node.coming.get(request.queue, 0) >= request.maxlen:
             return resp.error(errors.MAXLEN)
-        if queue.paused & PAUSED_IN:
-            return resp.error(errors.PAUSED)
+    if queue is not None and queue.paused & PAUSED_IN:
+        return resp.error(errors.PAUSED)
     return b""
 
 
@@ -286,13 +304,8 @@ def external(node: "Node", request: Request, others: int) -> bytes:
 
 def make(node: "Node", request: Request, now_ms: int, bid: "Bid | None" = None) -> Job:
     """A new job as asked for, in no table yet. With the ID for which ``bid`` got a UNIQUE key, if there is one."""
-    key = (request.ttl, request.retry)
-    kind = _kinds.get(key)
-    if kind is None:
-        if len(_kinds) >= KINDS_MOST:
-            _kinds.clear()
-        kind = _kinds[key] = (ttl_suffix(request.ttl, request.retry), request.ttl, request.retry)
-    suffix, ttl, retry = kind
+    kind = request.kind
+    suffix, ttl, retry = kind_of(request.ttl, request.retry) if kind is None else kind
     queue = node.queues.get(request.queue)
     return Job(
         node.ids.make(suffix) if bid is None else bid.job_id,

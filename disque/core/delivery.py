@@ -64,7 +64,7 @@ def give_one(node: "Node", session: Session, queue: Queue, now_ms: int) -> None:
         asking.drained(node, queue)
     session.handed.append((job, job.requeue_ms, job.nacks, job.deliveries))
     body = job.body
-    session.out.append(b"*1\r\n*3\r\n%b$40\r\n%b\r\n$%d\r\n%b\r\n" % (queue.header, job.id, len(body), body))
+    session.out.append(b"*1\r\n*3\r\n%b$40\r\n%b\r\n%b%b\r\n" % (queue.header, job.id, resp.head(len(body)), body))
 
 
 def encode(node: "Node", jobs: list[Job], *, counters: bool) -> bytes:
@@ -80,7 +80,7 @@ def encode(node: "Node", jobs: list[Job], *, counters: bool) -> bytes:
                 % (header, job.id, len(body), body, job.nacks, job.deliveries)
             )
         else:
-            parts.append(b"*3\r\n%b$40\r\n%b\r\n$%d\r\n%b\r\n" % (header, job.id, len(body), body))
+            parts.append(b"*3\r\n%b$40\r\n%b\r\n%b%b\r\n" % (header, job.id, resp.head(len(body)), body))
     return b"".join(parts)
 
 
@@ -174,7 +174,7 @@ def give_back(node: "Node", session: Session, now_ms: int) -> None:
             continue
         if job.flags & SPENT:
             job.flags &= ~SPENT
-            node.evictable.pop(job.id, None)
+            node.spent.take_back(job)
             node.enqueue(job, now_ms)
             if node.journaling:
                 refile(node, job)

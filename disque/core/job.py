@@ -35,6 +35,9 @@ OUT: Final = 0
 IN_LINE: Final = 1
 SHELL: Final = 2
 AMONG_RETURNED: Final = 3
+#: Of a job that is in no queue: among those that were delivered at most once, or it was there until its end.
+SPENT_LINE: Final = 5
+SPENT_GONE: Final = 6
 
 
 @mypyc_attr(acyclic=True)

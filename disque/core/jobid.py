@@ -5,19 +5,38 @@ minutes.
 
 The last bit of the TTL says whether the job is delivered at least once (odd) or at most once (even), so a node that
 never saw the job knows how to treat its ID. Forty bytes, the layout of Disque 1.0.
+
+The first two of the random characters are the same for some IDs that are made one after the other, and by them the jobs
+of a node are spread over many dicts. So jobs that are added together lie together, and what is added, delivered and
+acknowledged in about the same order finds the dict in the caches of the processor. 132 bits are drawn anew for each ID.
 """
 
 from binascii import b2a_base64
 from random import Random
 from typing import Final
 
+from mypy_extensions import i64
+
 #: IDs whose random parts are drawn at once: one call for many is a fifth of the cost of one call each.
 BATCH: Final = 64
+#: IDs whose random parts begin alike: most of the gain, and a walk through the dicts still goes on in small steps.
+RUN: Final = 16
+#: So many dicts hold the jobs of a node: one dict would stall everybody when it grows. A power of two.
+SHARDS: Final = 1024
 
 
 def valid(job_id: bytes) -> bool:
     """Whether ``job_id`` has the form of an ID; nothing is said of the job's existence."""
     return len(job_id) == 40 and job_id[0] == 68 and job_id[1] == 45 and job_id[10] == 45 and job_id[35] == 45
+
+
+def shard_of(job_id: bytes) -> i64:
+    """Which of the `SHARDS` dicts is that of a job with this ID, or with anything in place of one."""
+    if len(job_id) < 13:
+        return 0
+    first: i64 = job_id[11]
+    second: i64 = job_id[12]
+    return (first * 61 + second * 9) & (SHARDS - 1)  # so the 64 * 64 pairs are spread well
 
 
 def ttl_suffix(ttl_s: int, retry_s: int) -> bytes:
@@ -30,20 +49,30 @@ def ttl_suffix(ttl_s: int, retry_s: int) -> bytes:
 class IdMaker:
     """Makes the IDs of one node from its name and a source of randomness."""
 
-    __slots__ = ("_parts", "prefix", "random")
+    __slots__ = ("_at", "_drawn", "_head", "_next_run", "prefix", "random")
 
     def __init__(self, node_id: bytes, random: Random) -> None:
         self.prefix = b"D-" + node_id[:8] + b"-"
         self.random = random
-        self._parts: list[bytes] = []
+        self._head = b""
+        self._drawn = b""
+        self._at = 0
+        self._next_run = -1
 
     def make(self, suffix: bytes) -> bytes:
         """A new ID that ends in ``suffix`` (see `ttl_suffix`)."""
-        parts = self._parts
-        if not parts:
-            self._refill()
-        return self.prefix + parts.pop() + suffix
+        at = self._at - 24
+        if at < 0:
+            at = self._refill()
+        self._at = at
+        if at == self._next_run:
+            self._head = self.prefix + self._drawn[at : at + 2]
+            self._next_run = at - 24 * RUN
+        return b"%b%b%b" % (self._head, self._drawn[at + 2 : at + 24], suffix)
 
-    def _refill(self) -> None:
-        drawn = b2a_base64(self.random.getrandbits(144 * BATCH).to_bytes(18 * BATCH, "big"), newline=False)
-        self._parts.extend(drawn[at : at + 24] for at in range(0, 24 * BATCH, 24))
+    def _refill(self) -> int:
+        """Draw anew; returns where the last part begins. They are given out from the end."""
+        drawn = self.random.getrandbits(144 * BATCH).to_bytes(18 * BATCH, "big")
+        self._drawn = b2a_base64(drawn, newline=False)
+        self._next_run = 24 * BATCH - 24
+        return self._next_run

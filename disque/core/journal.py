@@ -212,7 +212,7 @@ class Replay:
             raise ReplayError("a job that is delivered at least once cannot be spent")
         job.flags = job.flags & ~HELD | SPENT | DELIVERED
         job.requeue_ms = 0
-        self.node.evictable[job.id] = job
+        self.node.spent.add(job)
 
     def _job(self, record: tuple[Any, ...], segment: int) -> None:
         node = self.node
@@ -237,9 +237,9 @@ class Replay:
         job.segment = segment
         node.live[segment] = node.live.get(segment, 0) + 1
         if flags & SPENT:
-            node.evictable[job_id] = job
+            node.spent.add(job)
         else:
-            node.evictable.pop(job_id, None)
+            node.spent.take_back(job)
         if job_id.startswith(node.ids.prefix):
             node.last_ctime = max(node.last_ctime, ctime)
 

@@ -70,9 +70,9 @@ def make_room(node: "Node") -> bool:
     """Throw away what is no loss until the node is below 95 %; False when that was not enough."""
     if node.evict_acks:
         for _ in range(EVICT_MOST):
-            if node.used <= node.limits.full or not node.evictable:
+            if node.used <= node.limits.full or not node.spent.count:
                 break
-            job = next(iter(node.evictable.values()))
+            job = node.spent.first()
             node.evicted += 1
             if node.journaling:
                 node.journal.append((DELETE, job.id))  # its UNIQUE key is free from here on, after a crash too

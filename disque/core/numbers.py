@@ -14,6 +14,8 @@ SECONDS_MAX: Final = 2**32 - 1
 
 def parse_int(word: bytes) -> int | None:
     """The number in ``word``, or None when it is none or does not fit 64 bits."""
+    if word == b"0":
+        return 0  # what most ADDJOBs say
     if word.isdigit():
         if len(word) > 64:
             return None

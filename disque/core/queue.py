@@ -35,6 +35,9 @@ QUEUE_IDLE_MS: Final = (300_000, 10_000, 2_000)
 #: Beside the places that `job` names: in a queue of another node, to which it was handed on.
 ELSEWHERE: Final = 4
 
+#: A longer line is not freed at once.
+LONG: Final = 500
+
 #: Entries of the line that one removal looks at while shells are swept out.
 SWEEP: Final = 8
 
@@ -49,6 +52,7 @@ class Queue(Timed):
 
     __slots__ = (
         "_back",
+        "_end",
         "_front",
         "_returned",
         "_shells",
@@ -96,6 +100,8 @@ class Queue(Timed):
         self._back: deque[Job] = deque()
         self._returned: SortedKeyList[Job, tuple[int, bytes]] | None = None
         self._shells = 0
+        #: No job in the line was made later than this (its ctime).
+        self._end = -1
 
     def push(self, job: Job) -> None:
         """Put ``job`` where it belongs; it must not be in the queue."""
@@ -104,15 +110,20 @@ class Queue(Timed):
             job.place = IN_LINE
             self._shells -= 1
             return
-        back = self._back or self._front
-        if not back or back[-1].ctime < job.ctime or job_order(back[-1]) < job_order(job):
+        if job.ctime > self._end or self._is_last(job):
             self._back.append(job)
+            self._end = job.ctime
             job.place = IN_LINE
         else:
             if self._returned is None:
                 self._returned = SortedKeyList(key=job_order)
             self._returned.add(job)
             job.place = AMONG_RETURNED
+
+    def _is_last(self, job: Job) -> bool:
+        """Whether ``job`` belongs behind the end of the line."""
+        back = self._back or self._front
+        return not back or back[-1].ctime < job.ctime or job_order(back[-1]) < job_order(job)
 
     def fill(self, jobs: list[Job]) -> None:
         """Put many jobs into an empty queue at once: ``jobs`` is in order."""
@@ -123,6 +134,8 @@ class Queue(Timed):
         self.length = len(jobs)
         for job in jobs:
             job.place = IN_LINE
+        if jobs:
+            self._end = jobs[-1].ctime
 
     def head(self) -> Job | None:
         """The oldest job, which stays."""
@@ -213,6 +226,13 @@ class Queue(Timed):
         """Up to ``count`` of the oldest jobs; with a negative count, of the newest, newest first."""
         jobs = self.jobs() if count >= 0 else self.newest()
         return list(islice(jobs, abs(count)))
+
+    def lines(self) -> "list[deque[Job] | SortedKeyList[Job, tuple[int, bytes]]]":
+        """What most of the queue consists of, for whoever frees it."""
+        lines: list[deque[Job] | SortedKeyList[Job, tuple[int, bytes]]] = [self._front, self._back]
+        if self._returned is not None:
+            lines.append(self._returned)
+        return [line for line in lines if len(line) > LONG]
 
     def wait(self, session: "Session") -> None:
         """Put ``session`` at the end of the line of those who wait for jobs; a session stands there once."""

@@ -16,12 +16,12 @@ REPLJOB itself says that it is to be queued there, so there is a second attempt 
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from cluster.messages import ABORT, ANNOUNCE, ENQUEUE, QUEUE_IT, REFUSED_GONE, REPLJOB
-from disque.core import copies, errors, keeping, resp
+from cluster.messages import ABORT, ANNOUNCE, ENQUEUE, REFUSED_GONE
+from disque.core import copies, errors, keeping, resp, waves, zones
 from disque.core.job import HELD, WAIT_REPL, Job
 from disque.core.memory import SPREAD_BYTES
 from disque.core.peers import Peer
-from disque.core.records import DELETE, HOLDERS
+from disque.core.records import DELETE
 from disque.core.session import NOT_WAITING, WAIT_COPIES, PendingAdd, Session, Spread
 
 if TYPE_CHECKING:
@@ -38,54 +38,6 @@ BEAT_MS: Final = 100
 #: Jobs that one step of a chore, and one beat, look at.
 SLICE: Final = 200
 SHORT_MOST: Final = 500
-#: Jobs, and bytes of their bodies, that go in one REPLJOB: the other side takes it apart in one go.
-WAVE_MOST: Final = 64
-WAVE_BYTES: Final = 64 * 1024
-
-
-class Wave:
-    """Jobs that the same nodes are asked for, one after another in one turn, and that differ in little: one REPLJOB.
-
-    ``own`` are the holders of such a job before, ``linked`` the nodes that there were, as the lists that they are: when
-    one of them is another object, something has changed.
-    """
-
-    __slots__ = ("asked", "bodies", "ctimes", "delay", "holders", "ids", "left_ms", "linked", "own", "peers", "queue",
-                 "repl", "retry", "size", "ttl", "wanted")  # fmt: skip
-
-    def __init__(self, node: "Node", job: Job, wanted: int, left_ms: int) -> None:
-        self.own = job.holders
-        self.linked = node.linked
-        self.wanted = wanted
-        self.peers = node.linked if len(node.linked) <= wanted else choose(node, job, wanted)
-        self.asked = tuple([peer.id for peer in self.peers])
-        self.holders = node.shared(tuple(sorted({*job.holders, *self.asked})))
-        self.queue = job.queue
-        self.repl = job.repl
-        self.left_ms = left_ms
-        self.ttl = job.ttl
-        self.delay = job.delay
-        self.retry = job.retry
-        self.ids: list[bytes] = []
-        self.bodies: list[bytes] = []
-        self.ctimes: list[int] = []
-        self.size = 0
-
-    def takes(self, node: "Node", job: Job, wanted: int, left_ms: int) -> bool:
-        """Whether ``job`` can go with it."""
-        return (
-            self.own is job.holders
-            and self.linked is node.linked
-            and self.wanted == wanted
-            and self.queue == job.queue
-            and self.repl == job.repl
-            and self.left_ms == left_ms
-            and self.ttl == job.ttl
-            and self.delay == job.delay
-            and self.retry == job.retry
-            and len(self.ids) < WAVE_MOST
-            and self.size < WAVE_BYTES
-        )
 
 
 def owe(node: "Node", session: Session, args: list[bytes], timeout_ms: int, now_ms: int) -> PendingAdd:
@@ -108,9 +60,11 @@ def begin(node: "Node", pending: PendingAdd, job: Job, now_ms: int, *, outside: 
     spread = Spread(job, pending, outside=outside)
     pending.spread = spread
     node.pending[job.id] = spread
+    if spread.comes_here():
+        node.coming[job.queue] = node.coming.get(job.queue, 0) + 1
     node.register(job)
     node.timers.arm(job, job.expires_ms)
-    ask(node, spread, now_ms)
+    waves.ask(node, spread, now_ms)
 
 
 def begin_async(node: "Node", job: Job, now_ms: int, *, outside: bool) -> None:
@@ -128,111 +82,12 @@ def begin_async(node: "Node", job: Job, now_ms: int, *, outside: bool) -> None:
         node.timers.arm(job, job.expires_ms)
         if node.journaling and job.retry:
             node.file(job)
-    ask(node, spread, now_ms)
-
-
-def ask(node: "Node", spread: Spread, now_ms: int) -> None:
-    """Choose the first nodes for the copies of a job, and send it to them: with the jobs before it if it goes."""
-    job = spread.job
-    wanted = spread.missing()
-    left_ms = max(1, job.expires_ms - now_ms)
-    wave = node.wave
-    if wave is None or not wave.takes(node, job, wanted, left_ms):
-        if not job.retry:
-            ask_alone(node, spread, wanted, now_ms)
-            return
-        seal(node)
-        wave = node.wave = Wave(node, job, wanted, left_ms)
-    job_id = job.id
-    wave.ids.append(job_id)
-    wave.bodies.append(job.body)
-    wave.ctimes.append(job.ctime)
-    wave.size += len(job.body)
-    spread.asked = wave.asked
-    job.holders = wave.holders
-    if node.journaling and job.segment and wave.asked:
-        node.journal.append((HOLDERS, job_id, job.holders))
-    for peer in wave.peers:
-        if not peer.waiting:
-            peer.heard_ms = now_ms
-        peer.waiting[job_id] = spread
-    if len(wave.peers) < wanted:
-        node.short[job_id] = spread
-
-
-def ask_alone(node: "Node", spread: Spread, wanted: int, now_ms: int) -> None:
-    """Ask for the copy of a job that is delivered at most once: it has a message of its own, which names its holder."""
-    job = spread.job
-    chosen = node.linked if len(node.linked) <= wanted else choose(node, job, wanted)
-    spread.asked = tuple([peer.id for peer in chosen])
-    message = wire(spread, spread.asked[0] if spread.asked else b"", now_ms)
-    for peer in chosen:
-        if not peer.waiting:
-            peer.heard_ms = now_ms
-        peer.waiting[job.id] = spread
-        node.asks.append((peer.id, message))
-    if len(chosen) < wanted:
-        node.short[job.id] = spread
-
-
-def seal(node: "Node") -> None:
-    """Nothing more goes with the jobs of this turn that are asked for: they are a message now."""
-    wave, node.wave = node.wave, None
-    if wave is None:
-        return
-    message = (
-        REPLJOB,
-        0,
-        wave.queue,
-        wave.repl,
-        wave.left_ms,
-        wave.ttl,
-        wave.delay * 1000,
-        wave.retry,
-        wave.holders,
-        tuple(wave.ids),
-        tuple(wave.bodies),
-        tuple(wave.ctimes),
-    )
-    for peer_id in wave.asked:
-        node.asks.append((peer_id, message))
-
-
-def choose(node: "Node", job: Job, wanted: int) -> list[Peer]:
-    """Some nodes at random; those that keep the job's UNIQUE key and must hear of its end anyway come first."""
-    if len(job.holders) == 1:
-        return node.random.sample(node.linked, wanted)
-    mixed = node.random.sample(node.linked, len(node.linked))
-    mixed.sort(key=lambda peer: peer.id not in job.holders)
-    return mixed[:wanted]
-
-
-def wire(spread: Spread, peer_id: bytes, now_ms: int, flags: int = 0) -> "Message":
-    """REPLJOB for one job. What is delivered at most once names its one holder only, and who keeps its UNIQUE key."""
-    job = spread.job
-    holders = job.holders
-    if not job.retry:
-        holders = (peer_id,) if len(holders) == 1 else tuple(sorted({*holders, peer_id}))
-    delay_ms = job.requeue_ms - now_ms if job.flags & HELD else job.delay * 1000
-    return (
-        REPLJOB,
-        flags if job.retry else QUEUE_IT,
-        job.queue,
-        job.repl,
-        max(1, job.expires_ms - now_ms),
-        job.ttl,
-        max(0, delay_ms),
-        job.retry,
-        holders,
-        (job.id,),
-        (job.body,),
-        (job.ctime,),
-    )
+    waves.ask(node, spread, now_ms)
 
 
 def send(node: "Node", peer: Peer, spread: Spread, now_ms: int) -> None:
     """Send a job over a new link."""
-    node.asks.append((peer.id, wire(spread, peer.id, now_ms, ANNOUNCE)))
+    node.asks.append((peer.id, waves.wire(spread, peer.id, now_ms, ANNOUNCE)))
 
 
 def send_again(node: "Node", peer: Peer, now_ms: int) -> "Iterator[bool]":
@@ -255,7 +110,10 @@ def more(node: "Node", spread: Spread, now_ms: int) -> None:
     job = spread.job
     if node.pending.get(job.id) is not spread or (not job.retry and is_asked(node, job.id)):
         return
-    fresh = [peer for peer in node.linked if peer.id not in spread.asked and peer.refused_until_ms <= now_ms]
+    if node.zones.shared:
+        fresh = zones.next_ones(node, spread, now_ms)
+    else:
+        fresh = [peer for peer in node.linked if peer.id not in spread.asked and peer.refused_until_ms <= now_ms]
     if not fresh:
         node.short[job.id] = spread
         return
@@ -266,7 +124,7 @@ def more(node: "Node", spread: Spread, now_ms: int) -> None:
     if not peer.waiting:
         peer.heard_ms = now_ms
     peer.waiting[job.id] = spread
-    node.asks.append((peer.id, wire(spread, peer.id, now_ms, ANNOUNCE)))
+    node.asks.append((peer.id, waves.wire(spread, peer.id, now_ms, ANNOUNCE)))
 
 
 def is_asked(node: "Node", job_id: bytes) -> bool:
@@ -294,19 +152,26 @@ def ask_others(node: "Node", peer: Peer, now_ms: int) -> "Iterator[None]":
 
 def try_short(node: "Node", now_ms: int) -> None:
     """Nodes have come, or some time has passed: try the jobs for which there was nobody left to be asked."""
-    if not any(peer.refused_until_ms <= now_ms for peer in node.linked):
+    shared = node.zones.shared
+    if not shared and not any(peer.refused_until_ms <= now_ms for peer in node.linked):
         return
     for job_id in list(islice(node.short, SHORT_MOST)):
         spread = node.short.pop(job_id)  # at the end again, if it stays
         if node.pending.get(spread.job.id) is not spread:
             continue
+        if shared:
+            count(node, spread, now_ms)
+            if node.pending.get(job_id) is not spread:
+                continue
         waited_for = [peer for peer in node.peers.values() if spread.job.id in peer.waiting]
         if spread.job.retry:  # whoever refused may have room now
             spread.asked = (*spread.confirmed, *[peer.id for peer in waited_for])
+        if shared:
+            waited_for = [peer for peer in waited_for if zones.is_there(node, peer, now_ms)]
         wanted = spread.missing() - len([peer for peer in waited_for if peer.linked])
         for _ in range(wanted):
             more(node, spread, now_ms)
-        if wanted > 0:
+        if wanted > 0 or shared:
             node.short[spread.job.id] = spread
 
 
@@ -326,8 +191,19 @@ def got_job(node: "Node", peer_id: bytes, message: tuple[int, tuple[bytes, ...]]
         if spread is not None and peer_id in spread.asked:
             if peer_id not in spread.confirmed:
                 spread.confirmed += (peer_id,)
-            if spread.missing() <= 0:
-                achieved(node, spread, now_ms)
+            count(node, spread, now_ms)
+
+
+def count(node: "Node", spread: Spread, now_ms: int) -> None:
+    """Go on with a job that may have all its copies. They are not enough yet if a zone without one is to be heard."""
+    if spread.missing() > 0:
+        return
+    if node.zones.shared and zones.must_wait(node, spread, now_ms):
+        if not zones.is_coming(node, spread, now_ms):
+            more(node, spread, now_ms)
+        node.short[spread.job.id] = spread
+        return
+    achieved(node, spread, now_ms)
 
 
 def refused(node: "Node", peer_id: bytes, message: tuple[int, int, tuple[bytes, ...]], now_ms: int) -> None:
@@ -348,7 +224,9 @@ def refused(node: "Node", peer_id: bytes, message: tuple[int, int, tuple[bytes, 
             if not spread.job.retry and message[1] != REFUSED_GONE:
                 # It has not queued it, so it may be asked again.
                 spread.asked = tuple([asked for asked in spread.asked if asked != peer_id])
+            spread.refused += (peer_id,)
             more(node, spread, now_ms)
+            count(node, spread, now_ms)
 
 
 def achieved(node: "Node", spread: Spread, now_ms: int) -> None:

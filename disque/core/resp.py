@@ -27,7 +27,18 @@ def error(text: bytes) -> bytes:
 
 def integer(value: int) -> bytes:
     """A 64-bit integer."""
+    if value == 1:
+        return ONE
     return b":%d\r\n" % value
+
+
+#: The headers of short strings.
+_HEADS: Final = [b"$%d\r\n" % size for size in range(1024)]
+
+
+def head(size: int) -> bytes:
+    """The header of a binary-safe string of ``size`` bytes."""
+    return _HEADS[size] if size < 1024 else b"$%d\r\n" % size
 
 
 def bulk(data: bytes) -> bytes:

@@ -70,6 +70,14 @@ class Command:
         self.subcommands = subcommands
         self.index = -1
 
+    def run(self, node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+        """Execute the command.
+
+        Those that are executed most have classes of their own: compiled, a method is called as a function of C, and
+        ``function`` as an object of Python.
+        """
+        self.function(node, session, args, now_ms)
+
     def accepts(self, words: int) -> bool:
         """Whether a request of this many words fits the arity."""
         return words == self.arity if self.arity > 0 else words >= -self.arity

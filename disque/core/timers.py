@@ -32,7 +32,7 @@ class Timed:
 class Timers:
     """The due times of one node, in milliseconds of its clock."""
 
-    __slots__ = ("_buckets", "_heap", "_horizon", "_seconds", "_serial")
+    __slots__ = ("_buckets", "_heap", "_horizon", "_last", "_last_second", "_seconds", "_serial")
 
     def __init__(self) -> None:
         self._buckets: dict[int, list[Timed]] = {}
@@ -40,6 +40,9 @@ class Timers:
         self._heap: list[tuple[int, int, Timed]] = []
         self._horizon = -1
         self._serial = 0
+        #: The bucket into which something came last, and its second: more will come there. -1: there is none.
+        self._last: list[Timed] = []
+        self._last_second = -1
 
     @property
     def count(self) -> int:
@@ -68,14 +71,20 @@ class Timers:
             self._serial += 1
             heappush(self._heap, (due_ms, self._serial, item))
             return
+        line = self._last if second == self._last_second else self._bucket(second)
+        item.slot = len(line)
+        line.append(item)
+
+    def _bucket(self, second: int) -> list[Timed]:
+        """The bucket of a second, made if there is none: it is the last one from here on."""
         line = self._buckets.get(second)
         if line is None:
-            self._buckets[second] = [item]
+            line = []
+            self._buckets[second] = line
             heappush(self._seconds, second)
-            item.slot = 0
-        else:
-            item.slot = len(line)
-            line.append(item)
+        self._last = line
+        self._last_second = second
+        return line
 
     def disarm(self, item: Timed) -> None:
         """Forget ``item``; nothing happens when it is not armed."""
@@ -122,6 +131,10 @@ class Timers:
             at_ms = min(at_ms, self._seconds[0] * 1000 - 1000)
         return at_ms
 
+    def lists(self) -> "list[list[Timed] | list[tuple[int, int, Timed]]]":
+        """What all of it consists of, for whoever frees it: nothing may be armed any more."""
+        return [*self._buckets.values(), self._heap]
+
     def _fill(self, now_ms: int, most: int) -> None:
         """Move up to ``most`` items of the seconds up to the next one into the heap."""
         limit = now_ms // 1000 + 1
@@ -149,6 +162,8 @@ class Timers:
     def _drop(self, second: int) -> None:
         """Forget an empty bucket; its number leaves the list of seconds when it comes to the top."""
         del self._buckets[second]
+        if second == self._last_second:
+            self._last_second = -1
         seconds = self._seconds
         if len(seconds) > 64 and len(seconds) > 4 * len(self._buckets):
             self._seconds = sorted(self._buckets)

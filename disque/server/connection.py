@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final, cast
 from disque.core import delivery, life, resp
 from disque.core.session import NOT_WAITING, WAIT_COPIES, WAIT_JOBS, Session
 from disque.core.step import account, command
-from disque.server.requests import ProtocolError, QueryTooLong, RequestReader
+from disque.server.requests import ProtocolError, QueryTooLong
+from disque.server.walker import make_reader
 
 if TYPE_CHECKING:
     from disque.core.table import Command
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 #: Commands of one connection in one turn of the loop.
 TURN_COMMANDS: Final = 512
 #: Bytes of replies in one turn, and bytes of unread requests of a client that waits, before it is not read any more.
-TURN_BYTES: Final = 1 << 20
+TURN_BYTES = 1 << 20  # not Final: tests want less, compiled too
 READ_AHEAD: Final = 1 << 20
 #: Replies held back for the journal before a connection is not read further.
 HELD_MOST: Final = 1024
@@ -31,8 +32,11 @@ JOIN_LEAST: Final = 100
 MANY: Final = 1 << 62
 
 
-class Connection(asyncio.Protocol):
-    """The shell around one `Session`. ``kind`` says how the client came: b"" for TCP, the path for a unix socket."""
+class Connection:
+    """The shell around one `Session`, an `asyncio.Protocol`; compiled, it cannot say so by its base.
+
+    ``unix_path`` says how the client came: "" for TCP, the path for a unix socket.
+    """
 
     __slots__ = (
         "_closed",
@@ -58,7 +62,7 @@ class Connection(asyncio.Protocol):
         self.pump = pump
         self.unix_path = unix_path
         config = pump.node.config
-        self.reader = RequestReader(config.number("proto-max-bulk-len"), config.number("client-query-buffer-limit"))
+        self.reader = make_reader(config.number("proto-max-bulk-len"), config.number("client-query-buffer-limit"))
         #: The journal's sequence number that must be safe before the replies may leave.
         self.ticket = 0
         #: Replies that the journal holds back: (ticket, how many of them it frees, how many jobs are in these).
@@ -137,6 +141,9 @@ class Connection(asyncio.Protocol):
         session.active_ms = now_ms
         if self._closed or pump.holds_back(self, now_ms):
             return
+        if pump.puts_off(self):
+            self._regulate()
+            return
         journal = pump.node.journal
         journal_mark = len(journal)
         if self.ticket > pump.safe:
@@ -164,20 +171,28 @@ class Connection(asyncio.Protocol):
 
     def _execute(self, session: Session, now_ms: int) -> None:
         """Execute requests until there is none, the client has to wait, or its turn is over."""
-        node = self.pump.node
-        reader = self.reader
-        slow_s = self.pump.slow_us / 1e6
+        pump, reader, out, clock = self.pump, self.reader, session.out, perf_counter
+        node, slow_s, size_most = pump.node, pump.slow_us / 1e6, TURN_BYTES
         # Replies wait for the journal: more of them only up to a bound, then on when it is safe.
-        held = self.ticket > self.pump.safe
+        held = self.ticket > pump.safe
         most = HELD_MOST if held else MANY
         left = TURN_COMMANDS
-        size = sum(map(len, session.out)) if held else 0
+        size = sum(map(len, out)) if held else 0
         if not node.password and not reader.trusted:
             reader.trusted = True
         last: Command | None = None
         run_of = 0
-        run_started = started = perf_counter()
-        while left and size < TURN_BYTES and len(session.out) < most and not session.closing and not self.choked:
+        run_started = started = clock()
+        enough = pump.turn_s + pump.turn_most_s
+        ended = 0.0  # at least one command
+        while (
+            left
+            and ended <= enough
+            and size < size_most
+            and len(out) < most
+            and not session.closing
+            and not self.choked
+        ):
             if node.password:
                 reader.trusted = session.passed
             idle = session.waiting == NOT_WAITING and self._held_request is None
@@ -185,7 +200,7 @@ class Connection(asyncio.Protocol):
             if args is None:
                 break
             row = command(node, session, args, now_ms)
-            ended = perf_counter()
+            ended = clock()
             if ended - started >= slow_s and row is not None:
                 account(node, session, row, args, (ended - started) * 1e6, now_ms)
             if row is not last:
@@ -194,14 +209,14 @@ class Connection(asyncio.Protocol):
             run_of += 1
             started = ended
             left -= 1
-            if session.out:
-                size += len(session.out[-1])
-            if node.clients_paused_until_ms > now_ms and self.pump.holds_back(self, now_ms):
+            if out:
+                size += len(out[-1])
+            if node.clients_paused_until_ms > now_ms and pump.holds_back(self, now_ms):
                 break
         else:
-            full = held and (size >= TURN_BYTES or len(session.out) >= most)
+            full = held and (size >= size_most or len(out) >= most)
             if not session.closing and not self.choked and not full:
-                self.pump.later(self)
+                pump.later(self)
         self._count(last, run_of, started - run_started)
         node.stats.commands += TURN_COMMANDS - left
 
@@ -350,3 +365,8 @@ class Connection(asyncio.Protocol):
     def disconnect(self) -> None:
         """Let the core forget the session: what was handed out and did not leave goes back."""
         life.disconnect(self.pump.node, self.session, self.pump.clock.now_ms())
+
+
+def accept(pump: "Pump", unix_path: str) -> asyncio.BaseProtocol:
+    """A connection as the loop wants it, which calls its methods and never asks for its class."""
+    return cast("asyncio.BaseProtocol", Connection(pump, unix_path))

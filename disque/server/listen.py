@@ -8,8 +8,6 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
-from disque.server.connection import Connection
-
 
 class ListenError(Exception):
     """An address that cannot be listened on; the text is for the log."""
@@ -90,7 +88,11 @@ def clear_stale_socket(path: str) -> None:
 
 
 async def listen_unix(
-    loop: asyncio.AbstractEventLoop, path: str, permissions: int, backlog: int, factory: Callable[[], Connection]
+    loop: asyncio.AbstractEventLoop,
+    path: str,
+    permissions: int,
+    backlog: int,
+    factory: Callable[[], asyncio.BaseProtocol],
 ) -> asyncio.AbstractServer:
     """Listen on a unix socket, with the permissions given (0: those of the umask). Raises ListenError."""
     clear_stale_socket(path)

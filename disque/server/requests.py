@@ -1,17 +1,19 @@
 r"""Requests out of a stream of bytes: lists of arguments, one at a time.
 
 A request is either an array of bulk strings (`*2\r\n$4\r\nQLEN\r\n$1\r\nq\r\n`) or a line of words that ends with LF
-or CRLF. Two classes read them, and they agree for every stream, however it is cut into chunks.
+or CRLF. Two classes here read them, and they agree for every stream, however it is cut into chunks.
 
 `StrictReader` is the truth. It goes forward only. What is incomplete stays where it is, together with the number of
 bytes that are needed before another look is worth while, so the work is linear in what arrived, and memory is bounded
 by it: the counts and lengths that headers announce reserve nothing. Chunks are joined once, when the known need is
 there; while the end of a line is awaited, only new chunks are searched for it.
 
-`RequestReader` puts two short cuts before it. A chunk that is one small request is cut at every CRLF. Where there are
-more, hiredis parses what lies between two boundaries. hiredis reads replies: it takes much that is no request, and it
-does not say whether it stands at a boundary (`len()` counts what it has not yet thrown away, `has_data()` is false in
-the middle of an array whose first elements are there). Therefore:
+The compiled form reads with another class, which walks over the bytes: see `walker`.
+
+`RequestReader`, the one of the plain form, puts two short cuts before it. A chunk that is one small request is cut at
+every CRLF. Where there are more, hiredis parses what lies between two boundaries. hiredis reads replies: it takes much
+that is no request, and it does not say whether it stands at a boundary (`len()` counts what it has not yet thrown away,
+`has_data()` is false in the middle of an array whose first elements are there). Therefore:
 
 1. Counts of six digits are left to the strict reader: hiredis would reserve memory for them.
 2. A marker request follows the bytes: a word that nobody else knows and that the bytes do not contain. It comes back
@@ -30,7 +32,7 @@ chunks begin.
 import re
 from itertools import chain
 from secrets import token_hex
-from typing import Final
+from typing import Any, Final, cast
 
 from hiredis import HiredisError, Reader, pack_command
 
@@ -245,9 +247,9 @@ class StrictReader:
         bound = min(len(buffer), position + self._max_query - self._used)
         while left:
             end = buffer.find(b"\r", position, position + _HEADER_MAX_BYTES)
-            length = _LENGTHS.get(buffer[position:end], -1)
+            length = _LENGTHS.get(buffer[position:end], -1) if end >= 0 else -1
             first, after = end + 2, end + 4 + length
-            if end < 0 or not 0 <= length <= length_max or after > bound:
+            if not 0 <= length <= length_max or after > bound:
                 self._keep(position, left)
                 span = self._bulk()
                 if span is None:
@@ -313,7 +315,7 @@ class StrictReader:
 
 
 class RequestReader(StrictReader):
-    """The reader of a connection: gives what `StrictReader` gives, some times faster where requests come in numbers."""
+    """The reader of the plain form: gives what `StrictReader` gives, some times faster where many requests come."""
 
     __slots__ = ("_ahead", "_ahead_max", "_doubt", "_sole_max")
 
@@ -456,7 +458,7 @@ def _sole_request(data: bytes) -> list[bytes] | None:
 
 def _encode(request: list[bytes]) -> bytes:
     """Return the array of bulk strings that stands for `request`."""
-    encoded: bytes = pack_command(tuple(request))  # type: ignore[arg-type]  # declared for one, takes many
+    encoded: bytes = pack_command(cast("Any", tuple(request)))  # declared for one word, takes many
     return encoded
 
 

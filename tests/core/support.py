@@ -9,6 +9,7 @@ number.
 NOTHING.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from random import Random
 from typing import Any, Final
@@ -31,7 +32,7 @@ from cluster.messages import (
     encode_message,
     frame,
 )
-from disque.core import life, links, memory, record_checks, step
+from disque.core import life, links, memory, record_checks, resp, step
 from disque.core.commands import ROWS
 from disque.core.host import HostRefusedError
 from disque.core.job import ACKED, ACTIVE, AMONG_RETURNED, IN_LINE, QUEUED, SPENT, STATE_NAMES, WAIT_REPL, Job
@@ -141,8 +142,9 @@ class FakeHost:
     def configure(self, name: str) -> None:
         self.note("configure", name)
 
-    def rewrite_config(self) -> None:
+    def rewrite_config(self, session: Session) -> None:
         self.note("rewrite_config")
+        session.out.append(resp.OK)
 
     def save_cluster(self) -> None:
         self.note("save_cluster")
@@ -472,9 +474,11 @@ def assert_counters_are_true(node: Node) -> None:
     assert {job_id for job_id, spread in node.pending.items() if spread.add is not None or spread.outside} == {
         job.id for job in jobs if job.state == WAIT_REPL
     }
+    waiting = [spread for spread in node.pending.values() if spread.add is not None and spread.comes_here()]
+    assert node.coming == Counter(spread.job.queue for spread in waiting)
     assert set(node.acking) == {job.id for job in jobs if job.state == ACKED} | set(node.dummies)
     assert_claims_are_true(node)
-    assert set(node.evictable) == {job.id for job in jobs if job.flags & SPENT}
+    assert set(node.spent) == {job.id for job in jobs if job.flags & SPENT}
 
 
 def assert_it_can_be_sent(node: Node) -> None:

@@ -61,7 +61,7 @@ def test_a_spent_job_can_be_acknowledged(bench: Bench, client: Client) -> None:
     job = client.add("q", "b", "RETRY", 0)
     client.get("q")
     assert client("ACKJOB", job) == 1
-    assert bench.node.evictable == {}
+    assert not bench.node.spent
 
 
 # -- with other nodes -------------------------------------------------------------------------------------------------

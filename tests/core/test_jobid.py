@@ -1,9 +1,10 @@
 import re
+from collections import Counter
 from random import Random
 
 import pytest
 
-from disque.core.jobid import IdMaker, ttl_suffix, valid
+from disque.core.jobid import RUN, SHARDS, IdMaker, shard_of, ttl_suffix, valid
 from tests.core.support import MYSELF, UNKNOWN_ID
 
 
@@ -37,6 +38,20 @@ def test_no_id_is_made_twice() -> None:
 
 def test_ids_follow_from_the_seed() -> None:
     assert IdMaker(MYSELF, Random(3)).make(b"-05a1") == IdMaker(MYSELF, Random(3)).make(b"-05a1")
+
+
+def test_ids_made_together_are_of_one_shard_and_in_the_long_run_all_shards_have_their_share() -> None:
+    maker = IdMaker(MYSELF, Random(1))
+    shards = [[shard_of(maker.make(b"-05a1")) for _ in range(RUN)] for _ in range(8 * SHARDS)]
+    assert all(len(set(some)) == 1 for some in shards)
+    counts = Counter(some[0] for some in shards)
+    assert len(counts) > SHARDS * 0.95
+    assert max(counts.values()) < 25
+
+
+@pytest.mark.parametrize("text", [b"", b"D-a0a0a0a0-x", b"\xff" * 40, b"\0" * 13])
+def test_whatever_stands_in_place_of_an_id_has_a_shard(text: bytes) -> None:
+    assert 0 <= shard_of(text) < SHARDS
 
 
 @pytest.mark.parametrize("job_id", [b"", b"D-", UNKNOWN_ID + b"0", UNKNOWN_ID[:-1], UNKNOWN_ID.lower(), b"x" * 40])

@@ -5,7 +5,6 @@ import pytest
 from cluster.membership import LEAVING, PFAIL
 from cluster.messages import ABORT, ANSWER, ANSWER_NO, GOTJOB, REPLJOB, SETACK, WILLQUEUE
 from disque.core import step
-from disque.core.replication import WAVE_BYTES, WAVE_MOST
 from disque.core.session import ADDS_BYTES_MAX, ADDS_MAX
 from tests.core.support import MYSELF, NOTHING, UNKNOWN_ID, Bench, Client, assert_delivered, assert_still_waiting
 
@@ -268,6 +267,35 @@ def test_the_checks_of_the_queue_come_behind_that_of_the_nodes(cluster: Bench) -
     assert client.error("ADDJOB", "q", "b", 0, "REPLICATE", 2).startswith("PAUSED")
 
 
+def test_maxlen_counts_the_jobs_that_wait_for_their_copies(cluster: Bench) -> None:
+    client = cluster.client()
+    client.add("q", "b", "REPLICATE", 1)
+    for _ in range(3):
+        client.send("ADDJOB", "q", "b", 0, "REPLICATE", 2, "MAXLEN", 3)
+    sent = {job_id: nodes for job_id, nodes in asked(cluster).items() if nodes}
+    assert len(sent) == 2, "one is in the queue, two come, the fourth is refused"
+    assert cluster.client().error("ADDJOB", "q", "b", 0, "MAXLEN", 3, "REPLICATE", 1).startswith("MAXLEN")
+    assert_still_waiting(client)
+    for job_id, nodes in sent.items():
+        cluster.confirm(job_id, *nodes)
+    first, second, refused = client.read_all()
+    assert [first, second] == list(sent)
+    assert str(refused).startswith("MAXLEN")
+
+
+def test_a_job_that_does_not_get_its_copies_makes_room_under_maxlen(cluster: Bench) -> None:
+    client, other = cluster.client(), cluster.client()
+    for words in (("REPLICATE", 2), ("REPLICATE", 2, "DELAY", 5)):
+        client.send("ADDJOB", "q", "b", 100, *words)
+    assert other.error("ADDJOB", "q", "b", 0, "REPLICATE", 2, "MAXLEN", 1).startswith("MAXLEN")
+    other.send("ADDJOB", "elsewhere", "b", 0, "REPLICATE", 2, "MAXLEN", 1)
+    other.send("ADDJOB", "q", "b", 0, "REPLICATE", 2, "MAXLEN", 2, "DELAY", 1)
+    assert_still_waiting(other)
+    cluster.advance(100)
+    assert client.read_raw().startswith(b"-NOREPL")
+    client.add("q", "b", "MAXLEN", 1, "REPLICATE", 1)
+
+
 # -- pipelines --------------------------------------------------------------------------------------------------------
 
 
@@ -304,44 +332,6 @@ def test_jobs_of_one_turn_that_differ_in_little_are_one_message() -> None:
         bench.confirm(jobs[2].id, bench.membership.nodes[peer])
         bench.confirm(jobs[1].id, bench.membership.nodes[peer])
     assert client.read_all() == [job.id for job in jobs]
-
-
-@pytest.mark.parametrize("words", ["r b 0", "q b 0 RETRY 9", "q b 0 TTL 900", "q b 0 DELAY 1", "q b 0 REPLICATE 2"])
-def test_a_job_that_differs_in_more_has_another_message(words: str) -> None:
-    bench = Bench(peers=2)
-    client = bench.client()
-    for line in ("q b 0", words, "q b 0"):
-        step.command(bench.node, client.session, [b"ADDJOB", *line.encode().split()], bench.now_ms)
-    sent = bench.sent(REPLJOB)
-    assert len({id(message) for _, message in sent}) == 3
-    for _, message in sent:
-        (job_id,) = message[9]
-        job = bench.node.pending[job_id].job
-        assert message[2:5] == (job.queue, job.repl, job.ttl * 1000)
-        assert message[5:9] == (job.ttl, job.delay * 1000, job.retry, job.holders)
-
-
-def test_a_message_of_jobs_has_bounds() -> None:
-    bench = Bench(peers=2, checked=False)
-    client = bench.client()
-    for _ in range(WAVE_MOST + 1):
-        step.command(bench.node, client.session, [b"ADDJOB", b"q", b"b", b"0"], bench.now_ms)
-    assert [len(message[9]) for message in bench.told(bench.peers[0])] == [WAVE_MOST, 1]
-    for size in (WAVE_BYTES, 1, 1):
-        step.command(bench.node, client.session, [b"ADDJOB", b"q", b"b" * size, b"0"], bench.now_ms)
-    assert [len(message[9]) for message in bench.told(bench.peers[0])] == [1, 2]
-
-
-def test_a_node_that_goes_in_the_middle_of_a_turn_is_asked_for_no_more() -> None:
-    bench = Bench(peers=3)
-    client = bench.client()
-    step.command(bench.node, client.session, [b"ADDJOB", b"q", b"one", b"0"], bench.now_ms)
-    (job_id,) = bench.node.pending
-    gone = next(peer for peer in bench.peers if peer.id in bench.node.pending[job_id].asked)
-    step.link_down(bench.node, gone.id, True, bench.now_ms)
-    step.command(bench.node, client.session, [b"ADDJOB", b"q", b"two", b"0"], bench.now_ms)
-    assert [message[10] for message in bench.told(gone, REPLJOB)] == [(b"one",)]
-    assert gone.id not in list(bench.node.pending.values())[1].asked
 
 
 def test_errors_and_single_copies_wait_for_their_turn(cluster: Bench) -> None:

@@ -10,6 +10,7 @@ from disque.core.commands import ROWS
 from disque.core.node import Node
 from disque.core.settings import Config
 from disque.server.connection import Connection
+from disque.server.facts import NodeClock
 from disque.server.pump import Pump
 from tests.core.support import START_MS, FakeHost
 
@@ -105,11 +106,13 @@ class Transport:
 
 
 class Clock:
+    """The time of the machine, which goes on by hand."""
+
     def __init__(self) -> None:
         self.ms = START_MS
 
-    def now_ms(self) -> int:
-        return self.ms
+    def ns(self) -> int:
+        return self.ms * 1_000_000
 
 
 class Log:
@@ -156,7 +159,9 @@ class Shell:
         self.host = FakeHost()
         table = membership.Membership(membership.Node(b"a0" * 20, b"127.0.0.1", 7711))
         self.node = Node(table, config, Random(1), self.host, ROWS, self.clock.ms)
-        self.pump = Pump(self.node, cast("Any", self.clock), cast("Any", self.log), cast("Any", self.loop))
+        clock = NodeClock(0, self.clock.ns, self.clock.ns)
+        self.pump = Pump(self.node, clock, cast("Any", self.log), cast("Any", self.loop))
+        self.pump.turn_most_s = 3600.0  # how fast this machine is decides nothing
 
     def journal(self) -> Writer:
         """Let the node be journalled."""

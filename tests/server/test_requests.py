@@ -4,8 +4,9 @@ from collections.abc import Iterable
 import pytest
 
 from disque.server.requests import ProtocolError, QueryTooLong, RequestReader, StrictReader
+from disque.server.walker import Walker
 
-CLASSES = pytest.mark.parametrize("kind", [StrictReader, RequestReader])
+CLASSES = pytest.mark.parametrize("kind", [StrictReader, RequestReader, Walker])
 MEGABYTE = 1 << 20
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from disque.core.words import split_words
 from disque.server.requests import ProtocolError, QueryTooLong, RequestReader, StrictReader, _certain_requests
+from disque.server.walker import Walker
 
 MAX_BULK, MAX_QUERY = 3000, 4000
 Outcome = list[list[bytes] | str]
@@ -154,7 +155,7 @@ def cut(draw: st.DrawFn, streams: st.SearchStrategy[bytes]) -> list[bytes]:
 @given(cut(st.one_of(STREAMS, mutated())), st.booleans(), st.integers(0, 5))
 def test_all_readers_agree_however_a_stream_is_cut(chunks: list[bytes], trusted: bool, pulls: int) -> None:
     expected = readable(plain_outcome(b"".join(chunks), trusted=trusted))
-    for kind in (StrictReader, RequestReader):
+    for kind in (StrictReader, RequestReader, Walker):
         assert readable(outcome_in_chunks(kind, chunks, trusted=trusted, pulls=pulls)) == expected
 
 
@@ -163,7 +164,7 @@ def test_all_readers_agree_however_a_stream_is_cut(chunks: list[bytes], trusted:
 def test_all_readers_agree_on_single_bytes(stream: bytes) -> None:
     expected = readable(plain_outcome(stream, trusted=True))
     chunks = [stream[at : at + 1] for at in range(len(stream))]
-    for kind in (StrictReader, RequestReader):
+    for kind in (StrictReader, RequestReader, Walker):
         assert readable(outcome_in_chunks(kind, chunks, trusted=True, pulls=9)) == expected
 
 
@@ -172,7 +173,8 @@ def test_all_readers_agree_on_single_bytes(stream: bytes) -> None:
 def test_all_readers_agree_on_every_cut_in_two(stream: bytes) -> None:
     expected = readable(plain_outcome(stream, trusted=True))
     for at in range(0, len(stream), 1 + len(stream) // 100):
-        assert readable(outcome_in_chunks(RequestReader, [stream[:at], stream[at:]], trusted=True, pulls=9)) == expected
+        for kind in (RequestReader, Walker):
+            assert readable(outcome_in_chunks(kind, [stream[:at], stream[at:]], trusted=True, pulls=9)) == expected
 
 
 @settings(max_examples=400, deadline=None)
@@ -192,10 +194,11 @@ def test_ordinary_requests_are_read_ahead(requests: list[bytes]) -> None:
         assert _certain_requests(stream) is not None
 
 
+@pytest.mark.parametrize("kind", [RequestReader, Walker])
 @pytest.mark.parametrize("size", [500, 70_000, 200_000])
-def test_long_streams_that_end_anywhere(size: int) -> None:
+def test_long_streams_that_end_anywhere(size: int, kind: type[StrictReader]) -> None:
     requests = [[b"ADDJOB", b"q%d" % number, b"{'a': 1+%d}" % number, b"0"] for number in range(8000)]
     stream = b"".join(map(encode, requests))
     chunks = [stream[at : at + size] for at in range(0, len(stream), size)]
-    assert outcome_in_chunks(RequestReader, chunks, trusted=True, pulls=10_000) == requests
-    assert outcome_in_chunks(RequestReader, chunks, trusted=True, pulls=1) == requests
+    assert outcome_in_chunks(kind, chunks, trusted=True, pulls=10_000) == requests
+    assert outcome_in_chunks(kind, chunks, trusted=True, pulls=1) == requests

@@ -135,8 +135,12 @@ def bad_ids(session: Session, ids: list[bytes]) -> bool:
 def ackjob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """ACKJOB: how many of the jobs were known and not acknowledged before."""
     ids = args[1:]
-    if not bad_ids(session, ids):
-        session.out.append(resp.integer(sum([acks.acknowledge(node, job_id, now_ms) for job_id in ids])))
+    if bad_ids(session, ids):
+        return
+    done = 0
+    for job_id in ids:
+        done += acks.acknowledge(node, job_id, now_ms)
+    session.out.append(resp.integer(done))
 
 
 def deljob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
@@ -234,8 +238,32 @@ def show_job(node: "Node", session: Session, args: list[bytes], now_ms: int) -> 
     session.out.append(reply)
 
 
+class AddJob(Command):
+    """The row of ADDJOB."""
+
+    def run(self, node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+        """As in `Command`."""
+        adding.add(node, session, args, now_ms)
+
+
+class GetJob(Command):
+    """The row of GETJOB."""
+
+    def run(self, node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+        """As in `Command`."""
+        getjob(node, session, args, now_ms)
+
+
+class AckJob(Command):
+    """The row of ACKJOB."""
+
+    def run(self, node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+        """As in `Command`."""
+        ackjob(node, session, args, now_ms)
+
+
 COMMANDS: Final = (
-    Command(
+    AddJob(
         "addjob",
         -4,
         WRITE | DENYOOM | FAST,
@@ -244,7 +272,7 @@ COMMANDS: Final = (
         "queue body ms-timeout [REPLICATE n] [DELAY s] [RETRY s] [TTL s] [MAXLEN n] [UNIQUE key s] [ASYNC]",
         "Add a job to a queue; the reply is its ID.",
     ),
-    Command(
+    GetJob(
         "getjob",
         -2,
         WRITE | FAST,
@@ -253,7 +281,7 @@ COMMANDS: Final = (
         "[NOHANG] [TIMEOUT ms] [COUNT n] [WITHCOUNTERS] FROM queue [queue ...]",
         "Get jobs out of queues, or wait for them.",
     ),
-    Command("ackjob", -1, WRITE | FAST, ackjob, "jobs", "id [id ...]", "Acknowledge jobs: they are done everywhere."),
+    AckJob("ackjob", -1, WRITE | FAST, ackjob, "jobs", "id [id ...]", "Acknowledge jobs: they are done everywhere."),
     Command("fastack", -1, WRITE | FAST, fastack, "jobs", "id [id ...]", "Acknowledge at once, with weaker promises."),
     Command("deljob", -1, WRITE | FAST, deljob, "jobs", "id [id ...]", "Delete jobs from this node, in any state."),
     Command(
