@@ -107,7 +107,7 @@ def replicate(node: "Node", peer: bytes, message: "ReplJob", now_ms: int) -> Non
 
 
 def keep(node: "Node", job: Job, due_ms: int, flags: int, held: int, now_ms: int) -> None:
-    """A new copy waits as a backup until then; or it is queued, when nobody else does that."""
+    """A new copy waits as a backup until ``due_ms``; or it is queued then, when nobody else does that."""
     if flags & QUEUE_IT or not job.retry:
         start(node, job, due_ms, now_ms)
         return

@@ -812,7 +812,7 @@ class TestSlices:
             def count_turns() -> None:
                 nonlocal turn
                 turn += 1
-                if len(sizes) < 16:
+                if len(sizes) < 63:
                     asyncio.get_running_loop().call_soon(count_turns)
 
             def note(_peer: bytes, messages: list[Message]) -> None:
@@ -823,7 +823,7 @@ class TestSlices:
             one.bus.send([(other.id, got(number)) for number in range(1000)])
             count_turns()
             await other.notes.until(lambda: len(other.notes.messages) == 1000)
-            assert max(sizes) == 64
+            assert max(sizes) == 16
             assert turns == sorted(set(turns)), "one slice a turn when the time is over"
             assert other.notes.messages == [(one.id, got(number)) for number in range(1000)]
             assert not other.bus.busy
