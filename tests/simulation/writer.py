@@ -130,9 +130,6 @@ class Writer:
         self.persistence.disk = self.disk
         self.beside = self.persistence.background = Beside(process)
 
-    def begin_turn(self) -> None:
-        """Nobody measures how long a turn of the loop is here."""
-
     def _salt(self) -> int:
         return self.process.random.getrandbits(32)
 
