@@ -71,14 +71,17 @@ PRIME: Final = 2**61 - 1
 def say_still(node: "Node", peer: Peer, saying: int) -> "Iterator[bool]":
     """There is a new link to ``peer``: it may not have heard that this node has queued jobs again."""
     for shard in node.shards:
+        for job in list(shard.values()):
+            if peer.saying != saying:
+                return
+            is_meant = job.flags & TAKEN and job.state == QUEUED and peer.id in job.holders
+            if is_meant and shard.get(job.id) is job:
+                node.batch(peer.id, (SAY_QUEUED, returning.STILL), job.id)
+                if peer.tell(0):  # one dict may hold all that were added together
+                    yield True
         if peer.saying != saying:
             return
-        is_enough = False
-        for job in list(shard.values()):
-            if job.flags & TAKEN and job.state == QUEUED and peer.id in job.holders:
-                node.batch(peer.id, (SAY_QUEUED, returning.STILL), job.id)
-                is_enough = peer.tell(0)
-        yield is_enough
+        yield False
 
 
 def hold_answer(node: "Node", peer: bytes, job: Job, left_ms: int, number: int, named: tuple[bytes, ...]) -> None:
