@@ -1,4 +1,5 @@
-# make run, make test, make check, make bench, make clean. All that is made lies in .venv/, .venv-compiled/, dist/ and data/.
+# make run, make test, make check, make bench, make clean. All that is made lies in .venv/, .venv-compiled/,
+# .venv-bench/, dist/ and data/; make bench writes BENCHMARKS.md and docs/bench/.
 
 VENV ?= .venv
 # Where the compiled form is installed and tested.
@@ -25,7 +26,8 @@ help:
 	@echo 'make wheel   in dist/: a wheel with a compiled core for this platform, a plain one for any, and the sources'
 	@echo 'make check   lint, types and the rules of the house, in seconds'
 	@echo 'make simulate  nodes on a simulated network, with every fault; SEEDS=2000 START=0 NODES=1-9'
-	@echo 'make bench   measure this server, beside redis-server where there is one; ARGS="-P 16" goes to disque bench'
+	@echo 'make bench   measure everything, beside Redis, beanstalkd, RQ, Celery and dramatiq, into BENCHMARKS.md: half an'
+	@echo '             hour; QUICK=yes takes some minutes'
 	@echo 'make yardstick  speed and memory beside redis-server, driven by redis-benchmark; some minutes'
 	@echo 'make clean   remove what was made; the data in ./data stays'
 
@@ -94,6 +96,17 @@ $(COMPILED)/.can-test: $(SOURCES) $(VENV)/.can-test
 	  || { tail -n 40 $(COMPILED)/build.log; exit 1; }
 	@wheel=$$(echo $(COMPILED)/dist/*.whl) && $(COMPILED)/bin/python -m pip install --quiet "$$wheel[test]" \
 	  && $(COMPILED)/bin/python -m pip install --quiet --no-deps --force-reinstall "$$wheel"
+	@touch $(COMPILED)/.can-run $@
+
+# The same without what only the tests need.
+$(COMPILED)/.can-run: $(SOURCES) $(BIN)/python
+	@echo 'compiling the core, and installing it into $(COMPILED)'
+	@rm -rf $(COMPILED)/dist
+	@$(BIN)/python -m venv $(COMPILED)
+	@DISQUE_CORE=compiled $(BIN)/python -m pip wheel --no-deps --wheel-dir $(COMPILED)/dist . >$(COMPILED)/build.log 2>&1 \
+	  || { tail -n 40 $(COMPILED)/build.log; exit 1; }
+	@wheel=$$(echo $(COMPILED)/dist/*.whl) && $(COMPILED)/bin/python -m pip install --quiet "$$wheel" \
+	  && $(COMPILED)/bin/python -m pip install --quiet --no-deps --force-reinstall "$$wheel"
 	@touch $@
 
 test-compiled: tools $(COMPILED)/.can-test
@@ -121,7 +134,7 @@ lint: $(VENV)/.can-test
 # What is missing is said first and skipped; with CI=true it is a failure.
 tools:
 	@missing=; packages=; \
-	for pair in redis-cli:redis-tools redis-benchmark:redis-tools redis-server:redis-server ip:iproute2 java:openjdk-17-jre-headless openssl:openssl; do \
+	for pair in redis-cli:redis-tools redis-benchmark:redis-tools redis-server:redis-server ip:iproute2 java:openjdk-17-jre-headless openssl:openssl faketime:faketime; do \
 	  if ! command -v $${pair%:*} >/dev/null; then \
 	    missing="$$missing $${pair%:*}"; \
 	    case " $$packages " in *" $${pair#*:} "*) ;; *) packages="$$packages $${pair#*:}" ;; esac; \
@@ -133,59 +146,38 @@ tools:
 	  [ "$$CI" != true ]; \
 	fi
 
-# ---- measure: a server of ours, and redis-server as the yardstick, on ports that are free
+# ---- measure: everything beside everything, into BENCHMARKS.md and docs/bench
 
-bench: $(VENV)/.can-run
-	@set -e; folder=$$(mktemp -d); started=; \
-	trap 'kill $$started 2>/dev/null; wait $$started || true; rm -rf "$$folder"' EXIT; \
-	trap 'exit 130' INT TERM; \
-	set -- $$($(BIN)/python -c "$$TWO_PORTS"); ours=$$1; theirs=$$2; compare=; \
-	$(BIN)/disque-server --bind 127.0.0.1 --port $$ours --dir "$$folder" >"$$folder/ours.log" & started=$$!; \
-	$(BIN)/python -c "$$AWAIT" $$ours || { cat "$$folder/ours.log"; exit 1; }; \
-	if command -v redis-server >/dev/null; then \
-	  redis-server --bind 127.0.0.1 --port $$theirs --dir "$$folder" --save '' >"$$folder/theirs.log" & started="$$started $$!"; \
-	  $(BIN)/python -c "$$AWAIT" $$theirs || { cat "$$folder/theirs.log"; exit 1; }; \
-	  compare="--compare 127.0.0.1:$$theirs"; \
-	else \
-	  echo 'no redis-server here, so nothing to compare with: apt-get install redis-server'; \
-	fi; \
-	$(BIN)/disque bench -p $$ours add get ack $$compare $(ARGS); \
-	$(BIN)/disque bench -p $$ours cycle $(ARGS)
+# What others have made for the same purpose, in an environment of its own. What cannot be installed is left out.
+RIVALS ?= .venv-bench
+# Some minutes instead of half an hour.
+QUICK ?=
 
-# Nodes talk to each other at port + 10000, so that ephemeral ports will not do.
-define TWO_PORTS
-import random, socket
-ports = []
-while len(ports) < 2:
-    port = random.randrange(12000, 22000)
-    with socket.socket() as here, socket.socket() as bus:
-        try:
-            here.bind(("127.0.0.1", port)), bus.bind(("127.0.0.1", port + 10000))
-        except OSError:
-            continue
-        ports.append(port)
-print(*ports)
-endef
-export TWO_PORTS
+bench: $(VENV)/.can-bench
+	@$(MAKE) --no-print-directory $(COMPILED)/.can-run \
+	  || echo 'the core cannot be compiled here (see above): its plain form alone is measured'
+	@$(MAKE) --no-print-directory $(RIVALS)/.can-bench || echo 'none of them can be installed here: left out'
+	@$(BIN)/python -m tests.speed.bench $(if $(QUICK),--quick) --compiled $(COMPILED)/bin/python --rivals $(RIVALS) $(ARGS)
 
-define AWAIT
-import socket, sys, time
-for _ in range(100):
-    try:
-        sys.exit(socket.create_connection(("127.0.0.1", int(sys.argv[1]))).close())
-    except ConnectionRefusedError:
-        time.sleep(0.1)
-sys.exit("the server does not answer")
-endef
-export AWAIT
+$(VENV)/.can-bench: pyproject.toml $(BIN)/python
+	@echo 'installing into $(VENV), with what the plots need'
+	@$(BIN)/python -m pip install --quiet --editable '.[client,bench]'
+	@touch $(VENV)/.can-run $@
 
-# ---- the same by redis-benchmark, the cheapest client: the table of the README
+$(RIVALS)/.can-bench: $(BIN)/python
+	@echo 'installing RQ, Celery and dramatiq into $(RIVALS)'
+	@$(BIN)/python -m venv $(RIVALS)
+	@for package in rq 'celery[redis]' 'dramatiq[redis]'; do \
+	  $(RIVALS)/bin/python -m pip install --quiet "$$package" && touch $@ || echo "without $$package"; \
+	done; test -e $@
+
+# ---- the same by redis-benchmark, the cheapest client of all: a few of the figures, in turn
 
 yardstick: $(VENV)/.can-test
-	@$(BIN)/python tests/speed/yardstick.py $(ARGS)
+	@$(BIN)/python -m tests.speed.yardstick $(ARGS)
 
 clean:
-	rm -rf $(VENV) $(COMPILED) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(COMPILED) $(RIVALS) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find cluster disque tests -name __pycache__ -type d -prune -exec rm -rf {} +
 	find . -maxdepth 1 -name '*__mypyc*.so' -delete
 	find cluster disque -name '*.so' -delete

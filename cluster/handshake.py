@@ -4,7 +4,7 @@ Four payloads, each an array whose first element says which one it is. The node 
 one the acceptor:
 
 ========= ======== ==========================================================================================
-HELLO     dialer   magic, lowest and highest version, ID, start number, nonce, port, bus port, announced IP
+HELLO     dialer   magic, lowest and highest version, ID, start number, nonce, port, bus port, announced IP, zone
 CHALLENGE acceptor the version for this link, then the same of its own from the ID on
 PROOF     dialer   a MAC that only somebody who knows the secret could make
 WELCOME   acceptor the other MAC
@@ -20,7 +20,8 @@ could try secrets on. Without a secret the key is empty, and what counts is who 
 The proof is about the beginning of a link. Whoever can change the bytes of a link that stands needs no secret: on
 networks where somebody could, use TLS.
 
-Arrays may grow at their end: what a later version adds is covered by the MACs and otherwise skipped.
+Arrays may grow at their end: what a later version adds is covered by the MACs and otherwise skipped. So came the zone:
+who says none is a zone of its own.
 """
 
 from hashlib import sha256
@@ -30,10 +31,11 @@ from typing import Final, NamedTuple
 import msgpack
 
 from cluster.membership import is_node_id
+from cluster.node import is_zone
 
 MAGIC: Final = b"disque bus"
-VERSION_LOWEST: Final = 1
-VERSION_HIGHEST: Final = 1
+VERSION_LOWEST: Final = 2
+VERSION_HIGHEST: Final = 2
 
 HELLO: Final = 0
 CHALLENGE: Final = 1
@@ -70,13 +72,17 @@ class HandshakeError(Exception):
 
 
 class Identity(NamedTuple):
-    """Who a node says that it is. ``ip`` is b"" unless it is announced; ``start`` is a random number of the process."""
+    """Who a node says that it is. ``ip`` is b"" unless it is announced; ``start`` is a random number of the process.
+
+    ``zone`` is the label of those with which it fails together, b"" for none.
+    """
 
     id: bytes
     start: int
     port: int
     bus_port: int
     ip: bytes = b""
+    zone: bytes = b""
 
 
 class Versions(NamedTuple):
@@ -99,7 +105,7 @@ class Dialer:
         self._secret = secret
         self._transcript = b""
         self.version = 0
-        self.hello: Final = _pack((HELLO, MAGIC, *self._versions, me.id, me.start, nonce, me.port, me.bus_port, me.ip))
+        self.hello: Final = _pack((HELLO, MAGIC, *self._versions, *_described(me, nonce)))
 
     def challenged(self, payload: bytes) -> bytes:
         """Take the CHALLENGE, note who answers (not proven yet), give the PROOF. Raises HandshakeError."""
@@ -147,8 +153,7 @@ class Acceptor:
         self.peer = _identity(items, 4)
         if self.peer.id == self._me.id and self.peer.start != self._me.start:
             raise HandshakeError(TWIN, TWIN)
-        me = self._me
-        challenge = _pack((CHALLENGE, self.version, me.id, me.start, self._nonce, me.port, me.bus_port, me.ip))
+        challenge = _pack((CHALLENGE, self.version, *_described(self._me, self._nonce)))
         self._transcript = _transcript(payload, challenge)
         return challenge
 
@@ -201,16 +206,25 @@ def _reason(items: tuple[object, ...]) -> str:
     return reason[:REASON_LENGTH_MOST] if isinstance(reason, str) else "nothing"
 
 
+def _described(me: Identity, nonce: bytes) -> tuple[object, ...]:
+    """What `_identity` reads."""
+    return (me.id, me.start, nonce, me.port, me.bus_port, me.ip, me.zone)
+
+
 def _identity(items: tuple[object, ...], at: int) -> Identity:
-    """ID, start, nonce, port, bus port and IP, from the place ``at`` on. Raises HandshakeError."""
+    """ID, start, nonce, port, bus port, IP and perhaps zone, from the place ``at`` on. Raises HandshakeError."""
     node_id, start, nonce, port, bus_port, ip = items[at : at + 6]
+    zone = items[at + 6] if len(items) > at + 6 else b""
     if not isinstance(node_id, bytes) or not is_node_id(node_id):
         raise HandshakeError("garbage in place of a node ID")
     if not isinstance(nonce, bytes) or len(nonce) != NONCE_LENGTH:
         raise HandshakeError("garbage in place of a nonce")
     if not isinstance(ip, bytes) or len(ip) > IP_LENGTH_MOST or not all(33 <= char < 127 for char in ip):
         raise HandshakeError("garbage in place of an address")
-    return Identity(node_id, _number(start, START_MOST), _number(port, PORT_MOST), _number(bus_port, PORT_MOST), ip)
+    if not isinstance(zone, bytes) or not is_zone(zone):
+        raise HandshakeError("garbage in place of a zone")
+    ports = _number(port, PORT_MOST), _number(bus_port, PORT_MOST)
+    return Identity(node_id, _number(start, START_MOST), *ports, ip, zone)
 
 
 def _number(item: object, most: int) -> int:

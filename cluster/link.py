@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 HANDSHAKE_S: Final = 5.0
 #: Seconds that a link hands on messages before others have their turn, and messages between two looks at the clock.
 SLICE_S: Final = 0.004
-SLICE_MESSAGES: Final = 64
+SLICE_MESSAGES: Final = 16
 #: Bytes that the transport may hold before frames wait in the link, and when they go on.
 HIGH_WATER: Final = 1 << 20
 LOW_WATER: Final = 1 << 18

@@ -96,23 +96,27 @@ _STAMP: Final = "stamp"  # 0 to 2**62 - 1
 _BYTES: Final = "bytes"
 _ONE_ID: Final = "id"  # 40 bytes: a job or a node
 _IDS: Final = "ids"
-_NUMBERS: Final = "numbers"  # as many as the list of IDs before it
+_NUMBERS: Final = "numbers"  # as many as the list before it has elements
+_STAMPS: Final = "stamps"  # as many as the list before it has elements
+_BODIES: Final = "bodies"  # byte strings, as many as the list before it has elements
 _JOBS: Final = "jobs"
 _GOSSIP: Final = "gossip"
 
 _TYPES: Final[dict[str, type]] = {
     **dict.fromkeys((_NUMBER, _STAMP), int),
     **dict.fromkeys((_BYTES, _ONE_ID), bytes),
-    **dict.fromkeys((_IDS, _NUMBERS, _JOBS, _GOSSIP), tuple),
+    **dict.fromkeys((_IDS, _NUMBERS, _STAMPS, _BODIES, _JOBS, _GOSSIP), tuple),
 }
 
 #: The fields of all messages: a name means the same wherever it stands.
 FIELDS: Final[dict[str, str]] = {
+    "bodies": _BODIES,  # of the jobs `ids`
     "body": _BYTES,
     "bus_port": _NUMBER,
     "count": _NUMBER,  # jobs wanted; 0 takes the wish back
     "counter": _STAMP,  # with the ID of the node that it began at: the greatest wins
     "ctime": _STAMP,
+    "ctimes": _STAMPS,  # of the jobs `ids`
     "delay_ms": _NUMBER,
     "deliveries": _NUMBER,
     "flags": _NUMBER,
@@ -199,12 +203,27 @@ def _are_ids(values: Message, at: int) -> bool:
 
 
 def _are_numbers(values: Message, at: int) -> bool:
+    return _are_below(values, at, NUMBER_BITS)
+
+
+def _are_stamps(values: Message, at: int) -> bool:
+    return _are_below(values, at, STAMP_BITS)
+
+
+def _are_below(values: Message, at: int, bits: int) -> bool:
     numbers = cast("tuple[int, ...]", values[at])
-    if len(numbers) != len(cast("tuple[bytes, ...]", values[at - 1])):
+    if len(numbers) != len(cast("tuple[object, ...]", values[at - 1])):
         return False
     if not numbers:
         return True
-    return set(map(type, numbers)) == _ONLY_NUMBERS and min(numbers) >= 0 and not max(numbers) >> NUMBER_BITS
+    return set(map(type, numbers)) == _ONLY_NUMBERS and min(numbers) >= 0 and not max(numbers) >> bits
+
+
+def _are_bodies(values: Message, at: int) -> bool:
+    bodies = cast("tuple[object, ...]", values[at])
+    if len(bodies) != len(cast("tuple[object, ...]", values[at - 1])):
+        return False
+    return _ONLY_BYTES.issuperset(map(type, bodies))
 
 
 def _are_jobs(values: Message, at: int) -> bool:
@@ -222,7 +241,14 @@ def _all_fit(rows: tuple[Message, ...], shape: Shape) -> bool:
 _ONLY_BYTES: Final = frozenset({bytes})
 _ONLY_NUMBERS: Final = frozenset({int})
 _ONLY_TUPLES: Final = frozenset({tuple})
-_CHECKS: Final[dict[str, Check]] = {_IDS: _are_ids, _NUMBERS: _are_numbers, _JOBS: _are_jobs, _GOSSIP: _is_gossip}
+_CHECKS: Final[dict[str, Check]] = {
+    _IDS: _are_ids,
+    _NUMBERS: _are_numbers,
+    _STAMPS: _are_stamps,
+    _BODIES: _are_bodies,
+    _JOBS: _are_jobs,
+    _GOSSIP: _is_gossip,
+}
 
 #: What stands in the list `jobs` for each job.
 JOB_SHAPE: Final = Shape("id body repl left_ms ttl_s ctime retry_s nacks deliveries holders", 0)
@@ -239,8 +265,9 @@ KINDS: Final[dict[int, tuple[str, Shape]]] = {
         (PONG, "PONG", _GREETING),  # the answer to PING and MEET
         (MEET, "MEET", _GREETING),  # PING, and: take me in
         (FAIL, "FAIL", "node_id"),  # the majority cannot reach that node
-        # A copy for you. GOTJOB says that it is there, REFUSED that it will not be, ABORT takes it back.
-        (REPLJOB, "REPLJOB", "flags id queue body repl left_ms ttl_s ctime delay_ms retry_s holders"),
+        # Copies for you, of jobs that differ in three things only. GOTJOB says that they are there, REFUSED that they
+        # will not be, ABORT takes them back.
+        (REPLJOB, "REPLJOB", "flags queue repl left_ms ttl_s delay_ms retry_s holders ids bodies ctimes"),
         (GOTJOB, "GOTJOB", "ids"),
         (ENQUEUE, "ENQUEUE", "id delay_ms"),  # queue your copy now, or after the delay
         (QUEUED, "QUEUED", "why ids"),  # I have queued them

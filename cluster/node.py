@@ -37,6 +37,8 @@ HEX_DIGITS: Final = frozenset(b"0123456789abcdef")
 
 #: What may stand in an address that another node tells: nothing that could spoil a line of nodes.conf or a log.
 ADDRESS: Final = re.compile(rb"[0-9A-Za-z._:%-]{1,255}")
+#: A label of nodes that fail together (`cluster-zone`), told by other nodes: nothing that could spoil a line either.
+ZONE: Final = re.compile(rb"[0-9A-Za-z._/@-]{0,64}")
 LABEL: Final = rb"[0-9A-Za-z_](?:[0-9A-Za-z_-]{0,61}[0-9A-Za-z_])?"
 #: A host name. Its last part is no number, so that 256.1.1.1 is no host name either.
 HOST_NAME: Final = re.compile(rb"(?=.{1,253}\Z)(?:" + LABEL + rb"\.)*(?![0-9]+\.?\Z)" + LABEL + rb"\.?")
@@ -66,6 +68,11 @@ def is_host(text: bytes) -> bool:
     return ADDRESS.fullmatch(text) is not None
 
 
+def is_zone(text: bytes) -> bool:
+    """Tell whether `text` can be the label of a zone: b"" says that a node is a zone of its own."""
+    return ZONE.fullmatch(text) is not None
+
+
 def default_bus_port(port: int) -> int:
     """Give the port on which a node that serves clients at `port` talks to other nodes, unless it is told otherwise."""
     return port + BUS_PORT_OFFSET
@@ -77,7 +84,8 @@ class Node:
     `ping_sent_ms` is the time of the oldest ping that has no answer yet, 0 if none is on its way; `pinged_ms` that of
     the newest one. For a node without a link the silence begins with the loss of the link, as if a ping were on its
     way. `linked_ms` is when the link came up, `met_ms` when a node that is half met came into the table,
-    `failing_ms` since when it fails without a break. `named` says that a link has proved the ID, `heard` that the node
+    `failing_ms` since when it fails without a break. `zone` is the label of those with which it fails together, as its
+    last link told. `named` says that a link has proved the ID, `heard` that the node
     has said something to this one, `owes_pong` that it waits for an answer until there is a link. `reports` has the
     nodes that see it fail, and when they said so last.
     """
@@ -100,6 +108,7 @@ class Node:
         "pong_sent_ms",
         "port",
         "reports",
+        "zone",
     )
 
     def __init__(self, node_id: bytes, ip: bytes, port: int, bus_port: int = 0, flags: int = 0) -> None:
@@ -121,6 +130,7 @@ class Node:
         self.heard = False
         self.owes_pong = False
         self.reports: dict[bytes, int] = {}
+        self.zone = b""
 
 
 def flags_text(flags: int) -> bytes:

@@ -166,6 +166,24 @@ class Table:
             node.bus_port = bus_port
             self.changed(node)
 
+    def set_zone(self, node_id: bytes, zone: bytes) -> None:
+        """A link has told the zone of a node, or this node's own is set. Of nodes that are not known, nothing happens.
+
+        It is not kept over a restart: no job is placed on a node before a link to it has told the zone anew.
+        """
+        node = self.nodes.get(node_id)
+        if node is not None and node.zone != zone:
+            node.zone = zone
+            self.version += 1
+
+    def zones(self) -> dict[bytes, list[bytes]]:
+        """Give the IDs of the nodes of each zone that has a label, those half met left out."""
+        found: dict[bytes, list[bytes]] = {}
+        for node in self.nodes.values():
+            if node.zone and not node.flags & HANDSHAKE:
+                found.setdefault(node.zone, []).append(node.id)
+        return found
+
     def announce(self, ip: bytes, port: int, bus_port: int) -> None:
         """Say where others reach this node. With `ip` b"" they use the address from which it calls them."""
         self._announced = ip

@@ -87,6 +87,7 @@ class Processes:
 
     def _split(self, job: Job) -> list[Job | str]:
         count = len(self._workers)
+        job = job._replace(rate=job.rate and job.rate / count)
         if job.operations is None:
             return [job] * count
         return [job._replace(operations=share) for share in shares(job.operations, count)]

@@ -58,9 +58,48 @@ class Budget:
             self.batches += 1
         return wanted
 
+    def over(self) -> bool:
+        """Say whether all is given out."""
+        return self.issued >= self.limit
+
     def close(self) -> None:
         """Grant nothing any more."""
         self.limit = self.issued
+
+
+class Pace(Budget):
+    """A budget that is given out evenly: `rate` operations a second, however long their replies take.
+
+    Whoever drives the lanes asks when the next batch is due and opens the gate for it; a lane that asks by itself, as
+    it does when its batch is answered, gets nothing and rests.
+    """
+
+    __slots__ = ("_begin_ns", "_gate", "_interval_ns")
+
+    def __init__(self, limit: int | None, rate: float) -> None:
+        super().__init__(limit)
+        self._begin_ns = 0
+        self._gate = False
+        self._interval_ns = 1e9 / rate
+
+    def begin(self, now_ns: int) -> None:
+        """Count from now: the first batch is due."""
+        self._begin_ns = now_ns
+
+    def due_ns(self) -> int:
+        """Give the time at which the next batch is to be sent."""
+        return self._begin_ns + int(self.issued * self._interval_ns)
+
+    def open(self) -> None:
+        """Let the next batch pass."""
+        self._gate = True
+
+    def take(self, wanted: int) -> int:
+        """Grant up to `wanted` operations, once for each time that the gate was opened."""
+        if not self._gate:
+            return 0
+        self._gate = False
+        return super().take(wanted)
 
 
 class IdStore:

@@ -3,19 +3,23 @@
 Plain sockets under epoll. Measured against a redis-server beside uvloop protocols and beside counting replies by their
 line ends: all four come out within a tenth of each other at 5.5 to 7 us of client CPU a request without
 pipelining and 0.4 to 0.5 us at pipeline 16, because the system calls are what costs; so the simplest won, with every
-reply parsed in full by hiredis.
+reply parsed in full by hiredis. It is no dearer than redis-benchmark, which takes 8 us and 0.6 us on the same machine.
+
+With a pace, a lane rests when its batch is answered until another batch is due. Time is counted from when a batch was
+due, not from when it could be sent: a server that stands still for a second shows in all the requests of that second.
 """
 
 import select
 import socket
 import ssl
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
 import hiredis
 
-from disque.cli.bench_lane import Budget, Lane
+from disque.cli.bench_lane import Budget, Lane, Pace
 from disque.cli.bench_options import Address
 from disque.cli.bench_resp import BenchError
 
@@ -51,12 +55,14 @@ class Engine:
     def __init__(self, address: Address, budget: Budget, on_tick: Callable[[], bool]) -> None:
         self._address = address
         self._budget = budget
+        self._pace = budget if isinstance(budget, Pace) else None
+        self._resting: deque[Link] = deque()
         self._on_tick = on_tick
         self._links: dict[int, Link] = {}
         self._active = 0
         self._poller = select.epoll() if hasattr(select, "epoll") else select.poll()
         # epoll counts in seconds, poll in milliseconds.
-        self._wait: float = _TICK_S if hasattr(select, "epoll") else _TICK_S * 1000
+        self._second: float = 1.0 if hasattr(select, "epoll") else 1000.0
 
     def run(self, sockets: list[socket.socket], lanes: list[Lane], seconds: float | None) -> None:
         """Run to the end, or for `seconds` and then until the batches under way are answered.
@@ -65,6 +71,8 @@ class Engine:
         """
         now = time.monotonic()
         deadline = None if seconds is None else now + seconds
+        if self._pace is not None:
+            self._pace.begin(time.perf_counter_ns())
         try:
             for sock, lane in zip(sockets, lanes, strict=False):
                 self._begin(Link(sock, lane))
@@ -80,10 +88,8 @@ class Engine:
         link.sock.setblocking(False)
         self._links[link.sock.fileno()] = link
         self._poller.register(link.sock.fileno(), _READ)
-        payload = link.lane.start()
-        if payload:
-            self._active += 1
-            self._send(link, payload)
+        self._active += 1
+        self._answer(link, link.lane.start())
 
     def _close(self) -> None:
         for fd in self._links:
@@ -93,9 +99,11 @@ class Engine:
             close()
 
     def _loop(self, deadline: float | None, now: float) -> None:
-        poll, links, wait = self._poller.poll, self._links, self._wait
+        poll, links, wait = self._poller.poll, self._links, _TICK_S * self._second
         clock, tick_at, heard_at = time.monotonic, now + _TICK_S, now
         while self._active:
+            if self._pace is not None:
+                wait = self._wake(self._pace) * self._second
             events = poll(wait)
             for fd, event in events:
                 link = links[fd]
@@ -123,11 +131,30 @@ class Engine:
 
     def _answer(self, link: Link, payload: bytes) -> None:
         if not payload:
-            self._active -= 1
+            self._rest(link)
         elif link.backlog:
             link.backlog += payload
         else:
             self._send(link, payload)
+
+    def _rest(self, link: Link) -> None:
+        if self._pace is None or self._pace.over():
+            self._active -= 1
+        else:
+            self._resting.append(link)
+
+    def _wake(self, pace: Pace) -> float:
+        """Send what is due; give the seconds until something is, or until it is time to look around."""
+        now_ns, resting = time.perf_counter_ns(), self._resting
+        while resting and (pace.over() or pace.due_ns() <= now_ns):
+            link, due_ns = resting.popleft(), pace.due_ns()
+            pace.open()
+            payload = link.lane.start()
+            link.lane.sent_ns = due_ns
+            self._answer(link, payload)
+        if not resting:
+            return _TICK_S if self._active else 0.0
+        return max(0.0, min(_TICK_S, (pace.due_ns() - now_ns) / 1e9))
 
     def _send(self, link: Link, payload: bytes) -> None:
         try:

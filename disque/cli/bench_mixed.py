@@ -143,7 +143,7 @@ class ProducerLane(Lane):
 
     def _next_batch(self) -> bytes:
         payload = super()._next_batch()
-        if not payload:
+        if not payload and self.budget.over():
             self._market.producing -= 1
         return payload
 

@@ -2,6 +2,8 @@
 
 import argparse
 import math
+import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, NoReturn
 
@@ -34,6 +36,7 @@ DEFAULT_WORKLOADS: Final = ("add", "get", "ack")
 DEFAULT_OPERATIONS: Final = 100_000
 MIXED_BODY_MIN_BYTES: Final = 33  # number, time of sending, two colons
 _CLIENTS_MAX: Final = 64
+_CLIENTS_UNASKED_MAX: Final = 4  # more than any server that one process makes can answer
 
 
 class Amount(NamedTuple):
@@ -70,6 +73,7 @@ class Options:
     pipeline: int = 1
     body_bytes: int = 100
     amount: Amount = field(default_factory=lambda: Amount(DEFAULT_OPERATIONS, None))
+    rate: float | None = None
     warmup: Amount = field(default_factory=lambda: Amount(2000, None))
     clients: int = 1
     queues: int = 1
@@ -123,18 +127,23 @@ def _whole(low: int, high: int | None = None) -> "type[int]":
     return convert  # type: ignore[return-value]  # argparse only calls it
 
 
-def _positive_seconds(text: str) -> float:
-    """Read a number of seconds above zero."""
-    value = float(text)
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds above zero")
-    return value
+def _positive(unit: str) -> Callable[[str], float]:
+    """Give a converter of numbers above zero."""
+
+    def convert(text: str) -> float:
+        value = float(text)
+        if not 0 < value < math.inf:
+            raise argparse.ArgumentTypeError(f"{text} is not a number of {unit} above zero")
+        return value
+
+    convert.__name__ = "number"
+    return convert
 
 
 def _warmup(text: str) -> Amount:
     """Read `5000` as operations and `2s` as seconds."""
     if text.endswith("s"):
-        return Amount(None, _positive_seconds(text[:-1]))
+        return Amount(None, _positive("seconds")(text[:-1]))
     return Amount(_whole(0)(text), None)
 
 
@@ -177,9 +186,15 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
     group.add_argument("-P", dest="pipeline", type=_whole(1, 10000), default=1, help="pipeline depth (%(default)s)")
     group.add_argument("-d", dest="body_bytes", type=_whole(0, 1 << 29), default=100, help="body bytes (%(default)s)")
     group.add_argument("-n", dest="operations", type=_whole(1), help=f"operations ({DEFAULT_OPERATIONS})")
-    group.add_argument("--seconds", type=_positive_seconds, help="run for so long; with -n whichever comes first")
+    group.add_argument("--seconds", type=_positive("seconds"), help="run for so long; with -n whichever comes first")
+    group.add_argument("--rate", type=_positive("operations"), help="operations a second, evenly (all it can)")
     group.add_argument("--warmup", type=_warmup, default="2000", metavar="n", help="before, unmeasured: 2000, or 2s")
-    group.add_argument("--clients", type=_whole(1, _CLIENTS_MAX), default=1, help="client processes (%(default)s)")
+    group.add_argument(
+        "--clients",
+        "--processes",
+        type=_whole(1, _CLIENTS_MAX),
+        help="client processes (a processor is left to the server, the others have one each, at most 4)",
+    )
     group.add_argument("--queues", type=_whole(1, 100_000), default=1, help="queues of a process (%(default)s)")
     group.add_argument("--count", type=_whole(1, 100_000), default=1, help="jobs asked for by one GETJOB")
     group.add_argument("--seed", type=int, default=1, help="of bodies and of the order of queues")
@@ -227,9 +242,20 @@ def parse_options(argv: list[str]) -> Options:
     address = Address(given.pop("host"), given.pop("port"), given.pop("socket"), user, password, trust)
     amount = Amount(operations or (None if seconds else DEFAULT_OPERATIONS), seconds)
     given["workloads"] = tuple(given["workloads"]) or DEFAULT_WORKLOADS
+    given["clients"] = given["clients"] or unasked_clients(given["connections"])
     options = Options(address=address, amount=amount, **given)
     _check(options)
     return options
+
+
+def unasked_clients(connections: int) -> int:
+    """Say how many client processes there are when nobody says so: each with the two connections that `mixed` needs."""
+    return max(1, min(processors() - 1, _CLIENTS_UNASKED_MAX, connections // 2))
+
+
+def processors() -> int:
+    """Count the processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _trust(given: dict[str, Any]) -> Trust | None:

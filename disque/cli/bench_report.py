@@ -13,6 +13,7 @@ _BAR: Final = 30
 _REDRAW_S: Final = 0.2
 _BUSY: Final = 0.9
 _IDLE: Final = 0.7
+_KEPT: Final = 0.98
 _NAN: Final = float("nan")
 _COLUMNS: Final = (
     ("workload", 10),
@@ -67,7 +68,8 @@ def bar_line(label: str, operations: int, amount: Amount, elapsed_s: float) -> s
 
 def _latency_of(options: Options, workload: str) -> str:
     what = {"cycle": "a cycle", "mixed": "an ADDJOB"}.get(workload, "a request")
-    return what if options.pipeline == 1 else f"a batch of {options.pipeline}"
+    what = what if options.pipeline == 1 else f"a batch of {options.pipeline}"
+    return what if options.rate is None else f"{what}, from when it was due"
 
 
 def as_dict(figures: Figures, options: Options) -> dict[str, Any]:
@@ -94,6 +96,7 @@ def as_dict(figures: Figures, options: Options) -> dict[str, Any]:
         "client_cpu_s_per_1000": _number(tally.client_cpu_s / thousands),
         "client_cores": _number(tally.client_cpu_s / elapsed_s),
         "client_processes": figures.clients,
+        "asked_per_s": options.rate,
         "rss_before_bytes": figures.rss_before_bytes,
         "rss_after_bytes": figures.rss_after_bytes,
         "errors": dict(tally.errors),
@@ -124,6 +127,7 @@ def as_document(run: list[Figures], options: Options) -> dict[str, Any]:
             "count": options.count,
             "job": [word.decode() for word in options.addjob_words()],
             "seed": options.seed,
+            "rate": options.rate,
         },
         "workloads": [as_dict(figures, options) for figures in run],
     }
@@ -174,7 +178,9 @@ def warnings_of(row: dict[str, Any]) -> list[str]:
             f"{name}: the client was busy for {client:.0%} of the time, the server for {server:.0%} of a core: "
             f"this measures the client; try --clients {row['client_processes'] + 1}"
         )
-    if row["server_cores"] is not None and max(client, server) < _IDLE:
+    if row["asked_per_s"] and row["operations_per_s"] < row["asked_per_s"] * _KEPT:
+        texts.append(f"{name}: {row['operations_per_s']:,.0f} operations a second of {row['asked_per_s']:,.0f} asked")
+    if row["server_cores"] is not None and max(client, server) < _IDLE and not row["asked_per_s"]:
         texts.append(
             f"{name}: neither the client ({client:.0%} of a core) nor the server ({server:.0%}) was busy: "
             "few connections, a shared machine, a slow disk or network set the pace"

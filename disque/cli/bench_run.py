@@ -95,7 +95,8 @@ class Side:
         if workload in _PREFILL:
             operations = operations or self._options.prefill_operations()
         before = self.target.usage()
-        tally = self._step(f"{workload} {self._address}", Job(workload, operations, amount.seconds), amount)
+        job = Job(workload, operations, amount.seconds, self._options.rate)
+        tally = self._step(f"{workload} {self._address}", job, amount)
         figures.tally.merge(tally, parallel=False)
         figures.rss_before_bytes = figures.rss_before_bytes or before.rss_bytes
         if tally.fatal:

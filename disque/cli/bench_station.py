@@ -21,6 +21,7 @@ from disque.cli.bench_lane import (
     IntegerLane,
     Lane,
     LengthLane,
+    Pace,
     make_body,
     numbered,
     queue_order,
@@ -41,11 +42,16 @@ _SETTLE_MS: Final = 3000
 
 
 class Job(NamedTuple):
-    """A step to be done by a crew: its name, and when to stop."""
+    """A step to be done by a crew: its name, when to stop, and how many operations a second; None for all it can."""
 
     step: str
     operations: int | None
     seconds: float | None = None
+    rate: float | None = None
+
+    def budget(self) -> Budget:
+        """Give what its lanes may do."""
+        return Budget(self.operations) if self.rate is None else Pace(self.operations, self.rate)
 
 
 class Step(NamedTuple):
@@ -71,7 +77,7 @@ class Station:
 
     def run(self, job: Job, on_tick: OnTick) -> Tally:
         """Do one step; what goes wrong is said in the tally. A KeyboardInterrupt ends the step early."""
-        step = Step(job, Budget(job.operations), Tally())
+        step = Step(job, job.budget(), Tally())
         tally = step.tally
         cpu_s, start_ns = time.process_time(), time.perf_counter_ns()
         try:

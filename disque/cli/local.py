@@ -23,6 +23,9 @@ from typing import Any, Final, NamedTuple
 
 import hiredis
 
+from disque.cli import children
+from disque.cli.children import Child, how_it_ended
+
 LOOPBACK: Final = "127.0.0.1"
 NODES_MOST: Final = 9
 PORT_MOST: Final = 65535
@@ -85,16 +88,6 @@ def is_free(port: int) -> bool:
         except OSError:
             return False
     return True
-
-
-def how_it_ended(code: int) -> str:
-    """Say what the exit code of a process means."""
-    if code >= 0:
-        return "has stopped cleanly" if code == 0 else f"has ended with exit code {code}"
-    try:
-        return f"was killed by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"was killed by signal {-code}"
 
 
 def shown(path: Path) -> str:
@@ -176,26 +169,6 @@ class Terminal:
             self._gone()
 
 
-class Child:
-    """One node: the process that runs it."""
-
-    def __init__(self, port: int, command: list[str], process: asyncio.subprocess.Process) -> None:
-        self.port = port
-        self.command = command
-        self.process = process
-
-    @property
-    def alive(self) -> bool:
-        """Whether the process has not been seen to end."""
-        return self.process.returncode is None
-
-    def signal(self, *numbers: signal.Signals) -> None:
-        """Send signals, if there is still somebody to get them."""
-        for number in numbers if self.alive else ():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.process.pid, number)  # send_signal() looks whether it has ended, and loses how it did
-
-
 class Crew:
     """All nodes, from their start to their end."""
 
@@ -236,22 +209,12 @@ class Crew:
     async def _start(self, port: int) -> Child:
         directory = self.plan.data / str(port)
         directory.mkdir(parents=True, exist_ok=True)
-        command = self.plan.command(port)
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            start_new_session=True,
-        )
-        return Child(port, command, process)
+        return await children.start(port, self.plan.command(port), own_session=True)
 
     async def _relay(self, child: Child) -> None:
         """Show the log of a node until it ends, and how it ends."""
-        stream = child.process.stdout
-        assert stream is not None
-        while line := await stream.readline():
-            self.terminal.relay(child.port, line.decode("utf-8", "backslashreplace").rstrip("\n"))
+        async for line in child.lines():
+            self.terminal.relay(child.port, line)
         code = await child.process.wait()
         if not self._stop.is_set():
             self._lost.append(child.port)
@@ -296,10 +259,7 @@ class Crew:
 
     async def _stop_all(self) -> None:
         self.terminal.say("*** Stopping the nodes, one after the other. Ctrl-C again kills them.")
-        for child in self.children:
-            if child.alive:
-                child.signal(signal.SIGTERM, signal.SIGCONT)  # one that was halted could not hear the first
-                await child.process.wait()
+        await children.stop_in_turn(self.children)
 
     def _report(self) -> int:
         """Say how it ended, and give the exit code.

@@ -1,5 +1,6 @@
 """The command `disque-server [configuration file] [--option value ...]`."""
 
+import asyncio
 import os
 import sys
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from typing import Final
 import uvloop
 
 from disque import VERSION
+from disque.cli import workers
 from disque.core import conffile
 from disque.core.commands import COMMANDS
 from disque.core.kinds import as_bytes
@@ -31,6 +33,7 @@ Usage: disque-server [/path/to/disque.conf] [--option value ...]
 Options are those of the configuration file, for example:
        disque-server --port 7711 --dir /var/lib/disque --appendonly yes
        disque-server /etc/disque.conf --loglevel verbose
+       disque-server /etc/disque.conf --workers 4  (nodes at four ports in a row, for four cores)
 """
 
 PORT_MOST: Final = 65535
@@ -125,26 +128,58 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(f"Fatal error, can't open config file '{error.filename}': {error.strerror}", file=sys.stderr)
         return 1
-    return start(config, path, words)
+    if config.number("workers") == 1:
+        return start(config, path, words)
+    number = workers.number_of(os.environ)
+    return start_workers(config, words) if number < 0 else start_worker(config, words, number)
+
+
+def start_worker(config: Config, words: list[str], number: int) -> int:
+    """Serve as one of several nodes. The file is no one's to write, so it has no path here."""
+    try:
+        workers.become(config, number)
+    except OSError as error:
+        print(f"Can't make the directory '{error.filename}': {error.strerror}", file=sys.stderr)
+        return 1
+    return start(config, "", words)
+
+
+def start_workers(config: Config, words: list[str]) -> int:
+    """Run several nodes; this process looks after them. Gives the exit code."""
+    wrong = workers.objection(config)
+    if words[:1] == ["-"]:
+        wrong = "with workers, the configuration cannot come from standard input: each of them reads it"
+    if wrong:
+        print(f"disque-server: {wrong}", file=sys.stderr)
+        return 1
+    ports = range(client_port_of(config), client_port_of(config) + config.number("workers"))
+    command = [sys.executable, "-m", "disque.cli.serve", *words]
+    started_in = str(Path.cwd())
+    prepared = prepare(config)
+    if prepared is None:
+        return 1
+    log, pid_file = prepared
+    if pid_file is not None:
+        write_pid(pid_file, log)
+    daemon.set_process_name("disque-workers")
+
+    async def serve_all() -> int:
+        return await workers.Service(ports, command, log, started_in).run()
+
+    try:
+        return asyncio.run(serve_all())
+    finally:
+        if pid_file is not None:
+            pid_file.remove()
 
 
 def start(config: Config, path: str, words: list[str]) -> int:
     """Go to the directory, into the background if asked to, lock nodes.conf, and serve."""
     started_in = str(Path.cwd())
-    try:
-        os.chdir(config.text("dir") or ".")
-    except OSError as error:
-        print(f"Can't chdir to '{config.text('dir')}': {error.strerror}", file=sys.stderr)
+    prepared = prepare(config)
+    if prepared is None:
         return 1
-    config.put("dir", (str(Path.cwd()),))
-    try:
-        log = make_log(config)  # first, while there is somebody to tell that it cannot be opened
-    except OSError as error:
-        print(f"Can't open the log file: {error.strerror}: {error.filename}", file=sys.stderr)
-        return 1
-    if config.flag("daemonize"):
-        daemon.daemonize()
-    pid_file = daemon.PidFile(config.text("pidfile")) if wants_pid_file(config) else None
+    log, pid_file = prepared
     if not words:
         log.warning("Warning: no config file specified, using the defaults. Use: disque-server /path/to/disque.conf")
     try:
@@ -155,6 +190,24 @@ def start(config: Config, path: str, words: list[str]) -> int:
     finally:
         if pid_file is not None:
             pid_file.remove()
+
+
+def prepare(config: Config) -> tuple[Log, daemon.PidFile | None] | None:
+    """Go to the directory and into the background if asked to: the log and the pid file, or None if that cannot be."""
+    try:
+        os.chdir(config.text("dir") or ".")
+    except OSError as error:
+        print(f"Can't chdir to '{config.text('dir')}': {error.strerror}", file=sys.stderr)
+        return None
+    config.put("dir", (str(Path.cwd()),))
+    try:
+        log = make_log(config)  # first, while there is somebody to tell that it cannot be opened
+    except OSError as error:
+        print(f"Can't open the log file: {error.strerror}: {error.filename}", file=sys.stderr)
+        return None
+    if config.flag("daemonize"):
+        daemon.daemonize()
+    return log, daemon.PidFile(config.text("pidfile")) if wants_pid_file(config) else None
 
 
 def wants_pid_file(config: Config) -> bool:

@@ -3,7 +3,7 @@
 An acknowledged job stays known as ACKED, without its body, until every node that may have a copy knows of it: SETACK
 tells them, GOTACK answers, and brings the holders that the acknowledger did not name. When the holders are a subset of
 those that have confirmed, as sets, DELJOB removes what is left. Everybody who knows of the acknowledgement works on
-this, the first one at once and the others a second later, so it goes on when the first one dies. A job with one holder
+this, the first one at once and the others seconds later, so it goes on when the first one dies. A job with one holder
 is gone at once.
 
 An ID that this node never saw may be acknowledged here, too: a *dummy* tells all nodes, until one of them knows the job
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
     from disque.core.node import Node
 
-#: The first repetition, and the longest time between two, in ms.
-AGAIN_MS: Final = 1000
+#: The first repetition, and the longest time between two, in ms. A timer two seconds ahead is set and taken back at a
+#: third of the cost of a nearer one (see `timers`), and nearly all of these are taken back.
+AGAIN_MS: Final = 2000
 AGAIN_MOST_MS: Final = 180_000
 #: A holder that was not met after so many repetitions, some seconds, is a node that others have not forgotten yet.
 STRANGER_TRIES: Final = 2
@@ -47,7 +48,9 @@ class Ack(Timed):
 
     __slots__ = ("confirmed", "expires_ms", "holders", "job_id", "segment", "tries", "unnamed")
 
-    def __init__(self, job_id: bytes, holders: tuple[bytes, ...], confirmed: set[bytes], expires_ms: int) -> None:
+    def __init__(
+        self, job_id: bytes, holders: tuple[bytes, ...], confirmed: tuple[bytes, ...], expires_ms: int
+    ) -> None:
         self.due_ms = 0
         self.slot = IDLE
         self.job_id = job_id
@@ -59,6 +62,11 @@ class Ack(Timed):
         self.segment = 0
         #: Holders that another node did not name, which may not know them: its word that all is over leaves them out.
         self.unnamed: tuple[bytes, ...] = ()
+
+    def heard(self, node_id: bytes) -> None:
+        """Another node knows."""
+        if node_id not in self.confirmed:
+            self.confirmed += (node_id,)
 
 
 # -- commands ----------------------------------------------------------------------------------------------------------
@@ -80,7 +88,7 @@ def acknowledge(node: "Node", job_id: bytes, now_ms: int) -> bool:
             node.journal.append((ACK, job_id))
         node.remove(job)
         return True
-    ack = mark(node, job, {node.node_id}, now_ms)
+    ack = mark(node, job, node.selves, now_ms)
     tell(node, ack)
     return True
 
@@ -137,7 +145,7 @@ def forget(node: "Node", job: Job) -> None:
 # -- collection --------------------------------------------------------------------------------------------------------
 
 
-def mark(node: "Node", job: Job, confirmed: set[bytes], now_ms: int) -> Ack:
+def mark(node: "Node", job: Job, confirmed: tuple[bytes, ...], now_ms: int) -> Ack:
     """``job`` is done; its other holders must hear of it."""
     if job.state == QUEUED:
         node.queues[job.queue].remove(job)
@@ -218,14 +226,21 @@ def tell_acked(node: "Node", peer: bytes, job_id: bytes) -> None:
 def review(node: "Node", ack: Ack) -> None:
     """When everybody knows, the rest can go."""
     if not ack.holders:
-        if ack.confirmed.issuperset(node.peers):
-            drop(node, ack)
-        return
-    if all(holder in ack.confirmed or is_nobody(node, ack, holder) for holder in ack.holders):
-        for holder in ack.holders:
-            if holder != node.node_id and holder in node.membership.nodes:
-                node.batch(holder, (DELJOB,), ack.job_id)
+        for peer_id in node.peers:
+            if peer_id not in ack.confirmed:
+                return
         drop(node, ack)
+        return
+    for holder in ack.holders:
+        if holder not in ack.confirmed and not is_nobody(node, ack, holder):
+            return
+    for holder in ack.holders:
+        if holder != node.node_id and holder in node.membership.nodes:
+            node.batch(holder, ALL_KNOW, ack.job_id)
+    drop(node, ack)
+
+
+ALL_KNOW: Final = (DELJOB,)
 
 
 def is_nobody(node: "Node", ack: Ack, holder: bytes) -> bool:
@@ -249,33 +264,48 @@ def drop(node: "Node", ack: Ack) -> None:
 def set_ack(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...], tuple[bytes, ...]], now_ms: int) -> None:
     """SETACK: ``peer`` knows that these jobs are done."""
     _, holders, ids = message
+    known = node.sharing.get(holders)  # the one object, with which most jobs need no comparison
+    told: list[bytes] = []
     for job_id in ids:
         job = node.find(job_id)
-        if job is None:
-            if holders:
-                drop_dummy(node, job_id)
-            keeping.job_done(node, job_id, (*holders, peer))
-            if job_id not in node.acking:
-                node.remember_gone(job_id)
-            node.batch(peer, (GOTACK, 0, ()), job_id)
-            continue
-        if job.retry and (peer not in job.holders or holders != job.holders):
-            more = (*holders, peer) if holders else ()
-            if job.state != ACKED:
-                copies.add_holders(node, job, more)
-        named = job.holders if job.holders != holders else ()
-        if job.state == ACKED:
-            ack = node.acking[job_id]
-            widen(node, ack, holders)
-            named = ack.holders if ack.holders != holders else ()
-            if holders:
-                ack.confirmed.add(peer)
-            review(node, ack)
+        if job is not None and job.holders is known and job.state != ACKED and peer in known:
+            acked_there(node, job, peer, now_ms)
+            told.append(job_id)
         else:
-            acked_there(node, job, peer if holders else b"", now_ms)
-        if holders and named:
-            note_unnamed(node, job_id, holders)
-        node.batch(peer, (GOTACK, 1, named), job_id)
+            set_ack_of(node, peer, holders, job_id, job, now_ms)
+    if told:
+        node.batches.setdefault((peer, (GOTACK, 1, ())), []).extend(told)
+
+
+def set_ack_of(
+    node: "Node", peer: bytes, holders: tuple[bytes, ...], job_id: bytes, job: Job | None, now_ms: int
+) -> None:
+    """SETACK of a job that is not known, is done already, or may be held by others than those that ``peer`` names."""
+    if job is None:
+        if holders:
+            drop_dummy(node, job_id)
+        keeping.job_done(node, job_id, (*holders, peer))
+        if job_id not in node.acking:
+            node.remember_gone(job_id)
+        node.batch(peer, (GOTACK, 0, ()), job_id)
+        return
+    if job.retry and (peer not in job.holders or holders != job.holders):
+        more = (*holders, peer) if holders else ()
+        if job.state != ACKED:
+            copies.add_holders(node, job, more)
+    named = job.holders if job.holders != holders else ()
+    if job.state == ACKED:
+        ack = node.acking[job_id]
+        widen(node, ack, holders)
+        named = ack.holders if ack.holders != holders else ()
+        if holders:
+            ack.heard(peer)
+        review(node, ack)
+    else:
+        acked_there(node, job, peer if holders else b"", now_ms)
+    if holders and named:
+        note_unnamed(node, job_id, holders)
+    node.batch(peer, (GOTACK, 1, named), job_id)
 
 
 def note_unnamed(node: "Node", job_id: bytes, holders: tuple[bytes, ...]) -> None:
@@ -295,7 +325,7 @@ def acked_there(node: "Node", job: Job, peer: bytes, now_ms: int) -> None:
             node.journal.append((ACK, job.id))
         node.remove(job)
         return
-    ack = mark(node, job, {node.node_id, peer} if peer else {node.node_id}, now_ms)
+    ack = mark(node, job, (node.node_id, peer) if peer else node.selves, now_ms)
     if peer:
         review(node, ack)
     else:
@@ -325,7 +355,7 @@ def got_ack(
         ack = node.acking.get(job_id)
         if ack is None:
             continue
-        ack.confirmed.add(peer)
+        ack.heard(peer)
         if not ack.holders:
             if is_known:
                 drop(node, ack)
@@ -354,7 +384,9 @@ def removed(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], n
 
 def go_on(node: "Node", ack: Ack) -> None:
     """Whoever says that all is over did not name some holders: they must hear of it from here."""
-    ack.confirmed.update([holder for holder in ack.holders if holder not in ack.unnamed])
+    for holder in ack.holders:
+        if holder not in ack.unnamed:
+            ack.heard(holder)
     ack.unnamed = ()
     tell(node, ack)
     review(node, ack)
@@ -394,7 +426,7 @@ def tell_once(node: "Node", job_id: bytes) -> None:
 
 def restore_dummy(node: "Node", job_id: bytes, expires_ms: int) -> Ack:
     """A dummy as replay finds it."""
-    ack = Ack(job_id, (), {node.node_id}, expires_ms)
+    ack = Ack(job_id, (), node.selves, expires_ms)
     node.acking[job_id] = ack
     node.dummies[job_id] = None
     node.used += ACK_BYTES

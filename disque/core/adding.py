@@ -286,11 +286,12 @@ def refused(node: "Node", request: Request) -> bytes:
     elif request.replicate > 1 and request.replicate - 1 > others:
         return resp.error(errors.NO_REPL)
     queue = node.queues.get(request.queue)
-    if queue is not None:
-        if request.maxlen and queue.length >= request.maxlen:
+    if request.maxlen:
+        length = 0 if queue is None else queue.length
+        if length + node.coming.get(request.queue, 0) >= request.maxlen:
             return resp.error(errors.MAXLEN)
-        if queue.paused & PAUSED_IN:
-            return resp.error(errors.PAUSED)
+    if queue is not None and queue.paused & PAUSED_IN:
+        return resp.error(errors.PAUSED)
     return b""
 
 

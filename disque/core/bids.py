@@ -220,8 +220,8 @@ def advance(node: "Node", bid: Bid, now_ms: int) -> None:
     spread = add.spread
     if spread is None:
         node.retries.append(add)
-    elif spread.missing() <= 0:
-        replication.achieved(node, spread, now_ms)
+    else:
+        replication.count(node, spread, now_ms)
 
 
 def held(node: "Node", peer: bytes, message: tuple[int, int, bytes, bytes], now_ms: int) -> None:

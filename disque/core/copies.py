@@ -32,11 +32,26 @@ if TYPE_CHECKING:
 
     from disque.core.node import Node
 
-    #: The fields of REPLJOB.
-    ReplJob = tuple[int, int, bytes, bytes, bytes, int, int, int, int, int, int, tuple[bytes, ...]]
+    #: The fields of REPLJOB: flags, queue, REPLICATE, ms and s to live, delay, RETRY, holders; IDs, bodies, ctimes.
+    ReplJob = tuple[
+        int,
+        int,
+        bytes,
+        int,
+        int,
+        int,
+        int,
+        int,
+        tuple[bytes, ...],
+        tuple[bytes, ...],
+        tuple[bytes, ...],
+        tuple[int, ...],
+    ]
 
 #: No two nodes count a RETRY from the same moment: up to so much is added, in ms.
 JITTER_MS: Final = 500
+#: More copies are asked for by nobody.
+REPL_MOST: Final = 65535
 
 
 def start(node: "Node", job: Job, due_ms: int, now_ms: int) -> None:
@@ -52,35 +67,64 @@ def start(node: "Node", job: Job, due_ms: int, now_ms: int) -> None:
 
 
 def replicate(node: "Node", peer: bytes, message: "ReplJob", now_ms: int) -> None:
-    """REPLJOB: keep a copy for ``peer``, or refuse."""
-    _, flags, job_id, queue, body, repl, left_ms, ttl, ctime, delay_ms, retry, holders = message
-    if not valid(job_id) or retry > SECONDS_MAX or ttl > SECONDS_MAX:
-        node.messages_skipped += 1
+    """REPLJOB: keep copies for ``peer``, or refuse. The jobs have all but ID, body and ctime in common."""
+    _, flags, queue_name, repl, left_ms, ttl, delay_ms, retry, sent, ids, bodies, ctimes = message
+    if retry > SECONDS_MAX or ttl > SECONDS_MAX or repl > REPL_MOST:
+        node.messages_skipped += len(ids)
         return
-    job = node.find(job_id)
-    if job is not None and job.state != ACKED:
-        if retry:
-            add_holders(node, job, holders)
-            if flags & ANNOUNCE:
-                announce(node, peer, job)
-        node.batch(peer, GOT, job_id)
-        return
-    reason = refusal(node, job_id, queue)
-    if reason >= 0:
-        node.batch(peer, (REFUSED, reason), job_id)
-        return
-    job = copy(node, job_id, queue, body, ctime, now_ms + left_ms, retry, delay_ms // 1000, repl, holders, ttl)
-    if flags & QUEUE_IT or not retry:
-        start(node, job, now_ms + delay_ms, now_ms)
-    else:
-        jitter_ms = int(node.random.random() * JITTER_MS)
-        job.flags = BACKUP
-        node.hold(job, now_ms + delay_ms + retry * 1000 + jitter_ms, HELD if delay_ms else 0)
-        if node.journaling:
-            node.file(job)
-        if flags & ANNOUNCE:
+    holders = shared_by(node, sent) if retry else node.selves  # at most once has one holder, whatever was sent
+    reason = refusal(node, queue_name)
+    queue = node.queues.get(queue_name)
+    name = queue_name if queue is None else queue.name
+    due_ms = now_ms + delay_ms
+    if retry and not flags & QUEUE_IT:
+        due_ms += retry * 1000 + int(node.random.random() * JITTER_MS)
+    held = HELD if delay_ms else 0
+    got: list[bytes] = []
+    for at in range(len(ids)):
+        job_id = ids[at]
+        if not valid(job_id):
+            node.messages_skipped += 1
+            continue
+        job = node.find(job_id)
+        if job is None or job.state == ACKED:
+            wrong = REFUSED_GONE if job_id in node.gone or job_id in node.acking else reason
+            if wrong >= 0 or node.used > node.limits.warn:
+                node.batch(peer, (REFUSED, wrong if wrong >= 0 else REFUSED_MEMORY), job_id)
+                continue
+            job = Job(
+                job_id, name, bodies[at], ctimes[at], now_ms + left_ms, retry, delay_ms // 1000, repl, holders, ttl
+            )
+            node.register(job)
+            keep(node, job, due_ms, flags, held, now_ms)
+        elif retry:
+            add_holders(node, job, sent)
+        if flags & ANNOUNCE and retry and not flags & QUEUE_IT:
             announce(node, peer, job)
-    node.batch(peer, GOT, job_id)
+        got.append(job_id)
+    if got:
+        node.batches.setdefault((peer, GOT), []).extend(got)
+
+
+def keep(node: "Node", job: Job, due_ms: int, flags: int, held: int, now_ms: int) -> None:
+    """A new copy waits as a backup until ``due_ms``; or it is queued then, when nobody else does that."""
+    if flags & QUEUE_IT or not job.retry:
+        start(node, job, due_ms, now_ms)
+        return
+    job.flags = BACKUP
+    node.hold(job, due_ms, held)
+    if node.journaling:
+        node.file(job)
+
+
+def shared_by(node: "Node", sent: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """The holders of a job that another node sent: those that this node expects, and itself."""
+    known = node.sharing.get(sent)
+    departed = node.membership.departed
+    if known is None or node.node_id not in known or (departed and not departed.keys().isdisjoint(sent)):
+        expects = node.membership.expects
+        known = node.shared(tuple(sorted({*[holder for holder in sent if expects(holder)], node.node_id})))
+    return known
 
 
 GOT: Final = (GOTJOB,)
@@ -94,36 +138,8 @@ def announce(node: "Node", peer: bytes, job: Job) -> None:
             node.batch(holder, (HAVE,), job.id)
 
 
-def copy(
-    node: "Node",
-    job_id: bytes,
-    queue_name: bytes,
-    body: bytes,
-    ctime: int,
-    expires_ms: int,
-    retry: int,
-    delay: int,
-    repl: int,
-    holders: tuple[bytes, ...],
-    ttl: int,
-) -> Job:
-    """Register a job that another node sent."""
-    shared = node.sharing.get(holders) if retry else node.selves  # at most once has one holder, whatever was sent
-    departed = node.membership.departed
-    if shared is None or node.node_id not in shared or (departed and not departed.keys().isdisjoint(holders)):
-        mine = {holder for holder in holders if node.membership.expects(holder)} | {node.node_id}
-        shared = node.shared(tuple(sorted(mine)))
-    queue = node.queues.get(queue_name)
-    name = queue_name if queue is None else queue.name
-    job = Job(job_id, name, body, ctime, expires_ms, retry, delay, repl, shared, ttl)
-    node.register(job)
-    return job
-
-
-def refusal(node: "Node", job_id: bytes, queue_name: bytes) -> int:
-    """Why this node keeps no copy of a job, or -1."""
-    if job_id in node.gone or job_id in node.acking:
-        return REFUSED_GONE
+def refusal(node: "Node", queue_name: bytes) -> int:
+    """Why this node keeps no copies of jobs of a queue, or -1."""
     if node.used > node.limits.warn:
         return REFUSED_MEMORY
     if node.membership.leaving:

@@ -1,4 +1,4 @@
-"""Compaction: what is alive in old segments is written again, a few hundred records a turn."""
+"""Compaction: what is alive in old segments is written again, a few hundred records a turn. And its contrary."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -8,11 +8,30 @@ from disque.core.shelf import SHARDS
 from disque.core.unique import TENTATIVE, Key
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from disque.core.node import Node
 
 
 #: Arrays of keys without anything to write that may be looked at in the time of one record.
 SHARDS_A_RECORD: Final = 16
+
+
+def forget_segments(node: "Node") -> "Iterator[None]":
+    """There is no journal any more: nothing has a record, in steps. Up to the last, ``live`` counts what had one."""
+    for shard in node.shards:
+        for job in shard.values():
+            job.segment = 0
+        yield
+    unique.forget_segments(node)
+    yield
+    for queue in node.queues.values():
+        queue.segment = 0
+    for ack in node.acking.values():
+        ack.segment = 0
+    for broadcast in node.federation.pauses.values():
+        broadcast.segment = 0
+    node.live.clear()
 
 
 class Copying:

@@ -174,7 +174,7 @@ def give_back(node: "Node", session: Session, now_ms: int) -> None:
             continue
         if job.flags & SPENT:
             job.flags &= ~SPENT
-            node.evictable.pop(job.id, None)
+            node.spent.take_back(job)
             node.enqueue(job, now_ms)
             if node.journaling:
                 refile(node, job)

@@ -30,8 +30,8 @@ class Host(Protocol):
         Act on it. Raises HostRefusedError; the core then takes the change back.
         """
 
-    def rewrite_config(self) -> None:
-        """Write the configuration file. Raises HostRefusedError."""
+    def rewrite_config(self, session: Session) -> None:
+        """Write the configuration file. Raises HostRefusedError, or answers the session, which may wait for that."""
 
     def save_cluster(self) -> None:
         """Write nodes.conf. Raises HostRefusedError."""

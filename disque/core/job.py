@@ -5,10 +5,12 @@ while a queue has it; ACKED while other nodes must still hear of its acknowledge
 first and the last.
 """
 
+from types import FunctionType
 from typing import Final
 
 from mypy_extensions import i16, i32, mypyc_attr
 
+from disque.core.numbers import SECONDS_MAX
 from disque.core.timers import Timed
 
 WAIT_REPL: Final = 0
@@ -35,15 +37,26 @@ OUT: Final = 0
 IN_LINE: Final = 1
 SHELL: Final = 2
 AMONG_RETURNED: Final = 3
+#: Of a job that is in no queue: among those that were delivered at most once, or it was there until its end.
+SPENT_LINE: Final = 5
+SPENT_GONE: Final = 6
+
+
+#: Whether this runs compiled: then the functions of classes are none of Python's.
+COMPILED: Final = not isinstance(Timed.__init__, FunctionType)
+#: Taken off seconds so that they fit into a signed field of 32 bits. Where fields have no width it would make large
+#: numbers of small ones, which exist once for all.
+MIDDLE: Final = 1 << 31 if COMPILED else 0
 
 
 @mypyc_attr(acyclic=True)
 class Job(Timed):
     """One job.
 
-    Compiled, the fields with widths make it small: 144 bytes, and none for the collector of cycles, since no job leads
+    Compiled, the fields with widths make it small: 128 bytes, and none for the collector of cycles, since no job leads
     back to itself. A width bounds what may be stored and what is computed from such fields alone: the counters end
-    at COUNTER_MAX, far below. Seconds have none, for they are multiplied.
+    at COUNTER_MAX, far below. Seconds reach up to SECONDS_MAX, so they are kept with MIDDLE taken off, and read as
+    numbers without a width, for they are multiplied.
 
     ``ctime`` is its place in the order of all jobs: creation time in ms * 10^6 + a counter, by the clock of the node
     that made it. ``ttl``, ``retry`` and ``delay`` are seconds, ``expires_ms`` and ``requeue_ms`` node time;
@@ -53,9 +66,11 @@ class Job(Timed):
     """
 
     __slots__ = (
+        "_delay",
+        "_retry",
+        "_ttl",
         "body",
         "ctime",
-        "delay",
         "deliveries",
         "expires_ms",
         "flags",
@@ -66,10 +81,8 @@ class Job(Timed):
         "queue",
         "repl",
         "requeue_ms",
-        "retry",
         "segment",
         "state",
-        "ttl",
     )
 
     def __init__(
@@ -93,6 +106,9 @@ class Job(Timed):
         self.deliveries: i32 = 0
         self.segment: i32 = 0
         self.repl: i32 = repl
+        self._retry: i32 = min(retry, SECONDS_MAX) - MIDDLE
+        self._delay: i32 = min(delay, SECONDS_MAX) - MIDDLE
+        self._ttl: i32 = min(ttl, SECONDS_MAX) - MIDDLE
         self.state: i16 = ACTIVE
         self.flags: i16 = 0
         self.place: i16 = OUT
@@ -101,11 +117,23 @@ class Job(Timed):
         self.body = body
         self.ctime = ctime
         self.expires_ms = expires_ms
-        self.retry = retry
-        self.delay = delay
         self.holders = holders
-        self.ttl = ttl
         self.requeue_ms = 0
+
+    @property
+    def retry(self) -> int:
+        """Seconds after a delivery until the job is queued again; 0 for one that is delivered at most once."""
+        return int(self._retry) + MIDDLE
+
+    @property
+    def delay(self) -> int:
+        """Seconds for which the job was to be kept out of its queue at first."""
+        return int(self._delay) + MIDDLE
+
+    @property
+    def ttl(self) -> int:
+        """Seconds that the job lives."""
+        return int(self._ttl) + MIDDLE
 
     def age_ms(self, now_ms: int) -> int:
         """How long ago the job was made; known from its TTL, since the clocks of other nodes mean nothing here."""

@@ -212,7 +212,7 @@ class Replay:
             raise ReplayError("a job that is delivered at least once cannot be spent")
         job.flags = job.flags & ~HELD | SPENT | DELIVERED
         job.requeue_ms = 0
-        self.node.evictable[job.id] = job
+        self.node.spent.add(job)
 
     def _job(self, record: tuple[Any, ...], segment: int) -> None:
         node = self.node
@@ -237,9 +237,9 @@ class Replay:
         job.segment = segment
         node.live[segment] = node.live.get(segment, 0) + 1
         if flags & SPENT:
-            node.evictable[job_id] = job
+            node.spent.add(job)
         else:
-            node.evictable.pop(job_id, None)
+            node.spent.take_back(job)
         if job_id.startswith(node.ids.prefix):
             node.last_ctime = max(node.last_ctime, ctime)
 
@@ -386,7 +386,7 @@ class Replay:
         if job.expires_ms <= now_ms or len(job.holders) == 1:
             node.remove(job)
             return
-        ack = acks.Ack(job.id, job.holders, {node.node_id}, job.expires_ms)
+        ack = acks.Ack(job.id, job.holders, node.selves, job.expires_ms)
         node.acking[job.id] = ack
         node.used += ACK_BYTES
         acks.arm(node, ack, now_ms)

@@ -13,6 +13,8 @@ import re
 from abc import ABC, abstractmethod
 from typing import Final, TypeAlias
 
+from cluster.node import is_zone
+
 Value: TypeAlias = int | str | tuple[str, ...]
 
 MAX_INT32: Final = 2**31 - 1
@@ -106,6 +108,27 @@ class Kind(ABC):
     def complaint(self, name: str, words: tuple[str, ...]) -> str:
         """Say what is wrong with words that `parse` refused."""
         return f"Invalid argument '{' '.join(words)}' for '{name}'"
+
+
+class Label(Kind):
+    """A label of nodes, as they tell it to each other, or nothing."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__("a label of at most 64 letters, digits and . _ / @ -")
+
+    def parse(self, words: tuple[str, ...]) -> Value | None:
+        """Read the label; None where it is too long or has other characters."""
+        return words[0] if is_zone(as_bytes(words[0])) else None
+
+    def show(self, value: Value) -> str:
+        """Give the label."""
+        return str(value)
+
+    def write(self, value: Value) -> str:
+        """Give the label, or an empty word."""
+        return word_text(str(value)) if value else '""'
 
 
 class Whole(Kind):

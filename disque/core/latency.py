@@ -29,6 +29,10 @@ DISK_ADVICE: Final = (
 )
 QUEUE_ADVICE: Final = (b"Many jobs fall due in one moment: spread the DELAY or RETRY of jobs that are added together.",)
 MEMORY_ADVICE: Final = (b"The node is at its limit of memory: raise maxmemory, or let the consumers catch up.",)
+TURN_ADVICE: Final = (
+    b"One turn of the event loop, with all that was served in it. If no other event stands at the same time, the",
+    b"machine kept the process waiting: look for other programs, too few processors, or swapping.",
+)
 NO_ADVICE: Final = (b"Look at what the machine and the clients did at the times that LATENCY HISTORY shows.",)
 
 ADVICE: Final[tuple[tuple[bytes, tuple[bytes, ...]], ...]] = (  # the first beginning that fits the event
@@ -37,6 +41,7 @@ ADVICE: Final[tuple[tuple[bytes, tuple[bytes, ...]], ...]] = (  # the first begi
     (b"aof-", DISK_ADVICE),
     (b"jobs-processing", QUEUE_ADVICE),
     (b"eviction", MEMORY_ADVICE),
+    (b"event-loop", TURN_ADVICE),
     (b"", NO_ADVICE),
 )
 

@@ -8,7 +8,7 @@ gives them out again before their time. What does not reach them costs a RETRY, 
 from typing import TYPE_CHECKING, Final
 
 from cluster.messages import ENQUEUE, HOLD
-from disque.core import keeping
+from disque.core import keeping, zones
 from disque.core.job import ACTIVE, KEPT, QUEUED, Job
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ def leave(node: "Node", job: Job, linked: set[bytes], out: dict[bytes, list[Job]
     if job.state == QUEUED:
         if job.id in node.keyed:
             others = with_copies(node, job, others)
+        if others and node.zones.shared:  # nodes of one host are often stopped together
+            others = zones.elsewhere(node, others)
         if others:
             hand_over(node, job, others, now_ms)
     elif job.flags & KEPT and job.requeue_ms > now_ms:

@@ -9,10 +9,22 @@ from disque.core.records import FLUSH
 from disque.core.roll import Roll
 from disque.core.session import NOT_WAITING, WAIT_COPIES, WAIT_JOBS, Session
 from disque.core.shelf import Shelf
+from disque.core.spent import Spent
 from disque.core.timers import Timers
 
 if TYPE_CHECKING:
+    from collections import deque
+
+    from sortedcontainers import SortedKeyList
+
+    from disque.core.job import Job
     from disque.core.node import Node
+    from disque.core.queue import Queue
+    from disque.core.timers import Timed
+
+    Returned = SortedKeyList[Job, tuple[int, bytes]]
+    #: Something that holds many things, which nobody else looks at.
+    Trash = dict[bytes, Job] | dict[bytes, Queue] | list[Timed] | list[tuple[int, int, Timed]] | deque[Job] | Returned
 
 
 def connect(node: "Node", session_id: int, address: bytes, local_address: bytes, now_ms: int) -> Session:
@@ -68,6 +80,8 @@ def forget_everything(node: "Node") -> None:
     node.trash += [shard for shard in node.shards if shard]
     if node.queues:
         node.trash.append(node.queues)
+    node.trash += [line for line in node.spent.lines() if line]
+    node.trash += [line for line in node.timers.lists() if line]
     node.shards = [{} for _ in node.shards]
     node.timers = Timers()
     node.keys.clear()
@@ -77,7 +91,7 @@ def forget_everything(node: "Node") -> None:
     node.bidding.clear()
     node.over.clear()
     node.ring.moving = False
-    node.evictable.clear()
+    node.spent = Spent()
     node.claims.clear()
     node.acking.clear()
     node.dummies.clear()
@@ -87,6 +101,7 @@ def forget_everything(node: "Node") -> None:
     node.frozen = False
     node.short.clear()
     node.pending.clear()
+    node.coming.clear()
     node.ready.clear()
     node.live.clear()
     for broadcast in node.federation.pauses.values():

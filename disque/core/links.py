@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from cluster.messages import REPLJOB, YOURJOBS
 from cluster.node import HANDSHAKE, MYSELF, UNREACHABLE
-from disque.core import acks, bids, claims, federation, replication, returning
+from disque.core import acks, bids, claims, federation, replication, returning, zones
 from disque.core.job import ACTIVE, HELD, KEPT, QUEUED
 from disque.core.peers import Peer
 
@@ -38,13 +38,14 @@ def review(node: "Node", now_ms: int) -> None:
         del node.starts[peer_id]
     for peer_id, other in known.items():
         if peer_id not in node.peers and not other.flags & (MYSELF | HANDSHAKE):
-            peer = node.peers[peer_id] = Peer(peer_id)
+            peer = node.peers[peer_id] = Peer(peer_id, now_ms)
             peer.start = node.starts.pop(peer_id, 0)
             if other.linked:  # it was half met until now
                 peer.linked = True
                 met.append(peer_id)
     peers = node.peers
     node.linked = [peer for peer in peers.values() if peer.linked and not known[peer.id].flags & UNREACHABLE]
+    zones.review(node)
     node.count_nodes()
     for peer_id in met:
         say_again(node, peers[peer_id], now_ms)
@@ -111,6 +112,7 @@ def link_down(node: "Node", peer_id: bytes, now_ms: int, *, refused: bool) -> No
     peer = node.peers.get(peer_id)
     if peer is not None and peer.linked:
         peer.linked = False
+        peer.lost_ms = now_ms
         peer.saying += 1
         node.seen_version = -1
         replication.link_lost(node, peer, now_ms)

@@ -1,7 +1,7 @@
 """Memory: what jobs, queues and keys are estimated to take, the limit, and what may be thrown away.
 
-The estimate is counted as things come and go, so `maxmemory` means the same number of jobs on every machine; the
-resident set that the system reports stands beside it in INFO.
+The estimate is counted as things come and go, so `maxmemory` means the same number of jobs on every machine where the
+core is compiled, and on every one where it is not; the resident set that the system reports stands beside it in INFO.
 
 Above 75 % of the limit a node keeps no new job itself (ADDJOB needs other nodes then). Above 95 % it throws away what
 is no loss: acknowledged jobs that are still remembered and at-most-once jobs that were delivered. Only when there are
@@ -12,14 +12,16 @@ be lost and was asked for.
 
 from typing import TYPE_CHECKING, Final
 
+from disque.core.job import COMPILED
 from disque.core.records import DELETE
 
 if TYPE_CHECKING:
     from disque.core.node import Node
 
-#: Bytes of a job without its body, measured as resident set over a million jobs (see the README's table), and of a
-#: queue without its name; of a UNIQUE key, and of one with a window about which nothing is asked.
-JOB_BYTES: Final = 500
+#: Bytes of a job without its body, measured as resident set over a million jobs (see the README's table): compiled, a
+#: job has its numbers in it. Bytes of a queue without its name; of a UNIQUE key, and of one with a window about which
+#: nothing is asked.
+JOB_BYTES: Final = 310 if COMPILED else 500
 QUEUE_BYTES: Final = 1900
 KEY_BYTES: Final = 420
 SHELF_BYTES: Final = 110
@@ -70,9 +72,9 @@ def make_room(node: "Node") -> bool:
     """Throw away what is no loss until the node is below 95 %; False when that was not enough."""
     if node.evict_acks:
         for _ in range(EVICT_MOST):
-            if node.used <= node.limits.full or not node.evictable:
+            if node.used <= node.limits.full or not node.spent.count:
                 break
-            job = next(iter(node.evictable.values()))
+            job = node.spent.first()
             node.evicted += 1
             if node.journaling:
                 node.journal.append((DELETE, job.id))  # its UNIQUE key is free from here on, after a crash too

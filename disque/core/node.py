@@ -27,9 +27,11 @@ from disque.core.session import PendingAdd, Session, Spread
 from disque.core.settings import Config
 from disque.core.shelf import Shelf
 from disque.core.slowlog import SlowLog
+from disque.core.spent import Spent
 from disque.core.stats import Stats
 from disque.core.table import Command, renamed
 from disque.core.timers import Timers
+from disque.core.zones import Zones
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +39,9 @@ if TYPE_CHECKING:
     from disque.core.acks import Ack
     from disque.core.bids import Bid
     from disque.core.claims import Claim
+    from disque.core.life import Trash
     from disque.core.unique import Key
+    from disque.core.waves import Wave
 
     #: Work in steps. After one that says True it goes on at the next beat only.
     Chore = Iterator[bool | None]
@@ -55,75 +59,15 @@ class Node:
     """One node. ``used`` is the accounted memory in bytes; ``journaling`` says whether records are wanted at all."""
 
     __slots__ = (
-        "acking",
-        "asks",
-        "batches",
-        "beat_ms",
-        "bidding",
-        "bids",
-        "calls",
-        "calls_us",
-        "chores",
-        "claims",
-        "clients_paused_until_ms",
-        "config",
-        "default_replicate",
-        "dummies",
-        "evict_acks",
-        "evictable",
-        "evicted",
-        "federation",
-        "frozen",
-        "gone",
-        "host",
-        "ids",
-        "journal",
-        "journaling",
-        "keyed",
-        "keys",
-        "last_ctime",
-        "latency",
-        "limits",
-        "linked",
-        "live",
-        "loading",
-        "lookup",
-        "membership",
-        "messages",
-        "messages_skipped",
-        "misconf",
-        "monitors",
-        "node_id",
-        "over",
-        "password",
-        "peak",
-        "peers",
-        "pending",
-        "queues",
-        "random",
-        "ready",
-        "resting",
-        "retries",
-        "ring",
-        "roll",
-        "seen_version",
-        "segment",
-        "selves",
-        "sessions",
-        "shards",
-        "sharing",
-        "shelf",
-        "short",
-        "slowlog",
-        "start",
-        "starts",
-        "stats",
-        "table",
-        "timers",
-        "touched",
-        "trash",
-        "used",
-    )
+        "acking", "asks", "batches", "beat_ms", "bidding", "bids", "calls", "calls_us", "chores", "claims",
+        "clients_paused_until_ms", "coming", "config", "default_replicate", "dummies", "evict_acks", "evicted",
+        "federation", "frozen", "gone", "host", "ids", "journal", "journaling", "keyed", "keys", "last_ctime",
+        "latency", "limits", "linked", "live", "loading", "lookup", "membership", "messages", "messages_skipped",
+        "misconf", "monitors", "node_id", "over", "password", "peak", "peers", "pending", "queues", "random", "ready",
+        "resets", "resting", "retries", "ring", "roll", "seen_version", "segment", "selves", "sessions", "shards",
+        "sharing", "shelf", "short", "slowlog", "spent", "start", "starts", "stats", "table", "timers", "touched",
+        "trash", "used", "wave", "zones",
+    )  # fmt: skip
 
     def __init__(  # noqa: PLR0915 - the whole state of a node, each part once
         self,
@@ -156,15 +100,19 @@ class Node:
         #: Bids whose job is decided and whose key has ended: answered at the next settle.
         self.over: list[Bid] = []
         self.ring = Ring(membership)
-        self.evictable: dict[bytes, Job] = {}
+        #: Jobs that memory is taken from when it is short.
+        self.spent = Spent()
         self.evicted = 0
         #: Jobs of which copies are still wanted: see `replication`.
         self.pending: dict[bytes, Spread] = {}
         #: Those of them for which no further node was there to be asked.
         self.short: dict[bytes, Spread] = {}
+        #: How many jobs will be queued here, by queue, as soon as they have their copies: they count for MAXLEN.
+        self.coming: dict[bytes, int] = {}
         #: Other nodes by ID, and those that a job may be sent to at once.
         self.peers: dict[bytes, Peer] = {}
         self.linked: list[Peer] = []
+        self.zones = Zones()
         self.seen_version = -1
         #: This process among all that ever were this node, and those of nodes that are linked but only half met.
         self.start = random.getrandbits(62) + 1
@@ -183,6 +131,8 @@ class Node:
         self.frozen = False
         #: Work on many jobs, done some at a time by the ticks; what rests goes on at the next beat.
         self.chores: deque[Chore] = deque()
+        #: How often this process was emptied by CLUSTER RESET.
+        self.resets = 0
         self.resting: list[Chore] = []
         #: Queues that have jobs and a line, to be served at the next settle.
         self.ready: deque[Queue] = deque()
@@ -194,6 +144,8 @@ class Node:
         self.messages: list[tuple[bytes, Message]] = []
         #: Messages that promise nothing: they need not wait for the journal.
         self.asks: list[tuple[bytes, Message]] = []
+        #: The jobs of this turn of which the same nodes are asked for copies: see `replication`.
+        self.wave: Wave | None = None
         self.messages_skipped = 0
         self.journal: list[Record] = []
         self.journaling = False
@@ -201,8 +153,8 @@ class Node:
         self.live: dict[int, int] = {}
         self.loading = False
         self.misconf = b""
-        #: Jobs forgotten all at once: freed a few at a time by the ticks.
-        self.trash: list[dict[bytes, Job] | dict[bytes, Queue]] = []
+        #: What was forgotten all at once: freed a few at a time by the ticks, the last container first.
+        self.trash: list[Trash] = []
         self.used = 0
         self.peak = 0
         self.last_ctime = 0
@@ -284,7 +236,7 @@ class Node:
         if job.state == ACKED:
             self.drop_ack(job.id)
         if job.flags & SPENT:
-            self.evictable.pop(job.id, None)
+            self.spent.drop(job)
         job.body = b""
 
     def drop_claim(self, job_id: bytes) -> None:
@@ -312,7 +264,8 @@ class Node:
             self.drop_claim(job.id)
         if self.keyed:
             self.free_key(job.id)
-        self.evictable.pop(job.id, None)
+        if job.flags & SPENT:
+            self.spent.drop(job)
         self.timers.disarm(job)
         self.used -= len(job.body)
         job.body = b""
@@ -325,9 +278,19 @@ class Node:
         if spread is not None:
             if spread.add is None:
                 self.used -= SPREAD_BYTES
+            elif spread.comes_here():
+                self._came(spread.job.queue)
             self.short.pop(job_id, None)
             for peer in self.peers.values():
                 peer.waiting.pop(job_id, None)
+
+    def _came(self, name: bytes) -> None:
+        """A job has come into the queue ``name``, or will not come any more."""
+        left = self.coming[name] - 1
+        if left:
+            self.coming[name] = left
+        else:
+            del self.coming[name]
 
     def remember_gone(self, job_id: bytes) -> None:
         """Let no copy that is still on its way bring this job back."""
@@ -458,7 +421,7 @@ class Node:
             self.timers.arm(job, min(job.expires_ms, due_ms))
             return
         job.flags |= SPENT
-        self.evictable[job.id] = job
+        self.spent.add(job)
         if self.journaling:
             self.journal.append((SPEND, job.id))
 

@@ -24,13 +24,14 @@ class Peer:
     when it last confirmed anything, or when the first of them was asked. One that refuses is left alone until
     ``refused_until_ms``, longer each time, until it confirms something again. ``owed`` is how many jobs it may still
     send, since it was asked for them. ``told`` is how much it was told again since the last beat, ``saying`` the number
-    of the last time that this began anew.
+    of the last time that this began anew. ``zone`` is as in `zones`; ``lost_ms`` when it lost its link, or came.
     """
 
     __slots__ = (
         "heard_ms",
         "id",
         "linked",
+        "lost_ms",
         "owed",
         "refusals",
         "refused_until_ms",
@@ -38,11 +39,14 @@ class Peer:
         "start",
         "told",
         "waiting",
+        "zone",
     )
 
-    def __init__(self, node_id: bytes) -> None:
+    def __init__(self, node_id: bytes, now_ms: int = 0) -> None:
         self.id = node_id
+        self.zone = b"\0" + node_id
         self.linked = False
+        self.lost_ms = now_ms
         self.start = 0
         self.waiting: dict[bytes, Spread] = {}
         self.heard_ms = 0

@@ -35,6 +35,9 @@ QUEUE_IDLE_MS: Final = (300_000, 10_000, 2_000)
 #: Beside the places that `job` names: in a queue of another node, to which it was handed on.
 ELSEWHERE: Final = 4
 
+#: A longer line is not freed at once.
+LONG: Final = 500
+
 #: Entries of the line that one removal looks at while shells are swept out.
 SWEEP: Final = 8
 
@@ -223,6 +226,13 @@ class Queue(Timed):
         """Up to ``count`` of the oldest jobs; with a negative count, of the newest, newest first."""
         jobs = self.jobs() if count >= 0 else self.newest()
         return list(islice(jobs, abs(count)))
+
+    def lines(self) -> "list[deque[Job] | SortedKeyList[Job, tuple[int, bytes]]]":
+        """What most of the queue consists of, for whoever frees it."""
+        lines: list[deque[Job] | SortedKeyList[Job, tuple[int, bytes]]] = [self._front, self._back]
+        if self._returned is not None:
+            lines.append(self._returned)
+        return [line for line in lines if len(line) > LONG]
 
     def wait(self, session: "Session") -> None:
         """Put ``session`` at the end of the line of those who wait for jobs; a session stands there once."""

@@ -33,7 +33,15 @@ def pause_flags(node: "Node", name: bytes) -> int:
 
 
 def pause(node: "Node", name: bytes, flags: int, now_ms: int) -> None:
-    """Set the pause flags of a queue; it is made for that when it is to be paused."""
+    """Set the pause flags of a queue; it is made for that when it is to be paused.
+
+    A broadcast that waits for memory is older than this, and is done with.
+    """
+    federation = node.federation
+    if name in federation.waiting:
+        del federation.waiting[name]
+        if node.journaling:
+            file_broadcast(node, federation.pauses[name])
     if not flags and name not in node.queues:
         return
     queue = node.queue(name, now_ms)

@@ -16,12 +16,12 @@ REPLJOB itself says that it is to be queued there, so there is a second attempt 
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from cluster.messages import ABORT, ANNOUNCE, ENQUEUE, QUEUE_IT, REFUSED_GONE, REPLJOB
-from disque.core import copies, errors, keeping, resp
+from cluster.messages import ABORT, ANNOUNCE, ENQUEUE, REFUSED_GONE
+from disque.core import copies, errors, keeping, resp, waves, zones
 from disque.core.job import HELD, WAIT_REPL, Job
 from disque.core.memory import SPREAD_BYTES
 from disque.core.peers import Peer
-from disque.core.records import DELETE, HOLDERS
+from disque.core.records import DELETE
 from disque.core.session import NOT_WAITING, WAIT_COPIES, PendingAdd, Session, Spread
 
 if TYPE_CHECKING:
@@ -60,9 +60,11 @@ def begin(node: "Node", pending: PendingAdd, job: Job, now_ms: int, *, outside: 
     spread = Spread(job, pending, outside=outside)
     pending.spread = spread
     node.pending[job.id] = spread
+    if spread.comes_here():
+        node.coming[job.queue] = node.coming.get(job.queue, 0) + 1
     node.register(job)
     node.timers.arm(job, job.expires_ms)
-    ask(node, spread, now_ms)
+    waves.ask(node, spread, now_ms)
 
 
 def begin_async(node: "Node", job: Job, now_ms: int, *, outside: bool) -> None:
@@ -80,65 +82,12 @@ def begin_async(node: "Node", job: Job, now_ms: int, *, outside: bool) -> None:
         node.timers.arm(job, job.expires_ms)
         if node.journaling and job.retry:
             node.file(job)
-    ask(node, spread, now_ms)
-
-
-def ask(node: "Node", spread: Spread, now_ms: int) -> None:
-    """Choose the first nodes for the copies of a job, and send it to them."""
-    job = spread.job
-    wanted = spread.missing()
-    linked = node.linked
-    chosen = linked if len(linked) <= wanted else choose(node, job, wanted)
-    spread.asked = [peer.id for peer in chosen]
-    if job.retry:
-        job.holders = node.shared(tuple(sorted({*job.holders, *spread.asked})))
-        if node.journaling and job.segment and chosen:
-            node.journal.append((HOLDERS, job.id, job.holders))
-    message = wire(spread, spread.asked[0] if spread.asked else b"", now_ms)
-    for peer in chosen:
-        if not peer.waiting:
-            peer.heard_ms = now_ms
-        peer.waiting[job.id] = spread
-        node.asks.append((peer.id, message))
-    if len(chosen) < wanted:
-        node.short[job.id] = spread
-
-
-def choose(node: "Node", job: Job, wanted: int) -> list[Peer]:
-    """Some nodes at random; those that keep the job's UNIQUE key and must hear of its end anyway come first."""
-    if len(job.holders) == 1:
-        return node.random.sample(node.linked, wanted)
-    mixed = node.random.sample(node.linked, len(node.linked))
-    mixed.sort(key=lambda peer: peer.id not in job.holders)
-    return mixed[:wanted]
-
-
-def wire(spread: Spread, peer_id: bytes, now_ms: int, flags: int = 0) -> "Message":
-    """REPLJOB for a job. One that is delivered at most once names its one holder only, and who keeps its UNIQUE key."""
-    job = spread.job
-    holders = job.holders
-    if not job.retry:
-        holders = (peer_id,) if len(holders) == 1 else tuple(sorted({*holders, peer_id}))
-    delay_ms = job.requeue_ms - now_ms if job.flags & HELD else job.delay * 1000
-    return (
-        REPLJOB,
-        flags if job.retry else QUEUE_IT,
-        job.id,
-        job.queue,
-        job.body,
-        job.repl,
-        max(1, job.expires_ms - now_ms),
-        job.ttl,
-        job.ctime,
-        max(0, delay_ms),
-        job.retry,
-        holders,
-    )
+    waves.ask(node, spread, now_ms)
 
 
 def send(node: "Node", peer: Peer, spread: Spread, now_ms: int) -> None:
     """Send a job over a new link."""
-    node.asks.append((peer.id, wire(spread, peer.id, now_ms, ANNOUNCE)))
+    node.asks.append((peer.id, waves.wire(spread, peer.id, now_ms, ANNOUNCE)))
 
 
 def send_again(node: "Node", peer: Peer, now_ms: int) -> "Iterator[bool]":
@@ -161,18 +110,21 @@ def more(node: "Node", spread: Spread, now_ms: int) -> None:
     job = spread.job
     if node.pending.get(job.id) is not spread or (not job.retry and is_asked(node, job.id)):
         return
-    fresh = [peer for peer in node.linked if peer.id not in spread.asked and peer.refused_until_ms <= now_ms]
+    if node.zones.shared:
+        fresh = zones.next_ones(node, spread, now_ms)
+    else:
+        fresh = [peer for peer in node.linked if peer.id not in spread.asked and peer.refused_until_ms <= now_ms]
     if not fresh:
         node.short[job.id] = spread
         return
     peer = fresh[0] if len(fresh) == 1 else node.random.choice(fresh)
-    spread.asked.append(peer.id)
+    spread.asked = (*spread.asked, peer.id)
     if job.retry:
         copies.add_holders(node, job, (peer.id,))
     if not peer.waiting:
         peer.heard_ms = now_ms
     peer.waiting[job.id] = spread
-    node.asks.append((peer.id, wire(spread, peer.id, now_ms, ANNOUNCE)))
+    node.asks.append((peer.id, waves.wire(spread, peer.id, now_ms, ANNOUNCE)))
 
 
 def is_asked(node: "Node", job_id: bytes) -> bool:
@@ -200,19 +152,26 @@ def ask_others(node: "Node", peer: Peer, now_ms: int) -> "Iterator[None]":
 
 def try_short(node: "Node", now_ms: int) -> None:
     """Nodes have come, or some time has passed: try the jobs for which there was nobody left to be asked."""
-    if not any(peer.refused_until_ms <= now_ms for peer in node.linked):
+    shared = node.zones.shared
+    if not shared and not any(peer.refused_until_ms <= now_ms for peer in node.linked):
         return
     for job_id in list(islice(node.short, SHORT_MOST)):
         spread = node.short.pop(job_id)  # at the end again, if it stays
         if node.pending.get(spread.job.id) is not spread:
             continue
+        if shared:
+            count(node, spread, now_ms)
+            if node.pending.get(job_id) is not spread:
+                continue
         waited_for = [peer for peer in node.peers.values() if spread.job.id in peer.waiting]
         if spread.job.retry:  # whoever refused may have room now
-            spread.asked = [*spread.confirmed, *[peer.id for peer in waited_for]]
+            spread.asked = (*spread.confirmed, *[peer.id for peer in waited_for])
+        if shared:
+            waited_for = [peer for peer in waited_for if zones.is_there(node, peer, now_ms)]
         wanted = spread.missing() - len([peer for peer in waited_for if peer.linked])
         for _ in range(wanted):
             more(node, spread, now_ms)
-        if wanted > 0:
+        if wanted > 0 or shared:
             node.short[spread.job.id] = spread
 
 
@@ -230,9 +189,21 @@ def got_job(node: "Node", peer_id: bytes, message: tuple[int, tuple[bytes, ...]]
         peer.waiting.pop(job_id, None)
         spread = node.pending.get(job_id)
         if spread is not None and peer_id in spread.asked:
-            spread.confirmed.add(peer_id)
-            if spread.missing() <= 0:
-                achieved(node, spread, now_ms)
+            if peer_id not in spread.confirmed:
+                spread.confirmed += (peer_id,)
+            count(node, spread, now_ms)
+
+
+def count(node: "Node", spread: Spread, now_ms: int) -> None:
+    """Go on with a job that may have all its copies. They are not enough yet if a zone without one is to be heard."""
+    if spread.missing() > 0:
+        return
+    if node.zones.shared and zones.must_wait(node, spread, now_ms):
+        if not zones.is_coming(node, spread, now_ms):
+            more(node, spread, now_ms)
+        node.short[spread.job.id] = spread
+        return
+    achieved(node, spread, now_ms)
 
 
 def refused(node: "Node", peer_id: bytes, message: tuple[int, int, tuple[bytes, ...]], now_ms: int) -> None:
@@ -251,8 +222,11 @@ def refused(node: "Node", peer_id: bytes, message: tuple[int, int, tuple[bytes, 
             if bid is None or peer_id not in bid.companions():
                 copies.drop_holder(node, spread.job, peer_id)
             if not spread.job.retry and message[1] != REFUSED_GONE:
-                spread.asked.remove(peer_id)  # it has not queued it, so it may be asked again
+                # It has not queued it, so it may be asked again.
+                spread.asked = tuple([asked for asked in spread.asked if asked != peer_id])
+            spread.refused += (peer_id,)
             more(node, spread, now_ms)
+            count(node, spread, now_ms)
 
 
 def achieved(node: "Node", spread: Spread, now_ms: int) -> None:
@@ -261,7 +235,7 @@ def achieved(node: "Node", spread: Spread, now_ms: int) -> None:
     if add is not None and add.key is not None:
         if not add.key.may_decide():
             return
-        add.key.copies = tuple(spread.confirmed)
+        add.key.copies = spread.confirmed
     node.drop_spread(job.id)
     if spread.outside:
         hand_out(node, spread, now_ms)
@@ -335,7 +309,7 @@ def restarted(node: "Node", peer: Peer, now_ms: int) -> None:
             if job_id in peer.waiting:
                 lost(node, spread)
         elif peer.id in spread.confirmed:
-            spread.confirmed.discard(peer.id)
+            spread.confirmed = tuple([node_id for node_id in spread.confirmed if node_id != peer.id])
             peer.waiting[job_id] = spread
     peer.heard_ms = now_ms
 
@@ -359,11 +333,17 @@ def lost(node: "Node", spread: Spread) -> None:
 def not_sent(node: "Node", peer_id: bytes, message: "Message", now_ms: int) -> None:
     """No byte of this REPLJOB has left: another node may have a job that is delivered at most once."""
     peer = node.peers.get(peer_id)
-    job_id = message[2]
-    spread = node.pending.get(job_id) if isinstance(job_id, bytes) else None
-    if peer is not None and spread is not None and not spread.job.retry:
-        peer.waiting.pop(spread.job.id, None)
-        more(node, spread, now_ms)
+    ids = message[IDS_AT]
+    assert isinstance(ids, tuple)
+    for job_id in ids:
+        spread = node.pending.get(job_id)
+        if peer is not None and spread is not None and not spread.job.retry:
+            peer.waiting.pop(spread.job.id, None)
+            more(node, spread, now_ms)
+
+
+#: Where the IDs stand in REPLJOB.
+IDS_AT: Final = 9
 
 
 # -- the end of waiting ------------------------------------------------------------------------------------------------

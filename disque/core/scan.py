@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 #: What one call without BUSYLOOP does, whatever its COUNT: elements that it looks at, and bytes of its reply. It ends
 #: with the hundred queues, or the dict of jobs, that reaches this.
 LOOK_MOST = 10_000  # not Final: tests want less, compiled too
-BYTES_MOST = 1 << 20  # not Final: tests want less, compiled too
+BYTES_MOST = 1 << 18  # not Final: tests want less, compiled too
 
 Found = tuple[int, list[bytes]]
 

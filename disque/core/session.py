@@ -36,21 +36,28 @@ class Spread:
 
     ``confirmed`` are the other nodes that have said that they hold it, ``asked`` all that were ever asked. With
     ``outside`` this node coordinates without keeping a copy. ``elsewhere``: another node has queued the job meanwhile.
+    ``refused`` are those that have refused it at any time: nobody waits for a copy there to count others.
     """
 
-    __slots__ = ("add", "asked", "confirmed", "elsewhere", "job", "outside")
+    __slots__ = ("add", "asked", "confirmed", "elsewhere", "job", "outside", "refused")
 
     def __init__(self, job: Job, add: "PendingAdd | None", *, outside: bool) -> None:
         self.job = job
         self.add = add
         self.outside = outside
         self.elsewhere = False
-        self.confirmed: set[bytes] = set()
-        self.asked: list[bytes] = []
+        # Tuples, which the jobs of one message share; a set for each job would be the largest thing about it.
+        self.confirmed: tuple[bytes, ...] = ()
+        self.asked: tuple[bytes, ...] = ()
+        self.refused: tuple[bytes, ...] = ()
 
     def missing(self) -> int:
         """How many confirmations are still wanted."""
         return self.job.repl - len(self.confirmed) - (not self.outside)
+
+    def comes_here(self) -> bool:
+        """Whether an ADDJOB that waits for its copies will queue the job on this node, and at once."""
+        return not self.outside and not self.job.delay
 
 
 class PendingAdd(Timed):

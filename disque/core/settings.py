@@ -27,6 +27,7 @@ from disque.core.kinds import (
     Directory,
     FileName,
     KeepAlive,
+    Label,
     NeededPath,
     OneOf,
     OutputLimit,
@@ -323,8 +324,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     Setting(
         "cluster-seeds", Seeds(64), (), CLUSTER,
         "Nodes to join, with @busport behind the port where that is not port + 10000: as long as the node knows no "
-        "other one, it introduces itself to each of them. All nodes of a cluster can have the same list.",
-        mutable=True, example="disque-1:7711 disque-2:7711 disque-3:7711",
+        "other one, but for those of its zone, it introduces itself to each of them. All nodes of a cluster can have "
+        "the same list.", mutable=True, example="disque-1:7711 disque-2:7711 disque-3:7711",
     ),
     Setting(
         "cluster-secret", Text(512, "a secret"), "", CLUSTER,
@@ -332,6 +333,13 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "only nodes on the same machine are talked to. Use a long random text. It hides nothing: see tls-cluster.",
         mutable=True, example='"a long secret"',
     ),
+    Setting("workers", Whole(1, 64), 1, GENERAL,
+        "So many nodes run as one service, for so many cores: at this port and those after it, each in a directory "
+        "of its own in dir, named after its port. They share this file, so CONFIG REWRITE is refused."),
+    Setting("cluster-zone", Label(), "", CLUSTER,
+        "What fails together with this node: its host, rack or power supply. The copies of a job go to different "
+        "zones; two in one count as two only when no other zone without a copy can be reached and takes one. Without, "
+        "a node is a zone of its own, or with workers one of this host.", example="rack-1"),
     Setting(
         "cluster-forget-after", Whole(1, MAX_INT32, "seconds"), 86400, CLUSTER,
         "Seconds after which a node that cannot be reached is forgotten, as by CLUSTER FORGET.", mutable=True,

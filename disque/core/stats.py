@@ -4,7 +4,7 @@
 class Stats:
     """Counters for INFO, from the start or the last CONFIG RESETSTAT."""
 
-    __slots__ = ("commands", "connections", "net_in", "net_out", "rejected", "started_ms")
+    __slots__ = ("commands", "connections", "longest_turn_s", "net_in", "net_out", "rejected", "started_ms")
 
     def __init__(self, now_ms: int) -> None:
         self.started_ms = now_ms
@@ -17,3 +17,5 @@ class Stats:
         self.rejected = 0
         self.net_in = 0
         self.net_out = 0
+        #: The longest that one turn of the loop took, in seconds.
+        self.longest_turn_s = 0.0

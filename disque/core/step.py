@@ -5,6 +5,7 @@ another node sends: a request that is wrong gets an error reply, a message that 
 counted.
 """
 
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -58,6 +59,7 @@ from disque.core import (
     requeue,
     resp,
     unique,
+    waves,
 )
 from disque.core.acks import Ack
 from disque.core.bids import Bid
@@ -348,13 +350,31 @@ def do_some(node: "Node") -> None:
 CHORE_STEPS: Final = 4
 
 
+#: Things that one tick frees, and entries of a list that it takes out in the time of one: those are only counted down.
+FREE_MOST: Final = 1000
+LOOKS: Final = 8
+
+
 def free_some(node: "Node") -> None:
     """Free a part of what was forgotten: to free a million jobs or queues at once takes a second."""
-    some = node.trash[-1]
-    for _ in range(min(len(some), TICK_MOST)):
-        some.popitem()
-    if not some:
-        node.trash.pop()
+    left = FREE_MOST
+    while left > 0 and node.trash:
+        some = node.trash[-1]
+        if not some:
+            node.trash.pop()
+            left -= 1
+        elif isinstance(some, dict):
+            left -= 1
+            item = some.popitem()[1]
+            if isinstance(item, Queue):
+                left -= 1 + item.length // LOOKS
+                node.trash += item.lines()
+        else:
+            looks = LOOKS if isinstance(some, (list, deque)) else 1
+            size = min(len(some), left * looks)
+            for _ in range(size):
+                some.pop()
+            left -= 1 + size // looks
 
 
 def settle(node: "Node", now_ms: int) -> None:
@@ -369,6 +389,8 @@ def settle(node: "Node", now_ms: int) -> None:
         delivery.serve_lines(node, now_ms)
     if node.federation.marked:
         asking.ask(node, now_ms)
+    if node.wave is not None:
+        waves.seal(node)
     if node.batches:
         send_batches(node)
 

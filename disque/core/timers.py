@@ -131,6 +131,10 @@ class Timers:
             at_ms = min(at_ms, self._seconds[0] * 1000 - 1000)
         return at_ms
 
+    def lists(self) -> "list[list[Timed] | list[tuple[int, int, Timed]]]":
+        """What all of it consists of, for whoever frees it: nothing may be armed any more."""
+        return [*self._buckets.values(), self._heap]
+
     def _fill(self, now_ms: int, most: int) -> None:
         """Move up to ``most`` items of the seconds up to the next one into the heap."""
         limit = now_ms // 1000 + 1

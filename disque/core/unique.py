@@ -187,7 +187,7 @@ def find(node: "Node", digest: bytes, now_ms: int) -> Key | None:
     key = node.keys.get(digest)
     if key is not None:
         return key
-    row = node.shelf.get(digest)
+    row = node.shelf.get(digest) if len(digest) == DIGEST_BYTES else None  # other nodes may ask for anything
     if row is None:
         return None
     key = Key(digest, row[0], row[1], b"")

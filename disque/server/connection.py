@@ -141,6 +141,9 @@ class Connection:
         session.active_ms = now_ms
         if self._closed or pump.holds_back(self, now_ms):
             return
+        if pump.puts_off(self):
+            self._regulate()
+            return
         journal = pump.node.journal
         journal_mark = len(journal)
         if self.ticket > pump.safe:
@@ -180,7 +183,16 @@ class Connection:
         last: Command | None = None
         run_of = 0
         run_started = started = clock()
-        while left and size < size_most and len(out) < most and not session.closing and not self.choked:
+        enough = pump.turn_s + pump.turn_most_s
+        ended = 0.0  # at least one command
+        while (
+            left
+            and ended <= enough
+            and size < size_most
+            and len(out) < most
+            and not session.closing
+            and not self.choked
+        ):
             if node.password:
                 reader.trusted = session.passed
             idle = session.waiting == NOT_WAITING and self._held_request is None

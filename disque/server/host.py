@@ -124,9 +124,9 @@ class ServerHost:
         """Act on a changed setting. Raises HostRefusedError."""
         self._server().configure(name)
 
-    def rewrite_config(self) -> None:
-        """Write the configuration file. Raises HostRefusedError."""
-        self._server().rewrite_config()
+    def rewrite_config(self, session: Session) -> None:
+        """CONFIG REWRITE: the session is answered when the file is written. Raises HostRefusedError."""
+        self._server().rewrite_config_soon(session)
 
     def save_cluster(self) -> None:
         """Write nodes.conf. Raises HostRefusedError."""

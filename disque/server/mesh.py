@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from cluster.bus import Bus
 from cluster.handshake import Identity
-from cluster.node import default_bus_port
+from cluster.node import HANDSHAKE, MYSELF, default_bus_port
 from disque.core import leaving, step
 from disque.core.kinds import as_bytes
 from disque.core.seeds import Seed, parse_seed
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 #: How often a node that is alone introduces itself to its seeds, and for how long one that was itself is left out.
 JOIN_EVERY_MS: Final = 1000
 MYSELF_FOR_MS: Final = 30_000
+#: How often one does that knows nodes of its own zone only.
+JOIN_ZONES_MS: Final = 10_000
 #: Turns of the loop in which sockets are read before clients are served after a stop, at least and at most.
 CATCH_UP_LEAST: Final = 3
 CATCH_UP_MOST: Final = 1000
@@ -100,6 +102,7 @@ class Mesh:
         self._announced = as_bytes(config.text("cluster-announce-ip"))
         port = config.number("cluster-announce-port") or self.port
         membership.announce(self._announced, port, config.number("cluster-announce-bus-port") or self.bus_port)
+        membership.set_zone(membership.myself.id, as_bytes(config.text("cluster-zone")))
 
     def bind(self) -> None:
         """Take the port, so that one that is not free is told before a journal is read. Raises ListenError, TlsError.
@@ -131,6 +134,7 @@ class Mesh:
 
     def take_leave(self) -> None:
         """Say to the others what they must know before this node is gone. What is said waits for the journal."""
+        self.bus.queue_most = NEVER  # what is said of a job takes less memory than the job did
         farewell = leaving.Farewell(self.node)
         while not farewell.done:
             self._guarded(farewell.step, self.clock.now_ms())
@@ -155,7 +159,7 @@ class Mesh:
         self.pump.gap_ms = NEVER if alone else now_ms + half_ms
         if stopped and not alone:
             self._catch_up_first()
-        if self.seeds and membership.size == 1:
+        if self.seeds and self._is_alone():
             self._join(now_ms)
         self._guarded(step.beat, self.node, now_ms)
         for peer_id in membership.stale():
@@ -177,9 +181,16 @@ class Mesh:
             self.bus.restart()
         self.bus.reconcile(membership.wanted())
 
+    def _is_alone(self) -> bool:
+        """Whether no other node is known, or none but those of this zone: workers of one host meet at once."""
+        mine = self.membership.myself.zone
+        return all(
+            node.flags & (MYSELF | HANDSHAKE) or (mine and node.zone == mine) for node in self.membership.nodes.values()
+        )
+
     def _join(self, now_ms: int) -> None:
         """Introduce this node to its seeds."""
-        if now_ms - self._join_ms < JOIN_EVERY_MS:
+        if now_ms - self._join_ms < (JOIN_EVERY_MS if self.membership.size == 1 else JOIN_ZONES_MS):
             return
         self._join_ms = now_ms
         self._mine = {place: ms for place, ms in self._mine.items() if now_ms - ms < MYSELF_FOR_MS}
@@ -230,7 +241,7 @@ class Mesh:
     def identity(self) -> Identity:
         """Who this node is."""
         myself = self.membership.myself
-        return Identity(myself.id, self.node.start, myself.port, myself.bus_port, self._announced)
+        return Identity(myself.id, self.node.start, myself.port, myself.bus_port, self._announced, myself.zone)
 
     def identified(self, expected_id: bytes, peer: Identity, ip: bytes) -> bool:
         """At a known address, somebody has said who he is."""
@@ -240,31 +251,38 @@ class Mesh:
         if expected is not None and peer.id == membership.myself.id:
             self._mine[expected.ip, expected.bus_port] = now_ms
         of_use = membership.identify(expected_id, peer.id, peer.ip or ip, peer.port, peer.bus_port, now_ms)
+        if peer.id != membership.myself.id:
+            membership.set_zone(peer.id, peer.zone)
         self.pump.schedule()
         return of_use
 
     def link_up(self, peer_id: bytes, start: int) -> None:
         """The link to a peer is there."""
+        self.pump.begin_turn()
         self.log.verbose(f"Linked to node {peer_id.decode()}")
         self._guarded(step.link_up, self.node, peer_id, start, self.clock.now_ms())
         self.pump.schedule()
 
     def link_down(self, peer_id: bytes, *, refused: bool) -> None:
         """The link to a peer has ended, or could not be made."""
+        self.pump.begin_turn()
         self.log.debug(f"No link to node {peer_id.decode()}: {'refused' if refused else 'ended, or no answer'}")
         self._guarded(step.link_down, self.node, peer_id, refused, self.clock.now_ms())
         self.pump.schedule()
 
     def heard(self, peer: Identity, ip: bytes, own_ip: bytes) -> None:
         """A peer has made a link to this node."""
+        self.pump.begin_turn()
         now_ms = self.clock.now_ms()
         self.membership.learn_own_ip(own_ip)
         if self.membership.incoming(peer.id, peer.ip or ip, peer.port, peer.bus_port, now_ms):
+            self.membership.set_zone(peer.id, peer.zone)
             self._guarded(step.heard, self.node, peer.id, peer.start, now_ms)
         self.pump.schedule()
 
     def received(self, peer_id: bytes, messages: "list[Message]") -> None:
         """A peer has said something."""
+        self.pump.begin_turn()
         node = self.node
         now_ms = self.clock.now_ms()
         if now_ms > self.pump.gap_ms:
@@ -280,6 +298,7 @@ class Mesh:
 
     def undelivered(self, peer_id: bytes, messages: "list[Message]") -> None:
         """No byte of these has left."""
+        self.pump.begin_turn()
         self._guarded(step.undelivered, self.node, peer_id, messages, self.clock.now_ms())
         self.pump.schedule()
 

@@ -9,17 +9,17 @@ Segments in which nothing is alive any more go at once, oldest first, without a 
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from time import monotonic, time
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from disque.core import journal as records
-from disque.core import unique
-from disque.core.copying import Copying
+from disque.core.copying import Copying, forget_segments
 from disque.core.host import HostRefusedError
 from disque.core.record_checks import ReplayError
 from disque.core.records import OFF, PARTIAL, WHOLE
 from disque.server.background import Background, Worker
 from disque.server.journal import Journal
+from disque.server.loading import Loading
 from disque.server.segments import JournalError, Row
 
 if TYPE_CHECKING:
@@ -33,29 +33,6 @@ LOAD_SLICE_S: Final = 0.02
 SEGMENT_ENDLESS: Final = 1 << 62
 #: Log a line about the progress of a long load every so many seconds.
 PROGRESS_S: Final = 2.0
-
-
-class Loading:
-    """How far a load is, for INFO."""
-
-    __slots__ = ("done_bytes", "loaded_s", "started", "total_bytes")
-
-    def __init__(self, total_bytes: int) -> None:
-        self.started = time()
-        self.total_bytes = total_bytes
-        self.done_bytes = 0
-        self.loaded_s = 0.0
-
-    @property
-    def percent(self) -> float:
-        """Progress in percent."""
-        return 100.0 * self.done_bytes / self.total_bytes if self.total_bytes else 100.0
-
-    @property
-    def eta_s(self) -> int:
-        """Seconds to go, from the pace so far."""
-        spent = time() - self.started
-        return int(spent * (self.total_bytes - self.done_bytes) / self.done_bytes) if self.done_bytes else 1
 
 
 class Persistence:
@@ -83,6 +60,8 @@ class Persistence:
         self.last_pass_s = -1
         self.last_pass_ok = True
         self.background: Background | None = None
+        #: What is left of the journal that was switched off, in the jobs: to be exhausted before the next one.
+        self._forgetting: Iterator[None] = iter(())
         self._distrusted = False
         self._unrotated = ""
         self._retired_upto = 0
@@ -193,6 +172,8 @@ class Persistence:
     def open(self, row: Row, *, rebuild: bool) -> None:
         """Begin to write. With ``rebuild``, files of an earlier time are replaced. Raises JournalError."""
         config = self.node.config
+        for _ in self._forgetting:  # mostly none is left, since it was begun long ago
+            pass
         self.row = row
         if self.background is None:
             self.background = Worker(self.pump.loop)
@@ -242,6 +223,8 @@ class Persistence:
             self.pump.write_journal(self.pump.clock.now_ms())
             writer.close()
             self._forget_journal()
+            for _ in self._forgetting:  # what is read next has records
+                pass
 
     def _forget_journal(self) -> None:
         node = self.node
@@ -251,17 +234,8 @@ class Persistence:
         node.journaling = False
         node.misconf = b""
         node.segment = 0
-        node.live.clear()
-        for shard in node.shards:
-            for job in shard.values():
-                job.segment = 0
-        unique.forget_segments(node)
-        for queue in node.queues.values():
-            queue.segment = 0
-        for ack in node.acking.values():
-            ack.segment = 0
-        for broadcast in node.federation.pauses.values():
-            broadcast.segment = 0
+        self._forgetting = forget_segments(node)
+        node.begin_chore(self._forgetting)
         self.pump.release_all()
 
     def policy_changed(self) -> None:
@@ -291,6 +265,7 @@ class Persistence:
 
     def journal_progress(self) -> None:
         """`safe` or `failing` have changed: let replies go, let writes be refused or taken."""
+        self.pump.begin_turn()
         self.look_at_health()
         self.pump.release()
         self.pump.schedule()
@@ -348,6 +323,7 @@ class Persistence:
         if writer.backlog > COPY_SLICE * 65536:
             self.pump.loop.call_later(0.1, self._copy_some)  # the disk does not take it: keep memory bounded
             return
+        self.pump.begin_turn()
         done = copying.step(COPY_SLICE, self.pump.clock.now_ms())
         self.pump.schedule()
         if done:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 MANY: Final = 1 << 62
 #: Looks at the sockets before a flush that ends in an fsync, under always: a tenth more requests share it.
 PATIENCE: Final = 2
+#: Seconds after which a turn of the loop is long enough: connections that it has not come to wait for the next one.
+TURN_S: Final = 0.005
 #: TLS handshakes beyond `maxclients`, so that one client too many can be told so in its own language.
 HANDSHAKES_BESIDE: Final = 8
 
@@ -67,11 +69,19 @@ class Pump:
         self.choked: dict[Connection, None] = {}
         #: Called when a write to the journal has failed or works again.
         self.look_at_health: Callable[[], None] = _nothing
+        #: When the first work of this turn of the loop began; 0.0 when none has begun.
+        self.turn_s = 0.0
+        self.turn_most_s = TURN_S
+        #: Connections had to be put off since the turn was long: whoever comes now goes behind them.
+        self.crowded = False
+        #: It is the turn of those that were put off.
+        self.resuming = False
         self._scheduled = False
         self._waited = 0
         self._held: dict[Connection, None] = {}
-        #: Messages that the journal holds back, with the sequence number that must be safe.
-        self._held_messages: deque[tuple[int, list[tuple[bytes, Message]]]] = deque()
+        #: Messages that the journal holds back, with the sequence number that must be safe, and `Node.resets` then:
+        #: what a node said of its jobs before it was reset is not true any more.
+        self._held_messages: deque[tuple[int, int, list[tuple[bytes, Message]]]] = deque()
         self._later: dict[Connection, None] = {}
         self._paused: dict[Connection, None] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -86,6 +96,7 @@ class Pump:
         marks += [latency_ms * 1000.0] if latency_ms > 0 else []
         self.slow_us = min(marks, default=float("inf"))
         self._latency_ms = latency_ms
+        self._latency_s = latency_ms / 1000 if latency_ms > 0 else float("inf")
         durable = self.node.config.flag("appendonly") and self.node.config.text("appendfsync") == "always"
         self._patience = PATIENCE if durable else 0
 
@@ -166,6 +177,17 @@ class Pump:
         self._later[connection] = None
         self.schedule()
 
+    def puts_off(self, connection: "Connection") -> bool:
+        """Whether ``connection`` has to wait for the next turn, since this one is long or others have to, too."""
+        self.begin_turn()
+        if self.resuming:
+            return False
+        if not self.crowded and perf_counter() - self.turn_s <= self.turn_most_s:
+            return False
+        self.crowded = True
+        self.later(connection)
+        return True
+
     def is_later(self, connection: "Connection") -> bool:
         """Whether ``connection`` has requests left that it will execute in another turn."""
         return connection in self._later
@@ -205,6 +227,8 @@ class Pump:
     def flush(self) -> None:
         """Let everything leave that happened since the last one."""
         self._scheduled = False
+        if not self.turn_s:
+            self.turn_s = perf_counter()
         node = self.node
         now_ms = self.clock.now_ms()
         try:
@@ -224,6 +248,23 @@ class Pump:
         if self.mesh is not None:
             self.mesh.reconcile()
         self.arm(now_ms)
+        self.end_turn()
+
+    def begin_turn(self) -> None:
+        """Work begins, unless this turn of the loop has had some before."""
+        if not self.turn_s:
+            self.turn_s = perf_counter()
+
+    def end_turn(self) -> None:
+        """Note how long this turn of the loop was, unless it will be longer: a flush belongs to it."""
+        if self._scheduled:
+            return
+        took_s = perf_counter() - self.turn_s
+        self.turn_s = 0.0
+        stats = self.node.stats
+        stats.longest_turn_s = max(stats.longest_turn_s, took_s)
+        if took_s >= self._latency_s:
+            self._watch(b"event-loop", took_s, self.clock.now_ms())
 
     def _drop_lines(self) -> None:
         """A line of consumers could not be served: say so, and look at none again before something new arrives."""
@@ -267,7 +308,7 @@ class Pump:
             messages, node.messages = node.messages, []
             writer = self.journal
             if writer is not None and (writer.safe < writer.sequence or self._held_messages):
-                self._held_messages.append((writer.sequence, messages))
+                self._held_messages.append((writer.sequence, node.resets, messages))
                 self._release_messages()
             else:
                 outbox = outbox + messages if outbox else messages
@@ -279,7 +320,9 @@ class Pump:
         held, safe = self._held_messages, self.safe
         outbox: list[tuple[bytes, Message]] = []
         while held and held[0][0] <= safe:
-            outbox += held.popleft()[1]
+            _, resets, messages = held.popleft()
+            if resets == self.node.resets:
+                outbox += messages
         if outbox:
             self._send(outbox)
 
@@ -336,10 +379,21 @@ class Pump:
         which.clear()
         self.loop.call_soon(self._go_on, waiting)
 
-    @staticmethod
-    def _go_on(connections: "list[Connection]") -> None:
-        for connection in connections:
-            connection.process()
+    def _go_on(self, connections: "list[Connection]") -> None:
+        """Let each go on, until the turn is long enough: then those that are left are the first of the next one."""
+        self.begin_turn()
+        self.resuming = True
+        try:
+            for at, connection in enumerate(connections):
+                if at and perf_counter() - self.turn_s > self.turn_most_s:
+                    self.crowded = True
+                    self._later = dict.fromkeys(connections[at:]) | self._later
+                    self.schedule()
+                    return
+                connection.process()
+        finally:
+            self.resuming = False
+        self.crowded = False
 
     # -- time ------------------------------------------------------------------------------------------------------
 
@@ -359,6 +413,7 @@ class Pump:
         """Something is due: do some of it, and flush."""
         self._timer = None
         self._timer_ms = NEVER
+        self.begin_turn()
         now_ms = self.clock.now_ms()
         if now_ms > self.gap_ms:
             self._look_around(now_ms)

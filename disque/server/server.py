@@ -11,17 +11,19 @@ import signal
 import sys
 import traceback
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Any, Final
 
-from disque.core import conffile, life, memory, queues, resp
+from disque.core import life, memory, queues, resp
 from disque.core.commands import ROWS
 from disque.core.host import HostRefusedError
 from disque.core.node import Node
-from disque.core.session import NOT_WAITING, Session
+from disque.core.session import NOT_WAITING, WAIT_HOST, Session
 from disque.core.settings import Config
 from disque.server import daemon, listen
+from disque.server.config_file import ConfigFile
 from disque.server.connection import accept
 from disque.server.encrypted import TlsListener
 from disque.server.facts import NodeClock
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 CRON_S: Final = 0.1
 #: Seconds that messages to other nodes have to leave at a clean stop.
 GOODBYE_S: Final = 1.0
+REWRITTEN: Final = "CONFIG REWRITE executed with success."
 #: nodes.conf is written every so many crons, if there is something new.
 NODES_EVERY: Final = 3
 #: Seconds that a client in MONITOR may stay above the soft limit of unread output.
@@ -84,6 +87,7 @@ class Server:
         self._goodbye: asyncio.Task[None] | None = None
         self._socket_file = ""  # the unix socket, once it is this process that listens there
         self._finished: asyncio.Future[None] = self.loop.create_future()
+        self._writer = ThreadPoolExecutor(1, "config")  # one thread: who asked first writes first
         self._interrupts = 0
         self._ticks = 0
         self._stopped = False
@@ -191,6 +195,7 @@ class Server:
         if self._stopped:
             return
         self.loop.call_later(CRON_S, self._cron)
+        self.pump.begin_turn()
         self._ticks += 1
         self.clock.slew()
         if self.mesh is not None:
@@ -210,6 +215,7 @@ class Server:
             self.nodes_conf.save_soon(self.loop, node.membership, self.clock.now_ms())
         if node.journal or node.touched:
             self.pump.schedule()
+        self.pump.end_turn()
 
     def _watch_outputs(self) -> None:
         """Cut clients that do not take their replies (`client-output-buffer-limit`)."""
@@ -300,28 +306,24 @@ class Server:
             self.pump.journal.segment_size = self.config.number("aof-segment-size")
 
     def rewrite_config(self) -> None:
-        """CONFIG REWRITE: write the file in one step. Raises HostRefusedError."""
-        if not self.config_path:
-            raise HostRefusedError("ERR The server is running without a config file")
-        path = Path(self.config_path)
-        try:
-            before = path.read_text(encoding="utf-8", errors="surrogateescape")
-        except FileNotFoundError:
-            before = ""
-        except OSError as error:
-            raise HostRefusedError(f"ERR Rewriting config file: {error.strerror}") from error
-        temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-        try:
-            with temporary.open("w", encoding="utf-8", errors="surrogateescape") as file:
-                file.write(conffile.rewrite(before, self.config))
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            raise HostRefusedError(f"ERR Rewriting config file: {error.strerror}") from error
-        self.log.warning("CONFIG REWRITE executed with success.")
+        """Write the configuration file, here and now. Raises HostRefusedError."""
+        ConfigFile(self.config_path, self.config).prepare()()
+        self.log.warning(REWRITTEN)
+
+    def rewrite_config_soon(self, session: Session) -> None:
+        """CONFIG REWRITE: the disk may take its time, so it is waited for beside the loop. Raises HostRefusedError."""
+        writing = self.loop.run_in_executor(self._writer, ConfigFile(self.config_path, self.config).prepare())
+        session.waiting = WAIT_HOST
+        writing.add_done_callback(lambda done: self._config_written(session, done))
+
+    def _config_written(self, session: Session, done: "asyncio.Future[None]") -> None:
+        wrong = done.exception()
+        if wrong is None:
+            self.log.warning(REWRITTEN)
+        connection = self.pump.connections.get(session.id)
+        if connection is not None:
+            connection.wait_ended(resp.OK if wrong is None else resp.error(str(wrong).encode("utf-8", "replace")))
+            connection.process()
 
     def save_nodes(self) -> None:
         """Write nodes.conf. Raises HostRefusedError."""

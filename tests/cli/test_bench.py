@@ -23,7 +23,7 @@ import pytest
 from disque.cli import bench, bench_run
 from disque.cli.bench_options import Amount
 
-FAST = ["-c", "4", "-n", "300", "--warmup", "20", "--no-progress", "--json"]
+FAST = ["-c", "4", "-n", "300", "--warmup", "20", "--no-progress", "--json", "--clients", "1"]
 
 
 def bulk(value: bytes) -> bytes:
@@ -231,7 +231,7 @@ Figures = dict[str, Any]
 
 
 def measure(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, list[Figures], str]:
-    code = bench.main([*argv, *FAST])
+    code = bench.main([*FAST, *argv])
     output = capsys.readouterr()
     return code, json.loads(output.out)["workloads"] if output.out else [], output.err
 
@@ -328,6 +328,15 @@ class TestWorkloads:
         assert [row["operations"] for row in rows] == [300, 300]
         assert rows[0]["client_processes"] == 2
         assert len({request[1] for request in disque.requests(b"ADDJOB")}) == 4
+
+    @pytest.mark.parametrize("clients", ["1", "2"])
+    def test_a_rate_is_kept(self, clients: str, disque: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
+        argv = ["--rate", "1500", "-n", "150", "--clients", clients, *disque.args()]
+        code, rows, err = measure(capsys, "add", "cycle", "mixed", *argv)
+        assert (code, err) == (0, "")
+        assert [row["operations"] for row in rows] == [150, 150, 150]
+        assert all(0 < row["operations_per_s"] < 1700 for row in rows), "what is not due is not sent"
+        assert rows[0]["latency_of"] == "a request, from when it was due"
 
     def test_bodies_of_megabytes_get_through(self, disque: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
         argv = ["add", "get", "-d", "3000000", "-n", "4", "-c", "2", "-P", "2", "--warmup", "0", "--json"]

@@ -18,6 +18,7 @@ from disque.cli.bench_lane import (
     IntegerLane,
     Lane,
     LengthLane,
+    Pace,
     make_body,
     numbered,
     queue_order,
@@ -158,6 +159,32 @@ class TestBudget:
         assert budget.take(5) == 5
         budget.close()
         assert budget.take(5) == 0
+
+
+class TestPace:
+    def test_batches_are_due_evenly(self) -> None:
+        pace = Pace(None, 1000.0)
+        pace.begin(5_000_000)
+        due_ns = []
+        for _ in range(3):
+            due_ns.append(pace.due_ns())
+            pace.open()
+            assert pace.take(2) == 2
+        assert due_ns == [5_000_000, 7_000_000, 9_000_000]
+
+    def test_a_lane_rests_until_the_gate_opens(self) -> None:
+        pace = Pace(3, 1000.0)
+        assert pace.take(2) == 0
+        pace.open()
+        assert (pace.take(2), pace.take(2)) == (2, 0)
+        pace.open()
+        assert (pace.take(2), pace.over()) == (1, True)
+
+    def test_closed_it_is_over(self) -> None:
+        pace = Pace(None, 10.0)
+        assert not pace.over()
+        pace.close()
+        assert pace.over()
 
 
 class TestIdStore:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from disque.cli.bench_histogram import Histogram
-from disque.cli.bench_lane import Budget
+from disque.cli.bench_lane import Budget, Pace
 from disque.cli.bench_mixed import STAMP_BYTES, ConsumerLane, Ledger, Market, ProducerLane, read_stamp, stamp
 from disque.cli.bench_resp import encode
 from disque.cli.bench_tally import Tally
@@ -99,6 +99,15 @@ class TestProducer:
             lane.start()
             lane.feed(b"+D-0\r\n")
             assert market.producing == left
+
+    def test_a_producer_that_rests_has_not_ended(self) -> None:
+        market, pace = Market(1, 3), Pace(1, 10.0)
+        lane = ProducerLane(pace, Tally(), lambda: 50, 2, market, lambda _batch: (b"<", b">"), b"pad")
+        assert lane.start() == b""
+        assert market.producing == 1
+        pace.open()
+        assert lane.start() == b"<" + stamp(0, 50) + b"pad>"
+        assert (lane.feed(b"+D-0\r\n"), market.producing) == (b"", 0)
 
 
 class TestConsumer:

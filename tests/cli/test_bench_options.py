@@ -75,6 +75,8 @@ def test_no_addresses(text: str) -> None:
         (["-p", "70000"], "at most 65535"),
         (["--seconds", "0"], "above zero"),
         (["--seconds", "nan"], "above zero"),
+        (["--rate", "0"], "operations above zero"),
+        (["--rate", "many"], "invalid number value: 'many'"),
         (["--warmup", "x"], "--warmup"),
         (["--warmup", "-1s"], "--warmup"),
         (["--bogus"], "--bogus"),
@@ -93,6 +95,17 @@ def test_no_addresses(text: str) -> None:
 def test_what_is_refused(argv: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         parse_options(argv)
+
+
+@pytest.mark.parametrize(
+    ("processors", "connections", "clients"), [(1, 50, 1), (2, 50, 1), (3, 50, 2), (64, 50, 4), (64, 3, 1), (64, 1, 1)]
+)
+def test_the_server_keeps_a_processor(
+    processors: int, connections: int, clients: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("disque.cli.bench_options.processors", lambda: processors)
+    assert parse_options(["-c", str(connections)]).clients == clients
+    assert parse_options(["-c", "60", "--processes", "3"]).clients == 3
 
 
 def test_tls_is_for_the_server_under_load() -> None:

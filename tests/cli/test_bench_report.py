@@ -69,6 +69,11 @@ class TestWarnings:
         row = as_dict(figures(measured=tally(client_cpu_s=1.9)), OPTIONS) | {"server_cores": 0.95}
         assert warnings_of(row) == []
 
+    def test_a_rate_that_was_not_kept(self) -> None:
+        row = as_dict(figures(measured=tally(client_cpu_s=0.1)), Options(Address(), rate=600.0))
+        assert warnings_of(row) == ["add 127.0.0.1:7711: 500 operations a second of 600 asked"]
+        assert warnings_of(as_dict(figures(), Options(Address(), rate=500.0))) == [], "nobody need be busy"
+
     def test_errors_losses_and_empty_replies(self) -> None:
         measured = tally()
         measured.complain("PAUSED x")

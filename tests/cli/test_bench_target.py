@@ -2,12 +2,13 @@
 
 import os
 import time
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
 from disque.cli.bench_options import Address
-from disque.cli.bench_target import Usage, is_local, local_process, parse_info, usage_of_info
+from disque.cli.bench_target import Usage, cpu_s_of, is_local, local_process, parse_info, usage_of_info
 
 HERE = Address("127.0.0.1", 7711)
 
@@ -52,3 +53,24 @@ def test_usage_from_info() -> None:
     info = {"used_cpu_sys": "1.5", "used_cpu_user": "2.25", "used_memory_rss": "4096"}
     assert usage_of_info(info) == Usage(3.75, 4096)
     assert usage_of_info({"used_cpu_sys": "nan", "used_memory_rss": "a lot"}) == Usage(0.0, 0)
+
+
+class Scripted:
+    """A process of which psutil says this much, and whose threads are those of this one."""
+
+    def __init__(self, user_s: float) -> None:
+        self.pid = os.getpid()
+        self._user_s = user_s
+
+    def cpu_times(self) -> SimpleNamespace:
+        return SimpleNamespace(user=self._user_s, system=0.0)
+
+
+def test_the_cpu_of_a_process_is_what_the_system_counts() -> None:
+    process = psutil.Process()
+    coarse = process.cpu_times()
+    assert abs(cpu_s_of(process) - coarse.user - coarse.system) < 0.5
+
+
+def test_threads_that_have_ended_are_in_the_coarse_sum_only() -> None:
+    assert cpu_s_of(Scripted(1e6)) == 1e6  # type: ignore[arg-type]  # it has what is used of a process

@@ -18,7 +18,6 @@ from disque.cli.local import (
     cluster_info,
     guide,
     have_met,
-    how_it_ended,
     is_free,
     main,
     parse,
@@ -142,18 +141,6 @@ class TestPorts:
 
 
 class TestTexts:
-    @pytest.mark.parametrize(
-        ("code", "text"),
-        [
-            (0, "has stopped cleanly"),
-            (1, "has ended with exit code 1"),
-            (-signal.SIGKILL, "was killed by SIGKILL"),
-            (-200, "was killed by signal 200"),
-        ],
-    )
-    def test_how_a_process_ended(self, code: int, text: str) -> None:
-        assert how_it_ended(code) == text
-
     def test_paths_are_shown_from_here(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
         assert shown(tmp_path / "data") == "./data"

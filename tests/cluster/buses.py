@@ -6,7 +6,7 @@ import socket
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from random import Random
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 import uvloop
 
@@ -21,11 +21,21 @@ LOOPBACK: Final = "127.0.0.1"
 
 
 def in_loop(scene: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run a scene in a loop of its own."""
+    """Run a scene in a loop of its own.
+
+    When it fails, its buses are closed first: a loop of uvloop's waits at its end for as long as something in it goes
+    on, and a bus that has lost a peer tries to reach it for ever.
+    """
+    Station.all.clear()
 
     async def bounded() -> None:
-        async with asyncio.timeout(PATIENCE_S):
-            await scene()
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await scene()
+        except BaseException:
+            for station in Station.all:
+                await station.bus.close(0.0)
+            raise
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(bounded())
@@ -101,6 +111,8 @@ class Notes:
 class Station:
     """A bus that listens, with its owner."""
 
+    all: ClassVar[list["Station"]] = []
+
     def __init__(self, letter: str, *, start: int = 0, secret: bytes = b"") -> None:
         node_id = letter.encode() * 40
         self.sock = socket.create_server((LOOPBACK, 0))
@@ -109,6 +121,7 @@ class Station:
         self.bus = Bus(self.notes, asyncio.get_running_loop(), Random(1), os.urandom)
         self.bus.configure(secret, 15000, 1 << 20)
         self.notes.greet = self._greet
+        self.all.append(self)
 
     @property
     def id(self) -> bytes:

@@ -812,7 +812,7 @@ class TestSlices:
             def count_turns() -> None:
                 nonlocal turn
                 turn += 1
-                if len(sizes) < 16:
+                if len(sizes) < 63:
                     asyncio.get_running_loop().call_soon(count_turns)
 
             def note(_peer: bytes, messages: list[Message]) -> None:
@@ -823,7 +823,7 @@ class TestSlices:
             one.bus.send([(other.id, got(number)) for number in range(1000)])
             count_turns()
             await other.notes.until(lambda: len(other.notes.messages) == 1000)
-            assert max(sizes) == 64
+            assert max(sizes) == 16
             assert turns == sorted(set(turns)), "one slice a turn when the time is over"
             assert other.notes.messages == [(one.id, got(number)) for number in range(1000)]
             assert not other.bus.busy
@@ -857,6 +857,34 @@ class TestEnd:
                 one.bus.send([(other.id, (DELJOB, (JOB,) * 5000))])
             await one.bus.close(0.0)
             assert all(link.closed for link in one.bus._links)
+            await end(one, other)
+
+        in_loop(scene)
+
+    def test_a_peer_that_reads_slowly_gets_all_before_the_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("cluster.bus.CLOSE_TURNS", 1000)
+
+        async def scene() -> None:
+            one, other = await stations("ab")
+            await join(one, other)
+            (link,) = other.bus.incoming.values()
+
+            def go_on() -> None:
+                if not link.closed:
+                    link.transport.resume_reading()
+
+            def read_now_and_then(_peer: bytes, _messages: list[Message]) -> None:
+                link.transport.pause_reading()
+                other.bus.loop.call_later(0.01, go_on)
+
+            other.notes.on_received = read_now_and_then
+            for _ in range(100):
+                one.bus.send([(other.id, (DELJOB, (JOB,) * 5000))])
+            closing = asyncio.create_task(one.bus.close(0.3))
+            await other.notes.until(lambda: link.closed)
+            await closing
+            got = len(other.notes.messages)
+            assert got == 100
             await end(one, other)
 
         in_loop(scene)
@@ -920,6 +948,18 @@ def test_this_machine(host: str) -> None:
 @pytest.mark.parametrize("host", ["10.0.0.1", "0.0.0.0", "::", "fe80::1%eth0", "localhost", "", "?"])
 def test_not_this_machine(host: str) -> None:
     assert not loopback(host)
+
+
+def test_a_scene_that_fails_ends_although_a_bus_looks_for_a_node_that_is_gone() -> None:
+    async def scene() -> None:
+        one, other = await stations("ab")
+        await join(one, other)
+        await one.bus.close(0.0)
+        await other.notes.until_event("down", one.id)
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        in_loop(scene)
 
 
 def test_a_bus_without_peers_sends_nothing() -> None:

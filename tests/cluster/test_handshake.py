@@ -11,6 +11,7 @@ from cluster.handshake import (
     PROOF,
     REFUSAL,
     TWIN,
+    VERSION_HIGHEST,
     WELCOME,
     Acceptor,
     Dialer,
@@ -21,7 +22,7 @@ from cluster.handshake import (
 )
 
 ALICE = Identity(b"a" * 40, 11, 7711, 17711, b"10.0.0.1")
-BOB = Identity(b"b" * 40, 22, 7712, 17712)
+BOB = Identity(b"b" * 40, 22, 7712, 17712, zone=b"rack-2")
 CAROL = Identity(b"c" * 40, 33, 7713, 17713)
 SECRET = b"a long secret"
 NONCES = [bytes([number]) * 32 for number in range(10)]
@@ -51,7 +52,7 @@ def test_both_sides_learn_who_the_other_is(secret: bytes) -> None:
     shake(one, other)
     assert one.peer == BOB
     assert other.peer == ALICE
-    assert one.version == other.version == 1
+    assert one.version == other.version == VERSION_HIGHEST
 
 
 @pytest.mark.parametrize("secret", [b"", b"a long secre", b"a long secret "])
@@ -121,7 +122,8 @@ class TestReflection:
 
 class TestEverythingIsVouchedFor:
     @pytest.mark.parametrize(
-        ("at", "value"), [(2, 0), (4, CAROL.id), (5, 12), (6, NONCES[7]), (7, 1), (8, 1), (9, b"10.9.9.9")]
+        ("at", "value"),
+        [(2, 0), (4, CAROL.id), (5, 12), (6, NONCES[7]), (7, 1), (8, 1), (9, b"10.9.9.9"), (10, b"rack-2")],
     )
     def test_nothing_of_a_hello_can_be_changed_on_the_way(self, at: int, value: object) -> None:
         one, other = dialer(), acceptor()
@@ -129,7 +131,9 @@ class TestEverythingIsVouchedFor:
         with pytest.raises(HandshakeError, match=MISMATCH):
             other.proven(one.challenged(challenge))
 
-    @pytest.mark.parametrize(("at", "value"), [(2, CAROL.id), (3, 12), (4, NONCES[7]), (5, 1), (6, 1), (7, b"1.1.1.1")])
+    @pytest.mark.parametrize(
+        ("at", "value"), [(2, CAROL.id), (3, 12), (4, NONCES[7]), (5, 1), (6, 1), (7, b"1.1.1.1"), (8, b"x")]
+    )
     def test_nothing_of_a_challenge_can_be_changed_on_the_way(self, at: int, value: object) -> None:
         one, other = dialer(), acceptor()
         proof = one.challenged(changed(other.greeted(one.hello), at, value))
@@ -149,6 +153,21 @@ class TestEverythingIsVouchedFor:
         one.hello = msgpack.packb((*msgpack.unpackb(one.hello), "more"))  # type: ignore[misc]  # a later version
         shake(one, other)
         assert other.peer == ALICE
+
+
+class TestWithoutZones:
+    """A node from before there were zones says none, and is one of its own."""
+
+    def test_as_dialer(self) -> None:
+        one, other = dialer(), acceptor()
+        one.hello = msgpack.packb(msgpack.unpackb(one.hello)[:10])  # type: ignore[misc]  # an earlier version
+        shake(one, other)
+        assert other.peer == ALICE
+
+    def test_as_acceptor(self) -> None:
+        one, other = dialer(), acceptor()
+        one.challenged(msgpack.packb(msgpack.unpackb(other.greeted(one.hello))[:8]))
+        assert one.peer == BOB._replace(zone=b"")
 
 
 class TestVersions:
@@ -238,6 +257,7 @@ def test_a_payload_that_was_cut_short_is_garbage(cut: int) -> None:
         (5, -1), (5, (1 << 63) + 1), (5, None),
         (6, b"x" * 31), (6, None),
         (7, 65536), (7, -1), (8, 65536), (8, None),
+        (10, b"x" * 65), (10, b"a b"), (10, b"a\n"), (10, "rack"), (10, None),
         (9, b"1.1.1.1\n"), (9, b"x" * 256), (9, "1.1.1.1"), (9, b"a b"),
     ],
 )  # fmt: skip

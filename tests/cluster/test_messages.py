@@ -31,7 +31,7 @@ ID, OTHER_ID = b"D-" + b"x" * 38, b"D-" + b"y" * 38
 NODE = b"a" * 40
 JOB = (ID, b"body", 3, 86_399_000, 86_400, 1_700_000_000_000_000_000, 300, 0, 1, (NODE,))
 ROW = (NODE, b"10.0.0.1", 7711, 17711, 0)
-COPY = (REPLJOB, 0, ID, b"q", b"body", 3, 86_400_000, 86_400, 17 * 10**17, 0, 300, (NODE,))
+COPY = (REPLJOB, 0, b"q", 3, 86_400_000, 86_400, 0, 300, (NODE,), (ID,), (b"body",), (17 * 10**17,))
 
 #: A value for each sort of field.
 SAMPLES: dict[str, Any] = {
@@ -41,6 +41,8 @@ SAMPLES: dict[str, Any] = {
     "id": ID,
     "ids": (ID, OTHER_ID),
     "numbers": (1, 2),
+    "stamps": (2**61, 0),
+    "bodies": (b"one", b""),
     "jobs": (JOB, JOB),
     "gossip": (ROW,),
 }
@@ -53,6 +55,8 @@ WRONG: dict[str, list[Any]] = {
     "id": [b"", ID[1:], ID + b"x", 7, None, (ID,)],
     "ids": [(ID[1:], OTHER_ID), (ID, OTHER_ID + b"x"), (ID, 7), ((0,) * 40, ID), (None,), ID, 7, None, (ID[1:],), (7,)],
     "numbers": [(1,), (1, 2, 3), (1, -1), (1, 2**43), (1, b"2"), (True, False), b"12", 7, None],
+    "stamps": [(1,), (1, 2, 3), (1, -1), (1, 2**62), (1, b"2"), (True, False), b"12", 7, None],
+    "bodies": [(b"one",), (b"one", b"two", b""), (b"one", 2), (b"one", None), (b"one", (b"two",)), b"12", 7, None],
     "jobs": [(ID,), ((),), (JOB[:-1],), ((*JOB, 1),), (JOB, (7, *JOB[1:])), ((*JOB[:-1], (b"x",)),), b"", 7],
     "gossip": [(NODE,), ((),), (ROW[:-1],), ((b"x", *ROW[1:]),), ((*ROW[:-1], -1),), b"", None],
 }
@@ -91,6 +95,7 @@ class TestTable:
 
     def test_a_list_of_numbers_follows_the_ids_that_it_belongs_to(self) -> None:
         assert KINDS[HOLD][1].fields[-2:] == ("ids", "ms")
+        assert KINDS[REPLJOB][1].fields[-3:] == ("ids", "bodies", "ctimes")
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=[name for name, _ in KINDS.values()])
@@ -121,7 +126,7 @@ class TestValues:
         assert decode(payload(message)) == [message]
 
     def test_a_body_may_be_of_any_size_and_bytes_stay_bytes(self) -> None:
-        message = (*COPY[:4], bytes(range(256)) * 5000, *COPY[5:])
+        message = (*COPY[:-2], (bytes(range(256)) * 5000,), COPY[-1])
         assert decode(frame([encode_message(message)])[4:]) == [message]
 
     def test_the_longest_list_passes_and_a_longer_one_does_not(self) -> None:

@@ -14,6 +14,7 @@ from cluster.node import (
     is_address,
     is_host,
     is_node_id,
+    is_zone,
 )
 
 A = b"a" * 40
@@ -82,3 +83,13 @@ class TestHost:
     @given(st.binary(max_size=20))
     def test_every_host_is_fit_for_an_address(self, text: bytes) -> None:
         assert not is_host(text) or is_address(text, 0, 1)
+
+
+class TestZones:
+    @pytest.mark.parametrize("text", [b"", b"rack-1", b"eu/a.b_c@d", b"x" * 64])
+    def test_a_label_is_short_and_plain(self, text: bytes) -> None:
+        assert is_zone(text)
+
+    @pytest.mark.parametrize("text", [b"x" * 65, b"a b", b"a:b", b"a\n", b"\xc3\xa4", b"a\0", b"a,b"])
+    def test_what_could_spoil_a_line_is_none(self, text: bytes) -> None:
+        assert not is_zone(text)

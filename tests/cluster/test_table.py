@@ -189,3 +189,24 @@ class TestOwnAddress:
         table = cluster()
         table.announce(b"", 80, 81)
         assert (table.myself.ip, table.myself.port, table.myself.bus_port) == (b"10.0.0.1", 80, 81)
+
+
+class TestZones:
+    def test_zones_are_those_of_the_nodes_that_have_a_label(self) -> None:
+        table = cluster(node(B), node(C))
+        table.set_zone(A, b"rack")
+        table.set_zone(B, b"rack")
+        assert table.zones() == {b"rack": [A, B]}
+
+    def test_who_is_half_met_is_in_none_yet(self) -> None:
+        table = cluster(node(B, HANDSHAKE))
+        table.set_zone(B, b"rack")
+        assert table.zones() == {}
+
+    def test_a_change_is_seen_and_not_kept_over_a_restart(self) -> None:
+        table = cluster(node(B))
+        version = table.version
+        table.set_zone(B, b"rack")
+        table.set_zone(B, b"rack")
+        table.set_zone(C, b"rack")
+        assert (table.version, table.dirty) == (version + 1, False)

@@ -9,6 +9,7 @@ number.
 NOTHING.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from random import Random
 from typing import Any, Final
@@ -31,7 +32,7 @@ from cluster.messages import (
     encode_message,
     frame,
 )
-from disque.core import life, links, memory, record_checks, step
+from disque.core import life, links, memory, record_checks, resp, step
 from disque.core.commands import ROWS
 from disque.core.host import HostRefusedError
 from disque.core.job import ACKED, ACTIVE, AMONG_RETURNED, IN_LINE, QUEUED, SPENT, STATE_NAMES, WAIT_REPL, Job
@@ -88,7 +89,12 @@ def repljob(
     holders = tuple(sorted({MYSELF, *holders}))
     ctime = START_MS * 1_000_000
     job_id = job_id or foreign_id(1, retry)
-    return (REPLJOB, flags, job_id, queue, body, 2, ttl * 1000, ttl, ctime, delay_ms, retry, holders)
+    return (REPLJOB, flags, queue, 2, ttl * 1000, ttl, delay_ms, retry, holders, (job_id,), (body,), (ctime,))
+
+
+def held_by(message: tuple[Any, ...], holders: tuple[bytes, ...]) -> tuple[Any, ...]:
+    """This REPLJOB with other holders."""
+    return (*message[:8], holders, *message[9:])
 
 
 class Nothing:
@@ -136,8 +142,9 @@ class FakeHost:
     def configure(self, name: str) -> None:
         self.note("configure", name)
 
-    def rewrite_config(self) -> None:
+    def rewrite_config(self, session: Session) -> None:
         self.note("rewrite_config")
+        session.out.append(resp.OK)
 
     def save_cluster(self) -> None:
         self.note("save_cluster")
@@ -467,9 +474,11 @@ def assert_counters_are_true(node: Node) -> None:
     assert {job_id for job_id, spread in node.pending.items() if spread.add is not None or spread.outside} == {
         job.id for job in jobs if job.state == WAIT_REPL
     }
+    waiting = [spread for spread in node.pending.values() if spread.add is not None and spread.comes_here()]
+    assert node.coming == Counter(spread.job.queue for spread in waiting)
     assert set(node.acking) == {job.id for job in jobs if job.state == ACKED} | set(node.dummies)
     assert_claims_are_true(node)
-    assert set(node.evictable) == {job.id for job in jobs if job.flags & SPENT}
+    assert set(node.spent) == {job.id for job in jobs if job.flags & SPENT}
 
 
 def assert_it_can_be_sent(node: Node) -> None:

@@ -61,7 +61,7 @@ def test_a_spent_job_can_be_acknowledged(bench: Bench, client: Client) -> None:
     job = client.add("q", "b", "RETRY", 0)
     client.get("q")
     assert client("ACKJOB", job) == 1
-    assert bench.node.evictable == {}
+    assert not bench.node.spent
 
 
 # -- with other nodes -------------------------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ class TestCollection:
             while not cluster.told(first, SETACK):
                 cluster.advance(100)
             waits.append(cluster.now_ms - before_ms)
-        assert 1000 <= waits[0] <= 1600
+        assert 2000 <= waits[0] <= 3100
         assert waits == sorted(waits)
         assert waits[-1] > 4 * waits[0]
         assert cluster.state(job_id) == "acked"
@@ -167,7 +167,7 @@ class TestCollection:
         cluster.hear(first, (GOTACK, 1, tuple(sorted([*cluster.node.acking[job_id].holders, stranger])), (job_id,)))
         cluster.advance(2000)
         assert cluster.state(job_id) == "acked"
-        cluster.advance(5000)
+        cluster.advance(8000)
         assert cluster.state(job_id) == "gone"
 
 

@@ -23,7 +23,7 @@ from cluster.messages import (
 from disque.core import copies
 from disque.core.job import BACKUP, HELD, KEPT
 from disque.core.records import DELETE, HOLDERS, JOB
-from tests.core.support import MYSELF, Bench, all_jobs, foreign_id, repljob
+from tests.core.support import MYSELF, Bench, all_jobs, foreign_id, held_by, repljob
 
 JOB_ID = foreign_id()
 
@@ -33,7 +33,8 @@ def holding(cluster: Bench, **given: Any) -> bytes:
     message = repljob(cluster.peers[0].id, **given)
     cluster.hear(cluster.peers[0], message)
     cluster.sent()
-    job_id: bytes = message[2]
+    (job_id,) = message[9]
+    assert isinstance(job_id, bytes)
     return job_id
 
 
@@ -68,6 +69,37 @@ class TestTaking:
         cluster.hear(cluster.peers[0], *messages)
         ids = tuple([foreign_id(number) for number in range(3)])
         assert cluster.sent() == [(cluster.peers[0].id, (GOTJOB, ids))]
+
+    def test_jobs_of_one_message_differ_in_id_body_and_place(self, cluster: Bench) -> None:
+        ids = tuple([foreign_id(number) for number in range(3)])
+        kind = repljob(cluster.peers[0].id, ttl=50)[:9]
+        cluster.hear(cluster.peers[0], (*kind, ids, (b"a", b"", b"c"), (30, 10, 20)))
+        assert cluster.sent() == [(cluster.peers[0].id, (GOTJOB, ids))]
+        jobs = [cluster.job(job_id) for job_id in ids]
+        assert [(job.body, job.ctime) for job in jobs] == [(b"a", 30), (b"", 10), (b"c", 20)]
+        assert {job.expires_ms for job in jobs} == {cluster.now_ms + 50_000}
+        assert len({id(job.holders) for job in jobs}) == 1
+
+    def test_each_job_of_a_message_is_judged_by_itself(self, cluster: Bench) -> None:
+        one = cluster.peers[0]
+        cluster.hear(one, repljob(one.id), (ABORT, (foreign_id(2),)))
+        cluster.sent()
+        ids = (JOB_ID, foreign_id(2), b"x" * 40, foreign_id(3), foreign_id(3))
+        cluster.hear(one, (*repljob(one.id)[:9], ids, (b"other",) * 5, (1, 2, 3, 4, 5)))
+        said = cluster.told(one)
+        assert (GOTJOB, (JOB_ID, foreign_id(3), foreign_id(3))) in said
+        assert (REFUSED, REFUSED_GONE, (foreign_id(2),)) in said
+        assert len(said) == 2
+        assert cluster.node.messages_skipped == 1
+        assert cluster.job(JOB_ID).body == b"body"
+        assert cluster.job(foreign_id(3)).ctime == 4
+
+    def test_memory_may_end_in_the_middle_of_a_message(self, cluster: Bench) -> None:
+        one = cluster.peers[0]
+        cluster.node.limits.warn = cluster.node.used + 1
+        ids = (foreign_id(1), foreign_id(2))
+        cluster.hear(one, (*repljob(one.id)[:9], ids, (b"a", b"b"), (1, 2)))
+        assert sorted(cluster.told(one)) == [(GOTJOB, ids[:1]), (REFUSED, REFUSED_MEMORY, ids[1:])]
 
     def test_the_same_copy_again_is_confirmed_again_and_may_bring_holders(self, cluster: Bench) -> None:
         holding(cluster)
@@ -107,9 +139,9 @@ class TestTaking:
     def test_holders_are_a_sorted_set_whatever_was_sent(self, cluster: Bench) -> None:
         one, two = cluster.peers[0].id, cluster.peers[1].id
         mixed = (two, one, two, one)
-        cluster.hear(cluster.peers[0], (*repljob()[:-1], mixed))
-        cluster.hear(cluster.peers[0], (*repljob(job_id=foreign_id(2))[:-1], ()))
-        cluster.hear(cluster.peers[0], (*repljob(job_id=foreign_id(2))[:-1], mixed))
+        cluster.hear(cluster.peers[0], held_by(repljob(), mixed))
+        cluster.hear(cluster.peers[0], held_by(repljob(job_id=foreign_id(2)), ()))
+        cluster.hear(cluster.peers[0], held_by(repljob(job_id=foreign_id(2)), mixed))
         for job in all_jobs(cluster.node):
             assert job.holders == tuple(sorted({MYSELF, one, two}))
 

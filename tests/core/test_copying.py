@@ -5,7 +5,7 @@ import pytest
 from cluster.membership import Node as Member
 from cluster.messages import REPLJOB
 from disque.core import life, step
-from disque.core.copying import Copying
+from disque.core.copying import Copying, forget_segments
 from disque.core.job import ACKED
 from disque.core.journal import Replay, encode, head
 from disque.core.node import Node
@@ -37,8 +37,9 @@ def filled() -> Node:
     node.membership.add(Member(node_id(2), b"10.0.0.2", 7711))
     step.link_up(node, node_id(2), 1, NOW_MS)
     for number in range(30):
-        copy = (job_id(number), b"copies", b"body", 2, 60_000, 60, number, number % 2 * 5000, 60, BOTH)
-        step.message(node, node_id(2), (REPLJOB, 0, *copy), NOW_MS)
+        kind = (b"copies", 2, 60_000, 60, number % 2 * 5000, 60, BOTH)
+        copy = (REPLJOB, 0, *kind, (job_id(number),), (b"body",), (number,))
+        step.message(node, node_id(2), copy, NOW_MS)
     step.command(node, session, [b"ACKJOB", *map(job_id, range(5, 15)), *map(job_id, range(100, 110))], NOW_MS)
     step.command(node, session, b"PAUSE q3 in".split(), NOW_MS)
     step.command(node, session, b"PAUSE q4 in bcast".split(), NOW_MS)
@@ -130,3 +131,27 @@ class TestCopying:
         while not copying.step(50, NOW_MS):
             pass
         assert waiting not in [record[1] for record in node.journal if record[0] == JOB]
+
+
+class TestForgetSegments:
+    def test_nothing_counts_for_a_segment_afterwards(self) -> None:
+        node = filled()
+        node.journaling = False
+        steps = forget_segments(node)
+        assert sum(1 for _ in steps) > 1000, "a step looks at one of the dicts of jobs"
+        assert not any(job.segment for shard in node.shards for job in shard.values())
+        assert not any(queue.segment for queue in node.queues.values())
+        assert not node.live
+
+    def test_meanwhile_jobs_may_go_and_come(self) -> None:
+        node = filled()
+        node.journaling = False
+        session = node.sessions[1]
+        for number, _ in enumerate(forget_segments(node)):
+            if number % 100 == 0:
+                jobs = [job for shard in node.shards for job in shard.values() if len(job.holders) == 1]
+                node.remove(jobs[-1])
+                node.remove(jobs[0])
+                step.command(node, session, [b"ADDJOB", b"q0", b"body", b"0"], NOW_MS)
+        assert not any(job.segment for shard in node.shards for job in shard.values())
+        assert not node.live

@@ -602,6 +602,16 @@ class TestFullMemory:
         assert bench.node.queues[b"q"].paused == 1
         assert not bench.node.federation.waiting
 
+    def test_a_pause_that_waits_gives_way_to_what_is_said_here_later(self) -> None:
+        bench = self.full()
+        bench.hear(bench.peers[0], (PAUSE, b"q", 1, 5, B0))
+        bench.client()("PAUSE", "q", "none")
+        bench.set("maxmemory", 0)
+        bench.live(200)
+        assert b"q" not in bench.node.queues
+        assert not bench.node.federation.waiting
+        assert any(record[0] == records.BCAST for record in bench.records()), "a restart does not take it for news"
+
     def test_a_queue_that_comes_by_itself_is_paused(self) -> None:
         bench = self.full()
         bench.hear(bench.peers[0], (PAUSE, b"q", 1, 5, B0))

@@ -88,6 +88,13 @@ def test_what_no_node_can_mean_is_skipped_and_counted(lonely: Bench, message: tu
     assert (lonely.node.messages_skipped, keys(lonely.node)) == (1, {})
 
 
+@pytest.mark.parametrize("digest", [b"", K[:14], K + b"x"])
+def test_who_asks_for_what_is_no_key_hears_that_it_is_free(lonely: Bench, digest: bytes) -> None:
+    lonely.hear(lonely.peers[0], bind(ID), (KEEPKEY, 0, 2, K, ID, HOUR_MS))
+    lonely.hear(lonely.peers[0], (ASKKEY, digest, ID))
+    assert lonely.sent(KEYFREE) == [(lonely.peers[0].id, (KEYFREE, (ID,)))]
+
+
 @pytest.mark.parametrize("window_ms", [0, HOUR_MS])
 @pytest.mark.parametrize("message", [bind(ID, OTHER), (KEEPKEY, 0, 2, OTHER, ID, 5), (KEEPKEY, 1, 2, OTHER, ID, 5)])
 def test_a_job_that_has_a_key_gets_no_other_one(lonely: Bench, window_ms: int, message: tuple[Any, ...]) -> None:

@@ -88,7 +88,7 @@ def test_no_step_tells_of_more_jobs_than_take_some_milliseconds(monkeypatch: pyt
     assert sorted(held) == sorted([*out, *out])
 
 
-def add_with_key(bench: Bench, replicate: int) -> tuple[bytes, list[bytes]]:
+def add_with_key(bench: Bench, replicate: int) -> tuple[bytes, tuple[bytes, ...]]:
     """A job with a UNIQUE key that three other nodes keep, or one: its ID, and who was asked for a copy."""
     names = [b"k%d" % number for number in range(100)]
     ring = bench.node.ring
@@ -97,7 +97,7 @@ def add_with_key(bench: Bench, replicate: int) -> tuple[bytes, list[bytes]]:
     bench.settle()
     (job_id,) = bench.node.pending or [key.job_id for key in bench.node.keys.values()]
     spread = bench.node.pending.get(job_id)
-    return job_id, spread.asked if spread is not None else []
+    return job_id, spread.asked if spread is not None else ()
 
 
 @pytest.mark.parametrize("number", range(10))

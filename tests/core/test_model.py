@@ -186,7 +186,7 @@ class NodeMachine(Mirror):
         self.node = node
         self.model = model
         self.stats = {name: [len(model.line_up(name)), 0] for name in QUEUES}
-        self.model.evictable = list(node.evictable)
+        self.model.evictable = list(node.spent)
         self.copying = None
         self.max_bytes = 0
         self.connect_all()

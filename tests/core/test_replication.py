@@ -17,7 +17,8 @@ def asked(cluster: Bench) -> dict[bytes, list[Any]]:
     """The REPLJOBs sent: the nodes asked, by job."""
     nodes: dict[bytes, list[Any]] = {}
     for peer_id, message in cluster.sent(REPLJOB):
-        nodes.setdefault(message[2], []).append(cluster.membership.nodes[peer_id])
+        for job_id in message[9]:
+            nodes.setdefault(job_id, []).append(cluster.membership.nodes[peer_id])
     return nodes
 
 
@@ -45,7 +46,7 @@ def test_other_nodes_are_told_everything_that_they_need(cluster: Bench) -> None:
     ((peer, message),) = cluster.sent(REPLJOB)
     job = next(iter(cluster.node.pending.values())).job
     holders = (MYSELF, peer)
-    assert message == (REPLJOB, 0, job.id, b"q", b"body", 2, 100_000, 100, job.ctime, 5000, 7, holders)
+    assert message == (REPLJOB, 0, b"q", 2, 100_000, 100, 5000, 7, holders, (job.id,), (b"body",), (job.ctime,))
     assert job.holders == holders
 
 
@@ -62,7 +63,7 @@ def test_only_nodes_that_were_asked_count_and_each_once(cluster: Bench) -> None:
     strangers = [peer for peer in cluster.peers if peer not in (first, second)]
     cluster.confirm(job_id, first, first, *strangers)
     assert_still_waiting(client)
-    assert client.bench.node.pending[job_id].confirmed == {first.id}
+    assert client.bench.node.pending[job_id].confirmed == (first.id,)
     cluster.confirm(job_id, second)
     assert client.read() == job_id
 
@@ -266,6 +267,35 @@ def test_the_checks_of_the_queue_come_behind_that_of_the_nodes(cluster: Bench) -
     assert client.error("ADDJOB", "q", "b", 0, "REPLICATE", 2).startswith("PAUSED")
 
 
+def test_maxlen_counts_the_jobs_that_wait_for_their_copies(cluster: Bench) -> None:
+    client = cluster.client()
+    client.add("q", "b", "REPLICATE", 1)
+    for _ in range(3):
+        client.send("ADDJOB", "q", "b", 0, "REPLICATE", 2, "MAXLEN", 3)
+    sent = {job_id: nodes for job_id, nodes in asked(cluster).items() if nodes}
+    assert len(sent) == 2, "one is in the queue, two come, the fourth is refused"
+    assert cluster.client().error("ADDJOB", "q", "b", 0, "MAXLEN", 3, "REPLICATE", 1).startswith("MAXLEN")
+    assert_still_waiting(client)
+    for job_id, nodes in sent.items():
+        cluster.confirm(job_id, *nodes)
+    first, second, refused = client.read_all()
+    assert [first, second] == list(sent)
+    assert str(refused).startswith("MAXLEN")
+
+
+def test_a_job_that_does_not_get_its_copies_makes_room_under_maxlen(cluster: Bench) -> None:
+    client, other = cluster.client(), cluster.client()
+    for words in (("REPLICATE", 2), ("REPLICATE", 2, "DELAY", 5)):
+        client.send("ADDJOB", "q", "b", 100, *words)
+    assert other.error("ADDJOB", "q", "b", 0, "REPLICATE", 2, "MAXLEN", 1).startswith("MAXLEN")
+    other.send("ADDJOB", "elsewhere", "b", 0, "REPLICATE", 2, "MAXLEN", 1)
+    other.send("ADDJOB", "q", "b", 0, "REPLICATE", 2, "MAXLEN", 2, "DELAY", 1)
+    assert_still_waiting(other)
+    cluster.advance(100)
+    assert client.read_raw().startswith(b"-NOREPL")
+    client.add("q", "b", "MAXLEN", 1, "REPLICATE", 1)
+
+
 # -- pipelines --------------------------------------------------------------------------------------------------------
 
 
@@ -279,6 +309,29 @@ def test_pipelined_addjobs_replicate_together_and_are_answered_in_order(cluster:
     cluster.confirm(waiting[0][0], *waiting[0][1])
     assert client.read_all() == [job_id for job_id, _ in waiting]
     assert not client.waiting
+
+
+def test_jobs_of_one_turn_that_differ_in_little_are_one_message() -> None:
+    bench = Bench(peers=4)
+    client = bench.client()
+    for body in ("one", "two", "three"):
+        step.command(bench.node, client.session, [b"ADDJOB", b"q", body.encode(), b"0"], bench.now_ms)
+    (first, message), (second, same) = bench.sent(REPLJOB)
+    assert first != second
+    assert message is same
+    jobs = [spread.job for spread in bench.node.pending.values()]
+    assert message[9:] == (
+        tuple([job.id for job in jobs]),
+        (b"one", b"two", b"three"),
+        tuple([job.ctime for job in jobs]),
+    )
+    assert {id(job.holders) for job in jobs} == {id(jobs[0].holders)}
+    assert jobs[0].holders == tuple(sorted([MYSELF, first, second]))
+    for peer in (first, second):
+        bench.confirm(jobs[0].id, bench.membership.nodes[peer])
+        bench.confirm(jobs[2].id, bench.membership.nodes[peer])
+        bench.confirm(jobs[1].id, bench.membership.nodes[peer])
+    assert client.read_all() == [job.id for job in jobs]
 
 
 def test_errors_and_single_copies_wait_for_their_turn(cluster: Bench) -> None:

@@ -24,13 +24,14 @@ from cluster.messages import (
     PAUSE,
     QUEUED,
     REFUSED,
+    REPLJOB,
     SETACK,
     WILLQUEUE,
     WORKING,
     YOURJOBS,
 )
 from disque.core import step
-from tests.core.support import MYSELF, START_MS, Bench, foreign_id, repljob
+from tests.core.support import MYSELF, START_MS, Bench, foreign_id, held_by, repljob
 
 KEY_KINDS = range(21, 30)
 #: Messages that one node hears, one after the other.
@@ -138,9 +139,11 @@ def about(bench: Bench, job_id: bytes) -> dict[str, list[tuple[Any, ...]]]:
     strange_row = (job_id, b"", most, most, most, 2**62 - 1, most, most, most, (stranger,))
     return {
         "REPLJOB": [
-            *[(*repljob(job_id=job_id, retry=retry, flags=flags)[:-1], given) for given in sets for retry in (0, 5)
+            *[held_by(repljob(job_id=job_id, retry=retry, flags=flags), given) for given in sets for retry in (0, 5)
               for flags in (0, 1, most)],
-            (*repljob(job_id=job_id)[:5], most, most, most, 2**62 - 1, most, most, ()),
+            (REPLJOB, most, b"q", most, most, most, most, most, (), (job_id,), (b"body",), (2**62 - 1,)),
+            (REPLJOB, 0, b"q", 2, 60_000, 60, 0, 5, mine, twice, (b"a", b"b"), (1, 2)),
+            (REPLJOB, 0, b"q", 2, 60_000, 60, 0, 5, mine, (), (), ()),
         ],
         "GOTJOB": [(GOTJOB, given) for given in ((), ids, twice)],
         "ENQUEUE": [(ENQUEUE, job_id, delay_ms) for delay_ms in (0, 5000, most)],

@@ -23,7 +23,7 @@ def ask(client: Client, *options: str, timeout: int = 0) -> None:
 
 def asked(cluster: Bench) -> list[tuple[bytes, Any]]:
     """The jobs for which copies were asked: the ID and the node."""
-    return [(message[2], cluster.membership.nodes[peer]) for peer, message in cluster.sent(REPLJOB)]
+    return [(message[9][0], cluster.membership.nodes[peer]) for peer, message in cluster.sent(REPLJOB)]
 
 
 def test_the_second_job_with_a_key_is_the_first(client: Client) -> None:

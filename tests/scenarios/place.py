@@ -23,6 +23,7 @@ class Place:
         self.policy = ""
         self.boot = 1
         self.peers: list[int] = []
+        self.zone = b""
         self.inbox: list[tuple[int, Message]] = []
         self.connected = 0
         #: In a cluster: when it looks after the other nodes next.

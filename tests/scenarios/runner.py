@@ -20,6 +20,7 @@ stall 1 client / read 1 client        the client does not take its replies / tak
 disconnect 1 client                   the connection ends, with what did not leave
 journal 1 POLICY                      the node keeps a journal from now on (always, everysec, no)
 crash 1 / power 1 / stop 1 / start 1  the process dies / the machine does / a clean stop / a start from the journal
+zone a: 1 2                           these nodes fail together, which each link between two nodes tells
 cluster 1 2 3                         these nodes are one cluster, with links between all of them
 cut 1-2 / join 1-2                    the links between two nodes end / stand again
 peers 1: 2 3                          the node knows these other nodes, which are not part of the scenario, as reachable
@@ -205,6 +206,13 @@ class Scenario:
         for number in numbers:
             self.connect(number)
 
+    def zone(self, rest: str) -> None:
+        label, _, numbers = rest.partition(":")
+        for number in numbers.split():
+            place = self.place(number)
+            place.zone = label.encode()
+            place.running.membership.set_zone(node_id(place.number), place.zone)
+
     def connect(self, number: int) -> None:
         """Links from a node to all others that are up, and back. Those that are down refuse."""
         place = self.places[number]
@@ -219,6 +227,8 @@ class Scenario:
         if (source, target) not in self.links:
             self.links.add((source, target))
             one, other = self.places[source].running, self.places[target].running
+            one.membership.set_zone(node_id(target), self.places[target].zone)
+            other.membership.set_zone(node_id(source), self.places[source].zone)
             step.link_up(one, node_id(target), other.start, self.now_ms)
             step.heard(other, node_id(source), one.start, self.now_ms)
 
@@ -307,6 +317,7 @@ class Scenario:
         place = self.place(rest)
         place.node = node = make_node(self.now_ms, place.number, seed=self.now_ms)
         place.know(place.peers)
+        node.membership.set_zone(node_id(place.number), place.zone)
         replay = journal.Replay(node, f"boot {place.boot}")
         for payload in place.payloads:
             replay.apply(payload, 1)
@@ -441,6 +452,7 @@ class Scenario:
         "freeze": freeze,
         "thaw": thaw,
         "cluster": cluster,
+        "zone": zone,
         "cut": cut,
         "join": join,
         "journal": keep_journal,

@@ -105,13 +105,13 @@ def test_what_the_core_asks_for_reaches_the_server() -> None:
     host, server = hosted(shell)
     session = shell.connect()[0].session
     host.configure("timeout")
-    host.rewrite_config()
+    host.rewrite_config(session)
     host.save_cluster()
     host.reload_journal(session)
     host.restart(session, 5, clean=True)
     assert [call[0] for call in server.asked] == [
         "configure",
-        "rewrite_config",
+        "rewrite_config_soon",
         "save_nodes",
         "reload_soon",
         "restart_soon",

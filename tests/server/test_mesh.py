@@ -26,6 +26,7 @@ class FakeBus:
         self.deaf: set[bytes] = set()
         self.restarts = 0
         self.busy = False
+        self.queue_most = 1
         self.bytes_received = 0
         self.settings: tuple[Any, ...] = ()
 
@@ -76,6 +77,13 @@ class Meshed(Shell):
             self.clock.ms += 100
             self.mesh.beat(self.clock.ms)
             self.loop.settle()
+
+
+def test_a_node_that_stops_gives_up_no_link_because_of_all_that_it_has_to_say() -> None:
+    shell = Meshed()
+    shell.meet()
+    shell.mesh.take_leave()
+    assert shell.bus.queue_most == NEVER
 
 
 class TestBeat:
@@ -216,6 +224,30 @@ class TestLinks:
         myself = shell.membership.myself
         assert (myself.ip, myself.port, myself.bus_port) == (b"1.2.3.4", 80, 90)
         assert shell.mesh.identity() == Identity(myself.id, shell.node.start, 80, 90, b"1.2.3.4")
+
+    def test_the_zone_of_this_node_is_told_and_that_of_others_learnt_at_either_end(self) -> None:
+        shell = Meshed(cluster_zone="rack-1")
+        assert shell.mesh.identity().zone == b"rack-1"
+        shell.meet()
+        peer = shell.membership.nodes[PEER.id]
+        shell.mesh.heard(PEER._replace(zone=b"rack-2"), b"127.0.0.1", b"127.0.0.1")
+        assert peer.zone == b"rack-2"
+        shell.mesh.identified(PEER.id, PEER._replace(zone=b"rack-1"), b"127.0.0.1")
+        assert peer.zone == b"rack-1"
+        shell.beats(1)
+        assert shell.node.peers[PEER.id].zone == b"rack-1"
+
+    def test_a_node_that_knows_only_its_own_zone_goes_on_looking_for_its_seeds(self) -> None:
+        shell = Meshed(cluster_zone="host-1", cluster_seeds="127.0.0.1:9001")
+        shell.meet()
+        peer = shell.membership.nodes[PEER.id]
+        for zone, tries in ((b"host-1", 1), (b"host-2", 0), (b"", 0)):
+            for node in [node for node in shell.membership.nodes.values() if node.flags & HANDSHAKE]:
+                shell.membership.forget(node.id, shell.clock.ms)
+            shell.membership.set_zone(peer.id, zone)
+            shell.beats(101)
+            met = [node for node in shell.membership.nodes.values() if node.bus_port == 19001]
+            assert len(met) == tries, zone
 
     def test_a_link_that_is_refused_makes_the_node_suspect_at_once(self) -> None:
         shell = Meshed()

@@ -2,7 +2,7 @@ from typing import Any, cast
 
 import pytest
 
-from cluster.messages import ENQUEUE
+from cluster.messages import ENQUEUE, GOTJOB
 from disque.core.records import DELETE
 from disque.server.pump import loopback, shown
 from tests.server.shell import Shell, Writer
@@ -176,6 +176,35 @@ def test_the_mark_for_slow_commands_is_the_lower_of_two() -> None:
     shell.node.config.set_text("slowlog-log-slower-than", "-1")
     shell.pump.configure()
     assert shell.pump.slow_us == float("inf")
+
+
+class Told:
+    """Stands where the other nodes would be told."""
+
+    def __init__(self) -> None:
+        self.messages: list[object] = []
+
+    def send(self, outbox: list[object]) -> None:
+        self.messages += outbox
+
+    def reconcile(self) -> None:
+        """Nobody comes or goes."""
+
+
+def test_what_was_to_be_said_of_jobs_before_a_reset_is_not_said_after_it() -> None:
+    shell = Shell()
+    writer = shell.journal()
+    writer.hold = True
+    told = shell.pump.mesh = Told()  # type: ignore[assignment]  # two methods of it are all that the pump needs
+    admin, _ = shell.connect()
+    shell.node.messages.append((b"b0" * 20, (GOTJOB, (b"one",))))
+    shell.ask(admin, ADD)
+    shell.ask(admin, b"*2\r\n$7\r\nCLUSTER\r\n$5\r\nRESET\r\n")
+    shell.node.messages.append((b"b0" * 20, (GOTJOB, (b"two",))))
+    shell.ask(admin, ADD)
+    writer.safe = writer.sequence
+    shell.pump.release()
+    assert told.messages == [(b"b0" * 20, (GOTJOB, (b"two",)))]
 
 
 def test_each_held_reply_waits_for_its_own_record() -> None:
@@ -369,3 +398,55 @@ class FakeMesh:
 
     def reconcile(self) -> None:
         pass
+
+
+def test_a_turn_that_is_long_puts_the_other_connections_off_and_they_come_first_in_the_next_one() -> None:
+    shell = Shell()
+    shell.pump.turn_most_s = -1.0  # every turn is long enough from its beginning on: one command each
+    clients = [shell.connect() for _ in range(3)]
+    for connection, _ in clients:
+        connection.data_received(PING + PING)
+    assert shell.pump.crowded
+    served = []
+    while shell.loop.calls:
+        shell.loop.turn()
+        served += [at for at, (_, transport) in enumerate(clients) for _ in range(transport.take().count(b"PONG"))]
+    assert served == [0, 1, 2, 0, 1, 2]
+    assert not shell.pump.crowded
+
+
+def test_whoever_comes_while_others_are_put_off_goes_behind_them() -> None:
+    shell = Shell()
+    shell.pump.turn_most_s = -1.0
+    (first, before), (second, behind) = shell.connect(), shell.connect()
+    first.data_received(PING)
+    shell.pump.turn_most_s = 60.0
+    second.data_received(PING)
+    assert not behind.take()
+    shell.loop.settle()
+    assert (before.take(), behind.take()) == (b"+PONG\r\n", b"+PONG\r\n")
+    second.data_received(PING)
+    assert not shell.pump.crowded, "nobody waits any more"
+
+
+def test_a_long_turn_is_shown_by_info_and_latency() -> None:
+    shell = Shell(latency_monitor_threshold="1")
+    shell.pump.begin_turn()
+    shell.pump.turn_s -= 2.0  # it began two seconds ago
+    shell.pump.flush()
+    assert shell.node.stats.longest_turn_s > 2.0
+    [(event, _, last_ms, _)] = shell.node.latency.latest()
+    assert (event, last_ms >= 2000) == (b"event-loop", True)
+    assert shell.pump.turn_s == 0.0
+
+
+def test_work_that_asks_for_a_flush_belongs_to_one_turn_with_it() -> None:
+    shell = Shell()
+    shell.pump.begin_turn()
+    began = shell.pump.turn_s
+    shell.pump.schedule()
+    shell.pump.begin_turn()
+    shell.pump.end_turn()
+    assert shell.pump.turn_s == began
+    shell.loop.settle()
+    assert shell.pump.turn_s == 0.0

@@ -1,6 +1,7 @@
 import asyncio
 import signal
 import socket
+import threading
 from collections.abc import Callable, Coroutine
 from contextlib import closing
 from pathlib import Path
@@ -46,7 +47,9 @@ def assemble(*, config_path: str = "", **options: str) -> Server:
     nodes_conf, membership = open_nodes_conf(
         "nodes.conf", ip=b"", port=7711, bus_port=17711, now_ms=clock.now_ms(), random=Random(1), log=log
     )
-    return Server(config, log, membership, nodes_conf, clock, config_path, str(Path.cwd()))
+    server = Server(config, log, membership, nodes_conf, clock, config_path, str(Path.cwd()))
+    server.pump.turn_most_s = 3600.0  # how fast this machine is decides nothing
+    return server
 
 
 def loaded(server: Server) -> Server:
@@ -229,6 +232,37 @@ def test_a_config_file_is_written_in_one_step(tmp_path: Path) -> None:
         path.unlink()
         server.rewrite_config()
         assert "timeout 7" in path.read_text()
+        end(server)
+
+    in_loop(scene)
+
+
+async def answered(server: Server, transport: Any) -> bytes:
+    """What the client is answered once the thread that writes has nothing more to do."""
+    await server.loop.run_in_executor(server._writer, lambda: None)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    return cast("bytes", transport.take())
+
+
+def test_config_rewrite_waits_for_the_disk_beside_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    may_sync = threading.Event()
+    monkeypatch.setattr("disque.server.config_file.fsync", lambda _: may_sync.wait())
+
+    async def scene() -> None:
+        path = tmp_path / "disque.conf"
+        server = assemble(config_path=str(path), timeout="7")
+        (client, transport), (other, _) = connect(server), connect(server)
+        client.data_received(b"CONFIG REWRITE\r\nPING\r\n")
+        assert ask(server, other, b"PING\r\n") == b"+PONG\r\n", "others are served while the disk works"
+        assert not transport.take()
+        assert not path.exists()
+        may_sync.set()
+        assert await answered(server, transport) == b"+OK\r\n+PONG\r\n"
+        assert "timeout 7" in path.read_text()
+        server.config_path = str(tmp_path / "missing" / "disque.conf")
+        client.data_received(b"CONFIG REWRITE\r\n")
+        assert (await answered(server, transport)).startswith(b"-ERR Rewriting config file: No such file")
         end(server)
 
     in_loop(scene)

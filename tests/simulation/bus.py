@@ -101,6 +101,7 @@ class Bus:
         node, now = self.process.node, self.process.now_ms()
         self.fresh.add(src)
         node.membership.incoming(node_id, src.machine.ip, src.machine.port, src.machine.bus_port, now)
+        node.membership.set_zone(node_id, src.machine.zone)
         self.world.note("heard", self.process.name, src.name)
         attempt = self.attempts.get(node_id)
         if attempt is not None:
@@ -129,6 +130,7 @@ class Bus:
         ):
             self.network.end(link)
             return
+        node.membership.set_zone(real_id, machine.zone)
         self.outgoing[real_id] = link
         self.network.log.look(self.network, self.process.machine.number, machine.number)
         self.world.note("link", self.process.name, target.name)

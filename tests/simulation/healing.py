@@ -81,7 +81,8 @@ class Healing:
             machine.set_memory(0)
             machine.tell([b"CLUSTER", b"LEAVING", b"no"])
             for queue in self.load.queues:
-                machine.tell([b"PAUSE", queue, b"none"])
+                # To all by each: an older word to all that a node has not heard yet would pause it again.
+                machine.tell([b"PAUSE", queue, b"none", b"bcast"])
         for one in self.cluster.machines:
             for other in self.cluster.machines:
                 process = one.process

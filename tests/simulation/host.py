@@ -31,7 +31,8 @@ class SimulatedHost:
     def configure(self, name: str) -> None:
         del name
 
-    def rewrite_config(self) -> None:
+    def rewrite_config(self, session: Session) -> None:
+        del session
         raise HostRefusedError("ERR no file here")
 
     def save_cluster(self) -> None:

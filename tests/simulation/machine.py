@@ -47,6 +47,12 @@ class Machine:
         self.jumped = False
         self.node_id = b"%040x" % self.random.getrandbits(160)
         self.nodes_conf = b""
+        self.zone = self.draw_zone()
+
+    def draw_zone(self) -> bytes:
+        """The zone of this machine for as long as it lives: some are in none."""
+        random, zones = self.world.random(f"{self.name} zone"), self.world.options.zones
+        return b"zone-%d" % random.randint(1, zones) if zones and random.random() < 0.9 else b""
 
     @property
     def boot_id(self) -> str:
@@ -72,6 +78,7 @@ class Machine:
             membership = nodesfile.parse(self.nodes_conf, now_ms)
         else:
             membership = Membership(Node(self.node_id, self.ip, self.port))
+        membership.set_zone(membership.myself.id, self.zone)
         seeded = self.world.random(f"{self.name} {self.lives} membership")
         membership.random = seeded
         membership.timeout_ms = self.world.options.timeout_ms

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from unittest.mock import patch
 
 from cluster import messages as wire
-from disque.core import acks, bids, federation, keeping, links, replication, step, unique
+from disque.core import acks, bids, federation, keeping, links, replication, step, unique, waves, zones
 from disque.core.journal import Replay
 from disque.core.node import Node
 from disque.core.records import CLEAN, END
@@ -46,7 +46,15 @@ def mutant(
     """Add the breakage that the decorated generator makes and takes back."""
 
     def add(breakage: Callable[[], Iterator[None]]) -> Callable[[], Iterator[None]]:
-        changed = {"faults": {}, "pause": False, "unique": False, "jumps": False, "active_ms": 8000, **options}
+        changed: dict[str, Any] = {
+            "faults": {},
+            "pause": False,
+            "unique": False,
+            "jumps": False,
+            "zones": 0,
+            "active_ms": 8000,
+        }
+        changed |= options
         apply = contextmanager(breakage)
         MUTANTS.append(Mutant(breakage.__name__, frozenset(promises), nodes, range(1, seeds + 1), changed, apply))
         return breakage
@@ -226,6 +234,24 @@ def achieved_add_does_not_wait() -> Iterator[None]:
         add.session.unsettled = False
 
     with patch.object(replication, "tell", tell):
+        yield
+
+
+@mutant("I11", nodes=5, seeds=4, policy="off", zones=2)
+def zones_are_ignored() -> Iterator[None]:
+    """Copies go to any nodes, and count wherever they are."""
+
+    def choose(node: Any, spread: Any, wanted: int) -> Any:
+        return waves.choose(node, spread.job, wanted)
+
+    with patch.multiple(zones, choose=choose, must_wait=lambda *_: False):
+        yield
+
+
+@mutant("I11", nodes=5, seeds=30, faults={"cut": 500, "crash": 700}, policy="off", zones=2, clients=8)
+def two_copies_of_a_zone_are_counted() -> Iterator[None]:
+    """Copies are asked of other zones first, and count wherever they are."""
+    with patch.object(zones, "must_wait", lambda *_: False):
         yield
 
 

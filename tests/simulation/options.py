@@ -62,6 +62,8 @@ class Options:
     unique: bool = False
     long_retry: bool = False
     pause: bool = False
+    #: So many zones, in which the nodes are at random, some of them in none; 0: nobody has heard of zones.
+    zones: int = 0
 
     @property
     def calm(self) -> bool:
@@ -73,7 +75,7 @@ class Options:
         return (
             f"nodes {self.nodes}, appendfsync {self.policy}, node timeout {self.timeout_ms} ms, "
             f"{self.clients} clients, {self.queues} queues, {self.active_ms} ms, jumps {self.jumps}, "
-            f"unique {self.unique}, pause {self.pause}, faults {faults}"
+            f"unique {self.unique}, pause {self.pause}, zones {self.zones}, faults {faults}"
         )
 
 
@@ -96,7 +98,14 @@ def draw(seed: int, nodes: int) -> Options:
     options.pause = random.random() < 0.25
     options.jumps = random.random() < 0.15
     options.faults = draw_faults(random, nodes)
+    options.zones = draw_zones(seed, nodes)
     return options
+
+
+def draw_zones(seed: int, nodes: int) -> int:
+    """How many zones a run has."""
+    random = Random(f"{seed} zones")
+    return random.randint(1, max(2, nodes // 2)) if nodes > 1 and random.random() < 0.4 else 0
 
 
 def draw_faults(random: Random, nodes: int) -> dict[str, int]:

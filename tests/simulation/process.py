@@ -68,7 +68,7 @@ class Process:
         self._scheduled = False
         self._timer_ms = NEVER
         self._held: dict[Connection, None] = {}
-        self._held_messages: deque[tuple[int, Messages]] = deque()
+        self._held_messages: deque[tuple[int, int, Messages]] = deque()
         self._asleep: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._asleep_bus: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
 
@@ -244,14 +244,15 @@ class Process:
             self.bus.send(self.watch.free(self, outbox))
         if node.messages:
             messages, node.messages = node.messages, []
-            self._held_messages.append((self.journal.sequence, messages))
+            self._held_messages.append((self.journal.sequence, node.resets, messages))
         self._let_held_out()
 
     def _let_held_out(self) -> None:
         held = self._held_messages
         while held and held[0][0] <= self.safe:
-            messages = held.popleft()[1]
-            self.bus.send(self.watch.leaving(self, messages))
+            _, resets, messages = held.popleft()
+            if resets == self.node.resets:
+                self.bus.send(self.watch.leaving(self, messages))
 
     def _reply(self, touched: list[Session]) -> None:
         writer = self.journal

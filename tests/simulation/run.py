@@ -15,6 +15,7 @@ from tests.simulation.checks.durable import Durable
 from tests.simulation.checks.kept import Kept
 from tests.simulation.checks.retry import Retry
 from tests.simulation.checks.unique import Unique
+from tests.simulation.checks.zoned import Zoned
 from tests.simulation.cluster import Cluster
 from tests.simulation.faults import Faults
 from tests.simulation.healing import Healing
@@ -80,7 +81,7 @@ def whole_run(world: World) -> None:
     kept = Kept(cluster)
     checkers: list[object] = [kept, Delivered(cluster, kept)]
     checkers += [kind(cluster) for kind in (AtMostOnce, Retry, Acknowledged, Collected)]
-    checkers += [kind(cluster) for kind in (Unique, Answers, Counted, Durable)]
+    checkers += [kind(cluster) for kind in (Unique, Answers, Counted, Durable, Zoned)]
     for checker in checkers:
         watch.add(checker)
     cluster.begin()

@@ -28,7 +28,7 @@ Outbox = list[tuple[bytes, Message]]
 
 HOOKS: Final = (
     *("answered", "hit", "refused", "delivered", "ran", "left", "flushing", "flushed", "ticking", "beat"),
-    *("free", "leaving", "replayed", "started", "died", "end"),
+    *("free", "leaving", "replayed", "started", "died", "end", "taken"),
 )
 #: Kinds that may carry a job from node to node for good.
 HAND_OVER: Final = getattr(wire, "YOURJOBS", 13)
@@ -282,6 +282,7 @@ class Watch:
         """A message is about to be taken by ``process``."""
         kind = message[0]
         self.world.counts[kind] += 1
+        self.tell("taken", process, src, message)
         if kind == GOTJOB:
             for job_id in message[1]:
                 self._confirmed(src, process, job_id)

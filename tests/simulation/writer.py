@@ -11,7 +11,7 @@ from disque.core import journal
 from disque.core.records import ACK, DELETE, JOB, SPEND
 from disque.server.journal import Journal
 from disque.server.persistence import Persistence
-from disque.server.segments import Row
+from disque.server.segments import JournalError, Row
 from tests.simulation.clock import Clock
 from tests.simulation.disk import Disk
 
@@ -122,6 +122,7 @@ class Writer:
         self.look_at_health: Callable[[], None] = self.schedule
         self.places: dict[tuple[int, bytes], int] = {}
         self._cost_ms = 0
+        self._failed_start = False
         machine = process.machine
         self.disk = machine.disk
         self.disk.files.sync_cost = self._sync_takes
@@ -148,6 +149,9 @@ class Writer:
     def warning(self, text: str) -> None:
         """Another one."""
         self.world.note("log", self.process.name, text)
+
+    def begin_turn(self) -> None:
+        """Nothing takes time here."""
 
     def schedule(self) -> None:
         """Have a flush soon."""
@@ -204,16 +208,26 @@ class Writer:
 
     @property
     def traceless(self) -> bool:
-        """Whether an fsync has failed and the files do not show it: the next process cannot know."""
+        """Whether an fsync has failed and the files do not show it: the next process cannot know.
+
+        That is also so after a start whose fsync failed and which then had no room for the file that would say so.
+        """
         writer = self.journal
+        if self._failed_start:
+            return True
         if writer is None:
             return False
         return self.beside.untold or (writer.rebuilding and not self.disk.row().untrusted)
 
     def load(self) -> None:
         """Read what is there, and begin to write. Raises JournalError."""
-        for _ in self.persistence.load():
-            pass
+        bad = self.disk.files.bad_syncs
+        try:
+            for _ in self.persistence.load():
+                pass
+        except JournalError:
+            self._failed_start = self.disk.files.bad_syncs < bad
+            raise
 
     def beat(self) -> None:
         """Ten times a second."""

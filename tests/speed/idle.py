@@ -1,6 +1,6 @@
 """What a cluster costs that has nothing to do: CPU of each node over ten seconds.
 
-    python tests/speed/idle.py [nodes] [seconds]
+    python -m tests.speed.idle [nodes] [seconds]
 
 The nodes run on loopback with the settings that they have by default, and their journals on. Seven nodes are to stay
 below 1 % of a core each.
@@ -13,27 +13,21 @@ from pathlib import Path
 
 import psutil
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
+from disque.cli.bench_target import cpu_s_of
 from tests.end_to_end.cluster import Cluster
 
 #: What follows from the start is over then, in seconds.
 REST_S = 3.0
 
 
-def cpu_s(pid: int) -> float:
-    """Seconds of CPU that a process has had."""
-    times = psutil.Process(pid).cpu_times()
-    return float(times.user + times.system)
-
-
 def measure(cluster: Cluster, seconds: float) -> list[float]:
     """CPU of each node in percent of a core."""
-    pids = [node.pid for node in cluster.members]
-    before, begin_s = [cpu_s(pid) for pid in pids], time.monotonic()
+    processes = [psutil.Process(node.pid) for node in cluster.members]
+    before, begin_s = [cpu_s_of(process) for process in processes], time.monotonic()
     time.sleep(seconds)
     passed_s = time.monotonic() - begin_s
-    return [100 * (cpu_s(pid) - had_s) / passed_s for pid, had_s in zip(pids, before, strict=True)]
+    spent_s = [cpu_s_of(process) - had_s for process, had_s in zip(processes, before, strict=True)]
+    return [100 * one_s / passed_s for one_s in spent_s]
 
 
 def main() -> int:

@@ -530,7 +530,7 @@ class Mirror(RuleBasedStateMachine):
             if thing.segment:
                 live[thing.segment] = live.get(thing.segment, 0) + 1
         assert live == {number: count for number, count in node.live.items() if count}
-        assert set(node.evictable) == {job.id for job in jobs if job.flags & SPENT}
+        assert set(node.spent) == {job.id for job in jobs if job.flags & SPENT}
         for queue in node.queues.values():
             assert queue.length == len(list(queue.jobs()))
             assert list(reversed(list(queue.newest()))) == list(queue.jobs())
@@ -538,7 +538,7 @@ class Mirror(RuleBasedStateMachine):
 
     def check_state(self) -> None:
         self.compare(self.node, self.model, crashed=False)
-        assert list(self.node.evictable) == self.model.evictable
+        assert list(self.node.spent) == self.model.evictable
         for name in [name for name in self.stats if name not in self.node.queues]:
             assert not self.model.line_up(name)
             assert not self.model.paused.get(name, 0)

@@ -4,6 +4,7 @@ from random import Random
 
 from cluster.membership import Membership
 from cluster.membership import Node as Member
+from disque.core import resp
 from disque.core.commands import ROWS
 from disque.core.node import Node
 from disque.core.session import Session
@@ -31,8 +32,9 @@ class NotedHost:
     def configure(self, name: str) -> None:
         self.asked.append(f"configure {name}")
 
-    def rewrite_config(self) -> None:
+    def rewrite_config(self, session: Session) -> None:
         self.asked.append("rewrite config")
+        session.out.append(resp.OK)
 
     def save_cluster(self) -> None:
         self.asked.append("save cluster")

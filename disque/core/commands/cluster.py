@@ -45,9 +45,14 @@ def nodes(node: "Node", session: Session, args: list[bytes], now_ms: int) -> Non
 
 
 def info(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
-    """CLUSTER INFO: numbers."""
+    """CLUSTER INFO: numbers, and the nodes of each zone that has a label."""
     del args, now_ms
-    lines = [b"cluster_state:ok\r\n", *[b"%b:%d\r\n" % pair for pair in node.membership.info()]]
+    membership = node.membership
+    lines = [b"cluster_state:ok\r\n", *[b"%b:%d\r\n" % pair for pair in membership.info()]]
+    zones = membership.zones()
+    if zones:
+        lines.append(b"cluster_zone:%b\r\n" % membership.myself.zone)
+    lines += [b"cluster_zone_%b:%b\r\n" % (zone, b",".join(zones[zone])) for zone in sorted(zones)]
     session.out.append(resp.text(b"".join(lines), session.protocol))
 
 
@@ -116,6 +121,9 @@ def reset(node: "Node", session: Session, args: list[bytes], now_ms: int) -> Non
         return
     queues.forget_broadcasts(node)
     life.flush_all(node, now_ms)
+    node.asks, node.messages = [], []
+    node.batches.clear()
+    node.resets += 1  # what still waits for the journal speaks of jobs that are no more: see the pump
     node.membership.reset(now_ms, b"%040x" % node.random.getrandbits(160) if how == b"HARD" else None)
     take_id(node)
     links.review(node, now_ms)

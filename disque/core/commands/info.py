@@ -136,6 +136,7 @@ def stats(node: "Node", facts: Facts, now_ms: int) -> Lines:
         ("instantaneous_output_kbps", facts["output_kbps"]),
         ("rejected_connections", counted.rejected),
         ("latest_fork_usec", 0),
+        ("longest_turn_usec", int(counted.longest_turn_s * 1e6)),
         ("unknown_messages_skipped", node.messages_skipped),
     ]
 

@@ -13,8 +13,9 @@ from disque.core.table import FAST, READONLY, Command
 if TYPE_CHECKING:
     from disque.core.node import Node
 
-#: The most jobs that one QPEEK shows.
-PEEK_MOST: Final = 100_000
+#: Bounds of one QPEEK: jobs that it shows, and bytes of their bodies.
+PEEK_MOST = 10_000  # not Final: tests want less, compiled too
+PEEK_BYTES_MOST = 64 << 20  # not Final: tests want less, compiled too
 
 
 def qlen(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
@@ -33,7 +34,13 @@ def qpeek(node: "Node", session: Session, args: list[bytes], now_ms: int) -> Non
         return
     queue = node.queues.get(args[1])
     jobs = queue.peek(max(-PEEK_MOST, min(count, PEEK_MOST))) if queue is not None and count else []
-    shown = [resp.array([resp.bulk(job.queue), resp.bulk(job.id), resp.bulk(job.body)]) for job in jobs]
+    shown: list[bytes] = []
+    size = 0
+    for job in jobs:
+        shown.append(resp.array([resp.bulk(job.queue), resp.bulk(job.id), resp.bulk(job.body)]))
+        size += len(job.body)
+        if size >= PEEK_BYTES_MOST:
+            break
     session.out.append(resp.array(shown))
 
 

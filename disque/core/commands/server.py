@@ -1,6 +1,5 @@
 """The commands that run a node: CONFIG, DEBUG, SHUTDOWN, BGREWRITEAOF, LOADJOB."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from disque.core import errors, life, resp
@@ -69,17 +68,10 @@ def config_resetstat(node: "Node", session: Session, args: list[bytes], now_ms: 
 def config_rewrite(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """CONFIG REWRITE: the file says what is true now."""
     del args, now_ms
-    act(session, node.host.rewrite_config)
-
-
-def act(session: Session, what: Callable[[], None]) -> None:
-    """Let the host do something that it may refuse; answer OK or why not."""
     try:
-        what()
+        node.host.rewrite_config(session)
     except HostRefusedError as refusal:
         session.out.append(resp.error(errors.one_line(as_bytes(str(refusal)))))
-    else:
-        session.out.append(resp.OK)
 
 
 CONFIG: Final[dict[bytes, tuple[int, Handler]]] = {

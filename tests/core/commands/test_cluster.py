@@ -39,6 +39,17 @@ def test_info(cluster: Bench) -> None:
     )
 
 
+def test_info_shows_zones_that_have_a_label(cluster: Bench) -> None:
+    first, second = [peer.id for peer in cluster.peers[:2]]
+    cluster.membership.set_zone(first, b"rack-1")
+    cluster.membership.set_zone(second, b"rack-1")
+    assert cluster.client()("CLUSTER", "INFO").split(b"\r\n")[6:] == [
+        b"cluster_zone:",
+        b"cluster_zone_rack-1:%b,%b" % (first, second),
+        b"",
+    ]
+
+
 def test_saveconfig(bench: Bench, client: Client) -> None:
     assert client.raw("CLUSTER", "SAVECONFIG") == b"+OK\r\n"
     assert bench.host.asked == [("save_cluster",)]

@@ -18,6 +18,15 @@ def test_qlen(client: Client) -> None:
     assert client.raw("QLEN", "q") == b":1\r\n"
 
 
+def test_one_qpeek_shows_only_so_many_jobs_and_bytes(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = [client.add("q", "x" * 100) for _ in range(5)]
+    monkeypatch.setattr("disque.core.commands.queues.PEEK_MOST", 3)
+    assert [entry[1] for entry in client("QPEEK", "q", 100)] == jobs[:3]
+    assert [entry[1] for entry in client("QPEEK", "q", -100)] == jobs[:1:-1]
+    monkeypatch.setattr("disque.core.commands.queues.PEEK_BYTES_MOST", 150)
+    assert [entry[1] for entry in client("QPEEK", "q", 100)] == jobs[:2]
+
+
 def test_qpeek_shows_the_oldest_or_with_a_negative_count_the_newest(client: Client) -> None:
     jobs = [client.add("q", number) for number in range(4)]
     assert [entry[1] for entry in client("QPEEK", "q", 2)] == jobs[:2]

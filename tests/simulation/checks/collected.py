@@ -53,7 +53,7 @@ class Collected:
     @staticmethod
     def is_all_there_is(node: Any, spread: Any) -> bool:
         """Whether an ASYNC job has a copy at every node, and waits for nodes that may still come."""
-        return spread.add is None and set(node.peers) <= spread.confirmed
+        return spread.add is None and set(node.peers) <= set(spread.confirmed)
 
     def look_at_holders(self, process: Process, job: Any) -> None:
         """Whoever is said to have a job is a node of the cluster."""

@@ -1,0 +1,41 @@
+"""The configuration file is written in one step, in whatever thread."""
+
+from pathlib import Path
+
+import pytest
+
+from disque.core.host import HostRefusedError
+from disque.core.settings import Config
+from disque.server.config_file import ConfigFile
+
+
+def test_what_is_written_is_what_the_settings_were_when_it_was_prepared(tmp_path: Path) -> None:
+    path = tmp_path / "disque.conf"
+    path.write_text("# notes\ntimeout 5\n")
+    config = Config()
+    config.put("timeout", ("7",))
+    write = ConfigFile(str(path), config).prepare()
+    config.put("timeout", ("9",))
+    assert path.read_text() == "# notes\ntimeout 5\n", "nothing is written yet"
+    write()
+    assert path.read_text().startswith("# notes\ntimeout 7\n")
+    assert [one.name for one in tmp_path.iterdir()] == ["disque.conf"]
+
+
+def test_the_file_is_that_of_the_directory_it_was_named_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "there").mkdir()
+    monkeypatch.chdir(tmp_path)
+    write = ConfigFile("disque.conf", Config()).prepare()
+    monkeypatch.chdir(tmp_path / "there")
+    write()
+    assert (tmp_path / "disque.conf").exists()
+
+
+def test_what_cannot_be_done_is_refused_with_a_reason(tmp_path: Path) -> None:
+    with pytest.raises(HostRefusedError, match="without a config file"):
+        ConfigFile("", Config()).prepare()
+    with pytest.raises(HostRefusedError, match="ERR Rewriting config file: Is a directory"):
+        ConfigFile(str(tmp_path), Config()).prepare()
+    write = ConfigFile(str(tmp_path / "missing" / "disque.conf"), Config()).prepare()
+    with pytest.raises(HostRefusedError, match="ERR Rewriting config file: No such file or directory"):
+        write()

@@ -1,0 +1,62 @@
+"""What may be asked of `make bench`, and how it is written down."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.speed.bench import SCENES, command, forms, measure, parser
+from tests.speed.scale import QUICK
+from tests.speed.server import PLAIN
+from tests.speed.setting import Setting
+
+
+def test_all_scenes_unless_some_are_named() -> None:
+    assert parser().parse_args([]).only == list(SCENES)
+    assert parser().parse_args(["--only", "memory,depth"]).only == ["memory", "depth"]
+
+
+def test_a_scene_that_there_is_not(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parser().parse_args(["--only", "depht"])
+    assert "no scene is called depht" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argv", "text"),
+    [
+        ([], "make bench"),
+        (["--quick"], "make bench QUICK=yes"),
+        (["--jobs", "5", "--only", "flat"], 'make bench ARGS="--only flat --jobs 5"'),
+        (["--quick", "--compiled", "/x/python"], "make bench QUICK=yes"),
+    ],
+)
+def test_what_to_type_to_do_it_again(argv: list[str], text: str) -> None:
+    assert command(parser().parse_args(argv)) == text
+
+
+def test_without_a_compiled_form_the_plain_one_is_measured(tmp_path: Path) -> None:
+    assert forms(None, tmp_path) == [PLAIN]
+    assert forms(tmp_path / "no" / "python", tmp_path) == [PLAIN]
+
+
+def test_a_scene_that_fails_does_not_stop_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(_run: Setting) -> None:
+        raise RuntimeError("no such luck")
+
+    done: list[str] = []
+    monkeypatch.setitem(SCENES, "depth", fails)
+    monkeypatch.setitem(SCENES, "flat", lambda run: done.append(run.best))
+    run = Setting(tmp_path, QUICK, [PLAIN], [], tmp_path, 1000)
+    measure(run, ["depth", "flat"])
+    assert done == ["plain"]
+    assert run.book.notes == ["Scene `depth` was not finished: RuntimeError."]
+    assert "no such luck" in capsys.readouterr().out
+
+
+def test_the_best_form_comes_first_and_only_servers_that_are_here(tmp_path: Path) -> None:
+    compiled = PLAIN._replace(name="compiled")
+    run = Setting(tmp_path, QUICK, [PLAIN, compiled], ["redis"], tmp_path, 1000)
+    assert run.best == "compiled"
+    assert run.names == ["compiled", "plain", "redis"]
