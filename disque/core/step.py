@@ -351,7 +351,7 @@ CHORE_STEPS: Final = 4
 
 
 #: Things that one tick frees, and entries of a list that it takes out in the time of one: those are only counted down.
-FREE_MOST: Final = 1000
+FREE_MOST: Final = 500
 LOOKS: Final = 8
 
 
