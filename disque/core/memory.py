@@ -18,8 +18,8 @@ from disque.core.records import DELETE
 if TYPE_CHECKING:
     from disque.core.node import Node
 
-#: Bytes of a job without its body, measured as resident set over a million jobs (see the README's table): compiled, a
-#: job has its numbers in it. Bytes of a queue without its name; of a UNIQUE key, and of one with a window about which
+#: Bytes of a job without its body, measured as resident set over a million jobs (`make bench` does): compiled, a job
+#: has its numbers in it. Bytes of a queue without its name; of a UNIQUE key, and of one with a window about which
 #: nothing is asked.
 JOB_BYTES: Final = 310 if COMPILED else 500
 QUEUE_BYTES: Final = 1900

@@ -87,13 +87,13 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         "pidfile", Path(), "/var/run/disque.pid", GENERAL,
-        "Where the process writes its number when it is daemonized.",
+        "The file that the process writes its number into, when it is daemonized or this is set to another one.",
     ),
     Setting(
         "maxmemory", Size(0, MAX_SIZE), 1 * GB, LIMITS,
-        "The memory that jobs and queues may take, in bytes. Over 75 % of it, a node keeps no new jobs (alone "
-        "it answers -NOREPL); "
-        "over 95 %, maxmemory-policy decides, and commands that add jobs may answer -OOM. 0 is no limit.",
+        "The memory that jobs, queues and UNIQUE keys may take, in bytes, as used_memory of INFO estimates it; the "
+        "process needs some more. Over 75 % of it, a node keeps no new jobs (alone it answers -NOREPL); over 95 %, "
+        "maxmemory-policy decides, and commands that add jobs may answer -OOM. 0 is no limit.",
         mutable=True,
     ),
     Setting(
@@ -203,13 +203,13 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     Setting(
         "aof-enqueue-jobs-once", YesNo(), False, JOURNAL,
         "Whether to put the jobs that were queued back into their queues at the next start, even if appendonly is no; "
-        "the option then turns itself off.",
+        "the option then turns itself off in this file, so it cannot be used with workers.",
         mutable=True,
     ),
     Setting(
         "maxmemory-policy", OneOf("acks", "noeviction"), "acks", LIMITS,
-        "What may be thrown away at 95 % of maxmemory. acks: jobs that are acknowledged, and jobs without retry that "
-        "were delivered. noeviction: nothing.",
+        "What may be thrown away over 95 % of maxmemory. acks: acknowledgements that other nodes must still hear of, "
+        "and jobs with RETRY 0 that were delivered. noeviction: nothing.",
         mutable=True,
     ),
     Setting(
@@ -229,7 +229,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         "appendonly", YesNo(), False, JOURNAL,
-        "Whether jobs are kept in the append-only file, from which they come back after a restart or a crash.",
+        "Whether jobs are kept in the append-only file, the journal, from which they come back after a restart or a "
+        "crash. Without it they are gone when the node stops.",
         mutable=True,
     ),
     Setting(
@@ -324,8 +325,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     Setting(
         "cluster-seeds", Seeds(64), (), CLUSTER,
         "Nodes to join, with @busport behind the port where that is not port + 10000: as long as the node knows no "
-        "other one, but for those of its zone, it introduces itself to each of them. All nodes of a cluster can have "
-        "the same list.", mutable=True, example="disque-1:7711 disque-2:7711 disque-3:7711",
+        "others but those of its zone, it introduces itself to each of them. All nodes of a cluster can have the same "
+        "list.", mutable=True, example="disque-1:7711 disque-2:7711 disque-3:7711",
     ),
     Setting(
         "cluster-secret", Text(512, "a secret"), "", CLUSTER,
@@ -334,12 +335,14 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         mutable=True, example='"a long secret"',
     ),
     Setting("workers", Whole(1, 64), 1, GENERAL,
-        "So many nodes run as one service, for so many cores: at this port and those after it, each in a directory "
-        "of its own in dir, named after its port. They share this file, so CONFIG REWRITE is refused."),
+        "How many nodes to run as one service, one for each core that it may use: at port and those after it, each in "
+        "a directory of its own in dir, named after its port. They share this file, so CONFIG REWRITE is refused; "
+        "maxmemory is for each of them."),
     Setting("cluster-zone", Label(), "", CLUSTER,
-        "What fails together with this node: its host, rack or power supply. The copies of a job go to different "
-        "zones; two in one count as two only when no other zone without a copy can be reached and takes one. Without, "
-        "a node is a zone of its own, or with workers one of this host.", example="rack-1"),
+        "A label for what fails together with this node, such as its host, rack or power supply: nodes with the same "
+        "one are a zone. Copies of a job go to different zones; two in one zone count as two only when no other zone "
+        "without a copy can be reached and takes one. Without a label, a node is a zone of its own; workers of one "
+        "host are one together.", example="rack-1"),
     Setting(
         "cluster-forget-after", Whole(1, MAX_INT32, "seconds"), 86400, CLUSTER,
         "Seconds after which a node that cannot be reached is forgotten, as by CLUSTER FORGET.", mutable=True,
