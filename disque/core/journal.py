@@ -396,7 +396,7 @@ class Replay:
             job.requeue_ms = 0
             self.node.timers.arm(job, now_ms + grace_ms)
         else:
-            self.node.remove(job)
+            unique.expired(self.node, job)
 
     def _fill(self, name: bytes, jobs: list[Job], now_ms: int) -> None:
         jobs.sort(key=Job.order)

@@ -8,7 +8,7 @@ have nothing against it (see `claims`); NACK and ENQUEUE queue it at once, and t
 from typing import TYPE_CHECKING, Final
 
 from cluster.messages import BY_ENQUEUE, BY_NACK, WORKING
-from disque.core import claims, replication
+from disque.core import claims, replication, unique
 from disque.core.job import ACKED, ACTIVE, DELIVERED, HELD, KEPT, QUEUED, SPENT, WAIT_REPL, Job
 from disque.core.returning import come_back, count, file_requeue, tell_holders, tell_queued
 
@@ -39,7 +39,7 @@ def expire(node: "Node", job: Job) -> None:
     """The TTL of ``job`` is over. Its record in the journal says so by itself."""
     if job.state == WAIT_REPL:
         replication.job_removed(node, job)
-    node.remove(job)
+    unique.expired(node, job)
 
 
 def may_be_queued(job: Job) -> bool:

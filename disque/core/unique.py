@@ -76,6 +76,8 @@ KEY_MAX: Final = 512
 WINDOW_MAX: Final = 7 * 86400
 #: Windows that one tick ends.
 EXPIRE_MOST: Final = 1000
+#: By so much, in ms, a key must outlast its job to be kept when that expires: transit and rounding are less.
+LIVES_ON_MS: Final = 1000
 
 #: The states of a key.
 TENTATIVE: Final = 0
@@ -322,6 +324,18 @@ def restore(node: "Node", digest: bytes, job_id: bytes, expires_ms: int, life_ms
     key.life_ms, key.repl, key.segment, key.state = life_ms, repl, segment, COMMITTED
     put(node, key)
     node.timers.arm(key, life_ms)
+
+
+def expired(node: "Node", job: "Job") -> None:
+    """Remove ``job``, whose life is over by the clock here, with its key: but for one that others said lasts longer.
+
+    Then the clock is wrong, or was it.
+    """
+    key = node.keyed.get(job.id)
+    if key is not None and not key.expires_ms and key.life_ms > job.expires_ms + LIVES_ON_MS:
+        part(node, job)
+    else:
+        node.remove(job)
 
 
 def part(node: "Node", job: "Job") -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from cluster.frames import enclosed
 from cluster.handshake import Acceptor, Dialer, Identity
-from cluster.link import Incoming, Outgoing, host_of
+from cluster.link import SLICE_MESSAGES, Incoming, Outgoing, host_of
 from cluster.messages import ENQUEUE, Message, encode_message, frame
 from cluster.peer import Peer
 
@@ -197,10 +197,10 @@ def test_messages_are_handed_on_in_slices(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("cluster.link.SLICE_S", 0.0)
     link, bus, transport = entered()
     link.data_received(frame([encode_message(message(number)) for number in range(100)]) * 2)
-    assert len(bus.messages) == 64
+    assert len(bus.messages) == SLICE_MESSAGES
     assert (link.busy, transport.reading) == (True, False)
     link.data_received(frame([encode_message(message(100))]))
-    assert len(bus.messages) == 64, "what comes all the same waits its turn"
+    assert len(bus.messages) == SLICE_MESSAGES, "what comes all the same waits its turn"
     while bus.calls:
         bus.calls.pop()()
     assert bus.messages == [message(number) for number in [*range(100), *range(100), 100]]

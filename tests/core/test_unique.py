@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from cluster.messages import REPLJOB
-from disque.core import memory
+from disque.core import journal, memory, unique
 from disque.core.unique import digest_of
 from tests.core.support import NOTHING, Bench, Client, assert_still_waiting, words
 from tests.support.keys import keys
@@ -337,6 +337,27 @@ def test_a_replicated_key_is_filed_when_its_job_is_achieved() -> None:
     job, key = bench.records()
     assert job[:2] == (2, job_id)
     assert key[:3] == (8, digest_of(b"q", b"k"), job_id)
+
+
+def test_a_key_that_others_say_lasts_longer_outlives_its_job_here_and_in_the_journal() -> None:
+    bench = Bench(journaling=True)
+    job_id = bench.client().add("q", "b", "TTL", 10, "UNIQUE", "k", 0)
+    key = bench.node.keyed[job_id]
+    key.life_ms += 60_000  # the job came by a clock that was wrong, and KEEPKEY from a node whose clock is right
+    unique.file(bench.node, key)
+    written = journal.encode(bench.records(), bench.now_ms)
+    bench.live(11_000)
+    assert bench.node.find(job_id) is None
+    assert bench.node.keyed[job_id] is key
+    written += journal.encode(bench.records(), bench.now_ms)
+    for payloads in (written[:1], written):
+        again = Bench().node
+        replay = journal.Replay(again, "boot 1")
+        for payload in payloads:
+            replay.apply(payload, 1)
+        list(replay.finish(bench.now_ms))
+        assert again.find(job_id) is None
+        assert [kept.job_id for kept in again.keys.values()] == [job_id]
 
 
 # -- keys about which nothing is asked ---------------------------------------------------------------------------------

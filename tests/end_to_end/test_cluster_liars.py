@@ -20,6 +20,8 @@ from tests.end_to_end.node import LOOPBACK, Node, until
 BUS: Final = 10_000
 LIAR: Final = b"1" * 40
 STRANGER: Final = b"2" * 40
+#: What lists are made of that stand behind a list of IDs and are as long.
+LISTS: Final = {"numbers": 2**43 - 1, "stamps": 2**62 - 1, "bodies": b"b" * 1000}
 #: The ID of nothing.
 NO_ID: Final = b"z" * 40
 
@@ -134,8 +136,8 @@ def lies(random: Random, kind: int) -> tuple[Any, ...]:
     values = [kind]
     for name in fields:
         what = FIELDS[name]
-        if what == "numbers":
-            values.append(tuple([2**43 - 1] * len(values[-1])))  # type: ignore[arg-type] # it stands behind its IDs
+        if what in LISTS:
+            values.append(tuple([LISTS[what]] * len(values[-1])))  # type: ignore[arg-type] # it stands behind its IDs
         else:
             values.append(lie(random, what))
     return tuple(values)

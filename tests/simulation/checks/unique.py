@@ -4,6 +4,7 @@ from typing import Any
 
 from cluster.messages import KEEPKEY
 from disque.core.job import WAIT_REPL
+from disque.core.ring import reachable
 from tests.simulation.cluster import Cluster
 from tests.simulation.connection import Request
 from tests.simulation.history import Known
@@ -153,8 +154,7 @@ class Unique:
         if self.seen.get(number) == (process.life, membership.version):
             return
         self.seen[number] = (process.life, membership.version)
-        view = frozenset([node.id for node in membership.reachable()] + [process.node.node_id])
-        self.note(number, view)
+        self.note(number, frozenset(reachable(membership)))  # those that leave keep keys as well
 
     def died(self, process: Process, what: str) -> None:
         """Nobody, for a while; and perhaps it has lost something."""
