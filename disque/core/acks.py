@@ -33,8 +33,11 @@ if TYPE_CHECKING:
 #: third of the cost of a nearer one (see `timers`), and nearly all of these are taken back.
 AGAIN_MS: Final = 2000
 AGAIN_MOST_MS: Final = 180_000
-#: A holder that was not met after so many repetitions, some seconds, is a node that others have not forgotten yet.
+#: A holder that was not met after so many repetitions, some seconds, is a node that others have not forgotten yet. But
+#: while there is another holder, that one may know it, as a node that is down and will come back: it goes on telling,
+#: and its DELJOB ends this. Without one after some minutes neither knows it.
 STRANGER_TRIES: Final = 2
+STRANGER_TRIES_OF_SEVERAL: Final = 7
 #: Dummies that one node keeps: the oldest are dropped beyond.
 DUMMIES_MOST = 100_000  # not Final: tests want less, compiled too
 #: IDs that are remembered as gone.
@@ -179,7 +182,7 @@ def due(node: "Node", ack: Ack, now_ms: int) -> None:
     ack.tries += 1
     remind(node, ack)
     arm(node, ack, now_ms)
-    if ack.tries == STRANGER_TRIES:
+    if ack.tries in {STRANGER_TRIES, STRANGER_TRIES_OF_SEVERAL}:
         review(node, ack)
 
 
@@ -245,8 +248,12 @@ ALL_KNOW: Final = (DELJOB,)
 
 def is_nobody(node: "Node", ack: Ack, holder: bytes) -> bool:
     """Whether nobody waits for ``holder``: it was forgotten, or has not been met in the time that takes."""
-    membership = node.membership
-    return holder not in membership.nodes and (ack.tries >= STRANGER_TRIES or holder in membership.departed)
+    nodes = node.membership.nodes
+    if holder in nodes:
+        return False
+    if holder in node.membership.departed or ack.tries >= STRANGER_TRIES_OF_SEVERAL:
+        return True
+    return ack.tries >= STRANGER_TRIES and not any(other in nodes for other in ack.holders if other != node.node_id)
 
 
 def drop(node: "Node", ack: Ack) -> None:

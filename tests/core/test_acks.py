@@ -161,14 +161,36 @@ class TestCollection:
         cluster.live(200)
         assert cluster.state(job_id) == "gone"
 
-    def test_a_holder_that_is_not_met_yet_is_waited_for_some_seconds(self, cluster: Bench) -> None:
-        job_id, (first,) = acknowledged(cluster)
-        stranger = b"c" * 40
-        cluster.hear(first, (GOTACK, 1, tuple(sorted([*cluster.node.acking[job_id].holders, stranger])), (job_id,)))
-        cluster.advance(2000)
+    def test_a_holder_that_is_not_met_yet_is_waited_for_as_another_one_may_know_it(self, cluster: Bench) -> None:
+        """A node that came while that one was down; it may be down for long, and have the job when it is back."""
+        job_id, (first,) = self.with_a_stranger(cluster)
+        cluster.advance(120_000)
         assert cluster.state(job_id) == "acked"
-        cluster.advance(8000)
+        cluster.hear(first, (DELJOB, (job_id,)))
         assert cluster.state(job_id) == "gone"
+
+    def test_if_no_other_one_knows_it_either_that_takes_minutes(self, cluster: Bench) -> None:
+        job_id, _ = self.with_a_stranger(cluster)
+        cluster.advance(360_000)
+        assert cluster.state(job_id) == "gone"
+
+    def test_a_holder_that_is_not_met_yet_and_that_nobody_else_can_know_is_waited_for_some_seconds(
+        self, cluster: Bench
+    ) -> None:
+        job_id, (first,) = self.with_a_stranger(cluster)
+        cluster.membership.forget(first.id, cluster.now_ms)
+        cluster.live(2000)
+        assert cluster.state(job_id) == "acked"
+        cluster.live(8000)
+        assert cluster.state(job_id) == "gone"
+
+    @staticmethod
+    def with_a_stranger(cluster: Bench) -> tuple[bytes, list[Node]]:
+        """A job that is acknowledged, of whose two other holders one was never met."""
+        job_id, peers = acknowledged(cluster)
+        holders = cluster.node.acking[job_id].holders
+        cluster.hear(peers[0], (GOTACK, 1, tuple(sorted([*holders, b"c" * 40])), (job_id,)))
+        return job_id, peers
 
 
 class TestHearing:
