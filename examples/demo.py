@@ -240,12 +240,12 @@ def watch(written: int, streamed: Seen, plain: Seen, nodes: dict[int, subprocess
         if sum(counts) != last:
             last, since = sum(counts), time.monotonic()
             say(f"    stream {counts[0]:>7,}   consumer {counts[1]:>7,}   of {written:,}")
-        if last >= written and len({*streamed.numbers(), *plain.numbers()}) >= written:
-            return
         if victim is not None and last > written // 3:
             say(f"--- kill -9 of the node at port {victim}")
             nodes[victim].kill()
             victim = None
+        if last >= written and len({*streamed.numbers(), *plain.numbers()}) >= written:
+            return
         if time.monotonic() - since > PATIENCE_S:
             return
         time.sleep(1)

@@ -33,6 +33,8 @@ HOOKS: Final = (
 #: Kinds that may carry a job from node to node for good.
 HAND_OVER: Final = getattr(wire, "YOURJOBS", 13)
 GOTJOB: Final = wire.GOTJOB
+#: By so much two clocks may differ about the end of a job, in ms, by transit and drift.
+EARLY_MS: Final = 1000
 
 
 class Watch:
@@ -397,8 +399,10 @@ class Watch:
             history.jumps.setdefault(number, []).append(self.world.now)
         now = process.now_ms()
         for job_id, found in self.survived.pop(number, {}).items():
-            if found.expires_ms <= now:
-                history.forget(job_id, number)
+            known = history.jobs.get(job_id)
+            left_ms = found.expires_ms - now
+            if left_ms <= 0 or (known is not None and self.world.now + left_ms < known.expires_ms - EARLY_MS):
+                history.forget(job_id, number)  # by the clock here it is over, or will be before its time
         self.tell("started", process)
 
     def dying(self, process: "Process", what: str) -> None:
