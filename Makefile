@@ -111,7 +111,7 @@ $(COMPILED)/.can-run: $(SOURCES) $(BIN)/python
 
 test-compiled: tools $(COMPILED)/.can-test
 	@rm -rf $(COMPILED)/tree && mkdir $(COMPILED)/tree
-	@cp -R tests conf pyproject.toml $(COMPILED)/tree
+	@cp -R tests conf examples pyproject.toml $(COMPILED)/tree
 	@python=$$(realpath -s $(COMPILED)/bin/python); cd $(COMPILED)/tree && \
 	  DISQUE_CORE=compiled $$python -m pytest $(WORKERS) $(if $(ARGS),$(ARGS),$(COMPILED_TESTS))
 

@@ -116,7 +116,8 @@ def seal(node: "Node") -> None:
     wave, node.wave = node.wave, None
     if wave is None:
         return
-    message = (
+    # Said to be of any length: compiled, a tuple of a known one is made anew for each peer, and encoded for each.
+    message: Message = (
         REPLJOB,
         0,
         wave.queue,

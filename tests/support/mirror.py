@@ -159,8 +159,7 @@ class Mirror(RuleBasedStateMachine):
         times = [job.expires_ms for job in self.model.jobs.values()]
         times += [job.due_ms for job in self.model.jobs.values() if job.due_ms]
         times += [client.wait.until_ms for client in self.clients if client.wait and client.wait.until_ms]
-        times += [until_ms for _, until_ms in self.model.keys.values() if until_ms]
-        return min(times, default=NEVER)
+        return min(times, default=NEVER)  # nothing happens at the end of a key's window: whoever asks then finds none
 
     # -- commands ------------------------------------------------------------------------------------------------------
 
