@@ -306,10 +306,9 @@ def make(node: "Node", request: Request, now_ms: int, bid: "Bid | None" = None) 
     """A new job as asked for, in no table yet. With the ID for which ``bid`` got a UNIQUE key, if there is one."""
     kind = request.kind
     suffix, ttl, retry = kind_of(request.ttl, request.retry) if kind is None else kind
-    queue = node.queues.get(request.queue)
     return Job(
         node.ids.make(suffix) if bid is None else bid.job_id,
-        request.queue if queue is None else queue.name,
+        node.named(request.queue),
         request.body,
         node.next_ctime(now_ms),
         now_ms + ttl * 1000,

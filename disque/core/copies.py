@@ -74,8 +74,7 @@ def replicate(node: "Node", peer: bytes, message: "ReplJob", now_ms: int) -> Non
         return
     holders = shared_by(node, sent) if retry else node.selves  # at most once has one holder, whatever was sent
     reason = refusal(node, queue_name)
-    queue = node.queues.get(queue_name)
-    name = queue_name if queue is None else queue.name
+    name = node.named(queue_name)
     due_ms = now_ms + delay_ms
     if retry and not flags & QUEUE_IT:
         due_ms += retry * 1000 + int(node.random.random() * JITTER_MS)

@@ -53,6 +53,9 @@ CLAIM_MS: Final = 500
 
 #: Different sets of holders that are remembered, so that equal ones are one object.
 SHARING_MOST: Final = 4096
+#: The same for names of queues, and how long such a name is at most.
+NAMES_MOST: Final = 4096
+NAME_BYTES: Final = 256
 
 
 class Node:
@@ -63,10 +66,10 @@ class Node:
         "clients_paused_until_ms", "coming", "config", "default_replicate", "dummies", "evict_acks", "evicted",
         "federation", "frozen", "gone", "host", "ids", "journal", "journaling", "keyed", "keys", "last_ctime",
         "latency", "limits", "linked", "live", "loading", "lookup", "membership", "messages", "messages_skipped",
-        "misconf", "monitors", "node_id", "over", "password", "peak", "peers", "pending", "queues", "random", "ready",
-        "resets", "resting", "retries", "ring", "roll", "seen_version", "segment", "selves", "sessions", "shards",
-        "sharing", "shelf", "short", "slowlog", "spent", "start", "starts", "stats", "table", "timers", "touched",
-        "trash", "used", "wave", "zones",
+        "misconf", "monitors", "names", "node_id", "over", "password", "peak", "peers", "pending", "queues", "random",
+        "ready", "resets", "resting", "retries", "ring", "roll", "seen_version", "segment", "selves", "sessions",
+        "shards", "sharing", "shelf", "short", "slowlog", "spent", "start", "starts", "stats", "table", "timers",
+        "touched", "trash", "used", "wave", "zones",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0915 - the whole state of a node, each part once
@@ -119,6 +122,7 @@ class Node:
         self.starts: dict[bytes, int] = {}
         self.beat_ms = now_ms
         self.sharing: dict[tuple[bytes, ...], tuple[bytes, ...]] = {self.selves: self.selves}  # see `shared`
+        self.names: dict[bytes, bytes] = {}  # see `named`
         #: Jobs that this node asks about before it queues them again, by ID: see `claims`.
         self.claims: dict[bytes, Claim] = {}
         #: Acknowledgements that others must still hear of, by ID, and those of unknown jobs, oldest first: see `acks`.
@@ -329,6 +333,20 @@ class Node:
             if len(self.sharing) >= SHARING_MOST:
                 self.sharing = {self.selves: self.selves}
             known = self.sharing.setdefault(holders, holders)
+        return known
+
+    def named(self, name: bytes) -> bytes:
+        """The one object for this name of a queue: jobs may wait by the million while the queue itself is not there."""
+        queue = self.queues.get(name)
+        if queue is not None:
+            return queue.name
+        known = self.names.get(name)
+        if known is None:
+            if len(name) > NAME_BYTES:
+                return name
+            if len(self.names) >= NAMES_MOST:
+                self.names.clear()
+            known = self.names[name] = name
         return known
 
     def free_key(self, job_id: bytes) -> None:

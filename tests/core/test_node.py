@@ -8,7 +8,7 @@ import pytest
 from disque.core import life, step
 from disque.core.commands import ROWS
 from disque.core.job import ACTIVE, HELD, SPENT
-from disque.core.node import Node
+from disque.core.node import NAME_BYTES, NAMES_MOST, Node
 from disque.core.queue import QUEUE_IDLE_MS
 from disque.core.records import JOB, SPEND
 from disque.core.timers import NEVER
@@ -152,3 +152,21 @@ def test_the_default_of_replicate_follows_the_size_of_the_cluster() -> None:
     bench = Bench(peers=4)
     bench.node.count_nodes()
     assert bench.node.default_replicate == 3
+
+
+def test_jobs_that_wait_for_a_queue_which_is_not_there_share_its_name() -> None:
+    bench = Bench()
+    client = bench.client()
+    ids = [client.add("q" * 20, "b", "DELAY", 100) for _ in range(3)]
+    assert not bench.node.queues
+    assert len({id(bench.node.find(job_id).queue) for job_id in ids}) == 1  # type: ignore[union-attr]  # they are there
+
+
+def test_names_that_are_remembered_are_bounded() -> None:
+    bench = Bench()
+    for number in range(NAMES_MOST + 10):
+        bench.node.named(b"%d" % number)
+    assert len(bench.node.names) <= NAMES_MOST
+    long = b"n" * (NAME_BYTES + 1)
+    assert bench.node.named(long) is long
+    assert long not in bench.node.names
