@@ -45,7 +45,8 @@ class Acknowledged:
 
     def is_forgetful(self, known: Known, ack: Ack) -> bool:
         """Whether one of those who should have passed the news on was told that another one never returns."""
-        return not {ack.machine, *known.holders}.isdisjoint(self.history.forgets)
+        passed_it_on = {ack.machine, *known.holders, *known.sources, *known.sources.values()}
+        return not passed_it_on.isdisjoint(self.history.forgets)
 
     def is_known_to(self, known: Known, ack: Ack, claim: Claim) -> bool:
         """Whether the node that delivers must know of the acknowledgement."""
