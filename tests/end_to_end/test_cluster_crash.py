@@ -28,9 +28,9 @@ def test_a_minority_that_is_killed_takes_nothing_along(make_cluster: MakeCluster
         load.more()
 
 
-@pytest.mark.parametrize("fsync", ["everysec", "always"])
-def test_all_nodes_killed_at_once_under_load_lose_nothing(make_cluster: MakeCluster, fsync: str) -> None:
-    cluster = make_cluster(3, "--appendfsync", fsync)
+@pytest.mark.parametrize(("size", "fsync"), [(3, "everysec"), (3, "always"), (5, "everysec"), (7, "always")])
+def test_all_nodes_killed_at_once_under_load_lose_nothing(make_cluster: MakeCluster, size: int, fsync: str) -> None:
+    cluster = make_cluster(size, "--appendfsync", fsync)
     with cluster_load(cluster, 3, "NOREPL") as load:  # there are no three while they come back one by one
         load.more()
         cluster.kill(*cluster.members)
