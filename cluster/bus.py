@@ -26,7 +26,7 @@ from typing import Final, Protocol
 
 from cluster.complaints import Complaints, Unreached, reason_of
 from cluster.handshake import NONCE_LENGTH, Identity
-from cluster.link import HANDSHAKE_S, Incoming, Outgoing, host_of
+from cluster.link import HANDSHAKE_S, Incoming, Outgoing, connected, host_of
 from cluster.membership import HANDSHAKE, Node
 from cluster.messages import Message, encode_message, frame
 from cluster.peer import Peer
@@ -243,11 +243,9 @@ class Bus:
         for family, kind, protocol, _, address in found[:ADDRESSES_MOST]:
             if not self._may_reach(str(address[0])):
                 continue
-            sock = socket.socket(family, kind, protocol)
-            sock.setblocking(False)
             try:
-                await self.loop.sock_connect(sock, address)
-                await self._begin(peer, sock)
+                sock = await connected(self.loop, socket.socket(family, kind, protocol), address)
+                await asyncio.shield(self._begin(peer, sock))  # ended halfway, the link would never hear of its end
             except ConnectionRefusedError as wrong:
                 refused += 1
                 peer.why = peer.why or reason_of(wrong, 0)
@@ -255,37 +253,33 @@ class Bus:
                 peer.why = reason_of(wrong, 0)
                 self.owner.verbose(f"Cannot connect to {peer.place}: {peer.why}")
             else:
-                sock = None  # type: ignore[assignment]  # it is the transport's now
                 return False
-            finally:
-                if sock is not None:
-                    sock.close()
         return 0 < refused == len(found[:ADDRESSES_MOST])
 
     async def _begin(self, peer: Peer, sock: socket.socket) -> None:
+        """Make a link of a connection, unless there is one by now; sooner or later it is told that it has ended."""
         tls = self._client_tls
-        await self.loop.create_connection(
+        _, link = await self.loop.create_connection(
             lambda: Outgoing(self, peer),
             sock=sock,
             ssl=tls,
             server_hostname="" if tls is not None else None,
             ssl_handshake_timeout=HANDSHAKE_S if tls is not None else None,
         )
+        if link.closed:
+            return
+        self._links[link] = None
+        if peer.link is not None or self.peers.get(peer.id) is not peer or self.stopping:
+            link.close()
+        else:
+            peer.link = link
+            link.introduce()
 
     def _may_reach(self, host: str) -> bool:
         if self.secret or loopback(host):
             return True
         self.complain(host, f"No link to {host}: without a cluster-secret, only nodes on this machine are talked to")
         return False
-
-    def began(self, link: Outgoing) -> None:
-        """A connection is there, the handshake begins."""
-        self._links[link] = None
-        peer = link.whom
-        if peer.link is not None or self.peers.get(peer.id) is not peer or self.stopping:
-            link.close()
-        else:
-            peer.link = link
 
     def reached(self, link: Outgoing) -> None:
         """The node at the other end of an outgoing link has proven who it is."""

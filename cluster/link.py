@@ -265,10 +265,11 @@ class Outgoing(Link):
     def begin(self) -> None:
         """The other side has accepted the connection."""
         self.transport.set_write_buffer_limits(HIGH_WATER, LOW_WATER)
-        self.bus.began(self)
-        if self.closed:
-            return
         self._shake = Dialer(self.bus.owner.identity(), self.bus.secret, self.bus.nonce())
+
+    def introduce(self) -> None:
+        """Say who wants to talk: the link is of use."""
+        assert self._shake is not None
         self.write(self._shake.hello)
 
     def step(self, payload: bytes) -> None:
@@ -331,6 +332,17 @@ class Outgoing(Link):
     def lost(self) -> None:
         """The other node has ended the link, or this one."""
         self.bus.outgoing_lost(self)
+
+
+async def connected(loop: asyncio.AbstractEventLoop, sock: socket.socket, address: tuple[object, ...]) -> socket.socket:
+    """Connect a new socket, or close it. Raises OSError."""
+    try:
+        sock.setblocking(False)
+        await loop.sock_connect(sock, address)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
 
 
 def host_of(address: object) -> str:

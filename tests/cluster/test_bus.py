@@ -2,6 +2,7 @@ import asyncio
 import gc
 import os
 import socket
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -23,6 +24,23 @@ ZED = Identity(b"f" * 40, 99, 7711, 17711)
 
 def got(number: int) -> Message:
     return (ENQUEUE, JOB, number)
+
+
+class Hasty:
+    """A loop in which something else happens just before the first connection is told that it stands."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, happen: Callable[[], None]) -> None:
+        self._loop = loop
+        self._happen: Callable[[], None] | None = happen
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loop, name)
+
+    async def create_connection(self, *words: Any, **named: Any) -> Any:
+        if self._happen is not None:
+            self._loop.call_soon(self._happen)
+            self._happen = None
+        return await self._loop.create_connection(*words, **named)
 
 
 class TestLinks:
@@ -93,6 +111,24 @@ class TestLinks:
             again.bus.reconcile([one.node()])
             await one.notes.until_event("up", other.id)
             await end(one, again)
+
+        in_loop(scene)
+
+    def test_an_attempt_that_is_given_up_while_its_connection_becomes_a_link_leaves_no_dead_link(self) -> None:
+        async def scene() -> None:
+            one, other = await stations("ab")
+            there = other.node()
+            elsewhere = Node(other.id, b"localhost", there.port, there.bus_port)
+            loop = one.bus.loop
+            one.bus.loop = Hasty(loop, lambda: one.bus.reconcile([elsewhere]))  # type: ignore[assignment]
+            one.bus.reconcile([there])
+            await one.notes.until_event("up", other.id)
+            assert one.bus.peers[other.id].host == "localhost", "what gave up the first attempt came in its midst"
+            assert one.bus.send([(other.id, got(1))]) == []
+            await other.notes.until(lambda: other.notes.messages == [(one.id, got(1))])
+            one.bus.renew(other.id)
+            await one.notes.until(lambda: one.notes.kinds().count("up") == 2)
+            await end(one, other)
 
         in_loop(scene)
 

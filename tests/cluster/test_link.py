@@ -134,6 +134,7 @@ def outgoing() -> tuple[Outgoing, Bus, Transport]:
     bus, transport = Bus(), Transport()
     link = Outgoing(cast("Any", bus), Peer(ZED.id, "127.0.0.1", 17712))
     link.connection_made(cast("Any", transport))
+    link.introduce()
     acceptor = Acceptor(ZED, b"", NONCE)
     link.data_received(enclosed(acceptor.greeted(transport.written[-1][4:])))
     link.data_received(enclosed(acceptor.proven(transport.written[-1][4:])))
