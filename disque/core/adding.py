@@ -308,15 +308,12 @@ def make(node: "Node", request: Request, now_ms: int, bid: "Bid | None" = None) 
     suffix, ttl, retry = kind_of(request.ttl, request.retry) if kind is None else kind
     return Job(
         node.ids.make(suffix) if bid is None else bid.job_id,
-        node.named(request.queue),
+        node.terms(request.queue, ttl, retry, request.replicate),
         request.body,
         node.next_ctime(now_ms),
         now_ms + ttl * 1000,
-        retry,
         request.delay,
-        request.replicate,
         node.selves if bid is None else bids.with_companions(node, bid, node.selves),
-        ttl,
     )
 
 

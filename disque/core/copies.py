@@ -74,7 +74,7 @@ def replicate(node: "Node", peer: bytes, message: "ReplJob", now_ms: int) -> Non
         return
     holders = shared_by(node, sent) if retry else node.selves  # at most once has one holder, whatever was sent
     reason = refusal(node, queue_name)
-    name = node.named(queue_name)
+    terms = node.terms(queue_name, ttl, retry, repl)
     due_ms = now_ms + delay_ms
     if retry and not flags & QUEUE_IT:
         due_ms += retry * 1000 + int(node.random.random() * JITTER_MS)
@@ -91,9 +91,7 @@ def replicate(node: "Node", peer: bytes, message: "ReplJob", now_ms: int) -> Non
             if wrong >= 0 or node.used > node.limits.warn:
                 node.batch(peer, (REFUSED, wrong if wrong >= 0 else REFUSED_MEMORY), job_id)
                 continue
-            job = Job(
-                job_id, name, bodies[at], ctimes[at], now_ms + left_ms, retry, delay_ms // 1000, repl, holders, ttl
-            )
+            job = Job(job_id, terms, bodies[at], ctimes[at], now_ms + left_ms, delay_ms // 1000, holders)
             node.register(job)
             keep(node, job, due_ms, flags, held, now_ms)
         elif retry:

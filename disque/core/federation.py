@@ -312,7 +312,7 @@ def merged(node: "Node", holders: tuple[bytes, ...], peer: bytes) -> tuple[bytes
 def take_in(node: "Node", name: bytes, row: "Row", holders: tuple[bytes, ...], now_ms: int) -> None:
     """Queue a job that is new here."""
     job_id, body, repl, left_ms, ttl, ctime, retry, nacks, deliveries, _ = row
-    job = Job(job_id, name, body, ctime, now_ms + left_ms, retry, 0, repl, holders, ttl)
+    job = Job(job_id, node.terms(name, ttl, retry, repl), body, ctime, now_ms + left_ms, 0, holders)
     job.nacks = min(nacks, returning.COUNTER_MAX)
     job.deliveries = min(deliveries, returning.COUNTER_MAX)
     if len(holders) > 1:

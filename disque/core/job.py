@@ -8,9 +8,10 @@ first and the last.
 from types import FunctionType
 from typing import Final
 
-from mypy_extensions import i16, i32, mypyc_attr
+from mypy_extensions import i16, i32, mypyc_attr, u8
 
 from disque.core.numbers import SECONDS_MAX
+from disque.core.terms import Terms
 from disque.core.timers import Timed
 
 WAIT_REPL: Final = 0
@@ -53,22 +54,20 @@ MIDDLE: Final = 1 << 31 if COMPILED else 0
 class Job(Timed):
     """One job.
 
-    Compiled, the fields with widths make it small: 128 bytes, and none for the collector of cycles, since no job leads
+    Compiled, the fields with widths make it small: 112 bytes, and none for the collector of cycles, since no job leads
     back to itself. A width bounds what may be stored and what is computed from such fields alone: the counters end
     at COUNTER_MAX, far below. Seconds reach up to SECONDS_MAX, so they are kept with MIDDLE taken off, and read as
     numbers without a width, for they are multiplied.
 
     ``ctime`` is its place in the order of all jobs: creation time in ms * 10^6 + a counter, by the clock of the node
-    that made it. ``ttl``, ``retry`` and ``delay`` are seconds, ``expires_ms`` and ``requeue_ms`` node time;
-    ``requeue_ms`` is 0 unless the job waits to be queued. ``holders`` are the IDs of the nodes that may have a copy,
-    sorted, this one among them; equal tuples are one object. ``segment`` is the part of
-    the journal with its newest record.
+    that made it. ``terms`` say what it has in common with other jobs of its queue, and are one object with theirs.
+    ``delay`` is in seconds, ``expires_ms`` and ``requeue_ms`` are node time; ``requeue_ms`` is 0 unless the job waits
+    to be queued. ``holders`` are the IDs of the nodes that may have a copy, sorted, this one among them; equal tuples
+    are one object. ``segment`` is the part of the journal with its newest record.
     """
 
     __slots__ = (
         "_delay",
-        "_retry",
-        "_ttl",
         "body",
         "ctime",
         "deliveries",
@@ -78,25 +77,21 @@ class Job(Timed):
         "id",
         "nacks",
         "place",
-        "queue",
-        "repl",
         "requeue_ms",
         "segment",
         "state",
+        "terms",
     )
 
     def __init__(
         self,
         job_id: bytes,
-        queue: bytes,
+        terms: Terms,
         body: bytes,
         ctime: int,
         expires_ms: int,
-        retry: int,
         delay: int,
-        repl: int,
         holders: tuple[bytes, ...],
-        ttl: int,
     ) -> None:
         # Timed.__init__ written out: one call less for each job. The fields lie in memory in this order: narrow ones
         # first, so that no gaps are left between them.
@@ -105,15 +100,12 @@ class Job(Timed):
         self.nacks: i32 = 0
         self.deliveries: i32 = 0
         self.segment: i32 = 0
-        self.repl: i32 = repl
-        self._retry: i32 = min(retry, SECONDS_MAX) - MIDDLE
         self._delay: i32 = min(delay, SECONDS_MAX) - MIDDLE
-        self._ttl: i32 = min(ttl, SECONDS_MAX) - MIDDLE
-        self.state: i16 = ACTIVE
         self.flags: i16 = 0
-        self.place: i16 = OUT
+        self.state: u8 = ACTIVE
+        self.place: u8 = OUT
         self.id = job_id
-        self.queue = queue
+        self.terms = terms
         self.body = body
         self.ctime = ctime
         self.expires_ms = expires_ms
@@ -121,9 +113,14 @@ class Job(Timed):
         self.requeue_ms = 0
 
     @property
+    def queue(self) -> bytes:
+        """The name of its queue."""
+        return self.terms.queue
+
+    @property
     def retry(self) -> int:
         """Seconds after a delivery until the job is queued again; 0 for one that is delivered at most once."""
-        return int(self._retry) + MIDDLE
+        return self.terms.retry
 
     @property
     def delay(self) -> int:
@@ -133,7 +130,12 @@ class Job(Timed):
     @property
     def ttl(self) -> int:
         """Seconds that the job lives."""
-        return int(self._ttl) + MIDDLE
+        return self.terms.ttl
+
+    @property
+    def repl(self) -> int:
+        """How many nodes were to have a copy when it was added."""
+        return self.terms.repl
 
     def age_ms(self, now_ms: int) -> int:
         """How long ago the job was made; known from its TTL, since the clocks of other nodes mean nothing here."""

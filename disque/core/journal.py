@@ -50,6 +50,7 @@ from disque.core.records import (
     weight,
 )
 from disque.core.returning import COUNTER_MAX
+from disque.core.terms import Terms, Usual
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -120,6 +121,7 @@ class Replay:
         "node",
         "records",
         "time_ms",
+        "usual",
     )
 
     def __init__(self, node: "Node", boot_id: str) -> None:
@@ -137,6 +139,8 @@ class Replay:
         self.records = 0
         self.time_ms = 0
         self.names: dict[bytes, bytes] = {}
+        #: What the jobs of each queue have in common: no queue is there yet, and the node remembers some only.
+        self.usual: dict[bytes, Usual] = {}
 
     def apply(self, payload: bytes, segment: int) -> None:
         """Take one payload of the segment with this number. Raises ReplayError when it makes no sense."""
@@ -214,14 +218,23 @@ class Replay:
         job.requeue_ms = 0
         self.node.spent.add(job)
 
+    def _terms(self, queue: bytes, ttl: int, retry: int, repl: int) -> Terms:
+        """The one object for what jobs of this queue with these numbers have in common."""
+        usual = self.usual.get(queue)
+        if usual is not None:
+            return usual.terms(ttl, retry, repl)
+        terms = Terms(self.names.setdefault(queue, queue), ttl, retry, repl)
+        self.usual[queue] = Usual(terms)
+        return terms
+
     def _job(self, record: tuple[Any, ...], segment: int) -> None:
         node = self.node
         _, job_id, queue, body, state, flags, repl, ctime, expires_ms, delay, retry, nacks, deliveries = record[:13]
         held_ms, ttl, holders = record[13:]
         job = node.find(job_id)
         if job is None:
-            queue = self.names.setdefault(queue, queue)
-            job = Job(job_id, queue, body, ctime, expires_ms, retry, delay, repl, self._holders(holders), ttl)
+            terms = self._terms(queue, ttl, retry, repl)
+            job = Job(job_id, terms, body, ctime, expires_ms, delay, self._holders(holders))
             node.drop_ack(job_id)
             node.register(job)
             if state == ACKED:

@@ -30,6 +30,7 @@ from disque.core.slowlog import SlowLog
 from disque.core.spent import Spent
 from disque.core.stats import Stats
 from disque.core.table import Command, renamed
+from disque.core.terms import Terms, Usual
 from disque.core.timers import Timers
 from disque.core.zones import Zones
 
@@ -53,7 +54,7 @@ CLAIM_MS: Final = 500
 
 #: Different sets of holders that are remembered, so that equal ones are one object.
 SHARING_MOST: Final = 4096
-#: The same for names of queues, and how long such a name is at most.
+#: Queues that are not there and whose terms are remembered, and how long such a name is at most.
 NAMES_MOST: Final = 4096
 NAME_BYTES: Final = 256
 
@@ -122,7 +123,7 @@ class Node:
         self.starts: dict[bytes, int] = {}
         self.beat_ms = now_ms
         self.sharing: dict[tuple[bytes, ...], tuple[bytes, ...]] = {self.selves: self.selves}  # see `shared`
-        self.names: dict[bytes, bytes] = {}  # see `named`
+        self.names: dict[bytes, Usual] = {}  # see `terms`
         #: Jobs that this node asks about before it queues them again, by ID: see `claims`.
         self.claims: dict[bytes, Claim] = {}
         #: Acknowledgements that others must still hear of, by ID, and those of unknown jobs, oldest first: see `acks`.
@@ -335,19 +336,26 @@ class Node:
             known = self.sharing.setdefault(holders, holders)
         return known
 
-    def named(self, name: bytes) -> bytes:
-        """The one object for this name of a queue: jobs may wait by the million while the queue itself is not there."""
+    def terms(self, name: bytes, ttl: int, retry: int, repl: int) -> Terms:
+        """The one object for what jobs of the queue ``name`` with these numbers have in common.
+
+        Jobs may wait by the million while the queue itself is not there, so it is not the queue alone that knows.
+        """
         queue = self.queues.get(name)
+        usual = self.names.get(name) if queue is None else queue.usual
+        return self._first_terms(queue, name, ttl, retry, repl) if usual is None else usual.terms(ttl, retry, repl)
+
+    def _first_terms(self, queue: Queue | None, name: bytes, ttl: int, retry: int, repl: int) -> Terms:
         if queue is not None:
-            return queue.name
-        known = self.names.get(name)
-        if known is None:
-            if len(name) > NAME_BYTES:
-                return name
+            terms = Terms(queue.name, ttl, retry, repl)
+            queue.usual = Usual(terms)
+            return terms
+        terms = Terms(name, ttl, retry, repl)
+        if len(name) <= NAME_BYTES:
             if len(self.names) >= NAMES_MOST:
                 self.names.clear()
-            known = self.names[name] = name
-        return known
+            self.names[name] = Usual(terms)
+        return terms
 
     def free_key(self, job_id: bytes) -> None:
         """The job of a UNIQUE key that lasts as long as its job is gone."""
@@ -370,6 +378,7 @@ class Node:
         queue = self.queues.get(name)
         if queue is None:
             queue = Queue(name, now_ms)
+            queue.usual = self.names.get(name)
             self.queues[name] = queue
             queue.number = self.roll.add(queue)
             self.federation.adopt(queue)

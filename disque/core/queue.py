@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from disque.core.flows import Flow, Want
     from disque.core.session import Session
+    from disque.core.terms import Usual
 
 #: Pause flags.
 PAUSED_IN: Final = 1
@@ -70,6 +71,7 @@ class Queue(Timed):
         "ready",
         "segment",
         "used_ms",
+        "usual",
         "waiters",
         "wants",
     )
@@ -94,6 +96,8 @@ class Queue(Timed):
         self.wants: dict[bytes, Want] | None = None
         self.flow: Flow | None = None
         self.low = -1
+        #: What its jobs have in common, from the first one on: see `Node.terms`.
+        self.usual: Usual | None = None
         #: When a consumer got a job here last.
         self.consumed_ms = 0
         self._front: deque[Job] = deque()

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from disque.core import resp
 from disque.core.job import ACKED, ACTIVE, QUEUED, STATE_NAMES, Job
+from disque.core.terms import Terms
 
 if TYPE_CHECKING:
     from disque.core.acks import Ack
@@ -29,7 +30,7 @@ def awake_within_ms(job: Job, now_ms: int) -> int:
 
 def encode_dummy(node: "Node", ack: "Ack", protocol: int, now_ms: int) -> bytes:
     """The reply of SHOW for an acknowledgement of a job that is not known here."""
-    job = Job(ack.job_id, b"", b"", 0, ack.expires_ms, 0, 0, 0, (), 0)
+    job = Job(ack.job_id, Terms(b"", 0, 0, 0), b"", 0, ack.expires_ms, 0, ())
     job.state = ACKED
     job.due_ms = ack.due_ms
     shown = encode(node, job, protocol, now_ms)

@@ -28,8 +28,8 @@ class Wave:
     one of them is another object, something has changed.
     """
 
-    __slots__ = ("asked", "bodies", "ctimes", "delay", "holders", "ids", "left_ms", "linked", "own", "peers", "queue",
-                 "repl", "retry", "size", "ttl", "wanted")  # fmt: skip
+    __slots__ = ("asked", "bodies", "ctimes", "delay", "holders", "ids", "left_ms", "linked", "own", "peers", "size",
+                 "terms", "wanted")  # fmt: skip
 
     def __init__(self, node: "Node", spread: Spread, wanted: int, left_ms: int) -> None:
         job = spread.job
@@ -39,12 +39,9 @@ class Wave:
         self.peers = pick(node, spread, wanted)
         self.asked = tuple([peer.id for peer in self.peers])
         self.holders = node.shared(tuple(sorted({*job.holders, *self.asked})))
-        self.queue = job.queue
-        self.repl = job.repl
+        self.terms = job.terms
         self.left_ms = left_ms
-        self.ttl = job.ttl
         self.delay = job.delay
-        self.retry = job.retry
         self.ids: list[bytes] = []
         self.bodies: list[bytes] = []
         self.ctimes: list[int] = []
@@ -56,12 +53,9 @@ class Wave:
             self.own is job.holders
             and self.linked is node.linked
             and self.wanted == wanted
-            and self.queue == job.queue
-            and self.repl == job.repl
+            and self.terms.equals(job.terms)
             and self.left_ms == left_ms
-            and self.ttl == job.ttl
             and self.delay == job.delay
-            and self.retry == job.retry
             and len(self.ids) < WAVE_MOST
             and self.size < WAVE_BYTES
         )
@@ -116,16 +110,17 @@ def seal(node: "Node") -> None:
     wave, node.wave = node.wave, None
     if wave is None:
         return
+    terms = wave.terms
     # Said to be of any length: compiled, a tuple of a known one is made anew for each peer, and encoded for each.
     message: Message = (
         REPLJOB,
         0,
-        wave.queue,
-        wave.repl,
+        terms.queue,
+        terms.repl,
         wave.left_ms,
-        wave.ttl,
+        terms.ttl,
         wave.delay * 1000,
-        wave.retry,
+        terms.retry,
         wave.holders,
         tuple(wave.ids),
         tuple(wave.bodies),

@@ -5,12 +5,13 @@ import pytest
 from disque.core.job import ACTIVE, COMPILED, OUT, STATE_NAMES, Job
 from disque.core.numbers import SECONDS_MAX
 from disque.core.queue import job_order
+from disque.core.terms import Terms
 from disque.core.timers import IDLE, Timed
 from tests.conftest import FORM
 
 
 def job(ctime: int, job_id: bytes = b"D-1") -> Job:
-    return Job(job_id, b"q", b"body", ctime, 1000, 60, 0, 1, (b"n",), 100)
+    return Job(job_id, Terms(b"q", 100, 60, 1), b"body", ctime, 1000, 0, (b"n",))
 
 
 def test_a_new_job_is_nowhere_and_armed_for_nothing() -> None:
@@ -24,19 +25,28 @@ def test_it_begins_as_every_other_thing_with_a_timer() -> None:
     assert (new.due_ms, new.slot) == (plain.due_ms, plain.slot) == (0, IDLE)
 
 
+def test_what_its_terms_say_is_read_from_the_job_itself() -> None:
+    new = job(5)
+    assert (new.queue, new.ttl, new.retry, new.repl) == (b"q", 100, 60, 1)
+
+
+def test_a_job_is_small() -> None:
+    assert Job.__basicsize__ == (112 if FORM == "compiled" else 144)
+
+
 def test_a_job_knows_in_which_form_it_runs() -> None:
     assert (FORM == "compiled") == COMPILED
 
 
 @pytest.mark.parametrize("seconds", [0, 1, 2**31 - 1, 2**31, 2**32 - 1])
 def test_its_seconds_are_those_it_was_given_and_are_multiplied_as_numbers_without_a_width(seconds: int) -> None:
-    new = Job(b"D-1", b"q", b"body", 1, 1000, seconds, seconds, 1, (b"n",), seconds)
+    new = Job(b"D-1", Terms(b"q", seconds, seconds, 1), b"body", 1, 1000, seconds, (b"n",))
     assert (new.retry, new.delay, new.ttl) == (seconds, seconds, seconds)
     assert new.retry * 1000 == seconds * 1000
 
 
 def test_more_seconds_than_a_client_may_say_are_the_most_it_may_say() -> None:
-    new = Job(b"D-1", b"q", b"body", 1, 1000, 2**40, 2**40, 1, (b"n",), 2**40)
+    new = Job(b"D-1", Terms(b"q", 2**40, 2**40, 1), b"body", 1, 1000, 2**40, (b"n",))
     assert (new.retry, new.delay, new.ttl) == (SECONDS_MAX, SECONDS_MAX, SECONDS_MAX)
 
 

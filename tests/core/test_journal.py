@@ -96,6 +96,13 @@ class TestJob:
         assert (job.state, job.ctime, job.expires_ms) == (QUEUED, NOW_MS * 1_000_000 + 1, NOW_MS + HOUR_MS)
         assert queued(node, b"mail") == [job.id]
 
+    def test_jobs_of_a_queue_share_what_they_have_in_common(self) -> None:
+        node = replay(*[job_record(number, retry=5 + number % 2, queue=b"mail") for number in range(6)])
+        terms = [job.terms for job in map(node.find, map(job_id, range(6))) if job is not None]
+        assert [one.retry for one in terms] == [5, 6] * 3
+        assert len({id(one) for one in terms}) == 2
+        assert len({id(one.queue) for one in terms}) == 1
+
     def test_jobs_are_queued_by_ctime_whatever_the_order_of_their_records(self) -> None:
         node = replay(*[job_record(number) for number in (3, 1, 2)])
         assert queued(node) == [job_id(1), job_id(2), job_id(3)]

@@ -11,6 +11,7 @@ from disque.core.job import ACTIVE, HELD, SPENT
 from disque.core.node import NAME_BYTES, NAMES_MOST, Node
 from disque.core.queue import QUEUE_IDLE_MS
 from disque.core.records import JOB, SPEND
+from disque.core.terms import Terms
 from disque.core.timers import NEVER
 from tests.core.support import START_MS, Bench
 
@@ -154,19 +155,47 @@ def test_the_default_of_replicate_follows_the_size_of_the_cluster() -> None:
     assert bench.node.default_replicate == 3
 
 
-def test_jobs_that_wait_for_a_queue_which_is_not_there_share_its_name() -> None:
+def test_jobs_that_wait_for_a_queue_which_is_not_there_share_their_terms() -> None:
     bench = Bench()
     client = bench.client()
     ids = [client.add("q" * 20, "b", "DELAY", 100) for _ in range(3)]
     assert not bench.node.queues
-    assert len({id(bench.node.find(job_id).queue) for job_id in ids}) == 1  # type: ignore[union-attr]  # they are there
+    assert len({id(terms(bench, job_id)) for job_id in ids}) == 1
+
+
+def test_a_queue_that_comes_into_being_goes_on_with_the_terms_of_the_jobs_that_waited_for_it() -> None:
+    bench = Bench()
+    client = bench.client()
+    waiting = terms(bench, client.add("q", "b", "DELAY", 100))
+    first = terms(bench, client.add("q", "b"))
+    assert first is waiting
+    assert bench.node.queues[b"q"].name is waiting.queue
+    assert terms(bench, client.add("q", "b")) is first
+
+
+def test_a_queue_that_was_waited_for_shares_terms_among_its_jobs() -> None:
+    bench = Bench()
+    client = bench.client()
+    bench.node.queue(b"q", bench.now_ms)
+    ids = [client.add("q", "b", "RETRY", retry) for retry in (5, 7, 5, 7)]
+    found = [terms(bench, job_id) for job_id in ids]
+    assert found[0] is found[2] is not found[1] is found[3]
+    assert [one.retry for one in found] == [5, 7, 5, 7]
+    assert found[0].queue is bench.node.queues[b"q"].name
+
+
+def terms(bench: Bench, job_id: bytes) -> Terms:
+    """What a job shares with others."""
+    job = bench.node.find(job_id)
+    assert job is not None
+    return job.terms
 
 
 def test_names_that_are_remembered_are_bounded() -> None:
     bench = Bench()
     for number in range(NAMES_MOST + 10):
-        bench.node.named(b"%d" % number)
+        bench.node.terms(b"%d" % number, 1, 1, 1)
     assert len(bench.node.names) <= NAMES_MOST
     long = b"n" * (NAME_BYTES + 1)
-    assert bench.node.named(long) is long
+    assert bench.node.terms(long, 1, 1, 1).queue is long
     assert long not in bench.node.names

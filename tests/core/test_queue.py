@@ -5,10 +5,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from disque.core.job import Job
 from disque.core.queue import SWEEP, Queue
 from disque.core.session import Session
+from disque.core.terms import Terms
 
 
 def job(ctime: int, name: str = "") -> Job:
-    return Job(b"%020d%-20b" % (ctime, name.encode()), b"q", b"", ctime, 0, 1, 0, 1, (), 1)
+    return Job(b"%020d%-20b" % (ctime, name.encode()), Terms(b"q", 1, 1, 1), b"", ctime, 0, 0, ())
 
 
 def filled(*ctimes: int) -> tuple[Queue, list[Job]]:

@@ -4,11 +4,12 @@ from random import Random
 
 from disque.core.job import IN_LINE, OUT, Job
 from disque.core.spent import GAPS_LEAST, SWEEP, Spent
+from disque.core.terms import Terms
 
 
 def make(number: int) -> Job:
     """A job whose ID says which one it is."""
-    return Job(b"%040d" % number, b"q", b"", number, 1000, 0, 0, 1, (), 100)
+    return Job(b"%040d" % number, Terms(b"q", 100, 0, 1), b"", number, 1000, 0, ())
 
 
 def filled(count: int) -> tuple[Spent, list[Job]]:
