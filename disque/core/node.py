@@ -343,7 +343,12 @@ class Node:
         """
         queue = self.queues.get(name)
         usual = self.names.get(name) if queue is None else queue.usual
-        return self._first_terms(queue, name, ttl, retry, repl) if usual is None else usual.terms(ttl, retry, repl)
+        if usual is None:
+            return self._first_terms(queue, name, ttl, retry, repl)
+        last = usual.last
+        if last.ttl == ttl and last.retry == retry and last.repl == repl:
+            return last  # what `Usual.terms` does, written out: one call less for each job
+        return usual.terms(ttl, retry, repl)
 
     def _first_terms(self, queue: Queue | None, name: bytes, ttl: int, retry: int, repl: int) -> Terms:
         if queue is not None:
@@ -399,9 +404,10 @@ class Node:
         """Put ``job`` into its queue, where it stays until somebody gets it or it expires."""
         assert job.state != QUEUED
         assert not job.flags & SPENT
-        queue = self.queues.get(job.queue)
+        name = job.terms.queue
+        queue = self.queues.get(name)
         if queue is None:
-            queue = self.queue(job.queue, now_ms)
+            queue = self.queue(name, now_ms)
         job.state = QUEUED
         job.flags &= ~(HELD | KEPT | BACKUP)
         job.requeue_ms = 0

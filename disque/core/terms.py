@@ -42,24 +42,19 @@ class Terms:
 
 @mypyc_attr(acyclic=True)
 class Usual:
-    """The terms that are usual in one queue, the last ones at hand."""
+    """The terms that are usual in one queue. ``last`` are those that were wanted last."""
 
-    __slots__ = ("_last", "_next", "_ring")
+    __slots__ = ("_next", "_ring", "last")
 
     def __init__(self, first: Terms) -> None:
-        self._last = first
+        self.last = first
         #: All that are remembered, from the second on: most queues know one. `_next` is to be replaced next.
         self._ring: list[Terms] | None = None
         self._next: i32 = 0
 
-    @property
-    def queue(self) -> bytes:
-        """The one object that is the name of the queue."""
-        return self._last.queue
-
     def terms(self, ttl: int, retry: int, repl: int) -> Terms:
         """The one object for these numbers; a new one if they are not remembered."""
-        last = self._last
+        last = self.last
         if last.ttl == ttl and last.retry == retry and last.repl == repl:
             return last
         ring = self._ring
@@ -67,9 +62,9 @@ class Usual:
             ring = self._ring = [last]
         for known in ring:
             if known.says(ttl, retry, repl):
-                self._last = known
+                self.last = known
                 return known
-        new = self._last = Terms(last.queue, ttl, retry, repl)
+        new = self.last = Terms(last.queue, ttl, retry, repl)
         if len(ring) < TERMS_MOST:
             ring.append(new)
         else:

@@ -32,7 +32,7 @@ def test_terms_are_equal_if_they_say_the_same() -> None:
 def test_equal_numbers_get_one_object() -> None:
     known = usual()
     assert known.terms(100, 10, 1) is known.terms(100, 10, 1)
-    assert known.queue is known.terms(100, 10, 1).queue
+    assert known.terms(100, 10, 1) is known.last
 
 
 @pytest.mark.parametrize("numbers", [(101, 10, 1), (100, 11, 1), (100, 10, 2)])
