@@ -20,7 +20,7 @@ from disque.core.latency import LatencyMonitor
 from disque.core.memory import ACK_BYTES, CLAIM_BYTES, GONE_BYTES, JOB_BYTES, QUEUE_BYTES, SPREAD_BYTES, Limits
 from disque.core.peers import Peer
 from disque.core.queue import PAUSED_OUT, QUEUE_IDLE_MS, Queue
-from disque.core.records import SPEND, Record, job_record
+from disque.core.records import SPEND, Filed, Record
 from disque.core.ring import Ring
 from disque.core.roll import Roll
 from disque.core.session import PendingAdd, Session, Spread
@@ -64,7 +64,7 @@ class Node:
     __slots__ = (
         "acking", "asks", "batches", "beat_ms", "bidding", "bids", "calls", "calls_us", "chores", "claims",
         "clients_paused_until_ms", "coming", "config", "default_replicate", "dummies", "evict_acks", "evicted",
-        "federation", "frozen", "gone", "host", "ids", "journal", "journaling", "keyed", "keys", "last_ctime",
+        "federation", "filed", "frozen", "gone", "host", "ids", "journal", "journaling", "keyed", "keys", "last_ctime",
         "latency", "limits", "linked", "live", "loading", "lookup", "membership", "messages", "messages_skipped",
         "misconf", "monitors", "names", "node_id", "over", "password", "peak", "peers", "pending", "queues", "random",
         "ready", "resets", "resting", "retries", "ring", "roll", "seen_version", "segment", "selves", "sessions",
@@ -152,6 +152,8 @@ class Node:
         self.wave: Wave | None = None
         self.messages_skipped = 0
         self.journal: list[Record] = []
+        #: The record of whole jobs that was begun last.
+        self.filed: Filed | None = None
         self.journaling = False
         self.segment = 0
         self.live: dict[int, int] = {}
@@ -357,7 +359,12 @@ class Node:
 
     def file(self, job: Job) -> None:
         """Write the job as it is now to the journal; it counts for the newest segment from here on."""
-        self.journal.append(job_record(job))
+        journal = self.journal
+        filed = self.filed
+        if filed is None or not journal or journal[-1] is not filed.record or not filed.takes(job):
+            filed = self.filed = Filed(job)
+            journal.append(filed.record)
+        filed.add(job)
         segment = self.segment
         if job.segment != segment:
             if job.segment:

@@ -22,7 +22,7 @@ from cluster.messages import (
 )
 from disque.core import copies
 from disque.core.job import BACKUP, HELD, KEPT
-from disque.core.records import DELETE, HOLDERS, JOB
+from disque.core.records import DELETE, HOLDERS, JOBS
 from tests.core.support import MYSELF, Bench, all_jobs, foreign_id, held_by, repljob
 
 JOB_ID = foreign_id()
@@ -112,8 +112,8 @@ class TestTaking:
     def test_it_is_in_the_journal_before_it_is_confirmed(self) -> None:
         bench = Bench(peers=2, journaling=True)
         bench.hear(bench.peers[0], repljob(bench.peers[0].id))
-        ((kind, job_id, *_, holders),) = bench.records()
-        assert (kind, job_id) == (JOB, JOB_ID)
+        ((kind, *_, holders, ids, _, _),) = bench.records()
+        assert (kind, ids) == (JOBS, (JOB_ID,))
         assert holders == tuple(sorted([MYSELF, bench.peers[0].id]))
         bench.hear(bench.peers[0], repljob(bench.peers[0].id, bench.peers[1].id))
         assert [record[0] for record in bench.records()] == [HOLDERS]
