@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from disque.core.bids import Bid
     from disque.core.claims import Claim
     from disque.core.life import Trash
+    from disque.core.scan import Walk
     from disque.core.unique import Key
     from disque.core.waves import Wave
 
@@ -69,7 +70,7 @@ class Node:
         "misconf", "monitors", "names", "node_id", "over", "password", "peak", "peers", "pending", "queues", "random",
         "ready", "resets", "resting", "retries", "ring", "roll", "seen_version", "segment", "selves", "sessions",
         "shards", "sharing", "shelf", "short", "slowlog", "spent", "start", "starts", "stats", "table", "timers",
-        "touched", "trash", "used", "wave", "zones",
+        "touched", "trash", "used", "walks", "wave", "zones",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0915 - the whole state of a node, each part once
@@ -135,6 +136,8 @@ class Node:
         self.frozen = False
         #: Work on many jobs, done some at a time by the ticks; what rests goes on at the next beat.
         self.chores: deque[Chore] = deque()
+        #: Walks through all jobs or queues that clients wait for.
+        self.walks: deque[Walk] = deque()
         #: How often this process was emptied by CLUSTER RESET.
         self.resets = 0
         self.resting: list[Chore] = []
@@ -463,7 +466,7 @@ class Node:
     @property
     def next_due_ms(self) -> int:
         """When the next tick is due: NEVER while nothing waits for time, 0 while there is work left over."""
-        if self.ready or self.retries or self.over or self.trash or self.chores:
+        if self.ready or self.retries or self.over or self.trash or self.chores or self.walks:
             return 0
         if self.federation.marked and not self.frozen and not self.misconf:
             return 0
