@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from cluster.membership import Membership
 from disque.core import unique
+from disque.core.early import Early
 from disque.core.flows import Federation
 from disque.core.gone import Gone
 from disque.core.host import Host
@@ -64,7 +65,7 @@ class Node:
 
     __slots__ = (
         "acking", "asks", "batches", "beat_ms", "bidding", "bids", "calls", "calls_us", "chores", "claims",
-        "clients_paused_until_ms", "coming", "config", "default_replicate", "dummies", "evict_acks", "evicted",
+        "clients_paused_until_ms", "coming", "config", "default_replicate", "dummies", "early", "evict_acks", "evicted",
         "federation", "filed", "frozen", "gone", "host", "ids", "journal", "journaling", "keyed", "keys", "last_ctime",
         "latency", "limits", "linked", "live", "loading", "lookup", "membership", "messages", "messages_skipped",
         "misconf", "monitors", "names", "node_id", "over", "password", "peak", "peers", "pending", "queues", "random",
@@ -131,6 +132,7 @@ class Node:
         self.dummies: dict[bytes, None] = {}
         #: IDs of jobs that were acknowledged or deleted everywhere lately.
         self.gone = Gone()
+        self.early = Early()
         self.federation = Federation()
         #: No shared job may leave its queue: see `claims.doubt`.
         self.frozen = False

@@ -317,6 +317,13 @@ def test_a_holder_stays_one_when_a_job_for_it_is_taken_back() -> None:
 # -- getting -----------------------------------------------------------------------------------------------------------
 
 
+def test_a_holder_of_an_imported_job_that_was_heard_of_before_counts() -> None:
+    bench = Bench(peers=3)
+    bench.hear(bench.peers[2], (HAVE, (an_id(1),)))
+    send(bench, bench.peers[0], row(1))
+    assert bench.peers[2].id in bench.job(an_id(1)).holders
+
+
 def test_an_imported_job_is_queued_filed_and_shared_with_its_sender() -> None:
     bench = Bench(peers=1, journaling=True)
     client = bench.client()
