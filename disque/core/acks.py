@@ -462,5 +462,6 @@ def drop_dummy(node: "Node", job_id: bytes) -> None:
 
 def beat(node: "Node", now_ms: int) -> None:
     """Forget bare IDs after two node timeouts."""
-    forgotten = node.gone.forget(now_ms, 2 * node.membership.timeout_ms, GONE_MOST)
-    node.used -= forgotten * GONE_BYTES
+    keep_ms = 2 * node.membership.timeout_ms
+    node.used -= node.gone.forget(now_ms, keep_ms, GONE_MOST) * GONE_BYTES
+    node.early.forget(now_ms - keep_ms)

@@ -94,6 +94,7 @@ def replicate(node: "Node", peer: bytes, message: "ReplJob", now_ms: int) -> Non
             job = Job(job_id, terms, bodies[at], ctimes[at], now_ms + left_ms, delay_ms // 1000, holders)
             node.register(job)
             keep(node, job, due_ms, flags, held, now_ms)
+            join_early(node, job)
         elif retry:
             add_holders(node, job, sent)
         if flags & ANNOUNCE and retry and not flags & QUEUE_IT:
@@ -192,6 +193,12 @@ def add_holders(node: "Node", job: Job, holders: "Iterable[bytes]") -> bool:
         for holder in new:
             node.batch(holder, SAY_STILL, job.id)
     return True
+
+
+def join_early(node: "Node", job: Job) -> None:
+    """A copy of ``job`` has come: note those who said before that they have one."""
+    if job.retry and len(node.early):
+        add_holders(node, job, node.early.take(job.id))
 
 
 def drop_holder(node: "Node", job: Job, peer_id: bytes) -> None:

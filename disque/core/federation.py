@@ -321,6 +321,7 @@ def take_in(node: "Node", name: bytes, row: "Row", holders: tuple[bytes, ...], n
     node.enqueue(job, now_ms)
     if node.journaling:
         node.file(job)
+    copies.join_early(node, job)
 
 
 def meet(node: "Node", peer: bytes, job: Job, row: "Row", now_ms: int) -> int:
@@ -359,14 +360,15 @@ def announce(node: "Node", peer: bytes, news: dict[tuple[bytes, ...], list[bytes
 
 
 def have(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_ms: int) -> None:
-    """HAVE: ``peer`` has got copies of these jobs."""
-    del now_ms
+    """HAVE: ``peer`` has got copies of these jobs. One that is not known here may still be on its way."""
     for job_id in message[1]:
         job = node.find(job_id)
         if job_id in node.acking:
             acks.tell_acked(node, peer, job_id)
         elif job is not None and job.retry:
             copies.add_holders(node, job, (peer,))
+        elif job is None and job_id not in node.gone:
+            node.early.note(job_id, peer, now_ms)
 
 
 def arrived(

@@ -30,6 +30,7 @@ from disque.core.records import (
     ACK,
     BCAST,
     CLEAN,
+    CTIME_A_MS,
     DELETE,
     DUMMY,
     END,
@@ -39,6 +40,7 @@ from disque.core.records import (
     HEAVY,
     HOLDERS,
     JOB,
+    JOBS,
     KEY,
     OFF,
     PARTIAL,
@@ -157,8 +159,8 @@ class Replay:
         if self.clean_ended or (self.clean and kind not in {CLEAN, END}):
             self.clean.clear()
             self.clean_ended = False
-        if kind == JOB:
-            self._job(record, segment)
+        if kind == JOBS:
+            self._jobs(record, segment)
         elif kind == ACK:
             self._ack(record[1])
         elif kind == DELETE:
@@ -227,34 +229,43 @@ class Replay:
         self.usual[queue] = Usual(terms)
         return terms
 
-    def _job(self, record: tuple[Any, ...], segment: int) -> None:
+    def _jobs(self, record: tuple[Any, ...], segment: int) -> None:
         node = self.node
-        _, job_id, queue, body, state, flags, repl, ctime, expires_ms, delay, retry, nacks, deliveries = record[:13]
-        held_ms, ttl, holders = record[13:]
-        job = node.find(job_id)
-        if job is None:
-            terms = self._terms(queue, ttl, retry, repl)
-            job = Job(job_id, terms, body, ctime, expires_ms, delay, self._holders(holders))
-            node.drop_ack(job_id)
-            node.register(job)
-            if state == ACKED:
-                job.state = ACKED
-        elif job.segment:
-            node.live[job.segment] -= 1
-            job.holders = self._holders(holders)
-            job.expires_ms = expires_ms  # it came again after it had ended here, by a clock that was wrong
-        job.flags = flags
-        job.nacks = nacks
-        job.deliveries = deliveries
-        job.requeue_ms = held_ms
-        job.segment = segment
-        node.live[segment] = node.live.get(segment, 0) + 1
-        if flags & SPENT:
-            node.spent.add(job)
-        else:
-            node.spent.take_back(job)
-        if job_id.startswith(node.ids.prefix):
-            node.last_ctime = max(node.last_ctime, ctime)
+        _, queue, state, flags, repl, left_ms, delay, retry, nacks, deliveries, held_ms, ttl, holders = record[:13]
+        terms = self._terms(queue, ttl, retry, repl)
+        holders = self._holders(holders)
+        for job_id, body, ctime in zip(*record[13:], strict=True):
+            expires_ms = ctime // CTIME_A_MS + left_ms
+            job = node.find(job_id)
+            if job is None:
+                job = Job(job_id, terms, body, ctime, expires_ms, delay, holders)
+                node.drop_ack(job_id)
+                node.register(job)
+                if state == ACKED:
+                    job.state = ACKED
+            elif job.segment:
+                node.live[job.segment] -= 1
+                job.holders = holders
+                job.expires_ms = expires_ms  # it came again after it had ended here, by a clock that was wrong
+            job.flags = flags
+            job.nacks = nacks
+            job.deliveries = deliveries
+            job.requeue_ms = held_ms
+            job.segment = segment
+            node.live[segment] = node.live.get(segment, 0) + 1
+            if flags & SPENT:
+                node.spent.add(job)
+            else:
+                node.spent.take_back(job)
+            if job_id.startswith(node.ids.prefix):
+                node.last_ctime = max(node.last_ctime, ctime)
+
+    def job(self, record: tuple[Any, ...], segment: int) -> None:
+        """One job, as the first format had it."""
+        _, job_id, queue, body, state, flags, repl, ctime, expires_ms, *rest, ttl, holders = record
+        left_ms = expires_ms - ctime // CTIME_A_MS
+        shared = (JOBS, queue, state, flags, repl, left_ms, *rest, ttl, holders)
+        self._jobs((*shared, (job_id,), (body,), (ctime,)), segment)
 
     def requeue(self, record: tuple[Any, ...], segment: int) -> None:
         """NACK or ENQUEUE."""
@@ -422,6 +433,7 @@ class Replay:
 
 
 APPLY: Final = {
+    JOB: Replay.job,
     REQUEUE: Replay.requeue,
     PAUSE: Replay.pause,
     BCAST: Replay.broadcast,

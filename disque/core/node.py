@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from cluster.membership import Membership
 from disque.core import unique
+from disque.core.early import Early
 from disque.core.flows import Federation
 from disque.core.gone import Gone
 from disque.core.host import Host
@@ -20,7 +21,7 @@ from disque.core.latency import LatencyMonitor
 from disque.core.memory import ACK_BYTES, CLAIM_BYTES, GONE_BYTES, JOB_BYTES, QUEUE_BYTES, SPREAD_BYTES, Limits
 from disque.core.peers import Peer
 from disque.core.queue import PAUSED_OUT, QUEUE_IDLE_MS, Queue
-from disque.core.records import SPEND, Record, job_record
+from disque.core.records import SPEND, Filed, Record
 from disque.core.ring import Ring
 from disque.core.roll import Roll
 from disque.core.session import PendingAdd, Session, Spread
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from disque.core.bids import Bid
     from disque.core.claims import Claim
     from disque.core.life import Trash
+    from disque.core.scan import Walk
     from disque.core.unique import Key
     from disque.core.waves import Wave
 
@@ -64,13 +66,13 @@ class Node:
 
     __slots__ = (
         "acking", "asks", "batches", "beat_ms", "bidding", "bids", "calls", "calls_us", "chores", "claims",
-        "clients_paused_until_ms", "coming", "config", "default_replicate", "dummies", "evict_acks", "evicted",
-        "federation", "frozen", "gone", "host", "ids", "journal", "journaling", "keyed", "keys", "last_ctime",
+        "clients_paused_until_ms", "coming", "config", "default_replicate", "dummies", "early", "evict_acks", "evicted",
+        "federation", "filed", "frozen", "gone", "host", "ids", "journal", "journaling", "keyed", "keys", "last_ctime",
         "latency", "limits", "linked", "live", "loading", "lookup", "membership", "messages", "messages_skipped",
         "misconf", "monitors", "names", "node_id", "over", "password", "peak", "peers", "pending", "queues", "random",
         "ready", "resets", "resting", "retries", "ring", "roll", "seen_version", "segment", "selves", "sessions",
         "shards", "sharing", "shelf", "short", "slowlog", "spent", "start", "starts", "stats", "table", "timers",
-        "touched", "trash", "used", "wave", "zones",
+        "touched", "trash", "used", "walks", "wave", "zones",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0915 - the whole state of a node, each part once
@@ -131,11 +133,14 @@ class Node:
         self.dummies: dict[bytes, None] = {}
         #: IDs of jobs that were acknowledged or deleted everywhere lately.
         self.gone = Gone()
+        self.early = Early()
         self.federation = Federation()
         #: No shared job may leave its queue: see `claims.doubt`.
         self.frozen = False
         #: Work on many jobs, done some at a time by the ticks; what rests goes on at the next beat.
         self.chores: deque[Chore] = deque()
+        #: Walks through all jobs or queues that clients wait for.
+        self.walks: deque[Walk] = deque()
         #: How often this process was emptied by CLUSTER RESET.
         self.resets = 0
         self.resting: list[Chore] = []
@@ -153,6 +158,8 @@ class Node:
         self.wave: Wave | None = None
         self.messages_skipped = 0
         self.journal: list[Record] = []
+        #: The record of whole jobs that was begun last.
+        self.filed: Filed | None = None
         self.journaling = False
         self.segment = 0
         self.live: dict[int, int] = {}
@@ -370,7 +377,12 @@ class Node:
 
     def file(self, job: Job) -> None:
         """Write the job as it is now to the journal; it counts for the newest segment from here on."""
-        self.journal.append(job_record(job))
+        journal = self.journal
+        filed = self.filed
+        if filed is None or not journal or journal[-1] is not filed.record or not filed.takes(job):
+            filed = self.filed = Filed(job)
+            journal.append(filed.record)
+        filed.add(job)
         segment = self.segment
         if job.segment != segment:
             if job.segment:
@@ -471,7 +483,7 @@ class Node:
     @property
     def next_due_ms(self) -> int:
         """When the next tick is due: NEVER while nothing waits for time, 0 while there is work left over."""
-        if self.ready or self.retries or self.over or self.trash or self.chores:
+        if self.ready or self.retries or self.over or self.trash or self.chores or self.walks:
             return 0
         if self.federation.marked and not self.frozen and not self.misconf:
             return 0

@@ -15,6 +15,7 @@ from disque.core.records import (
     ACK,
     BCAST,
     CLEAN,
+    CTIME_A_MS,
     DELETE,
     DUMMY,
     END,
@@ -23,6 +24,7 @@ from disque.core.records import (
     HEAD,
     HOLDERS,
     JOB,
+    JOBS,
     KEY,
     OFF,
     PARTIAL,
@@ -41,6 +43,7 @@ NUMBER_MAX: Final = 2**62
 SHAPES: Final[dict[int, tuple[type, ...]]] = {
     HEAD: (int, int, bytes, bytes, bytes),
     JOB: (int, bytes, bytes, bytes, *[int] * 11, tuple),
+    JOBS: (int, bytes, *[int] * 10, tuple, tuple, tuple, tuple),
     HOLDERS: (int, bytes, tuple),
     DUMMY: (int, bytes, int),
     ACK: (int, bytes),
@@ -88,7 +91,34 @@ def small(numbers: tuple[int, ...]) -> bool:
 def is_job(record: tuple[Any, ...]) -> bool:
     """Whether the values of a JOB fit together."""
     _, job_id, _, _, state, flags, _, _, _, _, retry, nacks, deliveries, held_ms, _, holders = record
-    if not valid(job_id) or not small(record[4:-1]) or not are_holders(holders) or state > ACKED or flags > FLAGS_MAX:
+    return (
+        valid(job_id)
+        and small(record[4:-1])
+        and are_holders(holders)
+        and fit(state, flags, retry, nacks, deliveries, held_ms)
+    )
+
+
+def are_jobs(record: tuple[Any, ...]) -> bool:
+    """Whether the values of JOBS fit together."""
+    _, _, state, flags, repl, left_ms, *times, holders, ids, bodies, ctimes = record
+    _, retry, nacks, deliveries, held_ms, _ = times
+    if not small((state, flags, repl, *times)) or abs(left_ms) >= NUMBER_MAX or not are_holders(holders):
+        return False
+    if not ids or not len(ids) == len(bodies) == len(ctimes):
+        return False
+    if not {bytes}.issuperset(map(type, ids + bodies)) or not {int}.issuperset(map(type, ctimes)):
+        return False
+    if not all(map(valid, ids)) or not small(ctimes):
+        return False
+    if min(ctimes) // CTIME_A_MS + left_ms < 0 or max(ctimes) // CTIME_A_MS + left_ms >= NUMBER_MAX:
+        return False
+    return fit(state, flags, retry, nacks, deliveries, held_ms)
+
+
+def fit(state: int, flags: int, retry: int, nacks: int, deliveries: int, held_ms: int) -> bool:
+    """Whether a job can be as these say."""
+    if state > ACKED or flags > FLAGS_MAX:
         return False
     if nacks > COUNTER_MAX or deliveries > COUNTER_MAX or (flags & HELD > 0) != (held_ms > 0):
         return False
@@ -122,8 +152,9 @@ def is_key(record: tuple[Any, ...]) -> bool:
 
 #: What must hold for the values of each kind of record.
 CHECKS: Final[dict[int, Callable[[tuple[Any, ...]], bool]]] = {
-    HEAD: lambda record: record[1] == FORMAT,
+    HEAD: lambda record: 1 <= record[1] <= FORMAT,
     JOB: is_job,
+    JOBS: are_jobs,
     ACK: lambda record: valid(record[1]),
     DELETE: lambda record: valid(record[1]),
     HOLDERS: lambda record: valid(record[1]) and are_holders(record[2]),

@@ -2,6 +2,8 @@
 
 JSCAN's cursor is the number of the next dict of jobs: a job never moves to another one. QSCAN's is the number of the
 next queue (see `roll`). An element that is there throughout a walk is returned.
+
+With BUSYLOOP the client waits for a whole walk, and others do not: what one turn does not reach is done in the ticks.
 """
 
 from typing import TYPE_CHECKING
@@ -10,16 +12,18 @@ from disque.core import errors, resp, show
 from disque.core.federation import import_rate
 from disque.core.job import STATE_NAMES, Job
 from disque.core.numbers import parse_int, parse_uint64
+from disque.core.queue import Queue
+from disque.core.session import NOT_WAITING, WAIT_SCAN, Session
 
 if TYPE_CHECKING:
     from disque.core.node import Node
 
-#: What one call without BUSYLOOP does, whatever its COUNT: elements that it looks at, and bytes of its reply. It ends
-#: with the hundred queues, or the dict of jobs, that reaches this.
+#: What one turn does, whatever the COUNT: elements that it looks at, and bytes of the reply. It ends with the hundred
+#: queues, or the dict of jobs, that reaches this.
 LOOK_MOST = 10_000  # not Final: tests want less, compiled too
 BYTES_MOST = 1 << 18  # not Final: tests want less, compiled too
-
-Found = tuple[int, list[bytes]]
+#: The same for a tick, which goes on with a walk.
+TICK_LOOK_MOST = 2000  # not Final: tests want less, compiled too
 
 
 class ScanOptions:
@@ -37,12 +41,6 @@ class ScanOptions:
         self.queue: bytes | None = None
         self.states = 0
         self.show = False
-
-    def enough(self, found: int, looked: int, size: int) -> bool:
-        """Whether the call ends: it found what was asked for, or has looked at so much that others want their turn."""
-        if self.busy:
-            return False
-        return found >= self.count or looked >= min(self.count * 10, LOOK_MOST) or size >= BYTES_MOST
 
     def number(self, word: bytes, value: int) -> None:
         """Take one of the options that carry a number."""
@@ -115,49 +113,102 @@ def take_cursor(options: ScanOptions, word: bytes) -> bytes:
     return b""
 
 
-def queues(node: "Node", args: list[bytes], now_ms: int) -> Found | bytes:
-    """The next queues of a QSCAN, or the text of an error."""
-    options = parse(args, QUEUE_NUMBERS, NO_WORDS)
-    if isinstance(options, bytes):
-        return options
-    cursor = max(options.cursor, 0)
-    names: list[bytes] = []
-    looked = size = 0
-    while True:
-        cursor, some = node.roll.look(cursor, 100)
-        for queue in some:
-            too_short = options.min_length >= 0 and queue.length < options.min_length
-            too_long = options.max_length >= 0 and queue.length > options.max_length
-            too_slow = options.import_rate > 0 and import_rate(queue, now_ms) < options.import_rate
-            if not too_short and not too_long and not too_slow:
-                names.append(resp.bulk(queue.name))
-                size += len(queue.name)
-        looked += 100
-        if not cursor or options.enough(len(names), looked, size):
-            return cursor, names
+class Walk:
+    """A QSCAN or JSCAN under way. ``parts`` is its reply so far, with ``found`` elements."""
 
+    __slots__ = ("cursor", "found", "of_jobs", "options", "parts", "session", "size")
 
-def jobs(node: "Node", args: list[bytes], protocol: int, now_ms: int) -> Found | bytes:
-    """The next jobs of a JSCAN, or the text of an error."""
-    options = parse(args, JOB_NUMBERS, JOB_WORDS)
-    if isinstance(options, bytes):
-        return options
-    cursor = max(options.cursor, 0)
-    found: list[bytes] = []
-    looked = size = 0
-    while cursor < len(node.shards):
-        some = [job for job in node.shards[cursor].values() if matches(job, options)]
+    def __init__(self, session: Session, options: ScanOptions, *, of_jobs: bool) -> None:
+        self.session = session
+        self.options = options
+        self.of_jobs = of_jobs
+        self.cursor = max(options.cursor, 0)
+        self.parts: list[bytes] = []
+        self.found = 0
+        self.size = 0
+
+    def go_on(self, node: "Node", look_most: int, now_ms: int) -> bool:
+        """Do one turn's part; whether the walk is through."""
+        most = look_most if self.options.busy else min(self.options.count * 10, look_most)
+        upto = self.size + BYTES_MOST
+        looked = 0
+        while True:
+            looked += self._look_at_jobs(node, now_ms) if self.of_jobs else self._look_at_queues(node, now_ms)
+            if not self.cursor:
+                return True
+            if looked >= most or self.size >= upto or (not self.options.busy and self.found >= self.options.count):
+                return not self.options.busy
+
+    def _look_at_queues(self, node: "Node", now_ms: int) -> int:
+        self.cursor, some = node.roll.look(self.cursor, 100)
+        self._take([resp.bulk(queue.name) for queue in some if suits(queue, self.options, now_ms)])
+        return 100
+
+    def _look_at_jobs(self, node: "Node", now_ms: int) -> int:
+        options = self.options
+        if self.cursor >= len(node.shards):
+            self.cursor = 0
+            return 0
+        shard = node.shards[self.cursor]
+        some = [job for job in shard.values() if matches(job, options)]
         if options.show:
-            shown = [show.encode(node, job, protocol, now_ms) for job in some]
+            protocol = self.session.protocol
+            self._take([show.encode(node, job, protocol, now_ms) for job in some])
         else:
-            shown = [resp.status(job.id) for job in some]
-        found += shown
-        size += sum(map(len, shown))
-        looked += len(node.shards[cursor])
-        cursor += 1
-        if options.enough(len(found), looked, size):
-            break
-    return (cursor if cursor < len(node.shards) else 0), found
+            self._take([resp.status(job.id) for job in some])
+        self.cursor += 1
+        if self.cursor >= len(node.shards):
+            self.cursor = 0
+        return len(shard)
+
+    def _take(self, shown: list[bytes]) -> None:
+        part = b"".join(shown)
+        self.found += len(shown)
+        self.size += len(part)
+        self.parts.append(part)
+
+    def reply(self) -> list[bytes]:
+        """The reply, in pieces."""
+        return [b"*2\r\n", resp.bulk(b"%d" % self.cursor), b"*%d\r\n" % self.found, *self.parts]
+
+
+def start(node: "Node", session: Session, args: list[bytes], now_ms: int, *, of_jobs: bool) -> None:
+    """Answer a QSCAN or JSCAN, now or when its walk is through."""
+    options = parse(args, JOB_NUMBERS, JOB_WORDS) if of_jobs else parse(args, QUEUE_NUMBERS, NO_WORDS)
+    if isinstance(options, bytes):
+        session.out.append(resp.error(options))
+        return
+    walk = Walk(session, options, of_jobs=of_jobs)
+    if walk.go_on(node, LOOK_MOST, now_ms):
+        session.out += walk.reply()
+    else:
+        session.waiting = WAIT_SCAN
+        node.walks.append(walk)
+
+
+def go_on(node: "Node", now_ms: int) -> None:
+    """Do a part of one of the walks that clients wait for."""
+    walk = node.walks.popleft()
+    session = walk.session
+    if session.closing:
+        return
+    if not walk.go_on(node, TICK_LOOK_MOST, now_ms):
+        node.walks.append(walk)
+        return
+    session.waiting = NOT_WAITING
+    if session.wait_silent:
+        session.wait_silent = False
+    else:
+        session.out += walk.reply()
+    node.touch(session)
+
+
+def suits(queue: Queue, options: ScanOptions, now_ms: int) -> bool:
+    """Whether a QSCAN wants ``queue``."""
+    too_short = options.min_length >= 0 and queue.length < options.min_length
+    too_long = options.max_length >= 0 and queue.length > options.max_length
+    too_slow = options.import_rate > 0 and import_rate(queue, now_ms) < options.import_rate
+    return not too_short and not too_long and not too_slow
 
 
 def matches(job: Job, options: ScanOptions) -> bool:
@@ -167,8 +218,3 @@ def matches(job: Job, options: ScanOptions) -> bool:
     if options.states and not options.states >> job.state & 1:
         return False
     return bool(job.holders)
-
-
-def encode(cursor: int, found: list[bytes]) -> bytes:
-    """The reply of a scan."""
-    return resp.array([resp.bulk(b"%d" % cursor), resp.array(found)])

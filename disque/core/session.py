@@ -1,8 +1,8 @@
 """What a node knows of one client connection.
 
 Waiting is state here, never a coroutine: a session in a queue's line, a session on jobs that wait for copies, a
-session that waits for something slow that the host does. While `waiting` is not NOT_WAITING, the shell hands the
-session no further command (WAIT_COPIES lets further ADDJOBs pass).
+session that waits for something slow that the host does, or for a walk through all jobs or queues. While `waiting` is
+not NOT_WAITING, the shell hands the session no further command (WAIT_COPIES lets further ADDJOBs pass).
 """
 
 from collections import deque
@@ -19,6 +19,7 @@ NOT_WAITING: Final = 0
 WAIT_JOBS: Final = 1
 WAIT_COPIES: Final = 2
 WAIT_HOST: Final = 3
+WAIT_SCAN: Final = 4
 
 REPLY_ON: Final = 0
 REPLY_OFF: Final = 1

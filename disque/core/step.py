@@ -58,6 +58,7 @@ from disque.core import (
     replication,
     requeue,
     resp,
+    scan,
     unique,
     waves,
 )
@@ -66,7 +67,16 @@ from disque.core.bids import Bid
 from disque.core.claims import Claim
 from disque.core.job import Job
 from disque.core.queue import Queue
-from disque.core.session import REPLY_ON, REPLY_SKIP, REPLY_SKIPPING, WAIT_HOST, WAIT_JOBS, PendingAdd, Session
+from disque.core.session import (
+    REPLY_ON,
+    REPLY_SKIP,
+    REPLY_SKIPPING,
+    WAIT_HOST,
+    WAIT_JOBS,
+    WAIT_SCAN,
+    PendingAdd,
+    Session,
+)
 from disque.core.shelf import Shelf
 from disque.core.table import DENYOOM, FAST, LOADING, NO_AUTH, SKIP_MONITOR, WRITE, Command
 from disque.core.timers import Timed
@@ -149,7 +159,7 @@ def silently(node: "Node", session: Session, row: Command, args: list[bytes], no
         session.reply_mode = REPLY_ON
     del session.out[replies:]
     del session.handed[handed:]
-    session.wait_silent = session.waiting in {WAIT_JOBS, WAIT_HOST}
+    session.wait_silent = session.waiting in {WAIT_JOBS, WAIT_HOST, WAIT_SCAN}
     if session.adds:
         session.adds[-1].silent = True
 
@@ -306,6 +316,8 @@ def tick(node: "Node", now_ms: int) -> None:
         do_some(node)
     if node.trash:
         free_some(node)
+    if node.walks:
+        scan.go_on(node, now_ms)
 
 
 def due(node: "Node", item: Timed, now_ms: int) -> None:

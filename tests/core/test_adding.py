@@ -4,7 +4,7 @@ import pytest
 
 from disque.core.adding import KINDS_MOST, Request, parse, parse_options
 from disque.core.job import ACTIVE, HELD, KEPT
-from disque.core.records import JOB
+from disque.core.records import JOBS
 from tests.core.support import MYSELF, Bench, Client, words
 
 U32 = 2**32
@@ -224,10 +224,11 @@ def test_a_job_is_filed_once_and_its_reply_has_to_wait_for_that() -> None:
     job = client.add("q", "b", "RETRY", 7, "TTL", 50, "DELAY", 3)
     now_ms = bench.now_ms
     (record,) = bench.records()
-    assert record[:7] == (JOB, job, b"q", b"b", ACTIVE, HELD | KEPT, 1)
-    ctime, expires_ms, delay, retry, nacks, deliveries, held_ms, ttl, holders = record[7:]
-    assert (ctime, expires_ms, held_ms, ttl) == (now_ms * 1_000_000, now_ms + 50_000, now_ms + 3000, 50)
+    assert record[:5] == (JOBS, b"q", ACTIVE, HELD | KEPT, 1)
+    left_ms, delay, retry, nacks, deliveries, held_ms, ttl, holders = record[5:13]
+    assert (left_ms, held_ms, ttl) == (50_000, now_ms + 3000, 50)
     assert (delay, retry, nacks, deliveries, holders) == (3, 7, 0, 0, (MYSELF,))
+    assert record[13:] == ((job,), (b"b",), (now_ms * 1_000_000,))
 
 
 # -- a node that must not keep copies ---------------------------------------------------------------------------------

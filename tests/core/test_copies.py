@@ -10,6 +10,7 @@ from cluster.messages import (
     ANSWER_NO,
     ENQUEUE,
     GOTJOB,
+    HAVE,
     QUEUE_IT,
     REFUSED,
     REFUSED_GONE,
@@ -22,7 +23,7 @@ from cluster.messages import (
 )
 from disque.core import copies
 from disque.core.job import BACKUP, HELD, KEPT
-from disque.core.records import DELETE, HOLDERS, JOB
+from disque.core.records import DELETE, HOLDERS, JOBS
 from tests.core.support import MYSELF, Bench, all_jobs, foreign_id, held_by, repljob
 
 JOB_ID = foreign_id()
@@ -112,11 +113,32 @@ class TestTaking:
     def test_it_is_in_the_journal_before_it_is_confirmed(self) -> None:
         bench = Bench(peers=2, journaling=True)
         bench.hear(bench.peers[0], repljob(bench.peers[0].id))
-        ((kind, job_id, *_, holders),) = bench.records()
-        assert (kind, job_id) == (JOB, JOB_ID)
+        ((kind, *_, holders, ids, _, _),) = bench.records()
+        assert (kind, ids) == (JOBS, (JOB_ID,))
         assert holders == tuple(sorted([MYSELF, bench.peers[0].id]))
         bench.hear(bench.peers[0], repljob(bench.peers[0].id, bench.peers[1].id))
         assert [record[0] for record in bench.records()] == [HOLDERS]
+
+    def test_a_holder_that_was_heard_of_before_the_copy_came_counts(self) -> None:
+        bench = Bench(peers=2, journaling=True)
+        sender, holder = bench.peers
+        bench.hear(holder, (HAVE, (JOB_ID,)))
+        bench.hear(sender, repljob(sender.id))
+        everybody = tuple(sorted([MYSELF, sender.id, holder.id]))
+        assert bench.job(JOB_ID).holders == everybody
+        assert bench.records()[-1] == (HOLDERS, JOB_ID, everybody)
+
+    def test_what_was_heard_long_before_is_forgotten(self, cluster: Bench) -> None:
+        sender, holder = cluster.peers[:2]
+        cluster.hear(holder, (HAVE, (JOB_ID,)))
+        cluster.live(3 * cluster.node.membership.timeout_ms)
+        cluster.hear(sender, repljob(sender.id))
+        assert holder.id not in cluster.job(JOB_ID).holders
+
+    def test_of_a_job_that_is_gone_nothing_is_remembered(self, cluster: Bench) -> None:
+        cluster.node.remember_gone(JOB_ID)
+        cluster.hear(cluster.peers[1], (HAVE, (JOB_ID,)))
+        assert not len(cluster.node.early)
 
     def test_holders_that_were_forgotten_are_left_out(self, cluster: Bench) -> None:
         gone = cluster.peers[1].id

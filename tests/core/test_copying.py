@@ -9,7 +9,8 @@ from disque.core.copying import Copying, forget_segments
 from disque.core.job import ACKED
 from disque.core.journal import Replay, encode, head
 from disque.core.node import Node
-from disque.core.records import BCAST, DUMMY, JOB, KEY, PAUSE
+from disque.core.records import BCAST, DUMMY, JOBS, KEY, PAUSE
+from tests.core.support import as_read
 from tests.support.nodes import START_MS, make_node, node_id
 from tests.support.state import alive, counted, state
 
@@ -20,6 +21,11 @@ BOTH = (node_id(1), node_id(2))
 
 def job_id(number: int) -> bytes:
     return b"D-11111111-%024d-05a1" % number
+
+
+def filed(node: Node) -> list[bytes]:
+    """The IDs of the jobs that the journal gets whole."""
+    return [job_id for record in node.journal if record[0] == JOBS for job_id in as_read(record)[13]]
 
 
 def filled() -> Node:
@@ -91,7 +97,7 @@ class TestCopying:
         new = session.out[0][1:-2]
         while not copying.step(50, NOW_MS):
             pass
-        assert [record[1] for record in node.journal if record[0] == JOB].count(new) == 1
+        assert filed(node).count(new) == 1
 
     def test_writes_nothing_twice(self) -> None:
         node = filled()
@@ -101,7 +107,7 @@ class TestCopying:
             copying = Copying(node, 1)
             while not copying.step(50, NOW_MS):
                 pass
-            assert {DUMMY, BCAST, PAUSE, KEY, JOB}.issubset({record[0] for record in node.journal}) is expected
+            assert {DUMMY, BCAST, PAUSE, KEY, JOBS}.issubset({record[0] for record in node.journal}) is expected
             assert bool(node.journal) is expected
 
     def test_does_not_bring_back_what_ends_meanwhile(self) -> None:
@@ -130,7 +136,7 @@ class TestCopying:
         node.journal.clear()
         while not copying.step(50, NOW_MS):
             pass
-        assert waiting not in [record[1] for record in node.journal if record[0] == JOB]
+        assert waiting not in filed(node)
 
 
 class TestForgetSegments:

@@ -10,7 +10,7 @@ from disque.core import federation, records, step
 from disque.core.flows import WANT_MS
 from disque.core.job import DELIVERED, KEPT
 from disque.core.journal import Replay, encode, head
-from disque.core.records import DELETE, HOLDERS, JOB
+from disque.core.records import DELETE, HOLDERS, JOBS
 from tests.core import support
 from tests.core.support import MYSELF, NOTHING, Bench, Client, assert_delivered
 
@@ -283,7 +283,8 @@ def test_jobs_of_which_no_byte_left_are_taken_back(retry: int) -> None:
     assert client.show(job)["nodes-delivered"] == [MYSELF]
     assert client("GETJOB", "FROM", "q") == [[b"q", job, b"the body"]]
     if not retry:
-        assert bench.records()[0][:2] == (JOB, job)
+        record = bench.records()[0]
+        assert (record[0], record[13]) == (JOBS, (job,))
 
 
 def test_a_job_that_is_done_is_not_taken_back() -> None:
@@ -316,6 +317,13 @@ def test_a_holder_stays_one_when_a_job_for_it_is_taken_back() -> None:
 # -- getting -----------------------------------------------------------------------------------------------------------
 
 
+def test_a_holder_of_an_imported_job_that_was_heard_of_before_counts() -> None:
+    bench = Bench(peers=3)
+    bench.hear(bench.peers[2], (HAVE, (an_id(1),)))
+    send(bench, bench.peers[0], row(1))
+    assert bench.peers[2].id in bench.job(an_id(1)).holders
+
+
 def test_an_imported_job_is_queued_filed_and_shared_with_its_sender() -> None:
     bench = Bench(peers=1, journaling=True)
     client = bench.client()
@@ -324,7 +332,7 @@ def test_an_imported_job_is_queued_filed_and_shared_with_its_sender() -> None:
     assert shown["state"] == b"queued"
     assert (shown["ttl"], shown["retry"], shown["nacks"], shown["additional-deliveries"]) == (59, 60, 2, 3)
     assert shown["nodes-delivered"] == [MYSELF, B0]
-    assert [record[:2] for record in bench.records()] == [(JOB, an_id(1))]
+    assert [(record[0], record[13]) for record in bench.records()] == [(JOBS, (an_id(1),))]
     assert bench.sent() == []
     bench.advance(58_999)
     assert bench.state(an_id(1)) == "queued"

@@ -17,6 +17,7 @@ from disque.core.records import (
     ACK,
     BCAST,
     CLEAN,
+    CTIME_A_MS,
     DELETE,
     DUMMY,
     END,
@@ -25,6 +26,7 @@ from disque.core.records import (
     HEAD,
     HOLDERS,
     JOB,
+    JOBS,
     KEY,
     OFF,
     PAUSE,
@@ -64,8 +66,16 @@ def job_record(
     ttl: Any = 3600,
     holders: Any = SELF,
 ) -> Record:
-    end = (expires_ms, delay, retry, nacks, deliveries, held_ms, ttl, holders)
-    return (JOB, job_id(number, retry), queue, body, state, flags, 1, ctime + number, *end)
+    left_ms = expires_ms - ctime // CTIME_A_MS
+    shared = (JOBS, queue, state, flags, 1, left_ms, delay, retry, nacks, deliveries, held_ms, ttl, holders)
+    return (*shared, (job_id(number, retry),), (body,), (ctime + number,))
+
+
+#: As the first format had it.
+OLD_JOB: Record = (
+    *(JOB, job_id(1), b"q", b"body", QUEUED, 0, 1, NOW_MS * CTIME_A_MS + 1),
+    *(NOW_MS + HOUR_MS, 0, 5, 2, 3, 0, 3600, SELF),
+)
 
 
 def head_record(boot: str = BOOT, policy: str = "everysec", version: int = FORMAT) -> Record:
@@ -102,6 +112,25 @@ class TestJob:
         assert [one.retry for one in terms] == [5, 6] * 3
         assert len({id(one) for one in terms}) == 2
         assert len({id(one.queue) for one in terms}) == 1
+
+    def test_of_the_first_format_comes_back_too(self) -> None:
+        node = replay(OLD_JOB)
+        job = node.find(job_id(1))
+        assert job is not None
+        assert (job.queue, job.body, job.retry, job.nacks, job.deliveries) == (b"q", b"body", 5, 2, 3)
+        assert (job.state, job.ctime, job.expires_ms) == (QUEUED, NOW_MS * 1_000_000 + 1, NOW_MS + HOUR_MS)
+
+    def test_jobs_of_one_record_come_back_each_with_its_own(self) -> None:
+        ids = tuple(map(job_id, (1, 2, 3)))
+        ctimes = (NOW_MS * CTIME_A_MS, NOW_MS * CTIME_A_MS + 1, (NOW_MS + 7) * CTIME_A_MS)
+        node = replay((*job_record()[:13], ids, (b"a", b"b", b"c"), ctimes))
+        found = [node.find(one) for one in ids]
+        assert [(job.body, job.ctime, job.expires_ms) for job in found if job is not None] == [
+            (b"a", ctimes[0], NOW_MS + HOUR_MS),
+            (b"b", ctimes[1], NOW_MS + HOUR_MS),
+            (b"c", ctimes[2], NOW_MS + 7 + HOUR_MS),
+        ]
+        assert queued(node) == list(ids)
 
     def test_jobs_are_queued_by_ctime_whatever_the_order_of_their_records(self) -> None:
         node = replay(*[job_record(number) for number in (3, 1, 2)])
@@ -464,6 +493,7 @@ class TestPayloads:
 
 
 GOOD = [
+    OLD_JOB,
     head_record(),
     job_record(1),
     job_record(2, retry=0),
@@ -569,7 +599,16 @@ class TestNonsense:
             job_record(flags=SPENT),
             job_record(held_ms=NOW_MS + 1),
             job_record(flags=HELD),
-            (JOB, b"short", *job_record()[2:]),
+            (*job_record()[:13], (b"short",), *job_record()[14:]),
+            (*job_record()[:13], (job_id(1).decode(),), *job_record()[14:]),
+            (*job_record()[:13], (), (), ()),
+            (*job_record()[:14], (b"body", b"of nobody"), (1,)),
+            (*job_record()[:15], (-1,)),
+            (*job_record()[:15], (1.5,)),
+            (*job_record()[:15], (2**62,)),
+            (*OLD_JOB[:1], b"short", *OLD_JOB[2:]),
+            (*OLD_JOB[:8], -1, *OLD_JOB[9:]),
+            (*OLD_JOB[:-1], ()),
             (SPEND, job_id(1)),
             (PAUSE, b"q", 4),
             (PAUSE, b"q", -1),

@@ -3,7 +3,7 @@
 from disque.core import step
 from disque.core.journal import FAR_AHEAD_MS, Replay, encode
 from disque.core.node import Node
-from disque.core.records import HEAD, Record
+from disque.core.records import FORMAT, HEAD, Record
 from tests.core.support import START_MS, Bench
 
 GRACE_MS = 15_000
@@ -15,7 +15,7 @@ def journal_of(*adds: tuple[object, ...]) -> tuple[list[bytes], list[bytes]]:
     bench = Bench(journaling=True)
     client = bench.client()
     ids = [client.add("q", "b", *[str(word) for word in options]) for options in adds]
-    head: Record = (HEAD, 1, bench.node.node_id, BOOT.encode(), b"everysec")
+    head: Record = (HEAD, FORMAT, bench.node.node_id, BOOT.encode(), b"everysec")
     return ids, encode([head, *bench.records()], START_MS)
 
 

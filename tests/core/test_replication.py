@@ -5,6 +5,7 @@ import pytest
 from cluster.membership import LEAVING, PFAIL
 from cluster.messages import ABORT, ANSWER, ANSWER_NO, GOTJOB, REPLJOB, SETACK, WILLQUEUE
 from disque.core import step
+from disque.core.records import JOBS
 from disque.core.session import ADDS_BYTES_MAX, ADDS_MAX
 from tests.core.support import MYSELF, NOTHING, UNKNOWN_ID, Bench, Client, assert_delivered, assert_still_waiting
 
@@ -394,8 +395,8 @@ def test_a_replicated_job_is_filed_when_it_is_achieved_and_its_reply_waits_for_t
     assert bench.records() == []
     assert not client.session.unsettled
     bench.confirm(job_id, *nodes)
-    ((kind, filed, *_),) = bench.records()
-    assert (kind, filed) == (2, job_id)
+    (record,) = bench.records()
+    assert (record[0], record[13]) == (JOBS, (job_id,))
     assert client.session.unsettled
 
 

@@ -1,9 +1,20 @@
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from disque.core import scan
-from tests.core.support import Bench, Client
+from disque.core import scan, step
+from tests.core.support import NOTHING, Bench, Client
+
+
+def waited(bench: Bench, client: Client, *words: Any) -> Any:
+    """The reply to a request, which may take some ticks; without one, to that which was sent before."""
+    if words:
+        client.send(*words)
+    while (reply := client.read()) is NOTHING:
+        step.tick(bench.node, bench.now_ms)
+    return reply
 
 
 def walk_jobs(client: Client, count: int, between: list[list[tuple[str, int]]]) -> list[bytes]:
@@ -141,7 +152,9 @@ def test_no_count_makes_one_call_look_at_everything_there_is(bench: Bench, monke
         assert 300 <= len(client("JSCAN", "COUNT", count)[1]) < 400
         assert len(client("QSCAN", "COUNT", count)[1]) == 300
         assert sorted(walk_jobs(client, count, [])) == sorted(jobs)
-    assert len(client("JSCAN", "BUSYLOOP")[1]) == len(client("QSCAN", "BUSYLOOP")[1]) == 1000
+    for command, all_of_them in (("JSCAN", jobs), ("QSCAN", [b"queue%d" % number for number in range(1000)])):
+        cursor, found = waited(bench, client, command, "BUSYLOOP")
+        assert (cursor, sorted(found)) == (b"0", sorted(all_of_them))
 
 
 def test_one_call_ends_when_its_reply_is_long(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +166,74 @@ def test_one_call_ends_when_its_reply_is_long(bench: Bench, monkeypatch: pytest.
     assert 10 <= len(client("JSCAN", "COUNT", 300, "REPLY", "ALL")[1]) < 25
     assert len(client("JSCAN", "COUNT", 300)[1]) == 300, "IDs alone are short"
     assert len(client("QSCAN", "COUNT", 300)[1]) == 200
-    assert len(client("JSCAN", "BUSYLOOP", "REPLY", "ALL")[1]) == 300
+    assert len(waited(bench, client, "JSCAN", "BUSYLOOP", "REPLY", "ALL")[1]) == 300
+
+
+class TestBusyLoop:
+    """A walk that one client waits for, and others do not."""
+
+    @pytest.fixture
+    def scene(self, monkeypatch: pytest.MonkeyPatch) -> tuple[Bench, Client, list[bytes]]:
+        monkeypatch.setattr(scan, "LOOK_MOST", 100)
+        monkeypatch.setattr(scan, "TICK_LOOK_MOST", 50)
+        bench = Bench(checked=False)
+        client = bench.client()
+        return bench, client, [client.add("q") for _ in range(600)]
+
+    def test_others_are_served_between_its_parts(self, scene: tuple[Bench, Client, list[bytes]]) -> None:
+        bench, client, jobs = scene
+        client.send("JSCAN", "BUSYLOOP")
+        assert client.read() is NOTHING
+        assert bench.node.next_due_ms == 0, "there is something to be done"
+        ticks = 0
+        while bench.node.walks:
+            assert bench.client()("PING") == b"PONG"
+            step.tick(bench.node, bench.now_ms)
+            ticks += 1
+        assert 5 <= ticks <= 15
+        cursor, found = client.read()
+        assert (cursor, sorted(found)) == (b"0", sorted(jobs))
+
+    def test_several_take_turns(self, scene: tuple[Bench, Client, list[bytes]]) -> None:
+        bench, first, jobs = scene
+        second = bench.client()
+        first.send("JSCAN", "BUSYLOOP")
+        second.send("JSCAN", "BUSYLOOP")
+        while len(bench.node.walks) == 2:
+            step.tick(bench.node, bench.now_ms)
+        assert bench.node.walks[0].found > len(jobs) // 2
+
+    def test_what_comes_and_goes_meanwhile_does_no_harm(self, scene: tuple[Bench, Client, list[bytes]]) -> None:
+        bench, client, jobs = scene
+        other = bench.client()
+        client.send("JSCAN", "BUSYLOOP")
+        gone = other.get("q", count=300)
+        other("DELJOB", *gone)
+        new = [other.add("q") for _ in range(50)]
+        cursor, found = waited(bench, client)
+        assert cursor == b"0"
+        assert {*jobs} - {*gone} <= {*found} <= {*jobs, *new}
+
+    def test_it_is_answered_though_everything_is_dropped(self, scene: tuple[Bench, Client, list[bytes]]) -> None:
+        bench, client, _ = scene
+        client.send("JSCAN", "BUSYLOOP")
+        bench.client()("DEBUG", "FLUSHALL")
+        assert waited(bench, client)[0] == b"0"
+
+    def test_it_ends_when_its_client_is_gone(self, scene: tuple[Bench, Client, list[bytes]]) -> None:
+        bench, client, _ = scene
+        client.send("JSCAN", "BUSYLOOP")
+        client.disconnect()
+        step.tick(bench.node, bench.now_ms)
+        assert not bench.node.walks
+
+    def test_who_wants_no_reply_gets_none(self, scene: tuple[Bench, Client, list[bytes]]) -> None:
+        bench, client, _ = scene
+        client.send("CLIENT", "REPLY", "SKIP")
+        client.send("JSCAN", "BUSYLOOP")
+        while bench.node.walks:
+            step.tick(bench.node, bench.now_ms)
+        assert client("PING") == b"PONG"
 
 
 def test_qscan_keeps_queues_to_which_jobs_come_quickly(bench: Bench, client: Client) -> None:

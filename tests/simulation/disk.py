@@ -16,7 +16,7 @@ from typing import Any
 import msgpack
 
 from disque.core.job import ACKED, SPENT
-from disque.core.records import ACK, DELETE, END, FLUSH, HEAD, JOB, SPEND
+from disque.core.records import ACK, DELETE, END, FLUSH, HEAD, JOBS, SPEND
 from disque.server.segments import Row
 from tests.support.disk import FOLDER, FakeDisk
 
@@ -136,10 +136,15 @@ class Reader:
             kind = record[0]
             if kind == HEAD:
                 self.begin(record[3], record[4])
-            elif kind == JOB and record[4] != ACKED:
-                job = found[record[1]] = Yield(record[10], record[8])
-                job.spent = bool(record[5] & SPENT)
-            elif kind in {ACK, DELETE, JOB}:
+            elif kind == JOBS and record[2] != ACKED:
+                for job_id, ctime in zip(record[13], record[15], strict=True):
+                    job = found[job_id] = Yield(record[7], ctime // 1_000_000 + record[5])
+                    job.spent = bool(record[3] & SPENT)
+            elif kind == JOBS:
+                for job_id in record[13]:
+                    found.pop(job_id, None)
+                    self.over.add(job_id)
+            elif kind in {ACK, DELETE}:
                 found.pop(record[1], None)
                 self.over.add(record[1])
             elif kind == SPEND and record[1] in found:

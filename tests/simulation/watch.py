@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cluster import messages as wire
 from disque.core.job import ACKED, QUEUED
-from disque.core.records import JOB
+from disque.core.records import JOBS
 from disque.core.session import Session
 from tests.simulation.connection import Request
 from tests.simulation.history import Ack, Claim, History, Known
@@ -218,7 +218,7 @@ class Watch:
             known.expires_ms = request.ran_ms + known.plan.ttl * 1000
             if known.plan.retry or not known.sources:  # else it was handed on before its answer left
                 known.holders = set(self.history.confirmed.get(reply, ()))
-            if process.node.find(reply) is not None or process.journal.place(JOB, reply) is not None:
+            if process.node.find(reply) is not None or process.journal.place(JOBS, reply) is not None:
                 known.holders.add(process.machine.number)
         self.world.count("jobs")
         self.tell("answered", process, request, known)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from disque.core import journal
-from disque.core.records import ACK, DELETE, JOB, SPEND
+from disque.core.records import ACK, DELETE, JOBS, SPEND
 from disque.server.journal import Journal
 from disque.server.persistence import Persistence
 from disque.server.segments import JournalError, Row
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.simulation.process import Process
 
 #: Kinds whose place in the journal the checkers ask for.
-NOTED = frozenset({JOB, ACK, DELETE, SPEND})
+NOTED = frozenset({ACK, DELETE, SPEND})
 #: More than any journal counts.
 MANY = 1 << 62
 #: How long the loop may be busy with others before a callback has its turn, in ms.
@@ -108,7 +108,7 @@ class Kept(Persistence):
 class Writer:
     """What the journal takes for the server.
 
-    ``places`` tells by kind and ID the number of the payload with the first JOB, or the last other record.
+    ``places`` tells by kind and ID the number of the payload with the first JOBS, or the last other record.
     """
 
     def __init__(self, process: "Process") -> None:
@@ -183,8 +183,9 @@ class Writer:
     def _note(self, records: list[tuple[object, ...]], sequence: int) -> None:
         for record in records:
             kind, job_id = record[0], record[1] if len(record) > 1 else b""
-            if kind == JOB and isinstance(job_id, bytes):
-                self.places.setdefault((JOB, job_id), sequence)  # a later one is a copy, or says a little more
+            if kind == JOBS:
+                for one in cast("list[bytes]", record[-3]):
+                    self.places.setdefault((JOBS, one), sequence)  # a later one is a copy, or says a little more
             elif kind in NOTED and isinstance(kind, int) and isinstance(job_id, bytes):
                 self.places[kind, job_id] = sequence
 

@@ -67,14 +67,12 @@ def qstat(node: "Node", session: Session, args: list[bytes], now_ms: int) -> Non
 
 def qscan(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """QSCAN: names of queues, some at a time."""
-    found = scan.queues(node, args, now_ms)
-    session.out.append(resp.error(found) if isinstance(found, bytes) else scan.encode(*found))
+    scan.start(node, session, args, now_ms, of_jobs=False)
 
 
 def jscan(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """JSCAN: jobs, some at a time."""
-    found = scan.jobs(node, args, session.protocol, now_ms)
-    session.out.append(resp.error(found) if isinstance(found, bytes) else scan.encode(*found))
+    scan.start(node, session, args, now_ms, of_jobs=True)
 
 
 PAUSE_WORDS: Final = {

@@ -3,7 +3,7 @@
 from typing import Any
 
 from cluster import messages as wire
-from disque.core.records import ACK, DELETE, JOB, SPEND
+from disque.core.records import ACK, DELETE, JOBS, SPEND
 from tests.simulation.cluster import Cluster
 from tests.simulation.connection import Request
 from tests.simulation.history import Claim, Known
@@ -39,14 +39,14 @@ class Durable:
             return
         if known.id in node.pending or node.find(known.id) is None:
             return
-        self.need(process, (JOB,), known.id, "an answer")
+        self.need(process, (JOBS,), known.id, "an answer")
 
     def delivered(self, known: Known, claim: Claim) -> None:
         """A reply with a job begins to leave."""
         process = self.cluster.machines[claim.machine].process
         if process is not None and process.node.journaling:
             if known.answered_ms >= process.started_ms:  # else an earlier process has written it
-                self.need(process, (JOB,), known.id, "a delivery", always=False)
+                self.need(process, (JOBS,), known.id, "a delivery", always=False)
             if not known.plan.retry:
                 self.need(process, (SPEND, DELETE), known.id, "a delivery at most once")
 
@@ -70,12 +70,12 @@ class Durable:
         for _, message in outbox:
             if message[0] == wire.GOTJOB:
                 for job_id in message[1]:
-                    self.need(process, (JOB, ACK, DELETE), job_id, "GOTJOB", always=False)
+                    self.need(process, (JOBS, ACK, DELETE), job_id, "GOTJOB", always=False)
                     self.has_record(process, job_id)
 
     def has_record(self, process: Process, job_id: bytes) -> None:
         """A copy that is confirmed has a record, of this process or of an earlier one."""
-        place = process.journal.place(JOB, job_id)
+        place = process.journal.place(JOBS, job_id)
         job = process.node.find(job_id)
         if place is None and job is not None and not job.segment:
             raise Violation("I10", f"{process.name} confirms {job_id!r} without a record of it")
