@@ -167,9 +167,9 @@ class Walk:
         self.size += len(part)
         self.parts.append(part)
 
-    def reply(self) -> list[bytes]:
-        """The reply, in pieces."""
-        return [b"*2\r\n", resp.bulk(b"%d" % self.cursor), b"*%d\r\n" % self.found, *self.parts]
+    def reply(self) -> bytes:
+        """The reply."""
+        return b"".join([b"*2\r\n", resp.bulk(b"%d" % self.cursor), b"*%d\r\n" % self.found, *self.parts])
 
 
 def start(node: "Node", session: Session, args: list[bytes], now_ms: int, *, of_jobs: bool) -> None:
@@ -180,7 +180,7 @@ def start(node: "Node", session: Session, args: list[bytes], now_ms: int, *, of_
         return
     walk = Walk(session, options, of_jobs=of_jobs)
     if walk.go_on(node, LOOK_MOST, now_ms):
-        session.out += walk.reply()
+        session.out.append(walk.reply())
     else:
         session.waiting = WAIT_SCAN
         node.walks.append(walk)
@@ -199,7 +199,7 @@ def go_on(node: "Node", now_ms: int) -> None:
     if session.wait_silent:
         session.wait_silent = False
     else:
-        session.out += walk.reply()
+        session.out.append(walk.reply())
     node.touch(session)
 
 
