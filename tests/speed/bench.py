@@ -67,11 +67,14 @@ def forms(compiled: Path | None, folder: Path) -> list[Form]:
 
 
 def measure(run: Setting, names: list[str]) -> None:
-    """Do scenes one after the other; what fails is noted."""
-    for name in names:
+    """Do scenes one after the other; what fails is noted. Ctrl-C ends that: what was measured is kept."""
+    for at, name in enumerate(names):
         run.say(f"--- {name}")
         try:
             SCENES[name](run)
+        except KeyboardInterrupt:
+            run.book.notes.append(f"It was interrupted. Not or not all measured: {', '.join(names[at:])}.")
+            return
         except Exception as error:  # noqa: BLE001 - whatever it is, the other figures are worth having
             run.say(f"{name} failed: {error!r}")
             run.book.notes.append(f"Scene `{name}` was not finished: {type(error).__name__}.")

@@ -55,6 +55,20 @@ def test_a_scene_that_fails_does_not_stop_the_others(
     assert "no such luck" in capsys.readouterr().out
 
 
+def test_ctrl_c_ends_it_and_keeps_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_run: Setting) -> None:
+        raise KeyboardInterrupt
+
+    done: list[str] = []
+    monkeypatch.setitem(SCENES, "driver", lambda _run: done.append("driver"))
+    monkeypatch.setitem(SCENES, "depth", interrupted)
+    monkeypatch.setitem(SCENES, "flat", lambda _run: done.append("flat"))
+    run = Setting(tmp_path, QUICK, [PLAIN], [], tmp_path, 0)
+    measure(run, ["driver", "depth", "flat"])
+    assert done == ["driver"]
+    assert run.book.notes == ["It was interrupted. Not or not all measured: depth, flat."]
+
+
 def test_the_best_form_comes_first_and_only_servers_that_are_here(tmp_path: Path) -> None:
     compiled = PLAIN._replace(name="compiled")
     run = Setting(tmp_path, QUICK, [PLAIN, compiled], ["redis"], tmp_path, 1000)
