@@ -166,8 +166,9 @@ class History:
         self.evictions: list[int] = []
         #: The last time that some node was told to drop everything.
         self.flushed_ms = -1
-        #: The last time that some node dropped what it had, and whom it knew.
+        #: The last time that some node dropped what it had, and whom it knew (CLUSTER RESET), and all that ever did.
         self.reset_ms = -1
+        self.resets: set[int] = set()
         self.disk_trouble: dict[int, list[Interval]] = {}
         #: When the last fault was repaired and all nodes were up; -1 before.
         self.healed_ms = -1

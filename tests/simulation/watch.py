@@ -131,6 +131,7 @@ class Watch:
         """RESET: this node has no jobs any more, nor does it know of others, what it told them and who it was."""
         history, number = self.history, process.machine.number
         history.reset_ms = self.world.now
+        history.resets.add(number)
         history.forgets.setdefault(number, []).append(self.world.now)
         self.crashed(process)
         for job_id, machines in history.confirmed.items():
@@ -315,6 +316,8 @@ class Watch:
         self.history.confirmed.setdefault(job_id, set()).add(number)
         if src.gone and job_id not in self.survived.get(number, {}):
             self.history.forget(job_id, number)
+        elif number in self.history.resets and src.node.find(job_id) is None:
+            self.history.forget(job_id, number)  # CLUSTER RESET came while this was on its way
         elif not src.gone:
             self.history.forgot.get(job_id, set()).discard(number)
         known = self.history.jobs.get(job_id)
