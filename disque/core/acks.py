@@ -15,6 +15,8 @@ its way can bring it back.
 
 from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import mypyc_attr
+
 from cluster.messages import DELJOB, GOTACK, SETACK
 from cluster.node import HEX_DIGITS
 from disque.core import copies, keeping, replication
@@ -46,6 +48,7 @@ GONE_MOST: Final = 2_000_000
 SLICE: Final = 500
 
 
+@mypyc_attr(acyclic=True)
 class Ack(Timed):
     """An acknowledgement that others must hear of. A dummy has no ``holders``: all nodes are meant."""
 

@@ -1,49 +1,62 @@
 """Bare IDs of jobs that were acknowledged or deleted everywhere lately: no copy that is still on its way revives them.
 
 They are forgotten in the order in which they came, all of one beat together, so that each is remembered for as long as
-it must be, and hardly longer.
+it must be, and hardly longer. There are millions of them when jobs come and go quickly, and each new copy is looked up
+among them: so they lie in as many dicts as the jobs (see `jobid`), of which those for the IDs of one moment are in the
+processor's cache, and none is so large that its growth is noticed.
 """
 
 from collections import deque
+
+from disque.core.jobid import SHARDS, shard_of
 
 
 class Gone:
     """A set of IDs that forgets."""
 
-    __slots__ = ("_batch", "_batches", "_ids", "_number")
+    __slots__ = ("_batch", "_batches", "_count", "_shards")
 
     def __init__(self) -> None:
-        #: With each ID the number of the batch that it came with last.
-        self._ids: dict[bytes, int] = {}
-        self._number = 0
+        #: With each ID the batch that it came with last.
+        self._shards: list[dict[bytes, list[bytes]]] = [{} for _ in range(SHARDS)]
+        self._count = 0
         self._batch: list[bytes] = []
-        self._batches: deque[tuple[int, int, list[bytes]]] = deque()
+        self._batches: deque[tuple[int, list[bytes]]] = deque()
 
     def __contains__(self, job_id: bytes) -> bool:
-        return job_id in self._ids
+        return job_id in self._shards[shard_of(job_id)]
 
     def __len__(self) -> int:
-        return len(self._ids)
+        return self._count
 
     def add(self, job_id: bytes) -> bool:
         """Remember ``job_id``, from now on if it is known already; whether it is new."""
-        known = self._ids.get(job_id)
-        if known == self._number:
-            return False
-        self._ids[job_id] = self._number
-        self._batch.append(job_id)
-        return known is None
+        shard = self._shards[shard_of(job_id)]
+        batch = self._batch
+        before = len(shard)
+        if shard.setdefault(job_id, batch) is not batch:
+            shard[job_id] = batch
+        elif len(shard) == before:
+            return False  # it came with this batch already
+        batch.append(job_id)
+        new = len(shard) > before
+        self._count += new
+        return new
 
     def forget(self, now_ms: int, keep_ms: int, most: int) -> int:
         """Forget what came more than ``keep_ms`` before, and the oldest beyond ``most``; how many IDs. Once a beat."""
         if self._batch:
-            self._batches.append((now_ms, self._number, self._batch))
+            self._batches.append((now_ms, self._batch))
             self._batch = []
-            self._number += 1
-        before = len(self._ids)
-        while self._batches and (self._batches[0][0] <= now_ms - keep_ms or len(self._ids) > most):
-            _, number, batch = self._batches.popleft()
+        before = self._count
+        while self._batches and (self._batches[0][0] <= now_ms - keep_ms or self._count > most):
+            _, batch = self._batches.popleft()
             for job_id in batch:
-                if self._ids.get(job_id) == number:
-                    del self._ids[job_id]
-        return before - len(self._ids)
+                at = shard_of(job_id)
+                shard = self._shards[at]
+                if shard.get(job_id) is batch:
+                    del shard[job_id]
+                    self._count -= 1
+                    if not shard:
+                        self._shards[at] = {}  # one that has grown does not shrink
+        return before - self._count
