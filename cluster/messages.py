@@ -83,8 +83,6 @@ LIST_MOST: Final = 100_000
 NUMBER_BITS: Final = 43
 STAMP_BITS: Final = 62
 
-_ID: Final = frozenset({ID_LENGTH})
-
 
 class BadFrameError(Exception):
     """A frame holds what no node makes. The text is for the log."""
@@ -193,13 +191,10 @@ def _picker(places: list[int]) -> Numbers | None:
 
 
 def _are_ids(values: Message, at: int) -> bool:
-    ids = cast("tuple[object, ...]", values[at])
-    if len(ids) == 1:
-        only = ids[0]
-        return type(only) is bytes and len(only) == ID_LENGTH
-    if not ids:
-        return True
-    return set(map(type, ids)) == _ONLY_BYTES and set(map(len, cast("tuple[bytes, ...]", ids))) == _ID
+    for one in cast("tuple[object, ...]", values[at]):  # compiled, this takes a tenth of what sets and maps do
+        if not isinstance(one, bytes) or len(one) != ID_LENGTH:
+            return False
+    return True
 
 
 def _are_numbers(values: Message, at: int) -> bool:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 #: third of the cost of a nearer one (see `timers`), and nearly all of these are taken back.
 AGAIN_MS: Final = 2000
 AGAIN_MOST_MS: Final = 180_000
+#: By how much each is later than that, at most, so that not all come at once.
+AGAIN_SPREAD_MS: Final = 1000
 #: A holder that was not met after so many repetitions, some seconds, is a node that others have not forgotten yet. But
 #: while there is another holder, that one may know it, as a node that is down and will come back: it goes on telling,
 #: and its DELJOB ends this. Without one after some minutes neither knows it.
@@ -171,7 +173,7 @@ def mark(node: "Node", job: Job, confirmed: tuple[bytes, ...], now_ms: int) -> A
 
 def arm(node: "Node", ack: Ack, now_ms: int) -> None:
     """Look at ``ack`` again later, the later the more often it was in vain."""
-    wait_ms = min(AGAIN_MS << min(ack.tries, 8), AGAIN_MOST_MS) + int(node.random.random() * AGAIN_MS // 2)
+    wait_ms = min(AGAIN_MS << min(ack.tries, 8), AGAIN_MOST_MS) + int(node.random.random() * AGAIN_SPREAD_MS)
     node.timers.arm(ack, min(now_ms + wait_ms, ack.expires_ms))
 
 
