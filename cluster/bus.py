@@ -267,6 +267,7 @@ class Bus:
             ssl_handshake_timeout=HANDSHAKE_S if tls is not None else None,
         )
         if link.closed:
+            peer.why = link.why
             return
         self._links[link] = None
         if peer.link is not None or self.peers.get(peer.id) is not peer or self.stopping:

@@ -4,9 +4,10 @@ Each link keeps its order, but two links do not. A node that forgot what came to
 before it queues the job.
 """
 
+from itertools import islice
 from typing import Final
 
-#: IDs that are remembered at most; the oldest are dropped beyond.
+#: IDs that are remembered at most; beyond, some of the oldest are dropped.
 EARLY_MOST = 10_000  # not Final: tests want less, compiled too
 NOBODY: Final[tuple[bytes, ...]] = ()
 
@@ -26,7 +27,7 @@ class Early:
         """``peer`` has a copy of a job that is not known here."""
         first_ms, holders = self._heard.get(job_id, (now_ms, NOBODY))
         if not holders and len(self._heard) >= EARLY_MOST:
-            del self._heard[next(iter(self._heard))]
+            self._drop(list(islice(self._heard, EARLY_MOST // 16 + 1)))
         self._heard[job_id] = (first_ms, holders if peer in holders else (*holders, peer))
 
     def take(self, job_id: bytes) -> tuple[bytes, ...]:
@@ -36,8 +37,14 @@ class Early:
 
     def forget(self, before_ms: int) -> None:
         """Forget what was heard before this time."""
-        while self._heard:
-            job_id, (first_ms, _) = next(iter(self._heard.items()))
+        old: list[bytes] = []
+        for job_id, (first_ms, _) in self._heard.items():
             if first_ms >= before_ms:
-                return
+                break
+            old.append(job_id)
+        self._drop(old)
+
+    def _drop(self, ids: list[bytes]) -> None:
+        # Some at once: each look at the first entry of a dict goes over all that were deleted before it.
+        for job_id in ids:
             del self._heard[job_id]

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from disque.core import delivery, errors, queues, replication, resp
+from disque.core.early import Early
 from disque.core.gone import Gone
 from disque.core.memory import JOB_BYTES, KEY_BYTES, QUEUE_BYTES
 from disque.core.records import FLUSH
@@ -96,6 +97,7 @@ def forget_everything(node: "Node") -> None:
     node.acking.clear()
     node.dummies.clear()
     node.gone = Gone()
+    node.early = Early()
     node.chores.clear()
     node.resting.clear()
     node.frozen = False

@@ -67,12 +67,12 @@ class Node:
     __slots__ = (
         "acking", "asks", "batches", "beat_ms", "bidding", "bids", "calls", "calls_us", "chores", "claims",
         "clients_paused_until_ms", "coming", "config", "default_replicate", "dummies", "early", "evict_acks", "evicted",
-        "federation", "filed", "frozen", "gone", "host", "ids", "journal", "journaling", "keyed", "keys", "last_ctime",
-        "latency", "limits", "linked", "live", "loading", "lookup", "membership", "messages", "messages_skipped",
-        "misconf", "monitors", "names", "node_id", "over", "password", "peak", "peers", "pending", "queues", "random",
-        "ready", "resets", "resting", "retries", "ring", "roll", "seen_version", "segment", "selves", "sessions",
-        "shards", "sharing", "shelf", "short", "slowlog", "spent", "start", "starts", "stats", "table", "timers",
-        "touched", "trash", "used", "walks", "wave", "zones",
+        "federation", "filed", "filings", "frozen", "gone", "host", "ids", "journal", "journaling", "keyed", "keys",
+        "last_ctime", "latency", "limits", "linked", "live", "loading", "lookup", "membership", "messages",
+        "messages_skipped", "misconf", "monitors", "names", "node_id", "over", "password", "peak", "peers", "pending",
+        "queues", "random", "ready", "resets", "resting", "retries", "ring", "roll", "seen_version", "segment",
+        "selves", "sessions", "shards", "sharing", "shelf", "short", "slowlog", "spent", "start", "starts", "stats",
+        "table", "timers", "touched", "trash", "used", "walks", "wave", "zones",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0915 - the whole state of a node, each part once
@@ -160,6 +160,8 @@ class Node:
         self.journal: list[Record] = []
         #: The record of whole jobs that was begun last.
         self.filed: Filed | None = None
+        #: How often a whole job was written: `journal` may be as long as before then, since several are one record.
+        self.filings = 0
         self.journaling = False
         self.segment = 0
         self.live: dict[int, int] = {}
@@ -383,6 +385,7 @@ class Node:
             filed = self.filed = Filed(job)
             journal.append(filed.record)
         filed.add(job)
+        self.filings += 1
         segment = self.segment
         if job.segment != segment:
             if job.segment:

@@ -187,19 +187,30 @@ def start(node: "Node", session: Session, args: list[bytes], now_ms: int, *, of_
 
 
 def go_on(node: "Node", now_ms: int) -> None:
-    """Do a part of one of the walks that clients wait for."""
-    walk = node.walks.popleft()
+    """Do a part of the first walk that a client waits for: only one at a time fills memory with its reply."""
+    walk = node.walks[0]
     session = walk.session
+    try:
+        if not session.closing and not walk.go_on(node, TICK_LOOK_MOST, now_ms):
+            return
+        reply = walk.reply()
+    except Exception:
+        finish(node, session, resp.error(errors.INTERNAL))
+        session.closing = True
+        raise
+    finish(node, session, reply)
+
+
+def finish(node: "Node", session: Session, reply: bytes) -> None:
+    """The first walk is over."""
+    node.walks.popleft()
     if session.closing:
-        return
-    if not walk.go_on(node, TICK_LOOK_MOST, now_ms):
-        node.walks.append(walk)
         return
     session.waiting = NOT_WAITING
     if session.wait_silent:
         session.wait_silent = False
     else:
-        session.out.append(walk.reply())
+        session.out.append(reply)
     node.touch(session)
 
 

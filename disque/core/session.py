@@ -20,6 +20,8 @@ WAIT_JOBS: Final = 1
 WAIT_COPIES: Final = 2
 WAIT_HOST: Final = 3
 WAIT_SCAN: Final = 4
+#: Waits that end with an answer in any case, also for a client that will send nothing more.
+OWED: Final = frozenset({WAIT_COPIES, WAIT_HOST, WAIT_SCAN})
 
 REPLY_ON: Final = 0
 REPLY_OFF: Final = 1

@@ -10,8 +10,8 @@ import traceback
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, cast
 
-from disque.core import delivery, life, resp
-from disque.core.session import NOT_WAITING, WAIT_COPIES, WAIT_JOBS, Session
+from disque.core import delivery, errors, life, resp
+from disque.core.session import NOT_WAITING, OWED, WAIT_COPIES, WAIT_JOBS, Session
 from disque.core.step import account, command
 from disque.server.requests import ProtocolError, QueryTooLong
 from disque.server.walker import make_reader
@@ -144,8 +144,10 @@ class Connection:
         if pump.puts_off(self):
             self._regulate()
             return
-        journal = pump.node.journal
+        node = pump.node
+        journal = node.journal
         journal_mark = len(journal)
+        filings = node.filings
         if self.ticket > pump.safe:
             pump.touch(self)  # what is held back leaves no earlier than what is added to it now
         try:
@@ -159,9 +161,10 @@ class Connection:
             return
         except Exception:  # noqa: BLE001 - whatever is wrong with one request, the others are served
             pump.log.warning(f"A request failed, its client is closed: id={session.id}\n{traceback.format_exc()}")
-            session.out.append(resp.error(b"ERR internal error, see the log of the server"))
+            session.out.append(resp.error(errors.INTERNAL))
             session.closing = True
-        if len(journal) > journal_mark or pump.node.journal is not journal:  # another list: written meanwhile
+        grown = len(journal) > journal_mark or node.filings != filings
+        if grown or node.journal is not journal:  # another list: written meanwhile
             session.unsettled = True
         if session.out or session.closing or self._ending:
             pump.touch(self)
@@ -325,7 +328,7 @@ class Connection:
 
     def _is_done(self) -> bool:
         """Whether a client that sends nothing more has all its answers."""
-        return not self.session.out and not self.has_requests and self.session.waiting != WAIT_COPIES
+        return not self.session.out and not self.has_requests and self.session.waiting not in OWED
 
     def join_output(self) -> None:
         """Make one piece of the small replies that came since the last time and that no mark counts.

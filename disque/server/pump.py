@@ -277,6 +277,7 @@ class Pump:
         """Hand the records of this turn to the journal and write them."""
         node = self.node
         records, node.journal = node.journal, []
+        node.filed = None
         writer = self.journal
         if writer is None:
             return

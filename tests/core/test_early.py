@@ -31,10 +31,10 @@ def test_what_was_heard_before_a_time_is_forgotten() -> None:
 
 
 def test_so_many_are_remembered_and_the_oldest_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(early, "EARLY_MOST", 2)
+    monkeypatch.setattr(early, "EARLY_MOST", 32)
     heard = Early()
-    ids = [b"D-11111111-%024d-05a1" % number for number in range(3)]
+    ids = [b"D-11111111-%024d-05a1" % number for number in range(33)]
     for one in ids:
         heard.note(one, ONE, 0)
-    heard.note(ids[1], TWO, 0)
-    assert [heard.take(one) for one in ids] == [(), (ONE, TWO), (ONE,)]
+    heard.note(ids[5], TWO, 0)
+    assert [heard.take(one) for one in ids] == [*[()] * 3, (ONE,), (ONE,), (ONE, TWO), *[(ONE,)] * 27]

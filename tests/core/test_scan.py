@@ -194,14 +194,25 @@ class TestBusyLoop:
         cursor, found = client.read()
         assert (cursor, sorted(found)) == (b"0", sorted(jobs))
 
-    def test_several_take_turns(self, scene: tuple[Bench, Client, list[bytes]]) -> None:
+    def test_of_several_one_is_done_after_the_other(self, scene: tuple[Bench, Client, list[bytes]]) -> None:
         bench, first, jobs = scene
         second = bench.client()
         first.send("JSCAN", "BUSYLOOP")
         second.send("JSCAN", "BUSYLOOP")
         while len(bench.node.walks) == 2:
             step.tick(bench.node, bench.now_ms)
-        assert bench.node.walks[0].found > len(jobs) // 2
+        assert bench.node.walks[0].found < len(jobs) // 2, "only one at a time fills memory"
+        assert [len(waited(bench, one)[1]) for one in (first, second)] == [len(jobs)] * 2
+
+    def test_one_that_fails_is_answered_and_its_client_closed(self, scene: tuple[Bench, Client, list[bytes]]) -> None:
+        bench, client, _ = scene
+        client.send("JSCAN", "BUSYLOOP")
+        bench.node.walks[0].cursor = -(10**6)  # there is no such dict
+        with pytest.raises(IndexError):
+            step.tick(bench.node, bench.now_ms)
+        assert client.session.closing
+        assert client.session.out == [b"-ERR internal error, see the log of the server\r\n"]
+        assert not bench.node.walks
 
     def test_what_comes_and_goes_meanwhile_does_no_harm(self, scene: tuple[Bench, Client, list[bytes]]) -> None:
         bench, client, jobs = scene

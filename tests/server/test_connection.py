@@ -1,5 +1,6 @@
 import pytest
 
+from disque.core import scan
 from disque.server import connection as module
 from disque.server.connection import HELD_MOST, READ_AHEAD, TURN_COMMANDS, Connection
 from tests.server.shell import Shell, Transport, Writer
@@ -142,6 +143,24 @@ def test_a_half_closed_client_is_answered_and_closed() -> None:
     assert client.eof_received()
     shell.loop.settle()
     assert transport.take() == PONG * (2 * TURN_COMMANDS)
+    assert transport.closed
+
+
+def test_a_half_closed_client_that_waits_for_a_walk_is_answered_and_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "LOOK_MOST", 1)
+    shell = Shell()
+    client, transport = shell.connect()
+    shell.ask(client, ADD * 20)
+    client.data_received(b"JSCAN BUSYLOOP\r\n")
+    assert client.eof_received()
+    shell.loop.settle()
+    for _ in range(2000):
+        if not shell.node.walks:
+            break
+        shell.pump.on_timer()
+        shell.loop.settle()
+    shell.loop.settle()
+    assert transport.take().count(b"+D-") == 20
     assert transport.closed
 
 

@@ -88,6 +88,30 @@ def test_a_reply_waits_until_its_record_is_safe_and_others_do_not() -> None:
     assert held.take().endswith(b"+PONG\r\n")
 
 
+def test_jobs_of_several_clients_in_one_record_all_wait_for_it() -> None:
+    shell = Shell()
+    writer = shell.journal()
+    writer.hold = True
+    (first, one), (second, two) = shell.connect(), shell.connect()
+    first.data_received(ADD)
+    second.data_received(ADD)
+    shell.loop.settle()
+    assert len(writer.payloads) == 1
+    assert one.take() == two.take() == b""
+    writer.safe = writer.sequence
+    shell.pump.release()
+    assert one.take().startswith(b"+D-")
+    assert two.take().startswith(b"+D-")
+
+
+def test_what_was_written_is_kept_no_longer() -> None:
+    shell = Shell()
+    shell.journal()
+    client, _ = shell.connect()
+    shell.ask(client, ADD)
+    assert shell.node.filed is None
+
+
 def test_a_safe_record_of_one_does_not_free_the_reply_of_another() -> None:
     shell = Shell()
     writer = shell.journal()

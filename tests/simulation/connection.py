@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import hiredis
 
 from disque.core import delivery, life, step
-from disque.core.session import NOT_WAITING, WAIT_COPIES, WAIT_JOBS
+from disque.core.session import NOT_WAITING, OWED, WAIT_COPIES, WAIT_JOBS
 
 if TYPE_CHECKING:
     from tests.simulation.process import Process
@@ -70,7 +70,7 @@ class Connection:
         node = process.node
         now = process.now_ms()
         journal = node.journal
-        mark = len(journal)
+        mark, filings = len(journal), node.filings
         if self.ticket > process.safe:
             node.touch(session)
         while self.inbox and not session.closing and not self.choked and self._may(self.inbox[0]):
@@ -84,7 +84,7 @@ class Connection:
             reply = session.out[-1] if len(session.out) > before else b""
             self.world.note("run", process.name, self.number, *request.args, b"->", reply)
             process.watch.ran(process, request, reply)
-        if len(node.journal) > mark or node.journal is not journal:
+        if len(node.journal) > mark or node.filings != filings or node.journal is not journal:
             session.unsettled = True
         if session.out or session.closing or self.ending:
             node.touch(session)
@@ -160,7 +160,7 @@ class Connection:
         self.process.schedule()
 
     def _is_done(self) -> bool:
-        return not self.session.out and not self.inbox and self.session.waiting != WAIT_COPIES
+        return not self.session.out and not self.inbox and self.session.waiting not in OWED
 
     def _later(self) -> None:
         if not self.closed:
