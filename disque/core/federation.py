@@ -29,7 +29,7 @@ from cluster.membership import UNREACHABLE
 from cluster.messages import HAVE, YOURJOBS
 from disque.core import acks, asking, claims, copies, queues, returning, unique
 from disque.core.flows import STOCK_MS, Flow, Want
-from disque.core.job import ACKED, ACTIVE, BACKUP, HELD, KEPT, TAKEN, Job
+from disque.core.job import ACKED, ACTIVE, BACKUP, HELD, KEPT, QUEUED, TAKEN, Job
 from disque.core.jobid import valid
 from disque.core.queue import ELSEWHERE, PAUSED_OUT, Queue
 from disque.core.records import DELETE, HOLDERS
@@ -366,7 +366,9 @@ def have(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_
         if job_id in node.acking:
             acks.tell_acked(node, peer, job_id)
         elif job is not None and job.retry:
-            copies.add_holders(node, job, (peer,))
+            if not copies.add_holders(node, job, (peer,)) and job.state == QUEUED:
+                job.flags |= TAKEN  # it may have come there from a node that did not know of this queue
+                node.batch(peer, copies.SAY_STILL, job_id)
         elif job is None and job_id not in node.gone:
             node.early.note(job_id, peer, now_ms)
 

@@ -5,8 +5,20 @@ from unittest.mock import patch
 import pytest
 
 from cluster import membership
-from cluster.messages import DELJOB, HAVE, HOLD, NEEDJOBS, PAUSE, SETACK, YOURJOBS, decode, encode_message, frame
-from disque.core import federation, records, step
+from cluster.messages import (
+    DELJOB,
+    HAVE,
+    HOLD,
+    NEEDJOBS,
+    PAUSE,
+    QUEUED,
+    SETACK,
+    YOURJOBS,
+    decode,
+    encode_message,
+    frame,
+)
+from disque.core import federation, records, returning, step
 from disque.core.flows import WANT_MS
 from disque.core.job import DELIVERED, KEPT
 from disque.core.journal import Replay, encode, head
@@ -315,6 +327,19 @@ def test_a_holder_stays_one_when_a_job_for_it_is_taken_back() -> None:
 
 
 # -- getting -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_holder_that_has_got_the_job_handed_on_is_told_that_it_is_queued_here_too() -> None:
+    bench = Bench(peers=2)
+    client = bench.client()
+    job_id = client.add("q", "b", "RETRY", 60, "REPLICATE", 1)
+    holder = bench.peers[0]
+    bench.hear(holder, (HAVE, (job_id,)))
+    assert holder.id in bench.job(job_id).holders
+    bench.sent()
+    bench.hear(holder, (HAVE, (job_id,)))
+    assert bench.sent() == [(holder.id, (QUEUED, returning.STILL, (job_id,)))]
+    assert bench.state(job_id) == "queued"
 
 
 def test_a_holder_of_an_imported_job_that_was_heard_of_before_counts() -> None:
