@@ -4,7 +4,7 @@ import os
 import socket
 from collections.abc import Callable
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import msgpack
 import pytest
@@ -120,7 +120,7 @@ class TestLinks:
             there = other.node()
             elsewhere = Node(other.id, b"localhost", there.port, there.bus_port)
             loop = one.bus.loop
-            one.bus.loop = Hasty(loop, lambda: one.bus.reconcile([elsewhere]))  # type: ignore[assignment]
+            one.bus.loop = cast("asyncio.AbstractEventLoop", Hasty(loop, lambda: one.bus.reconcile([elsewhere])))
             one.bus.reconcile([there])
             await one.notes.until_event("up", other.id)
             assert one.bus.peers[other.id].host == "localhost", "what gave up the first attempt came in its midst"
