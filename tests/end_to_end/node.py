@@ -98,8 +98,9 @@ class Raw:
         return b"".join(iter(self.receive, b""))
 
     def end(self) -> None:
-        """Say that nothing more will be sent."""
-        self.socket.shutdown(socket.SHUT_WR)
+        """Say that nothing more will be sent, unless the server has ended the connection already."""
+        with suppress(OSError):
+            self.socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
         self.socket.close()
