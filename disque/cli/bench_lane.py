@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from disque.cli.bench_resp import BenchError, Reply, ackjob, encode, new_reader
+from disque.cli.bench_resp import BenchError, Reply, ackjob, ackjobs, encode, new_reader
 from disque.cli.bench_tally import Tally
 
 Clock = Callable[[], int]
@@ -238,12 +238,15 @@ class IntegerLane(Lane):
     kind = int
 
     def _count(self) -> None:
-        while (reply := self.reader.gets()) is not False:
-            self.left -= 1
+        gets = self.reader.gets
+        left = self.left
+        while (reply := gets()) is not False:
+            left -= 1
             if type(reply) is not int:
                 self._odd(reply)
             elif reply == 0:
                 self.tally.empty += 1
+        self.left = left
 
 
 class LengthLane(Lane):
@@ -312,7 +315,7 @@ class CycleLane(Lane):
     One operation is one job through all three, and the latency is that of the three together.
     """
 
-    __slots__ = ("_gets", "_got", "_step")
+    __slots__ = ("_gets", "_groups", "_singles", "_step")
 
     def __init__(
         self,
@@ -325,34 +328,45 @@ class CycleLane(Lane):
     ) -> None:
         super().__init__(budget, tally, clock, depth, requests)
         self._gets = gets
-        self._got: list[list[bytes]] = []
+        #: IDs by the reply in which they came, and those of replies with one job.
+        self._groups: list[list[bytes]] = []
+        self._singles: list[bytes] = []
         self._step = 0
 
     def _count(self) -> None:
         wanted = (bytes, list, int)[self._step]
-        while (reply := self.reader.gets()) is not False:
-            self.left -= 1
-            self.tally.requests += 1
+        gets, singles = self.reader.gets, self._singles
+        before = left = self.left
+        while (reply := gets()) is not False:
+            left -= 1
             if type(reply) is not wanted:
                 self._odd(reply)
             elif type(reply) is list:
-                self._got.append([job[1] for job in reply])
+                if len(reply) == 1:
+                    singles.append(reply[0][1])
+                else:
+                    self._groups.append([job[1] for job in reply])
+        self.left = left
+        self.tally.requests += before - left
 
     def _batch_done(self) -> bytes:
         if self._step == 0:
             self._step = 1
             payload, self.left = self._gets(self.batch, self.size)
             return payload
-        if self._step == 1 and self._got:
+        if self._step == 1 and (self._singles or self._groups):
             return self._acknowledge()
         return self._cycle_done()
 
     def _acknowledge(self) -> bytes:
         self._step = 2
-        self.left = len(self._got)
-        self.tally.jobs += sum(map(len, self._got))
-        payload = b"".join(map(ackjob, self._got))
-        self._got = []
+        self.left = len(self._singles) + len(self._groups)
+        self.tally.jobs += len(self._singles) + sum(map(len, self._groups))
+        payload = ackjobs(self._singles)
+        self._singles.clear()
+        if self._groups:
+            payload += b"".join(map(ackjob, self._groups))
+            self._groups.clear()
         return payload
 
     def _cycle_done(self) -> bytes:
@@ -362,13 +376,16 @@ class CycleLane(Lane):
         return self._next_batch()
 
 
-def numbered(command: bytes, key: bytes, *rest: bytes) -> Callable[[int, int, int], bytes]:
-    """Give a maker of requests whose key ends in a number: (first, size) gives `size` requests from `first` on."""
+def numbered(command: bytes, key: bytes, depth: int, *rest: bytes) -> Callable[[int, int], bytes]:
+    """Give a maker of requests whose keys end in numbers: (batch, size) gives `size` of them, from batch * depth on."""
     digits = b"0" * 12
-    head, _, tail = encode(command, key + digits, *rest).partition(digits)
+    head, _, tail = (part.replace(b"%", b"%%") for part in encode(command, key + digits, *rest).partition(digits))
+    one = head + b"%012d" + tail
 
-    def make(batch: int, depth: int, size: int) -> bytes:
+    def make(batch: int, size: int) -> bytes:
+        if depth == 1:
+            return one % batch
         first = batch * depth
-        return b"".join([b"%b%012d%b" % (head, number, tail) for number in range(first, first + size)])
+        return one * size % tuple(range(first, first + size))
 
     return make

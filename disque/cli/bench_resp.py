@@ -18,6 +18,11 @@ Reply = bytes | int | list["Reply"] | ErrorReply | None
 # After one of these every further request would get the same answer, so the run ends at the first.
 _FATAL: Final = ("NOAUTH", "WRONGPASS", "NOPERM", "OOM", "MISCONF", "LOADING", "LEAVING", "ERR unknown command")
 
+# An ACKJOB up to its ID, which has this length on every server that makes IDs like ours, and from one ID to the next.
+_ID_BYTES: Final = frozenset([40])
+_ACKJOB: Final = b"*2\r\n$6\r\nACKJOB\r\n$40\r\n"
+_NEXT_ACKJOB: Final = b"\r\n" + _ACKJOB
+
 
 def encode(*arguments: bytes) -> bytes:
     """Give one request in RESP."""
@@ -66,3 +71,12 @@ def getjob(queues: tuple[bytes, ...], count: int, *, timeout_ms: int | None = No
 def ackjob(job_ids: list[bytes]) -> bytes:
     """Give one ACKJOB for all of `job_ids`."""
     return encode(b"ACKJOB", *job_ids)
+
+
+def ackjobs(job_ids: list[bytes]) -> bytes:
+    """Give an ACKJOB for each of `job_ids`."""
+    if not job_ids:
+        return b""
+    if not _ID_BYTES.issuperset(map(len, job_ids)):
+        return b"".join([ackjob([job_id]) for job_id in job_ids])
+    return _ACKJOB + _NEXT_ACKJOB.join(job_ids) + b"\r\n"

@@ -29,7 +29,7 @@ from disque.cli.bench_lane import (
 from disque.cli.bench_load import Engine
 from disque.cli.bench_mixed import POLL_MS, STAMP_BYTES, ConsumerLane, Market, ProducerLane
 from disque.cli.bench_options import Options
-from disque.cli.bench_resp import BenchError, ackjob, addjob_ends, encode, getjob
+from disque.cli.bench_resp import BenchError, ackjobs, addjob_ends, encode, getjob
 from disque.cli.bench_sweep import sweep
 from disque.cli.bench_tally import Tally
 from disque.cli.bench_target import allow_many_files, open_socket
@@ -164,10 +164,12 @@ class Station:
         return self._lanes(IntegerLane, step, self._ack_requests)
 
     def _ack_requests(self, _batch: int, size: int) -> bytes:
-        requests = [ackjob([job_id]) for job_id in self._ids.take(size)]
-        # The server may have given fewer IDs than were asked for: an ACKJOB of nothing is answered with 0.
-        requests += [encode(b"ACKJOB")] * (size - len(requests))
-        return b"".join(requests)
+        ids = self._ids.take(size)
+        requests = ackjobs(ids)
+        if len(ids) < size:
+            # The server gave fewer IDs than were asked for. An ACKJOB of nothing is answered with 0.
+            requests += encode(b"ACKJOB") * (size - len(ids))
+        return requests
 
     def cycle(self, step: Step) -> list[Lane]:
         """ADDJOB, GETJOB, ACKJOB."""
@@ -234,8 +236,8 @@ class Station:
         return self._numbered(IntegerLane, step, b"DEL")
 
     def _numbered(self, lane: type[Lane], step: Step, command: bytes, *rest: bytes) -> list[Lane]:
-        make, depth = numbered(command, self._queues[0] + b"-", *rest), self._options.pipeline
-        return self._lanes(lane, step, lambda batch, size: make(batch, depth, size))
+        make = numbered(command, self._queues[0] + b"-", self._options.pipeline, *rest)
+        return self._lanes(lane, step, make)
 
 
 _STEPS: Final[dict[str, Callable[[Station, Step], list[Lane]]]] = {

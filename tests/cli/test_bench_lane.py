@@ -23,7 +23,7 @@ from disque.cli.bench_lane import (
     numbered,
     queue_order,
 )
-from disque.cli.bench_resp import BenchError, addjob_ends, encode, getjob
+from disque.cli.bench_resp import BenchError, ackjob, ackjobs, addjob_ends, encode, getjob
 from disque.cli.bench_tally import Tally
 
 REQUEST = b"request\r\n"
@@ -141,6 +141,20 @@ class TestCycle:
         assert lane.feed(b":2\r\n") == b""
         assert (lane.tally.operations, lane.tally.requests, lane.tally.jobs, lane.tally.empty) == (2, 5, 2, 1)
 
+    def test_each_reply_with_one_job_is_acknowledged_by_itself(self) -> None:
+        lane = CycleLane(
+            Budget(3), Tally(), ticking(), 3, lambda _batch, size: b"A" * size, lambda _batch, size: (b"G" * size, size)
+        )
+        lane.start()
+        lane.feed(ID_LINE * 3)
+        first, second = (b"D-dcb833cf-8YL1NT17e9+wsA/09NqxscQ%d-05a1" % number for number in range(2))
+        one = b"*1\r\n*3\r\n$1\r\nq\r\n$40\r\n%b\r\n$0\r\n\r\n"
+        assert lane.feed(one % first + JOBS) is None
+        wanted = ackjob([first]) + ackjob([second]) + encode(b"ACKJOB", b"D1", b"D2")
+        assert lane.feed(one % second) == wanted == ackjobs([first, second]) + ackjob([b"D1", b"D2"])
+        assert lane.feed(b":1\r\n:1\r\n:2\r\n") == b""
+        assert (lane.tally.requests, lane.tally.jobs) == (9, 4)
+
     def test_a_cycle_that_got_nothing_goes_on(self) -> None:
         lane = CycleLane(Budget(2), Tally(), ticking(), 1, lambda _batch, _size: b"A", lambda _batch, _size: (b"G", 1))
         lane.start()
@@ -234,8 +248,9 @@ class TestRequests:
         assert getjob((b"q", b"r"), 5, timeout_ms=200) == blocking
 
     def test_numbered_keys_go_on_where_the_batch_before_ended(self) -> None:
-        make = numbered(b"DEL", b"key-")
-        assert make(0, 2, 2) + make(1, 2, 1) == b"".join(encode(b"DEL", b"key-%012d" % number) for number in range(3))
+        make = numbered(b"DEL", b"50%-", 2)
+        assert make(0, 2) + make(1, 1) == b"".join(encode(b"DEL", b"50%%-%012d" % number) for number in range(3))
+        assert numbered(b"SET", b"key-", 1, b"10%")(7, 1) == encode(b"SET", b"key-%012d" % 7, b"10%")
 
     def test_bodies_and_orders_depend_on_the_seed_alone(self) -> None:
         assert make_body(1, 10_000) == make_body(1, 10_000) != make_body(2, 10_000)
