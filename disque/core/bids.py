@@ -73,6 +73,13 @@ class Bid(Timed):
         """Whether nothing but copies of the job can be missing."""
         return self.decided or self.complete()
 
+    def forget(self) -> None:
+        """An attempt is over: the next one has another ID, which nobody has noted."""
+        self.job_id = b""
+        self.keepers = ()
+        self.bound = set()
+        self.asked = set()
+
     def companions(self) -> tuple[bytes, ...]:
         """The nodes that must hear when the job is done: the keepers of a key that goes with it."""
         return () if self.request.window else self.keepers
@@ -305,7 +312,7 @@ def lost(node: "Node", key: Key, now_ms: int) -> None:
     for one in keeping.others(node, key):
         keeping.say(node, one, (UNBIND, (key.job_id,)))
     bid.decided = False
-    bid.job_id = b""
+    bid.forget()
     keeping.retract(node, key)
     acks.fast_ack(node, key.job_id, now_ms)
     if bid.add is not None:
@@ -404,8 +411,12 @@ def rekeep(node: "Node", now_ms: int) -> None:
 
 
 def widen(node: "Node", bid: Bid, now_ms: int) -> None:
-    """Ask those that are keepers now and were not before."""
+    """Ask those that are keepers now and were not before.
+
+    Who cannot be reached may take this node for failed and free the key for others: its word counts no more.
+    """
     request = bid.request
+    bid.bound.intersection_update(node.ring.nodes)
     bid.keepers = node.ring.keepers(bid.digest, request.replicate)
     if node.node_id in bid.keepers and node.node_id not in bid.bound and not bind_here(node, bid, now_ms):
         step_back(node, bid, now_ms)

@@ -243,7 +243,7 @@ def is_free(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], n
 
 def take_back(node: "Node", bid: "Bid") -> None:
     """Free the key that was asked for, here and elsewhere."""
-    job_id, bid.job_id = bid.job_id, b""
+    job_id = bid.job_id
     node.timers.disarm(bid)
     node.bidding.pop(job_id, None)
     if not job_id:
@@ -253,9 +253,7 @@ def take_back(node: "Node", bid: "Bid") -> None:
     key = node.keys.get(bid.digest)
     if key is not None and key.job_id == job_id:
         unique.drop(node, key)
-    bid.keepers = ()
-    bid.bound = set()
-    bid.asked = set()
+    bid.forget()
 
 
 def leave(node: "Node", pending: "PendingAdd") -> None:

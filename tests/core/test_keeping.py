@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from cluster.membership import PFAIL
-from cluster.messages import ASKKEY, BIND, BOUND, KEEPKEY, KEYFREE, KEYHELD, KEYKEPT, UNBIND, YOURJOBS
+from cluster.messages import ASKKEY, BIND, BOUND, KEEPKEY, KEYFREE, KEYHELD, KEYKEPT, REPLJOB, UNBIND, YOURJOBS
 from disque.core import links, step
 from disque.core.unique import COMMITTED, SETTLED, digest_of
 from tests.core.support import NOTHING, Bench, repljob
@@ -230,12 +230,35 @@ def test_a_job_that_could_not_get_its_key_after_all_is_taken_back(lonely: Bench)
     lonely.settle()
     assert lonely.state(job_id) == "gone"
     assert client.waiting
+    lonely.sent()
     lonely.advance(1000)
     (again,) = lonely.node.bidding
     assert again != job_id
+    asked = lonely.sent(BIND, REPLJOB)
+    assert sorted(peer for peer, _ in asked) == sorted(peer.id for peer in lonely.peers), "nobody has noted that ID"
+    assert {message[0] for _, message in asked} == {BIND}
     step.message(lonely.node, lonely.peers[0].id, (KEYHELD, SETTLED, again, SMALLER), lonely.now_ms)
     lonely.settle()
     assert client.read() == SMALLER
+
+
+def test_a_keeper_that_could_not_be_reached_is_asked_again(lonely: Bench) -> None:
+    """It may have taken this node for failed and have given the key to somebody else."""
+    one, two = lonely.peers
+    client = lonely.client()
+    client.send("ADDJOB", "q", "b", 0, "REPLICATE", 3, "UNIQUE", "k", 60)
+    (job_id,) = lonely.node.bidding
+    lonely.hear(one, (BOUND, (job_id,)))
+    lonely.hear(two, (BOUND, (job_id,)))
+    lonely.fail(one)
+    lonely.sent()
+    lonely.fail(one, 0)
+    assert [message[3] for message in lonely.told(one, BIND)] == [job_id]
+    lonely.confirm(job_id, one, two)
+    assert lonely.state(job_id) == "wait-repl"
+    lonely.hear(one, (KEYHELD, SETTLED, job_id, SMALLER))
+    assert client.read() == SMALLER
+    assert lonely.state(job_id) == "gone"
 
 
 # -- keys that a keeper may not know yet ------------------------------------------------------------------------------

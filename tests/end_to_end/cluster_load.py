@@ -161,6 +161,7 @@ class Load:
             raise EOFError(reply)
         else:
             self.account.error(str(reply))
+            self.account.refused.append(wish)
 
     def _wishes(self, producer: int) -> Iterator[Wish]:
         """All kinds of jobs. Producers use the same keys at about the same time."""
