@@ -8,13 +8,13 @@ COMPILED ?= .venv-compiled
 NODES ?= 3
 PORT ?= 7711
 ARGS ?=
-# "-n auto" spreads the tests over processes: on two cores a fifth faster, but real servers then wait for each other.
-WORKERS ?=
+# All tests go in several processes: one has those that start servers, the others compute (see tests/conftest.py).
+WORKERS ?= $(if $(ARGS),,-n auto --maxprocesses 4)
 BIN := $(VENV)/bin
 # Each node has a folder of its own in here, named after its port.
 DATA ?= data
 
-.PHONY: help run demo test test-compiled wheel check simulate bench yardstick clean tools lint
+.PHONY: help run demo test test-compiled test-compiled-core test-compiled-other wheel check simulate bench yardstick clean tools lint
 .DEFAULT_GOAL := help
 
 help:
@@ -22,7 +22,7 @@ help:
 	@echo '             make run NODES=1 PORT=7721 ARGS="--loglevel verbose"'
 	@echo 'make demo    Spark writes 100,000 records, a stream and a plain consumer take them, a node dies; needs Java 17'
 	@echo 'make test    everything: lint, types, all tests; make test ARGS="tests/core -k queue" for some of them'
-	@echo 'make test-compiled  the tests of the core once more, compiled to C and installed; needs a C compiler'
+	@echo 'make test-compiled  all tests once more, with the core compiled to C and installed; needs a C compiler'
 	@echo 'make wheel   in dist/: a wheel with a compiled core for this platform, a plain one for any, and the sources'
 	@echo 'make check   lint, types and the rules of the house, in seconds'
 	@echo 'make simulate  nodes on a simulated network, with every fault; SEEDS=2000 START=0 NODES=1-9'
@@ -84,9 +84,13 @@ check: lint
 # ---- by a copy of the tests, since beside the tree its plain files would win
 
 SOURCES = pyproject.toml setup.py MANIFEST.in $(shell find cluster disque -name '*.py')
-#: What touches the core. Lint, the house, the build and the client side are the same in both forms.
-COMPILED_TESTS ?= tests/test_form.py tests/core tests/cluster tests/server tests/scenarios tests/simulation \
+# All but what looks at the sources and at the building of wheels, which are the same whatever is made of them: what
+# touches the core, and what talks to it from outside.
+CORE_TESTS := tests/test_form.py tests/core tests/cluster tests/server tests/scenarios tests/simulation \
   tests/end_to_end tests/cli/test_serve.py tests/cli/test_check_aof.py
+OTHER_TESTS := tests/cli tests/client tests/spark tests/speed tests/test_conf.py \
+  --ignore tests/cli/test_serve.py --ignore tests/cli/test_check_aof.py
+COMPILED_TESTS ?= $(CORE_TESTS) tests/cli tests/client tests/spark tests/speed tests/test_conf.py
 
 $(COMPILED)/.can-test: $(SOURCES) $(VENV)/.can-test
 	@echo 'compiling the core, and installing it into $(COMPILED)'
@@ -94,7 +98,7 @@ $(COMPILED)/.can-test: $(SOURCES) $(VENV)/.can-test
 	@$(BIN)/python -m venv $(COMPILED)
 	@DISQUE_CORE=compiled $(BIN)/python -m build --outdir $(COMPILED)/dist . >$(COMPILED)/build.log 2>&1 \
 	  || { tail -n 40 $(COMPILED)/build.log; exit 1; }
-	@wheel=$$(echo $(COMPILED)/dist/*.whl) && $(COMPILED)/bin/python -m pip install --quiet "$$wheel[test]" \
+	@wheel=$$(echo $(COMPILED)/dist/*.whl) && $(COMPILED)/bin/python -m pip install --quiet "$$wheel[test,client,spark,demo]" \
 	  && $(COMPILED)/bin/python -m pip install --quiet --no-deps --force-reinstall "$$wheel"
 	@touch $(COMPILED)/.can-run $@
 
@@ -108,6 +112,11 @@ $(COMPILED)/.can-run: $(SOURCES) $(BIN)/python
 	@wheel=$$(echo $(COMPILED)/dist/*.whl) && $(COMPILED)/bin/python -m pip install --quiet "$$wheel" \
 	  && $(COMPILED)/bin/python -m pip install --quiet --no-deps --force-reinstall "$$wheel"
 	@touch $@
+
+test-compiled-core: COMPILED_TESTS := $(CORE_TESTS)
+test-compiled-core: test-compiled
+test-compiled-other: COMPILED_TESTS := $(OTHER_TESTS)
+test-compiled-other: test-compiled
 
 test-compiled: tools $(COMPILED)/.can-test
 	@rm -rf $(COMPILED)/tree && mkdir $(COMPILED)/tree

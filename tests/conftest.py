@@ -14,10 +14,11 @@ from collections import Counter
 from collections.abc import Callable, Generator
 from pathlib import Path
 from random import SystemRandom
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
 
 ROOT: Final = Path(__file__).parent.parent
 IN_CI: Final = os.environ.get("CI", "").lower() == "true"
@@ -31,6 +32,9 @@ TOOLS: Final = {
     "redis-cli": "redis-tools",
     "redis-server": "redis-server",
 }
+
+#: Where tests only compute: they can run beside any others.
+COMPUTING: Final = ("tests/core/", "tests/scenarios/", "tests/simulation/")
 
 #: So begin the reasons of the skips that CI allows.
 NO_NAMESPACES: Final = "network namespaces cannot be made here"
@@ -53,6 +57,18 @@ def pytest_configure(config: pytest.Config) -> None:
     if stale:
         names = " ".join(str(path.relative_to(ROOT)) for path in stale)
         raise pytest.UsageError(f"compiled from older sources, remove or build them anew: {names}")
+
+
+class ComputingApart(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types
+    """How `pytest -n` spreads tests: what starts servers and looks at clocks stays together, in one process."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return nodeid if nodeid.startswith(COMPUTING) else "waiting"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ComputingApart:
+    return ComputingApart(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
