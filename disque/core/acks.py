@@ -15,28 +15,22 @@ its way can bring it back.
 
 from typing import TYPE_CHECKING, Final
 
-from mypy_extensions import mypyc_attr
-
 from cluster.messages import DELJOB, GOTACK, SETACK
 from cluster.node import HEX_DIGITS
-from disque.core import copies, keeping, replication
+from disque.core import copies, keeping, lots, replication
 from disque.core.job import ACKED, QUEUED, WAIT_REPL, Job
+from disque.core.lots import AGAIN_MS, AGAIN_SPREAD_MS, Ack, Lot, Stage, Telling
 from disque.core.memory import ACK_BYTES, GONE_BYTES
 from disque.core.peers import TOLD_MOST, Peer
 from disque.core.records import ACK, DELETE, DUMMY
-from disque.core.timers import IDLE, Timed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from disque.core.node import Node
 
-#: The first repetition, and the longest time between two, in ms. A timer two seconds ahead is set and taken back at a
-#: third of the cost of a nearer one (see `timers`), and nearly all of these are taken back.
-AGAIN_MS: Final = 2000
+#: The longest time between two repetitions, in ms.
 AGAIN_MOST_MS: Final = 180_000
-#: By how much each is later than that, at most, so that not all come at once.
-AGAIN_SPREAD_MS: Final = 1000
 #: A holder that was not met after so many repetitions, some seconds, is a node that others have not forgotten yet. But
 #: while there is another holder, that one may know it, as a node that is down and will come back: it goes on telling,
 #: and its DELJOB ends this. Without one after some minutes neither knows it.
@@ -48,33 +42,6 @@ DUMMIES_MOST = 100_000  # not Final: tests want less, compiled too
 GONE_MOST: Final = 2_000_000
 #: Acknowledgements that one step of a chore looks at.
 SLICE: Final = 500
-
-
-@mypyc_attr(acyclic=True)
-class Ack(Timed):
-    """An acknowledgement that others must hear of. A dummy has no ``holders``: all nodes are meant."""
-
-    __slots__ = ("confirmed", "expires_ms", "holders", "job_id", "segment", "tries", "unnamed")
-
-    def __init__(
-        self, job_id: bytes, holders: tuple[bytes, ...], confirmed: tuple[bytes, ...], expires_ms: int
-    ) -> None:
-        self.due_ms = 0
-        self.slot = IDLE
-        self.job_id = job_id
-        self.holders = holders
-        self.confirmed = confirmed
-        self.expires_ms = expires_ms
-        self.tries = 0
-        #: The part of the journal with the record of a dummy. The others have that of their job.
-        self.segment = 0
-        #: Holders that another node did not name, which may not know them: its word that all is over leaves them out.
-        self.unnamed: tuple[bytes, ...] = ()
-
-    def heard(self, node_id: bytes) -> None:
-        """Another node knows."""
-        if node_id not in self.confirmed:
-            self.confirmed += (node_id,)
 
 
 # -- commands ----------------------------------------------------------------------------------------------------------
@@ -96,8 +63,18 @@ def acknowledge(node: "Node", job_id: bytes, now_ms: int) -> bool:
             node.journal.append((ACK, job_id))
         node.remove(job)
         return True
-    ack = mark(node, job, node.selves, now_ms)
-    tell(node, ack)
+    holders = job.holders
+    if holders not in node.telling or not lots.lives(job, now_ms):
+        node.telling.setdefault(holders, None)  # the next one with these holders begins a lot
+        tell(node, job.id, mark(node, job, node.selves, now_ms))
+        return True
+    telling = node.telling[holders]
+    if telling is None or not telling.takes(node):
+        telling = node.telling[holders] = Telling(node, holders, lists(node, holders))
+    finish(node, job)
+    lots.join(node, telling.stage, job_id, now_ms)
+    for ids in telling.lists:
+        ids.append(job_id)
     return True
 
 
@@ -155,6 +132,16 @@ def forget(node: "Node", job: Job) -> None:
 
 def mark(node: "Node", job: Job, confirmed: tuple[bytes, ...], now_ms: int) -> Ack:
     """``job`` is done; its other holders must hear of it."""
+    finish(node, job)
+    ack = Ack(job.id, job.holders, confirmed, job.expires_ms)
+    node.acking[job.id] = ack
+    node.used += ACK_BYTES
+    arm(node, ack, now_ms)
+    return ack
+
+
+def finish(node: "Node", job: Job) -> None:
+    """``job`` is done: only that is still known of it."""
     if job.state == QUEUED:
         node.queues[job.queue].remove(job)
     node.let_go(job)
@@ -164,11 +151,6 @@ def mark(node: "Node", job: Job, confirmed: tuple[bytes, ...], now_ms: int) -> A
             node.journal.append((ACK, job.id))
         else:
             node.file(job)  # it was not in the journal yet
-    ack = Ack(job.id, job.holders, confirmed, job.expires_ms)
-    node.acking[job.id] = ack
-    node.used += ACK_BYTES
-    arm(node, ack, now_ms)
-    return ack
 
 
 def arm(node: "Node", ack: Ack, now_ms: int) -> None:
@@ -182,22 +164,29 @@ def due(node: "Node", ack: Ack, now_ms: int) -> None:
     if node.acking.get(ack.job_id) is not ack:
         return
     if now_ms >= ack.expires_ms:
-        drop(node, ack)
+        drop(node, ack.job_id)
         return
     ack.tries += 1
     remind(node, ack)
     arm(node, ack, now_ms)
     if ack.tries in {STRANGER_TRIES, STRANGER_TRIES_OF_SEVERAL}:
-        review(node, ack)
+        review(node, ack.job_id, ack)
 
 
-def tell(node: "Node", ack: Ack) -> None:
+def lists(node: "Node", holders: tuple[bytes, ...]) -> list[list[bytes]]:
+    """The IDs in the messages of this turn to those ``holders`` that can be reached."""
+    head = (SETACK, holders)
+    peers = [node.peers.get(holder) for holder in holders]
+    return [node.batches.setdefault((peer.id, head), []) for peer in peers if peer is not None and peer.linked]
+
+
+def tell(node: "Node", job_id: bytes, ack: Ack) -> None:
     """SETACK to all that have not confirmed and can be reached."""
     for holder in ack.holders or node.peers:
         if holder not in ack.confirmed:
             peer = node.peers.get(holder)
             if peer is not None and peer.linked:
-                node.batch(holder, (SETACK, ack.holders), ack.job_id)
+                node.batch(holder, (SETACK, ack.holders), job_id)
 
 
 def remind(node: "Node", ack: Ack) -> None:
@@ -213,12 +202,12 @@ def remind(node: "Node", ack: Ack) -> None:
 def tell_again(node: "Node", peer: Peer, saying: int) -> "Iterator[bool]":
     """There is a new link to or from ``peer``: SETACK for all that it has not confirmed."""
     is_enough = False
-    for count, ack in enumerate(list(node.acking.values()), 1):
+    for count, job_id in enumerate(list(node.acking), 1):
         if peer.saying != saying:
             return
-        unheard = peer.id not in ack.confirmed and (not ack.holders or peer.id in ack.holders)
-        if unheard and node.acking.get(ack.job_id) is ack:
-            node.batch(peer.id, (SETACK, ack.holders), ack.job_id)
+        ack = node.acking.get(job_id)
+        if ack is not None and peer.id not in ack.confirmed and (not ack.holders or peer.id in ack.holders):
+            node.batch(peer.id, (SETACK, ack.holders), job_id)
             is_enough = peer.tell(0)
         if is_enough or count % SLICE == 0:
             yield is_enough
@@ -231,21 +220,18 @@ def tell_acked(node: "Node", peer: bytes, job_id: bytes) -> None:
     node.batch(peer, (SETACK, ack.holders if ack is not None else ()), job_id)
 
 
-def review(node: "Node", ack: Ack) -> None:
+def review(node: "Node", job_id: bytes, ack: Ack) -> None:
     """When everybody knows, the rest can go."""
+    if all_know(node, ack):
+        tell_all_know(node, ack.holders, [job_id])
+        drop(node, job_id)
+
+
+def all_know(node: "Node", ack: Ack) -> bool:
+    """Whether everybody has confirmed whom somebody waits for."""
     if not ack.holders:
-        for peer_id in node.peers:
-            if peer_id not in ack.confirmed:
-                return
-        drop(node, ack)
-        return
-    for holder in ack.holders:
-        if holder not in ack.confirmed and not is_nobody(node, ack, holder):
-            return
-    for holder in ack.holders:
-        if holder != node.node_id and holder in node.membership.nodes:
-            node.batch(holder, ALL_KNOW, ack.job_id)
-    drop(node, ack)
+        return all(peer_id in ack.confirmed for peer_id in node.peers)
+    return all(holder in ack.confirmed or is_nobody(node, ack, holder) for holder in ack.holders)
 
 
 ALL_KNOW: Final = (DELJOB,)
@@ -261,30 +247,39 @@ def is_nobody(node: "Node", ack: Ack, holder: bytes) -> bool:
     return ack.tries >= STRANGER_TRIES and not any(other in nodes for other in ack.holders if other != node.node_id)
 
 
-def drop(node: "Node", ack: Ack) -> None:
+def drop(node: "Node", job_id: bytes) -> None:
     """Forget an acknowledgement and its job."""
-    job = node.find(ack.job_id)
+    job = node.find(job_id)
     if node.journaling:
-        node.journal.append((DELETE, ack.job_id))
+        node.journal.append((DELETE, job_id))
     if job is not None:
         node.remove(job)
     else:
-        node.drop_ack(ack.job_id)
-        node.free_key(ack.job_id)  # as replay does with this record
+        node.drop_ack(job_id)
+        node.free_key(job_id)  # as replay does with this record
 
 
 def set_ack(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...], tuple[bytes, ...]], now_ms: int) -> None:
     """SETACK: ``peer`` knows that these jobs are done."""
     _, holders, ids = message
     known = node.sharing.get(holders)  # the one object, with which most jobs need no comparison
+    stage: Stage | None = None
+    alone = len(ids) < lots.LOT_LEAST
     told: list[bytes] = []
     for job_id in ids:
         job = node.find(job_id)
-        if job is not None and job.holders is known and job.state != ACKED and peer in known:
-            acked_there(node, job, peer, now_ms)
-            told.append(job_id)
-        else:
+        if known is None or job is None or job.state == ACKED or job.holders is not known or peer not in known:
             set_ack_of(node, peer, holders, job_id, job, now_ms)
+            continue
+        if not alone and (stage is None or stage.lot.left >= lots.LOT_MOST):
+            stage = Stage(Lot(), known, (node.node_id, peer))
+            alone = all_know(node, stage)
+        if stage is None or alone or job.state == WAIT_REPL or not lots.lives(job, now_ms):
+            acked_there(node, job, peer, now_ms)
+        else:
+            finish(node, job)
+            lots.join(node, stage, job_id, now_ms)
+        told.append(job_id)
     if told:
         node.batches.setdefault((peer, (GOTACK, 1, ())), []).extend(told)
 
@@ -307,22 +302,23 @@ def set_ack_of(
             copies.add_holders(node, job, more)
     named = job.holders if job.holders != holders else ()
     if job.state == ACKED:
-        ack = node.acking[job_id]
+        ack = lots.alone(node, job_id, now_ms)
+        assert ack is not None
         widen(node, ack, holders)
         named = ack.holders if ack.holders != holders else ()
         if holders:
             ack.heard(peer)
-        review(node, ack)
+        review(node, job_id, ack)
     else:
         acked_there(node, job, peer if holders else b"", now_ms)
     if holders and named:
-        note_unnamed(node, job_id, holders)
+        note_unnamed(node, job_id, holders, now_ms)
     node.batch(peer, (GOTACK, 1, named), job_id)
 
 
-def note_unnamed(node: "Node", job_id: bytes, holders: tuple[bytes, ...]) -> None:
+def note_unnamed(node: "Node", job_id: bytes, holders: tuple[bytes, ...], now_ms: int) -> None:
     """Somebody collects an acknowledgement who named only ``holders``: remember the others that this node knows of."""
-    ack = node.acking.get(job_id)
+    ack = lots.alone(node, job_id, now_ms)
     if ack is not None:
         ack.unnamed = tuple([holder for holder in ack.holders if holder not in holders])
 
@@ -337,11 +333,10 @@ def acked_there(node: "Node", job: Job, peer: bytes, now_ms: int) -> None:
             node.journal.append((ACK, job.id))
         node.remove(job)
         return
-    ack = mark(node, job, (node.node_id, peer) if peer else node.selves, now_ms)
     if peer:
-        review(node, ack)
+        review(node, job.id, mark(node, job, (node.node_id, peer), now_ms))
     else:
-        tell(node, ack)
+        tell(node, job.id, mark(node, job, node.selves, now_ms))
 
 
 def widen(node: "Node", ack: Ack, holders: tuple[bytes, ...]) -> bool:
@@ -361,20 +356,53 @@ def got_ack(
     node: "Node", peer: bytes, message: tuple[int, int, tuple[bytes, ...], tuple[bytes, ...]], now_ms: int
 ) -> None:
     """GOTACK: ``peer`` has heard that these jobs are done, and says whether it knew them."""
-    del now_ms
     _, is_known, holders, ids = message
+    before: Stage | None = None
+    over: list[bytes] = []
     for job_id in ids:
         ack = node.acking.get(job_id)
         if ack is None:
             continue
-        ack.heard(peer)
-        if not ack.holders:
-            if is_known:
-                drop(node, ack)
-                continue
-        elif widen(node, ack, holders):
-            tell(node, ack)
-        review(node, ack)
+        if holders or not isinstance(ack, Stage):
+            got_ack_of(node, peer, is_known, holders, job_id, now_ms)
+            continue
+        if ack is not before:
+            if before is not None and over:
+                tell_all_know(node, before.holders, over)
+                over = []
+            before = ack
+            stage = ack.after(peer)
+            is_over = all_know(node, stage)
+        if is_over:
+            drop(node, job_id)
+            over.append(job_id)
+        else:
+            node.acking[job_id] = stage
+    if before is not None and over:
+        tell_all_know(node, before.holders, over)
+
+
+def got_ack_of(
+    node: "Node", peer: bytes, is_known: int, holders: tuple[bytes, ...], job_id: bytes, now_ms: int
+) -> None:
+    """GOTACK of a job of which other things are known than of others."""
+    ack = lots.alone(node, job_id, now_ms)
+    assert ack is not None
+    ack.heard(peer)
+    if not ack.holders:
+        if is_known:
+            drop(node, job_id)
+            return
+    elif widen(node, ack, holders):
+        tell(node, job_id, ack)
+    review(node, job_id, ack)
+
+
+def tell_all_know(node: "Node", holders: tuple[bytes, ...], ids: list[bytes]) -> None:
+    """All of ``holders`` know of these jobs: they can forget them."""
+    for holder in holders:
+        if holder != node.node_id and holder in node.membership.nodes:
+            node.batches.setdefault((holder, ALL_KNOW), []).extend(ids)
 
 
 def removed(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_ms: int) -> None:
@@ -400,8 +428,8 @@ def go_on(node: "Node", ack: Ack) -> None:
         if holder not in ack.unnamed:
             ack.heard(holder)
     ack.unnamed = ()
-    tell(node, ack)
-    review(node, ack)
+    tell(node, ack.job_id, ack)
+    review(node, ack.job_id, ack)
 
 
 # -- dummies and bare IDs ----------------------------------------------------------------------------------------------
@@ -426,7 +454,7 @@ def add_dummy(node: "Node", job_id: bytes, now_ms: int) -> None:
     if node.journaling:
         file_dummy(node, ack)
     arm(node, ack, now_ms)
-    tell(node, ack)
+    tell(node, job_id, ack)
 
 
 def tell_once(node: "Node", job_id: bytes) -> None:
@@ -462,7 +490,7 @@ def lies_in(node: "Node", ack: Ack, segment: int) -> None:
 def drop_dummy(node: "Node", job_id: bytes) -> None:
     """Forget a dummy, if there is one."""
     if job_id in node.dummies:
-        drop(node, node.acking[job_id])
+        drop(node, job_id)
 
 
 def beat(node: "Node", now_ms: int) -> None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgpack
 
-from disque.core import acks, life, queues, unique
+from disque.core import acks, life, lots, queues, unique
 from disque.core.flows import Broadcast
 from disque.core.job import ACKED, ACTIVE, DELIVERED, HELD, KEPT, QUEUED, SPENT, WAIT_REPL, Job
 from disque.core.memory import ACK_BYTES
@@ -410,7 +410,7 @@ class Replay:
         if job.expires_ms <= now_ms or len(job.holders) == 1:
             node.remove(job)
             return
-        ack = acks.Ack(job.id, job.holders, node.selves, job.expires_ms)
+        ack = lots.Ack(job.id, job.holders, node.selves, job.expires_ms)
         node.acking[job.id] = ack
         node.used += ACK_BYTES
         acks.arm(node, ack, now_ms)

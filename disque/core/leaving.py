@@ -2,13 +2,14 @@
 
 Of a job that other nodes hold too, one of them goes on with it while this node is away: queued jobs are handed over
 with ENQUEUE; of those that are out with consumers here the others are told how long they are (HOLD), so that nobody
-gives them out again before their time. What does not reach them costs a RETRY, nothing else.
+gives them out again before their time. What does not reach them costs a RETRY, nothing else. Acknowledgements that a
+holder has not confirmed are told to it once more: it may have come back a moment ago, too, and ask in vain soon.
 """
 
 from typing import TYPE_CHECKING, Final
 
 from cluster.messages import ENQUEUE, HOLD
-from disque.core import keeping, zones
+from disque.core import acks, keeping, zones
 from disque.core.job import ACTIVE, KEPT, QUEUED, Job
 
 if TYPE_CHECKING:
@@ -25,17 +26,18 @@ class Farewell:
     Call `step`, and send what it says, until it is ``done``.
     """
 
-    __slots__ = ("_jobs", "_shard", "node")
+    __slots__ = ("_acked", "_jobs", "_shard", "node")
 
     def __init__(self, node: "Node") -> None:
         self.node = node
         self._shard = 0
         self._jobs: list[Job] = []
+        self._acked = list(node.acking)
 
     @property
     def done(self) -> bool:
-        """Whether all jobs were looked at."""
-        return not self._jobs and self._shard == len(self.node.shards)
+        """Whether all acknowledgements and jobs were looked at."""
+        return not self._acked and not self._jobs and self._shard == len(self.node.shards)
 
     def step(self, now_ms: int) -> None:
         """Go on for some milliseconds."""
@@ -44,7 +46,13 @@ class Farewell:
         out: dict[bytes, list[Job]] = {}
         most = SLICE
         while most > 0 and not self.done:
-            if self._jobs:
+            if self._acked:
+                most -= 1
+                job_id = self._acked.pop()
+                ack = node.acking.get(job_id)
+                if ack is not None:
+                    acks.tell(node, job_id, ack)
+            elif self._jobs:
                 most -= 1
                 leave(node, self._jobs.pop(), linked, out, now_ms)
             else:

@@ -96,6 +96,7 @@ def forget_everything(node: "Node") -> None:
     node.claims.clear()
     node.acking.clear()
     node.dummies.clear()
+    node.telling.clear()
     node.gone = Gone()
     node.early = Early()
     node.chores.clear()

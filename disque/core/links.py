@@ -79,9 +79,10 @@ def forget_holders(node: "Node", gone: frozenset[bytes]) -> "Iterator[None]":
                     if job.flags & HELD:  # it may have been put off, which counts now that it is asked about no more
                         returning.file_requeue(node, job)
         yield
-    for count, ack in enumerate(list(node.acking.values()), 1):
-        if node.acking.get(ack.job_id) is ack:
-            acks.review(node, ack)
+    for count, job_id in enumerate(list(node.acking), 1):
+        ack = node.acking.get(job_id)
+        if ack is not None:
+            acks.review(node, job_id, ack)
         if count % SLICE == 0:
             yield
 

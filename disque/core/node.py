@@ -18,6 +18,7 @@ from disque.core.host import Host
 from disque.core.job import ACKED, ACTIVE, BACKUP, DELIVERED, HELD, KEPT, QUEUED, SPENT, Job
 from disque.core.jobid import SHARDS, IdMaker, shard_of
 from disque.core.latency import LatencyMonitor
+from disque.core.lots import Stage, leave
 from disque.core.memory import ACK_BYTES, CLAIM_BYTES, GONE_BYTES, JOB_BYTES, QUEUE_BYTES, SPREAD_BYTES, Limits
 from disque.core.peers import Peer
 from disque.core.queue import PAUSED_OUT, QUEUE_IDLE_MS, Queue
@@ -38,10 +39,10 @@ from disque.core.zones import Zones
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from disque.core.acks import Ack
     from disque.core.bids import Bid
     from disque.core.claims import Claim
     from disque.core.life import Trash
+    from disque.core.lots import Ack, Telling
     from disque.core.scan import Walk
     from disque.core.unique import Key
     from disque.core.waves import Wave
@@ -72,7 +73,7 @@ class Node:
         "messages_skipped", "misconf", "monitors", "names", "node_id", "over", "password", "peak", "peers", "pending",
         "queues", "random", "ready", "resets", "resting", "retries", "ring", "roll", "seen_version", "segment",
         "selves", "sessions", "shards", "sharing", "shelf", "short", "slowlog", "spent", "start", "starts", "stats",
-        "table", "timers", "touched", "trash", "used", "walks", "wave", "zones",
+        "table", "telling", "timers", "touched", "trash", "used", "walks", "wave", "zones",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0915 - the whole state of a node, each part once
@@ -128,9 +129,11 @@ class Node:
         self.names: dict[bytes, Usual] = {}  # see `terms`
         #: Jobs that this node asks about before it queues them again, by ID: see `claims`.
         self.claims: dict[bytes, Claim] = {}
-        #: Acknowledgements that others must still hear of, by ID, and those of unknown jobs, oldest first: see `acks`.
+        #: Acknowledgements that others must still hear of, by ID, and those of unknown jobs, oldest first: see `acks`;
+        #: and those of this turn: see `lots`.
         self.acking: dict[bytes, Ack] = {}
         self.dummies: dict[bytes, None] = {}
+        self.telling: dict[tuple[bytes, ...], Telling | None] = {}
         #: IDs of jobs that were acknowledged or deleted everywhere lately.
         self.gone = Gone()
         self.early = Early()
@@ -264,9 +267,12 @@ class Node:
         """Nobody must hear of this acknowledgement any more."""
         ack = self.acking.pop(job_id, None)
         if ack is not None:
+            self.used -= ACK_BYTES
+            if isinstance(ack, Stage):
+                leave(self, ack.lot)  # it is no dummy
+                return
             self.dummies.pop(job_id, None)
             self.timers.disarm(ack)
-            self.used -= ACK_BYTES
             if ack.segment:
                 self.live[ack.segment] -= 1
 

@@ -7,7 +7,7 @@ from disque.core.job import ACKED, ACTIVE, QUEUED, STATE_NAMES, Job
 from disque.core.terms import Terms
 
 if TYPE_CHECKING:
-    from disque.core.acks import Ack
+    from disque.core.lots import Ack
     from disque.core.node import Node
 
 

@@ -53,6 +53,7 @@ from disque.core import (
     federation,
     keeping,
     links,
+    lots,
     memory,
     queues,
     replication,
@@ -62,10 +63,10 @@ from disque.core import (
     unique,
     waves,
 )
-from disque.core.acks import Ack
 from disque.core.bids import Bid
 from disque.core.claims import Claim
 from disque.core.job import Job
+from disque.core.lots import Ack, Lot
 from disque.core.queue import Queue
 from disque.core.session import (
     REPLY_ON,
@@ -332,6 +333,8 @@ def due(node: "Node", item: Timed, now_ms: int) -> None:
         replication.time_out(node, item)
     elif isinstance(item, Claim):
         claims.due(node, item, now_ms)
+    elif isinstance(item, Lot):
+        lots.due(node, item, now_ms)
     elif isinstance(item, Ack):
         acks.due(node, item, now_ms)
     elif isinstance(item, Bid):
@@ -393,6 +396,8 @@ def settle(node: "Node", now_ms: int) -> None:
     """Once before each flush: serve those who wait for jobs, try again the ADDJOBs whose rival failed."""
     if node.over:
         bids.end_all(node)
+    if node.telling:
+        node.telling.clear()  # the turn is over, also where there is nobody to be told
     if node.batches:
         send_batches(node)  # what was said of a job before it travels must arrive before it
     while node.retries:
@@ -409,6 +414,7 @@ def settle(node: "Node", now_ms: int) -> None:
 
 def send_batches(node: "Node") -> None:
     """Make messages of what was gathered: one for all jobs of which the same is to be said to the same node."""
+    node.telling.clear()
     batches, node.batches = node.batches, {}
     for (peer, head), ids in batches.items():
         outbox = node.asks if head[0] in PROMISE_NOTHING else node.messages

@@ -65,6 +65,8 @@ class Pump:
         #: TLS handshakes under way: none of them is a client yet, and each has a file open.
         self.handshakes = 0
         self.stopping = False
+        #: The journal is closed for good: what happens from now on must not be heard of.
+        self.ended = False
         #: Connections whose clients do not read.
         self.choked: dict[Connection, None] = {}
         #: Called when a write to the journal has failed or works again.
@@ -227,6 +229,8 @@ class Pump:
     def flush(self) -> None:
         """Let everything leave that happened since the last one."""
         self._scheduled = False
+        if self.ended:
+            return
         if not self.turn_s:
             self.turn_s = perf_counter()
         node = self.node
@@ -373,6 +377,16 @@ class Pump:
         held, self._held = self._held, {}
         for connection in held:
             connection.write_out()
+
+    def end(self) -> None:
+        """The journal is closed, and this process will be gone soon: nothing leaves any more but what has left here.
+
+        The sockets of peers are read once or twice until their links are closed. What they say is forgotten with this
+        process, so it must not be answered: who is told that an acknowledgement is known here does not say it again.
+        """
+        self.ended = True
+        if self._timer is not None:
+            self._timer.cancel()
 
     def _resume(self, which: "dict[Connection, None]") -> None:
         """Let connections go on that had to stop, each once, in a turn of its own."""

@@ -437,6 +437,7 @@ class Server:
             self.exit_code = 1
         else:
             self.pump.release_all()
+        self.pump.end()
         with contextlib.suppress(HostRefusedError):
             self.save_nodes()
         if self.mesh is not None and self.mesh.started:

@@ -36,6 +36,7 @@ from disque.core import life, links, memory, record_checks, resp, step
 from disque.core.commands import ROWS
 from disque.core.host import HostRefusedError
 from disque.core.job import ACKED, ACTIVE, AMONG_RETURNED, IN_LINE, QUEUED, SPENT, STATE_NAMES, WAIT_REPL, Job
+from disque.core.lots import Lot, Stage
 from disque.core.node import Node
 from disque.core.records import Record
 from disque.core.session import NOT_WAITING, WAIT_COPIES, WAIT_HOST, WAIT_JOBS, Session
@@ -571,6 +572,19 @@ def assert_waits_are_true(node: Node) -> None:
         assert spread.add is None or spread.add.spread is spread
 
 
+def lots_of(node: Node) -> list[Lot]:
+    """The lots of acknowledgements; each counts those that are left of it, and has a list with all of them."""
+    left: dict[Lot, set[bytes]] = {}
+    for job_id, ack in node.acking.items():
+        if isinstance(ack, Stage):
+            assert ack.slot == IDLE
+            left.setdefault(ack.lot, set()).add(job_id)
+    for lot, ids in left.items():
+        assert lot.left == len(ids)
+        assert ids <= set(lot.ids)
+    return list(left)
+
+
 def assert_timers_are_true(node: Node, jobs: list[Job]) -> None:
     """No timer without an item, no live job without a timer."""
     armed = [key for key in node.keys.values() if key.state != TENTATIVE or key.owner != node.node_id]
@@ -578,7 +592,9 @@ def assert_timers_are_true(node: Node, jobs: list[Job]) -> None:
     sessions = [session for session in node.sessions.values() if session.slot != IDLE]
     adds = [pending for session in node.sessions.values() for pending in session.adds if pending.slot != IDLE]
     live = [job for job in jobs if job.state != ACKED]
-    for item in (*live, *node.queues.values(), *armed, *node.acking.values(), *node.claims.values()):
+    acks = [ack for ack in node.acking.values() if not isinstance(ack, Stage)]
+    lots = lots_of(node)
+    for item in (*live, *node.queues.values(), *armed, *acks, *lots, *node.claims.values()):
         assert item.slot != IDLE, item
         assert item.due_ms > 0
     for job in live:
@@ -589,7 +605,7 @@ def assert_timers_are_true(node: Node, jobs: list[Job]) -> None:
             assert job.due_ms <= job.requeue_ms
     assert all(session.waiting == WAIT_JOBS for session in sessions)
     assert node.timers.count == (node.shelf.slot != IDLE) + sum(
-        map(len, (live, node.queues, armed, bids, sessions, adds, node.acking, node.claims))
+        map(len, (live, node.queues, armed, bids, sessions, adds, acks, lots, node.claims))
     )
     assert_the_shelf_is_true(node)
     asking = {key.job_id for key in node.keys.values() if key.state == TENTATIVE or key.told is not None}

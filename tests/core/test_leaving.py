@@ -1,10 +1,10 @@
 import pytest
 
-from cluster.messages import ENQUEUE, HOLD
-from disque.core import leaving
+from cluster.messages import ENQUEUE, GOTACK, HOLD, SETACK
+from disque.core import leaving, step
 from disque.core.job import ACTIVE
 from disque.core.unique import digest_of
-from tests.core.support import Bench, Client
+from tests.core.support import PROCESS, Bench, Client
 
 
 def add_shared(client: Client) -> bytes:
@@ -66,6 +66,26 @@ def test_a_job_that_nobody_else_holds_stays() -> None:
     farewell(bench)
     assert bench.state(job_id) == "queued"
     assert bench.sent(ENQUEUE) == []
+
+
+def test_acknowledgements_that_others_have_not_confirmed_are_told_once_more() -> None:
+    bench = Bench(peers=2)
+    one, other = bench.peers
+    client = bench.client()
+    alone, *lot = jobs = [add_shared(client) for _ in range(5)]
+    bench.link_down(one)
+    assert client("ACKJOB", *jobs) == 5
+    bench.settle()
+    bench.hear(other, (GOTACK, 1, (), (alone, lot[0])))
+    step.link_up(bench.node, one.id, PROCESS, bench.now_ms)  # what follows from it has not begun
+    bench.node.chores.clear()
+    bench.sent()
+    farewell(bench)
+    bench.settle()
+    told: dict[bytes, list[bytes]] = {one.id: [], other.id: []}
+    for peer, message in bench.sent(SETACK):
+        told[peer] += message[2]
+    assert {peer: sorted(ids) for peer, ids in told.items()} == {one.id: sorted(jobs), other.id: sorted(lot[1:])}
 
 
 def test_no_step_tells_of_more_jobs_than_take_some_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,8 @@ from typing import Any, cast
 
 import pytest
 
+from cluster.membership import Node
+from cluster.messages import GOTACK, SETACK
 from disque.core.host import HostRefusedError
 from disque.core.session import Session
 from disque.core.settings import Config
@@ -20,10 +22,12 @@ from disque.server.listen import ListenError
 from disque.server.nodes_conf import open_nodes_conf
 from disque.server.server import Server
 from disque.server.tls import TlsError
+from tests.core.support import foreign_id
 from tests.server.shell import Log, Transport
 from tests.support import certificates
 
 ADD = b"ADDJOB q body 0\r\n"
+PEER = b"b" * 40
 
 
 @pytest.fixture(autouse=True)
@@ -518,6 +522,41 @@ class TestOtherNodes:
             server.nodes_conf.close()
             for listener in server.mesh.bus._servers:
                 listener.close()
+
+        in_loop(scene)
+
+    def test_what_comes_while_a_stop_ends_is_not_answered(
+        self, new_port: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The journal is closed: who heard that an acknowledgement is known here would not say it again."""
+        port = new_port()
+        sent: list[Any] = []
+
+        def send(outbox: list[Any]) -> list[Any]:
+            sent.extend(outbox)
+            return []
+
+        async def scene() -> None:
+            server = assemble(port=str(port), bind="127.0.0.1", appendonly="yes")
+            await server._listen()
+            mesh = server.mesh
+            assert mesh is not None
+            await mesh.start()
+            loaded(server)
+            server.node.membership.add(Node(PEER, b"127.0.0.1", 1))
+            mesh.link_up(PEER, 1)
+            await asyncio.sleep(0)
+            monkeypatch.setattr(mesh.bus, "send", send)
+            mesh.received(PEER, [(SETACK, (PEER,), (foreign_id(1),))])
+            await asyncio.sleep(0)
+            assert sent == [(PEER, (GOTACK, 0, (), (foreign_id(1),)))]
+            server.stop(None, rewrite=False)
+            sent.clear()
+            mesh.received(PEER, [(SETACK, (PEER,), (foreign_id(2),))])
+            server.pump.on_timer()
+            await server._finished
+            assert sent == []
+            server.nodes_conf.close()
 
         in_loop(scene)
 

@@ -39,7 +39,8 @@ def state(node: Node) -> tuple[Any, ...]:
         )
         for job in all_jobs
     )
-    acks = sorted((ack.job_id, ack.holders, ack.expires_ms) for ack in node.acking.values())
+    ends = {job.id: job.expires_ms for job in all_jobs}
+    acks = sorted((key, ack.holders, ends.get(key, ack.expires_ms)) for key, ack in node.acking.items())
     known = sorted((key, value.job_id, value.expires_ms) for key, value in keys(node).items())
     queues = sorted((name, queue.paused, tuple(queued(node, name))) for name, queue in node.queues.items())
     told = sorted((one.name, one.flags, one.counter, one.origin) for one in node.federation.pauses.values())
