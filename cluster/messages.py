@@ -72,6 +72,9 @@ REFUSED_PAUSED: Final = 2
 REFUSED_GONE: Final = 3
 REFUSED_JOURNAL: Final = 4
 
+#: `round` of HOLD from a node that stops: those who hear it say so to others until it is over.
+IN_MY_STEAD: Final = 1
+
 #: `what` of ANSWER.
 ANSWER_NO: Final = 0
 ANSWER_QUEUED: Final = 1
@@ -136,7 +139,7 @@ FIELDS: Final[dict[str, str]] = {
     "reason": _NUMBER,
     "repl": _NUMBER,
     "retry_s": _NUMBER,
-    "round": _STAMP,  # a number of the asker's that comes back with the answer; 0: nobody asked
+    "round": _STAMP,  # a number of the asker's that comes back with the answer; 0, IN_MY_STEAD: nobody asked
     "state": _NUMBER,  # 0 undecided, 1 decided, 2 all keepers have it
     "ttl_s": _NUMBER,
     "what": _NUMBER,

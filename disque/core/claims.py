@@ -20,7 +20,17 @@ number that goes with a question and comes back is the asker's time, which means
 
 from typing import TYPE_CHECKING, Final
 
-from cluster.messages import ANSWER, ANSWER_NO, ANSWER_QUEUED, BY_ENQUEUE, BY_NACK, BY_TIMER, HOLD, WILLQUEUE
+from cluster.messages import (
+    ANSWER,
+    ANSWER_NO,
+    ANSWER_QUEUED,
+    BY_ENQUEUE,
+    BY_NACK,
+    BY_TIMER,
+    HOLD,
+    IN_MY_STEAD,
+    WILLQUEUE,
+)
 from cluster.messages import QUEUED as SAY_QUEUED
 from disque.core import acks, copies, replication, returning
 from disque.core.job import ACKED, ACTIVE, BACKUP, HELD, KEPT, QUEUED, SPENT, TAKEN, WAIT_REPL, Job
@@ -301,20 +311,23 @@ def held(
         job = known(node, peer, job_id, holders)
         if job is None:
             continue
-        until_ms = now_ms + left_ms + int(node.random.random() * SPREAD_MS)
         if job.state == WAIT_REPL:
             replication.taken_over(node, job)
-        elif job.state == QUEUED:
+            continue
+        until_ms = now_ms + left_ms + int(node.random.random() * SPREAD_MS)
+        if job.state == QUEUED:
             node.take_out(job, now_ms)
             wait(node, job, until_ms, 0, now_ms)
-        elif job.flags & KEPT and job.requeue_ms > now_ms:
-            # What this node knows itself counts until it is over; then it asks again. Who was not asked will be gone.
-            if not number and until_ms > job.requeue_ms:
-                node.drop_claim(job_id)
-                wait(node, job, until_ms, job.flags & (HELD | KEPT), now_ms)
-        else:
+        elif not (job.flags & KEPT and job.requeue_ms > now_ms):
             job.flags &= ~BACKUP
             step_back(node, job, until_ms, now_ms)
+        elif number <= IN_MY_STEAD and until_ms > job.requeue_ms:
+            # What this node knows itself counts until it is over; then it asks again. Who was not asked will be gone.
+            node.drop_claim(job_id)
+            wait(node, job, until_ms, job.flags & (HELD | KEPT), now_ms)
+        if number == IN_MY_STEAD and not job.flags & SPENT:
+            job.flags |= HELD | KEPT
+            returning.file_requeue(node, job)  # or nobody would know it after a crash
 
 
 def working(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_ms: int) -> None:

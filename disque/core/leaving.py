@@ -2,15 +2,17 @@
 
 Of a job that other nodes hold too, one of them goes on with it while this node is away: queued jobs are handed over
 with ENQUEUE; of those that are out with consumers here the others are told how long they are (HOLD), so that nobody
-gives them out again before their time. What does not reach them costs a RETRY, nothing else. Acknowledgements that a
-holder has not confirmed are told to it once more: it may have come back a moment ago, too, and ask in vain soon.
+gives them out again before their time; they say so in turn to those who ask, and remember it over a crash. What does
+not reach them costs a RETRY, nothing else. Acknowledgements that a holder has not confirmed are told to it once more:
+it may have come back a moment ago, too, and ask in vain soon.
 """
 
 from typing import TYPE_CHECKING, Final
 
-from cluster.messages import ENQUEUE, HOLD
+from cluster.messages import ENQUEUE, HOLD, IN_MY_STEAD
 from disque.core import acks, keeping, zones
 from disque.core.job import ACTIVE, KEPT, QUEUED, Job
+from disque.core.queue import ELSEWHERE
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -43,7 +45,7 @@ class Farewell:
         """Go on for some milliseconds."""
         node = self.node
         linked = {peer.id for peer in node.linked}
-        out: dict[bytes, list[Job]] = {}
+        out: dict[tuple[bytes, int], list[Job]] = {}
         most = SLICE
         while most > 0 and not self.done:
             if self._acked:
@@ -61,12 +63,12 @@ class Farewell:
                 most -= 1 + len(shard) // LOOKS
                 if linked:
                     self._jobs = [job for job in shard.values() if len(job.holders) > 1]
-        for holder, jobs in out.items():
-            tell_held(node, holder, jobs, now_ms)
+        for (holder, said), jobs in out.items():
+            tell_held(node, holder, said, jobs, now_ms)
 
 
-def leave(node: "Node", job: Job, linked: set[bytes], out: dict[bytes, list[Job]], now_ms: int) -> None:
-    """Hand one job over, or note in ``out`` who is to be told that it is out."""
+def leave(node: "Node", job: Job, linked: set[bytes], out: dict[tuple[bytes, int], list[Job]], now_ms: int) -> None:
+    """Hand one job over, or note in ``out`` who is to be told that it is out, and whether they shall speak for it."""
     if not job.retry or job.state not in {ACTIVE, QUEUED} or node.find(job.id) is not job:
         return
     others = [holder for holder in job.holders if holder in linked]
@@ -78,8 +80,9 @@ def leave(node: "Node", job: Job, linked: set[bytes], out: dict[bytes, list[Job]
         if others:
             hand_over(node, job, others, now_ms)
     elif job.flags & KEPT and job.requeue_ms > now_ms:
+        said = 0 if job.place == ELSEWHERE else IN_MY_STEAD  # where it was handed on, somebody else speaks for it
         for holder in others:
-            out.setdefault(holder, []).append(job)
+            out.setdefault((holder, said), []).append(job)
 
 
 def with_copies(node: "Node", job: Job, others: list[bytes]) -> list[bytes]:
@@ -104,7 +107,7 @@ def hand_over(node: "Node", job: Job, others: list[bytes], now_ms: int) -> None:
     node.messages.append((node.random.choice(others), (ENQUEUE, job.id, 0)))
 
 
-def tell_held(node: "Node", holder: bytes, jobs: list[Job], now_ms: int) -> None:
-    """Tell ``holder`` how long these jobs are out."""
+def tell_held(node: "Node", holder: bytes, said: int, jobs: list[Job], now_ms: int) -> None:
+    """Tell ``holder`` how long these jobs are out; ``said`` is `IN_MY_STEAD`, or 0: the `round` of HOLD."""
     ids = tuple([job.id for job in jobs])
-    node.messages.append((holder, (HOLD, 0, (), ids, tuple([job.requeue_ms - now_ms for job in jobs]))))
+    node.messages.append((holder, (HOLD, said, (), ids, tuple([job.requeue_ms - now_ms for job in jobs]))))

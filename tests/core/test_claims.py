@@ -15,6 +15,7 @@ from cluster.messages import (
     BY_TIMER,
     DELJOB,
     HOLD,
+    IN_MY_STEAD,
     NEEDJOBS,
     QUEUED,
     SETACK,
@@ -24,6 +25,7 @@ from cluster.messages import (
 from disque.core import claims
 from disque.core.claims import AGAIN_MOST_MS, AGAIN_MS, CONTEST_MS, FRESH_MS, YIELD_MS, wins
 from disque.core.job import ACTIVE, KEPT
+from disque.core.records import REQUEUE
 from disque.core.returning import STILL
 from tests.core.support import MYSELF, UNKNOWN_ID, Bench, Client, foreign_id, repljob
 
@@ -456,6 +458,25 @@ class TestHeldElsewhere:
         job_id = backup(pair)
         pair.hear(pair.peers[0], (HOLD, 0, (), (job_id,), (1,)))
         assert pair.job(job_id).flags == 0
+
+    @pytest.mark.parametrize("maker", [add, out, backup])
+    def test_who_hears_it_from_a_node_that_stops_speaks_for_it(self, maker: Callable[[Bench], bytes]) -> None:
+        bench = Bench(peers=2, journaling=True)
+        one, other = bench.peers
+        job_id = maker(bench)
+        bench.records()
+        bench.hear(one, (HOLD, IN_MY_STEAD, (), (job_id,), (70_000,)))
+        job = bench.job(job_id)
+        until_ms = job.requeue_ms
+        assert until_ms >= bench.now_ms + 70_000
+        assert bench.records() == [(REQUEUE, job_id, job.nacks, job.deliveries, until_ms)], (
+            "a crash does not shorten it"
+        )
+        bench.hear(other, (WILLQUEUE, 7000, job.holders, (job_id,)))
+        assert bench.told(other, HOLD) == [(HOLD, 7000, (), (job_id,), (until_ms - bench.now_ms,))]
+        bench.hear(one, (QUEUED, BY_NACK, (job_id,)))
+        bench.hear(other, (WILLQUEUE, 8000, job.holders, (job_id,)))
+        assert bench.told(other) == [(ANSWER, 8000, 0, (), (job_id,))], "a NACK ends it"
 
     def test_the_longest_time_that_a_message_can_tell_is_beyond_the_life_of_the_job(self, pair: Bench) -> None:
         job_id = add(pair)

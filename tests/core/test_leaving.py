@@ -1,6 +1,6 @@
 import pytest
 
-from cluster.messages import ENQUEUE, GOTACK, HOLD, SETACK
+from cluster.messages import ENQUEUE, GOTACK, HOLD, IN_MY_STEAD, NEEDJOBS, SETACK, YOURJOBS
 from disque.core import leaving, step
 from disque.core.job import ACTIVE
 from disque.core.unique import digest_of
@@ -56,7 +56,20 @@ def test_of_a_job_that_is_out_the_others_are_told_how_long() -> None:
     farewell(bench)
     held = bench.sent(HOLD)
     assert sorted(peer for peer, _ in held) == sorted(other.id for other in bench.peers)
-    assert all(message == (HOLD, 0, (), (job_id,), (3000,)) for _, message in held)
+    assert all(message == (HOLD, IN_MY_STEAD, (), (job_id,), (3000,)) for _, message in held)
+
+
+def test_nobody_speaks_for_a_job_that_was_handed_on() -> None:
+    bench = Bench(peers=2)
+    client = bench.client()
+    job_id = add_shared(client)
+    one, other = bench.peers
+    bench.hear(one, (NEEDJOBS, b"q", 1))
+    assert [peer for peer, _ in bench.sent(YOURJOBS)] == [one.id]
+    farewell(bench)
+    assert {peer: message[1:4] for peer, message in bench.sent(HOLD)} == {
+        peer.id: (0, (), (job_id,)) for peer in (one, other)
+    }
 
 
 def test_a_job_that_nobody_else_holds_stays() -> None:
