@@ -213,7 +213,8 @@ def bound(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now
     """BOUND: ``peer`` has noted these IDs."""
     for job_id in message[1]:
         bid = node.bidding.get(job_id)
-        if bid is not None and peer in bid.asked:
+        # Who was taken for failed meanwhile may have given the key to somebody else: it will be asked again.
+        if bid is not None and peer in bid.asked and peer in node.ring.nodes:
             bid.bound.add(peer)
             advance(node, bid, now_ms)
 
@@ -461,5 +462,5 @@ def end_all(node: "Node") -> None:
     """Answer those whose job was decided, but whose key has ended before all keepers had it."""
     while node.over:
         bid = node.over.pop()
-        if node.bids.get(bid.digest) is bid:
+        if bid.decided and node.bids.get(bid.digest) is bid:  # else it has lost the key after all
             finish(node, bid, bid.job_id)

@@ -33,7 +33,7 @@ from cluster.messages import (
 )
 from cluster.messages import QUEUED as SAY_QUEUED
 from disque.core import acks, copies, replication, returning
-from disque.core.job import ACKED, ACTIVE, BACKUP, HELD, KEPT, QUEUED, SPENT, TAKEN, WAIT_REPL, Job
+from disque.core.job import ACKED, ACTIVE, BACKUP, HEARD, HELD, KEPT, QUEUED, SPENT, TAKEN, WAIT_REPL, Job
 from disque.core.memory import CLAIM_BYTES
 from disque.core.peers import Peer, failed
 from disque.core.queue import ELSEWHERE
@@ -193,7 +193,7 @@ def reply(node: "Node", peer: bytes, job: Job, number: int, holders: tuple[bytes
             node.batch(peer, (ANSWER, number, ANSWER_NO, named), job.id)
         else:
             hold_answer(node, peer, job, job.retry * 1000, number, named)
-    elif job.flags & KEPT and job.requeue_ms > now_ms:
+    elif job.flags & (KEPT | HEARD) and job.requeue_ms > now_ms:
         hold_answer(node, peer, job, job.requeue_ms - now_ms, number, named)
     elif job.id in node.claims and wins(node.node_id, peer, job.id):
         hold_answer(node, peer, job, CONTEST_MS, number, named)
@@ -209,7 +209,7 @@ def step_back(node: "Node", job: Job, until_ms: int, now_ms: int) -> None:
     node.drop_claim(job.id)
     mine_ms = job.requeue_ms if job.requeue_ms > now_ms else 0
     until_ms = max(mine_ms, until_ms)
-    wait(node, job, until_ms, job.flags & (HELD | KEPT) if mine_ms == until_ms else job.flags & HELD, now_ms)
+    wait(node, job, until_ms, job.flags & (HELD | KEPT | HEARD) if mine_ms == until_ms else job.flags & HELD, now_ms)
 
 
 def wait(node: "Node", job: Job, until_ms: int, flags: int, now_ms: int) -> None:
@@ -290,7 +290,7 @@ def queued(node: "Node", peer: bytes, message: tuple[int, int, tuple[bytes, ...]
         if job is None:
             continue
         if why in {BY_NACK, BY_ENQUEUE}:
-            job.flags &= ~(KEPT | HELD) if job.state == ACTIVE else ~0
+            job.flags &= ~(KEPT | HEARD | HELD) if job.state == ACTIVE else ~0
             returning.count(job, nack=why == BY_NACK)
             if node.journaling and job.state != WAIT_REPL:
                 returning.file_requeue(node, job)
@@ -324,9 +324,9 @@ def held(
         elif number <= IN_MY_STEAD and until_ms > job.requeue_ms:
             # What this node knows itself counts until it is over; then it asks again. Who was not asked will be gone.
             node.drop_claim(job_id)
-            wait(node, job, until_ms, job.flags & (HELD | KEPT), now_ms)
+            wait(node, job, until_ms, job.flags & (HELD | KEPT | HEARD), now_ms)
         if number == IN_MY_STEAD and not job.flags & SPENT:
-            job.flags |= HELD | KEPT
+            job.flags |= HELD | HEARD
             returning.file_requeue(node, job)  # or nobody would know it after a crash
 
 
@@ -343,4 +343,4 @@ def working(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], n
             node.take_out(job, now_ms)
         node.drop_claim(job_id)
         job.flags &= ~BACKUP
-        node.hold(job, max(job.requeue_ms, now_ms + retry_ms(node, job)), job.flags & (HELD | KEPT))
+        node.hold(job, max(job.requeue_ms, now_ms + retry_ms(node, job)), job.flags & (HELD | KEPT | HEARD))

@@ -25,12 +25,15 @@ STATE_NAMES: Final = (b"wait-repl", b"active", b"queued", b"acked")
 #: KEPT: it is this node that knows why the job waits until `requeue_ms` (it delivered it, was told WORKING or NACK with
 #: a delay, made it with a delay), and tells other holders so. BACKUP: a copy for another node, never queued anywhere
 #: as far as this node knows. TAKEN: this node queued it although another one did before: over a new link it says so.
+#: HEARD: as KEPT, but it was a node that stopped who knew it: so this one says it to those who ask, and believes those
+#: who have queued the job.
 DELIVERED: Final = 1
 HELD: Final = 2
 SPENT: Final = 4
 KEPT: Final = 8
 BACKUP: Final = 16
 TAKEN: Final = 32
+HEARD: Final = 64
 
 #: Where a queue keeps the job: nowhere, in its line, in its line but taken out (a shell), or among those that came
 #: back.

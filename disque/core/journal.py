@@ -23,7 +23,7 @@ import msgpack
 
 from disque.core import acks, life, lots, queues, unique
 from disque.core.flows import Broadcast
-from disque.core.job import ACKED, ACTIVE, DELIVERED, HELD, KEPT, QUEUED, SPENT, WAIT_REPL, Job
+from disque.core.job import ACKED, ACTIVE, DELIVERED, HEARD, HELD, KEPT, QUEUED, SPENT, WAIT_REPL, Job
 from disque.core.memory import ACK_BYTES
 from disque.core.record_checks import NUMBER_MAX, ReplayError, check
 from disque.core.records import (
@@ -274,7 +274,7 @@ class Replay:
         job = self.node.find(job_id)
         if job is not None and not job.flags & SPENT and job.state != ACKED:
             job.nacks, job.deliveries, job.requeue_ms = nacks, deliveries, held_ms
-            job.flags = job.flags | HELD if held_ms else job.flags & ~HELD
+            job.flags = job.flags | HELD | HEARD if held_ms else job.flags & ~(HELD | HEARD)
 
     def pause(self, record: tuple[Any, ...], segment: int) -> None:
         """PAUSE."""
@@ -381,7 +381,7 @@ class Replay:
             self._go_on_telling(job, now_ms)
             return
         if not job.flags & HELD:
-            job.flags &= ~KEPT
+            job.flags &= ~(KEPT | HEARD)
         state = QUEUED if not job.flags & (HELD | SPENT) else ACTIVE
         listed = self.clean.get(job.id)
         if listed is not None:
@@ -395,7 +395,7 @@ class Replay:
             if state != QUEUED and job.flags & DELIVERED and not job.flags & HELD:
                 job.deliveries = min(job.deliveries + 1, COUNTER_MAX)
             job.requeue_ms = 0
-            job.flags &= ~(HELD | KEPT)
+            job.flags &= ~(HELD | KEPT | HEARD)
             if len(job.holders) > 1 and job.retry:
                 job.requeue_ms = now_ms
                 node.timers.arm(job, now_ms)

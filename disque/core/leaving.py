@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from cluster.messages import ENQUEUE, HOLD, IN_MY_STEAD
 from disque.core import acks, keeping, zones
-from disque.core.job import ACTIVE, KEPT, QUEUED, Job
+from disque.core.job import ACTIVE, HEARD, KEPT, QUEUED, Job
 from disque.core.queue import ELSEWHERE
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def leave(node: "Node", job: Job, linked: set[bytes], out: dict[tuple[bytes, int
             others = zones.elsewhere(node, others)
         if others:
             hand_over(node, job, others, now_ms)
-    elif job.flags & KEPT and job.requeue_ms > now_ms:
+    elif job.flags & (KEPT | HEARD) and job.requeue_ms > now_ms:
         said = 0 if job.place == ELSEWHERE else IN_MY_STEAD  # where it was handed on, somebody else speaks for it
         for holder in others:
             out.setdefault((holder, said), []).append(job)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from cluster.messages import REPLJOB, YOURJOBS
 from cluster.node import HANDSHAKE, MYSELF, UNREACHABLE
 from disque.core import acks, bids, claims, federation, replication, returning, zones
-from disque.core.job import ACTIVE, HELD, KEPT, QUEUED
+from disque.core.job import ACTIVE, HEARD, HELD, KEPT, QUEUED
 from disque.core.peers import Peer
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def forget_holders(node: "Node", gone: frozenset[bytes]) -> "Iterator[None]":
                 left = [holder for holder in job.holders if holder not in gone]
                 job.holders = node.shared(tuple(left))
                 if job.state == ACTIVE and job.requeue_ms and job.id not in node.claims:
-                    node.hold(job, job.requeue_ms, job.flags & (HELD | KEPT))
+                    node.hold(job, job.requeue_ms, job.flags & (HELD | KEPT | HEARD))
                     if job.flags & HELD:  # it may have been put off, which counts now that it is asked about no more
                         returning.file_requeue(node, job)
         yield

@@ -15,7 +15,7 @@ from disque.core.early import Early
 from disque.core.flows import Federation
 from disque.core.gone import Gone
 from disque.core.host import Host
-from disque.core.job import ACKED, ACTIVE, BACKUP, DELIVERED, HELD, KEPT, QUEUED, SPENT, Job
+from disque.core.job import ACKED, ACTIVE, BACKUP, DELIVERED, HEARD, HELD, KEPT, QUEUED, SPENT, Job
 from disque.core.jobid import SHARDS, IdMaker, shard_of
 from disque.core.latency import LatencyMonitor
 from disque.core.lots import Stage, leave
@@ -430,7 +430,7 @@ class Node:
         if queue is None:
             queue = self.queue(name, now_ms)
         job.state = QUEUED
-        job.flags &= ~(HELD | KEPT | BACKUP)
+        job.flags &= ~(HELD | KEPT | HEARD | BACKUP)
         job.requeue_ms = 0
         if self.claims:
             self.drop_claim(job.id)
@@ -450,7 +450,7 @@ class Node:
         asked CLAIM_MS before.
         """
         job.state = ACTIVE
-        job.flags = job.flags & ~(HELD | KEPT) | flags
+        job.flags = job.flags & ~(HELD | KEPT | HEARD) | flags
         job.requeue_ms = until_ms
         if len(job.holders) > 1:
             until_ms -= CLAIM_MS

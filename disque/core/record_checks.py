@@ -8,7 +8,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, Final
 
-from disque.core.job import ACKED, ACTIVE, BACKUP, DELIVERED, HELD, KEPT, QUEUED, SPENT, TAKEN
+from disque.core.job import ACKED, ACTIVE, BACKUP, DELIVERED, HEARD, HELD, KEPT, QUEUED, SPENT, TAKEN
 from disque.core.jobid import valid
 from disque.core.queue import PAUSE_NAMES
 from disque.core.records import (
@@ -62,7 +62,7 @@ SHAPES: Final[dict[int, tuple[type, ...]]] = {
 }
 #: The types of one entry in the list of a clean stop.
 ENTRY: Final = (bytes, int, int, int, int, int)
-FLAGS_MAX: Final = DELIVERED | HELD | SPENT | KEPT | BACKUP | TAKEN
+FLAGS_MAX: Final = DELIVERED | HELD | SPENT | KEPT | BACKUP | TAKEN | HEARD
 #: Nodes that one job may have copies on.
 HOLDERS_MOST: Final = 1000
 

@@ -14,6 +14,7 @@ from cluster.messages import (
     BY_NACK,
     BY_TIMER,
     DELJOB,
+    ENQUEUE,
     HOLD,
     IN_MY_STEAD,
     NEEDJOBS,
@@ -477,6 +478,20 @@ class TestHeldElsewhere:
         bench.hear(one, (QUEUED, BY_NACK, (job_id,)))
         bench.hear(other, (WILLQUEUE, 8000, job.holders, (job_id,)))
         assert bench.told(other) == [(ANSWER, 8000, 0, (), (job_id,))], "a NACK ends it"
+
+    def test_but_who_has_queued_the_job_is_believed(self, pair: Bench) -> None:
+        """It was handed back while the two did not hear each other."""
+        job_id = backup(pair)
+        pair.hear(pair.peers[0], (HOLD, IN_MY_STEAD, (), (job_id,), (70_000,)))
+        pair.hear(pair.peers[0], (QUEUED, STILL, (job_id,)))
+        assert pair.sent(HOLD) == []
+        assert pair.job(job_id).flags == 0
+
+    def test_and_it_takes_its_turn_when_the_job_is_handed_over(self, pair: Bench) -> None:
+        job_id = backup(pair)
+        pair.hear(pair.peers[0], (HOLD, IN_MY_STEAD, (), (job_id,), (70_000,)))
+        pair.hear(pair.peers[0], (ENQUEUE, job_id, 0))
+        assert pair.state(job_id) == "queued"
 
     def test_the_longest_time_that_a_message_can_tell_is_beyond_the_life_of_the_job(self, pair: Bench) -> None:
         job_id = add(pair)

@@ -3,7 +3,19 @@ from typing import Any
 import pytest
 
 from cluster.membership import PFAIL
-from cluster.messages import ASKKEY, BIND, BOUND, KEEPKEY, KEYFREE, KEYHELD, KEYKEPT, REPLJOB, UNBIND, YOURJOBS
+from cluster.messages import (
+    ASKKEY,
+    BIND,
+    BOUND,
+    IS_SETTLED,
+    KEEPKEY,
+    KEYFREE,
+    KEYHELD,
+    KEYKEPT,
+    REPLJOB,
+    UNBIND,
+    YOURJOBS,
+)
 from disque.core import links, step
 from disque.core.unique import COMMITTED, SETTLED, digest_of
 from tests.core.support import NOTHING, Bench, repljob
@@ -242,6 +254,24 @@ def test_a_job_that_could_not_get_its_key_after_all_is_taken_back(lonely: Bench)
     assert client.read() == SMALLER
 
 
+def test_a_key_that_is_lost_in_the_turn_that_settles_it_is_no_answer(lonely: Bench) -> None:
+    client = lonely.client()
+    client.send("ADDJOB", "q", "b", 0, "REPLICATE", 3, "UNIQUE", "k", 60)
+    (job_id,) = lonely.node.bidding
+    for peer in lonely.peers:
+        lonely.hear(peer, (BOUND, (job_id,)))
+    lonely.confirm(job_id, *lonely.peers)
+    for peer in lonely.peers:
+        step.message(lonely.node, peer.id, (KEYKEPT, (job_id,)), lonely.now_ms)
+    keep = (KEEPKEY, IS_SETTLED, 3, digest_of(b"q", b"k"), SMALLER, 50_000)
+    step.message(lonely.node, lonely.peers[1].id, keep, lonely.now_ms)
+    lonely.settle()
+    assert client.waiting
+    lonely.advance(1000)
+    assert client.read() == SMALLER
+    assert lonely.state(job_id) == "gone"
+
+
 def test_a_keeper_that_could_not_be_reached_is_asked_again(lonely: Bench) -> None:
     """It may have taken this node for failed and have given the key to somebody else."""
     one, two = lonely.peers
@@ -251,6 +281,7 @@ def test_a_keeper_that_could_not_be_reached_is_asked_again(lonely: Bench) -> Non
     lonely.hear(one, (BOUND, (job_id,)))
     lonely.hear(two, (BOUND, (job_id,)))
     lonely.fail(one)
+    lonely.hear(one, (BOUND, (job_id,)))  # it was on its way
     lonely.sent()
     lonely.fail(one, 0)
     assert [message[3] for message in lonely.told(one, BIND)] == [job_id]
