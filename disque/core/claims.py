@@ -79,12 +79,12 @@ PRIME: Final = 2**61 - 1
 
 
 def say_still(node: "Node", peer: Peer, saying: int) -> "Iterator[bool]":
-    """There is a new link to ``peer``: it may not have heard that this node has queued jobs again."""
+    """There is a new link to ``peer``: it may not have heard that this node has queued jobs again, or will do so."""
     for shard in node.shards:
         for job in list(shard.values()):
             if peer.saying != saying:
                 return
-            is_meant = job.flags & TAKEN and job.state == QUEUED and peer.id in job.holders
+            is_meant = job.flags & TAKEN and peer.id in job.holders and (job.state == QUEUED or is_put_off(job))
             if is_meant and shard.get(job.id) is job:
                 node.batch(peer.id, (SAY_QUEUED, returning.STILL), job.id)
                 if peer.tell(0):  # one dict may hold all that were added together
@@ -92,6 +92,11 @@ def say_still(node: "Node", peer: Peer, saying: int) -> "Iterator[bool]":
         if peer.saying != saying:
             return
         yield False
+
+
+def is_put_off(job: Job) -> bool:
+    """Whether ``job`` was handed back here with a delay."""
+    return job.state == ACTIVE and job.flags & (HELD | KEPT) == HELD | KEPT
 
 
 def hold_answer(node: "Node", peer: bytes, job: Job, left_ms: int, number: int, named: tuple[bytes, ...]) -> None:

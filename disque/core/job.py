@@ -24,9 +24,9 @@ STATE_NAMES: Final = (b"wait-repl", b"active", b"queued", b"acked")
 #: crash (a delay, a NACK with a delay). SPENT: an at-most-once job that left its queue: nothing may queue it again.
 #: KEPT: it is this node that knows why the job waits until `requeue_ms` (it delivered it, was told WORKING or NACK with
 #: a delay, made it with a delay), and tells other holders so. BACKUP: a copy for another node, never queued anywhere
-#: as far as this node knows. TAKEN: this node queued it although another one did before: over a new link it says so.
-#: HEARD: as KEPT, but it was a node that stopped who knew it: so this one says it to those who ask, and believes those
-#: who have queued the job.
+#: as far as this node knows. TAKEN: this node queued it although another one did before, or was given it back: over a
+#: new link it says so. HEARD: as KEPT, but it was a node that stopped who knew it, or this one before it stopped: so it
+#: says it to those who ask, and believes those who have queued the job meanwhile.
 DELIVERED: Final = 1
 HELD: Final = 2
 SPENT: Final = 4

@@ -55,7 +55,7 @@ def tell_holders(node: "Node", job: Job, head: "Message") -> None:
 
 
 def tell_queued(node: "Node", job: Job, why: int) -> None:
-    """Tell the other holders that this node has queued ``job`` again."""
-    if job.state == QUEUED:
+    """Tell the other holders that this node has queued ``job`` again, or will do so after a delay."""
+    if job.state == QUEUED or job.flags & HELD:
         job.flags |= TAKEN
     tell_holders(node, job, (SAY_QUEUED, why))

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.membership import Node as Member
-from cluster.messages import ANSWER, ANSWER_NO, GOTACK, SETACK, WILLQUEUE
+from cluster.messages import ANSWER, ANSWER_NO, GOTACK, HOLD, SETACK, WILLQUEUE
 from cluster.messages import PAUSE as SAY_PAUSE
+from cluster.messages import QUEUED as SAY_QUEUED
 from disque.core import journal, queues, step
 from disque.core.job import ACKED, ACTIVE, DELIVERED, HEARD, HELD, KEPT, QUEUED, SPENT
 from disque.core.journal import Replay, clean_list, encode, head, unpack
@@ -34,6 +35,7 @@ from disque.core.records import (
     SPEND,
     Record,
 )
+from disque.core.returning import STILL
 from tests.core.support import Bench
 from tests.support.keys import K, keys
 from tests.support.nodes import START_MS, make_node, node_id
@@ -225,8 +227,19 @@ class TestSharedJob:
             node = self.read(job_record(holders=self.BOTH), (CLEAN, [out]), end)
             job = node.find(job_id(1))
             assert job is not None
-            assert bool(job.flags & KEPT) == kept
+            assert bool(job.flags & HEARD) == kept
             assert job.requeue_ms == (NOW_MS + 4000 if kept else NOW_MS)
+
+    def test_but_believes_who_was_given_it_back_meanwhile(self) -> None:
+        out = (job_id(1), ACTIVE, DELIVERED | KEPT, NOW_MS + 50_000, 0, 0)
+        node = self.read(job_record(holders=self.BOTH), (CLEAN, [out]), (END,))
+        step.message(node, node_id(2), (WILLQUEUE, NOW_MS, self.BOTH, (job_id(1),)), NOW_MS)
+        assert self.told(node, HOLD) == [(HOLD, NOW_MS, (), (job_id(1),), (50_000,))]
+        node.asks.clear()
+        step.message(node, node_id(2), (SAY_QUEUED, STILL, (job_id(1),)), NOW_MS)
+        step.message(node, node_id(2), (WILLQUEUE, NOW_MS, self.BOTH, (job_id(1),)), NOW_MS)
+        step.settle(node, NOW_MS)
+        assert self.told(node, HOLD) == []
 
     def test_one_that_is_done_is_told_to_the_others(self) -> None:
         node = self.read(job_record(holders=self.BOTH), (ACK, job_id(1)))
