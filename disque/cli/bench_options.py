@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, NoReturn
 
 from disque.cli.client_tls import Trust, TrustError, context_of
+from disque.cli.shell_options import PASSWORD_VARIABLE
 
 
 class UsageError(Exception):
@@ -167,7 +168,9 @@ def _add_target(parser: argparse.ArgumentParser) -> None:
     group.add_argument("-h", "--host", default="127.0.0.1", help="host of the server (%(default)s)")
     group.add_argument("-p", "--port", type=_whole(1, 65535), default=7711, help="port (%(default)s)")
     group.add_argument("-s", "--socket", default="", metavar="path", help="unix socket instead of host and port")
-    group.add_argument("-a", "--pass", dest="password", default="", metavar="password", help="password")
+    group.add_argument(
+        "-a", "--pass", dest="password", default="", metavar="password", help="password (or the variable DISQUE_AUTH)"
+    )
     group.add_argument("--user", default="", help="user of the password")
     group.add_argument("--tls", action="store_true", help="speak TLS, not to the server of --compare")
     group.add_argument("--cacert", default="", metavar="file", help="authority to believe (those of the system)")
@@ -237,7 +240,7 @@ def parse_options(argv: list[str]) -> Options:
     """
     given = vars(new_parser().parse_intermixed_args(argv))
     operations, seconds = given.pop("operations"), given.pop("seconds")
-    user, password = given.pop("user"), given.pop("password")
+    user, password = given.pop("user"), given.pop("password") or os.environ.get(PASSWORD_VARIABLE, "")
     trust = _trust(given)
     address = Address(given.pop("host"), given.pop("port"), given.pop("socket"), user, password, trust)
     amount = Amount(operations or (None if seconds else DEFAULT_OPERATIONS), seconds)

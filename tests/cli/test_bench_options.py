@@ -20,6 +20,12 @@ def test_h_is_the_host_as_in_other_clients() -> None:
     assert options.address == Address("10.0.0.1", 7712, "", "me", "secret")
 
 
+def test_a_password_may_stand_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DISQUE_AUTH", "secret")
+    assert parse_options([]).address.password == "secret"
+    assert parse_options(["-a", "other"]).address.password == "other"
+
+
 def test_options_may_stand_between_workloads() -> None:
     assert parse_options(["add", "-c", "3", "ack", "-P", "16"]).workloads == ("add", "ack")
 

@@ -141,7 +141,8 @@ def test_a_worker_that_is_killed_comes_back_with_its_jobs_and_all_stop_cleanly(w
 
     assert f"{second} | " in workers.shown()
     assert sorted(path.name for path in (workers.directory / "data").iterdir()) == [str(port) for port in workers.ports]
-    assert str(workers.ask(first, "CONFIG", "REWRITE")) == "ERR The server is running without a config file"
+    refusal = "ERR The config file is that of all workers: edit it, and restart the service"
+    assert str(workers.ask(first, "CONFIG", "REWRITE")) == refusal
     assert workers.stop(signal.SIGTERM) == 0
     assert workers.shown().count("ready to exit") == COUNT
 

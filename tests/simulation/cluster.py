@@ -41,6 +41,14 @@ class Cluster:
                 return machine
         return None
 
+    def maker_of(self, job_id: bytes) -> Machine:
+        """The machine on which this job was made."""
+        start = job_id[2:10]
+        for machine in self.machines:
+            if any(node_id.startswith(start) for node_id in (machine.node_id, *machine.former_ids)):
+                return machine
+        raise LookupError(job_id)
+
     def up(self) -> list[Machine]:
         """The machines whose nodes serve clients."""
         return [machine for machine in self.machines if machine.up]

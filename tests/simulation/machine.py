@@ -46,6 +46,8 @@ class Machine:
         self.retired = False
         self.jumped = False
         self.node_id = b"%040x" % self.random.getrandbits(160)
+        #: The IDs that its node had before, until CLUSTER RESET gave it another.
+        self.former_ids: list[bytes] = []
         self.nodes_conf = b""
         self.zone = self.draw_zone()
 

@@ -334,6 +334,7 @@ class Process:
         """CLUSTER RESET was executed: with a new ID, nobody is linked to this node any more."""
         self.reset_ms = self.world.now
         if self.machine.node_id != self.node.node_id:
+            self.machine.former_ids.append(self.machine.node_id)
             self.machine.node_id = self.node.node_id
             self.bus.restart()
 

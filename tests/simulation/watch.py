@@ -233,7 +233,7 @@ class Watch:
             known.answered_ms = self.world.now
             known.expires_ms = known.plan.asked_ms + known.plan.ttl * 1000
             known.holders = set(self.history.confirmed.get(known.id, ()))
-            maker = next(one for one in self.cluster.machines if one.node_id.startswith(known.id[2:10]))
+            maker = self.cluster.maker_of(known.id)
             known.coordinator = maker.number
             has_it = self._has(maker, known.id)
             if has_it or len(known.holders) < known.plan.repl:

@@ -132,7 +132,7 @@ def pause(node: "Node", session: Session, args: list[bytes], now_ms: int) -> Non
 
 
 def unpause(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
-    """CLIENT UNPAUSE: of use to a connection that was let in before the pause, or to whoever asks in one pipeline."""
+    """CLIENT UNPAUSE. It is looked at as late as any other request, when the pause is over."""
     del args, now_ms
     node.clients_paused_until_ms = 0
     session.out.append(resp.OK)
