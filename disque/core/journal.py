@@ -387,7 +387,7 @@ class Replay:
         if listed is not None:
             state, job.flags, job.requeue_ms, job.nacks, job.deliveries = listed
             if job.flags & KEPT and len(job.holders) > 1:  # it may have been handed back elsewhere meanwhile
-                job.flags += HEARD - KEPT
+                job.flags = job.flags & ~KEPT | HEARD
         if not job.retry and not job.flags & SPENT and not sure and job.expires_ms > now_ms:
             self.dropped += 1
             node.remove(job)

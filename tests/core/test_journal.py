@@ -230,9 +230,13 @@ class TestSharedJob:
             assert bool(job.flags & HEARD) == kept
             assert job.requeue_ms == (NOW_MS + 4000 if kept else NOW_MS)
 
-    def test_but_believes_who_was_given_it_back_meanwhile(self) -> None:
-        out = (job_id(1), ACTIVE, DELIVERED | KEPT, NOW_MS + 50_000, 0, 0)
+    @pytest.mark.parametrize("heard", [0, HEARD])
+    def test_but_believes_who_was_given_it_back_meanwhile(self, heard: int) -> None:
+        out = (job_id(1), ACTIVE, DELIVERED | KEPT | heard, NOW_MS + 50_000, 0, 0)
         node = self.read(job_record(holders=self.BOTH), (CLEAN, [out]), (END,))
+        job = node.find(job_id(1))
+        assert job is not None
+        assert job.flags == DELIVERED | HEARD
         step.message(node, node_id(2), (WILLQUEUE, NOW_MS, self.BOTH, (job_id(1),)), NOW_MS)
         assert self.told(node, HOLD) == [(HOLD, NOW_MS, (), (job_id(1),), (50_000,))]
         node.asks.clear()
