@@ -9,7 +9,7 @@ NODES ?= 3
 PORT ?= 7711
 ARGS ?=
 # All tests go in several processes: one has those that start servers, the others compute (see tests/conftest.py).
-WORKERS ?= $(if $(ARGS),,-n auto --maxprocesses 4)
+WORKERS ?= $(if $(ARGS),,-n auto --maxprocesses 4 --dist loadgroup)
 BIN := $(VENV)/bin
 # Each node has a folder of its own in here, named after its port.
 DATA ?= data

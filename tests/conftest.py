@@ -14,11 +14,10 @@ from collections import Counter
 from collections.abc import Callable, Generator
 from pathlib import Path
 from random import SystemRandom
-from typing import Any, Final
+from typing import Final
 
 import pytest
 from hypothesis import HealthCheck, settings
-from xdist.scheduler import LoadScopeScheduling
 
 ROOT: Final = Path(__file__).parent.parent
 IN_CI: Final = os.environ.get("CI", "").lower() == "true"
@@ -59,24 +58,12 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"compiled from older sources, remove or build them anew: {names}")
 
 
-class ComputingApart(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types
-    """How `pytest -n` spreads tests: what starts servers and looks at clocks stays together, in one process."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        return nodeid if nodeid.startswith(COMPUTING) else "waiting"
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ComputingApart:
-    return ComputingApart(config, log)
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if FORM == "plain":
-        return
     for item in items:
+        if not item.nodeid.startswith(COMPUTING):  # what starts servers and looks at clocks stays in one process
+            item.add_marker(pytest.mark.xdist_group("waiting"))
         mark = item.get_closest_marker("plain_only")
-        if mark is not None:
+        if mark is not None and FORM != "plain":
             item.add_marker(pytest.mark.skip(reason=f"{PLAIN_ONLY}: {mark.args[0]}"))
 
 

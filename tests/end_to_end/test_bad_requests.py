@@ -93,6 +93,7 @@ def test_garbage_never_ends_the_server(shared: Node) -> None:
         raw.end()
         raw.all()
         raw.close()
+    assert shared.ask("PING") == b"PONG"
 
 
 def test_a_request_that_is_cut_off_everywhere(shared: Node) -> None:
