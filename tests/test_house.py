@@ -70,7 +70,8 @@ TESTED_ELSEWHERE: Final[dict[str, str]] = {
     "disque.server.segment_file": "tests/server/test_journal.py",
 }
 
-LINES_OF_MODULE: Final = 500
+#: A bound against files that nobody can hold in the head. Splits follow concepts, not lengths: tables may be long.
+LINES_OF_MODULE: Final = 700
 LINES_OF_FUNCTION: Final = 60
 #: Functions that are long on purpose: the whole state of a node, each part said once.
 LONG_ON_PURPOSE: Final = {("disque.core.node", "__init__")}
