@@ -12,7 +12,7 @@ from typing import Final
 import uvloop
 
 from disque import VERSION
-from disque.cli import workers
+from disque.cli import processes
 from disque.core import conffile
 from disque.core.commands import COMMANDS
 from disque.core.kinds import as_bytes
@@ -33,7 +33,7 @@ Usage: disque-server [/path/to/disque.conf] [--option value ...]
 Options are those of the configuration file, for example:
        disque-server --port 7711 --dir /var/lib/disque --appendonly yes
        disque-server /etc/disque.conf --loglevel verbose
-       disque-server /etc/disque.conf --workers 4  (nodes at four ports in a row, for four cores)
+       disque-server /etc/disque.conf --processes 4  (nodes at four ports in a row, for four cores)
 """
 
 PORT_MOST: Final = 65535
@@ -96,7 +96,7 @@ def explained(wrong: conffile.ConfigError) -> str:
     if not name:
         words = wrong.line.removeprefix("--").strip()
         return f"disque-server: '{words or '--'}' is no option: options are --name value (see disque-server --help)"
-    if name.lower() in {*BY_NAME, conffile.INCLUDE}:
+    if conffile.known_name(name) in {*BY_NAME, conffile.INCLUDE}:
         return "\n".join(filter(None, [f"disque-server: '{wrong.line}': {wrong.reason}", wrong.hint]))
     close = get_close_matches(name.lower(), BY_NAME, 1) if len(name) <= MAX_NAME else []
     hint = f"Did you mean '--{close[0]}'?" if close else "Options are those of disque.conf"
@@ -128,31 +128,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(f"Fatal error, can't open config file '{error.filename}': {error.strerror}", file=sys.stderr)
         return 1
-    if config.number("workers") == 1:
+    if config.number("processes") == 1:
         return start(config, path, words)
-    number = workers.number_of(os.environ)
-    return start_workers(config, words) if number < 0 else start_worker(config, words, number)
+    number = processes.number_of(os.environ)
+    return start_service(config, words) if number < 0 else start_process(config, words, number)
 
 
-def start_worker(config: Config, words: list[str], number: int) -> int:
+def start_process(config: Config, words: list[str], number: int) -> int:
     """Serve as one of several nodes. The file is no one's to write, so it has no path here."""
     try:
-        workers.become(config, number)
+        processes.become(config, number)
     except OSError as error:
         print(f"Can't make the directory '{error.filename}': {error.strerror}", file=sys.stderr)
         return 1
     return start(config, "", words)
 
 
-def start_workers(config: Config, words: list[str]) -> int:
+def start_service(config: Config, words: list[str]) -> int:
     """Run several nodes; this process looks after them. Gives the exit code."""
-    wrong = workers.objection(config)
+    wrong = processes.objection(config)
     if words[:1] == ["-"]:
-        wrong = "with workers, the configuration cannot come from standard input: each of them reads it"
+        wrong = "with several processes, the configuration cannot come from standard input: each of them reads it"
     if wrong:
         print(f"disque-server: {wrong}", file=sys.stderr)
         return 1
-    ports = range(client_port_of(config), client_port_of(config) + config.number("workers"))
+    ports = range(client_port_of(config), client_port_of(config) + config.number("processes"))
     command = [sys.executable, "-m", "disque.cli.serve", *words]
     started_in = str(Path.cwd())
     prepared = prepare(config)
@@ -161,10 +161,10 @@ def start_workers(config: Config, words: list[str]) -> int:
     log, pid_file = prepared
     if pid_file is not None:
         write_pid(pid_file, log)
-    daemon.set_process_name("disque-workers")
+    daemon.set_process_name("disque-service")
 
     async def serve_all() -> int:
-        return await workers.Service(ports, command, log, started_in).run()
+        return await processes.Service(ports, command, log, started_in).run()
 
     try:
         return asyncio.run(serve_all())

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from disque.core.kinds import as_bytes, as_text, path_from, quoted
 from disque.core.setting import OLD, SECTIONS, Setting
-from disque.core.settings import BY_NAME, MAX_NAME, SETTINGS, Config, SettingError
+from disque.core.settings import ALIASES, BY_NAME, MAX_NAME, SETTINGS, Config, SettingError
 from disque.core.words import split_words
 
 Read: TypeAlias = Callable[[str], str]
@@ -129,7 +129,7 @@ class _Loader:
             raise ConfigError(source, number, line, error) from error
 
     def _follow(self, words: tuple[str, ...]) -> None:
-        name = words[0].lower()
+        name = known_name(words[0])
         if name == INCLUDE:
             self._include(words[1:])
         elif name in BY_NAME:
@@ -156,6 +156,12 @@ class _Loader:
             return self._read(path)
         except OSError as error:
             raise SettingError(f"Can't open the included file '{path}': {error.strerror or error}") from error
+
+
+def known_name(word: str) -> str:
+    """Give the name of an option as it is called today, in lower case."""
+    name = word.lower()
+    return ALIASES.get(name, name)
 
 
 def _words(line: str) -> tuple[str, ...]:
@@ -202,7 +208,7 @@ def _option_of(line: str) -> str:
     if not stripped or stripped.startswith("#"):
         return ""
     try:
-        return _words(stripped)[0].lower()
+        return known_name(_words(stripped)[0])
     except SettingError:
         return ""
 

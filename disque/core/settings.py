@@ -39,6 +39,7 @@ from disque.core.kinds import (
     Value,
     Whole,
     YesNo,
+    as_text,
 )
 from disque.core.seeds import Seeds
 from disque.core.setting import (
@@ -203,7 +204,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     Setting(
         "aof-enqueue-jobs-once", YesNo(), False, JOURNAL,
         "Whether to put the jobs that were queued back into their queues at the next start, even if appendonly is no; "
-        "the option then turns itself off in this file, so it cannot be used with workers.",
+        "the option then turns itself off in this file, so it cannot be used with several processes.",
         mutable=True,
     ),
     Setting(
@@ -334,15 +335,15 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "only nodes on the same machine are talked to. Use a long random text. It hides nothing: see tls-cluster.",
         mutable=True, example='"a long secret"',
     ),
-    Setting("workers", Whole(1, 64), 1, GENERAL,
+    Setting("processes", Whole(1, 64), 1, GENERAL,
         "How many nodes to run as one service, one for each core that it may use: at port and those after it, each in "
         "a directory of its own in dir, named after its port. They share this file, so CONFIG REWRITE is refused; "
-        "maxmemory is for each of them."),
+        "maxmemory is for each of them. Older files call it workers."),
     Setting("cluster-zone", Label(), "", CLUSTER,
         "A label for what fails together with this node, such as its host, rack or power supply: nodes with the same "
         "one are a zone. Copies of a job go to different zones; two in one zone count as two only when no other zone "
-        "without a copy can be reached and takes one. Without a label, a node is a zone of its own; workers of one "
-        "host are one together.", example="rack-1"),
+        "without a copy can be reached and takes one. Without a label, a node is a zone of its own; the processes "
+        "of one service are one together.", example="rack-1"),
     Setting(
         "cluster-forget-after", Whole(1, MAX_INT32, "seconds"), 86400, CLUSTER,
         "Seconds after which a node that cannot be reached is forgotten, as by CLUSTER FORGET.", mutable=True,
@@ -382,6 +383,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
 # fmt: on
 
 BY_NAME: Final[dict[str, Setting]] = {setting.name: setting for setting in SETTINGS}
+#: Former names of options: files, the command line and CONFIG GET know them still.
+ALIASES: Final[dict[str, str]] = {"workers": "processes"}
 _GETTABLE: Final = tuple((setting.name, setting.name.encode()) for setting in SETTINGS if setting.gettable)
 
 
@@ -480,6 +483,9 @@ class Config:
 
     def matching(self, pattern: bytes) -> list[tuple[str, str]]:
         """Give names and values that CONFIG GET shows for a glob pattern (case-sensitive), in its order."""
+        alias = as_text(pattern).lower()
+        if alias in ALIASES:
+            return [(alias, self.get_text(ALIASES[alias]))]
         glob = Glob(pattern)
         return [(name, self.get_text(name)) for name, raw in _GETTABLE if glob.matches(raw)]
 

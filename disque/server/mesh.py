@@ -182,7 +182,7 @@ class Mesh:
         self.bus.reconcile(membership.wanted())
 
     def _is_alone(self) -> bool:
-        """Whether no other node is known, or none but those of this zone: workers of one host meet at once."""
+        """Whether no other node is known, or none but those of this zone: processes of one host meet at once."""
         mine = self.membership.myself.zone
         return all(
             node.flags & (MYSELF | HANDSHAKE) or (mine and node.zone == mine) for node in self.membership.nodes.values()

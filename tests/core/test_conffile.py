@@ -76,6 +76,28 @@ class TestLoad:
         }
 
 
+class TestFormerNames:
+    def test_the_file_and_the_command_line_know_them(self) -> None:
+        assert loaded("Workers 3").number("processes") == 3
+        config = Config()
+        load_options(from_argv(["--workers", "4"]).options, config, Files())
+        assert config.number("processes") == 4
+        assert config.matching(b"WORKERS") == [("workers", "4")]
+        assert config.matching(b"proc*") == [("processes", "4")]
+        assert config.matching(b"*work*") == []
+
+    def test_the_later_line_wins_whatever_it_calls_the_option(self) -> None:
+        assert loaded("workers 3\nprocesses 2").number("processes") == 2
+        assert loaded("processes 3\nworkers 2").number("processes") == 2
+
+    def test_a_rewritten_file_has_the_name_of_today_once(self) -> None:
+        text = "# few\nworkers 3\nport 7711\n"
+        assert rewrite(text, loaded(text)) == "# few\nprocesses 3\nport 7711\n"
+
+    def test_an_error_shows_the_line_as_it_was_written(self) -> None:
+        assert refusal("workers many").line == "workers many"
+
+
 class TestErrors:
     def test_the_text_is_that_of_the_reference_with_what_was_expected(self) -> None:
         error = refusal("# first\nport 7711x\n")

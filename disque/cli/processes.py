@@ -1,16 +1,17 @@
-"""`disque-server --workers N`: N nodes of this host as one service, so that a queue can use more than one core.
+"""`disque-server --processes N`: N nodes of this host as one service, so that a queue can use more than one core.
 
-This process only looks after them. Each worker is a whole node: the same configuration file and command line, with what
-must be its own counted on from the first: ports, and files by the port. A directory of its own lies in `dir`, named
-after its port. The configuration is read by each worker as it starts, and by nobody written: CONFIG REWRITE is refused.
+This process, the service, only looks after them. Each of them is a whole node: the same configuration file and command
+line, with what must be its own counted on from the first: ports, and files by the port. A directory of its own lies in
+`dir`, named after its port. The configuration is read by each process as it starts, and by nobody written: CONFIG
+REWRITE is refused.
 
-All workers of a host have the same `cluster-zone`, unless the settings say which: the host's, so that copies of a job
+All processes of a host have the same `cluster-zone`, unless the settings say which: the host's, so that copies of a job
 go to other hosts where there are some. They find each other by `cluster-seeds`, to which all of them are added.
 
-A worker that ends is started again, however it ended: at once if it had lived for a while, else after a pause that
+A process that ends is started again, however it ended: at once if it had lived for a while, else after a pause that
 doubles. One that cannot even start the first time ends the service, as it would end a single server. SIGTERM and SIGINT
-stop all cleanly, one after the other; SIGHUP is handed on. Should this process be killed, the workers notice that their
-standard input ends, and stop cleanly.
+stop all cleanly, one after the other; SIGHUP is handed on. Should the service be killed, the processes notice that
+their standard input ends, and stop cleanly.
 """
 
 import asyncio
@@ -34,16 +35,16 @@ from disque.core.settings import Config
 from disque.server.log import Log
 from disque.server.mesh import bus_port_of, client_port_of
 
-#: Which worker a process is, counted from 0: set for it by the service.
-VARIABLE: Final = "DISQUE_WORKER"
+#: Which of the nodes a process runs, counted from 0: set for it by the service.
+VARIABLE: Final = "DISQUE_PROCESS"
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 PORT_MOST: Final = 65535
 SEEDS_MOST: Final = 64
-#: Settings that count on from worker to worker, where they are not 0.
+#: Settings that count on from process to process, where they are not 0.
 IN_A_ROW: Final = (
     *("port", "tls-port", "cluster-bus-port", "cluster-announce-port", "cluster-announce-bus-port"),
 )  # fmt: skip
-#: Pauses before a worker is started again, in seconds, and how long it must have lived to begin anew with the first.
+#: Pauses before a process is started again, in seconds, and how long it must have lived to begin anew with the first.
 PAUSE_LEAST_S: Final = 0.2
 PAUSE_MOST_S: Final = 30.0
 STEADY_S: Final = 10.0
@@ -55,30 +56,31 @@ EVERYWHERE_6: Final = frozenset({"::*", "::", "::1"})
 
 
 def objection(config: Config) -> str:
-    """Why there cannot be so many workers with these settings, or nothing."""
-    count = config.number("workers")
+    """Why there cannot be so many processes with these settings, or nothing."""
+    count = config.number("processes")
     if not client_port_of(config):
-        return "workers need a port: each has its own, counted on from port (or tls-port)"
+        return "processes need a port: each has its own, counted on from port (or tls-port)"
     rows = {name: config.number(name) for name in ("port", "tls-port") if config.number(name)}
     rows["cluster-bus-port"] = bus_port_of(config)
     for name, first in [*rows.items(), *[(name, config.number(name)) for name in IN_A_ROW]]:
         if first + count - 1 > PORT_MOST:
-            return f"{count} workers need {name} {first} to {first + count - 1}, and there is no port above {PORT_MOST}"
+            last = first + count - 1
+            return f"{count} processes need {name} {first} to {last}, and there is no port above {PORT_MOST}"
     firsts = sorted(rows.values())
     if any(after - before < count for before, after in pairwise(firsts)):
         shown = ", ".join(f"{name} {first} to {first + count - 1}" for name, first in rows.items())
-        return f"{count} workers need as many ports each, and these overlap: {shown}"
+        return f"{count} processes need as many ports each, and these overlap: {shown}"
     if Path(config.text("cluster-config-file")).name != config.text("cluster-config-file"):
-        return "cluster-config-file must be a plain name: each worker has its own, in its directory"
+        return "cluster-config-file must be a plain name: each process has its own, in its directory"
     if config.flag("aof-enqueue-jobs-once"):
         return (
-            "aof-enqueue-jobs-once turns itself off in the configuration file, which workers share: it cannot be used"
+            "aof-enqueue-jobs-once turns itself off in the configuration file, which processes share: it cannot be used"
         )
     return objection_to_addresses(config)
 
 
 def objection_to_addresses(config: Config) -> str:
-    """Why the workers would not find each other, or other hosts would not find them."""
+    """Why the processes would not find each other, or other hosts would not find them."""
     host = own_address(config)
     if not config.text("cluster-secret") and not loopback(host):
         return f"without a cluster-secret, nodes talk over loopback only: set one, or add 127.0.0.1 to bind ({host})"
@@ -88,19 +90,19 @@ def objection_to_addresses(config: Config) -> str:
             f"without a cluster-secret, nodes talk over loopback only, and not at cluster-announce-ip ({told}): set one"
         )
     own = config.words("cluster-seeds")
-    if len(own) + config.number("workers") > SEEDS_MOST:
-        return f"cluster-seeds may have {SEEDS_MOST} addresses, those of the workers included"
+    if len(own) + config.number("processes") > SEEDS_MOST:
+        return f"cluster-seeds may have {SEEDS_MOST} addresses, those of the processes included"
     abroad = [seed for seed in map(parse_seed, own) if seed and not (loopback(seed.host) or seed.host == "localhost")]
     if abroad and loopback(host) and not told:
         return (
-            "with cluster-seeds on other hosts, workers need cluster-announce-ip (the address of this host), or bind "
+            "with cluster-seeds on other hosts, processes need cluster-announce-ip (the address of this host), or bind "
             "with that address alone: they know each other by loopback, and would tell that to other hosts"
         )
     return ""
 
 
 def own_address(config: Config) -> str:
-    """Where the workers of this host reach each other."""
+    """Where the processes of this host reach each other."""
     words = [word.removeprefix("-") for word in config.words("bind")]
     if not words or any(word in EVERYWHERE or word.startswith("127.") for word in words):
         return "127.0.0.1"
@@ -108,15 +110,15 @@ def own_address(config: Config) -> str:
 
 
 def seeds(config: Config) -> list[str]:
-    """The addresses of all workers, as `cluster-seeds` has them. For the settings of the service, not of a worker."""
+    """The addresses of all processes, as `cluster-seeds` has them. For the settings of the service, not of one."""
     host = own_address(config)
     host = f"[{host}]" if ":" in host else host
     port, bus_port = client_port_of(config), bus_port_of(config)
-    return [f"{host}:{port + number}@{bus_port + number}" for number in range(config.number("workers"))]
+    return [f"{host}:{port + number}@{bus_port + number}" for number in range(config.number("processes"))]
 
 
 def fit(config: Config, number: int) -> None:
-    """Make the settings of the service those of one worker, counted from 0."""
+    """Make the settings of the service those of one process, counted from 0."""
     config.put("cluster-seeds", (*seeds(config), *config.words("cluster-seeds")))
     if not config.text("cluster-zone"):
         config.put("cluster-zone", (host_zone(),))
@@ -149,17 +151,17 @@ def host_zone() -> str:
     return name if name and ZONE.fullmatch(name.encode()) else f"host-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
 
-# -- in a worker -------------------------------------------------------------------------------------------------------
+# -- in one of them ----------------------------------------------------------------------------------------------------
 
 
 def number_of(environment: Mapping[str, str]) -> int:
-    """Which worker this process is, or -1 if it is none."""
+    """Which of the nodes this process runs, or -1 if it is none of a service."""
     word = environment.get(VARIABLE, "")
     return int(word) if word.isdigit() else -1
 
 
 def become(config: Config, number: int) -> None:
-    """Make this process that worker: its settings, its directory. Raises OSError."""
+    """Let this process run that node: its settings, its directory. Raises OSError."""
     fit(config, number)
     Path(config.text("dir")).mkdir(parents=True, exist_ok=True)
     threading.Thread(target=end_with_service, daemon=True).start()
@@ -176,12 +178,12 @@ def end_with_service() -> None:
 
 
 def pause_s(failures: int) -> float:
-    """How long to wait before a worker is started again that has ended so many times soon after its start."""
+    """How long to wait before a process is started again that has ended so many times soon after its start."""
     return min(PAUSE_LEAST_S * (1 << min(failures, 20)), PAUSE_MOST_S)
 
 
 class Service:
-    """All workers, from their start to their end."""
+    """All processes, from their start to their end."""
 
     def __init__(self, ports: Sequence[int], command: Sequence[str], log: Log, started_in: str) -> None:
         self.ports = ports
@@ -194,24 +196,24 @@ class Service:
         self._interrupts = 0
 
     async def run(self) -> int:
-        """Start the workers and look after them until they are to stop. The exit code: 0 if all stopped cleanly."""
+        """Start the processes and look after them until they are to stop. The exit code: 0 if all stopped cleanly."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop, number)
         loop.add_signal_handler(signal.SIGHUP, self.hang_up)
         shown = f"{self.ports[0]} to {self.ports[-1]}"
-        self.log.notice(f"{len(self.ports)} workers, ports {shown}, each with its directory in {Path.cwd()}")
+        self.log.notice(f"{len(self.ports)} processes, ports {shown}, each with its directory in {Path.cwd()}")
         keepers = [asyncio.create_task(self._keep(number)) for number in range(len(self.ports))]
         await self._stop.wait()
         await children.stop_in_turn(list(self.children.values()))
         await asyncio.gather(*keepers)
         if not self._failed:
-            self.log.warning("All workers have stopped, bye bye...")
+            self.log.warning("All processes have stopped, bye bye...")
         return int(self._failed)
 
     def stop(self, number: signal.Signals) -> None:
-        """Let all workers stop; a second SIGINT kills them."""
-        self.log.warning(f"Received {number.name}: the workers stop, one after the other")
+        """Let all processes stop; a second SIGINT kills them."""
+        self.log.warning(f"Received {number.name}: the processes stop, one after the other")
         self._interrupts += number == signal.SIGINT
         self._stop.set()
         if self._interrupts > 1:
@@ -220,13 +222,13 @@ class Service:
                 child.signal(signal.SIGKILL)
 
     def hang_up(self) -> None:
-        """Open log files anew, as each worker does."""
+        """Open log files anew, as each process does."""
         self.log.reopen()
         for child in self.children.values():
             child.signal(signal.SIGHUP)
 
     async def _keep(self, number: int) -> None:
-        """Start a worker, and start it again whenever it ends."""
+        """Start a process, and start it again whenever it ends."""
         port = self.ports[number]
         loop = asyncio.get_running_loop()
         starts = failures = 0
@@ -239,20 +241,20 @@ class Service:
             if self._stop.is_set():
                 self._note_end(port, code)
             elif starts == 1 and code > 0 and not is_steady:
-                self.log.warning(f"The worker at port {port} cannot start (exit code {code}): all stop")
+                self.log.warning(f"The process at port {port} cannot start (exit code {code}): all stop")
                 self._failed = True
                 self._stop.set()
             else:
                 await self._wait(port, code, pause_s(failures - 1) if failures else 0)
 
     async def _live(self, number: int, port: int) -> int:
-        """Run one worker to its end, and show what it writes; gives its exit code."""
+        """Run one process to its end, and show what it writes; gives its exit code."""
         environment = {**os.environ, VARIABLE: str(number)}
         pipe = asyncio.subprocess.PIPE
         try:
             child = await children.start(port, self._command, stdin=pipe, cwd=self._started_in, environment=environment)
         except OSError as error:  # no memory or processes left, most likely
-            self.log.warning(f"The worker at port {port} cannot be started: {error.strerror}")
+            self.log.warning(f"The process at port {port} cannot be started: {error.strerror}")
             return -signal.SIGKILL
         self.children[number] = child
         if self._stop.is_set():
@@ -262,22 +264,22 @@ class Service:
         return await child.process.wait()
 
     def _note_end(self, port: int, code: int) -> None:
-        """A worker has ended because all shall. By SIGTERM itself ends one that has not begun to serve."""
+        """A process has ended because all shall. By SIGTERM itself ends one that has not begun to serve."""
         if code not in {0, -signal.SIGTERM}:
             self._failed = True
-            self.log.warning(f"The worker at port {port} {how_it_ended(code)}")
+            self.log.warning(f"The process at port {port} {how_it_ended(code)}")
 
     async def _wait(self, port: int, code: int, delay_s: float) -> None:
-        """A worker has ended by itself: wait before it is started again, unless all shall stop."""
+        """A process has ended by itself: wait before it is started again, unless all shall stop."""
         when = f"in {delay_s:.1f} s" if delay_s else "at once"
-        self.log.warning(f"The worker at port {port} {how_it_ended(code)}. It is started again {when}")
+        self.log.warning(f"The process at port {port} {how_it_ended(code)}. It is started again {when}")
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(delay_s):
                 await self._stop.wait()
 
 
 def relay(text: str) -> None:
-    """Write a line of a worker to standard output; where nobody takes it, it is lost."""
+    """Write a line of a process to standard output; where nobody takes it, it is lost."""
     data = text.encode("utf-8", "backslashreplace")
     with contextlib.suppress(OSError):
         os.write(1, data)

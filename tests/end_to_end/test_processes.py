@@ -1,4 +1,4 @@
-"""`disque-server --workers 3`: real nodes of one host, looked after by one process."""
+"""`disque-server --processes 3`: real nodes of one host, looked after by one process."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ from tests.end_to_end.node import LOOPBACK, PATIENCE_S, ROOT, Raw, ServerError, 
 COUNT: Final = 3
 
 
-class Workers:
+class Service:
     """The service, and what it has shown."""
 
     def __init__(self, directory: Path) -> None:
@@ -36,7 +36,7 @@ class Workers:
         first = self.ports.start or free_port()
         self.ports = range(first, first + COUNT)
         conf = self.directory / "disque.conf"
-        conf.write_text(f"bind {LOOPBACK}\nport {first}\nworkers {COUNT}\nappendonly yes\ndir data\n")
+        conf.write_text(f"bind {LOOPBACK}\nport {first}\nprocesses {COUNT}\nappendonly yes\ndir data\n")
         (self.directory / "data").mkdir(exist_ok=True)
         with self.log_path.open("wb") as log:
             self.process = subprocess.Popen(
@@ -63,12 +63,12 @@ class Workers:
         return self.process.wait(PATIENCE_S)
 
     def children(self) -> dict[int, psutil.Process]:
-        """The workers by port, as far as they have got that far."""
+        """The processes by port, as far as they have got that far."""
         assert self.process is not None
         found = {}
         for child in psutil.Process(self.process.pid).children():
             with suppress(psutil.Error):
-                number = child.environ().get("DISQUE_WORKER", "")
+                number = child.environ().get("DISQUE_PROCESS", "")
                 if number:
                     found[self.ports[int(number)]] = child
         return found
@@ -109,64 +109,64 @@ class Workers:
 
 
 @pytest.fixture
-def workers(tmp_path: Path) -> Iterator[Workers]:
-    service = Workers(tmp_path)
-    yield service
-    service.kill()
+def service(tmp_path: Path) -> Iterator[Service]:
+    running = Service(tmp_path)
+    yield running
+    running.kill()
 
 
-def test_a_worker_that_is_killed_comes_back_with_its_jobs_and_all_stop_cleanly(workers: Workers) -> None:
-    workers.start()
-    first, second, third = workers.ports
-    zone = workers.info(first)["cluster_zone"]
+def test_a_process_that_is_killed_comes_back_with_its_jobs_and_all_stop_cleanly(service: Service) -> None:
+    service.start()
+    first, second, third = service.ports
+    zone = service.info(first)["cluster_zone"]
     assert zone
-    assert [len(workers.info(port)[f"cluster_zone_{zone}"].split(",")) for port in workers.ports] == [COUNT] * COUNT
-    shared = [workers.ask(first, "ADDJOB", "shared", f"job {n}", 5000, "REPLICATE", 2) for n in range(20)]
-    alone = [workers.ask(second, "ADDJOB", "alone", f"job {n}", 5000, "REPLICATE", 1) for n in range(5)]
-    node_id = workers.ask(second, "CLUSTER", "MYID")
-    before = workers.children()
+    assert [len(service.info(port)[f"cluster_zone_{zone}"].split(",")) for port in service.ports] == [COUNT] * COUNT
+    shared = [service.ask(first, "ADDJOB", "shared", f"job {n}", 5000, "REPLICATE", 2) for n in range(20)]
+    alone = [service.ask(second, "ADDJOB", "alone", f"job {n}", 5000, "REPLICATE", 1) for n in range(5)]
+    node_id = service.ask(second, "CLUSTER", "MYID")
+    before = service.children()
     assert sorted(before) == [first, second, third]
 
     before[second].kill()
-    until(lambda: "was killed by SIGKILL. It is started again" in workers.shown(), workers.shown)
-    until(workers.are_whole, workers.shown)
-    after = workers.children()
+    until(lambda: "was killed by SIGKILL. It is started again" in service.shown(), service.shown)
+    until(service.are_whole, service.shown)
+    after = service.children()
     assert after[second].pid != before[second].pid
     assert (after[first].pid, after[third].pid) == (before[first].pid, before[third].pid)
-    assert workers.ask(second, "CLUSTER", "MYID") == node_id
-    assert {job[1] for job in workers.ask(second, "GETJOB", "COUNT", 10, "FROM", "alone")} == set(alone)
-    assert {job[1] for job in workers.ask(third, "GETJOB", "COUNT", 30, "TIMEOUT", 5000, "FROM", "shared")} <= set(
+    assert service.ask(second, "CLUSTER", "MYID") == node_id
+    assert {job[1] for job in service.ask(second, "GETJOB", "COUNT", 10, "FROM", "alone")} == set(alone)
+    assert {job[1] for job in service.ask(third, "GETJOB", "COUNT", 30, "TIMEOUT", 5000, "FROM", "shared")} <= set(
         shared
     )
 
-    assert f"{second} | " in workers.shown()
-    assert sorted(path.name for path in (workers.directory / "data").iterdir()) == [str(port) for port in workers.ports]
-    refusal = "ERR The config file is that of all workers: edit it, and restart the service"
-    assert str(workers.ask(first, "CONFIG", "REWRITE")) == refusal
-    assert workers.stop(signal.SIGTERM) == 0
-    assert workers.shown().count("ready to exit") == COUNT
+    assert f"{second} | " in service.shown()
+    assert sorted(path.name for path in (service.directory / "data").iterdir()) == [str(port) for port in service.ports]
+    refusal = "ERR The config file is that of all processes: edit it, and restart the service"
+    assert str(service.ask(first, "CONFIG", "REWRITE")) == refusal
+    assert service.stop(signal.SIGTERM) == 0
+    assert service.shown().count("ready to exit") == COUNT
 
 
-def test_workers_stop_when_the_service_is_killed(workers: Workers) -> None:
-    workers.start()
-    left = list(workers.children().values())
-    assert workers.process is not None
-    workers.process.kill()
+def test_processes_stop_when_the_service_is_killed(service: Service) -> None:
+    service.start()
+    left = list(service.children().values())
+    assert service.process is not None
+    service.process.kill()
     gone, alive = psutil.wait_procs(left, timeout=PATIENCE_S)
     assert (len(gone), alive) == (COUNT, [])
 
 
-def test_a_worker_without_its_port_ends_the_service(workers: Workers) -> None:
+def test_a_process_without_its_port_ends_the_service(service: Service) -> None:
     first = free_port()
-    command = [sys.executable, "-m", "disque.cli.serve", "--workers", "2", "--bind", LOOPBACK, "--port"]
+    command = [sys.executable, "-m", "disque.cli.serve", "--processes", "2", "--bind", LOOPBACK, "--port"]
     with closing(socket.create_server((LOOPBACK, first + 1))):
         done = subprocess.run(
             [*command, str(first)],
-            cwd=workers.directory,
+            cwd=service.directory,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             capture_output=True,
             timeout=PATIENCE_S,
             check=False,
         )
     assert done.returncode == 1
-    assert f"The worker at port {first + 1} cannot start" in done.stdout.decode()
+    assert f"The process at port {first + 1} cannot start" in done.stdout.decode()

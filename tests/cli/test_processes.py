@@ -1,5 +1,5 @@
-"""What workers share and what they do not, and a service played by scripts; tests/end_to_end/test_workers.py has a real
-one.
+"""What processes share and what they do not, and a service played by scripts; tests/end_to_end/test_processes.py has
+a real one.
 """
 
 import asyncio
@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from cluster.node import is_zone
-from disque.cli import workers
-from disque.cli.serve import main
-from disque.cli.workers import (
+from disque.cli import processes
+from disque.cli.processes import (
     PAUSE_LEAST_S,
     PAUSE_MOST_S,
     Service,
@@ -25,22 +24,23 @@ from disque.cli.workers import (
     pause_s,
     seeds,
 )
+from disque.cli.serve import main
 from disque.core.settings import Config
 from disque.server.log import Log
 
 
 def settings(*lines: str, count: int = 3) -> Config:
-    """A configuration of so many workers."""
+    """A configuration of so many processes."""
     config = Config()
-    config.put("workers", (str(count),))
+    config.put("processes", (str(count),))
     for line in lines:
         name, *words = line.split()
         config.put(name, tuple(words))
     return config
 
 
-def worker(number: int, *lines: str) -> Config:
-    """The configuration of one of three workers."""
+def one(number: int, *lines: str) -> Config:
+    """The configuration of one of three processes."""
     config = settings(*lines)
     assert objection(config) == ""
     fit(config, number)
@@ -50,30 +50,30 @@ def worker(number: int, *lines: str) -> Config:
 class TestWhatIsItsOwn:
     def test_ports_are_in_a_row(self) -> None:
         lines = ("tls-port 8000", "cluster-bus-port 9000", "cluster-announce-port 80", "cluster-announce-bus-port 90")
-        config = worker(2, *lines)
+        config = one(2, *lines)
         names = ("port", "tls-port", "cluster-bus-port", "cluster-announce-port", "cluster-announce-bus-port")
         assert [config.number(name) for name in names] == [7713, 8002, 9002, 82, 92]
 
-    def test_a_port_that_is_not_there_is_at_no_worker(self) -> None:
-        config = worker(1, "port 0", "tls-port 7000")
+    def test_a_port_that_is_not_there_is_at_no_process(self) -> None:
+        config = one(1, "port 0", "tls-port 7000")
         assert [config.number(name) for name in ("port", "tls-port", "cluster-bus-port")] == [0, 7001, 0]
 
     def test_each_has_a_directory_and_files_named_after_its_port(self, tmp_path: Path) -> None:
-        config = worker(1, f"dir {tmp_path}", "logfile /var/log/disque.log", "unixsocket /run/disque.sock")
+        config = one(1, f"dir {tmp_path}", "logfile /var/log/disque.log", "unixsocket /run/disque.sock")
         assert config.text("dir") == str(tmp_path / "7712")
         assert config.text("logfile") == "/var/log/disque.log.7712"
         assert config.text("unixsocket") == "/run/disque.sock.7712"
         assert config.text("syslog-ident") == "disque-7712"
 
     def test_only_the_service_is_a_daemon_with_a_pid_file(self) -> None:
-        config = worker(0, "daemonize yes", "pidfile /run/mine.pid")
+        config = one(0, "daemonize yes", "pidfile /run/mine.pid")
         assert not config.flag("daemonize")
         assert config.is_default("pidfile")
 
 
 class TestHowTheyFindEachOther:
     def test_all_of_them_are_seeds_and_those_of_the_settings_too(self) -> None:
-        config = worker(1, "cluster-seeds 127.0.0.1:9001")
+        config = one(1, "cluster-seeds 127.0.0.1:9001")
         own = tuple(f"127.0.0.1:{port}@{port + 10000}" for port in (7711, 7712, 7713))
         assert config.words("cluster-seeds") == (*own, "127.0.0.1:9001")
 
@@ -94,8 +94,8 @@ class TestHowTheyFindEachOther:
         assert seeds(config)[0] == f"{f'[{host}]' if ':' in host else host}:7711@17711"
 
     def test_all_of_one_host_are_of_one_zone(self) -> None:
-        assert worker(0).text("cluster-zone") == worker(2).text("cluster-zone") == host_zone()
-        assert worker(0, "cluster-zone rack-1").text("cluster-zone") == "rack-1"
+        assert one(0).text("cluster-zone") == one(2).text("cluster-zone") == host_zone()
+        assert one(0, "cluster-zone rack-1").text("cluster-zone") == "rack-1"
 
     def test_the_zone_of_a_host_is_a_label_that_the_kernel_draws(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -103,7 +103,7 @@ class TestHowTheyFindEachOther:
         labels = []
         for content in ("one\n", "two\n"):
             (tmp_path / "boot_id").write_text(content)
-            monkeypatch.setattr(workers, "BOOT_ID", tmp_path / "boot_id")
+            monkeypatch.setattr(processes, "BOOT_ID", tmp_path / "boot_id")
             labels.append(host_zone())
         assert len(set(labels)) == 2
         assert all(is_zone(label.encode()) for label in labels)
@@ -112,7 +112,7 @@ class TestHowTheyFindEachOther:
     def test_where_the_kernel_draws_none_it_is_the_name_of_the_host(
         self, name: str, plain: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(workers, "BOOT_ID", tmp_path / "none")
+        monkeypatch.setattr(processes, "BOOT_ID", tmp_path / "none")
         monkeypatch.setattr("socket.gethostname", lambda: name)
         assert is_zone(host_zone().encode())
         assert (host_zone() == name[:64]) == plain
@@ -153,26 +153,26 @@ class TestObjections:
         assert objection(settings(*lines)) == ""
 
     @pytest.mark.parametrize("count", ["0", "65", "-1", "two", ""])
-    def test_so_many_workers_cannot_be(self, count: str, capsys: pytest.CaptureFixture[str]) -> None:
-        assert main(["--workers", count]) == 1
+    def test_so_many_processes_cannot_be(self, count: str, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["--processes", count]) == 1
         assert "from 1 to 64" in capsys.readouterr().err
 
     def test_the_reason_is_shown_and_nothing_started(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert main(["--workers", "2", "--port", "0"]) == 1
-        assert "disque-server: workers need a port" in capsys.readouterr().err
+        assert main(["--processes", "2", "--port", "0"]) == 1
+        assert "disque-server: processes need a port" in capsys.readouterr().err
 
-    def test_each_worker_reads_the_file_so_it_must_be_one(
+    def test_each_process_reads_the_file_so_it_must_be_one(
         self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
-        (tmp_path / "conf").write_text("workers 2\n")
+        (tmp_path / "conf").write_text("processes 2\n")
         with (tmp_path / "conf").open() as file:
             monkeypatch.setattr("sys.stdin", file)
             assert main(["-"]) == 1
         assert "standard input" in capsys.readouterr().err
 
 
-def test_a_process_knows_which_worker_it_is() -> None:
-    assert [number_of({"DISQUE_WORKER": word}) for word in ("0", "12", "", "x")] == [0, 12, -1, -1]
+def test_a_process_knows_which_node_it_runs() -> None:
+    assert [number_of({"DISQUE_PROCESS": word}) for word in ("0", "12", "", "x")] == [0, 12, -1, -1]
     assert number_of({}) == -1
 
 
@@ -182,11 +182,11 @@ def test_the_pause_before_a_start_doubles_up_to_a_limit() -> None:
     assert pauses[-1] == PAUSE_MOST_S
 
 
-#: Workers of some kinds. Each keeps count of its starts in a file of its own.
+#: Processes of some kinds. Each keeps count of its starts in a file of its own.
 BEGIN = """
 import os, signal, sys
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGHUP])
-number = os.environ["DISQUE_WORKER"]
+number = os.environ["DISQUE_PROCESS"]
 with open(number, "a") as file: file.write("x")
 starts = os.path.getsize(number)
 """
@@ -204,8 +204,8 @@ class Stage:
     def __init__(self, script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.text = ""
         self._news = asyncio.Event()
-        monkeypatch.setattr(workers, "relay", self.show)
-        monkeypatch.setattr(workers, "PAUSE_LEAST_S", 0.01)
+        monkeypatch.setattr(processes, "relay", self.show)
+        monkeypatch.setattr(processes, "PAUSE_LEAST_S", 0.01)
         self.log_path = tmp_path / "log"
         self.service_of: Callable[[], Service] = lambda: Service(
             (1, 2), [sys.executable, "-c", BEGIN + script], Log(str(self.log_path)), str(tmp_path)
@@ -252,7 +252,7 @@ class TestService:
 
         assert played.play(act) == 0
         assert "Received SIGTERM" in played.log
-        assert "All workers have stopped" in played.log
+        assert "All processes have stopped" in played.log
 
     @pytest.mark.parametrize(
         ("script", "how"), [(DIES_ONCE, "was killed by SIGKILL"), (ENDS_ONCE, "has stopped cleanly")]
@@ -265,12 +265,12 @@ class TestService:
             service.stop(signal.SIGINT)
 
         assert played.play(act) == 0
-        assert f"The worker at port 1 {how}" in played.log
+        assert f"The process at port 1 {how}" in played.log
 
     def test_one_that_cannot_start_ends_the_service(self, stage: Callable[[str], Stage]) -> None:
         played = stage(NO_PORT)
         assert played.play() == 1
-        assert "The worker at port 2 cannot start (exit code 1): all stop" in played.log
+        assert "The process at port 2 cannot start (exit code 1): all stop" in played.log
 
     def test_one_that_stops_badly_is_told_of(self, stage: Callable[[str], Stage]) -> None:
         played = stage(WRONG_AT_THE_END)
@@ -280,7 +280,7 @@ class TestService:
             service.stop(signal.SIGTERM)
 
         assert played.play(act) == 1
-        assert "The worker at port 2 has ended with exit code 3" in played.log
+        assert "The process at port 2 has ended with exit code 3" in played.log
 
     def test_a_second_sigint_kills(self, stage: Callable[[str], Stage]) -> None:
         played = stage(
