@@ -7,20 +7,27 @@ are; a payload that is not msgpack is reported too, but only a person can decide
 
 What was cut out before the tail may have said that an at-most-once job was delivered. So a note at the end tells the
 server not to believe of any such job that it was not: they are dropped at the next start.
+
+Files that are not where they belong (`disque.server.misplaced`) are renamed, or set aside as `<file>.aside`, before all
+else. Nothing is ever deleted. A repair holds the locks that a node would hold, so it does not begin while one runs, and
+none starts meanwhile; files that are made anew have the mode and the owner of those in whose place they are.
 """
 
 import os
 import re
+import stat
 import sys
 from argparse import ArgumentParser
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import pairwise
 from pathlib import Path
 from secrets import randbits
 
 import msgpack
 
+from cluster.nodesfile import NodesFileError, parse
+from disque.cli.aof_cost import cost
 from disque.core import journal
 from disque.core.frames import (
     HEAD_SIZE,
@@ -28,6 +35,7 @@ from disque.core.frames import (
     MARK_PAYLOAD,
     RECORDS,
     UNKNOWN_SALT,
+    UNLINKED,
     Damage,
     Frame,
     Head,
@@ -38,9 +46,12 @@ from disque.core.frames import (
     encode_head,
 )
 from disque.core.records import OFF
-from disque.server.segments import READ_SIZE, JournalError, Row, describe_foreign, may_be_torn
+from disque.server.daemon import LockedError, lock
+from disque.server.misplaced import Misplaced
+from disque.server.segments import READ_SIZE, JournalError, MisplacedError, Row, describe_foreign, may_be_torn
 
 _SEGMENT = re.compile(r"(.+)\.(\d{8})")
+_NODES_BYTES = 1 << 16  # of a nodes.conf, in which the line of the node itself comes first
 
 
 class CannotCheckError(Exception):
@@ -63,6 +74,7 @@ class Segment:
         self.problems: list[tuple[int, str]] = []
         self.frames_behind = 0
         self.undecodable = 0
+        self.cut: list[tuple[int, int]] = []
 
     def note(self, offset: int, reason: str) -> None:
         """Remember damage at `offset`."""
@@ -114,13 +126,19 @@ class Segment:
     def analyse(self) -> None:
         """Count what is in the file."""
         self.problems = [problem for problem in self.problems if problem[0] == 0]
+        end = HEAD_SIZE
         for frame in self.scan():
+            if frame.offset > end:
+                self.cut.append((end, frame.offset))
+            end = frame.end
             self.frames += 1
             self.frames_behind += bool(self.problems)
             self.good += frame.end - frame.offset
             if frame.kind == RECORDS:
                 self.records += 1
                 self.undecodable += not _is_msgpack(frame.payload)
+        if self.limit > end:
+            self.cut.append((end, self.limit))
 
 
 def _is_msgpack(payload: bytes) -> bool:
@@ -172,9 +190,12 @@ def analyse(segments: list[Segment]) -> list[str]:
         raise CannotCheckError(f"Empty file: {segments[0].path}")
     for segment in segments:
         segment.read_head()
+    row = None
+    with suppress(JournalError):
+        row = _row(segments[0].path)
     gaps: list[str] = []
     for before, after in pairwise(segments):
-        gaps += _check_pair(before, after)
+        gaps += _check_pair(before, after, row)
     for segment in segments:
         early = [problem for problem in segment.problems if problem[1].startswith("the file ends")]
         segment.analyse()
@@ -183,11 +204,38 @@ def analyse(segments: list[Segment]) -> list[str]:
     return gaps
 
 
-def _check_pair(before: Segment, after: Segment) -> list[str]:
+def _row(path: Path) -> Row:
+    """The row of which `path` is a file, as a start of the node of this directory sees it. Raises JournalError."""
+    return Row(str(path.parent), path.stem, own=own_id(path.parent))
+
+
+def own_id(directory: Path) -> bytes:
+    """Say which node lives here; b"" if that is not known."""
+    try:
+        return parse((directory / "nodes.conf").read_bytes(), 0).myself.id
+    except (OSError, NodesFileError):
+        return b""
+
+
+def find_misplaced(path: Path) -> list[Misplaced]:
+    """Name the files that are not where they belong, of the row of which `path` is one."""
+    try:
+        _row(path)
+    except MisplacedError as error:
+        return error.files
+    except JournalError:
+        pass  # for another reason, which is found on the way
+    return []
+
+
+def _check_pair(before: Segment, after: Segment, row: Row | None) -> list[str]:
     """Compare where a segment ends with what the next one says about it; returns a gap between them, if any."""
     if after.number != before.number + 1:
         excused = after.head is not None and after.head.rebase
-        return [] if excused else [f"{before.path.stem}.{before.number + 1:08d} is missing"]
+        missing = range(before.number + 1, after.number)
+        return [] if excused else [f"{before.path.with_suffix('')}.{number:08d} is missing" for number in missing]
+    if row is not None and {before.number, after.number} <= set(row.segments) and row.goes_on_behind(before.number):
+        return [f"{after.path} does not follow {before.path}, which has records behind the end that it tells of"]
     if after.head is not None and after.head.previous_end <= before.size:
         before.limit = after.head.previous_end
     elif after.head is not None:
@@ -229,8 +277,7 @@ def repair(segment: Segment) -> None:
         return
     fresh = segment.path.with_name(segment.path.name + ".fixed")
     _rewrite(segment, fresh)
-    backup = segment.path.with_name(segment.path.name + ".damaged")
-    backup.unlink(missing_ok=True)
+    backup = free_name(segment.path, ".damaged")
     os.link(segment.path, backup)
     fresh.replace(segment.path)
     lost = max(0, segment.limit - segment.good)
@@ -242,6 +289,7 @@ def _rewrite(segment: Segment, fresh: Path) -> None:
     number, salt, old = segment.number, randbits(32), segment.head
     fresh.unlink(missing_ok=True)
     with fresh.open("xb") as file:
+        be_like(segment.path, file.fileno())
         file.write(encode_head(Head(number, salt, 0, 0, old is not None and old.rebase)))
         for frame in segment.scan():
             offset = file.tell()
@@ -252,13 +300,67 @@ def _rewrite(segment: Segment, fresh: Path) -> None:
         os.fsync(file.fileno())
 
 
+def be_like(model: Path, fd: int) -> None:
+    """Give an open file the mode and the owner of another one. Raises OSError."""
+    wanted, is_now = model.stat(), os.fstat(fd)
+    if (wanted.st_uid, wanted.st_gid) != (is_now.st_uid, is_now.st_gid):
+        os.fchown(fd, wanted.st_uid, wanted.st_gid)
+    os.fchmod(fd, stat.S_IMODE(wanted.st_mode))
+
+
+def free_name(path: Path, suffix: str) -> Path:
+    """Return a name beside `path` that no file has."""
+    number = 1
+    while (name := path.with_name(f"{path.name}{suffix}{number if number > 1 else ''}")).exists():
+        number += 1
+    return name
+
+
+def put_in_place(files: list[Misplaced], row: Path) -> None:
+    """Rename files to what they are; set aside those that are nothing here. `row` is the path without a number."""
+
+    def at(number: int) -> Path:
+        return row.with_name(f"{row.name}.{number:08d}")
+
+    for file in files:
+        if not file.belongs:
+            rename(at(file.number), free_name(at(file.number), ".aside"))
+    ways = {at(file.number): at(file.belongs) for file in files if file.belongs}
+    while ways:
+        free = [path for path, target in ways.items() if not target.exists()]
+        for path in free:
+            rename(path, ways.pop(path))
+        if not free:  # they are exchanged: one must step aside
+            path = next(iter(ways))
+            aside = free_name(path, ".moving")
+            rename(path, aside)
+            ways[aside] = ways.pop(path)
+    _sync_directory(row.parent)
+
+
+def rename(path: Path, target: Path) -> None:
+    """Give a file another name, and say so."""
+    path.rename(target)
+    print(f"{path} is {target} now")
+
+
+def _sync_directory(directory: Path) -> None:
+    fd = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def fill_gaps(segments: list[Segment]) -> None:
     """Put an empty segment where a file is missing, unless a complete copy of the state begins behind the gap."""
     for before, after in pairwise(segments):
-        if _check_pair(before, after):
+        if _check_pair(before, after, None):
             for number in range(before.number + 1, after.number):
                 path = before.path.with_suffix(f".{number:08d}")
-                path.write_bytes(encode_head(Head(number, randbits(32), 0, 0, rebase=False)))
+                with path.open("xb") as file:
+                    be_like(before.path, file.fileno())
+                    file.write(encode_head(Head(number, randbits(32), 0, 0, rebase=False)))
                 print(f"{path}: an empty file takes the place of the missing one")
 
 
@@ -281,30 +383,25 @@ def has_holes(segments: list[Segment]) -> bool:
 
 
 def join(segments: list[Segment]) -> None:
-    """Make the heads agree with the files as they are now: where the one before ends, and which is the oldest."""
-    previous_end = 0
+    """Make the heads agree with the files as they are now: which is before, where it ends, which is the oldest."""
+    previous_end, link = 0, UNLINKED
     for segment in segments:
         with segment.path.open("r+b") as file:
             head = decode_head(file.read(HEAD_SIZE), segment.number)
-            head.previous_end = previous_end
+            head.previous_end, head.follows, link = previous_end, link, head.link
             head.oldest = segments[0].number
             file.seek(0)
             file.write(encode_head(head))
             file.flush()
             os.fsync(file.fileno())
         previous_end = segment.path.stat().st_size
-    fd = os.open(segments[0].path.parent, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    _sync_directory(segments[0].path.parent)
 
 
 def verdict(segments: list[Segment]) -> str:
     """Say what the server would say to this journal at its start; "" if it would take all of it."""
-    path = segments[0].path
-    row = Row(str(path.parent), path.stem)
     try:
+        row = _row(segments[0].path)
         for _ in row.read():
             pass
     except JournalError as error:
@@ -312,9 +409,40 @@ def verdict(segments: list[Segment]) -> str:
     return f"torn tail: {row.tail}" if row.tail else ""
 
 
-def fix(segments: list[Segment], yes: bool, holes: bool) -> int:
+def alone_in(directory: Path, segments: list[Segment]) -> ExitStack:
+    """Hold the locks of a node that would run here. CannotCheckError if one runs; raises OSError."""
+    files = [segment.path for segment in segments] + [path for path in directory.iterdir() if _is_nodes_file(path)]
+    with ExitStack() as held:
+        for path in files:
+            fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            held.callback(os.close, fd)
+            try:
+                lock(fd)
+            except LockedError:
+                raise CannotCheckError(
+                    f"A node runs in {directory}: it holds {path}. Nothing was changed; stop it before a repair"
+                ) from None
+        return held.pop_all()
+
+
+def _is_nodes_file(path: Path) -> bool:
+    """Whether this is the file that a node locks, whatever it is called."""
+    if _SEGMENT.fullmatch(path.name) or not path.is_file():
+        return False
+    with suppress(OSError), path.open("rb") as file:
+        return path.name == "nodes.conf" or b"myself" in file.read(_NODES_BYTES)
+    return False
+
+
+def fix(segments: list[Segment], gaps: list[str], yes: bool) -> int:
     """Repair what is damaged, if the user agrees; returns the exit code."""
+    holes = bool(gaps) or has_holes(segments)
     print("This will cut out what is damaged; files that are rewritten stay beside as <file>.damaged")
+    cut = [(segment.path, start, end) for segment in segments for start, end in segment.cut]
+    kept = (frame.payload for segment in segments for frame in segment.scan() if frame.kind == RECORDS)
+    print(cost(cut, kept))
+    if any(gap.endswith("is missing") for gap in gaps):
+        print("How many jobs are lost with the files that are missing, nobody can say")
     if not confirmed(yes):
         print("Aborting...")
         return 1
@@ -336,8 +464,43 @@ def fix(segments: list[Segment], yes: bool, holes: bool) -> int:
 def check(target: Path, fixing: bool, yes: bool) -> int:
     """Analyse, report and perhaps repair; returns the exit code."""
     whole = _SEGMENT.fullmatch(target.name)
-    alone = bool(whole) and not target.is_dir() and not fixing
-    segments = find_segments(target.with_suffix("") if whole and fixing else target)
+    if not fixing:
+        alone = bool(whole) and not target.is_dir()
+        return 0 if look(find_segments(target), alone=alone) is None else 1
+    target = target.with_suffix("") if whole else target
+    segments = find_segments(target)
+    with alone_in(segments[0].path.parent, segments):
+        if not sort_out(segments, yes):
+            return 1
+        segments = find_segments(target)
+        gaps = look(segments, alone=False)
+        return 0 if gaps is None else fix(segments, gaps, yes)
+
+
+def sort_out(segments: list[Segment], yes: bool) -> bool:
+    """Put files where they belong, if some are not and the user agrees; False if not."""
+    path = segments[0].path
+    while misplaced := find_misplaced(path):
+        for file in misplaced:
+            print(f"{file.why}. {'It will be renamed' if file.belongs else 'It will be set aside'}")
+        if not confirmed(yes):
+            print("Aborting...")
+            return False
+        put_in_place(misplaced, path.with_suffix(""))
+    return True
+
+
+def look(segments: list[Segment], *, alone: bool) -> list[str] | None:
+    """Analyse and report; returns None if the journal is valid, else what is wrong with the row as a whole."""
+    misplaced = [] if alone else find_misplaced(segments[0].path)
+    for file in misplaced:
+        print(file.why)
+    if misplaced:
+        print("AOF is not valid")
+        return []
+    segments[:] = [segment for segment in segments if segment.number]  # whatever is called 0, it is no segment
+    if not segments:
+        raise CannotCheckError("There is no journal: no segment has the number 0")
     gaps = analyse(segments)
     for segment in segments:
         report(segment, last=segment is segments[-1])
@@ -352,9 +515,9 @@ def check(target: Path, fixing: bool, yes: bool) -> int:
         print(said)
     if not bad and not said:
         print("AOF is valid")
-        return 0
+        return None
     print("AOF is not valid")
-    return fix(segments, yes, bool(gaps) or has_holes(segments)) if fixing else 1
+    return gaps
 
 
 def _ok_up_to(segments: list[Segment]) -> int:
@@ -375,7 +538,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("path", help="dir/disque.aof, a directory, or one segment file")
     options = parser.parse_args(argv)
     try:
-        return check(Path(options.path), options.fix, options.yes)
+        return check(Path(options.path).absolute(), options.fix, options.yes)
     except CannotCheckError as error:
         print(error)
     except (JournalError, HeadError) as error:

@@ -1,7 +1,8 @@
 """How journal records become bytes that can be believed, or not, when they are read again.
 
 A segment file is a head and a row of frames. The head names the format, the segment's number, a random salt, how long
-the segment before it was, and which segment was the oldest when it was made. A frame is a header and a payload:
+the segment before it was and a part of its salt, and which segment was the oldest when it was made. A frame is a header
+and a payload:
 
     magic       4 bytes, so that a search finds the next frame behind damage
     header CRC  over the rest of the header: a length is believed, and memory spent on it, only after this
@@ -29,11 +30,12 @@ RETIRED: Final = 3
 
 MAGIC: Final = b"\xf5jFr"
 FILE_MAGIC: Final = b"\x89DQjnl\n"
-VERSION: Final = 1
+VERSION: Final = 2  # in the first one a head said nothing of the salt before
 
 MAX_PAYLOAD: Final = 1 << 30
 MARK_PAYLOAD: Final = b"\xc0"
 UNKNOWN_SALT: Final = -1
+UNLINKED: Final = -1
 
 SEED: Final = 0x9D15C0DE  # above any segment number that a file name of eight digits can hold
 _SEARCH_KEEP: Final = len(MAGIC) - 1
@@ -46,6 +48,9 @@ _HEAD: Final = Struct("<7sBIIBQI")
 _CRC: Final = Struct("<I")
 HEAD_SIZE: Final = _HEAD.size + _CRC.size
 _REBASE_FLAG: Final = 1
+_LINKED_FLAG: Final = 2
+_LINK_BITS: Final = 16
+_END_BITS: Final = 48
 
 
 class Head:
@@ -53,17 +58,26 @@ class Head:
 
     `previous_end` is the length of the segment before this one when this one was made: what lies behind it there is
     left over from a failed write. `rebase` says that this segment opens a full copy of the live state: once the segment
-    before it is gone, nothing older counts. `oldest` is the oldest segment that existed then.
+    before it is gone, nothing older counts. `oldest` is the oldest segment that existed then. `follows` is the `link`
+    of the segment before, UNLINKED if there was none: so a file of another journal is not taken for one of this.
     """
 
-    __slots__ = ("oldest", "previous_end", "rebase", "salt", "segment")
+    __slots__ = ("follows", "oldest", "previous_end", "rebase", "salt", "segment")
 
-    def __init__(self, segment: int, salt: int, previous_end: int, oldest: int, rebase: bool) -> None:
+    def __init__(
+        self, segment: int, salt: int, previous_end: int, oldest: int, rebase: bool, follows: int = UNLINKED
+    ) -> None:
         self.segment = segment
         self.salt = salt
         self.previous_end = previous_end
         self.oldest = oldest
         self.rebase = rebase
+        self.follows = follows
+
+    @property
+    def link(self) -> int:
+        """What the next segment says of this one."""
+        return self.salt & ((1 << _LINK_BITS) - 1)
 
 
 class HeadError(Exception):
@@ -77,7 +91,11 @@ class HeadError(Exception):
 def encode_head(head: Head) -> bytes:
     """Return the HEAD_SIZE bytes that a segment file begins with."""
     flags = _REBASE_FLAG if head.rebase else 0
-    packed = _HEAD.pack(FILE_MAGIC, VERSION, head.segment, head.salt, flags, head.previous_end, head.oldest)
+    before = head.previous_end
+    if head.follows != UNLINKED:
+        flags |= _LINKED_FLAG
+        before |= head.follows << _END_BITS
+    packed = _HEAD.pack(FILE_MAGIC, VERSION, head.segment, head.salt, flags, before, head.oldest)
     return packed + _CRC.pack(crc32(packed, SEED))
 
 
@@ -89,12 +107,22 @@ def decode_head(data: bytes, segment: int) -> Head:
         raise HeadError("shorter than the head of a segment")
     if data[:7] != FILE_MAGIC:
         raise HeadError("does not begin as a journal segment does")
-    if not _head_crc_is_right(data) or data[7] != VERSION:
+    if not _head_crc_is_right(data) or not 1 <= data[7] <= VERSION:
         raise HeadError("the head of the segment is damaged")
-    _, _, number, salt, flags, previous_end, oldest = _HEAD.unpack_from(data)
+    _, _, number, salt, flags, before, oldest = _HEAD.unpack_from(data)
     if number != segment:
         raise HeadError(f"the head says that this is segment {number}")
-    return Head(number, salt, previous_end, oldest, bool(flags & _REBASE_FLAG))
+    follows = before >> _END_BITS if flags & _LINKED_FLAG else UNLINKED
+    previous_end = before & ((1 << _END_BITS) - 1)
+    return Head(number, salt, previous_end, oldest, bool(flags & _REBASE_FLAG), follows)
+
+
+def head_number(data: bytes) -> int:
+    """Give the number of the segment that begins with `data`, whatever its file is called; 0 if that is no head."""
+    if data[:7] != FILE_MAGIC or not _head_crc_is_right(data) or not 1 <= data[7] <= VERSION:
+        return 0
+    number: int = _HEAD.unpack_from(data)[2]
+    return number
 
 
 def _head_crc_is_right(data: bytes) -> bool:

@@ -108,6 +108,17 @@ def unpack(payload: bytes) -> list[Any]:
     return list(values)
 
 
+def writer_of(payload: bytes) -> bytes:
+    """The ID of the node that wrote a segment that begins with this payload; b"" when it does not say."""
+    try:
+        values = unpack(payload)
+        record = check(values[1]) if len(values) > 1 else ()
+    except ReplayError:
+        return b""
+    writer: bytes = record[2] if record and record[0] == HEAD else b""
+    return writer
+
+
 class Replay:
     """Reads a journal into a node that is empty. `apply` each payload in order, then exhaust `finish`."""
 

@@ -4,7 +4,10 @@ import errno
 import os
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+
+from disque.server.daemon import LockedError, lock
 
 
 class Disk:
@@ -15,8 +18,11 @@ class Disk:
         return [path.name for path in Path(directory).iterdir()]
 
     def create(self, path: str) -> int:
-        """Make a new file for writing; FileExistsError if there is one."""
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        """Make a new file for writing, locked as long as it is open; FileExistsError if there is one."""
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with suppress(LockedError, OSError):  # nobody else knows the file; where locks are not to be had, so be it
+            lock(fd)
+        return fd
 
     def open(self, path: str, write: bool = False) -> int:
         """Open a file that exists; a directory in its place is an error."""
@@ -53,6 +59,12 @@ class Disk:
     def unlink(self, path: str) -> None:
         """Remove a file."""
         Path(path).unlink()
+
+    def rename(self, path: str, new_path: str) -> None:
+        """Give a file another name, which no file has."""
+        if Path(new_path).exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new_path)
+        Path(path).rename(new_path)
 
     def fsync_dir(self, directory: str) -> None:
         """Return when the names in `directory` are on the disk."""

@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final
 
-from disque.core.frames import HEAD_SIZE, MARK, MARK_PAYLOAD, MAX_PAYLOAD, RECORDS, RETIRED, Head
+from disque.core.frames import HEAD_SIZE, MARK, MARK_PAYLOAD, MAX_PAYLOAD, RECORDS, RETIRED, UNLINKED, Head
 from disque.server.background import Background
 from disque.server.journal_owner import Owner
 from disque.server.pending import Pending
@@ -274,7 +274,9 @@ class Journal:
         if self._begun == number:
             self._row.unlink(number)
         salt = self._salt() & 0xFFFFFFFF
-        head = Head(number, salt, self._row.sizes.get(number - 1, 0), self.oldest or number, rebase)
+        before = self._row.heads.get(number - 1)
+        follows = UNLINKED if before is None else before.link
+        head = Head(number, salt, self._row.sizes.get(number - 1, 0), self.oldest or number, rebase, follows)
         self._begun = number
         try:
             self._files.append(SegmentFile(self._disk, self._row.path(number), head))
@@ -283,6 +285,7 @@ class Journal:
             self._begun = 0  # somebody else's
             raise
         self._row.sizes[number] = HEAD_SIZE
+        self._row.heads[number] = head
         payload = self._owner.journal_head()
         if payload:
             self._pending.put_first(RECORDS, payload)

@@ -76,7 +76,8 @@ class Persistence:
 
     def files(self) -> Row:
         """The files of the journal as the settings name them. Raises JournalError."""
-        return Row(self.node.config.text("dir") or ".", self.node.config.text("appendfilename"))
+        config = self.node.config
+        return Row(config.text("dir") or ".", config.text("appendfilename"), own=self.node.node_id)
 
     def load(self) -> Iterator[None]:
         """Read the journal into the node, a slice at each step. Raises JournalError when it must not be used."""
@@ -139,10 +140,12 @@ class Persistence:
             self.log.warning("!!! Warning: short read while loading the AOF file !!!")
             self.log.warning(f"!!! {row.tail} !!!")
             self.log.warning("AOF loaded anyway because aof-load-truncated is enabled")
+        path = row.tail.path
         try:
-            row.cut()
+            for kept in row.cut():
+                self.log.warning(f"!!! What can be read in it stays beside, as {kept} !!!")
         except OSError as error:
-            raise JournalError(f"Can't cut the torn end of the append only file: {error.strerror}") from error
+            raise JournalError(f"Can't cut the torn end of the append only file {path}: {error.strerror}") from error
 
     def _loaded(self, row: Row, replay: records.Replay, took_s: float) -> None:
         self.loading = None
@@ -150,6 +153,9 @@ class Persistence:
         if row.segments:
             jobs = self.node.jobs_registered()
             self.log.notice(f"DB loaded from append only file: {took_s:.3f} seconds ({jobs} jobs)")
+        if row.previous_writer not in {b"", self.node.node_id}:
+            writer = row.previous_writer.decode("ascii", "replace")
+            self.log.warning(f"The append only file was written by node {writer}, which this one is not")
         if replay.incomplete:
             self.log.warning(
                 "The append only file was switched on while there were jobs, and the process died before all of them "

@@ -10,6 +10,9 @@ A row is `<appendfilename>.<number of 8 digits>` in one directory. Three rules d
   Otherwise reading stops.
 
 A process never appends to a file of an earlier one: every start opens a new segment.
+
+Files that are not where they belong stop the start before anything is read (`misplaced`). Whatever is cut, nothing that
+can be read is deleted here: whole files, and ends with frames in them, stay beside as `<file>.cut`.
 """
 
 import re
@@ -17,6 +20,7 @@ from collections.abc import Generator, Iterator
 from contextlib import suppress
 from itertools import chain
 
+from disque.core import journal
 from disque.core.frames import (
     FILE_MAGIC,
     HEAD_SIZE,
@@ -29,15 +33,34 @@ from disque.core.frames import (
     HeadError,
     Scanner,
     decode_head,
+    head_number,
 )
 from disque.server.disk import Disk
+from disque.server.misplaced import Found, Misplaced, find_misplaced
 
 READ_SIZE = 1 << 17
-_HINT = "make a copy of the files, then use `disque check-aof --fix`"
+START_SIZE = 4096  # the head of a segment, and the record that says who wrote it
+CUT_SUFFIX = ".cut"
 
 
 class JournalError(Exception):
     """The journal cannot be used; the text is for the log and names the file (and offset)."""
+
+
+class MisplacedError(JournalError):
+    """Some `files` of the journal are not where they belong; nothing was read or changed."""
+
+    def __init__(self, files: list[Misplaced], target: str) -> None:
+        some_move = any(file.belongs for file in files)
+        some_go = not all(file.belongs for file in files)
+        does = " and ".join(["renames it"] * some_move + ["sets aside what has no place here"] * some_go)
+        said = "; ".join(file.why for file in files[:10])
+        more = f", and {len(files) - 10} more" if len(files) > 10 else ""
+        super().__init__(
+            f"The journal's files are not where they belong: {said}{more}. Nothing was changed. "
+            f"`disque check-aof --fix {target}` {does}"
+        )
+        self.files = files
 
 
 class Slice:
@@ -58,10 +81,10 @@ class Slice:
 class Tail:
     """A torn end of the journal that nobody was promised: from `offset` of `path` on, and all later files.
 
-    `lost` counts the bytes of all of it; `offset` 0 takes the whole file away.
+    `lost` counts the bytes of all of it; `offset` 0 takes the whole file away. `readable`: there are frames in it.
     """
 
-    __slots__ = ("lost", "offset", "path", "reason", "segment")
+    __slots__ = ("lost", "offset", "path", "readable", "reason", "segment")
 
     def __init__(self, segment: int, path: str, offset: int, lost: int, reason: str) -> None:
         self.segment = segment
@@ -69,6 +92,7 @@ class Tail:
         self.offset = offset
         self.lost = lost
         self.reason = reason
+        self.readable = False
 
     def __str__(self) -> str:
         return f"{self.path} at offset {self.offset}: {self.reason} ({self.lost} bytes to the end of the journal)"
@@ -77,31 +101,41 @@ class Tail:
 class Row:
     """The journal files of one directory, listed, with their heads read.
 
-    Raises JournalError: the directory cannot be read, something in it is not a segment although it is called one, or a
-    newer version wrote it. `untrusted` is the last segment of a row whose rebuild (after a failed fsync) was
+    Raises JournalError: the directory cannot be read, something in it is not a segment although it is called one, a
+    newer version wrote it, or (MisplacedError) it belongs elsewhere. `own` is the ID of the node that it should be of,
+    b"" if that does not matter. `untrusted` is the last segment of a row whose rebuild (after a failed fsync) was
     interrupted, else 0; Journal.start takes the rebuild up again. `tail` is set by read().
     """
 
-    def __init__(self, directory: str, name: str, disk: Disk | None = None) -> None:
+    def __init__(self, directory: str, name: str, disk: Disk | None = None, own: bytes = b"") -> None:
         self.directory = directory
         self.name = name
         self.disk = Disk() if disk is None else disk
         self.sizes: dict[int, int] = {}
-        self.heads: dict[int, Head | None] = {}
         self.tail: Tail | None = None
         self.leftovers: list[int] = []
         self.untrusted = 0
         self._done = 0
         self._oldest_known = 0
         self._base = 0
+        self._found = Found()
+        self.heads = self._found.heads
         for number in self._listed():
             self._look(number)
+        misplaced = find_misplaced(self._found, own, self.path)
+        if misplaced:
+            raise MisplacedError(misplaced, f"{directory}/{name}")
         self._find_base()
 
     @property
     def segments(self) -> list[int]:
         """The numbers of the files that count, oldest first."""
         return list(self.sizes)
+
+    @property
+    def previous_writer(self) -> bytes:
+        """The ID of the node that wrote the newest file that says it, else b""."""
+        return next((writer for _, writer in sorted(self._found.writers.items(), reverse=True) if writer), b"")
 
     @property
     def size(self) -> int:
@@ -129,17 +163,67 @@ class Row:
                 break
         self._check_retired()
 
-    def cut(self) -> None:
-        """Remove the tail that read() found, so that a crash in the middle leaves a shorter tail. Raises OSError."""
+    def cut(self) -> list[str]:
+        """Remove the tail that read() found, so that a crash in the middle leaves a shorter tail. Raises OSError.
+
+        Returns the files in which stays what is worth a look.
+        """
         tail = self.tail
+        kept: list[str] = []
         if tail is None:
-            return
+            return kept
         for segment in reversed(self.segments):
-            if (segment, 0) >= (tail.segment, tail.offset):
-                self.remove(segment)
+            if (segment, 0) < (tail.segment, tail.offset):
+                continue
+            if self.sizes[segment] > HEAD_SIZE:
+                kept.append(self._set_aside(segment))
+            self.remove(segment)
         if tail.segment in self.sizes:
+            if tail.readable:
+                kept.append(self._copy_end(tail.segment, tail.offset))
             self._truncate(tail.segment, tail.offset)
         self.tail = None
+        return kept
+
+    def _set_aside(self, segment: int) -> str:
+        """Give a file a name that no journal reads; returns it."""
+        path = self._free_name(self.path(segment))
+        self.disk.rename(self.path(segment), path)
+        return path
+
+    def _copy_end(self, segment: int, offset: int) -> str:
+        """Keep the bytes from `offset` on in a file beside; returns its name."""
+        path = self._free_name(self.path(segment))
+        source = self.disk.open(self.path(segment))
+        try:
+            target = self.disk.create(path)
+            try:
+                self._copy(source, target, offset)
+                self.disk.fdatasync(target)
+            finally:
+                self.disk.close(target)
+        finally:
+            self.disk.close(source)
+        self.disk.fsync_dir(self.directory)
+        return path
+
+    def _copy(self, source: int, target: int, offset: int) -> None:
+        written = 0
+        while data := self.disk.read(source, READ_SIZE, offset + written):
+            rest = memoryview(data)
+            while rest:
+                count = self.disk.write(target, [rest], written)
+                written += count
+                rest = rest[count:]
+
+    def _free_name(self, path: str) -> str:
+        """Return a name beside `path` that is not in use."""
+        names = set(self.disk.listdir(self.directory))
+        stem = f"{path.removeprefix(f'{self.directory}/')}{CUT_SUFFIX}"
+        number = 1
+        while (name := stem if number == 1 else f"{stem}{number}") in names:
+            number += 1
+        return f"{self.directory}/{name}"
 
     def secure(self) -> bool:
         """Fsync all files that count, remove those that do not, and make the directory durable. Raises OSError.
@@ -186,7 +270,7 @@ class Row:
         except OSError as error:
             raise JournalError(f"Can't read the journal's directory {self.directory}: {error.strerror}") from error
         pattern = re.compile(re.escape(self.name) + r"\.(\d{8})")
-        return sorted(int(match[1]) for match in map(pattern.fullmatch, names) if match and int(match[1]))
+        return sorted(int(match[1]) for match in map(pattern.fullmatch, names) if match)
 
     def _look(self, segment: int) -> None:
         """Note the length and the head of one file; the head is None if it is torn."""
@@ -194,18 +278,27 @@ class Row:
         try:
             fd = self.disk.open(path)
             try:
-                self.sizes[segment] = self.disk.size(fd)
-                start = self.disk.read(fd, HEAD_SIZE, 0)
+                size = self.disk.size(fd)
+                start = self.disk.read(fd, START_SIZE, 0)
             finally:
                 self.disk.close(fd)
         except OSError as error:
             raise JournalError(f"Can't open the journal file {path}: {error.strerror}") from error
+        self._found.claims[segment] = head_number(start)
+        if not segment:
+            return  # no segment has this number: a file that is one is somewhere else at home
+        self.sizes[segment] = size
         try:
-            self.heads[segment] = decode_head(start, segment)
+            head = self.heads[segment] = decode_head(start, segment)
+            self._found.writers[segment] = _writer_of(start, head, min(size, START_SIZE))
         except HeadError as error:
             if error.newer or not may_be_torn(start):
-                raise JournalError(f"{path}: {describe_foreign(start) or error}; {_HINT}") from error
+                raise JournalError(f"{path}: {describe_foreign(start) or error}; {self._hint}") from error
             self.heads[segment] = None
+
+    @property
+    def _hint(self) -> str:
+        return f"make a copy of the files, then use `disque check-aof --fix {self.directory}/{self.name}`"
 
     def _find_base(self) -> None:
         rebased = [segment for segment, head in self.heads.items() if head is not None and head.rebase]
@@ -242,6 +335,11 @@ class Row:
         head = self.heads[segment]
         if head is None:
             return Damage(0, "the head of the file is torn")
+        if self.goes_on_behind(segment):
+            raise JournalError(
+                f"The journal is damaged: {self.path(segment + 1)} does not follow {self.path(segment)}, which has "
+                f"records behind the end that the other one says it had; {self._hint}"
+            )
         before = self._done
         scanner = Scanner(segment, head.salt, self.limit(segment))
         for items in self._items(segment, scanner):
@@ -252,6 +350,17 @@ class Row:
                 return damage
         self._done = before + self.sizes[segment]
         return self._early_end(segment)
+
+    def goes_on_behind(self, segment: int) -> bool:
+        """Whether there are frames behind the end of a segment that the next one speaks of: it is not the next one.
+
+        What a failed write left there has none.
+        """
+        head, limit, size = self.heads[segment], self.limit(segment), self.sizes[segment]
+        if head is None or limit >= size:
+            return False
+        items = chain.from_iterable(self._items(segment, Scanner(segment, head.salt, size)))
+        return any(isinstance(item, Frame) and not item.displaced and item.end > limit for item in items)
 
     def _items(self, segment: int, scanner: Scanner) -> Iterator[list[Frame | Damage]]:
         """Feed the scanner from the file; gives what it found in each piece."""
@@ -293,29 +402,37 @@ class Row:
 
     def _judge(self, segment: int, damage: Damage) -> Iterator[Slice]:
         """Decide whether the damage is a tail: set `tail`, or raise JournalError if something behind it was synced."""
-        lost = 0
+        tail = Tail(segment, self.path(segment), damage.offset, 0, damage.reason)
         for later in self.segments:
             if later < segment:
                 continue
             start = damage.offset if later == segment else 0
-            lost += self.sizes[later] - start
-            for newest_mark in self._marks(later, max(start, HEAD_SIZE)):
+            tail.lost += self.sizes[later] - start
+            for newest_mark, readable in self._marks(later, max(start, HEAD_SIZE)):
                 if newest_mark > (segment, damage.offset):
                     self._refuse(segment, damage)
+                tail.readable |= readable and later == segment
                 yield Slice([], later, self._done, self.size)
-        self.tail = Tail(segment, self.path(segment), damage.offset, lost, damage.reason)
+        self.tail = tail
 
-    def _marks(self, segment: int, start: int) -> Iterator[tuple[int, int]]:
-        """Search a segment from `start` on for headers; gives the greatest synced position of each piece."""
+    def _marks(self, segment: int, start: int) -> Iterator[tuple[tuple[int, int], bool]]:
+        """Search a segment from `start` on for headers.
+
+        Gives for each piece the greatest synced position, and whether there are whole frames in it.
+        """
         head = self.heads[segment]
         scanner = Scanner(segment, UNKNOWN_SALT if head is None else head.salt, self.limit(segment), start)
         scanner.search()
         for items in self._items(segment, scanner):
-            yield max(((item.synced_segment, item.synced_offset) for item in items), default=(0, 0))
+            newest = max(((item.synced_segment, item.synced_offset) for item in items), default=(0, 0))
+            yield newest, any(isinstance(item, Frame) for item in items)
 
     def _refuse(self, segment: int, damage: Damage) -> None:
-        where = f"{self.path(segment)} at offset {damage.offset}"
-        raise JournalError(f"The journal is damaged: {where}: {damage.reason}, before records that were safe; {_HINT}")
+        where = f"{self.path(segment)} at offset {damage.offset}: {damage.reason}"
+        if segment not in self.sizes:
+            where = f"{self.path(segment)} is missing: put it back, or go on without what was in it"
+            raise JournalError(f"The journal is damaged: {where} ({self._hint})")
+        raise JournalError(f"The journal is damaged: {where}, before records that were safe; {self._hint}")
 
     def _check_beginning(self) -> Iterator[Slice]:
         """See whether the first file may be the first: nothing at all may be safe if one before it is missing.
@@ -328,7 +445,7 @@ class Row:
         if not heads or min(self.sizes) <= self._oldest_known:
             return
         for segment in self.segments:
-            for mark in self._marks(segment, HEAD_SIZE):
+            for mark, _ in self._marks(segment, HEAD_SIZE):
                 if mark > (self._oldest_known, 0):
                     return
                 yield Slice([], segment, 0, self.size)
@@ -337,7 +454,7 @@ class Row:
     def _check_retired(self) -> None:
         """Stop if files are missing before the first one, which neither a retirement nor a rebuild explains."""
         if self.tail is None and min(self.sizes, default=0) > self._oldest_known:
-            raise JournalError(f"The journal is damaged: {self.path(self._oldest_known)} is missing; {_HINT}")
+            self._refuse(self._oldest_known, Damage(0, "the file is missing"))
 
     def _truncate(self, segment: int, size: int) -> None:
         fd = self.disk.open(self.path(segment), write=True)
@@ -347,6 +464,15 @@ class Row:
         finally:
             self.disk.close(fd)
         self.sizes[segment] = size
+
+
+def _writer_of(start: bytes, head: Head, limit: int) -> bytes:
+    """Say which node wrote the segment that begins with `start`; b"" if that is not in these bytes."""
+    scanner = Scanner(head.segment, head.salt, limit)
+    scanner.feed(start[HEAD_SIZE:])
+    frame = scanner.next()
+    is_first = isinstance(frame, Frame) and not frame.displaced and frame.kind == RECORDS
+    return journal.writer_of(frame.payload) if isinstance(frame, Frame) and is_first else b""
 
 
 def may_be_torn(start: bytes) -> bool:

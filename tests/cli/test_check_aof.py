@@ -1,3 +1,6 @@
+import fcntl
+import os
+import stat
 from pathlib import Path
 
 import msgpack
@@ -5,8 +8,8 @@ import pytest
 
 from disque.cli.check_aof import main
 from disque.core.frames import HEAD_SIZE, MARK, MARK_PAYLOAD, RECORDS, Head, encode, encode_head
-from disque.core.records import OFF
-from disque.server.segments import Row
+from disque.core.records import FORMAT, HEAD, OFF
+from disque.server.segments import JournalError, Row
 
 NAME = "disque.aof"
 
@@ -217,3 +220,177 @@ def test_a_directory_without_a_journal_and_one_with_two(tmp_path: Path, capsys: 
     (tmp_path / "other.00000001").write_bytes(b"")
     assert main([str(tmp_path)]) == 1
     assert "more than one journal" in capsys.readouterr().out
+
+
+def head(node: str) -> bytes:
+    """The first record of a segment."""
+    packed: bytes = msgpack.packb([1, [HEAD, FORMAT, node.encode(), b"boot", b"always"]])
+    return packed
+
+
+def write_headed(path: Path, number: int, node: str, previous_end: int = 0) -> int:
+    """Write a segment as a node does that has this ID; returns its length."""
+    salt = 9 + ord(node[0])
+    data = encode_head(Head(number, salt, previous_end, 1, rebase=False, follows=salt))
+    for payload in (head(node), record(f"{number} of {node[0]}")):
+        data += encode(RECORDS, payload, number, salt, len(data), 0, 0)
+    path.write_bytes(data)
+    return len(data)
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("moves", "said"),
+    [
+        ([(1, 4)], ["00000004 is segment 1: it belongs to "]),
+        ([(3, 0)], ["00000000 is segment 3: it belongs to "]),
+        ([(1, 9), (2, 1), (9, 2)], ["00000001 is segment 2: it belongs to ", "00000002 is segment 1: it belongs to "]),
+        ([(1, 9), (2, 1), (3, 2), (9, 3)], ["00000003 is segment 1: it belongs to "]),
+    ],
+)
+def test_files_under_wrong_numbers_are_found_as_at_a_start_and_renamed_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], moves: list[tuple[int, int]], said: list[str]
+) -> None:
+    write_row(tmp_path, ["a"], ["b"], ["c"])
+    as_it_was = snapshot(tmp_path)
+    for number, target in moves:
+        (tmp_path / f"{NAME}.{number:08d}").rename(tmp_path / f"{NAME}.{target:08d}")
+    moved = snapshot(tmp_path)
+    with pytest.raises(JournalError, match=r"check-aof --fix .* renames it") as refused:
+        Row(str(tmp_path), NAME)
+    assert main([str(tmp_path)]) == 1
+    told = capsys.readouterr().out
+    assert all(text in told and text in str(refused.value) for text in said)
+    assert snapshot(tmp_path) == moved
+    assert main([str(tmp_path), "--fix", "--yes"]) == 0
+    assert snapshot(tmp_path) == as_it_was
+    assert everything(tmp_path) == ["a", "b", "c"]
+
+
+def test_a_second_copy_of_a_segment_is_set_aside(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = write_row(tmp_path, ["a"], ["b"])
+    copy = tmp_path / f"{NAME}.00000003"
+    copy.write_bytes(paths[0].read_bytes())
+    with pytest.raises(JournalError, match="sets aside what has no place here"):
+        Row(str(tmp_path), NAME)
+    assert main([str(tmp_path)]) == 1
+    assert f"{copy} is segment 1, and so is {paths[0]}" in capsys.readouterr().out
+    assert main([str(tmp_path), "--fix", "--yes"]) == 0
+    assert not copy.exists()
+    assert (tmp_path / f"{copy.name}.aside").read_bytes() == paths[0].read_bytes()
+    assert everything(tmp_path) == ["a", "b"]
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_a_segment_of_another_node_is_set_aside(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], number: int
+) -> None:
+    mine, other = "a" * 40, "b" * 40
+    (tmp_path / "nodes.conf").write_text(f"{mine} 127.0.0.1:7711 myself 0 0 connected\n")
+    end = 0
+    for one in (1, 2, 3):
+        writer = other if one == number else mine
+        end = write_headed(tmp_path / f"{NAME}.{one:08d}", one, writer, end)
+    assert main([str(tmp_path)]) == 1
+    path = tmp_path / f"{NAME}.{number:08d}"
+    assert f"{path} does not go with the other files: it is of a journal of node {other}" in capsys.readouterr().out
+    assert main([str(tmp_path), "--fix", "--yes"]) == 0
+    assert (tmp_path / f"{path.name}.aside").exists()
+    row = Row(str(tmp_path), NAME, own=mine.encode())
+    found = [msgpack.unpackb(payload)[1] for part in row.read() for payload in part.payloads]
+    assert [text for text in found if isinstance(text, str)] == [f"{one} of a" for one in (1, 2, 3) if one != number]
+
+
+def test_a_segment_that_does_not_follow_the_one_before_is_noticed_and_nothing_readable_is_cut(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    longer, shorter = tmp_path / "longer", tmp_path / "shorter"
+    longer.mkdir()
+    shorter.mkdir()
+    first = write_row(longer, ["a", "b", "c"], ["d"])[1]
+    first.write_bytes(write_row(shorter, ["a"], ["x"])[1].read_bytes())
+    with pytest.raises(JournalError, match=r"00000002 does not follow .*00000001"):
+        list(Row(str(longer), NAME).read())
+    assert main([str(longer)]) == 1
+    assert f"{first} does not follow " in capsys.readouterr().out
+    assert main([str(longer), "--fix", "--yes"]) == 0
+    assert records(longer) == ["a", "b", "c", "x"]
+
+
+def test_a_repair_says_first_how_many_jobs_it_costs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [f"D-0123abcd-{number:024d}-05a1" for number in range(3)]
+    paths = write_row(tmp_path, [f"a {ids[0]}", f"bbbb {ids[1]} {ids[0]}", f"c {ids[2]}"], ["d"], ["e"])
+    damage(paths[0], "bbbb")
+    paths[1].unlink()
+    said: list[str] = []
+
+    def reply(_prompt: str) -> str:
+        said.append(capsys.readouterr().out)
+        return "n"
+
+    monkeypatch.setattr("builtins.input", reply)
+    assert main([str(tmp_path), "--fix"]) == 1
+    assert "The cut costs 1 job, which no other record speaks of; cut out is also what was noted last of 1 " in said[0]
+    assert "How many jobs are lost with the files that are missing, nobody can say" in said[0]
+    assert said[0].count("is missing") == 1
+
+
+@pytest.mark.parametrize("what", [f"{NAME}.00000001", "nodes.conf", "other.conf"])
+def test_a_repair_does_not_begin_while_a_node_holds_what_it_writes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], what: str
+) -> None:
+    path = write_row(tmp_path, ["a"])[0]
+    path.write_bytes(path.read_bytes() + b"torn")
+    (tmp_path / "other.conf").write_text(f"{'a' * 40} 127.0.0.1:7711 myself 0 0 connected\n")
+    (tmp_path / "nodes.conf").write_text("")
+    (tmp_path / "log").write_text("not looked at")
+    before = snapshot(tmp_path)
+    fd = os.open(tmp_path / what, os.O_RDWR)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    log = os.open(tmp_path / "log", os.O_RDWR)
+    fcntl.flock(log, fcntl.LOCK_EX)
+    assert main([str(tmp_path), "--fix", "--yes"]) == 1
+    assert f"A node runs in {tmp_path}: it holds {tmp_path / what}. Nothing was changed" in capsys.readouterr().out
+    assert snapshot(tmp_path) == before
+    os.close(fd)
+    assert main([str(tmp_path), "--fix", "--yes"]) == 0
+    os.close(log)
+
+
+def test_files_that_are_made_anew_are_like_those_in_whose_place_they_are(tmp_path: Path) -> None:
+    paths = write_row(tmp_path, ["a", "bbbb", "c"], ["d"], ["e"])
+    damage(paths[0], "bbbb")
+    paths[1].unlink()
+    paths[0].chmod(0o640)
+    wanted = (12345, 23456) if os.geteuid() == 0 else (os.getuid(), os.getgid())
+    os.chown(paths[0], *wanted)
+    assert main([str(tmp_path), "--fix", "--yes"]) == 0
+    for path in paths[:2]:
+        status = path.stat()
+        assert (stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid) == (0o640, *wanted)
+
+
+def test_an_earlier_damaged_file_stays_when_another_one_comes(tmp_path: Path) -> None:
+    for text in ("bbbb", "cccc"):
+        paths = write_row(tmp_path, ["a", text, "c"])
+        damage(paths[0], text)
+        assert main([str(tmp_path), "--fix", "--yes"]) == 0
+    assert b"ccc" in (tmp_path / f"{NAME}.00000001.damaged2").read_bytes()
+    assert b"bbb" in (tmp_path / f"{NAME}.00000001.damaged").read_bytes()
+
+
+def test_paths_are_absolute(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_row(tmp_path, ["a"])[0]
+    monkeypatch.chdir(tmp_path)
+    main(["."])
+    main(["gone/disque.aof"])
+    said = capsys.readouterr().out
+    assert f"{path}: 2 frames" in said
+    assert f"Cannot open file: {tmp_path}/gone" in said

@@ -13,6 +13,8 @@ from disque.core.frames import (
     RECORDS,
     SEED,
     UNKNOWN_SALT,
+    UNLINKED,
+    VERSION,
     Damage,
     Frame,
     Head,
@@ -21,6 +23,7 @@ from disque.core.frames import (
     decode_head,
     encode,
     encode_head,
+    head_number,
 )
 
 SEGMENT, SALT = 3, 77
@@ -157,6 +160,27 @@ def test_a_scanner_keeps_no_more_than_it_needs() -> None:
         assert len(scanner._data) <= 2 * 4096
 
 
+def test_a_head_tells_which_segment_it_follows() -> None:
+    before = Head(4, 0xABCD1234, 0, 1, rebase=False)
+    assert before.follows == UNLINKED
+    head = decode_head(encode_head(Head(5, 9, 2**47, 1, rebase=True, follows=before.link)), 5)
+    assert (head.previous_end, head.rebase, head.follows) == (2**47, True, 0x1234)
+    assert decode_head(encode_head(before), 4).follows == UNLINKED
+
+
+def test_a_head_of_the_first_format_is_read() -> None:
+    raw = bytearray(encode_head(Head(5, 9, 1234, 2, rebase=False))[:-4])
+    raw[7] = 1
+    head = decode_head(bytes(raw) + crc32(raw, SEED).to_bytes(4, "little"), 5)
+    assert (head.previous_end, head.oldest, head.follows) == (1234, 2, UNLINKED)
+
+
+def test_the_number_of_a_head_is_known_whatever_the_file_is_called() -> None:
+    data = encode_head(Head(5, 9, 0, 1, rebase=False))
+    assert head_number(data + b"more") == 5
+    assert head_number(data[:-1]) == head_number(b"") == head_number(b"x" * 99) == 0
+
+
 def test_the_head_of_a_segment_is_read_back() -> None:
     head = decode_head(encode_head(Head(5, 99, 1234, 2, rebase=True)), 5)
     assert (head.segment, head.salt, head.previous_end, head.oldest, head.rebase) == (5, 99, 1234, 2, True)
@@ -186,7 +210,7 @@ def test_a_head_that_is_refused_says_why(data: bytes, says: str) -> None:
 
 def test_a_newer_format_is_told_from_damage() -> None:
     head = bytearray(encode_head(Head(5, 0, 0, 1, rebase=False))[:-4])
-    head[7] = 2
+    head[7] = VERSION + 1
     data = bytes(head) + crc32(head, SEED).to_bytes(4, "little")
     with pytest.raises(HeadError, match="newer version") as caught:
         decode_head(data, 5)

@@ -412,6 +412,13 @@ class TestPauseAndKeys:
         assert alive(node) == counted(node) == {1: 3}
 
 
+def test_the_first_payload_of_a_segment_says_which_node_wrote_it() -> None:
+    node = make_node(START_MS)
+    assert journal.writer_of(head(node, "boot", "always", 5)) == node.node_id
+    for other in (b"", b"\xc1", encode([(FLUSH,)], 5)[0], msgpack.packb([5]), msgpack.packb([5, 6])):
+        assert journal.writer_of(other) == b""
+
+
 def test_flush_forgets_everything_before_it() -> None:
     records = [job_record(1), (PAUSE, b"q", 1), (KEY, K, job_id(1), NOW_MS + 9, 0, 2), (FLUSH,), job_record(2)]
     node = replay(*records)

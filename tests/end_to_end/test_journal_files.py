@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from disque.cli.check_aof import main as check_aof
 from tests.end_to_end.conftest import StartNode
 from tests.end_to_end.node import Node, ServerError
 
@@ -84,6 +85,68 @@ def test_a_segment_that_is_missing_stops_the_start(start_node: StartNode) -> Non
     assert len(node.segments()) > 3
     node.segments()[2].unlink()
     assert "disque.aof.0000000" in refused(node)
+
+
+@pytest.mark.parametrize("names", [(1, 2), (2, 3), (1, 3)])
+def test_files_that_were_moved_stop_the_start_and_lose_nothing(
+    start_node: StartNode, capsys: pytest.CaptureFixture[str], names: tuple[int, int]
+) -> None:
+    node, ids = with_jobs(start_node)
+    if names != (1, 2):
+        node.start()
+        ids.append(node.ask("ADDJOB", "q", "in the second file", 0))
+        node.kill()
+    one, other = (node.directory / f"disque.aof.{number:08d}" for number in names)
+    exchanged = names == (1, 3)
+    if exchanged:
+        other = node.directory / "disque.aof.00000002"
+        one.rename(node.directory / "between")
+        other.rename(one)
+        (node.directory / "between").rename(other)
+    else:
+        one.rename(other)
+    before = {path: path.read_bytes() for path in node.segments()}
+    said = refused(node)
+    assert f"{other} is segment {1 if exchanged else names[0]}: it belongs to {one}" in said
+    assert f"`disque check-aof --fix {node.directory}/disque.aof` renames it" in said
+    assert {path: path.read_bytes() for path in node.segments()} == before
+    assert check_aof([str(node.directory)]) == 1
+    assert f"{other} is segment " in capsys.readouterr().out
+    assert check_aof([str(node.directory), "--fix", "--yes"]) == 0
+    assert queued(node.start()) == ids
+
+
+def test_a_file_of_another_nodes_journal_stops_the_start(start_node: StartNode) -> None:
+    node, ids = with_jobs(start_node)
+    other, _ = with_jobs(start_node)
+    node.start()
+    node.kill()
+    path = node.segments()[-1]
+    foreign = path.with_name("disque.aof.00000003")
+    other.start()
+    other.kill()
+    other.start()
+    other.kill()
+    foreign.write_bytes(other.segments()[2].read_bytes())
+    assert f"{foreign} does not go with the other files: it is of a journal of node " in refused(node)
+    assert check_aof([str(node.directory), "--fix", "--yes"]) == 0
+    assert queued(node.start()) == ids
+
+
+def test_no_repair_begins_while_a_node_runs_there(
+    start_node: StartNode, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    node, ids = with_jobs(start_node)
+    node.start("--cluster-config-file", str(tmp_path / "elsewhere.conf"))  # whoever looks for that finds nothing
+    assert check_aof([str(node.directory), "--fix", "--yes"]) == 1
+    assert f"A node runs in {node.directory}: it holds {node.segments()[-1]}" in capsys.readouterr().out
+    node.kill()
+    node.start()
+    assert check_aof([str(node.directory), "--fix", "--yes"]) == 1
+    assert f"A node runs in {node.directory}: it holds " in capsys.readouterr().out
+    assert queued(node) == ids
+    node.kill()
+    assert check_aof([str(node.directory), "--fix", "--yes"]) == 0
 
 
 def test_many_segments_are_one_journal(start_node: StartNode) -> None:

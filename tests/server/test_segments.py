@@ -1,12 +1,16 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import msgpack
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from disque.core.frames import HEAD_SIZE, MARK, MARK_PAYLOAD, RECORDS, RETIRED, Head, encode, encode_head
-from disque.server.segments import READ_SIZE, JournalError, Row
+from disque.core import journal
+from disque.core.frames import HEAD_SIZE, MARK, MARK_PAYLOAD, RECORDS, RETIRED, UNLINKED, Head, encode, encode_head
+from disque.core.records import HEAD
+from disque.server.segments import READ_SIZE, JournalError, MisplacedError, Row
+from tests.support.nodes import make_node
 
 NAME = "disque.aof"
 
@@ -14,11 +18,19 @@ NAME = "disque.aof"
 class Writer:
     """Puts a segment together; `mark` is what its frames say is synced."""
 
-    def __init__(self, folder: Path, number: int, previous_end: int = 0, oldest: int = 1, rebase: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        number: int,
+        previous_end: int = 0,
+        oldest: int = 1,
+        rebase: bool = False,
+        follows: int = UNLINKED,
+    ) -> None:
         self.path = folder / f"{NAME}.{number:08d}"
         self.number = number
         self.mark = (0, 0)
-        self.data = encode_head(Head(number, 9, previous_end, oldest, rebase))
+        self.data = encode_head(Head(number, 9, previous_end, oldest, rebase, follows))
         self.path.write_bytes(self.data)
 
     @property
@@ -99,8 +111,64 @@ def test_damage_behind_the_last_mark_is_a_tail_though_good_frames_follow_even_in
     first = Writer(tmp_path, 1).add(b"a").synced().add(b"b", b"c")
     later = first.after().add(b"d").after().add(b"e")
     first.damage(b"b")
+    behind = first.path.read_bytes()[first.mark[1] :]
+    whole = later.data
     assert read_and_cut(tmp_path) == [b"a"]
     assert not later.path.exists()
+    assert (tmp_path / f"{later.path.name}.cut").read_bytes() == whole
+    assert (tmp_path / f"{first.path.name}.cut").read_bytes().endswith(behind[-20:])
+
+
+def test_what_was_cut_earlier_stays_when_more_is_cut(tmp_path: Path) -> None:
+    for text in (b"first", b"second"):
+        first = Writer(tmp_path, 1).add(b"a").synced().add(b"b", text)
+        first.damage(b"b")
+        assert read_and_cut(tmp_path) == [b"a"]
+    assert b"first" in (tmp_path / f"{NAME}.00000001.cut").read_bytes()
+    assert b"second" in (tmp_path / f"{NAME}.00000001.cut2").read_bytes()
+
+
+@pytest.mark.parametrize(("number", "name"), [(1, 2), (2, 1), (3, 7), (1, 0)])
+def test_a_file_under_a_wrong_number_stops_and_nothing_is_touched(tmp_path: Path, number: int, name: int) -> None:
+    first = Writer(tmp_path, 1).add(b"a").synced()
+    first.after().add(b"b").synced().after().add(b"c")
+    (tmp_path / f"{NAME}.{number:08d}").replace(tmp_path / f"{NAME}.{name:08d}")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    said = rf"{NAME}.{name:08d} is segment {number}.* Nothing was changed. `disque check-aof --fix {tmp_path}/{NAME}`"
+    with pytest.raises(JournalError, match=said):
+        Row(str(tmp_path), NAME)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_file_that_is_called_0_and_is_none_is_left_alone(tmp_path: Path) -> None:
+    Writer(tmp_path, 1).add(b"a")
+    (tmp_path / f"{NAME}.00000000").write_bytes(b"other")
+    assert read(Row(str(tmp_path), NAME)) == [b"a"]
+
+
+def test_frames_behind_the_end_that_the_next_file_tells_of_stop(tmp_path: Path) -> None:
+    first = Writer(tmp_path, 1).add(b"a")
+    second = Writer(tmp_path, 2, first.end).add(b"x")
+    first.add(b"b")
+    with pytest.raises(JournalError, match=rf"{second.path} does not follow {first.path}"):
+        read(Row(str(tmp_path), NAME))
+
+
+def test_who_wrote_a_file_stands_in_its_first_record(tmp_path: Path) -> None:
+    node_id = b"0" * 40
+    assert Row(str(tmp_path), NAME).previous_writer == b""
+    node = make_node(0)
+    first = Writer(tmp_path, 1).add(journal.head(node, "boot", "always", 1), b"a")
+    first.after().add(b"b")
+    assert Row(str(tmp_path), NAME).previous_writer == node.node_id
+    later = Writer(tmp_path, 2, follows=10)
+    later.add(msgpack.packb([1, (HEAD, 1, node_id, b"boot", b"always")]))
+    with pytest.raises(MisplacedError, match=f"{later.path} .* of a journal of node {node_id.decode()}.* sets aside"):
+        Row(str(tmp_path), NAME, own=node.node_id)
+    with pytest.raises(MisplacedError, match=f"{NAME}.00000001 does not go"):
+        Row(str(tmp_path), NAME, own=node_id)
+    Writer(tmp_path, 2, first.end, follows=9).add(b"c")
+    assert read(Row(str(tmp_path), NAME, own=node_id))[1:] == [b"a", b"c"]
 
 
 @pytest.mark.parametrize("distance", [0, 1, 2])
@@ -131,7 +199,7 @@ def test_a_missing_segment_stops_if_it_was_synced_and_is_a_tail_if_not(tmp_path:
     assert read(row := Row(str(tmp_path), NAME)) == [b"a"]
     assert row.tail
     last.synced()
-    with pytest.raises(JournalError, match=r"disque\.aof\.00000002 at offset 0: the file is missing"):
+    with pytest.raises(JournalError, match=r"disque\.aof\.00000002 is missing: put it back"):
         read(Row(str(tmp_path), NAME))
 
 

@@ -109,6 +109,12 @@ class FakeDisk(Disk):
             raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
         del self.names[path]
 
+    def rename(self, path: str, new_path: str) -> None:
+        self._do("rename", path[-1])
+        if new_path in self.names:
+            raise FileExistsError(errno.EEXIST, "File exists", new_path)
+        self.names[new_path] = self.names.pop(path)
+
     def fsync_dir(self, directory: str) -> None:
         assert directory == FOLDER
         self._do("fsync_dir")
