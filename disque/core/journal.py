@@ -66,6 +66,9 @@ FAR_AHEAD_MS: Final = 3_600_000
 #: Jobs that one turn of `Replay.finish` looks at.
 FINISH_SLICE = 2000  # not Final: tests want less, compiled too
 
+#: Records that a journal in which there never was anything may have.
+IDLE: Final = frozenset({HEAD, OFF, CLEAN, END, PARTIAL, WHOLE, FLUSH})
+
 _packer: Final = msgpack.Packer(use_bin_type=True, autoreset=True)
 
 
@@ -117,6 +120,23 @@ def writer_of(payload: bytes) -> bytes:
         return b""
     writer: bytes = record[2] if record and record[0] == HEAD else b""
     return writer
+
+
+def was_switched_off(payload: bytes) -> bool:
+    """Whether a journal that ends with these records was switched off, by a node: a repair has no time to write."""
+    try:
+        values = unpack(payload)
+    except ReplayError:
+        return False
+    return bool(values[0]) and bool(values[-1] == (OFF,))
+
+
+def is_idle(payload: bytes) -> bool:
+    """Whether these records say nothing of any job, queue or key."""
+    try:
+        return all(check(record)[0] in IDLE for record in unpack(payload)[1:])
+    except ReplayError:
+        return False
 
 
 class Replay:

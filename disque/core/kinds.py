@@ -215,6 +215,19 @@ class YesNo(Kind):
         return "yes" if value else "no"
 
 
+class Switch(YesNo):
+    """A switch whose name alone, without a word, says yes."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        Kind.__init__(self, "yes or no; the name alone says yes", 0)
+
+    def parse(self, words: tuple[str, ...]) -> Value | None:
+        """Read yes, no, or nothing."""
+        return super().parse(words) if words else True
+
+
 class OneOf(Kind):
     """One of a few words."""
 

@@ -35,6 +35,7 @@ from disque.core.kinds import (
     Permissions,
     Renames,
     Size,
+    Switch,
     Text,
     Value,
     Whole,
@@ -378,6 +379,12 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "Whether clients must show a certificate of tls-ca-cert-file on tls-port. yes: without one they are not let "
         "in. optional: one that is shown must be good. no: none is asked for. Passwords are another matter: see "
         "requirepass.",
+    ),
+    Setting(
+        "ignore-journal", Switch(), False, JOURNAL,
+        "Whether to start beside a journal with appendonly no, without the jobs that are in it. Otherwise such a start "
+        "stops, since it would look as if they were lost. The files are left alone; should the journal be switched on "
+        "later, they are renamed to <file>.ignored first. It says nothing with appendonly yes.",
     ),
 )
 # fmt: on

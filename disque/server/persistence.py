@@ -7,7 +7,7 @@ begins a new segment and writes again what is still alive in the older ones, som
 Segments in which nothing is alive any more go at once, oldest first, without a pass.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Final
@@ -18,9 +18,10 @@ from disque.core.host import HostRefusedError
 from disque.core.record_checks import ReplayError
 from disque.core.records import OFF, PARTIAL, WHOLE
 from disque.server.background import Background, Worker
+from disque.server.disk import Disk
 from disque.server.journal import Journal
 from disque.server.loading import Loading
-from disque.server.segments import JournalError, Row
+from disque.server.segments import JournalError, Row, numbers_in, set_aside_all
 
 if TYPE_CHECKING:
     from disque.server.pump import Pump
@@ -62,6 +63,8 @@ class Persistence:
         self.background: Background | None = None
         #: What is left of the journal that was switched off, in the jobs: to be exhausted before the next one.
         self._forgetting: Iterator[None] = iter(())
+        #: Directory and name of the journal that this process has read or written.
+        self._ours = ("", "")
         self._distrusted = False
         self._unrotated = ""
         self._retired_upto = 0
@@ -76,8 +79,11 @@ class Persistence:
 
     def files(self) -> Row:
         """The files of the journal as the settings name them. Raises JournalError."""
-        config = self.node.config
-        return Row(config.text("dir") or ".", config.text("appendfilename"), own=self.node.node_id)
+        return Row(*self._where(), own=self.node.node_id)
+
+    def _where(self) -> tuple[str, str]:
+        """The directory of the journal, and what its files are called."""
+        return self.node.config.text("dir") or ".", self.node.config.text("appendfilename")
 
     def load(self) -> Iterator[None]:
         """Read the journal into the node, a slice at each step. Raises JournalError when it must not be used."""
@@ -98,6 +104,49 @@ class Persistence:
         except ReplayError as wrong:
             raise JournalError(f"The journal cannot be used: {wrong}") from wrong
         self._loaded(row, replay, self.seconds() - started)
+
+    def pass_by(self) -> Iterator[None]:
+        """Start without the journal, a slice at each step. Raises JournalError if there is one and that is not meant.
+
+        It is meant with ignore-journal, and where the journal was switched off while a node ran. One in which there
+        never was anything is nothing to miss.
+        """
+        directory, name = self._where()
+        try:
+            numbers = numbers_in(Disk().listdir(directory), name)
+        except OSError as error:
+            raise JournalError(f"Can't read the journal's directory {directory}: {error.strerror}") from error
+        if not numbers:
+            return
+        files = f"{directory}/{name}.{numbers[0]:08d}"
+        files += f" to {name}.{numbers[-1]:08d}" if len(numbers) > 1 else ""
+        if self.node.config.flag("ignore-journal"):
+            self.log.warning(f"The journal is ignored, and its jobs are not here: {files}")
+        elif self._was_switched_off():
+            self.log.warning(f"The journal was switched off earlier, and is not read with appendonly no: {files}")
+        elif not (yield from self._is_idle()):
+            raise JournalError(
+                f"There is a journal, {files}, and appendonly is no: the node would start without its jobs. Nothing "
+                "was changed. Start with appendonly yes to have them, with --appendonly no --ignore-journal to go on "
+                "without them, or move the files away"
+            )
+
+    def _was_switched_off(self) -> bool:
+        try:
+            return records.was_switched_off(self.files().last_payload())
+        except JournalError:
+            return False
+
+    def _is_idle(self) -> Generator[None, None, bool]:
+        """Whether the journal says nothing of any job. What cannot be read may say anything."""
+        try:
+            for piece in self.files().read():
+                if not all(map(records.is_idle, piece.payloads)):
+                    return False
+                yield
+        except JournalError:
+            return False
+        return True
 
     def _refuse_old_file(self, row: Row) -> None:
         """Do not start empty beside the append-only file of an old server: that would look like lost jobs."""
@@ -181,6 +230,7 @@ class Persistence:
         for _ in self._forgetting:  # mostly none is left, since it was begun long ago
             pass
         self.row = row
+        self._ours = (row.directory, row.name)
         if self.background is None:
             self.background = Worker(self.pump.loop)
         writer = Journal(
@@ -207,8 +257,21 @@ class Persistence:
     def switch_on(self) -> None:
         """CONFIG SET appendonly yes: journal from now on, and copy what there is. Raises JournalError."""
         if self.journal is None:
+            if self._ours != self._where():
+                self._set_aside()
             row = self.files()
             self.open(row, rebuild=bool(row.segments or row.untrusted))
+
+    def _set_aside(self) -> None:
+        """Files that this process has neither read nor written are not its to replace. Raises JournalError."""
+        try:
+            kept = set_aside_all(*self._where(), ".ignored")
+        except OSError as error:
+            path = error.filename or self._where()[0]
+            raise JournalError(f"Can't set aside the journal that was not read: {path}: {error.strerror}") from error
+        if kept:
+            files = f"{len(kept)} files, such as {kept[-1]}" if len(kept) > 1 else kept[0]
+            self.log.warning(f"The journal that was not read is set aside: {files}. Remove it when you do not need it")
 
     def switch_off(self) -> None:
         """CONFIG SET appendonly no: write what there is, say that it ends here, close."""

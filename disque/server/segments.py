@@ -63,6 +63,36 @@ class MisplacedError(JournalError):
         self.files = files
 
 
+def set_aside_all(directory: str, name: str, suffix: str, disk: Disk | None = None) -> list[str]:
+    """Give all files that are called like segments of a journal names that no journal reads; returns these.
+
+    The newest go first, so that a crash in the middle leaves what can still be read. Raises OSError.
+    """
+    disk = Disk() if disk is None else disk
+    names = disk.listdir(directory)
+    kept = []
+    for segment in reversed(numbers_in(names, name)):
+        stem = f"{name}.{segment:08d}"
+        kept.append(f"{directory}/{free_name(names, stem + suffix)}")
+        disk.rename(f"{directory}/{stem}", kept[-1])
+    disk.fsync_dir(directory)
+    return kept
+
+
+def numbers_in(names: list[str], name: str) -> list[int]:
+    """Return the numbers of the segments of a journal among the names of files."""
+    pattern = re.compile(re.escape(name) + r"\.(\d{8})")
+    return sorted(int(match[1]) for match in map(pattern.fullmatch, names) if match)
+
+
+def free_name(names: list[str], wanted: str) -> str:
+    """Return a name like `wanted` that is not among `names`."""
+    number = 1
+    while (name := f"{wanted}{number if number > 1 else ''}") in names:
+        number += 1
+    return name
+
+
 class Slice:
     """A part of what was read: payloads of RECORDS frames, in order, and how far the reading is, in bytes.
 
@@ -187,13 +217,13 @@ class Row:
 
     def _set_aside(self, segment: int) -> str:
         """Give a file a name that no journal reads; returns it."""
-        path = self._free_name(self.path(segment))
+        path = self._name_beside(segment)
         self.disk.rename(self.path(segment), path)
         return path
 
     def _copy_end(self, segment: int, offset: int) -> str:
         """Keep the bytes from `offset` on in a file beside; returns its name."""
-        path = self._free_name(self.path(segment))
+        path = self._name_beside(segment)
         source = self.disk.open(self.path(segment))
         try:
             target = self.disk.create(path)
@@ -216,14 +246,9 @@ class Row:
                 written += count
                 rest = rest[count:]
 
-    def _free_name(self, path: str) -> str:
-        """Return a name beside `path` that is not in use."""
-        names = set(self.disk.listdir(self.directory))
-        stem = f"{path.removeprefix(f'{self.directory}/')}{CUT_SUFFIX}"
-        number = 1
-        while (name := stem if number == 1 else f"{stem}{number}") in names:
-            number += 1
-        return f"{self.directory}/{name}"
+    def _name_beside(self, segment: int) -> str:
+        names = self.disk.listdir(self.directory)
+        return f"{self.directory}/{free_name(names, f'{self.name}.{segment:08d}{CUT_SUFFIX}')}"
 
     def secure(self) -> bool:
         """Fsync all files that count, remove those that do not, and make the directory durable. Raises OSError.
@@ -256,6 +281,16 @@ class Row:
             self.disk.unlink(self.path(segment))
         self.disk.fsync_dir(self.directory)
 
+    def last_payload(self) -> bytes:
+        """Return the last records of the newest file, b"" if there are none. Raises JournalError."""
+        payloads = [b""]
+        if self.sizes:
+            reading = self._read_segment(max(self.sizes))
+            with suppress(StopIteration):
+                while True:
+                    payloads = next(reading).payloads[-1:] or payloads
+        return payloads[-1]
+
     def limit(self, segment: int) -> int:
         """Return where the segment ends: its length, or less if the next one knows that the rest is left over."""
         following = self.heads.get(segment + 1)
@@ -269,8 +304,7 @@ class Row:
             names = self.disk.listdir(self.directory)
         except OSError as error:
             raise JournalError(f"Can't read the journal's directory {self.directory}: {error.strerror}") from error
-        pattern = re.compile(re.escape(self.name) + r"\.(\d{8})")
-        return sorted(int(match[1]) for match in map(pattern.fullmatch, names) if match)
+        return numbers_in(names, self.name)
 
     def _look(self, segment: int) -> None:
         """Note the length and the head of one file; the head is None if it is torn."""

@@ -152,13 +152,13 @@ class Server:
             self.mesh.bind()
 
     async def _load(self) -> None:
-        """Read the journal, if the settings say so."""
+        """Read the journal, if the settings say so; else see that none is forgotten."""
         once = self.config.flag("aof-enqueue-jobs-once")
-        if not self.config.flag("appendonly") and not once:
-            return
+        wanted = self.config.flag("appendonly") or once
         if once and not self.config.flag("appendonly") and not self.persistence.files().segments:
-            raise JournalError("Fatal error: can't open the append log file for reading: No such file or directory")
-        for _ in self.persistence.load():
+            path = f"{self.config.text('dir')}/{self.config.text('appendfilename')}.00000001"
+            raise JournalError(f"Fatal error: can't open the append log file {path}: No such file or directory")
+        for _ in self.persistence.load() if wanted else self.persistence.pass_by():
             await asyncio.sleep(0)
             if self._finished.done():
                 return

@@ -7,7 +7,7 @@ import pytest
 
 from disque.cli.check_aof import main as check_aof
 from tests.end_to_end.conftest import StartNode
-from tests.end_to_end.node import Node, ServerError
+from tests.end_to_end.node import Node, ServerError, until
 
 
 def with_jobs(start_node: StartNode, *options: str, jobs: int = 20) -> tuple[Node, list[bytes]]:
@@ -214,9 +214,40 @@ def test_switching_on_replaces_a_journal_of_an_earlier_time(start_node: StartNod
     del tmp_path
     node, _ = with_jobs(start_node)
     node.options = ()
-    node.start()
+    node.start("--ignore-journal")
     job_id = node.ask("ADDJOB", "q", "now", 0)
     assert node.ask("CONFIG", "SET", "appendonly", "yes") == b"OK"
     node.stop()
     node.options = ("--appendonly", "yes")
     assert queued(node.start()) == [job_id]
+    assert (node.directory / "disque.aof.00000001.ignored").exists()
+
+
+def test_a_journal_is_not_forgotten_by_mistake(start_node: StartNode) -> None:
+    node, ids = with_jobs(start_node)
+    node.options = ()
+    before = {path: path.read_bytes() for path in node.segments()}
+    said = refused(node)
+    assert f"There is a journal, {node.segments()[0]}, and appendonly is no" in said
+    assert "--appendonly no --ignore-journal" in said
+    node.start("--appendonly", "no", "--ignore-journal")
+    assert f"The journal is ignored, and its jobs are not here: {node.segments()[0]}" in node.log()
+    assert queued(node) == []
+    node.stop()
+    assert {path: path.read_bytes() for path in node.segments()} == before
+    assert queued(node.start("--appendonly", "yes")) == ids
+
+
+def test_a_journal_that_was_switched_off_is_no_mistake(start_node: StartNode) -> None:
+    node, _ = with_jobs(start_node)
+    node.start()
+    assert node.ask("CONFIG", "SET", "appendonly", "no") == b"OK"
+    node.stop()
+    node.options = ()
+    assert queued(node.start()) == []
+    assert "The journal was switched off earlier, and is not read with appendonly no" in node.log()
+    job_id = node.ask("ADDJOB", "q", "now", 0)
+    assert node.ask("CONFIG", "SET", "appendonly", "yes") == b"OK"
+    assert "The journal that was not read is set aside: " in node.log()
+    node.kill()
+    until(lambda: queued(node.start("--appendonly", "yes")) == [job_id], "the job")

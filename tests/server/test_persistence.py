@@ -70,6 +70,7 @@ class Process:
         self.log = Lines()
         self.node = make_node(machine.now_ms, seed=machine.starts)
         self.node.host = cast(Host, self)
+        passes_by = options.pop("passes_by", "") == "yes"  # as a start does with appendonly no
         wanted = {"appendonly": "yes", "dir": str(machine.folder), "aof-segment-size": "64kb"}
         for name, value in (wanted | {name.replace("_", "-"): value for name, value in options.items()}).items():
             self.node.config.put(name, (value,))
@@ -77,7 +78,7 @@ class Process:
         clock = NodeClock(0, lambda: machine.now_ms * 10**6, lambda: machine.now_ms * 10**6)
         self.pump = Pump(self.node, clock, cast(Log, self.log), machine.loop)
         self.persistence = Persistence(self.pump, machine.boot, lambda: 7)
-        for _ in self.persistence.load():
+        for _ in self.persistence.pass_by() if passes_by else self.persistence.load():
             pass
         self.client = life.connect(self.node, 1, b"", b"", machine.now_ms)
         self.turn()
@@ -642,3 +643,68 @@ def test_after_an_fsync_that_failed_in_the_background_all_jobs_belong_to_the_seg
     assert process.say(b"DELJOB", job_id) == b":1\r\n"
     process.kill()
     assert machine.start().known() == set()
+
+
+# -- a journal beside appendonly no --------------------------------------------------------------------------------
+
+
+def test_a_start_without_the_journal_that_is_there_stops_unless_that_is_meant(machine: Machine) -> None:
+    process = machine.start()
+    process.add()
+    process.stop()
+    files = machine.files
+    with pytest.raises(JournalError, match=rf"There is a journal, {machine.folder}/{files[0]}, and appendonly is no"):
+        machine.start(passes_by="yes", appendonly="no")
+    ignoring = machine.start(passes_by="yes", appendonly="no", ignore_journal="yes")
+    assert f"The journal is ignored, and its jobs are not here: {machine.folder}/{files[0]}" in ignoring.log.lines
+    assert ignoring.queued() == []
+    assert machine.files == files
+    assert len(machine.start().queued()) == 1
+
+
+def test_a_journal_that_cannot_be_read_is_not_passed_by_either_but_can_be_ignored(machine: Machine) -> None:
+    machine.start().add()
+    machine.newest.rename(machine.newest.with_suffix(".00000009"))
+    with pytest.raises(JournalError, match="There is a journal"):
+        machine.start(passes_by="yes", appendonly="no")
+    machine.start(passes_by="yes", appendonly="no", ignore_journal="yes")
+
+
+def test_a_journal_in_which_there_was_nothing_is_nothing_to_miss(machine: Machine) -> None:
+    machine.start().stop()
+    machine.start(passes_by="yes", appendonly="no")
+
+
+def test_a_journal_that_was_switched_off_is_passed_by(machine: Machine) -> None:
+    process = machine.start()
+    process.add()
+    process.say(b"CONFIG", b"SET", b"appendonly", b"no")
+    process.stop()
+    later = machine.start(passes_by="yes", appendonly="no")
+    assert any("was switched off earlier" in line for line in later.log.lines)
+    assert later.queued() == []
+
+
+def test_what_was_ignored_is_set_aside_before_a_journal_is_switched_on(machine: Machine) -> None:
+    process = machine.start()
+    old = process.add()
+    process.stop()
+    data = machine.newest.read_bytes()
+    process = machine.start(passes_by="yes", appendonly="no", ignore_journal="yes")
+    new = process.add()
+    assert process.say(b"CONFIG", b"SET", b"appendonly", b"yes") == b"+OK\r\n"
+    process.turn(5)
+    aside = machine.folder / f"{NAME}.00000001.ignored"
+    assert aside.read_bytes() == data
+    assert machine.files == [NAME + ".00000001", aside.name]
+    aside.unlink()
+    assert machine.start().queued() == [new] != [old]
+
+
+def test_what_this_process_wrote_is_replaced_and_not_set_aside(machine: Machine) -> None:
+    process = machine.start()
+    process.add()
+    for value in (b"no", b"yes"):
+        process.say(b"CONFIG", b"SET", b"appendonly", value)
+    process.turn(9)
+    assert not [name for name in machine.files if name.endswith(".ignored")]
