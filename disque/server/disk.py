@@ -36,6 +36,10 @@ class Disk:
         """Return the length of an open file."""
         return os.fstat(fd).st_size
 
+    def links(self, fd: int) -> int:
+        """Return how many names an open file has: 0 when it was removed."""
+        return os.fstat(fd).st_nlink
+
     def read(self, fd: int, size: int, offset: int) -> bytes:
         """Return up to `size` bytes from `offset` on; b"" at the end."""
         return os.pread(fd, size, offset)

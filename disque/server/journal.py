@@ -23,10 +23,15 @@ Then the files that were not synced are not written any more, and the journal is
     commit   once the copies are fsynced, the segment before the new one is unlinked: that is the one atomic step which
              makes a reader begin at the new segment. Before it, a reader uses the old files up to what was durable.
 
+The same is done when a file is gone that nobody but this process may remove: by hand, or with its directory. What is in
+memory then goes to a new file.
+
 Until the commit `durable` stands still, and so does the synced position that frames carry: otherwise a reader would
 take the lost end of a bad file for damage to something that was promised.
 """
 
+import errno
+import os
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -41,6 +46,8 @@ from disque.server.segments import JournalError, Row
 
 INLINE_S: Final = 0.002
 RETRY_S: Final = 1.0
+#: Whether all files are still there is looked at so often.
+LOOK_S: Final = 1.0
 MAX_PROBE_S: Final = 60.0
 
 _TRUSTED, _TO_PROBE, _PROBING, _COPYING = range(4)
@@ -55,6 +62,7 @@ class Journal:
       itself.
     - `backlog`: bytes that wait to be written, kept whatever happens: while it is large, append only what must be.
     - `stuck`: "" or why a retired file could not be unlinked (it is tried again each second).
+    - `vanished`: how often a file was found to be gone.
     - `unrotated`: "" or why no new segment could be begun the last time; `rotation_failed` until it may be tried again.
     - `segment_size` may be changed at any time, `policy` (always, everysec, no) too.
     """
@@ -76,6 +84,8 @@ class Journal:
         self.stuck = ""
         self.unrotated = ""
         self.rotation_failed = False
+        self.vanished = 0
+        self._look_at = 0.0
         self._row = row
         self._disk = row.disk
         self._owner = owner
@@ -380,12 +390,36 @@ class Journal:
         if now >= self._retry_at:
             self._retry_at = now + RETRY_S
             self._retry()
+        if now >= self._look_at and not self._busy:
+            self._look_at = now + LOOK_S
+            self._look_for_files()
         if self._state in {_TO_PROBE, _PROBING} or self._busy:
             return
         self._mark_if_idle()
         if self._policy != "no" and now - self._last_sync >= 1.0 and self._unsynced():
             self._sync_beside()
         self._go_on()
+
+    def _look_for_files(self) -> None:
+        """Begin anew when a file is gone. Not while this process itself removes some, or cannot do better yet."""
+        if self._retiring or self._state != _TRUSTED:
+            return
+        missing = self._missing()
+        if missing:
+            self.vanished += 1
+            self._distrust(FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), missing))
+            self._owner.journal_progress()
+
+    def _missing(self) -> str:
+        """Give the path of a file that is gone, or that has been replaced; "" if all are there."""
+        try:
+            names = set(self._disk.listdir(self._row.directory))
+        except OSError:
+            return self._row.directory
+        paths = {number: self._row.path(number) for number in self._row.sizes}
+        gone = [path for path in paths.values() if path.rpartition("/")[2] not in names]
+        gone += [paths[file.number] for file in self._files if not self._disk.links(file.fd)]
+        return gone[-1] if gone else ""
 
     def _unsynced(self) -> bool:
         file = self._files[-1]
@@ -467,7 +501,7 @@ class Journal:
         The first probe is made at once: its file also tells the next process not to trust the old ones, should this
         one die now. One that failed stays for the same reason, until cron() tries the next.
         """
-        self._sync_error = error.strerror or str(error)
+        self._sync_error = _said(error)
         failed = self._state == _PROBING
         self._probed_in_vain = self._files[-1].number if failed else 0
         self._state = _TO_PROBE
@@ -489,7 +523,7 @@ class Journal:
         try:
             self._begin(self.segment + 1, rebase=True)
         except OSError as error:
-            self._sync_error = error.strerror or str(error)
+            self._sync_error = _said(error)
             return
         self._write_error = ""
         self._state = _PROBING
@@ -499,3 +533,9 @@ class Journal:
         self._state = _COPYING
         self._write()
         self._owner.journal_distrust(self._last_bad)
+
+
+def _said(error: OSError) -> str:
+    """What the disk said; of a file that is not there, also which one."""
+    said = error.strerror or str(error)
+    return f"{error.filename}: {said}" if error.errno == errno.ENOENT and error.filename else said

@@ -260,7 +260,9 @@ class Persistence:
             if self._ours != self._where():
                 self._set_aside()
             row = self.files()
+            self.last_pass_ok = False  # until the files can be written
             self.open(row, rebuild=bool(row.segments or row.untrusted))
+            self.last_pass_ok = True
 
     def _set_aside(self) -> None:
         """Files that this process has neither read nor written are not its to replace. Raises JournalError."""
@@ -503,6 +505,10 @@ class Persistence:
             self.background.close()
         return unsafe
 
+    def _pass_is_stuck(self) -> bool:
+        """Whether a pass goes on that the disk does not take."""
+        return self.copying is not None and self.journal is not None and bool(self.journal.failing)
+
     def facts(self) -> dict[str, int | float | str]:
         """What INFO persistence shows, in its order."""
         writer = self.journal
@@ -517,7 +523,7 @@ class Persistence:
             "aof_rewrite_scheduled": 0,
             "aof_last_rewrite_time_sec": self.last_pass_s,
             "aof_current_rewrite_time_sec": int(self.seconds() - self.pass_started) if self.copying is not None else -1,
-            "aof_last_bgrewrite_status": "ok" if self.last_pass_ok else "err",
+            "aof_last_bgrewrite_status": "ok" if self.last_pass_ok and not self._pass_is_stuck() else "err",
             "aof_last_write_status": "err" if writer is not None and writer.failing else "ok",
         }
         if writer is not None:
@@ -532,6 +538,7 @@ class Persistence:
                 "aof_segments": len(self.row.sizes),
                 "aof_oldest_segment": writer.oldest,
                 "aof_current_segment": writer.segment,
+                "aof_vanished_files": writer.vanished,
             }
         if self.loading is not None:
             facts |= {

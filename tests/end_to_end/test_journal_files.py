@@ -1,6 +1,7 @@
 """Journals as a start may find them: torn, damaged, somebody else's, in places that cannot be used."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,31 @@ def test_a_file_of_another_nodes_journal_stops_the_start(start_node: StartNode) 
     assert f"{foreign} does not go with the other files: it is of a journal of node " in refused(node)
     assert check_aof([str(node.directory), "--fix", "--yes"]) == 0
     assert queued(node.start()) == ids
+
+
+@pytest.mark.parametrize("what", ["file", "directory"])
+def test_a_journal_that_vanishes_under_a_node_is_noticed_and_written_anew(
+    start_node: StartNode, tmp_path: Path, what: str
+) -> None:
+    journal_dir = tmp_path / "journal"
+    journal_dir.mkdir()
+    node = start_node(
+        *("--appendonly", "yes", "--appendfsync", "always", "--logfile", str(tmp_path / "log")),
+        *("--dir", str(journal_dir)),
+    )
+    job_id = node.ask("ADDJOB", "q", "body", 0)
+    if what == "file":
+        (journal_dir / "disque.aof.00000001").unlink()
+    else:
+        shutil.rmtree(journal_dir)
+    log = tmp_path / "log"
+    until(lambda: f"{journal_dir}" in log.read_text() and "No such file or directory" in log.read_text(), "the log")
+    until(lambda: node.info("aof_vanished_files") == "1", "INFO")
+    journal_dir.mkdir(exist_ok=True)
+    until(lambda: node.info("aof_last_write_status") == "ok" and node.info("aof_state") == "on", "the new file")
+    assert node.ask("QLEN", "q") == 1
+    node.kill()
+    assert queued(node.start()) == [job_id]
 
 
 def test_no_repair_begins_while_a_node_runs_there(

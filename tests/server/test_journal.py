@@ -12,7 +12,7 @@ from disque.core.frames import HEAD_SIZE
 from disque.server.background import Worker
 from disque.server.journal import INLINE_S, Journal
 from disque.server.segments import JournalError, Row
-from tests.support.disk import FOLDER, FakeDisk, Later
+from tests.support.disk import FOLDER, FakeDisk, Inode, Later
 
 
 class Node:
@@ -769,3 +769,78 @@ def test_a_worker_passes_on_what_the_work_raised_and_can_be_waited_for() -> None
     first, second = asyncio.run(story())
     assert isinstance(first, OSError)
     assert second is None
+
+
+# -- files that vanish
+
+
+@pytest.mark.parametrize("policy", ["always", "everysec", "no"])
+@pytest.mark.parametrize("which", [0, 1, -1])
+def test_a_file_that_vanishes_is_noticed_and_what_is_known_goes_to_a_new_one(policy: str, which: int) -> None:
+    node = Node(FakeDisk(), policy, segment_size=200).start()
+    for _ in range(12):
+        node.write(20)
+    node.cron()
+    node.later.wait()
+    path = sorted(node.disk.names)[which]
+    del node.disk.names[path]
+    node.cron()
+    assert node.journal.failing == f"{path}: No such file or directory"
+    assert node.journal.vanished == 1
+    late = node.add()
+    node.rest()
+    assert not node.journal.failing
+    assert node.journal.safe == node.journal.durable >= late
+    assert read_back(node.disk.after_power_loss(Random(1)))[0] == 13
+    node.rest()
+    assert node.journal.vanished == 1
+
+
+def test_a_file_in_whose_place_is_another_one_has_vanished() -> None:
+    node = Node(FakeDisk()).start()
+    node.write()
+    node.cron()
+    node.later.wait()
+    [path] = node.disk.names
+    node.disk.names[path] = Inode()
+    node.cron()
+    assert path in node.journal.failing
+    node.rest()
+    assert not node.journal.failing
+    assert read_back(node.disk)[0] == 1
+
+
+def test_without_its_directory_nothing_is_written_until_it_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node(FakeDisk()).start()
+    node.write()
+    with monkeypatch.context() as patch:
+
+        def gone(*_: object) -> list[str]:
+            raise FileNotFoundError(2, "No such file or directory", FOLDER)
+
+        node.disk.names.clear()
+        for call in ("listdir", "create"):
+            patch.setattr(node.disk, call, gone)
+        node.cron()
+        assert node.journal.failing == f"{FOLDER}: No such file or directory"
+        late = node.write()
+        node.rest()
+        assert node.journal.safe < late
+    node.rest()
+    assert not node.journal.failing
+    assert node.journal.safe >= late
+    assert read_back(node.disk)[0] == 2
+
+
+def test_files_that_the_journal_itself_removes_have_not_vanished() -> None:
+    node = Node(FakeDisk(), segment_size=200).start()
+    for _ in range(12):
+        node.write(20)
+    node.empty_oldest()
+    for _ in range(5):
+        node.cron()
+        node.journal.flush()
+        node.cron()
+        node.later.wait()
+    assert node.retired
+    assert node.journal.vanished == 0

@@ -470,15 +470,16 @@ class TestCompaction:
         process = machine.start(auto_aof_rewrite_percentage="100", auto_aof_rewrite_min_size="20kb")
         for _ in range(50):
             process.add(KB)
-        away = machine.folder.rename(machine.folder.with_name("away"))
-        process.cron(10)
-        told = [line for line in process.log.lines if "compaction" in line or "segment" in line]
-        why = "No such file or directory"
-        assert told == [f"Can't begin a new segment of the append only file: {why}. The old one goes on"]
-        assert process.persistence.facts()["aof_last_bgrewrite_status"] == "err"
-        away.rename(machine.folder)
         writer = process.persistence.journal
         assert writer is not None
+        in_the_way = machine.folder / f"{NAME}.{writer.segment + 1:08d}"
+        in_the_way.mkdir()
+        process.cron(10)
+        told = [line for line in process.log.lines if "compaction" in line or "segment" in line]
+        why = "File exists"
+        assert told == [f"Can't begin a new segment of the append only file: {why}. The old one goes on"]
+        assert process.persistence.facts()["aof_last_bgrewrite_status"] == "err"
+        in_the_way.rmdir()
         writer._retry_at = 0.0
         process.cron(10)
         assert sum("Starting automatic compaction" in line for line in process.log.lines) == 1

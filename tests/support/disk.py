@@ -66,6 +66,9 @@ class FakeDisk(Disk):
     def size(self, fd: int) -> int:
         return len(self.open_files[fd].data)
 
+    def links(self, fd: int) -> int:
+        return sum(inode is self.open_files[fd] for inode in self.names.values())
+
     def read(self, fd: int, size: int, offset: int) -> bytes:
         return bytes(self.open_files[fd].data[offset : offset + size])
 
