@@ -544,7 +544,7 @@ def main(argv: list[str]) -> int:
     except (JournalError, HeadError) as error:
         print(error)
     except OSError as error:
-        print(f"Cannot open file: {error.filename or options.path}: {error.strerror}")
+        print(f"Cannot open file: {Path(error.filename or options.path).absolute()}: {error.strerror}")
     return 1
 
 

@@ -11,6 +11,7 @@ import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from io import BufferedReader
+from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from disque.cli.client_tls import Trust, TrustError, reason, secure
@@ -102,7 +103,8 @@ class Connection:
             opened.connect(self.target.path or "")
         except OSError as error:
             opened.close()
-            raise ConnectError(f"Could not connect to Disque at {self.target.path}: {reason(error)}") from None
+            place = Path(self.target.path or "").absolute()
+            raise ConnectError(f"Could not connect to Disque at {place}: {reason(error)}") from None
         return opened
 
     def _open_address(self) -> socket.socket:

@@ -7,6 +7,7 @@ connected to (or `sni`): an authority of the whole company says that somebody is
 import socket
 import ssl
 from functools import lru_cache
+from pathlib import Path
 from typing import Final, NamedTuple
 
 NEEDS: Final = "--cert and --key belong together"
@@ -45,13 +46,13 @@ def context_of(trust: Trust) -> ssl.SSLContext:
     if trust.insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    files = trust.cacert or trust.cacertdir
+    files = str(Path(trust.cacert or trust.cacertdir).absolute())
     try:
-        if files:
+        if trust.cacert or trust.cacertdir:
             context.load_verify_locations(trust.cacert or None, trust.cacertdir or None)
         else:
             context.load_default_certs()
-        files = f"{trust.cert} with {trust.key}"
+        files = f"{Path(trust.cert).absolute()} with {Path(trust.key).absolute()}"
         if trust.cert:
             context.load_cert_chain(trust.cert, trust.key)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The command `disque`: a shell for the queue, and its tools `bench` and `check-aof`.
+"""The command `disque`: a shell for the queue, and its tools `bench`, `check-aof` and `completion`.
 
 `main` decides what is wanted, and each way of running is a small function from options to an exit code:
 0 when every reply was good, 1 when something went wrong, 130 when Ctrl-C broke off a command.
@@ -22,7 +22,11 @@ from disque.cli.shell_options import Options, UsageError, help_page, parse_optio
 from disque.cli.shell_reply import ReplyError
 from disque.cli.shell_session import Output, Session
 
-SUBCOMMANDS: Final = {"bench": "disque.cli.bench", "check-aof": "disque.cli.check_aof"}
+SUBCOMMANDS: Final = {
+    "bench": "disque.cli.bench",
+    "check-aof": "disque.cli.check_aof",
+    "completion": "disque.cli.completion",
+}
 """Tools with a command line of their own, imported only when they are called."""
 
 INTERRUPTED: Final = 130
@@ -54,14 +58,22 @@ def _unread() -> int:
 
 def _run(words: list[str]) -> int:
     if words and words[0] in SUBCOMMANDS:
-        tool = importlib.import_module(SUBCOMMANDS[words[0]])
-        return cast("int", tool.main(words[1:]))
+        return _tool(words[0], words[1:])
     options = parse_options(words, os.environ)
+    name = os.fsdecode(options.command[0]) if options.command else ""
+    if name in SUBCOMMANDS:
+        behind = [os.fsdecode(word) for word in options.command[1:]]
+        # Only the bench asks a server; for the others it makes no difference which one.
+        return _tool(name, [*words[: len(words) - len(options.command)], *behind] if name == "bench" else behind)
     for note in options.notes:
         complain(note)
     if options.ask_password:
         options.target.password = getpass.getpass("Password: ")
     return _ACTIONS[options.action](options)
+
+
+def _tool(name: str, words: list[str]) -> int:
+    return cast("int", importlib.import_module(SUBCOMMANDS[name]).main(words))
 
 
 def complain(text: str) -> None:

@@ -173,10 +173,39 @@ def is_text(args: Sequence[bytes]) -> bool:
     return words[:1] in _TEXTS or words in _TEXTS
 
 
+_PAIRS: Final = frozenset({(b"qstat",), (b"show",), (b"config", b"get"), (b"hello", b"2"), (b"hello", b"3")})
+_JOBS_OF_JSCAN: Final = (b"jscan",)
+
+
+def paired(reply: object, args: Sequence[bytes]) -> object:
+    """Make a map of what is one in RESP2 but for its type: names and values in turn, told by the request."""
+    words = tuple(word.lower() for word in args[:2])
+    if type(reply) is not list:
+        return reply
+    if words[:1] == _JOBS_OF_JSCAN:
+        return [_jobs_paired(item) for item in reply]
+    return _pairs(reply) if words[:1] in _PAIRS or words in _PAIRS else reply
+
+
+def _pairs(flat: list[object]) -> object:
+    if len(flat) % 2 or not all(isinstance(name, bytes) for name in flat[::2]):
+        return flat
+    return MapReply(zip(flat[::2], flat[1::2], strict=True))
+
+
+def _jobs_paired(jobs: object) -> object:
+    """The second part of what JSCAN answers: with REPLY ALL, what SHOW tells of each."""
+    if type(jobs) is not list:
+        return jobs
+    return [_pairs(job) if type(job) is list else job for job in jobs]
+
+
 def render(reply: object, manner: str, args: Sequence[bytes] = (), delimiter: bytes = b"\n") -> bytes:
     """Show the reply to the request `args` in one of MANNERS, with the newline at its end."""
     if manner == "raw":
         return raw(reply, delimiter) + b"\n"
     if manner == "pretty" and type(reply) is bytes and is_text(args):
         return reply.rstrip(b"\r\n") + b"\n"
+    if manner == "pretty":
+        reply = paired(reply, args)
     return MANNERS[manner](reply) + b"\n"

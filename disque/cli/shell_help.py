@@ -9,8 +9,11 @@ after FROM); one before a lone `|` is not required, for something else may come 
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Final, NamedTuple, Protocol
+
+from disque.cli.shell_explain import EXPLAINED
 
 SHELL_COMMANDS: Final = {
     "help": ("[command|@group]", "Explain a command, or list a group of them"),
@@ -20,6 +23,16 @@ SHELL_COMMANDS: Final = {
     "exit": ("", "Leave the shell"),
 }
 """What the shell does by itself: usage and summary by name."""
+
+TOOLS: Final = {
+    "bench": "Measure a server",
+    "check-aof": "Check or repair a journal",
+    "completion": "Print a script that lets bash, zsh or fish complete `disque`",
+}
+"""Words of the command line that are no commands of the server: what they do."""
+
+MAX_WORD: Final = 64
+"""Longer words are not compared with any name."""
 
 
 class CommandRow(Protocol):
@@ -236,7 +249,50 @@ def help_text(table: Table, words: Sequence[str]) -> str | None:
         return _local_help(topic)
     if len(words) > 1:
         return _subcommand_help(row, words[1].lower())
-    return _row_help(row) + "".join(_entry(f"{topic.upper()} {name.upper()}", *rest) for name, *rest in row.subcommands)
+    help_of_row = _row_help(row) + _lines(explained(row))
+    if _has_options(row):
+        return help_of_row
+    return help_of_row + "".join(_subcommand_entry(row, *subcommand) for subcommand in row.subcommands)
+
+
+def explained(row: CommandRow, subcommand: str = "") -> list[tuple[str, str]]:
+    """Give each word of a command, or of a subcommand, as the usage writes it, with what it means ("" if unknown)."""
+    usages = {name.lower(): usage for name, usage, _summary in row.subcommands}
+    if row.subcommands and not subcommand and not _has_options(row):
+        return []  # its subcommands are explained one by one
+    name = f"{row.name.decode()} {subcommand}".rstrip()
+    meanings = EXPLAINED.get(name, {})
+    found: dict[str, tuple[str, str]] = {}
+    for part in _all_parts(parse_usage(usages.get(subcommand, row.usage) if subcommand else row.usage)):
+        word = part.words[0] if part.words else ""
+        if word and not (word == "option" and row.subcommands):
+            found.setdefault(word, (_label(part), meanings.get(word, "")))
+    if not subcommand:
+        found.update({name: (name, _as_clause(summary)) for name, _usage, summary in row.subcommands})
+    return list(found.values())
+
+
+def _all_parts(parts: Iterable[Part]) -> Iterator[Part]:
+    """Give parts and those within them."""
+    for part in parts:
+        yield part
+        yield from _all_parts(part.inner)
+
+
+def _label(part: Part) -> str:
+    """Give the words of a part without brackets and dots; of values that repeat, the first is enough."""
+    words = [word for word in part.words if word not in {"...", "|"}]
+    return " ".join(words if part.keywords else words[:1])
+
+
+def _as_clause(summary: str) -> str:
+    return summary[:1].lower() + summary[1:].removesuffix(".")
+
+
+def _lines(rows: Sequence[tuple[str, str]]) -> str:
+    """Show words and their meanings below each other."""
+    width = max((len(word) for word, _meaning in rows), default=0)
+    return "".join(f"    {word:{width}}  {meaning}".rstrip() + "\n" for word, meaning in rows)
 
 
 def _row_help(row: CommandRow) -> str:
@@ -247,7 +303,14 @@ def _entry(name: str, usage: str, summary: str) -> str:
     return f"\n  {name} {usage}".rstrip() + f"\n  summary: {summary}\n"
 
 
+def _subcommand_entry(row: CommandRow, name: str, usage: str, summary: str) -> str:
+    entry = _entry(f"{row.name.decode().upper()} {name.upper()}", usage, summary)
+    return entry + _lines(explained(row, name.lower()))
+
+
 def _local_help(topic: str) -> str | None:
+    if topic in TOOLS:
+        return f"\n  disque {topic}\n  summary: {TOOLS[topic]}; on the command line: disque {topic} --help\n"
     local = SHELL_COMMANDS.get(topic)
     return _entry(topic, *local) if local else None
 
@@ -255,5 +318,37 @@ def _local_help(topic: str) -> str | None:
 def _subcommand_help(row: CommandRow, wanted: str) -> str | None:
     for name, usage, summary in row.subcommands:
         if name.lower() == wanted:
-            return _entry(f"{row.name.decode().upper()} {name.upper()}", usage, summary)
+            return _subcommand_entry(row, name, usage, summary)
     return None
+
+
+def nearest(word: str, names: Iterable[str]) -> str:
+    """Give the name that a mistyped word is most like, "" if it is like none."""
+    close = get_close_matches(word.lower(), {name.lower(): None for name in names}, 1) if len(word) <= MAX_WORD else []
+    return close[0] if close else ""
+
+
+def advice(table: Table, words: Sequence[str], error: str) -> str:
+    """Say what may have been meant by a command that the server did not understand; "" if nobody can tell."""
+    error = error.lower()
+    row = table.get(words[0].lower().encode())
+    if row is None:
+        return _unknown_command(table, words[0]) if error.startswith("err unknown command") else ""
+    usage, name = row.usage, row.name.decode().upper()
+    if len(words) > 1 and row.subcommands and not _has_options(row):
+        known = {name.lower(): (name.upper(), usage) for name, usage, _summary in row.subcommands}
+        if words[1].lower() not in known:
+            meant = nearest(words[1], known)
+            return f"Did you mean {name} {meant.upper()}? `help {name.lower()}` lists all." if meant else ""
+        subcommand, usage = known[words[1].lower()]
+        name = f"{name} {subcommand}"
+    if "syntax error" in error or "wrong number of arguments" in error:
+        return f"Usage: {name} {usage}".rstrip()
+    return ""
+
+
+def _unknown_command(table: Table, word: str) -> str:
+    if word.lower() in TOOLS:
+        return f"{word.lower()} is a tool of the command line: disque {word.lower()} --help"
+    meant = nearest(word, [*(row.name.decode() for row in table.values()), *SHELL_COMMANDS])
+    return f"Did you mean {meant.upper() if meant.encode() in table else meant}?" if meant else ""

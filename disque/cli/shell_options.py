@@ -6,6 +6,7 @@ Flags come before the command; the first word that is no flag begins it, and the
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Final, NamedTuple
 
 from disque.cli.client import Target
@@ -219,6 +220,8 @@ FLAGS: Final = (
 
 _FLAG_BY_NAME: Final[Mapping[str, Flag]] = {name: flag for flag in FLAGS for name in flag.names}
 
+_LONGEST_FLAG: Final = 64  # longer words are not compared with any
+
 _NO_KEYS: Final = "there are no keys here; use QSCAN for queues and JSCAN for jobs"
 _NO_REPLICAS: Final = "there is no replication stream here; use MONITOR, or JSCAN for what is stored"
 REDIS_ONLY: Final[Mapping[str, str]] = {
@@ -254,7 +257,9 @@ def _apply(options: Options, words: list[str]) -> None:
         raise UsageError(f"{name} is for Redis: {REDIS_ONLY[name]}.")
     flag = _FLAG_BY_NAME.get(name)
     if flag is None:
-        raise UsageError(f"Unrecognized option {name!r}. See `disque --help`.")
+        close = get_close_matches(name, _FLAG_BY_NAME, 1, 0.75) if 2 < len(name) <= _LONGEST_FLAG else []
+        hint = f"Did you mean {close[0]}?" if close else "See `disque --help`."
+        raise UsageError(f"Unrecognized option {name!r}. {hint}")
     if flag.value and not words:
         raise UsageError(f"Option {name} needs a value: {name} <{flag.value}>")
     text = words.pop(0) if flag.value else ""
@@ -315,6 +320,7 @@ _PAGE: Final = """\
 Usage: disque [flags] [command [argument ...]]
        disque bench [flags]          measure a server (disque bench --help)
        disque check-aof [--fix] path check or repair a journal (disque check-aof --help)
+       disque completion bash        let bash, zsh or fish complete all this (disque completion --help)
 
 {flags}
 

@@ -12,7 +12,7 @@ from typing import BinaryIO, Final
 
 from disque.cli.client import NO_REPLY, ConnectError, Connection, NotSentError
 from disque.cli.render import render
-from disque.cli.shell_help import Table, help_text
+from disque.cli.shell_help import SHELL_COMMANDS, TOOLS, Table, advice, groups, help_text, nearest
 from disque.cli.shell_reply import Push, ReplyError, is_error
 from disque.cli.shell_url import parse_port
 from disque.core.words import split_words
@@ -125,6 +125,7 @@ class Session:
         self.output.show(reply, args)
         self._show_time(self._clock() - started_s)
         if is_error(reply):
+            self._advise(args, reply)
             return False
         self._remember(args)
         return self._monitor() if args[0].lower() == b"monitor" else True
@@ -144,6 +145,15 @@ class Session:
         reason = getattr(error, "strerror", None) or str(error)
         self._complain(f"Error: {reason}. It is not known whether the command has run.")
         return False
+
+    def _advise(self, args: Sequence[bytes], reply: object) -> None:
+        """Say what may have been meant, where the server did not understand."""
+        assert isinstance(reply, bytes)
+        if reply.startswith(b"ERR"):
+            words = [arg.decode("utf-8", "replace") for arg in args]
+            text = advice(self.table(), words, reply.decode("utf-8", "replace"))
+            if text:
+                self._complain(text)
 
     def _remember(self, args: Sequence[bytes]) -> None:
         """Keep a password that was accepted, and RESP's version, for the next connection."""
@@ -173,10 +183,22 @@ class Session:
         words = [topic.decode("utf-8", "replace") for topic in topics]
         text = help_text(self.table(), words)
         if text is None:
-            self._complain(f"No help for {' '.join(words)!r}; `help` alone tells what there is.")
+            self._complain(f"No help for {' '.join(words)!r}; {self._meant(words)}")
             return False
         self.output.write(text.encode() + b"\n")
         return True
+
+    def _meant(self, words: Sequence[str]) -> str:
+        """Say what a topic that is unknown may have been."""
+        table = self.table()
+        row = table.get(words[0].lower().encode())
+        if row is not None:
+            close = nearest(words[1], [name for name, _usage, _summary in row.subcommands])
+            close = f"{words[0].lower()} {close}" if close else ""
+        else:
+            names = [*(row.name.decode() for row in table.values()), *SHELL_COMMANDS, *TOOLS]
+            close = nearest(words[0], [*names, *(f"@{group}" for group in groups(table))])
+        return f"did you mean `help {close}`?" if close else "`help` alone tells what there is."
 
     def move(self, place: Sequence[bytes]) -> bool:
         """Connect to another host and port."""

@@ -62,6 +62,11 @@ def test_a_good_journal_is_valid(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert f"{path}: 3 frames, 2 of them records" in said
 
 
+def test_what_cannot_be_checked_is_named_by_its_whole_path(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["no-such-journal"]) == 1
+    assert str(Path.cwd() / "no-such-journal") in capsys.readouterr().out
+
+
 def test_a_torn_tail_is_reported_and_cut(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_row(tmp_path, ["a", "b"])[0]
     size = path.stat().st_size

@@ -114,6 +114,11 @@ def test_the_next_address_is_tried(serve: Any, ear: Ear) -> None:
     connection.close()
 
 
+def test_an_error_has_the_whole_path_of_a_socket(ear: Ear) -> None:
+    with pytest.raises(ConnectError, match=f"at {Path.cwd()}/no.sock: No such file"):
+        ear.connect(Target(path="no.sock"))
+
+
 def test_a_unix_socket_takes_the_place_of_host_and_port(tmp_path: Path, ear: Ear) -> None:
     path = str(tmp_path / "s")
     with socket.socket(socket.AF_UNIX) as listener:

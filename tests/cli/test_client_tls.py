@@ -5,6 +5,7 @@ import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from pathlib import Path
 
 import pytest
 
@@ -131,6 +132,7 @@ class TestFiles:
             (Trust(cert=CERTIFICATE), "--cert and --key belong together"),
             (Trust(key=KEY), "--cert and --key belong together"),
             (Trust(cacert="/no/such/file"), "Cannot use /no/such/file: No such file or directory"),
+            (Trust(cacert="no-such"), f"Cannot use {Path.cwd()}/no-such: No such file or directory"),
             (
                 Trust(cert=CERTIFICATE, key=certificates.pair("stranger")[1]),
                 "client.crt with .*: TLS failed: key values",

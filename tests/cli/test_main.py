@@ -24,9 +24,13 @@ from disque.core.commands import COMMANDS
 ROOT = Path(__file__).parents[2]
 
 
+UNKNOWN = b"-ERR unknown command 'ADDJBO'\r\n"
+
+
 def answer(args: list[bytes]) -> bytes | None:
     """Stand for a server: PING, ECHO, LIST, FAIL, DIE."""
     fixed = {b"LIST": b"*2\r\n:1\r\n$1\r\na\r\n", b"FAIL": b"-ERR no\r\n", b"DIE": None, b"PING": b"+PONG\r\n"}
+    fixed[b"ADDJBO"] = UNKNOWN
     if args[0] == b"PING" and len(args) == 2:
         return b"$%d\r\n%s\r\n" % (len(args[1]), args[1])
     return fixed.get(args[0], b"$%d\r\n%s\r\n" % (len(args[-1]), args[-1]))
@@ -108,6 +112,25 @@ def test_every_way_of_running_needs_a_server(run: Run, flags: tuple[str, ...]) -
 def test_an_unknown_flag_is_exit_code_1(run: Run) -> None:
     assert run("--nonsense") == 1
     assert run.err == b"Unrecognized option '--nonsense'. See `disque --help`.\n"
+
+
+def test_a_flag_that_is_nearly_one_is_named(run: Run) -> None:
+    assert run("--latency-histoyr") == 1
+    assert run.err == b"Unrecognized option '--latency-histoyr'. Did you mean --latency-history?\n"
+
+
+def test_a_command_that_the_server_does_not_know_is_nearly_another(run: Run) -> None:
+    assert run("ADDJBO", "q") == 1
+    assert (run.out, run.err) == (UNKNOWN[1:-2] + b"\n", b"Did you mean ADDJOB?\n")
+
+
+def test_no_help_for_a_word_names_the_nearest(run: Run) -> None:
+    assert run("help", "adjob") == 1
+    assert run.err == b"No help for 'adjob'; did you mean `help addjob`?\n"
+    assert run("help", "client", "lits") == 1
+    assert run.err == b"No help for 'client lits'; did you mean `help client list`?\n"
+    assert run("help", "xyzzy") == 1
+    assert run.err == b"No help for 'xyzzy'; `help` alone tells what there is.\n"
 
 
 def test_flags_of_redis_are_explained(run: Run) -> None:
@@ -302,6 +325,25 @@ def test_tools_get_the_rest_of_the_line(tool: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, SUBCOMMANDS[tool], module)
     assert main([tool, "-p", "1", "x"]) == 7
     assert calls == [["-p", "1", "x"]]
+
+
+@pytest.mark.parametrize(
+    ("words", "tool", "given"),
+    [
+        (["-p", "7712", "--tls", "bench", "add", "-n", "5"], "bench", ["-p", "7712", "--tls", "add", "-n", "5"]),
+        (["-p", "7712", "check-aof", "--fix", "d"], "check-aof", ["--fix", "d"]),
+        (["-h", "host", "completion", "bash"], "completion", ["bash"]),
+    ],
+)
+def test_flags_may_stand_before_a_tool(
+    words: list[str], tool: str, given: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[list[str]] = []
+    module: Any = types.ModuleType(SUBCOMMANDS[tool])
+    module.main = calls.append
+    monkeypatch.setitem(sys.modules, SUBCOMMANDS[tool], module)
+    main(words)
+    assert calls == [given]
 
 
 def disque(*words: str) -> list[str]:

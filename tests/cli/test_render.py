@@ -105,3 +105,25 @@ def test_other_replies_are_quoted(line: str) -> None:
 
 def test_an_error_instead_of_text_is_still_an_error() -> None:
     assert render(reply(b"-ERR no\r\n"), "pretty", [b"info"]) == b"(error) ERR no\n"
+
+
+@pytest.mark.parametrize("line", ["QSTAT q", "show id", "config GET *", "hello 3"])
+def test_names_and_values_are_pairs_at_the_prompt(line: str) -> None:
+    args = [word.encode() for word in line.split()]
+    flat: list[object] = [b"name", b"mails", b"len", 3]
+    assert render(flat, "pretty", args) == b'1# "name" => "mails"\n2# "len" => (integer) 3\n'
+    assert render(flat, "raw", args) == b"name\nmails\nlen\n3\n"
+    assert render(flat, "csv", args) == b'"name","mails","len",3\n'
+    assert render(flat, "json", args) == b'["name","mails","len",3]\n'
+
+
+def test_jobs_of_jscan_are_pairs_where_all_is_told() -> None:
+    args = [b"JSCAN", b"0", b"REPLY", b"ALL"]
+    assert render([b"0", [[b"id", b"D-1"]]], "pretty", args) == b'1) "0"\n2) 1) 1# "id" => "D-1"\n'
+    assert render([b"0", [b"D-1"]], "pretty", args[:2]) == b'1) "0"\n2) 1) "D-1"\n'
+
+
+@pytest.mark.parametrize("reply", [[b"a"], [b"a", 1, 2, 3], None, 3, b"x"])
+def test_what_is_not_names_and_values_stays_as_it_is(reply: object) -> None:
+    assert render(reply, "pretty", [b"qstat", b"q"]) == pretty(reply) + b"\n"
+    assert render([b"a", b"b"], "pretty", [b"getjob"]) == b'1) "a"\n2) "b"\n'

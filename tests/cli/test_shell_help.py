@@ -2,7 +2,7 @@
 
 import pytest
 
-from disque.cli.shell_help import CommandRow, Table, help_text, hint, next_words, parse_usage, usage_of
+from disque.cli.shell_help import CommandRow, Table, advice, help_text, hint, next_words, parse_usage, usage_of
 from disque.core.commands import COMMANDS
 
 HINTS = [
@@ -99,7 +99,20 @@ def test_help_alone_names_the_groups(table: Table) -> None:
 
 def test_help_for_a_command(table: Table) -> None:
     text = help_text(table, ["ACKJOB"])
-    assert text == "\n  ACKJOB id [id ...]\n  summary: Acknowledge jobs.\n  group: jobs\n"
+    meaning = "    id  ID of a job, as ADDJOB and GETJOB give it\n"
+    assert text == "\n  ACKJOB id [id ...]\n  summary: Acknowledge jobs.\n  group: jobs\n" + meaning
+
+
+def test_help_for_a_command_explains_each_option(table: Table) -> None:
+    lines = (help_text(table, ["addjob"]) or "").splitlines()
+    assert "    queue               name of the queue, which need not exist before" in lines
+    assert "    REPLICATE n         how many nodes have the job before its ID is answered" in lines
+    assert "    in     take no jobs" in (help_text(table, ["pause"]) or "").splitlines()
+    assert "    AUTH user password  log in as well" in (help_text(table, ["hello"]) or "").splitlines()
+
+
+def test_help_for_a_tool_says_where_it_is(table: Table) -> None:
+    assert "disque bench --help" in (help_text(table, ["bench"]) or "")
 
 
 def test_help_for_a_command_lists_its_subcommands(table: Table) -> None:
@@ -107,6 +120,7 @@ def test_help_for_a_command_lists_its_subcommands(table: Table) -> None:
     assert "  CLIENT LIST\n  summary: List the connections.\n" in text
     assert help_text(table, ["client", "Reply"]) == (
         "\n  CLIENT REPLY ON|OFF|SKIP\n  summary: Choose whether to be answered.\n"
+        "    ON|OFF|SKIP  always, never, or not the next time\n"
     )
 
 
@@ -133,3 +147,25 @@ def test_every_usage_of_the_command_table_can_be_read(row: CommandRow) -> None:
         assert found is not None
         assert " ".join(part.text for part in parse_usage(found[0])) == found[0]
         assert help_text(COMMANDS, words) is not None
+
+
+@pytest.mark.parametrize(
+    ("line", "error", "said"),
+    [
+        ("gejob FROM q", "ERR unknown command 'gejob'", "Did you mean GETJOB?"),
+        ("hepl", "ERR unknown command 'hepl'", "Did you mean help?"),
+        ("bench", "ERR unknown command 'bench'", "bench is a tool of the command line: disque bench --help"),
+        ("xyzzy", "ERR unknown command 'xyzzy'", ""),
+        ("x" * 99_999, "ERR unknown command 'xx'", ""),
+        ("client lits", "ERR Unknown subcommand", "Did you mean CLIENT LIST? `help client` lists all."),
+        ("client xyzzy", "ERR Unknown subcommand", ""),
+        ("addjob q b", "ERR wrong number of arguments for 'addjob' command", "Usage: ADDJOB queue body ms-timeout"),
+        ("client reply maybe", "ERR syntax error", "Usage: CLIENT REPLY ON|OFF|SKIP"),
+        ("addjob q b 0", "ERR timeout is negative", ""),
+        ("addjob q b 0", "NOREPL Timeout reached", ""),
+    ],
+)
+def test_advice_is_for_what_the_server_did_not_understand(table: Table, line: str, error: str, said: str) -> None:
+    given = advice(table, line.split(), error)
+    assert given.startswith(said)
+    assert bool(given) == bool(said)
