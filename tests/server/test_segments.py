@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from disque.core.frames import HEAD_SIZE, MARK, MARK_PAYLOAD, RECORDS, RETIRED, Head, encode, encode_head
 from disque.server.segments import READ_SIZE, JournalError, Row
+from tests.conftest import examples
 
 NAME = "disque.aof"
 
@@ -231,7 +232,7 @@ def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
         Row(str(tmp_path / "nowhere"), NAME)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_any_damage_is_cut_or_refused_and_never_believed(tmp_path: Path, data: st.DataObject) -> None:
     for path in tmp_path.iterdir():
