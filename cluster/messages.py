@@ -64,6 +64,10 @@ IS_SETTLED: Final = 2
 BY_TIMER: Final = 0
 BY_NACK: Final = 1
 BY_ENQUEUE: Final = 2
+#: It is in the queue, whatever brought it there.
+STILL: Final = 3
+#: NACK with NOCOUNT: a consumer gave it back, and that was no failure.
+BY_RETURN: Final = 4
 
 #: `reason` of REFUSED.
 REFUSED_MEMORY: Final = 0

@@ -1,6 +1,10 @@
-"""Produces and consumes with asyncio: `python examples/client_asyncio.py disque://127.0.0.1:7711 [jobs]`."""
+"""Produces and consumes with asyncio: `python examples/client_asyncio.py disque://127.0.0.1:7711 [jobs]`.
+
+Ends when no job came for two seconds, or with SIGTERM or Ctrl-C; then what was fetched but not begun is given back.
+"""
 
 import asyncio
+import signal
 import sys
 
 from disque.client import AsyncDisque
@@ -15,8 +19,10 @@ async def consume(disque: AsyncDisque) -> int:
     """Add up what comes."""
     total = 0
     async with disque.jobs("numbers", timeout=2) as jobs:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, jobs.stop)
         async for job in jobs:
-            async with job:  # acknowledged, or given back if an exception leaves the block
+            async with job.attempt():  # acknowledged; if an exception leaves the block, logged and tried again later
                 total += int(job.body)
     return total
 
@@ -24,8 +30,8 @@ async def consume(disque: AsyncDisque) -> int:
 async def main(url: str, jobs: int = 1000) -> None:
     """Produce and consume at the same time."""
     async with AsyncDisque.from_url(url) as disque:
-        _, *totals = await asyncio.gather(produce(disque, jobs), consume(disque), consume(disque))
-        print("sum:", sum(totals))
+        _, total = await asyncio.gather(produce(disque, jobs), consume(disque))
+        print("sum:", total)
 
 
 if __name__ == "__main__":

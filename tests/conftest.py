@@ -49,6 +49,11 @@ settings.register_profile("local", deadline=None, print_blob=True, suppress_heal
 settings.register_profile("ci", settings.get_profile("local"), derandomize=True)
 
 
+def examples(most: int) -> int:
+    """How many examples hypothesis tries of a search that is long: all of them in CI, a part of them elsewhere."""
+    return most if IN_CI else max(10, most // 8)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "plain_only(reason): cannot be tested where the core is compiled")
     settings.load_profile("ci" if IN_CI else "local")

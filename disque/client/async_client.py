@@ -95,11 +95,18 @@ class AsyncDisque:
         return [AsyncJob(self, one, node) for one in jobs]
 
     async def take(
-        self, queues: list[Name], count: int, interrupt: AsyncInterrupt, acknowledger: AsyncAcknowledger
+        self,
+        queues: list[Name],
+        count: int,
+        interrupt: AsyncInterrupt,
+        acknowledger: AsyncAcknowledger | None,
+        timeout_s: float | None = None,
     ) -> list[AsyncJob]:
-        """What `jobs` does to fetch: wait for jobs, whose acknowledgements travel together. None if interrupted."""
+        """What `jobs` does to fetch: wait for jobs, whose acknowledgements may travel together. None if interrupted."""
         wait_ms = TLS_WAIT_MS if self.config.tls else requests.WAIT_MOST_MS
-        flow = requests.get_flow(self.router, self.config, queues, count=count, wait_most_ms=wait_ms)
+        flow = requests.get_flow(
+            self.router, self.config, queues, count=count, timeout=timeout_s, wait_most_ms=wait_ms
+        )
         taken = await self.drive(flow, interrupt)
         return [] if taken is None else [AsyncJob(self, one, taken[0], acknowledger) for one in taken[1]]
 
@@ -166,14 +173,18 @@ class AsyncDisque:
         """Acknowledge a job, at ``node`` if it can be asked: it knows the job."""
         await self.run(requests.ack(self.config, job_id).to(node))
 
-    async def give_back(self, ids: Sequence[Name], node: Address | None, delay: Duration | None = None) -> None:
+    async def give_back(
+        self, ids: Sequence[Name], node: Address | None, delay: Duration | None = None, *, count: bool = True
+    ) -> None:
         """Give jobs back, at ``node`` if it can be asked: others may not know them, and leave them to their RETRY."""
-        await self.run(requests.nack(self.config, *ids, delay=delay).to(node))
+        await self.run(requests.nack(self.config, *ids, delay=delay, count=count).to(node))
 
-    async def give_back_quietly(self, ids: Sequence[Name], node: Address | None) -> None:
+    async def give_back_quietly(
+        self, ids: Sequence[Name], node: Address | None, delay: Duration | None = None, *, count: bool
+    ) -> None:
         """Give jobs back as well as can be; what fails here comes again after its RETRY."""
         with suppress(DisqueError):
-            await self.give_back(ids, node)
+            await self.give_back(ids, node, delay, count=count)
 
     # -- queues, nodes, any command ---------------------------------------------------------------------------------
 

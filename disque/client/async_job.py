@@ -4,7 +4,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from disque.client.config import Address
-from disque.client.job import AnyJob
+from disque.client.job import BACKOFF_S, LONGEST_S, AnyJob, pauses
 from disque.client.replies import Delivered
 from disque.client.values import Duration
 
@@ -40,10 +40,14 @@ class AsyncJob(AnyJob):
         if self._acknowledger is None or not await self._acknowledger.put(self.id):
             await self._client.settle(self.id, self.node)
 
-    async def nack(self, *, delay: Duration | None = None) -> None:
-        """Give the job back to its queue, now or after a delay."""
+    async def nack(self, *, delay: Duration | None = None, count: bool = True) -> None:
+        """Give the job back to its queue, now or after a delay. ``count``: it failed, not only its worker stops."""
         self._settled = True
-        await self._client.give_back([self.id], self.node, delay)
+        await self._client.give_back([self.id], self.node, delay, count=count)
+
+    def attempt(self, *, backoff: Duration = BACKOFF_S, longest: Duration = LONGEST_S) -> "AsyncAttempt":
+        """Work on the job in a block that does not let its exceptions out: see `Job.attempt`."""
+        return AsyncAttempt(self, *pauses(backoff, longest))
 
     async def working(self) -> int:
         """Start the RETRY again: its seconds. Raises NoJobError, TooLateError."""
@@ -64,4 +68,32 @@ class AsyncJob(AnyJob):
         if error is None:
             await self.ack()
         else:
-            await self._client.give_back_quietly([self.id], self.node)
+            await self._client.give_back_quietly([self.id], self.node, count=isinstance(error, Exception))
+
+    async def failed(self, pause_s: float) -> None:
+        """Give the job back after a failure, if that was not done already."""
+        if not self._settled:
+            await self._client.give_back_quietly([self.id], self.node, pause_s, count=True)
+
+
+class AsyncAttempt:
+    """See `Job.attempt`. A task that is cancelled gives its job back without counting a failure."""
+
+    __slots__ = ("_backoff_s", "_job", "_longest_s")
+
+    def __init__(self, job: AsyncJob, backoff_s: float, longest_s: float) -> None:
+        self._job = job
+        self._backoff_s = backoff_s
+        self._longest_s = longest_s
+
+    async def __aenter__(self) -> AsyncJob:
+        return self._job
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        if not isinstance(error, Exception):
+            await self._job.__aexit__(kind, error, traceback)
+            return False
+        await self._job.failed(self._job.pause_after_failure(error, self._backoff_s, self._longest_s))
+        return True

@@ -104,8 +104,8 @@ class AsyncFetcher:
                 while not shelf.ready and not shelf.ended:
                     self._came.clear()
                     await self._came.wait()
-        if shelf.ready:
-            job = shelf.ready.popleft()
+        job = shelf.next()
+        if job is not None:
             if shelf.wanted():
                 self._wanted.set()
             return job
@@ -114,11 +114,23 @@ class AsyncFetcher:
             raise error
         return None
 
+    async def take_now(self, timeout_s: float | None) -> AsyncJob | None:
+        """The next job without a task: those that are asked for here are acknowledged one by one."""
+        shelf = self.shelf
+        if not shelf.ready and not shelf.ended:
+            shelf.ready += await self._client.take(self._queues, shelf.count, self._interrupt, None, timeout_s)
+        return shelf.next()
+
+    def stop(self) -> None:
+        """Hand out nothing more. Whoever waits gets nothing."""
+        self.shelf.stop()
+        self._wanted.set()
+        self._came.set()
+        self._interrupt.end()
+
     async def close(self) -> list[AsyncJob]:
         """End the task: what was not handed out."""
-        self.shelf.ended = True
-        self._wanted.set()
-        self._interrupt.end()
+        self.stop()
         if self._task is not None:
             await self._task
             self._task = None
@@ -180,6 +192,10 @@ class AsyncJobs:
             raise StopAsyncIteration
         return job
 
+    def stop(self) -> None:
+        """Let the iteration end after the job at hand: for ``loop.add_signal_handler``, or another task."""
+        self._fetcher.stop()
+
     async def aclose(self) -> None:
         """Give back what was not handed out, and wait for acknowledgements. Raises what went wrong with these."""
         if self._closed:
@@ -190,16 +206,13 @@ class AsyncJobs:
             await self._acknowledger.close()
         finally:
             for node, ids in by_node(rest).items():
-                await self._client.give_back_quietly(ids, node)
+                await self._client.give_back_quietly(ids, node, count=False)
 
     async def _next(self) -> AsyncJob | None:
-        shelf = self._shelf
-        if shelf.prefetch:
+        if self._shelf.prefetch:
             self._fetcher.start()
             return await self._fetcher.take(self._timeout_s)
-        if not shelf.ready:
-            shelf.ready += await self._client.get(self._queues, count=shelf.count, timeout=self._timeout_s)
-        return shelf.ready.popleft() if shelf.ready else None
+        return await self._fetcher.take_now(self._timeout_s)
 
     async def __aenter__(self) -> Self:
         return self

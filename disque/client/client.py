@@ -99,9 +99,16 @@ class Disque:
         node, jobs = self.drive(flow)
         return [Job(self, one, node) for one in jobs]
 
-    def take(self, queues: list[Name], count: int, interrupt: Interrupt, acknowledger: Acknowledger) -> list[Job]:
-        """What `jobs` does to fetch: wait for jobs, whose acknowledgements travel together. None if interrupted."""
-        flow = requests.get_flow(self.router, self.config, queues, count=count)
+    def take(
+        self,
+        queues: list[Name],
+        count: int,
+        interrupt: Interrupt,
+        acknowledger: Acknowledger | None,
+        timeout_s: float | None = None,
+    ) -> list[Job]:
+        """What `jobs` does to fetch: wait for jobs, whose acknowledgements may travel together. None if interrupted."""
+        flow = requests.get_flow(self.router, self.config, queues, count=count, timeout=timeout_s)
         taken = self.drive(flow, interrupt)
         return [] if taken is None else [Job(self, one, taken[0], acknowledger) for one in taken[1]]
 
@@ -173,14 +180,18 @@ class Disque:
         """Acknowledge a job, at ``node`` if it can be asked: it knows the job."""
         self.run(requests.ack(self.config, job_id).to(node))
 
-    def give_back(self, ids: Sequence[Name], node: Address | None, delay: Duration | None = None) -> None:
+    def give_back(
+        self, ids: Sequence[Name], node: Address | None, delay: Duration | None = None, *, count: bool = True
+    ) -> None:
         """Give jobs back, at ``node`` if it can be asked: others may not know them, and leave them to their RETRY."""
-        self.run(requests.nack(self.config, *ids, delay=delay).to(node))
+        self.run(requests.nack(self.config, *ids, delay=delay, count=count).to(node))
 
-    def give_back_quietly(self, ids: Sequence[Name], node: Address | None) -> None:
+    def give_back_quietly(
+        self, ids: Sequence[Name], node: Address | None, delay: Duration | None = None, *, count: bool
+    ) -> None:
         """Give jobs back as well as can be; what fails here comes again after its RETRY."""
         with suppress(DisqueError):
-            self.give_back(ids, node)
+            self.give_back(ids, node, delay, count=count)
 
     # -- queues, nodes, any command ---------------------------------------------------------------------------------
 

@@ -1,18 +1,29 @@
 """Jobs as consumers see them."""
 
 import json
+import logging
 from collections.abc import Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from disque.client.config import Address
 from disque.client.replies import Delivered
-from disque.client.values import Duration
+from disque.client.values import Duration, milliseconds
 
 if TYPE_CHECKING:
     from disque.client.client import Disque
     from disque.client.heartbeat import KeepWorking
     from disque.client.stream import Acknowledger
+
+
+LOG: Final = logging.getLogger("disque.client")
+
+#: `attempt` holds a job back for so long after its first failure, and twice as long after each further one, up to the
+#: second.
+BACKOFF_S: Final = 1.0
+LONGEST_S: Final = 300.0
+#: Doublings that are counted.
+DOUBLINGS_MOST: Final = 32
 
 
 class AnyJob:
@@ -36,6 +47,16 @@ class AnyJob:
         """The body as UTF-8. Raises UnicodeDecodeError, which is a ValueError."""
         return self.body.decode()
 
+    def pause_after_failure(self, error: Exception, backoff_s: float, longest_s: float) -> float:
+        """How many seconds a job that failed with ``error`` is held back; says so in the log."""
+        failures = self.nacks + 1
+        pause_s = min(backoff_s * float(2 ** min(self.nacks, DOUBLINGS_MOST)), longest_s)
+        LOG.error(
+            "job %s of queue %r failed (failures: %d), held back for %g s", self.id, self.queue, failures, pause_s,
+            exc_info=error,
+        )  # fmt: skip
+        return pause_s
+
     def __repr__(self) -> str:
         body = self.body if len(self.body) <= 40 else self.body[:40] + b"..."
         return f"<{type(self).__name__} {self.id} of {self.queue!r}: {body!r}>"
@@ -49,11 +70,20 @@ def by_node(jobs: Iterable[AnyJob]) -> dict[Address | None, list[str]]:
     return groups
 
 
+def pauses(backoff: Duration, longest: Duration) -> tuple[float, float]:
+    """The first and the longest pause after failures in seconds. Raises ValueError for negative ones."""
+    first_ms, longest_ms = milliseconds(backoff, "backoff"), milliseconds(longest, "longest")
+    if first_ms < 0 or longest_ms < 0:
+        raise ValueError("backoff and longest must not be negative")
+    return first_ms / 1000, longest_ms / 1000
+
+
 class Job(AnyJob):
     """A job that was delivered, with what can be done with it.
 
     As a context manager it is acknowledged when the block ends, and given back (NACK) when an exception leaves it,
-    which goes on; what was acknowledged or given back inside is left alone.
+    which goes on; what was acknowledged or given back inside is left alone. What ends the program (KeyboardInterrupt,
+    SystemExit) gives it back without counting a failure. In a loop that shall survive a failure, see `attempt`.
     """
 
     __slots__ = ("_acknowledger", "_client", "_settled")
@@ -79,10 +109,19 @@ class Job(AnyJob):
         if self._acknowledger is None or not self._acknowledger.put(self.id):
             self._client.settle(self.id, self.node)
 
-    def nack(self, *, delay: Duration | None = None) -> None:
-        """Give the job back to its queue, now or after a delay."""
+    def nack(self, *, delay: Duration | None = None, count: bool = True) -> None:
+        """Give the job back to its queue, now or after a delay. ``count``: it failed, not only its worker stops."""
         self._settled = True
-        self._client.give_back([self.id], self.node, delay)
+        self._client.give_back([self.id], self.node, delay, count=count)
+
+    def attempt(self, *, backoff: Duration = BACKOFF_S, longest: Duration = LONGEST_S) -> "Attempt":
+        """Work on the job in a block that does not let its exceptions out, so that a loop goes on with other jobs.
+
+        The job is acknowledged when the block ends. If an `Exception` leaves it, that is logged, and the job is held
+        back: for ``backoff`` after its first failure, twice as long after each further one, but not for longer than
+        ``longest``. What was acknowledged or given back inside is left alone. At-most-once jobs do not come again.
+        """
+        return Attempt(self, *pauses(backoff, longest))
 
     def working(self) -> int:
         """Start the RETRY again: its seconds. Raises NoJobError, TooLateError."""
@@ -103,4 +142,32 @@ class Job(AnyJob):
         if error is None:
             self.ack()
         else:
-            self._client.give_back_quietly([self.id], self.node)
+            self._client.give_back_quietly([self.id], self.node, count=isinstance(error, Exception))
+
+    def failed(self, pause_s: float) -> None:
+        """Give the job back after a failure, if that was not done already."""
+        if not self._settled:
+            self._client.give_back_quietly([self.id], self.node, pause_s, count=True)
+
+
+class Attempt:
+    """See `Job.attempt`."""
+
+    __slots__ = ("_backoff_s", "_job", "_longest_s")
+
+    def __init__(self, job: Job, backoff_s: float, longest_s: float) -> None:
+        self._job = job
+        self._backoff_s = backoff_s
+        self._longest_s = longest_s
+
+    def __enter__(self) -> Job:
+        return self._job
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        if not isinstance(error, Exception):
+            self._job.__exit__(kind, error, traceback)
+            return False
+        self._job.failed(self._job.pause_after_failure(error, self._backoff_s, self._longest_s))
+        return True

@@ -176,11 +176,15 @@ def fast_ack(config: Config, *ids: Name) -> Request[int]:
     return Request([b"FASTACK", *id_words(ids)], replies.whole)
 
 
-def nack(config: Config, *ids: Name, delay: Duration | None = None) -> Request[int]:
-    """Give jobs back to their queues, now or after ``delay``, and count it (NACK). How many went back."""
+def nack(config: Config, *ids: Name, delay: Duration | None = None, count: bool = True) -> Request[int]:
+    """Give jobs back to their queues, now or after ``delay`` (NACK). How many went back.
+
+    ``count`` says whether it counts as a failure of the jobs; not if nobody has begun them.
+    """
     del config
     later = [] if delay is None else [b"DELAY", seconds_word(delay, "delay")]
-    return Request([b"NACK", *id_words(ids), *later], replies.whole)
+    uncounted = [] if count else [b"NOCOUNT"]
+    return Request([b"NACK", *id_words(ids), *later, *uncounted], replies.whole)
 
 
 def working(config: Config, *ids: Name) -> Request[list[int | DisqueError]]:

@@ -28,7 +28,16 @@ class Shelf(Generic[J]):
         self.prefetch = prefetch
         self.count = count or max(prefetch, 1)
         self.ended = False
+        self.stopped = False
         self.error: BaseException | None = None
+
+    def stop(self) -> None:
+        """Fetch nothing more, and hand out nothing of what is there."""
+        self.ended = self.stopped = True
+
+    def next(self) -> J | None:
+        """The next job to be handed out, or None."""
+        return self.ready.popleft() if self.ready and not self.stopped else None
 
     def wanted(self) -> int:
         """How many jobs should be fetched now."""

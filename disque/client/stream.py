@@ -109,8 +109,8 @@ class Fetcher:
         with self._changed:
             if not shelf.ready and not shelf.ended:
                 self._changed.wait_for(lambda: shelf.ready or shelf.ended, timeout_s)
-            if shelf.ready:
-                job = shelf.ready.popleft()
+            job = shelf.next()
+            if job is not None:
                 if len(shelf.ready) == shelf.prefetch // 2:
                     self._changed.notify_all()
                 return job
@@ -119,12 +119,23 @@ class Fetcher:
             raise error
         return None
 
-    def close(self) -> list[Job]:
-        """End the thread: what was not handed out."""
+    def take_now(self, timeout_s: float | None) -> Job | None:
+        """The next job without a thread: those that are asked for here are acknowledged one by one."""
+        shelf = self.shelf
+        if not shelf.ready and not shelf.ended:
+            shelf.ready.extend(self._client.take(self._queues, shelf.count, self._interrupt, None, timeout_s))
+        return shelf.next()
+
+    def stop(self) -> None:
+        """Hand out nothing more. Whoever waits gets nothing."""
         with self._changed:
-            self.shelf.ended = True
+            self.shelf.stop()
             self._changed.notify_all()
         self._interrupt.end()
+
+    def close(self) -> list[Job]:
+        """End the thread: what was not handed out."""
+        self.stop()
         if self._thread is not None:
             self._thread.join()
             self._thread = None
@@ -160,9 +171,10 @@ class Jobs:
     ``prefetch=0`` nothing happens in the background: up to ``count`` jobs are taken when there is none, and each is
     acknowledged by itself.
 
-    It ends when nothing came for ``timeout`` (None: never). Closing it, by `close`, as a context manager, or by leaving
-    a ``for`` that alone knows it, gives back (NACK) what was not handed out; at-most-once jobs cannot be given back, so
-    take these without prefetch. Raises UnavailableError when no node could be used. One thread may use it.
+    It ends when nothing came for ``timeout`` (None: never), or after the job at hand when it was told to `stop`.
+    Closing it, by `close`, as a context manager, or by leaving a ``for`` that alone knows it, gives back what was not
+    handed out, which does not count as a failure of these jobs (NACK NOCOUNT); at-most-once jobs cannot be given back,
+    so take these without prefetch. Raises UnavailableError when no node could be used. One thread may use it.
     """
 
     def __init__(
@@ -190,7 +202,7 @@ class Jobs:
         if self._closed:
             raise StopIteration
         try:
-            job = self._next_fetched() if self._shelf.prefetch else self._next_now()
+            job = self._next_fetched() if self._shelf.prefetch else self._fetcher.take_now(self._timeout_s)
         except BaseException:
             with suppress(DisqueError):
                 self.close()
@@ -199,6 +211,11 @@ class Jobs:
             self.close()
             raise StopIteration
         return job
+
+    def stop(self) -> None:
+        """Let the iteration end after the job at hand. For a signal handler, or another thread: it does not wait."""
+        # A handler interrupts the iteration anywhere, with any lock: another thread may wait for those.
+        threading.Thread(target=self._fetcher.stop, name="disque-stop", daemon=True).start()
 
     def close(self) -> None:
         """Give back what was not handed out, and wait for acknowledgements. Raises what went wrong with these."""
@@ -210,17 +227,11 @@ class Jobs:
             self._acknowledger.close()
         finally:
             for node, ids in by_node(rest).items():
-                self._client.give_back_quietly(ids, node)
+                self._client.give_back_quietly(ids, node, count=False)
 
     def _next_fetched(self) -> Job | None:
         self._fetcher.start()
         return self._fetcher.take(self._timeout_s)
-
-    def _next_now(self) -> Job | None:
-        shelf = self._shelf
-        if not shelf.ready:
-            shelf.ready.extend(self._client.get(self._queues, count=shelf.count, timeout=self._timeout_s))
-        return shelf.ready.popleft() if shelf.ready else None
 
     def __enter__(self) -> Self:
         return self

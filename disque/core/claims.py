@@ -26,9 +26,11 @@ from cluster.messages import (
     ANSWER_QUEUED,
     BY_ENQUEUE,
     BY_NACK,
+    BY_RETURN,
     BY_TIMER,
     HOLD,
     IN_MY_STEAD,
+    STILL,
     WILLQUEUE,
 )
 from cluster.messages import QUEUED as SAY_QUEUED
@@ -86,7 +88,7 @@ def say_still(node: "Node", peer: Peer, saying: int) -> "Iterator[bool]":
                 return
             is_meant = job.flags & TAKEN and peer.id in job.holders and (job.state == QUEUED or is_put_off(job))
             if is_meant and shard.get(job.id) is job:
-                node.batch(peer.id, (SAY_QUEUED, returning.STILL), job.id)
+                node.batch(peer.id, (SAY_QUEUED, STILL), job.id)
                 if peer.tell(0):  # one dict may hold all that were added together
                     yield True
         if peer.saying != saying:
@@ -265,7 +267,7 @@ def queued_there(node: "Node", peer: bytes, job: Job, now_ms: int) -> None:
     """``peer`` has ``job`` in its queue: this node steps back, or says why not."""
     if job.state == QUEUED:
         if wins(node.node_id, peer, job.id):
-            returning.tell_holders(node, job, (SAY_QUEUED, returning.STILL))  # all: ``peer`` may have handed it on
+            returning.tell_holders(node, job, (SAY_QUEUED, STILL))  # all: ``peer`` may have handed it on
             return
         node.take_out(job, now_ms)
         node.hold(job, now_ms + retry_ms(node, job), 0)
@@ -294,9 +296,10 @@ def queued(node: "Node", peer: bytes, message: tuple[int, int, tuple[bytes, ...]
         job = known(node, peer, job_id, ())
         if job is None:
             continue
-        if why in {BY_NACK, BY_ENQUEUE}:
+        if why in {BY_NACK, BY_ENQUEUE, BY_RETURN}:
             job.flags &= ~(KEPT | HEARD | HELD) if job.state == ACTIVE else ~0
-            returning.count(job, nack=why == BY_NACK)
+            if why != BY_RETURN:
+                returning.count(job, nack=why == BY_NACK)
             if node.journaling and job.state != WAIT_REPL:
                 returning.file_requeue(node, job)
         elif why == BY_TIMER and not (job.flags & KEPT and job.requeue_ms > now_ms):

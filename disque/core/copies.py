@@ -18,6 +18,7 @@ from cluster.messages import (
     REFUSED_LEAVING,
     REFUSED_MEMORY,
     REFUSED_PAUSED,
+    STILL,
 )
 from cluster.messages import QUEUED as SAY_QUEUED
 from disque.core import returning
@@ -126,7 +127,7 @@ def shared_by(node: "Node", sent: tuple[bytes, ...]) -> tuple[bytes, ...]:
 
 
 GOT: Final = (GOTJOB,)
-SAY_STILL: Final = (SAY_QUEUED, returning.STILL)
+SAY_STILL: Final = (SAY_QUEUED, STILL)
 
 
 def announce(node: "Node", peer: bytes, job: Job) -> None:
@@ -160,7 +161,7 @@ def enqueue_here(node: "Node", peer: bytes, message: tuple[int, bytes, int], now
     del peer
     node.drop_claim(job_id)
     start(node, job, now_ms + delay_ms, now_ms)
-    returning.tell_queued(node, job, returning.STILL)
+    returning.tell_queued(node, job, STILL)
 
 
 def aborted(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_ms: int) -> None:

@@ -26,7 +26,7 @@ a RETRY to the sender, who queues them again when that is over; those without ar
 from typing import TYPE_CHECKING, Any, Final
 
 from cluster.membership import UNREACHABLE
-from cluster.messages import HAVE, YOURJOBS
+from cluster.messages import HAVE, STILL, YOURJOBS
 from disque.core import acks, asking, claims, copies, queues, returning, unique
 from disque.core.flows import STOCK_MS, Flow, Want
 from disque.core.job import ACKED, ACTIVE, BACKUP, HELD, KEPT, QUEUED, TAKEN, Job
@@ -347,7 +347,7 @@ def meet(node: "Node", peer: bytes, job: Job, row: "Row", now_ms: int) -> int:
     if changed:
         returning.file_requeue(node, job)
     if was_spoken_for:  # by another node, which may have it in its queue as well
-        returning.tell_queued(node, job, returning.STILL)
+        returning.tell_queued(node, job, STILL)
     return 1
 
 

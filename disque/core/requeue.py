@@ -7,7 +7,7 @@ have nothing against it (see `claims`); NACK and ENQUEUE queue it at once, and t
 
 from typing import TYPE_CHECKING, Final
 
-from cluster.messages import BY_ENQUEUE, BY_NACK, WORKING
+from cluster.messages import BY_ENQUEUE, BY_NACK, BY_RETURN, WORKING
 from disque.core import claims, replication, unique
 from disque.core.job import ACKED, ACTIVE, DELIVERED, HELD, KEPT, QUEUED, SPENT, WAIT_REPL, Job
 from disque.core.returning import come_back, count, file_requeue, tell_holders, tell_queued
@@ -50,11 +50,15 @@ def may_be_queued(job: Job) -> bool:
     return job.state == ACTIVE and not job.flags & SPENT
 
 
-def nack(node: "Node", job: Job, delay_s: int, now_ms: int) -> bool:
-    """A consumer gives ``job`` back, to be delivered again now or in ``delay_s`` seconds. False when it cannot be."""
+def nack(node: "Node", job: Job, delay_s: int, counts: bool, now_ms: int) -> bool:
+    """A consumer gives ``job`` back, to be delivered again now or in ``delay_s`` seconds. False when it cannot be.
+
+    ``counts`` says whether it failed; a worker that stops gives back what it has not begun, which is no failure.
+    """
     if not may_be_queued(job):
         return False
-    count(job, nack=True)
+    if counts:
+        count(job, nack=True)
     if node.claims:
         node.drop_claim(job.id)
     if delay_s:
@@ -63,7 +67,7 @@ def nack(node: "Node", job: Job, delay_s: int, now_ms: int) -> bool:
         node.enqueue(job, now_ms)
     file_requeue(node, job)
     if len(job.holders) > 1:
-        tell_queued(node, job, BY_NACK)
+        tell_queued(node, job, BY_NACK if counts else BY_RETURN)
     return True
 
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from cluster.messages import BY_TIMER
+from cluster.messages import BY_TIMER, STILL
 from cluster.messages import QUEUED as SAY_QUEUED
 from disque.core.job import DELIVERED, HELD, QUEUED, TAKEN, Job
 from disque.core.queue import PAUSED_IN
@@ -13,9 +13,6 @@ if TYPE_CHECKING:
 
 #: Counters are 16 bits on other nodes and in old clients: they stop there instead of starting again.
 COUNTER_MAX: Final = 65535
-
-#: `why` of QUEUED beside those that `cluster.messages` names: it is in the queue, whatever brought it there.
-STILL: Final = 3
 
 
 def come_back(node: "Node", job: Job, now_ms: int) -> None:

@@ -1,3 +1,4 @@
+import asyncio
 import gc
 import inspect
 import threading
@@ -37,12 +38,17 @@ class Stock:
         self.then = then
         self.acked: list[bytes] = []
         self.nacked: list[bytes] = []
+        #: Those of them that are not to be counted as failures.
+        self.uncounted: list[bytes] = []
 
     def __call__(self, _address: Address, words: Words) -> object:
         if words[0] == b"GETJOB":
             wanted = int(words[words.index(b"COUNT") + 1])
             return [row(number) for number in islice(self.numbers, wanted)] or self.then
         told = {b"ACKJOB": self.acked, b"NACK": self.nacked}[words[0]]
+        if words[-1] == b"NOCOUNT":
+            words.pop()
+            self.uncounted += words[1:]
         told += words[1:]
         return len(words) - 1
 
@@ -116,6 +122,7 @@ def test_what_was_fetched_and_not_handed_out_is_given_back(make: MakeHands) -> N
     assert consume(make(stock), after(3), prefetch=10) == ids(range(3))
     assert stock.nacked == words(range(3, 3 + len(stock.nacked)))
     assert len(stock.nacked) >= 7
+    assert stock.uncounted == stock.nacked
 
 
 def test_without_prefetch_too(make: MakeHands) -> None:
@@ -124,6 +131,70 @@ def test_without_prefetch_too(make: MakeHands) -> None:
     assert consume(hands, after(2), prefetch=0, count=5) == ids(range(2))
     assert stock.nacked == words(range(2, 5))
     assert len(hands.client._pool.nodes.sent("GETJOB")) == 1
+
+
+@pytest.mark.parametrize("prefetch", [0, 1, 10])
+def test_one_that_is_told_to_stop_ends_after_the_job_at_hand(make: MakeHands, prefetch: int) -> None:
+    stock = Stock(100)
+    hands = make(stock)
+    jobs = hands.client.jobs("q", prefetch=prefetch, count=5)
+    step = jobs.__anext__ if hasattr(jobs, "__anext__") else jobs.__next__
+    first = hands.wait(step())
+    stop(jobs)
+    hands.wait(first.ack())
+    with pytest.raises((StopIteration, StopAsyncIteration)):
+        hands.wait(step())
+    assert stock.acked == words([0])
+    assert stock.uncounted == stock.nacked == words(range(1, 1 + len(stock.nacked)))
+    assert stock.nacked or prefetch == 1
+
+
+@pytest.mark.parametrize("prefetch", [0, 5])
+def test_one_that_waits_for_jobs_can_be_told_to_stop(make: MakeHands, prefetch: int) -> None:
+    hands = make(Stock(0))
+    jobs = hands.client.jobs("q", prefetch=prefetch)
+    if hasattr(jobs, "__anext__"):
+
+        async def wait_and_stop() -> list[Any]:
+            waiting = asyncio.create_task(collect(jobs))
+            await asyncio.sleep(0)
+            jobs.stop()
+            return await waiting
+
+        assert hands.runner.run(wait_and_stop()) == []
+    else:
+        stopping = threading.Timer(0.01, jobs.stop)
+        stopping.start()
+        assert list(jobs) == []
+        stopping.join()
+
+
+async def collect(jobs: Any) -> list[Any]:
+    return [job async for job in jobs]
+
+
+def stop(jobs: Any) -> None:
+    """Tell an iteration to stop, and wait until it has heard that."""
+    jobs.stop()
+    while not jobs._shelf.stopped:
+        time.sleep(0.001)
+
+
+def test_a_signal_may_stop_it_in_the_middle_of_anything() -> None:
+    locks: list[Callable[[Any], Any]] = [
+        lambda jobs: jobs._fetcher._changed,
+        lambda jobs: jobs._fetcher._interrupt._lock,
+        lambda jobs: jobs._client.router._lock,
+    ]
+    for lock_of in locks:
+        jobs = client(Stock(100)).jobs("q", prefetch=4)
+        next(jobs).ack()
+        with lock_of(jobs):
+            jobs.stop()  # as a handler would: the lock is had by the thread that is interrupted
+        while not jobs._shelf.stopped:
+            time.sleep(0.001)
+        assert list(jobs) == []
+        assert threads() == []
 
 
 def test_so_many_are_fetched_at_a_time(make: MakeHands) -> None:
@@ -261,7 +332,8 @@ def test_what_is_given_back_goes_to_the_node_that_gave_it(make: MakeHands) -> No
     found = [hands.wait(step()) for _ in range(3)]
     jobs._shelf.ready.extend(found)
     hands.wait(jobs.aclose() if hasattr(jobs, "aclose") else jobs.close())
-    assert sorted(nacked) == [(A, words([1, 3])), (B, words([2]))]
+    uncounted = b"NOCOUNT"
+    assert sorted(nacked) == [(A, [*words([1, 3]), uncounted]), (B, [*words([2]), uncounted])]
 
 
 def test_an_exception_in_the_loop_closes_it_and_goes_on() -> None:

@@ -20,6 +20,7 @@ from cluster.messages import (
     NEEDJOBS,
     QUEUED,
     SETACK,
+    STILL,
     WILLQUEUE,
     WORKING,
 )
@@ -27,7 +28,6 @@ from disque.core import claims
 from disque.core.claims import AGAIN_MOST_MS, AGAIN_MS, CONTEST_MS, FRESH_MS, YIELD_MS, wins
 from disque.core.job import ACTIVE, KEPT
 from disque.core.records import REQUEUE
-from disque.core.returning import STILL
 from tests.core.support import MYSELF, UNKNOWN_ID, Bench, Client, foreign_id, repljob
 
 RETRY_MS = 60_000

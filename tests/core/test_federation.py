@@ -13,12 +13,13 @@ from cluster.messages import (
     PAUSE,
     QUEUED,
     SETACK,
+    STILL,
     YOURJOBS,
     decode,
     encode_message,
     frame,
 )
-from disque.core import federation, records, returning, step
+from disque.core import federation, records, step
 from disque.core.flows import WANT_MS
 from disque.core.job import DELIVERED, KEPT
 from disque.core.journal import Replay, encode, head
@@ -338,7 +339,7 @@ def test_a_holder_that_has_got_the_job_handed_on_is_told_that_it_is_queued_here_
     assert holder.id in bench.job(job_id).holders
     bench.sent()
     bench.hear(holder, (HAVE, (job_id,)))
-    assert bench.sent() == [(holder.id, (QUEUED, returning.STILL, (job_id,)))]
+    assert bench.sent() == [(holder.id, (QUEUED, STILL, (job_id,)))]
     assert bench.state(job_id) == "queued"
 
 

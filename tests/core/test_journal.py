@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.membership import Node as Member
-from cluster.messages import ANSWER, ANSWER_NO, GOTACK, HOLD, SETACK, WILLQUEUE
+from cluster.messages import ANSWER, ANSWER_NO, GOTACK, HOLD, SETACK, STILL, WILLQUEUE
 from cluster.messages import PAUSE as SAY_PAUSE
 from cluster.messages import QUEUED as SAY_QUEUED
 from disque.core import journal, queues, step
@@ -35,7 +35,6 @@ from disque.core.records import (
     SPEND,
     Record,
 )
-from disque.core.returning import STILL
 from tests.core.support import Bench
 from tests.support.keys import K, keys
 from tests.support.nodes import START_MS, make_node, node_id

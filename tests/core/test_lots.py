@@ -7,6 +7,7 @@ from cluster.messages import DELJOB, GOTACK, SETACK
 from disque.core import step
 from disque.core.lots import AGAIN_MS, AGAIN_SPREAD_MS, LOT_LEAST, LOT_MOST, SOME, Ack, Stage
 from disque.core.records import ACK, DELETE
+from tests.conftest import examples
 from tests.core.support import Bench, foreign_id, lots_of, repljob
 
 
@@ -333,7 +334,7 @@ EVENTS = ["ACKJOB", "DELJOB", "FASTACK", "GETJOB", "SETACK", "GOTACK", "settle",
 
 
 @given(st.lists(st.tuples(st.sampled_from(EVENTS), st.integers(0, 7), st.integers(0, 1)), max_size=40))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_whatever_happens_in_a_turn_every_job_ends(happens: list[tuple[str, int, int]]) -> None:
     """Several things between two settles; what the bench counts again after each says that no lot is forgotten."""
     bench = Bench(peers=2)

@@ -20,6 +20,7 @@ from disque.core.job import DELIVERED, SPENT
 from disque.core.node import Node
 from disque.core.records import OFF
 from disque.core.unique import forget_segments
+from tests.conftest import examples
 from tests.support.mirror import QUEUES, Mirror
 from tests.support.model import Model, ModelJob, Payload
 from tests.support.nodes import make_node
@@ -257,7 +258,7 @@ class NodeMachine(Mirror):
 
 
 NodeMachine.TestCase.settings = settings(
-    max_examples=int(os.environ.get("MODEL_EXAMPLES", "200")),
+    max_examples=int(os.environ.get("MODEL_EXAMPLES", str(examples(200)))),
     stateful_step_count=50,
     deadline=None,
     derandomize="MODEL_EXAMPLES" not in os.environ,

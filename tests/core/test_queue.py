@@ -6,6 +6,7 @@ from disque.core.job import Job
 from disque.core.queue import SWEEP, Queue
 from disque.core.session import Session
 from disque.core.terms import Terms
+from tests.conftest import examples
 
 
 def job(ctime: int, name: str = "") -> Job:
@@ -175,7 +176,7 @@ class AgainstASortedList(RuleBasedStateMachine):
         assert entries <= 2 * len(wanted) + self.queue._shells + 1
 
 
-AgainstASortedList.TestCase.settings = settings(max_examples=40, stateful_step_count=30)
+AgainstASortedList.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=30)
 TestAgainstASortedList = AgainstASortedList.TestCase
 
 

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from cluster.membership import PFAIL
 from disque.core.session import NOT_WAITING, WAIT_COPIES, WAIT_JOBS
+from tests.conftest import examples
 from tests.core.support import Bench, Client, all_jobs
 from tests.support.keys import keys
 
@@ -152,5 +153,5 @@ class Walk(RuleBasedStateMachine):
         assert (node.jobs_registered(), node.pending, keys(node)) == (0, {}, {})
 
 
-Walk.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
+Walk.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=40)
 TestWalk = Walk.TestCase

@@ -1,4 +1,4 @@
-from cluster.messages import BY_NACK, QUEUED
+from cluster.messages import BY_NACK, BY_RETURN, QUEUED, STILL
 from disque.core import returning
 from disque.core.job import TAKEN
 from disque.core.records import REQUEUE
@@ -45,6 +45,18 @@ def test_the_other_holders_are_told_of_a_return_and_why() -> None:
     assert bench.job(job_id).flags & TAKEN
 
 
+def test_a_job_that_is_given_back_uncounted_is_out_of_the_books_of_the_others_too() -> None:
+    bench = Bench(peers=2)
+    client = bench.client()
+    job_id = add_shared(client)
+    client.get("q")
+    bench.sent(QUEUED)
+    client("NACK", job_id, "NOCOUNT")
+    assert sorted(bench.sent(QUEUED)) == sorted((peer.id, (QUEUED, BY_RETURN, (job_id,))) for peer in bench.peers)
+    job = bench.job(job_id)
+    assert (bench.state(job_id), job.nacks, job.deliveries) == ("queued", 0, 0)
+
+
 def test_a_delay_that_ends_is_no_further_delivery() -> None:
     bench = Bench(peers=2)
     client = bench.client()
@@ -55,4 +67,4 @@ def test_a_delay_that_ends_is_no_further_delivery() -> None:
     bench.advance(1000)
     assert bench.state(job_id) == "queued"
     assert bench.job(job_id).deliveries == 0
-    assert all(message[1] == returning.STILL for _, message in bench.sent(QUEUED))
+    assert all(message[1] == STILL for _, message in bench.sent(QUEUED))

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from disque.core import scan, step
+from tests.conftest import examples
 from tests.core.support import NOTHING, Bench, Client
 
 
@@ -44,7 +45,7 @@ CHANGES = st.lists(
 )
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(CHANGES, st.integers(1, 20))
 def test_jscan_meets_every_job_that_is_there_throughout_once(changes: list[list[tuple[str, int]]], count: int) -> None:
     bench = Bench(checked=False)
@@ -55,7 +56,7 @@ def test_jscan_meets_every_job_that_is_there_throughout_once(changes: list[list[
     assert len(found) == len(set(found))
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 300)), max_size=15))
 def test_qscan_meets_every_queue_that_is_there_throughout_once(changes: list[tuple[bool, int]]) -> None:
     bench = Bench(checked=False)

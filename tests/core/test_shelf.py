@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from disque.core.shelf import DIGEST_BYTES, REPL_MAX, SHARDS, Shelf
 from disque.core.timers import NEVER
+from tests.conftest import examples
 
 ID = b"D-5d5d5d5d-abcdefghijklmnopqrstuvwx-05a1"
 NOW_MS = 1_800_000_000_123
@@ -52,7 +53,7 @@ def test_what_is_not_there_is_not_found_though_it_looks_alike() -> None:
     assert Shelf().get(digest(1)) is None
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.integers(0, 1 << 20), st.integers(1, 1500))
 def test_keys_come_and_go_in_any_order(seed: int, most: int) -> None:
     random = Random(seed)

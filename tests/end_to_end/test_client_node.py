@@ -1,6 +1,7 @@
 """The Python client on one real node, blocking and with asyncio."""
 
 import asyncio
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -286,9 +287,62 @@ def test_the_examples_run(shared: Node) -> None:
     url = f"disque://127.0.0.1:{shared.port}"
     assert "added 200 more" in example("client_producer.py", url, "200")
     assert "added 200 more" in example("client_producer.py", url, "200")
-    shared.ask("ADDJOB", "mails", '{"to": "nobody"}', 0)
-    said = example("client_worker.py", url)
-    assert "done: 202 failed: 3" in said
-    assert shared.ask("QLEN", "mails-failed") == 1
+    assert example("client_worker.py", url, "0.2").count("sent: ") == 202
     assert "sum: 4950" in example("client_asyncio.py", url, "100")
-    assert shared.info("registered_jobs") == "1"
+    assert shared.info("registered_jobs") == "0"
+
+
+def test_a_worker_survives_a_job_that_fails_and_hands_back_what_it_has_not_begun_when_it_is_stopped(
+    shared: Node,
+) -> None:
+    bad = shared.ask("ADDJOB", "mails", '{"to": "nobody"}', 0)
+    hopeless = shared.ask("ADDJOB", "mails", '{"to": "nobody"}', 0)
+    for _ in range(3):
+        shared.ask("GETJOB", "COUNT", 2, "FROM", "mails")
+        shared.ask("NACK", bad, "NOCOUNT")
+        shared.ask("NACK", hopeless)
+    good = [shared.ask("ADDJOB", "mails", '{"to": "ada"}', 0) for _ in range(3)]
+    words = [sys.executable, "-u", str(ROOT / "examples" / "client_worker.py"), f"disque://127.0.0.1:{shared.port}"]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, env={"PYTHONPATH": str(ROOT)}
+    ) as worker:
+        assert worker.stdout is not None
+        assert {worker.stdout.readline().split()[-1].encode() for _ in good} == set(good)
+        worker.send_signal(signal.SIGTERM)
+        said, complained = worker.communicate(timeout=PATIENCE_S)
+    assert (worker.returncode, said.splitlines()[-1]) == (0, "stopped")
+    assert "ValueError: no such address" in complained
+    assert shared.ask("QLEN", "mails-failed") == 1
+    assert shared.ask("SHOW", hopeless) is None
+    shown = shared.ask("SHOW", bad)
+    assert shown[shown.index(b"nacks") + 1] == 1
+    shared.ask("DELJOB", bad)
+
+
+def test_jobs_that_nobody_touched_are_not_counted_as_failed(hands: Hands, shared: Node) -> None:
+    ids = hands.add_many([("prefetched", str(number)) for number in range(4)])
+    for _ in range(3):
+        with pytest.raises(ZeroDivisionError):
+            consume_one(hands, "prefetched")
+    counted = {job.id: (job.nacks, job.additional_deliveries) for job in hands.get("prefetched", count=4)}
+    assert counted == {ids[0]: (3, 0)} | dict.fromkeys(ids[1:], (0, 0))
+    shared.ask("DELJOB", *ids)
+
+
+def consume_one(hands: Hands, queue: str) -> None:
+    """Take the first job of an iteration and fail with it."""
+    jobs = hands.client.jobs(queue)
+
+    async def asynchronous() -> None:
+        async with jobs:
+            async for job in jobs:
+                async with job:
+                    1 // 0  # noqa: B018 - it fails
+
+    if hasattr(jobs, "__aiter__"):
+        hands.runner.run(asynchronous())
+        return
+    with jobs:
+        for job in jobs:
+            with job:
+                1 // 0  # noqa: B018 - it fails

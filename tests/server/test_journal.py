@@ -12,6 +12,7 @@ from disque.core.frames import HEAD_SIZE
 from disque.server.background import Worker
 from disque.server.journal import INLINE_S, Journal
 from disque.server.segments import JournalError, Row
+from tests.conftest import examples
 from tests.support.disk import FOLDER, FakeDisk, Inode, Later
 
 
@@ -680,7 +681,7 @@ class Story:
         return disk, found, found if power else durable
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(250), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(
         st.tuples(
@@ -704,7 +705,7 @@ def test_what_was_durable_is_read_back_and_what_is_read_back_is_a_prefix_of_what
         disk, known, durable = story.crash(power, seed)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(STEPS, max_size=60), st.sampled_from(["always", "everysec", "no"]))
 def test_when_the_disk_is_well_again_everything_gets_safe(steps: list[str], policy: str) -> None:
     story = Story(FakeDisk(), policy, 0, 0)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from disque.core.words import split_words
 from disque.server.requests import ProtocolError, QueryTooLong, RequestReader, StrictReader, _certain_requests
 from disque.server.walker import Walker
+from tests.conftest import examples
 
 MAX_BULK, MAX_QUERY = 3000, 4000
 Outcome = list[list[bytes] | str]
@@ -151,7 +152,7 @@ def cut(draw: st.DrawFn, streams: st.SearchStrategy[bytes]) -> list[bytes]:
     return [stream[a:b] for a, b in zip([0, *marks], [*marks, len(stream)], strict=True)]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(cut(st.one_of(STREAMS, mutated())), st.booleans(), st.integers(0, 5))
 def test_all_readers_agree_however_a_stream_is_cut(chunks: list[bytes], trusted: bool, pulls: int) -> None:
     expected = readable(plain_outcome(b"".join(chunks), trusted=trusted))
@@ -159,7 +160,7 @@ def test_all_readers_agree_however_a_stream_is_cut(chunks: list[bytes], trusted:
         assert readable(outcome_in_chunks(kind, chunks, trusted=trusted, pulls=pulls)) == expected
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.one_of(STREAMS, mutated()))
 def test_all_readers_agree_on_single_bytes(stream: bytes) -> None:
     expected = readable(plain_outcome(stream, trusted=True))
@@ -168,7 +169,7 @@ def test_all_readers_agree_on_single_bytes(stream: bytes) -> None:
         assert readable(outcome_in_chunks(kind, chunks, trusted=True, pulls=9)) == expected
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(mutated())
 def test_all_readers_agree_on_every_cut_in_two(stream: bytes) -> None:
     expected = readable(plain_outcome(stream, trusted=True))
@@ -177,7 +178,7 @@ def test_all_readers_agree_on_every_cut_in_two(stream: bytes) -> None:
             assert readable(outcome_in_chunks(kind, [stream[:at], stream[at:]], trusted=True, pulls=9)) == expected
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.lists(st.one_of(VALID, st.sampled_from(ODD)), max_size=6).map(b"".join))
 def test_what_hiredis_may_read_ahead_is_what_the_rules_say_and_ends_at_a_boundary(stream: bytes) -> None:
     requests = _certain_requests(stream)

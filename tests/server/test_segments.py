@@ -10,6 +10,7 @@ from disque.core import journal
 from disque.core.frames import HEAD_SIZE, MARK, MARK_PAYLOAD, RECORDS, RETIRED, UNLINKED, Head, encode, encode_head
 from disque.core.records import HEAD
 from disque.server.segments import READ_SIZE, JournalError, MisplacedError, Row
+from tests.conftest import examples
 from tests.support.nodes import make_node
 
 NAME = "disque.aof"
@@ -299,7 +300,7 @@ def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
         Row(str(tmp_path / "nowhere"), NAME)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_any_damage_is_cut_or_refused_and_never_believed(tmp_path: Path, data: st.DataObject) -> None:
     for path in tmp_path.iterdir():

@@ -1,6 +1,7 @@
 import shutil
 import ssl
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -9,6 +10,7 @@ import pytest
 from disque.core.settings import Config
 from disque.server.tls import TlsError, client_context, contexts, reason
 from tests.cluster.buses import Station, Stranger, in_loop
+from tests.conftest import ROOT
 from tests.support import certificates
 
 FILES: Final = Path(__file__).parent.parent / "support" / "tls"
@@ -156,3 +158,44 @@ def test_reasons_are_words() -> None:
     assert reason(OSError(2, "No such file or directory")) == "No such file or directory"
     assert reason(ValueError("so it is")) == "so it is"
     assert reason(ValueError()) == "ValueError"
+
+
+#: What is made strict in Python 3.13: an authority must say what its key is for, and so on.
+STRICT: Final = ssl.VERIFY_X509_STRICT | ssl.VERIFY_X509_PARTIAL_CHAIN
+
+
+def shake_hands(authority: Path, server: tuple[str, str], client: tuple[str, str], name: str | None) -> None:
+    """A handshake in memory, both sides as strict as Python 3.13. Without a name, none is looked at."""
+    called = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    called.verify_mode = ssl.CERT_REQUIRED
+    called.load_cert_chain(*server)
+    calling = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    calling.load_cert_chain(*client)
+    calling.check_hostname = name is not None
+    for context in (called, calling):
+        context.load_verify_locations(str(authority))
+        context.verify_flags |= STRICT
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    sides = [
+        calling.wrap_bio(to_client, to_server, server_hostname=name),
+        called.wrap_bio(to_server, to_client, server_side=True),
+    ]
+    for side in [*sides, *sides]:
+        with suppress(ssl.SSLWantReadError):
+            side.do_handshake()
+    assert sides[0].version() == sides[1].version() == "TLSv1.3"
+    assert sides[1].getpeercert()
+
+
+def test_the_certificates_of_the_tests_are_good_for_strict_clients() -> None:
+    shake_hands(FILES / "authority.crt", certificates.pair("server"), certificates.pair("client"), "localhost")
+    shake_hands(FILES / "ca.crt", certificates.pair("node"), certificates.pair("node"), None)
+
+
+def test_the_recipe_of_the_documentation_makes_certificates_that_strict_clients_accept(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "tls.md").read_text()
+    recipe = text.partition("```\n")[2].partition("```")[0]
+    assert recipe.count("openssl req") == 2
+    subprocess.run(["/bin/sh", "-eu"], input=recipe, text=True, cwd=tmp_path, check=True, capture_output=True)
+    pair = (str(tmp_path / "node.crt"), str(tmp_path / "node.key"))
+    shake_hands(tmp_path / "ca.crt", pair, pair, "node-1")

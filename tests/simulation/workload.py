@@ -176,7 +176,7 @@ def finish(load: Workload, random: Random, job_id: bytes) -> Story:
     elif chance < 0.67:
         load.errand([b"ACKJOB", job_id])
     elif chance < 0.75:
-        delay = random.choice(([], [], [b"DELAY", b"%d" % random.choice((0, 1, 3))]))
+        delay = random.choice(([], [], [b"NOCOUNT"], [b"DELAY", b"%d" % random.choice((0, 1, 3))]))
         yield Ask([b"NACK", job_id, *delay])
     elif chance < 0.83:
         yield Ask([b"WORKING", job_id])

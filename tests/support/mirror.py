@@ -307,21 +307,22 @@ class Mirror(RuleBasedStateMachine):
             self.model.remove(job_id)
         client.out.append(integer(len(known)))
 
-    @rule(number=clients_of, picks=picks_of, delay=st.sampled_from([None, None, 0, 1, 4, 500]))
-    def nack(self, number: int, picks: list[int], delay: int | None) -> None:
+    @rule(number=clients_of, picks=picks_of, delay=st.sampled_from([None, None, 0, 1, 4, 500]), counts=st.booleans())
+    def nack(self, number: int, picks: list[int], delay: int | None, counts: bool) -> None:
         client, ids = self.free_client(number), self.some_ids(picks)
         full = self.over(95) and not self.make_room()
-        self.command(client, b"NACK", *ids, *([] if delay is None else [b"DELAY", b"%d" % delay]))
+        words = [] if delay is None else [b"DELAY", b"%d" % delay]
+        self.command(client, b"NACK", *ids, *words, *([] if counts else [b"NOCOUNT"]))
         if full:
             client.out.append(error(errors.OUT_OF_MEMORY))
             return
         jobs = [self.model.jobs[job_id] for job_id in dict.fromkeys(ids) if job_id in self.model.jobs]
-        client.out.append(integer(sum([self.nack_one(job, delay or 0) for job in jobs])))
+        client.out.append(integer(sum([self.nack_one(job, delay or 0, counts) for job in jobs])))
 
-    def nack_one(self, job: ModelJob, delay: int) -> bool:
+    def nack_one(self, job: ModelJob, delay: int, counts: bool) -> bool:
         if job.queued or job.spent:
             return False
-        job.nacks += 1
+        job.nacks += counts
         if delay:
             job.held = True
             job.due_ms = job.promised_ms = self.now_ms + delay * 1000

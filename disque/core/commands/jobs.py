@@ -183,23 +183,30 @@ def dequeue(node: "Node", session: Session, args: list[bytes], now_ms: int) -> N
 
 
 def nack(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
-    """NACK id [id ...] [DELAY seconds]: how many jobs go back to their queue, now or later."""
+    """NACK id [id ...] [DELAY seconds] [NOCOUNT]: how many jobs go back to their queue, now or later."""
     ids = args[1:]
     delay_s = 0
-    if len(ids) >= 2 and ids[-2].upper() == b"DELAY":
-        wanted = parse_int(ids[-1])
-        if wanted is None or wanted < 0:
-            session.out.append(resp.error(errors.BAD_DELAY))
-            return
-        if wanted > SECONDS_MAX:
-            session.out.append(resp.error(errors.TOO_FAR % b"DELAY"))
-            return
-        delay_s = wanted
-        ids = ids[:-2]
+    counts = True
+    while ids:
+        if ids[-1].upper() == b"NOCOUNT":
+            counts = False
+            ids = ids[:-1]
+        elif len(ids) >= 2 and ids[-2].upper() == b"DELAY":
+            wanted = parse_int(ids[-1])
+            if wanted is None or wanted < 0:
+                session.out.append(resp.error(errors.BAD_DELAY))
+                return
+            if wanted > SECONDS_MAX:
+                session.out.append(resp.error(errors.TOO_FAR % b"DELAY"))
+                return
+            delay_s = wanted
+            ids = ids[:-2]
+        else:
+            break
     if bad_ids(session, ids):
         return
     jobs = [job for job in map(node.find, dict.fromkeys(ids)) if job is not None]
-    session.out.append(resp.integer(sum([requeue.nack(node, job, delay_s, now_ms) for job in jobs])))
+    session.out.append(resp.integer(sum([requeue.nack(node, job, delay_s, counts, now_ms) for job in jobs])))
 
 
 def working(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
@@ -290,8 +297,8 @@ COMMANDS: Final = (
         WRITE | DENYOOM | FAST,
         nack,
         "jobs",
-        "id [id ...] [DELAY s]",
-        "Give jobs back to their queues, now or after a delay, and count the failure.",
+        "id [id ...] [DELAY s] [NOCOUNT]",
+        "Give jobs back to their queues, now or after a delay, and count the failure unless it is none.",
     ),
     Command(
         "working",

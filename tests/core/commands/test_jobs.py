@@ -193,6 +193,39 @@ def test_a_nack_of_no_ids_with_a_delay_moves_nothing(client: Client) -> None:
     assert client.raw("NACK", "DELAY", "5") == b":0\r\n"
 
 
+# -- NACK NOCOUNT -----------------------------------------------------------------------------------------------------
+
+
+def counters(client: Client) -> list[int]:
+    [words] = client("GETJOB", "NOHANG", "WITHCOUNTERS", "FROM", "q")
+    return [int(words[4]), int(words[6])]
+
+
+def test_what_is_given_back_uncounted_is_queued_at_once_and_no_failure(client: Client) -> None:
+    job = client.add("q")
+    client.get("q")
+    assert client.raw("NACK", job, "nocount") == b":1\r\n"
+    assert counters(client) == [0, 0]
+    client("NACK", job)
+    assert counters(client) == [1, 0]
+
+
+@pytest.mark.parametrize("words", [("NOCOUNT", "DELAY", "5"), ("DELAY", "5", "NOCOUNT")])
+def test_it_can_be_held_back_without_counting(bench: Bench, client: Client, words: tuple[str, ...]) -> None:
+    job = client.add("q")
+    client.get("q")
+    assert client.raw("NACK", job, *words) == b":1\r\n"
+    assert bench.state(job) == "active"
+    bench.advance(5000)
+    assert counters(client) == [0, 0]
+
+
+def test_a_nack_of_no_ids_without_counting_moves_nothing(client: Client) -> None:
+    assert client.raw("NACK", "NOCOUNT") == b":0\r\n"
+    assert client.raw("NACK", "DELAY", "5", "NOCOUNT") == b":0\r\n"
+    assert client.raw("NACK", "NOCOUNT", UNKNOWN_ID) == BAD_ID
+
+
 # -- WORKING ----------------------------------------------------------------------------------------------------------
 
 
