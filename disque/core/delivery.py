@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 #: Bounds of one reply: a larger COUNT is served in part.
 JOBS_MOST = 10_000  # not Final: tests want less, compiled too
 BYTES_MOST = 64 << 20  # not Final: tests want less, compiled too
+COUNTS: Final = b"$5\r\nnacks\r\n:%d\r\n$21\r\nadditional-deliveries\r\n:%d\r\n"
 #: Queues in which one session may wait: each of them is made for that when it is not there.
 QUEUES_MOST: Final = 4096
 
@@ -26,13 +27,16 @@ QUEUES_MOST: Final = 4096
 SERVE_MOST = 1000  # not Final: tests want less, compiled too
 
 
-def take(node: "Node", session: Session, queues: list[Queue], count: int, now_ms: int) -> list[Job]:
-    """Pop up to ``count`` jobs, one from each queue in turn, and mark them as delivered to ``session``."""
+def take(node: "Node", session: Session, queues: list[Queue], count: int, bytes_most: int, now_ms: int) -> list[Job]:
+    """Pop up to ``count`` jobs, one from each queue in turn, and mark them as delivered to ``session``.
+
+    The last one is that with which they have ``bytes_most`` bytes.
+    """
     taken: list[Job] = []
     if node.frozen:
         return taken
     size = 0
-    count, size_most = min(count, JOBS_MOST), BYTES_MOST
+    count, size_most = min(count, JOBS_MOST), min(bytes_most, BYTES_MOST)
     sources = live = [queue for queue in queues if queue.length and not queue.paused & PAUSED_OUT]
     while live and len(taken) < count and size < size_most:
         for queue in live:
@@ -67,14 +71,18 @@ def give_one(node: "Node", session: Session, queue: Queue, now_ms: int) -> None:
     session.out.append(b"*1\r\n*3\r\n%b$40\r\n%b\r\n%b%b\r\n" % (queue.header, job.id, resp.head(len(body)), body))
 
 
-def encode(node: "Node", jobs: list[Job], *, counters: bool) -> bytes:
-    """The reply with these jobs, in the shape of RESP2 whatever the protocol."""
+def encode(node: "Node", jobs: list[Job], *, counters: bool, bodies: bool) -> bytes:
+    """The reply with these jobs, in the shape of RESP2 whatever the protocol. Without ``bodies`` it has their sizes."""
     parts = [b"*%d\r\n" % len(jobs)]
     for job in jobs:
         queue = node.queues.get(job.queue)
         header = resp.bulk(job.queue) if queue is None else queue.header
         body = job.body
-        if counters:
+        if not bodies:
+            counts = COUNTS % (job.nacks, job.deliveries) if counters else b""
+            words = 7 if counters else 3
+            parts.append(b"*%d\r\n%b$40\r\n%b\r\n:%d\r\n%b" % (words, header, job.id, len(body), counts))
+        elif counters:
             parts.append(
                 b"*7\r\n%b$40\r\n%b\r\n$%d\r\n%b\r\n$5\r\nnacks\r\n:%d\r\n$21\r\nadditional-deliveries\r\n:%d\r\n"
                 % (header, job.id, len(body), body, job.nacks, job.deliveries)
@@ -151,12 +159,12 @@ def serve(node: "Node", session: Session, now_ms: int) -> int:
     """
     first_in = [queue for queue in session.wait_queues if queue.waiters and next(iter(queue.waiters)) is session]
     handed = len(session.handed)
-    jobs = take(node, session, first_in, session.wait_count, now_ms)
+    jobs = take(node, session, first_in, session.wait_count, session.wait_bytes, now_ms)
     if session.wait_silent:
         del session.handed[handed:]
     if node.journaling and any(not job.retry for job in jobs):
         session.unsettled = True
-    unblock(node, session, encode(node, jobs, counters=session.wait_counters))
+    unblock(node, session, encode(node, jobs, counters=session.wait_counters, bodies=session.wait_bodies))
     return len(jobs)
 
 

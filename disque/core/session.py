@@ -112,6 +112,8 @@ class Session(Timed):
         "reply_mode",
         "touched",
         "unsettled",
+        "wait_bodies",
+        "wait_bytes",
         "wait_count",
         "wait_counters",
         "wait_queues",
@@ -148,6 +150,8 @@ class Session(Timed):
         self.wait_queues: list[Queue] = []
         self.wait_count = 0
         self.wait_counters = False
+        self.wait_bodies = True
+        self.wait_bytes = 0
         #: What it waits for was asked under CLIENT REPLY OFF or SKIP: the reply is dropped.
         self.wait_silent = False
         self.adds: deque[PendingAdd] = deque()

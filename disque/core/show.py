@@ -1,6 +1,6 @@
 """What is shown of a job, as field and value in turn, in the order of Disque 1.0."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from disque.core import resp
 from disque.core.job import ACKED, ACTIVE, QUEUED, STATE_NAMES, Job
@@ -9,6 +9,28 @@ from disque.core.terms import Terms
 if TYPE_CHECKING:
     from disque.core.lots import Ack
     from disque.core.node import Node
+
+
+#: Names in their order; where a number always follows, it is a number here.
+FIELDS: Final = (
+    (b"id", b"%b"),
+    (b"queue", b"%b"),
+    (b"state", b"%b"),
+    (b"repl", b":%d\r\n"),
+    (b"ttl", b":%d\r\n"),
+    (b"ctime", b":%d\r\n"),
+    (b"delay", b":%d\r\n"),
+    (b"retry", b":%d\r\n"),
+    (b"nacks", b":%d\r\n"),
+    (b"additional-deliveries", b":%d\r\n"),
+    (b"nodes-delivered", b"%b"),
+    (b"nodes-confirmed", b"%b"),
+    (b"next-requeue-within", b"%b"),
+    (b"next-awake-within", b":%d\r\n"),
+    (b"body", b"%b"),
+)
+#: The reply, but for its values: SHOW is how bodies are fetched in bulk.
+SHOWN: Final = resp.array([part for name, value in FIELDS for part in (resp.bulk(name), value)])
 
 
 def requeue_within_ms(job: Job, now_ms: int) -> int:
@@ -43,22 +65,20 @@ def encode(node: "Node", job: Job, protocol: int, now_ms: int) -> bytes:
     ack = node.acking.get(job.id)
     confirmed = sorted(pending.confirmed if pending is not None else ack.confirmed if ack is not None else ())
     requeue_ms = requeue_within_ms(job, now_ms)
-    fields = (
-        (b"id", resp.bulk(job.id)),
-        (b"queue", resp.bulk(job.queue)),
-        (b"state", resp.bulk(STATE_NAMES[job.state])),
-        (b"repl", resp.integer(job.repl)),
-        (b"ttl", resp.integer(max(0, -(-(job.expires_ms - now_ms) // 1000)))),
-        (b"ctime", resp.integer(job.ctime)),
-        (b"delay", resp.integer(job.delay)),
-        (b"retry", resp.integer(job.retry)),
-        (b"nacks", resp.integer(job.nacks)),
-        (b"additional-deliveries", resp.integer(job.deliveries)),
-        (b"nodes-delivered", resp.bulks(list(job.holders))),
-        (b"nodes-confirmed", resp.bulks(confirmed)),
-        (b"next-requeue-within", resp.null_bulk(protocol) if requeue_ms < 0 else resp.integer(requeue_ms)),
-        (b"next-awake-within", resp.integer(awake_within_ms(job, now_ms))),
-        (b"body", resp.bulk(job.body) if job.state != ACKED else resp.null_bulk(protocol)),
+    return SHOWN % (
+        resp.bulk(job.id),
+        resp.bulk(job.queue),
+        resp.bulk(STATE_NAMES[job.state]),
+        job.repl,
+        max(0, -(-(job.expires_ms - now_ms) // 1000)),
+        job.ctime,
+        job.delay,
+        job.retry,
+        job.nacks,
+        job.deliveries,
+        resp.bulks(list(job.holders)),
+        resp.bulks(confirmed),
+        resp.null_bulk(protocol) if requeue_ms < 0 else resp.integer(requeue_ms),
+        awake_within_ms(job, now_ms),
+        resp.bulk(job.body) if job.state != ACKED else resp.null_bulk(protocol),
     )
-    parts = [part for name, value in fields for part in (resp.bulk(name), value)]
-    return resp.array(parts)

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from disque.client import Disque, DisqueError
 from disque.client.delivery import Reply
+from disque.spark.doors import PlainError
 from disque.spark.keys import Keys
 from disque.spark.nodes import send
 from disque.spark.options import Options
@@ -28,21 +29,36 @@ SMALL_BODY: Final = 1024
 USUAL_LIMIT: Final = 512 << 20
 
 
-class WriteError(RuntimeError):
+class WriteError(PlainError, RuntimeError):
     """Jobs that could not be added or answered."""
 
 
 def add_rows(
-    client: Disque, batches: Iterable[pa.RecordBatch], options: Options, columns: Mapping[str, int], keys: Keys | None
-) -> int:
-    """Add a job for each row and give their number. Raises RowError, WriteError."""
+    client: Disque,
+    batches: Iterable[pa.RecordBatch],
+    options: Options,
+    columns: Mapping[str, int],
+    keys: Keys | None,
+    look: Callable[[list[Words]], list[Words]] | None = None,
+) -> tuple[int, int]:
+    """Add a job for each row; how many rows there were, and how many of them were bad and left out.
+
+    ``look``, if given, chooses the jobs that are to be added. Raises RowError, WriteError.
+    """
     rows = JobRows(options, columns, keys, BodyLimit(client))
     adder = Adder(lambda jobs: send(client, jobs, options.timeout_ms), options.backoff_ms)
     done = 0
     for piece in pieces(batches, options.pipeline_size):
-        adder.add(rows.jobs(piece))
+        jobs = rows.jobs(piece)
+        if look is not None and jobs:
+            try:
+                jobs = look(jobs)
+            except DisqueError as error:
+                raise WriteError(f"{queues_of(jobs)}: {error}") from None
+        if jobs:
+            adder.add(jobs)
         done += piece.num_rows
-    return done
+    return done, rows.bad
 
 
 class Adder:

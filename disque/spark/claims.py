@@ -14,6 +14,7 @@ from disque.client.config import Address
 from disque.client.delivery import Reply
 from disque.spark.commits import LOG
 from disque.spark.connection import connect
+from disque.spark.doors import PlainError
 from disque.spark.nodes import Nodes, send
 from disque.spark.options import Options
 from disque.spark.partitions import Claimed
@@ -26,7 +27,7 @@ BEAT_MS: Final = 1500
 COUNT_MOST: Final = 10_000
 
 
-class ReadError(RuntimeError):
+class ReadError(PlainError, RuntimeError):
     """Jobs that could not be read."""
 
 

@@ -24,6 +24,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
+from disque.spark.doors import PlainError
 from disque.spark.options import ADD, NACK, Options
 
 TEXT: Final = (StringType, VarcharType, CharType, BinaryType)
@@ -58,7 +59,7 @@ SOURCE: Final = StructType([
 ANSWERED: Final = StructType([StructField("id", StringType())])
 
 
-class ColumnError(ValueError):
+class ColumnError(PlainError, ValueError):
     """Columns that cannot be written, or not be read."""
 
 

@@ -1,10 +1,13 @@
 """From options to a client of the cluster."""
 
 import os
+import socket
 from dataclasses import replace
+from pathlib import Path
 
-from disque.client import Config, Disque
-from disque.spark.options import Options, addresses, from_environment
+from disque.client import Config, Disque, DisqueError
+from disque.spark.commits import LOG
+from disque.spark.options import OptionError, Options, addresses, from_environment
 
 #: Name of the connections in CLIENT LIST.
 CLIENT_NAME = "disque-spark"
@@ -13,6 +16,7 @@ CLIENT_NAME = "disque-spark"
 def config_of(options: Options) -> Config:
     """The settings of a client. The environment of this process is looked at. Raises OptionError."""
     filled = from_environment(options)
+    check_files(filled)
     return Config(
         nodes=addresses(filled.hosts),
         user=filled.user,
@@ -26,9 +30,30 @@ def config_of(options: Options) -> Config:
     )
 
 
+def check_files(options: Options) -> None:
+    """Raise OptionError for a file that is not on this machine, with its whole path."""
+    for name in ("ca", "cert", "key"):
+        given = getattr(options, name)
+        if given and not Path(given).is_file():
+            path = Path(given).absolute()
+            raise OptionError(f"option {name!r}: there is no file {path} on {socket.gethostname()}, where it is needed")
+
+
 def connect(options: Options) -> Disque:
     """A client that begins with one of the hosts and knows the others. Nothing is connected yet."""
     return Disque(config_of(options))
+
+
+def warn_of_password(config: Config) -> None:
+    """Say so if a password is given and no node wants one: whoever gave it may be at the wrong nodes."""
+    if config.password is None:
+        return
+    with Disque(replace(config, user=None, password=None, attempts=1)) as stranger:
+        try:
+            stranger.execute_command("HELLO")
+        except DisqueError:
+            return
+    LOG.warning("a password is given, and the nodes take everybody: set requirepass there, or see the option 'hosts'")
 
 
 def alone(config: Config, address: tuple[str, int]) -> Config:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from disque.spark.doors import door, rows_door
 from disque.spark.needs import TO_WORK, need
 from disque.spark.options import ON_READ, Options
 from disque.spark.partitions import JobsPartition, batches, split
@@ -28,6 +29,7 @@ class DrainReader(DataSourceReader):
         self._schema = schema
         self._options = options
 
+    @door
     def partitions(self) -> list[InputPartition]:
         """Claim the jobs. Raises ReadError."""
         need(*TO_WORK)
@@ -45,4 +47,4 @@ class DrainReader(DataSourceReader):
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """Give the jobs of a partition, in a task."""
         assert isinstance(partition, JobsPartition)
-        return batches(partition, self._schema)
+        return rows_door(batches(partition, self._schema))

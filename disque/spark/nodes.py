@@ -14,12 +14,17 @@ from disque.client.config import Address
 from disque.client.delivery import Parcel, Reply, deliver
 from disque.client.packing import pack
 from disque.spark.connection import alone, impatient
+from disque.spark.doors import PlainError
 
 #: How long a node that failed is not asked again.
 COOLDOWN_S: Final = 3.0
 
 #: Makes of a client and IDs one reply for each ID.
 Ask = Callable[[Disque, Sequence[str]], Sequence[Reply]]
+
+
+class NodeError(PlainError, RuntimeError):
+    """Something that is no node of Disque."""
 
 
 class Answers(NamedTuple):
@@ -47,7 +52,7 @@ class Nodes:
     def addresses(self) -> list[Address]:
         """All nodes that are known now. Raises UnavailableError if none answers while none was asked before."""
         if not self._single:
-            self.client.execute_command("HELLO")
+            greet(self.client)
         return self.client.router.addresses()
 
     def answering(self) -> list[tuple[Address, Disque]]:
@@ -113,7 +118,12 @@ class Nodes:
 
     def close(self) -> None:
         """Close all connections."""
-        for client in (self.client, *self._single.values()):
+        self.client.close()
+        self.close_others()
+
+    def close_others(self) -> None:
+        """Close all connections but those of the client that was given."""
+        for client in self._single.values():
             client.close()
 
 
@@ -127,6 +137,20 @@ def grouped(
         start = addresses.index(home) if home in addresses else 0
         groups.setdefault(addresses[(start + turn) % len(addresses)], []).append(one)
     return groups
+
+
+def greet(client: Disque) -> None:
+    """Learn the nodes. Raises NodeError where something else answers, such as a Redis."""
+    request = [pack((b"HELLO",))]
+    parcel = Parcel(request)
+    [reply] = client.drive(deliver(client.router, client.config, parcel))
+    if isinstance(reply, list) and reply[:1] == [1]:
+        client.router.learned(parcel.answered_by or ("", 0), reply)
+    elif not isinstance(reply, DisqueError) or "unknown command" in str(reply):
+        where = "{}:{}".format(*(parcel.answered_by or ("", 0)))
+        raise NodeError(f"what answers at {where} is no node of Disque; is it a Redis? See the option 'hosts'")
+    else:
+        raise reply
 
 
 def send(client: Disque, commands: Iterable[tuple[bytes, ...]], wait_ms: int = 0) -> list[Reply]:

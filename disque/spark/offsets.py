@@ -8,6 +8,8 @@ characters are kept together: {"D-b74f6fa1-": {"-05a1": "2OszQKFx7ZBCnO8eLUAZ4dW
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
+from disque.spark.doors import PlainError
+
 SOURCE: Final = "disque"
 VERSION: Final = 1
 #: Where the random characters of an ID are.
@@ -17,7 +19,7 @@ RANDOM_LENGTH: Final = RANDOM.stop - RANDOM.start
 Packed = dict[str, dict[str, str]]
 
 
-class OffsetError(ValueError):
+class OffsetError(PlainError, ValueError):
     """An offset that is not of this source, or not of this queue."""
 
 

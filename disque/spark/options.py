@@ -13,6 +13,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
+from disque.spark.doors import PlainError
+
 #: What can be done with the source, as error messages call it.
 ADD: Final = "adding jobs"
 ANSWER: Final = "answering jobs (action)"
@@ -32,6 +34,8 @@ SECONDS_MAX: Final = 4_294_967_295
 WINDOW_MAX_S: Final = 604_800
 KEY_MAX_BYTES: Final = 512
 MILLISECONDS_MAX: Final = 86_400_000
+#: The TTL of a job for which nobody gives one.
+USUAL_TTL_S: Final = 86_400
 
 DEFAULT_PORT: Final = 7711
 HOST: Final = re.compile(r"(?P<name>\[[0-9A-Fa-f:.%]+\]|[^\s:\[\]/@]+)(?::(?P<port>[0-9]{1,5}))?")
@@ -44,13 +48,16 @@ NACK: Final = "nack"
 COMMIT: Final = "commit"
 MANUAL: Final = "manual"
 ON_READ: Final = "read"
+FAIL: Final = "fail"
+SKIP: Final = "skip"
+TO_QUEUE: Final = "queue"
 ACK_MODES: Final = {STREAM: (COMMIT, MANUAL), DRAIN: (MANUAL, ON_READ)}
 
 T = TypeVar("T")
 Parse = Callable[[str], Any]
 
 
-class OptionError(ValueError):
+class OptionError(PlainError, ValueError):
     """An option that cannot be used: its name, its value, or beside the others."""
 
 
@@ -135,6 +142,8 @@ class Options:
     dedup: str = option(switch, ON, (ADD,))
     dedup_window: int = option(whole(0, WINDOW_MAX_S), 600, (ADD,))
     run_id: str | None = option(text, None, (ADD,))
+    bad_rows: str = option(choice(FAIL, SKIP, TO_QUEUE), FAIL, (ADD,))
+    bad_rows_queue: str | None = option(text, None, (ADD,))
 
     partitions: int = option(whole(1, 100_000), 4, READ)
     max_jobs_per_trigger: int = option(whole(1, 10_000_000), 1000, (STREAM,))
@@ -169,6 +178,29 @@ def parse_options(given: Mapping[str, str], use: str) -> Options:
     return check_together(Options(**values), use)
 
 
+def check_given(given: Mapping[str, str]) -> None:
+    """Check options of which nobody knows yet what they are for. Raises OptionError unless they are for something.
+
+    Spark asks a source for its columns before it says whether it will read or write.
+    """
+    names = [lower for lower in map(str.lower, given) if lower not in OF_SPARK]
+    for name in names:
+        if name not in LOWER:
+            raise OptionError(f"unknown option {name!r}{suggestion(name, ALL)}")
+    uses = [use for use in ALL if all(use in FIELDS[LOWER[name]].metadata["uses"] for name in names)]
+    if use_of_writer(given) == ANSWER and ANSWER in uses:
+        uses = [ANSWER]
+    wrong: list[OptionError] = []
+    for use in uses or ALL:
+        try:
+            parse_options(given, use)
+        except OptionError as error:
+            wrong.append(error)
+        else:
+            return
+    raise wrong[0]
+
+
 def use_of_writer(given: Mapping[str, str]) -> str:
     """Whether a write adds jobs or answers some; a wrong `action` is complained about as one that adds."""
     actions = [value.strip().lower() for name, value in given.items() if name.lower() == "action"]
@@ -179,22 +211,23 @@ def known_name(name: str, use: str) -> str:
     """The name of the table for what a user wrote."""
     known = LOWER.get(name.lower())
     if known is None:
-        raise OptionError(f"unknown option {name!r}{suggestion(name, use)}")
+        raise OptionError(f"unknown option {name!r}{suggestion(name, (use,))}")
     uses = FIELDS[known].metadata["uses"]
     if use not in uses:
         raise OptionError(f"option {known!r} is for {' and '.join(uses)}, not for {use}")
     return known
 
 
-def suggestion(name: str, use: str) -> str:
+def suggestion(name: str, uses: tuple[str, ...]) -> str:
     """What was meant, as the end of an error message; all that there is if nothing is near."""
     if name.lower() == "path":
         return ": name the queue with the option 'queue', or in a column"
-    valid = {lower: proper for lower, proper in LOWER.items() if use in FIELDS[proper].metadata["uses"]}
+    valid = {lower: proper for lower, proper in LOWER.items() if {*uses} & {*FIELDS[proper].metadata["uses"]}}
     near = difflib.get_close_matches(name.lower(), valid, n=1, cutoff=0.5)
     if near:
         return f": did you mean {valid[near[0]]!r}?"
-    return f": those for {use} are {', '.join(sorted(valid.values()))}"
+    what = f"those for {uses[0]}" if len(uses) == 1 else "options"
+    return f": {what} are {', '.join(sorted(valid.values()))}"
 
 
 def parse_value(name: str, value: str) -> object:
@@ -207,13 +240,14 @@ def parse_value(name: str, value: str) -> object:
 
 def check_together(options: Options, use: str) -> Options:
     """What options mean for each other."""
+    check_place(options)
     if use == DRAIN and not options.max_jobs:
-        raise OptionError("option 'maxJobs' is required for reading a batch: how many jobs to take at most")
+        text = "option 'maxJobs' is required for reading a batch: how many jobs to take at most"
+        raise OptionError(f"{text} (a view without it is for INSERT)")
     if use in READ and options.queue is None:
         raise OptionError(f"option 'queue' is required for {use}")
-    check_place(options)
-    if use == ADD and options.background and options.deduplicates:
-        raise OptionError("option 'async' needs dedup=off: a job that is unique waits for those who keep its key")
+    if use == ADD:
+        check_adding(options)
     if use == ANSWER and options.action == ACK and options.delay is not None:
         raise OptionError("option 'delay' is for action=nack and for adding jobs, not for action=ack")
     if use in READ:
@@ -224,10 +258,26 @@ def check_together(options: Options, use: str) -> Options:
     return options
 
 
+def check_adding(options: Options) -> None:
+    """What options of jobs that are added mean for each other."""
+    if options.background and options.deduplicates:
+        raise OptionError("option 'async' needs dedup=off: a job that is unique waits for those who keep its key")
+    ttl = USUAL_TTL_S if options.ttl is None else options.ttl
+    given = "" if options.ttl is not None else ", what it is unless given"
+    if options.retry is not None and options.retry >= ttl:
+        text = f"option 'retry' ({options.retry}) must be below 'ttl' ({ttl}{given})"
+        raise OptionError(f"{text}: such a job would be gone before it comes again")
+    if options.delay is not None and options.delay >= ttl:
+        raise OptionError(f"option 'delay' ({options.delay}) must be below 'ttl' ({ttl}{given})")
+    if options.bad_rows == TO_QUEUE and options.bad_rows_queue is None:
+        raise OptionError("option 'badRowsQueue' is required for badRows=queue: where to put notes of rows left out")
+    if options.bad_rows_queue is not None and options.bad_rows != TO_QUEUE:
+        raise OptionError("option 'badRowsQueue' needs badRows=queue")
+
+
 def check_place(options: Options) -> None:
-    """What says where the nodes are, and how to talk to them. Hosts may still come from the environment of a task."""
-    if options.hosts:
-        addresses(options.hosts)
+    """What says where the nodes are, and how to talk to them."""
+    addresses(from_environment(options).hosts)
     given = [name for name in ("ca", "cert", "key") if getattr(options, name)]
     if given and not options.tls:
         raise OptionError(f"option {given[0]!r} needs tls=true")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, StructType
 
+from disque.spark.doors import PlainError
 from disque.spark.needs import need
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def batches(partition: JobsPartition, schema: StructType) -> "Iterator[pa.Record
         )
 
 
-class BodyError(ValueError):
+class BodyError(PlainError, ValueError):
     """A body that is no text though it shall be read as some."""
 
 

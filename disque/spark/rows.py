@@ -3,20 +3,25 @@
 Whatever is wrong with a row is said with its number in the partition, so that it can be found.
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from disque.spark.doors import PlainError
 from disque.spark.keys import Keys, head
-from disque.spark.options import KEY_MAX_BYTES, SECONDS_MAX, Options
+from disque.spark.options import FAIL, KEY_MAX_BYTES, SECONDS_MAX, TO_QUEUE, USUAL_TTL_S, Options
 
 #: The words of one ADDJOB.
 Words = tuple[bytes, ...]
 
 #: A pipeline is cut when it has so many bytes, so that large bodies take no more memory than many small ones.
 PIECE_BYTES: Final = 8_000_000
+#: So much of a body is shown in the note of a bad row.
+SHOWN_BYTES: Final = 1000
+NULL_BODY: Final = "the body is NULL"
 #: The numbers of a job, the least and the most that they may be.
 NUMBERS: Final = {
     "delay": (0, SECONDS_MAX),
@@ -27,7 +32,7 @@ NUMBERS: Final = {
 }
 
 
-class RowError(ValueError):
+class RowError(PlainError, ValueError):
     """A row that cannot be written."""
 
 
@@ -62,17 +67,37 @@ class JobRows:
         self._columns = columns
         self._keys = keys
         self._body_limit = body_limit
-        self._done = 0
+        self._done = 0  # rows of earlier pieces
+        self._kept: list[int] | None = None  # which rows of this piece are left, if not all
+        #: Rows that were left out.
+        self.bad = 0
         self._queue = (options.queue or "").encode()
         self._timeout = b"%d" % options.timeout_ms
 
     def jobs(self, piece: pa.RecordBatch) -> list[Words]:
-        """The ADDJOB of each row. Raises RowError."""
+        """The ADDJOB of each row, behind them those of notes of bad rows. Raises RowError."""
+        self._kept = None
+        if self._options.bad_rows == FAIL:
+            jobs = self._jobs(piece)
+        else:
+            piece_left, notes = self._sift(piece)
+            jobs = self._jobs(piece_left) + self._notes(notes)
+        self._done += piece.num_rows
+        return jobs
+
+    def _jobs(self, piece: pa.RecordBatch) -> list[Words]:
+        """The same where bad rows are errors, or are left out already."""
         bodies = self._bodies(piece)
         queues = self._queues(piece)
         numbers = {name: self._numbers(piece, name) for name in NUMBERS if name in self._columns}
+        self._check_lives(numbers, len(bodies))
         keys = self._unique(piece, bodies, queues, numbers)
-        self._done += len(bodies)
+        return self._words(queues, bodies, keys, numbers)
+
+    def _words(
+        self, queues: list[bytes], bodies: list[bytes], keys: list[bytes] | None, numbers: dict[str, list[int | None]]
+    ) -> list[Words]:
+        """ADDJOBs out of columns."""
         tails = self._tails(numbers, len(bodies))
         timeout = self._timeout
         if keys is None:
@@ -85,6 +110,40 @@ class JobRows:
             (b"ADDJOB", queue, body, timeout, b"UNIQUE", key, window, *tail)
             for queue, body, key, tail in zip(queues, bodies, keys, tails, strict=True)
         ]
+
+    def _sift(self, piece: pa.RecordBatch) -> tuple[pa.RecordBatch, list[bytes]]:
+        """Leave out the rows without a body and those that are too large; the rest, and a note of each."""
+        column = piece.column(self._columns["body"])
+        sizes = pc.binary_length(column)
+        limit = self._body_limit(pc.max(sizes).as_py() or 0)
+        good = pc.fill_null(pc.less_equal(sizes, limit), fill_value=False)
+        wrong = [at for at, fine in enumerate(good.to_pylist()) if not fine]
+        if not wrong:
+            return piece, []
+        self.bad += len(wrong)
+        left = set(wrong)
+        self._kept = [at for at in range(piece.num_rows) if at not in left]
+        notes = [self._note(piece, at, limit) for at in wrong] if self._options.bad_rows == TO_QUEUE else []
+        return piece.filter(good), notes
+
+    def _note(self, piece: pa.RecordBatch, at: int, limit: int) -> bytes:
+        """What is queued instead of a bad row: without its number, so that another attempt makes the same."""
+        row = {name: piece.column(column)[at].as_py() for name, column in self._columns.items()}
+        [body] = as_bytes(piece.column(self._columns["body"]).slice(at, 1))
+        words: dict[str, object] = {"error": NULL_BODY if body is None else too_large(body, limit)}
+        words |= {"queue": self._options.queue, **row}
+        words["body"] = None if body is None else body[:SHOWN_BYTES].decode(errors="replace")
+        return json.dumps(words, default=lambda value: bytes(value).decode(errors="replace")).encode()
+
+    def _notes(self, notes: list[bytes]) -> list[Words]:
+        """The ADDJOBs of notes."""
+        queues = [(self._options.bad_rows_queue or "").encode()] * len(notes)
+        keys = None if self._keys is None else self._keys.make([head(queue, ()) for queue in queues], notes)
+        return self._words(queues, notes, keys, {})
+
+    def _row(self, at: int) -> int:
+        """The number in the partition of a row of this piece."""
+        return self._done + (at if self._kept is None else self._kept[at])
 
     def _tails(self, numbers: dict[str, list[int | None]], count: int) -> Iterable[Words]:
         """The numbers of each row as words: those of columns before those of options."""
@@ -99,16 +158,13 @@ class JobRows:
     def _bodies(self, piece: pa.RecordBatch) -> list[bytes]:
         column = piece.column(self._columns["body"])
         if column.null_count:
-            self._fail(column.is_null(), "the body is NULL; leave such rows out, for example WHERE body IS NOT NULL")
+            self._fail(column.is_null(), f"{NULL_BODY}; leave such rows out: WHERE body IS NOT NULL, or badRows=skip")
         bodies: list[bytes] = as_bytes(column)
         longest = max(map(len, bodies), default=0)
         limit = self._body_limit(longest)
         if longest > limit:
             at = next(at for at, body in enumerate(bodies) if len(body) > limit)
-            raise RowError(
-                f"row {self._done + at}: the body has {len(bodies[at])} bytes, "
-                f"the nodes take {limit} at most (proto-max-bulk-len)"
-            )
+            raise RowError(f"row {self._row(at)}: {too_large(bodies[at], limit)}")
         return bodies
 
     def _queues(self, piece: pa.RecordBatch) -> list[bytes]:
@@ -117,7 +173,7 @@ class JobRows:
             return [self._queue] * piece.num_rows
         queues = [queue or self._queue for queue in as_bytes(piece.column(self._columns["queue"]))]
         if not all(queues):
-            raise RowError(f"row {self._done + queues.index(b'')}: the queue is NULL or empty, and no option names one")
+            raise RowError(f"row {self._row(queues.index(b''))}: the queue is NULL or empty, and no option names one")
         return queues
 
     def _numbers(self, piece: pa.RecordBatch, name: str) -> list[int | None]:
@@ -129,6 +185,19 @@ class JobRows:
             self._fail(wrong, f"the {name} must be a whole number from {least} to {most}", column)
         values: list[int | None] = column.to_pylist()
         return values
+
+    def _check_lives(self, numbers: dict[str, list[int | None]], count: int) -> None:
+        """Raise RowError for a RETRY that is not below the TTL."""
+        if "retry" not in numbers and "ttl" not in numbers:
+            return
+        retries = numbers.get("retry") or [None] * count
+        ttls = numbers.get("ttl") or [None] * count
+        usual_retry, usual_ttl = self._options.retry or 0, self._options.ttl or USUAL_TTL_S
+        for at, (given_retry, given_ttl) in enumerate(zip(retries, ttls, strict=True)):
+            retry = usual_retry if given_retry is None else given_retry
+            ttl = usual_ttl if given_ttl is None else given_ttl
+            if retry >= ttl:
+                raise RowError(f"row {self._row(at)}: the retry ({retry}) must be below the ttl ({ttl})")
 
     def _unique(
         self, piece: pa.RecordBatch, bodies: list[bytes], queues: list[bytes], numbers: dict[str, list[int | None]]
@@ -142,7 +211,7 @@ class JobRows:
         given = as_bytes(piece.column(self._columns["key"]))
         for at, key in enumerate(given):
             if key is not None and not 0 < len(key) <= KEY_MAX_BYTES:
-                raise RowError(f"row {self._done + at}: the key has {len(key)} bytes, 1 to {KEY_MAX_BYTES} are allowed")
+                raise RowError(f"row {self._row(at)}: the key has {len(key)} bytes, 1 to {KEY_MAX_BYTES} are allowed")
         return [own if key is None else key for key, own in zip(given, made, strict=True)]
 
     def _heads(self, queues: list[bytes], numbers: dict[str, list[int | None]]) -> list[bytes]:
@@ -155,7 +224,12 @@ class JobRows:
     def _fail(self, wrong: Any, reason: str, column: Any = None) -> None:  # noqa: ANN401 - Arrow has no types
         at = pc.index(wrong, value=True).as_py()
         shown = "" if column is None else f", not {column[at].as_py()}"
-        raise RowError(f"row {self._done + at}: {reason}{shown}")
+        raise RowError(f"row {self._row(at)}: {reason}{shown}")
+
+
+def too_large(body: bytes, limit: int) -> str:
+    """What is wrong with a body that no node takes."""
+    return f"the body has {len(body)} bytes, the nodes take {limit} at most (proto-max-bulk-len)"
 
 
 def number_words(numbers: Iterable[tuple[str, int | None]]) -> Words:

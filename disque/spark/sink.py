@@ -15,9 +15,10 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 from disque.spark.columns import columns_for
-from disque.spark.commits import LOG, Written, count
+from disque.spark.commits import LOG, Written, count, count_bad
+from disque.spark.doors import door
 from disque.spark.needs import TO_WORK, need
-from disque.spark.options import ADD, Options
+from disque.spark.options import ADD, SKIP, Options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,7 +47,35 @@ class Writing:
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0
         with connect(self.options) as client:
-            return Written(write_partition(client, batches, self, partition, query_id, batch_id))
+            return write_partition(client, batches, self, partition, query_id, batch_id)
+
+    @property
+    def counts_partitions(self) -> bool:
+        """Whether this is a run that must always be written in the same partitions."""
+        options = self.options
+        return self.use == ADD and options.run_id is not None and options.deduplicates and "key" not in self.columns
+
+    def done(self, messages: list[WriterCommitMessage | None], batch_id: int | None) -> None:
+        """All partitions are written: say what was left out, and see that a run has the partitions that it had.
+
+        Raises WriteError.
+        """
+        if bad := count_bad(messages):
+            where = (
+                "" if self.options.bad_rows == SKIP else f", with notes in the queue {self.options.bad_rows_queue!r}"
+            )
+            LOG.warning("%d bad rows were left out (badRows=%s)%s", bad, self.options.bad_rows, where)
+        if self.counts_partitions and messages:
+            from disque.spark.tasks import finish_run  # noqa: PLC0415 - as above
+
+            finish_run(self.options, messages, batch_id)
+
+    def failed(self, messages: list[WriterCommitMessage | None], batch_id: int | None) -> None:
+        """Some partitions are written: note which, for when the run is started again."""
+        if self.counts_partitions and messages:
+            from disque.spark.tasks import note_run  # noqa: PLC0415 - as above
+
+            note_run(self.options, messages, batch_id)
 
 
 def remains(messages: list[WriterCommitMessage | None]) -> str:
@@ -60,17 +89,21 @@ class BatchWriter(DataSourceArrowWriter):
     def __init__(self, schema: StructType, options: Options, use: str = ADD) -> None:
         self._writing = Writing(schema, options, use)
 
+    @door
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> Written:
         """Write one partition. Raises what fails the task."""
         return self._writing.write(iterator, None, None)
 
+    @door
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """All partitions are written."""
         LOG.info("%d rows written in %d partitions", count(messages), len(messages))
+        self._writing.done(messages, None)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """A partition could not be written; what was written stays."""
         LOG.warning("the write has failed; %s", remains(messages))
+        self._writing.failed(messages, None)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -79,6 +112,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, schema: StructType, options: Options, use: str = ADD) -> None:
         self._writing = Writing(schema, options, use)
 
+    @door
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> Written:
         """Write one partition of one batch. Raises what fails the task."""
         context = TaskContext.get()
@@ -86,10 +120,13 @@ class StreamWriter(DataSourceStreamArrowWriter):
         batch_id = context.getLocalProperty(BATCH_ID) if context is not None else None
         return self._writing.write(iterator, query_id, batch_id)
 
+    @door
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """All partitions of a batch are written."""
         LOG.info("batch %d: %d rows written in %d partitions", batchId, count(messages), len(messages))
+        self._writing.done(messages, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """A partition of a batch could not be written; what was written stays."""
         LOG.warning("batch %d has failed; %s", batchId, remains(messages))
+        self._writing.failed(messages, batchId)

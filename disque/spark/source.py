@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from disque.spark.columns import ANSWERED, SOURCE, source_schema
+from disque.spark.columns import ANSWERED, SOURCE, ColumnError, source_schema
+from disque.spark.doors import door
 from disque.spark.drain import DrainReader
-from disque.spark.options import ADD, DRAIN, STREAM, OptionError, Options, parse_options, use_of_writer
+from disque.spark.options import ADD, DRAIN, STREAM, OptionError, Options, check_given, parse_options, use_of_writer
 from disque.spark.sink import BatchWriter, StreamWriter
-from disque.spark.stream import StreamReader
+from disque.spark.stream import RefusedReader, StreamReader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,27 +27,40 @@ class DisqueDataSource(DataSource):
         """Give the name of the format."""
         return "disque"
 
+    @door
     def schema(self) -> StructType:
-        """Give the columns of a read; of a table that takes answers (INSERT), the ID alone."""
+        """Give the columns of a read; of a table that takes answers (INSERT), the ID alone. Raises OptionError."""
+        check_given(self.options)
         return SOURCE if use_of_writer(self.options) == ADD else ANSWERED
 
+    @door
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """Make the writer of one save(). Raises OptionError, ColumnError."""
         options, use = self._to_write(overwrite)
         return BatchWriter(schema, options, use)
 
+    @door
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
         """Make the writer of a streaming query. Raises OptionError, ColumnError."""
         options, use = self._to_write(overwrite)
         return StreamWriter(schema, options, use)
 
+    @door
     def reader(self, schema: StructType) -> DrainReader:
         """Make the reader of a bounded drain. Raises OptionError, ColumnError."""
-        return DrainReader(source_schema(schema), parse_options(self.options, DRAIN))
+        options = parse_options(self.options, DRAIN)
+        return DrainReader(source_schema(schema), options)
 
-    def streamReader(self, schema: StructType) -> StreamReader:
-        """Make the reader of a streaming query. Raises OptionError, ColumnError."""
-        return StreamReader(source_schema(schema), parse_options(self.options, STREAM))
+    def streamReader(self, schema: StructType) -> "StreamReader | RefusedReader":
+        """Make the reader of a streaming query.
+
+        It raises what is wrong with options and columns: Spark loses an error that is raised here.
+        """
+        try:
+            options = parse_options(self.options, STREAM)
+            return StreamReader(source_schema(schema), options)
+        except (OptionError, ColumnError) as error:
+            return RefusedReader(error)
 
     def _to_write(self, overwrite: bool) -> tuple[Options, str]:
         if overwrite:

@@ -18,6 +18,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from disque.spark.doors import door, rows_door
 from disque.spark.needs import TO_WORK, need
 from disque.spark.offsets import Offset, first, read
 from disque.spark.options import COMMIT, Options
@@ -48,6 +49,40 @@ class Lease:
         self.claims.close()
 
 
+class RefusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Stands for a reader that cannot be made, and says why whatever it is asked. Can be pickled."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    @door
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Raise the error."""
+        raise self._error
+
+    @door
+    def initialOffset(self) -> dict[str, Any]:
+        """Raise the error."""
+        raise self._error
+
+    @door
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Raise the error."""
+        raise self._error
+
+    @door
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Raise the error."""
+        del start, limit
+        raise self._error
+
+    @door
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        """Raise the error."""
+        del partition
+        raise self._error
+
+
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads one queue. Can be pickled before it is used."""
 
@@ -71,10 +106,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """A trigger takes as many jobs as `maxJobsPerTrigger` says."""
         return ReadMaxRows(self._options.max_jobs_per_trigger)
 
+    @door
     def prepareForTriggerAvailableNow(self) -> None:
         """Take no more jobs than are queued now: what comes later is left to the next run."""
         self._left = self._leased().claims.queued()
 
+    @door
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Acknowledge what ended at ``start``, claim new jobs, and give the offset that has them.
 
@@ -90,6 +127,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._batch = before.next([job.id for job in jobs]), {job.id: job for job in jobs}
         return self._batch[0].as_json()
 
+    @door
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Give the jobs that ``end`` has and ``start`` has not: out of memory, or by their IDs after a restart.
 
@@ -107,8 +145,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """Give the jobs of a partition, in a task."""
         assert isinstance(partition, JobsPartition)
-        return batches(partition, self._schema)
+        return rows_door(batches(partition, self._schema))
 
+    @door
     def commit(self, end: dict[str, Any]) -> None:
         """Acknowledge what ended here, if that was not done yet."""
         self._settle(read(end, self._queue))

@@ -120,7 +120,7 @@ class TestNode:
                 {"body": 0},
                 Keys("s", 0),
             )
-        assert done == 4
+        assert done == (4, 0)
         assert bodies(node) == [b"a", b"b", b"c", b"d"]
 
     def test_a_queue_that_is_paused_fails_the_task(self, node: Node) -> None:

@@ -1,8 +1,11 @@
 from collections.abc import Sequence
+from typing import Any
+
+import pytest
 
 from disque.client import Config, Disque, DisqueError
 from disque.client.delivery import Reply
-from disque.spark.nodes import COOLDOWN_S, Nodes, grouped, nobody, send
+from disque.spark.nodes import COOLDOWN_S, NodeError, Nodes, greet, grouped, nobody, send
 from tests.end_to_end.node import Node
 from tests.spark.support import client_of
 
@@ -103,3 +106,29 @@ def test_nodes_are_learnt_from_those_that_are_given(node: Node) -> None:
     nodes = Nodes(Disque(Config(nodes=(("127.0.0.1", node.port),))))
     assert nodes.addresses() == [("127.0.0.1", node.port)]
     nodes.close()
+
+
+class Answering(Disque):
+    """A client whose nodes answer everything with one reply."""
+
+    def __init__(self, reply: Reply) -> None:
+        super().__init__(Config(nodes=(A,)))
+        self.reply = reply
+
+    def drive(self, flow: Any, interrupt: Any = None) -> Any:
+        del interrupt
+        flow.send(None)
+        return [self.reply]
+
+
+@pytest.mark.parametrize("reply", [{b"server": b"redis"}, [b"server", b"redis"], DisqueError("ERR unknown command")])
+def test_what_is_no_node_is_named(reply: Reply) -> None:
+    with pytest.raises(NodeError, match="what answers at a:1 is no node of Disque; is it a Redis"):
+        greet(Answering(reply))
+
+
+def test_other_errors_of_a_node_stay_what_they_are(node: Node) -> None:
+    with pytest.raises(DisqueError, match="NOAUTH"):
+        greet(Answering(DisqueError("NOAUTH x")))
+    with client_of(node) as client:
+        greet(client)

@@ -14,6 +14,7 @@ from disque.spark.options import (
     Options,
     addresses,
     camel,
+    check_given,
     choice,
     flag,
     from_environment,
@@ -24,6 +25,12 @@ from disque.spark.options import (
     whole,
 )
 from tests.spark.support import options
+
+
+@pytest.fixture(autouse=True)
+def hosts_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let what has nothing to do with hosts be said without."""
+    monkeypatch.setenv("DISQUE_HOSTS", "node-1")
 
 
 def refusal(given: Mapping[str, str], use: str = ADD) -> str:
@@ -108,6 +115,16 @@ class TestTogether:
         assert "dedup=off" in refusal({"queue": "q", "async": "true"})
         assert options(**{"async": "on", "dedup": "off"}).background
 
+    def test_a_retry_beyond_the_ttl(self) -> None:
+        assert "must be below 'ttl' (50)" in refusal({"queue": "q", "retry": "50", "ttl": "50"})
+        assert "what it is unless given" in refusal({"queue": "q", "retry": "86400"})
+        assert "option 'delay' (9)" in refusal({"queue": "q", "delay": "9", "ttl": "9"})
+
+    def test_where_notes_of_bad_rows_go(self) -> None:
+        assert "'badRowsQueue' is required" in refusal({"queue": "q", "badRows": "queue"})
+        assert "needs badRows=queue" in refusal({"queue": "q", "badRows": "skip", "badRowsQueue": "bad"})
+        assert options(badRows="queue", badRowsQueue="bad").bad_rows_queue == "bad"
+
     def test_an_authority_is_for_tls(self) -> None:
         assert "tls=true" in refusal({"queue": "q", "ca": "ca.crt"})
         assert options(tls="on", ca="ca.crt").ca == "ca.crt"
@@ -141,6 +158,41 @@ class TestTogether:
     def test_deduplication(self) -> None:
         assert options().deduplicates
         assert not options(dedup="off").deduplicates
+
+
+class TestNoUseYet:
+    """Spark asks for columns before it says what it will do."""
+
+    def given(self, **more: object) -> dict[str, str]:
+        return {name.lower(): str(value) for name, value in {"hosts": "h", "queue": "q", **more}.items()}
+
+    def test_what_can_be_for_something_is_accepted(self) -> None:
+        for more in ({}, {"maxJobs": 5}, {"maxJobsPerTrigger": 5}, {"retry": 5}, {"checkpointLocation": "x"}):
+            check_given(self.given(**more))
+        check_given({"hosts": "h", "action": "ack"})
+        check_given({"hosts": "h"})  # each row may name its queue
+
+    @pytest.mark.parametrize(
+        ("more", "message"),
+        [
+            ({"maxJobPerTrigger": 5}, "unknown option 'maxjobpertrigger': did you mean 'maxJobsPerTrigger'"),
+            ({"xyz": 5}, "unknown option 'xyz': options are ackMode, action"),
+            ({"maxJobsPerTrigger": 0}, "'maxJobsPerTrigger' must be a whole number"),
+            ({"maxJobsPerTrigger": 5, "maxJobs": 5}, "option 'maxjobs'|option 'maxJobs.* is for"),
+            ({"retry": 5, "ttl": 5}, r"option 'retry' \(5\) must be below 'ttl' \(5\)"),
+            ({"hosts": "a:b"}, "option 'hosts'"),
+        ],
+    )
+    def test_what_cannot_is_refused(self, more: dict[str, object], message: str) -> None:
+        with pytest.raises(OptionError, match=message):
+            check_given(self.given(**more))
+
+    def test_without_hosts_nothing_is_planned(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("DISQUE_HOSTS")
+        with pytest.raises(OptionError, match="option 'hosts' is required"):
+            check_given({"queue": "q"})
+        monkeypatch.setenv("DISQUE_HOSTS", "a:1")
+        check_given({"queue": "q"})
 
 
 class TestPlace:

@@ -1,3 +1,4 @@
+import json
 import tracemalloc
 from typing import Any
 
@@ -60,8 +61,8 @@ class TestJobs:
 
     def test_all_options(self) -> None:
         more: Any = {"async": "on"}
-        found = rows("body", delay=1, ttl=2, retry=3, replicate=4, maxlen=5, dedup="off", **more)
-        assert b" ".join(found.jobs(batch(body=["a"]))[0][4:]) == (b"DELAY 1 TTL 2 RETRY 3 REPLICATE 4 MAXLEN 5 ASYNC")
+        found = rows("body", delay=1, ttl=9, retry=3, replicate=4, maxlen=5, dedup="off", **more)
+        assert b" ".join(found.jobs(batch(body=["a"]))[0][4:]) == (b"DELAY 1 TTL 9 RETRY 3 REPLICATE 4 MAXLEN 5 ASYNC")
         assert number_words([("ttl", 0), ("retry", None)]) == (b"TTL", b"0")
 
     def test_text_and_bytes(self) -> None:
@@ -98,7 +99,41 @@ class TestJobs:
         assert as_bytes(pa.array([b"a"], pa.large_binary())) == [b"a"]
 
 
+class TestBadRows:
+    def test_they_are_left_out_and_counted(self) -> None:
+        found = rows("body", limit=10, badRows="skip")
+        assert [job[2] for job in found.jobs(batch(body=["a", None, "b" * 11, "c"]))] == [b"a", b"c"]
+        assert found.jobs(batch(body=[None])) == []
+        assert found.bad == 3
+        assert [job[2] for job in found.jobs(batch(body=["d"]))] == [b"d"]
+
+    def test_rows_keep_their_numbers(self) -> None:
+        found = rows("body delay", badRows="skip")
+        assert refusal(found, batch(body=[None, "b"], delay=[0, -1])).startswith("row 1: the delay")
+        assert refusal(rows("body", badRows="fail"), batch(body=["a", None])).startswith("row 1: the body is NULL")
+
+    def test_notes_go_to_a_queue_and_have_keys_of_their_own(self) -> None:
+        def found() -> JobRows:
+            return rows("body key", Keys("s", 0), limit=4, badRows="queue", badRowsQueue="bad", retry=9)
+
+        piece = batch(body=[b"\xff" * 2000, b"a", b"\xff" * 2000], key=[b"k", b"l", b"k"])
+        good, one, two = found().jobs(piece)
+        assert (good[1:3], good[5]) == ((b"mails", b"a"), b"l")
+        assert one[1:3] == two[1:3]
+        assert one[5] != two[5]
+        assert found().jobs(piece)[1:] == [one, two]
+        note = json.loads(one[2])
+        assert (note["queue"], note["key"], len(note["body"])) == ("mails", "k", 1000)
+        assert note["error"] == "the body has 2000 bytes, the nodes take 4 at most (proto-max-bulk-len)"
+
+
 class TestRefusals:
+    def test_a_retry_that_is_not_below_the_ttl(self) -> None:
+        assert refusal(rows("body retry"), batch(body=["a", "b"], retry=[9, 86400])) == (
+            "row 1: the retry (86400) must be below the ttl (86400)"
+        )
+        assert "the retry (5)" in refusal(rows("body ttl", retry=5), batch(body=["a"], ttl=[5]))
+
     def test_a_body_that_is_null(self) -> None:
         found = rows("body")
         found.jobs(batch(body=["a", "b"]))

@@ -1,5 +1,6 @@
 """Writing with real Spark: what is written, what is never there twice, and how errors look."""
 
+import json
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from disque.spark.commits import Written
 from disque.spark.options import ADD
 from disque.spark.sink import BatchWriter, StreamWriter, Writing
 from tests.end_to_end.cluster import Cluster
-from tests.end_to_end.node import Node, drain
+from tests.end_to_end.node import Node, drain, until
 from tests.spark.support import batch, bodies, hosts_of, killed_when, numbers, options, save, texts
 
 BODY = StructType([StructField("body", StringType())])
@@ -75,6 +76,16 @@ class TestNothingTwice:
         assert bodies(node) == texts(300)
         save(numbers(spark, 300), hosts, queue="mails", runId="tuesday")
         assert bodies(node) == texts(300)
+
+    def test_a_run_in_other_partitions_adds_nothing_and_says_what_to_do(
+        self, spark: SparkSession, node: Node, hosts: str
+    ) -> None:
+        save(numbers(spark, 3000, 4), hosts, queue="mails", runId="monday")
+        for partitions in (5, 2):
+            with pytest.raises(PySparkException, match=r"repartition\(4\)"):
+                save(numbers(spark, 3000, partitions), hosts, queue="mails", runId="monday")
+        until(lambda: b"disque-spark" not in node.ask("CLIENT", "LIST"), "the end of tasks that Spark has given up")
+        assert node.ask("QLEN", "mails") == 3000
 
     def test_two_saves_without_a_name_are_two(self, spark: SparkSession, node: Node, hosts: str) -> None:
         for _ in range(2):
@@ -175,7 +186,15 @@ class TestErrors:
 
     def test_a_task_says_the_cause_last(self, spark: SparkSession, hosts: str) -> None:
         frame = spark.createDataFrame([("a",), (None,)], "body STRING").coalesce(1)
-        assert "row 1: the body is NULL" in self.refusal(frame, hosts, queue="q")
+        assert "partition 0, row 1: the body is NULL" in self.refusal(frame, hosts, queue="q")
+
+    def test_bad_rows_may_be_left_out_with_notes_in_a_queue(self, spark: SparkSession, node: Node, hosts: str) -> None:
+        frame = spark.createDataFrame([("a", 1), (None, 2), ("b", 3)], "body STRING, delay INT").coalesce(1)
+        for _ in range(2):
+            save(frame, hosts, queue="mails", badRows="queue", badRowsQueue="bad", runId="r")
+        [note] = bodies(node, "bad")
+        assert json.loads(note) == {"error": "the body is NULL", "queue": "mails", "body": None, "delay": 2}
+        assert node.info("registered_jobs") == "4", "two rows, a note of the third, and one of the run"
 
     def test_a_queue_that_takes_nothing_is_named(self, spark: SparkSession, node: Node, hosts: str) -> None:
         node.ask("PAUSE", "mails", "in")
@@ -188,6 +207,10 @@ class TestErrors:
 
 
 class TestCommits:
+    def test_bad_rows_are_reported(self, caplog: pytest.LogCaptureFixture) -> None:
+        BatchWriter(BODY, options(badRows="skip")).commit([Written(5, 2), Written(3, 1)])
+        assert caplog.messages == ["3 bad rows were left out (badRows=skip)"]
+
     def test_they_count_and_take_nothing_back(self, caplog: pytest.LogCaptureFixture) -> None:
         caplog.set_level("INFO", "disque.spark")
         writer, streaming = BatchWriter(BODY, options()), StreamWriter(BODY, options())

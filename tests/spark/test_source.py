@@ -3,6 +3,8 @@ import subprocess
 import sys
 
 import pytest
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StringType, StructType
 
 import pyspark_disque
@@ -42,8 +44,25 @@ def test_wrong_options_and_columns_fail_the_plan() -> None:
         source(action="ack").writer(BODY, overwrite=False)
     with pytest.raises(OptionError, match="maxJobs"):
         source(queue="q").reader(SOURCE)
-    with pytest.raises(ColumnError, match="unknown column"):
-        source(queue="q").streamReader(BODY.add("x", StringType()))
+    with pytest.raises(OptionError, match="did you mean 'maxJobsPerTrigger'"):
+        source(queue="q", maxJobPerTrigger="5").schema()
+
+
+def test_what_is_wrong_with_a_stream_is_said_by_its_reader() -> None:
+    for reader, message in (
+        (source(queue="q").streamReader(BODY.add("x", StringType())), "unknown column"),
+        (source().streamReader(SOURCE), "'queue' is required"),
+    ):
+        asked = pickle.loads(pickle.dumps(reader))
+        for ask in (
+            asked.getDefaultReadLimit,
+            asked.initialOffset,
+            asked.prepareForTriggerAvailableNow,
+            lambda asked=asked: asked.latestOffset({}, ReadAllAvailable()),
+            lambda asked=asked: asked.read(InputPartition(0)),
+        ):
+            with pytest.raises((OptionError, ColumnError), match=message):
+                ask()
 
 
 def test_jobs_are_only_added() -> None:

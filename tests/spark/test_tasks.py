@@ -13,7 +13,7 @@ ID = StructType([StructField("id", StringType())])
 def write(node: Node, writing: Writing, partition: int = 0, batch_id: str | None = None) -> int:
     query_id = None if batch_id is None else "q"
     with client_of(node) as client:
-        return write_partition(client, iter([batch(body=["a", "b"])]), writing, partition, query_id, batch_id)
+        return write_partition(client, iter([batch(body=["a", "b"])]), writing, partition, query_id, batch_id).rows
 
 
 def test_the_same_partition_of_the_same_write_adds_once(node: Node) -> None:
@@ -42,5 +42,5 @@ def test_answers(node: Node) -> None:
     job_id = node.ask("ADDJOB", "mails", "a", 0).decode()
     writing = Writing(ID, options(ANSWER, action="ack"), ANSWER)
     with client_of(node) as client:
-        assert write_partition(client, iter([batch(id=[job_id])]), writing, 0, None, None) == 1
+        assert write_partition(client, iter([batch(id=[job_id])]), writing, 0, None, None).rows == 1
     assert bodies(node) == []

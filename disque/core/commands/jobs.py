@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 class GetOptions:
     """What stands before FROM in a GETJOB. ``first`` is the index of the first queue name."""
 
-    __slots__ = ("count", "counters", "first", "no_hang", "timeout_ms")
+    __slots__ = ("bodies", "bytes_most", "count", "counters", "first", "no_hang", "timeout_ms")
 
     def __init__(self) -> None:
         self.count = 1
         self.timeout_ms = 0
         self.no_hang = False
         self.counters = False
+        self.bodies = True
+        self.bytes_most = delivery.BYTES_MOST
         self.first = 0
 
 
@@ -52,7 +54,9 @@ def parse_get(args: list[bytes], options: GetOptions) -> bytes:
             options.no_hang = True
         elif word == b"WITHCOUNTERS":
             options.counters = True
-        elif word in {b"COUNT", b"TIMEOUT"}:
+        elif word == b"NOBODY":
+            options.bodies = False
+        elif word in {b"COUNT", b"TIMEOUT", b"BYTES"}:
             wrong = set_get_number(options, word, parse_int(args[at]))
             if wrong:
                 return wrong
@@ -63,17 +67,20 @@ def parse_get(args: list[bytes], options: GetOptions) -> bytes:
 
 
 def set_get_number(options: GetOptions, word: bytes, value: int | None) -> bytes:
-    """Take COUNT or TIMEOUT; returns the text of an error, or nothing."""
-    if word == b"COUNT":
-        if value is None or value <= 0:
-            return errors.BAD_COUNT
-        options.count = value
+    """Take COUNT, BYTES or TIMEOUT; returns the text of an error, or nothing."""
+    if word == b"TIMEOUT":
+        if value is None:
+            return errors.BAD_TIMEOUT
+        if value < 0:
+            return errors.NEGATIVE_TIMEOUT
+        options.timeout_ms = value
         return b""
-    if value is None:
-        return errors.BAD_TIMEOUT
-    if value < 0:
-        return errors.NEGATIVE_TIMEOUT
-    options.timeout_ms = value
+    if value is None or value <= 0:
+        return errors.BAD_BYTES if word == b"BYTES" else errors.BAD_COUNT
+    if word == b"BYTES":
+        options.bytes_most = min(value, delivery.BYTES_MOST)
+    else:
+        options.count = value
     return b""
 
 
@@ -99,9 +106,9 @@ def getjob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> No
     queues = [queue for queue in map(node.queues.get, names) if queue is not None]
     if node.ready and any(queue.ready and queue.waiters is not None for queue in queues):
         delivery.serve_lines(node, now_ms)
-    jobs = delivery.take(node, session, queues, options.count, now_ms) if queues else []
+    jobs = delivery.take(node, session, queues, options.count, options.bytes_most, now_ms) if queues else []
     if jobs:
-        session.out.append(delivery.encode(node, jobs, counters=options.counters))
+        session.out.append(delivery.encode(node, jobs, counters=options.counters, bodies=options.bodies))
     else:
         find_none(node, session, options, names, now_ms)
 
@@ -120,6 +127,8 @@ def find_none(node: "Node", session: Session, options: GetOptions, names: list[b
         session.out.append(resp.error(errors.OUT_OF_MEMORY))
     else:
         session.wait_counters = options.counters
+        session.wait_bodies = options.bodies
+        session.wait_bytes = options.bytes_most
         delivery.block(node, session, names, options.count, options.timeout_ms, now_ms)
 
 
@@ -285,7 +294,7 @@ COMMANDS: Final = (
         WRITE | FAST,
         getjob,
         "jobs",
-        "[NOHANG] [TIMEOUT ms] [COUNT n] [WITHCOUNTERS] FROM queue [queue ...]",
+        "[NOHANG] [TIMEOUT ms] [COUNT n] [BYTES n] [WITHCOUNTERS] [NOBODY] FROM queue [queue ...]",
         "Get jobs out of queues, or wait for them.",
     ),
     AckJob("ackjob", -1, WRITE | FAST, ackjob, "jobs", "id [id ...]", "Acknowledge jobs: they are done everywhere."),

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Final
 from disque.core import errors, federation, resp, scan
 from disque.core.memory import may_make_queues
 from disque.core.numbers import parse_int
-from disque.core.queue import PAUSE_NAMES, PAUSED_IN, PAUSED_OUT
+from disque.core.queue import PAUSE_NAMES, PAUSED_IN, PAUSED_OUT, Queue
 from disque.core.queues import pause, pause_everywhere, pause_flags
+from disque.core.records import CTIME_A_MS
 from disque.core.session import Session
 from disque.core.table import FAST, READONLY, Command
 
@@ -61,8 +62,15 @@ def qstat(node: "Node", session: Session, args: list[bytes], now_ms: int) -> Non
         (b"jobs-in", resp.integer(queue.jobs_in)),
         (b"jobs-out", resp.integer(queue.jobs_out)),
         (b"pause", resp.bulk(PAUSE_NAMES[queue.paused])),
+        (b"oldest-ms", resp.integer(oldest_ms(queue, now_ms))),
     )
     session.out.append(resp.array([part for name, value in fields for part in (resp.bulk(name), value)]))
+
+
+def oldest_ms(queue: Queue, now_ms: int) -> int:
+    """For how long the oldest job of the queue could have been delivered; 0 where there is none."""
+    job = queue.head()
+    return 0 if job is None else max(0, now_ms - job.ctime // CTIME_A_MS - job.delay * 1000)
 
 
 def qscan(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:

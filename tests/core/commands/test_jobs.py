@@ -32,6 +32,39 @@ def test_getjob_with_counters(client: Client) -> None:
     )
 
 
+def test_nobody_gives_sizes_instead_of_bodies(client: Client) -> None:
+    job, other = client.add("q", "body"), client.add("q", "")
+    assert client.raw("GETJOB", "NOBODY", "FROM", "q") == b"*1\r\n*3\r\n$1\r\nq\r\n$40\r\n%b\r\n:4\r\n" % job
+    assert client("GETJOB", "nobody", "WITHCOUNTERS", "FROM", "q") == [
+        [b"q", other, 0, b"nacks", 0, b"additional-deliveries", 0]
+    ]
+    assert client("SHOW", job)[-1] == b"body"
+
+
+def test_bytes_bound_a_reply(client: Client) -> None:
+    jobs = [client.add("q", "x" * 10) for _ in range(9)]
+
+    def taken(*words: str | int) -> list[bytes]:
+        return [job for _, job, *_ in client("GETJOB", *words, "FROM", "q") or []]
+
+    assert taken("COUNT", 9, "BYTES", 1) == jobs[:1], "one is always given"
+    assert taken("COUNT", 9, "BYTES", 30, "NOBODY") == jobs[1:4], "names of queues count, too"
+    assert taken("BYTES", 1000) == jobs[4:5], "COUNT is 1"
+    assert taken("COUNT", 9, "BYTES", 10**18) == jobs[5:]
+
+
+@pytest.mark.parametrize("size", ["0", "-1", "x"])
+def test_bytes_is_a_positive_number(client: Client, size: str) -> None:
+    assert client.raw("GETJOB", "BYTES", size, "FROM", "q") == b"-ERR BYTES must be a number greater than zero\r\n"
+
+
+def test_who_waits_gets_no_more_than_was_asked_for_and_no_bodies(bench: Bench, client: Client) -> None:
+    other = bench.client()
+    client.send("GETJOB", "COUNT", 9, "BYTES", 11, "NOBODY", "FROM", "q")
+    one = other.add("q", "x" * 10)
+    assert client.read() == [[b"q", one, 10]]
+
+
 def test_getjob_of_several_is_one_array(client: Client) -> None:
     one, two = client.add("a", ""), client.add("b", "x")
     assert client.raw("GETJOB", "COUNT", 5, "FROM", "a", "b") == (

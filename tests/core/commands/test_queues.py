@@ -66,6 +66,25 @@ def test_qstat_of_no_queue(client: Client, protocol: int, nothing: bytes) -> Non
     assert client.raw("QSTAT", "q") == nothing
 
 
+def test_qstat_says_for_how_long_the_oldest_job_could_have_been_delivered(bench: Bench, client: Client) -> None:
+    client.add("q")
+    client.get("q")
+
+    def oldest() -> int:
+        shown = client("QSTAT", "q")
+        return int(dict(zip(shown[::2], shown[1::2], strict=True))[b"oldest-ms"])
+
+    assert oldest() == 0
+    client.add("q", "late", "DELAY", 5)
+    assert oldest() == 0
+    bench.advance(7000)
+    assert oldest() == 2000
+    client.add("q")
+    assert oldest() == 2000
+    client.get("q")
+    assert oldest() == 0
+
+
 @pytest.mark.parametrize("protocol", [2, 3])
 def test_qstat_byte_for_byte(bench: Bench, client: Client, protocol: int) -> None:
     client("HELLO", protocol)
@@ -75,9 +94,9 @@ def test_qstat_byte_for_byte(bench: Bench, client: Client, protocol: int) -> Non
     client.get("q")
     bench.advance(2999)
     assert client.raw("QSTAT", "q") == (
-        b"*20\r\n$4\r\nname\r\n$1\r\nq\r\n$3\r\nlen\r\n:2\r\n$3\r\nage\r\n:9\r\n$4\r\nidle\r\n:2\r\n$7\r\nblocked\r\n:0\r\n"
+        b"*22\r\n$4\r\nname\r\n$1\r\nq\r\n$3\r\nlen\r\n:2\r\n$3\r\nage\r\n:9\r\n$4\r\nidle\r\n:2\r\n$7\r\nblocked\r\n:0\r\n"
         b"$11\r\nimport-from\r\n*0\r\n$11\r\nimport-rate\r\n:0\r\n$7\r\njobs-in\r\n:3\r\n$8\r\njobs-out\r\n:1\r\n"
-        b"$5\r\npause\r\n$4\r\nnone\r\n"
+        b"$5\r\npause\r\n$4\r\nnone\r\n$9\r\noldest-ms\r\n:9999\r\n"
     )
 
 
