@@ -75,7 +75,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "The password that clients must give with AUTH before anything else. Without one, everybody who can connect "
         "may do everything, which is why protected-mode then lets only this machine in. Passwords can be tried very "
         "fast: use a long one.",
-        mutable=True, example='"a long password"',
+        mutable=True, example='"a long password"', secret=True,
     ),
     Setting(
         "unixsocket", Path(), "", NETWORK,
@@ -333,7 +333,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "cluster-secret", Text(512, "a secret"), "", CLUSTER,
         "What all nodes of a cluster know and nobody else: links between nodes begin with a proof of it. Without one, "
         "only nodes on the same machine are talked to. Use a long random text. It hides nothing: see tls-cluster.",
-        mutable=True, example='"a long secret"',
+        mutable=True, example='"a long secret"', secret=True,
     ),
     Setting("processes", Whole(1, 64), 1, GENERAL,
         "How many nodes to run as one service, one for each core that it may use: at port and those after it, each in "
@@ -385,6 +385,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
 BY_NAME: Final[dict[str, Setting]] = {setting.name: setting for setting in SETTINGS}
 #: Former names of options: files, the command line and CONFIG GET know them still.
 ALIASES: Final[dict[str, str]] = {"workers": "processes"}
+#: Settings whose values are not shown to those who watch.
+SECRETS: Final = frozenset({setting.name for setting in SETTINGS if setting.secret})
 _GETTABLE: Final = tuple((setting.name, setting.name.encode()) for setting in SETTINGS if setting.gettable)
 
 
