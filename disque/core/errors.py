@@ -14,6 +14,10 @@ WRONG_PASSWORD: Final = b"ERR invalid password"
 WRONG_PASS: Final = b"WRONGPASS invalid username-password pair or user is disabled."
 NO_PROTOCOL: Final = b"NOPROTO unsupported protocol version"
 OUT_OF_MEMORY: Final = b"OOM command not allowed when used memory > 'maxmemory'."
+NO_DEBUG: Final = (
+    b'ERR DEBUG command not allowed. If the enable-debug-command option is set to "local", you can run it from a local '
+    b"connection, otherwise you need to set this option in the configuration file, and then restart the server."
+)
 INTERNAL: Final = b"ERR internal error, see the log of the server"
 LOADING: Final = b"LOADING Disque is loading the dataset in memory"
 LEAVING: Final = b"LEAVING This node is leaving the cluster, please connect to a different one"

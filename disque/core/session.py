@@ -103,6 +103,7 @@ class Session(Timed):
         "id",
         "library",
         "library_version",
+        "local",
         "local_address",
         "monitoring",
         "name",
@@ -131,6 +132,8 @@ class Session(Timed):
         self.name = b""
         self.library = b""
         self.library_version = b""
+        #: On this machine, or come over the Unix socket: the shell knows.
+        self.local = True
         self.command = b"NULL"
         self.passed = False
         self.protocol = 2

@@ -289,6 +289,11 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         mutable=True,
     ),
     Setting(
+        "enable-debug-command", OneOf("no", "yes", "local"), "local", SECURITY,
+        "Who may use DEBUG, which drops all jobs, stands still or crashes. local: clients on this machine, and those "
+        "of the Unix socket. yes: everybody who may connect. no: nobody.",
+    ),
+    Setting(
         "proto-max-bulk-len", Size(1 * KB, 1000 * MB), 512 * MB, LIMITS,
         "The longest argument of a command, in bytes, and so the largest body of a job. At most 1000mb, since a job is "
         "one record of the journal.",

@@ -4,7 +4,16 @@
 class Stats:
     """Counters for INFO, from the start or the last CONFIG RESETSTAT."""
 
-    __slots__ = ("commands", "connections", "longest_turn_s", "net_in", "net_out", "rejected", "started_ms")
+    __slots__ = (
+        "auths_denied",
+        "commands",
+        "connections",
+        "longest_turn_s",
+        "net_in",
+        "net_out",
+        "rejected",
+        "started_ms",
+    )
 
     def __init__(self, now_ms: int) -> None:
         self.started_ms = now_ms
@@ -15,6 +24,7 @@ class Stats:
         self.commands = 0
         self.connections = 0
         self.rejected = 0
+        self.auths_denied = 0
         self.net_in = 0
         self.net_out = 0
         #: The longest that one turn of the loop took, in seconds.

@@ -66,6 +66,7 @@ from disque.core import (
 )
 from disque.core.bids import Bid
 from disque.core.claims import Claim
+from disque.core.host import CROSS_PROTOCOL
 from disque.core.job import Job
 from disque.core.lots import Ack, Lot
 from disque.core.queue import Queue
@@ -87,6 +88,9 @@ from disque.core.unique import Key
 if TYPE_CHECKING:
     from disque.core.node import Message, Node
 
+#: What stands at the beginning of lines of HTTP: such a client is a browser that some web page has sent here.
+HTTP: Final = frozenset({b"post", b"host:"})
+
 #: Timers that one tick handles, so that a hundred thousand jobs due together stop nobody.
 TICK_MOST: Final = 1000
 
@@ -100,6 +104,10 @@ def command(node: "Node", session: Session, args: list[bytes], now_ms: int) -> C
     if row is None:
         row = node.lookup.get(args[0].lower())
         if row is None:
+            if args[0].lower() in HTTP:
+                session.closing = True
+                node.host.suspect(session, CROSS_PROTOCOL)
+                return None
             refuse(node, session, args, errors.unknown_command(args[0]), now_ms)
             return None
     arity = row.arity

@@ -34,6 +34,7 @@ from disque.server.nodes_conf import NodesConf
 from disque.server.persistence import Persistence
 from disque.server.pump import Pump
 from disque.server.segments import JournalError
+from disque.server.suspects import Suspects
 from disque.server.tls import TlsError, client_context
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class Server:
         self.pump = Pump(self.node, clock, log, self.loop)
         boot_id = self.host.process.boot_id
         self.persistence = Persistence(self.pump, boot_id, lambda: SystemRandom().getrandbits(32))
+        self.suspects = Suspects(log)
         #: Where clients come in: the port that they are told.
         self.port = config.number("port")
         #: The other nodes, once this one may talk to them.
@@ -208,6 +210,7 @@ class Server:
         self._watch_outputs()
         if self._ticks % 10 == 0:
             self._close_idle()
+            self.suspects.cron(self.loop.time())
         if node.used > node.limits.warn:
             queues.drop_idle(node, self.clock.now_ms(), 1000)
             memory.make_room(node)

@@ -141,6 +141,9 @@ class FakeHost:
     def kill(self, session: Session) -> None:
         self.note("kill", session.id)
 
+    def suspect(self, session: Session, what: str) -> None:
+        self.note("suspect", session.id, what)
+
     def configure(self, name: str) -> None:
         self.note("configure", name)
 

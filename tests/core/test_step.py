@@ -223,6 +223,25 @@ def test_passwords_are_logged_nowhere(bench: Bench, client: Client) -> None:
     assert len(bench.node.slowlog) == 6
 
 
+# -- HTTP -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("word", ["POST", "post", "Host:", "HOST:"])
+def test_a_client_that_speaks_http_is_closed_without_an_answer(bench: Bench, word: str) -> None:
+    client = bench.client()
+    client.send(word, "/", "HTTP/1.1")
+    assert client.session.closing
+    assert client.session.out == []
+    assert bench.host.asked == [("suspect", client.session.id, "cross-protocol")]
+
+
+def test_a_locked_client_that_speaks_http_is_closed_too(bench: Bench) -> None:
+    bench.set("requirepass", PASSWORD)
+    client = bench.client()
+    client.send("POST", "/")
+    assert client.session.closing
+
+
 # -- ticks ------------------------------------------------------------------------------------------------------------
 
 

@@ -135,6 +135,7 @@ def stats(node: "Node", facts: Facts, now_ms: int) -> Lines:
         ("instantaneous_input_kbps", facts["input_kbps"]),
         ("instantaneous_output_kbps", facts["output_kbps"]),
         ("rejected_connections", counted.rejected),
+        ("acl_access_denied_auth", counted.auths_denied),
         ("latest_fork_usec", 0),
         ("longest_turn_usec", int(counted.longest_turn_s * 1e6)),
         ("unknown_messages_skipped", node.messages_skipped),

@@ -84,8 +84,11 @@ CONFIG: Final[dict[bytes, tuple[int, Handler]]] = {
 
 def debug(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """DEBUG subcommand: for tests of this server and of its clients."""
+    allowed = node.config.text("enable-debug-command")
     entry = DEBUG.get(args[1].upper())
-    if entry is None or not entry[0] <= len(args) <= entry[1]:
+    if allowed == "no" or (allowed == "local" and not session.local):
+        session.out.append(resp.error(errors.NO_DEBUG))
+    elif entry is None or not entry[0] <= len(args) <= entry[1]:
         name = errors.one_line(args[1][:128])
         session.out.append(resp.error(b"ERR Unknown DEBUG subcommand or wrong number of arguments for '%b'" % name))
     else:

@@ -73,6 +73,33 @@ def test_config_with_a_wrong_number_of_words(client: Client, words: tuple[str, .
 # -- DEBUG ------------------------------------------------------------------------------------------------------------
 
 
+NOT_ALLOWED = (
+    'DEBUG command not allowed. If the enable-debug-command option is set to "local", you can run it from a local '
+    "connection, otherwise you need to set this option in the configuration file, and then restart the server."
+)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "local", "runs"),
+    [
+        ("local", True, True),
+        ("local", False, False),
+        ("yes", True, True),
+        ("yes", False, True),
+        ("no", True, False),
+        ("no", False, False),
+    ],
+)
+@pytest.mark.parametrize("words", [("FLUSHALL",), ("SLEEP", "0"), ("ERROR", "OK"), ("nonsense",)])
+def test_who_may_use_debug(bench: Bench, allowed: str, local: bool, runs: bool, words: tuple[str, ...]) -> None:
+    bench.node.config.put("enable-debug-command", (allowed,))
+    client = bench.client()
+    client.session.local = local
+    client.add("q")
+    assert (client.raw("DEBUG", *words) == f"-ERR {NOT_ALLOWED}\r\n".encode()) == (not runs)
+    assert client("QLEN", "q") == (not runs or words[0] != "FLUSHALL")
+
+
 def test_flushall_drops_everything(bench: Bench, client: Client) -> None:
     for _ in range(5):
         client.add("q")
