@@ -33,6 +33,9 @@ GONE_BYTES: Final = 120
 SPREAD_BYTES: Final = 600
 CLAIM_BYTES: Final = 500
 
+#: A place in the line of a queue, in which a GETJOB waits.
+PLACE_BYTES: Final = 60
+
 #: Evictions that one command may cause, so that none stops the others.
 EVICT_MOST = 1000  # not Final: tests want less, compiled too
 

@@ -69,11 +69,11 @@ class Node:
         "acking", "asks", "batches", "beat_ms", "bidding", "bids", "calls", "calls_us", "chores", "claims",
         "clients_paused_until_ms", "coming", "config", "default_replicate", "dummies", "early", "evict_acks", "evicted",
         "federation", "filed", "filings", "frozen", "gone", "host", "ids", "journal", "journaling", "keyed", "keys",
-        "last_ctime", "latency", "limits", "linked", "live", "loading", "lookup", "membership", "messages",
+        "last_ctime", "latency", "leavers", "limits", "linked", "live", "loading", "lookup", "membership", "messages",
         "messages_skipped", "misconf", "monitors", "names", "node_id", "over", "password", "peak", "peers", "pending",
-        "queues", "random", "ready", "resets", "resting", "retries", "ring", "roll", "seen_version", "segment",
-        "selves", "sessions", "shards", "sharing", "shelf", "short", "slowlog", "spent", "start", "starts", "stats",
-        "table", "telling", "timers", "touched", "trash", "used", "walks", "wave", "zones",
+        "places", "queues", "random", "ready", "resets", "resting", "retries", "ring", "roll", "seen_version",
+        "segment", "selves", "sessions", "shards", "sharing", "shelf", "short", "slowlog", "spent", "start", "starts",
+        "stats", "table", "telling", "timers", "touched", "trash", "used", "walks", "wave", "zones",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0915 - the whole state of a node, each part once
@@ -142,6 +142,9 @@ class Node:
         self.frozen = False
         #: Work on many jobs, done some at a time by the ticks; what rests goes on at the next beat.
         self.chores: deque[Chore] = deque()
+        #: Places in the lines of all queues, and sessions that wait no more and still have some of them.
+        self.places = 0
+        self.leavers: deque[Session] = deque()
         #: Walks through all jobs or queues that clients wait for.
         self.walks: deque[Walk] = deque()
         #: How often this process was emptied by CLUSTER RESET.
@@ -492,7 +495,7 @@ class Node:
     @property
     def next_due_ms(self) -> int:
         """When the next tick is due: NEVER while nothing waits for time, 0 while there is work left over."""
-        if self.ready or self.retries or self.over or self.trash or self.chores or self.walks:
+        if self.ready or self.retries or self.over or self.trash or self.chores or self.walks or self.leavers:
             return 0
         if self.federation.marked and not self.frozen and not self.misconf:
             return 0

@@ -302,6 +302,8 @@ def tick(node: "Node", now_ms: int) -> None:
         do_some(node)
     if node.trash:
         free_some(node)
+    if node.leavers:
+        delivery.leave_some(node)
     if node.walks:
         scan.go_on(node, now_ms)
 

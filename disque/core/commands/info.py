@@ -60,6 +60,7 @@ def clients(node: "Node", facts: Facts, now_ms: int) -> Lines:
         ("client_longest_output_list", facts["longest_output"]),
         ("client_biggest_input_buf", facts["biggest_input"]),
         ("blocked_clients", waiting),
+        ("blocked_clients_places", node.places),
     ]
 
 

@@ -116,7 +116,9 @@ def find_none(node: "Node", session: Session, options: GetOptions, names: list[b
         session.out.append(resp.error(errors.LEAVING))
     elif len(names) > delivery.QUEUES_MOST:
         session.out.append(resp.error(errors.TOO_MANY_QUEUES))
-    elif not may_make_queues(node, names):
+    elif len(names) > delivery.FEW and node.places + len(names) > delivery.PLACES_MOST:
+        session.out.append(resp.error(errors.TOO_MANY_PLACES % delivery.FEW))
+    elif not may_make_queues(node, names) or (len(names) > delivery.FEW and node.used > node.limits.most):
         session.out.append(resp.error(errors.OUT_OF_MEMORY))
     else:
         session.wait_counters = options.counters
