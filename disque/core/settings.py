@@ -473,8 +473,13 @@ class Config:
 
     def _checked(self, name: str, value: str) -> tuple[Setting, Value]:
         setting = BY_NAME.get(name.lower())
-        if setting is None or not setting.mutable:
+        if setting is None:
             raise SettingError(f"Unsupported CONFIG parameter: {name}")
+        if not setting.mutable:
+            raise SettingError(
+                f"CONFIG SET failed (possibly related to argument '{name}') - can't set immutable config: "
+                "it is read when the server starts"
+            )
         parsed = setting.kind.parse((value,))
         if parsed is None:
             raise SettingError(f"Invalid argument '{value}' for CONFIG SET '{name}'", setting.usage())

@@ -259,6 +259,7 @@ class Server:
         room = daemon.fit_fd_limit(wanted)
         if room < wanted:
             self.log.warning(daemon.fd_limit_warning(wanted, room))
+            self.config.put("maxclients", (str(max(1, room)),))
         self.pump.maxclients = min(wanted, room)
         return room
 

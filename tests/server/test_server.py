@@ -195,6 +195,19 @@ def test_more_clients_than_the_system_allows_are_refused_and_nothing_changes(mon
     in_loop(scene)
 
 
+def test_what_the_system_allows_at_the_start_is_what_config_get_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> None:
+        monkeypatch.setattr(daemon, "fit_fd_limit", lambda _: 100)
+        server = assemble()
+        assert server._set_maxclients(1000) == 100
+        client, _ = connect(server)
+        assert b"$3\r\n100\r\n" in ask(server, client, b"CONFIG GET maxclients\r\n")
+        assert "maxclients is now 100" in lines(server)
+        end(server)
+
+    in_loop(scene)
+
+
 def test_the_directory_that_config_set_names_must_exist(tmp_path: Path) -> None:
     async def scene() -> None:
         server = assemble()
