@@ -470,6 +470,7 @@ class Node:
         """``job`` was popped for a consumer: start its RETRY, or spend it when it has none."""
         job.state = ACTIVE
         job.flags |= DELIVERED | KEPT
+        self.stats.jobs_delivered += 1
         if job.retry:
             due_ms = now_ms + job.retry * 1000
             job.requeue_ms = due_ms

@@ -39,6 +39,8 @@ def expire(node: "Node", job: Job) -> None:
     """The TTL of ``job`` is over. Its record in the journal says so by itself."""
     if job.state == WAIT_REPL:
         replication.job_removed(node, job)
+    if not job.flags & SPENT:
+        node.stats.jobs_expired += 1
     unique.expired(node, job)
 
 
@@ -55,6 +57,7 @@ def nack(node: "Node", job: Job, delay_s: int, now_ms: int) -> bool:
     if not may_be_queued(job):
         return False
     count(job, nack=True)
+    node.stats.jobs_nacked += 1
     if node.claims:
         node.drop_claim(job.id)
     if delay_s:

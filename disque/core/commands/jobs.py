@@ -142,6 +142,7 @@ def ackjob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> No
     done = 0
     for job_id in ids:
         done += acks.acknowledge(node, job_id, now_ms)
+    node.stats.jobs_acknowledged += done
     session.out.append(resp.integer(done))
 
 
@@ -157,7 +158,9 @@ def fastack(node: "Node", session: Session, args: list[bytes], now_ms: int) -> N
     """FASTACK: delete jobs here and wherever else they may be; how many were known here."""
     ids = args[1:]
     if not bad_ids(session, ids):
-        session.out.append(resp.integer(sum([acks.fast_ack(node, job_id, now_ms) for job_id in ids])))
+        done = sum([acks.fast_ack(node, job_id, now_ms) for job_id in ids])
+        node.stats.jobs_acknowledged += done
+        session.out.append(resp.integer(done))
 
 
 def count_moved(
