@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from disque.core import delivery, errors, queues, replication, resp
+from disque.core import delivery, errors, queues, replication, resp, scan
 from disque.core.early import Early
 from disque.core.gone import Gone
 from disque.core.memory import JOB_BYTES, KEY_BYTES, PLACE_BYTES, QUEUE_BYTES
@@ -46,6 +46,8 @@ def disconnect(node: "Node", session: Session, now_ms: int) -> None:
     if session.adds:
         replication.disconnect(node, session)
     session.waiting = NOT_WAITING
+    if session.walked:
+        scan.taken(node, session)
     if session.handed:
         delivery.give_back(node, session, now_ms)
     session.out.clear()

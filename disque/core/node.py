@@ -10,7 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from cluster.membership import Membership
-from disque.core import unique
+from disque.core import memory, unique
 from disque.core.early import Early
 from disque.core.flows import Federation
 from disque.core.gone import Gone
@@ -73,7 +73,7 @@ class Node:
         "messages_skipped", "misconf", "monitors", "names", "node_id", "over", "password", "peak", "peers", "pending",
         "places", "queues", "random", "ready", "resets", "resting", "retries", "ring", "roll", "seen_version",
         "segment", "selves", "sessions", "shards", "sharing", "shelf", "short", "slowlog", "spent", "start", "starts",
-        "stats", "table", "telling", "timers", "touched", "trash", "used", "walks", "wave", "zones",
+        "stats", "table", "telling", "timers", "touched", "trash", "unread", "used", "walks", "wave", "zones",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0915 - the whole state of a node, each part once
@@ -147,6 +147,8 @@ class Node:
         self.leavers: deque[Session] = deque()
         #: Walks through all jobs or queues that clients wait for.
         self.walks: deque[Walk] = deque()
+        #: Bytes of the replies of such walks that clients have not taken.
+        self.unread = 0
         #: How often this process was emptied by CLUSTER RESET.
         self.resets = 0
         self.resting: list[Chore] = []
@@ -496,7 +498,9 @@ class Node:
     @property
     def next_due_ms(self) -> int:
         """When the next tick is due: NEVER while nothing waits for time, 0 while there is work left over."""
-        if self.ready or self.retries or self.over or self.trash or self.chores or self.walks or self.leavers:
+        if self.ready or self.retries or self.over or self.trash or self.chores or self.leavers:
+            return 0
+        if self.walks and self.unread <= memory.UNREAD_MOST:
             return 0
         if self.federation.marked and not self.frozen and not self.misconf:
             return 0

@@ -121,6 +121,7 @@ class Session(Timed):
         "wait_queues",
         "wait_silent",
         "waiting",
+        "walked",
     )
 
     def __init__(self, session_id: int, address: bytes, local_address: bytes, now_ms: int) -> None:
@@ -156,6 +157,8 @@ class Session(Timed):
         self.wait_counters = False
         #: What it waits for was asked under CLIENT REPLY OFF or SKIP: the reply is dropped.
         self.wait_silent = False
+        #: Bytes of the reply to a walk in steps that this client has not taken yet: see `scan`.
+        self.walked = 0
         self.adds: deque[PendingAdd] = deque()
         self.adds_bytes = 0
 

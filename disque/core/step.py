@@ -304,7 +304,7 @@ def tick(node: "Node", now_ms: int) -> None:
         free_some(node)
     if node.leavers:
         delivery.leave_some(node)
-    if node.walks:
+    if node.walks and node.unread <= memory.UNREAD_MOST:
         scan.go_on(node, now_ms)
 
 

@@ -39,6 +39,7 @@ from disque.server.tls import TlsError, client_context
 
 if TYPE_CHECKING:
     from cluster.membership import Membership
+    from disque.server.connection import Connection
 
 CRON_S: Final = 0.1
 #: Seconds that messages to other nodes have to leave at a clean stop.
@@ -224,6 +225,10 @@ class Server:
         """Cut clients that do not take their replies (`client-output-buffer-limit`)."""
         hard, soft, soft_s = self.config.output_limits()
         now_ms = self.clock.now_ms()
+        for walk in list(self.node.walks):
+            walking = self.pump.connections.get(walk.session.id)
+            if hard and walk.size >= hard and walking is not None:
+                self._cut(walking, walk.size)
         for connection in list(self.pump.choked):
             connection.join_output()
             size = connection.output_bytes()
@@ -235,12 +240,16 @@ class Server:
             most_s = min(soft_s, MONITOR_S) if connection.session.monitoring else soft_s
             too_long = connection.over_since_ms and now_ms - connection.over_since_ms > most_s * 1000
             if (hard and size >= hard) or too_long:
-                address = connection.session.address.decode("latin-1")
-                self.log.warning(
-                    f"Client id={connection.session.id} addr={address} omem={size} scheduled "
-                    "to be closed ASAP for overcoming of output buffer limits."
-                )
-                connection.abort()
+                self._cut(connection, size)
+
+    def _cut(self, connection: "Connection", size: int) -> None:
+        """End a client whose replies take too much memory."""
+        address = connection.session.address.decode("latin-1")
+        self.log.warning(
+            f"Client id={connection.session.id} addr={address} omem={size} scheduled "
+            "to be closed ASAP for overcoming of output buffer limits."
+        )
+        connection.abort()
 
     def _close_idle(self) -> None:
         limit_ms = self.config.number("timeout") * 1000

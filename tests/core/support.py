@@ -32,7 +32,7 @@ from cluster.messages import (
     encode_message,
     frame,
 )
-from disque.core import life, links, memory, record_checks, resp, step
+from disque.core import life, links, memory, record_checks, resp, scan, step
 from disque.core.commands import ROWS
 from disque.core.host import HostRefusedError
 from disque.core.job import ACKED, ACTIVE, AMONG_RETURNED, IN_LINE, QUEUED, SPENT, STATE_NAMES, WAIT_REPL, Job
@@ -264,6 +264,8 @@ class Client:
         session.handed.clear()
         session.touched = False
         self._asked = False
+        if session.walked:
+            scan.taken(self.bench.node, session)
 
     @property
     def waiting(self) -> bool:
@@ -533,6 +535,7 @@ def assert_memory_is_true(node: Node, jobs: list[Job]) -> None:
     recount += memory.CLAIM_BYTES * len(node.claims)
     recount += memory.SPREAD_BYTES * len([spread for spread in node.pending.values() if spread.add is None])
     recount += memory.PLACE_BYTES * node.places
+    assert node.unread == sum(session.walked for session in node.sessions.values())
     assert node.used == recount
     if node.journaling:
         segments = [job.segment for job in jobs if job.segment]

@@ -12,6 +12,7 @@ import pytest
 
 from cluster.membership import Node
 from cluster.messages import GOTACK, SETACK
+from disque.core import scan
 from disque.core.host import HostRefusedError
 from disque.core.session import Session
 from disque.core.settings import Config
@@ -357,6 +358,26 @@ def test_a_monitor_may_stay_above_the_soft_limit_for_a_second_only(size: int, si
         client.over_since_ms = server.clock.now_ms() - since_s * 1000
         server._watch_outputs()
         assert transport.aborted is cut
+        end(server)
+
+    in_loop(scene)
+
+
+def test_a_walk_whose_reply_reaches_the_hard_limit_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "LOOK_MOST", 1)
+
+    async def scene() -> None:
+        server = assemble()
+        server.config.put("client-output-buffer-limit", ("normal", "1500", "1000", "10"))
+        client, transport = connect(server)
+        ask(server, client, ADD * 50)
+        client.data_received(b"JSCAN BUSYLOOP\r\n")
+        server._watch_outputs()
+        before = transport.aborted
+        server.node.walks[0].go_on(server.node, 10_000, server.clock.now_ms())
+        server._watch_outputs()
+        assert (before, transport.aborted) == (False, True)
+        assert "output buffer limits" in lines(server)
         end(server)
 
     in_loop(scene)
