@@ -12,8 +12,11 @@ from typing import Final
 
 from prompt_toolkit.history import History
 
+from disque.core.settings import SECRETS
+
 MAX_LINES: Final = 1000
-_SECRET_SETTINGS: Final = frozenset({"requirepass", "cluster-secret", "masterauth", "tls-key-file-pass"})
+#: Those of this server, and of Redis.
+_SECRET_SETTINGS: Final = SECRETS | {"masterauth", "tls-key-file-pass"}
 
 
 def is_secret(line: str) -> bool:

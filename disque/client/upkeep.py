@@ -74,7 +74,10 @@ def compact(config: Config) -> Request[str]:
 
 
 def flush_all(config: Config) -> Request[None]:
-    """Drop all jobs, queues and keys of the node, without asking (DEBUG FLUSHALL)."""
+    """Drop all jobs, queues and keys of the node, without asking (DEBUG FLUSHALL).
+
+    Nodes allow it only from their own machine, unless their `enable-debug-command` is yes.
+    """
     del config
     return Request([b"DEBUG", b"FLUSHALL"], replies.nothing, again=False, alone=True)
 

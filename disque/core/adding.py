@@ -313,6 +313,7 @@ def external(node: "Node", request: Request, others: int) -> bytes:
 
 def make(node: "Node", request: Request, now_ms: int, bid: "Bid | None" = None) -> Job:
     """A new job as asked for, in no table yet. With the ID for which ``bid`` got a UNIQUE key, if there is one."""
+    node.stats.jobs_added += 1
     kind = request.kind
     suffix, ttl, retry = kind_of(request.ttl, request.retry) if kind is None else kind
     return Job(

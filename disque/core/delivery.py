@@ -3,14 +3,19 @@
 A GETJOB takes one job from each of its queues in turn until it has COUNT or a whole pass yields nothing. When nothing
 is there, the session stands in the line of each of its queues. `serve_lines` runs once before each flush, so all jobs
 that arrived in one turn of the loop can leave in one reply. Lines are first come, first served.
+
+A place in a line is counted as memory, and there is a bound for the places of all sessions. Who stands in many lines
+leaves them some at a time, in the ticks, so that thousands who leave at once stop nobody: until then such a session is
+skipped in its lines, and its next request waits.
 """
 
 from typing import TYPE_CHECKING, Final
 
 from disque.core import asking, errors, federation, resp, unique
 from disque.core.job import ACTIVE, SPENT, Job
+from disque.core.memory import PLACE_BYTES
 from disque.core.queue import PAUSED_OUT, Queue
-from disque.core.session import NOT_WAITING, WAIT_JOBS, Session
+from disque.core.session import NOT_WAITING, WAIT_JOBS, WAIT_LINES, Session
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -21,6 +26,12 @@ BYTES_MOST = 64 << 20  # not Final: tests want less, compiled too
 COUNTS: Final = b"$5\r\nnacks\r\n:%d\r\n$21\r\nadditional-deliveries\r\n:%d\r\n"
 #: Queues in which one session may wait: each of them is made for that when it is not there.
 QUEUES_MOST: Final = 4096
+#: Places in all lines together; beyond them a session may still wait in a few queues.
+PLACES_MOST = 500_000  # not Final: tests want less, compiled too
+#: So many queues are few: their lines are left at once.
+FEW: Final = 16
+#: Places that one tick takes out of lines.
+LEAVE_MOST = 5000  # not Final: tests want less, compiled too
 
 #: Jobs that one settle hands out before it lets others have their turn, however many wait for them and want them. It
 #: ends with the reply that reaches this.
@@ -99,6 +110,9 @@ def block(node: "Node", session: Session, names: list[bytes], count: int, timeou
     session.wait_queues = [node.queue(name, now_ms) for name in dict.fromkeys(names)]
     for queue in session.wait_queues:
         queue.wait(session)
+    places = len(session.wait_queues)
+    node.places += places
+    node.used += places * PLACE_BYTES
     if timeout_ms:
         node.timers.arm(session, now_ms + timeout_ms)
     if node.linked:
@@ -107,16 +121,47 @@ def block(node: "Node", session: Session, names: list[bytes], count: int, timeou
 
 def unblock(node: "Node", session: Session, reply: bytes) -> None:
     """End the wait of ``session`` with ``reply``."""
-    for queue in session.wait_queues:
-        queue.leave(session)
-    session.wait_queues = []
-    session.waiting = NOT_WAITING
+    leave_lines(node, session)
     node.timers.disarm(session)
     if session.wait_silent:
         session.wait_silent = False
     else:
         session.out.append(reply)
     node.touch(session)
+
+
+def leave_lines(node: "Node", session: Session) -> None:
+    """Let ``session`` wait no more: it leaves a few lines at once, many of them some at a time."""
+    queues = session.wait_queues
+    if len(queues) > FEW:
+        session.waiting = WAIT_LINES
+        node.leavers.append(session)
+        return
+    session.waiting = NOT_WAITING
+    session.wait_queues = []
+    for queue in queues:
+        queue.leave(session)
+    node.places -= len(queues)
+    node.used -= len(queues) * PLACE_BYTES
+
+
+def leave_some(node: "Node") -> None:
+    """Take those who wait no more out of some of their lines; who has left all of them may go on."""
+    left = LEAVE_MOST
+    while left > 0 and node.leavers:
+        session = node.leavers[0]
+        queues = session.wait_queues
+        count = min(left, len(queues))
+        for _ in range(count):
+            queues.pop().leave(session)
+        left -= count + 1
+        node.places -= count
+        node.used -= count * PLACE_BYTES
+        if not queues:
+            node.leavers.popleft()
+            if session.waiting == WAIT_LINES:
+                session.waiting = NOT_WAITING
+                node.touch(session)
 
 
 def time_out(node: "Node", session: Session) -> None:
@@ -148,15 +193,30 @@ def serve_line(node: "Node", queue: Queue, most: int, now_ms: int) -> int:
     served = 0
     while served < most and queue.waiters and queue.length and not queue.paused & PAUSED_OUT:
         session = next(iter(queue.waiters))
-        served += serve(node, session, now_ms)
+        if session.waiting == WAIT_JOBS:
+            served += serve(node, session, now_ms)
+        else:
+            pass_over(queue)
     return served
+
+
+def pass_over(queue: Queue) -> None:
+    """Take those out of the front of the line who wait no more and did not come to leave it yet."""
+    gone = []
+    for session in queue.waiters or ():
+        if session.waiting == WAIT_JOBS:
+            break
+        gone.append(session)
+    for session in gone:
+        queue.leave(session)
 
 
 def serve(node: "Node", session: Session, now_ms: int) -> int:
     """Answer one waiting session with what there is in those of its queues where nobody stands before it.
 
-    Returns with how many jobs.
+    Returns with how many jobs, and a little more for one that waits in many queues: each of them was looked at.
     """
+    looks = len(session.wait_queues) >> 4
     first_in = [queue for queue in session.wait_queues if queue.waiters and next(iter(queue.waiters)) is session]
     handed = len(session.handed)
     jobs = take(node, session, first_in, session.wait_count, session.wait_bytes, now_ms)
@@ -165,7 +225,7 @@ def serve(node: "Node", session: Session, now_ms: int) -> int:
     if node.journaling and any(not job.retry for job in jobs):
         session.unsettled = True
     unblock(node, session, encode(node, jobs, counters=session.wait_counters, bodies=session.wait_bodies))
-    return len(jobs)
+    return len(jobs) + looks
 
 
 def give_back(node: "Node", session: Session, now_ms: int) -> None:
@@ -200,10 +260,7 @@ def refile(node: "Node", job: Job) -> None:
 
 def disconnect_waiting(node: "Node", session: Session) -> None:
     """A session in a line is gone: take it out without a reply."""
-    for queue in session.wait_queues:
-        queue.leave(session)
-    session.wait_queues = []
-    session.waiting = NOT_WAITING
+    leave_lines(node, session)
     node.timers.disarm(session)
 
 

@@ -14,6 +14,10 @@ WRONG_PASSWORD: Final = b"ERR invalid password"
 WRONG_PASS: Final = b"WRONGPASS invalid username-password pair or user is disabled."
 NO_PROTOCOL: Final = b"NOPROTO unsupported protocol version"
 OUT_OF_MEMORY: Final = b"OOM command not allowed when used memory > 'maxmemory'."
+NO_DEBUG: Final = (
+    b'ERR DEBUG command not allowed. If the enable-debug-command option is set to "local", you can run it from a local '
+    b"connection, otherwise you need to set this option in the configuration file, and then restart the server."
+)
 INTERNAL: Final = b"ERR internal error, see the log of the server"
 LOADING: Final = b"LOADING Disque is loading the dataset in memory"
 LEAVING: Final = b"LEAVING This node is leaving the cluster, please connect to a different one"
@@ -27,6 +31,7 @@ BAD_RETRY: Final = b"ERR RETRY time must be a non negative number"
 BAD_DELAY: Final = b"ERR DELAY time must be a non negative number"
 BAD_MAXLEN: Final = b"ERR MAXLEN must be a positive number"
 TOO_MANY_QUEUES: Final = b"ERR GETJOB can wait in at most 4096 queues at once"
+TOO_MANY_PLACES: Final = b"ERR too many clients wait in many queues at once: wait in at most %d queues"
 BAD_COUNT: Final = b"ERR COUNT must be a number greater than zero"
 BAD_BYTES: Final = b"ERR BYTES must be a number greater than zero"
 TOO_FAR: Final = b"ERR %b must be at most 4294967295 seconds"

@@ -3,9 +3,13 @@
 The server implements `Host`; tests use a fake. Nothing here is called on the path of ADDJOB, GETJOB or ACKJOB.
 """
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from disque.core.session import Session
+
+#: What clients may be suspected of: to be a browser that a web page has sent here, and to guess passwords.
+CROSS_PROTOCOL: Final = "cross-protocol"
+FAILED_AUTH: Final = "failed-auth"
 
 
 class HostRefusedError(Exception):
@@ -23,6 +27,9 @@ class Host(Protocol):
 
     def kill(self, session: Session) -> None:
         """Close a connection; replies that it already has may still leave when it kills itself."""
+
+    def suspect(self, session: Session, what: str) -> None:
+        """A client has done what attackers do: the log says so, with its address, and not at every time."""
 
     def configure(self, name: str) -> None:
         """A setting has changed in the node's config.

@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from disque.core import delivery, errors, queues, replication, resp
+from disque.core import delivery, errors, queues, replication, resp, scan
 from disque.core.early import Early
 from disque.core.gone import Gone
-from disque.core.memory import JOB_BYTES, KEY_BYTES, QUEUE_BYTES
+from disque.core.memory import JOB_BYTES, KEY_BYTES, PLACE_BYTES, QUEUE_BYTES
 from disque.core.records import FLUSH
 from disque.core.roll import Roll
 from disque.core.session import NOT_WAITING, WAIT_COPIES, WAIT_JOBS, Session
@@ -46,6 +46,8 @@ def disconnect(node: "Node", session: Session, now_ms: int) -> None:
     if session.adds:
         replication.disconnect(node, session)
     session.waiting = NOT_WAITING
+    if session.walked:
+        scan.taken(node, session)
     if session.handed:
         delivery.give_back(node, session, now_ms)
     session.out.clear()
@@ -112,7 +114,7 @@ def forget_everything(node: "Node") -> None:
         broadcast.segment = 0
     node.queues = {}
     node.roll = Roll()
-    node.used = 0
+    node.used = node.places * PLACE_BYTES  # of those that wait no more and leave their lines now
 
 
 def fail_adds(node: "Node", session: Session) -> None:

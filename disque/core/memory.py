@@ -33,6 +33,13 @@ GONE_BYTES: Final = 120
 SPREAD_BYTES: Final = 600
 CLAIM_BYTES: Final = 500
 
+#: A place in the line of a queue, in which a GETJOB waits.
+PLACE_BYTES: Final = 60
+
+#: Replies to walks in steps (QSCAN and JSCAN with BUSYLOOP) that clients have not taken, in bytes: beyond that, all
+#: other walks stand still.
+UNREAD_MOST = 128 << 20  # not Final: tests want less, compiled too
+
 #: Evictions that one command may cause, so that none stops the others.
 EVICT_MOST = 1000  # not Final: tests want less, compiled too
 

@@ -10,7 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from cluster.membership import Membership
-from disque.core import unique
+from disque.core import memory, unique
 from disque.core.early import Early
 from disque.core.flows import Federation
 from disque.core.gone import Gone
@@ -69,12 +69,12 @@ class Node:
         "acking", "asks", "batches", "beat_ms", "bidding", "bids", "calls", "calls_us", "chores", "claims",
         "clients_paused_until_ms", "coming", "config", "default_replicate", "dummies", "early", "evict_acks",
         "evicted", "expected", "federation", "filed", "filings", "frozen", "gone", "grace_ms", "host", "ids",
-        "journal", "journaling", "keyed", "keys", "last_ctime", "latency", "limits", "linked", "live", "loading",
-        "lookup", "membership", "messages", "messages_skipped", "misconf", "monitors", "names", "node_id", "over",
-        "password", "peak", "peers", "pending", "queues", "random", "ready", "resets", "resting", "retries", "ring",
-        "roll", "seen_version", "segment", "selves", "sessions", "shards", "sharing", "shelf", "short", "short_walk",
-        "slowlog", "spent", "start", "starts", "stats", "table", "telling", "timers", "touched", "trash", "used",
-        "walks", "wave", "zones",
+        "journal", "journaling", "keyed", "keys", "last_ctime", "latency", "leavers", "limits", "linked", "live",
+        "loading", "lookup", "membership", "messages", "messages_skipped", "misconf", "monitors", "names", "node_id",
+        "over", "password", "peak", "peers", "pending", "places", "queues", "random", "ready", "resets", "resting",
+        "retries", "ring", "roll", "seen_version", "segment", "selves", "sessions", "shards", "sharing", "shelf",
+        "short", "short_walk", "slowlog", "spent", "start", "starts", "stats", "table", "telling", "timers", "touched",
+        "trash", "unread", "used", "walks", "wave", "zones",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0915 - the whole state of a node, each part once
@@ -147,8 +147,13 @@ class Node:
         self.frozen = False
         #: Work on many jobs, done some at a time by the ticks; what rests goes on at the next beat.
         self.chores: deque[Chore] = deque()
+        #: Places in the lines of all queues, and sessions that wait no more and still have some of them.
+        self.places = 0
+        self.leavers: deque[Session] = deque()
         #: Walks through all jobs or queues that clients wait for.
         self.walks: deque[Walk] = deque()
+        #: Bytes of the replies of such walks that clients have not taken.
+        self.unread = 0
         #: How often this process was emptied by CLUSTER RESET.
         self.resets = 0
         self.resting: list[Chore] = []
@@ -475,6 +480,7 @@ class Node:
         """``job`` was popped for a consumer: start its RETRY, or spend it when it has none."""
         job.state = ACTIVE
         job.flags |= DELIVERED | KEPT
+        self.stats.jobs_delivered += 1
         if job.retry:
             due_ms = now_ms + job.retry * 1000
             job.requeue_ms = due_ms
@@ -500,7 +506,9 @@ class Node:
     @property
     def next_due_ms(self) -> int:
         """When the next tick is due: NEVER while nothing waits for time, 0 while there is work left over."""
-        if self.ready or self.retries or self.over or self.trash or self.chores or self.walks:
+        if self.ready or self.retries or self.over or self.trash or self.chores or self.leavers:
+            return 0
+        if self.walks and self.unread <= memory.UNREAD_MOST:
             return 0
         if self.federation.marked and not self.frozen and not self.misconf:
             return 0

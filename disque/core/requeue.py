@@ -39,6 +39,8 @@ def expire(node: "Node", job: Job) -> None:
     """The TTL of ``job`` is over. Its record in the journal says so by itself."""
     if job.state == WAIT_REPL:
         replication.job_removed(node, job)
+    if not job.flags & SPENT:
+        node.stats.jobs_expired += 1
     unique.expired(node, job)
 
 
@@ -59,6 +61,7 @@ def nack(node: "Node", job: Job, delay_s: int, counts: bool, now_ms: int) -> boo
         return False
     if counts:
         count(job, nack=True)
+        node.stats.jobs_nacked += 1
     if node.claims:
         node.drop_claim(job.id)
     if delay_s:

@@ -24,6 +24,7 @@ def come_back(node: "Node", job: Job, now_ms: int) -> None:
     again = job.flags & DELIVERED and not job.flags & HELD
     if again:
         count(job, nack=False)
+        node.stats.jobs_requeued += 1
     node.enqueue(job, now_ms)
     if len(job.holders) > 1:
         tell_queued(node, job, BY_TIMER if again else STILL)

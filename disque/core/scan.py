@@ -3,7 +3,9 @@
 JSCAN's cursor is the number of the next dict of jobs: a job never moves to another one. QSCAN's is the number of the
 next queue (see `roll`). An element that is there throughout a walk is returned.
 
-With BUSYLOOP the client waits for a whole walk, and others do not: what one turn does not reach is done in the ticks.
+With BUSYLOOP the client waits for a whole walk, and others do not: what one turn does not reach is done in the ticks,
+one walk after the other. Its reply can be as large as all jobs, so while clients do not read such replies, and they are
+too many bytes together, the other walks stand still.
 """
 
 from typing import TYPE_CHECKING
@@ -211,7 +213,15 @@ def finish(node: "Node", session: Session, reply: bytes) -> None:
         session.wait_silent = False
     else:
         session.out.append(reply)
+        session.walked = len(reply)
+        node.unread += len(reply)
     node.touch(session)
+
+
+def taken(node: "Node", session: Session) -> None:
+    """The client has read the reply of its walk, or is gone."""
+    node.unread -= session.walked
+    session.walked = 0
 
 
 def suits(queue: Queue, options: ScanOptions, now_ms: int) -> bool:

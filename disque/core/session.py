@@ -1,8 +1,9 @@
 """What a node knows of one client connection.
 
 Waiting is state here, never a coroutine: a session in a queue's line, a session on jobs that wait for copies, a
-session that waits for something slow that the host does, or for a walk through all jobs or queues. While `waiting` is
-not NOT_WAITING, the shell hands the session no further command (WAIT_COPIES lets further ADDJOBs pass).
+session that waits for something slow that the host does, or for a walk through all jobs or queues; one that was
+answered and still has to be taken out of many lines. While `waiting` is not NOT_WAITING, the shell hands the session no
+further command (WAIT_COPIES lets further ADDJOBs pass).
 """
 
 from collections import deque
@@ -20,6 +21,8 @@ WAIT_JOBS: Final = 1
 WAIT_COPIES: Final = 2
 WAIT_HOST: Final = 3
 WAIT_SCAN: Final = 4
+#: Not for jobs any more: it stands in many lines and leaves them some at a time.
+WAIT_LINES: Final = 5
 #: Waits that end with an answer in any case, also for a client that will send nothing more.
 OWED: Final = frozenset({WAIT_COPIES, WAIT_HOST, WAIT_SCAN})
 
@@ -103,6 +106,7 @@ class Session(Timed):
         "id",
         "library",
         "library_version",
+        "local",
         "local_address",
         "monitoring",
         "name",
@@ -119,6 +123,7 @@ class Session(Timed):
         "wait_queues",
         "wait_silent",
         "waiting",
+        "walked",
     )
 
     def __init__(self, session_id: int, address: bytes, local_address: bytes, now_ms: int) -> None:
@@ -133,6 +138,8 @@ class Session(Timed):
         self.name = b""
         self.library = b""
         self.library_version = b""
+        #: On this machine, or come over the Unix socket: the shell knows.
+        self.local = True
         self.command = b"NULL"
         self.passed = False
         self.protocol = 2
@@ -154,6 +161,8 @@ class Session(Timed):
         self.wait_bytes = 0
         #: What it waits for was asked under CLIENT REPLY OFF or SKIP: the reply is dropped.
         self.wait_silent = False
+        #: Bytes of the reply to a walk in steps that this client has not taken yet: see `scan`.
+        self.walked = 0
         self.adds: deque[PendingAdd] = deque()
         self.adds_bytes = 0
 

@@ -20,7 +20,7 @@ class Setting(NamedTuple):
     """One option: its row in the table.
 
     `mutable` says that CONFIG SET may change it, `gettable` that CONFIG GET shows it; `example` stands in the
-    documentation where the default is to say nothing.
+    documentation where the default is to say nothing. A `secret` value is never shown to those who watch.
     """
 
     name: str
@@ -31,6 +31,7 @@ class Setting(NamedTuple):
     mutable: bool = False
     gettable: bool = True
     example: str = ""
+    secret: bool = False
 
     def usage(self) -> str:
         """Say how a line of this option looks."""

@@ -76,7 +76,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "The password that clients must give with AUTH before anything else. Without one, everybody who can connect "
         "may do everything, which is why protected-mode then lets only this machine in. Passwords can be tried very "
         "fast: use a long one.",
-        mutable=True, example='"a long password"',
+        mutable=True, example='"a long password"', secret=True,
     ),
     Setting(
         "unixsocket", Path(), "", NETWORK,
@@ -290,6 +290,11 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         mutable=True,
     ),
     Setting(
+        "enable-debug-command", OneOf("no", "yes", "local"), "local", SECURITY,
+        "Who may use DEBUG, which drops all jobs, stands still or crashes. local: clients on this machine, and those "
+        "of the Unix socket. yes: everybody who may connect. no: nobody.",
+    ),
+    Setting(
         "proto-max-bulk-len", Size(1 * KB, 1000 * MB), 512 * MB, LIMITS,
         "The longest argument of a command, in bytes, and so the largest body of a job. At most 1000mb, since a job is "
         "one record of the journal.",
@@ -334,7 +339,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "cluster-secret", Text(512, "a secret"), "", CLUSTER,
         "What all nodes of a cluster know and nobody else: links between nodes begin with a proof of it. Without one, "
         "only nodes on the same machine are talked to. Use a long random text. It hides nothing: see tls-cluster.",
-        mutable=True, example='"a long secret"',
+        mutable=True, example='"a long secret"', secret=True,
     ),
     Setting("processes", Whole(1, 64), 1, GENERAL,
         "How many nodes to run as one service, one for each core that it may use: at port and those after it, each in "
@@ -404,6 +409,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
 BY_NAME: Final[dict[str, Setting]] = {setting.name: setting for setting in SETTINGS}
 #: Former names of options: files, the command line and CONFIG GET know them still.
 ALIASES: Final[dict[str, str]] = {"workers": "processes"}
+#: Settings whose values are not shown to those who watch.
+SECRETS: Final = frozenset({setting.name for setting in SETTINGS if setting.secret})
 _GETTABLE: Final = tuple((setting.name, setting.name.encode()) for setting in SETTINGS if setting.gettable)
 
 
@@ -485,8 +492,13 @@ class Config:
 
     def _checked(self, name: str, value: str) -> tuple[Setting, Value]:
         setting = BY_NAME.get(name.lower())
-        if setting is None or not setting.mutable:
+        if setting is None:
             raise SettingError(f"Unsupported CONFIG parameter: {name}")
+        if not setting.mutable:
+            raise SettingError(
+                f"CONFIG SET failed (possibly related to argument '{name}') - can't set immutable config: "
+                "it is read when the server starts"
+            )
         parsed = setting.kind.parse((value,))
         if parsed is None:
             raise SettingError(f"Invalid argument '{value}' for CONFIG SET '{name}'", setting.usage())

@@ -1,17 +1,13 @@
 """The commands that took longest: the log behind SLOWLOG.
 
 The log remembers the last `max_len` commands that took at least `slowlog-log-slower-than` microseconds; whoever runs
-the commands compares, so that a fast command costs one comparison and nothing here. Long commands are cut when they
-come in: a log that keeps the arguments of a client must not keep its megabytes.
+the commands compares, so that a fast command costs one comparison and nothing here. The words come in as
+`shown.visible` gives them: a log that keeps the arguments of a client must not keep its megabytes or its passwords.
 """
 
 from collections import deque
 from collections.abc import Sequence
 from itertools import islice
-from typing import Final
-
-MAX_ARGS: Final = 32
-MAX_ARG_BYTES: Final = 128
 
 
 class SlowEntry:
@@ -24,22 +20,6 @@ class SlowEntry:
         self.time_s = time_s
         self.duration_us = duration_us
         self.args = args
-
-
-def cut_arg(arg: bytes) -> bytes:
-    """Cut a word to 128 bytes and say how many are missing."""
-    if len(arg) <= MAX_ARG_BYTES:
-        return arg
-    return b"%s... (%d more bytes)" % (arg[:MAX_ARG_BYTES], len(arg) - MAX_ARG_BYTES)
-
-
-def cut_args(args: Sequence[bytes]) -> list[bytes]:
-    """Cut a command to 32 words; if it has more, the last one says how many are missing."""
-    if len(args) <= MAX_ARGS:
-        return [cut_arg(arg) for arg in args]
-    kept = [cut_arg(arg) for arg in args[: MAX_ARGS - 1]]
-    kept.append(b"... (%d more arguments)" % (len(args) - len(kept)))
-    return kept
 
 
 class SlowLog:
@@ -67,7 +47,7 @@ class SlowLog:
 
     def add(self, time_s: int, duration_us: int, args: Sequence[bytes]) -> None:
         """Remember a command that ran at `time_s` (seconds since 1970) for `duration_us` microseconds."""
-        self._entries.appendleft(SlowEntry(self._next_id, time_s, duration_us, cut_args(args)))
+        self._entries.appendleft(SlowEntry(self._next_id, time_s, duration_us, list(args)))
         self._next_id += 1
         self._trim()
 

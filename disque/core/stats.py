@@ -4,7 +4,22 @@
 class Stats:
     """Counters for INFO, from the start or the last CONFIG RESETSTAT."""
 
-    __slots__ = ("commands", "connections", "longest_turn_s", "net_in", "net_out", "rejected", "started_ms")
+    __slots__ = (
+        "auths_denied",
+        "commands",
+        "connections",
+        "jobs_acknowledged",
+        "jobs_added",
+        "jobs_delivered",
+        "jobs_expired",
+        "jobs_nacked",
+        "jobs_requeued",
+        "longest_turn_s",
+        "net_in",
+        "net_out",
+        "rejected",
+        "started_ms",
+    )
 
     def __init__(self, now_ms: int) -> None:
         self.started_ms = now_ms
@@ -15,6 +30,15 @@ class Stats:
         self.commands = 0
         self.connections = 0
         self.rejected = 0
+        #: Jobs that clients of this node added (those that did not get their copies, too), got, acknowledged, gave
+        #: back; jobs that were queued here again after their RETRY, or whose TTL ended here.
+        self.jobs_added = 0
+        self.jobs_delivered = 0
+        self.jobs_acknowledged = 0
+        self.jobs_nacked = 0
+        self.jobs_requeued = 0
+        self.jobs_expired = 0
+        self.auths_denied = 0
         self.net_in = 0
         self.net_out = 0
         #: The longest that one turn of the loop took, in seconds.

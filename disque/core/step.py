@@ -60,11 +60,13 @@ from disque.core import (
     requeue,
     resp,
     scan,
+    shown,
     unique,
     waves,
 )
 from disque.core.bids import Bid
 from disque.core.claims import Claim
+from disque.core.host import CROSS_PROTOCOL
 from disque.core.job import Job
 from disque.core.lots import Ack, Lot
 from disque.core.queue import Queue
@@ -86,12 +88,11 @@ from disque.core.unique import Key
 if TYPE_CHECKING:
     from disque.core.node import Message, Node
 
+#: What stands at the beginning of lines of HTTP: such a client is a browser that some web page has sent here.
+HTTP: Final = frozenset({b"post", b"host:"})
+
 #: Timers that one tick handles, so that a hundred thousand jobs due together stop nobody.
 TICK_MOST: Final = 1000
-
-#: Words of these commands that MONITOR and SLOWLOG must not show.
-SECRETS: Final = frozenset({b"auth", b"hello"})
-SECRET_SETTINGS: Final = frozenset({b"requirepass", b"cluster-secret"})
 
 
 def command(node: "Node", session: Session, args: list[bytes], now_ms: int) -> Command | None:
@@ -103,6 +104,10 @@ def command(node: "Node", session: Session, args: list[bytes], now_ms: int) -> C
     if row is None:
         row = node.lookup.get(args[0].lower())
         if row is None:
+            if args[0].lower() in HTTP:
+                session.closing = True
+                node.host.suspect(session, CROSS_PROTOCOL)
+                return None
             refuse(node, session, args, errors.unknown_command(args[0]), now_ms)
             return None
     arity = row.arity
@@ -171,33 +176,13 @@ def has_room(node: "Node", args: list[bytes]) -> bool:
 
 
 def show_monitors(node: "Node", session: Session, row: Command, args: list[bytes]) -> None:
-    """Tell those who monitor what is executed; passwords are left out."""
+    """Tell those who monitor what is executed; secrets and most of long requests are left out."""
     seconds, micros = divmod(node.host.wall_us(), 1_000_000)
-    words = b" ".join([quoted(word) for word in visible(row, args)])
-    plain = b"+%d.%06d [%b] %b\r\n" % (seconds, micros, session.address, words)
+    plain = b"+%d.%06d [%b] %b\r\n" % (seconds, micros, session.address, shown.line(row, args))
     numbered = plain.replace(b"[", b"[0 ", 1)  # Redis shows a database, and its clients look for it
     for watcher in node.monitors.values():
         watcher.out.append(numbered if watcher.protocol >= 3 else plain)
         node.touch(watcher)
-
-
-def visible(row: Command, args: list[bytes]) -> list[bytes]:
-    """The words of a request that may be shown."""
-    secret = row.name in SECRETS and len(args) > 1
-    if row.name == b"config" and len(args) > 3 and args[2].lower() in SECRET_SETTINGS:
-        return [*args[:3], b"(redacted)"]
-    return [args[0], b"(redacted)"] if secret else args
-
-
-ESCAPES: Final = {34: b'\\"', 92: b"\\\\", 10: b"\\n", 13: b"\\r", 9: b"\\t", 7: b"\\a", 8: b"\\b"}
-
-
-def quoted(word: bytes) -> bytes:
-    """A word in double quotes, everything that does not print escaped."""
-    if word.isalnum():
-        return b'"%b"' % word
-    shown = [ESCAPES.get(char) or (b"%c" % char if 32 <= char < 127 else b"\\x%02x" % char) for char in word]
-    return b'"%b"' % b"".join(shown)
 
 
 def account(node: "Node", session: Session, row: Command, args: list[bytes], spent_us: float, now_ms: int) -> None:
@@ -207,7 +192,7 @@ def account(node: "Node", session: Session, row: Command, args: list[bytes], spe
     """
     threshold_us = node.config.number("slowlog-log-slower-than")
     if 0 <= threshold_us <= spent_us and row.name != b"slowlog":
-        node.slowlog.add(now_ms // 1000, int(spent_us), visible(row, args))
+        node.slowlog.add(now_ms // 1000, int(spent_us), shown.visible(row, args))
     threshold_ms = node.config.number("latency-monitor-threshold")
     if 0 < threshold_ms <= spent_us / 1000:
         node.latency.add(b"fast-command" if row.flags & FAST else b"command", now_ms // 1000, int(spent_us / 1000))
@@ -317,7 +302,9 @@ def tick(node: "Node", now_ms: int) -> None:
         do_some(node)
     if node.trash:
         free_some(node)
-    if node.walks:
+    if node.leavers:
+        delivery.leave_some(node)
+    if node.walks and node.unread <= memory.UNREAD_MOST:
         scan.go_on(node, now_ms)
 
 

@@ -6,6 +6,7 @@ COMMAND, the shell's help and completion, and the README's list all come from th
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
+from disque.core import resp
 from disque.core.session import Session
 
 if TYPE_CHECKING:
@@ -39,6 +40,9 @@ Handler = Callable[["Node", Session, list[bytes], int], None]
 
 #: Subcommand: its name, its further words, what it does.
 Subcommand = tuple[str, str, str]
+
+#: What every command with subcommands has, too: see `helped`.
+HELP: Final[Subcommand] = ("HELP", "", "Print this help.")
 
 
 class Command:
@@ -81,6 +85,20 @@ class Command:
     def accepts(self, words: int) -> bool:
         """Whether a request of this many words fits the arity."""
         return words == self.arity if self.arity > 0 else words >= -self.arity
+
+
+def helped(node: "Node", session: Session, args: list[bytes]) -> bool:
+    """Answer HELP of a command with subcommands, in lines as Redis does; whether it was that."""
+    if len(args) != 2 or args[1].upper() != b"HELP":
+        return False
+    name = session.command.decode().upper()
+    lines = [f"{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"]
+    for row in node.table:
+        if row.name == session.command:
+            for subcommand, words, summary in row.subcommands:
+                lines += [f"{subcommand} {words}".rstrip(), f"    {summary}"]
+    session.out.append(resp.array([resp.status(line.encode()) for line in lines]))
+    return True
 
 
 def renamed(

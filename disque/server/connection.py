@@ -10,7 +10,7 @@ import traceback
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, cast
 
-from disque.core import delivery, errors, life, resp
+from disque.core import delivery, errors, life, resp, scan
 from disque.core.session import NOT_WAITING, OWED, WAIT_COPIES, WAIT_JOBS, Session
 from disque.core.step import account, command
 from disque.server.requests import ProtocolError, QueryTooLong
@@ -286,6 +286,9 @@ class Connection:
             self._joined = 0
             self.pump.node.stats.net_out += len(data)
             self.transport.write(data)
+        if session.walked and not self.choked and not session.out:
+            scan.taken(self.pump.node, session)
+            self.pump.schedule()
         if session.closing or (self._ending and self._is_done()):
             self.finish()
         elif self._can_go_on():

@@ -120,6 +120,11 @@ class ServerHost:
         else:
             connection.pump.loop.call_soon(connection.pump.touch, connection)
 
+    def suspect(self, session: Session, what: str) -> None:
+        """A client has done what attackers do: for the log."""
+        server = self._server()
+        server.suspects.add(what, session.address, server.loop.time())
+
     def configure(self, name: str) -> None:
         """Act on a changed setting. Raises HostRefusedError."""
         self._server().configure(name)

@@ -113,6 +113,7 @@ class Pump:
         self._keep_alive(connection)
         address, local = addresses(connection)
         session = life.connect(self.node, self.next_id, address, local, self.clock.now_ms())
+        session.local = bool(connection.unix_path) or loopback(connection.transport.get_extra_info("peername"))
         connection.session = session
         self.connections[self.next_id] = connection
         self.next_id += 1

@@ -34,10 +34,12 @@ from disque.server.nodes_conf import NodesConf
 from disque.server.persistence import Persistence
 from disque.server.pump import Pump
 from disque.server.segments import JournalError
+from disque.server.suspects import Suspects
 from disque.server.tls import TlsError, client_context
 
 if TYPE_CHECKING:
     from cluster.membership import Membership
+    from disque.server.connection import Connection
 
 CRON_S: Final = 0.1
 #: Seconds that messages to other nodes have to leave at a clean stop.
@@ -77,6 +79,7 @@ class Server:
         self.pump = Pump(self.node, clock, log, self.loop)
         boot_id = self.host.process.boot_id
         self.persistence = Persistence(self.pump, boot_id, lambda: SystemRandom().getrandbits(32))
+        self.suspects = Suspects(log)
         #: Where clients come in: the port that they are told.
         self.port = config.number("port")
         #: The other nodes, once this one may talk to them.
@@ -211,6 +214,7 @@ class Server:
         self._watch_outputs()
         if self._ticks % 10 == 0:
             self._close_idle()
+            self.suspects.cron(self.loop.time())
         if node.used > node.limits.warn:
             queues.drop_idle(node, self.clock.now_ms(), 1000)
             memory.make_room(node)
@@ -224,6 +228,10 @@ class Server:
         """Cut clients that do not take their replies (`client-output-buffer-limit`)."""
         hard, soft, soft_s = self.config.output_limits()
         now_ms = self.clock.now_ms()
+        for walk in list(self.node.walks):
+            walking = self.pump.connections.get(walk.session.id)
+            if hard and walk.size >= hard and walking is not None:
+                self._cut(walking, walk.size)
         for connection in list(self.pump.choked):
             connection.join_output()
             size = connection.output_bytes()
@@ -235,12 +243,16 @@ class Server:
             most_s = min(soft_s, MONITOR_S) if connection.session.monitoring else soft_s
             too_long = connection.over_since_ms and now_ms - connection.over_since_ms > most_s * 1000
             if (hard and size >= hard) or too_long:
-                address = connection.session.address.decode("latin-1")
-                self.log.warning(
-                    f"Client id={connection.session.id} addr={address} omem={size} scheduled "
-                    "to be closed ASAP for overcoming of output buffer limits."
-                )
-                connection.abort()
+                self._cut(connection, size)
+
+    def _cut(self, connection: "Connection", size: int) -> None:
+        """End a client whose replies take too much memory."""
+        address = connection.session.address.decode("latin-1")
+        self.log.warning(
+            f"Client id={connection.session.id} addr={address} omem={size} scheduled "
+            "to be closed ASAP for overcoming of output buffer limits."
+        )
+        connection.abort()
 
     def _close_idle(self) -> None:
         limit_ms = self.config.number("timeout") * 1000
@@ -259,6 +271,7 @@ class Server:
         room = daemon.fit_fd_limit(wanted)
         if room < wanted:
             self.log.warning(daemon.fd_limit_warning(wanted, room))
+            self.config.put("maxclients", (str(max(1, room)),))
         self.pump.maxclients = min(wanted, room)
         return room
 

@@ -32,14 +32,14 @@ from cluster.messages import (
     encode_message,
     frame,
 )
-from disque.core import life, links, memory, record_checks, resp, step
+from disque.core import life, links, memory, record_checks, resp, scan, step
 from disque.core.commands import ROWS
 from disque.core.host import HostRefusedError
 from disque.core.job import ACKED, ACTIVE, AMONG_RETURNED, IN_LINE, QUEUED, SPENT, STATE_NAMES, WAIT_REPL, Job
 from disque.core.lots import Lot, Stage
 from disque.core.node import Node
 from disque.core.records import Record
-from disque.core.session import NOT_WAITING, WAIT_COPIES, WAIT_HOST, WAIT_JOBS, Session
+from disque.core.session import NOT_WAITING, WAIT_COPIES, WAIT_HOST, WAIT_JOBS, WAIT_LINES, Session
 from disque.core.settings import Config
 from disque.core.timers import IDLE, NEVER
 from disque.core.unique import TENTATIVE
@@ -140,6 +140,9 @@ class FakeHost:
 
     def kill(self, session: Session) -> None:
         self.note("kill", session.id)
+
+    def suspect(self, session: Session, what: str) -> None:
+        self.note("suspect", session.id, what)
 
     def configure(self, name: str) -> None:
         self.note("configure", name)
@@ -261,6 +264,8 @@ class Client:
         session.handed.clear()
         session.touched = False
         self._asked = False
+        if session.walked:
+            scan.taken(self.bench.node, session)
 
     @property
     def waiting(self) -> bool:
@@ -530,6 +535,8 @@ def assert_memory_is_true(node: Node, jobs: list[Job]) -> None:
     recount += memory.CLAIM_BYTES * len(node.claims)
     recount += memory.SPREAD_BYTES * len([spread for spread in node.pending.values() if spread.add is None])
     recount += sum(pending.size for bid in node.bids.values() for pending in bid.waiting)
+    recount += memory.PLACE_BYTES * node.places
+    assert node.unread == sum(session.walked for session in node.sessions.values())
     assert node.used == recount
     if node.journaling:
         segments = [job.segment for job in jobs if job.segment]
@@ -544,7 +551,12 @@ def assert_memory_is_true(node: Node, jobs: list[Job]) -> None:
 
 def assert_waits_are_true(node: Node) -> None:
     """Every waiting session is pointed to by exactly what it waits for."""
+    leavers = set(node.leavers)
+    assert node.places == sum(len(session.wait_queues) for session in {*node.sessions.values(), *leavers})
+    assert all(session.waiting == WAIT_LINES or session.closing for session in leavers)
     for session in node.sessions.values():
+        if session in leavers:
+            continue
         in_lines = [queue for queue in node.queues.values() if session in (queue.waiters or ())]
         assert len(in_lines) == len(session.wait_queues)
         assert set(in_lines) == set(session.wait_queues)
@@ -566,7 +578,9 @@ def assert_waits_are_true(node: Node) -> None:
         assert bid is None or (pending is bid.add) != (pending in bid.waiting)
         assert bid is None or bid in bids
     for queue in node.queues.values():
-        assert queue.waiters is None or all(session.id in node.sessions for session in queue.waiters)
+        assert queue.waiters is None or all(
+            session in leavers or session.id in node.sessions for session in queue.waiters
+        )
         assert queue.ready == (queue in node.ready)
     for job_id, spread in node.pending.items():
         assert spread.job is node.find(job_id)

@@ -1,13 +1,16 @@
 import pytest
 
 from disque.core import delivery, life, step
+from disque.core.memory import JOB_BYTES, PLACE_BYTES, QUEUE_BYTES
 from disque.core.records import JOBS, KEY, SPEND
+from disque.core.session import NOT_WAITING, WAIT_LINES
 from disque.core.timers import NEVER
 from tests.core.support import (
     NOTHING,
     START_MS,
     Bench,
     Client,
+    all_jobs,
     assert_counters_are_true,
     assert_delivered,
     assert_still_waiting,
@@ -446,3 +449,122 @@ def test_nobody_waits_in_more_queues_than_there_is_a_reason_for(bench: Bench) ->
     assert bench.node.queues == {}
     client.send("GETJOB", "FROM", *names[:-1])
     assert client.waiting
+
+
+# -- many places ------------------------------------------------------------------------------------------------------
+
+
+MANY_QUEUES = [f"q{number}" for number in range(40)]
+
+
+@pytest.fixture
+def slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivery, "LEAVE_MOST", 15)
+
+
+def places_of(bench: Bench) -> int:
+    """What waiting GETJOBs are counted for, in places."""
+    others = sum(QUEUE_BYTES + len(name) for name in bench.node.queues)
+    others += sum(JOB_BYTES + len(job.body) for job in all_jobs(bench.node))
+    return (bench.node.used - others) // PLACE_BYTES
+
+
+def test_a_wait_counts_as_memory_as_long_as_it_lasts(bench: Bench) -> None:
+    first, second = bench.client(), bench.client()
+    first.send("GETJOB", "FROM", "a", "b", "a")
+    second.send("GETJOB", "TIMEOUT", 50, "FROM", "a")
+    assert (bench.node.places, places_of(bench)) == (3, 3)
+    bench.advance(100)
+    assert places_of(bench) == 2
+    bench.client().add("b")
+    assert places_of(bench) == bench.node.places == 0
+
+
+@pytest.mark.usefixtures("slowly")
+def test_who_waits_in_many_lines_is_answered_at_once_and_leaves_them_some_at_a_time(bench: Bench) -> None:
+    client = bench.client()
+    client.send("GETJOB", "FROM", *MANY_QUEUES)
+    job = bench.client().add("q7")
+    assert client.read()[0][1] == job
+    assert client.session.waiting == WAIT_LINES
+    assert places_of(bench) == 40
+    assert bench.node.next_due_ms == 0
+    step.tick(bench.node, bench.now_ms)
+    assert 40 > places_of(bench) > 0
+    assert client.session.waiting == WAIT_LINES
+    bench.advance(0)
+    assert (bench.node.places, places_of(bench)) == (0, 0)
+    assert client.session.waiting == NOT_WAITING
+    client.send("GETJOB", "FROM", *MANY_QUEUES)
+    assert bench.node.places == 40
+
+
+@pytest.mark.usefixtures("slowly")
+def test_who_is_gone_is_passed_over_in_lines_that_it_did_not_leave_yet(bench: Bench) -> None:
+    gone, killed, other = bench.client(), bench.client(), bench.client()
+    for client in (gone, killed):
+        client.send("GETJOB", "FROM", *MANY_QUEUES)
+    other.send("GETJOB", "FROM", "q0", "q1")
+    gone.disconnect()
+    killed.disconnect()
+    assert bench.node.places == 82
+    job = bench.client().add("q0")
+    assert other.read()[0][1] == job
+    assert [bench.client().add(name) for name in ("q1", "q39")]
+    assert bench.state(job) == "active"
+    bench.advance(0)
+    assert bench.node.places == 0
+    assert all(queue.waiters is None for queue in bench.node.queues.values())
+
+
+@pytest.mark.usefixtures("slowly")
+@pytest.mark.parametrize("words", [("DEBUG", "FLUSHALL"), ("CLUSTER", "RESET")])
+def test_what_is_flushed_leaves_no_place_behind(bench: Bench, words: tuple[str, ...]) -> None:
+    waits = [bench.client() for _ in range(3)]
+    for client in waits:
+        client.send("GETJOB", "FROM", *MANY_QUEUES)
+    bench.client()(*words)
+    assert bench.node.used == PLACE_BYTES * bench.node.places == PLACE_BYTES * 120
+    bench.advance(0)
+    assert (bench.node.used, bench.node.places, bench.node.queues) == (0, 0, {})
+    assert [client.session.waiting for client in waits] == [NOT_WAITING] * 3
+
+
+def test_there_is_a_bound_for_all_places_and_a_few_are_always_left(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "PLACES_MOST", 60)
+    bench.client().send("GETJOB", "FROM", *MANY_QUEUES)
+    text = "ERR too many clients wait in many queues at once: wait in at most 16 queues"
+    client = bench.client()
+    assert client.error("GETJOB", "FROM", *MANY_QUEUES) == text
+    for _ in range(3):
+        bench.client().send("GETJOB", "FROM", *MANY_QUEUES[: delivery.FEW])
+    assert bench.node.places == 88
+    bench.client().add("x")
+    assert client("GETJOB", "FROM", *MANY_QUEUES, "x")[0][0] == b"x"
+
+
+def test_beyond_maxmemory_nobody_waits_in_many_queues(bench: Bench) -> None:
+    bench.client().send("GETJOB", "FROM", *MANY_QUEUES)
+    bench.set("maxmemory", bench.node.used - 1)
+    client = bench.client()
+    assert client.error("GETJOB", "FROM", *MANY_QUEUES).startswith("OOM command not allowed")
+    client.send("GETJOB", "FROM", *MANY_QUEUES[: delivery.FEW])
+    assert client.waiting
+
+
+def test_one_settle_serves_few_of_those_who_wait_in_very_many_queues(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "SERVE_MOST", 6)
+    waits = [bench.client() for _ in range(4)]
+    for client in waits:
+        client.send("GETJOB", "FROM", *MANY_QUEUES)
+    admin = bench.client()
+    for _ in waits:
+        admin.send("ADDJOB", "q3", "body", 0)
+    step.settle(bench.node, bench.now_ms)
+    assert [bool(client.session.out) for client in waits] == [True, True, False, False]
+    bench.advance(0)
+    assert [len(client.read()) for client in waits] == [1] * 4

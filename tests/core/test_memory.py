@@ -105,7 +105,7 @@ def test_beyond_the_limit_no_queue_is_made_for_those_who_wait_or_pause(bench: Be
     consumer, other = bench.client(), bench.client()
     consumer.send("GETJOB", "FROM", "there")
     bench.settle()
-    bench.set("maxmemory", bench.node.used)
+    bench.set("maxmemory", bench.node.used + memory.PLACE_BYTES)
     other.send("GETJOB", "FROM", "there")
     bench.settle()
     assert bench.client().raw("PAUSE", "last", "in") == b"+in\r\n", "up to the limit there is room"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from disque.core import scan, step
+from disque.core import memory, scan, step
 from tests.conftest import examples
 from tests.core.support import NOTHING, Bench, Client
 
@@ -204,6 +204,40 @@ class TestBusyLoop:
             step.tick(bench.node, bench.now_ms)
         assert bench.node.walks[0].found < len(jobs) // 2, "only one at a time fills memory"
         assert [len(waited(bench, one)[1]) for one in (first, second)] == [len(jobs)] * 2
+
+    def test_others_stand_still_while_a_client_does_not_read(
+        self, scene: tuple[Bench, Client, list[bytes]], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        bench, first, jobs = scene
+        monkeypatch.setattr(memory, "UNREAD_MOST", 100)
+        second, third = bench.client(), bench.client()
+        first.choked = True
+        for one in (first, second, third):
+            one.send("JSCAN", "BUSYLOOP")
+        bench.advance(0)
+        assert (bench.node.unread, len(bench.node.walks)) == (len(first.session.out[0]), 2)
+        assert bench.node.walks[0].found < len(jobs)
+        assert bench.node.next_due_ms > 0
+        step.tick(bench.node, bench.now_ms)
+        assert len(bench.node.walks) == 2
+        first.choked = False
+        assert len(first.read()[1]) == len(jobs)
+        assert [len(waited(bench, one)[1]) for one in (second, third)] == [len(jobs)] * 2
+        assert bench.node.unread == 0
+
+    def test_others_go_on_when_a_client_that_does_not_read_is_gone(
+        self, scene: tuple[Bench, Client, list[bytes]], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        bench, first, jobs = scene
+        monkeypatch.setattr(memory, "UNREAD_MOST", 100)
+        second = bench.client()
+        first.choked = True
+        first.send("JSCAN", "BUSYLOOP")
+        second.send("JSCAN", "BUSYLOOP")
+        bench.advance(0)
+        assert bench.node.walks
+        first.disconnect()
+        assert len(waited(bench, second)[1]) == len(jobs)
 
     def test_one_that_fails_is_answered_and_its_client_closed(self, scene: tuple[Bench, Client, list[bytes]]) -> None:
         bench, client, _ = scene

@@ -54,18 +54,3 @@ def test_numbers_go_on_after_reset() -> None:
     assert len(log) == 0
     log.add(2000, 20000, [b"PING"])
     assert ids(log) == [5]
-
-
-def test_a_word_is_cut_at_128_bytes_and_tells_how_many_are_missing() -> None:
-    log = SlowLog()
-    log.add(0, 0, [b"x" * 128, b"y" * 200])
-    assert log.get(1)[0].args == [b"x" * 128, b"y" * 128 + b"... (72 more bytes)"]
-
-
-def test_a_command_is_cut_at_32_words_and_the_last_tells_how_many_are_missing() -> None:
-    log = SlowLog()
-    log.add(0, 0, [b"%d" % number for number in range(32)])
-    log.add(0, 0, [b"%d" % number for number in range(41)])
-    longer, whole = log.get(2)
-    assert whole.args == [b"%d" % number for number in range(32)]
-    assert longer.args == [b"%d" % number for number in range(31)] + [b"... (10 more arguments)"]

@@ -191,21 +191,6 @@ def test_jobs_whose_reply_was_not_wanted_are_not_given_back(bench: Bench, client
 # -- MONITOR, SLOWLOG -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("word", "shown"),
-    [
-        (b"plain", b'"plain"'),
-        (b"", b'""'),
-        (b'a"b\\c', b'"a\\"b\\\\c"'),
-        (b"\n\r\t\a\b", b'"\\n\\r\\t\\a\\b"'),
-        (b"\x00\x01\x7f\xff ~", b'"\\x00\\x01\\x7f\\xff ~"'),
-        ("ä1".encode(), b'"\\xc3\\xa41"'),
-    ],
-)
-def test_words_are_shown_in_quotes(word: bytes, shown: bytes) -> None:
-    assert step.quoted(word) == shown
-
-
 def test_slow_commands_are_logged_from_the_threshold_on(bench: Bench, client: Client) -> None:
     bench.set("slowlog-log-slower-than", 100)
     bench.set("latency-monitor-threshold", 2)
@@ -230,11 +215,31 @@ def test_passwords_are_logged_nowhere(bench: Bench, client: Client) -> None:
         ("HELLO", "3", "AUTH", "default", PASSWORD),
         ("CONFIG", "SET", "RequirePass", PASSWORD),
         ("config", "set", "requirepass", PASSWORD, "more"),
+        ("config", "set", "timeout", "1", "cluster-SECRET", PASSWORD),
     ):
         args = words(*request)
         step.account(bench.node, client.session, COMMANDS[args[0].lower()], args, 5, bench.now_ms)
     assert all(PASSWORD.encode() not in b" ".join(entry.args) for entry in bench.node.slowlog.get(-1))
-    assert len(bench.node.slowlog) == 5
+    assert len(bench.node.slowlog) == 6
+
+
+# -- HTTP -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("word", ["POST", "post", "Host:", "HOST:"])
+def test_a_client_that_speaks_http_is_closed_without_an_answer(bench: Bench, word: str) -> None:
+    client = bench.client()
+    client.send(word, "/", "HTTP/1.1")
+    assert client.session.closing
+    assert client.session.out == []
+    assert bench.host.asked == [("suspect", client.session.id, "cross-protocol")]
+
+
+def test_a_locked_client_that_speaks_http_is_closed_too(bench: Bench) -> None:
+    bench.set("requirepass", PASSWORD)
+    client = bench.client()
+    client.send("POST", "/")
+    assert client.session.closing
 
 
 # -- ticks ------------------------------------------------------------------------------------------------------------

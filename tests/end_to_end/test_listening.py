@@ -241,3 +241,27 @@ def test_what_a_half_closed_client_asked_before_it_waits_is_answered(start_node:
     assert raw.all().startswith(b"+PONG\r\n+D-")
     node.ask("ADDJOB", "q", "body", 0)
     assert node.ask("QLEN", "q") == 1
+
+
+def test_a_web_page_cannot_reach_a_command(node: Node) -> None:
+    node.ask("ADDJOB", "q", "body", 0)
+    body = b"DEBUG FLUSHALL\r\n"
+    head = b"POST / HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Length: %d\r\n\r\n" % (node.port, len(body))
+    for request_bytes in (head + body, b"GET" + head[4:] + body):
+        raw = node.raw()
+        raw.send(request_bytes)
+        assert not raw.all().replace(b"-ERR unknown command 'GET'\r\n", b"")
+    assert node.ask("QLEN", "q") == 1
+    assert node.log().count("Possible SECURITY ATTACK detected") == 1
+
+
+def test_guessed_passwords_are_in_the_log_and_the_guesses_not(start_node: StartNode) -> None:
+    node = start_node("--requirepass", "sesame")
+    raw = node.raw()
+    raw.send(b"".join(request("AUTH", f"guess{number}") for number in range(1000)) + request("AUTH", "sesame"))
+    for _ in range(1000):
+        assert str(raw.reply()) == "ERR invalid password"
+    assert raw.reply() == b"OK"
+    assert node.log().count("Failed AUTH of a client at 127.0.0.1:") == 1
+    assert "guess" not in node.log()
+    assert b"acl_access_denied_auth:1000\r\n" in raw.ask("INFO", "stats")

@@ -164,6 +164,23 @@ def test_a_half_closed_client_that_waits_for_a_walk_is_answered_and_closed(monke
     assert transport.closed
 
 
+def test_the_reply_of_a_walk_counts_as_unread_until_the_client_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "LOOK_MOST", 1)
+    shell = Shell()
+    client, transport = shell.connect()
+    shell.ask(client, ADD * 20)
+    client.data_received(b"JSCAN BUSYLOOP\r\n")
+    client.pause_writing()
+    while shell.node.walks:
+        shell.pump.on_timer()
+        shell.loop.settle()
+    assert shell.node.unread > 20 * 40
+    client.resume_writing()
+    shell.loop.settle()
+    assert transport.take().count(b"+D-") == 20
+    assert shell.node.unread == 0
+
+
 def test_a_half_closed_client_that_waits_is_answered_what_came_before_and_gets_no_job() -> None:
     shell = Shell()
     client, transport = shell.connect()

@@ -55,6 +55,15 @@ def test_a_unix_socket_is_this_machine() -> None:
     assert client.session.address == b"/run/disque.sock:0"
 
 
+@pytest.mark.parametrize(
+    ("peer", "path", "local"),
+    [(("127.0.0.1", 1), "", True), (("::1", 1, 0, 0), "", True), ("", "s", True), (("10.0.0.1", 1), "", False)],
+)
+def test_the_core_knows_who_is_on_this_machine(peer: object, path: str, local: bool) -> None:
+    client, _ = Shell(protected_mode="no").connect(peer, path)
+    assert client.session.local == local
+
+
 def test_one_client_too_many() -> None:
     shell = Shell()
     shell.pump.maxclients = 1

@@ -12,6 +12,7 @@ import pytest
 
 from cluster.membership import Node
 from cluster.messages import GOTACK, SETACK
+from disque.core import scan
 from disque.core.host import HostRefusedError
 from disque.core.session import Session
 from disque.core.settings import Config
@@ -195,6 +196,19 @@ def test_more_clients_than_the_system_allows_are_refused_and_nothing_changes(mon
     in_loop(scene)
 
 
+def test_what_the_system_allows_at_the_start_is_what_config_get_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> None:
+        monkeypatch.setattr(daemon, "fit_fd_limit", lambda _: 100)
+        server = assemble()
+        assert server._set_maxclients(1000) == 100
+        client, _ = connect(server)
+        assert b"$3\r\n100\r\n" in ask(server, client, b"CONFIG GET maxclients\r\n")
+        assert "maxclients is now 100" in lines(server)
+        end(server)
+
+    in_loop(scene)
+
+
 def test_the_directory_that_config_set_names_must_exist(tmp_path: Path) -> None:
     async def scene() -> None:
         server = assemble()
@@ -344,6 +358,26 @@ def test_a_monitor_may_stay_above_the_soft_limit_for_a_second_only(size: int, si
         client.over_since_ms = server.clock.now_ms() - since_s * 1000
         server._watch_outputs()
         assert transport.aborted is cut
+        end(server)
+
+    in_loop(scene)
+
+
+def test_a_walk_whose_reply_reaches_the_hard_limit_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "LOOK_MOST", 1)
+
+    async def scene() -> None:
+        server = assemble()
+        server.config.put("client-output-buffer-limit", ("normal", "1500", "1000", "10"))
+        client, transport = connect(server)
+        ask(server, client, ADD * 50)
+        client.data_received(b"JSCAN BUSYLOOP\r\n")
+        server._watch_outputs()
+        before = transport.aborted
+        server.node.walks[0].go_on(server.node, 10_000, server.clock.now_ms())
+        server._watch_outputs()
+        assert (before, transport.aborted) == (False, True)
+        assert "output buffer limits" in lines(server)
         end(server)
 
     in_loop(scene)

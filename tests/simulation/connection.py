@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import hiredis
 
-from disque.core import delivery, life, step
+from disque.core import delivery, life, scan, step
 from disque.core.session import NOT_WAITING, OWED, WAIT_COPIES, WAIT_JOBS
 
 if TYPE_CHECKING:
@@ -173,6 +173,8 @@ class Connection:
         entries = session.handed[:handed]
         times = {entry[0].id: at for entry, at in zip(entries, self.handed_ms, strict=False)}
         del session.out[:count], session.handed[:handed], self.handed_ms[:handed]
+        if session.walked and not session.out:
+            scan.taken(self.process.node, session)
         self.ready -= count
         self._reader.feed(data)
         process = self.process

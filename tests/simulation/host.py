@@ -28,6 +28,9 @@ class SimulatedHost:
     def kill(self, session: Session) -> None:
         self.process.kill(session)
 
+    def suspect(self, session: Session, what: str) -> None:
+        del session, what
+
     def configure(self, name: str) -> None:
         del name
 

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from disque.core import errors, life, step
 from disque.core.job import ACTIVE, DELIVERED, HELD, QUEUED, SPENT
 from disque.core.jobid import ttl_suffix, valid
-from disque.core.memory import JOB_BYTES, KEY_BYTES, QUEUE_BYTES, SHELF_BYTES
+from disque.core.memory import JOB_BYTES, KEY_BYTES, PLACE_BYTES, QUEUE_BYTES, SHELF_BYTES
 from disque.core.node import Node
 from disque.core.session import NOT_WAITING
 from disque.core.timers import NEVER
@@ -61,7 +61,8 @@ class Mirror(RuleBasedStateMachine):
         jobs = sum(JOB_BYTES + len(job.body) for job in self.model.jobs.values())
         queues = sum(QUEUE_BYTES + len(name) for name in self.node.queues)
         keys = sum(key.cost() for key in self.node.keys.values())
-        return jobs + queues + keys + SHELF_BYTES * self.node.shelf.count
+        places = PLACE_BYTES * self.node.places
+        return jobs + queues + keys + SHELF_BYTES * self.node.shelf.count + places
 
     def over(self, percent: int) -> bool:
         return bool(self.max_bytes) and self.used > self.max_bytes * percent // 100
@@ -522,6 +523,7 @@ class Mirror(RuleBasedStateMachine):
         jobs = [job for shard in node.shards for job in shard.values()]
         used = sum(JOB_BYTES + len(job.body) for job in jobs)
         used += sum(QUEUE_BYTES + len(name) for name in node.queues)
+        used += PLACE_BYTES * sum(len(queue.waiters or ()) for queue in node.queues.values())
         assert {key.cost() for key in node.keys.values()} <= {KEY_BYTES}
         assert node.used == used + KEY_BYTES * len(node.keys) + SHELF_BYTES * node.shelf.count
         things: list[Any] = [*jobs, *keys(node).values(), *node.queues.values()]

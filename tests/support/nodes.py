@@ -29,6 +29,9 @@ class NotedHost:
     def kill(self, session: Session) -> None:
         session.closing = True
 
+    def suspect(self, session: Session, what: str) -> None:
+        self.asked.append(f"suspect {session.id} {what}")
+
     def configure(self, name: str) -> None:
         self.asked.append(f"configure {name}")
 

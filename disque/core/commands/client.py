@@ -7,7 +7,7 @@ from disque.core import errors, resp
 from disque.core.commands.connection import name_fault
 from disque.core.numbers import parse_int
 from disque.core.session import NOT_WAITING, REPLY_OFF, REPLY_ON, REPLY_SKIP, Session
-from disque.core.table import ADMIN, READONLY, Command, Handler
+from disque.core.table import ADMIN, HELP, READONLY, Command, Handler, helped
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -18,6 +18,8 @@ SYNTAX: Final = b"ERR Syntax error, try CLIENT (LIST | KILL ip:port | GETNAME | 
 def client(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """CLIENT subcommand [word ...]."""
     entry = SUBCOMMANDS.get(args[1].upper())
+    if helped(node, session, args):
+        return
     if entry is None or not entry[0] <= len(args) <= entry[1]:
         session.out.append(resp.error(SYNTAX))
     else:
@@ -268,6 +270,7 @@ COMMANDS: Final = (
             ("REPLY", "ON|OFF|SKIP", "Whether this connection is answered."),
             ("NO-EVICT", "ON|OFF", "Accepted for Redis' clients."),
             ("NO-TOUCH", "ON|OFF", "Accepted for Redis' clients."),
+            HELP,
         ),
     ),
 )

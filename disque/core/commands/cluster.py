@@ -9,7 +9,7 @@ from disque.core.jobid import IdMaker
 from disque.core.kinds import as_bytes
 from disque.core.numbers import parse_int
 from disque.core.session import Session
-from disque.core.table import ADMIN, READONLY, Command, Handler
+from disque.core.table import ADMIN, HELP, READONLY, Command, Handler, helped
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -26,6 +26,8 @@ NOT_MYSELF: Final = b"ERR I tried hard but I can't forget myself..."
 def cluster(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """CLUSTER subcommand [word ...]."""
     entry = SUBCOMMANDS.get(args[1].upper())
+    if helped(node, session, args):
+        return
     if entry is None or not entry[0] <= len(args) <= entry[1]:
         session.out.append(resp.error(WRONG))
     else:
@@ -187,6 +189,7 @@ COMMANDS: Final = (
             ("MEET", "ip port [bus-port]", "Join the cluster of the node at this address or host name."),
             ("FORGET", "id", "Take a node that does not come back out of the cluster; to be told to every node."),
             ("RESET", "[SOFT|HARD]", "Drop all jobs and forget all other nodes; HARD also takes a new ID."),
+            HELP,
         ),
     ),
 )

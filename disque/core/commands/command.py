@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 from disque import VERSION
 from disque.core import resp
 from disque.core.session import Session
-from disque.core.table import FLAG_NAMES, LOADING, READONLY, Command, Subcommand
+from disque.core.table import FLAG_NAMES, HELP, LOADING, READONLY, Command, Subcommand, helped
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -16,6 +16,8 @@ WRONG: Final = b"ERR Unknown subcommand or wrong number of arguments."
 def command(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """COMMAND, COMMAND COUNT | LIST | INFO name ... | DOCS [name ...]."""
     del now_ms
+    if helped(node, session, args):
+        return
     rows = node.table
     word = args[1].upper() if len(args) > 1 else b""
     if len(args) == 1:
@@ -108,6 +110,7 @@ COMMANDS: Final = (
             ("LIST", "", "Their names."),
             ("INFO", "[name ...]", "Arity and flags."),
             ("DOCS", "[name ...]", "What they do."),
+            HELP,
         ),
     ),
 )

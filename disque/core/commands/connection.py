@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from disque import VERSION
 from disque.core import errors, resp
+from disque.core.host import FAILED_AUTH
 from disque.core.numbers import parse_int
 from disque.core.session import REPLY_ON, Session
 from disque.core.table import FAST, LOADING, NO_AUTH, READONLY, Command
@@ -35,6 +36,12 @@ def right_password(node: "Node", given: bytes) -> bool:
     return hmac.compare_digest(given[: PASSWORD_MAX + 1], node.password)
 
 
+def denied(node: "Node", session: Session) -> None:
+    """Somebody has given a wrong user or password: count it, and let the log say so."""
+    node.stats.auths_denied += 1
+    node.host.suspect(session, FAILED_AUTH)
+
+
 def auth(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """AUTH password, or AUTH default password: log in. A wrong password logs out.
 
@@ -47,12 +54,14 @@ def auth(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None
         session.out.append(resp.error(errors.NO_PASSWORD_SET))
     elif len(args) == 3 and args[1] != DEFAULT_USER:
         session.passed = False
+        denied(node, session)
         session.out.append(resp.error(errors.WRONG_PASS))
     elif not node.password or right_password(node, args[-1]):
         session.passed = bool(node.password)
         session.out.append(resp.OK)
     else:
         session.passed = False
+        denied(node, session)
         session.out.append(resp.error(errors.WRONG_PASSWORD if len(args) == 2 else errors.WRONG_PASS))
 
 
@@ -116,6 +125,7 @@ def shake_hands(node: "Node", session: Session, args: list[bytes]) -> None:
         # Without a password the default user takes any, as in Redis.
         passed = wanted.user == DEFAULT_USER and (not node.password or right_password(node, wanted.password))
         if not passed:
+            denied(node, session)
             wrong = errors.WRONG_PASS
     if not wrong and node.password and not passed:
         wrong = (

@@ -60,6 +60,7 @@ def clients(node: "Node", facts: Facts, now_ms: int) -> Lines:
         ("client_longest_output_list", facts["longest_output"]),
         ("client_biggest_input_buf", facts["biggest_input"]),
         ("blocked_clients", waiting),
+        ("blocked_clients_places", node.places),
     ]
 
 
@@ -135,6 +136,13 @@ def stats(node: "Node", facts: Facts, now_ms: int) -> Lines:
         ("instantaneous_input_kbps", facts["input_kbps"]),
         ("instantaneous_output_kbps", facts["output_kbps"]),
         ("rejected_connections", counted.rejected),
+        ("total_jobs_added", counted.jobs_added),
+        ("total_jobs_delivered", counted.jobs_delivered),
+        ("total_jobs_acknowledged", counted.jobs_acknowledged),
+        ("total_jobs_nacked", counted.jobs_nacked),
+        ("total_jobs_requeued", counted.jobs_requeued),
+        ("total_jobs_expired", counted.jobs_expired),
+        ("acl_access_denied_auth", counted.auths_denied),
         ("latest_fork_usec", 0),
         ("longest_turn_usec", int(counted.longest_turn_s * 1e6)),
         ("unknown_messages_skipped", node.messages_skipped),

@@ -123,7 +123,9 @@ def find_none(node: "Node", session: Session, options: GetOptions, names: list[b
         session.out.append(resp.error(errors.LEAVING))
     elif len(names) > delivery.QUEUES_MOST:
         session.out.append(resp.error(errors.TOO_MANY_QUEUES))
-    elif not may_make_queues(node, names):
+    elif len(names) > delivery.FEW and node.places + len(names) > delivery.PLACES_MOST:
+        session.out.append(resp.error(errors.TOO_MANY_PLACES % delivery.FEW))
+    elif not may_make_queues(node, names) or (len(names) > delivery.FEW and node.used > node.limits.most):
         session.out.append(resp.error(errors.OUT_OF_MEMORY))
     else:
         session.wait_counters = options.counters
@@ -149,6 +151,7 @@ def ackjob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> No
     done = 0
     for job_id in ids:
         done += acks.acknowledge(node, job_id, now_ms)
+    node.stats.jobs_acknowledged += done
     session.out.append(resp.integer(done))
 
 
@@ -164,7 +167,9 @@ def fastack(node: "Node", session: Session, args: list[bytes], now_ms: int) -> N
     """FASTACK: delete jobs here and wherever else they may be; how many were known here."""
     ids = args[1:]
     if not bad_ids(session, ids):
-        session.out.append(resp.integer(sum([acks.fast_ack(node, job_id, now_ms) for job_id in ids])))
+        done = sum([acks.fast_ack(node, job_id, now_ms) for job_id in ids])
+        node.stats.jobs_acknowledged += done
+        session.out.append(resp.integer(done))
 
 
 def count_moved(

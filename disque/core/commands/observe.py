@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 from disque.core import errors, resp
 from disque.core.numbers import parse_int
 from disque.core.session import Session
-from disque.core.table import ADMIN, FAST, LOADING, READONLY, Command
+from disque.core.table import ADMIN, FAST, HELP, LOADING, READONLY, Command, helped
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -16,6 +16,8 @@ BAD_SLOWLOG: Final = b"ERR Unknown SLOWLOG subcommand or wrong # of args. Try GE
 def slowlog(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """SLOWLOG GET [n] | LEN | RESET."""
     del now_ms
+    if helped(node, session, args):
+        return
     word = args[1].upper()
     if word == b"RESET" and len(args) == 2:
         node.slowlog.reset()
@@ -48,6 +50,8 @@ def slow_entries(node: "Node", count: int) -> bytes:
 
 def latency(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """LATENCY HISTORY event | LATEST | RESET [event ...] | GRAPH event | DOCTOR."""
+    if helped(node, session, args):
+        return
     word = args[1].upper()
     if word == b"RESET":
         session.out.append(resp.integer(node.latency.reset(args[2:])))
@@ -100,6 +104,7 @@ COMMANDS: Final = (
             ("GET", "[n]", "The newest entries."),
             ("LEN", "", "How many there are."),
             ("RESET", "", "Forget them."),
+            HELP,
         ),
     ),
     Command(
@@ -116,6 +121,7 @@ COMMANDS: Final = (
             ("RESET", "[event ...]", "Forget samples."),
             ("GRAPH", "event", "Draw the samples."),
             ("DOCTOR", "", "Explain what was seen."),
+            HELP,
         ),
     ),
     Command("monitor", 1, READONLY | ADMIN, monitor, "server", "", "Show every command that is executed."),

@@ -8,52 +8,82 @@ from disque.core.kinds import as_bytes, as_text
 from disque.core.numbers import parse_int
 from disque.core.session import Session
 from disque.core.settings import SettingError
-from disque.core.table import ADMIN, LOADING, READONLY, WRITE, Command, Handler
+from disque.core.table import ADMIN, HELP, LOADING, READONLY, WRITE, Command, Handler, helped
 
 if TYPE_CHECKING:
     from disque.core.node import Node
 
 SLEEP_MAX_S: Final = 3600.0
+#: Words of one CONFIG GET or SET.
+WORDS_MOST: Final = 256
 
 
 def config(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
-    """CONFIG GET pattern | SET name value | RESETSTAT | REWRITE."""
+    """CONFIG GET pattern ... | SET name value ... | RESETSTAT | REWRITE."""
     entry = CONFIG.get(args[1].upper())
-    if entry is None:
+    if helped(node, session, args):
+        pass
+    elif entry is None:
         session.out.append(resp.error(b"ERR CONFIG subcommand must be one of GET, SET, RESETSTAT, REWRITE"))
-    elif len(args) != entry[0]:
+    elif not entry[0] <= len(args) <= entry[1] or (args[1].upper() == b"SET" and len(args) % 2):
         name = errors.one_line(args[1][:64])
         session.out.append(resp.error(b"ERR Wrong number of arguments for CONFIG %b" % name))
     else:
-        entry[1](node, session, args, now_ms)
+        entry[2](node, session, args, now_ms)
 
 
 def config_get(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
-    """CONFIG GET pattern: names and values that fit; a map in RESP3."""
+    """CONFIG GET pattern [pattern ...]: names and values that fit one of them; a map in RESP3."""
     del now_ms
-    pairs = [as_bytes(word) for pair in node.config.matching(args[2]) for word in pair]
+    found = {name: value for pattern in args[2:] for name, value in node.config.matching(pattern)}
+    pairs = [as_bytes(word) for pair in found.items() for word in pair]
     session.out.append(resp.mapping([resp.bulk(word) for word in pairs], session.protocol))
 
 
 def config_set(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
-    """CONFIG SET name value: takes effect at once, or not at all."""
+    """CONFIG SET name value [name value ...]: all of it takes effect at once, or nothing."""
     del now_ms
-    name, value = as_text(args[2]).lower(), as_text(args[3])
     try:
-        node.config.check_text(name, value)
-        before = node.config.get_text(name)
-        node.config.set_text(name, value)
+        before = settings_before(node, args)
     except SettingError as wrong:
         session.out.append(resp.error(errors.one_line(b"ERR %b" % as_bytes(str(wrong)))))
         return
+    for at in range(2, len(args), 2):
+        node.config.set_text(as_text(args[at]), as_text(args[at + 1]))
+    acted: list[str] = []
     try:
-        node.host.configure(name)
+        for name in before:
+            node.host.configure(name)
+            acted.append(name)
     except HostRefusedError as refusal:
-        node.config.set_text(name, before)
+        take_back(node, before, acted)
         session.out.append(resp.error(errors.one_line(as_bytes(str(refusal)))))
         return
     node.apply_settings()
     session.out.append(resp.OK)
+
+
+def settings_before(node: "Node", args: list[bytes]) -> dict[str, str]:
+    """The settings that a CONFIG SET names, as they are. Raises SettingError if it cannot be done."""
+    before: dict[str, str] = {}
+    for at in range(2, len(args), 2):
+        name = as_text(args[at]).lower()
+        node.config.check_text(name, as_text(args[at + 1]))
+        if name in before:
+            raise SettingError(f"CONFIG SET failed (possibly related to argument '{name}') - duplicate parameter")
+        before[name] = node.config.get_text(name)
+    return before
+
+
+def take_back(node: "Node", before: dict[str, str], acted: list[str]) -> None:
+    """One of several settings was refused by the host: none of them counts."""
+    for name, value in before.items():
+        node.config.set_text(name, value)
+    for name in acted:
+        try:
+            node.host.configure(name)
+        except HostRefusedError:
+            continue  # it worked a moment ago with this value
 
 
 def config_resetstat(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
@@ -74,18 +104,24 @@ def config_rewrite(node: "Node", session: Session, args: list[bytes], now_ms: in
         session.out.append(resp.error(errors.one_line(as_bytes(str(refusal)))))
 
 
-CONFIG: Final[dict[bytes, tuple[int, Handler]]] = {
-    b"GET": (3, config_get),
-    b"SET": (4, config_set),
-    b"RESETSTAT": (2, config_resetstat),
-    b"REWRITE": (2, config_rewrite),
+#: Subcommand: the least and the largest number of words, the function.
+CONFIG: Final[dict[bytes, tuple[int, int, Handler]]] = {
+    b"GET": (3, WORDS_MOST, config_get),
+    b"SET": (4, WORDS_MOST, config_set),
+    b"RESETSTAT": (2, 2, config_resetstat),
+    b"REWRITE": (2, 2, config_rewrite),
 }
 
 
 def debug(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """DEBUG subcommand: for tests of this server and of its clients."""
+    allowed = node.config.text("enable-debug-command")
     entry = DEBUG.get(args[1].upper())
-    if entry is None or not entry[0] <= len(args) <= entry[1]:
+    if allowed == "no" or (allowed == "local" and not session.local):
+        session.out.append(resp.error(errors.NO_DEBUG))
+    elif helped(node, session, args):
+        pass
+    elif entry is None or not entry[0] <= len(args) <= entry[1]:
         name = errors.one_line(args[1][:128])
         session.out.append(resp.error(b"ERR Unknown DEBUG subcommand or wrong number of arguments for '%b'" % name))
     else:
@@ -201,13 +237,14 @@ COMMANDS: Final = (
         READONLY | ADMIN,
         config,
         "server",
-        "GET pattern | SET name value | RESETSTAT | REWRITE",
+        "GET pattern [pattern ...] | SET name value [name value ...] | RESETSTAT | REWRITE",
         "Read and change the settings.",
         (
-            ("GET", "pattern", "Settings whose names fit."),
-            ("SET", "name value", "Change a setting now."),
+            ("GET", "pattern [pattern ...]", "Settings whose names fit."),
+            ("SET", "name value [name value ...]", "Change settings now, all of them or none."),
             ("RESETSTAT", "", "Let the counters of INFO start again."),
             ("REWRITE", "", "Write the settings into the configuration file."),
+            HELP,
         ),
     ),
     Command(
@@ -229,6 +266,7 @@ COMMANDS: Final = (
             ("SEGFAULT", "", "Crash."),
             ("ASSERT", "", "Crash."),
             ("OOM", "", "Crash."),
+            HELP,
         ),
     ),
     Command("shutdown", -1, READONLY | ADMIN | LOADING, shutdown, "server", "[REWRITE-AOF]", "Stop the node cleanly."),

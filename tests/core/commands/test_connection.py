@@ -56,6 +56,28 @@ def test_auth(bench: Bench) -> None:
     assert client.raw("PING") == b"+PONG\r\n"
 
 
+@pytest.mark.parametrize(
+    "request_words",
+    [
+        ("AUTH", "wrong"),
+        ("AUTH", "default", "wrong"),
+        ("AUTH", "somebody", PASSWORD),
+        ("HELLO", 3, "AUTH", "default", "wrong"),
+        ("HELLO", 2, "AUTH", "somebody", PASSWORD),
+    ],
+)
+def test_a_failed_login_is_counted_and_told_to_the_host(bench: Bench, request_words: tuple[str | int, ...]) -> None:
+    client = locked(bench)
+    client(*request_words)
+    assert bench.host.asked == [("suspect", client.session.id, "failed-auth")]
+    assert bench.node.stats.auths_denied == 1
+    client("AUTH", PASSWORD)
+    client("HELLO", 2, "AUTH", "default", PASSWORD)
+    assert "acl_access_denied_auth:1\r\n" in client("INFO", "stats").decode()
+    client("CONFIG", "RESETSTAT")
+    assert bench.node.stats.auths_denied == 0
+
+
 def test_a_wrong_password_logs_out(bench: Bench) -> None:
     client = locked(bench)
     client("AUTH", PASSWORD)

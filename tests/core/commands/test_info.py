@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from disque.core.commands import COMMANDS
@@ -113,3 +115,40 @@ def test_commandstats_tell_what_was_called(bench: Bench, client: Client) -> None
 )
 def test_bytes_as_people_read_them(size: int, text: str) -> None:
     assert human(size) == text
+
+
+def totals(client: Client) -> dict[str, int]:
+    """The totals of jobs, those that are not 0."""
+    stats = read(client, "stats")["Stats"]
+    names = ("added", "delivered", "acknowledged", "nacked", "requeued", "expired")
+    return {name: int(stats[f"total_jobs_{name}"]) for name in names if stats[f"total_jobs_{name}"] != "0"}
+
+
+def test_totals_follow_the_jobs(bench: Bench, client: Client) -> None:
+    assert totals(client) == {}
+    first, second = client.add("q"), client.add("q", "b", "RETRY", 1, "TTL", 10)
+    client.add("q", "b", "DELAY", 5)
+    assert totals(client) == {"added": 3}
+    client("GETJOB", "FROM", "q")
+    client("ACKJOB", first, first)
+    client("GETJOB", "COUNT", 5, "FROM", "q")
+    client("NACK", second)
+    client("GETJOB", "COUNT", 5, "FROM", "q")
+    assert totals(client) == {"added": 3, "delivered": 3, "acknowledged": 1, "nacked": 1}
+    bench.advance(2000)
+    assert totals(client)["requeued"] == 1
+    bench.advance(60_000)
+    assert totals(client)["expired"] == 1
+    third = client.add("q")
+    client("FASTACK", third)
+    assert totals(client)["acknowledged"] == 2
+    client("CONFIG", "RESETSTAT")
+    assert totals(client) == {}
+
+
+def test_every_field_is_in_the_reference(client: Client) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "info.md").read_text(encoding="utf-8")
+    for title, fields in read(client).items():
+        missing = [name for name in fields if f"`{name}`" not in text]
+        assert f"## {title}" in text
+        assert not missing, title

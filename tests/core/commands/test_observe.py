@@ -22,6 +22,13 @@ def test_monitor_shows_every_command_before_its_reply(bench: Bench, client: Clie
     assert watcher.raw("PING") == b'+1234567890.000042 [127.0.0.1:50002] "PING"\r\n+PONG\r\n'
 
 
+def test_monitor_cuts_what_is_long(bench: Bench, client: Client) -> None:
+    watcher = bench.client()
+    watcher("MONITOR")
+    client("ADDJOB", "q", bytes(100_000), 0)
+    assert watcher.read_raw().endswith(b'"q" "%b... (99872 more bytes)" "0"\r\n' % (b"\\x00" * 128))
+
+
 def test_a_second_monitor_says_nothing_itself(bench: Bench) -> None:
     watcher = bench.client()
     watcher("MONITOR")
@@ -44,6 +51,10 @@ def test_what_is_refused_is_not_shown(bench: Bench, client: Client) -> None:
         (("HELLO", "3", "AUTH", "default", "secret"), b'"HELLO" "(redacted)"'),
         (("HELLO",), b'"HELLO"'),
         (("CONFIG", "SET", "requirepass", "secret"), b'"CONFIG" "SET" "requirepass" "(redacted)"'),
+        (
+            ("CONFIG", "SET", "hz", "9", "Cluster-Secret", "secret"),
+            b'"CONFIG" "SET" "hz" "9" "Cluster-Secret" "(redacted)"',
+        ),
         (("CONFIG", "GET", "requirepass"), b'"CONFIG" "GET" "requirepass"'),
     ],
 )

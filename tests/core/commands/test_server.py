@@ -1,5 +1,6 @@
 import pytest
 
+from disque.core.host import HostRefusedError
 from disque.core.memory import JOB_BYTES
 from tests.core.support import NOTHING, Bench, Client
 
@@ -21,11 +22,17 @@ def test_config_set_takes_effect_at_once(bench: Bench, client: Client) -> None:
     assert bench.host.asked == [("configure", "maxmemory")]
 
 
+READ_AT_THE_START = (
+    "CONFIG SET failed (possibly related to argument 'port') - can't set immutable config: "
+    "it is read when the server starts"
+)
+
+
 @pytest.mark.parametrize(
     ("name", "value", "text"),
     [
         ("nonsense", "1", "ERR Unsupported CONFIG parameter: nonsense"),
-        ("port", "1", "ERR Unsupported CONFIG parameter: port"),
+        ("port", "1", f"ERR {READ_AT_THE_START}"),
         ("maxmemory", "x", "ERR Invalid argument 'x' for CONFIG SET 'maxmemory'"),
         ("maxmemory-policy", "lru", "ERR Invalid argument 'lru' for CONFIG SET 'maxmemory-policy'"),
         ("maxclients", "0", "ERR Invalid argument '0' for CONFIG SET 'maxclients'"),
@@ -42,6 +49,68 @@ def test_what_the_host_refuses_is_taken_back(bench: Bench, client: Client) -> No
     before = client("CONFIG", "GET", "maxclients")
     assert client.raw("CONFIG", "SET", "maxclients", 5) == b"-ERR Changing directory: No such file or directory\r\n"
     assert client("CONFIG", "GET", "maxclients") == before
+
+
+def test_several_settings_are_set_at_once(bench: Bench, client: Client) -> None:
+    assert client.raw("CONFIG", "SET", "maxmemory", "1mb", "SLOWLOG-MAX-LEN", 7, "requirepass", "x") == b"+OK\r\n"
+    assert client.session.passed is False
+    assert bench.host.asked == [("configure", name) for name in ("maxmemory", "slowlog-max-len", "requirepass")]
+    assert (bench.node.limits.max_bytes, bench.node.slowlog.max_len, bench.node.password) == (1 << 20, 7, b"x")
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("maxmemory", "x"), "ERR Invalid argument 'x' for CONFIG SET 'maxmemory'"),
+        (("nonsense", "x"), "ERR Unsupported CONFIG parameter: nonsense"),
+        (("port", "1"), f"ERR {READ_AT_THE_START}"),
+        (("Timeout", "1"), "ERR CONFIG SET failed (possibly related to argument 'timeout') - duplicate parameter"),
+    ],
+)
+def test_of_several_settings_all_are_set_or_none(
+    bench: Bench, client: Client, words: tuple[str, str], text: str
+) -> None:
+    assert client.error("CONFIG", "SET", "timeout", 5, *words, "maxclients", 7) == text
+    assert client("CONFIG", "GET", "timeout", "maxclients") == [b"timeout", b"0", b"maxclients", b"10000"]
+    assert bench.host.asked == []
+
+
+def test_what_the_host_refuses_takes_the_others_back(
+    bench: Bench, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def configure(name: str) -> None:
+        asked.append((name, bench.node.config.get_text(name)))
+        if asked[-1] == ("maxclients", "9"):
+            raise HostRefusedError("ERR not so many")
+
+    monkeypatch.setattr(bench.host, "configure", configure)
+    words = ("CONFIG", "SET", "timeout", 5, "maxclients", 9, "maxmemory", 7)
+    assert client.error(*words) == "ERR not so many"
+    assert client("CONFIG", "GET", "timeout", "maxclients")[1::2] == [b"0", b"10000"]
+    assert asked == [("timeout", "5"), ("maxclients", "9"), ("timeout", "0")]
+    assert bench.node.limits.max_bytes == 1 << 30
+
+
+def test_config_get_takes_several_patterns(client: Client) -> None:
+    assert client("CONFIG", "GET", "max*s", "hz", "maxclients") == [
+        *(b"maxmemory-samples", b"5", b"maxclients", b"10000", b"hz", b"10")
+    ]
+
+
+@pytest.mark.parametrize("command", ["config", "debug", "cluster", "client", "slowlog", "latency", "command"])
+def test_help_of_a_command_with_subcommands(client: Client, command: str) -> None:
+    lines = client(command, "Help")
+    assert lines[0] == f"{command.upper()} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:".encode()
+    assert lines[-2:] == [b"HELP", b"    Print this help."]
+    assert len(lines) % 2 == 1
+    assert client.raw("CONFIG", "HELP").startswith(b"*11\r\n+CONFIG <subcommand>")
+
+
+def test_help_of_debug_is_debug(bench: Bench, client: Client) -> None:
+    bench.node.config.put("enable-debug-command", ("no",))
+    assert client.error("DEBUG", "HELP").startswith("ERR DEBUG command not allowed")
 
 
 def test_config_resetstat(bench: Bench, client: Client) -> None:
@@ -65,12 +134,41 @@ def test_config_of_anything_else(client: Client, words: tuple[str, ...]) -> None
     assert client.raw("CONFIG", *words) == b"-ERR CONFIG subcommand must be one of GET, SET, RESETSTAT, REWRITE\r\n"
 
 
-@pytest.mark.parametrize("words", [("GET",), ("get", "a", "b"), ("SET", "a"), ("SET", "a", "b", "c"), ("Rewrite", "x")])
+@pytest.mark.parametrize(
+    "words", [("GET",), ("SET", "a"), ("SET", "a", "b", "c"), ("GET", *"x" * 255), ("Rewrite", "x")]
+)
 def test_config_with_a_wrong_number_of_words(client: Client, words: tuple[str, ...]) -> None:
     assert client.error("CONFIG", *words) == f"ERR Wrong number of arguments for CONFIG {words[0]}"
 
 
 # -- DEBUG ------------------------------------------------------------------------------------------------------------
+
+
+NOT_ALLOWED = (
+    'DEBUG command not allowed. If the enable-debug-command option is set to "local", you can run it from a local '
+    "connection, otherwise you need to set this option in the configuration file, and then restart the server."
+)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "local", "runs"),
+    [
+        ("local", True, True),
+        ("local", False, False),
+        ("yes", True, True),
+        ("yes", False, True),
+        ("no", True, False),
+        ("no", False, False),
+    ],
+)
+@pytest.mark.parametrize("words", [("FLUSHALL",), ("SLEEP", "0"), ("ERROR", "OK"), ("nonsense",)])
+def test_who_may_use_debug(bench: Bench, allowed: str, local: bool, runs: bool, words: tuple[str, ...]) -> None:
+    bench.node.config.put("enable-debug-command", (allowed,))
+    client = bench.client()
+    client.session.local = local
+    client.add("q")
+    assert (client.raw("DEBUG", *words) == f"-ERR {NOT_ALLOWED}\r\n".encode()) == (not runs)
+    assert client("QLEN", "q") == (not runs or words[0] != "FLUSHALL")
 
 
 def test_flushall_drops_everything(bench: Bench, client: Client) -> None:
