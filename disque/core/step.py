@@ -46,6 +46,7 @@ from disque.core import (
     adding,
     asking,
     bids,
+    bulk,
     claims,
     copies,
     delivery,
@@ -319,6 +320,8 @@ def tick(node: "Node", now_ms: int) -> None:
         free_some(node)
     if node.walks:
         scan.go_on(node, now_ms)
+    if node.bulks.line:
+        bulk.go_on(node, now_ms)
 
 
 def due(node: "Node", item: Timed, now_ms: int) -> None:
