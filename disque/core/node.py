@@ -323,7 +323,7 @@ class Node:
 
     def wake(self, queue: Queue) -> None:
         """Have the line of ``queue`` served at the next settle, if there is something to give."""
-        wanted = queue.waiters is not None or queue.wants is not None
+        wanted = queue.waiters is not None or queue.wants is not None or bool(self.federation.crowded)
         if wanted and queue.length and not queue.ready and not queue.paused & PAUSED_OUT:
             queue.ready = True
             self.ready.append(queue)
@@ -443,7 +443,8 @@ class Node:
         queue.used_ms = now_ms
         queue.jobs_in += 1
         queue.push(job)
-        if (queue.waiters is not None or queue.wants is not None) and not queue.ready and not queue.paused & PAUSED_OUT:
+        wanted = queue.waiters is not None or queue.wants is not None or bool(self.federation.crowded)
+        if wanted and not queue.ready and not queue.paused & PAUSED_OUT:
             queue.ready = True
             self.ready.append(queue)
 
