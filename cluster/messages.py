@@ -50,6 +50,8 @@ KEYKEPT: Final = 26
 KEYSAFE: Final = 27
 ASKKEY: Final = 28
 KEYFREE: Final = 29
+OFFER: Final = 30
+NEEDNOW: Final = 31
 
 #: `flags` of REPLJOB: whoever takes the copy queues it, nobody else does.
 QUEUE_IT: Final = 1
@@ -296,6 +298,9 @@ KINDS: Final[dict[int, tuple[str, Shape]]] = {
         (KEYSAFE, "KEYSAFE", "ids"),  # all keepers know it
         (ASKKEY, "ASKKEY", "key id"),  # what has become of it? BIND is all that I know
         (KEYFREE, "KEYFREE", "ids"),  # nothing that I know of
+        # Jobs that do not go where they are wanted by themselves.
+        (OFFER, "OFFER", "queue"),  # I keep some, but somebody may wait for them there: say so then
+        (NEEDNOW, "NEEDNOW", "queue count"),  # somebody does, at this moment
     )
 }
 

@@ -90,8 +90,9 @@ def decide(node: "Node", job: Job, now_ms: int) -> None:
     replication.decided(node, job, now_ms)
 
 
-def delete(node: "Node", job_id: bytes) -> bool:
+def delete(node: "Node", job_id: bytes, now_ms: int) -> bool:
     """Forget the job on this node, whatever its state. True when it was known."""
+    del now_ms
     job = node.find(job_id)
     if job is None:
         drop_dummy(node, job_id)
@@ -448,7 +449,7 @@ def add_dummy(node: "Node", job_id: bytes, now_ms: int) -> None:
         tell_once(node, job_id)
         return
     if len(node.dummies) >= DUMMIES_MOST:
-        drop_dummy(node, next(iter(node.dummies)))
+        drop_dummy(node, next(iter(node.dummies)))  # at once: it is an OrderedDict
         node.evicted += 1
     ack = restore_dummy(node, job_id, now_ms + max(1, minutes) * 60_000)
     if node.journaling:

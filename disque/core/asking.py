@@ -7,7 +7,7 @@ cost few messages.
 
 from typing import TYPE_CHECKING, Final
 
-from cluster.messages import NEEDJOBS
+from cluster.messages import NEEDJOBS, NEEDNOW
 from disque.core.flows import POLLED_MOST, SHARE_MOST, STOCK_MS, Flow
 from disque.core.queue import PAUSED_OUT, Queue
 from disque.core.session import WAIT_JOBS
@@ -124,6 +124,8 @@ def attend(node: "Node", flow: Flow, now_ms: int) -> bool:
         queue.low = enough if ahead and stock > enough else -1
     if stock <= enough and sources(node):
         request(node, flow, base, ahead, now_ms)
+    if flow.offers and queue is not None and queue.waiters is not None and not stock:
+        accept(node, flow, base)
     return True
 
 
@@ -147,6 +149,26 @@ def request(node: "Node", flow: Flow, base: int, ahead: int, now_ms: int) -> Non
             left[peer.id] = count
             peer.owed = min(peer.owed + count, OWED_MOST)
             node.asks.append((peer.id, (NEEDJOBS, flow.name, count)))
+
+
+def offered(node: "Node", peer: bytes, message: tuple[int, bytes], now_ms: int) -> None:
+    """OFFER: ``peer`` keeps jobs of a queue until somebody waits for them here. If nobody wants any, never mind."""
+    del now_ms
+    flow = node.federation.flows.get(message[1])
+    if flow is not None:
+        flow.offers[peer] = None
+        node.federation.mark(flow)
+
+
+def accept(node: "Node", flow: Flow, base: int) -> None:
+    """NEEDNOW to the nodes that keep jobs, for those who wait."""
+    peers = [peer for peer in map(node.peers.get, flow.offers) if peer is not None and peer.linked]
+    flow.offers.clear()
+    for peer in peers:
+        count = -(-base // len(peers))
+        flow.left[peer.id] = count
+        peer.owed = min(peer.owed + count, OWED_MOST)
+        node.asks.append((peer.id, (NEEDNOW, flow.name, count)))
 
 
 def cancel(node: "Node", flow: Flow) -> None:

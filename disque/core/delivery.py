@@ -179,7 +179,7 @@ def serve_lines(node: "Node", now_ms: int) -> None:
         queue = node.ready[0]
         if not node.frozen:
             served += serve_line(node, queue, SERVE_MOST - served, now_ms)
-            if queue.wants is not None and served < SERVE_MOST:
+            if (queue.wants is not None or node.federation.crowded) and served < SERVE_MOST:
                 served += federation.give(node, queue, now_ms, SERVE_MOST - served)
             if served >= SERVE_MOST and queue.length:
                 node.ready.rotate(-1)

@@ -14,6 +14,15 @@ imported lately gives nothing while it is in use here. What it may still hold of
 have stood for OLD_MS, and not within SETTLE_MS; so a client that looks in now and then (NOHANG) cannot draw jobs away
 from another one that does the same.
 
+*Offers.* What is kept back like that while nobody waits for it here must not keep somebody waiting elsewhere. So those
+who want some are told (OFFER), each once until it says something again. It notes that; when somebody waits there, now
+or later, it answers (NEEDNOW), and gets jobs at once. So jobs that travel against the rules above are taken by a
+consumer where they arrive, and cannot go back and forth.
+
+*Bounds.* Of the requests of one node only so many are remembered. When some had to be dropped, it may want jobs of any
+queue: it is offered those that come into queues of which it is not known. That costs a round trip, where forgetting
+would cost half a minute, the time until it asks again; so consumers may wait in as many queues as they like.
+
 *The hand-over.* A job with a RETRY stays here as a copy: this node speaks for it until that RETRY would be over (see
 `claims`), which covers the time on the way. The importer is a holder, in the journal too, before the message leaves; it
 takes over the list of holders and tells them (HAVE). A job without a RETRY is deleted here, in the journal too, before
@@ -26,9 +35,9 @@ a RETRY to the sender, who queues them again when that is over; those without ar
 from typing import TYPE_CHECKING, Any, Final
 
 from cluster.membership import UNREACHABLE
-from cluster.messages import HAVE, STILL, YOURJOBS
+from cluster.messages import HAVE, OFFER, STILL, YOURJOBS
 from disque.core import acks, asking, claims, copies, queues, returning, unique
-from disque.core.flows import STOCK_MS, Flow, Want
+from disque.core.flows import NOW_MS, STOCK_MS, Flow, Standing, Want
 from disque.core.job import ACKED, ACTIVE, BACKUP, HELD, KEPT, QUEUED, TAKEN, Job
 from disque.core.jobid import valid
 from disque.core.queue import ELSEWHERE, PAUSED_OUT, Queue
@@ -55,6 +64,8 @@ OLD_MS: Final = 5000
 
 #: So far beyond the limit of memory a job is taken in that nobody else has, whether or not it was asked for.
 NOWHERE_ELSE_BYTES = 32 << 20  # not Final: tests want less, compiled too
+#: Wants of one node that one beat ends.
+ENDS_MOST: Final = 500
 
 HAVE_HEAD: Final = (HAVE,)
 
@@ -65,18 +76,48 @@ HAVE_HEAD: Final = (HAVE,)
 def need_jobs(node: "Node", peer: bytes, message: tuple[int, bytes, int], now_ms: int) -> None:
     """NEEDJOBS: from now on ``peer`` wants so many jobs of a queue; 0 takes the request back."""
     _, name, count = message
-    if not count:
+    if count:
+        note(node, name, peer, count, now_ms)
+    else:
         unwant(node, name, peer)
-        return
-    federation = node.federation
-    wants = federation.want(name, peer, min(count, COUNT_MOST), now_ms)
-    while federation.too_many():
-        oldest = federation.oldest()
-        unwant(node, oldest.name, oldest.peer)
+
+
+def need_now(node: "Node", peer: bytes, message: tuple[int, bytes, int], now_ms: int) -> None:
+    """NEEDNOW: ``peer`` was offered jobs, and so many can be handed to somebody who waits there at this moment."""
+    _, name, count = message
+    note(node, name, peer, max(1, count), now_ms).now_ms = now_ms + NOW_MS
+
+
+def note(node: "Node", name: bytes, peer: bytes, count: int, now_ms: int) -> Want:
+    """Note what ``peer`` wants of a queue."""
+    want = node.federation.want(name, peer, min(count, COUNT_MOST), now_ms)
     queue = node.queues.get(name)
-    if queue is not None and wants:
-        queue.wants = wants
+    if queue is not None:
+        queue.wants = node.federation.wants[name]
         node.wake(queue)
+    crowd_out(node, peer, now_ms)
+    return want
+
+
+def crowd_out(node: "Node", peer: bytes, now_ms: int) -> None:
+    """Forget the oldest wants of ``peer`` beyond bounds."""
+    federation = node.federation
+    standing = federation.standing[peer]
+    while standing.too_many():
+        oldest = standing.oldest()
+        if oldest.count:
+            federation.crowd(peer, now_ms)
+        unwant(node, oldest.name, peer)
+
+
+def note_crowded(node: "Node", queue: Queue, now_ms: int) -> None:
+    """Nodes of which wants were dropped may want jobs of ``queue``."""
+    federation = node.federation
+    for peer in list(federation.crowded):
+        if (queue.wants is None or peer not in queue.wants) and can_take(node, peer):
+            federation.want(queue.name, peer, 0, now_ms).dropped = True
+            queue.wants = federation.wants[queue.name]
+            crowd_out(node, peer, now_ms)
 
 
 def unwant(node: "Node", name: bytes, peer: bytes) -> None:
@@ -102,16 +143,25 @@ def in_use(queue: Queue, now_ms: int) -> bool:
     return flow is not None and now_ms - flow.polled_ms < asking.POLLED_MS
 
 
+def may_give(node: "Node", queue: Queue, now_ms: int) -> bool:
+    """Whether there is something to give, and nothing forbids it. Nodes of which wants are lost may want it."""
+    if not queue.length or queue.paused & PAUSED_OUT or node.frozen:
+        return False
+    if node.misconf:
+        node.federation.stalled = True
+        return False
+    if node.federation.crowded:
+        note_crowded(node, queue, now_ms)
+    return True
+
+
 def give(node: "Node", queue: Queue, now_ms: int, most: int) -> int:
     """Send jobs of ``queue`` to the nodes that want them, ``most`` at most; how many were sent.
 
     When something keeps back jobs that are wanted, the timer of the queue is set to look again.
     """
-    wants = queue.wants
-    if wants is None or not queue.length or queue.paused & PAUSED_OUT or node.frozen:
-        return 0
-    if node.misconf:
-        node.federation.stalled = True
+    wants = queue.wants if may_give(node, queue, now_ms) else None
+    if wants is None:
         return 0
     able = [want for want in wants.values() if want.count and want.until_ms > now_ms and can_take(node, want.peer)]
     flow = queue.flow
@@ -119,18 +169,36 @@ def give(node: "Node", queue: Queue, now_ms: int, most: int) -> int:
         flow = None
     elif able and now_ms - flow.imported_ms < IN_USE_MS and in_use(queue, now_ms):
         look_again(node, queue, flow.imported_ms + IN_USE_MS)
-        return 0
+        able = [want for want in able if is_waited_for(queue, want, now_ms)]
     if able and 0 <= now_ms - queue.consumed_ms < IN_USE_MS:
         look_again(node, queue, queue.consumed_ms + IN_USE_MS)  # what is kept for consumers here may not be wanted
     given = 0
     for turn, want in enumerate(able):
         count = share(queue, want, len(able) - turn, now_ms)
-        if flow is not None:
+        if flow is not None and not is_waited_for(queue, want, now_ms):
             count = min(count, spare(node, queue, flow, want, now_ms))
         count = min(count, most - given)
         if count > 0:
             given += hand_over(node, queue, want, count, now_ms)
+    if queue.length and given < most:
+        offer(node, queue, now_ms)
     return given
+
+
+def is_waited_for(queue: Queue, want: Want, now_ms: int) -> bool:
+    """Whether somebody waits for jobs where they are wanted, and nobody does here."""
+    return want.now_ms > now_ms and queue.waiters is None
+
+
+def offer(node: "Node", queue: Queue, now_ms: int) -> None:
+    """Tell those who want jobs of ``queue`` that there are some which they do not get unasked."""
+    if queue.wants is None:
+        return
+    for want in queue.wants.values():
+        wanted = want.count > 0 or want.dropped
+        if wanted and not want.offered and want.until_ms > now_ms and can_take(node, want.peer):
+            want.offered = True
+            node.asks.append((want.peer, (OFFER, queue.name)))
 
 
 def share(queue: Queue, want: Want, takers: int, now_ms: int) -> int:
@@ -202,8 +270,8 @@ def hand_over(node: "Node", queue: Queue, want: Want, count: int, now_ms: int) -
     queue.jobs_out += len(rows)
     queue.used_ms = now_ms
     want.count = 0 if ends(len(rows), size) else want.count - len(rows)
-    assert queue.wants is not None
-    queue.wants[peer] = queue.wants.pop(peer)  # the others are before it next time
+    want.now_ms = 0
+    node.federation.used(want)
     if queue.flow is not None:
         queue.flow.stock = min(queue.flow.stock, queue.length)
     return len(rows)
@@ -399,12 +467,11 @@ def arrived(
 def beat(node: "Node", now_ms: int) -> None:
     """Ten times a second: look after a tenth of the flows, and drop wants that have ended."""
     federation = node.federation
-    order = federation.order
-    while order:
-        oldest = federation.oldest()
-        if oldest.until_ms > now_ms:
-            break
-        unwant(node, oldest.name, oldest.peer)
+    for peer_id, standing in list(federation.standing.items()):
+        end_wants(node, peer_id, standing, now_ms)
+    for peer_id, until_ms in list(federation.crowded.items()):
+        if until_ms <= now_ms or peer_id not in node.peers:
+            del federation.crowded[peer_id]
     if federation.linked is not node.linked or (federation.stalled and not node.misconf):
         federation.linked = node.linked
         federation.stalled = False
@@ -419,17 +486,35 @@ def beat(node: "Node", now_ms: int) -> None:
         queues.apply_waiting(node, now_ms)
 
 
+def end_wants(node: "Node", peer: bytes, standing: Standing, now_ms: int) -> None:
+    """Drop some wants of ``peer`` that have ended: it had no time to renew them."""
+    for _ in range(ENDS_MOST):
+        if not standing.wants or standing.oldest().until_ms > now_ms:
+            return
+        oldest = standing.oldest()
+        if oldest.count:
+            node.federation.crowd(peer, now_ms)
+        unwant(node, oldest.name, peer)
+
+
 def wake_all(node: "Node") -> None:
     """Nodes can be reached that could not: jobs that they want may be given now."""
-    for name in node.federation.wants:
+    for name in node.queues if node.federation.crowded else node.federation.wants:
         queue = node.queues.get(name)
         if queue is not None:
             node.wake(queue)
 
 
 def link_up(node: "Node", peer: bytes, now_ms: int) -> None:
-    """The link to ``peer`` stands: it is asked, too, and told of the queues that all nodes pause."""
+    """The link to ``peer`` stands: it is asked, too, and told of the queues that all nodes pause.
+
+    What it was offered before, it may not have heard; `beat` looks after the jobs.
+    """
     del now_ms
+    standing = node.federation.standing.get(peer)
+    if standing is not None:
+        for want in standing.wants.values():
+            want.offered = False
     asking.ask_again(node, peer)
     asking.wait_all(node)
     node.begin_chore(queues.tell_pauses(node, node.peers[peer]))
@@ -439,8 +524,10 @@ def heard(node: "Node", peer: bytes, now_ms: int) -> None:
     """``peer`` has made a new link to this node: it says again what it wants, and what it sent may be lost."""
     del now_ms
     federation = node.federation
-    for name in [name for name, wants in federation.wants.items() if peer in wants]:
+    standing = federation.standing.get(peer)
+    for name in list(standing.wants) if standing is not None else ():
         unwant(node, name, peer)
+    federation.crowded.pop(peer, None)
     asking.ask_again(node, peer)
 
 

@@ -4,11 +4,11 @@ A *want* is the standing request of another node for jobs of a queue. A *flow* i
 has asked others for, and what it got. Both go by the name of the queue, since a peer must not be able to make queues by
 asking; a queue that exists points to its own (`Federation.adopt`), so that the path of a job looks nothing up.
 
-All tables are bounded: of wants and of broadcast pauses the oldest are dropped; a flow ends some time after nobody
-waits any more and nothing comes.
+All tables are bounded: of the wants of one node and of broadcast pauses the oldest are dropped; a flow ends some time
+after nobody waits any more and nothing comes.
 """
 
-from collections import deque
+from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 
 #: How long a request stands, in ms.
 WANT_MS: Final = 60_000
-#: Requests that stand here at most, and bytes of the names in them.
-WANTS_MOST = 10_000  # not Final: tests want less, compiled too
-WANTS_BYTES_MOST = 16 << 20  # not Final: tests want less, compiled too
+#: Requests of one other node that stand here at most, and bytes of the names in them.
+WANTS_MOST = 5000  # not Final: tests want less, compiled too
+WANTS_BYTES_MOST = 4 << 20  # not Final: tests want less, compiled too
+#: How long it counts, in ms, that somebody waits for jobs at this moment.
+NOW_MS: Final = 100
 #: Names for which clients that only look in (NOHANG) may make this node ask.
 POLLED_MOST = 10_000  # not Final: tests want less, compiled too
 #: Broadcast pauses that are remembered, and bytes of the names in them.
@@ -42,9 +44,13 @@ RATE_LEAST: Final = 5
 
 
 class Want:
-    """``count`` more jobs of the queue ``name`` for ``peer``, until ``until_ms``; it has stood since ``since_ms``."""
+    """``count`` more jobs of the queue ``name`` for ``peer``, until ``until_ms``; it has stood since ``since_ms``.
 
-    __slots__ = ("count", "name", "peer", "since_ms", "until_ms")
+    Until ``now_ms`` somebody is sure to wait there. ``offered``: it was told that there are jobs which it does not get
+    unasked, and has not said that it wants them. ``dropped``: what it wants is not known any more.
+    """
+
+    __slots__ = ("count", "dropped", "name", "now_ms", "offered", "peer", "since_ms", "until_ms")
 
     def __init__(self, name: bytes, peer: bytes, now_ms: int) -> None:
         self.name = name
@@ -52,15 +58,36 @@ class Want:
         self.count = 0
         self.since_ms = now_ms
         self.until_ms = now_ms + WANT_MS
+        self.now_ms = 0
+        self.offered = False
+        self.dropped = False
+
+
+class Standing:
+    """All wants of one other node by queue, the one that was said, or of use, the longest time ago first."""
+
+    __slots__ = ("names_bytes", "wants")
+
+    def __init__(self) -> None:
+        self.wants: OrderedDict[bytes, Want] = OrderedDict()
+        self.names_bytes = 0
+
+    def oldest(self) -> Want:
+        """The first to go; there must be one."""
+        return next(iter(self.wants.values()))
+
+    def too_many(self) -> bool:
+        """Whether it must go."""
+        return len(self.wants) > WANTS_MOST or self.names_bytes > WANTS_BYTES_MOST
 
 
 class Flow:
     """What this node asks others for, and gets, for one queue.
 
     ``left`` is what each node was asked for and has not sent yet, ``asked_ms`` when all were asked last, ``responders``
-    when each node sent something last. ``stock`` is how many imported jobs the queue may still hold. ``polled_ms`` is
-    when somebody looked in last who does not wait, ``poll_count`` how many he wanted. ``marked``: it is in
-    `Federation.marked`.
+    when each node sent something last; ``offers`` are those that keep jobs until somebody waits here. ``stock`` is how
+    many imported jobs the queue may still hold. ``polled_ms`` is when somebody looked in last who does not wait,
+    ``poll_count`` how many he wanted. ``marked``: it is in `Federation.marked`.
     """
 
     __slots__ = (
@@ -73,6 +100,7 @@ class Flow:
         "left",
         "marked",
         "name",
+        "offers",
         "poll_count",
         "polled_ms",
         "responders",
@@ -84,6 +112,7 @@ class Flow:
         self.left: dict[bytes, int] = {}
         self.asked_ms = 0
         self.responders: dict[bytes, int] = {}
+        self.offers: dict[bytes, None] = {}
         self.stock = 0
         self.imported_ms = 0
         self.polled_ms = 0
@@ -134,6 +163,7 @@ class Flow:
         """What ``peer`` was asked for, it may not have heard, or have sent in vain."""
         self.left.pop(peer, None)
         self.responders.pop(peer, None)
+        self.offers.pop(peer, None)
 
 
 class Broadcast:
@@ -153,14 +183,14 @@ class Federation:
     """The tables of one node."""
 
     __slots__ = (
+        "crowded",
         "flows",
         "linked",
         "marked",
-        "names_bytes",
-        "order",
         "pauses",
         "pauses_bytes",
         "stalled",
+        "standing",
         "turn",
         "waiting",
         "wants",
@@ -169,16 +199,17 @@ class Federation:
     def __init__(self) -> None:
         #: By queue and peer. The dict of a queue that exists is the one that `Queue.wants` points to.
         self.wants: dict[bytes, dict[bytes, Want]] = {}
-        #: The same, oldest first.
-        self.order: dict[tuple[bytes, bytes], Want] = {}
-        self.names_bytes = 0
+        #: The same by peer.
+        self.standing: dict[bytes, Standing] = {}
+        #: Nodes of which wants were dropped, and until when that matters: they may want whatever there is.
+        self.crowded: dict[bytes, int] = {}
         self.flows: dict[bytes, Flow] = {}
         #: All flows, in the order in which they are looked after.
         self.turn: deque[Flow] = deque()
         #: Those to look at in the next settle.
         self.marked: deque[Flow] = deque()
         #: By queue the newest PAUSE for all nodes, and those of them that wait for memory: see `queues`.
-        self.pauses: dict[bytes, Broadcast] = {}
+        self.pauses: OrderedDict[bytes, Broadcast] = OrderedDict()
         self.pauses_bytes = 0
         self.waiting: dict[bytes, None] = {}
         #: The nodes that were linked when the wants were last looked through.
@@ -193,33 +224,40 @@ class Federation:
 
     # -- wants ---------------------------------------------------------------------------------------------------------
 
-    def want(self, name: bytes, peer: bytes, count: int, now_ms: int) -> dict[bytes, Want]:
-        """``peer`` wants ``count`` jobs, whatever it wanted before. All wants for this queue."""
-        key = (name, peer)
-        want = self.order.pop(key, None)
+    def want(self, name: bytes, peer: bytes, count: int, now_ms: int) -> Want:
+        """``peer`` wants ``count`` jobs, whatever it wanted before."""
+        standing = self.standing.get(peer)
+        if standing is None:
+            standing = self.standing[peer] = Standing()
+        want = standing.wants.get(name)
         if want is None:
-            want = Want(name, peer, now_ms)
-            self.names_bytes += len(name)
+            want = standing.wants[name] = self.wants.setdefault(name, {})[peer] = Want(name, peer, now_ms)
+            standing.names_bytes += len(name)
+        else:
+            standing.wants.move_to_end(name)
         want.count = count
         want.until_ms = now_ms + WANT_MS
-        self.order[key] = want
-        wants = self.wants.setdefault(name, {})
-        wants[peer] = want
-        return wants
+        want.offered = want.dropped = False
+        return want
 
-    def too_many(self) -> bool:
-        """Whether the oldest want must go."""
-        return len(self.order) > WANTS_MOST or self.names_bytes > WANTS_BYTES_MOST
+    def used(self, want: Want) -> None:
+        """A want was of use: it is the last to go, and the other nodes get jobs before it."""
+        self.standing[want.peer].wants.move_to_end(want.name)
+        wants = self.wants[want.name]
+        wants[want.peer] = wants.pop(want.peer)
 
-    def oldest(self) -> Want:
-        """The want that was renewed the longest time ago."""
-        return next(iter(self.order.values()))
+    def crowd(self, peer: bytes, now_ms: int) -> None:
+        """Wants of ``peer`` are lost."""
+        self.crowded[peer] = now_ms + WANT_MS
 
     def unwant(self, name: bytes, peer: bytes) -> bool:
         """Forget one want; whether it was the last one for its queue."""
-        if self.order.pop((name, peer), None) is None:
+        standing = self.standing.get(peer)
+        if standing is None or standing.wants.pop(name, None) is None:
             return False
-        self.names_bytes -= len(name)
+        standing.names_bytes -= len(name)
+        if not standing.wants:
+            del self.standing[peer]
         wants = self.wants[name]
         del wants[peer]
         if wants:

@@ -25,7 +25,15 @@ if TYPE_CHECKING:
 
     Returned = SortedKeyList[Job, tuple[int, bytes]]
     #: Something that holds many things, which nobody else looks at.
-    Trash = dict[bytes, Job] | dict[bytes, Queue] | list[Timed] | list[tuple[int, int, Timed]] | deque[Job] | Returned
+    Trash = (
+        dict[bytes, Job]
+        | dict[bytes, Queue]
+        | list[Timed]
+        | list[tuple[int, int, Timed]]
+        | list[bytes]
+        | deque[Job]
+        | Returned
+    )
 
 
 def connect(node: "Node", session_id: int, address: bytes, local_address: bytes, now_ms: int) -> Session:
@@ -98,6 +106,7 @@ def forget_everything(node: "Node") -> None:
     node.claims.clear()
     node.acking.clear()
     node.dummies.clear()
+    node.oldest_acks.clear()
     node.telling.clear()
     node.gone = Gone()
     node.early = Early()

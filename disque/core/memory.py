@@ -10,6 +10,7 @@ waiting in them or pausing them, other nodes included, and of what other nodes h
 be lost and was asked for.
 """
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from disque.core.job import COMPILED
@@ -42,6 +43,8 @@ UNREAD_MOST = 128 << 20  # not Final: tests want less, compiled too
 
 #: Evictions that one command may cause, so that none stops the others.
 EVICT_MOST = 1000  # not Final: tests want less, compiled too
+#: The oldest acknowledgements that are looked up at once.
+OLDEST_MOST = 10_000  # not Final: tests want less, compiled too
 
 
 class Limits:
@@ -89,8 +92,26 @@ def make_room(node: "Node") -> bool:
         for _ in range(EVICT_MOST):
             if node.used <= node.limits.full or not node.acking:
                 break
-            evict_ack(node, next(iter(node.acking)))
+            evict_ack(node, oldest_ack(node))
     return node.used <= node.limits.full
+
+
+def oldest_ack(node: "Node") -> bytes:
+    """The acknowledgement that has been told to others for the longest time; there must be one.
+
+    To find the first entry of a dict takes the longer, the more were taken away before it: a million by and by would
+    take hours. So many are looked up at once, and a dict in which few are left is made anew. All acknowledgements are
+    in that dict, so it is a plain one: an OrderedDict would cost each of them time and memory.
+    """
+    oldest = node.oldest_acks
+    while True:
+        while oldest:
+            job_id = oldest.popleft()
+            if job_id in node.acking:
+                return job_id
+        oldest.extend(islice(node.acking, OLDEST_MOST))
+        if len(node.acking) <= OLDEST_MOST:
+            node.acking = dict(node.acking)
 
 
 def evict_ack(node: "Node", job_id: bytes) -> None:

@@ -5,12 +5,13 @@ frames for other nodes to ``messages``, records to ``journal``; the shell takes 
 as ``now_ms``, randomness as a seeded generator.
 """
 
-from collections import deque
+from collections import OrderedDict, deque
 from random import Random
 from typing import TYPE_CHECKING, Final
 
 from cluster.membership import Membership
 from disque.core import memory, unique
+from disque.core.bulk import Bulks
 from disque.core.early import Early
 from disque.core.flows import Federation
 from disque.core.gone import Gone
@@ -66,15 +67,15 @@ class Node:
     """One node. ``used`` is the accounted memory in bytes; ``journaling`` says whether records are wanted at all."""
 
     __slots__ = (
-        "acking", "asks", "batches", "beat_ms", "bidding", "bids", "calls", "calls_us", "chores", "claims",
+        "acking", "asks", "batches", "beat_ms", "bidding", "bids", "bulks", "calls", "calls_us", "chores", "claims",
         "clients_paused_until_ms", "coming", "config", "default_replicate", "dummies", "early", "evict_acks",
         "evicted", "expected", "federation", "filed", "filings", "frozen", "gone", "grace_ms", "host", "ids",
         "journal", "journaling", "keyed", "keys", "last_ctime", "latency", "leavers", "limits", "linked", "live",
         "loading", "lookup", "membership", "messages", "messages_skipped", "misconf", "monitors", "names", "node_id",
-        "over", "password", "peak", "peers", "pending", "places", "queues", "random", "ready", "resets", "resting",
-        "retries", "ring", "roll", "seen_version", "segment", "selves", "sessions", "shards", "sharing", "shelf",
-        "short", "short_walk", "slowlog", "spent", "start", "starts", "stats", "table", "telling", "timers", "touched",
-        "trash", "unread", "used", "walks", "wave", "zones",
+        "oldest_acks", "over", "password", "peak", "peers", "pending", "places", "queues", "random", "ready", "resets",
+        "resting", "retries", "ring", "roll", "seen_version", "segment", "selves", "sessions", "shards", "sharing",
+        "shelf", "short", "short_walk", "slowlog", "spent", "start", "starts", "stats", "table", "telling", "timers",
+        "touched", "trash", "unread", "used", "walks", "wave", "zones",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0915 - the whole state of a node, each part once
@@ -137,7 +138,8 @@ class Node:
         #: Acknowledgements that others must still hear of, by ID, and those of unknown jobs, oldest first: see `acks`;
         #: and those of this turn: see `lots`.
         self.acking: dict[bytes, Ack] = {}
-        self.dummies: dict[bytes, None] = {}
+        self.oldest_acks: deque[bytes] = deque()  # see `memory.oldest_ack`
+        self.dummies: OrderedDict[bytes, None] = OrderedDict()
         self.telling: dict[tuple[bytes, ...], Telling | None] = {}
         #: IDs of jobs that were acknowledged or deleted everywhere lately.
         self.gone = Gone()
@@ -154,6 +156,8 @@ class Node:
         self.walks: deque[Walk] = deque()
         #: Bytes of the replies of such walks that clients have not taken.
         self.unread = 0
+        #: Commands with many IDs.
+        self.bulks = Bulks()
         #: How often this process was emptied by CLUSTER RESET.
         self.resets = 0
         self.resting: list[Chore] = []
@@ -332,7 +336,7 @@ class Node:
 
     def wake(self, queue: Queue) -> None:
         """Have the line of ``queue`` served at the next settle, if there is something to give."""
-        wanted = queue.waiters is not None or queue.wants is not None
+        wanted = queue.waiters is not None or queue.wants is not None or bool(self.federation.crowded)
         if wanted and queue.length and not queue.ready and not queue.paused & PAUSED_OUT:
             queue.ready = True
             self.ready.append(queue)
@@ -452,7 +456,8 @@ class Node:
         queue.used_ms = now_ms
         queue.jobs_in += 1
         queue.push(job)
-        if (queue.waiters is not None or queue.wants is not None) and not queue.ready and not queue.paused & PAUSED_OUT:
+        wanted = queue.waiters is not None or queue.wants is not None or bool(self.federation.crowded)
+        if wanted and not queue.ready and not queue.paused & PAUSED_OUT:
             queue.ready = True
             self.ready.append(queue)
 
@@ -506,7 +511,7 @@ class Node:
     @property
     def next_due_ms(self) -> int:
         """When the next tick is due: NEVER while nothing waits for time, 0 while there is work left over."""
-        if self.ready or self.retries or self.over or self.trash or self.chores or self.leavers:
+        if self.ready or self.retries or self.over or self.trash or self.chores or self.leavers or self.bulks.line:
             return 0
         if self.walks and self.unread <= memory.UNREAD_MOST:
             return 0

@@ -1,9 +1,9 @@
 """What a node knows of one client connection.
 
 Waiting is state here, never a coroutine: a session in a queue's line, a session on jobs that wait for copies, a
-session that waits for something slow that the host does, or for a walk through all jobs or queues; one that was
-answered and still has to be taken out of many lines. While `waiting` is not NOT_WAITING, the shell hands the session no
-further command (WAIT_COPIES lets further ADDJOBs pass).
+session that waits for something slow that the host does, or for what the ticks do (WAIT_SCAN): a walk through all jobs
+or queues, or its own command with many IDs; one that was answered and still has to be taken out of many lines. While
+`waiting` is not NOT_WAITING, the shell hands the session no further command (WAIT_COPIES lets further ADDJOBs pass).
 """
 
 from collections import deque

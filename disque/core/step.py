@@ -29,6 +29,8 @@ from cluster.messages import (
     KEYSAFE,
     MEET,
     NEEDJOBS,
+    NEEDNOW,
+    OFFER,
     PAUSE,
     PING,
     PONG,
@@ -46,6 +48,7 @@ from disque.core import (
     adding,
     asking,
     bids,
+    bulk,
     claims,
     copies,
     delivery,
@@ -218,6 +221,8 @@ MESSAGES: Final[dict[int, Receiver]] = {
     QUEUED: claims.queued,
     WORKING: claims.working,
     NEEDJOBS: federation.need_jobs,
+    NEEDNOW: federation.need_now,
+    OFFER: asking.offered,
     YOURJOBS: federation.your_jobs,
     HAVE: federation.have,
     PAUSE: federation.pause,
@@ -306,6 +311,8 @@ def tick(node: "Node", now_ms: int) -> None:
         delivery.leave_some(node)
     if node.walks and node.unread <= memory.UNREAD_MOST:
         scan.go_on(node, now_ms)
+    if node.bulks.line:
+        bulk.go_on(node, now_ms)
 
 
 def due(node: "Node", item: Timed, now_ms: int) -> None:

@@ -24,7 +24,7 @@ def test_an_acknowledged_job_is_gone_at_once_whatever_its_state(bench: Bench, cl
 
 def test_unknown_jobs_are_not_remembered(bench: Bench) -> None:
     assert not acks.acknowledge(bench.node, UNKNOWN_ID, START_MS)
-    assert not acks.delete(bench.node, UNKNOWN_ID)
+    assert not acks.delete(bench.node, UNKNOWN_ID, bench.now_ms)
     assert bench.node.jobs_registered() == 0
     assert bench.node.used == 0
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cluster import membership
-from cluster.messages import NEEDJOBS, YOURJOBS
+from cluster.messages import NEEDJOBS, NEEDNOW, OFFER, YOURJOBS
 from disque.core import asking
 from tests.core.support import NOTHING, START_MS, Bench, Client, assert_still_waiting
 
@@ -289,3 +289,70 @@ def test_a_slow_consumer_asks_for_one_job_after_the_other() -> None:
         assert len(client.read()) == 1
         bench.live(2000)
     assert max(count for _, count in asked(bench)) == 1
+
+
+# -- offers ------------------------------------------------------------------------------------------------------------
+
+
+def test_who_is_offered_jobs_takes_them_when_somebody_waits() -> None:
+    bench = Bench(peers=2)
+    waiting(bench, 3)
+    bench.sent()
+    bench.hear(bench.peers[0], (OFFER, b"q"))
+    assert bench.sent() == [(B0, (NEEDNOW, b"q", 3))]
+    bench.live(200)
+    assert bench.sent(NEEDNOW) == [], "once"
+
+
+def test_several_that_offer_share_what_is_wanted() -> None:
+    bench = Bench(peers=3)
+    waiting(bench, 3)
+    bench.sent()
+    for peer in bench.peers[:2]:
+        bench.node.federation.flows[b"q"].offers[peer.id] = None
+    bench.hear(bench.peers[1], (OFFER, b"q"))
+    assert bench.sent() == [(B0, (NEEDNOW, b"q", 2)), (B1, (NEEDNOW, b"q", 2))]
+
+
+def test_an_offer_is_kept_for_somebody_who_comes_back() -> None:
+    bench = Bench(peers=2)
+    client = waiting(bench)
+    send(bench, bench.peers[0], 1, 1)
+    client.read()
+    bench.sent()
+    bench.hear(bench.peers[1], (OFFER, b"q"))
+    assert bench.sent(NEEDNOW) == [], "nobody waits"
+    waiting(bench)
+    assert bench.sent(NEEDNOW) == [(B1, (NEEDNOW, b"q", 1))]
+
+
+def test_offers_that_nobody_has_a_use_for_are_not_kept() -> None:
+    bench = Bench(peers=1)
+    bench.hear(bench.peers[0], (OFFER, b"q"))
+    assert bench.node.federation.flows == {}
+    client = waiting(bench)
+    client.disconnect()
+    bench.sent()
+    bench.hear(bench.peers[0], (OFFER, b"q"))
+    bench.live(5000)
+    assert bench.node.federation.flows == {}
+    assert bench.sent(NEEDNOW) == []
+
+
+def test_who_looks_in_now_and_then_takes_no_offer() -> None:
+    bench = Bench(peers=1)
+    bench.client()("GETJOB", "NOHANG", "FROM", "q")
+    bench.hear(bench.peers[0], (OFFER, b"q"))
+    assert bench.sent(NEEDNOW) == []
+
+
+def test_an_offer_ends_with_its_link() -> None:
+    bench = Bench(peers=2)
+    client = waiting(bench)
+    send(bench, bench.peers[1], 1, 1)
+    client.read()
+    bench.hear(bench.peers[0], (OFFER, b"q"))
+    bench.link_down(bench.peers[0])
+    bench.sent()
+    waiting(bench)
+    assert bench.sent(NEEDNOW) == []

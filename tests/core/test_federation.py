@@ -10,6 +10,8 @@ from cluster.messages import (
     HAVE,
     HOLD,
     NEEDJOBS,
+    NEEDNOW,
+    OFFER,
     PAUSE,
     QUEUED,
     SETACK,
@@ -100,15 +102,109 @@ def test_a_request_makes_no_queue_and_counts_when_there_is_one() -> None:
     assert given(bench) == [(B0, [job])]
 
 
-def test_of_too_many_requests_the_oldest_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_too_many_requests_of_one_node_its_oldest_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("disque.core.flows.WANTS_MOST", 2)
-    bench = Bench(peers=1)
+    bench = Bench(peers=2)
     client = bench.client()
+    need(bench, bench.peers[1], queue=b"b")
     for queue in (b"a", b"b", b"a", b"c"):
         need(bench, bench.peers[0], queue=queue)
-    for name in ("a", "b", "c"):
+    for name in ("c", "a", "b"):
         client.add(name, name, "REPLICATE", 1)
-    assert [message[1] for _, message in bench.sent(YOURJOBS)] == [b"a", b"c"]
+    assert [(peer, message[1]) for peer, message in bench.sent(YOURJOBS)] == [(B0, b"c"), (B0, b"a"), (B1, b"b")]
+
+
+def test_a_node_of_which_requests_were_dropped_is_offered_what_may_be_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("disque.core.flows.WANTS_MOST", 2)
+    bench = Bench(peers=2)
+    client = bench.client()
+    for queue in (b"a", b"b", b"c"):
+        need(bench, bench.peers[0], queue=queue)
+    job = client.add("a", "body", "REPLICATE", 1)
+    client.add("a", "body", "REPLICATE", 1)
+    assert bench.sent() == [(B0, (OFFER, b"a"))], "once, and nobody else"
+    bench.hear(bench.peers[0], (NEEDNOW, b"a", 1))
+    assert given(bench) == [(B0, [job])]
+    federation = bench.node.federation
+    assert len(federation.standing[B0].wants) == 2
+    assert list(federation.crowded) == [B0]
+    for queue in (b"a", b"b", b"c"):
+        need(bench, bench.peers[0], queue=queue, count=0)
+    bench.live(WANT_MS + 100)
+    assert federation.crowded == {}
+    bench.sent()
+    client.add("new", "body", "REPLICATE", 1)
+    assert bench.sent(OFFER) == []
+
+
+def test_a_node_that_could_not_renew_its_requests_is_offered_jobs_too() -> None:
+    bench = Bench(peers=1)
+    need(bench, bench.peers[0], queue=b"a")
+    bench.live(WANT_MS + 100)
+    assert bench.node.federation.standing == {}
+    bench.client().add("a", "body", "REPLICATE", 1)
+    assert bench.sent(OFFER) == [(B0, (OFFER, b"a"))]
+
+
+def imported(bench: Bench, peer: membership.Node) -> Client:
+    """A consumer has got a job that came from ``peer``, and waits no more."""
+    consumer = bench.client()
+    consumer("GETJOB", "FROM", "q")
+    send(bench, peer, row(1))
+    assert_delivered(consumer, an_id(1))
+    bench.sent()
+    return consumer
+
+
+def test_a_job_that_is_kept_back_is_offered_and_goes_when_somebody_waits_there() -> None:
+    """It came to somebody who waited up to five seconds late, on an idle cluster."""
+    bench = Bench(peers=2)
+    imported(bench, bench.peers[0])
+    need(bench, bench.peers[1])
+    job = bench.client().add("q", "b", "REPLICATE", 1)
+    bench.live(500)
+    assert bench.sent(OFFER, YOURJOBS) == [(B1, (OFFER, b"q"))], "once"
+    need(bench, bench.peers[1])
+    assert bench.sent(OFFER, YOURJOBS) == [(B1, (OFFER, b"q"))], "once more, since it has spoken"
+    bench.hear(bench.peers[1], (NEEDNOW, b"q", 1))
+    assert given(bench) == [(B1, [job])]
+
+
+def test_what_was_imported_is_offered_too() -> None:
+    bench = Bench(peers=2)
+    imported(bench, bench.peers[0])
+    need(bench, bench.peers[1], count=5)
+    send(bench, bench.peers[0], row(2), row(3))
+    assert bench.sent(OFFER, YOURJOBS) == [(B1, (OFFER, b"q"))]
+    bench.hear(bench.peers[1], (NEEDNOW, b"q", 1))
+    assert given(bench) == [(B1, [an_id(2)])]
+    bench.advance(100)
+    send(bench, bench.peers[0], row(4))
+    assert given(bench) == [], "it was for this moment only"
+
+
+def test_an_offer_is_sent_again_only_over_a_new_link() -> None:
+    bench = Bench(peers=2)
+    imported(bench, bench.peers[0])
+    need(bench, bench.peers[1])
+    bench.client().add("q", "b", "REPLICATE", 1)
+    bench.live(300)
+    assert bench.sent(OFFER) == [(B1, (OFFER, b"q"))]
+    bench.link_down(bench.peers[1])
+    bench.link_up(bench.peers[1])
+    bench.live(200)
+    assert bench.sent(OFFER) == [(B1, (OFFER, b"q"))]
+
+
+def test_nobody_is_offered_what_somebody_here_waits_for() -> None:
+    bench = Bench(peers=2)
+    consumer = imported(bench, bench.peers[0])
+    need(bench, bench.peers[1])
+    consumer("GETJOB", "FROM", "q")
+    bench.hear(bench.peers[1], (NEEDNOW, b"q", 1))
+    job = bench.client().add("q", "b", "REPLICATE", 1)
+    assert_delivered(consumer, job)
+    assert bench.sent(OFFER, YOURJOBS) == []
 
 
 def test_consumers_that_wait_here_come_first() -> None:

@@ -1,7 +1,9 @@
+from collections import OrderedDict
+
 import pytest
 
 from disque.core import flows
-from disque.core.flows import Federation, Flow
+from disque.core.flows import Federation, Flow, Standing
 from disque.core.queue import Queue
 
 A, B = b"a" * 40, b"b" * 40
@@ -51,42 +53,62 @@ def test_nodes_that_have_sent_lately_are_known() -> None:
 
 def test_wants_belong_to_the_queue_when_there_is_one() -> None:
     federation = Federation()
-    wants = federation.want(b"q", A, 3, 0)
+    want = federation.want(b"q", A, 3, 0)
     queue = Queue(b"q", 0)
     federation.adopt(queue)
-    assert queue.wants is wants
-    assert federation.want(b"q", B, 1, 0) is wants
+    assert queue.wants == {A: want}
+    other = federation.want(b"q", B, 1, 0)
+    assert queue.wants == {A: want, B: other}
     assert not federation.unwant(b"q", A)
     assert federation.unwant(b"q", B)
     assert not federation.unwant(b"q", B)
     assert federation.wants == {}
-    assert federation.order == {}
-    assert federation.names_bytes == 0
+    assert federation.standing == {}
 
 
-def test_a_want_that_is_renewed_keeps_its_age_and_is_the_youngest_to_go() -> None:
+def test_a_want_that_is_renewed_keeps_its_age_and_is_the_last_of_its_node_to_go() -> None:
     federation = Federation()
-    federation.want(b"q", A, 3, 0)
-    federation.want(b"q", B, 3, 1)
-    federation.want(b"q", A, 5, 2)
-    assert federation.oldest().peer == B
-    want = federation.wants[b"q"][A]
+    want = federation.want(b"q", A, 3, 0)
+    federation.want(b"other", A, 3, 1)
+    want.offered = want.dropped = True
+    assert federation.want(b"q", A, 5, 2) is want
+    assert federation.standing[A].oldest().name == b"other"
     assert (want.since_ms, want.count, want.until_ms) == (0, 5, 60_002)
+    assert (want.offered, want.dropped) == (False, False)
 
 
-def test_wants_are_bounded_in_number_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_want_that_was_of_use_is_the_last_to_go_and_to_be_served() -> None:
+    federation = Federation()
+    want = federation.want(b"q", A, 3, 0)
+    federation.want(b"other", A, 3, 1)
+    federation.want(b"q", B, 3, 1)
+    federation.used(want)
+    assert federation.standing[A].oldest().name == b"other"
+    assert list(federation.wants[b"q"]) == [B, A]
+
+
+def test_the_wants_of_each_node_are_bounded_in_number_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flows, "WANTS_MOST", 2)
     monkeypatch.setattr(flows, "WANTS_BYTES_MOST", 100)
     federation = Federation()
     federation.want(b"a", A, 1, 0)
     federation.want(b"a", B, 1, 0)
-    assert not federation.too_many()
     federation.want(b"b", A, 1, 0)
-    assert federation.too_many()
+    assert not federation.standing[A].too_many()
+    federation.want(b"c", A, 1, 0)
+    assert federation.standing[A].too_many()
+    assert not federation.standing[B].too_many()
     federation.unwant(b"a", A)
-    federation.unwant(b"a", B)
+    federation.unwant(b"b", A)
+    assert not federation.standing[A].too_many()
     federation.want(b"n" * 100, A, 1, 0)
-    assert federation.too_many()
+    assert federation.standing[A].too_many()
+
+
+def test_to_drop_the_oldest_takes_no_longer_when_many_went_before() -> None:
+    """Entries that were taken away from the front of a dict are looked at again each time."""
+    assert isinstance(Standing().wants, OrderedDict)
+    assert isinstance(Federation().pauses, OrderedDict)
 
 
 def test_a_flow_is_looked_at_once_however_often_it_is_marked() -> None:

@@ -1,6 +1,8 @@
+from collections import OrderedDict
+
 import pytest
 
-from disque.core import memory
+from disque.core import acks, memory
 from disque.core.memory import JOB_BYTES, QUEUE_BYTES, Limits, make_room
 from disque.core.records import DELETE
 from tests.core.support import Bench, Client, foreign_id, repljob
@@ -150,3 +152,25 @@ def test_questions_about_a_job_count_until_they_are_answered() -> None:
     bench.client()("ACKJOB", foreign_id(1, 5))
     assert not bench.node.claims
     assert bench.node.used == before - 4 + memory.ACK_BYTES
+
+
+def test_acknowledgements_are_evicted_oldest_first_and_looked_up_some_at_a_time(
+    cluster: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "OLDEST_MOST", 4)
+    ids = [foreign_id(number) for number in range(20)]
+    cluster.client()("ACKJOB", *ids)
+    node = cluster.node
+    evicted = []
+    for number in range(12):
+        if number == 5:
+            acks.drop(node, ids.pop(6))  # one that is noted already has ended by itself
+        evicted.append(memory.oldest_ack(node))
+        memory.evict_ack(node, evicted[-1])
+        assert len(node.oldest_acks) < 4, "the next ones are known, and only they"
+    assert evicted == ids[:12]
+
+
+def test_to_find_the_oldest_acknowledgement_takes_no_longer_when_many_went_before(cluster: Bench) -> None:
+    """Entries that were taken away from the front of a dict are looked at again each time: that took minutes."""
+    assert isinstance(cluster.node.dummies, OrderedDict)

@@ -21,6 +21,8 @@ from cluster.messages import (
     HOLD,
     KINDS,
     NEEDJOBS,
+    NEEDNOW,
+    OFFER,
     PAUSE,
     QUEUED,
     REFUSED,
@@ -153,6 +155,8 @@ def about(bench: Bench, job_id: bytes) -> dict[str, list[tuple[Any, ...]]]:
         "GOTACK": [(GOTACK, known, given, twice) for known in (0, 1, most) for given in sets],
         "DELJOB": [(DELJOB, twice)],
         "NEEDJOBS": [(NEEDJOBS, name, count) for name in (b"q", b"", b"new") for count in (0, 1, most)],
+        "NEEDNOW": [(NEEDNOW, name, count) for name in (b"q", b"", b"new") for count in (0, 1, most)],
+        "OFFER": [(OFFER, b"q"), (OFFER, b"other")],
         "YOURJOBS": [(YOURJOBS, b"q", (given,)) for given in (row, strange_row)] + [(YOURJOBS, b"q", (row, row))],
         "WORKING": [(WORKING, given) for given in (ids, twice)],
         "PAUSE": [(PAUSE, b"q", flags, counter, who) for flags in (0, 1, 3, most) for counter in (0, 2**62 - 1)

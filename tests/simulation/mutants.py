@@ -120,6 +120,16 @@ def unknown_is_answered_while_loading() -> Iterator[None]:
         yield
 
 
+# -- hand-overs --------------------------------------------------------------------------------------------------------
+
+
+@mutant("I2", policy="off")
+def nobody_is_offered_what_is_kept_back() -> Iterator[None]:
+    """A queue that imported lately keeps its jobs, and those who wait elsewhere hear nothing of them."""
+    with patch.object(federation, "offer", nothing):
+        yield
+
+
 # -- at most once ------------------------------------------------------------------------------------------------------
 
 

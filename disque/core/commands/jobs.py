@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from disque.core import acks, adding, asking, delivery, errors, requeue, resp, show
-from disque.core.job import Job
-from disque.core.jobid import valid
+from disque.core import acks, adding, asking, bulk, delivery, errors, requeue, resp, show
+from disque.core.bulk import Bulk
+from disque.core.jobid import SHARDS, shard_of, valid
 from disque.core.memory import may_make_queues
 from disque.core.numbers import SECONDS_MAX, parse_int
 from disque.core.session import Session
@@ -143,9 +143,57 @@ def bad_ids(session: Session, ids: list[bytes]) -> bool:
     return False
 
 
+#: What a command does with one job; True if that counts.
+Deed = Callable[["Node", bytes, int], bool]
+
+
+class Counting(Bulk):
+    """A command that answers for how many of its jobs it worked."""
+
+    __slots__ = ("_count", "_deed")
+
+    def __init__(self, session: Session, ids: list[bytes], deed: Deed) -> None:
+        super().__init__(session, ids)
+        self._deed = deed
+        self._count = 0
+
+    def do(self, node: "Node", job_id: bytes, now_ms: int) -> None:
+        """As in `Bulk`."""
+        self._count += self._deed(node, job_id, now_ms)
+
+    def reply(self) -> bytes:
+        """As in `Bulk`."""
+        return resp.integer(self._count)
+
+
+def count(node: "Node", session: Session, ids: list[bytes], deed: Deed, now_ms: int) -> None:
+    """Do something with each job, and answer for how many it worked."""
+    if len(ids) > bulk.SLICE:
+        bulk.begin(node, Counting(session, ids, deed))
+    elif not bad_ids(session, ids):
+        session.out.append(resp.integer(sum([deed(node, job_id, now_ms) for job_id in ids])))
+
+
+def acknowledge_one(node: "Node", job_id: bytes, now_ms: int) -> bool:
+    """ACKJOB of one job."""
+    done = acks.acknowledge(node, job_id, now_ms)
+    node.stats.jobs_acknowledged += done
+    return done
+
+
+def fast_ack_one(node: "Node", job_id: bytes, now_ms: int) -> bool:
+    """FASTACK of one job."""
+    done = acks.fast_ack(node, job_id, now_ms)
+    node.stats.jobs_acknowledged += done
+    return done
+
+
 def ackjob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """ACKJOB: how many of the jobs were known and not acknowledged before."""
     ids = args[1:]
+    if len(ids) > bulk.SLICE:
+        bulk.begin(node, Counting(session, ids, acknowledge_one))
+        return
     if bad_ids(session, ids):
         return
     done = 0
@@ -157,43 +205,59 @@ def ackjob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> No
 
 def deljob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """DELJOB: how many of the jobs were known here."""
-    del now_ms
-    ids = args[1:]
-    if not bad_ids(session, ids):
-        session.out.append(resp.integer(sum([acks.delete(node, job_id) for job_id in ids])))
+    count(node, session, args[1:], acks.delete, now_ms)
 
 
 def fastack(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """FASTACK: delete jobs here and wherever else they may be; how many were known here."""
-    ids = args[1:]
-    if not bad_ids(session, ids):
-        done = sum([acks.fast_ack(node, job_id, now_ms) for job_id in ids])
-        node.stats.jobs_acknowledged += done
-        session.out.append(resp.integer(done))
+    count(node, session, args[1:], fast_ack_one, now_ms)
 
 
-def count_moved(
-    node: "Node", session: Session, ids: list[bytes], move: Callable[["Node", Job, int], bool], now_ms: int
-) -> None:
-    """Apply ``move`` to each job that is known, and answer how many it worked for."""
-    if bad_ids(session, ids):
-        return
-    moved = 0
-    for job_id in ids:
-        job = node.find(job_id)
-        if job is not None:
-            moved += move(node, job, now_ms)
-    session.out.append(resp.integer(moved))
+def enqueue_one(node: "Node", job_id: bytes, now_ms: int) -> bool:
+    """ENQUEUE of one job."""
+    job = node.find(job_id)
+    return job is not None and requeue.enqueue(node, job, now_ms)
+
+
+def dequeue_one(node: "Node", job_id: bytes, now_ms: int) -> bool:
+    """DEQUEUE of one job."""
+    job = node.find(job_id)
+    return job is not None and requeue.dequeue(node, job, now_ms)
 
 
 def enqueue(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """ENQUEUE: how many jobs went into their queue."""
-    count_moved(node, session, args[1:], requeue.enqueue, now_ms)
+    count(node, session, args[1:], enqueue_one, now_ms)
 
 
 def dequeue(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """DEQUEUE: how many jobs were taken out of their queue."""
-    count_moved(node, session, args[1:], requeue.dequeue, now_ms)
+    count(node, session, args[1:], dequeue_one, now_ms)
+
+
+class Nacking(Bulk):
+    """A NACK of many jobs. An ID that is there twice counts once, whoever has got its job between."""
+
+    __slots__ = ("_count", "_counts", "_delay_s", "_seen")
+
+    def __init__(self, session: Session, ids: list[bytes], delay_s: int, counts: bool) -> None:
+        super().__init__(session, ids)
+        self._delay_s = delay_s
+        self._counts = counts
+        self._count = 0
+        self._seen: list[set[bytes]] = [set() for _ in range(SHARDS)]
+
+    def do(self, node: "Node", job_id: bytes, now_ms: int) -> None:
+        """As in `Bulk`."""
+        seen = self._seen[shard_of(job_id)]
+        job = node.find(job_id)
+        if job is not None and job_id not in seen:
+            seen.add(job.id)
+            self._count += requeue.nack(node, job, self._delay_s, self._counts, now_ms)
+
+    def reply(self) -> bytes:
+        """As in `Bulk`."""
+        return resp.integer(self._count)
 
 
 def nack(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
@@ -217,10 +281,37 @@ def nack(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None
             ids = ids[:-2]
         else:
             break
+    if len(ids) > bulk.SLICE:
+        bulk.begin(node, Nacking(session, ids, delay_s, counts))
+        return
     if bad_ids(session, ids):
         return
     jobs = [job for job in map(node.find, dict.fromkeys(ids)) if job is not None]
     session.out.append(resp.integer(sum([requeue.nack(node, job, delay_s, counts, now_ms) for job in jobs])))
+
+
+class Postponing(Bulk):
+    """A WORKING for many jobs."""
+
+    __slots__ = ("_parts", "_replies")
+
+    def __init__(self, session: Session, ids: list[bytes]) -> None:
+        super().__init__(session, ids)
+        self._parts = [b"*%d\r\n" % len(ids)]
+        self._replies: list[bytes] = []
+
+    def do(self, node: "Node", job_id: bytes, now_ms: int) -> None:
+        """As in `Bulk`."""
+        self._replies.append(work_on(node, job_id, now_ms))
+
+    def end_slice(self) -> None:
+        """As in `Bulk`."""
+        self._parts.append(b"".join(self._replies))
+        self._replies.clear()
+
+    def reply(self) -> bytes:
+        """As in `Bulk`."""
+        return b"".join(self._parts)
 
 
 def working(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
@@ -229,6 +320,9 @@ def working(node: "Node", session: Session, args: list[bytes], now_ms: int) -> N
     The seconds by which each delivery is postponed; one ID answers alone, several as an array.
     """
     ids = args[1:]
+    if len(ids) > bulk.SLICE:
+        bulk.begin(node, Postponing(session, ids))
+        return
     if bad_ids(session, ids):
         return
     replies = [work_on(node, job_id, now_ms) for job_id in ids]

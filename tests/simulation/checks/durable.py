@@ -11,7 +11,12 @@ from tests.simulation.process import Process
 from tests.simulation.world import Violation
 
 #: Messages that need not wait for the journal.
-FREE = frozenset({*range(4), wire.REPLJOB, wire.NEEDJOBS, wire.WILLQUEUE, wire.ANSWER, wire.HOLD, wire.REFUSED})
+FREE = frozenset(
+    {
+        *range(4),
+        *(wire.REPLJOB, wire.NEEDJOBS, wire.WILLQUEUE, wire.ANSWER, wire.HOLD, wire.REFUSED, wire.OFFER, wire.NEEDNOW),
+    }
+)
 
 Outbox = list[tuple[bytes, tuple[Any, ...]]]
 
