@@ -52,6 +52,7 @@ ASKKEY: Final = 28
 KEYFREE: Final = 29
 OFFER: Final = 30
 NEEDNOW: Final = 31
+STOPPING: Final = 32
 
 #: `flags` of REPLJOB: whoever takes the copy queues it, nobody else does.
 QUEUE_IT: Final = 1
@@ -78,8 +79,14 @@ REFUSED_PAUSED: Final = 2
 REFUSED_GONE: Final = 3
 REFUSED_JOURNAL: Final = 4
 
-#: `round` of HOLD from a node that stops: those who hear it say so to others until it is over.
+#: `round` of HOLD from a node that stops: those who hear it say so to others until it is over; or, the job was handed
+#: on, and whoever has it in his queue by now keeps it there.
 IN_MY_STEAD: Final = 1
+HANDED_ON: Final = 2
+
+#: `what` of STOPPING.
+I_STOP: Final = 0
+ALL_SENT: Final = 1
 
 #: `what` of ANSWER.
 ANSWER_NO: Final = 0
@@ -145,7 +152,7 @@ FIELDS: Final[dict[str, str]] = {
     "reason": _NUMBER,
     "repl": _NUMBER,
     "retry_s": _NUMBER,
-    "round": _STAMP,  # a number of the asker's that comes back with the answer; 0, IN_MY_STEAD: nobody asked
+    "round": _STAMP,  # a number of the asker's that comes back with the answer; up to HANDED_ON: nobody asked
     "state": _NUMBER,  # 0 undecided, 1 decided, 2 all keepers have it
     "ttl_s": _NUMBER,
     "what": _NUMBER,
@@ -301,6 +308,7 @@ KINDS: Final[dict[int, tuple[str, Shape]]] = {
         # Jobs that do not go where they are wanted by themselves.
         (OFFER, "OFFER", "queue"),  # I keep some, but somebody may wait for them there: say so then
         (NEEDNOW, "NEEDNOW", "queue count"),  # somebody does, at this moment
+        (STOPPING, "STOPPING", "what"),  # I stop: send me no more jobs. Or: what I had sent you before is all
     )
 }
 

@@ -76,7 +76,7 @@ HAVE_HEAD: Final = (HAVE,)
 def need_jobs(node: "Node", peer: bytes, message: tuple[int, bytes, int], now_ms: int) -> None:
     """NEEDJOBS: from now on ``peer`` wants so many jobs of a queue; 0 takes the request back."""
     _, name, count = message
-    if count:
+    if count and not node.peers[peer].stopping:
         note(node, name, peer, count, now_ms)
     else:
         unwant(node, name, peer)
@@ -85,7 +85,8 @@ def need_jobs(node: "Node", peer: bytes, message: tuple[int, bytes, int], now_ms
 def need_now(node: "Node", peer: bytes, message: tuple[int, bytes, int], now_ms: int) -> None:
     """NEEDNOW: ``peer`` was offered jobs, and so many can be handed to somebody who waits there at this moment."""
     _, name, count = message
-    note(node, name, peer, max(1, count), now_ms).now_ms = now_ms + NOW_MS
+    if not node.peers[peer].stopping:
+        note(node, name, peer, max(1, count), now_ms).now_ms = now_ms + NOW_MS
 
 
 def note(node: "Node", name: bytes, peer: bytes, count: int, now_ms: int) -> Want:
@@ -126,6 +127,15 @@ def unwant(node: "Node", name: bytes, peer: bytes) -> None:
         queue = node.queues.get(name)
         if queue is not None:
             queue.wants = None
+
+
+def unwant_all(node: "Node", peer: bytes) -> None:
+    """Forget all that ``peer`` wants."""
+    federation = node.federation
+    standing = federation.standing.get(peer)
+    for name in list(standing.wants) if standing is not None else ():
+        unwant(node, name, peer)
+    federation.crowded.pop(peer, None)
 
 
 def can_take(node: "Node", peer_id: bytes) -> bool:
@@ -523,11 +533,7 @@ def link_up(node: "Node", peer: bytes, now_ms: int) -> None:
 def heard(node: "Node", peer: bytes, now_ms: int) -> None:
     """``peer`` has made a new link to this node: it says again what it wants, and what it sent may be lost."""
     del now_ms
-    federation = node.federation
-    standing = federation.standing.get(peer)
-    for name in list(standing.wants) if standing is not None else ():
-        unwant(node, name, peer)
-    federation.crowded.pop(peer, None)
+    unwant_all(node, peer)
     asking.ask_again(node, peer)
 
 

@@ -13,7 +13,8 @@ done, so they are asked first (see `claims`).
 Of at-most-once jobs that were not delivered, a crash brings back only what the journal is sure of: if its tail could
 be lost (power failed under everysec), the record that a job was spent could be lost too, so these jobs are dropped
 and counted. No record is written of that: the head that the next process writes shows every later reader that they
-were dropped there.
+were dropped there. But that reader must still find the job, and its UNIQUE key may lie in a newer segment, which is
+there for longer. So the next process writes that jobs with keys are deleted.
 """
 
 from collections.abc import Iterator
@@ -147,6 +148,7 @@ class Replay:
         "clean",
         "clean_ended",
         "dropped",
+        "freed",
         "incomplete",
         "journal_boot_id",
         "journal_policy",
@@ -167,6 +169,8 @@ class Replay:
         self.clean_ended = False
         #: At-most-once jobs that were dropped, since they may have been delivered.
         self.dropped = 0
+        #: Those of them that had UNIQUE keys, by ID.
+        self.freed: list[bytes] = []
         #: The process ended while what it had in memory was still being copied: that is not all here.
         self.incomplete = False
         self.records = 0
@@ -378,8 +382,19 @@ class Replay:
             for job in [
                 job for job in shard.values() if not job.retry and not job.flags & SPENT and job.state != ACKED
             ]:
-                self.dropped += 1
-                self.node.remove(job)
+                self._drop(job)
+
+    def _drop(self, job: Job) -> None:
+        """Forget an at-most-once job that may have been delivered."""
+        self.dropped += 1
+        if job.id in self.node.keyed:
+            self.freed.append(job.id)
+        self.node.remove(job)
+
+    def ends(self) -> Iterator[Record]:
+        """What the process that has read the journal writes first: see above."""
+        for job_id in self.freed:
+            yield (DELETE, job_id)
 
     def finish(self, now_ms: int, grace_ms: int = 0) -> Iterator[int]:
         """Put every job where it belongs.
@@ -420,8 +435,7 @@ class Replay:
             if job.flags & KEPT and len(job.holders) > 1:  # it may have been handed back elsewhere meanwhile
                 job.flags = job.flags & ~KEPT | HEARD
         if not job.retry and not job.flags & SPENT and not sure and job.expires_ms > now_ms:
-            self.dropped += 1
-            node.remove(job)
+            self._drop(job)
         elif job.expires_ms <= now_ms:
             self._expired(job, now_ms, grace_ms)
         elif state == QUEUED or 0 < job.requeue_ms <= now_ms:

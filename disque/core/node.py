@@ -74,8 +74,8 @@ class Node:
         "loading", "lookup", "membership", "messages", "messages_skipped", "misconf", "monitors", "names", "node_id",
         "oldest_acks", "over", "password", "peak", "peers", "pending", "places", "queues", "random", "ready", "resets",
         "resting", "retries", "ring", "roll", "seen_version", "segment", "selves", "sessions", "shards", "sharing",
-        "shelf", "short", "short_walk", "slowlog", "spent", "start", "starts", "stats", "table", "telling", "timers",
-        "touched", "trash", "unread", "used", "walks", "wave", "zones",
+        "shelf", "short", "short_walk", "slowlog", "spent", "start", "starts", "stats", "stopping", "table", "telling",
+        "timers", "touched", "trash", "unread", "used", "walks", "wave", "zones",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0915 - the whole state of a node, each part once
@@ -125,6 +125,8 @@ class Node:
         #: Other nodes by ID, and those that a job may be sent to at once.
         self.peers: dict[bytes, Peer] = {}
         self.linked: list[Peer] = []
+        #: It is about to stop, and the others were told: see `leaving`.
+        self.stopping = False
         self.zones = Zones()
         self.seen_version = -1
         #: This process among all that ever were this node, and those of nodes that are linked but only half met.

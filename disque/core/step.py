@@ -38,6 +38,7 @@ from cluster.messages import (
     REFUSED,
     REPLJOB,
     SETACK,
+    STOPPING,
     UNBIND,
     WILLQUEUE,
     WORKING,
@@ -55,6 +56,7 @@ from disque.core import (
     errors,
     federation,
     keeping,
+    leaving,
     links,
     lots,
     memory,
@@ -235,6 +237,7 @@ MESSAGES: Final[dict[int, Receiver]] = {
     KEYSAFE: keeping.is_safe,
     ASKKEY: keeping.asked,
     KEYFREE: keeping.is_free,
+    STOPPING: leaving.peer_stops,
 }
 
 #: Messages about who the nodes are: these are taken from nodes that are not known yet, too.

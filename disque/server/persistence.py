@@ -220,10 +220,18 @@ class Persistence:
             )
         if self.node.config.flag("appendonly"):
             self.open(row, rebuild=False)
+            self._write_ends(replay)
         elif row.segments:
             # What happens from here on is not written. The next start must know, for jobs delivered at most once.
             self.open(row, rebuild=False)
+            self._write_ends(replay)
             self.switch_off()
+
+    def _write_ends(self, replay: records.Replay) -> None:
+        """Write what later readers may not find out for themselves."""
+        if replay.freed:
+            self.node.journal += replay.ends()
+            self.pump.write_journal(self.pump.clock.now_ms())
 
     # -- on and off ------------------------------------------------------------------------------------------------
 

@@ -359,6 +359,17 @@ class TestAtMostOnce:
         assert not queued(replayed([*records, (CLEAN, []), (END,)], "boot 3")[0])
         assert replayed(records, "boot 2")[1].dropped == 0
 
+    def test_the_next_process_writes_that_a_dropped_one_is_deleted_if_it_had_a_key(self) -> None:
+        """Its record may be gone before that of the key."""
+        key = (KEY, K, job_id(1, 0), 0, NOW_MS + 60_000, 1)
+        records = [head_record(), job_record(retry=0), job_record(2, retry=0), key]
+        node, reader = replayed(records, boot="boot 2")
+        assert reader.dropped == 2
+        assert list(reader.ends()) == [(DELETE, job_id(1, 0))]
+        assert list(replayed([*records, head_record("boot 2")], "boot 2")[1].ends()) == [(DELETE, job_id(1, 0))]
+        assert not keys(node)
+        assert not keys(replay(key, *reader.ends()))
+
     def test_one_that_survived_a_restart_of_the_process_survives_the_next(self) -> None:
         assert queued(replayed([head_record(), job_record(retry=0), head_record()])[0]) == [job_id(1, 0)]
 

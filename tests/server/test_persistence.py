@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from disque.core import acks, life, step
+from disque.core import acks, life, step, unique
 from disque.core.host import Host
 from disque.core.unique import digest_of
 from disque.server.disk import Disk
@@ -235,6 +235,23 @@ class TestRestart:
         assert not any("at-most-once" in line for line in process.log.lines)
         process.stop()
         assert not machine.start().known()
+
+    def test_the_key_of_a_dropped_job_stays_free_when_only_its_record_is_left(self, machine: Machine) -> None:
+        process = machine.start()
+        process.add(b"once", b"RETRY", b"0", b"UNIQUE", b"key", b"0")
+        process.node.segment = process.pump.journal.switch()  # type: ignore[union-attr]  # it is there
+        unique.file(process.node, keys(process.node)[digest_of(b"q", b"key")])
+        process.add(b"kept")
+        process.kill()
+        machine.boot = "boot 2"
+        process = machine.start()
+        assert not keys(process.node)
+        process.cron(3)
+        assert machine.files[0] == f"{NAME}.00000002"  # the job's own record is gone
+        process.kill()
+        process = machine.start()
+        assert not keys(process.node)
+        process.kill()
 
     def test_without_a_boot_id_every_process_counts_as_another_boot(self, machine: Machine) -> None:
         machine.boot = ""
