@@ -126,7 +126,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(explained(wrong), file=sys.stderr)
         return 1
     except OSError as error:
-        print(f"Fatal error, can't open config file '{error.filename}': {error.strerror}", file=sys.stderr)
+        where = Path(error.filename or ".").absolute()
+        print(f"Fatal error, can't open config file '{where}': {error.strerror}", file=sys.stderr)
         return 1
     if config.number("processes") == 1:
         return start(config, path, words)
@@ -197,13 +198,14 @@ def prepare(config: Config) -> tuple[Log, daemon.PidFile | None] | None:
     try:
         os.chdir(config.text("dir") or ".")
     except OSError as error:
-        print(f"Can't chdir to '{config.text('dir')}': {error.strerror}", file=sys.stderr)
+        print(f"Can't chdir to '{Path(config.text('dir')).absolute()}': {error.strerror}", file=sys.stderr)
         return None
     config.put("dir", (str(Path.cwd()),))
     try:
         log = make_log(config)  # first, while there is somebody to tell that it cannot be opened
     except OSError as error:
-        print(f"Can't open the log file: {error.strerror}: {error.filename}", file=sys.stderr)
+        path = Path(config.text("logfile") or error.filename or ".").absolute()
+        print(f"Can't open the log file: {error.strerror}: {path}", file=sys.stderr)
         return None
     if config.flag("daemonize"):
         daemon.daemonize()
@@ -220,7 +222,7 @@ def write_pid(pid_file: daemon.PidFile, log: Log) -> None:
     try:
         pid_file.write()
     except OSError as error:
-        log.warning(f"Failed to write PID file: {error.strerror}")
+        log.warning(f"Failed to write PID file {pid_file.path}: {error.strerror}")
 
 
 async def serve(

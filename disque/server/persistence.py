@@ -67,6 +67,9 @@ class Persistence:
         self._ours = ("", "")
         self._distrusted = False
         self._unrotated = ""
+        self._scheduled = False
+        #: The last record of the last pass, as the journal counts them.
+        self._pass_end = 0
         self._retired_upto = 0
         self.pump.look_at_health = self.look_at_health
 
@@ -244,14 +247,18 @@ class Persistence:
         )
         last = writer.segment
         writer.start(rebuild)
+        is_first = not last and bool(self.node.used or self.node.federation.pauses)
+        if is_first:  # here and not among the records of a command, whose reply would wait for the copies behind it
+            writer.append(records.encode([(PARTIAL,)], self.pump.clock.now_ms())[0])
         if not writer.sync() and not writer.rebuilding:
-            raise JournalError(f"Can't write the append only file: {writer.failing}")
+            failing = writer.failing
+            writer.abandon()
+            raise JournalError(f"Can't write the append only file in {row.directory}: {failing}")
         self.pump.journal = writer
         self.node.journaling = True
         self.node.segment = writer.segment
         self.base_bytes = writer.size
-        if not last and (self.node.used or self.node.federation.pauses):
-            self.node.journal.append((PARTIAL,))
+        if is_first:
             self._begin_copy(0)
 
     def switch_on(self) -> None:
@@ -301,7 +308,7 @@ class Persistence:
         node = self.node
         self.pump.journal = None
         self.copying = None
-        self._retired_upto = 0
+        self._retired_upto = self._pass_end = 0
         node.journaling = False
         node.misconf = b""
         node.segment = 0
@@ -367,6 +374,23 @@ class Persistence:
 
     # -- compaction ------------------------------------------------------------------------------------------------
 
+    def rewrite_soon(self) -> bool:
+        """Begin a pass behind this turn of the loop; False when one is going on.
+
+        Who asks for it is answered at once, and does not wait for a disk that takes nothing.
+        """
+        if self.copying is not None or self._scheduled:
+            return False
+        self._scheduled = True
+        self.pump.loop.call_soon(self._rewrite_scheduled)
+        return True
+
+    def _rewrite_scheduled(self) -> None:
+        self._scheduled = False
+        if self.journal is not None and self.copying is None:
+            self.rewrite()
+            self.pump.schedule()
+
     def rewrite(self) -> bool:
         """Begin a pass over all segments; False when one is going on."""
         writer = self.journal
@@ -416,6 +440,7 @@ class Persistence:
             writer.flush()
         self.last_pass_s = int(self.seconds() - self.pass_started)
         self.last_pass_ok = True
+        self._pass_end = writer.sequence
         self.base_bytes = sum(size for number, size in self.row.sizes.items() if number > copying.upto)
         done = f"compacted up to segment {copying.upto}" if copying.upto else "complete: it has all that is in memory"
         self.log.notice(f"Append only file {done}")
@@ -506,8 +531,11 @@ class Persistence:
         return unsafe
 
     def _pass_is_stuck(self) -> bool:
-        """Whether a pass goes on that the disk does not take."""
-        return self.copying is not None and self.journal is not None and bool(self.journal.failing)
+        """Whether the disk does not take what a pass writes."""
+        writer = self.journal
+        if writer is None or not writer.failing:
+            return False
+        return self.copying is not None or self._pass_end > writer.durable
 
     def facts(self) -> dict[str, int | float | str]:
         """What INFO persistence shows, in its order."""
@@ -520,7 +548,7 @@ class Persistence:
             "aof_state": state,
             # Until older files are out of the way, a start would go by them: the rewrite is not over.
             "aof_rewrite_in_progress": int(self.copying is not None or (writer is not None and writer.rebuilding)),
-            "aof_rewrite_scheduled": 0,
+            "aof_rewrite_scheduled": int(self._scheduled),
             "aof_last_rewrite_time_sec": self.last_pass_s,
             "aof_current_rewrite_time_sec": int(self.seconds() - self.pass_started) if self.copying is not None else -1,
             "aof_last_bgrewrite_status": "ok" if self.last_pass_ok and not self._pass_is_stuck() else "err",

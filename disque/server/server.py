@@ -43,6 +43,8 @@ CRON_S: Final = 0.1
 #: Seconds that messages to other nodes have to leave at a clean stop.
 GOODBYE_S: Final = 1.0
 REWRITTEN: Final = "CONFIG REWRITE executed with success."
+#: A maxmemory below it is noted in the log: most likely a unit is missing.
+LITTLE_MEMORY: Final = 1 << 20
 #: nodes.conf is written every so many crons, if there is something new.
 NODES_EVERY: Final = 3
 #: Seconds that a client in MONITOR may stay above the soft limit of unread output.
@@ -101,6 +103,7 @@ class Server:
         gc.disable()  # the core makes no reference cycles, and a full collection stops everybody
         self._take_signals()
         self._set_maxclients(self.config.number("maxclients"))
+        self._warn_of_little_memory()
         try:
             await self._listen()
             self._cron()
@@ -266,6 +269,7 @@ class Server:
             "appendfsync": self.persistence.policy_changed,
             "dir": self._configure_dir,
             "maxclients": self._configure_maxclients,
+            "maxmemory": self._warn_of_little_memory,
             "loglevel": lambda: self.log.set_level(self.config.text("loglevel")),
             "aof-segment-size": self._configure_segment_size,
         }.get(name)
@@ -300,6 +304,12 @@ class Server:
                 f"ERR The operating system is not able to handle the specified number of clients, try with {room}"
             )
         self.pump.maxclients = wanted
+
+    def _warn_of_little_memory(self) -> None:
+        """Somebody who says 10 may have meant megabytes; as in Redis, it counts all the same."""
+        most = self.config.number("maxmemory")
+        if 0 < most < LITTLE_MEMORY:
+            self.log.warning(f"maxmemory is {most} bytes, less than 1 MB: hardly a job fits. Is that what you want?")
 
     def _configure_segment_size(self) -> None:
         if self.pump.journal is not None:
@@ -337,7 +347,7 @@ class Server:
     def rewrite_journal(self) -> bool:
         """BGREWRITEAOF; with the journal off, a snapshot is written as Disque did. Raises HostRefusedError."""
         if self.pump.journal is not None:
-            return self.persistence.rewrite()
+            return self.persistence.rewrite_soon()
         wrong = self.persistence.rewrite_now()
         self.persistence.switch_off()
         if wrong:

@@ -97,6 +97,15 @@ def test_a_log_file_that_cannot_be_opened_ends_the_start(
     assert "Can't open the log file: No such file or directory" in capsys.readouterr().err
 
 
+def test_paths_in_errors_are_absolute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for words in (["missing"], ["--dir", "missing"], ["--logfile", "missing/log"]):
+        assert main(words) == 1
+        assert f"{tmp_path}/missing" in capsys.readouterr().err
+
+
 def test_the_log_is_where_the_settings_say(tmp_path: Path) -> None:
     config = Config()
     config.put("logfile", (str(tmp_path / "log"),))

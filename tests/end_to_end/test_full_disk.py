@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from tests.end_to_end.conftest import StartNode
-from tests.end_to_end.node import LOOPBACK, Node, Raw, request, until
+from tests.end_to_end.node import LOOPBACK, Node, Raw, ServerError, request, until
 
 SIZE_BYTES: Final = 2 << 20
 BALLAST_BYTES: Final = 1 << 20
@@ -202,3 +202,35 @@ def fits(file: FileIO) -> bool:
         return bool(file.write(bytes(4096)))
     except OSError:
         return False
+
+
+@pytest.mark.parametrize("fsync", ["always", "everysec", "no"])
+def test_a_rewrite_on_a_full_disk_is_answered_at_once_and_said_to_fail(
+    start_node: StartNode, small_disk: Path, fsync: str
+) -> None:
+    node, writer = full_node(start_node, small_disk, fsync)
+    with closing(writer):
+        reply = node.ask("BGREWRITEAOF")
+        assert reply == b"Background append only file rewriting started" or isinstance(reply, ServerError)
+        until(lambda: node.info("aof_last_bgrewrite_status") == "err", "the end of the rewrite")
+        free(small_disk)
+        until(lambda: not refuses(node), "the disk")
+        assert node.ask("DEBUG", "FLUSHALL") == b"OK"  # there is no room for a second copy of them
+        node.ask("BGREWRITEAOF")
+        until(lambda: node.info("aof_last_bgrewrite_status") == "ok", "the rewrite")
+
+
+def test_switching_the_journal_on_without_room_is_answered_at_once(start_node: StartNode, small_disk: Path) -> None:
+    node = start_node("--logfile", f"{small_disk.parent}/log.txt", directory=small_disk)
+    for number in range(JOBS):
+        node.ask("ADDJOB", "q", b"%d " % number + BODY, 0, "RETRY", 3600)
+    reply = node.ask("CONFIG", "SET", "appendonly", "yes")  # the first file fits, what is in memory does not
+    assert reply == b"OK" or isinstance(reply, ServerError)
+    until(lambda: node.info("aof_last_bgrewrite_status") == "err", "the failure")
+    assert node.ask("QLEN", "q") == JOBS
+    free(small_disk)
+    until(lambda: not refuses(node), "the disk")
+    until(lambda: node.info("aof_rewrite_in_progress") == "0", "the copy")
+    assert node.info("aof_last_bgrewrite_status") == "ok"
+    node.kill()
+    assert node.start("--appendonly", "yes").ask("QLEN", "q") == JOBS

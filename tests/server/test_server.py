@@ -583,3 +583,35 @@ class TestOtherNodes:
             end(server)
 
         in_loop(scene)
+
+
+@pytest.mark.parametrize(("value", "warned"), [("10", True), ("1048575", True), ("1mb", False), ("0", False)])
+def test_a_maxmemory_too_small_to_be_meant_is_noted(value: str, warned: bool) -> None:
+    async def scene() -> None:
+        server = loaded(assemble(appendonly="no"))
+        client, _ = connect(server)
+        request = f"CONFIG SET maxmemory {value}\r\n".encode()
+        assert ask(server, client, request) == b"+OK\r\n"
+        assert ("hardly a job fits" in lines(server)) == warned
+        assert (f"maxmemory is {value} bytes" in lines(server)) == warned
+        end(server)
+
+    in_loop(scene)
+
+
+def test_a_rewrite_is_answered_at_once_and_begins_behind_the_turn() -> None:
+    async def scene() -> None:
+        server = loaded(assemble(appendonly="yes"))
+        client, _ = connect(server)
+        started = b"+Background append only file rewriting started\r\n"
+        client.data_received(b"BGREWRITEAOF\r\n")
+        assert server.persistence.facts()["aof_rewrite_scheduled"] == 1
+        server.pump.flush()
+        assert cast("Transport", cast("Any", client.transport)).take() == started
+        assert b"already in progress" in ask(server, client, b"BGREWRITEAOF\r\n")
+        await asyncio.sleep(0)
+        assert server.persistence.facts()["aof_rewrite_scheduled"] == 0
+        assert server.persistence.copying is not None
+        end(server)
+
+    in_loop(scene)
