@@ -126,8 +126,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(explained(wrong), file=sys.stderr)
         return 1
     except OSError as error:
-        missing = Path(error.filename or ".").absolute()
-        print(f"Fatal error, can't open config file '{missing}': {error.strerror}", file=sys.stderr)
+        where = Path(error.filename or ".").absolute()
+        print(f"Fatal error, can't open config file '{where}': {error.strerror}", file=sys.stderr)
         return 1
     if config.number("processes") == 1:
         return start(config, path, words)

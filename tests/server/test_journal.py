@@ -670,7 +670,8 @@ class Story:
         if power:
             disk = node.disk.after_power_loss(Random(seed))
         else:
-            traceless = journal.rebuilding and not Row(FOLDER, "d", node.disk).untrusted
+            unheard = node.later.done is not None and node.later.error is not None  # it died before it could hear
+            traceless = unheard or (journal.rebuilding and not Row(FOLDER, "d", node.disk).untrusted)
             disk = node.disk.after_process_crash(forgiving=traceless)
             promised = max(durable, node.covered(journal.safe))
         found, row = read_back(disk)
