@@ -7,11 +7,12 @@ it has comes when it is back.
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
-from disque.client import Disque, DisqueError, Job
+from disque.client import Disque, DisqueError
 from disque.client.config import Address
-from disque.client.delivery import Reply
+from disque.client.delivery import Parcel, Reply, deliver
+from disque.client.packing import pack
 from disque.spark.commits import LOG
 from disque.spark.connection import connect
 from disque.spark.doors import PlainError
@@ -31,12 +32,46 @@ class ReadError(PlainError, RuntimeError):
     """Jobs that could not be read."""
 
 
-class Claims:
-    """The jobs of one queue that this process has claimed. ``on_claim``, if set, is told of IDs as soon as they are."""
+class Taken:
+    """What one `take` has taken, and how much more it may take (None: any number, any size)."""
 
-    def __init__(self, options: Options) -> None:
-        assert options.queue is not None
-        self.queue = options.queue
+    def __init__(self, most: int | None, most_bytes: int | None = None) -> None:
+        self.jobs: dict[str, Claimed] = {}
+        self.size = 0
+        self._most = most
+        self._most_bytes = most_bytes
+
+    def add(self, jobs: Iterable[tuple[Claimed, int]]) -> None:
+        """Note jobs and their sizes."""
+        for job, size in jobs:
+            self.jobs[job.id] = job
+            self.size += size
+
+    def is_full(self) -> bool:
+        """Whether there is as much as wanted."""
+        if self._most is not None and len(self.jobs) >= self._most:
+            return True
+        return self._most_bytes is not None and self.size >= self._most_bytes
+
+    def bounds(self, fetch_size: int) -> tuple[bytes, ...]:
+        """What a GETJOB may take, as its words."""
+        count = min(fetch_size, COUNT_MOST)
+        if self._most is not None:
+            count = min(count, self._most - len(self.jobs))
+        words = (b"COUNT", b"%d" % count)
+        return words if self._most_bytes is None else (*words, b"BYTES", b"%d" % (self._most_bytes - self.size))
+
+
+class Claims:
+    """The jobs of some queues that this process has claimed, with or without their bodies.
+
+    ``on_claim``, if set, is told of IDs as soon as they are.
+    """
+
+    def __init__(self, options: Options, *, bodies: bool) -> None:
+        self.what = named(options.sources)
+        self._queues = tuple(name.encode() for name in options.sources)
+        self._bodies = bodies
         self._options = options
         self.on_claim: Callable[[list[str]], None] | None = None
         self._client = connect(options)
@@ -46,56 +81,59 @@ class Claims:
 
     # -- taking ----------------------------------------------------------------------------------------------------
 
-    def take(self, most: int | None) -> list[Claimed]:
+    def take(self, most: int | None, most_bytes: int | None = None) -> list[Claimed]:
         """Take what is there, at most so many (None: all); wait for the first as long as `pollTimeoutMs` says.
 
-        Raises ReadError when no node answers.
+        The last job is that with which there are ``most_bytes``. Raises ReadError when no node answers.
         """
-        taken: dict[str, Claimed] = {}
+        taken = Taken(most, most_bytes)
         deadline_s = time.monotonic() + self._options.poll_timeout_ms / 1000
-        self._round(taken, most)
-        while not is_full(taken, most) and (left_s := deadline_s - time.monotonic()) > 0:
-            came = self._wait(left_s if not taken else min(left_s, 0.1), most, len(taken))
-            if not came:
+        self._round(taken)
+        while not taken.is_full() and (left_s := deadline_s - time.monotonic()) > 0:
+            if not self._wait(left_s if not taken.jobs else min(left_s, 0.1), taken):
                 break
-            self._note(came, taken)
-            self._round(taken, most)
-        return list(taken.values())
+            self._round(taken)
+        return list(taken.jobs.values())
 
-    def _round(self, taken: dict[str, Claimed], most: int | None) -> None:
+    def _round(self, taken: Taken) -> None:
         """Take what each node has. One that has nothing is not asked for jobs: it would fetch some from the others."""
         for address, length in self._lengths().items():
             try:
-                self._empty(self._nodes.one(address), length, taken, most)
+                self._empty(address, length, taken)
             except DisqueError as error:
                 self._nodes.failed(address)
                 LOG.warning("node %s:%d gives no jobs: %s", *address, error)
 
-    def _empty(self, client: Disque, length: int, taken: dict[str, Claimed], most: int | None) -> None:
-        """Take so many jobs of one node, in several steps."""
-        until = len(taken) + length
-        while len(taken) < until and not is_full(taken, most):
-            jobs = client.get(self.queue, count=self._count(most, len(taken)), nohang=True)
-            if not jobs:
+    def _empty(self, address: Address, length: int, taken: Taken) -> None:
+        """Take so many jobs of one node, in several steps. Raises DisqueError."""
+        until = len(taken.jobs) + length
+        while len(taken.jobs) < until and not taken.is_full():
+            if not self._get(self._nodes.one(address), (b"NOHANG",), 0, taken):
                 return
-            self._note(jobs, taken)
 
-    def _wait(self, seconds: float, most: int | None, taken: int) -> list[Job]:
+    def _wait(self, seconds: float, taken: Taken) -> int:
+        wait_ms = max(1, round(seconds * 1000))
         try:
-            return self._client.get(self.queue, count=self._count(most, taken), timeout=seconds)
+            return self._get(self._client, (b"TIMEOUT", b"%d" % wait_ms), wait_ms, taken)
         except DisqueError as error:
-            raise ReadError(f"queue {self.queue!r}: {error}") from None
+            raise ReadError(f"{self.what}: {error}") from None
 
-    def _count(self, most: int | None, taken: int) -> int:
-        size = min(self._options.fetch_size, COUNT_MOST)
-        return size if most is None else min(size, most - taken)
-
-    def _note(self, jobs: Sequence[Job], taken: dict[str, Claimed]) -> None:
-        for job in jobs:
-            self._delivered_by[job.id] = job.node
-            taken[job.id] = Claimed(job.queue, job.id, job.body, job.nacks, job.additional_deliveries)
+    def _get(self, client: Disque, how: tuple[bytes, ...], wait_ms: int, taken: Taken) -> int:
+        """One GETJOB: how many jobs there were. Raises DisqueError."""
+        bounds = taken.bounds(self._options.fetch_size)
+        bodies = () if self._bodies else (b"NOBODY",)
+        words = (b"GETJOB", *how, *bounds, b"WITHCOUNTERS", *bodies, b"FROM", *self._queues)
+        parcel = Parcel([pack(words)], wait_ms)
+        [reply] = client.drive(deliver(client.router, client.config, parcel))
+        if isinstance(reply, DisqueError):
+            raise reply
+        jobs = [delivered(row) for row in reply] if isinstance(reply, list) else []
+        taken.add(jobs)
+        ids = [job.id for job, _ in jobs]
+        self._delivered_by.update(dict.fromkeys(ids, parcel.answered_by))
         if self.on_claim is not None:
-            self.on_claim([job.id for job in jobs])
+            self.on_claim(ids)
+        return len(jobs)
 
     def queued(self) -> int:
         """How many jobs are queued at the nodes that answer."""
@@ -103,8 +141,18 @@ class Claims:
 
     def _lengths(self) -> dict[Address, int]:
         """How many jobs are queued at each node that answers."""
-        replies = self._nodes.ask_each(b"QLEN", self.queue.encode())
-        return {address: reply for address, reply in replies.items() if isinstance(reply, int)}
+        replies = self._nodes.ask_all([(b"QLEN", queue) for queue in self._queues])
+        return {address: sum(one for one in row if isinstance(one, int)) for address, row in replies.items()}
+
+    def lag(self) -> dict[str, int]:
+        """How many jobs are queued at the nodes that answer, and for how long the oldest has been. Raises DisqueError.
+
+        Nodes of the version before do not say how old it is.
+        """
+        rows = self._nodes.ask_all([(b"QSTAT", queue) for queue in self._queues]).values()
+        stats = [dict(zip(one[::2], one[1::2], strict=True)) for row in rows for one in row if isinstance(one, list)]
+        oldest = max((stat.get(b"oldest-ms", 0) for stat in stats), default=0)
+        return {"queued": sum(stat[b"len"] for stat in stats), "oldestMs": oldest}
 
     # -- holding and letting go ------------------------------------------------------------------------------------
 
@@ -121,7 +169,7 @@ class Claims:
         try:
             self._client.ack_many(ids)
         except DisqueError as error:
-            raise ReadError(f"queue {self.queue!r}: {len(ids)} jobs could not be acknowledged: {error}") from None
+            raise ReadError(f"{self.what}: {len(ids)} jobs could not be acknowledged: {error}") from None
         self.forget(ids)
 
     def forget(self, ids: Iterable[str]) -> None:
@@ -129,43 +177,26 @@ class Claims:
         for one in ids:
             self._delivered_by.pop(one, None)
 
-    # -- by ID -----------------------------------------------------------------------------------------------------
-
-    def fetch(self, ids: Sequence[str]) -> list[Claimed]:
-        """Fetch jobs that were claimed before, by a process that is gone; those that are done or gone are left out.
-
-        So are at-most-once jobs, with RETRY 0: the process that is gone may have done them.
-        Raises ReadError when some are not known while nodes are away: they may have them. They are not left out then,
-        since with the others they would be acknowledged.
-        """
-        answers = self._nodes.about(ids, show, is_shown, self._nodes.maker())
-        missing = [one for one in ids if one not in answers.known]
-        if missing and answers.silent:
-            away = ", ".join("{}:{}".format(*address) for address in answers.silent)
-            raise ReadError(
-                f"queue {self.queue!r}: {len(missing)} of {len(ids)} jobs of the last batch are not known to the nodes "
-                f"that answer, and these do not answer: {away}. Start the query again when they are back"
-            )
-        there = [job for one in ids if (job := claimed(answers.known.get(one))) is not None]
-        jobs = [job for job in there if not at_most_once(answers.known[job.id])]
-        self._left_out(len(ids) - len(there), len(ids), "are acknowledged, expired or deleted")
-        self._left_out(len(there) - len(jobs), len(ids), "are at-most-once (RETRY 0) and may have been processed")
-        return jobs
-
-    def _left_out(self, count: int, of: int, why: str) -> None:
-        """Warn of jobs that a batch does not have any more."""
-        if count:
-            LOG.warning("queue %r: %d of %d jobs of the last batch %s, and are left out", self.queue, count, of, why)
-
     def close(self) -> None:
         """Close all connections."""
         self._nodes.close()
         self._holders.close()
 
 
-def is_full(taken: dict[str, Claimed], most: int | None) -> bool:
-    """Whether as many jobs as wanted are taken."""
-    return most is not None and len(taken) >= most
+def named(queues: Sequence[str]) -> str:
+    """The queues, for a message."""
+    return f"queue {queues[0]!r}" if len(queues) == 1 else f"queues {', '.join(map(repr, queues))}"
+
+
+def delivered(row: Any) -> tuple[Claimed, int]:  # noqa: ANN401 - a row of GETJOB
+    """A job of GETJOB WITHCOUNTERS, and its size with the name of its queue, as BYTES counts.
+
+    Where NOBODY was said, its body is empty.
+    """
+    queue, job_id, body, _, nacks, _, deliveries = row
+    size = len(queue) + (body if isinstance(body, int) else len(body))
+    name = queue.decode("utf-8", "surrogateescape")
+    return Claimed(name, job_id.decode(), b"" if isinstance(body, int) else body, nacks, deliveries), size
 
 
 def say_working(client: Disque, ids: Sequence[str]) -> list[Reply]:
@@ -183,38 +214,3 @@ def spread(reply: Reply, count: int) -> list[Reply]:
 def is_settled(reply: Reply) -> bool:
     """Whether no other node would say more about a job: it holds it, or its time is over."""
     return isinstance(reply, int) or (isinstance(reply, Exception) and not str(reply).startswith("NOJOB"))
-
-
-def show(client: Disque, ids: Sequence[str]) -> list[Reply]:
-    """SHOW for many jobs. Raises the first error, which is about an ID that is none."""
-    replies = send(client, [(b"SHOW", one.encode()) for one in ids])
-    for reply in replies:
-        if isinstance(reply, DisqueError):
-            raise reply
-    return replies
-
-
-def is_shown(reply: Reply) -> bool:
-    """Whether a node knows the job, be it that it is done."""
-    return isinstance(reply, list)
-
-
-def at_most_once(reply: Reply) -> bool:
-    """Whether a reply of SHOW is about a job that must not be processed twice."""
-    return isinstance(reply, list) and dict(zip(reply[::2], reply[1::2], strict=True))[b"retry"] == 0
-
-
-def claimed(reply: Reply) -> Claimed | None:
-    """The job out of a reply of SHOW; None if it is done."""
-    if not isinstance(reply, list):
-        return None
-    shown = dict(zip(reply[::2], reply[1::2], strict=True))
-    if shown[b"state"] == b"acked" or shown[b"body"] is None:
-        return None
-    return Claimed(
-        shown[b"queue"].decode("utf-8", "surrogateescape"),
-        shown[b"id"].decode(),
-        shown[b"body"],
-        shown[b"nacks"],
-        shown[b"additional-deliveries"],
-    )

@@ -20,6 +20,7 @@ from pyspark.sql.types import (
     StringType,
     StructField,
     StructType,
+    TimestampType,
     VarcharType,
     VariantType,
 )
@@ -45,15 +46,16 @@ JOB: Final[dict[str, tuple[type[DataType], ...]]] = {
 ALIASES: Final = {"value": "body"}
 #: Columns of an answer to a job. Those of a read that mean nothing here may come along.
 ANSWER: Final = {"id": TEXT, "delay": WHOLE}
-#: What a read gives. All may be NULL for Spark, though none is.
-SOURCE: Final = StructType([
+#: What a drain gives unless it is asked for more. All may be NULL for Spark, though none is.
+DRAINED: Final = StructType([
     StructField("queue", StringType()),
     StructField("id", StringType()),
     StructField("body", BinaryType()),
     StructField("nacks", IntegerType()),
     StructField("additional_deliveries", IntegerType()),
 ])  # fmt: skip
-
+#: What can be read, and what a stream gives.
+SOURCE: Final = StructType([*DRAINED.fields, StructField("added_at", TimestampType())])
 
 #: What is written to answer.
 ANSWERED: Final = StructType([StructField("id", StringType())])

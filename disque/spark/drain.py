@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from disque.spark.doors import door, rows_door
 from disque.spark.needs import TO_WORK, need
 from disque.spark.options import ON_READ, Options
-from disque.spark.partitions import JobsPartition, batches, split
+from disque.spark.partitions import Claimed, IdsPartition, JobsPartition, batches, split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,14 +35,24 @@ class DrainReader(DataSourceReader):
         need(*TO_WORK)
         from disque.spark.claims import Claims  # noqa: PLC0415 - a reader is pickled where nothing was connected
 
-        claims = Claims(self._options)
+        claims = Claims(self._options, bodies=True)
         try:
             jobs = claims.take(self._options.max_jobs)
+            if "added_at" in (name.lower() for name in self._schema.names):
+                jobs = self._with_times(jobs)
             if self._options.ack_mode == ON_READ:
                 claims.acknowledge([job.id for job in jobs])
         finally:
             claims.close()
         return [*split(jobs, self._options.partitions)] or [JobsPartition([])]
+
+    def _with_times(self, jobs: "list[Claimed]") -> "list[Claimed]":
+        """The same jobs with the time that GETJOB does not tell; None for one that nobody knows any more."""
+        from disque.spark.fetching import fetch  # noqa: PLC0415 - as above
+
+        partition = IdsPartition([job.id for job in jobs], again=False)
+        times = {job.id: job.added_at for some in fetch(partition, self._options) for job in some}
+        return [job._replace(added_at=times.get(job.id)) for job in jobs]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """Give the jobs of a partition, in a task."""

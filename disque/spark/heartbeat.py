@@ -107,7 +107,9 @@ class Heartbeat:
             with self._changed:
                 lost = self._schedule.answered(due, answers, self._clock())
             if lost:
-                LOG.warning("%d jobs of this batch can be held no longer and may be delivered again", len(lost))
+                LOG.warning(
+                    "%d jobs of this batch are gone, or can be held no longer and may be delivered again", len(lost)
+                )
 
     def _await_due(self) -> list[str] | None:
         """Wait until some jobs are due; None when all is over."""

@@ -77,13 +77,18 @@ class Nodes:
 
     def ask_each(self, *command: bytes) -> dict[Address, Reply]:
         """Send one command to all nodes; errors and nodes that do not answer are left out."""
-        replies: dict[Address, Reply] = {}
+        replies = self.ask_all([command])
+        return {address: reply for address, [reply] in replies.items() if not isinstance(reply, DisqueError)}
+
+    def ask_all(self, commands: Sequence[tuple[bytes, ...]]) -> dict[Address, list[Reply]]:
+        """Send some commands to all nodes: the replies of those that answer, errors among them."""
+        replies: dict[Address, list[Reply]] = {}
         for address, client in self.answering():
             try:
-                [replies[address]] = send(client, [command])
+                replies[address] = send(client, commands)
             except DisqueError:
                 self.failed(address)
-        return {address: reply for address, reply in replies.items() if not isinstance(reply, DisqueError)}
+        return replies
 
     def about(
         self, ids: Iterable[str], ask: Ask, known: Callable[[Reply], bool], first: Callable[[str], Address | None]

@@ -130,6 +130,7 @@ class Options:
     timeout_ms: int = option(whole(1, MILLISECONDS_MAX), 5000, ALL)
     backoff_ms: int = option(whole(0, MILLISECONDS_MAX), 10_000, ALL)
     queue: str | None = option(text, None, (ADD, STREAM, DRAIN))
+    queues: str | None = option(text, None, READ)
     pipeline_size: int = option(whole(1, 1_000_000), 1000, ALL)
 
     action: str = option(choice(ADD_ACTION, ACK, NACK), ADD_ACTION, WRITE)
@@ -147,10 +148,17 @@ class Options:
 
     partitions: int = option(whole(1, 100_000), 4, READ)
     max_jobs_per_trigger: int = option(whole(1, 10_000_000), 1000, (STREAM,))
+    max_bytes_per_trigger: int = option(whole(1, 2**50), 0, (STREAM,))
     max_jobs: int = option(whole(1, 10_000_000), 0, (DRAIN,))
     poll_timeout_ms: int = option(whole(0, MILLISECONDS_MAX), 500, READ)
     fetch_size: int = option(whole(1, 10_000), 1000, READ)
     ack_mode: str = option(choice(COMMIT, MANUAL, ON_READ), "", READ)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The queues that are read, in order."""
+        names = (self.queues or "").split(",") if self.queue is None else [self.queue]
+        return tuple(sorted({name.strip() if self.queue is None else name for name in names} - {""}))
 
     @property
     def deduplicates(self) -> bool:
@@ -244,8 +252,8 @@ def check_together(options: Options, use: str) -> Options:
     if use == DRAIN and not options.max_jobs:
         text = "option 'maxJobs' is required for reading a batch: how many jobs to take at most"
         raise OptionError(f"{text} (a view without it is for INSERT)")
-    if use in READ and options.queue is None:
-        raise OptionError(f"option 'queue' is required for {use}")
+    if use in READ:
+        check_sources(options, use)
     if use == ADD:
         check_adding(options)
     if use == ANSWER and options.action == ACK and options.delay is not None:
@@ -256,6 +264,14 @@ def check_together(options: Options, use: str) -> Options:
             raise OptionError(f"option 'ackMode' must be {' or '.join(modes)} for {use}, not {options.ack_mode!r}")
         return dataclasses.replace(options, ack_mode=options.ack_mode or modes[0])
     return options
+
+
+def check_sources(options: Options, use: str) -> None:
+    """What is read."""
+    if options.queue is not None and options.queues is not None:
+        raise OptionError("options 'queue' and 'queues' are both given: drop one")
+    if not options.sources:
+        raise OptionError(f"option 'queue' is required for {use} (or 'queues', several names with commas)")
 
 
 def check_adding(options: Options) -> None:

@@ -1,20 +1,23 @@
 """Jobs on their way from the driver, which has claimed them, to the tasks that read them.
 
-The bodies ride in the partitions. So a task that is started again reads the same jobs, and none of them needs a
-connection. A partition is a row of columns, which travels faster than a row of jobs.
+In a stream only IDs travel, and tasks fetch the jobs, see `fetching`. In a drain the bodies ride in the partitions: a
+task that is started again reads the same jobs, whatever became of them. A partition is then a row of columns, which
+travels faster than a row of jobs.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, StructType
+from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, StructType, TimestampType
 
 from disque.spark.doors import PlainError
 from disque.spark.needs import need
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+T = TypeVar("T")
 
 #: Spark sends a partition in one message, of 128 MB at most unless told otherwise.
 PARTITION_BYTES: Final = 32_000_000
@@ -30,6 +33,16 @@ class Claimed(NamedTuple):
     body: bytes
     nacks: int
     additional_deliveries: int
+    added_at: int | None = None  # microseconds since 1970
+
+
+class IdsPartition(InputPartition):
+    """The IDs of some jobs. ``again`` if the batch was begun before, by a process that is gone."""
+
+    def __init__(self, ids: Sequence[str], *, again: bool) -> None:
+        super().__init__(None)
+        self.ids = tuple(ids)
+        self.again = again
 
 
 class JobsPartition(InputPartition):
@@ -43,21 +56,28 @@ class JobsPartition(InputPartition):
         return len(self.columns[0])
 
 
-def split(jobs: Sequence[Claimed | None], wanted: int) -> list[JobsPartition]:
-    """Jobs in so many partitions of the same length, fewer if there are not so many jobs, more if they are heavy.
+def slices(items: Sequence[T], wanted: int) -> Iterator[Sequence[T]]:
+    """So many parts of the same length, fewer if there is not so much."""
+    size = max(1, -(-len(items) // wanted))
+    return (items[at : at + size] for at in range(0, len(items), size))
 
-    None is a job that was there when the batch was made first, and is gone: the others stay in the partitions where
-    they were then, since the number of the partition is a part of the keys that a sink makes.
+
+def split(jobs: Sequence[Claimed], wanted: int) -> list[JobsPartition]:
+    """Jobs in so many partitions of the same length, fewer if there are not so many jobs, more if they are heavy."""
+    return [JobsPartition(part) for one in slices(jobs, wanted) for part in light(one)]
+
+
+def split_ids(ids: Sequence[str], wanted: int, *, again: bool) -> list[IdsPartition]:
+    """The same for jobs that are fetched: whatever becomes of them, each is in the same partition every time.
+
+    The number of the partition is a part of the keys that a sink makes.
     """
-    size = max(1, -(-len(jobs) // wanted))
-    slices = (jobs[at : at + size] for at in range(0, len(jobs), size))
-    parts = (part for one in slices for part in light(one))
-    return [JobsPartition([job for job in part if job is not None]) for part in parts]
+    return [IdsPartition(part, again=again) for part in slices(ids, wanted)]
 
 
-def light(jobs: Sequence[Claimed | None]) -> Iterator[Sequence[Claimed | None]]:
+def light(jobs: Sequence[Claimed]) -> Iterator[Sequence[Claimed]]:
     """Halve what is too heavy for one message."""
-    if len(jobs) <= 1 or sum(len(job.body) for job in jobs if job is not None) <= PARTITION_BYTES:
+    if len(jobs) <= 1 or sum(len(job.body) for job in jobs) <= PARTITION_BYTES:
         yield jobs
         return
     half = len(jobs) // 2
@@ -73,7 +93,12 @@ def batches(partition: JobsPartition, schema: StructType) -> "Iterator[pa.Record
     need("pyarrow")
     import pyarrow as pa  # noqa: PLC0415 - only tasks need Arrow
 
-    types = {StringType: pa.string(), BinaryType: pa.binary(), IntegerType: pa.int32()}
+    types = {
+        StringType: pa.string(),
+        BinaryType: pa.binary(),
+        IntegerType: pa.int32(),
+        TimestampType: pa.timestamp("us", "UTC"),
+    }
     fields = pa.schema([pa.field(one.name, types[type(one.dataType)]) for one in schema.fields])
     columns = dict(zip(Claimed._fields, partition.columns, strict=True))
     for at in range(0, len(partition), BATCH_ROWS):

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 from disque.client import Disque, DisqueError, NoReplError
 from disque.client.delivery import Reply
 from disque.spark.adding import WriteError
-from disque.spark.claims import claimed, is_shown, show
+from disque.spark.fetching import claimed, is_shown, show
 from disque.spark.nodes import Nodes, send
 from disque.spark.options import Options
 from disque.spark.rows import Words

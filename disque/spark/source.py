@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from disque.spark.columns import ANSWERED, SOURCE, ColumnError, source_schema
+from disque.spark.columns import ANSWERED, DRAINED, SOURCE, ColumnError, source_schema
 from disque.spark.doors import door
 from disque.spark.drain import DrainReader
 from disque.spark.options import ADD, DRAIN, STREAM, OptionError, Options, check_given, parse_options, use_of_writer
@@ -31,7 +31,9 @@ class DisqueDataSource(DataSource):
     def schema(self) -> StructType:
         """Give the columns of a read; of a table that takes answers (INSERT), the ID alone. Raises OptionError."""
         check_given(self.options)
-        return SOURCE if use_of_writer(self.options) == ADD else ANSWERED
+        if use_of_writer(self.options) != ADD:
+            return ANSWERED
+        return DRAINED if "maxjobs" in map(str.lower, self.options) else SOURCE
 
     @door
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:

@@ -2,13 +2,13 @@
 
 All of it but `read` happens in one process beside the driver, which lives as long as the query. In each trigger Spark
 asks `latestOffset` with the end of the batch before, and only when that one is written down as done. So that is where
-the jobs of the batch before are acknowledged, on an idle queue too, and new ones are claimed. The new offset has
-their IDs; Spark writes it down, then asks for `partitions`, in which the bodies ride. Meanwhile a heartbeat holds the
-claims, so a batch may take longer than RETRY.
+the jobs of the batch before are acknowledged, on an idle queue too, and new ones are claimed, without their bodies. The
+new offset has their IDs; Spark writes it down, then asks for `partitions`, which have IDs too: tasks fetch the bodies.
+Meanwhile a heartbeat holds the claims, so a batch may take longer than RETRY.
 
 When the driver dies, the heartbeat ends with it. The query that is started again on the checkpoint gets the last batch
-once more, under the same number, from the IDs: jobs that are done meanwhile are left out, others are held again, and
-each is in the partition where it was, so that a sink of this package knows it again.
+once more, under the same number, from the IDs: jobs that are done meanwhile are left out, and each is in the partition
+where it was, so that a sink of this package knows it again.
 """
 
 import time
@@ -18,11 +18,12 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from disque.spark.doors import door, rows_door
+from disque.spark.commits import LOG
+from disque.spark.doors import door, is_plain, rows_door
 from disque.spark.needs import TO_WORK, need
 from disque.spark.offsets import Offset, first, read
 from disque.spark.options import COMMIT, Options
-from disque.spark.partitions import Claimed, JobsPartition, batches, split
+from disque.spark.partitions import Claimed, IdsPartition, JobsPartition, batches, split_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +40,7 @@ class Lease:
         from disque.spark.claims import Claims  # noqa: PLC0415
         from disque.spark.heartbeat import Heartbeat  # noqa: PLC0415
 
-        self.claims: Claims = Claims(options)
+        self.claims: Claims = Claims(options, bodies=False)
         self.heartbeat: Heartbeat = Heartbeat(self.claims.working, time.monotonic)
         self.claims.on_claim = self.heartbeat.hold
 
@@ -84,15 +85,15 @@ class RefusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads one queue. Can be pickled before it is used."""
+    """Reads one queue, or several. Can be pickled before it is used."""
 
     def __init__(self, schema: StructType, options: Options) -> None:
-        assert options.queue is not None
         self._schema = schema
         self._options = options
-        self._queue = options.queue
+        self._queue = ",".join(options.sources)
         self._lease: Lease | None = None
-        self._batch: tuple[Offset, dict[str, Claimed]] = (first(options.queue), {})  # what was claimed last, by ID
+        self._batch = first(self._queue)  # what was claimed last
+        self._again = 0  # the batch that was claimed by a process that is gone
         self._settled = 0  # batches up to this number are acknowledged
         self._left: int | None = None  # how many jobs availableNow may still take
 
@@ -118,34 +119,47 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Without new jobs it is ``start``. Raises OffsetError for a checkpoint of something else, ReadError.
         """
         before = read(start, self._queue)
-        if self._batch[0].number == before.number + 1:
-            return self._batch[0].as_json()
+        if self._batch.number == before.number + 1:
+            return self._batch.as_json()
         self._settle(before)
         jobs = self._take(limit)
         if not jobs:
             return start
-        self._batch = before.next([job.id for job in jobs]), {job.id: job for job in jobs}
-        return self._batch[0].as_json()
+        self._batch = before.next([job.id for job in jobs])
+        return self._batch.as_json()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """Give what is left in the queue, for the progress of the query: Python sources have no other figures there."""
+        try:
+            return dict(self._leased().claims.lag())
+        except Exception as error:
+            if not is_plain(error):
+                raise
+            LOG.warning("%s: nobody says how much is queued: %s", self._queue, error)
+            return None
 
     @door
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Give the jobs that ``end`` has and ``start`` has not: out of memory, or by their IDs after a restart.
-
-        Raises OffsetError, ReadError.
-        """
+        """Give the jobs that ``end`` has and ``start`` has not. Raises OffsetError."""
         if start == end:
             return []
         offset = read(end, self._queue)
-        if self._batch[0].number != offset.number:
-            jobs = {job.id: job for job in self._leased().claims.fetch(offset.ids)}
-            self._leased().heartbeat.hold(jobs)
-            self._batch = offset, jobs
-        return [*split([self._batch[1].get(one) for one in offset.ids], self._options.partitions)]
+        if self._batch.number != offset.number:
+            self._leased().heartbeat.hold(offset.ids)
+            self._batch, self._again = offset, offset.number
+        return [*split_ids(offset.ids, self._options.partitions, again=offset.number == self._again)]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """Give the jobs of a partition, in a task."""
-        assert isinstance(partition, JobsPartition)
-        return rows_door(batches(partition, self._schema))
+        assert isinstance(partition, IdsPartition)
+        return rows_door(self._fetched(partition))
+
+    def _fetched(self, partition: IdsPartition) -> "Iterator[pa.RecordBatch]":
+        need(*TO_WORK)
+        from disque.spark.fetching import fetch  # noqa: PLC0415 - planners need no client
+
+        for jobs in fetch(partition, self._options):
+            yield from batches(JobsPartition(jobs), self._schema)
 
     @door
     def commit(self, end: dict[str, Any]) -> None:
@@ -182,7 +196,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             most = limit.max_rows
         if self._left is not None:
             most = self._left if most is None else min(most, self._left)
-        jobs = [] if most == 0 else self._leased().claims.take(most)
+        most_bytes = None if isinstance(limit, ReadAllAvailable) else self._options.max_bytes_per_trigger or None
+        jobs = [] if most == 0 else self._leased().claims.take(most, most_bytes)
         if self._left is not None:
             self._left = self._left - len(jobs) if jobs else 0
         return jobs

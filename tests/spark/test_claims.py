@@ -3,15 +3,19 @@ from typing import Any
 import pytest
 
 from disque.client import DisqueError, NoJobError, TooLateError
-from disque.spark.claims import Claims, ReadError, claimed, is_full, is_settled, is_shown, say_working, show, spread
-from disque.spark.options import DRAIN
+from disque.spark.claims import Claims, Taken, delivered, is_settled, named, say_working, spread
+from disque.spark.options import DRAIN, parse_options
+from disque.spark.partitions import Claimed
 from tests.end_to_end.cluster import Cluster
 from tests.end_to_end.node import Node, until
-from tests.spark.support import client_of, hosts_of, options
+from tests.spark.support import client_of, hosts_of
 
 
-def claims_of(hosts: str, **given: Any) -> Claims:
-    return Claims(options(DRAIN, hosts=hosts, maxJobs=1, **{"pollTimeoutMs": 200, **given}))
+def claims_of(hosts: str, *, bodies: bool = True, **given: Any) -> Claims:
+    words = {"hosts": hosts, "maxJobs": 1, "queue": "mails", "pollTimeoutMs": 200, **given}
+    if "queues" in given:
+        del words["queue"]
+    return Claims(parse_options({name: str(value) for name, value in words.items()}, DRAIN), bodies=bodies)
 
 
 def fill(node: Node, count: int, *words: str | int) -> None:
@@ -26,6 +30,37 @@ class TestTaking:
         assert [job.body for job in claims.take(15)] == [b"%d" % number for number in range(15)]
         assert len(claims.take(None)) == 10
         assert claims.take(5) == []
+        claims.close()
+
+    def test_without_bodies_each_has_only_its_size(self, node: Node, hosts: str) -> None:
+        fill(node, 12)
+        claims = claims_of(hosts, bodies=False)
+        assert {job.body for job in claims.take(None)} == {b""}
+        claims.close()
+
+    def test_bytes_bound_what_is_taken(self, node: Node, hosts: str) -> None:
+        for _ in range(9):
+            node.ask("ADDJOB", "mails", "x" * 100, 0)
+        for bodies in (True, False):
+            claims = claims_of(hosts, bodies=bodies, fetchSize=2)
+            assert len(claims.take(None, 350)) == 4
+            claims.close()
+
+    def test_several_queues(self, node: Node, hosts: str) -> None:
+        for queue in ("a", "b", "b", "c"):
+            node.ask("ADDJOB", queue, "x", 0)
+        claims = claims_of(hosts, queues="b, a")
+        assert claims.what == "queues 'a', 'b'"
+        assert claims.queued() == 3
+        assert sorted(job.queue for job in claims.take(9)) == ["a", "b", "b"]
+        claims.close()
+
+    def test_how_much_is_left_and_for_how_long(self, node: Node, hosts: str) -> None:
+        claims = claims_of(hosts)
+        assert claims.lag() == {"queued": 0, "oldestMs": 0}
+        fill(node, 3)
+        until(lambda: claims.lag()["oldestMs"] > 0, "a job that gets older")
+        assert claims.lag()["queued"] == 3
         claims.close()
 
     def test_how_many_are_queued(self, node: Node, hosts: str) -> None:
@@ -77,47 +112,6 @@ class TestHolding:
         claims.close()
 
 
-class TestFetching:
-    def test_by_id_whatever_became_of_the_claim(self, node: Node, hosts: str) -> None:
-        fill(node, 3)
-        before = claims_of(hosts)
-        jobs = before.take(3)
-        before.close()
-        node.ask("NACK", jobs[0].id)
-        node.ask("ACKJOB", jobs[1].id)
-        claims = claims_of(hosts)
-        assert [job.body for job in claims.fetch([job.id for job in jobs])] == [b"0", b"2"]
-        claims.close()
-
-    def test_at_most_once_jobs_are_left_out(self, node: Node, hosts: str, caplog: pytest.LogCaptureFixture) -> None:
-        fill(node, 1)
-        fill(node, 2, "RETRY", 0)
-        claims = claims_of(hosts)
-        jobs = claims.take(3)
-        assert [job.body for job in claims.fetch([job.id for job in jobs])] == [b"0"]
-        claims.close()
-        [told] = [one.getMessage() for one in caplog.records if "RETRY 0" in one.getMessage()]
-        assert told.startswith("queue 'mails': 2 of 3 jobs of the last batch are at-most-once")
-
-    def test_after_a_flush_nothing_is_left(self, node: Node, hosts: str) -> None:
-        fill(node, 3)
-        claims = claims_of(hosts)
-        ids = [job.id for job in claims.take(3)]
-        node.ask("DEBUG", "FLUSHALL")
-        assert claims.fetch(ids) == []
-        claims.close()
-
-    def test_jobs_of_a_node_that_is_away_are_not_taken_for_done(self, cluster: Cluster) -> None:
-        first, second, _ = cluster.members
-        fill(second, 2, "REPLICATE", 1)
-        claims = claims_of(f"127.0.0.1:{first.port}")
-        ids = [job.id for job in claims.take(2)]
-        cluster.kill(second)
-        with pytest.raises(ReadError, match=rf"2 of 2 jobs .* do not answer: 127.0.0.1:{second.port}"):
-            claims.fetch(ids)
-        claims.close()
-
-
 class TestReplies:
     def test_of_working(self, node: Node) -> None:
         fill(node, 2, "RETRY", 5)
@@ -133,17 +127,23 @@ class TestReplies:
         assert is_settled(TooLateError("TOOLATE half of the TTL"))
         assert not is_settled(NoJobError("NOJOB not known"))
 
-    def test_of_show(self, node: Node) -> None:
-        job_id = node.ask("ADDJOB", "mails", "a", 0).decode()
-        with client_of(node) as client:
-            [reply, nothing] = show(client, [job_id, job_id[:12] + "0" + job_id[13:]])
-            with pytest.raises(DisqueError):
-                show(client, ["nonsense"])
-        assert is_shown(reply)
-        assert not is_shown(nothing)
-        assert claimed(nothing) is None
-        assert claimed(reply) == ("mails", job_id, b"a", 0, 0)
+    def test_of_getjob(self) -> None:
+        row = [b"q", b"D-1", b"abc", b"nacks", 1, b"additional-deliveries", 2]
+        assert delivered(row) == (Claimed("q", "D-1", b"abc", 1, 2), 4)
+        assert delivered([*row[:2], 3, *row[3:]]) == (Claimed("q", "D-1", b"", 1, 2), 4)
 
     def test_full(self) -> None:
-        assert is_full({}, 0)
-        assert not is_full({}, None)
+        job = Claimed("q", "D-1", b"", 0, 0)
+        taken = Taken(3, 10)
+        assert taken.bounds(5) == (b"COUNT", b"3", b"BYTES", b"10")
+        taken.add([(job, 7)])
+        assert not taken.is_full()
+        assert taken.bounds(1) == (b"COUNT", b"1", b"BYTES", b"3")
+        taken.add([(job._replace(id="D-2"), 7)])
+        assert taken.is_full()
+        assert Taken(0).is_full()
+        assert Taken(None).bounds(20_000) == (b"COUNT", b"10000")
+        assert not Taken(None).is_full()
+
+    def test_names(self) -> None:
+        assert named(["a"]) == "queue 'a'"

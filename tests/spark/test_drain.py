@@ -1,5 +1,7 @@
 """Reading a batch with real Spark: a bounded drain, acknowledged by writing the IDs back."""
 
+import time
+
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -58,8 +60,10 @@ def test_sql_reads_adds_and_answers(spark: SparkSession, node: Node, hosts: str)
 def test_a_schema_of_ones_own(spark: SparkSession, node: Node, hosts: str) -> None:
     fill(node, 1)
     words = {"hosts": hosts, "queue": "mails", "maxJobs": "1", "pollTimeoutMs": "100"}
-    frame = spark.read.format("disque").schema("body STRING, id STRING").options(**words).load()
-    assert [row.body for row in frame.collect()] == ["0"]
+    frame = spark.read.format("disque").schema("body STRING, id STRING, added_at TIMESTAMP").options(**words).load()
+    [row] = frame.collect()
+    assert row.body == "0"
+    assert abs(row.added_at.timestamp() - time.time()) < 3600
 
 
 def test_a_wrong_password_or_none_says_so(spark: SparkSession, node: Node, hosts: str) -> None:

@@ -111,6 +111,12 @@ class TestTogether:
     def test_a_read_must_name_a_queue(self) -> None:
         assert "'queue' is required" in refusal({}, STREAM)
 
+    def test_a_read_may_name_several_queues(self) -> None:
+        assert parse_options({"queues": " b,a ,,b"}, STREAM).sources == ("a", "b")
+        assert parse_options({"queue": "a,b"}, STREAM).sources == ("a,b",)
+        assert "both given" in refusal({"queue": "a", "queues": "b"}, STREAM)
+        assert "'queue' is required" in refusal({"queues": " , "}, STREAM)
+
     def test_async_cannot_be_unique(self) -> None:
         assert "dedup=off" in refusal({"queue": "q", "async": "true"})
         assert options(**{"async": "on", "dedup": "off"}).background

@@ -1,4 +1,5 @@
 import pickle
+from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
@@ -13,11 +14,13 @@ from disque.spark.partitions import (
     batches,
     column,
     light,
+    slices,
     split,
+    split_ids,
     text,
 )
 
-JOBS = [Claimed("mails", f"D-{number}", b"%d" % number, number, 0) for number in range(10)]
+JOBS = [Claimed("mails", f"D-{number}", b"%d" % number, number, 0, number) for number in range(10)]
 
 
 def test_jobs_are_spread_evenly_in_their_order() -> None:
@@ -31,9 +34,12 @@ def test_there_are_no_more_partitions_than_jobs() -> None:
     assert split([], 4) == []
 
 
-def test_what_is_gone_leaves_the_others_where_they_were() -> None:
-    parts = split([None, None, *JOBS[2:5], None, *JOBS[6:]], 5)
-    assert [part.columns[1] for part in parts] == [(), ("D-2", "D-3"), ("D-4",), ("D-6", "D-7"), ("D-8", "D-9")]
+def test_ids_are_spread_in_the_same_way() -> None:
+    ids = [job.id for job in JOBS]
+    parts = [pickle.loads(pickle.dumps(part)) for part in split_ids(ids, 4, again=True)]
+    assert [len(part.ids) for part in parts] == [3, 3, 3, 1]
+    assert {part.again for part in parts} == {True}
+    assert [len(part) for part in slices(ids, 20)] == [1] * 10
 
 
 def test_heavy_jobs_go_in_more_partitions() -> None:
@@ -45,7 +51,8 @@ def test_heavy_jobs_go_in_more_partitions() -> None:
 def test_a_partition_travels() -> None:
     partition = pickle.loads(pickle.dumps(JobsPartition(JOBS)))
     [found] = batches(partition, SOURCE)
-    assert found.to_pylist()[3] == JOBS[3]._asdict()
+    added = datetime(1970, 1, 1, microsecond=3, tzinfo=UTC)
+    assert found.to_pylist()[3] == JOBS[3]._asdict() | {"added_at": added}
     assert found.schema.field("nacks").type == pa.int32()
 
 

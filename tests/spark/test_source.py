@@ -22,7 +22,8 @@ def source(**given: str) -> DisqueDataSource:
 
 def test_its_name_and_columns() -> None:
     assert DisqueDataSource.name() == "disque"
-    assert source().schema().names == ["queue", "id", "body", "nacks", "additional_deliveries"]
+    assert source().schema().names == ["queue", "id", "body", "nacks", "additional_deliveries", "added_at"]
+    assert source(maxJobs="1", queue="q").schema().names[-1] == "additional_deliveries"
     assert source(action="nack").schema().names == ["id"]
 
 

@@ -1,5 +1,6 @@
 """Reading a stream with real Spark: nothing is lost, and twice only what is promised to be possible."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -19,7 +20,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from disque.spark.columns import SOURCE
 from disque.spark.offsets import OffsetError, first
-from disque.spark.options import STREAM
+from disque.spark.options import STREAM, parse_options
+from disque.spark.partitions import IdsPartition
 from disque.spark.stream import StreamReader
 from tests.end_to_end.cluster import Cluster
 from tests.end_to_end.node import ROOT, Node, until
@@ -78,7 +80,10 @@ class TestAvailableNow:
     ) -> None:
         fill(node, 25)
         account = Account()
-        start(spark, hosts, tmp_path, account, available=True, maxJobsPerTrigger=10).awaitTermination()
+        query = start(spark, hosts, tmp_path, account, available=True, maxJobsPerTrigger=10)
+        query.awaitTermination()
+        left = [json.loads(one.sources[0].latestOffset) for one in query.recentProgress if one.numInputRows]
+        assert [one["queued"] for one in left] == [15, 5, 0]
         assert [len(batch) for batch in account.batches.values()] == [10, 10, 5]
         assert account.all() == texts(25)
         assert node.info("registered_jobs") == "0"
@@ -291,6 +296,12 @@ def kill_family(process: "subprocess.Popen[bytes]") -> None:
     process.wait()
 
 
+def ids_of(reader: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[IdsPartition]:
+    """The partitions of a batch."""
+    parts = reader.partitions(start, end)
+    return [part for part in parts if isinstance(part, IdsPartition)]
+
+
 class TestReader:
     """The reader by itself, called as Spark calls it."""
 
@@ -303,9 +314,9 @@ class TestReader:
         assert reader.getDefaultReadLimit() == ReadMaxRows(2)
         start = reader.initialOffset()
         one = reader.latestOffset(start, ReadMaxRows(2))
-        assert sum(map(len, reader.partitions(start, one))) == 2  # type: ignore[arg-type]  # they are JobsPartition
+        assert sum(len(part.ids) for part in ids_of(reader, start, one)) == 2
         two = reader.latestOffset(one, ReadAllAvailable())
-        assert sum(map(len, reader.partitions(one, two))) == 3  # type: ignore[arg-type]  # the same
+        assert sum(len(part.ids) for part in ids_of(reader, one, two)) == 3
         reader.stop()
 
     def test_asked_again_for_the_same_end_it_gives_the_same_batch(self, node: Node, hosts: str) -> None:
@@ -335,16 +346,15 @@ class TestReader:
         assert node.info("registered_jobs") == "0"
         reader.stop()
 
-    def test_tasks_get_their_rows_without_a_connection(self, node: Node, hosts: str) -> None:
+    def test_the_driver_has_ids_and_tasks_fetch_the_bodies(self, node: Node, hosts: str) -> None:
         fill(node, 3)
         reader = self.reader(hosts, partitions=2)
         end = reader.latestOffset(reader.initialOffset(), ReadMaxRows(9))
-        parts = reader.partitions(reader.initialOffset(), end)
+        parts = ids_of(reader, reader.initialOffset(), end)
+        rows = [row for part in parts for found in self.reader(hosts).read(part) for row in found.to_pylist()]
         reader.stop()
-        rows = [
-            row["body"] for part in parts for found in self.reader("nowhere:1").read(part) for row in found.to_pylist()
-        ]
-        assert rows == [b"0", b"1", b"2"]
+        assert [row["body"] for row in rows] == [b"0", b"1", b"2"]
+        assert all(abs(row["added_at"].timestamp() - time.time()) < 3600 for row in rows)
 
     def test_after_a_restart_each_job_is_in_the_partition_where_it_was(self, node: Node, hosts: str) -> None:
         for number in range(40):
@@ -352,14 +362,48 @@ class TestReader:
         reader = self.reader(hosts, partitions=4)
         start = reader.initialOffset()
         end = reader.latestOffset(start, ReadMaxRows(40))
-        before = [part.columns[1] for part in reader.partitions(start, end)]  # type: ignore[attr-defined]  # as above
+        before = ids_of(reader, start, end)
         reader.stop()
-        gone = before[0][3]
-        node.ask("ACKJOB", gone)
         again = self.reader(hosts, partitions=4)
-        after = [part.columns[1] for part in again.partitions(start, end)]  # type: ignore[attr-defined]  # as above
+        after = ids_of(again, start, end)
         again.stop()
-        assert after == [tuple(one for one in ids if one != gone) for ids in before]
+        assert [part.ids for part in after] == [part.ids for part in before]
+        assert [part.again for part in before + after] == [False] * 4 + [True] * 4
+
+    def test_a_trigger_is_bounded_by_bytes_unless_spark_wants_all(self, node: Node, hosts: str) -> None:
+        fill(node, 9)
+        reader = self.reader(hosts, maxBytesPerTrigger=6)
+        start = reader.initialOffset()
+        one = reader.latestOffset(start, ReadMaxRows(9))
+        assert len(ids_of(reader, start, one)[0].ids) == 1, "a body and the name of its queue"
+        assert sum(len(part.ids) for part in ids_of(reader, one, reader.latestOffset(one, ReadAllAvailable()))) == 8
+        reader.stop()
+
+    def test_progress_says_what_is_left(self, node: Node, hosts: str, caplog: pytest.LogCaptureFixture) -> None:
+        fill(node, 5)
+        reader = self.reader(hosts)
+        reader.latestOffset(reader.initialOffset(), ReadMaxRows(2))
+        report = reader.reportLatestOffset()
+        assert report is not None
+        assert report["queued"] == 3
+        assert report.keys() == {"queued", "oldestMs"}
+        reader.stop()
+        lost = self.reader("127.0.0.1:1", timeoutMs=100)
+        assert lost.reportLatestOffset() is None
+        assert "nobody says how much is queued" in caplog.text
+
+    def test_several_queues_are_one_stream(self, node: Node, hosts: str) -> None:
+        node.ask("ADDJOB", "a", "x", 0)
+        node.ask("ADDJOB", "b", "y", 0)
+        words = {"hosts": hosts, "queues": "b,a", "pollTimeoutMs": "100"}
+        reader = StreamReader(SOURCE, parse_options(words, STREAM))
+        start = reader.initialOffset()
+        end = reader.latestOffset(start, ReadMaxRows(9))
+        rows = [row for part in ids_of(reader, start, end) for one in reader.read(part) for row in one.to_pylist()]
+        reader.stop()
+        assert sorted((row["queue"], row["body"]) for row in rows) == [("a", b"x"), ("b", b"y")]
+        with pytest.raises(OffsetError, match="belongs to a query of the queue 'a,b', not of 'mails'"):
+            self.reader(hosts).commit(end)
 
     def test_an_offset_of_another_source_is_refused(self, hosts: str) -> None:
         with pytest.raises(OffsetError, match="another source"):

@@ -1,0 +1,142 @@
+"""Jobs by their IDs: what a task of a stream reads.
+
+The driver has claimed the jobs and noted their IDs; each task asks SHOW for those of its partition, the node that made
+a job first, then the others. Jobs that were acknowledged, expired or deleted meanwhile are left out. If some are not
+known while nodes are away that may have them, they are waited for, as long as `backoffMs` says, and then the task
+fails: with the others they would be acknowledged.
+
+In a batch that was begun before, by a process that is gone, at-most-once jobs (RETRY 0) are left out, too: they may
+have been processed.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from disque.client import Disque, DisqueError
+from disque.client.delivery import Reply
+from disque.spark.claims import ReadError, named
+from disque.spark.commits import LOG
+from disque.spark.connection import connect
+from disque.spark.nodes import Nodes, send
+from disque.spark.options import Options
+from disque.spark.partitions import Claimed, IdsPartition
+
+#: Jobs that are asked for together: few at first, since nobody knows how large they are.
+FIRST: Final = 16
+MOST: Final = 1000
+#: Bodies that a task wants in memory at a time.
+CHUNK_BYTES: Final = 8_000_000
+PAUSE_S: Final = 0.3
+#: From the time of creation in SHOW, which also counts, to microseconds.
+CTIME_A_US: Final = 1000
+
+
+def fetch(partition: IdsPartition, options: Options) -> Iterator[list[Claimed]]:
+    """Give the jobs of a partition, some at a time. Raises ReadError."""
+    what = named(options.sources)
+    with connect(options) as client:
+        nodes = Nodes(client)
+        try:
+            fetcher = Fetcher(nodes, options, what)
+            yield from fetcher.jobs(partition)
+            fetcher.report(len(partition.ids))
+        except DisqueError as error:
+            raise ReadError(f"{what}: {error}") from None
+        finally:
+            nodes.close_others()
+
+
+class Fetcher:
+    """Fetches jobs, and counts those that are left out."""
+
+    def __init__(self, nodes: Nodes, options: Options, what: str) -> None:
+        self._nodes = nodes
+        self._patience_s = options.backoff_ms / 1000
+        self._what = what
+        self._gone = 0
+        self._spent = 0
+
+    def jobs(self, partition: IdsPartition) -> Iterator[list[Claimed]]:
+        """Give the jobs of a partition, in its order. Raises ReadError, DisqueError."""
+        maker = self._nodes.maker()
+        ids, at, count = partition.ids, 0, FIRST
+        while at < len(ids):
+            some = ids[at : at + count]
+            found = self._known(some, maker)
+            jobs = [job for one in some if (job := claimed(found.get(one))) is not None]
+            kept = [job for job in jobs if not (partition.again and at_most_once(found[job.id]))]
+            self._gone += len(some) - len(jobs)
+            self._spent += len(jobs) - len(kept)
+            yield kept
+            at += len(some)
+            average = sum(len(job.body) for job in jobs) // max(1, len(jobs))
+            count = max(1, min(MOST, 8 * count, CHUNK_BYTES // max(1, average)))
+
+    def _known(self, ids: Sequence[str], maker: Any) -> dict[str, Reply]:  # noqa: ANN401 - what Nodes.maker gives
+        """What is known of jobs. Nodes that are away are waited for if they may know more."""
+        until_s = time.monotonic() + self._patience_s
+        known: dict[str, Reply] = {}
+        while True:
+            answers = self._nodes.about([one for one in ids if one not in known], show, is_shown, maker)
+            known |= answers.known
+            missing = len(ids) - len(known)
+            if not missing or not answers.silent:
+                return known
+            if time.monotonic() >= until_s:
+                away = ", ".join("{}:{}".format(*address) for address in answers.silent)
+                raise ReadError(
+                    f"{self._what}: {missing} of {len(ids)} jobs of the batch are not known to the nodes that answer, "
+                    f"and these do not answer: {away}. Start the query again when they are back"
+                )
+            time.sleep(PAUSE_S)
+
+    def report(self, of: int) -> None:
+        """Warn of jobs that were left out."""
+        for count, why in (
+            (self._gone, "are acknowledged, expired or deleted"),
+            (self._spent, "are at-most-once (RETRY 0) and may have been processed"),
+        ):
+            if count:
+                LOG.warning("%s: %d of %d jobs of the batch %s, and are left out", self._what, count, of, why)
+
+
+def show(client: Disque, ids: Sequence[str]) -> list[Reply]:
+    """SHOW for many jobs. Raises the first error, which is about an ID that is none."""
+    replies = send(client, [(b"SHOW", one.encode()) for one in ids])
+    for reply in replies:
+        if isinstance(reply, DisqueError):
+            raise reply
+    return replies
+
+
+def is_shown(reply: Reply) -> bool:
+    """Whether a node knows the job, be it that it is done."""
+    return isinstance(reply, list)
+
+
+def at_most_once(reply: Reply) -> bool:
+    """Whether a reply of SHOW is about a job that must not be processed twice."""
+    return isinstance(reply, list) and fields(reply)[b"retry"] == 0
+
+
+def fields(reply: list[Any]) -> dict[bytes, Any]:
+    """A reply of SHOW by names."""
+    return dict(zip(reply[::2], reply[1::2], strict=True))
+
+
+def claimed(reply: Reply) -> Claimed | None:
+    """The job out of a reply of SHOW; None if it is done."""
+    if not isinstance(reply, list):
+        return None
+    shown = fields(reply)
+    if shown[b"state"] == b"acked" or shown[b"body"] is None:
+        return None
+    return Claimed(
+        shown[b"queue"].decode("utf-8", "surrogateescape"),
+        shown[b"id"].decode(),
+        shown[b"body"],
+        shown[b"nacks"],
+        shown[b"additional-deliveries"],
+        shown[b"ctime"] // CTIME_A_US,
+    )
