@@ -13,6 +13,9 @@ PFAIL, until it answers a ping. Nodes tell each other whom they see fail; who se
 same from so many within twice the timeout that they are the majority together, calls it FAIL and says so to all. A PONG
 proves both ways at once, as PING and PONG travel over different links.
 
+**Stopping.** A node that stops cleanly says so in a last PING (STOPPED). It gets no new jobs then; that it fails is
+found out as of any other, but the log names it as stopped. The next thing that it says ends that.
+
 **Forgetting.** A node is forgotten when somebody says so, or when it has failed for `forget_after_ms`. For a minute
 gossip does not bring it back. A node that is not in the table gets no answer: it must see that it is not known here.
 
@@ -33,6 +36,7 @@ from cluster.node import (
     MYSELF,
     NOADDR,
     PFAIL,
+    STOPPED,
     UNREACHABLE,
     Node,
     default_bus_port,
@@ -42,7 +46,7 @@ from cluster.node import (
 from cluster.table import Table
 
 #: The names of `node` are offered here as well: who needs the table needs them.
-__all__ = ["FAIL", "FAILING", "HANDSHAKE", "LEAVING", "MYSELF", "NOADDR", "PFAIL", "UNREACHABLE"]
+__all__ = ["FAIL", "FAILING", "HANDSHAKE", "LEAVING", "MYSELF", "NOADDR", "PFAIL", "STOPPED", "UNREACHABLE"]
 __all__ += ["Membership", "Node", "default_bus_port", "is_node_id"]
 
 Greeting = tuple[int, int, bytes, int, int, tuple[gossip.Row, ...]]
@@ -59,6 +63,8 @@ NEWS_EVERY_MS: Final = 1000
 #: Of so many nodes drawn once a second, the one that was silent longest is asked how it is.
 PING_DRAW: Final = 5
 TICKS_A_SECOND: Final = 10
+#: What a node says of itself with each PING, PONG and MEET.
+TOLD: Final = LEAVING | STOPPED
 
 
 class Membership(Table):
@@ -111,6 +117,16 @@ class Membership(Table):
         flags = self.myself.flags
         self._news |= leaving != self.leaving
         self.set_flags(self.myself, flags | LEAVING if leaving else flags & ~LEAVING)
+
+    def stop(self) -> None:
+        """This node stops now, cleanly: say so, that nobody takes it for failed. Those that know no such word skip it.
+
+        It is sent nothing new from here on, and counts as before in all else.
+        """
+        self.set_flags(self.myself, self.myself.flags | STOPPED)
+        for node in self._full():
+            if node.linked:
+                self._say(node, messages.PING)
 
     def stale(self) -> list[bytes]:
         """Give the IDs of nodes whose link carries nothing, though it stands: drop it and make it anew.
@@ -328,7 +344,7 @@ class Membership(Table):
         kind, flags, ip, port, bus_port, rows = greeting
         trusted = not node.flags & HANDSHAKE or kind == messages.MEET
         node.heard = True
-        self.set_flags(node, node.flags & ~(LEAVING | MEET) | flags & LEAVING)
+        self.set_flags(node, node.flags & ~(TOLD | MEET) | flags & TOLD)
         self._perhaps_met(node)
         self._correct(node, ip or node.ip, port, bus_port)
         if trusted:
@@ -409,7 +425,7 @@ class Membership(Table):
     def _say(self, node: Node, kind: int) -> None:
         myself = self.myself
         rows = gossip.choose(self.nodes.values(), node, self.random)
-        greeting = (kind, myself.flags & LEAVING, self._announced, myself.port, myself.bus_port, rows)
+        greeting = (kind, myself.flags & TOLD, self._announced, myself.port, myself.bus_port, rows)
         self.messages.append((node.id, greeting))
 
     # -- time -------------------------------------------------------------------------------------------------------

@@ -16,9 +16,10 @@ NOADDR: Final = 16  # known by its ID only: somebody else is at the address that
 MEET: Final = 32  # greet it with MEET instead of PING
 DELETED: Final = 64  # not in the table any more
 LEAVING: Final = 128  # asks clients and nodes to use others
+STOPPED: Final = 256  # said that it stops, cleanly, and was not heard since
 
 FAILING: Final = PFAIL | FAIL
-UNREACHABLE: Final = PFAIL | FAIL | MYSELF | HANDSHAKE | DELETED | LEAVING
+UNREACHABLE: Final = PFAIL | FAIL | MYSELF | HANDSHAKE | DELETED | LEAVING | STOPPED
 
 FLAG_NAMES: Final[tuple[tuple[int, bytes], ...]] = (
     (MYSELF, b"myself"),

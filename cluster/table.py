@@ -10,7 +10,7 @@ special about it.
 from collections.abc import Iterable
 from typing import Final
 
-from cluster.node import FAIL, HANDSHAKE, LEAVING, MYSELF, NOADDR, PFAIL, UNREACHABLE, Node, node_line
+from cluster.node import FAIL, FAILING, HANDSHAKE, LEAVING, MYSELF, NOADDR, PFAIL, STOPPED, UNREACHABLE, Node, node_line
 
 PRIORITY_BEST: Final = 1
 PRIORITY_UNLINKED: Final = 5
@@ -93,13 +93,21 @@ class Table:
         """
         return self._reachable
 
+    def expected(self, now_ms: int, grace_ms: int) -> tuple[bytes, ...]:
+        """Give the IDs of the nodes to which a job may be sent now or, as far as can be expected, soon.
+
+        These are the reachable ones, and those that fail for less than `grace_ms`: most of them are being restarted.
+        """
+        since_ms = now_ms - grace_ms
+        return tuple([node.id for node in self.nodes.values() if _is_expected(node, since_ms)])
+
     def wanted(self) -> list[Node]:
         """Give the nodes to which there should be a link: all that have an address, those half met included."""
         return [node for node in self.nodes.values() if node.ip and not node.flags & (MYSELF | NOADDR)]
 
     def priority(self, node: Node) -> int:
         """Give the rank of a node in HELLO, best first: 1, no link 5, perhaps failing 10, failing or leaving 100."""
-        if node.flags & (FAIL | LEAVING):
+        if node.flags & (FAIL | LEAVING | STOPPED):
             return PRIORITY_LAST
         if node.flags & PFAIL:
             return PRIORITY_SUSPECT
@@ -209,6 +217,14 @@ class Table:
         self._size = sum([not other.flags & HANDSHAKE for other in nodes])
         self.version += 1
         self.dirty |= not node.flags & HANDSHAKE
+
+
+def _is_expected(node: Node, since_ms: int) -> bool:
+    """Whether a node can be reached, or cannot since `since_ms` or later for no other reason than that it fails."""
+    missing = node.flags & UNREACHABLE
+    if not missing & ~STOPPED:
+        return True
+    return not missing & ~(FAILING | STOPPED) and (node.ping_sent_ms or node.failing_ms) > since_ms
 
 
 def _is_loopback(ip: bytes) -> bool:

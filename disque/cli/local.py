@@ -55,7 +55,7 @@ class Plan(NamedTuple):
         words = [sys.executable, "-m", "disque.cli.serve", "--bind", LOOPBACK, "--port", str(port)]
         words += ["--dir", str(self.data / str(port)), "--appendonly", "yes", "--appendfsync", "everysec"]
         if len(self.ports) > 1:
-            words += ["--cluster-seeds", *[f"{LOOPBACK}:{each}" for each in self.ports]]
+            words += ["--default-replicate", "2", "--cluster-seeds", *[f"{LOOPBACK}:{each}" for each in self.ports]]
         return [*words, *self.options]
 
 
@@ -101,9 +101,8 @@ def guide(plan: Plan, pids: Sequence[int]) -> str:
     """Tell how to talk to the nodes."""
     first, last = plan.ports[0], plan.ports[-1]
     many = len(plan.ports) > 1
-    wish, why = (" REPLICATE 2", "answered when 2 nodes have it") if many else ("", "")
     lines = [
-        (f"redis-cli -p {first} ADDJOB myqueue hello 1000{wish}", why),
+        (f"redis-cli -p {first} ADDJOB myqueue hello 1000", "answered when 2 nodes have it" if many else ""),
         (f"redis-cli -p {last} GETJOB FROM myqueue", "any node will do" if many else ""),
         (f"redis-cli -p {first} ACKJOB <the ID that both have shown>", ""),
         (f"redis-cli -p {first} CLUSTER NODES", ""),

@@ -185,7 +185,7 @@ def add(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
         settle(node, session, args, resp.error(request), now_ms)
         return
     if request.key is None:
-        reply = refused(node, request)
+        reply = refused(node, request, now_ms)
         if not reply and (request.replicate == 1 or request.asynchronous):
             reply = at_once(node, request, now_ms)
     else:
@@ -227,7 +227,7 @@ def unique_at_once(node: "Node", session: Session, request: Request, name: bytes
         return resp.status(taken) if taken else b""
     if request.replicate > 1 or from_outside(node) or not node.ring.is_alone(digest, node.node_id, now_ms):
         return b""
-    reply = refused(node, request)
+    reply = refused(node, request, now_ms)
     if reply:
         return reply
     job = make_here(node, request, now_ms)
@@ -264,7 +264,7 @@ def place(node: "Node", pending: PendingAdd, request: Request, now_ms: int) -> N
     """Answer ``pending``, or let it wait for copies or for the holder of its key."""
     if request.key is not None and not bids.hold(node, pending, request, request.key, now_ms):
         return
-    reply = refused(node, request)
+    reply = refused(node, request, now_ms)
     if reply:
         replication.give_up(node, pending, reply)
         return
@@ -275,15 +275,15 @@ def place(node: "Node", pending: PendingAdd, request: Request, now_ms: int) -> N
         replication.begin(node, pending, make(node, request, now_ms, pending.key), now_ms, outside=outside)
 
 
-def refused(node: "Node", request: Request) -> bytes:
+def refused(node: "Node", request: Request, now_ms: int) -> bytes:
     """The error reply for a job that this node cannot take now, or nothing."""
     others = len(node.membership.reachable())
     if node.used > node.limits.warn or node.membership.leaving:
         if node.used > node.limits.full and not memory.make_room(node):
             return resp.error(errors.OUT_OF_MEMORY)
-        if request.replicate > others:
+        if request.replicate > others and request.replicate > expected(node, now_ms):
             return resp.error(external(node, request, others))
-    elif request.replicate > 1 and request.replicate - 1 > others:
+    elif request.replicate - 1 > others and request.replicate - 1 > expected(node, now_ms):
         return resp.error(errors.NO_REPL)
     queue = node.queues.get(request.queue)
     if request.maxlen:
@@ -293,6 +293,15 @@ def refused(node: "Node", request: Request) -> bytes:
     if queue is not None and queue.paused & PAUSED_IN:
         return resp.error(errors.PAUSED)
     return b""
+
+
+def expected(node: "Node", now_ms: int) -> int:
+    """How many other nodes a job may wait for: those that were there a moment ago as well (`restart-grace`).
+
+    Jobs that wait take memory, so where that is short they do not wait for nodes that are away.
+    """
+    grace_ms = node.grace_ms if node.used <= node.limits.warn else 0
+    return len(node.membership.expected(now_ms, grace_ms))
 
 
 def external(node: "Node", request: Request, others: int) -> bytes:

@@ -107,6 +107,7 @@ def hold(node: "Node", pending: PendingAdd, request: "Request", name: bytes, now
     elif bid.add is not pending:
         pending.key = bid
         bid.waiting.append(pending)
+        node.used += pending.size
         return False
     if bid.decided or pending.spread is not None:
         return False

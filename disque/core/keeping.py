@@ -263,6 +263,7 @@ def leave(node: "Node", pending: "PendingAdd") -> None:
         return
     if bid.add is not pending:
         bid.waiting.remove(pending)
+        node.used -= pending.size
     elif bid.decided:
         bid.add = None
     else:
@@ -277,6 +278,7 @@ def release(node: "Node", bid: "Bid") -> "list[PendingAdd]":
     if node.bids.get(bid.digest) is bid:
         del node.bids[bid.digest]
     add, bid.add = bid.add, None
+    node.used -= sum([each.size for each in bid.waiting])
     wanting = bid.waiting if add is None else [add, *bid.waiting]
     bid.waiting = []
     for each in wanting:

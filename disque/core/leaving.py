@@ -35,6 +35,7 @@ class Farewell:
         self._shard = 0
         self._jobs: list[Job] = []
         self._acked = list(node.acking)
+        node.membership.stop()
 
     @property
     def done(self) -> bool:

@@ -103,6 +103,7 @@ def forget_everything(node: "Node") -> None:
     node.resting.clear()
     node.frozen = False
     node.short.clear()
+    node.short_walk = 0
     node.pending.clear()
     node.coming.clear()
     node.ready.clear()

@@ -54,7 +54,7 @@ def review(node: "Node", now_ms: int) -> None:
         forgotten, membership.forgotten = membership.forgotten, []
         node.chores.append(forget_holders(node, frozenset(forgotten)))
     bids.nodes_changed(node, now_ms)
-    replication.try_short(node, now_ms)
+    replication.try_all(node, now_ms)
 
 
 def drop(node: "Node", peer_id: bytes) -> None:

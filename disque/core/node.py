@@ -67,13 +67,14 @@ class Node:
 
     __slots__ = (
         "acking", "asks", "batches", "beat_ms", "bidding", "bids", "calls", "calls_us", "chores", "claims",
-        "clients_paused_until_ms", "coming", "config", "default_replicate", "dummies", "early", "evict_acks", "evicted",
-        "federation", "filed", "filings", "frozen", "gone", "host", "ids", "journal", "journaling", "keyed", "keys",
-        "last_ctime", "latency", "limits", "linked", "live", "loading", "lookup", "membership", "messages",
-        "messages_skipped", "misconf", "monitors", "names", "node_id", "over", "password", "peak", "peers", "pending",
-        "queues", "random", "ready", "resets", "resting", "retries", "ring", "roll", "seen_version", "segment",
-        "selves", "sessions", "shards", "sharing", "shelf", "short", "slowlog", "spent", "start", "starts", "stats",
-        "table", "telling", "timers", "touched", "trash", "used", "walks", "wave", "zones",
+        "clients_paused_until_ms", "coming", "config", "default_replicate", "dummies", "early", "evict_acks",
+        "evicted", "expected", "federation", "filed", "filings", "frozen", "gone", "grace_ms", "host", "ids",
+        "journal", "journaling", "keyed", "keys", "last_ctime", "latency", "limits", "linked", "live", "loading",
+        "lookup", "membership", "messages", "messages_skipped", "misconf", "monitors", "names", "node_id", "over",
+        "password", "peak", "peers", "pending", "queues", "random", "ready", "resets", "resting", "retries", "ring",
+        "roll", "seen_version", "segment", "selves", "sessions", "shards", "sharing", "shelf", "short", "short_walk",
+        "slowlog", "spent", "start", "starts", "stats", "table", "telling", "timers", "touched", "trash", "used",
+        "walks", "wave", "zones",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0915 - the whole state of a node, each part once
@@ -114,6 +115,10 @@ class Node:
         self.pending: dict[bytes, Spread] = {}
         #: Those of them for which no further node was there to be asked.
         self.short: dict[bytes, Spread] = {}
+        #: The nodes that may get these copies, as of the last look, and the number of the walk through all of them.
+        self.expected: tuple[bytes, ...] = ()
+        self.grace_ms = 0
+        self.short_walk = 0
         #: How many jobs will be queued here, by queue, as soon as they have their copies: they count for MAXLEN.
         self.coming: dict[bytes, int] = {}
         #: Other nodes by ID, and those that a job may be sent to at once.
@@ -196,6 +201,7 @@ class Node:
         self.password = config.text("requirepass").encode("utf-8", "surrogateescape")
         self.evict_acks = config.text("maxmemory-policy") == "acks"
         self.slowlog.max_len = config.number("slowlog-max-len")
+        self.grace_ms = config.number("restart-grace") * 1000
         self.count_nodes()
 
     def name_commands(self) -> None:
@@ -206,10 +212,12 @@ class Node:
         """Copy what follows from the node table; called after each change of it.
 
         While the nodes of `cluster-seeds` were never met, two copies are wanted that cannot be: a node that should be
-        one of several does not take jobs alone.
+        one of several does not take jobs alone. `default-replicate` says otherwise, whatever the nodes are.
         """
+        wanted = self.config.number("default-replicate")
         size = self.membership.size
-        self.default_replicate = 2 if size == 1 and self.config.words("cluster-seeds") else min(3, size)
+        usual = 2 if size == 1 and self.config.words("cluster-seeds") else min(3, size)
+        self.default_replicate = wanted or usual
 
     def shard(self, job_id: bytes) -> dict[bytes, Job]:
         """The dict in which a job with this ID lies, or would."""

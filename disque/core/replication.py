@@ -20,7 +20,7 @@ from cluster.messages import ABORT, ANNOUNCE, ENQUEUE, REFUSED_GONE
 from disque.core import copies, errors, keeping, resp, waves, zones
 from disque.core.job import HELD, WAIT_REPL, Job
 from disque.core.memory import SPREAD_BYTES
-from disque.core.peers import Peer
+from disque.core.peers import TOLD_MOST, Peer
 from disque.core.records import DELETE
 from disque.core.session import NOT_WAITING, WAIT_COPIES, PendingAdd, Session, Spread
 
@@ -138,8 +138,12 @@ def beat(node: "Node", now_ms: int) -> None:
         if peer.waiting and now_ms - peer.heard_ms > PATIENCE_MS:
             peer.heard_ms = now_ms
             node.begin_chore(ask_others(node, peer, now_ms))
-    if node.short and now_ms % PATIENCE_MS < 100:
-        try_short(node, now_ms)
+    if not node.short:
+        return
+    if node.membership.expected(now_ms, node.grace_ms) != node.expected:
+        try_all(node, now_ms)
+    elif now_ms % PATIENCE_MS < BEAT_MS and not node.short_walk:
+        begin_walk(node, list(islice(node.short, SHORT_MOST)), now_ms)
 
 
 def ask_others(node: "Node", peer: Peer, now_ms: int) -> "Iterator[None]":
@@ -150,29 +154,77 @@ def ask_others(node: "Node", peer: Peer, now_ms: int) -> "Iterator[None]":
             yield
 
 
-def try_short(node: "Node", now_ms: int) -> None:
-    """Nodes have come, or some time has passed: try the jobs for which there was nobody left to be asked."""
+def try_all(node: "Node", now_ms: int) -> None:
+    """Nodes have come or gone: try all jobs for which there was nobody left to be asked."""
+    node.expected = node.membership.expected(now_ms, node.grace_ms)
+    if node.short:
+        begin_walk(node, list(node.short), now_ms)
+
+
+def begin_walk(node: "Node", job_ids: list[bytes], now_ms: int) -> None:
+    """Try these jobs, the first ones at once."""
+    node.short_walk += 1
+    node.begin_chore(walk_short(node, job_ids, node.short_walk, now_ms))
+
+
+def walk_short(node: "Node", job_ids: list[bytes], number: int, now_ms: int) -> "Iterator[bool]":
+    """Try them, so many a beat, until another walk begins: those that this one has tried are behind the others then."""
+    told = 0
+    try:
+        for tried, job_id in enumerate(job_ids, 1):
+            spread = node.short.pop(job_id, None)  # at the end again, if it stays
+            if spread is not None and node.pending.get(job_id) is spread:
+                told += 1 + (len(spread.job.body) >> 10)
+                try_again(node, spread, max(now_ms, node.beat_ms))
+            if told >= TOLD_MOST or tried % SLICE == 0:
+                yield told >= TOLD_MOST
+                if node.short_walk != number:
+                    return
+                told = 0 if told >= TOLD_MOST else told
+    finally:
+        if node.short_walk == number:
+            node.short_walk = 0
+
+
+def try_again(node: "Node", spread: Spread, now_ms: int) -> None:
+    """Nodes have come or gone, or some time has passed: ask for the copies of this job that nobody was asked for.
+
+    Its client is told when there are too few nodes, and no more can be expected back soon.
+    """
+    if spread.add is not None and is_hopeless(spread, node.expected):
+        give_up(node, spread.add, resp.error(errors.NO_REPL))
+    elif node.zones.shared or any(peer.refused_until_ms <= now_ms for peer in node.linked):
+        try_short(node, spread, now_ms)
+    else:
+        node.short[spread.job.id] = spread
+
+
+def is_hopeless(spread: Spread, expected: tuple[bytes, ...]) -> bool:
+    """Whether these nodes are too few for the copies that are missing."""
+    missing = spread.missing()
+    if missing <= len(expected) - len(spread.confirmed):
+        return False
+    return missing > len([peer_id for peer_id in expected if peer_id not in spread.confirmed])
+
+
+def try_short(node: "Node", spread: Spread, now_ms: int) -> None:
+    """Ask as many nodes as copies of this job are missing that nobody was asked for."""
+    job_id = spread.job.id
     shared = node.zones.shared
-    if not shared and not any(peer.refused_until_ms <= now_ms for peer in node.linked):
-        return
-    for job_id in list(islice(node.short, SHORT_MOST)):
-        spread = node.short.pop(job_id)  # at the end again, if it stays
-        if node.pending.get(spread.job.id) is not spread:
-            continue
-        if shared:
-            count(node, spread, now_ms)
-            if node.pending.get(job_id) is not spread:
-                continue
-        waited_for = [peer for peer in node.peers.values() if spread.job.id in peer.waiting]
-        if spread.job.retry:  # whoever refused may have room now
-            spread.asked = (*spread.confirmed, *[peer.id for peer in waited_for])
-        if shared:
-            waited_for = [peer for peer in waited_for if zones.is_there(node, peer, now_ms)]
-        wanted = spread.missing() - len([peer for peer in waited_for if peer.linked])
-        for _ in range(wanted):
-            more(node, spread, now_ms)
-        if wanted > 0 or shared:
-            node.short[spread.job.id] = spread
+    if shared:
+        count(node, spread, now_ms)
+        if node.pending.get(job_id) is not spread:
+            return
+    waited_for = [peer for peer in node.peers.values() if job_id in peer.waiting]
+    if spread.job.retry:  # whoever refused may have room now
+        spread.asked = (*spread.confirmed, *[peer.id for peer in waited_for])
+    if shared:
+        waited_for = [peer for peer in waited_for if zones.is_there(node, peer, now_ms)]
+    wanted = spread.missing() - len([peer for peer in waited_for if peer.linked])
+    for _ in range(wanted):
+        more(node, spread, now_ms)
+    if wanted > 0 or shared:
+        node.short[job_id] = spread
 
 
 # -- answers -----------------------------------------------------------------------------------------------------------

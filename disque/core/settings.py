@@ -346,6 +346,18 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "without a copy can be reached and takes one. Without a label, a node is a zone of its own; the processes "
         "of one service are one together.", example="rack-1"),
     Setting(
+        "default-replicate", Whole(0, 65535, "copies"), 0, CLUSTER,
+        "On how many nodes a job is if its ADDJOB does not say REPLICATE. 0 is 3, or as many as there are nodes, those "
+        "that are down included. 2 suits three nodes, since one of them may be away.", mutable=True,
+    ),
+    Setting(
+        "restart-grace", Whole(0, 86400, "seconds"), 60, CLUSTER,
+        "For so many seconds a node that stopped or died still counts for REPLICATE, unless it said that it leaves: "
+        "ADDJOB waits until it is back or another node takes the copy, up to its own timeout. Then, and at once with "
+        "0, the answer is -NOREPL. Jobs that wait take memory: over 75 % of maxmemory there is no such wait.",
+        mutable=True,
+    ),
+    Setting(
         "cluster-forget-after", Whole(1, MAX_INT32, "seconds"), 86400, CLUSTER,
         "Seconds after which a node that cannot be reached is forgotten, as by CLUSTER FORGET.", mutable=True,
     ),

@@ -6,10 +6,11 @@ long as nothing changes a look costs the comparison of one number. Nodes that ar
 
 from typing import Final
 
-from cluster.membership import FAIL, FAILING, HANDSHAKE, LEAVING, MYSELF, Membership, Node
+from cluster.membership import FAIL, FAILING, HANDSHAKE, LEAVING, MYSELF, STOPPED, Membership, Node
 from disque.server.log import Log
 
-WATCHED: Final = FAILING | LEAVING
+WATCHED: Final = FAILING | LEAVING | STOPPED
+AWAY: Final = FAILING | STOPPED
 #: Characters of an ID that tell nodes apart for people.
 ID_SHOWN: Final = 8
 
@@ -56,12 +57,16 @@ def name_of(node: Node) -> str:
 def changes(before: int, now: int) -> list[str]:
     """Give what is to be said when the flags of a node were `before` and are `now`."""
     said = []
-    if now & FAIL and not before & FAIL:
+    if now & STOPPED and not before & STOPPED:
+        said.append("has stopped")
+    elif before & AWAY and not now & AWAY:
+        said.append("is back")
+    elif (before | now) & STOPPED:
+        pass  # that it does not answer is no news
+    elif now & FAIL and not before & FAIL:
         said.append("has failed: the majority of the nodes does not reach it (fail)")
     elif now & FAILING and not before & FAILING:
         said.append("does not answer: suspected to have failed (fail?)")
-    elif before & FAILING and not now & FAILING:
-        said.append("is back")
     if (before ^ now) & LEAVING:
         said.append("is leaving: it takes no new jobs" if now & LEAVING else "is not leaving any more")
     return said

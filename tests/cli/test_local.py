@@ -114,10 +114,12 @@ class TestCommandLine:
         assert f"--port 7712 --dir {tmp_path}/7712 --appendonly yes" in second
         for command in (first, second):
             assert "--bind 127.0.0.1" in command
+            assert "--default-replicate 2" in command
             assert command.endswith("--cluster-seeds 127.0.0.1:7711 127.0.0.1:7712 --loglevel debug")
 
     def test_one_node_has_nobody_to_find(self, tmp_path: Path) -> None:
-        assert "--cluster-seeds" not in Plan((7711,), tmp_path).command(7711)
+        alone = Plan((7711,), tmp_path).command(7711)
+        assert not {"--cluster-seeds", "--default-replicate"} & set(alone)
 
 
 class TestPorts:
@@ -148,7 +150,7 @@ class TestTexts:
 
     def test_the_guide_names_the_first_node_the_last_one_and_a_process_to_kill(self, tmp_path: Path) -> None:
         text = guide(Plan((7711, 7712, 7713), tmp_path), [100, 101, 102])
-        assert "redis-cli -p 7711 ADDJOB myqueue hello 1000 REPLICATE 2" in text
+        assert "redis-cli -p 7711 ADDJOB myqueue hello 1000  (answered when 2 nodes have it)" in text
         assert "redis-cli -p 7713 GETJOB FROM myqueue" in text
         assert "kill -9 102" in text
         assert "the node at 7713: nothing is lost" in text

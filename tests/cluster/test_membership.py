@@ -15,6 +15,7 @@ from cluster.membership import (
     NOADDR,
     NODES_MOST,
     PFAIL,
+    STOPPED,
     Membership,
     Node,
 )
@@ -536,10 +537,23 @@ class TestLeaving:
             assert [other.flags(leaver) for other in others] == [flags, flags]
             made.advance(1000)
 
+    def test_one_that_stops_says_so_to_all_and_gets_nothing_new_until_it_is_heard_again(self) -> None:
+        made = world(3)
+        leaver, *others = made.machines
+        leaver.membership.stop()
+        made.advance(100)
+        for other in others:
+            assert other.flags(leaver) == STOPPED
+            assert leaver.id not in [node.id for node in other.membership.reachable()]
+            assert leaver.id in other.membership.expected(made.now_ms, 0)
+        membership = others[0].membership
+        membership.receive(leaver.id, greeting(), made.now_ms)
+        assert others[0].flags(leaver) == 0
+
     def test_a_peer_sets_no_other_flag_of_its_own(self) -> None:
         membership = pair()
         membership.receive(B, greeting(flags=2**40 - 1), START_MS)
-        assert membership.nodes[B].flags == LEAVING
+        assert membership.nodes[B].flags == LEAVING | STOPPED
         membership.receive(B, greeting(rows=(row(flags=2**40 - 1 - FAILING),)), START_MS)
         assert half_met(membership)[0].flags == HANDSHAKE
 

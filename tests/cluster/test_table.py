@@ -1,6 +1,6 @@
 import pytest
 
-from cluster.node import FAIL, HANDSHAKE, LEAVING, MYSELF, NOADDR, PFAIL, Node
+from cluster.node import FAIL, HANDSHAKE, LEAVING, MYSELF, NOADDR, PFAIL, STOPPED, Node
 from cluster.table import Table
 
 A, B, C = b"a" * 40, b"b" * 40, b"c" * 40
@@ -45,6 +45,18 @@ class TestSeveral:
         good = node()
         table = cluster(good, *[node(b"%040x" % flag, flag) for flag in (PFAIL, FAIL, LEAVING, HANDSHAKE)])
         assert table.reachable() == [good]
+
+    def test_expected_are_those_too_that_fail_for_no_other_reason_and_since_lately(self) -> None:
+        good = node()
+        lately = [node(b"%040x" % flag, flag) for flag in (PFAIL, FAIL, STOPPED, STOPPED | PFAIL)]
+        never = [node(b"%040x" % flags, flags) for flags in (LEAVING, HANDSHAKE, LEAVING | PFAIL, LEAVING | STOPPED)]
+        long_ago = node(b"f" * 40, PFAIL)
+        table = cluster(good, *lately, *never, long_ago)
+        for other in (*lately, *never):
+            other.ping_sent_ms = NOW_MS - 5000
+        long_ago.ping_sent_ms = NOW_MS - 6000
+        assert table.expected(NOW_MS, 6000) == (good.id, *[other.id for other in lately])
+        assert table.expected(NOW_MS, 0) == (good.id, b"%040x" % STOPPED)
 
     def test_reachable_does_not_ask_for_a_link(self) -> None:
         good = node(linked=False)

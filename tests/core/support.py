@@ -529,6 +529,7 @@ def assert_memory_is_true(node: Node, jobs: list[Job]) -> None:
     recount += memory.ACK_BYTES * len(node.acking) + memory.GONE_BYTES * len(node.gone)
     recount += memory.CLAIM_BYTES * len(node.claims)
     recount += memory.SPREAD_BYTES * len([spread for spread in node.pending.values() if spread.add is None])
+    recount += sum(pending.size for bid in node.bids.values() for pending in bid.waiting)
     assert node.used == recount
     if node.journaling:
         segments = [job.segment for job in jobs if job.segment]

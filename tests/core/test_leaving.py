@@ -1,6 +1,7 @@
 import pytest
 
-from cluster.messages import ENQUEUE, GOTACK, HOLD, IN_MY_STEAD, NEEDJOBS, SETACK, YOURJOBS
+from cluster.membership import STOPPED
+from cluster.messages import ENQUEUE, GOTACK, HOLD, IN_MY_STEAD, NEEDJOBS, PING, SETACK, YOURJOBS
 from disque.core import leaving, step
 from disque.core.job import ACTIVE
 from disque.core.unique import digest_of
@@ -26,6 +27,13 @@ def farewell(bench: Bench) -> int:
         one.step(bench.now_ms)
         steps += 1
     return steps
+
+
+def test_it_says_to_all_that_it_stops() -> None:
+    bench = Bench(peers=2)
+    farewell(bench)
+    said = [(peer, message[:2]) for peer, message in bench.membership.messages]
+    assert said == [(peer.id, (PING, STOPPED)) for peer in bench.peers]
 
 
 def test_a_queued_job_that_others_hold_is_handed_to_one_of_them() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from cluster.membership import LEAVING, PFAIL
 from cluster.messages import ABORT, ANSWER, ANSWER_NO, GOTJOB, REPLJOB, SETACK, WILLQUEUE
-from disque.core import step
+from disque.core import replication, step
 from disque.core.records import JOBS
 from disque.core.session import ADDS_BYTES_MAX, ADDS_MAX
 from tests.core.support import MYSELF, NOTHING, UNKNOWN_ID, Bench, Client, assert_delivered, assert_still_waiting
@@ -251,12 +251,102 @@ def test_a_flush_answers_all_who_wait(cluster: Bench) -> None:
 
 def test_too_few_reachable_nodes_are_an_error_at_once(cluster: Bench) -> None:
     client = cluster.client()
+    cluster.set("restart-grace", 0)
     assert client.raw("ADDJOB", "q", "b", 0, "REPLICATE", 6) == TOO_FEW
     for peer, flag in zip(cluster.peers, (PFAIL, LEAVING, PFAIL, LEAVING), strict=True):
         cluster.membership.set_flags(peer, flag)
     assert client.raw("ADDJOB", "q", "b", 0, "REPLICATE", 2) == TOO_FEW
     assert client.raw("ADDJOB", "q", "b", 0) == TOO_FEW, "the default counts failing nodes as well"
     assert cluster.node.jobs_registered() == 0
+
+
+class TestGrace:
+    """A node that was there a moment ago is waited for: see also tests/scenarios/grace_*.txt."""
+
+    def beats(self, cluster: Bench, seconds: int) -> None:
+        """Time passes, and the node looks after the others; they say nothing."""
+        for _ in range(seconds):
+            cluster.advance(1000)
+            step.beat(cluster.node, cluster.now_ms)
+            cluster.tick()
+
+    def test_above_three_quarters_of_the_memory_nobody_waits_for_nodes_that_are_away(self, cluster: Bench) -> None:
+        client = cluster.client()
+        for peer in cluster.peers[1:]:
+            cluster.fail(peer)
+        client.add("q", "x" * 8000, "REPLICATE", 1)
+        client.send("ADDJOB", "q", "b", 0, "REPLICATE", 3)
+        assert_still_waiting(client)
+        cluster.set("maxmemory", cluster.node.used * 100 // 80)
+        other = cluster.client()
+        assert other.error("ADDJOB", "q", "b", 0, "REPLICATE", 3).startswith("NOREPL Not enough")
+        assert_still_waiting(client)
+        cluster.set("maxmemory", 0)
+        other.send("ADDJOB", "q", "b", 0, "REPLICATE", 3)
+        assert_still_waiting(other)
+
+    def test_it_counts_for_a_node_that_leaves_itself(self, cluster: Bench) -> None:
+        client = cluster.client()
+        cluster.membership.leaving = True
+        for peer in cluster.peers[2:]:
+            cluster.fail(peer)
+        client.send("ADDJOB", "q", "b", 0, "REPLICATE", 3)
+        assert_still_waiting(client)
+        self.beats(cluster, 80)
+        assert client.read_raw().startswith(b"-NOREPL Not enough")
+
+    def test_the_bodies_that_wait_count_as_memory(self, cluster: Bench) -> None:
+        used = cluster.node.used
+        for peer in cluster.peers:
+            cluster.fail(peer)
+        clients = [cluster.client() for _ in range(3)]
+        for client in clients:
+            client.send("ADDJOB", "q", "x" * 5000, 0, "REPLICATE", 2, "UNIQUE", "key", 60)
+        assert cluster.node.used > used + 15_000
+        for client in clients:
+            client.disconnect()
+        assert cluster.node.used < used + 5000
+
+    def test_many_that_wait_are_all_told(self, cluster: Bench) -> None:
+        for peer in cluster.peers:
+            cluster.fail(peer)
+        client = cluster.client()
+        cluster.checked = False
+        count = 3 * replication.SLICE
+        for _ in range(count):
+            client.send("ADDJOB", "q", "b", 0, "REPLICATE", 2)
+        assert len(cluster.node.short) == count
+        self.beats(cluster, 62)
+        assert client.read_raw() == TOO_FEW * count
+        assert not cluster.node.short
+        assert not cluster.node.short_walk
+
+    def test_bodies_go_to_a_node_that_is_back_so_much_a_beat(
+        self, cluster: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(replication, "TOLD_MOST", 30)
+        for peer in cluster.peers:
+            cluster.fail(peer)
+        client = cluster.client()
+        for _ in range(10):
+            client.send("ADDJOB", "q", "x" * 10_240, 0, "REPLICATE", 2)
+        cluster.fail(cluster.peers[0], 0)
+        sent = len(cluster.sent(REPLJOB))
+        assert sent < 10
+        self.beats(cluster, 10)
+        assert sent + len(cluster.sent(REPLJOB)) == 10
+
+
+class TestDefaultReplicate:
+    def test_it_counts_where_addjob_says_nothing(self, cluster: Bench) -> None:
+        client = cluster.client()
+        cluster.set("default-replicate", 2)
+        client.send("ADDJOB", "q", "b", 0)
+        assert [len(nodes) for nodes in asked(cluster).values()] == [1]
+        cluster.set("default-replicate", 6)
+        assert cluster.client().raw("ADDJOB", "q", "b", 0) == TOO_FEW
+        cluster.set("default-replicate", 0)
+        assert cluster.node.default_replicate == 3
 
 
 def test_the_checks_of_the_queue_come_behind_that_of_the_nodes(cluster: Bench) -> None:

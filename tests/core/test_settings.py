@@ -56,6 +56,8 @@ OTHER = {
     "cluster-seeds": "a:7711 [::1]:7712 b:7713@1",
     "cluster-secret": 'p w"\\\n\0',
     "cluster-forget-after": "60",
+    "default-replicate": "2",
+    "restart-grace": "0",
 }
 
 # A value that the option does not take.
@@ -95,6 +97,8 @@ WRONG = {
     "cluster-seeds": "a:7711 b",
     "cluster-secret": "x" * 513,
     "cluster-forget-after": "0",
+    "default-replicate": "65536",
+    "restart-grace": "-1",
 }
 
 

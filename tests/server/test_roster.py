@@ -4,7 +4,7 @@ from typing import Any, Final, cast
 
 import pytest
 
-from cluster.membership import FAIL, HANDSHAKE, LEAVING, PFAIL, Membership, Node
+from cluster.membership import FAIL, HANDSHAKE, LEAVING, PFAIL, STOPPED, Membership, Node
 from disque.server.roster import Roster, others
 from tests.server.shell import Log
 
@@ -52,6 +52,19 @@ def test_a_node_that_fails_and_comes_back_is_told_of_once_each_time() -> None:
         [f"{NAME} is back"],
         [],
     ]
+
+
+@pytest.mark.parametrize(
+    "flags", [(STOPPED, STOPPED | PFAIL, STOPPED | FAIL, FAIL, PFAIL), (STOPPED,), (STOPPED, STOPPED | PFAIL, PFAIL)]
+)
+def test_a_node_that_stops_as_planned_is_not_suspected(flags: tuple[int, ...]) -> None:
+    peer = node()
+    scene = Scene(peer)
+    story = []
+    for each in (*flags, 0):
+        scene.membership.set_flags(peer, each)
+        story += scene.said()
+    assert story == [f"{NAME} has stopped", f"{NAME} is back"]
 
 
 def test_a_node_that_fails_already_at_the_start_is_told_of() -> None:

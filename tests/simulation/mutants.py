@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from unittest.mock import patch
 
 from cluster import messages as wire
-from disque.core import acks, bids, federation, keeping, links, replication, step, unique, waves, zones
+from disque.core import acks, adding, bids, federation, keeping, links, replication, step, unique, waves, zones
 from disque.core.journal import Replay
 from disque.core.node import Node
 from disque.core.records import CLEAN, END
@@ -331,6 +331,20 @@ def waiting_consumers_are_not_woken() -> Iterator[None]:
 def adds_never_time_out() -> Iterator[None]:
     """The timeout of an ADDJOB is ignored."""
     with patch.object(replication, "time_out", nothing):
+        yield
+
+
+@mutant("I8", nodes=3, seeds=30, faults={"stop": 2500}, grace_s=60, timeout_ms=1000, active_ms=15000, policy="always")
+def nodes_that_restart_are_not_waited_for() -> Iterator[None]:
+    """There are too few nodes as soon as one of them cannot be reached."""
+    with patch.object(adding, "expected", lambda node, _: len(node.membership.reachable())):
+        yield
+
+
+@mutant("I8", nodes=3, seeds=30, faults={"retire": 2000}, grace_s=0, timeout_ms=1000, clients=6)
+def waiting_is_for_ever() -> Iterator[None]:
+    """Nobody is told that the nodes that are waited for do not come back."""
+    with patch.object(replication, "is_hopeless", lambda *_: False):
         yield
 
 

@@ -64,6 +64,8 @@ class Options:
     pause: bool = False
     #: So many zones, in which the nodes are at random, some of them in none; 0: nobody has heard of zones.
     zones: int = 0
+    #: restart-grace in s.
+    grace_s: int = 60
 
     @property
     def calm(self) -> bool:
@@ -75,7 +77,8 @@ class Options:
         return (
             f"nodes {self.nodes}, appendfsync {self.policy}, node timeout {self.timeout_ms} ms, "
             f"{self.clients} clients, {self.queues} queues, {self.active_ms} ms, jumps {self.jumps}, "
-            f"unique {self.unique}, pause {self.pause}, zones {self.zones}, faults {faults}"
+            f"unique {self.unique}, pause {self.pause}, zones {self.zones}, "
+            f"grace {self.grace_s} s, faults {faults}"
         )
 
 
@@ -99,6 +102,7 @@ def draw(seed: int, nodes: int) -> Options:
     options.jumps = random.random() < 0.15
     options.faults = draw_faults(random, nodes)
     options.zones = draw_zones(seed, nodes)
+    options.grace_s = Random(f"{seed} grace").choice((0, 1, 3, 8, 60, 60))
     return options
 
 

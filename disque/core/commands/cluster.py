@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Final
 
 from cluster.node import NODE_ID_LENGTH, PORT_MAX, default_bus_port, is_host
-from disque.core import delivery, errors, life, links, queues, resp
+from disque.core import adding, delivery, errors, life, links, queues, resp
 from disque.core.host import HostRefusedError
 from disque.core.jobid import IdMaker
 from disque.core.kinds import as_bytes
@@ -45,15 +45,24 @@ def nodes(node: "Node", session: Session, args: list[bytes], now_ms: int) -> Non
 
 
 def info(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
-    """CLUSTER INFO: numbers, and the nodes of each zone that has a label."""
+    """CLUSTER INFO: the state, numbers, and the nodes of each zone that has a label."""
     del args, now_ms
     membership = node.membership
-    lines = [b"cluster_state:ok\r\n", *[b"%b:%d\r\n" % pair for pair in membership.info()]]
+    lines = [b"cluster_state:%b\r\n" % state(node), *[b"%b:%d\r\n" % pair for pair in membership.info()]]
     zones = membership.zones()
     if zones:
         lines.append(b"cluster_zone:%b\r\n" % membership.myself.zone)
     lines += [b"cluster_zone_%b:%b\r\n" % (zone, b",".join(zones[zone])) for zone in sorted(zones)]
     session.out.append(resp.text(b"".join(lines), session.protocol))
+
+
+def state(node: "Node") -> bytes:
+    """Can ADDJOB succeed: with its default REPLICATE (ok), with fewer copies (degraded), not at all (fail)."""
+    copies = len(node.membership.reachable()) + (not adding.from_outside(node))
+    full = node.used > node.limits.full and not (node.evict_acks and (node.spent.count or node.acking))
+    if not copies or full or node.misconf:
+        return b"fail"
+    return b"ok" if copies >= node.default_replicate else b"degraded"
 
 
 def save_config(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:

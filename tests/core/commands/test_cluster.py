@@ -39,6 +39,43 @@ def test_info(cluster: Bench) -> None:
     )
 
 
+class TestState:
+    def state(self, bench: Bench) -> bytes:
+        line: bytes = bench.client()("CLUSTER", "INFO").split(b"\r\n")[0]
+        return line
+
+    def test_it_is_ok_as_long_as_the_default_can_be_met(self, cluster: Bench) -> None:
+        cluster.fail(cluster.peers[0])
+        cluster.fail(cluster.peers[1])
+        assert self.state(cluster) == b"cluster_state:ok"
+
+    def test_it_is_degraded_when_only_fewer_copies_can_be_made(self, cluster: Bench) -> None:
+        for peer in cluster.peers[:3]:
+            cluster.fail(peer)
+        assert self.state(cluster) == b"cluster_state:degraded"
+        cluster.set("default-replicate", 2)
+        assert self.state(cluster) == b"cluster_state:ok"
+
+    def test_it_is_fail_when_no_job_can_be_added(self, bench: Bench) -> None:
+        assert self.state(bench) == b"cluster_state:ok"
+        bench.membership.leaving = True
+        assert self.state(bench) == b"cluster_state:fail"
+        bench.membership.leaving = False
+        bench.node.misconf = b"MISCONF no"
+        assert self.state(bench) == b"cluster_state:fail"
+
+    def test_memory_counts_as_adding_sees_it(self, cluster: Bench) -> None:
+        client = cluster.client()
+        client.add("q", "x" * 8000, "REPLICATE", 1)
+        cluster.set("maxmemory", cluster.node.used * 100 // 80)
+        assert self.state(cluster) == b"cluster_state:ok", "copies go to the four others"
+        for peer in cluster.peers[:2]:
+            cluster.fail(peer)
+        assert self.state(cluster) == b"cluster_state:degraded"
+        cluster.set("maxmemory", cluster.node.used)
+        assert self.state(cluster) == b"cluster_state:fail"
+
+
 def test_info_shows_zones_that_have_a_label(cluster: Bench) -> None:
     first, second = [peer.id for peer in cluster.peers[:2]]
     cluster.membership.set_zone(first, b"rack-1")
