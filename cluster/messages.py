@@ -50,6 +50,7 @@ KEYKEPT: Final = 26
 KEYSAFE: Final = 27
 ASKKEY: Final = 28
 KEYFREE: Final = 29
+STOPPING: Final = 30
 
 #: `flags` of REPLJOB: whoever takes the copy queues it, nobody else does.
 QUEUE_IT: Final = 1
@@ -72,8 +73,14 @@ REFUSED_PAUSED: Final = 2
 REFUSED_GONE: Final = 3
 REFUSED_JOURNAL: Final = 4
 
-#: `round` of HOLD from a node that stops: those who hear it say so to others until it is over.
+#: `round` of HOLD from a node that stops: those who hear it say so to others until it is over; or, the job was handed
+#: on, and whoever has it in his queue by now keeps it there.
 IN_MY_STEAD: Final = 1
+HANDED_ON: Final = 2
+
+#: `what` of STOPPING.
+I_STOP: Final = 0
+ALL_SENT: Final = 1
 
 #: `what` of ANSWER.
 ANSWER_NO: Final = 0
@@ -139,7 +146,7 @@ FIELDS: Final[dict[str, str]] = {
     "reason": _NUMBER,
     "repl": _NUMBER,
     "retry_s": _NUMBER,
-    "round": _STAMP,  # a number of the asker's that comes back with the answer; 0, IN_MY_STEAD: nobody asked
+    "round": _STAMP,  # a number of the asker's that comes back with the answer; up to HANDED_ON: nobody asked
     "state": _NUMBER,  # 0 undecided, 1 decided, 2 all keepers have it
     "ttl_s": _NUMBER,
     "what": _NUMBER,
@@ -292,6 +299,7 @@ KINDS: Final[dict[int, tuple[str, Shape]]] = {
         (KEYSAFE, "KEYSAFE", "ids"),  # all keepers know it
         (ASKKEY, "ASKKEY", "key id"),  # what has become of it? BIND is all that I know
         (KEYFREE, "KEYFREE", "ids"),  # nothing that I know of
+        (STOPPING, "STOPPING", "what"),  # I stop: send me no more jobs. Or: what I had sent you before is all
     )
 }
 

@@ -83,7 +83,7 @@ def ask(node: "Node", now_ms: int) -> None:
 
 def may_ask(node: "Node") -> bool:
     """Whether this node wants jobs of others at all."""
-    if node.frozen or node.misconf or node.loading:
+    if node.frozen or node.misconf or node.loading or node.stopping:
         return False
     return not node.membership.leaving and node.used <= node.limits.full
 

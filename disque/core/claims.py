@@ -27,6 +27,7 @@ from cluster.messages import (
     BY_ENQUEUE,
     BY_NACK,
     BY_TIMER,
+    HANDED_ON,
     HOLD,
     IN_MY_STEAD,
     WILLQUEUE,
@@ -321,8 +322,14 @@ def held(
             continue
         until_ms = now_ms + left_ms + int(node.random.random() * SPREAD_MS)
         if job.state == QUEUED:
-            node.take_out(job, now_ms)
-            wait(node, job, until_ms, 0, now_ms)
+            if number != HANDED_ON:  # else it was handed to this queue
+                node.take_out(job, now_ms)
+                wait(node, job, until_ms, 0, now_ms)
+        elif job.flags & BACKUP and number == IN_MY_STEAD:
+            # Its own time is that of a copy of which nothing is heard: it must not be told to others.
+            node.drop_claim(job_id)
+            job.flags &= ~BACKUP
+            wait(node, job, until_ms, job.flags & HELD, now_ms)
         elif not (job.flags & KEPT and job.requeue_ms > now_ms):
             job.flags &= ~BACKUP
             step_back(node, job, until_ms, now_ms)

@@ -24,7 +24,7 @@ from disque.core import returning
 from disque.core.job import ACKED, ACTIVE, BACKUP, HELD, KEPT, QUEUED, TAKEN, Job
 from disque.core.jobid import valid
 from disque.core.numbers import SECONDS_MAX
-from disque.core.queue import PAUSED_IN
+from disque.core.queue import ELSEWHERE, PAUSED_IN
 from disque.core.records import DELETE, HOLDERS
 
 if TYPE_CHECKING:
@@ -149,10 +149,13 @@ def refusal(node: "Node", queue_name: bytes) -> int:
 
 
 def enqueue_here(node: "Node", peer: bytes, message: tuple[int, bytes, int], now_ms: int) -> None:
-    """ENQUEUE: it is this node's turn to queue a job, now or when its delay is over."""
+    """ENQUEUE: it is this node's turn to queue a job, now or when its delay is over.
+
+    One that this node delivered stays out. One that it had handed on comes back.
+    """
     _, job_id, delay_ms = message
     job = node.find(job_id)
-    if job is None or job.state != ACTIVE or job.flags & KEPT or not job.retry:
+    if job is None or job.state != ACTIVE or not job.retry or (job.flags & KEPT and job.place != ELSEWHERE):
         return
     queue = node.queues.get(job.queue)
     if queue is not None and queue.paused & PAUSED_IN:

@@ -65,7 +65,7 @@ HAVE_HEAD: Final = (HAVE,)
 def need_jobs(node: "Node", peer: bytes, message: tuple[int, bytes, int], now_ms: int) -> None:
     """NEEDJOBS: from now on ``peer`` wants so many jobs of a queue; 0 takes the request back."""
     _, name, count = message
-    if not count:
+    if not count or node.peers[peer].stopping:
         unwant(node, name, peer)
         return
     federation = node.federation
@@ -85,6 +85,12 @@ def unwant(node: "Node", name: bytes, peer: bytes) -> None:
         queue = node.queues.get(name)
         if queue is not None:
             queue.wants = None
+
+
+def unwant_all(node: "Node", peer: bytes) -> None:
+    """Forget all that ``peer`` wants."""
+    for name in [name for name, wants in node.federation.wants.items() if peer in wants]:
+        unwant(node, name, peer)
 
 
 def can_take(node: "Node", peer_id: bytes) -> bool:
@@ -438,9 +444,7 @@ def link_up(node: "Node", peer: bytes, now_ms: int) -> None:
 def heard(node: "Node", peer: bytes, now_ms: int) -> None:
     """``peer`` has made a new link to this node: it says again what it wants, and what it sent may be lost."""
     del now_ms
-    federation = node.federation
-    for name in [name for name, wants in federation.wants.items() if peer in wants]:
-        unwant(node, name, peer)
+    unwant_all(node, peer)
     asking.ask_again(node, peer)
 
 

@@ -44,7 +44,8 @@ def review(node: "Node", now_ms: int) -> None:
                 peer.linked = True
                 met.append(peer_id)
     peers = node.peers
-    node.linked = [peer for peer in peers.values() if peer.linked and not known[peer.id].flags & UNREACHABLE]
+    able = [peer for peer in peers.values() if peer.linked and not peer.stopping]
+    node.linked = [peer for peer in able if not known[peer.id].flags & UNREACHABLE]
     zones.review(node)
     node.count_nodes()
     for peer_id in met:
@@ -140,6 +141,8 @@ def note_start(node: "Node", peer: Peer, start: int, now_ms: int) -> None:
         replication.restarted(node, peer, now_ms)
         bids.restarted(node, peer.id, now_ms)
         federation.link_down(node, peer.id)
+        peer.stopping = False
+        node.seen_version = -1
     peer.start = start
 
 

@@ -73,7 +73,7 @@ class Node:
         "messages_skipped", "misconf", "monitors", "names", "node_id", "over", "password", "peak", "peers", "pending",
         "queues", "random", "ready", "resets", "resting", "retries", "ring", "roll", "seen_version", "segment",
         "selves", "sessions", "shards", "sharing", "shelf", "short", "slowlog", "spent", "start", "starts", "stats",
-        "table", "telling", "timers", "touched", "trash", "used", "walks", "wave", "zones",
+        "stopping", "table", "telling", "timers", "touched", "trash", "used", "walks", "wave", "zones",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0915 - the whole state of a node, each part once
@@ -119,6 +119,8 @@ class Node:
         #: Other nodes by ID, and those that a job may be sent to at once.
         self.peers: dict[bytes, Peer] = {}
         self.linked: list[Peer] = []
+        #: It is about to stop, and the others were told: see `leaving`.
+        self.stopping = False
         self.zones = Zones()
         self.seen_version = -1
         #: This process among all that ever were this node, and those of nodes that are linked but only half met.

@@ -25,6 +25,8 @@ class Peer:
     ``refused_until_ms``, longer each time, until it confirms something again. ``owed`` is how many jobs it may still
     send, since it was asked for them. ``told`` is how much it was told again since the last beat, ``saying`` the number
     of the last time that this began anew. ``zone`` is as in `zones`; ``lost_ms`` when it lost its link, or came.
+    ``stopping``: its process has said that it stops, so it is given nothing more. ``parted``: it knows that this one
+    stops, and has sent all that it will send.
     """
 
     __slots__ = (
@@ -33,10 +35,12 @@ class Peer:
         "linked",
         "lost_ms",
         "owed",
+        "parted",
         "refusals",
         "refused_until_ms",
         "saying",
         "start",
+        "stopping",
         "told",
         "waiting",
         "zone",
@@ -48,6 +52,8 @@ class Peer:
         self.linked = False
         self.lost_ms = now_ms
         self.start = 0
+        self.stopping = False
+        self.parted = False
         self.waiting: dict[bytes, Spread] = {}
         self.heard_ms = 0
         self.refusals = 0

@@ -36,6 +36,7 @@ from cluster.messages import (
     REFUSED,
     REPLJOB,
     SETACK,
+    STOPPING,
     UNBIND,
     WILLQUEUE,
     WORKING,
@@ -52,6 +53,7 @@ from disque.core import (
     errors,
     federation,
     keeping,
+    leaving,
     links,
     lots,
     memory,
@@ -245,6 +247,7 @@ MESSAGES: Final[dict[int, Receiver]] = {
     KEYSAFE: keeping.is_safe,
     ASKKEY: keeping.asked,
     KEYFREE: keeping.is_free,
+    STOPPING: leaving.peer_stops,
 }
 
 #: Messages about who the nodes are: these are taken from nodes that are not known yet, too.

@@ -9,6 +9,8 @@ the last beat, whatever comes first, a timer, a client or a peer, there is a bea
 the peers have sent is read.
 """
 
+import asyncio
+import contextlib
 import os
 import socket
 import traceback
@@ -88,6 +90,8 @@ class Mesh:
         self._read_before = -1
         self._fault_ms = 0
         self._roster = Roster(self.membership, self.log)
+        #: This node stops, and nothing is on its way here any more.
+        self._parted = asyncio.Event()
         self.configure()
 
     def configure(self) -> None:
@@ -131,6 +135,18 @@ class Mesh:
         self.started = True
         self._beat_ms = self.clock.now_ms()
         self.beat(self._beat_ms)
+
+    async def part(self, patience_s: float) -> None:
+        """Have the others send nothing more, and take what is on its way, for so long at most."""
+        self._guarded(leaving.begin, self.node)
+        self.pump.flush()
+        self._look_for_parting()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._parted.wait(), patience_s)
+
+    def _look_for_parting(self) -> None:
+        if leaving.is_settled(self.node):
+            self._parted.set()
 
     def take_leave(self) -> None:
         """Say to the others what they must know before this node is gone. What is said waits for the journal."""
@@ -268,6 +284,8 @@ class Mesh:
         self.pump.begin_turn()
         self.log.debug(f"No link to node {peer_id.decode()}: {'refused' if refused else 'ended, or no answer'}")
         self._guarded(step.link_down, self.node, peer_id, refused, self.clock.now_ms())
+        if self.node.stopping:
+            self._look_for_parting()
         self.pump.schedule()
 
     def heard(self, peer: Identity, ip: bytes, own_ip: bytes) -> None:
@@ -294,6 +312,8 @@ class Mesh:
                 message(node, peer_id, one, now_ms)
             except Exception:  # noqa: BLE001 - whatever is wrong with one message, the others count
                 self._fault(f"A message of node {peer_id.decode()} failed: kind {one[0]}")
+        if node.stopping:
+            self._look_for_parting()
         self.pump.schedule()
 
     def undelivered(self, peer_id: bytes, messages: "list[Message]") -> None:

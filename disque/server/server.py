@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     from cluster.membership import Membership
 
 CRON_S: Final = 0.1
-#: Seconds that messages to other nodes have to leave at a clean stop.
+#: Seconds that other nodes have at a clean stop to say that they have heard of it.
+PARTING_S: Final = 1.0
+#: Seconds that messages to other nodes have to leave then.
 GOODBYE_S: Final = 1.0
 REWRITTEN: Final = "CONFIG REWRITE executed with success."
 #: nodes.conf is written every so many crons, if there is something new.
@@ -430,7 +432,23 @@ class Server:
         self.pump.release()
         self._dismiss_clients()
         if self.mesh is not None and self.mesh.started:
-            self.mesh.take_leave()
+            self._goodbye = self.loop.create_task(self._take_leave(self.mesh))
+        else:
+            self._end()
+            self._finish()
+
+    async def _take_leave(self, mesh: Mesh) -> None:
+        """Part from the other nodes: take what they have sent, leave jobs to them, give what is said time to leave."""
+        try:
+            await mesh.part(PARTING_S)
+            mesh.take_leave()
+            self._end()
+            await mesh.close(GOODBYE_S)
+        finally:
+            self._finish()
+
+    def _end(self) -> None:
+        """Close the journal, with the list of a clean stop: what comes from here on is not taken any more."""
         unsafe = "" if self.node.loading else self.persistence.stop()
         if unsafe:
             self.log.warning(f"The append only file is not complete: {unsafe}")
@@ -440,17 +458,6 @@ class Server:
         self.pump.end()
         with contextlib.suppress(HostRefusedError):
             self.save_nodes()
-        if self.mesh is not None and self.mesh.started:
-            self._goodbye = self.loop.create_task(self._say_goodbye(self.mesh))
-        else:
-            self._finish()
-
-    async def _say_goodbye(self, mesh: Mesh) -> None:
-        """Give what was said to other nodes some time to leave."""
-        try:
-            await mesh.close(GOODBYE_S)
-        finally:
-            self._finish()
 
     def _finish(self) -> None:
         self.log.warning("Disque is now ready to exit, bye bye...")

@@ -83,10 +83,10 @@ class TestTable:
         names = (
             "PING PONG MEET FAIL REPLJOB GOTJOB ENQUEUE QUEUED SETACK WILLQUEUE GOTACK DELJOB NEEDJOBS YOURJOBS "
             "WORKING PAUSE ABORT REFUSED ANSWER HOLD HAVE BIND BOUND KEYHELD UNBIND "
-            "KEEPKEY KEYKEPT KEYSAFE ASKKEY KEYFREE"
+            "KEEPKEY KEYKEPT KEYSAFE ASKKEY KEYFREE STOPPING"
         )
         assert [name for name, _ in KINDS.values()] == names.split()
-        assert list(KINDS) == list(range(30))
+        assert list(KINDS) == list(range(31))
         assert all(getattr(messages, name) == number for number, (name, _) in KINDS.items())
 
     def test_every_field_is_used(self) -> None:
@@ -153,7 +153,7 @@ class TestFrame:
 
 class TestUnknownKinds:
     def test_they_are_handed_on(self) -> None:
-        later = (30, b"a key", (1, (2, None, True, 1.5)))
+        later = (31, b"a key", (1, (2, None, True, 1.5)))
         assert decode(payload(later, COPY)) == [later, COPY]
         assert decode(payload((2**64 - 1,), (-1,))) == [(2**64 - 1,), (-1,)]
 

@@ -1,10 +1,25 @@
 import pytest
 
-from cluster.messages import ENQUEUE, GOTACK, HOLD, IN_MY_STEAD, NEEDJOBS, SETACK, YOURJOBS
+from cluster.messages import (
+    ALL_SENT,
+    ENQUEUE,
+    GOTACK,
+    HANDED_ON,
+    HOLD,
+    I_STOP,
+    IN_MY_STEAD,
+    NEEDJOBS,
+    REPLJOB,
+    SETACK,
+    STOPPING,
+    YOURJOBS,
+)
 from disque.core import leaving, step
-from disque.core.job import ACTIVE
+from disque.core.claims import SPREAD_MS
+from disque.core.job import ACTIVE, KEPT
+from disque.core.journal import clean_list
 from disque.core.unique import digest_of
-from tests.core.support import PROCESS, Bench, Client
+from tests.core.support import PROCESS, Bench, Client, foreign_id, repljob
 
 
 def add_shared(client: Client) -> bytes:
@@ -68,8 +83,112 @@ def test_nobody_speaks_for_a_job_that_was_handed_on() -> None:
     assert [peer for peer, _ in bench.sent(YOURJOBS)] == [one.id]
     farewell(bench)
     assert {peer: message[1:4] for peer, message in bench.sent(HOLD)} == {
-        peer.id: (0, (), (job_id,)) for peer in (one, other)
+        peer.id: (HANDED_ON, (), (job_id,)) for peer in (one, other)
     }
+
+
+def test_the_list_of_a_clean_stop_does_not_speak_for_what_was_handed_on() -> None:
+    """The next process would object when the one that has it wants to queue it after a stop of its own."""
+    bench = Bench(peers=2)
+    client = bench.client()
+    given, out = add_shared(client), add_shared(client)
+    bench.hear(bench.peers[0], (NEEDJOBS, b"q", 1))
+    assert client.get("q") == [out]
+    flags = {job_id: flags for _, *lists in clean_list(bench.node) for jobs in lists for job_id, _, flags, *_ in jobs}
+    assert not flags[given] & KEPT
+    assert flags[out] & KEPT
+
+
+def test_what_was_handed_to_this_node_stays_queued_when_the_giver_stops() -> None:
+    bench = Bench(peers=2)
+    job_id = add_shared(bench.client())
+    one, other = bench.peers
+    bench.hear(one, (HOLD, HANDED_ON, (), (job_id,), (5000,)))
+    assert bench.state(job_id) == "queued"
+    bench.hear(other, (HOLD, IN_MY_STEAD, (), (job_id,), (5000,)))
+    assert bench.state(job_id) == "active"
+
+
+def test_what_was_handed_on_comes_back_from_a_node_that_stops() -> None:
+    bench = Bench(peers=2)
+    client = bench.client()
+    job_id = add_shared(client)
+    one, other = bench.peers
+    bench.hear(one, (NEEDJOBS, b"q", 1))
+    bench.hear(one, (ENQUEUE, job_id, 0))
+    assert bench.state(job_id) == "queued"
+    assert client.get("q") == [job_id]
+    bench.hear(other, (ENQUEUE, job_id, 0))
+    assert bench.state(job_id) == "active"  # it is out with a consumer here
+
+
+def test_a_copy_speaks_for_a_delayed_job_only_until_its_delay_is_over() -> None:
+    bench = Bench(peers=2)
+    one, other = bench.peers
+    job_id = foreign_id()
+    bench.hear(one, repljob(one.id, other.id, delay_ms=2000))
+    bench.hear(one, (HOLD, IN_MY_STEAD, (), (job_id,), (1500,)))
+    assert 1500 <= bench.job(job_id).requeue_ms - bench.now_ms <= 1500 + SPREAD_MS
+
+
+class TestParting:
+    def test_all_are_told_and_waited_for(self) -> None:
+        bench = Bench(peers=2)
+        one, other = bench.peers
+        leaving.begin(bench.node)
+        bench.settle()
+        assert dict(bench.sent(STOPPING)) == dict.fromkeys((one.id, other.id), (STOPPING, I_STOP))
+        assert not leaving.is_settled(bench.node)
+        bench.hear(one, (STOPPING, ALL_SENT))
+        assert not leaving.is_settled(bench.node)
+        bench.link_down(other)
+        assert leaving.is_settled(bench.node)
+
+    def test_a_node_that_stops_asks_for_no_jobs_and_takes_what_comes(self) -> None:
+        bench = Bench(peers=2)
+        client = bench.client()
+        leaving.begin(bench.node)
+        client.send("GETJOB", "FROM", "q")
+        bench.settle()
+        assert bench.sent(NEEDJOBS) == []
+
+    def test_what_was_given_to_a_peer_goes_before_the_answer_and_nothing_goes_behind(self) -> None:
+        bench = Bench(peers=2)
+        client = bench.client()
+        one, other = bench.peers
+        bench.hear(one, (NEEDJOBS, b"q", 5))
+        first = client.add("q", "body", "REPLICATE", 1)
+        bench.hear(one, (STOPPING, I_STOP), (NEEDJOBS, b"q", 5))
+        assert [message[0] for message in bench.told(one, YOURJOBS, STOPPING)] == [YOURJOBS, STOPPING]
+        client.add("q", "body", "REPLICATE", 1)
+        bench.settle()
+        assert bench.told(one, YOURJOBS) == []
+        assert bench.node.find(first) is not None
+        assert [peer.id for peer in bench.node.linked] == [other.id]
+        client.send("ADDJOB", "q", "body", 0, "REPLICATE", 2)
+        bench.settle()
+        assert [peer for peer, _ in bench.sent(REPLJOB)] == [other.id]
+
+    def test_its_next_process_counts_again(self) -> None:
+        bench = Bench(peers=2)
+        one, _ = bench.peers
+        bench.hear(one, (STOPPING, I_STOP))
+        bench.link_down(one)
+        bench.link_up(one, PROCESS + 1)
+        assert len(bench.node.linked) == 2
+
+    def test_nothing_is_left_to_one_that_stops_too_but_it_hears_what_is_out(self) -> None:
+        bench = Bench(peers=2)
+        client = bench.client()
+        one, other = bench.peers
+        queued, out = add_shared(client), add_shared(client)
+        assert client.get("q") == [queued]
+        bench.hear(one, (STOPPING, I_STOP))
+        bench.sent()
+        farewell(bench)
+        assert [(peer, message[1]) for peer, message in bench.sent(ENQUEUE)] == [(other.id, out)]
+        farewell(bench)
+        assert {peer for peer, _ in bench.sent(HOLD)} == {one.id, other.id}
 
 
 def test_a_job_that_nobody_else_holds_stays() -> None:

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from cluster.membership import Node
-from cluster.messages import GOTACK, SETACK
+from cluster.messages import ALL_SENT, GOTACK, I_STOP, SETACK, STOPPING
 from disque.core.host import HostRefusedError
 from disque.core.session import Session
 from disque.core.settings import Config
@@ -551,6 +551,12 @@ class TestOtherNodes:
             await asyncio.sleep(0)
             assert sent == [(PEER, (GOTACK, 0, (), (foreign_id(1),)))]
             server.stop(None, rewrite=False)
+            await asyncio.sleep(0)
+            assert sent.pop() == (PEER, (STOPPING, I_STOP))
+            mesh.received(PEER, [(STOPPING, ALL_SENT)])
+            for _ in range(10):  # turns of the loop that it takes until the journal is closed
+                await asyncio.sleep(0)
+            assert server.pump.ended
             sent.clear()
             mesh.received(PEER, [(SETACK, (PEER,), (foreign_id(2),))])
             server.pump.on_timer()

@@ -150,6 +150,7 @@ class Bus:
             self.process.watch.unsent(self.process, link.queue)
             step.undelivered(node, node_id, link.queue, now)
         step.link_down(node, node_id, False, now)
+        self.process.look_for_parting()
         self.process.schedule()
 
     # -- messages --------------------------------------------------------------------------------------------------
@@ -176,6 +177,7 @@ class Bus:
         for message in messages:
             process.watch.message(process, src, message)
             step.message(node, node_id, message, now)
+        process.look_for_parting()
         process.schedule()
 
     def send(self, outbox: list[tuple[bytes, Message]]) -> None:

@@ -88,8 +88,9 @@ class Faults:
         if machine.process is None:
             return False
         process = machine.process
+        was_stopping = process.stopping
         how(machine)
-        if machine.process is process:
+        if machine.process is process and (was_stopping or not process.stopping):
             return False
         self.world.after(self._later(), machine.start)
         return True

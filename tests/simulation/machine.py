@@ -44,6 +44,7 @@ class Machine:
         self.process: Process | None = None
         self.dark = False
         self.retired = False
+        self._wanted = False
         self.jumped = False
         self.node_id = b"%040x" % self.random.getrandbits(160)
         #: The IDs that its node had before, until CLUSTER RESET gave it another.
@@ -87,8 +88,9 @@ class Machine:
         return membership
 
     def start(self) -> None:
-        """Start the node; it is there when it has read its journal."""
+        """Start the node; it is there when it has read its journal. One that stops now is started behind that."""
         if self.process is not None or self.retired:
+            self._wanted = self.process is not None and self.process.stopping
             return
         self.lives += 1
         self.dark = False
@@ -96,6 +98,12 @@ class Machine:
         self.world.note("start", self.process.name)
         load_ms = self.random.choice((1, 20, 100, 300, 1500)) if not self.disk.is_empty else 1
         self.world.after(load_ms, self.process.load)
+
+    def _start_wanted(self) -> None:
+        """Its process is gone; somebody may have asked for another one before."""
+        if self._wanted:
+            self._wanted = False
+            self.world.after(1, self.start)
 
     def crash(self) -> None:
         """The process dies."""
@@ -130,30 +138,41 @@ class Machine:
         self.cluster.watch.died(process, what)
         if power and self.disk.torn > torn:
             self.world.count("fault torn")
+        self._start_wanted()
 
     def stop(self) -> None:
         """Stop the node cleanly. One that is still reading its journal, or stands still, goes on."""
         process = self.process
-        if process is None or not process.listening or process.frozen:
+        if process is None or not process.listening or process.frozen or process.stopping:
             return
         self.world.note("stop", process.name)
         self.cluster.watch.dying(process, "stop")
-        if process.stop():
+        process.begin_stop(lambda: self._stopped(process))
+
+    def _stopped(self, process: Process) -> None:
+        """It has parted from the others."""
+        if process.gone:
+            return
+        self.world.note("stopped", process.name)
+        if process.finish_stop():
             self.cluster.watch.crashed(process)  # the disk did not take the list of what was out
         process.end(power=False, clean=True)
         self.process = None
         self.disk.process_died(forgiving=process.journal.traceless)
         self.cluster.watch.died(process, "stop")
+        self._start_wanted()
 
     # -- administration --------------------------------------------------------------------------------------------
 
     def tell(self, args: list[bytes]) -> None:
         """An administrator sends one request over a connection of his own, if the node is there."""
-        if self.process is not None and self.process.listening:
+        if self.process is not None and self.process.listening and not self.process.stopping:
             self.process.enter(self._tell, self.process, args)
 
     @staticmethod
     def _tell(process: Process, args: list[bytes]) -> None:
+        if process.stopping:
+            return
         wire = Wire(process.world, process.machine.random, ignore, nothing)
         connection = process.admit(wire)
         wire.connection = connection

@@ -10,7 +10,8 @@ from typing import Any, Final, NamedTuple
 from unittest.mock import patch
 
 from cluster import messages as wire
-from disque.core import acks, bids, federation, keeping, links, replication, step, unique, waves, zones
+from disque.core import acks, bids, copies, federation, keeping, leaving, links, replication, step, unique, waves, zones
+from disque.core.job import KEPT
 from disque.core.journal import Replay
 from disque.core.node import Node
 from disque.core.records import CLEAN, END
@@ -324,6 +325,48 @@ def waiting_consumers_are_not_woken() -> Iterator[None]:
             node.ready.pop().ready = False
 
     with patch.object(Node, "enqueue", enqueue):
+        yield
+
+
+STOPS: Final[dict[str, Any]] = {
+    "nodes": 3,
+    "seeds": 40,
+    "faults": {"stop": 500},
+    "policy": "everysec",
+    "long_retry": True,
+    "clients": 10,
+    "queues": 2,
+    "active_ms": 8000,
+    "eager": True,
+    "timeout_ms": 1000,
+}
+
+
+@mutant("I2", **STOPS)
+def jobs_are_sent_to_nodes_that_stop() -> Iterator[None]:
+    """Nobody is told of a stop, or waited for."""
+    with patch.multiple(leaving, begin=nothing, is_settled=lambda _: True):
+        yield
+
+
+@mutant("I2", **STOPS)
+def what_was_handed_on_is_taken_out_of_its_queue() -> Iterator[None]:
+    """A node that stops speaks for the jobs that it has handed on."""
+    with patch.object(leaving, "HANDED_ON", 0):
+        yield
+
+
+@mutant("I2", **STOPS)
+def what_was_handed_on_does_not_come_back() -> Iterator[None]:
+    """A node that stops cannot give a job back to the one that it has it from."""
+    genuine = copies.enqueue_here
+
+    def enqueue_here(node: Any, peer: bytes, message: Any, now_ms: int) -> None:
+        job = node.find(message[1])
+        if job is not None and not job.flags & KEPT:
+            genuine(node, peer, message, now_ms)
+
+    with patch.dict(step.MESSAGES, {wire.ENQUEUE: enqueue_here}):
         yield
 
 

@@ -41,6 +41,9 @@ ONLY_MANY: Final = frozenset(
 #: Faults under which the nodes themselves and what is between them go on without a break.
 HARMLESS: Final = frozenset({"compact"})
 
+#: Faults under which nothing is lost: nodes stop, and say so.
+ORDERLY: Final = HARMLESS | {"stop", "half", "fsync"}
+
 #: Whether nodes talk about UNIQUE keys: without that, each node has its own.
 KEYS_TRAVEL: Final = any(kind in KINDS for kind in range(21, 30))
 POLICIES: Final = ("always", "always", "everysec", "everysec", "no", "off")
@@ -62,6 +65,8 @@ class Options:
     unique: bool = False
     long_retry: bool = False
     pause: bool = False
+    #: Consumers wait for jobs rather than jobs for consumers, so that jobs travel.
+    eager: bool = False
     #: So many zones, in which the nodes are at random, some of them in none; 0: nobody has heard of zones.
     zones: int = 0
 
@@ -69,6 +74,11 @@ class Options:
     def calm(self) -> bool:
         """Whether nothing ever goes wrong in this run."""
         return set(self.faults) <= HARMLESS
+
+    @property
+    def orderly(self) -> bool:
+        """Whether all that ever ends, ends cleanly, and nobody changes what a queue gives."""
+        return set(self.faults) <= ORDERLY and not self.jumps and not self.pause
 
     def __str__(self) -> str:
         faults = " ".join(f"{kind}:{mean}" for kind, mean in self.faults.items()) or "none"

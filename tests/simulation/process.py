@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 BEAT_MS = 100
 #: A beat that comes so late is made up for before anything else is done.
 LATE_MS = 250
+#: The other nodes have so long to say that they have heard of a clean stop.
+PARTING_MS = 1000
 #: Who watches the process starts it again after so long, when it could not begin.
 AGAIN_MS = 700
 
@@ -58,6 +60,8 @@ class Process:
         self.connections: dict[int, Connection] = {}
         self.started_ms = self.world.now
         self.gone = False
+        self.stopping = False
+        self._stopped: Callable[[], None] = lambda: None
         self.frozen = False
         self.listening = False
         self.late_ms = self.random.choice((0, 0, 0, 1, 2))
@@ -138,7 +142,7 @@ class Process:
         if self.frozen:
             self._asleep.append((call, args))
             return
-        if self.world.now - self.beat_ms > LATE_MS and self.listening:
+        if self.world.now - self.beat_ms > LATE_MS and self.listening and not self.stopping:
             self.make_up()
         call(*args)
 
@@ -162,7 +166,7 @@ class Process:
             return
         self.frozen = False
         self.network.log.look_at(self.network, self.machine.number)
-        if self.listening:
+        if self.listening and not self.stopping:
             self.make_up()
         asleep, self._asleep = self._asleep, []
         asleep_bus, self._asleep_bus = self._asleep_bus, []
@@ -311,6 +315,8 @@ class Process:
         if self.frozen:
             self._asleep.append((self._beat, ()))
             return
+        if self.stopping:
+            return
         self.world.after(BEAT_MS, self._beat)
         if self.world.now - self.beat_ms >= BEAT_MS:
             self.make_up()
@@ -345,17 +351,31 @@ class Process:
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
-    def stop(self) -> str:
-        """Stop cleanly, as the server does; "" or why not everything is on the disk.
+    def begin_stop(self, stopped: Callable[[], None]) -> None:
+        """Stop cleanly, as the server does: secure what was answered, dismiss the clients, part from the others.
 
-        Secure what was answered, dismiss the clients, say good-bye, leave the list of what is not simply queued.
+        ``stopped`` is called when nothing is on its way here any more, or after a while.
         """
-        node, unsafe = self.node, ""
+        self.stopping = True
+        self._stopped = stopped
         self.flush()
         self.journal.secure()
         self.release()
         for connection in list(self.connections.values()):
             self._dismiss(connection)
+        leaving.begin(self.node)
+        self.flush()
+        self.world.after(PARTING_MS, self.enter, stopped)
+        self.look_for_parting()
+
+    def look_for_parting(self) -> None:
+        """Something has come from another node, or a link has ended: it may have been the last thing to wait for."""
+        if self.stopping and leaving.is_settled(self.node):
+            self.world.after(0, self.enter, self._stopped)
+
+    def finish_stop(self) -> str:
+        """Say good-bye, leave the list of what is not simply queued; "" or why not everything is on the disk."""
+        node, unsafe = self.node, ""
         farewell = leaving.Farewell(node)
         while not farewell.done:
             farewell.step(self.now_ms())
@@ -372,6 +392,7 @@ class Process:
         if session.out and not connection.choked and connection.ticket <= self.safe:
             connection.write_out()
         connection.disconnect()
+        connection.wire.lost()
 
     def end(self, *, power: bool, clean: bool = False) -> None:
         """The process is no more."""

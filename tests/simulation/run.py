@@ -10,7 +10,7 @@ from tests.simulation.checks.answers import Answers
 from tests.simulation.checks.at_most_once import AtMostOnce
 from tests.simulation.checks.collected import Collected
 from tests.simulation.checks.counted import Counted
-from tests.simulation.checks.delivered import Delivered
+from tests.simulation.checks.delivered import Delivered, Prompt
 from tests.simulation.checks.durable import Durable
 from tests.simulation.checks.kept import Kept
 from tests.simulation.checks.retry import Retry
@@ -79,7 +79,7 @@ def whole_run(world: World) -> None:
     cluster = Cluster(world)
     watch = cluster.watch
     kept = Kept(cluster)
-    checkers: list[object] = [kept, Delivered(cluster, kept)]
+    checkers: list[object] = [kept, Delivered(cluster, kept), Prompt(cluster, kept)]
     checkers += [kind(cluster) for kind in (AtMostOnce, Retry, Acknowledged, Collected)]
     checkers += [kind(cluster) for kind in (Unique, Answers, Counted, Durable, Zoned)]
     for checker in checkers:

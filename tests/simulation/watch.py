@@ -298,6 +298,8 @@ class Watch:
                         known.flying -= 1
                         known.holders = {process.machine.number}
                         self.history.forgot.pop(job[0], None)
+        elif kind == wire.ENQUEUE and message[1] in self.history.jobs:
+            self.history.jobs[message[1]].sources[process.machine.number] = src.machine.number
 
     def met(self, process: "Process", src: "Process") -> None:
         """``process`` knows the start number of ``src``: what an earlier process of that machine said is void."""
@@ -413,7 +415,8 @@ class Watch:
         history = self.history
         number = process.machine.number
         history.close_interval(history.still, number)
-        history.open_interval(history.down, number)
+        if not process.stopping:  # else it is down already
+            history.open_interval(history.down, number)
         if what != "stop":
             self.crashed(process)
 

@@ -43,7 +43,7 @@ class Wire:
         process = machine.process
         if not self.open:
             return
-        if process is None or process.gone:
+        if process is None or process.gone or process.stopping:
             if not machine.dark:
                 self.lost()
         else:
@@ -51,6 +51,9 @@ class Wire:
 
     def _accepted(self, process: "Process") -> None:
         if not self.open:
+            return
+        if process.stopping:
+            self.lost()
             return
         self.connection = process.admit(self)
         early, self._early = self._early, []

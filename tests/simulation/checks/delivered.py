@@ -50,3 +50,36 @@ class Delivered:
         # With ASYNC it was answered before it was anywhere, and may have been lost on its way: see `Kept`.
         unsafe = known.dequeued or (known.plan.asynchronous and not self.kept.is_held(known.id))
         return unsafe and not known.plan.retry
+
+
+class Prompt:
+    """In runs in which nothing ends but by clean stops, a job that has reached nobody does not wait for its RETRY.
+
+    It was given back by a connection, handed over, or on its way to a node that stopped: it comes within its DELAY +
+    the node timeout + 5 s.
+    """
+
+    promise = "I2"
+
+    def __init__(self, cluster: Cluster, kept: Kept) -> None:
+        self.world = cluster.world
+        self.history = cluster.watch.history
+        self.kept = kept
+
+    def end(self) -> None:
+        """The time is over."""
+        if not self.world.options.orderly:
+            return
+        for known in self.kept.live.values():
+            deadline_ms = max(self.history.healed_ms, known.answered_ms) + self.world.options.timeout_ms + SLACK_MS
+            deadline_ms += max(known.plan.delay, known.nack_delay) * 1000
+            unsafe = known.dequeued or known.plan.asynchronous or not known.plan.retry
+            if unsafe or not self.kept.is_promised(known) or self.world.now < deadline_ms:
+                continue
+            if not any(claim.left_ms <= deadline_ms for claim in known.claims):
+                raise Violation(
+                    "I2",
+                    f"{known.id!r} from {known.plan.queue!r} (REPLICATE {known.plan.repl} RETRY {known.plan.retry}) "
+                    f"reached nobody by {deadline_ms}: healed at {self.history.healed_ms}, answered at "
+                    f"{known.answered_ms}, the first time {min([one.left_ms for one in known.claims], default=0)}",
+                )
