@@ -12,6 +12,7 @@ import pytest
 from cluster import messages
 from cluster.messages import (
     ABORT,
+    ALL_SENT,
     ANSWER,
     DELJOB,
     ENQUEUE,
@@ -19,6 +20,7 @@ from cluster.messages import (
     GOTJOB,
     HAVE,
     HOLD,
+    I_STOP,
     KINDS,
     NEEDJOBS,
     NEEDNOW,
@@ -28,6 +30,7 @@ from cluster.messages import (
     REFUSED,
     REPLJOB,
     SETACK,
+    STOPPING,
     WILLQUEUE,
     WORKING,
     YOURJOBS,
@@ -158,6 +161,7 @@ def about(bench: Bench, job_id: bytes) -> dict[str, list[tuple[Any, ...]]]:
         "NEEDNOW": [(NEEDNOW, name, count) for name in (b"q", b"", b"new") for count in (0, 1, most)],
         "OFFER": [(OFFER, b"q"), (OFFER, b"other")],
         "YOURJOBS": [(YOURJOBS, b"q", (given,)) for given in (row, strange_row)] + [(YOURJOBS, b"q", (row, row))],
+        "STOPPING": [(STOPPING, what) for what in (I_STOP, ALL_SENT, most)],
         "WORKING": [(WORKING, given) for given in (ids, twice)],
         "PAUSE": [(PAUSE, b"q", flags, counter, who) for flags in (0, 1, 3, most) for counter in (0, 2**62 - 1)
                   for who in (one, stranger)],
