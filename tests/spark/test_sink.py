@@ -16,7 +16,7 @@ from disque.spark.commits import Written
 from disque.spark.options import ADD
 from disque.spark.sink import BatchWriter, StreamWriter, Writing
 from tests.end_to_end.cluster import Cluster
-from tests.end_to_end.node import Node, drain, until
+from tests.end_to_end.node import Node, drain
 from tests.spark.support import batch, bodies, hosts_of, killed_when, numbers, options, save, texts
 
 BODY = StructType([StructField("body", StringType())])
@@ -81,10 +81,8 @@ class TestNothingTwice:
         self, spark: SparkSession, node: Node, hosts: str
     ) -> None:
         save(numbers(spark, 3000, 4), hosts, queue="mails", runId="monday")
-        for partitions in (5, 2):
-            with pytest.raises(PySparkException, match=r"repartition\(4\)"):
-                save(numbers(spark, 3000, partitions), hosts, queue="mails", runId="monday")
-        until(lambda: b"disque-spark" not in node.ask("CLIENT", "LIST"), "the end of tasks that Spark has given up")
+        with pytest.raises(PySparkException, match=r"repartition\(4\)"):  # of several tasks some would go on meanwhile
+            save(numbers(spark, 3000, 1), hosts, queue="mails", runId="monday")
         assert node.ask("QLEN", "mails") == 3000
 
     def test_two_saves_without_a_name_are_two(self, spark: SparkSession, node: Node, hosts: str) -> None:
