@@ -246,9 +246,7 @@ def fish() -> str:
         for second, later in words.later.items():
             if later:
                 behind = f"{name} {second}".strip().lower()
-                lines.append(
-                    f"complete -c disque -f -n '__disque_within {behind}' -a {_fish_quoted(' '.join(later))}"
-                )
+                lines.append(f"complete -c disque -f -n '__disque_within {behind}' -a {_fish_quoted(' '.join(later))}")
     lines.append("complete -c disque -n '__disque_within check-aof' -F")
     lines += [
         f"complete -c disque-server -l {setting.name} -r -d {_fish_quoted(setting.help.partition('. ')[0])}"

@@ -104,9 +104,7 @@ class AsyncDisque:
     ) -> list[AsyncJob]:
         """What `jobs` does to fetch: wait for jobs, whose acknowledgements may travel together. None if interrupted."""
         wait_ms = TLS_WAIT_MS if self.config.tls else requests.WAIT_MOST_MS
-        flow = requests.get_flow(
-            self.router, self.config, queues, count=count, timeout=timeout_s, wait_most_ms=wait_ms
-        )
+        flow = requests.get_flow(self.router, self.config, queues, count=count, timeout=timeout_s, wait_most_ms=wait_ms)
         taken = await self.drive(flow, interrupt)
         return [] if taken is None else [AsyncJob(self, one, taken[0], acknowledger) for one in taken[1]]
 

@@ -17,7 +17,7 @@ def bash_offers(line: str, command: str = "_disque") -> list[str]:
     """What bash would complete at the end of the line."""
     words = line.split(" ")
     program = (
-        f'{bash()}\nCOMP_WORDS=({" ".join(f"{word!r}" for word in words)})\nCOMP_CWORD={len(words) - 1}\n'
+        f"{bash()}\nCOMP_WORDS=({' '.join(f'{word!r}' for word in words)})\nCOMP_CWORD={len(words) - 1}\n"
         f'{command} && printf "%s\\n" "${{COMPREPLY[@]}}"'
     )
     done = subprocess.run(["bash", "--norc", "-u", "-c", program], capture_output=True, check=False)

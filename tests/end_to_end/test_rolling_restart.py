@@ -1,6 +1,7 @@
 """Three nodes are restarted one after the other, and jobs want a copy on each: nobody is refused, all wait.
 
-RESTART_ROUNDS says how often each node is restarted, RESTART_PRODUCERS among how many threads the load is spread.
+RESTART_ROUNDS says how often each node is restarted, RESTART_PRODUCERS among how many threads the load is spread,
+RESTART_TIMEOUT_MS how long an ADDJOB waits: 5000 is enough where processes start within that.
 """
 
 import logging
@@ -21,12 +22,13 @@ from redis.retry import Retry
 from disque.client import Config, Disque, DisqueError, UnavailableError
 from tests.end_to_end.cluster import Cluster
 from tests.end_to_end.conftest import MakeCluster
-from tests.end_to_end.node import PATIENCE_S, SLOW_POLL_S, Node, Raw, request, until
+from tests.end_to_end.node import SLOW_POLL_S, Node, Raw, request, until
 
 ROUNDS: Final = int(os.environ.get("RESTART_ROUNDS", "2"))
 QUEUE: Final = "load"
 RETRY_S: Final = 10
-ADD_MS: Final = 5000
+ADD_MS: Final = int(os.environ.get("RESTART_TIMEOUT_MS", "30000"))  # longer than a start on a machine that is busy
+GIVE_UP_S: Final = 10.0  # what an answer may be late
 #: Producers of each kind, and seconds between the jobs of one: 200 jobs a second together, but for those that wait.
 PRODUCERS: Final = int(os.environ.get("RESTART_PRODUCERS", "10"))
 PAUSE_S: Final = PRODUCERS / 100
@@ -181,7 +183,7 @@ class Book:
 
     def _redis(self, turn: int) -> Any:
         node = self.cluster.members[turn % len(self.cluster.members)]
-        return redis.Redis(node.host, node.port, socket_timeout=PATIENCE_S, retry=Retry(NoBackoff(), 0))
+        return redis.Redis(node.host, node.port, socket_timeout=ADD_MS / 1000 + GIVE_UP_S, retry=Retry(NoBackoff(), 0))
 
     def _config(self, number: int) -> Config:
         nodes = [(node.host, node.port) for node in self.cluster.members]
