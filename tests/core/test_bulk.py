@@ -11,6 +11,7 @@ WORDS = ("ACKJOB", "FASTACK", "DELJOB", "NACK", "WORKING", "ENQUEUE", "DEQUEUE")
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk, "MOST", 10)
     monkeypatch.setattr(bulk, "SLICE", 10)
 
 

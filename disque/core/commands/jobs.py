@@ -168,7 +168,7 @@ class Counting(Bulk):
 
 def count(node: "Node", session: Session, ids: list[bytes], deed: Deed, now_ms: int) -> None:
     """Do something with each job, and answer for how many it worked."""
-    if len(ids) > bulk.SLICE:
+    if len(ids) > bulk.MOST:
         bulk.begin(node, Counting(session, ids, deed))
     elif not bad_ids(session, ids):
         session.out.append(resp.integer(sum([deed(node, job_id, now_ms) for job_id in ids])))
@@ -191,7 +191,7 @@ def fast_ack_one(node: "Node", job_id: bytes, now_ms: int) -> bool:
 def ackjob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """ACKJOB: how many of the jobs were known and not acknowledged before."""
     ids = args[1:]
-    if len(ids) > bulk.SLICE:
+    if len(ids) > bulk.MOST:
         bulk.begin(node, Counting(session, ids, acknowledge_one))
         return
     if bad_ids(session, ids):
@@ -281,7 +281,7 @@ def nack(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None
             ids = ids[:-2]
         else:
             break
-    if len(ids) > bulk.SLICE:
+    if len(ids) > bulk.MOST:
         bulk.begin(node, Nacking(session, ids, delay_s, counts))
         return
     if bad_ids(session, ids):
@@ -320,7 +320,7 @@ def working(node: "Node", session: Session, args: list[bytes], now_ms: int) -> N
     The seconds by which each delivery is postponed; one ID answers alone, several as an array.
     """
     ids = args[1:]
-    if len(ids) > bulk.SLICE:
+    if len(ids) > bulk.MOST:
         bulk.begin(node, Postponing(session, ids))
         return
     if bad_ids(session, ids):
