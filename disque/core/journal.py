@@ -26,6 +26,7 @@ from disque.core import acks, life, lots, queues, unique
 from disque.core.flows import Broadcast
 from disque.core.job import ACKED, ACTIVE, DELIVERED, HEARD, HELD, KEPT, QUEUED, SPENT, WAIT_REPL, Job
 from disque.core.memory import ACK_BYTES
+from disque.core.queue import ELSEWHERE
 from disque.core.record_checks import NUMBER_MAX, ReplayError, check
 from disque.core.records import (
     ACK,
@@ -497,13 +498,17 @@ APPLY: Final = {
 
 
 def clean_list(node: "Node") -> Iterator[Record]:
-    """The records of a clean stop: with them the next start finds everything as it is now."""
+    """The records of a clean stop: with them the next start finds everything as it is now.
+
+    But it does not speak for jobs that were handed on: whoever has them knows better by then.
+    """
     batch: list[tuple[bytes, int, int, int, int, int]] = []
     for shard in node.shards:
         for job in shard.values():
             plain = job.state == QUEUED and not job.flags & DELIVERED
             if not plain and job.state not in {WAIT_REPL, ACKED}:
-                batch.append((job.id, job.state, job.flags, job.requeue_ms, job.nacks, job.deliveries))
+                flags = job.flags & ~KEPT if job.place == ELSEWHERE else job.flags
+                batch.append((job.id, job.state, flags, job.requeue_ms, job.nacks, job.deliveries))
         while len(batch) >= CLEAN_BATCH:
             yield (CLEAN, batch[:CLEAN_BATCH])
             batch = batch[CLEAN_BATCH:]

@@ -65,6 +65,8 @@ class Options:
     unique: bool = False
     long_retry: bool = False
     pause: bool = False
+    #: Consumers wait for jobs rather than jobs for consumers, so that jobs travel.
+    eager: bool = False
     #: So many zones, in which the nodes are at random, some of them in none; 0: nobody has heard of zones.
     zones: int = 0
     #: restart-grace in s.

@@ -35,6 +35,8 @@ class Workload:
     def begin(self) -> None:
         """Start the clients: at least one of each of the first two kinds."""
         stories = [producer, consumer, consumer, producer, meddler, consumer, producer]
+        if self.options.eager:
+            stories = [producer, waiter, waiter, waiter]
         for number in range(self.options.clients):
             story = stories[number] if number < 2 else self.random.choice(stories)
             client = Client(self.cluster, f"client {number}")
@@ -70,6 +72,8 @@ class Workload:
         words = [b"ADDJOB", plan.queue, plan.body, b""]
         plan.timeout_ms = random.choice((0, 50, 500, 500, 2000, 5000))
         words[3] = b"%d" % plan.timeout_ms
+        if self.options.eager:
+            return self._long(plan, words)
         self._retry(plan, words, random)
         self._times(plan, words, random)
         if random.random() < 0.05:
@@ -83,6 +87,12 @@ class Workload:
             words += [b"UNIQUE", plan.key, b"%d" % plan.window]
         self.history.plans[plan.body] = plan
         return words
+
+    def _long(self, plan: Plan, words: list[bytes]) -> list[bytes]:
+        """A job that nobody would get for a long time if it got lost on its way."""
+        plan.retry, plan.repl = 300, min(2, len(self.cluster.machines))
+        self.history.plans[plan.body] = plan
+        return [*words, b"RETRY", b"300", b"REPLICATE", b"%d" % plan.repl]
 
     def _retry(self, plan: Plan, words: list[bytes], random: Random) -> None:
         """REPLICATE and RETRY, which hang together."""
@@ -137,7 +147,7 @@ def one_errand(requests: list[list[bytes]]) -> Story:
 
 def producer(load: Workload, random: Random) -> Story:
     """Adds jobs, several at once or one by one."""
-    pause_ms = random.choice((5, 40, 40, 150, 600))
+    pause_ms = random.choice((5, 40, 40, 150, 600)) if not load.options.eager else 15
     batch = random.choice((1, 1, 3, 8))
     while True:
         yield random.randint(0, 2 * pause_ms)
@@ -165,6 +175,18 @@ def consumer(load: Workload, random: Random) -> Story:
         if not jobs:
             yield random.randint(0, 30)
         if random.random() < 0.05:
+            yield Leave()
+
+
+def waiter(load: Workload, random: Random) -> Story:
+    """Waits for jobs, one at a time, and acknowledges each at once."""
+    while True:
+        queue = random.choice(load.queues)
+        replies = yield Ask([b"GETJOB", b"TIMEOUT", b"2000", b"FROM", queue], patience_ms=3000)
+        jobs = replies[0] if replies and isinstance(replies[0], list) else []
+        for entry in jobs:
+            yield Ask([b"ACKJOB", entry[1]])
+        if random.random() < 0.02:
             yield Leave()
 
 
