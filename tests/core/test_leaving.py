@@ -1,3 +1,5 @@
+from typing import Any, cast
+
 import pytest
 
 from cluster.membership import STOPPED
@@ -18,7 +20,9 @@ from cluster.messages import (
 )
 from disque.core import leaving, step
 from disque.core.claims import SPREAD_MS
-from disque.core.job import ACTIVE
+from disque.core.job import ACTIVE, KEPT
+from disque.core.journal import clean_list
+from disque.core.records import CLEAN
 from disque.core.unique import digest_of
 from tests.core.support import PROCESS, Bench, Client, foreign_id, repljob
 
@@ -93,6 +97,20 @@ def test_nobody_speaks_for_a_job_that_was_handed_on() -> None:
     assert {peer: message[1:4] for peer, message in bench.sent(HOLD)} == {
         peer.id: (HANDED_ON, (), (job_id,)) for peer in (one, other)
     }
+
+
+def test_the_list_of_a_clean_stop_does_not_speak_for_what_was_handed_on() -> None:
+    """The next process would object when the one that has it wants to queue it after a stop of its own."""
+    bench = Bench(peers=2)
+    client = bench.client()
+    given, out = add_shared(client), add_shared(client)
+    bench.hear(bench.peers[0], (NEEDJOBS, b"q", 1))
+    assert client.get("q") == [out]
+    flags = {
+        one[0]: one[2] for record in clean_list(bench.node) if record[0] == CLEAN for one in cast("Any", record[1])
+    }
+    assert not flags[given] & KEPT
+    assert flags[out] & KEPT
 
 
 def test_what_was_handed_to_this_node_stays_queued_when_the_giver_stops() -> None:

@@ -16,6 +16,7 @@ from disque.core import (
     bids,
     copies,
     federation,
+    journal,
     keeping,
     leaving,
     links,
@@ -354,13 +355,14 @@ def waiting_consumers_are_not_woken() -> Iterator[None]:
 
 STOPS: Final[dict[str, Any]] = {
     "nodes": 3,
-    "seeds": 40,
-    "faults": {"stop": 700},
+    "seeds": 12,
+    "faults": {"stop": 500},
     "policy": "everysec",
     "long_retry": True,
-    "clients": 12,
+    "clients": 10,
     "queues": 2,
-    "active_ms": 15000,
+    "active_ms": 8000,
+    "eager": True,
     "timeout_ms": 1000,
 }
 
@@ -376,6 +378,13 @@ def jobs_are_sent_to_nodes_that_stop() -> Iterator[None]:
 def what_was_handed_on_is_taken_out_of_its_queue() -> Iterator[None]:
     """A node that stops speaks for the jobs that it has handed on."""
     with patch.object(leaving, "HANDED_ON", 0):
+        yield
+
+
+@mutant("I2", **STOPS)
+def a_restart_forgets_what_was_handed_on() -> Iterator[None]:
+    """The list of a clean stop speaks for the jobs that were handed on."""
+    with patch.object(journal, "ELSEWHERE", -1):
         yield
 
 
