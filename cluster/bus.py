@@ -108,7 +108,8 @@ class Bus:
         self.stopping = False
         self._random = random
         self._nonce = nonce
-        self._server_tls: ssl.SSLContext | None = None
+        #: For links that others make; None: they are plain.
+        self.server_tls: ssl.SSLContext | None = None
         self._client_tls: ssl.SSLContext | None = None
         self._servers: list[asyncio.AbstractServer] = []
         self._links: dict[Outgoing, None] = {}
@@ -122,21 +123,13 @@ class Bus:
 
     def use_tls(self, server: ssl.SSLContext, client: ssl.SSLContext) -> None:
         """Encrypt all links that come later."""
-        self._server_tls = server
+        self.server_tls = server
         self._client_tls = client
 
     async def listen(self, sockets: Sequence[socket.socket], backlog: int) -> None:
         """Take connections at sockets that are bound. Raises OSError."""
-        timeout_s = HANDSHAKE_S if self._server_tls is not None else None
         for sock in sockets:
-            server = await self.loop.create_server(
-                lambda: Incoming(self),
-                sock=sock,
-                backlog=backlog,
-                ssl=self._server_tls,
-                ssl_handshake_timeout=timeout_s,
-            )
-            self._servers.append(server)
+            self._servers.append(await self.loop.create_server(lambda: Incoming(self), sock=sock, backlog=backlog))
 
     def nonce(self) -> bytes:
         """Random bytes for one handshake."""

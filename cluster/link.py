@@ -8,12 +8,14 @@ Outgoing. A frame is handed to the transport. When the transport has more than i
 read, or the network is slow), frames wait here, up to a limit; beyond that the link is given up. Of those that
 waited here when a link ends, certainly no byte has left; of those that the transport had, nobody knows.
 
-Incoming. A link counts from its first frame on, see `bus`. Messages are handed on in slices: after some milliseconds
+Incoming. Who connects is counted from the accept on, before TLS too, and has the same time for both handshakes
+together. A link counts from its first frame on, see `bus`. Messages are handed on in slices: after some milliseconds
 the link stops reading and goes on in the next turn of the loop, so that a peer with much to say stops nobody else.
 """
 
 import asyncio
 import socket
+import ssl
 import struct
 from collections import deque
 from contextlib import suppress
@@ -143,7 +145,7 @@ class Link(asyncio.Protocol):
         self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the bus."""
+        """Tell the bus. To be told twice does no harm: that happens when a connection ends within the TLS handshake."""
         del exc
         self.closed = True
         if self._timer is not None:
@@ -159,11 +161,13 @@ class Link(asyncio.Protocol):
 class Incoming(Link):
     """A link over which another node speaks. ``heard_s`` is when it last did, ``busy`` that it has more to say."""
 
-    __slots__ = ("_at", "_messages", "_shake", "_silent", "busy", "heard_s", "peer")
+    __slots__ = ("_at", "_encrypting", "_messages", "_shake", "_silent", "busy", "heard_s", "peer")
 
     def __init__(self, bus: "Bus") -> None:
         super().__init__(bus)
         self._shake: Acceptor | None = None
+        #: The TLS handshake, while it is under way.
+        self._encrypting: asyncio.Task[None] | None = None
         self._messages: list[Message] = []
         self._at = 0
         self._silent = True
@@ -175,6 +179,36 @@ class Incoming(Link):
         wrong = self.bus.knock(self)
         if wrong:
             self.refuse(HandshakeError(wrong))
+        elif self.bus.server_tls is not None:
+            self.transport.pause_reading()
+            self._encrypting = self.bus.loop.create_task(self._encrypt(self.bus.server_tls))
+
+    async def _encrypt(self, tls: ssl.SSLContext) -> None:
+        """Do the TLS handshake. The link is there from the start, so that it counts, and its timer ends it."""
+        if self.closed:
+            return
+        found: asyncio.Transport | None = None
+        try:
+            found = await self.bus.loop.start_tls(self.transport, self, tls, server_side=True)
+        except OSError as wrong:
+            self.refuse(HandshakeError(f"TLS failed: {tls_reason(wrong)}"))
+        finally:
+            self._encrypting = None
+        if found is not None:
+            self.transport = found
+        if self.closed or found is None:  # the loop tells nobody of a connection that ends within the handshake
+            self.close()
+            self.connection_lost(None)
+        elif len(self.reader):
+            self._shake_hands()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what the other side sent; what comes with the end of the TLS handshake waits for its last step."""
+        if self._encrypting is None:
+            super().data_received(data)
+        elif not self.closed:
+            self.bus.bytes_received += len(data)
+            self.reader.feed(data)
 
     def step(self, payload: bytes) -> None:
         """HELLO, then PROOF."""
@@ -343,6 +377,15 @@ async def connected(loop: asyncio.AbstractEventLoop, sock: socket.socket, addres
         sock.close()
         raise
     return sock
+
+
+def tls_reason(wrong: OSError) -> str:
+    """Why a TLS handshake has failed, for the log."""
+    if isinstance(wrong, ssl.SSLCertVerificationError):
+        return f"the certificate cannot be believed: {wrong.verify_message}"
+    if isinstance(wrong, ssl.SSLError) and wrong.reason:
+        return wrong.reason.lower().replace("_", " ")
+    return "the connection has ended"
 
 
 def host_of(address: object) -> str:

@@ -70,6 +70,7 @@ class Bus:
     def __init__(self) -> None:
         self.loop = self.owner = self
         self.secret = b""
+        self.server_tls = None
         self.frame_most = 1 << 20
         self.queue_most = 1000
         self.bytes_sent = self.bytes_received = 0
