@@ -15,7 +15,7 @@ from cluster.frames import enclosed
 from cluster.handshake import MISMATCH, TWIN, Acceptor, Dialer, Identity, Versions
 from cluster.link import Incoming, Outgoing
 from cluster.membership import HANDSHAKE, Node
-from cluster.messages import DELJOB, ENQUEUE, GOTJOB, WORKING, Message, encode_message, frame
+from cluster.messages import DELJOB, ENQUEUE, GOTJOB, WORKING, YOURJOBS, Message, encode_message, frame
 from cluster.peer import Peer
 from disque.core.settings import Config
 from disque.server.tls import contexts
@@ -69,6 +69,32 @@ class TestLinks:
             assert other.notes.messages == [(one.id, got(number)) for number in range(11)]
             sent, received = one.bus.bytes_sent - before[0], other.bus.bytes_received - before[1]
             assert sent == received > 11 * 40
+            await end(one, other)
+
+        in_loop(scene)
+
+    @pytest.mark.parametrize("size", [3 << 20, 20 << 20])
+    def test_a_large_job_arrives_between_others_and_is_seen_on_its_way(self, size: int) -> None:
+        job = (JOB, b"x" * size, 1, 1000, 86400, 5, 300, 0, 0, (b"a" * 40,))
+        large: Message = (YOURJOBS, b"q", (job,))
+
+        async def scene() -> None:
+            one, other = await stations("ab")
+            await join(one, other)
+            seen = []
+
+            def look() -> bool:
+                seen.extend(other.bus.sending())
+                return len(other.notes.messages) == 3
+
+            assert one.bus.send([(other.id, message) for message in (got(1), large, got(2))]) == []
+            await other.notes.until(look)
+            assert other.notes.messages == [(one.id, message) for message in (got(1), large, got(2))]
+            assert seen[0] == one.id
+            assert other.bus.sending() == []
+            link = one.bus.link(other.id)
+            assert link is not None
+            assert not link.choked
             await end(one, other)
 
         in_loop(scene)
