@@ -26,10 +26,14 @@ from typing import Final, Protocol
 
 from cluster.complaints import Complaints, Unreached, reason_of
 from cluster.handshake import NONCE_LENGTH, Identity
+from cluster.large import encode_large, framed
 from cluster.link import HANDSHAKE_S, Incoming, Outgoing, connected, host_of
 from cluster.membership import HANDSHAKE, Node
-from cluster.messages import Message, encode_message, frame
+from cluster.messages import FAIL, MEET, PING, PONG, Message, encode_message, frame, has_large, is_large
 from cluster.peer import Peer
+
+#: What nodes say of each other.
+OF_MEMBERSHIP: Final = frozenset({PING, PONG, MEET, FAIL})
 
 Outbox = list[tuple[bytes, Message]]
 Remains = list[tuple[bytes, list[Message]]]
@@ -108,35 +112,34 @@ class Bus:
         self.stopping = False
         self._random = random
         self._nonce = nonce
-        self._server_tls: ssl.SSLContext | None = None
+        #: For links that others make; None: they are plain.
+        self.server_tls: ssl.SSLContext | None = None
         self._client_tls: ssl.SSLContext | None = None
         self._servers: list[asyncio.AbstractServer] = []
         self._links: dict[Outgoing, None] = {}
         self._gone: asyncio.Event | None = None
 
     def configure(self, secret: bytes, timeout_ms: int, body_most: int) -> None:
-        """Take over settings; they count for links that come later."""
+        """Take over settings; they count for links that come later.
+
+        Longer frames are taken from now on over links that stand, too: their senders will be told that they may. Those
+        that are on their way when the limit is lowered must be taken.
+        """
         self.secret = secret
         self.timeout_s = timeout_ms / 1000
         self.frame_most = body_most + FRAME_ROOM
+        for link in self.incoming.values():
+            link.reader.most = max(link.reader.most, self.frame_most)
 
     def use_tls(self, server: ssl.SSLContext, client: ssl.SSLContext) -> None:
         """Encrypt all links that come later."""
-        self._server_tls = server
+        self.server_tls = server
         self._client_tls = client
 
     async def listen(self, sockets: Sequence[socket.socket], backlog: int) -> None:
         """Take connections at sockets that are bound. Raises OSError."""
-        timeout_s = HANDSHAKE_S if self._server_tls is not None else None
         for sock in sockets:
-            server = await self.loop.create_server(
-                lambda: Incoming(self),
-                sock=sock,
-                backlog=backlog,
-                ssl=self._server_tls,
-                ssl_handshake_timeout=timeout_s,
-            )
-            self._servers.append(server)
+            self._servers.append(await self.loop.create_server(lambda: Incoming(self), sock=sock, backlog=backlog))
 
     def nonce(self) -> bytes:
         """Random bytes for one handshake."""
@@ -146,6 +149,18 @@ class Bus:
     def busy(self) -> bool:
         """Whether something that has come is not handed on yet."""
         return any(link.busy for link in self.incoming.values())
+
+    def sending(self) -> list[bytes]:
+        """The nodes of which bytes have come since the last call, and more is to come before they are understood.
+
+        What such a node has said behind these bytes, an answer to a PING perhaps, can have come to nobody.
+        """
+        found = []
+        for peer_id, link in self.incoming.items():
+            if link.came and (link.busy or len(link.reader)):
+                found.append(peer_id)
+            link.came = False
+        return found
 
     def links_up(self) -> int:
         """How many outgoing links are there."""
@@ -320,6 +335,7 @@ class Bus:
         self._links.pop(link, None)
         peer = link.whom
         peer_id = link.peer.id if link.up_s else peer.id
+        link.urgent.clear()
         if link.queue:
             self.owner.undelivered(peer_id, [one for messages, _ in link.queue for one in messages])
             link.queue.clear()
@@ -432,9 +448,30 @@ class Bus:
             link = self.link(peer_id)
             if link is None:
                 remains.append((peer_id, messages))
+            elif link.choked or has_large(messages):
+                self._send_slowly(link, messages, packed)
             else:
                 self._send(link, messages, pack_all(messages, packed))
         return remains
+
+    def _send_slowly(self, link: Outgoing, messages: list[Message], packed: dict[int, bytes] | None) -> None:
+        """Send what may be large, or must wait: a large message is a frame of its own, and who is there goes first."""
+        urgent = [message for message in messages if message[0] in OF_MEMBERSHIP]
+        if urgent:
+            link.send(urgent, frame(pack_all(urgent, packed)), urgent=True)
+        run: list[Message] = []
+        for message in messages:
+            if message[0] in OF_MEMBERSHIP:
+                continue
+            if not is_large(message):
+                run.append(message)
+                continue
+            if run:
+                self._send(link, run, pack_all(run, packed))
+                run = []
+            link.send([message], framed(encode_large(message)))
+        if run:
+            self._send(link, run, pack_all(run, packed))
 
     def _send(self, link: Outgoing, messages: list[Message], parts: list[bytes]) -> None:
         if len(parts) <= FRAME_MESSAGES and sum(map(len, parts)) <= FRAME_BYTES:

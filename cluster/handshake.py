@@ -4,7 +4,8 @@ Four payloads, each an array whose first element says which one it is. The node 
 one the acceptor:
 
 ========= ======== ==========================================================================================
-HELLO     dialer   magic, lowest and highest version, ID, start number, nonce, port, bus port, announced IP, zone
+HELLO     dialer   magic, lowest and highest version, ID, start number, nonce, port, bus port, announced IP, zone, the
+                   longest body that it takes
 CHALLENGE acceptor the version for this link, then the same of its own from the ID on
 PROOF     dialer   a MAC that only somebody who knows the secret could make
 WELCOME   acceptor the other MAC
@@ -20,8 +21,8 @@ could try secrets on. Without a secret the key is empty, and what counts is who 
 The proof is about the beginning of a link. Whoever can change the bytes of a link that stands needs no secret: on
 networks where somebody could, use TLS.
 
-Arrays may grow at their end: what a later version adds is covered by the MACs and otherwise skipped. So came the zone:
-who says none is a zone of its own.
+Arrays may grow at their end: what a later version adds is covered by the MACs and otherwise skipped. So came the zone
+(who says none is a zone of its own) and the longest body (who says nothing takes `BODY_USUAL`).
 """
 
 from hashlib import sha256
@@ -31,7 +32,7 @@ from typing import Final, NamedTuple
 import msgpack
 
 from cluster.membership import is_node_id
-from cluster.node import is_zone
+from cluster.node import BODY_USUAL, is_zone
 
 MAGIC: Final = b"disque bus"
 VERSION_LOWEST: Final = 2
@@ -51,6 +52,7 @@ START_MOST: Final = 1 << 63
 PORT_MOST: Final = 65535
 VERSION_MOST: Final = 1 << 31
 IP_LENGTH_MOST: Final = 255
+BODY_MOST: Final = 1 << 40
 REASON_LENGTH_MOST: Final = 200
 
 DIALER: Final = b"dialer of a disque bus link"
@@ -74,7 +76,8 @@ class HandshakeError(Exception):
 class Identity(NamedTuple):
     """Who a node says that it is. ``ip`` is b"" unless it is announced; ``start`` is a random number of the process.
 
-    ``zone`` is the label of those with which it fails together, b"" for none.
+    ``zone`` is the label of those with which it fails together, b"" for none. ``body_most`` is the longest body that it
+    takes.
     """
 
     id: bytes
@@ -83,6 +86,7 @@ class Identity(NamedTuple):
     bus_port: int
     ip: bytes = b""
     zone: bytes = b""
+    body_most: int = BODY_USUAL
 
 
 class Versions(NamedTuple):
@@ -208,13 +212,14 @@ def _reason(items: tuple[object, ...]) -> str:
 
 def _described(me: Identity, nonce: bytes) -> tuple[object, ...]:
     """What `_identity` reads."""
-    return (me.id, me.start, nonce, me.port, me.bus_port, me.ip, me.zone)
+    return (me.id, me.start, nonce, me.port, me.bus_port, me.ip, me.zone, me.body_most)
 
 
 def _identity(items: tuple[object, ...], at: int) -> Identity:
-    """ID, start, nonce, port, bus port, IP and perhaps zone, from the place ``at`` on. Raises HandshakeError."""
+    """ID, start, nonce, port, bus port, IP, perhaps zone and longest body, from ``at`` on. Raises HandshakeError."""
     node_id, start, nonce, port, bus_port, ip = items[at : at + 6]
     zone = items[at + 6] if len(items) > at + 6 else b""
+    body_most = items[at + 7] if len(items) > at + 7 else BODY_USUAL
     if not isinstance(node_id, bytes) or not is_node_id(node_id):
         raise HandshakeError("garbage in place of a node ID")
     if not isinstance(nonce, bytes) or len(nonce) != NONCE_LENGTH:
@@ -224,7 +229,7 @@ def _identity(items: tuple[object, ...], at: int) -> Identity:
     if not isinstance(zone, bytes) or not is_zone(zone):
         raise HandshakeError("garbage in place of a zone")
     ports = _number(port, PORT_MOST), _number(bus_port, PORT_MOST)
-    return Identity(node_id, _number(start, START_MOST), *ports, ip, zone)
+    return Identity(node_id, _number(start, START_MOST), *ports, ip, zone, _number(body_most, BODY_MOST))
 
 
 def _number(item: object, most: int) -> int:

@@ -6,14 +6,18 @@ is then dropped by the system at once (SO_LINGER 0), so nothing of it arrives af
 
 Outgoing. A frame is handed to the transport. When the transport has more than it should (the other node does not
 read, or the network is slow), frames wait here, up to a limit; beyond that the link is given up. Of those that
-waited here when a link ends, certainly no byte has left; of those that the transport had, nobody knows.
+waited here when a link ends, certainly no byte has left; of those that the transport had, nobody knows. What nodes say
+of each other (PING, PONG) does not wait behind jobs: it goes before all frames of which no byte has left. Large frames
+go piece by piece, so much in one turn of the loop.
 
-Incoming. A link counts from its first frame on, see `bus`. Messages are handed on in slices: after some milliseconds
+Incoming. Who connects is counted from the accept on, before TLS too, and has the same time for both handshakes
+together. A link counts from its first frame on, see `bus`. Messages are handed on in slices: after some milliseconds
 the link stops reading and goes on in the next turn of the loop, so that a peer with much to say stops nobody else.
 """
 
 import asyncio
 import socket
+import ssl
 import struct
 from collections import deque
 from contextlib import suppress
@@ -22,11 +26,15 @@ from typing import TYPE_CHECKING, Final, cast
 
 from cluster.frames import FrameReader, FrameTooLongError, enclosed
 from cluster.handshake import FRAME_MOST, Acceptor, Dialer, HandshakeError, Identity, refusal
-from cluster.messages import BadFrameError, Message, decode
+from cluster.large import LARGE_BODY, BadFrameError
+from cluster.messages import Message, decode
 
 if TYPE_CHECKING:
     from cluster.bus import Bus
     from cluster.peer import Peer
+
+#: A frame with its length: whole, or in pieces if it is large.
+Frame = bytes | list[bytes]
 
 #: Seconds for the handshake.
 HANDSHAKE_S: Final = 5.0
@@ -36,6 +44,9 @@ SLICE_MESSAGES: Final = 16
 #: Bytes that the transport may hold before frames wait in the link, and when they go on.
 HIGH_WATER: Final = 1 << 20
 LOW_WATER: Final = 1 << 18
+#: Bytes of large frames that one write has, and one turn of the loop.
+PIECE_BYTES = 1 << 18  # not Final: tests want less
+TURN_BYTES = 1 << 22  # not Final: tests want less
 #: Close at once and throw away what was not sent.
 NO_LINGER: Final = struct.pack("ii", 1, 0)
 
@@ -75,7 +86,12 @@ class Link(asyncio.Protocol):
         if self.closed:
             return
         self.bus.bytes_received += len(data)
-        self.reader.feed(data)
+        try:
+            self.reader.feed(data)
+        except BadFrameError as wrong:
+            self.bus.complain(self.address, f"Closed the link with {self.address}: {wrong}")
+            self.close()
+            return
         if self.proven:
             self.work()
         else:
@@ -143,7 +159,7 @@ class Link(asyncio.Protocol):
         self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the bus."""
+        """Tell the bus. To be told twice does no harm: that happens when a connection ends within the TLS handshake."""
         del exc
         self.closed = True
         if self._timer is not None:
@@ -159,22 +175,56 @@ class Link(asyncio.Protocol):
 class Incoming(Link):
     """A link over which another node speaks. ``heard_s`` is when it last did, ``busy`` that it has more to say."""
 
-    __slots__ = ("_at", "_messages", "_shake", "_silent", "busy", "heard_s", "peer")
+    __slots__ = ("_at", "_encrypting", "_messages", "_shake", "_silent", "busy", "came", "heard_s", "peer")
 
     def __init__(self, bus: "Bus") -> None:
         super().__init__(bus)
         self._shake: Acceptor | None = None
+        #: The TLS handshake, while it is under way.
+        self._encrypting: asyncio.Task[None] | None = None
         self._messages: list[Message] = []
         self._at = 0
         self._silent = True
         self.busy = False
         self.heard_s = 0.0
+        #: Bytes have come since the bus was asked (`Bus.sending`).
+        self.came = False
 
     def begin(self) -> None:
         """Somebody has connected."""
         wrong = self.bus.knock(self)
         if wrong:
             self.refuse(HandshakeError(wrong))
+        elif self.bus.server_tls is not None:
+            self.transport.pause_reading()
+            self._encrypting = self.bus.loop.create_task(self._encrypt(self.bus.server_tls))
+
+    async def _encrypt(self, tls: ssl.SSLContext) -> None:
+        """Do the TLS handshake. The link is there from the start, so that it counts, and its timer ends it."""
+        if self.closed:
+            return
+        found: asyncio.Transport | None = None
+        try:
+            found = await self.bus.loop.start_tls(self.transport, self, tls, server_side=True)
+        except OSError as wrong:
+            self.refuse(HandshakeError(f"TLS failed: {tls_reason(wrong)}"))
+        finally:
+            self._encrypting = None
+        if found is not None:
+            self.transport = found
+        if self.closed or found is None:  # the loop tells nobody of a connection that ends within the handshake
+            self.close()
+            self.connection_lost(None)
+        elif len(self.reader):
+            self._shake_hands()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what the other side sent; what comes with the end of the TLS handshake waits for its last step."""
+        if self._encrypting is None:
+            super().data_received(data)
+        elif not self.closed:
+            self.bus.bytes_received += len(data)
+            self.reader.feed(data)
 
     def step(self, payload: bytes) -> None:
         """HELLO, then PROOF."""
@@ -194,6 +244,7 @@ class Incoming(Link):
 
     def work(self) -> None:
         """Hand on what is complete, as far as this turn goes."""
+        self.came = True
         self.heard_s = self.bus.loop.time()
         if self._silent:
             self._silent = False
@@ -217,7 +268,7 @@ class Incoming(Link):
                     payload = self.reader.next()
                     if payload is None:
                         return
-                    self._messages = decode(payload)
+                    self._messages = decode(payload, self.reader.bodies)
                     self._at = 0
                     continue
                 some = messages if len(messages) <= SLICE_MESSAGES else messages[at : at + SLICE_MESSAGES]
@@ -244,9 +295,10 @@ class Incoming(Link):
 
 
 class Outgoing(Link):
-    """A link over which this node speaks to ``whom``."""
+    """A link over which this node speaks to ``whom``. ``choked``: what is sent now waits behind other frames."""
 
-    __slots__ = ("_finishing", "_shake", "choked", "peer", "queue", "queued_bytes", "up_s", "whom", "why")
+    __slots__ = ("_finishing", "_full", "_pieces", "_resting", "_shake", "choked", "peer", "queue", "queued_bytes",
+                 "up_s", "urgent", "whom", "why")  # fmt: skip
 
     def __init__(self, bus: "Bus", whom: "Peer") -> None:
         super().__init__(bus)
@@ -256,8 +308,15 @@ class Outgoing(Link):
         #: What is wrong with the other side if the link ends now; "" once it has proven itself.
         self.why = "it has closed the connection instead of a handshake, so it is no node of this kind"
         self.choked = False
-        #: Frames that wait for the transport, with the messages in them.
-        self.queue: deque[tuple[list[Message], bytes]] = deque()
+        #: The transport has enough; and: this turn of the loop has had enough, the next one goes on.
+        self._full = False
+        self._resting = False
+        #: Frames that wait for the transport, with the messages in them; those in ``urgent`` go first.
+        self.queue: deque[tuple[list[Message], Frame]] = deque()
+        self.urgent: deque[Frame] = deque()
+        #: What is left of the frame that has begun to leave.
+        self._pieces: deque[bytes | memoryview] = deque()
+        #: What waits, without large bodies: those are in memory anyway.
         self.queued_bytes = 0
         #: When the link was there, in seconds of the loop; 0 before.
         self.up_s = 0.0
@@ -296,42 +355,99 @@ class Outgoing(Link):
         self.bus.complain(self.address, f"Closed the link to node {self.peer.id.decode()}: it speaks on it")
         self.close()
 
-    def send(self, messages: list[Message], frame: bytes) -> None:
+    def send(self, messages: list[Message], frame: Frame, *, urgent: bool = False) -> None:
         """Send a frame, or keep it until the transport takes more."""
-        if not self.choked:
+        if not self.choked and isinstance(frame, bytes):
             self.bus.bytes_sent += len(frame)
             self.transport.write(frame)
             return
-        self.queue.append((messages, frame))
-        self.queued_bytes += len(frame)
-        if self.queued_bytes - len(frame) > self.bus.queue_most:
+        size = counted(frame)
+        if urgent:
+            self.urgent.append(frame)
+        else:
+            self.queue.append((messages, frame))
+        self.queued_bytes += size
+        if not self.choked:
+            self._let_go()
+        elif self.queued_bytes - size > self.bus.queue_most:
             self.bus.owner.notice(f"Gave up the link to node {self.peer.id.decode()}: it does not read what it is sent")
             self.close()
 
     def pause_writing(self) -> None:
         """The transport has enough."""
-        self.choked = True
+        self._full = self.choked = True
 
     def resume_writing(self) -> None:
         """The transport takes more."""
-        self.choked = False
-        queue = self.queue
-        while queue and not self.choked and not self.closed:
-            _, frame = queue.popleft()
-            self.queued_bytes -= len(frame)
-            self.bus.bytes_sent += len(frame)
-            self.transport.write(frame)
+        self._full = False
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Hand over what waits, until the transport has enough or this turn of the loop."""
+        if self._resting:
+            return
+        self.choked = True
+        left = TURN_BYTES
+        while left > 0 and not self._full and not self.closed:
+            piece = self._next_piece()
+            if piece is None:
+                self.choked = False
+                return
+            left -= len(piece)
+            self.bus.bytes_sent += len(piece)
+            self.transport.write(piece)
+        if not self._full and not self.closed:
+            self._resting = True
+            self.bus.loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._resting = False
+        if not self.closed:
+            self._let_go()
+
+    def _next_piece(self) -> bytes | memoryview | None:
+        """What leaves next: nothing comes between the pieces of a frame."""
+        pieces = self._pieces
+        if not pieces:
+            if self.urgent:
+                frame = self.urgent.popleft()
+            elif self.queue:
+                _, frame = self.queue.popleft()
+            else:
+                return None
+            self.queued_bytes -= counted(frame)
+            if isinstance(frame, bytes):
+                return frame
+            pieces += cut(frame)
+        return pieces.popleft()
 
     def finish(self) -> None:
         """Let go what waits, then end the link: for a node that stops."""
         self.closed = True
-        while self.queue:
-            self.transport.write(self.queue.popleft()[1])
+        while (piece := self._next_piece()) is not None:
+            self.transport.write(piece)
         self.transport.close()
 
     def lost(self) -> None:
         """The other node has ended the link, or this one."""
         self.bus.outgoing_lost(self)
+
+
+def counted(frame: Frame) -> int:
+    """The bytes of a frame without its large bodies."""
+    return len(frame) if isinstance(frame, bytes) else sum([len(one) for one in frame if len(one) < LARGE_BODY])
+
+
+def cut(frame: list[bytes]) -> list[bytes | memoryview]:
+    """A large frame in pieces of a length that one write may have. No byte is copied."""
+    pieces: list[bytes | memoryview] = []
+    for part in frame:
+        if len(part) <= PIECE_BYTES:
+            pieces.append(part)
+        else:
+            view = memoryview(part)
+            pieces += [view[at : at + PIECE_BYTES] for at in range(0, len(part), PIECE_BYTES)]
+    return pieces
 
 
 async def connected(loop: asyncio.AbstractEventLoop, sock: socket.socket, address: tuple[object, ...]) -> socket.socket:
@@ -343,6 +459,15 @@ async def connected(loop: asyncio.AbstractEventLoop, sock: socket.socket, addres
         sock.close()
         raise
     return sock
+
+
+def tls_reason(wrong: OSError) -> str:
+    """Why a TLS handshake has failed, for the log."""
+    if isinstance(wrong, ssl.SSLCertVerificationError):
+        return f"the certificate cannot be believed: {wrong.verify_message}"
+    if isinstance(wrong, ssl.SSLError) and wrong.reason:
+        return wrong.reason.lower().replace("_", " ")
+    return "the connection has ended"
 
 
 def host_of(address: object) -> str:

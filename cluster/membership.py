@@ -11,7 +11,8 @@ PING that a node takes from a stranger: it takes the sender in, half met, at the
 **Failing.** A node that leaves a ping unanswered for longer than the node timeout, or refuses the connection, is
 PFAIL, until it answers a ping. Nodes tell each other whom they see fail; who sees a node fail itself, and has heard the
 same from so many within twice the timeout that they are the majority together, calls it FAIL and says so to all. A PONG
-proves both ways at once, as PING and PONG travel over different links.
+proves both ways at once, as PING and PONG travel over different links. While a long frame comes, a PONG behind it
+cannot: then its bytes stand for PING and PONG (`is_sending`).
 
 **Stopping.** A node that stops cleanly says so in a last PING (STOPPED). It gets no new jobs then; that it fails is
 found out as of any other, but the log names it as stopped. The next thing that it says ends that.
@@ -338,6 +339,19 @@ class Membership(Table):
             self._pong(node, now_ms)
         else:
             node.owes_pong = True
+
+    def is_sending(self, node_id: bytes, now_ms: int) -> None:
+        """Bytes of something long come from this node: what it asks and answers is behind them and will come late.
+
+        So it is alive, and hears that this node is. That cannot go on for ever: something that hangs sends no more than
+        its system has taken, and where only one direction works, a PONG is missing as soon as that frame is over.
+        """
+        node = self.nodes.get(node_id)
+        if node is None or not node.linked or node.flags & HANDSHAKE:
+            return
+        self._alive(node, now_ms)
+        if now_ms - node.pong_sent_ms >= self.timeout_ms // 4:
+            self._pong(node, now_ms)
 
     def _greeted(self, node: Node, greeting: Greeting, now_ms: int) -> None:
         """What PING, PONG and MEET have in common: how the sender is, where it is, and whom it knows."""

@@ -18,6 +18,11 @@ from typing import Final, cast
 
 from msgpack import Packer, unpackb
 
+from cluster.large import LARGE_BODY, BadFrameError, fill
+
+#: Offered here as well: who decodes frames needs it.
+__all__ = ["BadFrameError"]
+
 Message = tuple[object, ...]
 
 PING: Final = 0
@@ -53,6 +58,7 @@ KEYFREE: Final = 29
 OFFER: Final = 30
 NEEDNOW: Final = 31
 STOPPING: Final = 32
+LIMIT: Final = 33
 
 #: `flags` of REPLJOB: whoever takes the copy queues it, nobody else does.
 QUEUE_IT: Final = 1
@@ -78,6 +84,7 @@ REFUSED_LEAVING: Final = 1
 REFUSED_PAUSED: Final = 2
 REFUSED_GONE: Final = 3
 REFUSED_JOURNAL: Final = 4
+REFUSED_SIZE: Final = 5
 
 #: `round` of HOLD from a node that stops: those who hear it say so to others until it is over; or, the job was handed
 #: on, and whoever has it in his queue by now keeps it there.
@@ -98,10 +105,6 @@ LIST_MOST: Final = 100_000
 #: Numbers are below these powers of two. The first is wide enough for the longest duration in ms (136 years).
 NUMBER_BITS: Final = 43
 STAMP_BITS: Final = 62
-
-
-class BadFrameError(Exception):
-    """A frame holds what no node makes. The text is for the log."""
 
 
 # What a field may be. Each has a type, which is compared for all fields of a message at once, and a check beyond it.
@@ -126,6 +129,7 @@ _TYPES: Final[dict[str, type]] = {
 FIELDS: Final[dict[str, str]] = {
     "bodies": _BODIES,  # of the jobs `ids`
     "body": _BYTES,
+    "body_most": _NUMBER,  # bytes
     "bus_port": _NUMBER,
     "count": _NUMBER,  # jobs wanted; 0 takes the wish back
     "counter": _STAMP,  # with the ID of the node that it began at: the greatest wins
@@ -309,6 +313,7 @@ KINDS: Final[dict[int, tuple[str, Shape]]] = {
         (OFFER, "OFFER", "queue"),  # I keep some, but somebody may wait for them there: say so then
         (NEEDNOW, "NEEDNOW", "queue count"),  # somebody does, at this moment
         (STOPPING, "STOPPING", "what"),  # I stop: send me no more jobs. Or: what I had sent you before is all
+        (LIMIT, "LIMIT", "body_most"),  # from now on, I take bodies of this length at most
     )
 }
 
@@ -337,12 +342,14 @@ def frame(parts: list[bytes]) -> bytes:
     return len(payload).to_bytes(4, "big") + payload
 
 
-def decode(payload: bytes) -> list[Message]:
-    """Give the messages of a frame, which is handed in without its length.
+def decode(payload: bytes, bodies: list[bytes] | None = None) -> list[Message]:
+    """Give the messages of a frame, which is handed in without its length, and with what `large` has taken out of it.
 
     Raises BadFrameError if there is anything in it that no node makes. Nothing of such a frame is to be used.
     """
     messages = _unpack(payload)
+    if bodies:
+        messages = _fill(messages, bodies)
     if type(messages) is not tuple:
         raise BadFrameError("a frame is no array")
     for message in messages:
@@ -352,6 +359,36 @@ def decode(payload: bytes) -> list[Message]:
         if shape is not None and not shape.fits(message):
             raise BadFrameError(f"a {KINDS[message[0]][0]} is not what that is")
     return list(messages)
+
+
+def _fill(messages: object, bodies: list[bytes]) -> object:
+    try:
+        filled = fill(messages, bodies)
+    except RecursionError as error:
+        raise BadFrameError("a frame is no msgpack") from error
+    if bodies:
+        raise BadFrameError("a large frame is not what it says")
+    return filled
+
+
+def has_large(messages: list[Message]) -> bool:
+    """Whether one of these messages is large."""
+    for message in messages:  # noqa: SIM110 - a loop costs less where it is compiled
+        if (message[0] == REPLJOB or message[0] == YOURJOBS) and is_large(message):
+            return True
+    return False
+
+
+def is_large(message: Message) -> bool:
+    """Whether a message has a body that is worth to be sent as it is: that of its last job, since then it is full."""
+    kind = message[0]
+    if kind == REPLJOB:
+        bodies = cast("tuple[bytes, ...]", message[10])
+        return len(bodies) > 0 and len(bodies[-1]) >= LARGE_BODY
+    if kind == YOURJOBS:
+        jobs = cast("tuple[tuple[bytes, bytes], ...]", message[2])
+        return len(jobs) > 0 and len(jobs[-1][1]) >= LARGE_BODY
+    return False
 
 
 def _unpack(payload: bytes) -> object:

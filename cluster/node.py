@@ -18,6 +18,9 @@ DELETED: Final = 64  # not in the table any more
 LEAVING: Final = 128  # asks clients and nodes to use others
 STOPPED: Final = 256  # said that it stops, cleanly, and was not heard since
 
+#: The longest body that a node takes which does not say (`proto-max-bulk-len`).
+BODY_USUAL: Final = 64 << 20
+
 FAILING: Final = PFAIL | FAIL
 UNREACHABLE: Final = PFAIL | FAIL | MYSELF | HANDSHAKE | DELETED | LEAVING | STOPPED
 
@@ -86,12 +89,13 @@ class Node:
     the newest one. For a node without a link the silence begins with the loss of the link, as if a ping were on its
     way. `linked_ms` is when the link came up, `met_ms` when a node that is half met came into the table,
     `failing_ms` since when it fails without a break. `zone` is the label of those with which it fails together, as its
-    last link told. `named` says that a link has proved the ID, `heard` that the node
-    has said something to this one, `owes_pong` that it waits for an answer until there is a link. `reports` has the
-    nodes that see it fail, and when they said so last.
+    last link told; `body_most` the longest body that it takes, as it said last. `named` says that a link has proved the
+    ID, `heard` that the node has said something to this one, `owes_pong` that it waits for an answer until there is a
+    link. `reports` has the nodes that see it fail, and when they said so last.
     """
 
     __slots__ = (
+        "body_most",
         "bus_port",
         "failing_ms",
         "flags",
@@ -132,6 +136,7 @@ class Node:
         self.owes_pong = False
         self.reports: dict[bytes, int] = {}
         self.zone = b""
+        self.body_most = BODY_USUAL
 
 
 def flags_text(flags: int) -> bytes:

@@ -184,6 +184,13 @@ class Table:
             node.zone = zone
             self.version += 1
 
+    def set_body_most(self, node_id: bytes, most: int) -> None:
+        """A node has said what the longest body is that it takes. Of nodes that are not known, nothing happens."""
+        node = self.nodes.get(node_id)
+        if node is not None and node.body_most != most:
+            node.body_most = most
+            self.version += 1
+
     def zones(self) -> dict[bytes, list[bytes]]:
         """Give the IDs of the nodes of each zone that has a label, those half met left out."""
         found: dict[bytes, list[bytes]] = {}

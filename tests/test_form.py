@@ -11,7 +11,9 @@ import disque.core
 from disque.core import job, step
 from tests.conftest import FORM, ROOT
 
-PURE_CLUSTER = tuple(f"cluster.{name}" for name in ("gossip", "membership", "messages", "node", "nodesfile", "table"))
+PURE_CLUSTER = tuple(
+    f"cluster.{name}" for name in ("gossip", "large", "membership", "messages", "node", "nodesfile", "table")
+)
 HOT_SERVER = tuple(f"disque.server.{name}" for name in ("connection", "facts", "pump", "requests", "walker"))
 
 

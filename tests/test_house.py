@@ -21,7 +21,7 @@ PACKAGES: Final = ("cluster", "disque")
 
 #: The files of `cluster` without input and output. What is in them counts as a part of the core.
 PURE_CLUSTER: Final = tuple(
-    f"cluster.{name}" for name in ("gossip", "membership", "messages", "node", "nodesfile", "table")
+    f"cluster.{name}" for name in ("gossip", "large", "membership", "messages", "node", "nodesfile", "table")
 )
 
 #: Which modules of the project each part may import: these, and what is below them.

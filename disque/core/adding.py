@@ -277,14 +277,9 @@ def place(node: "Node", pending: PendingAdd, request: Request, now_ms: int) -> N
 
 def refused(node: "Node", request: Request, now_ms: int) -> bytes:
     """The error reply for a job that this node cannot take now, or nothing."""
-    others = len(node.membership.reachable())
-    if node.used > node.limits.warn or node.membership.leaving:
-        if node.used > node.limits.full and not memory.make_room(node):
-            return resp.error(errors.OUT_OF_MEMORY)
-        if request.replicate > others and request.replicate > expected(node, now_ms):
-            return resp.error(external(node, request, others))
-    elif request.replicate - 1 > others and request.replicate - 1 > expected(node, now_ms):
-        return resp.error(errors.NO_REPL)
+    wrong = too_few(node, request, now_ms)
+    if wrong:
+        return wrong
     queue = node.queues.get(request.queue)
     if request.maxlen:
         length = 0 if queue is None else queue.length
@@ -295,13 +290,32 @@ def refused(node: "Node", request: Request, now_ms: int) -> bytes:
     return b""
 
 
-def expected(node: "Node", now_ms: int) -> int:
-    """How many other nodes a job may wait for: those that were there a moment ago as well (`restart-grace`).
+def too_few(node: "Node", request: Request, now_ms: int) -> bytes:
+    """The error reply for a job that cannot have the copies that it wants, or nothing."""
+    others = len(node.membership.reachable())
+    elsewhere = request.replicate
+    if from_outside(node):
+        if node.used > node.limits.full and not memory.make_room(node):
+            return resp.error(errors.OUT_OF_MEMORY)
+        if elsewhere > others and elsewhere > expected(node, now_ms):
+            return resp.error(external(node, request, others))
+    else:
+        elsewhere -= 1
+        if elsewhere > others and elsewhere > expected(node, now_ms):
+            return resp.error(errors.NO_REPL)
+    if elsewhere and len(request.body) > node.body_least and elsewhere > expected(node, now_ms, len(request.body)):
+        return resp.error(errors.NO_REPL_SIZE % len(request.body))
+    return b""
+
+
+def expected(node: "Node", now_ms: int, size: int = 0) -> int:
+    """How many other nodes a job of this size may wait for: those there a moment ago as well (`restart-grace`).
 
     Jobs that wait take memory, so where that is short they do not wait for nodes that are away.
     """
     grace_ms = node.grace_ms if node.used <= node.limits.warn else 0
-    return len(node.membership.expected(now_ms, grace_ms))
+    nodes = node.membership.nodes
+    return sum([nodes[node_id].body_most >= size for node_id in node.membership.expected(now_ms, grace_ms)])
 
 
 def external(node: "Node", request: Request, others: int) -> bytes:

@@ -18,6 +18,7 @@ from cluster.messages import (
     REFUSED_LEAVING,
     REFUSED_MEMORY,
     REFUSED_PAUSED,
+    REFUSED_SIZE,
     STILL,
 )
 from cluster.messages import QUEUED as SAY_QUEUED
@@ -88,9 +89,9 @@ def replicate(node: "Node", peer: bytes, message: "ReplJob", now_ms: int) -> Non
             continue
         job = node.find(job_id)
         if job is None or job.state == ACKED:
-            wrong = REFUSED_GONE if job_id in node.gone or job_id in node.acking else reason
-            if wrong >= 0 or node.used > node.limits.warn:
-                node.batch(peer, (REFUSED, wrong if wrong >= 0 else REFUSED_MEMORY), job_id)
+            wrong = objection(node, job_id, len(bodies[at]), reason)
+            if wrong >= 0:
+                node.batch(peer, (REFUSED, wrong), job_id)
                 continue
             job = Job(job_id, terms, bodies[at], ctimes[at], now_ms + left_ms, delay_ms // 1000, holders)
             node.register(job)
@@ -147,6 +148,17 @@ def refusal(node: "Node", queue_name: bytes) -> int:
         return REFUSED_JOURNAL
     queue = node.queues.get(queue_name)
     return REFUSED_PAUSED if queue is not None and queue.paused & PAUSED_IN else -1
+
+
+def objection(node: "Node", job_id: bytes, size: int, reason: int) -> int:
+    """Why this node takes no copy of a job with so many bytes, or -1. ``reason`` is what `refusal` said before."""
+    if job_id in node.gone or job_id in node.acking:
+        return REFUSED_GONE
+    if reason >= 0:
+        return reason
+    if size > node.membership.myself.body_most:
+        return REFUSED_SIZE
+    return REFUSED_MEMORY if node.used > node.limits.warn else -1
 
 
 def enqueue_here(node: "Node", peer: bytes, message: tuple[int, bytes, int], now_ms: int) -> None:

@@ -46,6 +46,7 @@ NO_REPL_LEAVING: Final = (
 NO_REPL_MEMORY: Final = (
     NO_REPL + b", since I'm unable to hold a copy of the message for the following reason: I'm out of memory"
 )
+NO_REPL_SIZE: Final = NO_REPL + b": the body has %d bytes, which is more than proto-max-bulk-len of some of them"
 NO_REPL_TIMEOUT: Final = b"NOREPL Timeout reached before replicating to the requested number of nodes"
 NO_REPL_REMOVED: Final = b"NOREPL job removed (expired?) before the requested replication level was achieved"
 MAXLEN: Final = b"MAXLEN Queue is already longer than the specified MAXLEN count"

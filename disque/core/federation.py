@@ -54,6 +54,8 @@ if TYPE_CHECKING:
 JOBS_MOST = 1000  # not Final: tests want less, compiled too
 BYTES_MOST = 4 << 20  # not Final: tests want less, compiled too
 ROW_BYTES: Final = 200
+#: Jobs with a body that the other node does not take that one hand-over passes by: they stay where they are.
+STAY_MOST: Final = 100
 #: The most jobs that one request is good for.
 COUNT_MOST: Final = 10_000
 #: A queue is in use for so long after a delivery, and while that long has not passed since an import, gives nothing.
@@ -243,8 +245,11 @@ def hand_over(node: "Node", queue: Queue, want: Want, count: int, now_ms: int) -
     old: tuple[bytes, ...] = ()
     new = old
     jitter_ms = int(node.random.random() * copies.JITTER_MS)
+    stay: list[Job] = []
     while len(rows) < count and size < BYTES_MOST:
         job = queue.pop()
+        if job is not None and len(job.body) > node.body_least:
+            job = fitting(node, queue, job, peer, stay)
         if job is None:
             break
         body = job.body
@@ -276,6 +281,16 @@ def hand_over(node: "Node", queue: Queue, want: Want, count: int, now_ms: int) -
                 node.journal.append((HOLDERS, job.id, new))
         job.place = ELSEWHERE
         node.hold(job, now_ms + job.retry * 1000 + jitter_ms, KEPT)
+    for job in stay:
+        queue.push(job)
+    if rows:
+        handed(node, queue, want, rows, size, now_ms)
+    return len(rows)
+
+
+def handed(node: "Node", queue: Queue, want: Want, rows: "list[Row]", size: int, now_ms: int) -> None:
+    """Send what was taken out of ``queue`` for ``want``, and note it."""
+    peer = want.peer
     node.messages.append((peer, (YOURJOBS, queue.name, tuple(rows))))
     queue.jobs_out += len(rows)
     queue.used_ms = now_ms
@@ -284,7 +299,15 @@ def hand_over(node: "Node", queue: Queue, want: Want, count: int, now_ms: int) -
     node.federation.used(want)
     if queue.flow is not None:
         queue.flow.stock = min(queue.flow.stock, queue.length)
-    return len(rows)
+
+
+def fitting(node: "Node", queue: Queue, job: Job, peer: bytes, stay: list[Job]) -> Job | None:
+    """``job``, or the next one in its queue with a body that ``peer`` takes. The others are in ``stay``."""
+    found: Job | None = job
+    while found is not None and not node.peers[peer].takes(len(found.body)):
+        stay.append(found)
+        found = queue.pop() if len(stay) < STAY_MOST else None
+    return found
 
 
 def let_go(node: "Node", job: Job) -> None:

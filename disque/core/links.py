@@ -14,6 +14,7 @@ from cluster.node import HANDSHAKE, MYSELF, UNREACHABLE
 from disque.core import acks, bids, claims, federation, replication, returning, zones
 from disque.core.job import ACTIVE, HEARD, HELD, KEPT, QUEUED
 from disque.core.peers import Peer
+from disque.core.timers import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,6 +47,9 @@ def review(node: "Node", now_ms: int) -> None:
     peers = node.peers
     able = [peer for peer in peers.values() if peer.linked and not peer.stopping]
     node.linked = [peer for peer in able if not known[peer.id].flags & UNREACHABLE]
+    for peer in peers.values():
+        peer.body_most = known[peer.id].body_most
+    node.body_least = min([peer.body_most for peer in peers.values()], default=NEVER)
     zones.review(node)
     node.count_nodes()
     for peer_id in met:

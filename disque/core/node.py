@@ -67,15 +67,15 @@ class Node:
     """One node. ``used`` is the accounted memory in bytes; ``journaling`` says whether records are wanted at all."""
 
     __slots__ = (
-        "acking", "asks", "batches", "beat_ms", "bidding", "bids", "bulks", "calls", "calls_us", "chores", "claims",
-        "clients_paused_until_ms", "coming", "config", "default_replicate", "dummies", "early", "evict_acks",
-        "evicted", "expected", "federation", "filed", "filings", "frozen", "gone", "grace_ms", "host", "ids",
-        "journal", "journaling", "keyed", "keys", "last_ctime", "latency", "leavers", "limits", "linked", "live",
-        "loading", "lookup", "membership", "messages", "messages_skipped", "misconf", "monitors", "names", "node_id",
-        "oldest_acks", "over", "password", "peak", "peers", "pending", "places", "queues", "random", "ready", "resets",
-        "resting", "retries", "ring", "roll", "seen_version", "segment", "selves", "sessions", "shards", "sharing",
-        "shelf", "short", "short_walk", "slowlog", "spent", "start", "starts", "stats", "stopping", "table", "telling",
-        "timers", "touched", "trash", "unread", "used", "walks", "wave", "zones",
+        "acking", "asks", "batches", "beat_ms", "bidding", "bids", "body_least", "bulks", "calls", "calls_us",
+        "chores", "claims", "clients_paused_until_ms", "coming", "config", "default_replicate", "dummies", "early",
+        "evict_acks", "evicted", "expected", "federation", "filed", "filings", "frozen", "gone", "grace_ms", "host",
+        "ids", "journal", "journaling", "keyed", "keys", "last_ctime", "latency", "leavers", "limits", "linked",
+        "live", "loading", "lookup", "membership", "messages", "messages_skipped", "misconf", "monitors", "names",
+        "node_id", "oldest_acks", "over", "password", "peak", "peers", "pending", "places", "queues", "random",
+        "ready", "resets", "resting", "retries", "ring", "roll", "seen_version", "segment", "selves", "sessions",
+        "shards", "sharing", "shelf", "short", "short_walk", "slowlog", "spent", "start", "starts", "stats",
+        "stopping", "table", "telling", "timers", "touched", "trash", "unread", "used", "walks", "wave", "zones",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0915 - the whole state of a node, each part once
@@ -127,6 +127,8 @@ class Node:
         self.linked: list[Peer] = []
         #: It is about to stop, and the others were told: see `leaving`.
         self.stopping = False
+        #: The longest body that each of them takes: see `sizes`.
+        self.body_least = 1 << 60
         self.zones = Zones()
         self.seen_version = -1
         #: This process among all that ever were this node, and those of nodes that are linked but only half met.

@@ -6,7 +6,7 @@ is to say. Else a million acknowledgements would be one burst, which no link tak
 
 from typing import TYPE_CHECKING
 
-from cluster.node import FAIL, PFAIL
+from cluster.node import BODY_USUAL, FAIL, PFAIL
 
 if TYPE_CHECKING:
     from disque.core.node import Message, Node
@@ -27,9 +27,11 @@ class Peer:
     of the last time that this began anew. ``zone`` is as in `zones`; ``lost_ms`` when it lost its link, or came.
     ``stopping``: its process has said that it stops, so it is given nothing more. ``parted``: it knows that this one
     stops, and has sent all that it will send.
+    ``body_most`` is the longest body that it takes: no longer one is sent to it.
     """
 
     __slots__ = (
+        "body_most",
         "heard_ms",
         "id",
         "linked",
@@ -49,6 +51,7 @@ class Peer:
     def __init__(self, node_id: bytes, now_ms: int = 0) -> None:
         self.id = node_id
         self.zone = b"\0" + node_id
+        self.body_most = BODY_USUAL
         self.linked = False
         self.lost_ms = now_ms
         self.start = 0
@@ -61,6 +64,10 @@ class Peer:
         self.owed = 0
         self.told = 0
         self.saying = 0
+
+    def takes(self, size: int) -> bool:
+        """Whether it takes bodies of this length."""
+        return size <= self.body_most
 
     def tell(self, size: int = 0) -> bool:
         """Count what it is told again: bytes beside an ID. Whether that is enough for this beat."""

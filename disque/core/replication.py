@@ -16,7 +16,7 @@ REPLJOB itself says that it is to be queued there, so there is a second attempt 
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from cluster.messages import ABORT, ANNOUNCE, ENQUEUE, REFUSED_GONE
+from cluster.messages import ABORT, ANNOUNCE, ENQUEUE, REFUSED_GONE, REFUSED_SIZE
 from disque.core import copies, errors, keeping, resp, waves, zones
 from disque.core.job import HELD, WAIT_REPL, Job
 from disque.core.memory import SPREAD_BYTES
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 #: A node that has confirmed nothing for so long, in ms, is joined by another one.
 PATIENCE_MS: Final = 500
+#: Bytes of the body that it waits for give it one more ms each.
+BYTES_A_MS: Final = 32_768
 #: How long a node that refuses is left alone at most, in ms.
 REFUSED_MOST_MS: Final = 30_000
 #: Between two beats, in ms.
@@ -64,7 +66,16 @@ def begin(node: "Node", pending: PendingAdd, job: Job, now_ms: int, *, outside: 
         node.coming[job.queue] = node.coming.get(job.queue, 0) + 1
     node.register(job)
     node.timers.arm(job, job.expires_ms)
-    waves.ask(node, spread, now_ms)
+    ask(node, spread, now_ms)
+
+
+def ask(node: "Node", spread: Spread, now_ms: int) -> None:
+    """Choose the first nodes for the copies of a job: of a large one, among those that take it."""
+    if len(spread.job.body) <= node.body_least:
+        waves.ask(node, spread, now_ms)
+        return
+    for _ in range(spread.missing()):
+        more(node, spread, now_ms)
 
 
 def begin_async(node: "Node", job: Job, now_ms: int, *, outside: bool) -> None:
@@ -82,7 +93,7 @@ def begin_async(node: "Node", job: Job, now_ms: int, *, outside: bool) -> None:
         node.timers.arm(job, job.expires_ms)
         if node.journaling and job.retry:
             node.file(job)
-    waves.ask(node, spread, now_ms)
+    ask(node, spread, now_ms)
 
 
 def send(node: "Node", peer: Peer, spread: Spread, now_ms: int) -> None:
@@ -96,6 +107,11 @@ def send_again(node: "Node", peer: Peer, now_ms: int) -> "Iterator[bool]":
     is_enough = False
     for count, spread in enumerate(list(peer.waiting.values()), 1):
         if peer.linked and peer.waiting.get(spread.job.id) is spread:
+            if not peer.takes(len(spread.job.body)):  # not any more; it may have a copy, so it stays among the holders
+                del peer.waiting[spread.job.id]
+                spread.refused += (peer.id,)
+                more(node, spread, max(now_ms, node.beat_ms))
+                continue
             send(node, peer, spread, max(now_ms, node.beat_ms))
             is_enough = peer.tell(len(spread.job.body))
         if is_enough or count % SLICE == 0:
@@ -114,6 +130,8 @@ def more(node: "Node", spread: Spread, now_ms: int) -> None:
         fresh = zones.next_ones(node, spread, now_ms)
     else:
         fresh = [peer for peer in node.linked if peer.id not in spread.asked and peer.refused_until_ms <= now_ms]
+    if len(job.body) > node.body_least:
+        fresh = [peer for peer in fresh if peer.takes(len(job.body))]
     if not fresh:
         node.short[job.id] = spread
         return
@@ -135,7 +153,7 @@ def is_asked(node: "Node", job_id: bytes) -> bool:
 def beat(node: "Node", now_ms: int) -> None:
     """Ask others beside nodes that confirm nothing; ask again those that refused, when nobody else is left."""
     for peer in node.linked:
-        if peer.waiting and now_ms - peer.heard_ms > PATIENCE_MS:
+        if peer.waiting and now_ms - peer.heard_ms > PATIENCE_MS and now_ms - peer.heard_ms > patience_ms(peer):
             peer.heard_ms = now_ms
             node.begin_chore(ask_others(node, peer, now_ms))
     if not node.short:
@@ -144,6 +162,12 @@ def beat(node: "Node", now_ms: int) -> None:
         try_all(node, now_ms)
     elif now_ms % PATIENCE_MS < BEAT_MS and not node.short_walk:
         begin_walk(node, list(islice(node.short, SHORT_MOST)), now_ms)
+
+
+def patience_ms(peer: Peer) -> int:
+    """How long a node may confirm nothing: longer where a large body is on its way to it."""
+    first = next(iter(peer.waiting.values()))
+    return PATIENCE_MS + len(first.job.body) // BYTES_A_MS
 
 
 def ask_others(node: "Node", peer: Peer, now_ms: int) -> "Iterator[None]":
@@ -264,11 +288,15 @@ def refused(node: "Node", peer_id: bytes, message: tuple[int, int, tuple[bytes, 
     if peer is None:
         return
     peer.heard_ms = now_ms
-    if peer.refused_until_ms <= now_ms:
+    if message[1] != REFUSED_SIZE and peer.refused_until_ms <= now_ms:
         peer.refused_until_ms = now_ms + min((PATIENCE_MS << min(peer.refusals, 6)) - BEAT_MS, REFUSED_MOST_MS)
         peer.refusals += 1
     for job_id in message[2]:
         spread = peer.waiting.pop(job_id, None)
+        if spread is not None and message[1] == REFUSED_SIZE and peer.takes(len(spread.job.body)):
+            node.membership.set_body_most(peer_id, len(spread.job.body) - 1)  # whatever it said
+            peer.body_most = len(spread.job.body) - 1
+            node.body_least = min(node.body_least, peer.body_most)
         if spread is not None and node.pending.get(job_id) is spread:
             bid = spread.add.key if spread.add is not None else None
             if bid is None or peer_id not in bid.companions():

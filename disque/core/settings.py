@@ -295,9 +295,11 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "of the Unix socket. yes: everybody who may connect. no: nobody.",
     ),
     Setting(
-        "proto-max-bulk-len", Size(1 * KB, 1000 * MB), 512 * MB, LIMITS,
+        "proto-max-bulk-len", Size(1 * KB, 1000 * MB), 64 * MB, LIMITS,
         "The longest argument of a command, in bytes, and so the largest body of a job. At most 1000mb, since a job is "
-        "one record of the journal.",
+        "one record of the journal. Nodes tell each other theirs: a job is copied and moved to nodes that take its "
+        "body only. 512mb, the value of Disque 1.0, is possible. It costs memory for the body on each node and each "
+        "connection that it is on its way on, and at a restart, when the journal is read, some seconds.",
         mutable=True,
     ),
     Setting(

@@ -27,6 +27,7 @@ from cluster.messages import (
     KEYHELD,
     KEYKEPT,
     KEYSAFE,
+    LIMIT,
     MEET,
     NEEDJOBS,
     NEEDNOW,
@@ -66,6 +67,7 @@ from disque.core import (
     resp,
     scan,
     shown,
+    sizes,
     unique,
     waves,
 )
@@ -238,6 +240,7 @@ MESSAGES: Final[dict[int, Receiver]] = {
     ASKKEY: keeping.asked,
     KEYFREE: keeping.is_free,
     STOPPING: leaving.peer_stops,
+    LIMIT: sizes.told,
 }
 
 #: Messages about who the nodes are: these are taken from nodes that are not known yet, too.

@@ -87,8 +87,14 @@ def is_there(node: "Node", peer: "Peer", now_ms: int) -> bool:
 
 def is_open(node: "Node", spread: "Spread", zones: set[bytes], now_ms: int) -> bool:
     """Whether another zone than these has a node that may still take a copy."""
+    size = len(spread.job.body)
     for peer in node.peers.values():
-        if peer.zone not in zones and peer.id not in spread.refused and is_there(node, peer, now_ms):
+        if (
+            peer.zone not in zones
+            and peer.id not in spread.refused
+            and size <= peer.body_most
+            and is_there(node, peer, now_ms)
+        ):
             return True
     return False
 
@@ -115,7 +121,7 @@ def next_ones(node: "Node", spread: "Spread", now_ms: int) -> "list[Peer]":
     """
     zones = held(node, spread)
     asked, refused = spread.asked, spread.refused
-    fresh = [peer for peer in node.linked if peer.id not in asked]
+    fresh = [peer for peer in node.linked if peer.id not in asked and peer.takes(len(spread.job.body))]
     apart = [peer for peer in fresh if peer.zone not in zones]
     apart = [peer for peer in apart if peer.refused_until_ms <= now_ms or peer.id not in refused]
     if apart:

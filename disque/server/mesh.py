@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from cluster.bus import Bus
 from cluster.handshake import Identity
 from cluster.node import HANDSHAKE, MYSELF, default_bus_port
-from disque.core import leaving, step
+from disque.core import leaving, sizes, step
 from disque.core.kinds import as_bytes
 from disque.core.seeds import Seed, parse_seed
 from disque.core.settings import Config
@@ -101,7 +101,9 @@ class Mesh:
         membership.timeout_ms = config.number("cluster-node-timeout")
         membership.forget_after_ms = config.number("cluster-forget-after") * 1000
         secret = as_bytes(config.text("cluster-secret"))
-        self.bus.configure(secret, membership.timeout_ms, config.number("proto-max-bulk-len"))
+        body_most = config.number("proto-max-bulk-len")
+        self.bus.configure(secret, membership.timeout_ms, body_most)
+        sizes.announce(self.node, body_most)
         self.seeds = [seed for seed in map(parse_seed, config.words("cluster-seeds")) if seed is not None]
         self._announced = as_bytes(config.text("cluster-announce-ip"))
         port = config.number("cluster-announce-port") or self.port
@@ -177,6 +179,8 @@ class Mesh:
             self._catch_up_first()
         if self.seeds and self._is_alone():
             self._join(now_ms)
+        for peer_id in self.bus.sending():
+            membership.is_sending(peer_id, now_ms)
         self._guarded(step.beat, self.node, now_ms)
         for peer_id in membership.stale():
             self.bus.renew(peer_id)
@@ -257,7 +261,9 @@ class Mesh:
     def identity(self) -> Identity:
         """Who this node is."""
         myself = self.membership.myself
-        return Identity(myself.id, self.node.start, myself.port, myself.bus_port, self._announced, myself.zone)
+        return Identity(
+            myself.id, self.node.start, myself.port, myself.bus_port, self._announced, myself.zone, myself.body_most
+        )
 
     def identified(self, expected_id: bytes, peer: Identity, ip: bytes) -> bool:
         """At a known address, somebody has said who he is."""
@@ -269,6 +275,7 @@ class Mesh:
         of_use = membership.identify(expected_id, peer.id, peer.ip or ip, peer.port, peer.bus_port, now_ms)
         if peer.id != membership.myself.id:
             membership.set_zone(peer.id, peer.zone)
+            membership.set_body_most(peer.id, peer.body_most)
         self.pump.schedule()
         return of_use
 
@@ -295,6 +302,7 @@ class Mesh:
         self.membership.learn_own_ip(own_ip)
         if self.membership.incoming(peer.id, peer.ip or ip, peer.port, peer.bus_port, now_ms):
             self.membership.set_zone(peer.id, peer.zone)
+            self.membership.set_body_most(peer.id, peer.body_most)
             self._guarded(step.heard, self.node, peer.id, peer.start, now_ms)
         self.pump.schedule()
 

@@ -100,7 +100,7 @@ class StrictReader:
         "_used",
     )
 
-    def __init__(self, max_bulk: int = 512 << 20, max_query: int = 1 << 30) -> None:
+    def __init__(self, max_bulk: int = 64 << 20, max_query: int = 1 << 30) -> None:
         self._max_bulk = max_bulk
         self._max_query = max_query
         self._trusted = False
@@ -319,7 +319,7 @@ class RequestReader(StrictReader):
 
     __slots__ = ("_ahead", "_ahead_max", "_doubt", "_sole_max")
 
-    def __init__(self, max_bulk: int = 512 << 20, max_query: int = 1 << 30) -> None:
+    def __init__(self, max_bulk: int = 64 << 20, max_query: int = 1 << 30) -> None:
         super().__init__(max_bulk, max_query)
         self._ahead: list[list[bytes]] = []  # requests that are parsed and not given out, the last one first
         self._ahead_max = min(_AHEAD_BYTES, max_bulk, max_query)  # within so many bytes no request breaks a limit

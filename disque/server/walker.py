@@ -29,7 +29,7 @@ class Walker(StrictReader):
 
     __slots__ = ("_number", "_walk_max")
 
-    def __init__(self, max_bulk: int = 512 << 20, max_query: int = 1 << 30) -> None:
+    def __init__(self, max_bulk: int = 64 << 20, max_query: int = 1 << 30) -> None:
         super().__init__(max_bulk, max_query)
         self._walk_max: i64 = min(_WALK_BYTES, max_bulk, max_query)  # within so many bytes no request breaks a limit
         self._number: i64 = 0  # what the last header said

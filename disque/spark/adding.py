@@ -24,9 +24,9 @@ from disque.spark.rows import JobRows, Words, pieces
 PASSING: Final = frozenset({"PAUSED", "OOM", "NOREPL", "MAXLEN"})
 FIRST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 1.0
-#: The least that a node's `proto-max-bulk-len` can be, and what it is where the node does not tell.
+#: The least that a node's `proto-max-bulk-len` can be, and what is usual, where the node does not tell.
 SMALL_BODY: Final = 1024
-USUAL_LIMIT: Final = 512 << 20
+USUAL_LIMIT: Final = 64 << 20
 
 
 class WriteError(PlainError, RuntimeError):

@@ -2,6 +2,7 @@ import asyncio
 import gc
 import os
 import socket
+import ssl
 from collections.abc import Callable
 from random import Random
 from typing import Any, cast
@@ -14,9 +15,12 @@ from cluster.frames import enclosed
 from cluster.handshake import MISMATCH, TWIN, Acceptor, Dialer, Identity, Versions
 from cluster.link import Incoming, Outgoing
 from cluster.membership import HANDSHAKE, Node
-from cluster.messages import DELJOB, ENQUEUE, GOTJOB, WORKING, Message, encode_message, frame
+from cluster.messages import DELJOB, ENQUEUE, GOTJOB, WORKING, YOURJOBS, Message, encode_message, frame
 from cluster.peer import Peer
+from disque.core.settings import Config
+from disque.server.tls import contexts
 from tests.cluster.buses import LOOPBACK, Impostor, Notes, Station, Stranger, end, in_loop, join, stations
+from tests.support import certificates
 
 JOB = b"D-" + b"j" * 38
 ZED = Identity(b"f" * 40, 99, 7711, 17711)
@@ -65,6 +69,32 @@ class TestLinks:
             assert other.notes.messages == [(one.id, got(number)) for number in range(11)]
             sent, received = one.bus.bytes_sent - before[0], other.bus.bytes_received - before[1]
             assert sent == received > 11 * 40
+            await end(one, other)
+
+        in_loop(scene)
+
+    @pytest.mark.parametrize("size", [3 << 20, 20 << 20])
+    def test_a_large_job_arrives_between_others_and_is_seen_on_its_way(self, size: int) -> None:
+        job = (JOB, b"x" * size, 1, 1000, 86400, 5, 300, 0, 0, (b"a" * 40,))
+        large: Message = (YOURJOBS, b"q", (job,))
+
+        async def scene() -> None:
+            one, other = await stations("ab")
+            await join(one, other)
+            seen = []
+
+            def look() -> bool:
+                seen.extend(other.bus.sending())
+                return len(other.notes.messages) == 3
+
+            assert one.bus.send([(other.id, message) for message in (got(1), large, got(2))]) == []
+            await other.notes.until(look)
+            assert other.notes.messages == [(one.id, message) for message in (got(1), large, got(2))]
+            assert seen[0] == one.id
+            assert other.bus.sending() == []
+            link = one.bus.link(other.id)
+            assert link is not None
+            assert not link.choked
             await end(one, other)
 
         in_loop(scene)
@@ -941,9 +971,97 @@ class TestEnd:
         in_loop(scene)
 
 
-def test_links_that_fail_and_strangers_leave_no_cycles_behind() -> None:
+def tls_contexts() -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    files = certificates.FILES
+    config = Config()
+    config.put("tls-cert-file", (str(files / "node.crt"),))
+    config.put("tls-key-file", (str(files / "node.key"),))
+    config.put("tls-ca-cert-file", (str(files / "ca.crt"),))
+    return contexts(config)
+
+
+async def secured(letters: str) -> list[Station]:
+    """Stations that talk TLS to each other."""
+    some = [Station(letter) for letter in letters]
+    for one in some:
+        one.bus.use_tls(*tls_contexts())
+        await one.listen()
+    return some
+
+
+class TestTls:
+    def test_nodes_are_linked_and_talk(self) -> None:
+        async def scene() -> None:
+            one, other = await secured("ab")
+            await join(one, other)
+            await one.notes.until(lambda: not one.bus.strangers and not other.bus.strangers)
+            assert one.bus.send([(other.id, got(number)) for number in range(10)]) == []
+            await other.notes.until(lambda: len(other.notes.messages) == 10)
+            await end(one, other)
+
+        in_loop(scene)
+
+    def test_who_connects_counts_before_the_tls_handshake_and_the_oldest_goes_first(self) -> None:
+        async def scene() -> None:
+            one, other = await secured("ab")
+            first = await Stranger.to(one)
+            await one.notes.until(lambda: len(one.bus.strangers) == 1)
+            others = [await Stranger.to(one) for _ in range(STRANGERS_MOST)]
+            assert await first.rest() == b""
+            await one.notes.until(lambda: len(one.bus.strangers) == STRANGERS_MOST)
+            await join(one, other)
+            for stranger in (first, *others):
+                stranger.close()
+            await one.notes.until(lambda: not one.bus.strangers)
+            await end(one, other)
+
+        in_loop(scene)
+
+    def test_a_tls_handshake_that_is_not_finished_ends_after_a_while(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("cluster.link.HANDSHAKE_S", 0.05)
+
+        async def scene() -> None:
+            [one] = await secured("a")
+            for data in (b"", b"\x16\x03\x01\x01\x00\x01"):
+                stranger = await Stranger.to(one)
+                stranger.say(data)
+                await stranger.rest()
+                stranger.close()
+            assert one.notes.said("no handshake within")
+            assert one.bus.strangers == {}
+            await end(one)
+
+        in_loop(scene)
+
+    def test_who_does_not_speak_tls_is_closed_and_named_in_the_log(self) -> None:
+        async def scene() -> None:
+            [one] = await secured("a")
+            stranger = await Stranger.to(one)
+            stranger.say(b"GET / HTTP/1.1\r\n\r\n")
+            await stranger.rest()
+            stranger.close()
+            assert one.notes.said("TLS failed")
+            assert one.bus.strangers == {}
+            await end(one)
+
+        in_loop(scene)
+
+    def test_who_is_gone_before_the_handshake_begins_leaves_nothing(self) -> None:
+        async def scene() -> None:
+            [one] = await secured("a")
+            for _ in range(20):
+                stranger = await Stranger.to(one)
+                stranger.close()
+            await one.notes.until(lambda: not one.bus.strangers)
+            await end(one)
+
+        in_loop(scene)
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_links_that_fail_and_strangers_leave_no_cycles_behind(tls: bool) -> None:
     async def scene() -> None:
-        [one] = await stations("a", b"secret")
+        [one] = await (secured("a") if tls else stations("a", b"secret"))
         closed = socket.create_server((LOOPBACK, 0))
         port = closed.getsockname()[1]
         closed.close()
@@ -955,6 +1073,7 @@ def test_links_that_fail_and_strangers_leave_no_cycles_behind() -> None:
                 await one.notes.until_event("down", node.id)
                 stranger = await Stranger.to(one)
                 stranger.say(b"GET / HTTP/1.1\r\n")
+                await stranger.rest()
                 await one.notes.until(lambda: not one.bus.strangers)
                 stranger.close()
                 del stranger

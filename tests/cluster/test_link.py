@@ -70,6 +70,7 @@ class Bus:
     def __init__(self) -> None:
         self.loop = self.owner = self
         self.secret = b""
+        self.server_tls = None
         self.frame_most = 1 << 20
         self.queue_most = 1000
         self.bytes_sent = self.bytes_received = 0
@@ -232,6 +233,47 @@ class TestChoked:
         assert [before, transport.aborted] == [False, True]
         assert "does not read" in bus.lines[-1]
         assert [messages for messages, _ in link.queue] == [[message(number)] for number in range(4)]
+
+    def test_what_nodes_say_of_each_other_goes_before_what_waits_but_not_into_a_frame(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("cluster.link.PIECE_BYTES", 2)
+        link, _, transport = outgoing()
+        transport.written.clear()
+        link.pause_writing()
+        link.send([message(1)], b"one")
+        link.send([], b"ping", urgent=True)
+        link.send([message(2)], [b"he", b"body"])
+        link.send([], b"pong", urgent=True)
+        link.resume_writing()
+        assert b" ".join(transport.written) == b"ping pong one he bo dy"
+
+    def test_a_large_frame_leaves_so_much_a_turn_and_nothing_comes_between(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("cluster.link.PIECE_BYTES", 2)
+        monkeypatch.setattr("cluster.link.TURN_BYTES", 3)
+        link, bus, transport = outgoing()
+        transport.written.clear()
+        link.send([message(1)], [b"he", b"bodies"])
+        assert transport.written == [b"he", b"bo"]
+        link.send([], b"ping", urgent=True)
+        link.send([message(2)], b"next")
+        assert [messages for messages, _ in link.queue] == [[message(2)]], "of the first some bytes have left"
+        while bus.calls:
+            bus.calls.pop()()
+        assert transport.written == [b"he", b"bo", b"di", b"es", b"ping", b"next"]
+        assert (link.choked, link.queued_bytes) == (False, 0)
+        link.send([message(3)], b"three")
+        assert transport.written[-1] == b"three"
+
+    def test_large_bodies_do_not_count_as_what_waits(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("cluster.link.LARGE_BODY", 4000)
+        link, _, transport = outgoing()
+        link.pause_writing()
+        for number in range(5):
+            link.send([message(number)], [b"head", b"x" * 5000])
+        assert (link.queued_bytes, transport.aborted) == (20, False)
 
     def test_the_end_lets_go_what_waits(self) -> None:
         link, _, transport = outgoing()

@@ -198,6 +198,45 @@ class TestMeeting:
         assert (membership.known, membership.messages) == (1, [])
 
 
+class TestSending:
+    """What a node says is behind a long frame of its own, which comes for longer than the node timeout."""
+
+    @staticmethod
+    def silence(membership: Membership, ms: int, now_ms: int, *, sending: bool) -> int:
+        """Let time pass in which no PING or PONG comes; gives the end."""
+        for at_ms in range(now_ms, now_ms + ms, 100):
+            if sending:
+                membership.is_sending(B, at_ms)
+            membership.tick(at_ms)
+            assert membership.stale() == [] or not sending
+        return now_ms + ms
+
+    def test_it_is_alive_while_bytes_come_and_hears_that_this_node_is(self) -> None:
+        membership = pair()
+        membership.link_up(B, START_MS)
+        membership.messages.clear()
+        self.silence(membership, 5 * membership.timeout_ms, START_MS, sending=True)
+        assert membership.nodes[B].flags == 0
+        pongs = [message for _, message in membership.messages if message[0] == messages.PONG]
+        assert len(pongs) >= 15, "so it does not take this node for failed, which cannot hear its PING"
+
+    def test_it_fails_when_no_more_bytes_come(self) -> None:
+        membership = pair()
+        membership.link_up(B, START_MS)
+        end_ms = self.silence(membership, 5 * membership.timeout_ms, START_MS, sending=True)
+        self.silence(membership, 2 * membership.timeout_ms, end_ms, sending=False)
+        assert membership.nodes[B].flags & FAILING
+
+    def test_without_a_link_to_it_and_from_strangers_bytes_say_nothing(self) -> None:
+        membership = pair()
+        membership.link_down(B, START_MS, refused=False)
+        self.silence(membership, 3 * membership.timeout_ms, START_MS, sending=True)
+        assert membership.nodes[B].flags & FAILING
+        membership.is_sending(C, START_MS)
+        membership.is_sending(A, START_MS)
+        assert membership.nodes[A].pong_received_ms == 0
+
+
 class TestIdentify:
     def test_the_node_expected_is_the_node_found(self) -> None:
         membership = pair()

@@ -83,10 +83,10 @@ class TestTable:
         names = (
             "PING PONG MEET FAIL REPLJOB GOTJOB ENQUEUE QUEUED SETACK WILLQUEUE GOTACK DELJOB NEEDJOBS YOURJOBS "
             "WORKING PAUSE ABORT REFUSED ANSWER HOLD HAVE BIND BOUND KEYHELD UNBIND "
-            "KEEPKEY KEYKEPT KEYSAFE ASKKEY KEYFREE OFFER NEEDNOW STOPPING"
+            "KEEPKEY KEYKEPT KEYSAFE ASKKEY KEYFREE OFFER NEEDNOW STOPPING LIMIT"
         )
         assert [name for name, _ in KINDS.values()] == names.split()
-        assert list(KINDS) == list(range(33))
+        assert list(KINDS) == list(range(34))
         assert all(getattr(messages, name) == number for number, (name, _) in KINDS.items())
 
     def test_every_field_is_used(self) -> None:

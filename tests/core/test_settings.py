@@ -135,7 +135,7 @@ class TestDefaults:
             ("appendonly", "no"),
             ("appendfsync", "everysec"),
             ("cluster-node-timeout", "15000"),
-            ("proto-max-bulk-len", "536870912"),
+            ("proto-max-bulk-len", "67108864"),
             ("client-query-buffer-limit", "1073741824"),
             ("aof-segment-size", "67108864"),
             ("client-output-buffer-limit", "normal 1073741824 33554432 60"),

@@ -128,7 +128,7 @@ def test_a_big_body_that_is_announced_costs_what_has_arrived(shared: Node) -> No
     before = shared.rss()
     raws = [shared.raw() for _ in range(50)]
     for raw in raws:
-        raw.send(b"*4\r\n$6\r\nADDJOB\r\n$1\r\nq\r\n$536870912\r\nabc")
+        raw.send(b"*4\r\n$6\r\nADDJOB\r\n$1\r\nq\r\n$67108864\r\nabc")
     assert shared.ask("PING") == b"PONG"
     assert shared.rss() - before < BOUND
 

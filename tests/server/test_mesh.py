@@ -3,7 +3,7 @@ from typing import Any, Final, cast
 import pytest
 
 from cluster.handshake import Identity
-from cluster.membership import HANDSHAKE, Membership, Node
+from cluster.membership import FAILING, HANDSHAKE, Membership, Node
 from cluster.messages import ENQUEUE, PING, Message
 from disque.core import step
 from disque.core.settings import Config
@@ -29,6 +29,10 @@ class FakeBus:
         self.queue_most = 1
         self.bytes_received = 0
         self.settings: tuple[Any, ...] = ()
+        self.long_ones: list[bytes] = []
+
+    def sending(self) -> list[bytes]:
+        return self.long_ones
 
     def configure(self, *settings: Any) -> None:
         self.settings = settings
@@ -121,6 +125,16 @@ class TestBeat:
         monkeypatch.setattr(Membership, "stale", lambda _: [PEER.id])
         shell.beats(1)
         assert shell.bus.renewed == [PEER.id]
+
+    def test_a_node_of_which_something_long_comes_is_alive(self) -> None:
+        shell = Meshed()
+        shell.meet()
+        shell.bus.long_ones = [PEER.id]
+        shell.beats(400)
+        assert shell.membership.nodes[PEER.id].flags == 0
+        shell.bus.long_ones = []
+        shell.beats(400)
+        assert shell.membership.nodes[PEER.id].flags & FAILING
 
     def test_a_node_that_becomes_another_one_ends_all_links(self) -> None:
         shell = Meshed()

@@ -99,15 +99,15 @@ class TestBodyLimit:
     def test_the_node_says(self, node: Node) -> None:
         with client_of(node) as client:
             limit = BodyLimit(client)
-            assert limit(2000) == 512 << 20
+            assert limit(2000) == 64 << 20
             node.ask("CONFIG", "SET", "proto-max-bulk-len", "2mb")
-            assert limit(2000) == 512 << 20, "once for a partition"
+            assert limit(2000) == 64 << 20, "once for a partition"
             assert BodyLimit(client)(2000) == 2 << 20
-        node.ask("CONFIG", "SET", "proto-max-bulk-len", "512mb")
+        node.ask("CONFIG", "SET", "proto-max-bulk-len", "64mb")
 
     def test_replies_of_both_protocols(self) -> None:
         assert limit_of({"proto-max-bulk-len": "7"}) == limit_of([b"proto-max-bulk-len", b"7"]) == 7
-        assert limit_of({}) == 512 << 20
+        assert limit_of({}) == 64 << 20
 
 
 class TestNode:

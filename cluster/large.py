@@ -1,0 +1,63 @@
+"""Large bodies in frames: written and read in pieces, and copied nowhere.
+
+To copy 64 MB stops a node for some 40 ms, each time. So a message with such a body is encoded as pieces, of which the
+body is one, as it is. And of a large frame only what is not a large body is kept as a payload; in the place of each
+such body it has nil, which no node sends, and the bodies lie beside it. On the wire all of it is one usual frame.
+
+`frames.Skimmer` takes them out.
+"""
+
+from typing import Final, cast
+
+from msgpack import Packer
+
+Message = tuple[object, ...]
+
+#: Bodies from this length on are not copied.
+LARGE_BODY = 1 << 20  # not Final: tests want less, compiled too
+
+
+_packer: Final = Packer(use_bin_type=True)
+
+
+class BadFrameError(Exception):
+    """A frame holds what no node makes. The text is for the log."""
+
+
+def encode_large(message: Message) -> list[bytes]:
+    """Give a message as msgpack in pieces: those of its byte strings that are large are pieces of their own."""
+    pieces: list[bytes] = []
+    small: list[bytes] = []
+    _split(message, pieces, small)
+    pieces.append(b"".join(small))
+    return pieces
+
+
+def _split(value: object, pieces: list[bytes], small: list[bytes]) -> None:
+    if isinstance(value, tuple):
+        small.append(cast("bytes", _packer.pack_array_header(len(value))))
+        for one in value:
+            _split(one, pieces, small)
+    elif isinstance(value, bytes) and len(value) >= LARGE_BODY:
+        small.append(b"\xc6" + len(value).to_bytes(4, "big"))
+        pieces += (b"".join(small), value)
+        small.clear()
+    else:
+        small.append(cast("bytes", _packer.pack(value)))
+
+
+def framed(pieces: list[bytes]) -> list[bytes]:
+    """Give the frame, length included, of one message that `encode_large` made, in pieces too."""
+    size = 1 + sum(map(len, pieces))
+    return [size.to_bytes(4, "big") + b"\x91" + pieces[0], *pieces[1:]]
+
+
+def fill(value: object, bodies: list[bytes]) -> object:
+    """Put the bodies, the last one first, in the place of what stands for them. Raises BadFrameError."""
+    if value is None:
+        if not bodies:
+            raise BadFrameError("a large frame is not what it says")
+        return bodies.pop()
+    if isinstance(value, tuple):
+        return tuple([fill(one, bodies) for one in value])
+    return value
