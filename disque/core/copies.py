@@ -24,7 +24,7 @@ from cluster.messages import (
 from cluster.messages import QUEUED as SAY_QUEUED
 from disque.core import returning
 from disque.core.job import ACKED, ACTIVE, BACKUP, HELD, KEPT, QUEUED, TAKEN, Job
-from disque.core.jobid import valid
+from disque.core.jobid import comes_again, valid
 from disque.core.numbers import SECONDS_MAX
 from disque.core.queue import ELSEWHERE, PAUSED_IN
 from disque.core.records import DELETE, HOLDERS
@@ -84,7 +84,7 @@ def replicate(node: "Node", peer: bytes, message: "ReplJob", now_ms: int) -> Non
     got: list[bytes] = []
     for at in range(len(ids)):
         job_id = ids[at]
-        if not valid(job_id):
+        if not valid(job_id) or comes_again(job_id) != (retry > 0):
             node.messages_skipped += 1
             continue
         job = node.find(job_id)

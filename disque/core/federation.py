@@ -39,7 +39,8 @@ from cluster.messages import HAVE, OFFER, STILL, YOURJOBS
 from disque.core import acks, asking, claims, copies, queues, returning, unique
 from disque.core.flows import NOW_MS, STOCK_MS, Flow, Standing, Want
 from disque.core.job import ACKED, ACTIVE, BACKUP, HELD, KEPT, QUEUED, TAKEN, Job
-from disque.core.jobid import valid
+from disque.core.jobid import comes_again, valid
+from disque.core.numbers import SECONDS_MAX
 from disque.core.queue import ELSEWHERE, PAUSED_OUT, Queue
 from disque.core.records import DELETE, HOLDERS
 
@@ -365,6 +366,9 @@ def your_jobs(node: "Node", peer: bytes, message: "YourJobs", now_ms: int) -> No
     for row in rows:
         job_id = row[0]
         size += len(row[1]) + ROW_BYTES
+        if not is_true(row):
+            node.messages_skipped += 1
+            continue
         job = node.find(job_id)
         if job is not None:
             taken += meet(node, peer, job, row, now_ms)
@@ -392,8 +396,19 @@ def from_a_stranger(node: "Node", message: "YourJobs", now_ms: int) -> None:
         job_id = row[0]
         if node.used > node.limits.warn:
             break  # it is a stranger: what it sends must not cost more memory than there is
-        if not row[6] and node.find(job_id) is None and job_id not in node.gone and valid(job_id):
+        if not row[6] and node.find(job_id) is None and job_id not in node.gone and is_true(row):
             take_in(node, name, row, node.selves, now_ms)
+
+
+def is_true(row: "Row") -> bool:
+    """Whether a node that tells the truth can say this of a job."""
+    return (
+        valid(row[0])
+        and comes_again(row[0]) == (row[6] > 0)
+        and row[2] <= copies.REPL_MOST
+        and row[4] <= SECONDS_MAX
+        and row[6] <= SECONDS_MAX
+    )
 
 
 def is_over(node: "Node", peer: bytes, job_id: bytes) -> bool:
@@ -401,7 +416,7 @@ def is_over(node: "Node", peer: bytes, job_id: bytes) -> bool:
     if job_id in node.acking:
         acks.tell_acked(node, peer, job_id)
         return True
-    return job_id in node.gone or not valid(job_id)
+    return job_id in node.gone
 
 
 def merged(node: "Node", holders: tuple[bytes, ...], peer: bytes) -> tuple[bytes, ...]:
@@ -439,9 +454,10 @@ def meet(node: "Node", peer: bytes, job: Job, row: "Row", now_ms: int) -> int:
         claims.answer_hold(node, peer, job, now_ms)
         return 0
     node.drop_claim(job.id)
-    changed = job.flags & HELD or job.nacks < row[7] or job.deliveries < row[8]
-    job.nacks = min(max(job.nacks, row[7]), returning.COUNTER_MAX)
-    job.deliveries = min(max(job.deliveries, row[8]), returning.COUNTER_MAX)
+    nacks, deliveries = min(row[7], returning.COUNTER_MAX), min(row[8], returning.COUNTER_MAX)
+    changed = job.flags & HELD or job.nacks < nacks or job.deliveries < deliveries
+    job.nacks = max(job.nacks, nacks)
+    job.deliveries = max(job.deliveries, deliveries)
     was_spoken_for = not job.flags & BACKUP
     job.flags |= TAKEN
     node.enqueue(job, now_ms)

@@ -30,6 +30,12 @@ def valid(job_id: bytes) -> bool:
     return len(job_id) == 40 and job_id[0] == 68 and job_id[1] == 45 and job_id[10] == 45 and job_id[35] == 45
 
 
+def comes_again(job_id: bytes) -> bool:
+    """Whether a valid ID says that its job has a RETRY: its last hexadecimal digit is odd."""
+    last: i64 = job_id[39]
+    return (last & 1 == 1) != (last > 57)  # the letters begin with an even digit, and with an odd character
+
+
 def shard_of(job_id: bytes) -> i64:
     """Which of the `SHARDS` dicts is that of a job with this ID, or with anything in place of one."""
     if len(job_id) < 13:

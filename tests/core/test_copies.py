@@ -174,6 +174,13 @@ class TestTaking:
         assert cluster.node.messages_skipped == 1
         assert cluster.node.jobs_registered() == 0
 
+    @pytest.mark.parametrize("retry", [0, 60])
+    def test_an_id_says_itself_whether_its_job_has_a_retry(self, cluster: Bench, retry: int) -> None:
+        cluster.hear(cluster.peers[0], repljob(job_id=foreign_id(retry=60 - retry), retry=retry))
+        assert cluster.sent() == []
+        assert cluster.node.messages_skipped == 1
+        assert cluster.node.jobs_registered() == 0
+
     @pytest.mark.parametrize("wrong", [{"retry": 2**32}, {"ttl": 2**32}])
     def test_times_that_no_client_can_ask_for_are_skipped_and_counted(self, cluster: Bench, wrong: Any) -> None:
         cluster.hear(cluster.peers[0], repljob(**wrong))

@@ -32,14 +32,14 @@ from tests.core.support import MYSELF, NOTHING, Bench, Client, assert_delivered
 B0, B1, B2 = [b"%02x" % (0xB0 + number) * 20 for number in range(3)]
 
 
-def an_id(number: int) -> bytes:
-    return b"D-b0b0b0b0-%024d-05a1" % number
+def an_id(number: int, retry: int = 60) -> bytes:
+    return b"D-b0b0b0b0-%024d-%04x" % (number, 0x5A0 | (retry > 0))
 
 
 def row(number: int, *, body: bytes = b"body", retry: int = 60, holders: tuple[bytes, ...] = (B0,)) -> tuple[Any, ...]:
     """A job of YOURJOBS, a second old."""
     ctime = (support.START_MS - 1000) * 1_000_000 + number
-    return (an_id(number), body, len(holders), 59_000, 60, ctime, retry, 2, 3, holders)
+    return (an_id(number, retry), body, len(holders), 59_000, 60, ctime, retry, 2, 3, holders)
 
 
 def need(bench: Bench, *peers: membership.Node, queue: bytes = b"q", count: int = 1) -> None:
@@ -466,8 +466,8 @@ def test_an_imported_job_that_is_delivered_at_most_once_belongs_to_this_node_alo
     bench = Bench(peers=1)
     client = bench.client()
     send(bench, bench.peers[0], row(1, retry=0))
-    assert client.show(an_id(1))["nodes-delivered"] == [MYSELF]
-    assert client.get("q") == [an_id(1)]
+    assert client.show(an_id(1, retry=0))["nodes-delivered"] == [MYSELF]
+    assert client.get("q") == [an_id(1, retry=0)]
 
 
 def test_an_import_serves_those_who_wait() -> None:
@@ -498,7 +498,7 @@ def test_holders_that_were_forgotten_are_left_out_those_that_are_not_met_yet_are
 def test_from_a_node_that_was_just_forgotten_only_what_is_nowhere_else_is_taken() -> None:
     bench = Bench(peers=1)
     (gone,) = bench.peers
-    need_id = an_id(1)
+    need_id = an_id(1, retry=0)
     bench.membership.forget(gone.id, bench.now_ms)
     bench.live(200)
     bench.hear(gone, (YOURJOBS, b"q", (row(1, retry=0), row(2, retry=60))))
@@ -547,6 +547,33 @@ def test_a_spent_job_is_not_queued_again() -> None:
     client.get("q")
     send(bench, bench.peers[0], row(1, retry=0))
     assert client.get("q") == []
+
+
+def test_what_cannot_be_true_of_a_job_is_skipped_and_counted() -> None:
+    bench = Bench(peers=1)
+    told = row(1)
+    lies = [
+        (b"x" * 40, *told[1:]),
+        (an_id(1, retry=0), *told[1:]),  # an ID says itself whether its job has a RETRY
+        (*told[:2], 2**31, *told[3:]),
+        (*told[:4], 2**33, *told[5:]),
+        (*told[:6], 2**33, *told[7:]),
+        (*told[:6], 0, *told[7:]),
+    ]
+    send(bench, bench.peers[0], *lies)
+    assert bench.node.messages_skipped == len(lies)
+    assert support.all_jobs(bench.node) == []
+
+
+def test_counters_beyond_bounds_stop_where_old_clients_stop() -> None:
+    bench = Bench(peers=1)
+    client = bench.client()
+    bench.hear(bench.peers[0], support.repljob(B0, job_id=an_id(1), retry=60))
+    told = row(1)
+    send(bench, bench.peers[0], (*told[:7], 2**31, 2**40, told[9]))
+    job = bench.job(an_id(1))
+    assert (bench.state(job.id), job.nacks, job.deliveries) == ("queued", 65535, 65535)
+    assert client.get("q") == [an_id(1)]
 
 
 def test_an_acknowledged_job_is_not_taken_and_its_sender_is_told() -> None:
@@ -768,17 +795,17 @@ class TestFullMemory:
         bench.client().add("other", "x" * 10_000, "REPLICATE", 1)
         bench.set("maxmemory", bench.node.used - 1)
         send(bench, bench.peers[0], row(1, retry=0))
-        assert_delivered(client, an_id(1))
+        assert_delivered(client, an_id(1, retry=0))
         send(bench, bench.peers[0], *[row(number, retry=0) for number in (2, 3, 4)])
-        assert bench.state(an_id(2)) == "queued"
-        assert bench.state(an_id(3)) == bench.state(an_id(4)) == "gone"
+        assert bench.state(an_id(2, retry=0)) == "queued"
+        assert bench.state(an_id(3, retry=0)) == bench.state(an_id(4, retry=0)) == "gone"
         send(bench, bench.peers[0], row(5, retry=0))
-        assert bench.state(an_id(5)) == "gone"
+        assert bench.state(an_id(5, retry=0)) == "gone"
 
     def test_and_a_little_beyond_the_limit_whether_or_not_it_was(self) -> None:
         bench = self.full()
         send(bench, bench.peers[0], row(1, retry=0))
-        assert bench.state(an_id(1)) == "queued"
+        assert bench.state(an_id(1, retry=0)) == "queued"
 
     def test_empty_gifts_leave_nothing(self) -> None:
         bench = Bench(peers=1)

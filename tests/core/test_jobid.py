@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from disque.core.jobid import RUN, SHARDS, IdMaker, shard_of, ttl_suffix, valid
+from disque.core.jobid import RUN, SHARDS, IdMaker, comes_again, shard_of, ttl_suffix, valid
 from tests.core.support import MYSELF, UNKNOWN_ID
 
 
@@ -57,3 +57,8 @@ def test_whatever_stands_in_place_of_an_id_has_a_shard(text: bytes) -> None:
 @pytest.mark.parametrize("job_id", [b"", b"D-", UNKNOWN_ID + b"0", UNKNOWN_ID[:-1], UNKNOWN_ID.lower(), b"x" * 40])
 def test_what_is_no_id(job_id: bytes) -> None:
     assert not valid(job_id)
+
+
+@pytest.mark.parametrize("minutes", [*range(64), 65535, 65534])
+def test_the_ending_tells_whether_the_job_comes_again(minutes: int) -> None:
+    assert comes_again(b"D-b0b0b0b0-%024d-%04x" % (1, minutes)) == (minutes % 2 == 1)

@@ -228,8 +228,9 @@ def test_a_directory_in_which_another_node_lives(node: Node, make_node: StartNod
 
 
 def test_a_file_of_the_journal_that_cannot_be_made_is_an_error_for_config_set(node: Node) -> None:
-    (node.directory / "disque.aof.00000001").mkdir()
+    away = node.directory.rename(node.directory.with_suffix(".away"))
     reply = node.ask("CONFIG", "SET", "appendonly", "yes")
+    away.rename(node.directory)
     assert isinstance(reply, ServerError)
     assert str(reply) == "ERR Unable to turn on AOF. Check server logs."
     assert node.ask("CONFIG", "GET", "appendonly") == [b"appendonly", b"no"]
@@ -275,5 +276,6 @@ def test_a_journal_that_was_switched_off_is_no_mistake(start_node: StartNode) ->
     job_id = node.ask("ADDJOB", "q", "now", 0)
     assert node.ask("CONFIG", "SET", "appendonly", "yes") == b"OK"
     assert "The journal that was not read is set aside: " in node.log()
+    until(lambda: node.info("aof_state") == "on", "the copies of what was there")
     node.kill()
-    until(lambda: queued(node.start("--appendonly", "yes")) == [job_id], "the job")
+    assert queued(node.start("--appendonly", "yes")) == [job_id]

@@ -77,13 +77,13 @@ def test_monitor_shows_what_is_executed_and_no_password(start_node: StartNode) -
 
 
 def test_a_monitor_that_does_not_read_is_cut(start_node: StartNode) -> None:
-    node = start_node("--client-output-buffer-limit", "normal", "8mb", "0", "0")
+    node = start_node("--client-output-buffer-limit", "normal", "2mb", "0", "0")
     before = node.rss()
     watcher, raw = node.raw(), node.raw()
     watcher.ask("MONITOR")
-    body = b"x" * 100_000
-    for _ in range(300):
-        raw.ask("ECHO", body)
+    names = [b"x" * 128] * 28  # all of these words are shown
+    for _ in range(4000):
+        raw.ask("GETJOB", "NOHANG", "FROM", *names)
     node.await_log("for overcoming of output buffer limits")
     assert node.rss() - before < 100 << 20
 

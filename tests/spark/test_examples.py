@@ -70,5 +70,5 @@ def test_without_arguments_they_say_how_they_are_used(path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, path], env=environment, capture_output=True, check=False)
     assert done.returncode == 1
-    [told] = done.stderr.decode().splitlines()
+    told, *_ = done.stderr.decode().splitlines()
     assert f"`python examples/{path.name} " in told
