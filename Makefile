@@ -120,7 +120,7 @@ test-compiled-other: test-compiled
 
 test-compiled: tools $(COMPILED)/.can-test
 	@rm -rf $(COMPILED)/tree && mkdir $(COMPILED)/tree
-	@cp -R tests conf examples pyproject.toml $(COMPILED)/tree
+	@cp -R tests conf docs examples pyproject.toml $(COMPILED)/tree
 	@python=$$(realpath -s $(COMPILED)/bin/python); cd $(COMPILED)/tree && \
 	  DISQUE_CORE=compiled $$python -m pytest $(WORKERS) $(if $(ARGS),$(ARGS),$(COMPILED_TESTS))
 

@@ -386,8 +386,8 @@ def is_large(message: Message) -> bool:
         bodies = cast("tuple[bytes, ...]", message[10])
         return len(bodies) > 0 and len(bodies[-1]) >= LARGE_BODY
     if kind == YOURJOBS:
-        jobs = cast("tuple[tuple[bytes, bytes], ...]", message[2])
-        return len(jobs) > 0 and len(jobs[-1][1]) >= LARGE_BODY
+        jobs = cast("tuple[Message, ...]", message[2])
+        return len(jobs) > 0 and len(cast("bytes", jobs[-1][1])) >= LARGE_BODY
     return False
 
 
