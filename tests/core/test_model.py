@@ -10,7 +10,7 @@ MODEL_EXAMPLES=5000 in the environment makes it look longer, at other cases each
 import os
 from copy import deepcopy
 
-from hypothesis import assume, settings
+from hypothesis import HealthCheck, assume, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
@@ -261,6 +261,7 @@ NodeMachine.TestCase.settings = settings(
     max_examples=int(os.environ.get("MODEL_EXAMPLES", str(examples(200)))),
     stateful_step_count=50,
     deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],  # few of few examples fit
     derandomize="MODEL_EXAMPLES" not in os.environ,
     report_multiple_bugs=False,
 )
