@@ -560,6 +560,7 @@ def test_what_cannot_be_true_of_a_job_is_skipped_and_counted() -> None:
         (*told[:4], 2**33, *told[5:]),
         (*told[:6], 2**33, *told[7:]),
         (*told[:6], 0, *told[7:]),
+        (*told[:5], 2**62 - 1, *told[6:]),
     ]
     send(bench, bench.peers[0], *lies)
     assert bench.node.messages_skipped == len(lies)
