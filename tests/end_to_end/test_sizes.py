@@ -31,7 +31,7 @@ def test_a_job_that_one_node_does_not_take_goes_elsewhere_and_stands_in_nobodys_
     for job_id in added:
         assert taker.ask("SHOW", job_id)
         assert small.ask("SHOW", job_id) is None
-    assert refusal(giver, 3).startswith("NOREPL Not enough reachable nodes for the requested replication level: the body")
+    assert refusal(giver, 3).startswith("NOREPL Not enough reachable nodes for the requested replication level: the ")
     for number in range(OTHERS):
         add(giver, "q", f"body {number}", 3)
     assert small.ask("GETJOB", "NOHANG", "FROM", "large") is None
