@@ -54,6 +54,9 @@ class Node:
             self.copy_slice()
             self.copy_slice()
 
+    def journal_unfinished(self) -> None:
+        self.unfinished += 1
+
     def journal_retired(self, segment: int) -> None:
         self.retired.append(segment)
 
