@@ -117,7 +117,7 @@ def _pack_parts(records: list[Record], now_ms: int) -> bytes | Parts:
     small: list[bytes] = [_array_head(1 + len(records)), _packer.pack(now_ms)]
     for record in records:
         bodies = record[-2] if record[0] == JOBS else None
-        if not isinstance(bodies, list) or max(map(len, bodies)) < PART_BYTES:
+        if not isinstance(bodies, (list, tuple)) or max(map(len, bodies)) < PART_BYTES:
             small.append(_packer.pack(record))
             continue
         small.append(_array_head(len(record)))

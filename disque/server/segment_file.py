@@ -128,7 +128,9 @@ class SegmentFile:
         with suppress(OSError):
             self._disk.truncate(self.fd, self.end)
 
-    def _encode(self, frames: Iterable[tuple[int, Payload, int]], mark: tuple[int, int]) -> tuple[list[bytes], list[int]]:
+    def _encode(
+        self, frames: Iterable[tuple[int, Payload, int]], mark: tuple[int, int]
+    ) -> tuple[list[bytes], list[int]]:
         """Return the bytes of the frames before the first large one, and where each of them will end."""
         pieces: list[bytes] = []
         ends: list[int] = []
