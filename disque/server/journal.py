@@ -52,6 +52,8 @@ INLINE_S: Final = 0.002
 INLINE_BYTES: Final = 1 << 20
 #: Writes in one turn of the loop: each of one slice of a large frame, or of some MB of other frames.
 TURN_WRITES: Final = 4
+#: Seconds behind the first of them after which a turn has had enough, on a machine that is slow.
+TURN_S: Final = 0.005
 RETRY_S: Final = 1.0
 #: Whether all files are still there is looked at so often.
 LOOK_S: Final = 1.0
@@ -261,10 +263,15 @@ class Journal:
 
     def _write(self) -> None:
         """Write pending frames until none is left, the disk refuses, or it is enough for this turn of the loop."""
+        until_s = 0.0
         for _ in range(TURN_WRITES):
             self._write_once()
             if not self._pending or self._write_error:
                 return
+            now_s = self._clock()
+            until_s = until_s or now_s + TURN_S
+            if now_s > until_s:
+                break
         if not self._unfinished:
             self._unfinished = True
             self._owner.journal_unfinished()
