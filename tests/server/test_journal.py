@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from disque.core.frames import HEAD_SIZE, HEADER_SIZE
+from disque.server import journal as journal_module
 from disque.server import segment_file
 from disque.server.background import Worker
 from disque.server.journal import INLINE_S, Journal
@@ -983,8 +984,12 @@ def test_an_fsync_that_fails_within_a_large_frame_loses_nothing(policy: str) -> 
 
 
 @pytest.mark.usefixtures("slices")
-def test_a_large_frame_is_fsynced_beside_the_loop() -> None:
+def test_a_large_frame_is_fsynced_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_module, "INLINE_BYTES", 16)
     node = large_node("always")
-    finish(node)
+    node.later.wait()
+    while node.journal.backlog:
+        node.journal.go_on()
+    assert node.journal.safe < node.journal.sequence
     node.later.wait()
     assert node.journal.safe == node.journal.sequence
