@@ -7,6 +7,7 @@ from cluster.messages import (
     ASKKEY,
     BIND,
     BOUND,
+    GOTJOB,
     IS_SETTLED,
     KEEPKEY,
     KEYFREE,
@@ -254,6 +255,36 @@ def test_a_job_that_could_not_get_its_key_after_all_is_taken_back(lonely: Bench)
     step.message(lonely.node, lonely.peers[0].id, (KEYHELD, SETTLED, again, SMALLER), lonely.now_ms)
     lonely.settle()
     assert client.read() == SMALLER
+
+
+def test_keys_of_a_turn_are_asked_for_and_told_in_one_message(lonely: Bench) -> None:
+    client = lonely.client()
+    for name in ("j", "k", "l"):
+        client.send("ADDJOB", "q", "b", 0, "REPLICATE", 3, "UNIQUE", name, 60)
+    lonely.settle()
+    asked = lonely.sent(BIND)
+    ids = tuple(lonely.node.bidding)
+    digests = tuple(digest_of(b"q", name) for name in (b"j", b"k", b"l"))
+    assert sorted(asked) == sorted((peer.id, (BIND, 3, 60_000, ids, digests)) for peer in lonely.peers)
+    for peer in lonely.peers:
+        lonely.hear(peer, (BOUND, ids))
+    for peer in lonely.peers:
+        step.message(lonely.node, peer.id, (GOTJOB, ids), lonely.now_ms)
+    lonely.settle()
+    told = lonely.sent(KEEPKEY)
+    assert sorted(told) == sorted((peer.id, (KEEPKEY, 0, 3, 60_000, ids, digests)) for peer in lonely.peers)
+
+
+def test_what_is_taken_back_in_the_turn_in_which_it_was_asked_for_is_asked_for_first(lonely: Bench) -> None:
+    """Else the other side would keep a note of it."""
+    client = lonely.client()
+    client.send("ADDJOB", "q", "b", 0, "REPLICATE", 3, "UNIQUE", "k", 60)
+    ((job_id, _),) = lonely.node.bidding.items()
+    client.disconnect()
+    said = lonely.sent(BIND, UNBIND)
+    asked = (BIND, 3, 60_000, (job_id,), (digest_of(b"q", b"k"),))
+    for peer in lonely.peers:
+        assert [message for peer_id, message in said if peer_id == peer.id] == [asked, (UNBIND, (job_id,))]
 
 
 def test_a_key_that_is_lost_in_the_turn_that_settles_it_is_no_answer(lonely: Bench) -> None:
