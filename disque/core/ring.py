@@ -18,13 +18,33 @@ if TYPE_CHECKING:
 #: Keys whose keepers are remembered: as many as are asked for at a time.
 KNOWN_MOST: Final = 5000
 AWAY: Final = PFAIL | FAIL | HANDSHAKE | DELETED
+#: A rank is a number of so many bits.
+RANK_MASK: Final = 2**64 - 1
+
+#: What the rank of each node is made of: few exist, so each is made once.
+_numbers: dict[bytes, int] = {}
+NUMBERS_MOST: Final = 10_000
+
+
+def number_of(node: bytes) -> int:
+    """An odd number of 64 bits that looks like chance, the same wherever it is computed."""
+    number = _numbers.get(node)
+    if number is None:
+        if len(_numbers) >= NUMBERS_MOST:
+            _numbers.clear()
+        number = _numbers[node] = int.from_bytes(blake2b(node, digest_size=8).digest(), "big") | 1
+    return number
 
 
 def ranked(nodes: tuple[bytes, ...], digest: bytes, count: int) -> tuple[bytes, ...]:
-    """The first ``count`` of ``nodes`` for the key with this digest, best first."""
+    """The first ``count`` of ``nodes`` for the key with this digest, best first.
+
+    The digest is as good as chance already, so a product ranks as evenly as a hash of both, for a tenth of its time.
+    """
     if len(nodes) <= 1:
         return nodes
-    ranks = [(blake2b(digest + node, digest_size=8).digest(), node) for node in nodes]
+    number = int.from_bytes(digest[:8], "big")
+    ranks = [(number * number_of(node) & RANK_MASK, node) for node in nodes]
     ranks.sort(reverse=True)
     return tuple([node for _, node in ranks[:count]])
 
