@@ -69,6 +69,11 @@ def wrong_arity(name: bytes) -> bytes:
     return b"ERR wrong number of arguments for '%b' command" % name
 
 
+def too_many_words(name: bytes, most: int) -> bytes:
+    """The reply to a command with so many words that to look at them would stop everybody."""
+    return b"ERR too many arguments for '%b' command: at most %d words" % (name, most)
+
+
 def one_line(text: bytes) -> bytes:
     """``text`` made fit for an error reply, which ends at the first line end."""
     return text.replace(b"\r", b" ").replace(b"\n", b" ")

@@ -88,7 +88,7 @@ from disque.core.session import (
     Session,
 )
 from disque.core.shelf import Shelf
-from disque.core.table import DENYOOM, FAST, LOADING, NO_AUTH, SKIP_MONITOR, WRITE, Command
+from disque.core.table import DENYOOM, FAST, LOADING, NO_AUTH, SKIP_MONITOR, WORDS_MOST, WRITE, Command
 from disque.core.timers import Timed
 from disque.core.unique import Key
 
@@ -117,8 +117,8 @@ def command(node: "Node", session: Session, args: list[bytes], now_ms: int) -> C
                 return None
             refuse(node, session, args, errors.unknown_command(args[0]), now_ms)
             return None
-    arity = row.arity
-    wrong_count = len(args) != arity if arity > 0 else len(args) < -arity
+    words = len(args)
+    wrong_count = words < row.least or words > row.most
     if wrong_count or node.password or node.misconf or node.loading or node.used > node.limits.full:
         wrong = refusal(node, session, row, args)
         if wrong:
@@ -138,7 +138,7 @@ def refusal(node: "Node", session: Session, row: Command, args: list[bytes]) -> 
     """Why a command must not run now, or nothing: the one place that decides, in Disque's order."""
     flags = row.flags
     if not row.accepts(len(args)):
-        wrong = errors.wrong_arity(row.name)
+        wrong = errors.wrong_arity(row.name) if len(args) <= WORDS_MOST else errors.too_many_words(row.name, row.most)
     elif not flags & NO_AUTH and not session.may(node.password):
         wrong = errors.NO_AUTH
     elif flags & DENYOOM and node.used > node.limits.full and not has_room(node, args):

@@ -20,6 +20,8 @@ RANDOM: Final = 16
 LOADING: Final = 32
 SKIP_MONITOR: Final = 64
 FAST: Final = 128
+#: Takes a list of any length, which it does in slices.
+LIST: Final = 512
 #: Allowed before AUTH; not shown by COMMAND as a flag of Disque, since it had no such commands but AUTH.
 NO_AUTH: Final = 256
 
@@ -35,6 +37,11 @@ FLAG_NAMES: Final = (
     (NO_AUTH, b"no_auth"),
 )
 
+#: Words of a request of any other command: what it does with them takes no time that others would notice.
+WORDS_MOST: Final = 1024
+#: Words that the protocol allows.
+WORDS_OF_LIST: Final = 1 << 20
+
 #: What executes a command: it appends the reply to ``session.out``. The words include the name of the command.
 Handler = Callable[["Node", Session, list[bytes], int], None]
 
@@ -48,10 +55,12 @@ HELP: Final[Subcommand] = ("HELP", "", "Print this help.")
 class Command:
     """One command. A positive ``arity`` is the exact number of words, a negative one the least, 0 any number.
 
-    ``index`` is the row's place in the table; a node counts calls by it.
+    ``least`` and ``most`` are what follows for the number of words. ``index`` is the row's place in the table; a node
+    counts calls by it.
     """
 
-    __slots__ = ("arity", "flags", "function", "group", "index", "name", "subcommands", "summary", "usage")
+    __slots__ = ("arity", "flags", "function", "group", "index", "least", "most", "name", "subcommands", "summary",
+                 "usage")  # fmt: skip
 
     def __init__(
         self,
@@ -66,6 +75,8 @@ class Command:
     ) -> None:
         self.name = name.encode()
         self.arity = arity
+        self.least = abs(arity)
+        self.most = arity if arity > 0 else WORDS_OF_LIST if flags & LIST else WORDS_MOST
         self.flags = flags
         self.function = function
         self.group = group
@@ -83,8 +94,8 @@ class Command:
         self.function(node, session, args, now_ms)
 
     def accepts(self, words: int) -> bool:
-        """Whether a request of this many words fits the arity."""
-        return words == self.arity if self.arity > 0 else words >= -self.arity
+        """Whether a request may have this many words."""
+        return self.least <= words <= self.most
 
 
 def helped(node: "Node", session: Session, args: list[bytes]) -> bool:

@@ -70,6 +70,7 @@ class Connection:
         self.unix_path = unix_path
         config = pump.node.config
         self.reader = make_reader(config.number("proto-max-bulk-len"), config.number("client-query-buffer-limit"))
+        self.reader.allow_bodies(pump.bodies)
         #: The journal's sequence number that must be safe before the replies may leave.
         self.ticket = 0
         #: Replies that the journal holds back: (ticket, how many of them it frees, how many jobs are in these).

@@ -38,6 +38,8 @@ PATIENCE: Final = 2
 TURN_S: Final = 0.005
 #: TLS handshakes beyond `maxclients`, so that one client too many can be told so in its own language.
 HANDSHAKES_BESIDE: Final = 8
+#: Which word of a command is a body.
+BODIES: Final[dict[bytes, int]] = {b"addjob": 2, b"loadjob": 1, b"echo": 1, b"ping": 1}
 
 
 class Pump:
@@ -48,6 +50,8 @@ class Pump:
 
     def __init__(self, node: "Node", clock: "NodeClock", log: "Log", loop: asyncio.AbstractEventLoop) -> None:
         self.node = node
+        #: Where the bodies of jobs are in requests, by the names that commands have here.
+        self.bodies = {name: BODIES[row.name] for name, row in node.lookup.items() if row.name in BODIES}
         self.clock = clock
         self.log = log
         self.loop = loop

@@ -42,6 +42,8 @@ from disque.core.words import split_words
 
 ARGUMENTS_MAX: Final = 1_048_576
 LINE_MAX_BYTES: Final = 65_536
+#: Bytes of a word that is no body: longer names, numbers and addresses are nonsense, and take time wherever they go.
+WORD_MAX_BYTES: Final = 1 << 18
 #: Arguments from this length on are collected.
 LARGE_BYTES = 1 << 18  # not Final: tests want less, compiled too
 UNTRUSTED_ARGUMENTS_MAX: Final = 10
@@ -91,6 +93,7 @@ class StrictReader:
 
     __slots__ = (
         "_arguments",
+        "_bodies",
         "_buffer",
         "_chunks",
         "_large",
@@ -111,6 +114,8 @@ class StrictReader:
     def __init__(self, max_bulk: int = 64 << 20, max_query: int = 1 << 30) -> None:
         self._max_bulk = max_bulk
         self._max_query = max_query
+        #: Which word of a command may be long, by its name; others may not be. None: all may.
+        self._bodies: dict[bytes, int] | None = None
         self._trusted = False
         self._buffer = b""  # what is being parsed, from _position on
         self._position = 0
@@ -134,6 +139,10 @@ class StrictReader:
     @trusted.setter
     def trusted(self, trusted: bool) -> None:
         self._trusted = trusted
+
+    def allow_bodies(self, bodies: dict[bytes, int]) -> None:
+        """Take long words from here on only where ``bodies`` says: the place of a word, by the name of its command."""
+        self._bodies = bodies
 
     @property
     def pending_bytes(self) -> int:
@@ -334,7 +343,14 @@ class StrictReader:
             raise ProtocolError("invalid bulk length")
         if length > UNTRUSTED_BYTES_MAX and not self._trusted:
             raise ProtocolError("unauthenticated bulk length")
+        if length > WORD_MAX_BYTES and not self._may_be_long():
+            raise ProtocolError(f"invalid bulk length: only the body of a job may be above {WORD_MAX_BYTES} bytes")
         return length
+
+    def _may_be_long(self) -> bool:
+        """Whether the next argument may be of any length."""
+        bodies, words = self._bodies, self._arguments
+        return bodies is None or (len(words) > 0 and bodies.get(words[0].lower()) == len(words))
 
     def _header_end(self, too_big: str) -> int:
         """Return where the CR of a header is, or -1 while it or the byte behind it (never looked at) is missing."""

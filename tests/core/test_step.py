@@ -4,8 +4,17 @@ import pytest
 
 from disque.core import step
 from disque.core.commands import COMMANDS
+from disque.core.table import WORDS_MOST
 from disque.core.timers import Timed
-from tests.core.support import NOTHING, START_MS, Bench, Client, assert_delivered, assert_still_waiting, words
+from tests.core.support import (
+    NOTHING,
+    START_MS,
+    Bench,
+    Client,
+    assert_delivered,
+    assert_still_waiting,
+    words,
+)
 
 PASSWORD = "secret"
 
@@ -281,3 +290,15 @@ def test_a_fault_in_one_timer_leaves_the_others_theirs(bench: Bench) -> None:
         step.tick(bench.node, START_MS + 1000)
     step.tick(bench.node, START_MS + 1000)
     assert [job.id for job in bench.node.queues[b"q"].jobs()] == [before, after]
+
+
+@pytest.mark.parametrize("name", ["JSCAN", "PAUSE", "CONFIG", "COMMAND", "CLIENT", "CLUSTER", "HELLO", "ADDJOB"])
+def test_so_many_words_that_others_would_have_to_wait_are_refused_unless_they_are_a_list(name: str) -> None:
+    bench = Bench()
+    reply = bench.client().raw(name, *["x"] * WORDS_MOST)
+    wanted = f"-ERR too many arguments for '{name.lower()}' command: at most {WORDS_MOST} words\r\n"
+    assert reply == wanted.encode()
+
+
+def test_a_list_of_ids_may_be_long() -> None:
+    assert COMMANDS[b"ackjob"].accepts(1_000_000)

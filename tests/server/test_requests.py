@@ -1,10 +1,11 @@
 import tracemalloc
 from collections.abc import Iterable
+from typing import Final
 
 import pytest
 
 from disque.server import requests as module
-from disque.server.requests import ProtocolError, QueryTooLong, RequestReader, StrictReader
+from disque.server.requests import WORD_MAX_BYTES, ProtocolError, QueryTooLong, RequestReader, StrictReader
 from disque.server.walker import Walker
 
 CLASSES = pytest.mark.parametrize("kind", [StrictReader, RequestReader, Walker])
@@ -313,3 +314,29 @@ def test_a_large_argument_is_not_copied_when_it_is_there(kind: type[StrictReader
     tracemalloc.stop()
     assert request == [bytes(8 * MEGABYTE)]
     assert most < 12 * MEGABYTE
+
+
+class TestLongWords:
+    """Only bodies may be long, where the reader was told what a body is."""
+
+    LONG: Final = b"$%d\r\n" % (WORD_MAX_BYTES + 1)
+
+    def reader(self) -> StrictReader:
+        reader = StrictReader()
+        reader.trusted = True
+        reader.allow_bodies({b"addjob": 2})
+        return reader
+
+    @pytest.mark.parametrize("before", [[], [b"QLEN"], [b"ADDJOB"], [b"ADDJOB", b"q", b"body"]])
+    def test_any_other_word_is_refused_before_it_is_read(self, before: list[bytes]) -> None:
+        reader = self.reader()
+        reader.feed(b"*4\r\n" + encode(*before)[4:] + self.LONG)
+        with pytest.raises(ProtocolError, match="only the body of a job"):
+            reader.next()
+
+    def test_a_body_is_not(self) -> None:
+        reader = self.reader()
+        reader.feed(encode(b"addJOB", b"q", b"x" * (WORD_MAX_BYTES + 1), b"0"))
+        request = reader.next()
+        assert request is not None
+        assert len(request[2]) == WORD_MAX_BYTES + 1

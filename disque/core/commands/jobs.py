@@ -9,7 +9,7 @@ from disque.core.jobid import SHARDS, shard_of, valid
 from disque.core.memory import may_make_queues
 from disque.core.numbers import SECONDS_MAX, parse_int
 from disque.core.session import Session
-from disque.core.table import DENYOOM, FAST, READONLY, WRITE, Command
+from disque.core.table import DENYOOM, FAST, LIST, READONLY, WRITE, Command
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -379,6 +379,9 @@ class AckJob(Command):
         ackjob(node, session, args, now_ms)
 
 
+#: What those have in common that take a list of IDs, or of queues.
+OF_IDS: Final = WRITE | FAST | LIST
+
 COMMANDS: Final = (
     AddJob(
         "addjob",
@@ -392,19 +395,19 @@ COMMANDS: Final = (
     GetJob(
         "getjob",
         -2,
-        WRITE | FAST,
+        OF_IDS,
         getjob,
         "jobs",
         "[NOHANG] [TIMEOUT ms] [COUNT n] [BYTES n] [WITHCOUNTERS] [NOBODY] FROM queue [queue ...]",
         "Get jobs out of queues, or wait for them.",
     ),
-    AckJob("ackjob", -1, WRITE | FAST, ackjob, "jobs", "id [id ...]", "Acknowledge jobs: they are done everywhere."),
-    Command("fastack", -1, WRITE | FAST, fastack, "jobs", "id [id ...]", "Acknowledge at once, with weaker promises."),
-    Command("deljob", -1, WRITE | FAST, deljob, "jobs", "id [id ...]", "Delete jobs from this node, in any state."),
+    AckJob("ackjob", -1, OF_IDS, ackjob, "jobs", "id [id ...]", "Acknowledge jobs: they are done everywhere."),
+    Command("fastack", -1, OF_IDS, fastack, "jobs", "id [id ...]", "Acknowledge at once, with weaker promises."),
+    Command("deljob", -1, OF_IDS, deljob, "jobs", "id [id ...]", "Delete jobs from this node, in any state."),
     Command(
         "nack",
         -1,
-        WRITE | DENYOOM | FAST,
+        OF_IDS | DENYOOM,
         nack,
         "jobs",
         "id [id ...] [DELAY s] [NOCOUNT]",
@@ -413,13 +416,13 @@ COMMANDS: Final = (
     Command(
         "working",
         -2,
-        WRITE | FAST,
+        OF_IDS,
         working,
         "jobs",
         "id [id ...]",
         "Postpone the next delivery of jobs by their RETRY; the reply is its seconds.",
     ),
-    Command("enqueue", -1, WRITE | DENYOOM | FAST, enqueue, "jobs", "id [id ...]", "Put jobs into their queues now."),
-    Command("dequeue", -1, WRITE | FAST, dequeue, "jobs", "id [id ...]", "Take jobs out of their queues until RETRY."),
+    Command("enqueue", -1, OF_IDS | DENYOOM, enqueue, "jobs", "id [id ...]", "Put jobs into their queues now."),
+    Command("dequeue", -1, OF_IDS, dequeue, "jobs", "id [id ...]", "Take jobs out of their queues until RETRY."),
     Command("show", 2, READONLY | FAST, show_job, "jobs", "id", "Show what this node knows of a job."),
 )
