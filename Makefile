@@ -3,7 +3,9 @@
 
 VENV ?= .venv
 # Where the compiled form is installed and tested.
-COMPILED ?= .venv-compiled
+COMPILED_VENV ?= .venv-compiled
+# make run: `yes` compiles the core first, `no` runs the plain form; else the compiled one runs where it has been built.
+COMPILED ?=
 # make run: so many nodes, at this port and those after it.
 NODES ?= 3
 PORT ?= 7711
@@ -20,6 +22,7 @@ DATA ?= data
 help:
 	@echo 'make run     start three nodes on 127.0.0.1, ports 7711 to 7713, with their journals in ./data'
 	@echo '             make run NODES=1 PORT=7721 ARGS="--loglevel verbose"'
+	@echo '             make run COMPILED=yes  compiles the core first: some minutes once, about twice the speed'
 	@echo 'make demo    Spark writes 100,000 records, a stream and a plain consumer take them, a node dies; needs Java 17'
 	@echo 'make test    everything: lint, types, all tests; make test ARGS="tests/core -k queue" for some of them'
 	@echo 'make test-compiled  all tests once more, with the core compiled to C and installed; needs a C compiler'
@@ -61,8 +64,14 @@ $(VENV)/.can-demo: pyproject.toml $(BIN)/python
 
 # ---- nodes that have found each other
 
-run: $(VENV)/.can-run
-	@exec $(BIN)/python -m disque.cli.local --nodes $(NODES) --port $(PORT) --data $(DATA) -- $(ARGS)
+# Which form runs is decided when make begins: what has been compiled counts if it is newer than the sources.
+FORM := $(if $(filter yes,$(COMPILED)),$(COMPILED_VENV),$(if $(filter no,$(COMPILED)),$(VENV),$(shell \
+  test -e $(COMPILED_VENV)/.can-run && test -z "$$(find pyproject.toml setup.py MANIFEST.in cluster disque \
+    -name '*.py' -newer $(COMPILED_VENV)/.can-run -print -quit)" && echo $(COMPILED_VENV) || echo $(VENV))))
+
+# PYTHONSAFEPATH: the files of the tree must not win over the compiled ones.
+run: $(FORM)/.can-run
+	@PYTHONSAFEPATH=1 exec $(FORM)/bin/python -m disque.cli.local --nodes $(NODES) --port $(PORT) --data $(DATA) -- $(ARGS)
 
 # ---- a Spark job writes, a stream and a plain consumer read, a node dies: nothing is missing at the end
 
@@ -92,25 +101,25 @@ OTHER_TESTS := tests/cli tests/client tests/spark tests/speed tests/test_conf.py
   --ignore tests/cli/test_serve.py --ignore tests/cli/test_check_aof.py
 COMPILED_TESTS ?= $(CORE_TESTS) tests/cli tests/client tests/spark tests/speed tests/test_conf.py
 
-$(COMPILED)/.can-test: $(SOURCES) $(VENV)/.can-test
+$(COMPILED_VENV)/.can-test: $(SOURCES) $(VENV)/.can-test
 	@echo 'compiling the core, and installing it into $(COMPILED)'
-	@rm -rf $(COMPILED)/dist
+	@rm -rf $(COMPILED_VENV)/dist
 	@$(BIN)/python -m venv $(COMPILED)
-	@DISQUE_CORE=compiled $(BIN)/python -m build --outdir $(COMPILED)/dist . >$(COMPILED)/build.log 2>&1 \
-	  || { tail -n 40 $(COMPILED)/build.log; exit 1; }
-	@wheel=$$(echo $(COMPILED)/dist/*.whl) && $(COMPILED)/bin/python -m pip install --quiet "$$wheel[test,client,spark,demo]" \
-	  && $(COMPILED)/bin/python -m pip install --quiet --no-deps --force-reinstall "$$wheel"
-	@touch $(COMPILED)/.can-run $@
+	@DISQUE_CORE=compiled $(BIN)/python -m build --outdir $(COMPILED_VENV)/dist . >$(COMPILED_VENV)/build.log 2>&1 \
+	  || { tail -n 40 $(COMPILED_VENV)/build.log; exit 1; }
+	@wheel=$$(echo $(COMPILED_VENV)/dist/*.whl) && $(COMPILED_VENV)/bin/python -m pip install --quiet "$$wheel[test,client,spark,demo]" \
+	  && $(COMPILED_VENV)/bin/python -m pip install --quiet --no-deps --force-reinstall "$$wheel"
+	@touch $(COMPILED_VENV)/.can-run $@
 
 # The same without what only the tests need.
-$(COMPILED)/.can-run: $(SOURCES) $(BIN)/python
+$(COMPILED_VENV)/.can-run: $(SOURCES) $(BIN)/python
 	@echo 'compiling the core, and installing it into $(COMPILED)'
-	@rm -rf $(COMPILED)/dist
+	@rm -rf $(COMPILED_VENV)/dist
 	@$(BIN)/python -m venv $(COMPILED)
-	@DISQUE_CORE=compiled $(BIN)/python -m pip wheel --no-deps --wheel-dir $(COMPILED)/dist . >$(COMPILED)/build.log 2>&1 \
-	  || { tail -n 40 $(COMPILED)/build.log; exit 1; }
-	@wheel=$$(echo $(COMPILED)/dist/*.whl) && $(COMPILED)/bin/python -m pip install --quiet "$$wheel" \
-	  && $(COMPILED)/bin/python -m pip install --quiet --no-deps --force-reinstall "$$wheel"
+	@DISQUE_CORE=compiled $(BIN)/python -m pip wheel --no-deps --wheel-dir $(COMPILED_VENV)/dist . >$(COMPILED_VENV)/build.log 2>&1 \
+	  || { tail -n 40 $(COMPILED_VENV)/build.log; exit 1; }
+	@wheel=$$(echo $(COMPILED_VENV)/dist/*.whl) && $(COMPILED_VENV)/bin/python -m pip install --quiet "$$wheel" \
+	  && $(COMPILED_VENV)/bin/python -m pip install --quiet --no-deps --force-reinstall "$$wheel"
 	@touch $@
 
 test-compiled-core: COMPILED_TESTS := $(CORE_TESTS)
@@ -118,10 +127,10 @@ test-compiled-core: test-compiled
 test-compiled-other: COMPILED_TESTS := $(OTHER_TESTS)
 test-compiled-other: test-compiled
 
-test-compiled: tools $(COMPILED)/.can-test
-	@rm -rf $(COMPILED)/tree && mkdir $(COMPILED)/tree
-	@cp -R tests conf docs examples pyproject.toml $(COMPILED)/tree
-	@python=$$(realpath -s $(COMPILED)/bin/python); cd $(COMPILED)/tree && \
+test-compiled: tools $(COMPILED_VENV)/.can-test
+	@rm -rf $(COMPILED_VENV)/tree && mkdir $(COMPILED_VENV)/tree
+	@cp -R tests conf docs examples pyproject.toml $(COMPILED_VENV)/tree
+	@python=$$(realpath -s $(COMPILED_VENV)/bin/python); cd $(COMPILED_VENV)/tree && \
 	  DISQUE_CORE=compiled $$python -m pytest $(WORKERS) $(if $(ARGS),$(ARGS),$(COMPILED_TESTS))
 
 wheel: $(VENV)/.can-test
@@ -163,10 +172,10 @@ RIVALS ?= .venv-bench
 QUICK ?=
 
 bench: $(VENV)/.can-bench
-	@$(MAKE) --no-print-directory $(COMPILED)/.can-run \
+	@$(MAKE) --no-print-directory $(COMPILED_VENV)/.can-run \
 	  || echo 'the core cannot be compiled here (see above): its plain form alone is measured'
 	@$(MAKE) --no-print-directory $(RIVALS)/.can-bench || echo 'none of them can be installed here: left out'
-	@$(BIN)/python -m tests.speed.bench $(if $(QUICK),--quick) --compiled $(COMPILED)/bin/python --rivals $(RIVALS) $(ARGS)
+	@$(BIN)/python -m tests.speed.bench $(if $(QUICK),--quick) --compiled $(COMPILED_VENV)/bin/python --rivals $(RIVALS) $(ARGS)
 
 $(VENV)/.can-bench: pyproject.toml $(BIN)/python
 	@echo 'installing into $(VENV), with what the plots need'
@@ -186,7 +195,7 @@ yardstick: $(VENV)/.can-test
 	@$(BIN)/python -m tests.speed.yardstick $(ARGS)
 
 clean:
-	rm -rf $(VENV) $(COMPILED) $(RIVALS) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(COMPILED_VENV) $(RIVALS) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find cluster disque tests -name __pycache__ -type d -prune -exec rm -rf {} +
 	find . -maxdepth 1 -name '*__mypyc*.so' -delete
 	find cluster disque -name '*.so' -delete

@@ -12,6 +12,7 @@ sends reaches them only from here. A second signal kills them.
 import argparse
 import asyncio
 import contextlib
+import importlib.util
 import os
 import shlex
 import signal
@@ -38,6 +39,11 @@ ANSWER_S: Final = 2.0
 LOOKS: Final = 50
 #: The exit code when nodes ended as they should not.
 FAILED: Final = 2
+#: What is said of the form of the core, plain and compiled.
+FORMS: Final = (
+    "The core runs as plain Python. `make run COMPILED=yes` compiles it first, for about twice the speed.",
+    "The core runs compiled.",
+)
 COLOURS: Final = ("36", "33", "35", "32", "34", "31")
 
 Say = Callable[[str], None]
@@ -111,7 +117,14 @@ def guide(plan: Plan, pids: Sequence[int]) -> str:
     ]
     width = max(len(command) for command, why in lines if why)
     rows = [f"    {command:<{width}}  {f'({why})' if why else ''}".rstrip() for command, why in lines]
-    return "\n".join([f"Journals are in {shown(plan.data)}. Ctrl-C stops. From another terminal:", *rows])
+    where = f"Journals are in {shown(plan.data)}. Ctrl-C stops. From another terminal:"
+    return "\n".join([FORMS[is_compiled()], where, *rows])
+
+
+def is_compiled() -> bool:
+    """Whether the nodes run the compiled core. Nothing of it is imported here."""
+    found = importlib.util.find_spec("disque.core.step")
+    return found is not None and not str(found.origin).endswith(".py")
 
 
 def have_met(infos: Sequence[dict[str, str]]) -> bool:

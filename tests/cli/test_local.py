@@ -24,6 +24,7 @@ from disque.cli.local import (
     shown,
     taken,
 )
+from tests.conftest import FORM
 
 #: Nodes of some kinds, as scripts.
 OBEDIENT = "import signal; print('up', flush=True); signal.sigwait([signal.SIGTERM]); print('bye', flush=True)"
@@ -154,6 +155,10 @@ class TestTexts:
         assert "redis-cli -p 7713 GETJOB FROM myqueue" in text
         assert "kill -9 102" in text
         assert "the node at 7713: nothing is lost" in text
+
+    def test_the_guide_says_which_form_of_the_core_runs(self, tmp_path: Path) -> None:
+        first = guide(Plan((7711,), tmp_path), [100]).splitlines()[0]
+        assert (first == "The core runs compiled.") == (FORM == "compiled")
 
     def test_the_guide_promises_no_copies_where_there_is_one_node(self, tmp_path: Path) -> None:
         text = guide(Plan((7711,), tmp_path), [100])
