@@ -1,6 +1,9 @@
-"""What is written down agrees with the code: rules that are cited, the tables of messages and commands."""
+"""What is written down agrees with the code: rules that are cited, messages, commands, INFO fields; and the site."""
 
+import os
 import re
+import subprocess
+import sys
 import tokenize
 from collections.abc import Iterator
 from functools import cache
@@ -8,7 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from cluster.messages import KINDS
+from disque.core.commands import ROWS
 from tests.conftest import ROOT
+from tests.support.pages import renewed
 
 DOCS: Final = ROOT / "docs"
 #: Where code is that cites promises ("I3") and rules ("Rule 25", "rules (3) and (4)").
@@ -99,3 +104,45 @@ class TestLinks:
                 if not (ROOT / target).exists() or (anchor and anchor not in anchors(target)):
                     wrong.append(f"{name} links to {link}")
         none_of(wrong)
+
+
+class TestCommands:
+    def test_the_page_is_what_the_table_says(self) -> None:
+        text = page("docs/commands.md")
+        assert renewed(text) == text, "write it anew: python -m tests.support.pages"
+
+    def test_there_are_no_other_commands(self) -> None:
+        marked = re.findall(r"^<!-- command (\S+) -->$", page("docs/commands.md"), re.MULTILINE)
+        assert sorted(marked) == sorted(row.name.decode().upper() for row in ROWS)
+
+    def test_a_new_command_comes_to_its_group(self) -> None:
+        text = page("docs/commands.md")
+        at = text.index("### QLEN")
+        without = text[:at] + text[text.index("### QPEEK") :]
+        again = renewed(without)
+        assert again.index("## Queues") < again.index("### QLEN") < again.index("## Connection")
+
+
+class TestInfo:
+    def test_each_field_is_explained(self) -> None:
+        """Fields are found where they are made: as the first of a pair, or as a key of what the host tells."""
+        made = re.findall(r'^ +\("([a-z_]+)", ', page("disque/core/commands/info.py"), re.MULTILINE)
+        made += re.findall(r'"((?:aof|loading)[a-z_]*)": ', page("disque/server/persistence.py"))
+        assert {"used_memory", "registered_jobs", "aof_enabled"} <= set(made)
+        explained = set(re.findall(r"`([a-z_]+)`", page("docs/info.md")))
+        none_of([f"docs/info.md wants {field}" for field in made if field not in explained])
+
+
+def test_the_site_can_be_built(tmp_path: Path) -> None:
+    """Without a warning: pages, links and anchors are all there."""
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path / "site"],
+        cwd=ROOT,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr
+    loaded = re.compile(r'<(?:script|link|img)[^>]+(?:src|href)="(?:https?:)?//')
+    none_of([path.name for path in (tmp_path / "site").rglob("*.html") if loaded.search(path.read_text("utf-8"))])
