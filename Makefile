@@ -10,13 +10,14 @@ COMPILED ?=
 NODES ?= 3
 PORT ?= 7711
 ARGS ?=
-# All tests go in several processes: one has those that start servers, the others compute (see tests/conftest.py).
-WORKERS ?= $(if $(ARGS),,-n auto --maxprocesses 4 --dist loadgroup)
+# Tests go in several processes: one has those that start servers, one those that start Java, the others compute (see
+# tests/conftest.py).
+WORKERS ?= $(if $(ARGS),,-n 3 --dist loadgroup)
 BIN := $(VENV)/bin
 # Each node has a folder of its own in here, named after its port.
 DATA ?= data
 
-.PHONY: help run demo test test-compiled test-compiled-core test-compiled-other wheel check simulate bench docs yardstick clean tools lint
+.PHONY: help run demo test test-all test-slow test-pythons coverage test-compiled test-compiled-core test-compiled-other wheel check simulate bench docs cpu yardstick clean tools lint
 .DEFAULT_GOAL := help
 
 help:
@@ -24,13 +25,16 @@ help:
 	@echo '             make run NODES=1 PORT=7721 ARGS="--loglevel verbose"'
 	@echo '             make run COMPILED=yes  compiles the core first: some minutes once, about twice the speed'
 	@echo 'make demo    Spark writes 100,000 records, a stream and a plain consumer take them, a node dies; needs Java 17'
-	@echo 'make test    everything: lint, types, all tests; make test ARGS="tests/core -k queue" for some of them'
-	@echo 'make test-compiled  all tests once more, with the core compiled to C and installed; needs a C compiler'
+	@echo 'make test    lint, types, and all tests that are not slow; make test ARGS="tests/core -k queue" for some of them'
+	@echo 'make test-all  the slow ones, too (test-slow), those with later Pythons that are here (test-pythons), and all'
+	@echo '             with the core compiled to C and installed (test-compiled; needs a C compiler)'
+	@echo 'make coverage  which lines and branches the tests run'
 	@echo 'make wheel   in dist/: a wheel with a compiled core for this platform, a plain one for any, and the sources'
 	@echo 'make check   lint, types and the rules of the house, in seconds'
 	@echo 'make simulate  nodes on a simulated network, with every fault; SEEDS=2000 START=0 NODES=1-9'
 	@echo 'make bench   measure everything, beside Redis, beanstalkd, RQ, Celery and dramatiq, into BENCHMARKS.md: half an'
 	@echo '             hour; QUICK=yes takes some minutes'
+	@echo 'make cpu     CPU of the core for one operation, beside what was noted; 10 % more is reported'
 	@echo 'make yardstick  speed and memory beside redis-server, driven by redis-benchmark; some minutes'
 	@echo 'make docs    the documentation as a site, in site/'
 	@echo 'make clean   remove what was made; the data in ./data stays'
@@ -87,6 +91,30 @@ demo: $(VENV)/.can-demo
 test: tools lint
 	@$(BIN)/python -m pytest $(WORKERS) $(ARGS)
 
+# What `make test` leaves out since it is slow and what it finds is rare; then all of it with the compiled core.
+test-all: test test-slow test-pythons test-compiled
+
+test-slow: tools $(VENV)/.can-test
+	@SLOW=only $(BIN)/python -m pytest $(WORKERS) $(ARGS)
+
+# The tests that need no server of another project, with each later Python that is here (pyenv's or the system's).
+PYTHON_TESTS ?= tests/core tests/cluster tests/scenarios tests/server tests/client
+PYTHONS ?= $(shell ls -d $$HOME/.pyenv/versions/3.1[2-9].* 2>/dev/null | sed 's:$$:/bin/python3:') \
+  $(foreach minor,12 13 14,$(shell command -v python3.$(minor) 2>/dev/null | grep -v pyenv/shims))
+test-pythons:
+	@for python in $(PYTHONS); do \
+	  venv=.venv-$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+	  echo "tests with $$($$python --version), in $$venv"; \
+	  { $$python -m venv $$venv && $$venv/bin/python -m pip install --quiet --editable '.[test,client]'; } || exit 1; \
+	  $$venv/bin/python -m pytest -p no:cacheprovider -n 3 --dist loadgroup $(PYTHON_TESTS) || exit 1; \
+	done
+
+# Lines and branches that the quick tests run in their own process; COVERAGE is what it was when it was last looked at.
+COVERAGE ?= 90
+coverage: $(VENV)/.can-test
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup --cov --cov-report=term:skip-covered --cov-fail-under=$(COVERAGE) \
+	  $(PYTHON_TESTS)
+
 check: lint
 	@$(BIN)/python -m pytest tests/test_house.py tests/test_conf.py tests/test_docs.py
 
@@ -132,7 +160,7 @@ test-compiled: tools $(COMPILED_VENV)/.can-test
 	@rm -rf $(COMPILED_VENV)/tree && mkdir $(COMPILED_VENV)/tree
 	@cp -R tests conf docs examples pyproject.toml $(COMPILED_VENV)/tree
 	@python=$$(realpath -s $(COMPILED_VENV)/bin/python); cd $(COMPILED_VENV)/tree && \
-	  DISQUE_CORE=compiled $$python -m pytest $(WORKERS) $(if $(ARGS),$(ARGS),$(COMPILED_TESTS))
+	  SLOW=$${SLOW:-also} DISQUE_CORE=compiled $$python -m pytest $(WORKERS) $(if $(ARGS),$(ARGS),$(COMPILED_TESTS))
 
 wheel: $(VENV)/.can-test
 	@DISQUE_CORE=compiled $(BIN)/python -m build --outdir dist .
@@ -200,13 +228,21 @@ $(RIVALS)/.can-bench: $(BIN)/python
 	  $(RIVALS)/bin/python -m pip install --quiet "$$package" && touch $@ || echo "without $$package"; \
 	done; test -e $@
 
+# ---- CPU of the core for one operation, beside what it was when ARGS=--write noted it
+
+CPU := -m tests.speed.cpu --baseline $(CURDIR)/tests/speed/cpu.json
+cpu: $(VENV)/.can-test
+	@$(BIN)/python $(CPU) $(ARGS)
+	@if test -d $(COMPILED_VENV)/tree; then \
+	  python=$$(realpath -s $(COMPILED_VENV)/bin/python); cd $(COMPILED_VENV)/tree && DISQUE_CORE=compiled $$python $(CPU) $(ARGS); fi
+
 # ---- the same by redis-benchmark, the cheapest client of all: a few of the figures, in turn
 
 yardstick: $(VENV)/.can-test
 	@$(BIN)/python -m tests.speed.yardstick $(ARGS)
 
 clean:
-	rm -rf $(VENV) $(COMPILED_VENV) $(RIVALS) build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(COMPILED_VENV) $(RIVALS) .venv-3.* .coverage build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find cluster disque tests -name __pycache__ -type d -prune -exec rm -rf {} +
 	find . -maxdepth 1 -name '*__mypyc*.so' -delete
 	find cluster disque -name '*.so' -delete

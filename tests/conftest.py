@@ -17,10 +17,14 @@ from random import SystemRandom
 from typing import Final
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 from hypothesis import HealthCheck, settings
 
 ROOT: Final = Path(__file__).parent.parent
 IN_CI: Final = os.environ.get("CI", "").lower() == "true"
+#: What becomes of tests that are slow or rare (marked `slow`, and the long searches of hypothesis): `no`, they are left
+#: out and the searches are short; `also`; `only`.
+SLOW: Final = os.environ.get("SLOW") or "no"
 
 FORM: Final = os.environ.get("DISQUE_CORE") or "plain"
 
@@ -50,12 +54,20 @@ settings.register_profile("ci", settings.get_profile("local"), derandomize=True)
 
 
 def examples(most: int) -> int:
-    """How many examples hypothesis tries of a search that is long: all of them in CI, a part of them elsewhere."""
-    return most if IN_CI else max(10, most // 8)
+    """How many examples hypothesis tries of a search that is long: a part of them where slow tests are left out."""
+    return max(10, most // 8) if SLOW == "no" else most
+
+
+def rarely(*values: object) -> list[ParameterSet]:
+    """Values of a parameter that only `make test-all` tries."""
+    return [pytest.param(value, marks=pytest.mark.slow) for value in values]
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if SLOW not in {"no", "also", "only"}:
+        raise pytest.UsageError(f"SLOW is no, also or only, not {SLOW!r}")
     config.addinivalue_line("markers", "plain_only(reason): cannot be tested where the core is compiled")
+    config.addinivalue_line("markers", "slow: takes seconds, and what it could find is rare: only in make test-all")
     settings.load_profile("ci" if IN_CI else "local")
     stale = stale_binaries(ROOT)
     if stale:
@@ -63,17 +75,41 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"compiled from older sources, remove or build them anew: {names}")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    leave_out_slow_ones(config, items)
     for item in items:
-        if not item.nodeid.startswith(COMPUTING):  # what starts servers and looks at clocks stays in one process
+        # What starts servers and looks at clocks stays in one process, what starts Java in another one.
+        if item.nodeid.startswith("tests/spark/"):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+        elif not item.nodeid.startswith(COMPUTING):
             item.add_marker(pytest.mark.xdist_group("waiting"))
         mark = item.get_closest_marker("plain_only")
         if mark is not None and FORM != "plain":
             item.add_marker(pytest.mark.skip(reason=f"{PLAIN_ONLY}: {mark.args[0]}"))
 
 
+def leave_out_slow_ones(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep what SLOW says; a test that is named with its file is always wanted."""
+    if SLOW == "also" or any("::" in word for word in config.args):
+        return
+    wanted = [item for item in items if is_slow(item) == (SLOW == "only")]
+    if SLOW == "only":
+        wanted = [item for item in items if is_slow(item) or is_search(item)]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(wanted)])
+    items[:] = wanted
+
+
+def is_slow(item: pytest.Item) -> bool:
+    return item.get_closest_marker("slow") is not None
+
+
+def is_search(item: pytest.Item) -> bool:
+    """Whether hypothesis makes the examples: there are more of them where slow tests run."""
+    return item.get_closest_marker("hypothesis") is not None
+
+
 def pytest_report_header() -> str:
-    return f"core: {FORM}"
+    return f"core: {FORM}, slow tests: {SLOW}"
 
 
 def stale_binaries(root: Path) -> list[Path]:

@@ -3,7 +3,7 @@
 Every segment is read on its own, frame by frame, beside the checks that hold the row together (a missing number, a file
 that ends before the next one says). With --fix a torn tail is cut off; damage before that is cut out: every frame that
 is right goes to a new file, and the damaged one stays beside it as `<file>.damaged`. A frame is right if its checksums
-are; a payload that is not msgpack is reported too, but only a person can decide about it.
+are, and if a start would take the records in it: they are checked as there. What a newer program wrote is left to that.
 
 What was cut out before the tail may have said that an at-most-once job was delivered. So a note at the end tells the
 server not to believe of any such job that it was not: they are dropped at the next start.
@@ -24,8 +24,6 @@ from itertools import pairwise
 from pathlib import Path
 from secrets import randbits
 
-import msgpack
-
 from cluster.nodesfile import NodesFileError, parse
 from disque.cli.aof_cost import cost
 from disque.core import journal
@@ -45,6 +43,7 @@ from disque.core.frames import (
     encode,
     encode_head,
 )
+from disque.core.record_checks import NewerError, ReplayError
 from disque.core.records import OFF
 from disque.server.daemon import LockedError, lock
 from disque.server.misplaced import Misplaced
@@ -73,7 +72,7 @@ class Segment:
         self.ok_up_to = self.size
         self.problems: list[tuple[int, str]] = []
         self.frames_behind = 0
-        self.undecodable = 0
+        self.refused = False
         self.cut: list[tuple[int, int]] = []
 
     def note(self, offset: int, reason: str) -> None:
@@ -112,16 +111,22 @@ class Segment:
                 for item in items:
                     if isinstance(item, Damage):
                         self.note(item.offset, item.reason)
-                    elif item.claimed >= reached:
-                        reached = item.claimed + item.end - item.offset
-                        yield self._placed(item)
-                    else:
+                    elif item.claimed < reached:
                         self.note(item.offset, "a frame is repeated")
+                    else:
+                        reached = item.claimed + item.end - item.offset
+                        if self._placed(item):
+                            yield item
 
-    def _placed(self, frame: Frame) -> Frame:
+    def _placed(self, frame: Frame) -> bool:
+        """Whether a start would take a frame that is here; what is wrong with it is noted."""
         if frame.displaced and not self.problems:
             self.note(frame.offset, "bytes were inserted or removed before this frame")
-        return frame
+        wrong = refusal(frame)
+        if wrong:
+            self.refused = True
+            self.note(frame.offset, f"a start refuses what was written here: {wrong}")
+        return not wrong
 
     def analyse(self) -> None:
         """Count what is in the file."""
@@ -136,21 +141,24 @@ class Segment:
             self.good += frame.end - frame.offset
             if frame.kind == RECORDS:
                 self.records += 1
-                self.undecodable += not _is_msgpack(frame.payload)
         if self.limit > end:
             self.cut.append((end, self.limit))
 
 
-def _is_msgpack(payload: bytes) -> bool:
-    """Whether the payload is msgpack objects from its first to its last byte."""
-    unpacker = msgpack.Unpacker(raw=True, strict_map_key=False, max_buffer_size=len(payload))
-    unpacker.feed(payload)
-    try:
-        for _ in unpacker:
-            pass
-    except (ValueError, msgpack.exceptions.UnpackException):
-        return False
-    return int(unpacker.tell()) == len(payload)
+def refusal(frame: Frame) -> str:
+    """Say why a start refuses the records of a frame whose checksums are right; "" if it takes them.
+
+    CannotCheckError if a newer program wrote them.
+    """
+    if frame.kind == RECORDS:
+        try:
+            for _ in journal.believed(frame.payload):
+                pass
+        except NewerError as error:
+            raise CannotCheckError(f"{error}: check it with that program") from error
+        except ReplayError as error:
+            return str(error)
+    return ""
 
 
 def find_segments(target: Path) -> list[Segment]:
@@ -250,12 +258,8 @@ def report(segment: Segment, last: bool) -> None:
     for offset, reason in sorted(segment.problems)[:10]:
         print(f"0x{offset:08x}: {reason}")
     if segment.damaged:
-        kind = "torn tail" if last and not segment.frames_behind else "damage"
+        kind = "torn tail" if last and not segment.frames_behind and not segment.refused else "damage"
         print(f"{kind}: {segment.frames_behind} frames behind 0x{segment.ok_up_to:08x} are right")
-    if segment.undecodable:
-        print(
-            f"{segment.undecodable} records are not msgpack: their checksums are right, so they were written like this"
-        )
 
 
 def confirmed(yes: bool) -> bool:
@@ -269,7 +273,7 @@ def confirmed(yes: bool) -> bool:
 
 def repair(segment: Segment) -> None:
     """Cut a torn tail in place; else copy all frames that are right to a new file and keep the old one beside it."""
-    if not segment.frames_behind and segment.head is not None:
+    if not segment.frames_behind and segment.head is not None and not segment.refused:
         with segment.path.open("r+b") as file:
             file.truncate(segment.ok_up_to)
             os.fsync(file.fileno())
@@ -377,7 +381,7 @@ def doubt(last: Segment) -> None:
 
 def has_holes(segments: list[Segment]) -> bool:
     """Whether more than a torn end of the last file has to be cut out."""
-    return any(one.damaged and (one.frames_behind or one.head is None) for one in segments) or any(
+    return any(one.damaged and (one.frames_behind or one.head is None or one.refused) for one in segments) or any(
         one.damaged for one in segments[:-1]
     )
 

@@ -22,7 +22,7 @@ from disque.core.job import ACKED, QUEUED, WAIT_REPL, Job
 from disque.core.lots import AGAIN_MS, AGAIN_SPREAD_MS, Ack, Lot, Stage, Telling
 from disque.core.memory import ACK_BYTES, GONE_BYTES
 from disque.core.peers import TOLD_MOST, Peer
-from disque.core.records import ACK, DELETE, DUMMY
+from disque.core.records import ACK, DELETE, DUMMY, HOLDERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -350,6 +350,8 @@ def widen(node: "Node", ack: Ack, holders: tuple[bytes, ...]) -> bool:
     job = node.find(ack.job_id)
     if job is not None:
         job.holders = ack.holders
+        if node.journaling and job.segment:
+            node.journal.append((HOLDERS, job.id, job.holders))
     return True
 
 

@@ -19,6 +19,7 @@ from cluster.messages import (
     REFUSED_MEMORY,
     REFUSED_PAUSED,
     REFUSED_SIZE,
+    STAMP_BITS,
     STILL,
 )
 from cluster.messages import QUEUED as SAY_QUEUED
@@ -54,6 +55,9 @@ if TYPE_CHECKING:
 JITTER_MS: Final = 500
 #: More copies are asked for by nobody.
 REPL_MOST: Final = 65535
+#: No job comes later in the order of all jobs. Behind it is room for those that this node makes after a job which came
+#: back to it from others: its counter goes on from there, and must not leave what messages and records can say.
+CTIME_MOST: Final = (1 << STAMP_BITS) - (1 << 50)
 
 
 def start(node: "Node", job: Job, due_ms: int, now_ms: int) -> None:
@@ -84,7 +88,7 @@ def replicate(node: "Node", peer: bytes, message: "ReplJob", now_ms: int) -> Non
     got: list[bytes] = []
     for at in range(len(ids)):
         job_id = ids[at]
-        if not valid(job_id) or comes_again(job_id) != (retry > 0):
+        if not valid(job_id) or comes_again(job_id) != (retry > 0) or ctimes[at] > CTIME_MOST:
             node.messages_skipped += 1
             continue
         job = node.find(job_id)

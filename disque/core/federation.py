@@ -407,6 +407,7 @@ def is_true(row: "Row") -> bool:
         and comes_again(row[0]) == (row[6] > 0)
         and row[2] <= copies.REPL_MOST
         and row[4] <= SECONDS_MAX
+        and row[5] <= copies.CTIME_MOST
         and row[6] <= SECONDS_MAX
     )
 

@@ -140,6 +140,16 @@ class Job(Timed):
         """How many nodes were to have a copy when it was added."""
         return self.terms.repl
 
+    def become(self, other: "Job") -> None:
+        """Be what ``other`` is, a job with this ID that nobody else knows; counters, flags and place are left alone."""
+        self._delay = other.delay - MIDDLE
+        self.state = other.state
+        self.terms = other.terms
+        self.body = other.body
+        self.ctime = other.ctime
+        self.expires_ms = other.expires_ms
+        self.holders = other.holders
+
     def age_ms(self, now_ms: int) -> int:
         """How long ago the job was made; known from its TTL, since the clocks of other nodes mean nothing here."""
         return self.ttl * 1000 - (self.expires_ms - now_ms)

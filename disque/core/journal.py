@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgpack
 
 from disque.core import acks, life, lots, queues, unique
+from disque.core.copies import CTIME_MOST
 from disque.core.flows import Broadcast
 from disque.core.job import ACKED, ACTIVE, DELIVERED, HEARD, HELD, KEPT, QUEUED, SPENT, WAIT_REPL, Job
 from disque.core.memory import ACK_BYTES
@@ -113,6 +114,15 @@ def unpack(payload: bytes) -> list[Any]:
     return list(values)
 
 
+def believed(payload: bytes) -> Iterator[tuple[Any, ...]]:
+    """The records of a payload, each as it is checked. What passes here, a start takes: replay refuses nothing more.
+
+    Raises ReplayError.
+    """
+    for record in unpack(payload)[1:]:
+        yield check(record)
+
+
 def writer_of(payload: bytes) -> bytes:
     """The ID of the node that wrote a segment that begins with this payload; b"" when it does not say."""
     try:
@@ -181,7 +191,7 @@ class Replay:
         self.usual: dict[bytes, Usual] = {}
 
     def apply(self, payload: bytes, segment: int) -> None:
-        """Take one payload of the segment with this number. Raises ReplayError when it makes no sense."""
+        """Take one payload of the segment with this number. Raises ReplayError as `believed` does, for nothing else."""
         values = unpack(payload)
         self.time_ms = max(self.time_ms, values[0])
         for record in values[1:]:
@@ -244,6 +254,9 @@ class Replay:
         """An acknowledgement of a job that is not known here."""
         _, job_id, expires_ms = record
         node = self.node
+        job = node.find(job_id)
+        if job is not None and job.state != ACKED:
+            unique.part(node, job)  # it had ended by its TTL, which is written nowhere; its key may be another one's
         if job_id not in node.acking and node.find(job_id) is None:
             acks.restore_dummy(node, job_id, expires_ms)
         if job_id in node.dummies:
@@ -251,7 +264,7 @@ class Replay:
 
     def _spend(self, job: Job) -> None:
         if job.retry:
-            raise ReplayError("a job that is delivered at least once cannot be spent")
+            return  # this record is of another one, which had the same ID: no node that tells the truth made both
         job.flags = job.flags & ~HELD | SPENT | DELIVERED
         job.requeue_ms = 0
         self.node.spent.add(job)
@@ -279,10 +292,13 @@ class Replay:
                 node.register(job)
                 if state == ACKED:
                     job.state = ACKED
-            elif job.segment:
-                node.live[job.segment] -= 1
-                job.holders = holders
-                job.expires_ms = expires_ms  # it came again after it had ended here, by a clock that was wrong
+                    node.free_key(job_id)
+            else:
+                if job.segment:
+                    node.live[job.segment] -= 1
+                if state != ACKED:  # what ended by its TTL is written nowhere: this one may have come again since
+                    node.used += len(body) - len(job.body)
+                    job.become(Job(job_id, terms, body, ctime, expires_ms, delay, holders))
             job.flags = flags
             job.nacks = nacks
             job.deliveries = deliveries
@@ -294,7 +310,7 @@ class Replay:
             else:
                 node.spent.take_back(job)
             if job_id.startswith(node.ids.prefix):
-                node.last_ctime = max(node.last_ctime, ctime)
+                node.last_ctime = max(node.last_ctime, min(ctime, CTIME_MOST))
 
     def job(self, record: tuple[Any, ...], segment: int) -> None:
         """One job, as the first format had it."""

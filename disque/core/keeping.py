@@ -18,7 +18,6 @@ from cluster.messages import (
 from disque.core import copies, unique
 from disque.core.job import ACKED
 from disque.core.peers import failed
-from disque.core.records import DELETE
 from disque.core.ring import ranked
 from disque.core.shelf import SHARDS
 from disque.core.unique import COMMITTED, SETTLED, TENTATIVE, Key
@@ -432,7 +431,7 @@ def job_done(node: "Node", job_id: bytes, told: tuple[bytes, ...] | None) -> Non
     if key is None or key.expires_ms or node.find(job_id) is not None:
         return
     if node.journaling and key.segment:
-        node.journal.append((DELETE, job_id))
+        unique.file_end(node, key)  # not DELETE: others may still have to hear from here that the job is done
     if told is not None:
         for one in others(node, key):
             if one not in told:

@@ -55,6 +55,8 @@ def pause(node: "Node", name: bytes, flags: int, now_ms: int) -> None:
 
 #: Counters end here.
 COUNTER_MOST: Final = (1 << STAMP_BITS) - 1
+#: A counter that is farther ahead of the time than a century is a lie: nothing could ever be newer.
+AHEAD_MOST_MS: Final = 100 * 365 * 86_400_000
 #: Broadcasts that one beat tries to apply.
 APPLY_MOST: Final = 500
 
@@ -77,7 +79,9 @@ def pause_told(node: "Node", peer: bytes, message: tuple[int, bytes, int, int, b
     """PAUSE: the queue stands so at all nodes, if nothing newer is known."""
     del peer
     _, name, flags, counter, origin = message
-    if flags < len(PAUSE_NAMES) and node.federation.is_news(name, counter, origin):
+    if flags >= len(PAUSE_NAMES) or counter > now_ms + AHEAD_MOST_MS:
+        node.messages_skipped += 1
+    elif node.federation.is_news(name, counter, origin):
         told = Broadcast(name, flags, counter, origin)
         note(node, told)
         apply(node, told, now_ms)

@@ -63,12 +63,16 @@ SHAPES: Final[dict[int, tuple[type, ...]]] = {
 #: The types of one entry in the list of a clean stop.
 ENTRY: Final = (bytes, int, int, int, int, int)
 FLAGS_MAX: Final = DELIVERED | HELD | SPENT | KEPT | BACKUP | TAKEN | HEARD
-#: Nodes that one job may have copies on.
-HOLDERS_MOST: Final = 1000
+#: Nodes that one job may have copies on: all of a cluster, and some that others have named and that nobody met.
+HOLDERS_MOST: Final = 10_000
 
 
 class ReplayError(Exception):
-    """A record makes no sense: the journal was not written by this program, or by a newer one."""
+    """A record makes no sense: the journal was not written by this program."""
+
+
+class NewerError(ReplayError):
+    """It was written by a newer one, which can read it."""
 
 
 def check(record: object) -> tuple[Any, ...]:
@@ -77,7 +81,7 @@ def check(record: object) -> tuple[Any, ...]:
         raise ReplayError("a record is no list that begins with its kind")
     kind = record[0]
     if kind == HEAD and len(record) > 1 and type(record[1]) is int and record[1] > FORMAT:
-        raise ReplayError(f"written by a newer program (format {record[1]}, this one knows {FORMAT})")
+        raise NewerError(f"written by a newer program (format {record[1]}, this one knows {FORMAT})")
     if tuple(map(type, record)) != SHAPES.get(kind) or not CHECKS[kind](record):
         raise ReplayError(f"a record of kind {kind} makes no sense")
     return record

@@ -153,12 +153,14 @@ def digest_of(queue: bytes, name: bytes) -> bytes:
 def sound(node: "Node", digest: bytes, job_id: bytes, repl: int, window_ms: int) -> bool:
     """Whether another node can mean this key for this job; counted when not.
 
-    A job has one key, and nobody else can decide for what this node bids.
+    A job has one key, and nobody else can decide for what this node bids, or whether a job is made that it was given.
     """
     fits = len(digest) == DIGEST_BYTES and valid(job_id) and repl <= REPL_MAX
     if fits and window_ms <= WINDOW_MAX * 1000:
         key = node.keyed.get(job_id)
-        if job_id not in node.bidding and (key is None or key.digest == digest):
+        spread = node.pending.get(job_id)
+        is_open = job_id in node.bidding or (spread is not None and spread.add is not None)
+        if not is_open and (key is None or key.digest == digest):
             return True
     node.messages_skipped += 1
     return False
@@ -260,6 +262,7 @@ def index(node: "Node", key: Key) -> None:
         if not in_table:
             node.shelf.drop(key.digest)
             node.used -= SHELF_BYTES
+            end_other(node, key)
             put(node, key)
         node.keyed[key.job_id] = key
     elif in_table:
@@ -280,6 +283,18 @@ def index(node: "Node", key: Key) -> None:
         node.shelf.drop(key.digest)
         row = (key.job_id, key.expires_ms, key.segment, key.repl, key.state)
         node.shelf.put(key.digest, row, is_listed=True)
+
+
+def end_other(node: "Node", key: Key) -> None:
+    """A job has one key. Where it has another one in the table, that one goes.
+
+    Of those on the shelf `sound` cannot know; and what ended with its job's life is written nowhere.
+    """
+    other = node.keyed.get(key.job_id)
+    if other is not None and other is not key:
+        if node.journaling and other.segment:
+            file_end(node, other)
+        drop(node, other)
 
 
 def shelve(node: "Node", digest: bytes, row: "Row", *, was_shelved: bool) -> None:
@@ -322,6 +337,7 @@ def restore(node: "Node", digest: bytes, job_id: bytes, expires_ms: int, life_ms
         return
     key = Key(digest, job_id, 0, b"")
     key.life_ms, key.repl, key.segment, key.state = life_ms, repl, segment, COMMITTED
+    end_other(node, key)
     put(node, key)
     node.timers.arm(key, life_ms)
 

@@ -8,15 +8,22 @@ import pytest
 
 from disque.cli.check_aof import main
 from disque.core.frames import HEAD_SIZE, MARK, MARK_PAYLOAD, RECORDS, Head, encode, encode_head
-from disque.core.records import FORMAT, HEAD, OFF
+from disque.core.records import FORMAT, HEAD, OFF, PAUSE
 from disque.server.segments import JournalError, Row
 
 NAME = "disque.aof"
 
 
 def record(text: str) -> bytes:
-    packed: bytes = msgpack.packb([1, text])
+    """A record that a start takes, with some text in it."""
+    packed: bytes = msgpack.packb([1, [PAUSE, text.encode(), 0]])
     return packed
+
+
+def text_of(payload: bytes) -> object:
+    """That text; any other record as it is."""
+    found = msgpack.unpackb(payload)[1]
+    return found[1].decode() if found[0] == PAUSE else found
 
 
 def write_row(folder: Path, *segments: list[str]) -> list[Path]:
@@ -42,7 +49,7 @@ def damage(path: Path, text: str) -> None:
 
 def everything(folder: Path) -> list[object]:
     row = Row(str(folder), NAME)
-    found = [msgpack.unpackb(payload)[1] for part in row.read() for payload in part.payloads]
+    found = [text_of(payload) for part in row.read() for payload in part.payloads]
     assert row.tail is None
     return found
 
@@ -181,12 +188,50 @@ def test_a_repair_asks_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, an
     assert (path.read_bytes() == before) == bool(code)
 
 
-def test_a_payload_that_is_not_msgpack_is_pointed_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def write_refused(path: Path, payload: bytes, *, behind: bool) -> int:
+    """Write a segment in which a record is not what a start takes, though its checksum is right; returns its place."""
     data = encode_head(Head(1, 9, 0, 1, rebase=False))
-    data += encode(RECORDS, b"\xc1 never used", 1, 9, len(data), 0, 0)
-    (tmp_path / f"{NAME}.00000001").write_bytes(data)
-    main([str(tmp_path)])
-    assert "1 records are not msgpack" in capsys.readouterr().out
+    place = 0
+    for one in (record("before"), payload, *([record("behind")] if behind else [])):
+        place = len(data) if one is payload else place
+        data += encode(RECORDS, one, 1, 9, len(data), 0, 0)
+    path.write_bytes(data)
+    return place
+
+
+@pytest.mark.parametrize("behind", [True, False])
+@pytest.mark.parametrize(
+    ("payload", "why"),
+    [
+        (b"\xc1 never used", "not a list of records"),
+        (msgpack.packb([1, [PAUSE, b"q", 4]]), f"a record of kind {PAUSE} makes no sense"),
+    ],
+)
+def test_what_a_start_refuses_is_named_with_its_place_and_cut_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], payload: bytes, why: str, behind: bool
+) -> None:
+    path = tmp_path / f"{NAME}.00000001"
+    place = write_refused(path, payload, behind=behind)
+    before = path.read_bytes()
+    assert main([str(tmp_path)]) == 1
+    said = capsys.readouterr().out
+    assert f"0x{place:08x}: a start refuses what was written here: {why}" in said
+    assert "AOF is not valid" in said
+    assert main([str(tmp_path), "--fix", "--yes"]) == 0
+    assert records(tmp_path) == ["before", "behind"][: 1 + behind]
+    assert everything(tmp_path)[-1] == [OFF]
+    assert path.with_name(path.name + ".damaged").read_bytes() == before
+
+
+def test_what_a_newer_program_wrote_is_left_to_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    newer = msgpack.packb([1, [HEAD, FORMAT + 1, b"a" * 40, b"boot", b"always", b"more"]])
+    path = tmp_path / f"{NAME}.00000001"
+    write_refused(path, newer, behind=True)
+    before = path.read_bytes()
+    for options in ([], ["--fix", "--yes"]):
+        assert main([str(tmp_path), *options]) == 1
+        assert "written by a newer program" in capsys.readouterr().out
+    assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize(
@@ -305,7 +350,7 @@ def test_a_segment_of_another_node_is_set_aside(
     assert main([str(tmp_path), "--fix", "--yes"]) == 0
     assert (tmp_path / f"{path.name}.aside").exists()
     row = Row(str(tmp_path), NAME, own=mine.encode())
-    found = [msgpack.unpackb(payload)[1] for part in row.read() for payload in part.payloads]
+    found = [text_of(payload) for part in row.read() for payload in part.payloads]
     assert [text for text in found if isinstance(text, str)] == [f"{one} of a" for one in (1, 2, 3) if one != number]
 
 

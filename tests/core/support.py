@@ -467,7 +467,7 @@ def assert_still_waiting(*clients: Client) -> None:
 
 def all_jobs(node: Node) -> list[Job]:
     """Every job of a node."""
-    return [job for shard in node.shards for job in shard.values()]
+    return [job for shard in node.shards if shard for job in shard.values()]
 
 
 def assert_counters_are_true(node: Node) -> None:

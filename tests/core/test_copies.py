@@ -181,6 +181,15 @@ class TestTaking:
         assert cluster.node.messages_skipped == 1
         assert cluster.node.jobs_registered() == 0
 
+    def test_nothing_may_be_the_last_of_all_jobs(self, cluster: Bench) -> None:
+        """This node numbers its own jobs behind those that bear its name: there must be room."""
+        last = (*repljob()[:11], (2**62 - 1,))
+        cluster.hear(cluster.peers[0], last)
+        assert cluster.sent() == []
+        assert cluster.node.messages_skipped == 1
+        cluster.hear(cluster.peers[0], (*last[:11], (copies.CTIME_MOST,)))
+        assert cluster.node.jobs_registered() == 1
+
     @pytest.mark.parametrize("wrong", [{"retry": 2**32}, {"ttl": 2**32}])
     def test_times_that_no_client_can_ask_for_are_skipped_and_counted(self, cluster: Bench, wrong: Any) -> None:
         cluster.hear(cluster.peers[0], repljob(**wrong))

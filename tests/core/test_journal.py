@@ -10,8 +10,9 @@ from cluster.messages import ANSWER, ANSWER_NO, GOTACK, HOLD, SETACK, STILL, WIL
 from cluster.messages import PAUSE as SAY_PAUSE
 from cluster.messages import QUEUED as SAY_QUEUED
 from disque.core import journal, queues, step
-from disque.core.job import ACKED, ACTIVE, DELIVERED, HEARD, HELD, KEPT, QUEUED, SPENT
+from disque.core.job import ACKED, ACTIVE, DELIVERED, HEARD, HELD, KEPT, QUEUED, SPENT, Job
 from disque.core.journal import Replay, clean_list, encode, head, unpack
+from disque.core.memory import JOB_BYTES
 from disque.core.node import Node
 from disque.core.record_checks import FLAGS_MAX, ReplayError
 from disque.core.records import (
@@ -96,6 +97,11 @@ def replayed(records: list[Record], boot: str = BOOT, now_ms: int = NOW_MS, othe
     for _ in reader.finish(now_ms):
         pass
     return node, reader
+
+
+def make_used(job: Job) -> int:
+    """The memory that a node with this job alone counts, which is in no queue."""
+    return JOB_BYTES + len(job.body)
 
 
 class TestJob:
@@ -336,6 +342,23 @@ class TestAtMostOnce:
     def test_a_late_requeue_leaves_a_spent_job_alone(self) -> None:
         node = replay(job_record(retry=0), (SPEND, job_id(1, 0)), (REQUEUE, job_id(1, 0), 1, 0, NOW_MS - 1))
         assert not queued(node)
+
+    def test_one_with_the_id_of_a_job_that_has_ended_takes_its_place(self) -> None:
+        """The end by a TTL is written nowhere, and other nodes may say anything of an ID."""
+        node = replay(
+            job_record(expires_ms=NOW_MS + 1, body=b"first"),
+            (*job_record(queue=b"r", body=b"later", retry=0)[:13], (job_id(1),), (b"later",), (NOW_MS * CTIME_A_MS,)),
+            (SPEND, job_id(1)),
+        )
+        job = node.find(job_id(1))
+        assert job is not None
+        assert (job.queue, job.body, job.retry, job.expires_ms) == (b"r", b"later", 0, NOW_MS + HOUR_MS)
+        assert job.flags & SPENT
+        assert (queued(node), queued(node, b"r")) == ([], [])
+        assert node.used == make_used(job)
+
+    def test_spent_counts_for_no_job_with_a_retry(self) -> None:
+        assert queued(replay(job_record(), (SPEND, job_id(1)))) == [job_id(1)]
 
     def test_a_fresh_record_brings_back_one_whose_reply_never_left(self) -> None:
         node = replay(job_record(retry=0), (SPEND, job_id(1, 0)), job_record(retry=0, flags=DELIVERED))
@@ -644,7 +667,6 @@ class TestNonsense:
             (*OLD_JOB[:1], b"short", *OLD_JOB[2:]),
             (*OLD_JOB[:8], -1, *OLD_JOB[9:]),
             (*OLD_JOB[:-1], ()),
-            (SPEND, job_id(1)),
             (PAUSE, b"q", 4),
             (PAUSE, b"q", -1),
             (KEY, K[:14], job_id(1), 0, 9, 2),

@@ -10,7 +10,7 @@ MODEL_EXAMPLES=5000 in the environment makes it look longer, at other cases each
 import os
 from copy import deepcopy
 
-from hypothesis import assume, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
@@ -257,10 +257,24 @@ class NodeMachine(Mirror):
         self.payloads[-1].model = deepcopy(self.model)
 
 
+@given(later_ms=st.just(100))
+def test_a_window_ends_in_the_model_too_when_nothing_else_happens(later_ms: int) -> None:
+    machine = NodeMachine()
+    machine.begin(journaling=True)
+    machine.advance(ms=1)
+    machine.addjob(number=0, queue=b"a", body=b"", retry=0, ttl=1, delay=0, maxlen=None, unique=(b"k", 3))
+    machine.advance(ms=2500)
+    machine.lose_power(lost=0, later_ms=later_ms)
+    for _ in range(3):
+        machine.advance(ms=500)
+        machine.both_agree()
+
+
 NodeMachine.TestCase.settings = settings(
     max_examples=int(os.environ.get("MODEL_EXAMPLES", str(examples(200)))),
     stateful_step_count=50,
     deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],  # few of few examples fit
     derandomize="MODEL_EXAMPLES" not in os.environ,
     report_multiple_bugs=False,
 )

@@ -37,6 +37,7 @@ from cluster.messages import (
     YOURJOBS,
 )
 from disque.core import step
+from tests.conftest import rarely
 from tests.core.support import MYSELF, START_MS, Bench, foreign_id, held_by, repljob
 
 KEY_KINDS = range(21, 30)
@@ -126,10 +127,8 @@ def gone(bench: Bench) -> bytes:
     return foreign_id()
 
 
-STATES = [
-    *(unknown, malformed, waiting, waiting_outside, queued, alone, at_most_once, spent, out, claimed, delayed, backup),
-    *(acked, dummy, gone),
-]
+USUAL_STATES = (unknown, waiting, queued, out, backup, dummy)
+RARE_STATES = (malformed, waiting_outside, alone, at_most_once, spent, claimed, delayed, acked, gone)
 
 
 def about(bench: Bench, job_id: bytes) -> dict[str, list[tuple[Any, ...]]]:
@@ -190,7 +189,7 @@ def test_every_kind_is_here() -> None:
 
 
 @pytest.mark.parametrize("kind", kinds())
-@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("state", [*USUAL_STATES, *rarely(*RARE_STATES)])
 def test_no_message_does_harm(state: Maker, kind: str) -> None:
     at, most = 0, 1
     while at < most:

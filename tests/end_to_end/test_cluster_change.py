@@ -2,13 +2,14 @@
 
 import pytest
 
+from tests.conftest import rarely
 from tests.end_to_end.cluster import Cluster, id_of, rows
 from tests.end_to_end.cluster_load import cluster_load, jobs_left
 from tests.end_to_end.conftest import MakeCluster
 from tests.end_to_end.node import SLOW_POLL_S, Node, until
 
 
-@pytest.mark.parametrize("size", [2, 3, 5])
+@pytest.mark.parametrize("size", [3, *rarely(2, 5)])
 def test_a_rolling_restart_fails_no_request_with_one_copy_less_than_nodes(make_cluster: MakeCluster, size: int) -> None:
     cluster = make_cluster(size)
     with cluster_load(cluster, size - 1) as load:

@@ -44,6 +44,7 @@ def test_clocks_that_are_an_hour_apart_make_no_difference(cluster: Cluster) -> N
     assert set(load.account.again()) <= {"nack", "retry"}
 
 
+@pytest.mark.slow
 def test_a_clock_that_jumps_while_its_node_is_down_loses_nothing(cluster: Cluster) -> None:
     node = cluster.members[1]
     with cluster_load(cluster, 2) as load:

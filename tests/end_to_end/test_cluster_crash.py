@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.conftest import rarely
 from tests.end_to_end.cluster_load import cluster_load
 from tests.end_to_end.conftest import MakeCluster
 
@@ -16,7 +17,7 @@ def test_without_faults_each_job_is_done_and_gone_everywhere_at_the_end(make_clu
     assert set(load.account.again()) <= {"nack", "retry"}
 
 
-@pytest.mark.parametrize("size", [3, 5, 7])
+@pytest.mark.parametrize("size", [3, *rarely(5, 7)])
 def test_a_minority_that_is_killed_takes_nothing_along(make_cluster: MakeCluster, size: int) -> None:
     cluster = make_cluster(size)
     victims = cluster.members[: cluster.minority]  # a producer is at the first
@@ -28,7 +29,15 @@ def test_a_minority_that_is_killed_takes_nothing_along(make_cluster: MakeCluster
         load.more()
 
 
-@pytest.mark.parametrize(("size", "fsync"), [(3, "everysec"), (3, "always"), (5, "everysec"), (7, "always")])
+@pytest.mark.parametrize(
+    ("size", "fsync"),
+    [
+        (3, "everysec"),
+        pytest.param(3, "always", marks=pytest.mark.slow),
+        pytest.param(5, "everysec", marks=pytest.mark.slow),
+        pytest.param(7, "always", marks=pytest.mark.slow),
+    ],
+)
 def test_all_nodes_killed_at_once_under_load_lose_nothing(make_cluster: MakeCluster, size: int, fsync: str) -> None:
     cluster = make_cluster(size, "--appendfsync", fsync)
     with cluster_load(cluster, 3, "NOREPL") as load:  # there are no three while they come back one by one

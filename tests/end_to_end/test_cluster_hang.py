@@ -2,11 +2,12 @@
 
 import pytest
 
+from tests.conftest import rarely
 from tests.end_to_end.cluster_load import cluster_load
 from tests.end_to_end.conftest import MakeCluster
 
 
-@pytest.mark.parametrize("size", [3, 5])
+@pytest.mark.parametrize("size", [3, *rarely(5)])
 def test_a_node_that_stands_still_loses_nothing_and_no_request_fails(make_cluster: MakeCluster, size: int) -> None:
     cluster = make_cluster(size)
     victim = cluster.members[0]  # a producer is there
@@ -20,6 +21,7 @@ def test_a_node_that_stands_still_loses_nothing_and_no_request_fails(make_cluste
         load.more()
 
 
+@pytest.mark.slow
 def test_nodes_that_stand_still_one_after_the_other_lose_nothing(make_cluster: MakeCluster) -> None:
     cluster = make_cluster(3)
     with cluster_load(cluster, 2) as load:
@@ -31,6 +33,7 @@ def test_nodes_that_stand_still_one_after_the_other_lose_nothing(make_cluster: M
         load.more()
 
 
+@pytest.mark.slow
 def test_a_node_that_stands_still_while_another_is_killed_loses_nothing(make_cluster: MakeCluster) -> None:
     cluster = make_cluster(3)
     hung, killed, _ = cluster.members

@@ -3,6 +3,8 @@
 Each node in a network namespace of its own. What was promised on any side is kept, and at-most-once jobs come once.
 """
 
+import pytest
+
 from tests.end_to_end.cluster_load import cluster_load
 from tests.end_to_end.namespaces import Divided, both_ways
 from tests.end_to_end.node import SLOW_POLL_S, Node, until
@@ -26,21 +28,25 @@ def test_a_node_that_is_cut_off_from_the_others(divided: Divided) -> None:
     load_while_cut(divided, both_ways([alone], others), [(other, alone) for other in others])
 
 
+@pytest.mark.slow
 def test_a_node_that_hears_the_others_and_is_not_heard(divided: Divided) -> None:
     mute, *others = divided.members
     load_while_cut(divided, [(mute, other) for other in others], [(other, mute) for other in others])
 
 
+@pytest.mark.slow
 def test_a_node_that_is_heard_and_does_not_hear_the_others(divided: Divided) -> None:
     deaf, *others = divided.members
     load_while_cut(divided, [(other, deaf) for other in others], [(deaf, other) for other in others])
 
 
+@pytest.mark.slow
 def test_two_nodes_that_reach_each_other_only_through_a_third(divided: Divided) -> None:
     one, other, _ = divided.members
     load_while_cut(divided, both_ways([one], [other]), [(one, other), (other, one)])
 
 
+@pytest.mark.slow
 def test_all_nodes_alone(divided: Divided) -> None:
     one, two, three = divided.members
     with cluster_load(divided, 2, "NOREPL") as load:

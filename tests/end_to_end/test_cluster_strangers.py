@@ -134,6 +134,7 @@ def test_a_meeting_with_the_port_of_clients_is_given_up(cluster: Cluster, start_
     assert len(rows(other)) == 1
 
 
+@pytest.mark.slow
 def test_a_copied_directory_is_noticed_and_the_first_node_goes_on(make_cluster: MakeCluster) -> None:
     cluster = make_cluster(3)
     original = cluster.members[0]

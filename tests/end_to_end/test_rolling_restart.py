@@ -15,6 +15,7 @@ from functools import partial
 from itertools import count, pairwise
 from typing import Any, Final
 
+import pytest
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
@@ -191,6 +192,7 @@ class Book:
         return Config(nodes=tuple(nodes), order="given", attempts=100)
 
 
+@pytest.mark.slow
 def test_a_rolling_restart_refuses_nobody_who_wants_a_copy_on_each_node(make_cluster: MakeCluster) -> None:
     cluster = make_cluster(3)
     book = Book(cluster)

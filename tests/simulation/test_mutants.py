@@ -10,6 +10,7 @@ from tests.conftest import ROOT
 from tests.simulation.mutants import MUTANTS
 
 
+@pytest.mark.slow
 @pytest.mark.plain_only("it replaces functions of the core, which its compiled modules call past their names")
 def test_each_breakage_is_noticed() -> None:
     command = [sys.executable, "-m", "tests.simulation", "--mutants", "-j", "2"]

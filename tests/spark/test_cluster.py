@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyspark
+import pytest
 
 from tests.end_to_end.cluster import Cluster
 from tests.end_to_end.node import LOOPBACK, ROOT, drain, free_port, until
@@ -86,6 +87,7 @@ def standalone(environment: dict[str, str], folder: Path) -> Iterator[str]:
             one.wait(30)
 
 
+@pytest.mark.slow
 def test_two_workers_and_speculation(spark_environment: dict[str, str], cluster: Cluster, tmp_path: Path) -> None:
     environment = {
         **spark_environment,

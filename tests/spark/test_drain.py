@@ -43,6 +43,7 @@ def test_an_empty_queue_is_an_empty_frame(spark: SparkSession, node: Node, hosts
     assert read(spark, hosts).collect() == []
 
 
+@pytest.mark.slow
 def test_sql_reads_adds_and_answers(spark: SparkSession, node: Node, hosts: str) -> None:
     view = "CREATE OR REPLACE TEMPORARY VIEW {} USING disque OPTIONS (hosts '{}', {})"
     spark.sql(view.format("mails (body STRING, delay INT)", hosts, "queue 'mails'"))

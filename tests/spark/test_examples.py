@@ -23,6 +23,7 @@ def main(name: str) -> Callable[..., Any]:
     return found
 
 
+@pytest.mark.slow
 def test_the_demonstration_misses_nothing(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -175,6 +175,7 @@ class TestRunning:
             until(lambda: node.info("registered_jobs") == "0", "the acknowledgements")
             assert account.all() == texts(5)
 
+    @pytest.mark.slow
     def test_a_batch_that_takes_longer_than_retry_is_not_delivered_again(
         self, spark: SparkSession, node: Node, hosts: str, tmp_path: Path
     ) -> None:
@@ -223,6 +224,7 @@ class TestRunning:
         start(spark, hosts, tmp_path, some, available=True, ackMode="manual").awaitTermination()
         assert node.info("registered_jobs") == "2"
 
+    @pytest.mark.slow
     def test_a_node_dies_and_the_stream_goes_on_with_what_the_others_have(
         self, spark: SparkSession, cluster: Cluster, tmp_path: Path
     ) -> None:
@@ -261,6 +263,7 @@ query.trigger(availableNow=True).start().awaitTermination()
 """
 
 
+@pytest.mark.slow
 def test_a_driver_that_is_killed_in_the_middle_of_a_batch_loses_nothing(
     spark_environment: dict[str, str], node: Node, hosts: str, tmp_path: Path
 ) -> None:

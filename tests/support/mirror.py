@@ -451,6 +451,7 @@ class Mirror(RuleBasedStateMachine):
             self.check_state()
             self.flush()
         self.now_ms = until_ms
+        self.model.at(until_ms)
 
     @rule(stuck=st.sets(clients_of, max_size=3))
     def flush_but(self, stuck: set[int]) -> None:
