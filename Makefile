@@ -131,9 +131,9 @@ OTHER_TESTS := tests/cli tests/client tests/spark tests/speed tests/test_conf.py
 COMPILED_TESTS ?= $(CORE_TESTS) tests/cli tests/client tests/spark tests/speed tests/test_conf.py
 
 $(COMPILED_VENV)/.can-test: $(SOURCES) $(VENV)/.can-test
-	@echo 'compiling the core, and installing it into $(COMPILED)'
+	@echo 'compiling the core, and installing it into $(COMPILED_VENV)'
 	@rm -rf $(COMPILED_VENV)/dist
-	@$(BIN)/python -m venv $(COMPILED)
+	@$(BIN)/python -m venv $(COMPILED_VENV)
 	@DISQUE_CORE=compiled $(BIN)/python -m build --outdir $(COMPILED_VENV)/dist . >$(COMPILED_VENV)/build.log 2>&1 \
 	  || { tail -n 40 $(COMPILED_VENV)/build.log; exit 1; }
 	@wheel=$$(echo $(COMPILED_VENV)/dist/*.whl) && $(COMPILED_VENV)/bin/python -m pip install --quiet "$$wheel[test,client,spark,demo]" \
@@ -142,9 +142,9 @@ $(COMPILED_VENV)/.can-test: $(SOURCES) $(VENV)/.can-test
 
 # The same without what only the tests need.
 $(COMPILED_VENV)/.can-run: $(SOURCES) $(BIN)/python
-	@echo 'compiling the core, and installing it into $(COMPILED)'
+	@echo 'compiling the core, and installing it into $(COMPILED_VENV)'
 	@rm -rf $(COMPILED_VENV)/dist
-	@$(BIN)/python -m venv $(COMPILED)
+	@$(BIN)/python -m venv $(COMPILED_VENV)
 	@DISQUE_CORE=compiled $(BIN)/python -m pip wheel --no-deps --wheel-dir $(COMPILED_VENV)/dist . >$(COMPILED_VENV)/build.log 2>&1 \
 	  || { tail -n 40 $(COMPILED_VENV)/build.log; exit 1; }
 	@wheel=$$(echo $(COMPILED_VENV)/dist/*.whl) && $(COMPILED_VENV)/bin/python -m pip install --quiet "$$wheel" \
