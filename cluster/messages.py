@@ -146,8 +146,9 @@ FIELDS: Final[dict[str, str]] = {
     "ip": _BYTES,
     "jobs": _JOBS,  # see `JOB_FIELDS`
     "key": _BYTES,  # the digest that stands for a UNIQUE key
+    "keys": _BODIES,  # those of the jobs `ids`
     "known": _NUMBER,  # 0 or 1
-    "left_ms": _NUMBER,  # of the life of the job, or of the window of the key
+    "left_ms": _NUMBER,  # of the life of the jobs, or of the window of the keys
     "ms": _NUMBERS,
     "nacks": _NUMBER,
     "node_id": _ONE_ID,
@@ -300,11 +301,11 @@ KINDS: Final[dict[int, tuple[str, Shape]]] = {
         (HOLD, "HOLD", "round holders ids ms"),  # not before so much time has passed
         (HAVE, "HAVE", "ids"),  # I have a copy now
         # UNIQUE keys
-        (BIND, "BIND", "repl key id window_ms"),  # keep the key for that job, if it becomes one
+        (BIND, "BIND", "repl window_ms ids keys"),  # keep the keys for these jobs, if they become some
         (BOUND, "BOUND", "ids"),  # I do
         (KEYHELD, "KEYHELD", "state id held_id"),  # I cannot: another one has it
         (UNBIND, "UNBIND", "ids"),  # they will be none, or are done: their keys are free
-        (KEEPKEY, "KEEPKEY", "flags repl key id left_ms"),  # the job is there: it has the key for certain
+        (KEEPKEY, "KEEPKEY", "flags repl left_ms ids keys"),  # the jobs are there: they have the keys for certain
         (KEYKEPT, "KEYKEPT", "ids"),  # I know that, and will after a crash
         (KEYSAFE, "KEYSAFE", "ids"),  # all keepers know it
         (ASKKEY, "ASKKEY", "key id"),  # what has become of it? BIND is all that I know

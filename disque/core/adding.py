@@ -184,17 +184,19 @@ def add(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     if isinstance(request, bytes):
         settle(node, session, args, resp.error(request), now_ms)
         return
+    digest = b""
     if request.key is None:
         reply = refused(node, request, now_ms)
         if not reply and (request.replicate == 1 or request.asynchronous):
             reply = at_once(node, request, now_ms)
     else:
-        reply = unique_at_once(node, session, request, request.key, now_ms)
+        digest = unique.digest_of(request.queue, request.key)
+        reply = unique_at_once(node, session, request, digest, now_ms)
     if reply:
         settle(node, session, args, reply, now_ms)
         return
     pending = replication.owe(node, session, args, request.timeout_ms, now_ms)
-    place(node, pending, request, now_ms)
+    place(node, pending, request, digest, now_ms)
 
 
 def at_once(node: "Node", request: Request, now_ms: int) -> bytes:
@@ -212,13 +214,12 @@ def at_once(node: "Node", request: Request, now_ms: int) -> bytes:
     return resp.status(job.id)
 
 
-def unique_at_once(node: "Node", session: Session, request: Request, name: bytes, now_ms: int) -> bytes:
+def unique_at_once(node: "Node", session: Session, request: Request, digest: bytes, now_ms: int) -> bytes:
     """The reply to an ADDJOB with a UNIQUE key of which no other node must be asked; nothing, when one must.
 
     That is when the key is taken for certain, or when this node keeps it alone, and the only copy.
     """
     bids.nodes_changed(node, now_ms)
-    digest = unique.digest_of(request.queue, name)
     if digest in node.bids:
         return b""
     taken = unique.is_taken(node, digest, now_ms)
@@ -256,13 +257,15 @@ def again(node: "Node", pending: PendingAdd, now_ms: int) -> None:
     request = parse(node, pending.args) if bid is None else bid.request
     if isinstance(request, bytes):  # the default of REPLICATE has changed meanwhile
         replication.answer(node, pending, resp.error(request))
+    elif bid is not None or request.key is None:
+        place(node, pending, request, b"" if bid is None else bid.digest, now_ms)
     else:
-        place(node, pending, request, now_ms)
+        place(node, pending, request, unique.digest_of(request.queue, request.key), now_ms)
 
 
-def place(node: "Node", pending: PendingAdd, request: Request, now_ms: int) -> None:
-    """Answer ``pending``, or let it wait for copies or for the holder of its key."""
-    if request.key is not None and not bids.hold(node, pending, request, request.key, now_ms):
+def place(node: "Node", pending: PendingAdd, request: Request, digest: bytes, now_ms: int) -> None:
+    """Answer ``pending``, or let it wait for copies or for the holder of its key, which is empty when it has none."""
+    if digest and not bids.hold(node, pending, request, digest, now_ms):
         return
     reply = refused(node, request, now_ms)
     if reply:

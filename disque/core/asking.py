@@ -13,6 +13,8 @@ from disque.core.queue import PAUSED_OUT, Queue
 from disque.core.session import WAIT_JOBS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from disque.core.node import Node
     from disque.core.peers import Peer
 
@@ -23,6 +25,8 @@ OWED_MOST: Final = 100_000
 #: Flows that one settle looks at; flows that one beat looks after.
 ASK_MOST: Final = 1000
 TURN_MOST: Final = 200
+#: Sessions and their places that one step of a chore looks at.
+WAIT_SLICE = 500  # not Final: tests want less, compiled too
 #: A request is renewed after so long, in ms.
 RENEW_MS: Final = 30_000
 #: How long a delivery, and a client that looked in, count as somebody who waits, in ms.
@@ -41,11 +45,17 @@ def wait(node: "Node", queues: list[Queue]) -> None:
             federation.mark(flow)
 
 
-def wait_all(node: "Node") -> None:
-    """Nodes can be reached that could not be asked when clients began to wait."""
-    for session in node.sessions.values():
+def wait_all(node: "Node") -> "Iterator[None]":
+    """Nodes can be reached that could not be asked when clients began to wait. Some places a step."""
+    left = WAIT_SLICE
+    for session in list(node.sessions.values()):
         if session.waiting == WAIT_JOBS:
             wait(node, session.wait_queues)
+            left -= len(session.wait_queues)
+        left -= 1
+        if left <= 0:
+            left = WAIT_SLICE
+            yield
 
 
 def poll(node: "Node", names: list[bytes], count: int, now_ms: int) -> None:

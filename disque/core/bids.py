@@ -7,7 +7,7 @@ first one comes to nothing, the next one begins anew.
 
 from typing import TYPE_CHECKING, Final
 
-from cluster.messages import ASKKEY, GOES_WITH_JOB, IS_SETTLED, KEYFREE, KEYHELD, UNBIND
+from cluster.messages import ASKKEY, GOES_WITH_JOB, IS_SETTLED, KEYFREE, KEYHELD
 from disque.core import acks, keeping, replication, resp, unique
 from disque.core.jobid import ttl_suffix, valid
 from disque.core.peers import failed
@@ -88,13 +88,12 @@ class Bid(Timed):
 # -- asking ------------------------------------------------------------------------------------------------------------
 
 
-def hold(node: "Node", pending: PendingAdd, request: "Request", name: bytes, now_ms: int) -> bool:
-    """Whether ``pending`` holds the key ``name`` and may make its job.
+def hold(node: "Node", pending: PendingAdd, request: "Request", digest: bytes, now_ms: int) -> bool:
+    """Whether ``pending`` holds the key with this digest and may make its job.
 
     If not, it is answered, or will be, or waits and is tried again.
     """
     nodes_changed(node, now_ms)
-    digest = unique.digest_of(request.queue, name)
     key = unique.find(node, digest, now_ms)
     bid = node.bids.get(digest)
     if key is not None:
@@ -200,7 +199,7 @@ def say_bid(node: "Node", bid: Bid, peer_id: bytes, now_ms: int) -> None:
     key = node.keys.get(bid.digest)
     if bid.decided:
         if key is not None and key.state == COMMITTED and key.told is not None and peer_id not in key.told:
-            keeping.say(node, peer_id, keeping.whole(key, now_ms))
+            keeping.gather(node, peer_id, keeping.head_of(key, now_ms), key.job_id, key.digest)
     elif bid.job_id and peer_id in bid.keepers:
         keeping.ask(node, bid, peer_id)
     elif key is not None and key.doubts and key.job_id == bid.job_id:
@@ -312,7 +311,7 @@ def lost(node: "Node", key: Key, now_ms: int) -> None:
         keeping.retract(node, key)
         return
     for one in keeping.others(node, key):
-        keeping.say(node, one, (UNBIND, (key.job_id,)))
+        keeping.say_unbound(node, one, key.job_id)
     bid.decided = False
     bid.forget()
     keeping.retract(node, key)
@@ -356,8 +355,15 @@ def outbid(node: "Node", key: Key, now_ms: int) -> None:
 
 
 def keep(node: "Node", peer: bytes, message: "keeping.KeepKey", now_ms: int) -> None:
-    """KEEPKEY: this job has the key for certain. It replaces what is less certain; else the answer is KEYHELD."""
-    _, flags, repl, digest, job_id, left_ms = message
+    """KEEPKEY: these jobs have their keys for certain."""
+    ids, digests = message[4], message[5]
+    for at in range(len(ids)):
+        keep_one(node, peer, message, ids[at], digests[at], now_ms)
+
+
+def keep_one(node: "Node", peer: bytes, message: "keeping.KeepKey", job_id: bytes, digest: bytes, now_ms: int) -> None:
+    """Keep one of them. It replaces what is less certain; else the answer is KEYHELD."""
+    flags, repl, left_ms = message[1], message[2], message[3]
     if not unique.sound(node, digest, job_id, repl, 0 if flags & GOES_WITH_JOB else left_ms):
         return
     key = unique.find(node, digest, now_ms)

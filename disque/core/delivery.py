@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 #: Bounds of one reply: a larger COUNT is served in part.
 JOBS_MOST = 10_000  # not Final: tests want less, compiled too
 BYTES_MOST = 64 << 20  # not Final: tests want less, compiled too
+#: Replies with so many bytes of bodies are in pieces, and bodies from the second length on are pieces of their own.
+LARGE_REPLY = 1 << 20  # not Final: tests want less, compiled too
+LARGE_PIECE = 1 << 14  # not Final: tests want less, compiled too
 COUNTS: Final = b"$5\r\nnacks\r\n:%d\r\n$21\r\nadditional-deliveries\r\n:%d\r\n"
 #: Queues in which one session may wait: each of them is made for that when it is not there.
 QUEUES_MOST: Final = 4096
@@ -79,11 +82,19 @@ def give_one(node: "Node", session: Session, queue: Queue, now_ms: int) -> None:
         asking.drained(node, queue)
     session.handed.append((job, job.requeue_ms, job.nacks, job.deliveries))
     body = job.body
+    if len(body) >= LARGE_REPLY:
+        session.out += encode(node, [job], counters=False, bodies=True)
+        session.large = True
+        return
     session.out.append(b"*1\r\n*3\r\n%b$40\r\n%b\r\n%b%b\r\n" % (queue.header, job.id, resp.head(len(body)), body))
 
 
-def encode(node: "Node", jobs: list[Job], *, counters: bool, bodies: bool) -> bytes:
-    """The reply with these jobs, in the shape of RESP2 whatever the protocol. Without ``bodies`` it has their sizes."""
+def encode(node: "Node", jobs: list[Job], *, counters: bool, bodies: bool) -> list[bytes]:
+    """The reply with these jobs, in the shape of RESP2 whatever the protocol. Without ``bodies`` it has their sizes.
+
+    It is one piece, or several with the larger bodies as they are: to copy some MB would stop the node.
+    """
+    large = bodies and sum([len(job.body) for job in jobs]) >= LARGE_REPLY
     parts = [b"*%d\r\n" % len(jobs)]
     for job in jobs:
         queue = node.queues.get(job.queue)
@@ -93,6 +104,9 @@ def encode(node: "Node", jobs: list[Job], *, counters: bool, bodies: bool) -> by
             counts = COUNTS % (job.nacks, job.deliveries) if counters else b""
             words = 7 if counters else 3
             parts.append(b"*%d\r\n%b$40\r\n%b\r\n:%d\r\n%b" % (words, header, job.id, len(body), counts))
+        elif large and len(body) >= LARGE_PIECE:
+            parts += (b"*%d\r\n%b$40\r\n%b\r\n%b" % (7 if counters else 3, header, job.id, resp.head(len(body))), body)
+            parts.append(b"\r\n" + (COUNTS % (job.nacks, job.deliveries) if counters else b""))
         elif counters:
             parts.append(
                 b"*7\r\n%b$40\r\n%b\r\n$%d\r\n%b\r\n$5\r\nnacks\r\n:%d\r\n$21\r\nadditional-deliveries\r\n:%d\r\n"
@@ -100,7 +114,7 @@ def encode(node: "Node", jobs: list[Job], *, counters: bool, bodies: bool) -> by
             )
         else:
             parts.append(b"*3\r\n%b$40\r\n%b\r\n%b%b\r\n" % (header, job.id, resp.head(len(body)), body))
-    return b"".join(parts)
+    return parts if large else [b"".join(parts)]
 
 
 def block(node: "Node", session: Session, names: list[bytes], count: int, timeout_ms: int, now_ms: int) -> None:
@@ -224,7 +238,11 @@ def serve(node: "Node", session: Session, now_ms: int) -> int:
         del session.handed[handed:]
     if node.journaling and any(not job.retry for job in jobs):
         session.unsettled = True
-    unblock(node, session, encode(node, jobs, counters=session.wait_counters, bodies=session.wait_bodies))
+    reply = encode(node, jobs, counters=session.wait_counters, bodies=session.wait_bodies)
+    if len(reply) > 1 and not session.wait_silent:
+        session.large = True
+        session.out += reply[:-1]
+    unblock(node, session, reply[-1])
     return len(jobs) + looks
 
 

@@ -526,7 +526,7 @@ def beat(node: "Node", now_ms: int) -> None:
         federation.linked = node.linked
         federation.stalled = False
         wake_all(node)
-        asking.wait_all(node)
+        node.begin_chore(asking.wait_all(node))
     turn = federation.turn
     for _ in range(min(len(turn), len(turn) // 10 + 1, asking.TURN_MOST)):
         flow = turn.popleft()
@@ -566,7 +566,7 @@ def link_up(node: "Node", peer: bytes, now_ms: int) -> None:
         for want in standing.wants.values():
             want.offered = False
     asking.ask_again(node, peer)
-    asking.wait_all(node)
+    node.begin_chore(asking.wait_all(node))
     node.begin_chore(queues.tell_pauses(node, node.peers[peer]))
 
 

@@ -136,11 +136,17 @@ def header(
     kind: int, payload: bytes, segment: int, salt: int, offset: int, synced_segment: int, synced_offset: int
 ) -> bytes:
     """Return the HEADER_SIZE bytes that go before `payload` at `offset` of `segment`."""
-    length = len(payload)
+    crc = crc32(payload, SEED ^ segment)
+    return header_of(kind, len(payload), crc, segment, salt, offset, synced_segment, synced_offset)
+
+
+def header_of(
+    kind: int, length: int, crc: int, segment: int, salt: int, offset: int, synced_segment: int, synced_offset: int
+) -> bytes:
+    """Return the header of a payload of which only the length and the CRC, begun with SEED ^ segment, are at hand."""
     assert 0 < length <= MAX_PAYLOAD
-    seed = SEED ^ segment
-    rest = _REST.pack(length, crc32(payload, seed), salt, kind, offset, synced_segment, synced_offset)
-    return _START.pack(MAGIC, crc32(rest, seed)) + rest
+    rest = _REST.pack(length, crc, salt, kind, offset, synced_segment, synced_offset)
+    return _START.pack(MAGIC, crc32(rest, SEED ^ segment)) + rest
 
 
 def encode(

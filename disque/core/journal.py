@@ -61,7 +61,9 @@ if TYPE_CHECKING:
     from disque.core.node import Node
 
 #: A flush with more than this many bytes of bodies and names becomes several payloads.
-PAYLOAD_BYTES = 32 << 20  # not Final: tests want less, compiled too
+PAYLOAD_BYTES = 1 << 20  # not Final: tests want less, compiled too
+#: Bodies from this length on are not copied into such a payload.
+PART_BYTES = 1 << 18  # not Final: tests want less, compiled too
 #: Jobs in one record of a clean stop's list.
 CLEAN_BATCH: Final = 1000
 #: A start so much later than the last record, in ms, may be a wrong clock: nothing expires at once.
@@ -75,22 +77,69 @@ IDLE: Final = frozenset({HEAD, OFF, CLEAN, END, PARTIAL, WHOLE, FLUSH})
 _packer: Final = msgpack.Packer(use_bin_type=True, autoreset=True)
 
 
+class Parts:
+    """A payload in pieces: large bodies are pieces of their own, as they are. ``size`` is the length of all."""
+
+    __slots__ = ("pieces", "size")
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self.pieces = pieces
+        self.size = sum([len(piece) for piece in pieces])
+
+
 def encode(records: list[Record], now_ms: int) -> list[bytes]:
     """The payloads for these records: each is a list of the node time and some of the records, in order."""
+    return [
+        payload if isinstance(payload, bytes) else b"".join(payload.pieces) for payload in encode_parts(records, now_ms)
+    ]
+
+
+def encode_parts(records: list[Record], now_ms: int) -> list[bytes | Parts]:
+    """What `encode` gives; of large bodies no copy is made, which would stop the node."""
     if sum([weight(record) for record in records if record[0] in HEAVY]) < PAYLOAD_BYTES:
         return [_pack([now_ms, *records])]
-    payloads = []
+    payloads: list[bytes | Parts] = []
     batch: list[Record] = []
     size = 0
     for record in records:
         batch.append(record)
         size += weight(record)
         if size >= PAYLOAD_BYTES:
-            payloads.append(_pack([now_ms, *batch]))
+            payloads.append(_pack_parts(batch, now_ms))
             batch, size = [], 0
     if batch:
         payloads.append(_pack([now_ms, *batch]))
     return payloads
+
+
+def _pack_parts(records: list[Record], now_ms: int) -> bytes | Parts:
+    """One payload, in parts if there is a large body in it. Only JOBS has bodies, in a list of their own."""
+    pieces: list[bytes] = []
+    small: list[bytes] = [_array_head(1 + len(records)), _packer.pack(now_ms)]
+    for record in records:
+        bodies = record[-2] if record[0] == JOBS else None
+        if not isinstance(bodies, (list, tuple)) or max(map(len, bodies)) < PART_BYTES:
+            small.append(_packer.pack(record))
+            continue
+        small.append(_array_head(len(record)))
+        small += [_packer.pack(value) for value in record[:-2]]
+        small.append(_array_head(len(bodies)))
+        for body in bodies:
+            if len(body) < PART_BYTES:
+                small.append(_packer.pack(body))
+            else:
+                small.append(b"\xc6" + len(body).to_bytes(4, "big"))
+                pieces += (b"".join(small), body)
+                small.clear()
+        small.append(_packer.pack(record[-1]))
+    if small:
+        pieces.append(b"".join(small))
+    return Parts(pieces) if len(pieces) > 1 else pieces[0]
+
+
+def _array_head(length: int) -> bytes:
+    """How a list of so many values begins."""
+    return b"\xdd" + length.to_bytes(4, "big") if length > 15 else bytes((0x90 | length,))
 
 
 def _pack(values: list[object]) -> bytes:

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from disque.core.node import Message, Node
     from disque.core.session import PendingAdd
 
-    #: The fields of KEEPKEY.
-    KeepKey = tuple[int, int, int, bytes, bytes, int]
+    #: The fields of KEEPKEY: flags, REPLICATE, ms left; IDs, keys.
+    KeepKey = tuple[int, int, int, int, tuple[bytes, ...], tuple[bytes, ...]]
 
 #: After so long, in ms: a TENTATIVE key is asked about; who has not said KEYKEPT is told again.
 CHECK_MS: Final = 1000
@@ -48,12 +48,41 @@ SAY_KEPT: Final = (KEYKEPT,)
 SAY_SAFE: Final = (KEYSAFE,)
 SAY_FREE: Final = (KEYFREE,)
 
+#: Who doubts when nobody does: nothing is ever added to it.
+NOBODY: Final[set[bytes]] = set()
+
+#: Messages that carry the keys of their jobs, and how many go in one: the other side takes it apart in one go.
+WITH_KEYS: Final = frozenset({BIND, KEEPKEY})
+KEYS_MOST: Final = 200
+
 
 def say(node: "Node", peer_id: bytes, message: "Message") -> None:
     """Send ``message`` to a peer, if there is a link: who has none is asked or told again when there is one."""
     peer = node.peers.get(peer_id)
     if peer is not None and peer.linked:
         node.messages.append((peer_id, message))
+
+
+def gather(node: "Node", peer_id: bytes, head: "Message", job_id: bytes, digest: bytes) -> None:
+    """Send ``head`` with this job and its key at the next settle, with others of the same head, if there is a link."""
+    peer = node.peers.get(peer_id)
+    if peer is not None and peer.linked:
+        node.batches.setdefault((peer_id, head), []).extend((job_id, digest))
+
+
+def send(node: "Node", peer_id: bytes, head: "Message", gathered: list[bytes]) -> None:
+    """Make messages of jobs and keys that were gathered in turns."""
+    ids, keys = gathered[::2], gathered[1::2]
+    for at in range(0, len(ids), KEYS_MOST):
+        end = at + KEYS_MOST
+        node.messages.append((peer_id, (*head, tuple(ids[at:end]), tuple(keys[at:end]))))
+
+
+def say_unbound(node: "Node", peer_id: bytes, job_id: bytes) -> None:
+    """UNBIND, behind what was gathered of the same job."""
+    for place in [place for place in node.batches if place[0] == peer_id and place[1][0] in WITH_KEYS]:
+        send(node, peer_id, place[1], node.batches.pop(place))
+    say(node, peer_id, (UNBIND, (job_id,)))
 
 
 def others(node: "Node", key: Key) -> list[bytes]:
@@ -69,25 +98,28 @@ def ask(node: "Node", bid: "Bid", keeper: bytes) -> None:
     if keeper not in bid.bound and keeper != node.node_id:
         request = bid.request
         bid.asked.add(keeper)
-        question = (BIND, request.replicate, bid.digest, bid.job_id, request.window * 1000)
-        say(node, keeper, question)
+        gather(node, keeper, (BIND, request.replicate, request.window * 1000), bid.job_id, bid.digest)
 
 
-def bind(node: "Node", peer: bytes, message: tuple[int, int, bytes, bytes, int], now_ms: int) -> None:
-    """BIND: ``peer`` wants a key for one of its jobs."""
-    _, repl, digest, job_id, window_ms = message
-    if not unique.sound(node, digest, job_id, repl, window_ms):
-        return
-    key = offer(node, peer, digest, job_id, window_ms, now_ms)
-    if key.job_id == job_id:
-        if key.state == TENTATIVE:
-            key.repl = max(key.repl, repl)
-            claim(node, key, peer)
-        if is_bound(node, key, now_ms):
-            node.batch(peer, SAY_BOUND, job_id)
-    else:
-        node.messages.append((peer, (KEYHELD, key.state, job_id, key.job_id)))
-        wake(node, key, now_ms)
+def bind(
+    node: "Node", peer: bytes, message: tuple[int, int, int, tuple[bytes, ...], tuple[bytes, ...]], now_ms: int
+) -> None:
+    """BIND: ``peer`` wants keys for some of its jobs."""
+    _, repl, window_ms, ids, digests = message
+    for at in range(len(ids)):
+        job_id, digest = ids[at], digests[at]
+        if not unique.sound(node, digest, job_id, repl, window_ms):
+            continue
+        key = offer(node, peer, digest, job_id, window_ms, now_ms)
+        if key.job_id == job_id:
+            if key.state == TENTATIVE:
+                key.repl = max(key.repl, repl)
+                claim(node, key, peer)
+            if is_bound(node, key, now_ms):
+                node.batch(peer, SAY_BOUND, job_id)
+        else:
+            node.messages.append((peer, (KEYHELD, key.state, job_id, key.job_id)))
+            wake(node, key, now_ms)
 
 
 def wake(node: "Node", key: Key, now_ms: int) -> None:
@@ -122,8 +154,12 @@ def is_bound(node: "Node", key: Key, now_ms: int) -> bool:
     if key.state != TENTATIVE:
         return True
     if key.doubts is None:
-        unsure = node.ring.is_unsure(now_ms)
-        key.doubts = {one for one in node.ring.nodes if one not in {node.node_id, key.owner}} if unsure else set()
+        if not node.ring.is_unsure(now_ms):
+            key.doubts = NOBODY
+            return True
+        key.doubts = {one for one in node.ring.nodes if one not in {node.node_id, key.owner}}
+    if not key.doubts:
+        return True
     key.doubts.intersection_update(node.ring.nodes)
     for one in sorted(key.doubts):
         say(node, one, (ASKKEY, key.digest, key.job_id))
@@ -210,7 +246,7 @@ def asked(node: "Node", peer: bytes, message: tuple[int, bytes, bytes], now_ms: 
     key = unique.find(node, digest, now_ms)
     if key is not None and key.state != TENTATIVE:
         if key.job_id == job_id:
-            node.messages.append((peer, whole(key, now_ms)))
+            gather(node, peer, head_of(key, now_ms), job_id, digest)
         else:
             node.messages.append((peer, (KEYHELD, key.state, job_id, key.job_id)))
             wake(node, key, now_ms)
@@ -248,7 +284,7 @@ def take_back(node: "Node", bid: "Bid") -> None:
     if not job_id:
         return  # it was taken back already, to be asked for again
     for keeper in sorted(bid.asked):
-        say(node, keeper, (UNBIND, (job_id,)))
+        say_unbound(node, keeper, job_id)
     key = node.keys.get(bid.digest)
     if key is not None and key.job_id == job_id:
         unique.drop(node, key)
@@ -316,10 +352,10 @@ def commit(node: "Node", bid: "Bid", job: "Job", now_ms: int) -> bool:
     return key.state == SETTLED
 
 
-def whole(key: Key, now_ms: int) -> "Message":
-    """KEEPKEY for a key."""
+def head_of(key: Key, now_ms: int) -> "Message":
+    """KEEPKEY for a key, up to what it shares with no other."""
     flags = (0 if key.expires_ms else GOES_WITH_JOB) | (IS_SETTLED if key.state == SETTLED else 0)
-    return (KEEPKEY, flags, key.repl, key.digest, key.job_id, max(1, key.end_ms() - now_ms))
+    return (KEEPKEY, flags, key.repl, max(1, key.end_ms() - now_ms))
 
 
 def gives_way(key: Key, job_id: bytes, *, is_settled: bool) -> bool:
@@ -333,7 +369,7 @@ def gives_way(key: Key, job_id: bytes, *, is_settled: bool) -> bool:
 
 def accept(node: "Node", key: Key, peer: bytes, message: "KeepKey", now_ms: int) -> None:
     """Take over what KEEPKEY says of ``key``, as far as it is news."""
-    flags, repl, left_ms = message[1], message[2], message[5]
+    flags, repl, left_ms = message[1], message[2], message[3]
     if key.state == TENTATIVE:
         end_ms = now_ms + left_ms
         key.expires_ms, key.life_ms = (0, end_ms) if flags & GOES_WITH_JOB else (end_ms, 0)
@@ -364,9 +400,9 @@ def drive(node: "Node", key: Key, now_ms: int) -> None:
     if not silent:
         settle(node, key, now_ms, tell=True)
         return
-    message = whole(key, now_ms)
+    head = head_of(key, now_ms)
     for one in silent:
-        say(node, one, message)
+        gather(node, one, head, key.job_id, key.digest)
     node.timers.arm(key, min(key.end_ms(), now_ms + DRIVE_MS))
 
 
@@ -435,7 +471,7 @@ def job_done(node: "Node", job_id: bytes, told: tuple[bytes, ...] | None) -> Non
     if told is not None:
         for one in others(node, key):
             if one not in told:
-                say(node, one, (UNBIND, (job_id,)))
+                say_unbound(node, one, job_id)
     node.remember_gone(job_id)
     unique.drop(node, key)
 

@@ -9,7 +9,7 @@ shells are the majority, each further removal moves a few entries from the one t
 them, so cleaning costs no pause however long the line is. The head is never a shell.
 """
 
-from collections import deque
+from collections import OrderedDict, deque
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
@@ -90,7 +90,8 @@ class Queue(Timed):
         self.ready = False
         self.segment = 0
         self.number = 0
-        self.waiters: dict[Session, None] | None = None
+        #: Who waits, first come first: in a plain dict each look at the first would go over all that have left.
+        self.waiters: OrderedDict[Session, None] | None = None
         #: Other nodes that want jobs of this queue, what this node asks others for, and the length at which to ask for
         #: more (-1: never): see `federation`.
         self.wants: dict[bytes, Want] | None = None
@@ -241,7 +242,7 @@ class Queue(Timed):
     def wait(self, session: "Session") -> None:
         """Put ``session`` at the end of the line of those who wait for jobs; a session stands there once."""
         if self.waiters is None:
-            self.waiters = {}
+            self.waiters = OrderedDict()
         self.waiters[session] = None
 
     def leave(self, session: "Session") -> None:

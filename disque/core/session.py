@@ -104,6 +104,7 @@ class Session(Timed):
         "created_ms",
         "handed",
         "id",
+        "large",
         "library",
         "library_version",
         "local",
@@ -135,6 +136,8 @@ class Session(Timed):
         self.created_ms = now_ms
         self.active_ms = now_ms
         self.out: list[bytes] = []
+        #: There are replies of some MB in `out`, in pieces: they are not to be joined.
+        self.large = False
         self.name = b""
         self.library = b""
         self.library_version = b""

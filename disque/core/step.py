@@ -418,7 +418,9 @@ def send_batches(node: "Node") -> None:
     batches, node.batches = node.batches, {}
     for (peer, head), ids in batches.items():
         outbox = node.asks if head[0] in PROMISE_NOTHING else node.messages
-        if len(ids) <= IDS_MOST:
+        if head[0] in keeping.WITH_KEYS:
+            keeping.send(node, peer, head, ids)
+        elif len(ids) <= IDS_MOST:
             outbox.append((peer, (*head, tuple(ids))))
         else:
             outbox += [(peer, (*head, tuple(ids[at : at + IDS_MOST]))) for at in range(0, len(ids), IDS_MOST)]

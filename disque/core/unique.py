@@ -17,6 +17,8 @@ the owner answers its client and tells them (KEYSAFE). The owner keeps the key a
 
 No two IDs can be decided: each would have to be noted by all keepers, and a keeper notes one.
 
+What a node asks or tells another one in a turn is one message for all keys that it concerns.
+
 *Finding it taken.* A keeper that has another ID says so, with its state: KEYHELD. A SETTLED one is answered. What was
 never answered can still end as nothing, so nobody else is told of it: the asker waits and asks again. Of two that are
 both undecided the smaller ID keeps what it has; the larger takes everything back (UNBIND) before it asks again, with a

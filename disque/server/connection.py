@@ -7,6 +7,7 @@ turn; what it has read stays in the reader and goes on later.
 
 import asyncio
 import traceback
+from collections import deque
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, cast
 
@@ -29,6 +30,9 @@ READ_AHEAD: Final = 1 << 20
 HELD_MOST: Final = 1024
 #: So many small replies to a client that does not read are worth being joined.
 JOIN_LEAST: Final = 100
+#: Of large replies, bytes of one piece, and bytes that leave in one turn of the loop.
+PIECE_BYTES = 1 << 18  # not Final: tests want less, compiled too
+PIECES_BYTES = 1 << 22  # not Final: tests want less, compiled too
 MANY: Final = 1 << 62
 
 
@@ -41,8 +45,11 @@ class Connection:
     __slots__ = (
         "_closed",
         "_ending",
+        "_full",
         "_held_request",
         "_joined",
+        "_leaving",
+        "_leaving_bytes",
         "_marks",
         "_reading",
         "choked",
@@ -74,6 +81,12 @@ class Connection:
         self._held_request: list[bytes] | None = None
         #: Pieces at the front of the replies that `join_output` has made.
         self._joined = 0
+        #: Large replies that have left this connection and did not come to the transport yet, cut into pieces. Until
+        #: they have, the connection is `choked`, as if the transport had all of them and its client did not read.
+        self._leaving: deque[bytes | memoryview] = deque()
+        self._leaving_bytes = 0
+        #: The transport has enough.
+        self._full = False
         self._reading = True
         self._ending = False
         self._closed = False
@@ -114,17 +127,27 @@ class Connection:
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the client."""
         del exc
+        self._leaving.clear()
         if not self._closed:
             self._closed = True
             self.pump.lost(self)
 
     def pause_writing(self) -> None:
         """The client does not read: keep further replies, execute nothing more."""
+        self._full = True
         self.choked = True
         self.pump.choked[self] = None
 
     def resume_writing(self) -> None:
         """The client reads again."""
+        self._full = False
+        if self._leaving:
+            self.pump.loop.call_soon(self._leave)
+        else:
+            self._unchoke()
+
+    def _unchoke(self) -> None:
+        """All that was written is with the transport, which takes more."""
         self.choked = False
         self.over_since_ms = 0
         self.pump.choked.pop(self, None)
@@ -213,7 +236,7 @@ class Connection:
             started = ended
             left -= 1
             if out:
-                size += len(out[-1])
+                size += len(out[-1]) if not session.large else size_most
             if node.clients_paused_until_ms > now_ms and pump.holds_back(self, now_ms):
                 break
         else:
@@ -279,13 +302,11 @@ class Connection:
         if self._closed:
             return
         if session.out and not self.choked and not self.transport.is_closing():
-            data = session.out[0] if len(session.out) == 1 else b"".join(session.out)
+            self._write(session.out)
             session.out.clear()
             session.handed.clear()
             self._marks.clear()
             self._joined = 0
-            self.pump.node.stats.net_out += len(data)
-            self.transport.write(data)
         if session.walked and not self.choked and not session.out:
             scan.taken(self.pump.node, session)
             self.pump.schedule()
@@ -311,15 +332,70 @@ class Connection:
         _, replies, handed = ready[-1]
         self._marks = [(ticket, some - replies, jobs - handed) for ticket, some, jobs in self._marks[len(ready) :]]
         session = self.session
-        data = b"".join(session.out[:replies])
+        leaving = session.out[:replies]
         del session.out[:replies], session.handed[:handed]
         self._joined = max(0, self._joined - replies)
-        self.pump.node.stats.net_out += len(data)
-        self.transport.write(data)
+        self._write(leaving)
         if self._can_go_on():
             self.pump.later(self)
         if not self._reading:
             self._regulate()
+
+    def _write(self, replies: list[bytes]) -> None:
+        """Hand replies to the transport, in one piece unless they are large."""
+        if self.session.large:
+            self._write_large(replies)
+            return
+        data = replies[0] if len(replies) == 1 else b"".join(replies)
+        self.pump.node.stats.net_out += len(data)
+        self.transport.write(data)
+
+    def _write_large(self, replies: list[bytes]) -> None:
+        """Let replies leave in pieces, none of which is copied, over some turns of the loop."""
+        self.session.large = False
+        for reply in replies:
+            size = len(reply)
+            self.pump.node.stats.net_out += size
+            self._leaving_bytes += size
+            if size <= PIECE_BYTES:
+                self._leaving.append(reply)
+            else:
+                view = memoryview(reply)
+                self._leaving.extend([view[at : at + PIECE_BYTES] for at in range(0, size, PIECE_BYTES)])
+        self.choked = True
+        self.pump.choked[self] = None
+        self.pump.loop.call_soon(self._leave)
+
+    def _leave(self) -> None:
+        """The next turn of large replies; when the transport has enough, `resume_writing` goes on."""
+        if self._closed or not self._leaving or self._full:
+            return
+        self.pump.begin_turn()
+        self._let_go()
+        if self._leaving and not self._full:
+            self.pump.loop.call_soon(self._leave)
+        elif not self._full:
+            self._unchoke()
+        self.pump.schedule()
+
+    def _let_go(self) -> None:
+        """Hand pieces to the transport, until it has enough or this turn has."""
+        left = PIECES_BYTES
+        while self._leaving and left > 0 and not self._full:
+            if self.transport.is_closing():
+                self._leaving.clear()
+                self._leaving_bytes = 0
+                return
+            piece = self._leaving.popleft()
+            self._leaving_bytes -= len(piece)
+            left -= len(piece)
+            self.transport.write(piece)
+
+    def hurry(self) -> None:
+        """Hand all that is on its way to the transport: for a node that stops."""
+        while self._leaving:
+            self.transport.write(self._leaving.popleft())
+        self._leaving_bytes = 0
 
     def _can_go_on(self) -> bool:
         """Whether there is something that may be executed now without reading more."""
@@ -346,11 +422,15 @@ class Connection:
 
     def output_bytes(self) -> int:
         """Bytes of replies that the client has not taken."""
-        return self.transport.get_write_buffer_size() + sum(map(len, self.session.out))
+        return self.unsent_bytes() + sum(map(len, self.session.out))
+
+    def unsent_bytes(self) -> int:
+        """Bytes of replies that are on their way, and that the system has not taken."""
+        return self.transport.get_write_buffer_size() + self._leaving_bytes
 
     def finish(self) -> None:
         """Close behind the replies that are on their way."""
-        if self.choked and self.session.out:
+        if self._leaving or (self.choked and self.session.out):
             return
         self.transport.close()
 

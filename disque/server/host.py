@@ -97,7 +97,7 @@ class ServerHost:
         if connection is None:
             return {"fd": -1, "qbuf": 0, "qbuf_free": 0, "obl": 0, "oll": 0, "omem": 0, "events": "", "unix": 0}
         sock = connection.transport.get_extra_info("socket")
-        waiting = connection.transport.get_write_buffer_size()
+        waiting = connection.unsent_bytes()
         return {
             "fd": sock.fileno() if sock is not None else -1,
             "qbuf": connection.reader.pending_bytes,

@@ -11,6 +11,9 @@ Where a payload is on its way:
 fsync ran shares the next one. Under always the fsync is made in place as long as the disk was fast lately (a thread
 costs more than a fast disk does) and in the background when it was slow.
 
+What takes long to write is written over several turns of the loop: a large frame in slices, and then what was appended
+meanwhile. The owner calls go_on() in each turn until all is written; flush() does nothing then.
+
 When a write fails, the frames that did not fit stay pending, in order; nothing is written until cron() tries again each
 second. Frames are written at an explicit offset, so what a failed write left is overwritten by the next one, and the
 head of the next segment says where this one ended.
@@ -40,11 +43,17 @@ from typing import Final
 from disque.core.frames import HEAD_SIZE, MARK, MARK_PAYLOAD, MAX_PAYLOAD, RECORDS, RETIRED, UNLINKED, Head
 from disque.server.background import Background
 from disque.server.journal_owner import Owner
-from disque.server.pending import Pending
+from disque.server.pending import Payload, Pending, size_of
 from disque.server.segment_file import SegmentFile, SyncJob
 from disque.server.segments import JournalError, Row
 
 INLINE_S: Final = 0.002
+#: More bytes are fsynced in the background, however fast the disk was lately.
+INLINE_BYTES = 1 << 20  # not Final: tests want less, compiled too
+#: Writes in one turn of the loop: each of one slice of a large frame, or of some MB of other frames.
+TURN_WRITES: Final = 4
+#: Seconds behind the first of them after which a turn has had enough, on a machine that is slow.
+TURN_S: Final = 0.005
 RETRY_S: Final = 1.0
 #: Whether all files are still there is looked at so often.
 LOOK_S: Final = 1.0
@@ -102,6 +111,7 @@ class Journal:
         self._records_end = (0, 0)
         self._busy = False
         self._open = False
+        self._unfinished = False  # the owner will call go_on()
         self._fsync_s = 0.0
         self._now = 0.0
         self._last_sync = 0.0
@@ -210,14 +220,14 @@ class Journal:
             with suppress(OSError):
                 self._row.unlink(self._begun)
 
-    def append(self, payload: bytes) -> int:
+    def append(self, payload: Payload) -> int:
         """Take the payload of a RECORDS frame (not empty); it stays in memory until flush(). Returns its sequence."""
-        assert 0 < len(payload) <= MAX_PAYLOAD
+        assert 0 < size_of(payload) <= MAX_PAYLOAD
         return self._pending.append(RECORDS, payload)
 
     def flush(self) -> None:
         """Write what was appended; under always also fsync it, here or in the background. Once a loop iteration."""
-        if not self._pending or not self._may_write():
+        if not self._pending or self._unfinished or not self._may_write():
             return
         self._write()
         if self._files[-1].end >= self.segment_size and not self.rotation_failed:
@@ -228,6 +238,16 @@ class Journal:
         elif self._retiring or len(self._files) > 1:
             self._go_on()
 
+    def go_on(self) -> None:
+        """Write more of what one turn of the loop was too short for."""
+        if not self._unfinished:
+            return
+        self._unfinished = False
+        before = (self.safe, self.failing)
+        self.flush()
+        if self._open and before != (self.safe, self.failing):
+            self._owner.journal_progress()
+
     def _may_write(self) -> bool:
         return self._open and not self._write_error and self._state not in {_TO_PROBE, _PROBING}
 
@@ -235,21 +255,41 @@ class Journal:
         """Write and fsync everything here and now, under every policy. False: `failing` says why."""
         self._background.wait()
         if self._pending and self._may_write():
-            self._write()
+            self._write_all()
         if self._files and self._may_write():
             self._sync_here()
         self._advance()
         return self._synced == self._pending.last and not self.failing
 
     def _write(self) -> None:
+        """Write pending frames until none is left, the disk refuses, or it is enough for this turn of the loop."""
+        until_s = 0.0
+        for _ in range(TURN_WRITES):
+            self._write_once()
+            if not self._pending or self._write_error:
+                return
+            now_s = self._clock()
+            until_s = until_s or now_s + TURN_S
+            if now_s > until_s:
+                break
+        if not self._unfinished:
+            self._unfinished = True
+            self._owner.journal_unfinished()
+
+    def _write_all(self) -> None:
         """Write pending frames until none is left or the disk refuses."""
         while self._pending and not self._write_error:
-            file = self._files[-1]
-            count, self._write_error = file.write(self._pending, self._mark)
-            for _ in range(count):
-                self._note_written(file)
-            if self._write_error:
-                self._retry_at = self._now + RETRY_S
+            self._write_once()
+
+    def _write_once(self) -> None:
+        if not self._pending:
+            return
+        file = self._files[-1]
+        count, self._write_error = file.write(self._pending, self._mark)
+        for _ in range(count):
+            self._note_written(file)
+        if self._write_error:
+            self._retry_at = self._now + RETRY_S
 
     def _note_written(self, file: SegmentFile) -> None:
         kind = self._pending.pop()
@@ -283,6 +323,8 @@ class Journal:
         """
         if self._begun == number:
             self._row.unlink(number)
+        if self._files:
+            self._files[-1].leave()
         salt = self._salt() & 0xFFFFFFFF
         before = self._row.heads.get(number - 1)
         follows = UNLINKED if before is None else before.link
@@ -309,7 +351,8 @@ class Journal:
     def _sync_always(self) -> None:
         if self._busy:
             return  # what was written meanwhile shares the next one
-        if self._fsync_s <= INLINE_S:
+        file = self._files[-1]
+        if self._fsync_s <= INLINE_S and file.end - file.synced <= INLINE_BYTES and not self._unfinished:
             self._sync_here()
             self._advance()
         self._go_on()

@@ -12,6 +12,9 @@ class Owner(Protocol):
         It may stand before records that were appended earlier, so applying it before them must do no harm.
         """
 
+    def journal_unfinished(self) -> None:
+        """See to it that Journal.go_on() is called in the next turn of the loop: not all could be written in this."""
+
     def journal_progress(self) -> None:
         """Take note that `safe` or `failing` changed outside flush(): held replies and messages may leave."""
 

@@ -3,6 +3,16 @@
 from collections import deque
 from collections.abc import Iterator
 
+from disque.core.journal import Parts
+
+#: The payload of a frame: bytes, or pieces of it that are not to be copied.
+Payload = bytes | Parts
+
+
+def size_of(payload: Payload) -> int:
+    """The bytes of a payload."""
+    return len(payload) if isinstance(payload, bytes) else payload.size
+
 
 class Pending:
     """A line of (kind, payload, number).
@@ -13,7 +23,7 @@ class Pending:
     __slots__ = ("_frames", "last", "size", "written")
 
     def __init__(self) -> None:
-        self._frames: deque[tuple[int, bytes, int]] = deque()
+        self._frames: deque[tuple[int, Payload, int]] = deque()
         self.size = 0
         self.last = 0
         self.written = 0
@@ -21,13 +31,13 @@ class Pending:
     def __bool__(self) -> bool:
         return bool(self._frames)
 
-    def __iter__(self) -> Iterator[tuple[int, bytes, int]]:
+    def __iter__(self) -> Iterator[tuple[int, Payload, int]]:
         return iter(self._frames)
 
-    def append(self, kind: int, payload: bytes) -> int:
+    def append(self, kind: int, payload: Payload) -> int:
         """Put a frame at the end; returns its number."""
         self.last += 1
-        self.size += len(payload)
+        self.size += size_of(payload)
         self._frames.append((kind, payload, self.last))
         return self.last
 
@@ -39,7 +49,7 @@ class Pending:
     def pop(self) -> int:
         """Take the frame at the front away, which has been written; returns its kind."""
         kind, payload, self.written = self._frames.popleft()
-        self.size -= len(payload)
+        self.size -= size_of(payload)
         return kind
 
     def clear(self) -> None:

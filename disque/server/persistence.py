@@ -363,6 +363,18 @@ class Persistence:
         self._begin_copy(last_bad)  # what is copied before the next flush belongs to the newest segment, too
         self.pump.schedule()
 
+    def journal_unfinished(self) -> None:
+        """The journal writes something large."""
+        self.pump.loop.call_soon(self._write_on)
+
+    def _write_on(self) -> None:
+        writer = self.journal
+        if writer is not None:
+            self.pump.begin_turn()
+            writer.go_on()
+            self.node.segment = writer.segment
+            self.pump.schedule()
+
     def journal_retired(self, segment: int) -> None:
         """No file up to ``segment`` is left."""
         for number in [number for number in self.node.live if number <= segment]:
@@ -471,6 +483,8 @@ class Persistence:
         if copying is not None:
             while not copying.step(1 << 20, self.pump.clock.now_ms()):
                 self.pump.write_journal(self.pump.clock.now_ms())
+                if writer.backlog > COPY_SLICE * 65536 and not writer.failing:
+                    writer.sync()
             self._end_copy(copying)
         return "" if writer.sync() else writer.failing
 

@@ -287,7 +287,7 @@ class Pump:
         if writer is None:
             return
         started = perf_counter()
-        for payload in journal.encode(records, now_ms):
+        for payload in journal.encode_parts(records, now_ms):
             writer.append(payload)
         writer.flush()
         node.segment = writer.segment

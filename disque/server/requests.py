@@ -6,7 +6,8 @@ or CRLF. Two classes here read them, and they agree for every stream, however it
 `StrictReader` is the truth. It goes forward only. What is incomplete stays where it is, together with the number of
 bytes that are needed before another look is worth while, so the work is linear in what arrived, and memory is bounded
 by it: the counts and lengths that headers announce reserve nothing. Chunks are joined once, when the known need is
-there; while the end of a line is awaited, only new chunks are searched for it.
+there; while the end of a line is awaited, only new chunks are searched for it. A large argument is not joined but
+collected as it comes: to copy some MB would stop the process.
 
 The compiled form reads with another class, which walks over the bytes: see `walker`.
 
@@ -30,6 +31,7 @@ chunks begin.
 """
 
 import re
+from io import BytesIO
 from itertools import chain
 from secrets import token_hex
 from typing import Any, Final, cast
@@ -40,8 +42,12 @@ from disque.core.words import split_words
 
 ARGUMENTS_MAX: Final = 1_048_576
 LINE_MAX_BYTES: Final = 65_536
+#: Arguments from this length on are collected.
+LARGE_BYTES = 1 << 18  # not Final: tests want less, compiled too
 UNTRUSTED_ARGUMENTS_MAX: Final = 10
 UNTRUSTED_BYTES_MAX: Final = 16_384
+
+MANY: Final = 1 << 62  # more bytes than ever are there
 
 _STAR: Final = ord("*")
 _DOLLAR: Final = ord("$")
@@ -87,6 +93,7 @@ class StrictReader:
         "_arguments",
         "_buffer",
         "_chunks",
+        "_large",
         "_left",
         "_max_bulk",
         "_max_query",
@@ -98,6 +105,7 @@ class StrictReader:
         "_size",
         "_trusted",
         "_used",
+        "_want",
     )
 
     def __init__(self, max_bulk: int = 64 << 20, max_query: int = 1 << 30) -> None:
@@ -115,6 +123,8 @@ class StrictReader:
         self._arguments: list[bytes] = []  # of the array that is being read
         self._left = 0  # its arguments that are missing; 0 between requests
         self._used = 0  # its bytes so far
+        self._large: BytesIO | None = None  # what is there of a large argument
+        self._want = 0  # so many of its bytes are yet to come
 
     @property
     def trusted(self) -> bool:
@@ -137,8 +147,23 @@ class StrictReader:
 
     def feed(self, data: bytes) -> None:
         """Keep what arrived. Nothing is parsed."""
+        if self._want > 0:
+            data = self._collect(data)
+            if not data:
+                return
         self._chunks.append(data)
         self._size += len(data)
+
+    def _collect(self, data: bytes) -> bytes:
+        """Take what belongs to the large argument; returns what lies behind it."""
+        large = self._large
+        assert large is not None
+        size = min(self._want, len(data))
+        large.write(data if size == len(data) else memoryview(data)[:size])
+        self._want -= size
+        self._used += size
+        self._need = 2 if not self._want else MANY
+        return data[size:]
 
     def next(self) -> list[bytes] | None:
         """Return the next request, never an empty one, or None when more bytes are needed.
@@ -242,6 +267,8 @@ class StrictReader:
 
     def _array(self) -> list[bytes] | None:
         """Return the array once all its arguments are there, else None."""
+        if self._large is not None:
+            self._end_large(self._large)
         buffer, arguments, left, position = self._buffer, self._arguments, self._left, self._position
         length_max = min(self._max_bulk, UNTRUSTED_BYTES_MAX)
         bound = min(len(buffer), position + self._max_query - self._used)
@@ -261,6 +288,12 @@ class StrictReader:
         self._keep(position, 0)
         return arguments
 
+    def _end_large(self, large: BytesIO) -> None:
+        """The large argument is there, and the two bytes behind it."""
+        self._arguments.append(large.getvalue())  # without a copy, since all of it is wanted
+        self._large = None
+        self._keep(self._position + 2, self._left - 1)
+
     def _keep(self, position: int, left: int) -> None:
         """Remember how far the array has been read."""
         self._left = left
@@ -276,9 +309,20 @@ class StrictReader:
         if self._used + wanted > self._max_query:
             raise QueryTooLong
         if after > len(self._buffer):
-            self._wait(wanted)
+            if after - end >= LARGE_BYTES and after - 2 > len(self._buffer):
+                self._begin_large(end + 2, after - 2)
+            else:
+                self._wait(wanted)
             return None
         return end + 2, after
+
+    def _begin_large(self, first: int, after: int) -> None:
+        """A large argument begins at ``first`` and ends beyond the buffer: collect it as it comes."""
+        self._large = large = BytesIO()
+        large.write(memoryview(self._buffer)[first:])
+        self._want = after - len(self._buffer)
+        self._used += self._consume(len(self._buffer))
+        self._need = MANY
 
     def _bulk_length(self, end: int) -> int:
         """Return the length that the header before `end` announces."""

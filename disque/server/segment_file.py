@@ -1,16 +1,54 @@
-"""One segment file that is open for writing, and the fsync of some of them."""
+"""One segment file that is open for writing, and the fsync of some of them.
+
+A frame of some MB holds up the process while it is written, so a large one is written by several calls, a slice of the
+payload each, and its header last: a process that dies in between leaves a torn tail. In between nothing else can be
+written to the file, since the next frame begins behind this one; another file can take the frame from its beginning.
+"""
 
 import os
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from errno import ENOSPC
 from itertools import islice
 from typing import Final
+from zlib import crc32
 
-from disque.core.frames import HEAD_SIZE, HEADER_SIZE, Head, encode_head, header
+from disque.core.frames import HEAD_SIZE, HEADER_SIZE, SEED, Head, encode_head, header, header_of
 from disque.server.disk import Disk
+from disque.server.pending import Payload, size_of
 
 FRAMES_A_WRITE: Final = 256
+#: Bytes of payload in one call of `write`, and of the frames that are written in one go.
+SLICE_BYTES = 1 << 20  # not Final: tests want less, compiled too
+
+
+class Unfinished:
+    """A large frame on its way into a file: ``done`` bytes of its payload are there, ``crc`` is over these."""
+
+    __slots__ = ("crc", "done", "pieces", "size")
+
+    def __init__(self, payload: Payload, seed: int) -> None:
+        self.size = size_of(payload)
+        self.done = 0
+        self.crc = seed
+        pieces = [payload] if isinstance(payload, bytes) else payload.pieces
+        self.pieces: deque[memoryview] = deque(memoryview(piece) for piece in pieces)
+
+    def take(self) -> list[memoryview]:
+        """Give the next slice, which counts as done."""
+        taken: list[memoryview] = []
+        left = SLICE_BYTES
+        while left > 0 and self.pieces:
+            piece = self.pieces.popleft()
+            if len(piece) > left:
+                self.pieces.appendleft(piece[left:])
+                piece = piece[:left]
+            taken.append(piece)
+            left -= len(piece)
+            self.done += len(piece)
+            self.crc = crc32(piece, self.crc)
+        return taken
 
 
 class SegmentFile:
@@ -19,7 +57,7 @@ class SegmentFile:
     `synced` of the `end` bytes written are known to be on the disk, and with `named` so is the file's name.
     """
 
-    __slots__ = ("_disk", "end", "fd", "named", "number", "salt", "synced")
+    __slots__ = ("_disk", "_unfinished", "end", "fd", "named", "number", "salt", "synced")
 
     def __init__(self, disk: Disk, path: str, head: Head) -> None:
         self._disk = disk
@@ -28,6 +66,7 @@ class SegmentFile:
         self.end = HEAD_SIZE
         self.synced = 0
         self.named = False
+        self._unfinished: Unfinished | None = None
         self.fd = disk.create(path)
         try:
             self._write_head(encode_head(head))
@@ -39,42 +78,79 @@ class SegmentFile:
         if self._disk.write(self.fd, [head], 0) != HEAD_SIZE:
             raise OSError(ENOSPC, os.strerror(ENOSPC))
 
-    def write(self, frames: Iterable[tuple[int, bytes, int]], mark: tuple[int, int]) -> tuple[int, str]:
+    def write(self, frames: Iterable[tuple[int, Payload, int]], mark: tuple[int, int]) -> tuple[int, str]:
         """Write the first of `frames` (kind, payload, anything), each vouching for `mark`, in one go.
 
         Returns how many of them went out whole, and "" or what the disk said. What went out of one more is cut off; if
-        that fails too, it does no harm: the next write goes over it.
+        that fails too, it does no harm: the next write goes over it. Of a large frame that is the first a slice is
+        written: (0, "") until the last one.
         """
         pieces, ends = self._encode(frames, mark)
-        done, error = self._write_pieces(pieces)
+        if not pieces:
+            return self._write_slice(frames, mark)
+        done, error = self._write_pieces(pieces, self.end)
         reached = self.end + done
         count = sum(end <= reached for end in ends)
         if count:
             self.end = ends[count - 1]
         if error:
-            with suppress(OSError):
-                self._disk.truncate(self.fd, self.end)
+            self._cut()
         return count, error
 
-    def _encode(self, frames: Iterable[tuple[int, bytes, int]], mark: tuple[int, int]) -> tuple[list[bytes], list[int]]:
-        """Return the bytes of the frames, and where each of them will end."""
+    def _write_slice(self, frames: Iterable[tuple[int, Payload, int]], mark: tuple[int, int]) -> tuple[int, str]:
+        """Go on with the large frame that is the first, or begin it."""
+        kind, payload, _ = next(iter(frames))
+        if self._unfinished is None:
+            self._unfinished = Unfinished(payload, SEED ^ self.number)
+        going = self._unfinished
+        start = self.end + HEADER_SIZE
+        at = start + going.done
+        _, error = self._write_pieces(going.take(), at)
+        if not error and not going.pieces:
+            head = header_of(kind, going.size, going.crc, self.number, self.salt, self.end, *mark)
+            _, error = self._write_pieces([head], self.end)
+            if not error:
+                self._unfinished = None
+                self.end = start + going.size
+                return 1, ""
+        if error:
+            self._cut()
+        return 0, error
+
+    def leave(self) -> None:
+        """Nothing more is written here: what was begun goes into another file."""
+        if self._unfinished is not None:
+            self._cut()
+
+    def _cut(self) -> None:
+        """Remove what is behind the last whole frame."""
+        self._unfinished = None
+        with suppress(OSError):
+            self._disk.truncate(self.fd, self.end)
+
+    def _encode(
+        self, frames: Iterable[tuple[int, Payload, int]], mark: tuple[int, int]
+    ) -> tuple[list[bytes], list[int]]:
+        """Return the bytes of the frames before the first large one, and where each of them will end."""
         pieces: list[bytes] = []
         ends: list[int] = []
         offset = self.end
         for kind, payload, _ in islice(frames, FRAMES_A_WRITE):
+            if not isinstance(payload, bytes) or len(payload) > SLICE_BYTES or offset - self.end > SLICE_BYTES:
+                break
             pieces += (header(kind, payload, self.number, self.salt, offset, *mark), payload)
             offset += HEADER_SIZE + len(payload)
             ends.append(offset)
         return pieces, ends
 
-    def _write_pieces(self, pieces: list[bytes]) -> tuple[int, str]:
-        """Write behind the last good frame; returns how many bytes went out, and "" or what the disk said."""
+    def _write_pieces(self, pieces: Sequence[bytes | memoryview], offset: int) -> tuple[int, str]:
+        """Write from ``offset`` on; returns how many bytes went out, and "" or what the disk said."""
         size = sum(map(len, pieces))
         done = 0
         rest: list[bytes | memoryview] = [*pieces]
         try:
             while done < size:
-                count = self._disk.write(self.fd, rest, self.end + done)
+                count = self._disk.write(self.fd, rest, offset + done)
                 if not count:
                     return done, "No bytes could be written"
                 done += count

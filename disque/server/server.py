@@ -509,6 +509,7 @@ class Server:
             if session.out and not connection.choked and connection.ticket <= self.pump.safe:
                 connection.write_out()
             connection.disconnect()
+            connection.hurry()
             connection.transport.close()
 
     def _close_listeners(self) -> None:

@@ -66,7 +66,7 @@ PROCESS: Final = 7
 #: How often a process looks after the other nodes.
 BEAT_MS: Final = 100
 
-#: What a node that knows of no UNIQUE key answers to which message, and where the ID stands in that.
+#: What a node that knows of no UNIQUE key answers to which message, and where the IDs stand in that.
 AGREED: Final = {BIND: (BOUND, 3), KEEPKEY: (KEYKEPT, 4), ASKKEY: (KEYFREE, 2)}
 
 Word = bytes | str | int
@@ -383,7 +383,8 @@ class Bench:
             kind = message[0]
             assert isinstance(kind, int)
             answer, at = AGREED[kind]
-            step.message(self.node, peer, (answer, (message[at],)), self.now_ms)
+            what = message[at]
+            step.message(self.node, peer, (answer, what if isinstance(what, tuple) else (what,)), self.now_ms)
         if asked:
             step.tick(self.node, self.now_ms)
         return bool(asked)

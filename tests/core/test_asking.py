@@ -6,7 +6,7 @@ import pytest
 
 from cluster import membership
 from cluster.messages import NEEDJOBS, NEEDNOW, OFFER, YOURJOBS
-from disque.core import asking
+from disque.core import asking, links
 from tests.core.support import NOTHING, START_MS, Bench, Client, assert_still_waiting
 
 B0, B1, B2 = [b"%02x" % (0xB0 + number) * 20 for number in range(3)]
@@ -201,6 +201,21 @@ def test_what_may_have_been_lost_with_a_link_is_asked_for_again() -> None:
     assert asked(bench) == [(B0, 5)], "the request may be lost"
     bench.called(bench.peers[1])
     assert asked(bench) == [(B1, 5)], "the answer may be lost"
+
+
+def test_those_who_wait_when_a_node_comes_are_asked_for_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "WAIT_SLICE", 4)
+    bench = Bench()
+    for number in range(10):
+        waiting(bench, 1, f"queue {number}")
+    peer = membership.Node(B0, b"127.0.0.1", 7712)
+    bench.membership.add(peer)
+    bench.peers.append(peer)
+    links.link_up(bench.node, B0, 7, bench.now_ms)
+    at_once = len(bench.node.federation.marked)
+    assert 0 < at_once < 10
+    bench.tick()
+    assert {message[1] for _, message in bench.sent(NEEDJOBS)} == {b"queue %d" % number for number in range(10)}
 
 
 def test_a_node_that_makes_a_new_link_says_again_what_it_wants() -> None:

@@ -1,4 +1,4 @@
-from disque.core.gone import Gone
+from disque.core.gone import FORGET_LEAST, FORGET_PART, Gone
 from tests.core.support import UNKNOWN_ID
 
 OTHER = UNKNOWN_ID.replace(b"AAAA", b"BBBB")
@@ -38,3 +38,14 @@ def test_the_oldest_go_when_there_are_too_many() -> None:
     assert gone.forget(100, KEEP_MS, 1) == 1
     assert UNKNOWN_ID not in gone
     assert OTHER in gone
+
+
+def test_of_very_many_that_came_together_each_beat_forgets_some() -> None:
+    gone = Gone()
+    many = FORGET_PART * FORGET_LEAST + 1
+    for number in range(many):
+        gone.add(UNKNOWN_ID[:11] + b"%024d" % number + UNKNOWN_ID[35:])
+    gone.forget(0, KEEP_MS, many)
+    for beat in range(FORGET_PART + 1):
+        assert 0 < gone.forget(KEEP_MS + beat, KEEP_MS, many) <= FORGET_LEAST
+    assert len(gone) == 0

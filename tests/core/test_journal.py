@@ -1,4 +1,4 @@
-from typing import Any
+from typing import Any, cast
 
 import msgpack
 import pytest
@@ -507,6 +507,10 @@ class TestCleanStop:
         assert max(map(len, lists)) <= journal.CLEAN_BATCH  # type: ignore[arg-type]  # they are lists
 
 
+def bodies_of(record: Record) -> list[bytes]:
+    return list(cast("tuple[bytes, ...]", record[-2])) if record[0] == JOBS else []
+
+
 class TestPayloads:
     def test_one_flush_is_one_payload_that_begins_with_the_time(self) -> None:
         payloads = encode([(ACK, job_id(1)), (FLUSH,)], NOW_MS)
@@ -521,6 +525,22 @@ class TestPayloads:
         assert len(payloads) > 5
         assert [record for payload in payloads for record in unpack(payload)[1:]] == records
         assert {unpack(payload)[0] for payload in payloads} == {NOW_MS}
+
+    def test_large_bodies_are_parts_and_are_not_copied(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(journal, "PAYLOAD_BYTES", 100)
+        monkeypatch.setattr(journal, "PART_BYTES", 60)
+        records: list[Record] = []
+        for number in range(1, 30):
+            records += [job_record(number, body=b"x" * (number * 7)), (PAUSE, b"q" * number, number % 4)]
+        payloads = journal.encode_parts(records, NOW_MS)
+        parts = [payload for payload in payloads if not isinstance(payload, bytes)]
+        assert len(parts) > 5
+        for part in parts:
+            assert part.size == sum(map(len, part.pieces))
+            assert any(piece is body for piece in part.pieces for record in records for body in bodies_of(record))
+        joined = encode(records, NOW_MS)
+        assert [record for payload in joined for record in unpack(payload)[1:]] == records
+        assert {unpack(payload)[0] for payload in joined} == {NOW_MS}
 
     def test_large_names_of_queues_are_split_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(journal, "PAYLOAD_BYTES", 100)

@@ -7,6 +7,7 @@ from cluster.messages import (
     ASKKEY,
     BIND,
     BOUND,
+    GOTJOB,
     IS_SETTLED,
     KEEPKEY,
     KEYFREE,
@@ -79,20 +80,20 @@ def unsure(lonely: Bench) -> Bench:
 
 
 def bind(job_id: bytes, key: bytes = K, window_ms: int = HOUR_MS) -> tuple[Any, ...]:
-    return (BIND, 2, key, job_id, window_ms)
+    return (BIND, 2, window_ms, (job_id,), (key,))
 
 
 @pytest.mark.parametrize(
     "message",
     [
         bind(b"x" * 40),
-        (BIND, 2, K[:14], ID, HOUR_MS),
-        (BIND, 65536, K, ID, HOUR_MS),
-        (BIND, 2, K + b"x", ID, HOUR_MS),
+        (BIND, 2, HOUR_MS, (ID,), (K[:14],)),
+        (BIND, 65536, HOUR_MS, (ID,), (K,)),
+        (BIND, 2, HOUR_MS, (ID,), (K + b"x",)),
         bind(ID, window_ms=604_800_001),
-        (KEEPKEY, 0, 2, K[:14], ID, 5),
-        (KEEPKEY, 0, 65536, K, ID, 5),
-        (KEEPKEY, 0, 2, K, ID, 604_800_001),
+        (KEEPKEY, 0, 2, 5, (ID,), (K[:14],)),
+        (KEEPKEY, 0, 65536, 5, (ID,), (K,)),
+        (KEEPKEY, 0, 2, 604_800_001, (ID,), (K,)),
     ],
 )
 def test_what_no_node_can_mean_is_skipped_and_counted(lonely: Bench, message: tuple[Any, ...]) -> None:
@@ -102,13 +103,15 @@ def test_what_no_node_can_mean_is_skipped_and_counted(lonely: Bench, message: tu
 
 @pytest.mark.parametrize("digest", [b"", K[:14], K + b"x"])
 def test_who_asks_for_what_is_no_key_hears_that_it_is_free(lonely: Bench, digest: bytes) -> None:
-    lonely.hear(lonely.peers[0], bind(ID), (KEEPKEY, 0, 2, K, ID, HOUR_MS))
+    lonely.hear(lonely.peers[0], bind(ID), (KEEPKEY, 0, 2, HOUR_MS, (ID,), (K,)))
     lonely.hear(lonely.peers[0], (ASKKEY, digest, ID))
     assert lonely.sent(KEYFREE) == [(lonely.peers[0].id, (KEYFREE, (ID,)))]
 
 
 @pytest.mark.parametrize("window_ms", [0, HOUR_MS])
-@pytest.mark.parametrize("message", [bind(ID, OTHER), (KEEPKEY, 0, 2, OTHER, ID, 5), (KEEPKEY, 1, 2, OTHER, ID, 5)])
+@pytest.mark.parametrize(
+    "message", [bind(ID, OTHER), (KEEPKEY, 0, 2, 5, (ID,), (OTHER,)), (KEEPKEY, 1, 2, 5, (ID,), (OTHER,))]
+)
 def test_a_job_that_has_a_key_gets_no_other_one(lonely: Bench, window_ms: int, message: tuple[Any, ...]) -> None:
     lonely.hear(lonely.peers[0], bind(ID, window_ms=window_ms))
     lonely.hear(lonely.peers[1], message)
@@ -121,7 +124,7 @@ def test_nobody_else_decides_for_what_this_node_bids(lonely: Bench, key: bytes) 
     lonely.client().send("ADDJOB", "q", "b", 0, "REPLICATE", 1, "UNIQUE", not_kept(lonely), 60)
     lonely.settle()
     ((job_id, bid),) = lonely.node.bidding.items()
-    for message in (bind(job_id, key), (KEEPKEY, 0, 2, key, job_id, 5)):
+    for message in (bind(job_id, key), (KEEPKEY, 0, 2, 5, (job_id,), (key,))):
         lonely.hear(lonely.peers[0], message)
     assert keys(lonely.node) == {}
     assert lonely.node.messages_skipped == 2
@@ -178,16 +181,16 @@ def test_what_is_certain_replaces_a_note_and_nothing_else(lonely: Bench) -> None
     one, two = lonely.peers
     lonely.hear(one, bind(SMALLER))
     lonely.sent()
-    lonely.hear(two, (KEEPKEY, 0, 2, K, ID, 5000))
+    lonely.hear(two, (KEEPKEY, 0, 2, 5000, (ID,), (K,)))
     assert set(lonely.sent(KEYHELD, KEYKEPT)) == {
         (one.id, (KEYHELD, COMMITTED, SMALLER, ID)),
         (two.id, (KEYKEPT, (ID,))),
     }
-    lonely.hear(one, (KEEPKEY, 0, 2, K, SMALLER, 5000))
+    lonely.hear(one, (KEEPKEY, 0, 2, 5000, (SMALLER,), (K,)))
     assert lonely.sent(KEYHELD) == [(one.id, (KEYHELD, COMMITTED, SMALLER, ID))]
-    lonely.hear(one, (KEEPKEY, 2, 2, K, LARGER, 5000))
+    lonely.hear(one, (KEEPKEY, 2, 2, 5000, (LARGER,), (K,)))
     assert keys(lonely.node)[K].job_id == LARGER
-    lonely.hear(two, (KEEPKEY, 2, 2, K, ID, 5000))
+    lonely.hear(two, (KEEPKEY, 2, 2, 5000, (ID,), (K,)))
     assert keys(lonely.node)[K].job_id == ID, "of two that are settled the smaller stays"
 
 
@@ -209,7 +212,7 @@ def test_a_note_is_asked_about_first_at_its_owner_then_at_the_other_keepers(lone
 
 def test_a_key_that_was_taken_back_does_not_come_back_after_a_crash(lonely: Bench) -> None:
     one, _ = lonely.peers
-    lonely.hear(one, (KEEPKEY, 0, 2, K, ID, 5000), (UNBIND, (ID,)))
+    lonely.hear(one, (KEEPKEY, 0, 2, 5000, (ID,), (K,)), (UNBIND, (ID,)))
     assert [record[2:4] for record in lonely.records()] == [(ID, lonely.now_ms + 5000), (ID, 1)]
 
 
@@ -254,6 +257,36 @@ def test_a_job_that_could_not_get_its_key_after_all_is_taken_back(lonely: Bench)
     assert client.read() == SMALLER
 
 
+def test_keys_of_a_turn_are_asked_for_and_told_in_one_message(lonely: Bench) -> None:
+    client = lonely.client()
+    for name in ("j", "k", "l"):
+        client.send("ADDJOB", "q", "b", 0, "REPLICATE", 3, "UNIQUE", name, 60)
+    lonely.settle()
+    asked = lonely.sent(BIND)
+    ids = tuple(lonely.node.bidding)
+    digests = tuple(digest_of(b"q", name) for name in (b"j", b"k", b"l"))
+    assert sorted(asked) == sorted((peer.id, (BIND, 3, 60_000, ids, digests)) for peer in lonely.peers)
+    for peer in lonely.peers:
+        lonely.hear(peer, (BOUND, ids))
+    for peer in lonely.peers:
+        step.message(lonely.node, peer.id, (GOTJOB, ids), lonely.now_ms)
+    lonely.settle()
+    told = lonely.sent(KEEPKEY)
+    assert sorted(told) == sorted((peer.id, (KEEPKEY, 0, 3, 60_000, ids, digests)) for peer in lonely.peers)
+
+
+def test_what_is_taken_back_in_the_turn_in_which_it_was_asked_for_is_asked_for_first(lonely: Bench) -> None:
+    """Else the other side would keep a note of it."""
+    client = lonely.client()
+    client.send("ADDJOB", "q", "b", 0, "REPLICATE", 3, "UNIQUE", "k", 60)
+    ((job_id, _),) = lonely.node.bidding.items()
+    client.disconnect()
+    said = lonely.sent(BIND, UNBIND)
+    asked = (BIND, 3, 60_000, (job_id,), (digest_of(b"q", b"k"),))
+    for peer in lonely.peers:
+        assert [message for peer_id, message in said if peer_id == peer.id] == [asked, (UNBIND, (job_id,))]
+
+
 def test_a_key_that_is_lost_in_the_turn_that_settles_it_is_no_answer(lonely: Bench) -> None:
     client = lonely.client()
     client.send("ADDJOB", "q", "b", 0, "REPLICATE", 3, "UNIQUE", "k", 60)
@@ -263,7 +296,7 @@ def test_a_key_that_is_lost_in_the_turn_that_settles_it_is_no_answer(lonely: Ben
     lonely.confirm(job_id, *lonely.peers)
     for peer in lonely.peers:
         step.message(lonely.node, peer.id, (KEYKEPT, (job_id,)), lonely.now_ms)
-    keep = (KEEPKEY, IS_SETTLED, 3, digest_of(b"q", b"k"), SMALLER, 50_000)
+    keep = (KEEPKEY, IS_SETTLED, 3, 50_000, (SMALLER,), (digest_of(b"q", b"k"),))
     step.message(lonely.node, lonely.peers[1].id, keep, lonely.now_ms)
     lonely.settle()
     assert client.waiting
@@ -284,7 +317,7 @@ def test_a_keeper_that_could_not_be_reached_is_asked_again(lonely: Bench) -> Non
     lonely.hear(one, (BOUND, (job_id,)))  # it was on its way
     lonely.sent()
     lonely.fail(one, 0)
-    assert [message[3] for message in lonely.told(one, BIND)] == [job_id]
+    assert [message[3] for message in lonely.told(one, BIND)] == [(job_id,)]
     lonely.confirm(job_id, one, two)
     assert lonely.state(job_id) == "wait-repl"
     lonely.hear(one, (KEYHELD, SETTLED, job_id, SMALLER))

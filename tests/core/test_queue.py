@@ -1,3 +1,5 @@
+from collections import OrderedDict
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -110,6 +112,7 @@ def test_a_session_stands_in_line_once() -> None:
     for session in (first, second, first):
         queue.wait(session)
     assert list(queue.waiters or ()) == [first, second]
+    assert type(queue.waiters) is OrderedDict  # a plain dict finds its first one more slowly the more have left
     queue.leave(first)
     queue.leave(first)
     queue.leave(second)

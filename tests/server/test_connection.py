@@ -1,6 +1,6 @@
 import pytest
 
-from disque.core import scan
+from disque.core import delivery, scan
 from disque.server import connection as module
 from disque.server.connection import HELD_MOST, READ_AHEAD, TURN_COMMANDS, Connection
 from tests.server.shell import Shell, Transport, Writer
@@ -301,3 +301,101 @@ def test_a_fault_in_one_request_ends_that_client_and_nobody_else(monkeypatch: py
     assert transport.closed
     assert "RuntimeError: a mistake" in shell.log.lines[-1]
     assert shell.ask(other, PING) == PONG
+
+
+def large_replies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bodies are large from some bytes on, and few of them leave in one turn."""
+    monkeypatch.setattr(delivery, "LARGE_REPLY", 1000)
+    monkeypatch.setattr(delivery, "LARGE_PIECE", 100)
+    monkeypatch.setattr(module, "PIECE_BYTES", 64)
+    monkeypatch.setattr(module, "PIECES_BYTES", 256)
+
+
+ADD_LARGE = b"*4\r\n$6\r\nADDJOB\r\n$1\r\nq\r\n$2000\r\n" + b"x" * 2000 + b"\r\n$1\r\n0\r\n"
+
+
+@pytest.mark.parametrize("get", [b"GETJOB FROM q", b"GETJOB WITHCOUNTERS FROM q", b"GETJOB COUNT 2 FROM q"])
+def test_a_large_reply_leaves_in_pieces_between_which_others_are_served(
+    get: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell = Shell()
+    client, transport = shell.connect()
+    other, second = shell.connect()
+    shell.ask(client, ADD_LARGE)
+    expected = shell.ask(client, get + b"\r\n")
+    job_id = expected[expected.index(b"D-") :][:40]
+    shell.ask(client, b"NACK " + job_id + b"\r\n")
+    expected = expected.replace(b":0\r\n$21", b":1\r\n$21")  # nacks
+    large_replies(monkeypatch)
+    client.data_received(get + b"\r\n" + PING)
+    turns = 0
+    while shell.loop.calls:
+        before = len(transport.written)
+        other.data_received(PING)
+        shell.loop.turn()
+        turns += 1
+        assert len(transport.written) - before <= 256 + 64
+        if turns > 1 and shell.loop.calls:
+            assert second.take().endswith(PONG)
+    assert turns > 2000 // 256
+    assert transport.take() == expected + PONG
+    assert not client.choked
+    assert not client.output_bytes()
+
+
+def test_a_waiting_client_gets_a_large_reply_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    large_replies(monkeypatch)
+    shell = Shell()
+    client, transport = shell.connect()
+    other, _ = shell.connect()
+    shell.ask(client, GET)
+    other.data_received(ADD_LARGE)
+    shell.loop.turn()
+    shell.loop.turn()
+    assert client.output_bytes() > 1000
+    shell.loop.settle()
+    assert transport.take().endswith(b"$2000\r\n" + b"x" * 2000 + b"\r\n")
+
+
+def test_a_large_reply_waits_for_a_client_that_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    large_replies(monkeypatch)
+    shell = Shell()
+    client, transport = shell.connect()
+    shell.ask(client, ADD_LARGE)
+    client.data_received(GET + PING)
+    for _ in range(4):
+        shell.loop.turn()
+    client.pause_writing()
+    shell.loop.settle()
+    some = transport.take()
+    assert len(some) < 2000
+    assert client.output_bytes() > 2000 - len(some)
+    client.resume_writing()
+    shell.loop.settle()
+    assert (some + transport.take()).endswith(b"x" * 2000 + b"\r\n" + PONG)
+
+
+def test_a_connection_is_closed_behind_its_large_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+    large_replies(monkeypatch)
+    shell = Shell()
+    client, transport = shell.connect()
+    shell.ask(client, ADD_LARGE)
+    client.data_received(GET)
+    client.eof_received()
+    shell.loop.settle()
+    assert transport.closed
+    assert transport.written.endswith(b"x" * 2000 + b"\r\n")
+
+
+def test_a_node_that_stops_hands_over_what_is_left_of_a_large_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+    large_replies(monkeypatch)
+    shell = Shell()
+    client, transport = shell.connect()
+    shell.ask(client, ADD_LARGE)
+    client.data_received(GET)
+    for _ in range(3):
+        shell.loop.turn()
+    client.hurry()
+    assert transport.written.endswith(b"x" * 2000 + b"\r\n")
+    shell.loop.settle()
+    assert not client.output_bytes()

@@ -1,6 +1,6 @@
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 
@@ -8,7 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from disque.core.frames import HEAD_SIZE
+from disque.core.frames import HEAD_SIZE, HEADER_SIZE
+from disque.server import journal as journal_module
+from disque.server import segment_file
 from disque.server.background import Worker
 from disque.server.journal import INLINE_S, Journal
 from disque.server.segments import JournalError, Row
@@ -24,6 +26,7 @@ class Node:
         self.later = Later()
         self.time = 0.0
         self.progress = 0
+        self.turns_wanted = 0
         self.distrusted: list[int] = []
         self.retired: list[int] = []
         self.known = known
@@ -53,6 +56,9 @@ class Node:
         if self.copies_at_once:
             self.copy_slice()
             self.copy_slice()
+
+    def journal_unfinished(self) -> None:
+        self.turns_wanted += 1
 
     def journal_retired(self, segment: int) -> None:
         self.retired.append(segment)
@@ -846,3 +852,144 @@ def test_files_that_the_journal_itself_removes_have_not_vanished() -> None:
         node.later.wait()
     assert node.retired
     assert node.journal.vanished == 0
+
+
+# -- large frames
+
+
+LARGE = 100
+
+
+@pytest.fixture
+def slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Frames are large from some bytes on."""
+    monkeypatch.setattr(segment_file, "SLICE_BYTES", 16)
+
+
+def large_node(policy: str = "everysec") -> Node:
+    """A node that has begun to write a large frame, with others before it and behind it."""
+    node = Node(FakeDisk(), policy).start()
+    node.add()
+    node.write(LARGE)
+    node.write()
+    assert node.journal.backlog > LARGE
+    return node
+
+
+def finish(node: Node) -> int:
+    """Take turns until all is written; returns how many."""
+    turns = 0
+    while node.journal.backlog and turns < 100:
+        node.journal.go_on()
+        node.later.wait()
+        turns += 1
+    return turns
+
+
+@pytest.mark.usefixtures("slices")
+def test_a_large_frame_is_written_over_some_turns_and_what_follows_waits_for_it() -> None:
+    node = large_node()
+    sizes: list[int] = []
+    write = node.disk.write
+
+    def spy(fd: int, pieces: Sequence[bytes | memoryview], offset: int) -> int:
+        sizes.append(sum(map(len, pieces)))
+        return write(fd, pieces, offset)
+
+    node.disk.write = spy  # type: ignore[method-assign]
+    node.write()
+    assert not sizes  # the next turn goes on, and nothing comes before
+    assert node.journal.safe == node.journal.sequence - 3
+    before = node.progress
+    assert finish(node) >= 2
+    assert node.turns_wanted
+    assert node.progress > before
+    assert node.journal.safe == node.journal.sequence
+    assert max(sizes) <= max(16 * 2 + 2 * HEADER_SIZE + 40, HEADER_SIZE)
+    assert read_back(node.disk)[0] == 4
+
+
+@pytest.mark.usefixtures("slices")
+@pytest.mark.parametrize("turns", range(5))
+def test_a_crash_within_a_large_frame_leaves_a_tail_that_is_cut(turns: int) -> None:
+    node = large_node()
+    for _ in range(turns):
+        node.journal.go_on()
+    disk = node.disk.after_process_crash()
+    row = Row(FOLDER, "d", disk)
+    for _ in row.read():
+        pass
+    row.cut()
+    assert read_back(disk)[0] >= node.covered(node.journal.safe)
+
+
+@pytest.mark.usefixtures("slices")
+@pytest.mark.parametrize("policy", ["always", "everysec", "no"])
+def test_a_clean_stop_within_a_large_frame_ends_it(policy: str) -> None:
+    node = large_node(policy)
+    assert node.journal.close() == ""
+    node.journal.go_on()  # too late
+    assert read_back(node.disk)[0] == 3
+
+
+@pytest.mark.usefixtures("slices")
+def test_a_large_frame_goes_into_the_new_segment_if_one_begins_within_it() -> None:
+    node = large_node()
+    first = node.journal.segment
+    end = HEAD_SIZE + 2 * HEADER_SIZE + len(b"head") + len(b"copy 0 1 ")
+    assert node.journal.switch() == first + 1
+    assert node.disk.size(node.disk.open(f"{FOLDER}/d.{first:08d}")) == end
+    finish(node)
+    assert read_back(node.disk)[0] == 3
+
+
+@pytest.mark.usefixtures("slices")
+@pytest.mark.parametrize("policy", ["always", "everysec", "no"])
+def test_a_disk_that_is_full_within_a_large_frame_holds_the_replies_and_loses_nothing(policy: str) -> None:
+    node = large_node(policy)
+    node.later.wait()
+    safe = node.journal.safe
+    node.disk.room = 10
+    node.journal.go_on()
+    assert node.journal.failing == "No space left on device"
+    assert node.journal.safe == safe
+    assert read_back(node.disk.after_process_crash())[0] == 1
+    node.disk.room = None
+    node.cron()
+    finish(node)
+    node.later.wait()
+    assert not node.journal.failing
+    assert node.journal.safe == node.journal.sequence
+    assert read_back(node.disk)[0] == 3
+
+
+@pytest.mark.usefixtures("slices")
+@pytest.mark.parametrize("policy", ["always", "everysec"])
+def test_an_fsync_that_fails_within_a_large_frame_loses_nothing(policy: str) -> None:
+    node = large_node(policy)
+    node.disk.broken = {"fdatasync"}
+    node.cron()
+    node.journal.go_on()
+    node.later.wait()
+    node.cron()
+    node.later.wait()
+    assert node.journal.failing
+    node.disk.broken = set()
+    for _ in range(20):
+        node.rest(1)
+        finish(node)
+    assert not node.journal.failing
+    assert node.journal.durable == node.journal.sequence
+    assert read_back(node.disk.after_power_loss(Random(1)))[0] == 3
+
+
+@pytest.mark.usefixtures("slices")
+def test_a_large_frame_is_fsynced_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_module, "INLINE_BYTES", 16)
+    node = large_node("always")
+    node.later.wait()
+    while node.journal.backlog:
+        node.journal.go_on()
+    assert node.journal.safe < node.journal.sequence
+    node.later.wait()
+    assert node.journal.safe == node.journal.sequence

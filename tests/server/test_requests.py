@@ -3,6 +3,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from disque.server import requests as module
 from disque.server.requests import ProtocolError, QueryTooLong, RequestReader, StrictReader
 from disque.server.walker import Walker
 
@@ -275,3 +276,40 @@ class TestWaiting:
             got.append(reader.next())
         got += drain(reader)
         assert got == [[b"%d" % number] for number in range(2000)]
+
+
+@CLASSES
+@pytest.mark.parametrize("step", [1, 2, 3, 7, 50, 1000])
+def test_large_arguments_are_collected_however_they_come(
+    kind: type[StrictReader], step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LARGE_BYTES", 8)
+    requests = [[b"a", b"x" * 300, b"\r\n$1\r\n" * 9, b"b"], [b"PING"], [b"y" * 7, b"z" * 8], [b"*1\r\n$1\r\n" * 5]]
+    stream = b"".join(encode(*request) for request in requests)
+    reader = reader_with(kind)
+    got: list[list[bytes]] = []
+    for at in range(0, len(stream), step):
+        reader.feed(stream[at : at + step])
+        before = sum(len(encode(*request)) for request in got)
+        assert reader.pending_bytes == min(at + step, len(stream)) - before
+        got += drain(reader)
+    assert got == requests
+    assert reader.pending_bytes == 0
+
+
+@CLASSES
+def test_a_large_argument_is_not_copied_when_it_is_there(kind: type[StrictReader]) -> None:
+    reader = reader_with(kind)
+    piece = bytes(MEGABYTE)
+    tracemalloc.start()
+    reader.feed(b"*1\r\n$%d\r\n" % (8 * MEGABYTE))
+    assert reader.next() is None
+    for _ in range(8):
+        reader.feed(piece)
+        assert not reader.ready
+    reader.feed(b"\r\n")
+    request = reader.next()
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert request == [bytes(8 * MEGABYTE)]
+    assert most < 12 * MEGABYTE

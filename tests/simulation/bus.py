@@ -102,6 +102,7 @@ class Bus:
         self.fresh.add(src)
         node.membership.incoming(node_id, src.machine.ip, src.machine.port, src.machine.bus_port, now)
         node.membership.set_zone(node_id, src.machine.zone)
+        node.membership.set_body_most(node_id, src.machine.body_most)
         self.world.note("heard", self.process.name, src.name)
         attempt = self.attempts.get(node_id)
         if attempt is not None:
@@ -131,6 +132,7 @@ class Bus:
             self.network.end(link)
             return
         node.membership.set_zone(real_id, machine.zone)
+        node.membership.set_body_most(real_id, machine.body_most)
         self.outgoing[real_id] = link
         self.network.log.look(self.network, self.process.machine.number, machine.number)
         self.world.note("link", self.process.name, target.name)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from cluster import nodesfile
 from cluster.membership import Membership, Node
+from cluster.node import BODY_USUAL
 from tests.simulation.clock import Clock
 from tests.simulation.connection import Request
 from tests.simulation.disk import Disk
@@ -51,11 +52,17 @@ class Machine:
         self.former_ids: list[bytes] = []
         self.nodes_conf = b""
         self.zone = self.draw_zone()
+        self.body_most = self.draw_body_most()
 
     def draw_zone(self) -> bytes:
         """The zone of this machine for as long as it lives: some are in none."""
         random, zones = self.world.random(f"{self.name} zone"), self.world.options.zones
         return b"zone-%d" % random.randint(1, zones) if zones and random.random() < 0.9 else b""
+
+    def draw_body_most(self) -> int:
+        """The longest body that this machine takes from others for as long as it lives."""
+        most = self.world.options.body_most
+        return most if most and self.world.random(f"{self.name} bodies").random() < 0.5 else BODY_USUAL
 
     @property
     def boot_id(self) -> str:
@@ -82,6 +89,7 @@ class Machine:
         else:
             membership = Membership(Node(self.node_id, self.ip, self.port))
         membership.set_zone(membership.myself.id, self.zone)
+        membership.set_body_most(membership.myself.id, self.body_most)
         seeded = self.world.random(f"{self.name} {self.lives} membership")
         membership.random = seeded
         membership.timeout_ms = self.world.options.timeout_ms

@@ -29,6 +29,7 @@ from disque.core import (
 from disque.core.job import KEPT
 from disque.core.journal import Replay
 from disque.core.node import Node
+from disque.core.peers import Peer
 from disque.core.records import CLEAN, END
 from disque.core.session import Spread
 from tests.simulation.bus import Bus
@@ -68,6 +69,7 @@ def mutant(
             "unique": False,
             "jumps": False,
             "zones": 0,
+            "body_most": 0,
             "active_ms": 8000,
         }
         changed |= options
@@ -460,4 +462,14 @@ def memory_leaks() -> Iterator[None]:
 def nothing_is_said_again() -> Iterator[None]:
     """What a link lost is not sent over the next one."""
     with patch.object(links, "say_again", nothing):
+        yield
+
+
+# -- sizes -------------------------------------------------------------------------------------------------------------
+
+
+@mutant("I12", body_most=1000, faults={"reset": 1000}, policy="off", clients=8)
+def sizes_are_forgotten() -> Iterator[None]:
+    """Whoever is asked for a copy is asked whatever it takes, also when it has refused that."""
+    with patch.object(Peer, "takes", lambda *_: True):
         yield

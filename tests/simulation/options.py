@@ -69,6 +69,8 @@ class Options:
     eager: bool = False
     #: So many zones, in which the nodes are at random, some of them in none; 0: nobody has heard of zones.
     zones: int = 0
+    #: Bytes of the longest body that some of the nodes take; 0: all take any.
+    body_most: int = 0
     #: restart-grace in s.
     grace_s: int = 60
 
@@ -87,7 +89,7 @@ class Options:
         return (
             f"nodes {self.nodes}, appendfsync {self.policy}, node timeout {self.timeout_ms} ms, "
             f"{self.clients} clients, {self.queues} queues, {self.active_ms} ms, jumps {self.jumps}, "
-            f"unique {self.unique}, pause {self.pause}, zones {self.zones}, "
+            f"unique {self.unique}, pause {self.pause}, zones {self.zones}, bodies {self.body_most}, "
             f"grace {self.grace_s} s, faults {faults}"
         )
 
@@ -112,6 +114,7 @@ def draw(seed: int, nodes: int) -> Options:
     options.jumps = random.random() < 0.15
     options.faults = draw_faults(random, nodes)
     options.zones = draw_zones(seed, nodes)
+    options.body_most = 0 if options.zones else draw_body_most(seed, nodes)  # I11 knows nothing of sizes
     options.grace_s = Random(f"{seed} grace").choice((0, 1, 3, 8, 60, 60))
     return options
 
@@ -120,6 +123,11 @@ def draw_zones(seed: int, nodes: int) -> int:
     """How many zones a run has."""
     random = Random(f"{seed} zones")
     return random.randint(1, max(2, nodes // 2)) if nodes > 1 and random.random() < 0.4 else 0
+
+
+def draw_body_most(seed: int, nodes: int) -> int:
+    """The longest body that some nodes take: some of those that are made are longer."""
+    return 1000 if nodes > 1 and Random(f"{seed} bodies").random() < 0.25 else 0
 
 
 def draw_faults(random: Random, nodes: int) -> dict[str, int]:

@@ -108,7 +108,9 @@ def getjob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> No
         delivery.serve_lines(node, now_ms)
     jobs = delivery.take(node, session, queues, options.count, options.bytes_most, now_ms) if queues else []
     if jobs:
-        session.out.append(delivery.encode(node, jobs, counters=options.counters, bodies=options.bodies))
+        reply = delivery.encode(node, jobs, counters=options.counters, bodies=options.bodies)
+        session.large = session.large or len(reply) > 1
+        session.out += reply
     else:
         find_none(node, session, options, names, now_ms)
 

@@ -106,7 +106,8 @@ class Unique:
         del process
         for _, message in outbox:
             if message[0] == KEEPKEY:
-                self.decided.setdefault(message[4], self.world.now)
+                for job_id in message[4]:
+                    self.decided.setdefault(job_id, self.world.now)
 
     def answered(self, process: Process, request: Request, known: Known) -> None:
         """An ADDJOB was answered with an ID of its own."""
