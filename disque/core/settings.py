@@ -231,8 +231,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         "appendonly", YesNo(), False, JOURNAL,
-        "Whether jobs are kept in a journal (the append-only file, AOF), from which they come back after a restart or a "
-        "crash. Without it they are gone when the node stops.",
+        "Whether jobs are kept in a journal (the append-only file, AOF), from which they come back after a restart or "
+        "a crash. Without it they are gone when the node stops.",
         mutable=True,
     ),
     Setting(
