@@ -17,7 +17,7 @@ BIN := $(VENV)/bin
 # Each node has a folder of its own in here, named after its port.
 DATA ?= data
 
-.PHONY: help run demo test test-all test-slow test-pythons coverage test-compiled test-compiled-core test-compiled-other wheel check simulate bench cpu yardstick clean tools lint
+.PHONY: help run demo test test-all test-slow test-pythons coverage test-compiled test-compiled-core test-compiled-other wheel check simulate bench docs cpu yardstick clean tools lint
 .DEFAULT_GOAL := help
 
 help:
@@ -36,6 +36,7 @@ help:
 	@echo '             hour; QUICK=yes takes some minutes'
 	@echo 'make cpu     CPU of the core for one operation, beside what was noted; 10 % more is reported'
 	@echo 'make yardstick  speed and memory beside redis-server, driven by redis-benchmark; some minutes'
+	@echo 'make docs    the documentation as a site, in site/'
 	@echo 'make clean   remove what was made; the data in ./data stays'
 
 # ---- environment: one for all, rebuilt when pyproject.toml changes
@@ -58,7 +59,7 @@ $(VENV)/.can-run: pyproject.toml $(BIN)/python
 
 $(VENV)/.can-test: pyproject.toml $(BIN)/python
 	@echo 'installing into $(VENV), with what the tests need'
-	@$(BIN)/python -m pip install --quiet --editable '.[test,client,spark,demo]'
+	@$(BIN)/python -m pip install --quiet --editable '.[test,client,spark,demo,docs]'
 	@touch $(VENV)/.can-run $@
 
 $(VENV)/.can-demo: pyproject.toml $(BIN)/python
@@ -115,7 +116,7 @@ coverage: $(VENV)/.can-test
 	  $(PYTHON_TESTS)
 
 check: lint
-	@$(BIN)/python -m pytest tests/test_house.py tests/test_conf.py
+	@$(BIN)/python -m pytest tests/test_house.py tests/test_conf.py tests/test_docs.py
 
 # ---- the compiled form: built from the tree as anybody's is, installed in an environment of its own, and tested there
 # ---- by a copy of the tests, since beside the tree its plain files would win
@@ -192,6 +193,16 @@ tools:
 	  [ "$$CI" != true ]; \
 	fi
 
+# ---- the documentation as a site; what is wrong with a link is an error
+
+docs: $(VENV)/.can-docs
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+$(VENV)/.can-docs: pyproject.toml $(BIN)/python
+	@echo 'installing into $(VENV), with mkdocs'
+	@$(BIN)/python -m pip install --quiet --editable '.[client,docs]'
+	@touch $(VENV)/.can-run $@
+
 # ---- measure: everything beside everything, into BENCHMARKS.md and docs/bench
 
 # What others have made for the same purpose, in an environment of its own. What cannot be installed is left out.
@@ -231,7 +242,7 @@ yardstick: $(VENV)/.can-test
 	@$(BIN)/python -m tests.speed.yardstick $(ARGS)
 
 clean:
-	rm -rf $(VENV) $(COMPILED_VENV) $(RIVALS) .venv-3.* .coverage build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(COMPILED_VENV) $(RIVALS) .venv-3.* .coverage build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find cluster disque tests -name __pycache__ -type d -prune -exec rm -rf {} +
 	find . -maxdepth 1 -name '*__mypyc*.so' -delete
 	find cluster disque -name '*.so' -delete

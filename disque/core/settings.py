@@ -111,13 +111,13 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         "auto-aof-rewrite-percentage", Whole(0, MAX_INT32, "percent"), 100, JOURNAL,
-        "The append-only file is compacted when it has grown by this many percent since the last time. 0 leaves that "
+        "The journal is compacted when it has grown by this many percent since the last time. 0 leaves that "
         "to BGREWRITEAOF.",
         mutable=True,
     ),
     Setting(
         "auto-aof-rewrite-min-size", Size(0, MAX_SIZE), 64 * MB, JOURNAL,
-        "An append-only file smaller than this, in bytes, is not compacted by itself.",
+        "A journal smaller than this, in bytes, is not compacted by itself.",
         mutable=True,
     ),
     Setting(
@@ -178,7 +178,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         "no-appendfsync-on-rewrite", YesNo(), False, JOURNAL,
-        "Whether to leave out fsync while the append-only file is being compacted: fewer delays on slow disks, and "
+        "Whether to leave out fsync while the journal is being compacted: fewer delays on slow disks, and "
         "jobs of that time may be lost when the machine fails.",
         mutable=True,
     ),
@@ -198,7 +198,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         "aof-load-truncated", YesNo(), True, JOURNAL,
-        "Whether to start when the append-only file ends in the middle of a record, as it may after a crash: the torn "
+        "Whether to start when the journal ends in the middle of a record, as it may after a crash: the torn "
         "end is reported and cut off. With no, the node does not start, and `disque check-aof --fix` repairs.",
         mutable=True,
     ),
@@ -231,13 +231,13 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         "appendonly", YesNo(), False, JOURNAL,
-        "Whether jobs are kept in the append-only file, the journal, from which they come back after a restart or a "
-        "crash. Without it they are gone when the node stops.",
+        "Whether jobs are kept in a journal (the append-only file, AOF), from which they come back after a restart or "
+        "a crash. Without it they are gone when the node stops.",
         mutable=True,
     ),
     Setting(
         "dir", Directory(), ".", GENERAL,
-        'The directory that the process changes into at this line: the append-only file and the nodes file live '
+        'The directory that the process changes into at this line: the journal and the nodes file live '
         'there, and relative paths behind this line count from it. "." is where it was started.',
         mutable=True,
     ),
@@ -263,11 +263,11 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         "appendfilename", FileName(), "disque.aof", JOURNAL,
-        "The name of the append-only file, in dir.",
+        "The name of the journal's files, in dir: a number follows it.",
     ),
     Setting(
         "aof-segment-size", Size(64 * KB, 64 * GB), 64 * MB, JOURNAL,
-        "The append-only file is a row of segments of about this many bytes. Compaction frees one at a time, so small "
+        "The journal is a row of segments of about this many bytes. Compaction frees one at a time, so small "
         "ones give space back sooner.",
         mutable=True,
     ),

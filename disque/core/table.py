@@ -1,6 +1,6 @@
 """What a command is: one row with its name, its arity, its flags, its function, and how to explain it.
 
-COMMAND, the shell's help and completion, and the README's list all come from these rows.
+COMMAND, the shell's help and completion, and docs/commands.md all come from these rows.
 """
 
 from collections.abc import Callable, Iterable
