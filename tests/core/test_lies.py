@@ -437,7 +437,7 @@ def walk() -> Walk:
 
 
 def keepkey(job_id: bytes, digest: bytes = KEYS[0], flags: int = 3) -> Message:
-    return (KEEPKEY, flags, 2, digest, job_id, 60_000)
+    return (KEEPKEY, flags, 2, 60_000, (job_id,), (digest,))
 
 
 def test_numbers_go_on_from_no_job_that_could_be_the_last_of_all(walk: Walk) -> None:
