@@ -192,7 +192,10 @@ def give(node: "Node", queue: Queue, now_ms: int, most: int) -> int:
             count = min(count, spare(node, queue, flow, want, now_ms))
         count = min(count, most - given)
         if count > 0:
-            given += hand_over(node, queue, want, count, now_ms)
+            sent = hand_over(node, queue, want, count, now_ms)
+            given += sent
+            if not sent:
+                want.offered = True  # nothing in here is short enough for it: an offer would be taken up in vain
     if queue.length and given < most:
         offer(node, queue, now_ms)
     return given

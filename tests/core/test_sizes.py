@@ -1,6 +1,6 @@
 """Nodes that differ in the longest body that they take."""
 
-from cluster.messages import LIMIT, NEEDJOBS, REFUSED, REFUSED_SIZE, YOURJOBS
+from cluster.messages import LIMIT, NEEDJOBS, NEEDNOW, OFFER, REFUSED, REFUSED_SIZE, YOURJOBS
 from disque.core import sizes, step
 from tests.core.support import UNKNOWN_ID, Bench, repljob
 from tests.core.test_replication import asked
@@ -80,3 +80,12 @@ class TestSizes:
         limits(bench, 10)
         bench.live(200)
         assert [[row[0] for row in message[2]] for _, message in bench.sent(YOURJOBS)] == [[large]]
+
+    def test_what_a_consumers_node_does_not_take_is_not_offered_to_it_again_and_again(self) -> None:
+        bench = Bench(peers=1)
+        limits(bench, 9)
+        bench.client()("ADDJOB", "q", "x" * 10, 0, "REPLICATE", 1)
+        for kind in (NEEDJOBS, NEEDNOW, NEEDNOW):
+            bench.hear(bench.peers[0], (kind, b"q", 5))
+            bench.tick()
+            assert bench.sent(OFFER, YOURJOBS) == []

@@ -114,7 +114,8 @@ def draw(seed: int, nodes: int) -> Options:
     options.jumps = random.random() < 0.15
     options.faults = draw_faults(random, nodes)
     options.zones = draw_zones(seed, nodes)
-    options.body_most = 0 if options.zones else draw_body_most(seed, nodes)  # I11 knows nothing of sizes
+    # I11 knows nothing of sizes; and what only a node takes that leaves is delivered by nobody else.
+    options.body_most = 0 if options.zones or "retire" in options.faults else draw_body_most(seed, nodes)
     options.grace_s = Random(f"{seed} grace").choice((0, 1, 3, 8, 60, 60))
     return options
 

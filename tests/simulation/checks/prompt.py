@@ -1,6 +1,7 @@
 """I2, on a calm cluster: nobody waits for a job that is there."""
 
 from disque.core import asking, federation
+from disque.core.job import Job
 from disque.core.queue import PAUSED_OUT, Queue
 from tests.simulation.cluster import Cluster
 from tests.simulation.process import Process
@@ -35,7 +36,7 @@ class Prompt:
         for queue in process.node.queues.values():
             key = (number, queue.name)
             head = queue.head()
-            if head is None or not self.may_give(process, queue) or not self.waits_elsewhere(process, queue.name):
+            if head is None or not self.may_give(process, queue) or not self.waits_elsewhere(process, head):
                 self.since.pop(key, None)
                 continue
             seen = self.since.get(key)
@@ -56,16 +57,18 @@ class Prompt:
         node = process.node
         return not queue.paused & PAUSED_OUT and not node.frozen and not node.misconf and not node.loading
 
-    def waits_elsewhere(self, process: Process, name: bytes) -> bool:
-        """Whether a client of another node waits for jobs of this queue, and that node can be given some."""
+    def waits_elsewhere(self, process: Process, head: Job) -> bool:
+        """Whether a client of another node waits for jobs of this queue, and that node can be given this one."""
         node = process.node
         for machine in self.cluster.machines:
             other = machine.process
             if other is None or other is process or other.gone or not asking.may_ask(other.node):
                 continue
-            queue = other.node.queues.get(name)
+            queue = other.node.queues.get(head.queue)
             peer = other.node.peers.get(node.node_id)
             linked = peer is not None and peer.linked and federation.can_take(node, other.node.node_id)
+            if linked and not node.peers[other.node.node_id].takes(len(head.body)):
+                continue
             if linked and queue is not None and queue.waiters is not None and not queue.paused & PAUSED_OUT:
                 return True
         return False
