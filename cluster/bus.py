@@ -28,7 +28,7 @@ from cluster.complaints import Complaints, Unreached, reason_of
 from cluster.handshake import NONCE_LENGTH, Identity
 from cluster.large import encode_large, framed
 from cluster.link import HANDSHAKE_S, Incoming, Outgoing, connected, host_of
-from cluster.membership import HANDSHAKE, Node
+from cluster.membership import HANDSHAKE, Member
 from cluster.messages import FAIL, MEET, PING, PONG, Message, encode_message, frame, has_large, is_large
 from cluster.peer import Peer
 
@@ -173,7 +173,7 @@ class Bus:
 
     # -- who should be linked --------------------------------------------------------------------------------------
 
-    def reconcile(self, wanted: Iterable[Node]) -> None:
+    def reconcile(self, wanted: Iterable[Member]) -> None:
         """Begin and end outgoing links so that there is one for each of these nodes, where it has an address."""
         if self.stopping:
             return

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from random import Random
 from typing import Final
 
-from cluster.node import FAILING, HANDSHAKE, MYSELF, NOADDR, Node
+from cluster.member import FAILING, HANDSHAKE, MYSELF, NOADDR, Member
 
 Row = tuple[bytes, bytes, int, int, int]
 
@@ -22,10 +22,10 @@ ROWS_MOST: Final = 200
 UNTOLD: Final = MYSELF | HANDSHAKE | NOADDR
 
 
-def choose(nodes: Iterable[Node], listener: Node, random: Random) -> tuple[Row, ...]:
+def choose(nodes: Iterable[Member], listener: Member, random: Random) -> tuple[Row, ...]:
     """Give the rows (ID, ip, port, bus port, PFAIL and FAIL) to tell `listener` now."""
-    failing: list[Node] = []
-    well: list[Node] = []
+    failing: list[Member] = []
+    well: list[Member] = []
     for node in nodes:
         if node is listener or node.flags & UNTOLD or not node.ip:
             continue
@@ -38,5 +38,5 @@ def choose(nodes: Iterable[Node], listener: Node, random: Random) -> tuple[Row, 
     return tuple([(node.id, node.ip, node.port, node.bus_port, node.flags & FAILING) for node in chosen])
 
 
-def _some(nodes: list[Node], most: int, random: Random) -> list[Node]:
+def _some(nodes: list[Member], most: int, random: Random) -> list[Member]:
     return nodes if len(nodes) <= most else random.sample(nodes, most)

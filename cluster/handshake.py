@@ -31,8 +31,8 @@ from typing import Final, NamedTuple
 
 import msgpack
 
+from cluster.member import BODY_USUAL, is_zone
 from cluster.membership import is_node_id
-from cluster.node import BODY_USUAL, is_zone
 
 MAGIC: Final = b"disque bus"
 VERSION_LOWEST: Final = 2

@@ -27,7 +27,7 @@ from random import Random
 from typing import Final, cast
 
 from cluster import gossip, messages
-from cluster.node import (
+from cluster.member import (
     DELETED,
     FAIL,
     FAILING,
@@ -39,7 +39,7 @@ from cluster.node import (
     PFAIL,
     STOPPED,
     UNREACHABLE,
-    Node,
+    Member,
     default_bus_port,
     is_address,
     is_node_id,
@@ -48,7 +48,7 @@ from cluster.table import Table
 
 #: The names of `node` are offered here as well: who needs the table needs them.
 __all__ = ["FAIL", "FAILING", "HANDSHAKE", "LEAVING", "MYSELF", "NOADDR", "PFAIL", "STOPPED", "UNREACHABLE"]
-__all__ += ["Membership", "Node", "default_bus_port", "is_node_id"]
+__all__ += ["Member", "Membership", "default_bus_port", "is_node_id"]
 
 Greeting = tuple[int, int, bytes, int, int, tuple[gossip.Row, ...]]
 
@@ -91,7 +91,7 @@ class Membership(Table):
         "timeout_ms",
     )
 
-    def __init__(self, myself: Node, random: Random | None = None, timeout_ms: int = TIMEOUT_MS) -> None:
+    def __init__(self, myself: Member, random: Random | None = None, timeout_ms: int = TIMEOUT_MS) -> None:
         super().__init__(myself)
         self.random = random or Random(0)  # noqa: S311 - it draws whom to ask and names for strangers, no secrets
         self.timeout_ms = timeout_ms
@@ -250,7 +250,7 @@ class Membership(Table):
                 return True
         if not is_address(ip, port, bus_port) or self._is_full(len(half_met)):
             return False
-        node = Node(b"%040x" % self.random.getrandbits(160), ip, port, bus_port, HANDSHAKE | flags)
+        node = Member(b"%040x" % self.random.getrandbits(160), ip, port, bus_port, HANDSHAKE | flags)
         node.named = False
         node.met_ms = now_ms
         self.add(node)
@@ -259,7 +259,7 @@ class Membership(Table):
     def _is_full(self, half_met: int) -> bool:
         return half_met >= HANDSHAKES_MOST or len(self.nodes) >= NODES_MOST
 
-    def _name(self, node: Node, real_id: bytes, ip: bytes, port: int, bus_port: int) -> bool:
+    def _name(self, node: Member, real_id: bytes, ip: bytes, port: int, bus_port: int) -> bool:
         """The ID of a node that was known by its address only."""
         if node.flags & MEET:
             self._blacklist.pop(real_id, None)
@@ -273,38 +273,38 @@ class Membership(Table):
         self._correct(node, ip, port, bus_port)
         return True
 
-    def _take_in(self, node_id: bytes, greeting: Greeting, ip: bytes, now_ms: int) -> Node | None:
+    def _take_in(self, node_id: bytes, greeting: Greeting, ip: bytes, now_ms: int) -> Member | None:
         """A stranger says MEET: half meet it where it says it is, or from where it called."""
         ip = greeting[2] or self._callers.get(node_id, ip)
         half_met = sum([node.flags & HANDSHAKE != 0 for node in self.nodes.values()])
         if not is_address(ip, greeting[3], greeting[4]) or self._is_full(half_met):
             return None
         self._blacklist.pop(node_id, None)
-        node = Node(node_id, ip, greeting[3], greeting[4], HANDSHAKE)
+        node = Member(node_id, ip, greeting[3], greeting[4], HANDSHAKE)
         node.met_ms = now_ms
         self.add(node)
         return node
 
-    def _perhaps_met(self, node: Node) -> None:
+    def _perhaps_met(self, node: Member) -> None:
         """Half met is met when a link stands and something was heard."""
         if node.flags & HANDSHAKE and node.linked and node.heard:
             self.set_flags(node, node.flags & ~(HANDSHAKE | MEET))
             self._news = True
 
-    def _greet(self, node: Node, now_ms: int) -> None:
+    def _greet(self, node: Member, now_ms: int) -> None:
         """Say MEET to a node that is known here: it may not know this one."""
         self._blacklist.pop(node.id, None)
         self.set_flags(node, node.flags | MEET)
         if node.linked:
             self._ping(node, now_ms)
 
-    def _correct(self, node: Node, ip: bytes, port: int, bus_port: int) -> None:
+    def _correct(self, node: Member, ip: bytes, port: int, bus_port: int) -> None:
         """A node has a new address, or perhaps the old one; what cannot be an address is ignored."""
         if (node.ip, node.port, node.bus_port) != (ip, port, bus_port) and is_address(ip, port, bus_port):
             self.set_address(node, ip, port, bus_port)
             self.set_flags(node, node.flags & ~NOADDR)
 
-    def _remove(self, node: Node) -> None:
+    def _remove(self, node: Member) -> None:
         del self.nodes[node.id]
         node.flags |= DELETED
         node.linked = False
@@ -353,7 +353,7 @@ class Membership(Table):
         if now_ms - node.pong_sent_ms >= self.timeout_ms // 4:
             self._pong(node, now_ms)
 
-    def _greeted(self, node: Node, greeting: Greeting, now_ms: int) -> None:
+    def _greeted(self, node: Member, greeting: Greeting, now_ms: int) -> None:
         """What PING, PONG and MEET have in common: how the sender is, where it is, and whom it knows."""
         kind, flags, ip, port, bus_port, rows = greeting
         trusted = not node.flags & HANDSHAKE or kind == messages.MEET
@@ -365,7 +365,7 @@ class Membership(Table):
             for row in rows[: gossip.ROWS_MOST]:
                 self._told(node, row, now_ms)
 
-    def _told(self, teller: Node, row: gossip.Row, now_ms: int) -> None:
+    def _told(self, teller: Member, row: gossip.Row, now_ms: int) -> None:
         """One node has said how it sees another one."""
         node_id, ip, port, bus_port, flags = row
         failing = flags & FAILING != 0
@@ -383,7 +383,7 @@ class Membership(Table):
             if node.flags & (FAILING | NOADDR) and (ip, bus_port) != (node.ip, node.bus_port):
                 self._half_meet(ip, port, bus_port, 0, now_ms)
 
-    def _told_of_failure(self, teller: Node, message: messages.Message, now_ms: int) -> None:
+    def _told_of_failure(self, teller: Member, message: messages.Message, now_ms: int) -> None:
         node = self.nodes.get(cast("bytes", message[1]))
         if node is None or node is self.myself or (node.flags | teller.flags) & HANDSHAKE or node.flags & FAIL:
             return
@@ -391,21 +391,21 @@ class Membership(Table):
             return  # it answers here: what others say of it counts for them
         self._fail(node, now_ms)
 
-    def _alive(self, node: Node, now_ms: int) -> None:
+    def _alive(self, node: Member, now_ms: int) -> None:
         """A node has answered a ping."""
         node.pong_received_ms = now_ms
         node.ping_sent_ms = 0
         node.failing_ms = 0
         self.set_flags(node, node.flags & ~FAILING)
 
-    def _suspect(self, node: Node, now_ms: int) -> None:
+    def _suspect(self, node: Member, now_ms: int) -> None:
         if not node.flags & FAILING:
             node.failing_ms = now_ms
             self.set_flags(node, node.flags | PFAIL)
             self._news = True
             self._judge(node, now_ms)
 
-    def _judge(self, node: Node, now_ms: int) -> None:
+    def _judge(self, node: Member, now_ms: int) -> None:
         """Call a node failed if the majority sees it fail, this node among them."""
         if node.flags & FAILING != PFAIL:
             return
@@ -416,27 +416,27 @@ class Membership(Table):
             verdict = (messages.FAIL, node.id)
             self.messages += [(other.id, verdict) for other in self._full() if other.linked and other is not node]
 
-    def _fail(self, node: Node, now_ms: int) -> None:
+    def _fail(self, node: Member, now_ms: int) -> None:
         node.failing_ms = node.failing_ms or now_ms
         self.set_flags(node, node.flags & ~PFAIL | FAIL)
 
-    def _full(self) -> list[Node]:
+    def _full(self) -> list[Member]:
         """The other nodes, without those half met."""
         return [node for node in self.nodes.values() if not node.flags & (MYSELF | HANDSHAKE)]
 
-    def _ping(self, node: Node, now_ms: int) -> None:
+    def _ping(self, node: Member, now_ms: int) -> None:
         node.ping_sent_ms = node.ping_sent_ms or now_ms
         node.pinged_ms = now_ms
         self._say(node, messages.MEET if node.flags & MEET else messages.PING)
 
-    def _pong(self, node: Node, now_ms: int) -> None:
+    def _pong(self, node: Member, now_ms: int) -> None:
         """Answer, once a millisecond is enough: who asks more often gets no more answers."""
         node.owes_pong = False
         if node.pong_sent_ms != now_ms:
             node.pong_sent_ms = now_ms
             self._say(node, messages.PONG)
 
-    def _say(self, node: Node, kind: int) -> None:
+    def _say(self, node: Member, kind: int) -> None:
         myself = self.myself
         rows = gossip.choose(self.nodes.values(), node, self.random)
         greeting = (kind, myself.flags & TOLD, self._announced, myself.port, myself.bus_port, rows)
@@ -448,7 +448,7 @@ class Membership(Table):
         """Do what is due; to be called every 100 ms. After standing still, nobody is blamed for the silence."""
         self._stand_still(now_ms)
         self._ticks += 1
-        gone: list[Node] = []
+        gone: list[Member] = []
         stale: list[bytes] = []
         for node in self.nodes.values():
             if node.flags & HANDSHAKE:
@@ -466,13 +466,13 @@ class Membership(Table):
         if self._news and now_ms - self._news_ms >= NEWS_EVERY_MS:
             self._tell_news(now_ms)
 
-    def _look_at_half_met(self, node: Node, now_ms: int, gone: list[Node]) -> None:
+    def _look_at_half_met(self, node: Member, now_ms: int, gone: list[Member]) -> None:
         if now_ms - node.met_ms > max(HANDSHAKE_MIN_MS, self.timeout_ms):
             gone.append(node)
         elif node.linked and now_ms - node.pinged_ms >= HANDSHAKE_MIN_MS:
             self._ping(node, now_ms)
 
-    def _look_at(self, node: Node, now_ms: int, stale: list[bytes], gone: list[Node]) -> None:
+    def _look_at(self, node: Member, now_ms: int, stale: list[bytes], gone: list[Member]) -> None:
         """Ask a node that was silent for long, and draw the conclusions when it was asked."""
         timeout_ms = self.timeout_ms
         if not node.ping_sent_ms:

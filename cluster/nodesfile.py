@@ -12,8 +12,7 @@ become now. Who failed then is asked anew: this node may be the one that was cut
 from random import Random
 from typing import Final
 
-from cluster.membership import NODES_MOST, Membership
-from cluster.node import (
+from cluster.member import (
     FAILING,
     FLAG_NAMES,
     HANDSHAKE,
@@ -21,12 +20,13 @@ from cluster.node import (
     MYSELF,
     NO_FLAGS,
     PORT_MAX,
-    Node,
+    Member,
     default_bus_port,
     is_address,
     is_node_id,
     node_line,
 )
+from cluster.membership import NODES_MOST, Membership
 
 FLAG_OF_NAME: Final[dict[bytes, int]] = {name: flag for flag, name in FLAG_NAMES} | {NO_FLAGS: 0}
 LINKS: Final = (b"connected", b"disconnected")
@@ -53,7 +53,7 @@ def parse(text: bytes, now_ms: int, random: Random | None = None) -> Membership:
 
     Raises NodesFileError, with the line, for anything that is not as the module says.
     """
-    nodes: dict[bytes, Node] = {}
+    nodes: dict[bytes, Member] = {}
     for number, line in enumerate(text.split(b"\n"), 1):
         words = line.split()
         if not words or words[0] == b"vars":
@@ -65,7 +65,7 @@ def parse(text: bytes, now_ms: int, random: Random | None = None) -> Membership:
     return _membership(list(nodes.values()), random)
 
 
-def _membership(nodes: list[Node], random: Random | None) -> Membership:
+def _membership(nodes: list[Member], random: Random | None) -> Membership:
     own = [node for node in nodes if node.flags & MYSELF]
     if len(own) != 1:
         raise NodesFileError(0, f"expected one line with the flag myself, got {len(own)}")
@@ -79,7 +79,7 @@ def _membership(nodes: list[Node], random: Random | None) -> Membership:
     return membership
 
 
-def _node(words: list[bytes], line: int, now_ms: int) -> Node:
+def _node(words: list[bytes], line: int, now_ms: int) -> Member:
     if len(words) != WORDS:
         raise NodesFileError(line, f"expected {WORDS} words, got {len(words)}")
     node_id, address, flags, ping_sent, pong_received, link = words
@@ -87,7 +87,7 @@ def _node(words: list[bytes], line: int, now_ms: int) -> Node:
         raise NodesFileError(line, f"{_shown(node_id)} is no node ID (40 lower-case hexadecimal digits)")
     if link not in LINKS:
         raise NodesFileError(line, f"{_shown(link)} is neither connected nor disconnected")
-    node = Node(node_id, *_parse_address(address, line), _parse_flags(flags, line))
+    node = Member(node_id, *_parse_address(address, line), _parse_flags(flags, line))
     if not node.flags & MYSELF and not is_address(node.ip or b"unknown", node.port, node.bus_port):
         raise NodesFileError(line, f"nobody can be at {_shown(address)}, bus port {node.bus_port}")
     node.ping_sent_ms = now_ms if _number(ping_sent, line) else 0
@@ -95,7 +95,7 @@ def _node(words: list[bytes], line: int, now_ms: int) -> Node:
     return node
 
 
-def _address(node: Node) -> bytes:
+def _address(node: Member) -> bytes:
     address = b"%s:%d" % (node.ip, node.port)
     return address if node.bus_port == default_bus_port(node.port) else b"%s@%d" % (address, node.bus_port)
 

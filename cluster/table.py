@@ -10,7 +10,19 @@ special about it.
 from collections.abc import Iterable
 from typing import Final
 
-from cluster.node import FAIL, FAILING, HANDSHAKE, LEAVING, MYSELF, NOADDR, PFAIL, STOPPED, UNREACHABLE, Node, node_line
+from cluster.member import (
+    FAIL,
+    FAILING,
+    HANDSHAKE,
+    LEAVING,
+    MYSELF,
+    NOADDR,
+    PFAIL,
+    STOPPED,
+    UNREACHABLE,
+    Member,
+    node_line,
+)
 
 PRIORITY_BEST: Final = 1
 PRIORITY_UNLINKED: Final = 5
@@ -48,10 +60,10 @@ class Table:
         "version",
     )
 
-    def __init__(self, myself: Node) -> None:
+    def __init__(self, myself: Member) -> None:
         myself.flags |= MYSELF
         self.myself = myself
-        self.nodes: dict[bytes, Node] = {myself.id: myself}
+        self.nodes: dict[bytes, Member] = {myself.id: myself}
         self.departed: dict[bytes, None] = {}
         #: Nodes that others have named and that are not met yet, and for how many seconds.
         self.strangers: dict[bytes, int] = {}
@@ -61,7 +73,7 @@ class Table:
         self.messages_received = 0
         self._announced = b""
         self._ip_learnt = False
-        self._reachable: list[Node] = []
+        self._reachable: list[Member] = []
         self._size = 1
 
     @property
@@ -86,7 +98,7 @@ class Table:
         self.strangers[node_id] = 0
         return True
 
-    def reachable(self) -> list[Node]:
+    def reachable(self) -> list[Member]:
         """Give the nodes that a job may be sent to: not this one, not failing, not leaving, not half met.
 
         The list belongs to the table: read it, do not change it.
@@ -101,11 +113,11 @@ class Table:
         since_ms = now_ms - grace_ms
         return tuple([node.id for node in self.nodes.values() if _is_expected(node, since_ms)])
 
-    def wanted(self) -> list[Node]:
+    def wanted(self) -> list[Member]:
         """Give the nodes to which there should be a link: all that have an address, those half met included."""
         return [node for node in self.nodes.values() if node.ip and not node.flags & (MYSELF | NOADDR)]
 
-    def priority(self, node: Node) -> int:
+    def priority(self, node: Member) -> int:
         """Give the rank of a node in HELLO, best first: 1, no link 5, perhaps failing 10, failing or leaving 100."""
         if node.flags & (FAIL | LEAVING | STOPPED):
             return PRIORITY_LAST
@@ -151,7 +163,7 @@ class Table:
             del self.departed[next(iter(self.departed))]
         self.departed[node_id] = None
 
-    def add(self, node: Node) -> None:
+    def add(self, node: Member) -> None:
         """Take a node into the table. Its ID must be new."""
         assert node.id not in self.nodes, node.id
         assert not node.flags & MYSELF
@@ -160,13 +172,13 @@ class Table:
         self.strangers.pop(node.id, None)
         self.changed(node)
 
-    def set_flags(self, node: Node, flags: int) -> None:
+    def set_flags(self, node: Member, flags: int) -> None:
         """Replace the flags of a node of this table."""
         if node.flags != flags:
             node.flags = flags
             self.changed(node)
 
-    def set_address(self, node: Node, ip: bytes, port: int, bus_port: int) -> None:
+    def set_address(self, node: Member, ip: bytes, port: int, bus_port: int) -> None:
         """Replace the address of a node of this table, this node's own included."""
         if (node.ip, node.port, node.bus_port) != (ip, port, bus_port):
             node.ip = ip
@@ -217,16 +229,16 @@ class Table:
             self.set_address(myself, ip, myself.port, myself.bus_port)
         self._ip_learnt = True
 
-    def changed(self, node: Node) -> None:
+    def changed(self, node: Member) -> None:
         """A node has come, gone or changed: everything that follows from the table follows anew."""
-        nodes: Iterable[Node] = self.nodes.values()
+        nodes: Iterable[Member] = self.nodes.values()
         self._reachable = [other for other in nodes if not other.flags & UNREACHABLE]
         self._size = sum([not other.flags & HANDSHAKE for other in nodes])
         self.version += 1
         self.dirty |= not node.flags & HANDSHAKE
 
 
-def _is_expected(node: Node, since_ms: int) -> bool:
+def _is_expected(node: Member, since_ms: int) -> bool:
     """Whether a node can be reached, or cannot since `since_ms` or later for no other reason than that it fails."""
     missing = node.flags & UNREACHABLE
     if not missing & ~STOPPED:

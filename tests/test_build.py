@@ -28,7 +28,7 @@ HALF: Final = """Path("job.c").write_text(
         "#include <Python.h>\\nstatic PyModuleDef d = {PyModuleDef_HEAD_INIT, \\"job\\"};"
         "PyMODINIT_FUNC PyInit_job(void) { return PyModule_Create(&d); }")
     Path("group.c").write_text("this is no C")
-    return [Extension("disque.core.job", ["job.c"]), Extension("disque__mypyc", ["group.c"])]"""
+    return [Extension("disque.core.model.job", ["job.c"]), Extension("disque__mypyc", ["group.c"])]"""
 
 #: It compiles, and cannot be imported: there is nothing in it to begin with.
 DEAD: Final = """Path("step.c").write_text("int nothing;")

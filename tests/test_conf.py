@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from disque.core.conffile import document, load
-from disque.core.settings import SETTINGS, Config
+from disque.core.config.conffile import document, load
+from disque.core.config.settings import SETTINGS, Config
 
 TEXT = (Path(__file__).parent.parent / "conf" / "disque.conf").read_text(encoding="utf-8")
 
@@ -14,7 +14,7 @@ def read_nothing(path: str) -> str:
 
 
 def test_the_file_is_the_document() -> None:
-    assert document() == TEXT, "write it anew with the command in the docstring of disque/core/conffile.py"
+    assert document() == TEXT, "write it anew with the command in the docstring of disque/core/config/conffile.py"
 
 
 def test_the_file_says_nothing_but_defaults() -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from cluster.node import is_host, is_zone
+from cluster.member import is_host, is_zone
 from disque import VERSION
 from tests.conftest import ROOT
 

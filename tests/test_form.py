@@ -8,11 +8,12 @@ from pkgutil import walk_packages
 
 import cluster
 import disque.core
-from disque.core import job, step
+from disque.core import step
+from disque.core.model import job
 from tests.conftest import FORM, ROOT
 
 PURE_CLUSTER = tuple(
-    f"cluster.{name}" for name in ("gossip", "large", "membership", "messages", "node", "nodesfile", "table")
+    f"cluster.{name}" for name in ("gossip", "large", "member", "membership", "messages", "nodesfile", "table")
 )
 HOT_SERVER = tuple(f"disque.server.{name}" for name in ("connection", "facts", "pump", "requests", "walker"))
 

@@ -14,14 +14,14 @@ import pytest
 
 from cluster import messages
 from disque.core import step
-from disque.core.settings import SETTINGS
+from disque.core.config.settings import SETTINGS
 from tests.conftest import BUS_PORT_OFFSET, ROOT, is_free, stale_binaries
 
 PACKAGES: Final = ("cluster", "disque")
 
 #: The files of `cluster` without input and output. What is in them counts as a part of the core.
 PURE_CLUSTER: Final = tuple(
-    f"cluster.{name}" for name in ("gossip", "large", "membership", "messages", "node", "nodesfile", "table")
+    f"cluster.{name}" for name in ("gossip", "large", "member", "membership", "messages", "nodesfile", "table")
 )
 
 #: Which modules of the project each part may import: these, and what is below them.
@@ -63,7 +63,7 @@ TESTED_ELSEWHERE: Final[dict[str, str]] = {
     "disque.client.async_job": "tests/client/test_job.py",
     "disque.client.async_pool": "tests/client/test_pool.py",
     "disque.client.async_stream": "tests/client/test_stream.py",
-    "disque.core.record_checks": "tests/core/test_journal.py",  # nonsense of every kind, replayed
+    "disque.core.journal.checks": "tests/core/journal/test_replay.py",  # nonsense of every kind, replayed
     "disque.server.background": "tests/server/test_journal.py",  # the journal with a fake of each of these four
     "disque.server.disk": "tests/server/test_journal.py",
     "disque.server.pending": "tests/server/test_journal.py",
@@ -296,7 +296,7 @@ def file_of(module: Module) -> str:
 
 
 def mirror_of(name: str) -> str:
-    """The test file of a module: `disque.core.job` is tested in tests/core/test_job.py."""
+    """The test file of a module: `disque.core.model.job` is tested in tests/core/model/test_job.py."""
     folders, _, last = name.removeprefix("disque.").rpartition(".")
     return str(Path("tests", *folders.split("."), f"test_{last}.py"))
 
@@ -307,7 +307,7 @@ class TestCompiled:
         changed = {
             pair for text in texts for pair in re.findall(r"setattr\(\"?[\w.]*?(\w+)(?:, \"|\.)([A-Z_]+)\"", text)
         }
-        assert ("delivery", "SERVE_MOST") in changed
+        assert ("deliver", "SERVE_MOST") in changed
         wrong = [
             f"{module.name}:{node.lineno} {node.target.id} is Final: a test can change it where the core is plain only"
             for module in pure_modules()

@@ -26,8 +26,9 @@ from secrets import randbits
 
 from cluster.nodesfile import NodesFileError, parse
 from disque.cli.aof_cost import cost
-from disque.core import journal
-from disque.core.frames import (
+from disque.core.journal import replay
+from disque.core.journal.checks import NewerError, ReplayError
+from disque.core.journal.frames import (
     HEAD_SIZE,
     MARK,
     MARK_PAYLOAD,
@@ -43,8 +44,7 @@ from disque.core.frames import (
     encode,
     encode_head,
 )
-from disque.core.record_checks import NewerError, ReplayError
-from disque.core.records import OFF
+from disque.core.journal.schema import OFF
 from disque.server.daemon import LockedError, lock
 from disque.server.misplaced import Misplaced
 from disque.server.segments import READ_SIZE, JournalError, MisplacedError, Row, describe_foreign, may_be_torn
@@ -152,7 +152,7 @@ def refusal(frame: Frame) -> str:
     """
     if frame.kind == RECORDS:
         try:
-            for _ in journal.believed(frame.payload):
+            for _ in replay.believed(frame.payload):
                 pass
         except NewerError as error:
             raise CannotCheckError(f"{error}: check it with that program") from error
@@ -373,7 +373,7 @@ def doubt(last: Segment) -> None:
     with last.path.open("r+b") as file:
         salt = decode_head(file.read(HEAD_SIZE), last.number).salt
         offset = file.seek(0, os.SEEK_END)
-        [payload] = journal.encode([(OFF,)], 0)
+        [payload] = replay.encode([(OFF,)], 0)
         file.write(encode(RECORDS, payload, last.number, salt, offset, last.number, offset))
         file.flush()
         os.fsync(file.fileno())

@@ -15,7 +15,7 @@ from disque.cli.shell_help import SHELL_COMMANDS, TOOLS, choices, groups, parse_
 from disque.cli.shell_help import Part as UsagePart
 from disque.cli.shell_options import FLAGS
 from disque.core.commands import ROWS
-from disque.core.settings import SETTINGS
+from disque.core.config.settings import SETTINGS
 
 _USAGE: Final = """\
 Usage: disque completion bash|zsh|fish

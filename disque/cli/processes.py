@@ -27,11 +27,11 @@ from pathlib import Path
 from typing import Final
 
 from cluster.bus import loopback
-from cluster.node import ZONE
+from cluster.member import ZONE
 from disque.cli import children
 from disque.cli.children import Child, how_it_ended
-from disque.core.seeds import parse_seed
-from disque.core.settings import Config
+from disque.core.config.seeds import parse_seed
+from disque.core.config.settings import Config
 from disque.server.log import Log
 from disque.server.mesh import bus_port_of, client_port_of
 

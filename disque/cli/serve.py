@@ -13,10 +13,10 @@ import uvloop
 
 from disque import VERSION
 from disque.cli import processes
-from disque.core import conffile
 from disque.core.commands import COMMANDS
-from disque.core.kinds import as_bytes
-from disque.core.settings import BY_NAME, MAX_NAME, Config, SettingError
+from disque.core.config import conffile
+from disque.core.config.kinds import as_bytes
+from disque.core.config.settings import BY_NAME, MAX_NAME, Config, SettingError
 from disque.server import daemon
 from disque.server.facts import NodeClock
 from disque.server.log import LEVELS, Log, open_syslog

@@ -7,7 +7,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from disque.cli.shell_help import Table, hint, next_words
-from disque.core.words import split_words
+from disque.core.base.words import split_words
 
 
 class Typed(NamedTuple):

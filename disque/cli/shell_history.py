@@ -12,7 +12,7 @@ from typing import Final
 
 from prompt_toolkit.history import History
 
-from disque.core.settings import SECRETS
+from disque.core.config.settings import SECRETS
 
 MAX_LINES: Final = 1000
 #: Those of this server, and of Redis.

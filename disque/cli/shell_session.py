@@ -15,7 +15,7 @@ from disque.cli.render import render
 from disque.cli.shell_help import SHELL_COMMANDS, TOOLS, Table, advice, groups, help_text, nearest
 from disque.cli.shell_reply import Push, ReplyError, is_error
 from disque.cli.shell_url import parse_port
-from disque.core.words import split_words
+from disque.core.base.words import split_words
 
 SLOW_S: Final = 0.5
 _CLEAR_SCREEN: Final = b"\x1b[H\x1b[2J"

@@ -5,7 +5,7 @@ The server implements `Host`; tests use a fake. Nothing here is called on the pa
 
 from typing import Final, Protocol
 
-from disque.core.session import Session
+from disque.core.model.session import Session
 
 #: What clients may be suspected of: to be a browser that a web page has sent here, and to guess passwords.
 CROSS_PROTOCOL: Final = "cross-protocol"

@@ -9,12 +9,15 @@ counts no more for jobs that are still undecided.
 
 from typing import TYPE_CHECKING, Final
 
+from cluster.member import HANDSHAKE, MYSELF, UNREACHABLE
 from cluster.messages import REPLJOB, YOURJOBS
-from cluster.node import HANDSHAKE, MYSELF, UNREACHABLE
-from disque.core import acks, bids, claims, federation, replication, returning, zones
-from disque.core.job import ACTIVE, HEARD, HELD, KEPT, QUEUED
-from disque.core.peers import Peer
-from disque.core.timers import NEVER
+from disque.core.base.timers import NEVER
+from disque.core.dedup import acquire
+from disque.core.federation import supply
+from disque.core.model import zones
+from disque.core.model.job import ACTIVE, DEFERRED, LEASE_OWNER, LEASE_RELAYED, QUEUED
+from disque.core.model.peers import Peer
+from disque.core.replication import acks, announcements, arbitration, coordinator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,12 +57,12 @@ def review(node: "Node", now_ms: int) -> None:
     node.count_nodes()
     for peer_id in met:
         say_again(node, peers[peer_id], now_ms)
-        federation.link_up(node, peer_id, now_ms)
+        supply.link_up(node, peer_id, now_ms)
     if membership.forgotten:
         forgotten, membership.forgotten = membership.forgotten, []
         node.chores.append(forget_holders(node, frozenset(forgotten)))
-    bids.nodes_changed(node, now_ms)
-    replication.try_all(node, now_ms)
+    acquire.nodes_changed(node, now_ms)
+    coordinator.try_all(node, now_ms)
 
 
 def drop(node: "Node", peer_id: bytes) -> None:
@@ -67,9 +70,9 @@ def drop(node: "Node", peer_id: bytes) -> None:
     peer = node.peers.pop(peer_id)
     for spread in list(peer.waiting.values()):
         if spread.job.retry:
-            node.short[spread.job.id] = spread
+            node.under_replicated[spread.job.id] = spread
         else:  # that node may deliver it, so nobody else must
-            replication.lost(node, spread)
+            coordinator.lost(node, spread)
 
 
 def forget_holders(node: "Node", gone: frozenset[bytes]) -> "Iterator[None]":
@@ -79,10 +82,10 @@ def forget_holders(node: "Node", gone: frozenset[bytes]) -> "Iterator[None]":
             if not gone.isdisjoint(job.holders):
                 left = [holder for holder in job.holders if holder not in gone]
                 job.holders = node.shared(tuple(left))
-                if job.state == ACTIVE and job.requeue_ms and job.id not in node.claims:
-                    node.hold(job, job.requeue_ms, job.flags & (HELD | KEPT | HEARD))
-                    if job.flags & HELD:  # it may have been put off, which counts now that it is asked about no more
-                        returning.file_requeue(node, job)
+                if job.state == ACTIVE and job.requeue_ms and job.id not in node.votes:
+                    node.hold(job, job.requeue_ms, job.flags & (DEFERRED | LEASE_OWNER | LEASE_RELAYED))
+                    if job.flags & DEFERRED:  # it may have been put off, which counts: nobody is asked any more
+                        announcements.file_requeue(node, job)
         yield
     for count, job_id in enumerate(list(node.acking), 1):
         ack = node.acking.get(job_id)
@@ -109,7 +112,7 @@ def link_up(node: "Node", peer_id: bytes, start: int, now_ms: int) -> None:
     node.seen_version = -1
     review(node, now_ms)
     if not was_met:
-        federation.link_up(node, peer_id, now_ms)
+        supply.link_up(node, peer_id, now_ms)
 
 
 def link_down(node: "Node", peer_id: bytes, now_ms: int, *, refused: bool) -> None:
@@ -121,8 +124,8 @@ def link_down(node: "Node", peer_id: bytes, now_ms: int, *, refused: bool) -> No
         peer.lost_ms = now_ms
         peer.saying += 1
         node.seen_version = -1
-        replication.link_lost(node, peer, now_ms)
-        federation.link_down(node, peer_id)
+        coordinator.link_lost(node, peer, now_ms)
+        supply.link_down(node, peer_id)
     review(node, now_ms)
 
 
@@ -134,7 +137,7 @@ def heard(node: "Node", peer_id: bytes, start: int, now_ms: int) -> None:
         note_stranger(node, peer_id, start)
         return
     note_start(node, peer, start, now_ms)
-    federation.heard(node, peer_id, now_ms)
+    supply.heard(node, peer_id, now_ms)
     if peer.linked:
         say_again(node, peer, now_ms)
 
@@ -142,9 +145,9 @@ def heard(node: "Node", peer_id: bytes, start: int, now_ms: int) -> None:
 def note_start(node: "Node", peer: Peer, start: int, now_ms: int) -> None:
     """See whether the peer is another process than before: it may have lost what it confirmed."""
     if peer.start not in {0, start}:
-        replication.restarted(node, peer, now_ms)
-        bids.restarted(node, peer.id, now_ms)
-        federation.link_down(node, peer.id)
+        coordinator.restarted(node, peer, now_ms)
+        acquire.restarted(node, peer.id, now_ms)
+        supply.link_down(node, peer.id)
         peer.stopping = False
         node.seen_version = -1
     peer.start = start
@@ -160,23 +163,23 @@ def say_again(node: "Node", peer: Peer, now_ms: int) -> None:
     """Send what ``peer`` was told and has not answered."""
     peer.saying += 1
     for spread in [spread for spread in peer.waiting.values() if not spread.job.retry]:
-        replication.lost(node, spread)  # it may have come, been delivered and forgotten: it must not come twice
+        coordinator.lost(node, spread)  # it may have come, been delivered and forgotten: it must not come twice
     if peer.waiting:
-        node.begin_chore(replication.send_again(node, peer, now_ms))
-    if node.bids:
-        node.begin_chore(bids.say_again(node, peer, now_ms))
+        node.begin_chore(coordinator.send_again(node, peer, now_ms))
+    if node.acquisitions:
+        node.begin_chore(acquire.say_again(node, peer, now_ms))
     if node.acking:
         node.chores.append(acks.tell_again(node, peer, peer.saying))
-    node.chores.append(claims.say_still(node, peer, peer.saying))
+    node.chores.append(arbitration.say_still(node, peer, peer.saying))
 
 
 def undelivered(node: "Node", peer_id: bytes, messages: "list[Message]", now_ms: int) -> None:
     """No byte of these messages has left. Most are said again when a link comes up; some must be taken back."""
     for message in messages:
         if message[0] == YOURJOBS:
-            federation.take_back(node, peer_id, message, now_ms)
+            supply.take_back(node, peer_id, message, now_ms)
         elif message[0] == REPLJOB:
-            replication.not_sent(node, peer_id, message, now_ms)
+            coordinator.not_sent(node, peer_id, message, now_ms)
 
 
 def doubt(node: "Node", now_ms: int) -> "Iterator[None]":
@@ -188,7 +191,7 @@ def doubt(node: "Node", now_ms: int) -> "Iterator[None]":
                 node.hold(job, now_ms, 0)
             yield
     finally:
-        node.frozen = False
+        node.reconciling = False
         for queue in node.queues.values():
             node.wake(queue)
 
@@ -198,8 +201,8 @@ def beat(node: "Node", now_ms: int) -> None:
     gap_ms = now_ms - node.beat_ms
     node.beat_ms = now_ms
     node.membership.tick(now_ms)
-    if gap_ms > node.membership.timeout_ms // 2 and len(node.membership.nodes) > 1 and not node.frozen:
-        node.frozen = True
+    if gap_ms > node.membership.timeout_ms // 2 and len(node.membership.nodes) > 1 and not node.reconciling:
+        node.reconciling = True
         node.chores.append(doubt(node, now_ms))
     for peer in node.peers.values():
         peer.told = 0
@@ -207,6 +210,6 @@ def beat(node: "Node", now_ms: int) -> None:
         node.chores.extend(node.resting)
         node.resting.clear()
     review(node, now_ms)
-    replication.beat(node, now_ms)
+    coordinator.beat(node, now_ms)
     acks.beat(node, now_ms)
-    federation.beat(node, now_ms)
+    supply.beat(node, now_ms)

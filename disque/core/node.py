@@ -1,7 +1,7 @@
 """All the state of a node, the verbs that change it, and its outboxes.
 
 A node is changed through the doors of `step` only. A verb never returns effects: replies go to a session's ``out``,
-frames for other nodes to ``messages``, records to ``journal``; the shell takes them at the flush. Time is handed in
+frames for other nodes to ``messages``, records to ``outbox``; the shell takes them at the flush. Time is handed in
 as ``now_ms``, randomness as a seeded generator.
 """
 
@@ -10,43 +10,56 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from cluster.membership import Membership
-from disque.core import memory, unique
-from disque.core.bulk import Bulks
-from disque.core.early import Early
-from disque.core.flows import Federation
-from disque.core.gone import Gone
+from disque.core.base.timers import Timers
+from disque.core.config.settings import Config
+from disque.core.dedup import keys
 from disque.core.host import Host
-from disque.core.job import ACKED, ACTIVE, BACKUP, DELIVERED, HEARD, HELD, KEPT, QUEUED, SPENT, Job
-from disque.core.jobid import SHARDS, IdMaker, shard_of
-from disque.core.latency import LatencyMonitor
-from disque.core.lots import Stage, leave
-from disque.core.memory import ACK_BYTES, CLAIM_BYTES, GONE_BYTES, JOB_BYTES, QUEUE_BYTES, SPREAD_BYTES, Limits
-from disque.core.peers import Peer
-from disque.core.queue import PAUSED_OUT, QUEUE_IDLE_MS, Queue
-from disque.core.records import SPEND, Filed, Record
-from disque.core.ring import Ring
-from disque.core.roll import Roll
-from disque.core.session import PendingAdd, Session, Spread
-from disque.core.settings import Config
-from disque.core.shelf import Shelf
-from disque.core.slowlog import SlowLog
-from disque.core.spent import Spent
-from disque.core.stats import Stats
-from disque.core.table import Command, renamed
-from disque.core.terms import Terms, Usual
-from disque.core.timers import Timers
-from disque.core.zones import Zones
+from disque.core.jobs.bulk import Bulks
+from disque.core.journal.outbox import Outbox
+from disque.core.journal.schema import SPEND
+from disque.core.model import memory
+from disque.core.model.ack_batch import AckStage, leave
+from disque.core.model.command import Command, renamed
+from disque.core.model.demand import Federation
+from disque.core.model.early_holders import EarlyHolders
+from disque.core.model.evictable import Evictable
+from disque.core.model.job import (
+    ACKED,
+    ACTIVE,
+    BACKUP,
+    DEFERRED,
+    DELIVERED,
+    LEASE_OWNER,
+    LEASE_RELAYED,
+    QUEUED,
+    SPENT,
+    Job,
+)
+from disque.core.model.jobid import SHARDS, IdMaker, shard_of
+from disque.core.model.key_ring import KeyRing
+from disque.core.model.key_store import KeyStore
+from disque.core.model.latency import LatencyMonitor
+from disque.core.model.memory import ACK_BYTES, GONE_BYTES, JOB_BYTES, QUEUE_BYTES, SPREAD_BYTES, VOTE_BYTES, Limits
+from disque.core.model.peers import Peer
+from disque.core.model.queue import PAUSED_OUT, QUEUE_IDLE_MS, Queue
+from disque.core.model.queue_index import QueueIndex
+from disque.core.model.session import PendingAdd, Session, Spread
+from disque.core.model.slowlog import SlowLog
+from disque.core.model.spec import JobSpec, SpecCache
+from disque.core.model.stats import Stats
+from disque.core.model.tombstones import Tombstones
+from disque.core.model.zones import Zones
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from disque.core.bids import Bid
-    from disque.core.claims import Claim
-    from disque.core.life import Trash
-    from disque.core.lots import Ack, Telling
-    from disque.core.scan import Walk
-    from disque.core.unique import Key
-    from disque.core.waves import Wave
+    from disque.core.commands.scan import Walk
+    from disque.core.dedup.acquire import Acquisition
+    from disque.core.dedup.keys import Key
+    from disque.core.jobs.sessions import Trash
+    from disque.core.model.ack_batch import Ack, Telling
+    from disque.core.replication.arbitration import RequeueVote
+    from disque.core.replication.batching import ReplicationBatch
 
     #: Work in steps. After one that says True it goes on at the next beat only.
     Chore = Iterator[bool | None]
@@ -54,7 +67,7 @@ if TYPE_CHECKING:
 Message = tuple[object, ...]
 
 #: How long before the end of a RETRY the other holders of a job are asked whether they have it, in ms.
-CLAIM_MS: Final = 500
+VOTE_MS: Final = 500
 
 #: Different sets of holders that are remembered, so that equal ones are one object.
 SHARING_MOST: Final = 4096
@@ -67,15 +80,17 @@ class Node:
     """One node. ``used`` is the accounted memory in bytes; ``journaling`` says whether records are wanted at all."""
 
     __slots__ = (
-        "acking", "asks", "batches", "beat_ms", "bidding", "bids", "body_least", "bulks", "calls", "calls_us",
-        "chores", "claims", "clients_paused_until_ms", "coming", "config", "default_replicate", "dummies", "early",
-        "evict_acks", "evicted", "expected", "federation", "filed", "filings", "frozen", "gone", "grace_ms", "host",
-        "ids", "journal", "journaling", "keyed", "keys", "last_ctime", "latency", "leavers", "limits", "linked",
-        "live", "loading", "lookup", "membership", "messages", "messages_skipped", "misconf", "monitors", "names",
-        "node_id", "oldest_acks", "over", "password", "peak", "peers", "pending", "places", "queues", "random",
-        "ready", "resets", "resting", "retries", "ring", "roll", "seen_version", "segment", "selves", "sessions",
-        "shards", "sharing", "shelf", "short", "short_walk", "slowlog", "spent", "start", "starts", "stats",
-        "stopping", "table", "telling", "timers", "touched", "trash", "unread", "used", "walks", "wave", "zones",
+        "acking", "acquisitions", "asks", "batches", "beat_ms", "bidding", "body_least", "bulks", "calls",
+        "calls_us", "chores", "clients_paused_until_ms", "config", "default_replicate", "dummies",
+        "early_holders", "ended", "evict_acks", "evictable", "evicted", "expected", "federation", "grace_ms",
+        "host", "ids", "inbound", "journaling", "key_ring", "key_store", "keyed", "keys", "last_ctime",
+        "latency", "leavers", "limits", "linked", "live", "loading", "lookup", "membership", "messages",
+        "messages_skipped", "misconf", "monitors", "names", "node_id", "oldest_acks", "outbox", "password",
+        "peak", "peers", "pending", "places", "queue_index", "queues", "random", "ready", "reconciling",
+        "replication_batch", "resets", "resting", "retries", "seen_version", "segment", "selves", "sessions",
+        "shards", "sharing", "slowlog", "start", "starts", "stats", "stopping", "table", "telling", "timers",
+        "tombstones", "touched", "trash", "under_replicated", "under_replicated_walk", "unread", "used",
+        "votes", "walks", "zones",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0915 - the whole state of a node, each part once
@@ -96,36 +111,36 @@ class Node:
         self.ids = IdMaker(self.node_id, random)
         self.shards: list[dict[bytes, Job]] = [{} for _ in range(SHARDS)]
         self.queues: dict[bytes, Queue] = {}
-        self.roll = Roll()
+        self.queue_index = QueueIndex()
         self.timers = Timers()
         self.sessions: dict[int, Session] = {}
         self.monitors: dict[int, Session] = {}
-        #: UNIQUE keys by digest, and those that rest; the former by job ID; what ADDJOBs do to get one: see `unique`.
+        #: UNIQUE keys by digest, and those that rest; the former by job ID; what ADDJOBs do to get one: see `keys`.
         self.keys: dict[bytes, Key] = {}
-        self.shelf = Shelf()
+        self.key_store = KeyStore()
         self.keyed: dict[bytes, Key] = {}
-        self.bids: dict[bytes, Bid] = {}
-        self.bidding: dict[bytes, Bid] = {}
+        self.acquisitions: dict[bytes, Acquisition] = {}
+        self.bidding: dict[bytes, Acquisition] = {}
         #: Bids whose job is decided and whose key has ended: answered at the next settle.
-        self.over: list[Bid] = []
-        self.ring = Ring(membership)
+        self.ended: list[Acquisition] = []
+        self.key_ring = KeyRing(membership)
         #: Jobs that memory is taken from when it is short.
-        self.spent = Spent()
+        self.evictable = Evictable()
         self.evicted = 0
-        #: Jobs of which copies are still wanted: see `replication`.
+        #: Jobs of which copies are still wanted: see `coordinator`.
         self.pending: dict[bytes, Spread] = {}
         #: Those of them for which no further node was there to be asked.
-        self.short: dict[bytes, Spread] = {}
+        self.under_replicated: dict[bytes, Spread] = {}
         #: The nodes that may get these copies, as of the last look, and the number of the walk through all of them.
         self.expected: tuple[bytes, ...] = ()
         self.grace_ms = 0
-        self.short_walk = 0
+        self.under_replicated_walk = 0
         #: How many jobs will be queued here, by queue, as soon as they have their copies: they count for MAXLEN.
-        self.coming: dict[bytes, int] = {}
+        self.inbound: dict[bytes, int] = {}
         #: Other nodes by ID, and those that a job may be sent to at once.
         self.peers: dict[bytes, Peer] = {}
         self.linked: list[Peer] = []
-        #: It is about to stop, and the others were told: see `leaving`.
+        #: It is about to stop, and the others were told: see `handover`.
         self.stopping = False
         #: The longest body that each of them takes: see `sizes`.
         self.body_least = 1 << 60
@@ -136,21 +151,21 @@ class Node:
         self.starts: dict[bytes, int] = {}
         self.beat_ms = now_ms
         self.sharing: dict[tuple[bytes, ...], tuple[bytes, ...]] = {self.selves: self.selves}  # see `shared`
-        self.names: dict[bytes, Usual] = {}  # see `terms`
-        #: Jobs that this node asks about before it queues them again, by ID: see `claims`.
-        self.claims: dict[bytes, Claim] = {}
+        self.names: dict[bytes, SpecCache] = {}  # see `spec`
+        #: Jobs that this node asks about before it queues them again, by ID: see `arbitration`.
+        self.votes: dict[bytes, RequeueVote] = {}
         #: Acknowledgements that others must still hear of, by ID, and those of unknown jobs, oldest first: see `acks`;
-        #: and those of this turn: see `lots`.
+        #: and those of this turn: see `ack_batch`.
         self.acking: dict[bytes, Ack] = {}
         self.oldest_acks: deque[bytes] = deque()  # see `memory.oldest_ack`
         self.dummies: OrderedDict[bytes, None] = OrderedDict()
         self.telling: dict[tuple[bytes, ...], Telling | None] = {}
         #: IDs of jobs that were acknowledged or deleted everywhere lately.
-        self.gone = Gone()
-        self.early = Early()
+        self.tombstones = Tombstones()
+        self.early_holders = EarlyHolders()
         self.federation = Federation()
-        #: No shared job may leave its queue: see `claims.doubt`.
-        self.frozen = False
+        #: No shared job may leave its queue: see `arbitration.doubt`.
+        self.reconciling = False
         #: Work on many jobs, done some at a time by the ticks; what rests goes on at the next beat.
         self.chores: deque[Chore] = deque()
         #: Places in the lines of all queues, and sessions that wait no more and still have some of them.
@@ -175,14 +190,10 @@ class Node:
         self.messages: list[tuple[bytes, Message]] = []
         #: Messages that promise nothing: they need not wait for the journal.
         self.asks: list[tuple[bytes, Message]] = []
-        #: The jobs of this turn of which the same nodes are asked for copies: see `replication`.
-        self.wave: Wave | None = None
+        #: The jobs of this turn of which the same nodes are asked for copies: see `coordinator`.
+        self.replication_batch: ReplicationBatch | None = None
         self.messages_skipped = 0
-        self.journal: list[Record] = []
-        #: The record of whole jobs that was begun last.
-        self.filed: Filed | None = None
-        #: How often a whole job was written: `journal` may be as long as before then, since several are one record.
-        self.filings = 0
+        self.outbox = Outbox()
         self.journaling = False
         self.segment = 0
         self.live: dict[int, int] = {}
@@ -269,19 +280,19 @@ class Node:
             self.free_key(job.id)
         if self.pending:
             self.drop_spread(job.id)
-        if self.claims:
-            self.drop_claim(job.id)
+        if self.votes:
+            self.drop_vote(job.id)
         if job.state == ACKED:
             self.drop_ack(job.id)
         if job.flags & SPENT:
-            self.spent.drop(job)
+            self.evictable.drop(job)
         job.body = b""
 
-    def drop_claim(self, job_id: bytes) -> None:
+    def drop_vote(self, job_id: bytes) -> None:
         """Ask no more about this job."""
-        claim = self.claims.pop(job_id, None)
+        claim = self.votes.pop(job_id, None)
         if claim is not None:
-            self.used -= CLAIM_BYTES
+            self.used -= VOTE_BYTES
             self.timers.disarm(claim)
 
     def drop_ack(self, job_id: bytes) -> None:
@@ -289,7 +300,7 @@ class Node:
         ack = self.acking.pop(job_id, None)
         if ack is not None:
             self.used -= ACK_BYTES
-            if isinstance(ack, Stage):
+            if isinstance(ack, AckStage):
                 leave(self, ack.lot)  # it is no dummy
                 return
             self.dummies.pop(job_id, None)
@@ -301,12 +312,12 @@ class Node:
         """``job`` is done and only its ID matters: free what it holds. It is in no queue any more."""
         if self.pending:
             self.drop_spread(job.id)
-        if self.claims:
-            self.drop_claim(job.id)
+        if self.votes:
+            self.drop_vote(job.id)
         if self.keyed:
             self.free_key(job.id)
         if job.flags & SPENT:
-            self.spent.drop(job)
+            self.evictable.drop(job)
         self.timers.disarm(job)
         self.used -= len(job.body)
         job.body = b""
@@ -321,21 +332,21 @@ class Node:
                 self.used -= SPREAD_BYTES
             elif spread.comes_here():
                 self._came(spread.job.queue)
-            self.short.pop(job_id, None)
+            self.under_replicated.pop(job_id, None)
             for peer in self.peers.values():
                 peer.waiting.pop(job_id, None)
 
     def _came(self, name: bytes) -> None:
         """A job has come into the queue ``name``, or will not come any more."""
-        left = self.coming[name] - 1
+        left = self.inbound[name] - 1
         if left:
-            self.coming[name] = left
+            self.inbound[name] = left
         else:
-            del self.coming[name]
+            del self.inbound[name]
 
     def remember_gone(self, job_id: bytes) -> None:
         """Let no copy that is still on its way bring this job back."""
-        if self.gone.add(job_id):
+        if self.tombstones.add(job_id):
             self.used += GONE_BYTES
 
     def wake(self, queue: Queue) -> None:
@@ -372,7 +383,7 @@ class Node:
             known = self.sharing.setdefault(holders, holders)
         return known
 
-    def terms(self, name: bytes, ttl: int, retry: int, repl: int) -> Terms:
+    def terms(self, name: bytes, ttl: int, retry: int, repl: int) -> JobSpec:
         """The one object for what jobs of the queue ``name`` with these numbers have in common.
 
         Jobs may wait by the million while the queue itself is not there, so it is not the queue alone that knows.
@@ -386,33 +397,27 @@ class Node:
             return last  # what `Usual.terms` does, written out: one call less for each job
         return usual.terms(ttl, retry, repl)
 
-    def _first_terms(self, queue: Queue | None, name: bytes, ttl: int, retry: int, repl: int) -> Terms:
+    def _first_terms(self, queue: Queue | None, name: bytes, ttl: int, retry: int, repl: int) -> JobSpec:
         if queue is not None:
-            terms = Terms(queue.name, ttl, retry, repl)
-            queue.usual = Usual(terms)
+            terms = JobSpec(queue.name, ttl, retry, repl)
+            queue.usual = SpecCache(terms)
             return terms
-        terms = Terms(name, ttl, retry, repl)
+        terms = JobSpec(name, ttl, retry, repl)
         if len(name) <= NAME_BYTES:
             if len(self.names) >= NAMES_MOST:
                 self.names.clear()
-            self.names[name] = Usual(terms)
+            self.names[name] = SpecCache(terms)
         return terms
 
     def free_key(self, job_id: bytes) -> None:
         """The job of a UNIQUE key that lasts as long as its job is gone."""
         key = self.keyed.get(job_id)
         if key is not None and not key.expires_ms:
-            unique.drop(self, key)
+            keys.drop(self, key)
 
     def file(self, job: Job) -> None:
         """Write the job as it is now to the journal; it counts for the newest segment from here on."""
-        journal = self.journal
-        filed = self.filed
-        if filed is None or not journal or journal[-1] is not filed.record or not filed.takes(job):
-            filed = self.filed = Filed(job)
-            journal.append(filed.record)
-        filed.add(job)
-        self.filings += 1
+        self.outbox.file(job)
         segment = self.segment
         if job.segment != segment:
             if job.segment:
@@ -427,7 +432,7 @@ class Node:
             queue = Queue(name, now_ms)
             queue.usual = self.names.get(name)
             self.queues[name] = queue
-            queue.number = self.roll.add(queue)
+            queue.number = self.queue_index.add(queue)
             self.federation.adopt(queue)
             self.used += QUEUE_BYTES + len(name)
             self.timers.arm(queue, now_ms + QUEUE_IDLE_MS[0])
@@ -438,7 +443,7 @@ class Node:
         assert not queue.length
         assert queue.waiters is None
         del self.queues[queue.name]
-        self.roll.drop(queue.number)
+        self.queue_index.drop(queue.number)
         self.used -= QUEUE_BYTES + len(queue.name)
         self.timers.disarm(queue)
 
@@ -451,10 +456,10 @@ class Node:
         if queue is None:
             queue = self.queue(name, now_ms)
         job.state = QUEUED
-        job.flags &= ~(HELD | KEPT | HEARD | BACKUP)
+        job.flags &= ~(DEFERRED | LEASE_OWNER | LEASE_RELAYED | BACKUP)
         job.requeue_ms = 0
-        if self.claims:
-            self.drop_claim(job.id)
+        if self.votes:
+            self.drop_vote(job.id)
         if job.due_ms != job.expires_ms:
             self.timers.arm(job, job.expires_ms)
         queue.used_ms = now_ms
@@ -468,14 +473,14 @@ class Node:
     def hold(self, job: Job, until_ms: int, flags: int) -> None:
         """Let ``job`` wait outside its queue until ``until_ms``.
 
-        ``flags`` HELD means that a crash must not shorten it, KEPT that this node speaks for it. Other holders are
-        asked CLAIM_MS before.
+        ``flags`` DEFERRED means that a crash must not shorten it, LEASE_OWNER that this node speaks for it. Other
+        holders are asked VOTE_MS before.
         """
         job.state = ACTIVE
-        job.flags = job.flags & ~(HELD | KEPT | HEARD) | flags
+        job.flags = job.flags & ~(DEFERRED | LEASE_OWNER | LEASE_RELAYED) | flags
         job.requeue_ms = until_ms
         if len(job.holders) > 1:
-            until_ms -= CLAIM_MS
+            until_ms -= VOTE_MS
         self.timers.arm(job, min(until_ms, job.expires_ms))
 
     def take_out(self, job: Job, now_ms: int) -> None:
@@ -488,19 +493,19 @@ class Node:
     def delivered(self, job: Job, now_ms: int) -> None:
         """``job`` was popped for a consumer: start its RETRY, or spend it when it has none."""
         job.state = ACTIVE
-        job.flags |= DELIVERED | KEPT
+        job.flags |= DELIVERED | LEASE_OWNER
         self.stats.jobs_delivered += 1
         if job.retry:
             due_ms = now_ms + job.retry * 1000
             job.requeue_ms = due_ms
             if len(job.holders) > 1:
-                due_ms -= CLAIM_MS
+                due_ms -= VOTE_MS
             self.timers.arm(job, min(job.expires_ms, due_ms))
             return
         job.flags |= SPENT
-        self.spent.add(job)
+        self.evictable.add(job)
         if self.journaling:
-            self.journal.append((SPEND, job.id))
+            self.outbox.add((SPEND, job.id))
 
     def touch(self, session: Session) -> None:
         """Tell the shell that ``session`` has replies it did not ask for itself just now."""
@@ -515,10 +520,10 @@ class Node:
     @property
     def next_due_ms(self) -> int:
         """When the next tick is due: NEVER while nothing waits for time, 0 while there is work left over."""
-        if self.ready or self.retries or self.over or self.trash or self.chores or self.leavers or self.bulks.line:
+        if self.ready or self.retries or self.ended or self.trash or self.chores or self.leavers or self.bulks.line:
             return 0
         if self.walks and self.unread <= memory.UNREAD_MOST:
             return 0
-        if self.federation.marked and not self.frozen and not self.misconf:
+        if self.federation.marked and not self.reconciling and not self.misconf:
             return 0
         return self.timers.next_due_ms()

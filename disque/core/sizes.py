@@ -11,7 +11,9 @@ As long as no body is longer than `Node.body_least`, the least that any node tak
 from typing import TYPE_CHECKING
 
 from cluster.messages import LIMIT
-from disque.core import federation, links, peers
+from disque.core import links
+from disque.core.federation import supply
+from disque.core.model import peers
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -29,4 +31,4 @@ def told(node: "Node", peer: bytes, message: tuple[int, int], now_ms: int) -> No
     """LIMIT: ``peer`` takes bodies of this length at most."""
     node.membership.set_body_most(peer, message[1])
     links.review(node, now_ms)
-    federation.wake_all(node)
+    supply.wake_all(node)

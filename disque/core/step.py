@@ -45,39 +45,23 @@ from cluster.messages import (
     WORKING,
     YOURJOBS,
 )
-from disque.core import (
-    acks,
-    adding,
-    asking,
-    bids,
-    bulk,
-    claims,
-    copies,
-    delivery,
-    errors,
-    federation,
-    keeping,
-    leaving,
-    links,
-    lots,
-    memory,
-    queues,
-    replication,
-    requeue,
-    resp,
-    scan,
-    shown,
-    sizes,
-    unique,
-    waves,
-)
-from disque.core.bids import Bid
-from disque.core.claims import Claim
+from disque.core import handover, links, sizes
+from disque.core.base import errors, resp
+from disque.core.base.timers import Timed
+from disque.core.commands import scan, shown
+from disque.core.dedup import acquire, key_keeper, keys
+from disque.core.dedup.acquire import Acquisition
+from disque.core.dedup.keys import Key
+from disque.core.federation import demand, supply
 from disque.core.host import CROSS_PROTOCOL
-from disque.core.job import Job
-from disque.core.lots import Ack, Lot
-from disque.core.queue import Queue
-from disque.core.session import (
+from disque.core.jobs import add, bulk, deliver, queues, requeue
+from disque.core.model import ack_batch, memory
+from disque.core.model.ack_batch import Ack, AckBatch
+from disque.core.model.command import DENYOOM, FAST, LOADING, NO_AUTH, SKIP_MONITOR, WORDS_MOST, WRITE, Command
+from disque.core.model.job import Job
+from disque.core.model.key_store import KeyStore
+from disque.core.model.queue import Queue
+from disque.core.model.session import (
     REPLY_ON,
     REPLY_SKIP,
     REPLY_SKIPPING,
@@ -87,10 +71,8 @@ from disque.core.session import (
     PendingAdd,
     Session,
 )
-from disque.core.shelf import Shelf
-from disque.core.table import DENYOOM, FAST, LOADING, NO_AUTH, SKIP_MONITOR, WORDS_MOST, WRITE, Command
-from disque.core.timers import Timed
-from disque.core.unique import Key
+from disque.core.replication import acks, arbitration, batching, coordinator, replica
+from disque.core.replication.arbitration import RequeueVote
 
 if TYPE_CHECKING:
     from disque.core.node import Message, Node
@@ -155,7 +137,7 @@ def refusal(node: "Node", session: Session, row: Command, args: list[bytes]) -> 
 def refuse(node: "Node", session: Session, args: list[bytes], text: bytes, now_ms: int) -> None:
     """Answer a request that is not executed, behind the ADDJOBs before it that are not answered yet."""
     if session.reply_mode == REPLY_ON:
-        adding.settle(node, session, args, resp.error(text), now_ms)
+        add.settle(node, session, args, resp.error(text), now_ms)
     elif session.reply_mode == REPLY_SKIP:
         session.reply_mode = REPLY_ON
 
@@ -211,35 +193,35 @@ Receiver = Callable[["Node", bytes, Any, int], None]
 
 #: What each message of another node does.
 MESSAGES: Final[dict[int, Receiver]] = {
-    REPLJOB: copies.replicate,
-    GOTJOB: replication.got_job,
-    REFUSED: replication.refused,
-    ENQUEUE: copies.enqueue_here,
-    ABORT: copies.aborted,
+    REPLJOB: replica.replicate,
+    GOTJOB: coordinator.got_job,
+    REFUSED: coordinator.refused,
+    ENQUEUE: replica.enqueue_here,
+    ABORT: replica.aborted,
     SETACK: acks.set_ack,
     GOTACK: acks.got_ack,
     DELJOB: acks.removed,
-    WILLQUEUE: claims.will_queue,
-    ANSWER: claims.answered,
-    HOLD: claims.held,
-    QUEUED: claims.queued,
-    WORKING: claims.working,
-    NEEDJOBS: federation.need_jobs,
-    NEEDNOW: federation.need_now,
-    OFFER: asking.offered,
-    YOURJOBS: federation.your_jobs,
-    HAVE: federation.have,
-    PAUSE: federation.pause,
-    BIND: keeping.bind,
-    BOUND: bids.bound,
-    KEYHELD: bids.held,
-    UNBIND: keeping.unbind,
-    KEEPKEY: bids.keep,
-    KEYKEPT: keeping.kept,
-    KEYSAFE: keeping.is_safe,
-    ASKKEY: keeping.asked,
-    KEYFREE: keeping.is_free,
-    STOPPING: leaving.peer_stops,
+    WILLQUEUE: arbitration.will_queue,
+    ANSWER: arbitration.answered,
+    HOLD: arbitration.held,
+    QUEUED: arbitration.queued,
+    WORKING: arbitration.working,
+    NEEDJOBS: supply.need_jobs,
+    NEEDNOW: supply.need_now,
+    OFFER: demand.offered,
+    YOURJOBS: supply.your_jobs,
+    HAVE: supply.have,
+    PAUSE: supply.pause,
+    BIND: key_keeper.bind,
+    BOUND: acquire.bound,
+    KEYHELD: acquire.held,
+    UNBIND: key_keeper.unbind,
+    KEEPKEY: acquire.keep,
+    KEYKEPT: key_keeper.kept,
+    KEYSAFE: key_keeper.is_safe,
+    ASKKEY: key_keeper.asked,
+    KEYFREE: key_keeper.is_free,
+    STOPPING: handover.peer_stops,
     LIMIT: sizes.told,
 }
 
@@ -247,7 +229,7 @@ MESSAGES: Final[dict[int, Receiver]] = {
 OF_MEMBERSHIP: Final = frozenset({PING, PONG, MEET, FAIL})
 
 #: What is taken from nodes that are not (or no more) of the cluster.
-OF_STRANGERS: Final[dict[int, Callable[..., None]]] = {YOURJOBS: federation.from_a_stranger}
+OF_STRANGERS: Final[dict[int, Callable[..., None]]] = {YOURJOBS: supply.from_a_stranger}
 
 
 def message(node: "Node", peer: bytes, received: "Message", now_ms: int) -> None:
@@ -314,7 +296,7 @@ def tick(node: "Node", now_ms: int) -> None:
     if node.trash:
         free_some(node)
     if node.leavers:
-        delivery.leave_some(node)
+        deliver.leave_some(node)
     if node.walks and node.unread <= memory.UNREAD_MOST:
         scan.go_on(node, now_ms)
     if node.bulks.line:
@@ -326,24 +308,24 @@ def due(node: "Node", item: Timed, now_ms: int) -> None:
     if isinstance(item, Job):
         requeue.due(node, item, now_ms)
     elif isinstance(item, Session):
-        delivery.time_out(node, item)
+        deliver.time_out(node, item)
     elif isinstance(item, Queue):
         queues.due(node, item, now_ms)
     elif isinstance(item, PendingAdd):
-        replication.time_out(node, item)
-    elif isinstance(item, Claim):
-        claims.due(node, item, now_ms)
-    elif isinstance(item, Lot):
-        lots.due(node, item, now_ms)
+        coordinator.time_out(node, item)
+    elif isinstance(item, RequeueVote):
+        arbitration.due(node, item, now_ms)
+    elif isinstance(item, AckBatch):
+        ack_batch.due(node, item, now_ms)
     elif isinstance(item, Ack):
         acks.due(node, item, now_ms)
-    elif isinstance(item, Bid):
-        bids.due(node, item, now_ms)
-    elif isinstance(item, Shelf):
-        unique.expire(node, now_ms)
+    elif isinstance(item, Acquisition):
+        acquire.due(node, item, now_ms)
+    elif isinstance(item, KeyStore):
+        keys.expire(node, now_ms)
     else:
         assert isinstance(item, Key)
-        keeping.due(node, item, now_ms)
+        key_keeper.due(node, item, now_ms)
 
 
 def do_some(node: "Node") -> None:
@@ -394,20 +376,20 @@ def free_some(node: "Node") -> None:
 
 def settle(node: "Node", now_ms: int) -> None:
     """Once before each flush: serve those who wait for jobs, try again the ADDJOBs whose rival failed."""
-    if node.over:
-        bids.end_all(node)
+    if node.ended:
+        acquire.end_all(node)
     if node.telling:
         node.telling.clear()  # the turn is over, also where there is nobody to be told
     if node.batches:
         send_batches(node)  # what was said of a job before it travels must arrive before it
     while node.retries:
-        adding.again(node, node.retries.popleft(), now_ms)
+        add.again(node, node.retries.popleft(), now_ms)
     if node.ready:
-        delivery.serve_lines(node, now_ms)
+        deliver.serve_lines(node, now_ms)
     if node.federation.marked:
-        asking.ask(node, now_ms)
-    if node.wave is not None:
-        waves.seal(node)
+        demand.ask(node, now_ms)
+    if node.replication_batch is not None:
+        batching.seal(node)
     if node.batches:
         send_batches(node)
 
@@ -418,8 +400,8 @@ def send_batches(node: "Node") -> None:
     batches, node.batches = node.batches, {}
     for (peer, head), ids in batches.items():
         outbox = node.asks if head[0] in PROMISE_NOTHING else node.messages
-        if head[0] in keeping.WITH_KEYS:
-            keeping.send(node, peer, head, ids)
+        if head[0] in key_keeper.WITH_KEYS:
+            key_keeper.send(node, peer, head, ids)
         elif len(ids) <= IDS_MOST:
             outbox.append((peer, (*head, tuple(ids))))
         else:

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from os import fsync, getpid
 from pathlib import Path
 
-from disque.core import conffile
+from disque.core.config import conffile
+from disque.core.config.settings import Config
 from disque.core.host import HostRefusedError
-from disque.core.settings import Config
 
 
 class ConfigFile:

@@ -11,14 +11,16 @@ from collections import deque
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, cast
 
-from disque.core import delivery, errors, life, resp, scan
-from disque.core.session import NOT_WAITING, OWED, WAIT_COPIES, WAIT_JOBS, Session
+from disque.core.base import errors, resp
+from disque.core.commands import scan
+from disque.core.jobs import deliver, sessions
+from disque.core.model.session import NOT_WAITING, OWED, WAIT_COPIES, WAIT_JOBS, Session
 from disque.core.step import account, command
 from disque.server.requests import ProtocolError, QueryTooLong
 from disque.server.walker import make_reader
 
 if TYPE_CHECKING:
-    from disque.core.table import Command
+    from disque.core.model.command import Command
     from disque.server.pump import Pump
 
 #: Commands of one connection in one turn of the loop.
@@ -120,7 +122,7 @@ class Connection:
         if self._closed:
             return False
         if self.session.waiting == WAIT_JOBS:
-            delivery.disconnect_waiting(self.pump.node, self.session)
+            deliver.disconnect_waiting(self.pump.node, self.session)
             self.session.closing = True
         self.pump.touch(self)
         return True
@@ -169,9 +171,7 @@ class Connection:
             self._regulate()
             return
         node = pump.node
-        journal = node.journal
-        journal_mark = len(journal)
-        filings = node.filings
+        written = node.outbox.count
         if self.ticket > pump.safe:
             pump.touch(self)  # what is held back leaves no earlier than what is added to it now
         try:
@@ -187,8 +187,7 @@ class Connection:
             pump.log.warning(f"A request failed, its client is closed: id={session.id}\n{traceback.format_exc()}")
             session.out.append(resp.error(errors.INTERNAL))
             session.closing = True
-        grown = len(journal) > journal_mark or node.filings != filings
-        if grown or node.journal is not journal:  # another list: written meanwhile
+        if node.outbox.count != written:
             session.unsettled = True
         if session.out or session.closing or self._ending:
             pump.touch(self)
@@ -451,7 +450,7 @@ class Connection:
 
     def disconnect(self) -> None:
         """Let the core forget the session: what was handed out and did not leave goes back."""
-        life.disconnect(self.pump.node, self.session, self.pump.clock.now_ms())
+        sessions.disconnect(self.pump.node, self.session, self.pump.clock.now_ms())
 
 
 def accept(pump: "Pump", unix_path: str) -> asyncio.BaseProtocol:

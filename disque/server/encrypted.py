@@ -22,7 +22,7 @@ import traceback
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from cluster.complaints import Complaints
-from disque.core import resp
+from disque.core.base import resp
 from disque.server import listen
 from disque.server.connection import Connection
 from disque.server.pump import HANDSHAKES_BESIDE

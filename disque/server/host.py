@@ -9,7 +9,7 @@ from collections import deque
 from random import SystemRandom
 from typing import TYPE_CHECKING, Final
 
-from disque.core.session import WAIT_HOST, Session
+from disque.core.model.session import WAIT_HOST, Session
 from disque.server.facts import Facts, cpu_seconds
 
 if TYPE_CHECKING:

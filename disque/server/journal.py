@@ -40,7 +40,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final
 
-from disque.core.frames import HEAD_SIZE, MARK, MARK_PAYLOAD, MAX_PAYLOAD, RECORDS, RETIRED, UNLINKED, Head
+from disque.core.journal.frames import HEAD_SIZE, MARK, MARK_PAYLOAD, MAX_PAYLOAD, RECORDS, RETIRED, UNLINKED, Head
 from disque.server.background import Background
 from disque.server.journal_owner import Owner
 from disque.server.pending import Payload, Pending, size_of

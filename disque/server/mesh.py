@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Final
 
 from cluster.bus import Bus
 from cluster.handshake import Identity
-from cluster.node import HANDSHAKE, MYSELF, default_bus_port
-from disque.core import leaving, sizes, step
-from disque.core.kinds import as_bytes
-from disque.core.seeds import Seed, parse_seed
-from disque.core.settings import Config
-from disque.core.timers import NEVER
+from cluster.member import HANDSHAKE, MYSELF, default_bus_port
+from disque.core import handover, sizes, step
+from disque.core.base.timers import NEVER
+from disque.core.config.kinds import as_bytes
+from disque.core.config.seeds import Seed, parse_seed
+from disque.core.config.settings import Config
 from disque.server import listen
 from disque.server.roster import Roster
 from disque.server.tls import contexts
@@ -140,20 +140,20 @@ class Mesh:
 
     async def part(self, patience_s: float) -> None:
         """Have the others send nothing more, and take what is on its way, for so long at most."""
-        self._guarded(leaving.begin, self.node)
+        self._guarded(handover.begin, self.node)
         self.pump.flush()
         self._look_for_parting()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._parted.wait(), patience_s)
 
     def _look_for_parting(self) -> None:
-        if leaving.is_settled(self.node):
+        if handover.is_settled(self.node):
             self._parted.set()
 
     def take_leave(self) -> None:
         """Say to the others what they must know before this node is gone. What is said waits for the journal."""
         self.bus.queue_most = NEVER  # what is said of a job takes less memory than the job did
-        farewell = leaving.Farewell(self.node)
+        farewell = handover.Farewell(self.node)
         while not farewell.done:
             self._guarded(farewell.step, self.clock.now_ms())
             self.pump.flush()
@@ -187,7 +187,7 @@ class Mesh:
         self.reconcile()
         self._roster.look()
         node = self.node
-        if membership.messages or node.messages or node.asks or node.journal or node.batches or node.chores:
+        if membership.messages or node.messages or node.asks or node.outbox.records or node.batches or node.chores:
             self.pump.schedule()
 
     def reconcile(self) -> None:

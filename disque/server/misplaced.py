@@ -12,7 +12,7 @@ as can be of what this node wrote, then of the rest.
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from disque.core.frames import UNLINKED, Head
+from disque.core.journal.frames import UNLINKED, Head
 
 
 class Misplaced(NamedTuple):

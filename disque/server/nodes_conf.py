@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from cluster.membership import Membership, Node
+from cluster.membership import Member, Membership
 from cluster.nodesfile import NodesFileError, parse, render
 from disque.server.daemon import LockedError, lock, open_locked
 from disque.server.log import Log
@@ -154,7 +154,7 @@ def _load(file: NodesConf, now_ms: int, random: Random, log: Log) -> Membership:
         return membership
     node_id = b"%040x" % random.getrandbits(160)
     log.notice(f"No cluster configuration found, I'm {node_id.decode()}")
-    membership = Membership(Node(node_id, b"", 0))
+    membership = Membership(Member(node_id, b"", 0))
     membership.dirty = True
     return membership
 

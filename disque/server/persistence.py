@@ -12,11 +12,11 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from disque.core import journal as records
-from disque.core.copying import Copying, forget_segments
 from disque.core.host import HostRefusedError
-from disque.core.record_checks import ReplayError
-from disque.core.records import OFF, PARTIAL, WHOLE
+from disque.core.journal import replay as records
+from disque.core.journal.checks import ReplayError
+from disque.core.journal.compaction import Copying, forget_segments
+from disque.core.journal.schema import OFF, PARTIAL, WHOLE
 from disque.server.background import Background, Worker
 from disque.server.disk import Disk
 from disque.server.journal import Journal
@@ -230,7 +230,8 @@ class Persistence:
     def _write_ends(self, replay: records.Replay) -> None:
         """Write what later readers may not find out for themselves."""
         if replay.freed:
-            self.node.journal += replay.ends()
+            for record in replay.ends():
+                self.node.outbox.add(record)
             self.pump.write_journal(self.pump.clock.now_ms())
 
     # -- on and off ------------------------------------------------------------------------------------------------
@@ -295,7 +296,7 @@ class Persistence:
         writer = self.journal
         if writer is None:
             return
-        self.node.journal.append((OFF,))
+        self.node.outbox.add((OFF,))
         self.pump.write_journal(self.pump.clock.now_ms())
         unsafe = writer.close()
         if unsafe:
@@ -452,7 +453,7 @@ class Persistence:
         self.copying = None
         self._distrusted = False
         if not copying.upto:
-            self.node.journal.append((WHOLE,))
+            self.node.outbox.add((WHOLE,))
         self.pump.write_journal(self.pump.clock.now_ms())
         if copying.upto:
             writer.retire(copying.upto)
@@ -544,7 +545,7 @@ class Persistence:
         now_ms = self.pump.clock.now_ms()
         writer.segment_size = SEGMENT_ENDLESS  # a head in or behind the list would say that a process began there
         for record in records.clean_list(self.node):
-            self.node.journal.append(record)
+            self.node.outbox.add(record)
             self.pump.write_journal(now_ms)
         unsafe = writer.close()
         self.pump.journal = None

@@ -17,10 +17,11 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
-from disque.core import journal, life
-from disque.core.session import Session
+from disque.core.base.timers import NEVER
+from disque.core.jobs import sessions
+from disque.core.journal import replay
+from disque.core.model.session import Session
 from disque.core.step import settle, tick
-from disque.core.timers import NEVER
 
 if TYPE_CHECKING:
     from disque.core.node import Message, Node
@@ -116,7 +117,7 @@ class Pump:
             return refusal
         self._keep_alive(connection)
         address, local = addresses(connection)
-        session = life.connect(self.node, self.next_id, address, local, self.clock.now_ms())
+        session = sessions.connect(self.node, self.next_id, address, local, self.clock.now_ms())
         session.local = bool(connection.unix_path) or loopback(connection.transport.get_extra_info("peername"))
         connection.session = session
         self.connections[self.next_id] = connection
@@ -244,7 +245,7 @@ class Pump:
             settle(node, now_ms)
         except Exception:  # noqa: BLE001 - what was answered to others leaves all the same
             self._drop_lines()
-        if node.journal:
+        if node.outbox.records:
             self.write_journal(now_ms)
         if node.messages or node.asks or node.membership.messages:
             self._tell()
@@ -285,13 +286,12 @@ class Pump:
     def write_journal(self, now_ms: int) -> None:
         """Hand the records of this turn to the journal and write them."""
         node = self.node
-        records, node.journal = node.journal, []
-        node.filed = None
+        records = node.outbox.take()
         writer = self.journal
         if writer is None:
             return
         started = perf_counter()
-        for payload in journal.encode_parts(records, now_ms):
+        for payload in replay.encode_parts(records, now_ms):
             writer.append(payload)
         writer.flush()
         node.segment = writer.segment

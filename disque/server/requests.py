@@ -38,7 +38,7 @@ from typing import Any, Final, cast
 
 from hiredis import HiredisError, Reader, pack_command
 
-from disque.core.words import split_words
+from disque.core.base.words import split_words
 
 ARGUMENTS_MAX: Final = 1_048_576
 LINE_MAX_BYTES: Final = 65_536

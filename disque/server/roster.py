@@ -6,7 +6,7 @@ long as nothing changes a look costs the comparison of one number. Nodes that ar
 
 from typing import Final
 
-from cluster.membership import FAIL, FAILING, HANDSHAKE, LEAVING, MYSELF, STOPPED, Membership, Node
+from cluster.membership import FAIL, FAILING, HANDSHAKE, LEAVING, MYSELF, STOPPED, Member, Membership
 from disque.server.log import Log
 
 WATCHED: Final = FAILING | LEAVING | STOPPED
@@ -44,12 +44,12 @@ class Roster:
                 self._log.notice(f"{name} {text}")
 
 
-def others(membership: Membership) -> list[Node]:
+def others(membership: Membership) -> list[Member]:
     """Give the nodes that are members, without this one."""
     return [node for node in membership.nodes.values() if not node.flags & (MYSELF | HANDSHAKE)]
 
 
-def name_of(node: Node) -> str:
+def name_of(node: Member) -> str:
     """Give a node as the log names it: the beginning of its ID, and where clients reach it."""
     return f"Node {node.id[:ID_SHOWN].decode()} at {node.ip.decode('latin-1') or '(no address)'}:{node.port}"
 

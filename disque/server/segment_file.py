@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Final
 from zlib import crc32
 
-from disque.core.frames import HEAD_SIZE, HEADER_SIZE, SEED, Head, encode_head, header, header_of
+from disque.core.journal.frames import HEAD_SIZE, HEADER_SIZE, SEED, Head, encode_head, header, header_of
 from disque.server.disk import Disk
 from disque.server.pending import Payload, size_of
 

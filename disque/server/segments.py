@@ -20,8 +20,8 @@ from collections.abc import Generator, Iterator
 from contextlib import suppress
 from itertools import chain
 
-from disque.core import journal
-from disque.core.frames import (
+from disque.core.journal import replay
+from disque.core.journal.frames import (
     FILE_MAGIC,
     HEAD_SIZE,
     RECORDS,
@@ -506,7 +506,7 @@ def _writer_of(start: bytes, head: Head, limit: int) -> bytes:
     scanner.feed(start[HEAD_SIZE:])
     frame = scanner.next()
     is_first = isinstance(frame, Frame) and not frame.displaced and frame.kind == RECORDS
-    return journal.writer_of(frame.payload) if isinstance(frame, Frame) and is_first else b""
+    return replay.writer_of(frame.payload) if isinstance(frame, Frame) and is_first else b""
 
 
 def may_be_torn(start: bytes) -> bool:

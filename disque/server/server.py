@@ -16,12 +16,14 @@ from pathlib import Path
 from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Any, Final
 
-from disque.core import life, memory, queues, resp
+from disque.core.base import resp
 from disque.core.commands import ROWS
+from disque.core.config.settings import Config
 from disque.core.host import HostRefusedError
+from disque.core.jobs import queues, sessions
+from disque.core.model import memory
+from disque.core.model.session import NOT_WAITING, WAIT_HOST, Session
 from disque.core.node import Node
-from disque.core.session import NOT_WAITING, WAIT_HOST, Session
-from disque.core.settings import Config
 from disque.server import daemon, listen
 from disque.server.config_file import ConfigFile
 from disque.server.connection import accept
@@ -222,7 +224,7 @@ class Server:
             memory.make_room(node)
         if node.membership.dirty and self._ticks % NODES_EVERY == 0:
             self.nodes_conf.save_soon(self.loop, node.membership, self.clock.now_ms())
-        if node.journal or node.touched:
+        if node.outbox.records or node.touched:
             self.pump.schedule()
         self.pump.end_turn()
 
@@ -403,8 +405,8 @@ class Server:
         if writer is not None and (not writer.sync() or writer.rebuilding):
             raise JournalError(f"The append only file is not complete: {writer.failing or 'a rewrite is going on'}")
         self.persistence.close_for_reload()
-        life.flush_all(self.node, self.clock.now_ms())
-        self.node.journal.clear()
+        sessions.flush_all(self.node, self.clock.now_ms())
+        self.node.outbox.take()
         yield from self.persistence.load()
 
     def stop_soon(self, session: Session, *, rewrite: bool) -> None:

@@ -11,7 +11,7 @@ import ssl
 from collections.abc import Callable
 from typing import Final
 
-from disque.core.settings import Config
+from disque.core.config.settings import Config
 
 #: What `tls-auth-clients` means.
 VERIFY: Final = {"yes": ssl.CERT_REQUIRED, "optional": ssl.CERT_OPTIONAL, "no": ssl.CERT_NONE}

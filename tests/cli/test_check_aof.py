@@ -7,8 +7,8 @@ import msgpack
 import pytest
 
 from disque.cli.check_aof import main
-from disque.core.frames import HEAD_SIZE, MARK, MARK_PAYLOAD, RECORDS, Head, encode, encode_head
-from disque.core.records import FORMAT, HEAD, OFF, PAUSE
+from disque.core.journal.frames import HEAD_SIZE, MARK, MARK_PAYLOAD, RECORDS, Head, encode, encode_head
+from disque.core.journal.schema import FORMAT, HEAD, OFF, PAUSE
 from disque.server.segments import JournalError, Row
 
 NAME = "disque.aof"

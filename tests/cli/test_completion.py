@@ -10,7 +10,7 @@ import pytest
 from disque.cli.completion import SCRIPTS, bash, fish, main, zsh
 from disque.cli.shell_options import FLAGS
 from disque.core.commands import ROWS
-from disque.core.settings import SETTINGS
+from disque.core.config.settings import SETTINGS
 
 
 def bash_offers(line: str, command: str = "_disque") -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.node import is_zone
+from cluster.member import is_zone
 from disque.cli import processes
 from disque.cli.processes import (
     PAUSE_LEAST_S,
@@ -25,7 +25,7 @@ from disque.cli.processes import (
     seeds,
 )
 from disque.cli.serve import main
-from disque.core.settings import Config
+from disque.core.config.settings import Config
 from disque.server.log import Log
 
 

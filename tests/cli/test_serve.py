@@ -5,8 +5,8 @@ import pytest
 
 from disque import VERSION
 from disque.cli.serve import check_option, main, make_log, read_config, version_line, wants_pid_file
-from disque.core.conffile import ConfigError
-from disque.core.settings import Config, SettingError
+from disque.core.config.conffile import ConfigError
+from disque.core.config.settings import Config, SettingError
 
 
 def written(tmp_path: Path, *lines: str) -> str:

@@ -4,7 +4,7 @@ import pytest
 import redis
 
 from disque.client import errors
-from disque.core import errors as of_the_server
+from disque.core.base import errors as of_the_server
 from tests.client.fake import refusal
 
 

@@ -13,7 +13,7 @@ import uvloop
 from cluster.bus import Bus
 from cluster.frames import enclosed
 from cluster.handshake import Dialer, Identity
-from cluster.membership import Node
+from cluster.membership import Member
 from cluster.messages import Message, frame
 
 PATIENCE_S: Final = 10.0  # only a test that fails waits so long
@@ -137,9 +137,9 @@ class Station:
         await self.bus.listen([self.sock], 10)
         return self
 
-    def node(self, node_id: bytes = b"") -> Node:
+    def node(self, node_id: bytes = b"") -> Member:
         """This station as others know it."""
-        return Node(node_id or self.id, LOOPBACK.encode(), 7711, self.port)
+        return Member(node_id or self.id, LOOPBACK.encode(), 7711, self.port)
 
     async def end(self) -> None:
         await self.bus.close(1.0)
@@ -223,8 +223,8 @@ class Impostor:
         with suppress(ConnectionError, asyncio.IncompleteReadError):
             await self._answer(guest)
 
-    def node(self, node_id: bytes) -> Node:
-        return Node(node_id, LOOPBACK.encode(), 7711, self.port)
+    def node(self, node_id: bytes) -> Member:
+        return Member(node_id, LOOPBACK.encode(), 7711, self.port)
 
     def end(self) -> None:
         assert self._server is not None

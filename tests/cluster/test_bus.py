@@ -14,10 +14,10 @@ from cluster.bus import FRAME_BYTES, FRAME_MESSAGES, STRANGERS_MOST, Bus, loopba
 from cluster.frames import enclosed
 from cluster.handshake import MISMATCH, TWIN, Acceptor, Dialer, Identity, Versions
 from cluster.link import Incoming, Outgoing
-from cluster.membership import HANDSHAKE, Node
+from cluster.membership import HANDSHAKE, Member
 from cluster.messages import DELJOB, ENQUEUE, GOTJOB, WORKING, YOURJOBS, Message, encode_message, frame
 from cluster.peer import Peer
-from disque.core.settings import Config
+from disque.core.config.settings import Config
 from disque.server.tls import contexts
 from tests.cluster.buses import LOOPBACK, Impostor, Notes, Station, Stranger, end, in_loop, join, stations
 from tests.support import certificates
@@ -148,7 +148,7 @@ class TestLinks:
         async def scene() -> None:
             one, other = await stations("ab")
             there = other.node()
-            elsewhere = Node(other.id, b"localhost", there.port, there.bus_port)
+            elsewhere = Member(other.id, b"localhost", there.port, there.bus_port)
             loop = one.bus.loop
             one.bus.loop = cast("asyncio.AbstractEventLoop", Hasty(loop, lambda: one.bus.reconcile([elsewhere])))
             one.bus.reconcile([there])
@@ -189,7 +189,7 @@ class TestLinks:
     def test_a_node_without_an_address_is_not_tried(self) -> None:
         async def scene() -> None:
             [one] = await stations("a")
-            one.bus.reconcile([Node(b"b" * 40, b"", 0, 1)])
+            one.bus.reconcile([Member(b"b" * 40, b"", 0, 1)])
             assert one.bus.peers[b"b" * 40].task is None
             await end(one)
 
@@ -201,7 +201,7 @@ class TestLinks:
             nobody = socket.create_server((LOOPBACK, 0))
             port = nobody.getsockname()[1]
             nobody.close()
-            one.bus.reconcile([Node(other.id, b"127.0.0.1", 1, port)])
+            one.bus.reconcile([Member(other.id, b"127.0.0.1", 1, port)])
             await one.notes.until_event("down", other.id, True)
             one.bus.peers[other.id].failures = 100
             one.bus.reconcile([other.node()])
@@ -213,7 +213,7 @@ class TestLinks:
     def test_names_are_looked_up(self) -> None:
         async def scene() -> None:
             one, other = await stations("ab")
-            one.bus.reconcile([Node(other.id, b"localhost", 1, other.port)])
+            one.bus.reconcile([Member(other.id, b"localhost", 1, other.port)])
             await one.notes.until_event("up", other.id)
             await end(one, other)
 
@@ -223,7 +223,7 @@ class TestLinks:
     def test_a_name_that_nobody_has_is_a_failure_like_others(self, name: bytes) -> None:
         async def scene() -> None:
             [one] = await stations("a", b"secret")
-            one.bus.reconcile([Node(b"b" * 40, name, 1, 1)])
+            one.bus.reconcile([Member(b"b" * 40, name, 1, 1)])
             await one.notes.until_event("down", b"b" * 40, False)
             await end(one)
 
@@ -235,7 +235,7 @@ class TestLinks:
             other = Station("b")
             sock = socket.create_server(("::1", 0), family=socket.AF_INET6)
             await other.bus.listen([sock], 10)
-            one.bus.reconcile([Node(other.id, b"::1", 1, sock.getsockname()[1])])
+            one.bus.reconcile([Member(other.id, b"::1", 1, sock.getsockname()[1])])
             await one.notes.until_event("up", other.id)
             await other.notes.until_event("heard", one.id, ord("a"), b"::1", b"::1")
             await end(one, other)
@@ -465,7 +465,7 @@ class TestSecrets:
     def test_without_a_secret_other_machines_are_not_talked_to(self) -> None:
         async def scene() -> None:
             [one] = await stations("a")
-            one.bus.reconcile([Node(b"b" * 40, b"192.0.2.1", 7711, 17711)])
+            one.bus.reconcile([Member(b"b" * 40, b"192.0.2.1", 7711, 17711)])
             await one.notes.until_event("down", b"b" * 40, False)
             assert one.notes.said("No link to 192.0.2.1: without a cluster-secret")
             await end(one)
@@ -473,9 +473,9 @@ class TestSecrets:
         in_loop(scene)
 
 
-def half_met(host: str, port: int) -> Node:
+def half_met(host: str, port: int) -> Member:
     """A node that somebody has named and nobody has met."""
-    return Node(b"b" * 40, host.encode(), 7711, port, HANDSHAKE)
+    return Member(b"b" * 40, host.encode(), 7711, port, HANDSHAKE)
 
 
 class TestUnreached:
@@ -560,7 +560,7 @@ class TestUnreached:
                 port = gone.getsockname()[1]
             reached = other.node()
             reached.flags |= HANDSHAKE
-            one.bus.reconcile([Node(b"c" * 40, LOOPBACK.encode(), 7711, port), reached])
+            one.bus.reconcile([Member(b"c" * 40, LOOPBACK.encode(), 7711, port), reached])
             await one.notes.until_event("up", other.id)
             await one.notes.until(lambda: one.notes.kinds().count("down") == 3)
             assert self.told(one) == []
@@ -1068,7 +1068,7 @@ def test_links_that_fail_and_strangers_leave_no_cycles_behind(tls: bool) -> None
 
         async def some() -> None:
             for _ in range(5):
-                node = Node(os.urandom(20).hex().encode(), b"127.0.0.1", 1, port)
+                node = Member(os.urandom(20).hex().encode(), b"127.0.0.1", 1, port)
                 one.bus.reconcile([node])
                 await one.notes.until_event("down", node.id)
                 stranger = await Stranger.to(one)

@@ -1,16 +1,16 @@
 from random import Random
 
 from cluster.gossip import ROWS_MOST, choose
-from cluster.node import FAIL, HANDSHAKE, LEAVING, MYSELF, NOADDR, PFAIL, Node
+from cluster.member import FAIL, HANDSHAKE, LEAVING, MYSELF, NOADDR, PFAIL, Member
 
 
-def node(number: int, flags: int = 0, *, linked: bool = True) -> Node:
-    made = Node(b"%040x" % number, b"10.0.0.1", 7711, flags=flags)
+def node(number: int, flags: int = 0, *, linked: bool = True) -> Member:
+    made = Member(b"%040x" % number, b"10.0.0.1", 7711, flags=flags)
     made.linked = linked
     return made
 
 
-def told(*nodes: Node, listener: Node | None = None) -> list[int]:
+def told(*nodes: Member, listener: Member | None = None) -> list[int]:
     return [int(row[0], 16) for row in choose(nodes, listener or node(99), Random(1))]
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from cluster import messages
 from cluster.gossip import ROWS_MOST
+from cluster.member import DELETED, MEET, MYSELF
 from cluster.membership import (
     BLACKLIST_MS,
     CALLERS_MOST,
@@ -16,10 +17,9 @@ from cluster.membership import (
     NODES_MOST,
     PFAIL,
     STOPPED,
+    Member,
     Membership,
-    Node,
 )
-from cluster.node import DELETED, MEET, MYSELF
 from tests.cluster.world import START_MS, TIMEOUT_MS, Machine, World, node_id
 
 A, B, C = b"a" * 40, b"b" * 40, b"c" * 40
@@ -35,13 +35,13 @@ def world(count: int) -> World:
 
 
 def alone() -> Membership:
-    return Membership(Node(A, b"10.0.0.1", 7711), Random(1), TIMEOUT_MS)
+    return Membership(Member(A, b"10.0.0.1", 7711), Random(1), TIMEOUT_MS)
 
 
 def pair() -> Membership:
     """`alone` with a linked node B beside it, both ways proven."""
     membership = alone()
-    membership.add(Node(B, b"10.0.0.2", 7711))
+    membership.add(Member(B, b"10.0.0.2", 7711))
     membership.link_up(B, START_MS)
     membership.receive(B, greeting(messages.PONG), START_MS)
     membership.messages.clear()
@@ -64,7 +64,7 @@ def kinds(membership: Membership) -> list[tuple[bytes, object]]:
     return [(peer, message[0]) for peer, message in sent]
 
 
-def half_met(membership: Membership) -> list[Node]:
+def half_met(membership: Membership) -> list[Member]:
     return [node for node in membership.nodes.values() if node.flags & HANDSHAKE]
 
 
@@ -263,14 +263,14 @@ class TestIdentify:
     def test_if_another_known_node_is_there_the_link_is_a_link_to_that(self) -> None:
         membership = pair()
         membership.link_down(B, START_MS, refused=False)
-        membership.add(Node(C, b"10.0.0.3", 7711))
+        membership.add(Member(C, b"10.0.0.3", 7711))
         assert membership.identify(B, C, b"10.0.0.2", 7711, 17711, START_MS)
         assert membership.nodes[C].ip == b"10.0.0.2"
         assert membership.nodes[B].flags == NOADDR
 
     def test_unless_it_has_one(self) -> None:
         membership = pair()
-        membership.add(Node(C, b"10.0.0.3", 7711))
+        membership.add(Member(C, b"10.0.0.3", 7711))
         assert not membership.identify(C, B, b"10.0.0.3", 7711, 17711, START_MS)
         assert membership.nodes[B].ip == b"10.0.0.2"
 
@@ -449,7 +449,7 @@ class TestFailing:
     def test_a_node_that_was_never_linked_has_its_timeout_too(self) -> None:
         made = World(1)
         membership = made.machines[0].membership
-        membership.add(Node(C, b"", 7711))
+        membership.add(Member(C, b"", 7711))
         made.advance(TIMEOUT_MS)
         assert membership.nodes[C].flags == 0
         made.advance(200)
@@ -458,7 +458,7 @@ class TestFailing:
     def test_a_report_counts_for_twice_the_timeout(self) -> None:
         for age_ms, flags in ((2 * TIMEOUT_MS, FAIL), (2 * TIMEOUT_MS + 1, PFAIL)):
             membership = pair()
-            membership.add(Node(C, b"10.0.0.3", 7711))
+            membership.add(Member(C, b"10.0.0.3", 7711))
             membership.receive(B, greeting(rows=(row(flags=PFAIL),)), START_MS)
             assert membership.nodes[C].flags == 0, "one report alone is hearsay"
             membership.link_down(C, START_MS + age_ms, refused=True)
@@ -466,7 +466,7 @@ class TestFailing:
 
     def test_who_says_that_a_node_is_well_takes_the_report_back(self) -> None:
         membership = pair()
-        membership.add(Node(C, b"10.0.0.3", 7711))
+        membership.add(Member(C, b"10.0.0.3", 7711))
         for flags in (FAIL, 0):
             membership.receive(B, greeting(rows=(row(flags=flags),)), START_MS)
         membership.link_down(C, START_MS, refused=True)
@@ -474,14 +474,14 @@ class TestFailing:
 
     def test_a_verdict_is_told_to_all_who_are_linked(self) -> None:
         membership = pair()
-        membership.add(Node(C, b"10.0.0.3", 7711))
+        membership.add(Member(C, b"10.0.0.3", 7711))
         membership.link_down(C, START_MS, refused=True)
         membership.receive(B, greeting(messages.PONG, rows=(row(flags=PFAIL),)), START_MS)
         assert membership.messages == [(B, (messages.FAIL, C))]
 
     def test_the_verdict_of_others_is_taken_over_but_never_about_oneself(self) -> None:
         membership = pair()
-        membership.add(Node(C, b"10.0.0.3", 7711))
+        membership.add(Member(C, b"10.0.0.3", 7711))
         for node in (C, A, b"d" * 40):
             membership.receive(B, (messages.FAIL, node), START_MS)
         assert membership.nodes[C].flags == FAIL
@@ -495,7 +495,7 @@ class TestFailing:
 
     def test_words_of_a_half_met_node_count_for_nothing(self) -> None:
         membership = alone()
-        membership.add(Node(C, b"10.0.0.3", 7711))
+        membership.add(Member(C, b"10.0.0.3", 7711))
         membership.incoming(B, b"10.0.0.2", 7711, 17711, START_MS)
         membership.receive(B, greeting(messages.MEET), START_MS)
         membership.receive(B, greeting(rows=(row(flags=FAIL), row(b"d" * 40))), START_MS)
@@ -663,7 +663,7 @@ class TestForget:
 
     def test_its_reports_are_gone_with_it(self) -> None:
         membership = pair()
-        membership.add(Node(C, b"10.0.0.3", 7711))
+        membership.add(Member(C, b"10.0.0.3", 7711))
         membership.receive(B, greeting(rows=(row(flags=FAIL),)), START_MS)
         membership.forget(B, START_MS)
         assert membership.nodes[C].reports == {}
@@ -759,7 +759,7 @@ class TestBounds:
     def test_the_table_is_bounded(self) -> None:
         membership = pair()
         for number in range(NODES_MOST - 2):
-            membership.add(Node(b"%040x" % number, b"10.1.0.1", 7711))
+            membership.add(Member(b"%040x" % number, b"10.1.0.1", 7711))
         membership.receive(B, greeting(rows=(row(),)), START_MS)
         membership.receive(C, greeting(messages.MEET), START_MS, b"10.0.0.3")
         assert not membership.meet(NOWHERE, 7711, 0, START_MS)
@@ -782,7 +782,7 @@ class TestBounds:
     def test_the_blacklist_is_bounded(self) -> None:
         membership = alone()
         for number in range(NODES_MOST + 5):
-            membership.add(Node(b"%040x" % number, b"10.1.0.1", 7711))
+            membership.add(Member(b"%040x" % number, b"10.1.0.1", 7711))
             membership.forget(b"%040x" % number, START_MS)
         assert len(membership._blacklist) == NODES_MOST
 
@@ -795,7 +795,7 @@ class TestGossip:
 
     def test_a_known_node_that_is_well_keeps_its_address(self) -> None:
         membership = pair()
-        membership.add(Node(C, b"10.0.0.3", 7711))
+        membership.add(Member(C, b"10.0.0.3", 7711))
         membership.receive(B, greeting(rows=(row(ip=b"10.0.0.99"),)), START_MS)
         assert half_met(membership) == []
         assert membership.nodes[C].ip == b"10.0.0.3"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.membership import HANDSHAKE, LEAVING, MYSELF, NOADDR, NODES_MOST, Membership, Node
+from cluster.membership import HANDSHAKE, LEAVING, MYSELF, NOADDR, NODES_MOST, Member, Membership
 from cluster.nodesfile import NodesFileError, parse, render
 
 A, B, C = b"a" * 40, b"b" * 40, b"c" * 40
@@ -137,17 +137,17 @@ def test_what_is_written_is_what_cluster_nodes_shows() -> None:
 
 
 def test_an_unusual_bus_port_rides_behind_the_address() -> None:
-    assert render(Membership(Node(A, b"::1", 7711, 4000)), NOW_MS) == A + b" ::1:7711@4000 myself 0 0 connected\n"
+    assert render(Membership(Member(A, b"::1", 7711, 4000)), NOW_MS) == A + b" ::1:7711@4000 myself 0 0 connected\n"
 
 
 def test_half_met_nodes_are_not_written() -> None:
-    membership = Membership(Node(A, b"10.0.0.1", 7711))
-    membership.add(Node(B, b"10.0.0.2", 7712, flags=HANDSHAKE))
+    membership = Membership(Member(A, b"10.0.0.1", 7711))
+    membership.add(Member(B, b"10.0.0.2", 7712, flags=HANDSHAKE))
     assert render(membership, NOW_MS) == OWN_LINE
 
 
 nodes = st.builds(
-    Node,
+    Member,
     st.text("0123456789abcdef", min_size=40, max_size=40).map(str.encode),
     st.ip_addresses().map(lambda ip: str(ip).encode()),
     st.integers(0, 55535),
@@ -157,7 +157,7 @@ nodes = st.builds(
 
 
 @given(st.lists(nodes, min_size=1, max_size=6, unique_by=lambda node: node.id))
-def test_what_was_written_is_read_back(table: list[Node]) -> None:
+def test_what_was_written_is_read_back(table: list[Member]) -> None:
     membership = Membership(table[0])
     membership.set_flags(membership.myself, MYSELF | membership.myself.flags & LEAVING)
     for node in table[1:]:

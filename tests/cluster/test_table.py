@@ -1,22 +1,22 @@
 import pytest
 
-from cluster.node import FAIL, HANDSHAKE, LEAVING, MYSELF, NOADDR, PFAIL, STOPPED, Node
+from cluster.member import FAIL, HANDSHAKE, LEAVING, MYSELF, NOADDR, PFAIL, STOPPED, Member
 from cluster.table import Table
 
 A, B, C = b"a" * 40, b"b" * 40, b"c" * 40
 NOW_MS = 1_000_000
 
 
-def cluster(*others: Node) -> Table:
-    table = Table(Node(A, b"10.0.0.1", 7711))
+def cluster(*others: Member) -> Table:
+    table = Table(Member(A, b"10.0.0.1", 7711))
     for node in others:
         table.add(node)
     table.dirty = False
     return table
 
 
-def node(node_id: bytes = B, flags: int = 0, *, linked: bool = True) -> Node:
-    other = Node(node_id, b"10.0.0.2", 7712, flags=flags)
+def node(node_id: bytes = B, flags: int = 0, *, linked: bool = True) -> Member:
+    other = Member(node_id, b"10.0.0.2", 7712, flags=flags)
     other.linked = linked
     return other
 
@@ -35,7 +35,7 @@ class TestAlone:
         assert cluster().hello(NOW_MS) == [(A, b"10.0.0.1", 7711, 1)]
 
     def test_an_address_not_yet_learnt_is_empty(self) -> None:
-        table = Table(Node(A, b"", 29002))
+        table = Table(Member(A, b"", 29002))
         table.set_flags(table.myself, MYSELF | LEAVING)
         assert table.nodes_lines(NOW_MS) == A + b" :29002 myself,leaving 0 0 connected\n"
 
@@ -146,7 +146,7 @@ def test_adding_a_node_twice_is_a_fault_of_the_caller() -> None:
 class TestWanted:
     def test_links_are_wanted_to_all_who_have_an_address(self) -> None:
         good, half_met, failing = node(), node(C, HANDSHAKE), node(b"d" * 40, FAIL)
-        lost, unknown = node(b"e" * 40, NOADDR), Node(b"f" * 40, b"", 7711)
+        lost, unknown = node(b"e" * 40, NOADDR), Member(b"f" * 40, b"", 7711)
         assert cluster(good, half_met, failing, lost, unknown).wanted() == [good, half_met, failing]
 
 

@@ -3,7 +3,7 @@
 from random import Random
 from typing import Final
 
-from cluster.membership import HANDSHAKE, Membership, Node
+from cluster.membership import HANDSHAKE, Member, Membership
 from cluster.messages import Message, decode, encode_message, frame
 from cluster.nodesfile import parse, render
 
@@ -20,7 +20,7 @@ class Machine:
     """A node of the world: its table, where it listens, and the links that it has made."""
 
     def __init__(self, number: int) -> None:
-        self.membership = Membership(Node(node_id(number), b"", 7711), Random(number), TIMEOUT_MS)
+        self.membership = Membership(Member(node_id(number), b"", 7711), Random(number), TIMEOUT_MS)
         self.ip = b"10.0.0.%d" % number
         self.up = True
         self.frozen = False
@@ -32,7 +32,7 @@ class Machine:
     def id(self) -> bytes:
         return self.membership.myself.id
 
-    def knows(self, other: "Machine") -> Node:
+    def knows(self, other: "Machine") -> Member:
         return self.membership.nodes[other.id]
 
     def flags(self, other: "Machine") -> int:

@@ -32,17 +32,21 @@ from cluster.messages import (
     encode_message,
     frame,
 )
-from disque.core import life, links, memory, record_checks, resp, scan, step
-from disque.core.commands import ROWS
+from disque.core import links, step
+from disque.core.base import resp
+from disque.core.base.timers import IDLE, NEVER
+from disque.core.commands import ROWS, scan
+from disque.core.config.settings import Config
+from disque.core.dedup.keys import TENTATIVE
 from disque.core.host import HostRefusedError
-from disque.core.job import ACKED, ACTIVE, AMONG_RETURNED, IN_LINE, QUEUED, SPENT, STATE_NAMES, WAIT_REPL, Job
-from disque.core.lots import Lot, Stage
+from disque.core.jobs import sessions
+from disque.core.journal import checks
+from disque.core.journal.schema import Record
+from disque.core.model import memory
+from disque.core.model.ack_batch import AckBatch, AckStage
+from disque.core.model.job import ACKED, ACTIVE, AMONG_RETURNED, IN_LINE, QUEUED, SPENT, STATE_NAMES, WAIT_REPL, Job
+from disque.core.model.session import NOT_WAITING, WAIT_COPIES, WAIT_HOST, WAIT_JOBS, WAIT_LINES, Session
 from disque.core.node import Node
-from disque.core.records import Record
-from disque.core.session import NOT_WAITING, WAIT_COPIES, WAIT_HOST, WAIT_JOBS, WAIT_LINES, Session
-from disque.core.settings import Config
-from disque.core.timers import IDLE, NEVER
-from disque.core.unique import TENTATIVE
 from tests.support.keys import keys
 
 #: The first moment of every test, in ms. Not a whole second, so that nothing is exact by chance.
@@ -273,7 +277,7 @@ class Client:
 
     def disconnect(self) -> None:
         """The connection ends."""
-        life.disconnect(self.bench.node, self.session, self.bench.now_ms)
+        sessions.disconnect(self.bench.node, self.session, self.bench.now_ms)
         self.bench.clients.remove(self)
         self.bench.settle()
 
@@ -290,8 +294,8 @@ class Bench:
         #: Whether the other nodes keep whatever UNIQUE key they are asked to keep.
         self.agreeable = True
         self.host = FakeHost()
-        self.membership = membership.Membership(membership.Node(MYSELF, b"127.0.0.1", 7711))
-        self.peers: list[membership.Node] = []
+        self.membership = membership.Membership(membership.Member(MYSELF, b"127.0.0.1", 7711))
+        self.peers: list[membership.Member] = []
         self.clients: list[Client] = []
         self.node = Node(self.membership, Config(), Random(seed), self.host, ROWS, self.now_ms)
         self.node.journaling = journaling
@@ -299,9 +303,9 @@ class Bench:
         for number in range(peers):
             self.meet(number)
 
-    def meet(self, number: int) -> membership.Node:
+    def meet(self, number: int) -> membership.Member:
         """Another node, reachable."""
-        peer = membership.Node(b"%02x" % (0xB0 + number) * 20, b"127.0.0.1", 7712 + number)
+        peer = membership.Member(b"%02x" % (0xB0 + number) * 20, b"127.0.0.1", 7712 + number)
         self.membership.add(peer)
         self.peers.append(peer)
         step.link_up(self.node, peer.id, PROCESS, self.now_ms)
@@ -312,28 +316,28 @@ class Bench:
 
     # -- what comes from other nodes -----------------------------------------------------------------------------------
 
-    def hear(self, peer: membership.Node, *messages: tuple[Any, ...]) -> None:
+    def hear(self, peer: membership.Member, *messages: tuple[Any, ...]) -> None:
         """These messages arrive from ``peer`` in one frame; then comes the flush."""
         for message in decode(frame([encode_message(message) for message in messages])[4:]):
             step.message(self.node, peer.id, message, self.now_ms)
         self.settle()
 
-    def link_down(self, peer: membership.Node, *, refused: bool = False) -> None:
+    def link_down(self, peer: membership.Member, *, refused: bool = False) -> None:
         """The link to ``peer`` ends, or cannot be made."""
         step.link_down(self.node, peer.id, refused, self.now_ms)
         self.settle()
 
-    def link_up(self, peer: membership.Node, start: int = PROCESS) -> None:
+    def link_up(self, peer: membership.Member, start: int = PROCESS) -> None:
         """There is a new link to ``peer``, whose process has the number ``start``."""
         step.link_up(self.node, peer.id, start, self.now_ms)
         self.tick()
 
-    def called(self, peer: membership.Node, start: int = PROCESS) -> None:
+    def called(self, peer: membership.Member, start: int = PROCESS) -> None:
         """``peer`` makes a new link to this node."""
         step.heard(self.node, peer.id, start, self.now_ms)
         self.tick()
 
-    def fail(self, peer: membership.Node, flags: int = membership.PFAIL) -> None:
+    def fail(self, peer: membership.Member, flags: int = membership.PFAIL) -> None:
         """``peer`` does not answer any more, in the eyes of this node."""
         self.membership.set_flags(peer, peer.flags & ~membership.FAILING | flags)
         links.review(self.node, self.now_ms)
@@ -349,7 +353,8 @@ class Bench:
     def client(self) -> Client:
         """A client that has just connected."""
         number = self.node.stats.connections + 1
-        session = life.connect(self.node, number, b"127.0.0.1:%d" % (50000 + number), b"127.0.0.1:7711", self.now_ms)
+        address = b"127.0.0.1:%d" % (50000 + number)
+        session = sessions.connect(self.node, number, address, b"127.0.0.1:7711", self.now_ms)
         client = Client(self, session)
         self.clients.append(client)
         return client
@@ -372,8 +377,8 @@ class Bench:
         if self.checked:
             assert_counters_are_true(self.node)
             assert_it_can_be_sent(self.node)
-            for record in self.node.journal:
-                record_checks.check(as_read(record))
+            for record in self.node.outbox.records:
+                checks.check(as_read(record))
 
     def agree(self) -> bool:
         """The other nodes keep whatever UNIQUE key they are asked to keep; whether they were asked."""
@@ -416,7 +421,7 @@ class Bench:
         """Let time pass until ``due_ms`` after the start of the test."""
         self.advance(START_MS + due_ms - self.now_ms)
 
-    def confirm(self, job_id: bytes, *peers: membership.Node) -> None:
+    def confirm(self, job_id: bytes, *peers: membership.Member) -> None:
         """GOTJOB from each of ``peers``."""
         for peer in peers:
             step.message(self.node, peer.id, (GOTJOB, (job_id,)), self.now_ms)
@@ -428,13 +433,13 @@ class Bench:
         messages, self.node.messages, self.node.asks = [*self.node.asks, *self.node.messages], [], []
         return [(peer, message) for peer, message in messages if not kinds or message[0] in kinds]
 
-    def told(self, peer: membership.Node, *kinds: int) -> list[tuple[Any, ...]]:
+    def told(self, peer: membership.Member, *kinds: int) -> list[tuple[Any, ...]]:
         """What was sent to ``peer``; all messages sent so far are forgotten."""
         return [message for peer_id, message in self.sent(*kinds) if peer_id == peer.id]
 
     def records(self) -> list[tuple[Any, ...]]:
         """The records for the journal since the last call."""
-        records, self.node.journal = self.node.journal, []
+        records = self.node.outbox.take()
         return list(map(as_read, records))
 
     def job(self, job_id: bytes) -> Job:
@@ -483,10 +488,10 @@ def assert_counters_are_true(node: Node) -> None:
         job.id for job in jobs if job.state == WAIT_REPL
     }
     waiting = [spread for spread in node.pending.values() if spread.add is not None and spread.comes_here()]
-    assert node.coming == Counter(spread.job.queue for spread in waiting)
+    assert node.inbound == Counter(spread.job.queue for spread in waiting)
     assert set(node.acking) == {job.id for job in jobs if job.state == ACKED} | set(node.dummies)
     assert_claims_are_true(node)
-    assert set(node.spent) == {job.id for job in jobs if job.flags & SPENT}
+    assert set(node.evictable) == {job.id for job in jobs if job.flags & SPENT}
 
 
 def assert_it_can_be_sent(node: Node) -> None:
@@ -499,7 +504,7 @@ def assert_it_can_be_sent(node: Node) -> None:
 
 def assert_claims_are_true(node: Node) -> None:
     """A claim belongs to a job that waits; a peer waits for nothing but wanted copies."""
-    for job_id, claim in node.claims.items():
+    for job_id, claim in node.votes.items():
         job = node.find(job_id)
         assert job is claim.job
         assert job.state == ACTIVE
@@ -507,7 +512,7 @@ def assert_claims_are_true(node: Node) -> None:
         assert len(job.holders) > 1 or claim.due_ms
     for peer in node.peers.values():
         assert all(node.pending.get(job_id) is spread for job_id, spread in peer.waiting.items())
-    assert all(node.pending.get(job_id) is spread for job_id, spread in node.short.items())
+    assert all(node.pending.get(job_id) is spread for job_id, spread in node.under_replicated.items())
 
 
 def assert_queues_are_true(node: Node, jobs: list[Job]) -> None:
@@ -524,18 +529,18 @@ def assert_queues_are_true(node: Node, jobs: list[Job]) -> None:
         assert list(queue.jobs()) == wanted
         assert queue.length == len(wanted)
         assert queue.head() is (wanted[0] if wanted else None)
-    assert {queue.name for queue in node.roll.look(0, 1 << 40)[1]} == set(node.queues)
+    assert {queue.name for queue in node.queue_index.look(0, 1 << 40)[1]} == set(node.queues)
 
 
 def assert_memory_is_true(node: Node, jobs: list[Job]) -> None:
     """The accounted memory equals a recount."""
     recount = sum(memory.JOB_BYTES + len(job.body) for job in jobs)
     recount += sum(memory.QUEUE_BYTES + len(name) for name in node.queues)
-    recount += sum(key.cost() for key in node.keys.values()) + memory.SHELF_BYTES * node.shelf.count
-    recount += memory.ACK_BYTES * len(node.acking) + memory.GONE_BYTES * len(node.gone)
-    recount += memory.CLAIM_BYTES * len(node.claims)
+    recount += sum(key.cost() for key in node.keys.values()) + memory.SHELF_BYTES * node.key_store.count
+    recount += memory.ACK_BYTES * len(node.acking) + memory.GONE_BYTES * len(node.tombstones)
+    recount += memory.VOTE_BYTES * len(node.votes)
     recount += memory.SPREAD_BYTES * len([spread for spread in node.pending.values() if spread.add is None])
-    recount += sum(pending.size for bid in node.bids.values() for pending in bid.waiting)
+    recount += sum(pending.size for bid in node.acquisitions.values() for pending in bid.waiting)
     recount += memory.PLACE_BYTES * node.places
     assert node.unread == sum(session.walked for session in node.sessions.values())
     assert node.used == recount
@@ -566,7 +571,7 @@ def assert_waits_are_true(node: Node) -> None:
         assert not session.adds or not session.adds[0].reply
         assert session.adds_bytes == sum(pending.size for pending in session.adds)
     owed = {pending for session in node.sessions.values() for pending in session.adds if not pending.reply}
-    bids = list(node.bids.values())
+    bids = list(node.acquisitions.values())
     in_lines_of_keys = [pending for bid in bids for pending in bid.waiting]
     in_lines_of_keys += [bid.add for bid in bids if bid.add is not None and bid.add.spread is None]
     spread_for = [spread.add for spread in node.pending.values() if spread.add is not None]
@@ -588,11 +593,11 @@ def assert_waits_are_true(node: Node) -> None:
         assert spread.add is None or spread.add.spread is spread
 
 
-def lots_of(node: Node) -> list[Lot]:
+def lots_of(node: Node) -> list[AckBatch]:
     """The lots of acknowledgements; each counts those that are left of it, and has a list with all of them."""
-    left: dict[Lot, set[bytes]] = {}
+    left: dict[AckBatch, set[bytes]] = {}
     for job_id, ack in node.acking.items():
-        if isinstance(ack, Stage):
+        if isinstance(ack, AckStage):
             assert ack.slot == IDLE
             left.setdefault(ack.lot, set()).add(job_id)
     for lot, ids in left.items():
@@ -604,39 +609,39 @@ def lots_of(node: Node) -> list[Lot]:
 def assert_timers_are_true(node: Node, jobs: list[Job]) -> None:
     """No timer without an item, no live job without a timer."""
     armed = [key for key in node.keys.values() if key.state != TENTATIVE or key.owner != node.node_id]
-    bids = [bid for bid in node.bids.values() if bid.slot != IDLE]
+    bids = [bid for bid in node.acquisitions.values() if bid.slot != IDLE]
     sessions = [session for session in node.sessions.values() if session.slot != IDLE]
     adds = [pending for session in node.sessions.values() for pending in session.adds if pending.slot != IDLE]
     live = [job for job in jobs if job.state != ACKED]
-    acks = [ack for ack in node.acking.values() if not isinstance(ack, Stage)]
+    acks = [ack for ack in node.acking.values() if not isinstance(ack, AckStage)]
     lots = lots_of(node)
-    for item in (*live, *node.queues.values(), *armed, *acks, *lots, *node.claims.values()):
+    for item in (*live, *node.queues.values(), *armed, *acks, *lots, *node.votes.values()):
         assert item.slot != IDLE, item
         assert item.due_ms > 0
     for job in live:
         assert job.due_ms <= job.expires_ms
-        if job.id in node.claims:
+        if job.id in node.votes:
             continue
         if job.state == ACTIVE and job.requeue_ms:
             assert job.due_ms <= job.requeue_ms
     assert all(session.waiting == WAIT_JOBS for session in sessions)
-    assert node.timers.count == (node.shelf.slot != IDLE) + sum(
-        map(len, (live, node.queues, armed, bids, sessions, adds, acks, lots, node.claims))
+    assert node.timers.count == (node.key_store.slot != IDLE) + sum(
+        map(len, (live, node.queues, armed, bids, sessions, adds, acks, lots, node.votes))
     )
     assert_the_shelf_is_true(node)
     asking = {key.job_id for key in node.keys.values() if key.state == TENTATIVE or key.told is not None}
     assert set(node.keyed) == {key.job_id for key in node.keys.values() if not key.expires_ms} | asking
-    assert {bid.job_id for bid in node.bids.values() if bid.job_id and not bid.decided} == set(node.bidding)
+    assert {bid.job_id for bid in node.acquisitions.values() if bid.job_id and not bid.decided} == set(node.bidding)
 
 
 def assert_the_shelf_is_true(node: Node) -> None:
     """On the shelf are exactly the keys with a window about which nothing is asked; it is due when a second is over."""
     resting = [key for digest, key in keys(node).items() if digest not in node.keys]
-    assert len(resting) == node.shelf.count
+    assert len(resting) == node.key_store.count
     assert all(key.rests() for key in resting)
     assert not any(key.rests() for key in node.keys.values())
-    assert all(node.shelf.next_ms() <= key.expires_ms // 1000 * 1000 + 1000 for key in resting)
-    assert node.shelf.next_ms() == (node.shelf.due_ms or NEVER)
+    assert all(node.key_store.next_ms() <= key.expires_ms // 1000 * 1000 + 1000 for key in resting)
+    assert node.key_store.next_ms() == (node.key_store.due_ms or NEVER)
 
 
 def as_read(record: Record) -> tuple[Any, ...]:

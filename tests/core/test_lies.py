@@ -15,8 +15,7 @@ from typing import Any, Final
 
 import pytest
 
-from cluster.membership import PFAIL
-from cluster.membership import Node as Member
+from cluster.membership import PFAIL, Member
 from cluster.messages import (
     BIND,
     DELJOB,
@@ -42,14 +41,15 @@ from cluster.messages import (
     encode_message,
     frame,
 )
-from disque.core import journal, step
-from disque.core.copying import Copying
-from disque.core.job import ACKED, ACTIVE, HELD, SPENT
-from disque.core.jobid import comes_again
+from disque.core import step
+from disque.core.dedup.keys import TENTATIVE, digest_of
+from disque.core.journal import replay as journal
+from disque.core.journal.compaction import Copying
+from disque.core.journal.schema import JOBS
+from disque.core.model.job import ACKED, ACTIVE, DEFERRED, SPENT
+from disque.core.model.jobid import comes_again
+from disque.core.model.session import NOT_WAITING, WAIT_COPIES
 from disque.core.node import Node
-from disque.core.records import JOBS
-from disque.core.session import NOT_WAITING, WAIT_COPIES
-from disque.core.unique import TENTATIVE, digest_of
 from tests.conftest import examples
 from tests.core.support import (
     MYSELF,
@@ -276,7 +276,7 @@ class Walk:
     def write(self) -> None:
         node = self.bench.node
         self.bench.settle()
-        records, node.journal = node.journal, []
+        records = node.outbox.take()
         if records:
             self.payloads += [(node.segment, payload) for payload in journal.encode(records, self.bench.now_ms)]
 
@@ -321,7 +321,8 @@ class Walk:
         """It goes on in its place, after a crash or a clean stop."""
         self.look()
         if self.random.random() < 0.5:
-            self.bench.node.journal += journal.clean_list(self.bench.node)
+            for record in journal.clean_list(self.bench.node):
+                self.bench.node.outbox.add(record)
             self.write()
         self.start_anew()
 
@@ -373,7 +374,7 @@ def promised(node: Node, now_ms: int) -> dict[bytes, tuple[Any, ...]]:
 
 def held_ms(node: Node, now_ms: int) -> dict[bytes, int]:
     """Until when jobs must not be queued, not even after a crash."""
-    held = [job for job in all_jobs(node) if job.state == ACTIVE and job.flags & HELD]
+    held = [job for job in all_jobs(node) if job.state == ACTIVE and job.flags & DEFERRED]
     return {job.id: job.requeue_ms for job in held if min(job.requeue_ms, job.expires_ms) > now_ms}
 
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from cluster.membership import Node
+from cluster.member import HANDSHAKE
+from cluster.membership import Member
 from cluster.messages import (
     ABORT,
     ANSWER,
@@ -20,29 +21,30 @@ from cluster.messages import (
     SETACK,
     WILLQUEUE,
 )
-from cluster.node import HANDSHAKE
-from disque.core import acks, peers, step
-from disque.core.records import REQUEUE
-from disque.core.replication import PATIENCE_MS
+from disque.core import step
+from disque.core.journal.schema import REQUEUE
+from disque.core.model import peers
+from disque.core.replication import acks
+from disque.core.replication.coordinator import PATIENCE_MS
 from tests.core.support import MYSELF, NOTHING, PROCESS, Bench, Client, assert_still_waiting, foreign_id, repljob
 
 B0 = b"b0" * 20
 NO_LINK = "NOREPL job removed (expired?) before the requested replication level was achieved"
 
 
-def asked(cluster: Bench) -> list[Node]:
+def asked(cluster: Bench) -> list[Member]:
     """Who was sent a body."""
     return [cluster.membership.nodes[peer] for peer, _ in cluster.sent(REPLJOB)]
 
 
-def begin(client: Client, *options: str | int, copies: int = 3) -> tuple[bytes, list[Node]]:
+def begin(client: Client, *options: str | int, copies: int = 3) -> tuple[bytes, list[Member]]:
     """ADDJOB with so many copies: the ID and the nodes that were asked."""
     client.send("ADDJOB", "q", "body", 0, "REPLICATE", copies, *options)
     (job_id,) = client.bench.node.pending
     return job_id, asked(client.bench)
 
 
-def others(cluster: Bench, nodes: list[Node]) -> list[Node]:
+def others(cluster: Bench, nodes: list[Member]) -> list[Member]:
     """The peers that were not asked."""
     return [peer for peer in cluster.peers if peer not in nodes]
 
@@ -207,7 +209,7 @@ class TestAnotherProcess:
     @pytest.mark.parametrize("calls", [False, True])
     def test_also_when_it_was_half_met_as_the_first_link_came_up(self, calls: bool) -> None:
         cluster = Bench(peers=1)
-        newcomer = Node(b"%040x" % 7, b"127.0.0.1", 7799, 0, HANDSHAKE)
+        newcomer = Member(b"%040x" % 7, b"127.0.0.1", 7799, 0, HANDSHAKE)
         cluster.membership.add(newcomer)
         if calls:
             cluster.called(newcomer)
@@ -226,7 +228,7 @@ class TestAnotherProcess:
         assert client.read() == job_id
 
     def test_who_is_half_met_and_never_met_leaves_nothing_behind(self, cluster: Bench) -> None:
-        stranger = Node(b"%040x" % 7, b"127.0.0.1", 7799, 0, HANDSHAKE)
+        stranger = Member(b"%040x" % 7, b"127.0.0.1", 7799, 0, HANDSHAKE)
         cluster.membership.add(stranger)
         cluster.link_up(stranger)
         assert list(cluster.node.starts) == [stranger.id]
@@ -247,7 +249,7 @@ class TestAnotherProcess:
 class TestAtMostOnceFromOutside:
     """Rule 11: one candidate; the next after a refusal, or when no byte was sent."""
 
-    def begin(self, cluster: Bench, client: Client) -> tuple[bytes, Node]:
+    def begin(self, cluster: Bench, client: Client) -> tuple[bytes, Member]:
         client.send("ADDJOB", "q", "body", 0, "REPLICATE", 1, "RETRY", 0)
         (job_id,) = cluster.node.pending
         ((peer_id, message),) = cluster.sent(REPLJOB)
@@ -439,7 +441,7 @@ class TestForgotten:
         client.read()
         client.get("q")
         cluster.advance(60_000)
-        assert job_id in cluster.node.claims
+        assert job_id in cluster.node.votes
         cluster.membership.forget(only.id, cluster.now_ms)
         cluster.live(600)
         assert cluster.state(job_id) == "queued"
@@ -474,7 +476,7 @@ class TestStandingStill:
         alone = cluster.client().add("q", "b", "REPLICATE", 1)
         self.stand_still(cluster, cluster.membership.timeout_ms)
         cluster.tick()
-        assert not cluster.node.frozen
+        assert not cluster.node.reconciling
         assert cluster.client().get("q", count=2) == [alone]
         ((peer_id, (_, number, _, ids)),) = cluster.sent(WILLQUEUE)
         assert ids == (job_id,)
@@ -490,7 +492,7 @@ class TestStandingStill:
     def test_a_node_alone_doubts_nothing(self, bench: Bench) -> None:
         job_id = bench.client().add("q")
         self.stand_still(bench, 100_000)
-        assert not bench.node.frozen
+        assert not bench.node.reconciling
         assert bench.client().get("q") == [job_id]
 
 

@@ -14,12 +14,13 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
-from disque.core import journal, step
-from disque.core.copying import Copying
-from disque.core.job import DELIVERED, SPENT
+from disque.core import step
+from disque.core.dedup.keys import forget_segments
+from disque.core.journal import replay as journal
+from disque.core.journal.compaction import Copying
+from disque.core.journal.schema import OFF
+from disque.core.model.job import DELIVERED, SPENT
 from disque.core.node import Node
-from disque.core.records import OFF
-from disque.core.unique import forget_segments
 from tests.conftest import examples
 from tests.support.mirror import QUEUES, Mirror
 from tests.support.model import Model, ModelJob, Payload
@@ -51,8 +52,8 @@ class NodeMachine(Mirror):
     def write(self) -> None:
         """The journal's part of a flush."""
         node = self.node
-        assert self.journaling or not node.journal
-        records, node.journal = node.journal, []
+        assert self.journaling or not node.outbox.records
+        records = node.outbox.take()
         if records:
             off = records[-1] == (OFF,)
             for data in journal.encode(records, self.now_ms):
@@ -125,7 +126,7 @@ class NodeMachine(Mirror):
     def turn_off(self, sure: int) -> None:
         assume(sure == 0)
         self.flush()
-        self.node.journal.append((OFF,))
+        self.node.outbox.add((OFF,))
         self.write()
         self.journaling = self.node.journaling = False
         self.copying = None
@@ -187,7 +188,7 @@ class NodeMachine(Mirror):
         self.node = node
         self.model = model
         self.stats = {name: [len(model.line_up(name)), 0] for name in QUEUES}
-        self.model.evictable = list(node.spent)
+        self.model.evictable = list(node.evictable)
         self.copying = None
         self.max_bytes = 0
         self.connect_all()
@@ -240,8 +241,9 @@ class NodeMachine(Mirror):
     def stop(self, later_ms: int, power: bool) -> None:
         """A clean stop: everything is as it was, whatever happens to the machine meanwhile."""
         self.flush()
-        self.node.journal.extend(journal.clean_list(self.node))
-        for data in journal.encode(self.node.journal, self.now_ms):
+        for record in journal.clean_list(self.node):
+            self.node.outbox.add(record)
+        for data in journal.encode(self.node.outbox.records, self.now_ms):
             self.keep(data)
         self.boots += power
         self.now_ms += later_ms

@@ -5,14 +5,15 @@ from sys import getrefcount
 
 import pytest
 
-from disque.core import life, step
+from disque.core import step
+from disque.core.base.timers import NEVER
 from disque.core.commands import ROWS
-from disque.core.job import ACTIVE, HELD, SPENT
+from disque.core.jobs import sessions
+from disque.core.journal.schema import JOBS, SPEND
+from disque.core.model.job import ACTIVE, DEFERRED, SPENT
+from disque.core.model.queue import QUEUE_IDLE_MS
+from disque.core.model.spec import JobSpec
 from disque.core.node import NAME_BYTES, NAMES_MOST, Node
-from disque.core.queue import QUEUE_IDLE_MS
-from disque.core.records import JOBS, SPEND
-from disque.core.terms import Terms
-from disque.core.timers import NEVER
 from tests.core.support import START_MS, Bench
 
 
@@ -60,13 +61,13 @@ def test_a_delivery_spends_an_at_most_once_job_in_the_journal() -> None:
     bench.records()
     client = bench.client()
     client.send("GETJOB", "FROM", "q")
-    assert (SPEND, job_id) in bench.node.journal
+    assert (SPEND, job_id) in bench.node.outbox.records
     assert bench.job(job_id).flags & SPENT
 
 
 def test_a_delayed_job_is_held_until_its_time(bench: Bench) -> None:
     job = bench.job(bench.client().add("q", "b", "DELAY", 3))
-    assert (job.flags & HELD, job.requeue_ms) == (HELD, START_MS + 3000)
+    assert (job.flags & DEFERRED, job.requeue_ms) == (DEFERRED, START_MS + 3000)
 
 
 def test_a_record_counts_for_the_newest_segment_only() -> None:
@@ -86,7 +87,7 @@ def test_forgetting_everything_leaves_the_freeing_to_the_ticks(bench: Bench) -> 
     client = bench.client()
     for _ in range(5):
         client.add("q")
-    life.forget_everything(bench.node)
+    sessions.forget_everything(bench.node)
     assert (bench.node.jobs_registered(), bench.node.used, bench.node.queues) == (0, 0, {})
     assert bench.node.next_due_ms == 0, "there is something left to free"
     while bench.node.trash:
@@ -102,7 +103,7 @@ def weight(node: Node) -> float:
 def test_many_queues_that_are_forgotten_are_freed_in_slices(bench: Bench) -> None:
     for number in range(2500):
         bench.node.queue(b"%d" % number, bench.now_ms)
-    life.forget_everything(bench.node)
+    sessions.forget_everything(bench.node)
     ticks = 0
     while bench.node.trash:
         before = weight(bench.node)
@@ -119,7 +120,7 @@ def test_the_jobs_of_long_queues_are_freed_in_slices_wherever_they_stand(bench: 
         client.add("q" if number % 2 else "d", "body", "DELAY", "0" if number % 2 else "60")
     ids = [job_id for shard in node.shards for job_id in shard]
     unused = getrefcount(b"".join([b"D-", b"nobody"])) + 1  # one more for the list
-    life.forget_everything(node)
+    sessions.forget_everything(node)
     alive = [len(ids)]
     while node.trash:
         step.tick(node, bench.now_ms)
@@ -184,7 +185,7 @@ def test_a_queue_that_was_waited_for_shares_terms_among_its_jobs() -> None:
     assert found[0].queue is bench.node.queues[b"q"].name
 
 
-def terms(bench: Bench, job_id: bytes) -> Terms:
+def terms(bench: Bench, job_id: bytes) -> JobSpec:
     """What a job shares with others."""
     job = bench.node.find(job_id)
     assert job is not None

@@ -2,8 +2,8 @@
 
 from cluster.messages import LIMIT, NEEDJOBS, NEEDNOW, OFFER, REFUSED, REFUSED_SIZE, YOURJOBS
 from disque.core import sizes, step
+from tests.core.replication.test_coordinator import asked
 from tests.core.support import UNKNOWN_ID, Bench, repljob
-from tests.core.test_replication import asked
 
 
 def limits(bench: Bench, *most: int) -> None:

@@ -3,9 +3,9 @@ from collections.abc import Callable
 import pytest
 
 from disque.core import step
+from disque.core.base.timers import Timed
 from disque.core.commands import COMMANDS
-from disque.core.table import WORDS_MOST
-from disque.core.timers import Timed
+from disque.core.model.command import WORDS_MOST
 from tests.core.support import (
     NOTHING,
     START_MS,

@@ -96,7 +96,7 @@ def out(bench: Bench) -> bytes:
 def claimed(bench: Bench) -> bytes:
     job_id = out(bench)
     bench.advance(5000)
-    assert job_id in bench.node.claims
+    assert job_id in bench.node.votes
     return job_id
 
 

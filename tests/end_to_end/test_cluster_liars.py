@@ -13,7 +13,7 @@ import pytest
 from cluster.frames import enclosed
 from cluster.handshake import Acceptor, Dialer, HandshakeError, Identity
 from cluster.messages import FIELDS, KINDS, MEET, REPLJOB, YOURJOBS, encode_message, frame
-from disque.core.shelf import DIGEST_BYTES
+from disque.core.model.key_store import DIGEST_BYTES
 from tests.end_to_end.cluster import SECRET, Cluster, rows
 from tests.end_to_end.node import LOOPBACK, Node, until
 

@@ -1,10 +1,11 @@
 """One node of a scenario."""
 
-from cluster.membership import Node as Member
-from disque.core import life, step
+from cluster.membership import Member
+from disque.core import step
+from disque.core.base.timers import NEVER
+from disque.core.jobs import sessions
+from disque.core.model.session import Session
 from disque.core.node import Message, Node
-from disque.core.session import Session
-from disque.core.timers import NEVER
 from tests.support.nodes import make_node, node_id
 
 #: How often a process looks after the other nodes.
@@ -40,7 +41,7 @@ class Place:
         found = self.sessions.get(client)
         if found is None:
             self.connected += 1
-            found = life.connect(self.running, self.connected, client.encode(), b"", now_ms)
+            found = sessions.connect(self.running, self.connected, client.encode(), b"", now_ms)
             self.sessions[client] = found
         return found
 

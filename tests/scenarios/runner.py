@@ -49,11 +49,13 @@ from typing import Any, ClassVar
 import hiredis
 
 from cluster import messages
-from disque.core import journal, leaving, life, step
+from disque.core import handover, step
+from disque.core.base.timers import NEVER
+from disque.core.dedup.keys import digest_of
+from disque.core.jobs import sessions
+from disque.core.journal import replay as journal
+from disque.core.model.session import NOT_WAITING, WAIT_COPIES, Session
 from disque.core.node import Message, Node
-from disque.core.session import NOT_WAITING, WAIT_COPIES, Session
-from disque.core.timers import NEVER
-from disque.core.unique import digest_of
 from tests.scenarios.place import BEAT_MS, Place
 from tests.support.nodes import START_MS, make_node, node_id
 
@@ -162,7 +164,7 @@ class Scenario:
     def disconnect(self, rest: str) -> None:
         number, client = rest.split()
         place = self.place(number)
-        life.disconnect(place.running, place.sessions.pop(client), self.now_ms)
+        sessions.disconnect(place.running, place.sessions.pop(client), self.now_ms)
 
     def peers(self, rest: str) -> None:
         number, _, others = rest.partition(":")
@@ -303,13 +305,14 @@ class Scenario:
         node = place.running
         self.flush_one(place, node)
         for session in place.sessions.values():
-            life.disconnect(node, session, self.now_ms)
+            sessions.disconnect(node, session, self.now_ms)
         place.sessions.clear()
-        farewell = leaving.Farewell(node)
+        farewell = handover.Farewell(node)
         while not farewell.done:
             farewell.step(self.now_ms)
             self.flush_one(place, node)
-        node.journal.extend(journal.clean_list(node))
+        for record in journal.clean_list(node):
+            node.outbox.add(record)
         self.write(place)
         self.crash(rest)
 
@@ -356,7 +359,7 @@ class Scenario:
                 self.let_leave(place, client, session)
 
     def write(self, place: Place) -> None:
-        records, place.running.journal = place.running.journal, []
+        records = place.running.outbox.take()
         if records:
             place.payloads += journal.encode(records, self.now_ms)
 

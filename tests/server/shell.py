@@ -7,8 +7,8 @@ from typing import Any, Final, cast
 
 from cluster import membership
 from disque.core.commands import ROWS
+from disque.core.config.settings import Config
 from disque.core.node import Node
-from disque.core.settings import Config
 from disque.server.connection import Connection
 from disque.server.facts import NodeClock
 from disque.server.pump import Pump
@@ -157,7 +157,7 @@ class Shell:
         self.clock = Clock()
         self.log = Log()
         self.host = FakeHost()
-        table = membership.Membership(membership.Node(b"a0" * 20, b"127.0.0.1", 7711))
+        table = membership.Membership(membership.Member(b"a0" * 20, b"127.0.0.1", 7711))
         self.node = Node(table, config, Random(1), self.host, ROWS, self.clock.ms)
         clock = NodeClock(0, self.clock.ns, self.clock.ns)
         self.pump = Pump(self.node, clock, cast("Any", self.log), cast("Any", self.loop))

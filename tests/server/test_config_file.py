@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from disque.core.config.settings import Config
 from disque.core.host import HostRefusedError
-from disque.core.settings import Config
 from disque.server.config_file import ConfigFile
 
 

@@ -1,6 +1,7 @@
 import pytest
 
-from disque.core import delivery, scan
+from disque.core.commands import scan
+from disque.core.jobs import deliver
 from disque.server import connection as module
 from disque.server.connection import HELD_MOST, READ_AHEAD, TURN_COMMANDS, Connection
 from tests.server.shell import Shell, Transport, Writer
@@ -305,8 +306,8 @@ def test_a_fault_in_one_request_ends_that_client_and_nobody_else(monkeypatch: py
 
 def large_replies(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bodies are large from some bytes on, and few of them leave in one turn."""
-    monkeypatch.setattr(delivery, "LARGE_REPLY", 1000)
-    monkeypatch.setattr(delivery, "LARGE_PIECE", 100)
+    monkeypatch.setattr(deliver, "LARGE_REPLY", 1000)
+    monkeypatch.setattr(deliver, "LARGE_PIECE", 100)
     monkeypatch.setattr(module, "PIECE_BYTES", 64)
     monkeypatch.setattr(module, "PIECES_BYTES", 256)
 

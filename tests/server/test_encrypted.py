@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 import pytest
 import uvloop
 
-from disque.core.settings import Config
+from disque.core.config.settings import Config
 from disque.server import encrypted
 from disque.server.encrypted import HANDSHAKE_S, SLICE_BYTES, Encrypted, TlsListener
 from disque.server.pump import HANDSHAKES_BESIDE

@@ -2,7 +2,7 @@ from typing import Any, cast
 
 import pytest
 
-from disque.core.session import WAIT_HOST
+from disque.core.model.session import WAIT_HOST
 from disque.server.host import Rates, ServerHost, core_is_compiled
 from tests.conftest import FORM
 from tests.server.shell import Shell

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from disque.core.frames import HEAD_SIZE, HEADER_SIZE
+from disque.core.journal.frames import HEAD_SIZE, HEADER_SIZE
 from disque.server import journal as journal_module
 from disque.server import segment_file
 from disque.server.background import Worker

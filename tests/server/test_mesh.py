@@ -3,11 +3,11 @@ from typing import Any, Final, cast
 import pytest
 
 from cluster.handshake import Identity
-from cluster.membership import FAILING, HANDSHAKE, Membership, Node
+from cluster.membership import FAILING, HANDSHAKE, Member, Membership
 from cluster.messages import ENQUEUE, PING, Message
 from disque.core import step
-from disque.core.settings import Config
-from disque.core.timers import NEVER
+from disque.core.base.timers import NEVER
+from disque.core.config.settings import Config
 from disque.server.mesh import CATCH_UP_LEAST, Mesh, bus_port_of, client_port_of
 from tests.server.shell import Shell
 
@@ -41,7 +41,7 @@ class FakeBus:
         self.sent += [one for one in outbox if one[0] not in self.deaf]
         return [(peer, [message]) for peer, message in outbox if peer in self.deaf]
 
-    def reconcile(self, wanted: list[Node]) -> None:
+    def reconcile(self, wanted: list[Member]) -> None:
         self.wanted.append([node.id for node in wanted])
 
     def renew(self, peer_id: bytes) -> None:
@@ -69,7 +69,7 @@ class Meshed(Shell):
 
     def meet(self) -> None:
         """Know another node and be linked to it, both ways."""
-        self.membership.add(Node(PEER.id, b"127.0.0.1", PEER.port, PEER.bus_port, HANDSHAKE))
+        self.membership.add(Member(PEER.id, b"127.0.0.1", PEER.port, PEER.bus_port, HANDSHAKE))
         self.mesh.link_up(PEER.id, PEER.start)
         self.mesh.heard(PEER, b"127.0.0.1", b"127.0.0.1")
         self.mesh.received(PEER.id, [PING_MESSAGE])
@@ -108,7 +108,7 @@ class TestBeat:
         shell = Meshed()
         shell.meet()
         shell.bus.wanted.clear()
-        shell.membership.add(Node(b"c" * 40, b"10.0.0.3", 1))
+        shell.membership.add(Member(b"c" * 40, b"10.0.0.3", 1))
         shell.pump.flush()
         assert shell.bus.wanted == [[PEER.id, b"c" * 40]]
         shell.pump.flush()

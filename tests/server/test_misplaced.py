@@ -2,7 +2,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from disque.core.frames import UNLINKED, Head
+from disque.core.journal.frames import UNLINKED, Head
 from disque.server.misplaced import Found, Misplaced, find_misplaced
 
 A, B = b"a" * 40, b"b" * 40

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cluster.membership import Membership, Node
+from cluster.membership import Member, Membership
 from disque.server.log import Log
 from disque.server.nodes_conf import NodesConf, NodesConfError, open_nodes_conf
 
@@ -132,7 +132,7 @@ def full_disk(_fd: int) -> None:
 class TestSave:
     def test_the_table_is_written_and_no_longer_dirty(self, path: Path, log: Log) -> None:
         file, membership = start(path, log)
-        membership.add(Node(B, b"10.0.0.2", 7712))
+        membership.add(Member(B, b"10.0.0.2", 7712))
         membership.leaving = True
         file.save(membership, NOW_MS)
         assert not membership.dirty
@@ -211,7 +211,7 @@ class TestSaveSoon:
     def test_the_table_is_written_as_it_was_when_that_was_asked_for(self, path: Path, log: Log) -> None:
         async def scene() -> None:
             file, membership = start(path, log)
-            membership.add(Node(B, b"10.0.0.2", 7712))
+            membership.add(Member(B, b"10.0.0.2", 7712))
             file.save_soon(asyncio.get_running_loop(), membership, NOW_MS)
             assert not membership.dirty
             await asyncio.get_running_loop().shutdown_default_executor()
@@ -225,7 +225,7 @@ class TestSaveSoon:
         async def scene() -> None:
             file, membership = start(path, log)
             before = content(path)
-            membership.add(Node(B, b"10.0.0.2", 7712))
+            membership.add(Member(B, b"10.0.0.2", 7712))
             with monkeypatch.context() as patch:
                 patch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
                 file.save_soon(asyncio.get_running_loop(), membership, NOW_MS)
@@ -242,7 +242,7 @@ class TestSaveSoon:
     def test_an_earlier_table_never_replaces_a_later_one(self, path: Path, log: Log) -> None:
         file, membership = start(path, log)
         early = file.draw(membership, NOW_MS)
-        membership.add(Node(B, b"10.0.0.2", 7712))
+        membership.add(Member(B, b"10.0.0.2", 7712))
         file.save(membership, NOW_MS)
         file.write(*early)
         assert B in path.read_bytes()

@@ -6,9 +6,12 @@ from typing import cast
 
 import pytest
 
-from disque.core import acks, life, step, unique
+from disque.core import step
+from disque.core.dedup import keys as unique
+from disque.core.dedup.keys import digest_of
 from disque.core.host import Host
-from disque.core.unique import digest_of
+from disque.core.jobs import sessions
+from disque.core.replication import acks
 from disque.server.disk import Disk
 from disque.server.facts import NodeClock
 from disque.server.log import Log
@@ -80,7 +83,7 @@ class Process:
         self.persistence = Persistence(self.pump, machine.boot, lambda: 7)
         for _ in self.persistence.pass_by() if passes_by else self.persistence.load():
             pass
-        self.client = life.connect(self.node, 1, b"", b"", machine.now_ms)
+        self.client = sessions.connect(self.node, 1, b"", b"", machine.now_ms)
         self.turn()
 
     def configure(self, name: str) -> None:
@@ -396,7 +399,7 @@ class TestSwitching:
         kept = process.add(b"kept")
         process.get()
         process.persistence.close_for_reload()
-        life.flush_all(process.node, machine.now_ms)
+        sessions.flush_all(process.node, machine.now_ms)
         for _ in process.persistence.load():
             pass
         assert process.queued() == [kept]

@@ -3,7 +3,7 @@ from typing import Any, cast
 import pytest
 
 from cluster.messages import ENQUEUE, GOTJOB
-from disque.core.records import DELETE
+from disque.core.journal.schema import DELETE
 from disque.server.pump import loopback, shown
 from tests.server.shell import Shell, Writer
 
@@ -118,7 +118,7 @@ def test_what_was_written_is_kept_no_longer() -> None:
     shell.journal()
     client, _ = shell.connect()
     shell.ask(client, ADD)
-    assert shell.node.filed is None
+    assert shell.node.outbox._filed is None
 
 
 def test_a_safe_record_of_one_does_not_free_the_reply_of_another() -> None:
@@ -349,7 +349,7 @@ class TestOtherNodes:
 
     def tell(self, shell: Shell, number: int) -> None:
         """Something that depends on a record of this turn."""
-        shell.node.journal.append((DELETE, b"j" * 40))
+        shell.node.outbox.add((DELETE, b"j" * 40))
         shell.node.messages.append((self.PEER, (ENQUEUE, b"j" * 40, number)))
 
     def sent(self, shell: Shell) -> list[object]:
@@ -370,7 +370,7 @@ class TestOtherNodes:
         cast("Any", shell.pump.mesh).send = lambda _: order.append("frames")
         cast("Any", transport).write = lambda _: order.append("reply")
         client.data_received(PING)
-        shell.node.journal.append((DELETE, b"j" * 40))
+        shell.node.outbox.add((DELETE, b"j" * 40))
         shell.node.asks.append((self.PEER, (ENQUEUE, b"j" * 40, 1)))
         shell.loop.settle()
         assert order == ["journal", "frames", "reply"]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from disque.core.words import split_words
+from disque.core.base.words import split_words
 from disque.server.requests import ProtocolError, QueryTooLong, RequestReader, StrictReader, _certain_requests
 from disque.server.walker import Walker
 from tests.conftest import examples

@@ -4,7 +4,7 @@ from typing import Any, Final, cast
 
 import pytest
 
-from cluster.membership import FAIL, HANDSHAKE, LEAVING, PFAIL, STOPPED, Membership, Node
+from cluster.membership import FAIL, HANDSHAKE, LEAVING, PFAIL, STOPPED, Member, Membership
 from disque.server.roster import Roster, others
 from tests.server.shell import Log
 
@@ -15,8 +15,8 @@ NAME: Final = "Node bbbbbbbb at 10.0.0.2:7711"
 class Scene:
     """A table of nodes, and what is logged of it."""
 
-    def __init__(self, *nodes: Node) -> None:
-        self.membership = Membership(Node(b"a" * 40, b"10.0.0.1", 7711))
+    def __init__(self, *nodes: Member) -> None:
+        self.membership = Membership(Member(b"a" * 40, b"10.0.0.1", 7711))
         for node in nodes:
             self.membership.add(node)
         self.log = Log()
@@ -29,8 +29,8 @@ class Scene:
         return list(self.log.lines)
 
 
-def node(flags: int = 0) -> Node:
-    return Node(B, b"10.0.0.2", 7711, flags=flags)
+def node(flags: int = 0) -> Member:
+    return Member(B, b"10.0.0.2", 7711, flags=flags)
 
 
 def test_nodes_that_are_known_from_the_start_are_not_announced() -> None:
@@ -106,7 +106,7 @@ def test_as_long_as_nothing_changes_no_node_is_looked_at(monkeypatch: pytest.Mon
     scene.said()
     looks: list[Membership] = []
 
-    def looked(table: Membership) -> list[Node]:
+    def looked(table: Membership) -> list[Member]:
         looks.append(table)
         return others(table)
 

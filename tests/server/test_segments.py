@@ -6,9 +6,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from disque.core import journal
-from disque.core.frames import HEAD_SIZE, MARK, MARK_PAYLOAD, RECORDS, RETIRED, UNLINKED, Head, encode, encode_head
-from disque.core.records import HEAD
+from disque.core.journal import replay
+from disque.core.journal.frames import (
+    HEAD_SIZE,
+    MARK,
+    MARK_PAYLOAD,
+    RECORDS,
+    RETIRED,
+    UNLINKED,
+    Head,
+    encode,
+    encode_head,
+)
+from disque.core.journal.schema import HEAD
 from disque.server.segments import READ_SIZE, JournalError, MisplacedError, Row
 from tests.conftest import examples
 from tests.support.nodes import make_node
@@ -159,7 +169,7 @@ def test_who_wrote_a_file_stands_in_its_first_record(tmp_path: Path) -> None:
     node_id = b"0" * 40
     assert Row(str(tmp_path), NAME).previous_writer == b""
     node = make_node(0)
-    first = Writer(tmp_path, 1).add(journal.head(node, "boot", "always", 1), b"a")
+    first = Writer(tmp_path, 1).add(replay.head(node, "boot", "always", 1), b"a")
     first.after().add(b"b")
     assert Row(str(tmp_path), NAME).previous_writer == node.node_id
     later = Writer(tmp_path, 2, follows=10)

@@ -10,12 +10,12 @@ from typing import Any, cast
 
 import pytest
 
-from cluster.membership import Node
+from cluster.membership import Member
 from cluster.messages import ALL_SENT, GOTACK, I_STOP, SETACK, STOPPING
-from disque.core import scan
+from disque.core.commands import scan
+from disque.core.config.settings import Config
 from disque.core.host import HostRefusedError
-from disque.core.session import Session
-from disque.core.settings import Config
+from disque.core.model.session import Session
 from disque.server import daemon
 from disque.server.connection import Connection
 from disque.server.facts import NodeClock
@@ -577,7 +577,7 @@ class TestOtherNodes:
             assert mesh is not None
             await mesh.start()
             loaded(server)
-            server.node.membership.add(Node(PEER, b"127.0.0.1", 1))
+            server.node.membership.add(Member(PEER, b"127.0.0.1", 1))
             mesh.link_up(PEER, 1)
             await asyncio.sleep(0)
             monkeypatch.setattr(mesh.bus, "send", send)

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from disque.core.settings import Config
+from disque.core.config.settings import Config
 from disque.server.tls import TlsError, client_context, contexts, reason
 from tests.cluster.buses import Station, Stranger, in_loop
 from tests.conftest import ROOT

@@ -1,6 +1,6 @@
 """All machines of a run, the network between them, and how they find each other."""
 
-from cluster.node import HANDSHAKE
+from cluster.member import HANDSHAKE
 from tests.simulation.machine import Machine
 from tests.simulation.network import Network
 from tests.simulation.process import Process

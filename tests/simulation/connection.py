@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import hiredis
 
-from disque.core import delivery, life, scan, step
-from disque.core.session import NOT_WAITING, OWED, WAIT_COPIES, WAIT_JOBS
+from disque.core import step
+from disque.core.commands import scan
+from disque.core.jobs import deliver, sessions
+from disque.core.model.session import NOT_WAITING, OWED, WAIT_COPIES, WAIT_JOBS
 
 if TYPE_CHECKING:
     from tests.simulation.process import Process
@@ -41,7 +43,7 @@ class Connection:
         self.wire = wire
         self.number = number
         address = b"127.0.0.1:%d" % (40000 + number)
-        self.session = life.connect(process.node, number, address, b"127.0.0.1:7711", process.now_ms())
+        self.session = sessions.connect(process.node, number, address, b"127.0.0.1:7711", process.now_ms())
         self.inbox: deque[Request] = deque()
         self.owed: deque[Request] = deque()
         #: When each job in `session.handed` was handed out, and how many of the replies were seen to be ready.
@@ -69,8 +71,7 @@ class Connection:
         session, process = self.session, self.process
         node = process.node
         now = process.now_ms()
-        journal = node.journal
-        mark, filings = len(journal), node.filings
+        written = node.outbox.count
         if self.ticket > process.safe:
             node.touch(session)
         while self.inbox and not session.closing and not self.choked and self._may(self.inbox[0]):
@@ -84,7 +85,7 @@ class Connection:
             reply = session.out[-1] if len(session.out) > before else b""
             self.world.note("run", process.name, self.number, *request.args, b"->", reply)
             process.watch.ran(process, request, reply)
-        if len(node.journal) > mark or node.filings != filings or node.journal is not journal:
+        if node.outbox.count != written:
             session.unsettled = True
         if session.out or session.closing or self.ending:
             node.touch(session)
@@ -154,7 +155,7 @@ class Connection:
             return
         self.ending = True
         if self.session.waiting == WAIT_JOBS:
-            delivery.disconnect_waiting(self.process.node, self.session)
+            deliver.disconnect_waiting(self.process.node, self.session)
             self.session.closing = True
         self.process.node.touch(self.session)
         self.process.schedule()
@@ -194,6 +195,6 @@ class Connection:
         """The connection is gone; the core forgets the session."""
         if not self.closed:
             self.closed = True
-            life.disconnect(self.process.node, self.session, self.process.now_ms())
+            sessions.disconnect(self.process.node, self.session, self.process.now_ms())
             self.process.connections.pop(self.number, None)
             self.process.schedule()

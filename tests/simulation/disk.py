@@ -15,8 +15,8 @@ from typing import Any
 
 import msgpack
 
-from disque.core.job import ACKED, SPENT
-from disque.core.records import ACK, DELETE, END, FLUSH, HEAD, JOBS, SPEND
+from disque.core.journal.schema import ACK, DELETE, END, FLUSH, HEAD, JOBS, SPEND
+from disque.core.model.job import ACKED, SPENT
 from disque.server.segments import Row
 from tests.support.disk import FOLDER, FakeDisk
 

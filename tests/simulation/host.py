@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from disque.core.host import HostRefusedError
-from disque.core.session import Session
+from disque.core.model.session import Session
 from tests.core.support import NUMBERS, TEXTS
 from tests.simulation.world import WALL_MS
 

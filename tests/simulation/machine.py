@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from cluster import nodesfile
-from cluster.membership import Membership, Node
-from cluster.node import BODY_USUAL
+from cluster.member import BODY_USUAL
+from cluster.membership import Member, Membership
 from tests.simulation.clock import Clock
 from tests.simulation.connection import Request
 from tests.simulation.disk import Disk
@@ -87,7 +87,7 @@ class Machine:
         if self.nodes_conf:
             membership = nodesfile.parse(self.nodes_conf, now_ms)
         else:
-            membership = Membership(Node(self.node_id, self.ip, self.port))
+            membership = Membership(Member(self.node_id, self.ip, self.port))
         membership.set_zone(membership.myself.id, self.zone)
         membership.set_body_most(membership.myself.id, self.body_most)
         seeded = self.world.random(f"{self.name} {self.lives} membership")

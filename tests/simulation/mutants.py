@@ -10,28 +10,19 @@ from typing import Any, Final, NamedTuple
 from unittest.mock import patch
 
 from cluster import messages as wire
-from disque.core import (
-    acks,
-    adding,
-    bids,
-    copies,
-    federation,
-    journal,
-    keeping,
-    leaving,
-    links,
-    replication,
-    step,
-    unique,
-    waves,
-    zones,
-)
-from disque.core.job import KEPT
-from disque.core.journal import Replay
+from disque.core import handover, links, step
+from disque.core.dedup import acquire, key_keeper, keys
+from disque.core.federation import supply
+from disque.core.jobs import add
+from disque.core.journal import replay
+from disque.core.journal.replay import Replay
+from disque.core.journal.schema import CLEAN, END
+from disque.core.model import zones
+from disque.core.model.job import LEASE_OWNER
+from disque.core.model.peers import Peer
+from disque.core.model.session import Spread
 from disque.core.node import Node
-from disque.core.peers import Peer
-from disque.core.records import CLEAN, END
-from disque.core.session import Spread
+from disque.core.replication import acks, batching, coordinator, replica
 from tests.simulation.bus import Bus
 from tests.simulation.process import Process
 
@@ -120,7 +111,7 @@ def sizes_are_compared_for_sets() -> Iterator[None]:
         return (ack.holders and len(ack.confirmed) >= len(ack.holders)) or genuine(node, ack)
 
     genuine = acks.all_know
-    with patch.object(acks, "all_know", all_know), patch.object(federation, "merged", merged):
+    with patch.object(acks, "all_know", all_know), patch.object(supply, "merged", merged):
         yield
 
 
@@ -144,7 +135,7 @@ def unknown_is_answered_while_loading() -> Iterator[None]:
 @mutant("I2", policy="off")
 def nobody_is_offered_what_is_kept_back() -> Iterator[None]:
     """A queue that imported lately keeps its jobs, and those who wait elsewhere hear nothing of them."""
-    with patch.object(federation, "offer", nothing):
+    with patch.object(supply, "offer", nothing):
         yield
 
 
@@ -211,7 +202,7 @@ def replica_is_counted_twice() -> Iterator[None]:
 @mutant("I1", nodes=5, seeds=8, faults={"crash": 400, "cut": 300}, policy="off", clients=12, active_ms=12000)
 def restarted_node_keeps_its_vote() -> Iterator[None]:
     """What a process confirmed counts for the next one of that node."""
-    with patch.object(replication, "restarted", nothing):
+    with patch.object(coordinator, "restarted", nothing):
         yield
 
 
@@ -232,7 +223,7 @@ def confirmation_does_not_wait() -> Iterator[None]:
 @mutant("I1", "I9", "I10", policy="everysec")
 def imports_are_not_written() -> Iterator[None]:
     """Jobs that come from other nodes' queues are kept in memory only."""
-    with patch.object(federation, "take_in", without_journal(federation.take_in)):
+    with patch.object(supply, "take_in", without_journal(supply.take_in)):
         yield
 
 
@@ -253,13 +244,13 @@ def reply_does_not_wait() -> Iterator[None]:
 @mutant("I10", nodes=3, faults={"fsync": 1000}, policy="always", seeds=20)
 def achieved_add_does_not_wait() -> Iterator[None]:
     """The answer to an ADDJOB whose last copy was confirmed does not wait for the record here."""
-    genuine = replication.tell
+    genuine = coordinator.tell
 
     def tell(node: Any, add: Any, *words: Any) -> None:
         genuine(node, add, *words)
         add.session.unsettled = False
 
-    with patch.object(replication, "tell", tell):
+    with patch.object(coordinator, "tell", tell):
         yield
 
 
@@ -268,7 +259,7 @@ def zones_are_ignored() -> Iterator[None]:
     """Copies go to any nodes, and count wherever they are."""
 
     def choose(node: Any, spread: Any, wanted: int) -> Any:
-        return waves.choose(node, spread.job, wanted)
+        return batching.choose(node, spread.job, wanted)
 
     with patch.multiple(zones, choose=choose, must_wait=lambda *_: False):
         yield
@@ -321,7 +312,7 @@ def key_is_given_out_before_it_is_vouched_for() -> Iterator[None]:
     """Whoever finds a key taken answers with the ID that has it, decided or not."""
 
     def held(node: Any, peer: bytes, message: Any, now_ms: int) -> None:
-        bids.held(node, peer, (message[0], unique.SETTLED, *message[2:]), now_ms)
+        acquire.held(node, peer, (message[0], keys.SETTLED, *message[2:]), now_ms)
 
     with patch.dict(step.MESSAGES, {wire.KEYHELD: held}):
         yield
@@ -331,8 +322,8 @@ def key_is_given_out_before_it_is_vouched_for() -> Iterator[None]:
 def keepers_are_not_asked() -> Iterator[None]:
     """A node believes to have a key before those that keep it have said so."""
     with (
-        patch.object(bids.Bid, "complete", lambda bid: bool(bid.job_id)),
-        patch.object(keeping, "others", lambda *_: []),
+        patch.object(acquire.Acquisition, "complete", lambda bid: bool(bid.job_id)),
+        patch.object(key_keeper, "others", lambda *_: []),
     ):
         yield
 
@@ -372,32 +363,32 @@ STOPS: Final[dict[str, Any]] = {
 @mutant("I2", **STOPS)
 def jobs_are_sent_to_nodes_that_stop() -> Iterator[None]:
     """Nobody is told of a stop, or waited for."""
-    with patch.multiple(leaving, begin=nothing, is_settled=lambda _: True):
+    with patch.multiple(handover, begin=nothing, is_settled=lambda _: True):
         yield
 
 
 @mutant("I2", **STOPS)
 def what_was_handed_on_is_taken_out_of_its_queue() -> Iterator[None]:
     """A node that stops speaks for the jobs that it has handed on."""
-    with patch.object(leaving, "HANDED_ON", 0):
+    with patch.object(handover, "HANDED_ON", 0):
         yield
 
 
 @mutant("I2", **STOPS)
 def a_restart_forgets_what_was_handed_on() -> Iterator[None]:
     """The list of a clean stop speaks for the jobs that were handed on."""
-    with patch.object(journal, "ELSEWHERE", -1):
+    with patch.object(replay, "ELSEWHERE", -1):
         yield
 
 
 @mutant("I2", **STOPS)
 def what_was_handed_on_does_not_come_back() -> Iterator[None]:
     """A node that stops cannot give a job back to the one that it has it from."""
-    genuine = copies.enqueue_here
+    genuine = replica.enqueue_here
 
     def enqueue_here(node: Any, peer: bytes, message: Any, now_ms: int) -> None:
         job = node.find(message[1])
-        if job is not None and not job.flags & KEPT:
+        if job is not None and not job.flags & LEASE_OWNER:
             genuine(node, peer, message, now_ms)
 
     with patch.dict(step.MESSAGES, {wire.ENQUEUE: enqueue_here}):
@@ -407,21 +398,21 @@ def what_was_handed_on_does_not_come_back() -> Iterator[None]:
 @mutant("I8", "I6", nodes=3, faults={"cut": 1000})
 def adds_never_time_out() -> Iterator[None]:
     """The timeout of an ADDJOB is ignored."""
-    with patch.object(replication, "time_out", nothing):
+    with patch.object(coordinator, "time_out", nothing):
         yield
 
 
 @mutant("I8", nodes=3, seeds=30, faults={"stop": 2500}, grace_s=60, timeout_ms=1000, active_ms=15000, policy="always")
 def nodes_that_restart_are_not_waited_for() -> Iterator[None]:
     """There are too few nodes as soon as one of them cannot be reached."""
-    with patch.object(adding, "expected", lambda node, _: len(node.membership.reachable())):
+    with patch.object(add, "expected", lambda node, _: len(node.membership.reachable())):
         yield
 
 
 @mutant("I8", nodes=3, seeds=30, faults={"retire": 2000}, grace_s=0, timeout_ms=1000, clients=6)
 def waiting_is_for_ever() -> Iterator[None]:
     """Nobody is told that the nodes that are waited for do not come back."""
-    with patch.object(replication, "is_hopeless", lambda *_: False):
+    with patch.object(coordinator, "is_hopeless", lambda *_: False):
         yield
 
 
@@ -441,7 +432,7 @@ def answers_overtake_each_other() -> Iterator[None]:
             session.waiting = 0
         node.touch(session)
 
-    with patch.object(replication, "answer", answer):
+    with patch.object(coordinator, "answer", answer):
         yield
 
 

@@ -12,12 +12,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from cluster import nodesfile
-from disque.core import leaving, memory, queues, step
+from disque.core import handover, step
+from disque.core.base.timers import NEVER
 from disque.core.commands import ROWS
+from disque.core.config.settings import Config
+from disque.core.jobs import queues
+from disque.core.model import memory
+from disque.core.model.session import Session
 from disque.core.node import Node
-from disque.core.session import Session
-from disque.core.settings import Config
-from disque.core.timers import NEVER
 from disque.server.segments import JournalError
 from tests.simulation.bus import Bus
 from tests.simulation.clock import Clock
@@ -230,7 +232,7 @@ class Process:
             if connection is not None:
                 connection.stamp()
         self.watch.flushing(self)
-        if node.journal:
+        if node.outbox.records:
             self.journal.write_journal(self.now_ms())
         self._let_out()
         touched = node.touched
@@ -364,20 +366,20 @@ class Process:
         self.release()
         for connection in list(self.connections.values()):
             self._dismiss(connection)
-        leaving.begin(self.node)
+        handover.begin(self.node)
         self.flush()
         self.world.after(PARTING_MS, self.enter, stopped)
         self.look_for_parting()
 
     def look_for_parting(self) -> None:
         """Something has come from another node, or a link has ended: it may have been the last thing to wait for."""
-        if self.stopping and leaving.is_settled(self.node):
+        if self.stopping and handover.is_settled(self.node):
             self.world.after(0, self.enter, self._stopped)
 
     def finish_stop(self) -> str:
         """Say good-bye, leave the list of what is not simply queued; "" or why not everything is on the disk."""
         node, unsafe = self.node, ""
-        farewell = leaving.Farewell(node)
+        farewell = handover.Farewell(node)
         while not farewell.done:
             farewell.step(self.now_ms())
             self.flush()

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from cluster import messages as wire
-from disque.core.job import ACKED, QUEUED
-from disque.core.records import JOBS
-from disque.core.session import Session
+from disque.core.journal.schema import JOBS
+from disque.core.model.job import ACKED, QUEUED
+from disque.core.model.session import Session
 from tests.simulation.connection import Request
 from tests.simulation.history import Ack, Claim, History, Known
 from tests.simulation.world import Violation, World

@@ -7,8 +7,8 @@ its record on the disk.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from disque.core import journal
-from disque.core.records import ACK, DELETE, JOBS, SPEND
+from disque.core.journal import replay
+from disque.core.journal.schema import ACK, DELETE, JOBS, SPEND
 from disque.server.journal import Journal
 from disque.server.persistence import Persistence
 from disque.server.segments import JournalError, Row
@@ -168,10 +168,10 @@ class Writer:
     def write_journal(self, now_ms: int) -> None:
         """The journal's part of a flush."""
         node, writer = self.node, self.journal
-        records, node.journal = node.journal, []
+        records = node.outbox.take()
         if writer is None:
             return
-        for payload in journal.encode(records, now_ms):
+        for payload in replay.encode(records, now_ms):
             writer.append(payload)
             self.world.note("journal", self.process.name, payload)
         self._note(records, writer.sequence)

@@ -1,7 +1,7 @@
 """The UNIQUE keys of a node, wherever they lie."""
 
+from disque.core.dedup.keys import Key, digest_of, find
 from disque.core.node import Node
-from disque.core.unique import Key, digest_of, find
 
 #: The key k of the queue q, which most tests are about.
 K = digest_of(b"q", b"k")
@@ -10,7 +10,7 @@ K = digest_of(b"q", b"k")
 def keys(node: Node, now_ms: int = 0) -> dict[bytes, Key]:
     """All keys by digest, those that rest too: but for windows that have ended by ``now_ms``."""
     found = dict(node.keys)
-    for digest in node.shelf:
+    for digest in node.key_store:
         key = find(node, digest, 0)
         assert key is not None
         assert digest not in node.keys

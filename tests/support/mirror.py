@@ -10,14 +10,16 @@ from hypothesis import assume
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from disque.core import errors, life, step
-from disque.core.job import ACTIVE, DELIVERED, HELD, QUEUED, SPENT
-from disque.core.jobid import ttl_suffix, valid
-from disque.core.memory import JOB_BYTES, KEY_BYTES, PLACE_BYTES, QUEUE_BYTES, SHELF_BYTES
+from disque.core import step
+from disque.core.base import errors
+from disque.core.base.timers import NEVER
+from disque.core.dedup.keys import digest_of
+from disque.core.jobs import sessions
+from disque.core.model.job import ACTIVE, DEFERRED, DELIVERED, QUEUED, SPENT
+from disque.core.model.jobid import ttl_suffix, valid
+from disque.core.model.memory import JOB_BYTES, KEY_BYTES, PLACE_BYTES, QUEUE_BYTES, SHELF_BYTES
+from disque.core.model.session import NOT_WAITING
 from disque.core.node import Node
-from disque.core.session import NOT_WAITING
-from disque.core.timers import NEVER
-from disque.core.unique import digest_of
 from tests.support.keys import keys
 from tests.support.model import NIL, Client, Model, ModelJob, Wait, encoded, error, integer
 from tests.support.nodes import START_MS, make_node
@@ -52,7 +54,7 @@ class Mirror(RuleBasedStateMachine):
     def connect_all(self) -> None:
         self.clients = []
         for number in range(1, CLIENTS + 1):
-            self.clients.append(Client(number, life.connect(self.node, number, b"", b"", self.now_ms)))
+            self.clients.append(Client(number, sessions.connect(self.node, number, b"", b"", self.now_ms)))
 
     # -- memory --------------------------------------------------------------------------------------------------------
 
@@ -62,7 +64,7 @@ class Mirror(RuleBasedStateMachine):
         queues = sum(QUEUE_BYTES + len(name) for name in self.node.queues)
         keys = sum(key.cost() for key in self.node.keys.values())
         places = PLACE_BYTES * self.node.places
-        return jobs + queues + keys + SHELF_BYTES * self.node.shelf.count + places
+        return jobs + queues + keys + SHELF_BYTES * self.node.key_store.count + places
 
     def over(self, percent: int) -> bool:
         return bool(self.max_bytes) and self.used > self.max_bytes * percent // 100
@@ -423,7 +425,7 @@ class Mirror(RuleBasedStateMachine):
         """The client is gone: what is in replies that did not leave goes back, if nothing happened to it since."""
         holding = [client for client in self.clients if client.handed]
         client = holding[number % len(holding)] if holding else self.clients[number]
-        life.disconnect(self.node, client.session, self.now_ms)
+        sessions.disconnect(self.node, client.session, self.now_ms)
         for job_id, stamp in client.handed:
             job = self.model.jobs.get(job_id)
             if job is not None and job.stamp() == stamp:
@@ -432,7 +434,7 @@ class Mirror(RuleBasedStateMachine):
                     self.model.evictable.remove(job_id)
                 self.enqueue(job)
         fresh = max(other.session.id for other in self.clients) + 1
-        session = life.connect(self.node, fresh, b"", b"", self.now_ms)
+        session = sessions.connect(self.node, fresh, b"", b"", self.now_ms)
         self.clients[client.number - 1] = Client(client.number, session)
 
     # -- time and the flush --------------------------------------------------------------------------------------------
@@ -503,7 +505,7 @@ class Mirror(RuleBasedStateMachine):
             )
             assert job.state == (QUEUED if expected.queued else ACTIVE)
             assert bool(job.flags & SPENT) == expected.spent
-            assert bool(job.flags & HELD) == expected.held
+            assert bool(job.flags & DEFERRED) == expected.held
             assert job.requeue_ms == expected.due_ms
             assert job.due_ms == min(expected.due_ms or expected.expires_ms, expected.expires_ms)
             if crashed:
@@ -526,14 +528,14 @@ class Mirror(RuleBasedStateMachine):
         used += sum(QUEUE_BYTES + len(name) for name in node.queues)
         used += PLACE_BYTES * sum(len(queue.waiters or ()) for queue in node.queues.values())
         assert {key.cost() for key in node.keys.values()} <= {KEY_BYTES}
-        assert node.used == used + KEY_BYTES * len(node.keys) + SHELF_BYTES * node.shelf.count
+        assert node.used == used + KEY_BYTES * len(node.keys) + SHELF_BYTES * node.key_store.count
         things: list[Any] = [*jobs, *keys(node).values(), *node.queues.values()]
         live: dict[int, int] = {}
         for thing in things:
             if thing.segment:
                 live[thing.segment] = live.get(thing.segment, 0) + 1
         assert live == {number: count for number, count in node.live.items() if count}
-        assert set(node.spent) == {job.id for job in jobs if job.flags & SPENT}
+        assert set(node.evictable) == {job.id for job in jobs if job.flags & SPENT}
         for queue in node.queues.values():
             assert queue.length == len(list(queue.jobs()))
             assert list(reversed(list(queue.newest()))) == list(queue.jobs())
@@ -541,7 +543,7 @@ class Mirror(RuleBasedStateMachine):
 
     def check_state(self) -> None:
         self.compare(self.node, self.model, crashed=False)
-        assert list(self.node.spent) == self.model.evictable
+        assert list(self.node.evictable) == self.model.evictable
         for name in [name for name in self.stats if name not in self.node.queues]:
             assert not self.model.line_up(name)
             assert not self.model.paused.get(name, 0)

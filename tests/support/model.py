@@ -4,7 +4,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
-from disque.core.session import Session
+from disque.core.model.session import Session
 
 NIL = b"*-1\r\n"
 

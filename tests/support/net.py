@@ -11,15 +11,16 @@ from typing import Any
 
 import hiredis
 
-from cluster.membership import PFAIL, Membership
-from cluster.membership import Node as Member
+from cluster.membership import PFAIL, Member, Membership
 from cluster.messages import decode, encode_message, frame
-from disque.core import journal, life, links, step
+from disque.core import links, step
 from disque.core.commands import ROWS
+from disque.core.config.settings import Config
+from disque.core.dedup.keys import SETTLED, digest_of
+from disque.core.jobs import sessions
+from disque.core.journal import replay as journal
+from disque.core.model.session import Session
 from disque.core.node import Node
-from disque.core.session import Session
-from disque.core.settings import Config
-from disque.core.unique import SETTLED, digest_of
 from tests.core.support import assert_counters_are_true
 from tests.support.keys import K, keys
 from tests.support.nodes import START_MS, NotedHost, node_id
@@ -76,7 +77,7 @@ class Net:
     def ask(self, number: int, key: bytes, *options: Any, timeout: int = 0) -> Asker:
         """A new client of a node sends ADDJOB with a UNIQUE key."""
         place, node = self.place(number), self.node(number)
-        session = life.connect(node, node.stats.connections + 1, b"", b"", self.now_ms)
+        session = sessions.connect(node, node.stats.connections + 1, b"", b"", self.now_ms)
         asker = Asker(session, key, self.now_ms)
         words = [b"ADDJOB", b"q", b"body", timeout, b"UNIQUE", key, *options]
         args = [word if isinstance(word, bytes) else str(word).encode() for word in words]
@@ -89,7 +90,7 @@ class Net:
     def run(self, number: int, *words: Any) -> Any:
         """Another command of a new client, answered at once."""
         node = self.node(number)
-        session = life.connect(node, node.stats.connections + 1, b"", b"", self.now_ms)
+        session = sessions.connect(node, node.stats.connections + 1, b"", b"", self.now_ms)
         step.command(node, session, [str(w).encode() if not isinstance(w, bytes) else w for w in words], self.now_ms)
         self.flush(self.place(number))
         reader = hiredis.Reader()
@@ -104,7 +105,7 @@ class Net:
         assert node is not None
         step.settle(node, self.now_ms)
         assert_counters_are_true(node)
-        records, node.journal = node.journal, []
+        records = node.outbox.take()
         if records:
             place.payloads += journal.encode(records, self.now_ms)
         sent = [*node.asks, *node.messages]
@@ -123,7 +124,7 @@ class Net:
                 reader.feed(b"".join(asker.session.out))
                 reply = reader.gets()
                 asker.reply = str(reply) if isinstance(reply, hiredis.ReplyError) else reply
-        if node.retries or node.over or node.batches:
+        if node.retries or node.ended or node.batches:
             self.flush(place)
 
     def deliver(self, source: bytes, target: bytes) -> None:
@@ -251,7 +252,7 @@ class Net:
 
 def keepers(net: Net, key: bytes = b"k", copies: int = 2) -> list[int]:
     """The numbers of the nodes that keep a key."""
-    return [int(one[:1]) for one in net.node(1).ring.keepers(digest_of(b"q", key), copies)]
+    return [int(one[:1]) for one in net.node(1).key_ring.keepers(digest_of(b"q", key), copies)]
 
 
 def others(net: Net, key: bytes = b"k", copies: int = 2) -> list[int]:

@@ -2,13 +2,12 @@
 
 from random import Random
 
-from cluster.membership import Membership
-from cluster.membership import Node as Member
-from disque.core import resp
+from cluster.membership import Member, Membership
+from disque.core.base import resp
 from disque.core.commands import ROWS
+from disque.core.config.settings import Config
+from disque.core.model.session import Session
 from disque.core.node import Node
-from disque.core.session import Session
-from disque.core.settings import Config
 
 START_MS = 1_700_000_000_000
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from disque.cli.shell_explain import EXPLAINED
 from disque.core.commands import ROWS
-from disque.core.table import Command
+from disque.core.model.command import Command
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "commands.md"
 BEGIN: Final = "<!-- command {} -->\n"

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from disque.core.job import ACKED, DELIVERED
+from disque.core.model.job import ACKED, DELIVERED
 from disque.core.node import Node
 from tests.support.keys import keys
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from disque.core.commands import client, cluster, command, connection, info, jobs, observe, queues, server
-from disque.core.table import Command
+from disque.core.model.command import Command
 
 ROWS: Final[tuple[Command, ...]] = (
     *jobs.COMMANDS,

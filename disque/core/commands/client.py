@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from disque.core import errors, resp
+from disque.core.base import errors, resp
+from disque.core.base.numbers import parse_int
 from disque.core.commands.connection import name_fault
-from disque.core.numbers import parse_int
-from disque.core.session import NOT_WAITING, REPLY_OFF, REPLY_ON, REPLY_SKIP, Session
-from disque.core.table import ADMIN, HELP, READONLY, Command, Handler, helped
+from disque.core.model.command import ADMIN, HELP, READONLY, Command, Handler, helped
+from disque.core.model.session import NOT_WAITING, REPLY_OFF, REPLY_ON, REPLY_SKIP, Session
 
 if TYPE_CHECKING:
     from disque.core.node import Node

@@ -2,14 +2,16 @@
 
 from typing import TYPE_CHECKING, Final
 
-from cluster.node import NODE_ID_LENGTH, PORT_MAX, default_bus_port, is_host
-from disque.core import adding, delivery, errors, life, links, queues, resp
+from cluster.member import NODE_ID_LENGTH, PORT_MAX, default_bus_port, is_host
+from disque.core import links
+from disque.core.base import errors, resp
+from disque.core.base.numbers import parse_int
+from disque.core.config.kinds import as_bytes
 from disque.core.host import HostRefusedError
-from disque.core.jobid import IdMaker
-from disque.core.kinds import as_bytes
-from disque.core.numbers import parse_int
-from disque.core.session import Session
-from disque.core.table import ADMIN, HELP, READONLY, Command, Handler, helped
+from disque.core.jobs import add, deliver, queues, sessions
+from disque.core.model.command import ADMIN, HELP, READONLY, Command, Handler, helped
+from disque.core.model.jobid import IdMaker
+from disque.core.model.session import Session
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -60,8 +62,8 @@ def info(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None
 
 def state(node: "Node") -> bytes:
     """Can ADDJOB succeed: with its default REPLICATE (ok), with fewer copies (degraded), not at all (fail)."""
-    copies = len(node.membership.reachable()) + (not adding.from_outside(node))
-    full = node.used > node.limits.full and not (node.evict_acks and (node.spent.count or node.acking))
+    copies = len(node.membership.reachable()) + (not add.from_outside(node))
+    full = node.used > node.limits.full and not (node.evict_acks and (node.evictable.count or node.acking))
     if not copies or full or node.misconf:
         return b"fail"
     return b"ok" if copies >= node.default_replicate else b"degraded"
@@ -85,7 +87,7 @@ def leaving(node: "Node", session: Session, args: list[bytes], now_ms: int) -> N
         return
     node.membership.leaving = word == b"yes"
     if node.membership.leaving:
-        delivery.leaving(node)
+        deliver.leaving(node)
     save(node, session)
 
 
@@ -131,7 +133,7 @@ def reset(node: "Node", session: Session, args: list[bytes], now_ms: int) -> Non
         session.out.append(resp.error(errors.SYNTAX))
         return
     queues.forget_broadcasts(node)
-    life.flush_all(node, now_ms)
+    sessions.flush_all(node, now_ms)
     node.asks, node.messages = [], []
     node.batches.clear()
     node.resets += 1  # what still waits for the journal speaks of jobs that are no more: see the pump

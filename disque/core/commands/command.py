@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING, Final
 
 from disque import VERSION
-from disque.core import resp
-from disque.core.session import Session
-from disque.core.table import FLAG_NAMES, HELP, LOADING, READONLY, Command, Subcommand, helped
+from disque.core.base import resp
+from disque.core.model.command import FLAG_NAMES, HELP, LOADING, READONLY, Command, Subcommand, helped
+from disque.core.model.session import Session
 
 if TYPE_CHECKING:
     from disque.core.node import Node

@@ -5,11 +5,11 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from disque import VERSION
-from disque.core import errors, resp
+from disque.core.base import errors, resp
+from disque.core.base.numbers import parse_int
 from disque.core.host import FAILED_AUTH
-from disque.core.numbers import parse_int
-from disque.core.session import REPLY_ON, Session
-from disque.core.table import FAST, LOADING, NO_AUTH, READONLY, Command
+from disque.core.model.command import FAST, LOADING, NO_AUTH, READONLY, Command
+from disque.core.model.session import REPLY_ON, Session
 
 if TYPE_CHECKING:
     from disque.core.node import Node

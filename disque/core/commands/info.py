@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from disque import VERSION
-from disque.core import errors, resp
-from disque.core.session import NOT_WAITING, Session
-from disque.core.table import LOADING, READONLY, Command
+from disque.core.base import errors, resp
+from disque.core.model.command import LOADING, READONLY, Command
+from disque.core.model.session import NOT_WAITING, Session
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -89,7 +89,7 @@ def jobs(node: "Node", facts: Facts, now_ms: int) -> Lines:
     del facts, now_ms
     return [
         ("registered_jobs", node.jobs_registered()),
-        ("unique_keys", len(node.keys) + node.shelf.count),
+        ("unique_keys", len(node.keys) + node.key_store.count),
         ("waiting_for_copies", len(node.pending)),
     ]
 
@@ -111,8 +111,8 @@ def cluster(node: "Node", facts: Facts, now_ms: int) -> Lines:
         ("cluster_leaving", int(membership.leaving)),
         ("acknowledgements_to_tell", len(node.acking)),
         ("acknowledgements_of_unknown_jobs", len(node.dummies)),
-        ("ids_remembered_as_gone", len(node.gone)),
-        ("questions_before_requeue", len(node.claims)),
+        ("ids_remembered_as_gone", len(node.tombstones)),
+        ("questions_before_requeue", len(node.votes)),
         *[(f"bus_{key[4:]}", value) for key, value in facts.items() if key.startswith("bus:")],
     ]
 

@@ -3,13 +3,17 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from disque.core import acks, adding, asking, bulk, delivery, errors, requeue, resp, show
-from disque.core.bulk import Bulk
-from disque.core.jobid import SHARDS, shard_of, valid
-from disque.core.memory import may_make_queues
-from disque.core.numbers import SECONDS_MAX, parse_int
-from disque.core.session import Session
-from disque.core.table import DENYOOM, FAST, LIST, READONLY, WRITE, Command
+from disque.core.base import errors, resp
+from disque.core.base.numbers import SECONDS_MAX, parse_int
+from disque.core.commands import show
+from disque.core.federation import demand
+from disque.core.jobs import add, bulk, deliver, requeue
+from disque.core.jobs.bulk import Bulk
+from disque.core.model.command import DENYOOM, FAST, LIST, READONLY, WRITE, Command
+from disque.core.model.jobid import SHARDS, shard_of, valid
+from disque.core.model.memory import may_make_queues
+from disque.core.model.session import Session
+from disque.core.replication import acks
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -26,7 +30,7 @@ class GetOptions:
         self.no_hang = False
         self.counters = False
         self.bodies = True
-        self.bytes_most = delivery.BYTES_MOST
+        self.bytes_most = deliver.BYTES_MOST
         self.first = 0
 
 
@@ -78,7 +82,7 @@ def set_get_number(options: GetOptions, word: bytes, value: int | None) -> bytes
     if value is None or value <= 0:
         return errors.BAD_BYTES if word == b"BYTES" else errors.BAD_COUNT
     if word == b"BYTES":
-        options.bytes_most = min(value, delivery.BYTES_MOST)
+        options.bytes_most = min(value, deliver.BYTES_MOST)
     else:
         options.count = value
     return b""
@@ -92,10 +96,10 @@ def getjob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> No
         and queue.length
         and not queue.paused
         and queue.waiters is None
-        and not node.frozen
+        and not node.reconciling
         and is_usual(args)
     ):
-        delivery.give_one(node, session, queue, now_ms)
+        deliver.give_one(node, session, queue, now_ms)
         return
     options = GetOptions()
     wrong = parse_get(args, options)
@@ -105,10 +109,10 @@ def getjob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> No
     names = args[options.first :]
     queues = [queue for queue in map(node.queues.get, names) if queue is not None]
     if node.ready and any(queue.ready and queue.waiters is not None for queue in queues):
-        delivery.serve_lines(node, now_ms)
-    jobs = delivery.take(node, session, queues, options.count, options.bytes_most, now_ms) if queues else []
+        deliver.serve_lines(node, now_ms)
+    jobs = deliver.take(node, session, queues, options.count, options.bytes_most, now_ms) if queues else []
     if jobs:
-        reply = delivery.encode(node, jobs, counters=options.counters, bodies=options.bodies)
+        reply = deliver.encode(node, jobs, counters=options.counters, bodies=options.bodies)
         session.large = session.large or len(reply) > 1
         session.out += reply
     else:
@@ -120,20 +124,20 @@ def find_none(node: "Node", session: Session, options: GetOptions, names: list[b
     if options.no_hang:
         session.out.append(resp.null_array(session.protocol))
         if node.linked:
-            asking.poll(node, names, options.count, now_ms)
+            demand.poll(node, names, options.count, now_ms)
     elif node.membership.leaving:
         session.out.append(resp.error(errors.LEAVING))
-    elif len(names) > delivery.QUEUES_MOST:
+    elif len(names) > deliver.QUEUES_MOST:
         session.out.append(resp.error(errors.TOO_MANY_QUEUES))
-    elif len(names) > delivery.FEW and node.places + len(names) > delivery.PLACES_MOST:
-        session.out.append(resp.error(errors.TOO_MANY_PLACES % delivery.FEW))
-    elif not may_make_queues(node, names) or (len(names) > delivery.FEW and node.used > node.limits.most):
+    elif len(names) > deliver.FEW and node.places + len(names) > deliver.PLACES_MOST:
+        session.out.append(resp.error(errors.TOO_MANY_PLACES % deliver.FEW))
+    elif not may_make_queues(node, names) or (len(names) > deliver.FEW and node.used > node.limits.most):
         session.out.append(resp.error(errors.OUT_OF_MEMORY))
     else:
         session.wait_counters = options.counters
         session.wait_bodies = options.bodies
         session.wait_bytes = options.bytes_most
-        delivery.block(node, session, names, options.count, options.timeout_ms, now_ms)
+        deliver.block(node, session, names, options.count, options.timeout_ms, now_ms)
 
 
 def bad_ids(session: Session, ids: list[bytes]) -> bool:
@@ -360,7 +364,7 @@ class AddJob(Command):
 
     def run(self, node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
         """As in `Command`."""
-        adding.add(node, session, args, now_ms)
+        add.add(node, session, args, now_ms)
 
 
 class GetJob(Command):
@@ -387,7 +391,7 @@ COMMANDS: Final = (
         "addjob",
         -4,
         WRITE | DENYOOM | FAST,
-        adding.add,
+        add.add,
         "jobs",
         "queue body ms-timeout [REPLICATE n] [DELAY s] [RETRY s] [TTL s] [MAXLEN n] [UNIQUE key s] [ASYNC]",
         "Add a job to a queue; the reply is its ID.",

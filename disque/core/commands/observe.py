@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, Final
 
-from disque.core import errors, resp
-from disque.core.numbers import parse_int
-from disque.core.session import Session
-from disque.core.table import ADMIN, FAST, HELP, LOADING, READONLY, Command, helped
+from disque.core.base import errors, resp
+from disque.core.base.numbers import parse_int
+from disque.core.model.command import ADMIN, FAST, HELP, LOADING, READONLY, Command, helped
+from disque.core.model.session import Session
 
 if TYPE_CHECKING:
     from disque.core.node import Node

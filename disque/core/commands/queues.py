@@ -2,14 +2,16 @@
 
 from typing import TYPE_CHECKING, Final
 
-from disque.core import errors, federation, resp, scan
-from disque.core.memory import may_make_queues
-from disque.core.numbers import parse_int
-from disque.core.queue import PAUSE_NAMES, PAUSED_IN, PAUSED_OUT, Queue
-from disque.core.queues import pause, pause_everywhere, pause_flags
-from disque.core.records import CTIME_A_MS
-from disque.core.session import Session
-from disque.core.table import FAST, READONLY, Command
+from disque.core.base import errors, resp
+from disque.core.base.numbers import parse_int
+from disque.core.commands import scan
+from disque.core.federation import supply
+from disque.core.jobs.queues import pause, pause_everywhere, pause_flags
+from disque.core.journal.schema import CTIME_A_MS
+from disque.core.model.command import FAST, READONLY, Command
+from disque.core.model.memory import may_make_queues
+from disque.core.model.queue import PAUSE_NAMES, PAUSED_IN, PAUSED_OUT, Queue
+from disque.core.model.session import Session
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -57,8 +59,8 @@ def qstat(node: "Node", session: Session, args: list[bytes], now_ms: int) -> Non
         (b"age", resp.integer(max(0, now_ms - queue.created_ms) // 1000)),
         (b"idle", resp.integer(max(0, now_ms - queue.used_ms) // 1000)),
         (b"blocked", resp.integer(len(queue.waiters or ()))),
-        (b"import-from", resp.bulks(federation.sent_from(queue, now_ms))),
-        (b"import-rate", resp.integer(federation.import_rate(queue, now_ms))),
+        (b"import-from", resp.bulks(supply.sent_from(queue, now_ms))),
+        (b"import-rate", resp.integer(supply.import_rate(queue, now_ms))),
         (b"jobs-in", resp.integer(queue.jobs_in)),
         (b"jobs-out", resp.integer(queue.jobs_out)),
         (b"pause", resp.bulk(PAUSE_NAMES[queue.paused])),

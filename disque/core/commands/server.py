@@ -2,13 +2,14 @@
 
 from typing import TYPE_CHECKING, Final
 
-from disque.core import errors, life, resp
+from disque.core.base import errors, resp
+from disque.core.base.numbers import parse_int
+from disque.core.config.kinds import as_bytes, as_text
+from disque.core.config.settings import SettingError
 from disque.core.host import HostRefusedError
-from disque.core.kinds import as_bytes, as_text
-from disque.core.numbers import parse_int
-from disque.core.session import Session
-from disque.core.settings import SettingError
-from disque.core.table import ADMIN, HELP, LOADING, READONLY, WRITE, Command, Handler, helped
+from disque.core.jobs import sessions
+from disque.core.model.command import ADMIN, HELP, LOADING, READONLY, WRITE, Command, Handler, helped
+from disque.core.model.session import Session
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -131,7 +132,7 @@ def debug(node: "Node", session: Session, args: list[bytes], now_ms: int) -> Non
 def debug_flushall(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """DEBUG FLUSHALL: all jobs, queues and keys are gone."""
     del args
-    life.flush_all(node, now_ms)
+    sessions.flush_all(node, now_ms)
     session.out.append(resp.OK)
 
 
@@ -165,7 +166,7 @@ def debug_structsize(node: "Node", session: Session, args: list[bytes], now_ms: 
     """DEBUG STRUCTSIZE: what a job, a queue and a key are counted for."""
     del args, now_ms
     node.host.facts()
-    session.out.append(resp.bulk(life.struct_sizes()))
+    session.out.append(resp.bulk(sessions.struct_sizes()))
 
 
 def debug_crash(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:

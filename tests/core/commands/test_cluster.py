@@ -1,8 +1,7 @@
 import pytest
 
-from cluster.membership import HANDSHAKE
-from cluster.membership import Node as Member
-from cluster.node import MEET
+from cluster.member import MEET
+from cluster.membership import HANDSHAKE, Member
 from tests.core.support import MYSELF, Bench, Client, assert_counters_are_true
 
 WRONG = b"-ERR Wrong CLUSTER subcommand or number of arguments\r\n"

@@ -2,7 +2,7 @@ import pytest
 
 from cluster.membership import FAIL, LEAVING, PFAIL
 from disque import VERSION
-from disque.core.session import REPLY_ON
+from disque.core.model.session import REPLY_ON
 from tests.core.support import MYSELF, Bench, Client
 
 PASSWORD = "open sesame"

@@ -1,7 +1,7 @@
 import pytest
 
 from disque.core.host import HostRefusedError
-from disque.core.memory import JOB_BYTES
+from disque.core.model.memory import JOB_BYTES
 from tests.core.support import NOTHING, Bench, Client
 
 # -- CONFIG -----------------------------------------------------------------------------------------------------------

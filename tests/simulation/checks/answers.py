@@ -1,6 +1,6 @@
 """I8: every ADDJOB is answered, in order, in time."""
 
-from disque.core import errors
+from disque.core.base import errors
 from tests.simulation.cluster import Cluster
 from tests.simulation.connection import Connection, Request
 from tests.simulation.history import FOREVER, touches

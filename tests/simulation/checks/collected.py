@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from disque.core.job import ACKED, WAIT_REPL
-from disque.core.timers import IDLE
+from disque.core.base.timers import IDLE
+from disque.core.model.job import ACKED, WAIT_REPL
 from tests.core.support import all_jobs
 from tests.simulation.cluster import Cluster
 from tests.simulation.process import Process
 from tests.simulation.world import Violation
 
 #: Tables of a node that must be empty, where the core has them.
-TABLES = ("acking", "pending", "short", "gone", "retries", "chores", "resting", "messages", "asks")
+TABLES = ("acking", "pending", "under_replicated", "tombstones", "retries", "chores", "resting", "messages", "asks")
 
 
 class Collected:
@@ -39,12 +39,12 @@ class Collected:
             if job.slot == IDLE:
                 raise Violation("I6", f"{process.name} has {job.id!r} without a timer")
             self.look_at_holders(process, job)
-        for job_id, claim in node.claims.items():  # questions about jobs that live are asked for ever
+        for job_id, claim in node.votes.items():  # questions about jobs that live are asked for ever
             if node.find(job_id) is not claim.job:
                 raise Violation("I6", f"{process.name} asks about {job_id!r}, which it does not have")
         for name in TABLES:
-            left: Any = getattr(node, name, ())
-            if name in {"pending", "short"}:
+            left: Any = getattr(node, name)
+            if name in {"pending", "under_replicated"}:
                 left = {job_id: spread for job_id, spread in left.items() if not self.is_all_there_is(node, spread)}
             if len(left) > 0:
                 some = [described(left[key]) for key in list(left)[:3]] if isinstance(left, dict) else []

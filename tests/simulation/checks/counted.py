@@ -3,10 +3,10 @@
 from random import Random
 from typing import Any
 
-from disque.core import journal
-from disque.core.job import ACKED, HELD, SPENT, WAIT_REPL, Job
+from disque.core.dedup.keys import TENTATIVE
+from disque.core.journal import replay as journal
+from disque.core.model.job import ACKED, DEFERRED, SPENT, WAIT_REPL, Job
 from disque.core.node import Node
-from disque.core.unique import TENTATIVE
 from tests.core.support import all_jobs, assert_counters_are_true
 from tests.simulation.cluster import Cluster
 from tests.simulation.process import Process
@@ -69,7 +69,7 @@ class Counted:
     def replay(self, process: Process) -> None:
         """Read the journal of one node into a fresh one, and compare."""
         node = process.node
-        if node.journal or node.chores:
+        if node.outbox.records or node.chores:
             return  # to forget a node takes some turns
         fresh = self.read(process)
         delays = not self.cluster.world.options.pause  # a delay that a pause drew out is not written
@@ -143,7 +143,7 @@ def promised(job: Job, delays: bool) -> tuple[Any, ...]:
     """What a crash must not change of a job. When a shared one may be queued is settled with the other holders."""
     if job.state == ACKED:
         return (ACKED,)
-    held_ms = job.requeue_ms if job.flags & HELD else 0
+    held_ms = job.requeue_ms if job.flags & DEFERRED else 0
     if not delays or len(job.holders) > 1:
         held_ms = SHARED
     return (job.queue, job.body, job.ctime, job.expires_ms, job.retry, job.repl, job.flags & SPENT, job.nacks, held_ms)

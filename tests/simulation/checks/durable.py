@@ -3,7 +3,7 @@
 from typing import Any
 
 from cluster import messages as wire
-from disque.core.records import ACK, DELETE, JOBS, SPEND
+from disque.core.journal.schema import ACK, DELETE, JOBS, SPEND
 from tests.simulation.cluster import Cluster
 from tests.simulation.connection import Request
 from tests.simulation.history import Claim, Known
@@ -103,8 +103,8 @@ class Durable:
     def replayed(self, process: Process) -> None:
         """A process has read its journal and done nothing else."""
         node: Any = process.node
-        for name in ("messages", "asks", "journal", "touched", "batches"):
-            left: Any = getattr(node, name, ())
+        for name in ("messages", "asks", "outbox", "touched", "batches"):
+            left: Any = getattr(node, name) if name != "outbox" else node.outbox.records
             if name == "touched":  # who asked meanwhile was told that it loads
                 left = [session for session in left if any(b"LOADING" not in reply for reply in session.out)]
             if left:

@@ -1,6 +1,6 @@
 """I1: what was answered with an ID is not lost."""
 
-from disque.core.job import ACKED
+from disque.core.model.job import ACKED
 from tests.simulation.cluster import Cluster
 from tests.simulation.connection import Request
 from tests.simulation.history import Known

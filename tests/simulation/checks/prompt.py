@@ -1,8 +1,8 @@
 """I2, on a calm cluster: nobody waits for a job that is there."""
 
-from disque.core import asking, federation
-from disque.core.job import Job
-from disque.core.queue import PAUSED_OUT, Queue
+from disque.core.federation import demand, supply
+from disque.core.model.job import Job
+from disque.core.model.queue import PAUSED_OUT, Queue
 from tests.simulation.cluster import Cluster
 from tests.simulation.process import Process
 from tests.simulation.world import Violation
@@ -55,18 +55,18 @@ class Prompt:
     def may_give(self, process: Process, queue: Queue) -> bool:
         """Whether nothing forbids to give jobs of this queue."""
         node = process.node
-        return not queue.paused & PAUSED_OUT and not node.frozen and not node.misconf and not node.loading
+        return not queue.paused & PAUSED_OUT and not node.reconciling and not node.misconf and not node.loading
 
     def waits_elsewhere(self, process: Process, head: Job) -> bool:
         """Whether a client of another node waits for jobs of this queue, and that node can be given this one."""
         node = process.node
         for machine in self.cluster.machines:
             other = machine.process
-            if other is None or other is process or other.gone or not asking.may_ask(other.node):
+            if other is None or other is process or other.gone or not demand.may_ask(other.node):
                 continue
             queue = other.node.queues.get(head.queue)
             peer = other.node.peers.get(node.node_id)
-            linked = peer is not None and peer.linked and federation.can_take(node, other.node.node_id)
+            linked = peer is not None and peer.linked and supply.can_take(node, other.node.node_id)
             if linked and not node.peers[other.node.node_id].takes(len(head.body)):
                 continue
             if linked and queue is not None and queue.waiters is not None and not queue.paused & PAUSED_OUT:

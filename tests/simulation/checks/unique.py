@@ -3,8 +3,8 @@
 from typing import Any
 
 from cluster.messages import KEEPKEY
-from disque.core.job import WAIT_REPL
-from disque.core.ring import reachable
+from disque.core.model.job import WAIT_REPL
+from disque.core.model.key_ring import reachable
 from tests.simulation.cluster import Cluster
 from tests.simulation.connection import Request
 from tests.simulation.history import Known

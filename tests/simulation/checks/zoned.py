@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from cluster.member import UNREACHABLE
 from cluster.messages import GOTJOB, REFUSED
-from cluster.node import UNREACHABLE
 from tests.simulation.cluster import Cluster
 from tests.simulation.connection import Request
 from tests.simulation.history import Known
@@ -11,7 +11,7 @@ from tests.simulation.process import Process
 from tests.simulation.world import Violation
 
 if TYPE_CHECKING:
-    from disque.core.session import Spread
+    from disque.core.model.session import Spread
 
 Job = tuple[Process, bytes]
 

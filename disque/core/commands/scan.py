@@ -1,0 +1,242 @@
+"""QSCAN and JSCAN: walks through queues and jobs that need no memory between calls.
+
+JSCAN's cursor is the number of the next dict of jobs: a job never moves to another one. QSCAN's is the number of the
+next queue (see `queue_index`). An element that is there throughout a walk is returned.
+
+With BUSYLOOP the client waits for a whole walk, and others do not: what one turn does not reach is done in the ticks,
+one walk after the other. Its reply can be as large as all jobs, so while clients do not read such replies, and they are
+too many bytes together, the other walks stand still.
+"""
+
+from typing import TYPE_CHECKING
+
+from disque.core.base import errors, resp
+from disque.core.base.numbers import parse_int, parse_uint64
+from disque.core.commands import show
+from disque.core.federation.supply import import_rate
+from disque.core.model.job import STATE_NAMES, Job
+from disque.core.model.queue import Queue
+from disque.core.model.session import NOT_WAITING, WAIT_SCAN, Session
+
+if TYPE_CHECKING:
+    from disque.core.node import Node
+
+#: What one turn does, whatever the COUNT: elements that it looks at, and bytes of the reply. It ends with the hundred
+#: queues, or the dict of jobs, that reaches this.
+LOOK_MOST = 10_000  # not Final: tests want less, compiled too
+BYTES_MOST = 1 << 18  # not Final: tests want less, compiled too
+#: The same for a tick, which goes on with a walk.
+TICK_LOOK_MOST = 2000  # not Final: tests want less, compiled too
+
+
+class ScanOptions:
+    """The words of QSCAN or JSCAN as values; -1 stands for "not given"."""
+
+    __slots__ = ("busy", "count", "cursor", "import_rate", "max_length", "min_length", "queue", "show", "states")
+
+    def __init__(self) -> None:
+        self.cursor = -1
+        self.count = 100
+        self.busy = False
+        self.min_length = -1
+        self.max_length = -1
+        self.import_rate = -1
+        self.queue: bytes | None = None
+        self.states = 0
+        self.show = False
+
+    def number(self, word: bytes, value: int) -> None:
+        """Take one of the options that carry a number."""
+        if word == b"COUNT":
+            self.count = value if value >= 0 else 2**62
+        elif word == b"MINLEN":
+            self.min_length = value
+        elif word == b"MAXLEN":
+            self.max_length = value
+        else:
+            self.import_rate = value
+
+
+QUEUE_NUMBERS = frozenset({b"COUNT", b"MINLEN", b"MAXLEN", b"IMPORTRATE"})
+JOB_NUMBERS = frozenset({b"COUNT"})
+JOB_WORDS = frozenset({b"QUEUE", b"STATE", b"REPLY"})
+NO_WORDS: frozenset[bytes] = frozenset()
+
+
+def parse(args: list[bytes], numbers: frozenset[bytes], words: frozenset[bytes]) -> ScanOptions | bytes:
+    """The words of a scan as values, or the text of the error."""
+    options = ScanOptions()
+    at = 1
+    while at < len(args):
+        word = args[at].upper()
+        more = at + 1 < len(args)
+        if word in numbers and more:
+            value = parse_int(args[at + 1])
+            wrong = errors.NOT_AN_INTEGER if value is None else b""
+            options.number(word, value or 0)
+            at += 2
+        elif word in words and more:
+            wrong = take_word(options, word, args[at + 1])
+            at += 2
+        elif word == b"BUSYLOOP":
+            options.busy, wrong = True, b""
+            at += 1
+        else:
+            wrong = take_cursor(options, args[at])
+            at += 1
+        if wrong:
+            return wrong
+    return options
+
+
+def take_word(options: ScanOptions, word: bytes, value: bytes) -> bytes:
+    """Take QUEUE, STATE or REPLY; returns the text of an error, or nothing."""
+    if word == b"QUEUE":
+        options.queue = value
+        return b""
+    if word == b"STATE":
+        if value.lower() not in STATE_NAMES:
+            return errors.BAD_STATE
+        options.states |= 1 << STATE_NAMES.index(value.lower())
+        return b""
+    if value.upper() not in {b"ALL", b"ID"}:
+        return errors.BAD_REPLY_TYPE
+    options.show = value.upper() == b"ALL"
+    return b""
+
+
+def take_cursor(options: ScanOptions, word: bytes) -> bytes:
+    """Take the one word that is no option; returns the text of an error, or nothing."""
+    if options.cursor >= 0:
+        return errors.SYNTAX
+    cursor = parse_uint64(word)
+    if cursor is None:
+        return errors.BAD_CURSOR
+    options.cursor = cursor
+    return b""
+
+
+class Walk:
+    """A QSCAN or JSCAN under way. ``parts`` is its reply so far, with ``found`` elements."""
+
+    __slots__ = ("cursor", "found", "of_jobs", "options", "parts", "session", "size")
+
+    def __init__(self, session: Session, options: ScanOptions, *, of_jobs: bool) -> None:
+        self.session = session
+        self.options = options
+        self.of_jobs = of_jobs
+        self.cursor = max(options.cursor, 0)
+        self.parts: list[bytes] = []
+        self.found = 0
+        self.size = 0
+
+    def go_on(self, node: "Node", look_most: int, now_ms: int) -> bool:
+        """Do one turn's part; whether the walk is through."""
+        most = look_most if self.options.busy else min(self.options.count * 10, look_most)
+        upto = self.size + BYTES_MOST
+        looked = 0
+        while True:
+            looked += self._look_at_jobs(node, now_ms) if self.of_jobs else self._look_at_queues(node, now_ms)
+            if not self.cursor:
+                return True
+            if looked >= most or self.size >= upto or (not self.options.busy and self.found >= self.options.count):
+                return not self.options.busy
+
+    def _look_at_queues(self, node: "Node", now_ms: int) -> int:
+        self.cursor, some = node.queue_index.look(self.cursor, 100)
+        self._take([resp.bulk(queue.name) for queue in some if suits(queue, self.options, now_ms)])
+        return 100
+
+    def _look_at_jobs(self, node: "Node", now_ms: int) -> int:
+        options = self.options
+        if self.cursor >= len(node.shards):
+            self.cursor = 0
+            return 0
+        shard = node.shards[self.cursor]
+        some = [job for job in shard.values() if matches(job, options)]
+        if options.show:
+            protocol = self.session.protocol
+            self._take([show.encode(node, job, protocol, now_ms) for job in some])
+        else:
+            self._take([resp.status(job.id) for job in some])
+        self.cursor += 1
+        if self.cursor >= len(node.shards):
+            self.cursor = 0
+        return len(shard)
+
+    def _take(self, shown: list[bytes]) -> None:
+        part = b"".join(shown)
+        self.found += len(shown)
+        self.size += len(part)
+        self.parts.append(part)
+
+    def reply(self) -> bytes:
+        """The reply."""
+        return b"".join([b"*2\r\n", resp.bulk(b"%d" % self.cursor), b"*%d\r\n" % self.found, *self.parts])
+
+
+def start(node: "Node", session: Session, args: list[bytes], now_ms: int, *, of_jobs: bool) -> None:
+    """Answer a QSCAN or JSCAN, now or when its walk is through."""
+    options = parse(args, JOB_NUMBERS, JOB_WORDS) if of_jobs else parse(args, QUEUE_NUMBERS, NO_WORDS)
+    if isinstance(options, bytes):
+        session.out.append(resp.error(options))
+        return
+    walk = Walk(session, options, of_jobs=of_jobs)
+    if walk.go_on(node, LOOK_MOST, now_ms):
+        session.out.append(walk.reply())
+    else:
+        session.waiting = WAIT_SCAN
+        node.walks.append(walk)
+
+
+def go_on(node: "Node", now_ms: int) -> None:
+    """Do a part of the first walk that a client waits for: only one at a time fills memory with its reply."""
+    walk = node.walks[0]
+    session = walk.session
+    try:
+        if not session.closing and not walk.go_on(node, TICK_LOOK_MOST, now_ms):
+            return
+        reply = walk.reply()
+    except Exception:
+        finish(node, session, resp.error(errors.INTERNAL))
+        session.closing = True
+        raise
+    finish(node, session, reply)
+
+
+def finish(node: "Node", session: Session, reply: bytes) -> None:
+    """The first walk is over."""
+    node.walks.popleft()
+    if session.closing:
+        return
+    session.waiting = NOT_WAITING
+    if session.wait_silent:
+        session.wait_silent = False
+    else:
+        session.out.append(reply)
+        session.walked = len(reply)
+        node.unread += len(reply)
+    node.touch(session)
+
+
+def taken(node: "Node", session: Session) -> None:
+    """The client has read the reply of its walk, or is gone."""
+    node.unread -= session.walked
+    session.walked = 0
+
+
+def suits(queue: Queue, options: ScanOptions, now_ms: int) -> bool:
+    """Whether a QSCAN wants ``queue``."""
+    too_short = options.min_length >= 0 and queue.length < options.min_length
+    too_long = options.max_length >= 0 and queue.length > options.max_length
+    too_slow = options.import_rate > 0 and import_rate(queue, now_ms) < options.import_rate
+    return not too_short and not too_long and not too_slow
+
+
+def matches(job: Job, options: ScanOptions) -> bool:
+    """Whether a JSCAN wants ``job``."""
+    if options.queue is not None and job.queue != options.queue:
+        return False
+    if options.states and not options.states >> job.state & 1:
+        return False
+    return bool(job.holders)

@@ -1,0 +1,539 @@
+"""The one table of options, and the values that a node runs with.
+
+Theory. An option is written once, as a row of `SETTINGS`. The configuration file, the command line, CONFIG GET, SET and
+REWRITE and the text of conf/disque.conf all follow from the row, so none of them can disagree. The order of the rows is
+the order of CONFIG GET: first that of Disque 1.0, then the options that it lacked.
+
+A `Config` holds a value for every row. Values change in two ways: `put` takes the words of a line of the file or of the
+command line, `set_text` takes the value of a CONFIG SET and refuses what cannot change in a running node. Neither has
+an effect of its own: whoever calls them (the command, the server) acts on the new value.
+
+Where Disque 1.0 treats an option differently in the file, in GET and in SET (`tcp-keepalive`, negative
+`slowlog-log-slower-than`, `no-appendfsync-on-rewrite`, `cluster-node-timeout 0`, `maxmemory 0`), here all are alike.
+"""
+
+from typing import Final
+
+from disque.core.base.glob import Glob
+from disque.core.config.kinds import (
+    GB,
+    KB,
+    MAX_INT32,
+    MAX_INT64,
+    MAX_SIZE,
+    MB,
+    Addresses,
+    Clamped,
+    Directory,
+    FileName,
+    KeepAlive,
+    Label,
+    NeededPath,
+    OneOf,
+    OutputLimit,
+    Path,
+    Permissions,
+    Renames,
+    Size,
+    Switch,
+    Text,
+    Value,
+    Whole,
+    YesNo,
+    as_text,
+)
+from disque.core.config.seeds import Seeds
+from disque.core.config.setting import (
+    CLUSTER,
+    GENERAL,
+    JOURNAL,
+    LIMITS,
+    NETWORK,
+    OLD,
+    SECURITY,
+    TLS,
+    WATCHING,
+    Setting,
+)
+
+MAX_NAME: Final = 64  # no option has a longer name; longer words are not compared with any
+
+
+class SettingError(ValueError):
+    """A name or a value that was refused; `hint` says what would have been accepted, or is empty."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message: Final = message
+        self.hint: Final = hint
+
+
+# One row an option, its values on one line, its help below.
+# fmt: off
+SETTINGS: Final[tuple[Setting, ...]] = (
+    Setting(
+        "requirepass", Text(512, "a password"), "", SECURITY,
+        "The password that clients must give with AUTH before anything else. Without one, everybody who can connect "
+        "may do everything, which is why protected-mode then lets only this machine in. Passwords can be tried very "
+        "fast: use a long one.",
+        mutable=True, example='"a long password"', secret=True,
+    ),
+    Setting(
+        "unixsocket", Path(), "", NETWORK,
+        "The path of a Unix socket to listen on besides TCP.",
+        example='"/run/disque/disque.sock"',
+    ),
+    Setting(
+        "logfile", Path(), "", GENERAL,
+        'The file that log lines go to; SIGHUP opens it anew. "" is standard output.',
+    ),
+    Setting(
+        "pidfile", Path(), "/var/run/disque.pid", GENERAL,
+        "The file that the process writes its number into, when it is daemonized or this is set to another one.",
+    ),
+    Setting(
+        "maxmemory", Size(0, MAX_SIZE), 1 * GB, LIMITS,
+        "The memory that jobs, queues and UNIQUE keys may take, in bytes, as used_memory of INFO estimates it; the "
+        "process needs some more. Over 75 % of it, a node keeps no new jobs (alone it answers -NOREPL); over 95 %, "
+        "maxmemory-policy decides, and commands that add jobs may answer -OOM. 0 is no limit.",
+        mutable=True,
+    ),
+    Setting(
+        "maxmemory-samples", Whole(1, MAX_INT32), 5, OLD,
+        "How many jobs were looked at to find one to evict.",
+        mutable=True,
+    ),
+    Setting(
+        "timeout", Whole(0, MAX_INT32, "seconds"), 0, NETWORK,
+        "Seconds after which a silent client is disconnected. Clients that wait in a blocking command are spared. 0 "
+        "is never.",
+        mutable=True,
+    ),
+    Setting(
+        "auto-aof-rewrite-percentage", Whole(0, MAX_INT32, "percent"), 100, JOURNAL,
+        "The journal is compacted when it has grown by this many percent since the last time. 0 leaves that "
+        "to BGREWRITEAOF.",
+        mutable=True,
+    ),
+    Setting(
+        "auto-aof-rewrite-min-size", Size(0, MAX_SIZE), 64 * MB, JOURNAL,
+        "A journal smaller than this, in bytes, is not compacted by itself.",
+        mutable=True,
+    ),
+    Setting(
+        "slowlog-log-slower-than", Whole(-MAX_INT64, MAX_INT64, "microseconds"), 10000, WATCHING,
+        "Commands that run for at least this many microseconds are kept for SLOWLOG. 0 keeps every command, a "
+        "negative number none.",
+        mutable=True,
+    ),
+    Setting(
+        "latency-monitor-threshold", Whole(0, MAX_INT32, "milliseconds"), 0, WATCHING,
+        "Events that take at least this many milliseconds are kept for LATENCY. 0 keeps none.",
+        mutable=True,
+    ),
+    Setting(
+        "slowlog-max-len", Whole(0, 1_000_000), 128, WATCHING,
+        "How many commands SLOWLOG keeps.",
+        mutable=True,
+    ),
+    Setting(
+        "port", Whole(0, 65535), 7711, NETWORK,
+        "The TCP port for clients, without TLS. 0 listens on none.",
+    ),
+    Setting(
+        "tcp-backlog", Whole(1, MAX_INT32), 511, NETWORK,
+        "How many connections may wait to be accepted. The system's own limit (net.core.somaxconn on Linux) may be "
+        "lower.",
+    ),
+    Setting(
+        "databases", Whole(1, MAX_INT32), 16, OLD,
+        "There is one name space for queues.",
+    ),
+    Setting(
+        "maxclients", Whole(1, 1_000_000), 10000, LIMITS,
+        "How many clients may be connected at once; one more is told so and disconnected. Lowered at start when the "
+        "system allows fewer open files.",
+        mutable=True,
+    ),
+    Setting(
+        "watchdog-period", Whole(0, MAX_INT32, "milliseconds"), 0, OLD,
+        "Milliseconds between looks at a stuck process.",
+        mutable=True,
+    ),
+    Setting(
+        "hz", Clamped(1, 500, also=" (others are moved to the nearer of the two)"), 10, OLD,
+        "Timers are exact without it.",
+        mutable=True,
+    ),
+    Setting(
+        "cluster-node-timeout", Whole(1, MAX_INT32, "milliseconds"), 15000, CLUSTER,
+        "Milliseconds without an answer after which another node is taken for failed.",
+        mutable=True,
+    ),
+    Setting(
+        "tcp-keepalive", KeepAlive(0, 32767, "seconds", ", yes (300) or no (0)"), 300, NETWORK,
+        "Seconds of silence on a connection before the system asks whether the other end is still there, so that dead "
+        "clients go away. 0 never asks.",
+        mutable=True,
+    ),
+    Setting(
+        "no-appendfsync-on-rewrite", YesNo(), False, JOURNAL,
+        "Whether to leave out fsync while the journal is being compacted: fewer delays on slow disks, and "
+        "jobs of that time may be lost when the machine fails.",
+        mutable=True,
+    ),
+    Setting(
+        "daemonize", YesNo(), False, GENERAL,
+        "Whether to run in the background and write the pidfile.",
+    ),
+    Setting(
+        "activerehashing", YesNo(), True, OLD,
+        "Hash tables grow in small steps anyway.",
+        mutable=True,
+    ),
+    Setting(
+        "aof-rewrite-incremental-fsync", YesNo(), True, OLD,
+        "Compaction is written in small steps anyway.",
+        mutable=True,
+    ),
+    Setting(
+        "aof-load-truncated", YesNo(), True, JOURNAL,
+        "Whether to start when the journal ends in the middle of a record, as it may after a crash: the torn "
+        "end is reported and cut off. With no, the node does not start, and `disque check-aof --fix` repairs.",
+        mutable=True,
+    ),
+    Setting(
+        "aof-enqueue-jobs-once", YesNo(), False, JOURNAL,
+        "Whether to put the jobs that were queued back into their queues at the next start, even if appendonly is no; "
+        "the option then turns itself off in this file, so it cannot be used with several processes.",
+        mutable=True,
+    ),
+    Setting(
+        "maxmemory-policy", OneOf("acks", "noeviction"), "acks", LIMITS,
+        "What may be thrown away over 95 % of maxmemory. acks: acknowledgements that other nodes must still hear of, "
+        "and jobs with RETRY 0 that were delivered. noeviction: nothing.",
+        mutable=True,
+    ),
+    Setting(
+        "loglevel", OneOf("debug", "verbose", "notice", "warning"), "notice", GENERAL,
+        "How much is logged: debug, verbose, notice, or warning, from most to least.",
+        mutable=True,
+    ),
+    Setting(
+        "appendfsync", OneOf("always", "everysec", "no"), "everysec", JOURNAL,
+        "When what was written is forced to the disk. always: before a command is answered, so nothing that was "
+        "promised is lost even if the machine fails. everysec: once a second. no: when the system likes.",
+        mutable=True,
+    ),
+    Setting(
+        "syslog-facility", OneOf("user", *[f"local{number}" for number in range(8)]), "local0", GENERAL,
+        "The facility for the system log: user, or local0 to local7.",
+    ),
+    Setting(
+        "appendonly", YesNo(), False, JOURNAL,
+        "Whether jobs are kept in a journal (the append-only file, AOF), from which they come back after a restart or "
+        "a crash. Without it they are gone when the node stops.",
+        mutable=True,
+    ),
+    Setting(
+        "dir", Directory(), ".", GENERAL,
+        'The directory that the process changes into at this line: the journal and the nodes file live '
+        'there, and relative paths behind this line count from it. "." is where it was started.',
+        mutable=True,
+    ),
+    Setting(
+        "client-output-buffer-limit", OutputLimit(), ("normal", str(1 * GB), str(32 * MB), "60"), LIMITS,
+        "A client that does not read its replies is cut off when they reach the hard limit, or stay above the soft "
+        "limit for that many seconds; 0 is no limit. Commands of such a client already wait while its replies do, so "
+        "what gathers is little more than one reply. The hard limit must hold the largest one: twice "
+        "proto-max-bulk-len. The soft one keeps many such clients from eating the memory of the node: 32mb unread for "
+        "a minute means that nobody reads. Raise it for huge bodies over slow lines. A client in MONITOR, whose output "
+        "is what all others do, is given one second above the soft limit.",
+        mutable=True,
+    ),
+    Setting(
+        "unixsocketperm", Permissions(), 0, NETWORK,
+        "Permissions of the Unix socket, in octal. 0 leaves them as the system makes them.",
+    ),
+    Setting(
+        "bind", Addresses(16), (), NETWORK,
+        "The addresses to listen on, at most 16. One that begins with - may be missing on this machine. Without any, "
+        "the node listens on all, IPv6 and IPv4.",
+        example="127.0.0.1 -::1",
+    ),
+    Setting(
+        "appendfilename", FileName(), "disque.aof", JOURNAL,
+        "The name of the journal's files, in dir: a number follows it.",
+    ),
+    Setting(
+        "aof-segment-size", Size(64 * KB, 64 * GB), 64 * MB, JOURNAL,
+        "The journal is a row of segments of about this many bytes. Compaction frees one at a time, so small "
+        "ones give space back sooner.",
+        mutable=True,
+    ),
+    Setting(
+        "cluster-config-file", NeededPath(), "nodes.conf", CLUSTER,
+        "The file, in dir, in which the node keeps its name and the nodes it knows. The node writes it: it is not for "
+        "editing. Every node needs its own.",
+    ),
+    Setting(
+        "syslog-enabled", YesNo(), False, GENERAL,
+        "Whether log lines go to the system log too.",
+    ),
+    Setting(
+        "syslog-ident", Text(128, "a name"), "disque", GENERAL,
+        "The name of this process in the system log.",
+    ),
+    Setting(
+        "protected-mode", YesNo(), True, SECURITY,
+        "Whether a node without a password refuses clients from other machines.",
+        mutable=True,
+    ),
+    Setting(
+        "enable-debug-command", OneOf("no", "yes", "local"), "local", SECURITY,
+        "Who may use DEBUG, which drops all jobs, stands still or crashes. local: clients on this machine, and those "
+        "of the Unix socket. yes: everybody who may connect. no: nobody.",
+    ),
+    Setting(
+        "proto-max-bulk-len", Size(1 * KB, 1000 * MB), 64 * MB, LIMITS,
+        "The longest argument of a command, in bytes, and so the largest body of a job. At most 1000mb, since a job is "
+        "one record of the journal. Nodes tell each other theirs: a job is copied and moved to nodes that take its "
+        "body only. 512mb, the value of Disque 1.0, is possible. It costs memory for the body on each node and each "
+        "connection that it is on its way on, and at a restart, when the journal is read, some seconds.",
+        mutable=True,
+    ),
+    Setting(
+        "client-query-buffer-limit", Size(64 * KB, 1024 * GB), 1 * GB, LIMITS,
+        "The bytes of requests of one client that may be in memory before they are served; more disconnects it. It "
+        "must exceed proto-max-bulk-len.", mutable=True,
+    ),
+    Setting(
+        "rename-command", Renames(), (), SECURITY,
+        "Give a command another name, or with an empty name take it away. May be given often, and counts in the order "
+        "of the lines.",
+        gettable=False, example='DEBUG ""',
+    ),
+    Setting(
+        "cluster-bus-port", Whole(0, 65535), 0, CLUSTER,
+        "The TCP port on which nodes talk to each other, on the addresses of bind. 0 is port + 10000, or tls-port + "
+        "10000 with port 0; without either there is none, and the node stays alone.",
+    ),
+    Setting(
+        "cluster-announce-ip", Text(255, "an address or a host name"), "", CLUSTER,
+        "Where other nodes and clients reach this node, if that is not the address that they see, as behind NAT.",
+        mutable=True, example="192.0.2.10",
+    ),
+    Setting(
+        "cluster-announce-port", Whole(0, 65535), 0, CLUSTER,
+        "The port that clients are told. 0 is port, or tls-port with port 0.", mutable=True,
+    ),
+    Setting(
+        "cluster-announce-bus-port", Whole(0, 65535), 0, CLUSTER,
+        "The port that nodes are told. 0 is cluster-bus-port.", mutable=True,
+    ),
+    Setting(
+        "cluster-seeds", Seeds(64), (), CLUSTER,
+        "Nodes to join, with @busport behind the port where that is not port + 10000: as long as the node knows no "
+        "others but those of its zone, it introduces itself to each of them. All nodes of a cluster can have the same "
+        "list.", mutable=True, example="disque-1:7711 disque-2:7711 disque-3:7711",
+    ),
+    Setting(
+        "cluster-secret", Text(512, "a secret"), "", CLUSTER,
+        "What all nodes of a cluster know and nobody else: links between nodes begin with a proof of it. Without one, "
+        "only nodes on the same machine are talked to. Use a long random text. It hides nothing: see tls-cluster.",
+        mutable=True, example='"a long secret"', secret=True,
+    ),
+    Setting("processes", Whole(1, 64), 1, GENERAL,
+        "How many nodes to run as one service, one for each core that it may use: at port and those after it, each in "
+        "a directory of its own in dir, named after its port. They share this file, so CONFIG REWRITE is refused; "
+        "maxmemory is for each of them. Older files call it workers."),
+    Setting("cluster-zone", Label(), "", CLUSTER,
+        "A label for what fails together with this node, such as its host, rack or power supply: nodes with the same "
+        "one are a zone. Copies of a job go to different zones; two in one zone count as two only when no other zone "
+        "without a copy can be reached and takes one. Without a label, a node is a zone of its own; the processes "
+        "of one service are one together.", example="rack-1"),
+    Setting(
+        "default-replicate", Whole(0, 65535, "copies"), 0, CLUSTER,
+        "On how many nodes a job is if its ADDJOB does not say REPLICATE. 0 is 3, or as many as there are nodes, those "
+        "that are down included. 2 suits three nodes, since one of them may be away.", mutable=True,
+    ),
+    Setting(
+        "restart-grace", Whole(0, 86400, "seconds"), 60, CLUSTER,
+        "For so many seconds a node that stopped or died still counts for REPLICATE, unless it said that it leaves: "
+        "ADDJOB waits until it is back or another node takes the copy, up to its own timeout. Then, and at once with "
+        "0, the answer is -NOREPL. Jobs that wait take memory: over 75 % of maxmemory there is no such wait.",
+        mutable=True,
+    ),
+    Setting(
+        "cluster-forget-after", Whole(1, MAX_INT32, "seconds"), 86400, CLUSTER,
+        "Seconds after which a node that cannot be reached is forgotten, as by CLUSTER FORGET.", mutable=True,
+    ),
+    Setting(
+        "tls-cluster", YesNo(), False, CLUSTER,
+        "Whether links between nodes are encrypted with TLS. All nodes must agree. Each needs a certificate of "
+        "tls-ca-cert-file; names in it are not looked at. cluster-secret is needed all the same.",
+    ),
+    Setting(
+        "tls-cert-file", Path(), "", TLS,
+        "The certificate of this node, and those between it and the authority: for clients and, with tls-cluster, for "
+        "other nodes.",
+        example='"/etc/disque/node.crt"',
+    ),
+    Setting(
+        "tls-key-file", Path(), "", TLS, "The private key of this node, without a passphrase.",
+        example='"/etc/disque/node.key"',
+    ),
+    Setting(
+        "tls-ca-cert-file", Path(), "", TLS,
+        "The authority whose certificates are believed: those of nodes, with tls-cluster, and those of clients, unless "
+        "tls-auth-clients is no. Use one of your own that signs nothing else.", example='"/etc/disque/ca.crt"',
+    ),
+    Setting(
+        "tls-port", Whole(0, 65535), 0, TLS,
+        "The TCP port for clients that speak TLS, on the addresses of bind. 0 is none. With port 0 beside it there are "
+        "no others, and this is the port that clients are told and that the bus port follows from.",
+    ),
+    Setting(
+        "tls-auth-clients", OneOf("yes", "no", "optional"), "yes", TLS,
+        "Whether clients must show a certificate of tls-ca-cert-file on tls-port. yes: without one they are not let "
+        "in. optional: one that is shown must be good. no: none is asked for. Passwords are another matter: see "
+        "requirepass.",
+    ),
+    Setting(
+        "ignore-journal", Switch(), False, JOURNAL,
+        "Whether to start beside a journal with appendonly no, without the jobs that are in it. Otherwise such a start "
+        "stops, since it would look as if they were lost. The files are left alone; should the journal be switched on "
+        "later, they are renamed to <file>.ignored first. It says nothing with appendonly yes.",
+    ),
+)
+# fmt: on
+
+BY_NAME: Final[dict[str, Setting]] = {setting.name: setting for setting in SETTINGS}
+#: Former names of options: files, the command line and CONFIG GET know them still.
+ALIASES: Final[dict[str, str]] = {"workers": "processes"}
+#: Settings whose values are not shown to those who watch.
+SECRETS: Final = frozenset({setting.name for setting in SETTINGS if setting.secret})
+_GETTABLE: Final = tuple((setting.name, setting.name.encode()) for setting in SETTINGS if setting.gettable)
+
+
+class Config:
+    """A value for every setting: the defaults at first, then what file, command line and CONFIG SET made of them.
+
+    The accessors take the name of a row of `SETTINGS`; another name is a KeyError, another type a failed assertion.
+    """
+
+    __slots__ = ("_included", "_values")
+
+    def __init__(self) -> None:
+        self._values: Final[dict[str, Value]] = {setting.name: setting.default for setting in SETTINGS}
+        self._included: Final[set[str]] = set()
+
+    def number(self, name: str) -> int:
+        """Give the value of a number, a size in bytes, or permissions."""
+        value = self._values[name]
+        assert isinstance(value, int)
+        assert not isinstance(value, bool)
+        return value
+
+    def flag(self, name: str) -> bool:
+        """Give the value of a switch."""
+        value = self._values[name]
+        assert isinstance(value, bool)
+        return value
+
+    def text(self, name: str) -> str:
+        """Give the value of a text, path or choice; `kinds.as_bytes` makes its bytes."""
+        value = self._values[name]
+        assert isinstance(value, str)
+        return value
+
+    def words(self, name: str) -> tuple[str, ...]:
+        """Give the value of a list of words."""
+        value = self._values[name]
+        assert isinstance(value, tuple)
+        return value
+
+    def output_limits(self) -> tuple[int, int, int]:
+        """Give hard bytes, soft bytes and soft seconds of client-output-buffer-limit; 0 is no limit."""
+        _normal, hard, soft, seconds = self.words("client-output-buffer-limit")
+        return int(hard), int(soft), int(seconds)
+
+    def renames(self) -> tuple[tuple[str, str], ...]:
+        """Give the pairs (old name, new name or "") of rename-command, in their order."""
+        names = self.words("rename-command")
+        return tuple(zip(names[::2], names[1::2], strict=True))
+
+    def put(self, name: str, words: tuple[str, ...], *, included: bool = False) -> None:
+        """Take a line of the file or of the command line, its name in lower case.
+
+        `included` says that the line is from an included file, which CONFIG REWRITE must know.
+        Raises SettingError, with the text of Disque 1.0 and a hint, if the words are none for this option.
+        """
+        setting = BY_NAME[name]
+        kind = setting.kind
+        if not kind.min_words <= len(words) <= kind.max_words:
+            raise SettingError("Bad directive or wrong number of arguments", setting.usage())
+        value = kind.parse(words)
+        if value is None:
+            raise SettingError(kind.complaint(name, words), setting.usage())
+        self._values[name] = kind.merge(self._values[name], value)
+        if included:
+            self._included.add(name)
+
+    def set_text(self, name: str, value: str) -> None:
+        """Do what CONFIG SET does: the name in any case, the value as one text.
+
+        Raises SettingError with the text of Disque 1.0, and changes nothing then.
+        """
+        setting, parsed = self._checked(name, value)
+        self._values[setting.name] = setting.kind.merge(self._values[setting.name], parsed)
+
+    def check_text(self, name: str, value: str) -> None:
+        """Raise what `set_text` would raise, and change nothing: for options that need an act before they count."""
+        self._checked(name, value)
+
+    def _checked(self, name: str, value: str) -> tuple[Setting, Value]:
+        setting = BY_NAME.get(name.lower())
+        if setting is None:
+            raise SettingError(f"Unsupported CONFIG parameter: {name}")
+        if not setting.mutable:
+            raise SettingError(
+                f"CONFIG SET failed (possibly related to argument '{name}') - can't set immutable config: "
+                "it is read when the server starts"
+            )
+        parsed = setting.kind.parse((value,))
+        if parsed is None:
+            raise SettingError(f"Invalid argument '{value}' for CONFIG SET '{name}'", setting.usage())
+        return setting, parsed
+
+    def get_text(self, name: str) -> str:
+        """Give the value as CONFIG GET shows it."""
+        return BY_NAME[name].kind.show(self._values[name])
+
+    def file_text(self, name: str) -> str:
+        """Give the value as it stands behind the name in a configuration file."""
+        return BY_NAME[name].kind.write(self._values[name])
+
+    def matching(self, pattern: bytes) -> list[tuple[str, str]]:
+        """Give names and values that CONFIG GET shows for a glob pattern (case-sensitive), in its order."""
+        alias = as_text(pattern).lower()
+        if alias in ALIASES:
+            return [(alias, self.get_text(ALIASES[alias]))]
+        glob = Glob(pattern)
+        return [(name, self.get_text(name)) for name, raw in _GETTABLE if glob.matches(raw)]
+
+    def is_default(self, name: str) -> bool:
+        """Say whether the value is the default one."""
+        return self._values[name] == BY_NAME[name].default
+
+    def is_unset(self, name: str) -> bool:
+        """Say whether the value is nothing, for an option that may be left out of a file altogether."""
+        return bool(BY_NAME[name].example) and not self._values[name]
+
+    def is_included(self, name: str) -> bool:
+        """Say whether an included file had a line of this option."""
+        return name in self._included
+
+    def changed(self) -> dict[str, str]:
+        """Give the options that differ from their default, with their text (passwords too: not for a log)."""
+        return {name: self.get_text(name) for name in self._values if not self.is_default(name)}

@@ -1,0 +1,1 @@
+"""UNIQUE keys: one job for one key of a queue."""

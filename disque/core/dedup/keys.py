@@ -1,0 +1,384 @@
+"""UNIQUE keys: one job for one key of a queue, within a window or for as long as the job lives.
+
+A key with a window outlives its job until the window ends, which begins when the job is decided; a key with window 0
+goes with its job. This module has the keys that a node keeps; `acquire` has what an ADDJOB does to get one,
+`key_keeper` what a node does that keeps one, `key_ring` which nodes these are.
+
+*The promise.* Two IDs are answered for one key only if their windows do not overlap, or the nodes that answered did not
+agree who can be reached, or all that kept the key forgot it.
+
+*Getting a key.* The node that was given the ADDJOB (the owner) draws an ID and asks the R keepers (R: REPLICATE) for
+the key: BIND. A keeper without that key notes the ID as TENTATIVE and says BOUND; it notes no other one until that is
+taken back. Only when all keepers are bound, MAXLEN, PAUSED and memory are looked at, the job is made and its copies are
+spread. So whoever finds the key taken has sent no body anywhere, and gets its answer whatever the state of the queue.
+When the copies are there and all keepers are still bound, the owner has *decided*: it starts the job, and all keepers
+are told (KEEPKEY), note the ID as COMMITTED, in the journal too, and say KEYKEPT. When all have, the key is SETTLED:
+the owner answers its client and tells them (KEYSAFE). The owner keeps the key as well, keeper or not.
+
+No two IDs can be decided: each would have to be noted by all keepers, and a keeper notes one.
+
+What a node asks or tells another one in a turn is one message for all keys that it concerns.
+
+*Finding it taken.* A keeper that has another ID says so, with its state: KEYHELD. A SETTLED one is answered. What was
+never answered can still end as nothing, so nobody else is told of it: the asker waits and asks again. Of two that are
+both undecided the smaller ID keeps what it has; the larger takes everything back (UNBIND) before it asks again, with a
+new ID, so no answer to an old question can be taken for one to a new question. ADDJOBs with the same key on one node
+wait in line for the first one.
+
+*When a node fails.* Whoever has noted a TENTATIVE ID asks its owner now and then (ASKKEY). An owner that still bids is
+silent. If it does not (KEYFREE) or fails, the other keepers are asked: one that has the key COMMITTED sends it
+(KEEPKEY); if none has, nobody was told the ID, since all keepers must have it before, and the note is dropped. A keeper
+that fails is a keeper no more: others take its place, and nobody waits for it. That is what the promise excuses: if the
+owner takes a keeper for failed that does not fail, that one may drop a note of a job that is answered; it takes an
+owner and a keeper that disagree who can be reached, or the loss of all the others, to answer another ID then.
+
+*When that went wrong.* A keeper that restarts forgets what is TENTATIVE, so its BOUND may be worth nothing. Therefore
+COMMITTED replaces TENTATIVE (and the owner of that is told), but nothing that is COMMITTED goes for another one that is
+not SETTLED: the owner hears KEYHELD. Since nobody was told an ID that is not SETTLED, the owner can still give in: it
+takes key and job back, as well as that goes, and asks again. It does so when the other ID is SETTLED or smaller; if the
+owner is no more, the keepers do that for it. After a start nobody knows whether a key of the journal was SETTLED: it is
+COMMITTED, and the first ADDJOB that wants it has the other keepers asked. Of two SETTLED, which only nodes that did not
+reach each other can have made, the smaller ID stays where they meet, and the window of the other is over: when that of
+the one that stayed ends, the key is free.
+
+*When nodes come and go.* Keys move to the nodes that are new among their keepers, also when one of them has restarted;
+the first of those that kept a key sends it, until it is kept. A key that a node need not keep any more stays there
+until its window ends.
+
+So a keeper that has just started, or that sees other nodes than a moment ago, may miss a key that others know: the one
+that it has lost, or one of which all other keepers fail. Until the keys have moved, it asks all nodes that it reaches
+(ASKKEY) before it says BOUND. A node that has another ID for certain says so (KEYHELD), the others say KEYFREE; who
+fails is not waited for.
+
+*What a key is.* Its digest, of the queue and its name, stands for it everywhere: names are neither kept nor sent. Keys
+with a window about which nothing is asked lie in the key store (see `key_store`): these may be millions. All others are
+`Key` objects in a table. `find` gives either as an object, which is in the table only if it was there; `index` puts it
+where it belongs.
+
+*Window 0.* The keepers are noted as holders of the job, so SETACK and DELJOB reach them; the end of the job's life goes
+with the key.
+"""
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final
+
+from disque.core.base.timers import IDLE, NEVER, Timed
+from disque.core.journal.schema import KEY
+from disque.core.model.jobid import valid
+from disque.core.model.key_store import DIGEST_BYTES, REPL_MAX
+from disque.core.model.memory import KEY_BYTES, SHELF_BYTES
+
+if TYPE_CHECKING:
+    from disque.core.model.job import Job
+    from disque.core.model.key_store import Row
+    from disque.core.node import Node
+
+#: Bounds of a key: bytes of its name, seconds of the window.
+KEY_MAX: Final = 512
+WINDOW_MAX: Final = 7 * 86400
+#: Windows that one tick ends.
+EXPIRE_MOST: Final = 1000
+#: By so much, in ms, a key must outlast its job to be kept when that expires: transit and rounding are less.
+LIVES_ON_MS: Final = 1000
+
+#: The states of a key.
+TENTATIVE: Final = 0
+COMMITTED: Final = 1
+SETTLED: Final = 2
+
+
+class Key(Timed):
+    """One key, as this node keeps it.
+
+    ``expires_ms`` is the end of the window in node time, 0 for a key that lives as long as its job, which ends at
+    ``life_ms``. ``owner`` is the node that asked for it (``owner_start``: which of its processes), empty when it will
+    not come back. ``told`` are the nodes that have answered what this one is asking about the key: None when it asks
+    nothing. ``doubts`` are the nodes that may know another ID and must answer before a TENTATIVE one counts as bound;
+    None before it was looked whether there are any. ``size`` is what it counts for: one for which this node bids itself
+    counts when it is certain. ``copies`` are the nodes that had a copy of the job when it was decided; None but where
+    it was made. ``was_shelved``: it comes from the shelf.
+    """
+
+    __slots__ = (
+        "copies",
+        "digest",
+        "doubts",
+        "expires_ms",
+        "job_id",
+        "life_ms",
+        "owner",
+        "owner_start",
+        "repl",
+        "segment",
+        "size",
+        "state",
+        "told",
+        "was_shelved",
+    )
+
+    def __init__(self, digest: bytes, job_id: bytes, expires_ms: int, owner: bytes) -> None:
+        self.due_ms = 0
+        self.slot = IDLE
+        self.digest = digest
+        self.job_id = job_id
+        self.expires_ms = expires_ms
+        self.life_ms = 0
+        self.repl = 1
+        self.state = TENTATIVE
+        self.owner = owner
+        self.owner_start = 0
+        self.segment = 0
+        self.size = 0
+        self.told: set[bytes] | None = None
+        self.doubts: set[bytes] | None = None
+        self.copies: tuple[bytes, ...] | None = None
+        self.was_shelved = False
+
+    def cost(self) -> int:
+        """Bytes of memory that the key counts for."""
+        return self.size
+
+    def end_ms(self) -> int:
+        """When a key that is not TENTATIVE ends, at the latest."""
+        return self.expires_ms or self.life_ms
+
+    def rests(self) -> bool:
+        """Whether nothing is asked about it, and it does not go with its job."""
+        return self.expires_ms > 0 and self.state != TENTATIVE and self.told is None
+
+
+def digest_of(queue: bytes, name: bytes) -> bytes:
+    """What stands for the key ``name`` of ``queue``: no two have the same, even if somebody looks for them."""
+    return blake2b(b"%d:%b%b" % (len(queue), queue, name), digest_size=DIGEST_BYTES).digest()
+
+
+def sound(node: "Node", digest: bytes, job_id: bytes, repl: int, window_ms: int) -> bool:
+    """Whether another node can mean this key for this job; counted when not.
+
+    A job has one key, and nobody else can decide for what this node bids, or whether a job is made that it was given.
+    """
+    fits = len(digest) == DIGEST_BYTES and valid(job_id) and repl <= REPL_MAX
+    if fits and window_ms <= WINDOW_MAX * 1000:
+        key = node.keyed.get(job_id)
+        spread = node.pending.get(job_id)
+        is_open = job_id in node.bidding or (spread is not None and spread.add is not None)
+        if not is_open and (key is None or key.digest == digest):
+            return True
+    node.messages_skipped += 1
+    return False
+
+
+def keep_alone(node: "Node", digest: bytes, job: "Job", window_ms: int, now_ms: int) -> None:
+    """``job`` has a key that nobody else keeps: it is settled at once."""
+    if window_ms:
+        segment = 0
+        expires_ms = now_ms + window_ms
+        if node.journaling:
+            node.outbox.add((KEY, digest, job.id, expires_ms, 0, 1))
+            segment = node.segment
+            node.live[segment] = node.live.get(segment, 0) + 1
+        shelve(node, digest, (job.id, expires_ms, segment, 1, SETTLED), was_shelved=False)
+        return
+    key = Key(digest, job.id, 0, node.node_id)
+    key.life_ms, key.copies, key.state = job.expires_ms, (), SETTLED
+    put(node, key)
+    count(node, key)
+    if node.journaling:
+        file(node, key)
+    node.timers.arm(key, key.life_ms)
+
+
+def find(node: "Node", digest: bytes, now_ms: int) -> Key | None:
+    """The key with this digest. One whose window has ended is none."""
+    key = node.keys.get(digest)
+    if key is not None:
+        return key
+    row = node.key_store.get(digest) if len(digest) == DIGEST_BYTES else None  # other nodes may ask for anything
+    if row is None:
+        return None
+    key = Key(digest, row[0], row[1], b"")
+    _, _, key.segment, key.repl, key.state = row
+    key.was_shelved = True
+    if key.expires_ms <= now_ms:
+        drop(node, key)
+        return None
+    return key
+
+
+def is_taken(node: "Node", digest: bytes, now_ms: int) -> bytes | None:
+    """The ID of the job that has this key for certain; empty when that must be found out, None when the key is free."""
+    key = node.keys.get(digest)
+    if key is not None:
+        return key.job_id if key.state == SETTLED else b""
+    row = node.key_store.get(digest)
+    if row is None:
+        return None
+    if row[1] > now_ms:
+        return row[0] if row[4] == SETTLED else b""
+    find(node, digest, now_ms)  # which sees it off
+    return None
+
+
+def put(node: "Node", key: Key) -> None:
+    """Take ``key`` into the table. There must be none of that digest."""
+    node.keys[key.digest] = key
+    node.keyed[key.job_id] = key
+    if key.owner != node.node_id:
+        count(node, key)
+
+
+def count(node: "Node", key: Key) -> None:
+    """Let the key count as memory."""
+    if not key.size:
+        key.size = KEY_BYTES
+        node.used += KEY_BYTES
+
+
+def drop(node: "Node", key: Key) -> None:
+    """Forget a key, unless its window has ended and the digest belongs to another one now."""
+    digest = key.digest
+    held = node.keys.get(digest)
+    if held is key:
+        del node.keys[digest]
+        if node.keyed.get(key.job_id) is key:
+            del node.keyed[key.job_id]
+        node.timers.disarm(key)
+        node.used -= key.cost()
+    else:
+        row = node.key_store.get(digest)
+        if held is not None or row is None or row[0] != key.job_id:
+            return
+        node.key_store.drop(digest)
+        node.used -= SHELF_BYTES
+    bid = node.acquisitions.get(digest)
+    if bid is not None and bid.decided:
+        node.ended.append(bid)
+    if key.segment:
+        node.live[key.segment] -= 1
+
+
+def index(node: "Node", key: Key) -> None:
+    """Put a certain key where it belongs: on the shelf, or into the table, where its job's ID finds it."""
+    in_table = node.keys.get(key.digest) is key
+    if not key.rests():
+        if not in_table:
+            node.key_store.drop(key.digest)
+            node.used -= SHELF_BYTES
+            end_other(node, key)
+            put(node, key)
+        node.keyed[key.job_id] = key
+    elif in_table:
+        del node.keys[key.digest]
+        node.keyed.pop(key.job_id, None)
+        node.timers.disarm(key)
+        node.used -= key.cost()
+        key.size = 0
+        if node.journaling and 0 < key.segment < node.segment:
+            file(node, key)  # whoever copies old segments may have looked at the shelf already
+        shelve(
+            node,
+            key.digest,
+            (key.job_id, key.expires_ms, key.segment, key.repl, key.state),
+            was_shelved=key.was_shelved,
+        )
+    else:
+        node.key_store.drop(key.digest)
+        row = (key.job_id, key.expires_ms, key.segment, key.repl, key.state)
+        node.key_store.put(key.digest, row, is_listed=True)
+
+
+def end_other(node: "Node", key: Key) -> None:
+    """A job has one key. Where it has another one in the table, that one goes.
+
+    Of those on the shelf `sound` cannot know; and what ended with its job's life is written nowhere.
+    """
+    other = node.keyed.get(key.job_id)
+    if other is not None and other is not key:
+        if node.journaling and other.segment:
+            file_end(node, other)
+        drop(node, other)
+
+
+def shelve(node: "Node", digest: bytes, row: "Row", *, was_shelved: bool) -> None:
+    """Put a key on the shelf, where it is not, and have its window end."""
+    shelf = node.key_store
+    shelf.put(digest, row, is_listed=was_shelved)
+    node.used += SHELF_BYTES
+    next_ms = shelf.next_ms()
+    if next_ms != shelf.due_ms:
+        node.timers.arm(shelf, next_ms)
+
+
+def expire(node: "Node", now_ms: int) -> None:
+    """Some windows have ended. Their records in the journal say so by themselves."""
+    shelf = node.key_store
+    for segment in shelf.expire(now_ms, EXPIRE_MOST):
+        node.used -= SHELF_BYTES
+        if segment:
+            node.live[segment] -= 1
+    next_ms = shelf.next_ms()
+    if next_ms != NEVER:
+        node.timers.arm(shelf, next_ms)
+
+
+def forget_segments(node: "Node") -> None:
+    """There is no journal any more."""
+    for key in node.keys.values():
+        key.segment = 0
+    node.key_store.forget_segments()
+
+
+def restore(node: "Node", digest: bytes, job_id: bytes, expires_ms: int, life_ms: int, repl: int, segment: int) -> None:
+    """Take in what a KEY record says; it replaces what an earlier one said."""
+    held = find(node, digest, 0)
+    if held is not None:
+        drop(node, held)
+    node.live[segment] = node.live.get(segment, 0) + 1
+    if expires_ms:
+        shelve(node, digest, (job_id, expires_ms, segment, repl, COMMITTED), was_shelved=False)
+        return
+    key = Key(digest, job_id, 0, b"")
+    key.life_ms, key.repl, key.segment, key.state = life_ms, repl, segment, COMMITTED
+    end_other(node, key)
+    put(node, key)
+    node.timers.arm(key, life_ms)
+
+
+def expired(node: "Node", job: "Job") -> None:
+    """Remove ``job``, whose life is over by the clock here, with its key: but for one that others said lasts longer.
+
+    Then the clock is wrong, or was it.
+    """
+    key = node.keyed.get(job.id)
+    if key is not None and not key.expires_ms and key.life_ms > job.expires_ms + LIVES_ON_MS:
+        part(node, job)
+    else:
+        node.remove(job)
+
+
+def part(node: "Node", job: "Job") -> None:
+    """Remove ``job``, which is on another node now: its key does not end with it."""
+    key = node.keyed.pop(job.id, None)
+    node.remove(job)
+    if key is not None:
+        node.keyed[job.id] = key
+        if node.journaling:
+            file(node, key)  # behind the record that deletes the job, which frees it
+
+
+def file_end(node: "Node", key: Key) -> None:
+    """Write that the key is free: as one whose window ended long ago."""
+    node.outbox.add((KEY, key.digest, key.job_id, 1, 0, key.repl))
+
+
+def file(node: "Node", key: Key) -> None:
+    """Write the key to the journal, if it is certain; it counts for the newest segment from here on."""
+    if key.state == TENTATIVE:
+        return
+    node.outbox.add((KEY, key.digest, key.job_id, key.expires_ms, key.life_ms, key.repl))
+    if key.segment:
+        node.live[key.segment] -= 1
+    key.segment = node.segment
+    node.live[node.segment] = node.live.get(node.segment, 0) + 1
+    if key.was_shelved and node.keys.get(key.digest) is not key:
+        node.key_store.lies_in(key.digest, key.segment)

@@ -1,0 +1,1 @@
+"""Jobs travel to where consumers wait."""

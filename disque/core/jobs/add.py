@@ -1,0 +1,355 @@
+"""ADDJOB: from its words to a job, or to the reason why there is none.
+
+`Request` holds the words as values. `place` applies the rules in the order that Disque always had: a UNIQUE key that
+is taken, room for copies, MAXLEN, PAUSED; then the job is made. It either answers at once or, when copies on other
+nodes or another ADDJOB with the same key must be waited for, leaves the session with an unanswered ADDJOB.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from disque.core.base import errors, resp
+from disque.core.base.numbers import SECONDS_MAX, parse_int
+from disque.core.dedup import acquire, keys
+from disque.core.model import memory
+from disque.core.model.job import Job
+from disque.core.model.jobid import ttl_suffix
+from disque.core.model.queue import PAUSED_IN
+from disque.core.model.session import PendingAdd, Session
+from disque.core.replication import coordinator, replica
+
+if TYPE_CHECKING:
+    from disque.core.dedup.acquire import Acquisition
+    from disque.core.node import Node
+
+DEFAULT_TTL: Final = 86400
+RETRY_CAP: Final = 300
+REPLICATE_MAX: Final = 65535
+
+#: Ending of the ID, TTL, RETRY.
+Kind = tuple[bytes, int, int]
+#: Kinds by TTL and RETRY: few different ones exist, so each is made once.
+_kinds: dict[tuple[int, int], Kind] = {}
+KINDS_MOST: Final = 4096
+
+
+class Request:
+    """The words of one ADDJOB as values.
+
+    ``retry`` is -1 until it follows from the TTL; times are seconds but for ``timeout_ms``. ``kind`` is None where TTL
+    and RETRY are not known beforehand.
+    """
+
+    __slots__ = (
+        "asynchronous",
+        "body",
+        "delay",
+        "key",
+        "kind",
+        "maxlen",
+        "queue",
+        "replicate",
+        "retry",
+        "timeout_ms",
+        "ttl",
+        "window",
+    )
+
+    def __init__(self, queue: bytes, body: bytes, replicate: int) -> None:
+        self.queue = queue
+        self.body = body
+        self.replicate = replicate
+        self.timeout_ms = 0
+        self.ttl = DEFAULT_TTL
+        self.retry = -1
+        self.delay = 0
+        self.maxlen = 0
+        self.asynchronous = False
+        self.key: bytes | None = None
+        self.window = 0
+        self.kind: Kind | None = None
+
+
+def kind_of(ttl: int, retry: int) -> Kind:
+    """The kind of jobs with these two."""
+    key = (ttl, retry)
+    kind = _kinds.get(key)
+    if kind is None:
+        if len(_kinds) >= KINDS_MOST:
+            _kinds.clear()
+        kind = _kinds[key] = (ttl_suffix(ttl, retry), ttl, retry)
+    return kind
+
+
+#: The request of an ADDJOB without options, filled anew for each: nobody keeps a request beyond the command.
+_plain: Final = Request(b"", b"", 1)
+_plain.retry = RETRY_CAP
+_plain.kind = kind_of(DEFAULT_TTL, RETRY_CAP)
+
+
+def parse(node: "Node", args: list[bytes]) -> Request | bytes:
+    """The words of an ADDJOB as a `Request`, or the text of the error. The order of the checks is Disque's."""
+    if len(args) == 4:
+        request = _plain
+        request.queue, request.body, request.replicate = args[1], args[2], node.default_replicate
+    else:
+        request = Request(args[1], args[2], node.default_replicate)
+        wrong = parse_options(request, args)
+        if wrong:
+            return wrong
+    timeout_ms = parse_int(args[3])
+    if timeout_ms is None or timeout_ms < 0:
+        return errors.BAD_TIMEOUT if timeout_ms is None else errors.NEGATIVE_TIMEOUT
+    request.timeout_ms = timeout_ms
+    return check(request) or request
+
+
+def check(request: Request) -> bytes:
+    """What the options say together: settle the default of RETRY; returns the text of an error, or nothing."""
+    if request.retry < 0:
+        request.retry = min(request.ttl // 10, RETRY_CAP) or 1
+    elif request.retry == 0 and request.replicate > 1:
+        return errors.AT_MOST_ONCE
+    if request.delay >= request.ttl:
+        return errors.DELAY_BEYOND_TTL
+    if request.key is not None and request.asynchronous:
+        return errors.UNIQUE_ASYNC
+    return b""
+
+
+def parse_options(request: Request, args: list[bytes]) -> bytes:
+    """Read the options from the fifth word on; the last of several wins. Returns the text of an error, or nothing."""
+    at = 4
+    end = len(args)
+    while at < end:
+        option = args[at].upper()
+        at += 1
+        if option == b"ASYNC":
+            request.asynchronous = True
+            continue
+        if option == b"UNIQUE" and at + 1 < end:
+            wrong = set_unique(request, args[at], args[at + 1])
+            at += 2
+        elif option in SETTERS and at < end:
+            wrong = set_number(request, option, parse_int(args[at]))
+            at += 1
+        else:
+            return errors.SYNTAX
+        if wrong:
+            return wrong
+    return b""
+
+
+#: The options with one number: least value, error text below it or for what is no number.
+SETTERS: Final = {
+    b"REPLICATE": (1, errors.BAD_REPLICATE),
+    b"TTL": (1, errors.BAD_TTL),
+    b"RETRY": (0, errors.BAD_RETRY),
+    b"DELAY": (0, errors.BAD_DELAY),
+    b"MAXLEN": (1, errors.BAD_MAXLEN),
+}
+
+
+def set_number(request: Request, option: bytes, value: int | None) -> bytes:
+    """Take one numeric option; returns the text of an error, or nothing."""
+    least, wrong = SETTERS[option]
+    if value is None or value < least:
+        return wrong
+    if option == b"REPLICATE":
+        if value > REPLICATE_MAX:
+            return wrong
+        request.replicate = value
+    elif option == b"MAXLEN":
+        request.maxlen = value
+    elif value > SECONDS_MAX:
+        return errors.TOO_FAR % option
+    elif option == b"TTL":
+        request.ttl = value
+    elif option == b"RETRY":
+        request.retry = value
+    else:
+        request.delay = value
+    return b""
+
+
+def set_unique(request: Request, key: bytes, window: bytes) -> bytes:
+    """Take ``UNIQUE key seconds``; returns the text of an error, or nothing."""
+    seconds = parse_int(window)
+    if not 1 <= len(key) <= keys.KEY_MAX or seconds is None or not 0 <= seconds <= keys.WINDOW_MAX:
+        return errors.BAD_WINDOW
+    request.key = key
+    request.window = seconds
+    return b""
+
+
+def add(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """The whole of ADDJOB. The reply goes to the session, behind those that it is still owed."""
+    request = parse(node, args)
+    if isinstance(request, bytes):
+        settle(node, session, args, resp.error(request), now_ms)
+        return
+    digest = b""
+    if request.key is None:
+        reply = refused(node, request, now_ms)
+        if not reply and (request.replicate == 1 or request.asynchronous):
+            reply = at_once(node, request, now_ms)
+    else:
+        digest = keys.digest_of(request.queue, request.key)
+        reply = unique_at_once(node, session, request, digest, now_ms)
+    if reply:
+        settle(node, session, args, reply, now_ms)
+        return
+    pending = coordinator.owe(node, session, args, request.timeout_ms, now_ms)
+    place(node, pending, request, digest, now_ms)
+
+
+def at_once(node: "Node", request: Request, now_ms: int) -> bytes:
+    """Make a job that nobody waits for and answer with its ID; nothing, when its only copy must be elsewhere."""
+    outside = from_outside(node)
+    if not outside:
+        job = make_here(node, request, now_ms)
+        if request.replicate > 1:
+            coordinator.begin_async(node, job, now_ms, outside=False)
+        return resp.status(job.id)
+    if not request.asynchronous:
+        return b""
+    job = make(node, request, now_ms)
+    coordinator.begin_async(node, job, now_ms, outside=True)
+    return resp.status(job.id)
+
+
+def unique_at_once(node: "Node", session: Session, request: Request, digest: bytes, now_ms: int) -> bytes:
+    """The reply to an ADDJOB with a UNIQUE key of which no other node must be asked; nothing, when one must.
+
+    That is when the key is taken for certain, or when this node keeps it alone, and the only copy.
+    """
+    acquire.nodes_changed(node, now_ms)
+    if digest in node.acquisitions:
+        return b""
+    taken = keys.is_taken(node, digest, now_ms)
+    if taken is not None:
+        session.unsettled |= node.journaling
+        return resp.status(taken) if taken else b""
+    if request.replicate > 1 or from_outside(node) or not node.key_ring.is_alone(digest, node.node_id, now_ms):
+        return b""
+    reply = refused(node, request, now_ms)
+    if reply:
+        return reply
+    job = make_here(node, request, now_ms)
+    keys.keep_alone(node, digest, job, request.window * 1000, now_ms)
+    return resp.status(job.id)
+
+
+def from_outside(node: "Node") -> bool:
+    """Whether this node must not keep new jobs itself: it is short of memory, or about to leave."""
+    return node.used > node.limits.warn or node.membership.leaving
+
+
+def settle(node: "Node", session: Session, args: list[bytes], reply: bytes, now_ms: int) -> None:
+    """Answer at once, or as soon as the ADDJOBs before this one are answered."""
+    if session.adds:
+        coordinator.answer(node, coordinator.owe(node, session, args, 0, now_ms), reply)
+    else:
+        session.out.append(reply)
+
+
+def again(node: "Node", pending: PendingAdd, now_ms: int) -> None:
+    """Go on with an ADDJOB that has waited for its key, or try it now that the one that it waited for has failed."""
+    if pending.reply or pending.session.closing:
+        return
+    bid = pending.key
+    request = parse(node, pending.args) if bid is None else bid.request
+    if isinstance(request, bytes):  # the default of REPLICATE has changed meanwhile
+        coordinator.answer(node, pending, resp.error(request))
+    elif bid is not None or request.key is None:
+        place(node, pending, request, b"" if bid is None else bid.digest, now_ms)
+    else:
+        place(node, pending, request, keys.digest_of(request.queue, request.key), now_ms)
+
+
+def place(node: "Node", pending: PendingAdd, request: Request, digest: bytes, now_ms: int) -> None:
+    """Answer ``pending``, or let it wait for copies or for the holder of its key, which is empty when it has none."""
+    if digest and not acquire.hold(node, pending, request, digest, now_ms):
+        return
+    reply = refused(node, request, now_ms)
+    if reply:
+        coordinator.give_up(node, pending, reply)
+        return
+    outside = from_outside(node)
+    if request.replicate == 1 and not outside:
+        coordinator.tell(node, pending, make_here(node, request, now_ms, pending.key), now_ms)
+    else:
+        coordinator.begin(node, pending, make(node, request, now_ms, pending.key), now_ms, outside=outside)
+
+
+def refused(node: "Node", request: Request, now_ms: int) -> bytes:
+    """The error reply for a job that this node cannot take now, or nothing."""
+    wrong = too_few(node, request, now_ms)
+    if wrong:
+        return wrong
+    queue = node.queues.get(request.queue)
+    if request.maxlen:
+        length = 0 if queue is None else queue.length
+        if length + node.inbound.get(request.queue, 0) >= request.maxlen:
+            return resp.error(errors.MAXLEN)
+    if queue is not None and queue.paused & PAUSED_IN:
+        return resp.error(errors.PAUSED)
+    return b""
+
+
+def too_few(node: "Node", request: Request, now_ms: int) -> bytes:
+    """The error reply for a job that cannot have the copies that it wants, or nothing."""
+    others = len(node.membership.reachable())
+    elsewhere = request.replicate
+    if from_outside(node):
+        if node.used > node.limits.full and not memory.make_room(node):
+            return resp.error(errors.OUT_OF_MEMORY)
+        if elsewhere > others and elsewhere > expected(node, now_ms):
+            return resp.error(external(node, request, others))
+    else:
+        elsewhere -= 1
+        if elsewhere > others and elsewhere > expected(node, now_ms):
+            return resp.error(errors.NO_REPL)
+    if elsewhere and len(request.body) > node.body_least and elsewhere > expected(node, now_ms, len(request.body)):
+        return resp.error(errors.NO_REPL_SIZE % len(request.body))
+    return b""
+
+
+def expected(node: "Node", now_ms: int, size: int = 0) -> int:
+    """How many other nodes a job of this size may wait for: those there a moment ago as well (`restart-grace`).
+
+    Jobs that wait take memory, so where that is short they do not wait for nodes that are away.
+    """
+    grace_ms = node.grace_ms if node.used <= node.limits.warn else 0
+    nodes = node.membership.nodes
+    return sum([nodes[node_id].body_most >= size for node_id in node.membership.expected(now_ms, grace_ms)])
+
+
+def external(node: "Node", request: Request, others: int) -> bytes:
+    """Why a node that must not keep a copy itself cannot have enough elsewhere: the text of the error."""
+    if request.replicate - 1 == others:
+        return errors.NO_REPL_LEAVING if node.membership.leaving else errors.NO_REPL_MEMORY
+    return errors.NO_REPL
+
+
+def make(node: "Node", request: Request, now_ms: int, bid: "Acquisition | None" = None) -> Job:
+    """A new job as asked for, in no table yet. With the ID for which ``bid`` got a UNIQUE key, if there is one."""
+    node.stats.jobs_added += 1
+    kind = request.kind
+    suffix, ttl, retry = kind_of(request.ttl, request.retry) if kind is None else kind
+    return Job(
+        node.ids.make(suffix) if bid is None else bid.job_id,
+        node.terms(request.queue, ttl, retry, request.replicate),
+        request.body,
+        node.next_ctime(now_ms),
+        now_ms + ttl * 1000,
+        request.delay,
+        node.selves if bid is None else acquire.with_companions(node, bid, node.selves),
+    )
+
+
+def make_here(node: "Node", request: Request, now_ms: int, bid: "Acquisition | None" = None) -> Job:
+    """A new job that needs no other node: registered, queued or delayed, and in the journal."""
+    job = make(node, request, now_ms, bid)
+    node.register(job)
+    replica.start(node, job, now_ms + job.delay * 1000, now_ms)
+    return job

@@ -1,0 +1,126 @@
+"""Jobs that come back: RETRY after a delivery, delays that end, NACK, ENQUEUE, DEQUEUE, WORKING, and the end of a TTL.
+
+RETRY counts from the last delivery (or WORKING). A job without a RETRY is delivered at most once: once it left its
+queue it is spent, and nothing here queues it again. A job that other nodes hold too is queued by a timer only when they
+have nothing against it (see `arbitration`); NACK and ENQUEUE queue it at once, and tell them.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from cluster.messages import BY_ENQUEUE, BY_NACK, BY_RETURN, WORKING
+from disque.core.dedup import keys
+from disque.core.model.job import ACKED, ACTIVE, DEFERRED, DELIVERED, LEASE_OWNER, QUEUED, SPENT, WAIT_REPL, Job
+from disque.core.replication import arbitration, coordinator
+from disque.core.replication.announcements import come_back, count, file_requeue, tell_holders, tell_queued
+
+if TYPE_CHECKING:
+    from disque.core.node import Node
+
+#: Outcomes of `working` that are no number of seconds.
+WORKING_TOO_LATE: Final = -1
+
+
+def due(node: "Node", job: Job, now_ms: int) -> None:
+    """The timer of ``job`` fired. The job may be gone since: by the timeout of its ADDJOB, due in the same moment."""
+    if node.find(job.id) is not job:
+        return
+    if now_ms >= job.expires_ms:
+        expire(node, job)
+    elif job.state != ACTIVE or not job.requeue_ms:
+        node.timers.arm(job, job.expires_ms)
+    elif len(job.holders) > 1 and job.retry:
+        arbitration.begin(node, job, now_ms)
+    elif now_ms >= job.requeue_ms:
+        come_back(node, job, now_ms)
+    else:
+        node.timers.arm(job, min(job.requeue_ms, job.expires_ms))
+
+
+def expire(node: "Node", job: Job) -> None:
+    """The TTL of ``job`` is over. Its record in the journal says so by itself."""
+    if job.state == WAIT_REPL:
+        coordinator.job_removed(node, job)
+    if not job.flags & SPENT:
+        node.stats.jobs_expired += 1
+    keys.expired(node, job)
+
+
+def may_be_queued(job: Job) -> bool:
+    """Whether NACK and ENQUEUE may act on ``job``.
+
+    It is outside its queue, and not one that was delivered at most once.
+    """
+    return job.state == ACTIVE and not job.flags & SPENT
+
+
+def nack(node: "Node", job: Job, delay_s: int, counts: bool, now_ms: int) -> bool:
+    """A consumer gives ``job`` back, to be delivered again now or in ``delay_s`` seconds. False when it cannot be.
+
+    ``counts`` says whether it failed; a worker that stops gives back what it has not begun, which is no failure.
+    """
+    if not may_be_queued(job):
+        return False
+    if counts:
+        count(job, nack=True)
+        node.stats.jobs_nacked += 1
+    if node.votes:
+        node.drop_vote(job.id)
+    if delay_s:
+        node.hold(job, now_ms + delay_s * 1000, DEFERRED | LEASE_OWNER)
+    else:
+        node.enqueue(job, now_ms)
+    file_requeue(node, job)
+    if len(job.holders) > 1:
+        tell_queued(node, job, BY_NACK if counts else BY_RETURN)
+    return True
+
+
+def enqueue(node: "Node", job: Job, now_ms: int) -> bool:
+    """Queue ``job`` now, whatever it waits for. False when it cannot be."""
+    if not may_be_queued(job):
+        return False
+    if job.flags & DELIVERED:
+        count(job, nack=False)
+    if node.votes:
+        node.drop_vote(job.id)
+    node.enqueue(job, now_ms)
+    file_requeue(node, job)
+    if len(job.holders) > 1:
+        tell_queued(node, job, BY_ENQUEUE)
+    return True
+
+
+def dequeue(node: "Node", job: Job, now_ms: int) -> bool:
+    """Take ``job`` out of its queue without delivering it.
+
+    It comes back after RETRY, or by ENQUEUE. False if it is not queued.
+    """
+    if job.state != QUEUED:
+        return False
+    node.take_out(job, now_ms)
+    if job.retry:
+        node.hold(job, now_ms + job.retry * 1000, LEASE_OWNER)
+    return True
+
+
+def working(node: "Node", job: Job, now_ms: int) -> int:
+    """A consumer still works on ``job``: start its RETRY again and say how many seconds that is, or WORKING_TOO_LATE.
+
+    Past half of its life no job may be postponed any more, else a consumer that hangs could hold it for ever.
+    """
+    if job.age_ms(now_ms) > job.ttl * 500:
+        return WORKING_TOO_LATE
+    if not job.retry or job.state in {ACKED, WAIT_REPL}:
+        return job.retry
+    if job.state == QUEUED:
+        node.take_out(job, now_ms)
+    if node.votes:
+        node.drop_vote(job.id)
+    held = job.flags & DEFERRED
+    until_ms = now_ms + job.retry * 1000
+    node.hold(job, max(job.requeue_ms, until_ms) if held else until_ms, held | LEASE_OWNER)
+    if held:
+        file_requeue(node, job)
+    if len(job.holders) > 1:
+        tell_holders(node, job, (WORKING,))
+    return job.retry

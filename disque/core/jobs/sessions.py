@@ -1,0 +1,143 @@
+"""What happens to a whole node or to a whole session: they come, they go, everything is flushed."""
+
+from typing import TYPE_CHECKING
+
+from disque.core.base import errors, resp
+from disque.core.base.timers import Timers
+from disque.core.commands import scan
+from disque.core.jobs import deliver, queues
+from disque.core.journal.schema import FLUSH
+from disque.core.model.early_holders import EarlyHolders
+from disque.core.model.evictable import Evictable
+from disque.core.model.key_store import KeyStore
+from disque.core.model.memory import JOB_BYTES, KEY_BYTES, PLACE_BYTES, QUEUE_BYTES
+from disque.core.model.queue_index import QueueIndex
+from disque.core.model.session import NOT_WAITING, WAIT_COPIES, WAIT_JOBS, Session
+from disque.core.model.tombstones import Tombstones
+from disque.core.replication import coordinator
+
+if TYPE_CHECKING:
+    from collections import deque
+
+    from sortedcontainers import SortedKeyList
+
+    from disque.core.base.timers import Timed
+    from disque.core.model.job import Job
+    from disque.core.model.queue import Queue
+    from disque.core.node import Node
+
+    Returned = SortedKeyList[Job, tuple[int, bytes]]
+    #: Something that holds many things, which nobody else looks at.
+    Trash = (
+        dict[bytes, Job]
+        | dict[bytes, Queue]
+        | list[Timed]
+        | list[tuple[int, int, Timed]]
+        | list[bytes]
+        | deque[Job]
+        | Returned
+    )
+
+
+def connect(node: "Node", session_id: int, address: bytes, local_address: bytes, now_ms: int) -> Session:
+    """A client has connected."""
+    session = Session(session_id, address, local_address, now_ms)
+    node.sessions[session_id] = session
+    node.stats.connections += 1
+    return session
+
+
+def disconnect(node: "Node", session: Session, now_ms: int) -> None:
+    """A client is gone. What was handed to it in replies that never began to leave goes back; what waits, ends."""
+    node.sessions.pop(session.id, None)
+    node.monitors.pop(session.id, None)
+    session.closing = True
+    if session.waiting == WAIT_JOBS:
+        deliver.disconnect_waiting(node, session)
+    if session.adds:
+        coordinator.disconnect(node, session)
+    session.waiting = NOT_WAITING
+    if session.walked:
+        scan.taken(node, session)
+    if session.handed:
+        deliver.give_back(node, session, now_ms)
+    session.out.clear()
+
+
+def flush_all(node: "Node", now_ms: int) -> None:
+    """Drop all jobs, queues and keys.
+
+    Waiting GETJOBs get nothing, waiting ADDJOBs are told that their job was removed.
+    """
+    del now_ms
+    for session in list(node.sessions.values()):
+        if session.waiting == WAIT_JOBS:
+            deliver.unblock(node, session, resp.null_array(session.protocol))
+        elif session.waiting == WAIT_COPIES:
+            fail_adds(node, session)
+        session.handed.clear()
+    for peer in node.peers.values():
+        peer.waiting.clear()
+    forget_everything(node)
+    if node.journaling:
+        node.outbox.add((FLUSH,))
+        for broadcast in node.federation.pauses.values():
+            if broadcast.name not in node.federation.waiting:
+                queues.file_broadcast(node, broadcast)
+
+
+def forget_everything(node: "Node") -> None:
+    """Drop all jobs, queues without a line, and keys, without a record.
+
+    Waiting sessions are the caller's business. What was told of pauses at all nodes stays known.
+    """
+    node.trash += [shard for shard in node.shards if shard]
+    if node.queues:
+        node.trash.append(node.queues)
+    node.trash += [line for line in node.evictable.lines() if line]
+    node.trash += [line for line in node.timers.lists() if line]
+    node.shards = [{} for _ in node.shards]
+    node.timers = Timers()
+    node.keys.clear()
+    node.key_store = KeyStore()
+    node.keyed.clear()
+    node.acquisitions.clear()
+    node.bidding.clear()
+    node.ended.clear()
+    node.key_ring.moving = False
+    node.evictable = Evictable()
+    node.votes.clear()
+    node.acking.clear()
+    node.dummies.clear()
+    node.oldest_acks.clear()
+    node.telling.clear()
+    node.tombstones = Tombstones()
+    node.early_holders = EarlyHolders()
+    node.chores.clear()
+    node.resting.clear()
+    node.reconciling = False
+    node.under_replicated.clear()
+    node.under_replicated_walk = 0
+    node.pending.clear()
+    node.inbound.clear()
+    node.ready.clear()
+    node.live.clear()
+    for broadcast in node.federation.pauses.values():
+        broadcast.segment = 0
+    node.queues = {}
+    node.queue_index = QueueIndex()
+    node.used = node.places * PLACE_BYTES  # of those that wait no more and leave their lines now
+
+
+def fail_adds(node: "Node", session: Session) -> None:
+    """End all undecided ADDJOBs of a session: their jobs are removed."""
+    for pending in list(session.adds):
+        if pending.spread is not None:
+            coordinator.job_removed(node, pending.spread.job)
+        elif not pending.reply:
+            coordinator.give_up(node, pending, resp.error(errors.NO_REPL_REMOVED))
+
+
+def struct_sizes() -> bytes:
+    """What DEBUG STRUCTSIZE tells."""
+    return b"bits:64 job:%d queue:%d key:%d" % (JOB_BYTES, QUEUE_BYTES, KEY_BYTES)

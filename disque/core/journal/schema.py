@@ -1,0 +1,134 @@
+"""The kinds of journal records, and what stands behind each kind.
+
+A record is a tuple of its kind and plain values, encoded when the flush takes it. Times are node time in ms.
+
+======= ============================================================================================
+HEAD    first of each segment: format, node ID, boot ID of the kernel, fsync policy, node time, reason
+JOBS    whole jobs that differ in ID, body and ctime only: queue, state, flags, repl, how long after their
+        creation they expire, delay, retry, nacks, deliveries, not to be queued before (0: no such time), ttl,
+        holders; ids, bodies, ctimes. A later record of a job replaces an earlier one
+JOB     one whole job, as the first format had it: id, queue, body, state, flags, repl, ctime, expires, delay,
+        retry, nacks, deliveries, not to be queued before, ttl, holders
+ACK     id: acknowledged; with other holders the job stays known until they have heard of it
+DELETE  id: deleted by FASTACK or DELJOB, evicted, given up, or acknowledged everywhere
+HOLDERS id, holders: which nodes may have a copy
+DUMMY   id, until when: an acknowledgement of a job that is not known here
+SPEND   id: an at-most-once job left its queue and must never be queued again
+REQUEUE id, nacks, deliveries, not to be queued before (0: queued): NACK or ENQUEUE
+PAUSE   queue, flags: how it stands on this node
+BCAST   queue, flags, counter, node: the newest PAUSE for all nodes, and where it began
+KEY     digest of queue and key, id, end of the window (0: as long as the job), end of the job's life then,
+        nodes that keep it
+FLUSH   everything before it is gone
+OFF     the journal was switched off here: what came later is unknown
+CLEAN   at a clean stop, in as many records as it takes: (id, state, flags, requeue time, nacks, deliveries) of
+        every job that its JOB record alone would not bring back as it was
+END     closes the list of a clean stop; the list counts only if this is the last record of the journal
+PARTIAL the journal was switched on, and copies of what was in memory follow; WHOLE says that all are there
+======= ============================================================================================
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from disque.core.model.job import DEFERRED
+
+if TYPE_CHECKING:
+    from disque.core.model.job import Job
+
+HEAD: Final = 1
+JOB: Final = 2
+ACK: Final = 3
+DELETE: Final = 4
+SPEND: Final = 5
+REQUEUE: Final = 6
+PAUSE: Final = 7
+KEY: Final = 8
+FLUSH: Final = 9
+OFF: Final = 10
+CLEAN: Final = 11
+END: Final = 12
+PARTIAL: Final = 13
+WHOLE: Final = 14
+HOLDERS: Final = 15
+DUMMY: Final = 16
+BCAST: Final = 17
+JOBS: Final = 18
+
+#: Version of the records, in each HEAD. The first one had JOB in place of JOBS.
+FORMAT: Final = 2
+
+#: The kinds of records that hold bodies or the name of a queue, which may be large.
+HEAVY: Final = frozenset({JOBS, PAUSE, BCAST})
+#: Jobs in one record, and bytes of their bodies that are enough for one.
+JOBS_MOST: Final = 1000
+JOBS_BYTES: Final = 1 << 20
+#: What ctime counts in a millisecond.
+CTIME_A_MS: Final = 1_000_000
+
+Record = tuple[object, ...]
+
+
+class Filed:
+    """JOBS, as long as it is the last record of its turn: jobs like the first one go with it.
+
+    A turn of pipelined ADDJOBs, and the copies that a compaction makes, are mostly of one kind. What they share is
+    written once: a third of the bytes and half of the work are saved.
+    """
+
+    __slots__ = ("_bodies", "_ctimes", "_delay", "_deliveries", "_flags", "_held_ms", "_holders", "_ids", "_left_ms",
+                 "_nacks", "_size", "_state", "_terms", "record")  # fmt: skip
+
+    def __init__(self, job: "Job") -> None:
+        """Begin with this job, which is yet to be added."""
+        terms = self._terms = job.terms
+        self._state = int(job.state)
+        self._flags = int(job.flags)
+        self._left_ms = job.expires_ms - job.ctime // CTIME_A_MS
+        self._delay = job.delay
+        self._nacks = int(job.nacks)
+        self._deliveries = int(job.deliveries)
+        self._held_ms = job.requeue_ms if job.flags & DEFERRED else 0
+        self._holders = job.holders
+        self._ids: list[bytes] = []
+        self._bodies: list[bytes] = []
+        self._ctimes: list[int] = []
+        self._size = 0
+        end = (self._deliveries, self._held_ms, terms.ttl, self._holders, self._ids, self._bodies, self._ctimes)
+        start = (JOBS, terms.queue, self._state, self._flags, terms.repl, self._left_ms, self._delay, terms.retry)
+        self.record: Record = (*start, self._nacks, *end)
+
+    def takes(self, job: "Job") -> bool:
+        """Whether ``job`` can go with it."""
+        return (
+            self._terms is job.terms
+            and self._holders is job.holders
+            and self._left_ms == job.expires_ms - job.ctime // CTIME_A_MS
+            and self._held_ms == (job.requeue_ms if job.flags & DEFERRED else 0)
+            and self._state == job.state
+            and self._flags == job.flags
+            and self._delay == job.delay
+            and self._nacks == job.nacks
+            and self._deliveries == job.deliveries
+            and self._size < JOBS_BYTES
+            and len(self._ids) < JOBS_MOST
+        )
+
+    def add(self, job: "Job") -> None:
+        """Let ``job`` go with it."""
+        body = job.body
+        self._ids.append(job.id)
+        self._bodies.append(body)
+        self._ctimes.append(job.ctime)
+        self._size += len(body)
+
+
+def weight(record: Record) -> int:
+    """Bytes of the bodies and the names in ``record``."""
+    kind = record[0]
+    name = record[1] if kind in HEAVY else b""
+    assert isinstance(name, bytes)
+    if kind != JOBS:
+        return len(name)
+    bodies = record[-2]
+    assert isinstance(bodies, (list, tuple))
+    return len(name) + sum(map(len, bodies))

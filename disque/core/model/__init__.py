@@ -1,0 +1,1 @@
+"""Plain data that everybody points at: jobs, queues, sessions, other nodes, keys, acknowledgements."""

@@ -1,0 +1,125 @@
+"""What a command is: one row with its name, its arity, its flags, its function, and how to explain it.
+
+COMMAND, the shell's help and completion, and docs/commands.md all come from these rows.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+from disque.core.base import resp
+from disque.core.model.session import Session
+
+if TYPE_CHECKING:
+    from disque.core.node import Node
+
+WRITE: Final = 1
+READONLY: Final = 2
+DENYOOM: Final = 4
+ADMIN: Final = 8
+RANDOM: Final = 16
+LOADING: Final = 32
+SKIP_MONITOR: Final = 64
+FAST: Final = 128
+#: Takes a list of any length, which it does in slices.
+LIST: Final = 512
+#: Allowed before AUTH; not shown by COMMAND as a flag of Disque, since it had no such commands but AUTH.
+NO_AUTH: Final = 256
+
+FLAG_NAMES: Final = (
+    (WRITE, b"write"),
+    (READONLY, b"readonly"),
+    (DENYOOM, b"denyoom"),
+    (ADMIN, b"admin"),
+    (RANDOM, b"random"),
+    (LOADING, b"loading"),
+    (SKIP_MONITOR, b"skip_monitor"),
+    (FAST, b"fast"),
+    (NO_AUTH, b"no_auth"),
+)
+
+#: Words of a request of any other command: what it does with them takes no time that others would notice.
+WORDS_MOST: Final = 1024
+#: Words that the protocol allows.
+WORDS_OF_LIST: Final = 1 << 20
+
+#: What executes a command: it appends the reply to ``session.out``. The words include the name of the command.
+Handler = Callable[["Node", Session, list[bytes], int], None]
+
+#: Subcommand: its name, its further words, what it does.
+Subcommand = tuple[str, str, str]
+
+#: What every command with subcommands has, too: see `helped`.
+HELP: Final[Subcommand] = ("HELP", "", "Print this help.")
+
+
+class Command:
+    """One command. A positive ``arity`` is the exact number of words, a negative one the least, 0 any number.
+
+    ``least`` and ``most`` are what follows for the number of words. ``index`` is the row's place in the table; a node
+    counts calls by it.
+    """
+
+    __slots__ = ("arity", "flags", "function", "group", "index", "least", "most", "name", "subcommands", "summary",
+                 "usage")  # fmt: skip
+
+    def __init__(
+        self,
+        name: str,
+        arity: int,
+        flags: int,
+        function: Handler,
+        group: str,
+        usage: str,
+        summary: str,
+        subcommands: tuple[Subcommand, ...] = (),
+    ) -> None:
+        self.name = name.encode()
+        self.arity = arity
+        self.least = abs(arity)
+        self.most = arity if arity > 0 else WORDS_OF_LIST if flags & LIST else WORDS_MOST
+        self.flags = flags
+        self.function = function
+        self.group = group
+        self.usage = usage
+        self.summary = summary
+        self.subcommands = subcommands
+        self.index = -1
+
+    def run(self, node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+        """Execute the command.
+
+        Those that are executed most have classes of their own: compiled, a method is called as a function of C, and
+        ``function`` as an object of Python.
+        """
+        self.function(node, session, args, now_ms)
+
+    def accepts(self, words: int) -> bool:
+        """Whether a request may have this many words."""
+        return self.least <= words <= self.most
+
+
+def helped(node: "Node", session: Session, args: list[bytes]) -> bool:
+    """Answer HELP of a command with subcommands, in lines as Redis does; whether it was that."""
+    if len(args) != 2 or args[1].upper() != b"HELP":
+        return False
+    name = session.command.decode().upper()
+    lines = [f"{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"]
+    for row in node.table:
+        if row.name == session.command:
+            for subcommand, words, summary in row.subcommands:
+                lines += [f"{subcommand} {words}".rstrip(), f"    {summary}"]
+    session.out.append(resp.array([resp.status(line.encode()) for line in lines]))
+    return True
+
+
+def renamed(
+    table: tuple[Command, ...], renames: Iterable[tuple[str, str]]
+) -> tuple[tuple[Command, ...], dict[bytes, Command]]:
+    """The rows that are left after `rename-command`, and each by its name in lower and in upper case."""
+    named = {row.name: row for row in table}
+    for old, new in renames:
+        row = named.pop(old.encode().lower(), None)
+        if row is not None and new:
+            named[new.encode("utf-8", "surrogateescape").lower()] = row
+    rows = tuple(row for row in table if row in named.values())
+    return rows, {**{name.upper(): row for name, row in named.items()}, **named}

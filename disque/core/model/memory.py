@@ -1,0 +1,126 @@
+"""Memory: what jobs, queues and keys are estimated to take, the limit, and what may be thrown away.
+
+The estimate is counted as things come and go, so `maxmemory` means the same number of jobs on every machine where the
+core is compiled, and on every one where it is not; the resident set that the system reports stands beside it in INFO.
+
+Above 75 % of the limit a node keeps no new job itself (ADDJOB needs other nodes then). Above 95 % it throws away what
+is no loss: acknowledged jobs that are still remembered and at-most-once jobs that were delivered. Only when there are
+none of these left, ADDJOB, ENQUEUE and NACK are refused. Beyond the limit itself, nobody makes queues any more by
+waiting in them or pausing them, other nodes included, and of what other nodes hand over only that is taken which would
+be lost and was asked for.
+"""
+
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from disque.core.journal.schema import DELETE
+from disque.core.model.job import COMPILED
+
+if TYPE_CHECKING:
+    from disque.core.node import Node
+
+#: Bytes of a job without its body, measured as resident set over a million jobs (`make bench` does): compiled, a job
+#: has its numbers in it. Bytes of a queue without its name; of a UNIQUE key, and of one with a window about which
+#: nothing is asked.
+JOB_BYTES: Final = 295 if COMPILED else 500
+QUEUE_BYTES: Final = 2000
+KEY_BYTES: Final = 420
+SHELF_BYTES: Final = 110
+#: An acknowledgement that other nodes must still hear of, on top of its job; an ID that must not come back.
+ACK_BYTES: Final = 600
+GONE_BYTES: Final = 120
+#: On top of its job: copies that are still wanted of a job that is answered already (ASYNC), and questions about one to
+#: its other holders. Copies for which a client waits are bounded by what one connection may have unanswered.
+SPREAD_BYTES: Final = 600
+VOTE_BYTES: Final = 500
+
+#: A place in the line of a queue, in which a GETJOB waits.
+PLACE_BYTES: Final = 60
+
+#: Replies to walks in steps (QSCAN and JSCAN with BUSYLOOP) that clients have not taken, in bytes: beyond that, all
+#: other walks stand still.
+UNREAD_MOST = 128 << 20  # not Final: tests want less, compiled too
+
+#: Evictions that one command may cause, so that none stops the others.
+EVICT_MOST = 1000  # not Final: tests want less, compiled too
+#: The oldest acknowledgements that are looked up at once.
+OLDEST_MOST = 10_000  # not Final: tests want less, compiled too
+
+
+class Limits:
+    """The marks that follow from `maxmemory`: ``most`` is the limit itself. 0 bytes means that there is no limit."""
+
+    __slots__ = ("full", "max_bytes", "most", "warn")
+
+    def __init__(self, max_bytes: int) -> None:
+        self.set(max_bytes)
+
+    def set(self, max_bytes: int) -> None:
+        """Take another limit."""
+        self.max_bytes = max_bytes
+        unlimited = 2**62
+        self.warn = max_bytes * 75 // 100 if max_bytes else unlimited
+        self.full = max_bytes * 95 // 100 if max_bytes else unlimited
+        self.most = max_bytes or unlimited
+
+    def level(self, used: int) -> int:
+        """0 plenty, 1 scarce (above 75 %), 2 full (above 95 %)."""
+        if used > self.full:
+            return 2
+        return 1 if used > self.warn else 0
+
+
+def may_make_queues(node: "Node", names: list[bytes]) -> bool:
+    """Whether there may be queues of these names, for somebody who waits in them or pauses them.
+
+    The room between 95 % and the limit, into which no job comes, is for those that do not exist yet.
+    """
+    return node.used <= node.limits.most or all(name in node.queues for name in names)
+
+
+def make_room(node: "Node") -> bool:
+    """Throw away what is no loss until the node is below 95 %; False when that was not enough."""
+    if node.evict_acks:
+        for _ in range(EVICT_MOST):
+            if node.used <= node.limits.full or not node.evictable.count:
+                break
+            job = node.evictable.first()
+            node.evicted += 1
+            if node.journaling:
+                node.outbox.add((DELETE, job.id))  # its UNIQUE key is free from here on, after a crash too
+            node.remove(job)
+        for _ in range(EVICT_MOST):
+            if node.used <= node.limits.full or not node.acking:
+                break
+            evict_ack(node, oldest_ack(node))
+    return node.used <= node.limits.full
+
+
+def oldest_ack(node: "Node") -> bytes:
+    """The acknowledgement that has been told to others for the longest time; there must be one.
+
+    To find the first entry of a dict takes the longer, the more were taken away before it: a million by and by would
+    take hours. So many are looked up at once, and a dict in which few are left is made anew. All acknowledgements are
+    in that dict, so it is a plain one: an OrderedDict would cost each of them time and memory.
+    """
+    oldest = node.oldest_acks
+    while True:
+        while oldest:
+            job_id = oldest.popleft()
+            if job_id in node.acking:
+                return job_id
+        oldest.extend(islice(node.acking, OLDEST_MOST))
+        if len(node.acking) <= OLDEST_MOST:
+            node.acking = dict(node.acking)
+
+
+def evict_ack(node: "Node", job_id: bytes) -> None:
+    """Forget an acknowledgement that other nodes may not have heard of."""
+    node.evicted += 1
+    if node.journaling:
+        node.outbox.add((DELETE, job_id))
+    job = node.find(job_id)
+    if job is not None:
+        node.remove(job)
+    else:
+        node.drop_ack(job_id)

@@ -1,0 +1,88 @@
+"""One other node, and how messages leave for it.
+
+What is said again to a node, over a new link or since it has not answered, is bounded: so much a beat, whatever there
+is to say. Else a million acknowledgements would be one burst, which no link takes.
+"""
+
+from typing import TYPE_CHECKING
+
+from cluster.member import BODY_USUAL, FAIL, PFAIL
+
+if TYPE_CHECKING:
+    from disque.core.model.session import Spread
+    from disque.core.node import Message, Node
+
+
+#: What one node is told again in one beat: IDs, or kilobytes of bodies.
+TOLD_MOST = 5000  # not Final: tests want less, compiled too
+
+
+class Peer:
+    """One other node.
+
+    ``waiting`` are the jobs whose copy it was asked for and has not confirmed, in the order of asking; ``heard_ms`` is
+    when it last confirmed anything, or when the first of them was asked. One that refuses is left alone until
+    ``refused_until_ms``, longer each time, until it confirms something again. ``owed`` is how many jobs it may still
+    send, since it was asked for them. ``told`` is how much it was told again since the last beat, ``saying`` the number
+    of the last time that this began anew. ``zone`` is as in `zones`; ``lost_ms`` when it lost its link, or came.
+    ``stopping``: its process has said that it stops, so it is given nothing more. ``parted``: it knows that this one
+    stops, and has sent all that it will send.
+    ``body_most`` is the longest body that it takes: no longer one is sent to it.
+    """
+
+    __slots__ = (
+        "body_most",
+        "heard_ms",
+        "id",
+        "linked",
+        "lost_ms",
+        "owed",
+        "parted",
+        "refusals",
+        "refused_until_ms",
+        "saying",
+        "start",
+        "stopping",
+        "told",
+        "waiting",
+        "zone",
+    )
+
+    def __init__(self, node_id: bytes, now_ms: int = 0) -> None:
+        self.id = node_id
+        self.zone = b"\0" + node_id
+        self.body_most = BODY_USUAL
+        self.linked = False
+        self.lost_ms = now_ms
+        self.start = 0
+        self.stopping = False
+        self.parted = False
+        self.waiting: dict[bytes, Spread] = {}
+        self.heard_ms = 0
+        self.refusals = 0
+        self.refused_until_ms = 0
+        self.owed = 0
+        self.told = 0
+        self.saying = 0
+
+    def takes(self, size: int) -> bool:
+        """Whether it takes bodies of this length."""
+        return size <= self.body_most
+
+    def tell(self, size: int = 0) -> bool:
+        """Count what it is told again: bytes beside an ID. Whether that is enough for this beat."""
+        self.told += 1 + (size >> 10)
+        return self.told >= TOLD_MOST
+
+
+def failed(node: "Node", peer_id: bytes) -> bool:
+    """Whether nothing can be expected of this node: it fails, or is not (or no more) of the cluster."""
+    known = node.membership.nodes.get(peer_id)
+    return known is None or known.flags & (PFAIL | FAIL) != 0
+
+
+def broadcast(node: "Node", message: "Message") -> None:
+    """Send ``message`` to every node to which there is a link."""
+    for peer in node.peers.values():
+        if peer.linked:
+            node.messages.append((peer.id, message))

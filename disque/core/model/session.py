@@ -1,0 +1,178 @@
+"""What a node knows of one client connection.
+
+Waiting is state here, never a coroutine: a session in a queue's line, a session on jobs that wait for copies, a
+session that waits for something slow that the host does, or for what the ticks do (WAIT_SCAN): a walk through all jobs
+or queues, or its own command with many IDs; one that was answered and still has to be taken out of many lines. While
+`waiting` is not NOT_WAITING, the shell hands the session no further command (WAIT_COPIES lets further ADDJOBs pass).
+"""
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from disque.core.base.timers import IDLE, Timed
+from disque.core.model.job import Job
+from disque.core.model.queue import Queue
+
+if TYPE_CHECKING:
+    from disque.core.dedup.acquire import Acquisition
+
+NOT_WAITING: Final = 0
+WAIT_JOBS: Final = 1
+WAIT_COPIES: Final = 2
+WAIT_HOST: Final = 3
+WAIT_SCAN: Final = 4
+#: Not for jobs any more: it stands in many lines and leaves them some at a time.
+WAIT_LINES: Final = 5
+#: Waits that end with an answer in any case, also for a client that will send nothing more.
+OWED: Final = frozenset({WAIT_COPIES, WAIT_HOST, WAIT_SCAN})
+
+REPLY_ON: Final = 0
+REPLY_OFF: Final = 1
+REPLY_SKIP: Final = 2
+#: The command that SKIP was meant for is being executed.
+REPLY_SKIPPING: Final = 3
+
+#: Bounds of what one connection may have unanswered.
+ADDS_MAX: Final = 1024
+ADDS_BYTES_MAX: Final = 1 << 20
+
+
+class Spread:
+    """The copies of ``job`` that are still wanted: until then its ADDJOB (``add``; None for ASYNC) is not answered.
+
+    ``confirmed`` are the other nodes that have said that they hold it, ``asked`` all that were ever asked. With
+    ``outside`` this node coordinates without keeping a copy. ``elsewhere``: another node has queued the job meanwhile.
+    ``refused`` are those that have refused it at any time: nobody waits for a copy there to count others.
+    """
+
+    __slots__ = ("add", "asked", "confirmed", "elsewhere", "job", "outside", "refused")
+
+    def __init__(self, job: Job, add: "PendingAdd | None", *, outside: bool) -> None:
+        self.job = job
+        self.add = add
+        self.outside = outside
+        self.elsewhere = False
+        # Tuples, which the jobs of one message share; a set for each job would be the largest thing about it.
+        self.confirmed: tuple[bytes, ...] = ()
+        self.asked: tuple[bytes, ...] = ()
+        self.refused: tuple[bytes, ...] = ()
+
+    def missing(self) -> int:
+        """How many confirmations are still wanted."""
+        return self.job.repl - len(self.confirmed) - (not self.outside)
+
+    def comes_here(self) -> bool:
+        """Whether an ADDJOB that waits for its copies will queue the job on this node, and at once."""
+        return not self.outside and not self.job.delay
+
+
+class PendingAdd(Timed):
+    """One ADDJOB whose reply is owed. ``reply`` is empty until it is known, so that replies stay in order.
+
+    ``spread`` are the copies that it waits for. ``key`` is the bid for its UNIQUE key, its own or the one that it waits
+    for; ``args`` are kept to try again when that one fails. ``size`` counts against the bound of unanswered bytes. A
+    ``silent`` one was sent under CLIENT REPLY OFF or SKIP: its reply is dropped.
+    """
+
+    __slots__ = ("args", "key", "reply", "session", "silent", "size", "spread")
+
+    def __init__(self, session: "Session", args: list[bytes]) -> None:
+        self.due_ms = 0
+        self.slot = IDLE
+        self.session = session
+        self.args = args
+        self.size = sum(map(len, args))
+        self.spread: Spread | None = None
+        self.key: Acquisition | None = None
+        self.reply = b""
+        self.silent = False
+
+
+class Session(Timed):
+    """One client.
+
+    ``out`` collects its replies until the shell flushes them; the shell owns the connection behind ``id``.
+    """
+
+    __slots__ = (
+        "active_ms",
+        "address",
+        "adds",
+        "adds_bytes",
+        "closing",
+        "command",
+        "created_ms",
+        "handed",
+        "id",
+        "large",
+        "library",
+        "library_version",
+        "local",
+        "local_address",
+        "monitoring",
+        "name",
+        "out",
+        "passed",
+        "protocol",
+        "reply_mode",
+        "touched",
+        "unsettled",
+        "wait_bodies",
+        "wait_bytes",
+        "wait_count",
+        "wait_counters",
+        "wait_queues",
+        "wait_silent",
+        "waiting",
+        "walked",
+    )
+
+    def __init__(self, session_id: int, address: bytes, local_address: bytes, now_ms: int) -> None:
+        self.due_ms = 0
+        self.slot = IDLE
+        self.id = session_id
+        self.address = address
+        self.local_address = local_address
+        self.created_ms = now_ms
+        self.active_ms = now_ms
+        self.out: list[bytes] = []
+        #: There are replies of some MB in `out`, in pieces: they are not to be joined.
+        self.large = False
+        self.name = b""
+        self.library = b""
+        self.library_version = b""
+        #: On this machine, or come over the Unix socket: the shell knows.
+        self.local = True
+        self.command = b"NULL"
+        self.passed = False
+        self.protocol = 2
+        self.reply_mode = REPLY_ON
+        self.monitoring = False
+        self.closing = False
+        #: In `Node.touched`: has replies that the shell has not looked at.
+        self.touched = False
+        #: Has replies that depend on journal records which are not written yet.
+        self.unsettled = False
+        #: Jobs in replies that did not begin to leave yet: taken back when the connection dies first. With each its
+        #: requeue time, nacks and deliveries as this delivery left them, by which it is told from a later one.
+        self.handed: list[tuple[Job, int, int, int]] = []
+        self.waiting = NOT_WAITING
+        self.wait_queues: list[Queue] = []
+        self.wait_count = 0
+        self.wait_counters = False
+        self.wait_bodies = True
+        self.wait_bytes = 0
+        #: What it waits for was asked under CLIENT REPLY OFF or SKIP: the reply is dropped.
+        self.wait_silent = False
+        #: Bytes of the reply to a walk in steps that this client has not taken yet: see `scan`.
+        self.walked = 0
+        self.adds: deque[PendingAdd] = deque()
+        self.adds_bytes = 0
+
+    def may(self, password: bytes) -> bool:
+        """Whether this session may run commands: the one place that decides, until there are users with rights."""
+        return self.passed or not password
+
+    def full(self) -> bool:
+        """Whether as many ADDJOBs are unanswered as one connection may have."""
+        return len(self.adds) >= ADDS_MAX or self.adds_bytes >= ADDS_BYTES_MAX

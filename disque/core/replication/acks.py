@@ -1,0 +1,505 @@
+"""The end of a job: acknowledged everywhere, or deleted.
+
+An acknowledged job stays known as ACKED, without its body, until every node that may have a copy knows of it: SETACK
+tells them, GOTACK answers, and brings the holders that the acknowledger did not name. When the holders are a subset of
+those that have confirmed, as sets, DELJOB removes what is left. Everybody who knows of the acknowledgement works on
+this, the first one at once and the others seconds later, so it goes on when the first one dies. A job with one holder
+is gone at once.
+
+An ID that this node never saw may be acknowledged here, too: a *dummy* tells all nodes, until one of them knows the job
+or all have said that they do not.
+
+Who answers that a job is unknown, or removes it, remembers its bare ID for a while, so that no copy that is still on
+its way can bring it back.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from cluster.member import HEX_DIGITS
+from cluster.messages import DELJOB, GOTACK, SETACK
+from disque.core.dedup import key_keeper
+from disque.core.journal.schema import ACK, DELETE, DUMMY, HOLDERS
+from disque.core.model import ack_batch
+from disque.core.model.ack_batch import AGAIN_MS, AGAIN_SPREAD_MS, Ack, AckBatch, AckStage, Telling
+from disque.core.model.job import ACKED, QUEUED, WAIT_REPL, Job
+from disque.core.model.memory import ACK_BYTES, GONE_BYTES
+from disque.core.model.peers import TOLD_MOST, Peer
+from disque.core.replication import coordinator, replica
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from disque.core.node import Node
+
+#: The longest time between two repetitions, in ms.
+AGAIN_MOST_MS: Final = 180_000
+#: A holder that was not met after so many repetitions, some seconds, is a node that others have not forgotten yet. But
+#: while there is another holder, that one may know it, as a node that is down and will come back: it goes on telling,
+#: and its DELJOB ends this. Without one after some minutes neither knows it.
+STRANGER_TRIES: Final = 2
+STRANGER_TRIES_OF_SEVERAL: Final = 7
+#: Dummies that one node keeps: the oldest are dropped beyond.
+DUMMIES_MOST = 100_000  # not Final: tests want less, compiled too
+#: IDs that are remembered as gone.
+GONE_MOST: Final = 2_000_000
+#: Acknowledgements that one step of a chore looks at.
+SLICE: Final = 500
+
+
+# -- commands ----------------------------------------------------------------------------------------------------------
+
+
+def acknowledge(node: "Node", job_id: bytes, now_ms: int) -> bool:
+    """A consumer is done with the job. True when it was known and not yet acknowledged."""
+    job = node.find(job_id)
+    if job is None:
+        if node.peers:
+            add_dummy(node, job_id, now_ms)
+        return False
+    if job.state == ACKED:
+        return False
+    if job.state == WAIT_REPL:
+        decide(node, job, now_ms)
+    if len(job.holders) == 1:
+        if node.journaling:
+            node.outbox.add((ACK, job_id))
+        node.remove(job)
+        return True
+    holders = job.holders
+    if holders not in node.telling or not ack_batch.lives(job, now_ms):
+        node.telling.setdefault(holders, None)  # the next one with these holders begins a lot
+        tell(node, job.id, mark(node, job, node.selves, now_ms))
+        return True
+    telling = node.telling[holders]
+    if telling is None or not telling.takes(node):
+        telling = node.telling[holders] = Telling(node, holders, lists(node, holders))
+    finish(node, job)
+    ack_batch.join(node, telling.stage, job_id, now_ms)
+    for ids in telling.lists:
+        ids.append(job_id)
+    return True
+
+
+def decide(node: "Node", job: Job, now_ms: int) -> None:
+    """A job whose copies are still wanted is done: its ADDJOB has succeeded.
+
+    The one holder of a job that is delivered at most once hears of it by its ID alone.
+    """
+    if not job.retry:
+        for peer in node.peers.values():
+            if job.id in peer.waiting:
+                node.batch(peer.id, (SETACK, ()), job.id)
+    coordinator.decided(node, job, now_ms)
+
+
+def delete(node: "Node", job_id: bytes, now_ms: int) -> bool:
+    """Forget the job on this node, whatever its state. True when it was known."""
+    del now_ms
+    job = node.find(job_id)
+    if job is None:
+        drop_dummy(node, job_id)
+        return False
+    forget(node, job)
+    return True
+
+
+def fast_ack(node: "Node", job_id: bytes, now_ms: int) -> bool:
+    """Delete the job wherever it is, without making sure. True when it was known here."""
+    del now_ms
+    job = node.find(job_id)
+    if job is None:
+        key_keeper.job_done(node, job_id, None)
+        for peer in node.peers.values():
+            node.batch(peer.id, (DELJOB,), job_id)
+        return False
+    for holder in job.holders:
+        if holder != node.node_id:
+            node.batch(holder, (DELJOB,), job_id)
+    if len(job.holders) > 1:
+        node.remember_gone(job_id)
+    forget(node, job)
+    return True
+
+
+def forget(node: "Node", job: Job) -> None:
+    """Remove ``job`` and write that."""
+    if job.state == WAIT_REPL:
+        coordinator.job_removed(node, job)
+    if node.journaling and job.segment:
+        node.outbox.add((DELETE, job.id))
+    node.remove(job)
+
+
+# -- collection --------------------------------------------------------------------------------------------------------
+
+
+def mark(node: "Node", job: Job, confirmed: tuple[bytes, ...], now_ms: int) -> Ack:
+    """``job`` is done; its other holders must hear of it."""
+    finish(node, job)
+    ack = Ack(job.id, job.holders, confirmed, job.expires_ms)
+    node.acking[job.id] = ack
+    node.used += ACK_BYTES
+    arm(node, ack, now_ms)
+    return ack
+
+
+def finish(node: "Node", job: Job) -> None:
+    """``job`` is done: only that is still known of it."""
+    if job.state == QUEUED:
+        node.queues[job.queue].remove(job)
+    node.let_go(job)
+    job.state = ACKED
+    if node.journaling:
+        if job.segment:
+            node.outbox.add((ACK, job.id))
+        else:
+            node.file(job)  # it was not in the journal yet
+
+
+def arm(node: "Node", ack: Ack, now_ms: int) -> None:
+    """Look at ``ack`` again later, the later the more often it was in vain."""
+    wait_ms = min(AGAIN_MS << min(ack.tries, 8), AGAIN_MOST_MS) + int(node.random.random() * AGAIN_SPREAD_MS)
+    node.timers.arm(ack, min(now_ms + wait_ms, ack.expires_ms))
+
+
+def due(node: "Node", ack: Ack, now_ms: int) -> None:
+    """Tell those again that have not answered; forget it when the job would have expired, if it is not over already."""
+    if node.acking.get(ack.job_id) is not ack:
+        return
+    if now_ms >= ack.expires_ms:
+        drop(node, ack.job_id)
+        return
+    ack.tries += 1
+    remind(node, ack)
+    arm(node, ack, now_ms)
+    if ack.tries in {STRANGER_TRIES, STRANGER_TRIES_OF_SEVERAL}:
+        review(node, ack.job_id, ack)
+
+
+def lists(node: "Node", holders: tuple[bytes, ...]) -> list[list[bytes]]:
+    """The IDs in the messages of this turn to those ``holders`` that can be reached."""
+    head = (SETACK, holders)
+    peers = [node.peers.get(holder) for holder in holders]
+    return [node.batches.setdefault((peer.id, head), []) for peer in peers if peer is not None and peer.linked]
+
+
+def tell(node: "Node", job_id: bytes, ack: Ack) -> None:
+    """SETACK to all that have not confirmed and can be reached."""
+    for holder in ack.holders or node.peers:
+        if holder not in ack.confirmed:
+            peer = node.peers.get(holder)
+            if peer is not None and peer.linked:
+                node.batch(holder, (SETACK, ack.holders), job_id)
+
+
+def remind(node: "Node", ack: Ack) -> None:
+    """SETACK again, to those who were not told enough again in this beat."""
+    for holder in ack.holders or node.peers:
+        if holder not in ack.confirmed:
+            peer = node.peers.get(holder)
+            if peer is not None and peer.linked and peer.told < TOLD_MOST:
+                peer.tell(0)
+                node.batch(holder, (SETACK, ack.holders), ack.job_id)
+
+
+def tell_again(node: "Node", peer: Peer, saying: int) -> "Iterator[bool]":
+    """There is a new link to or from ``peer``: SETACK for all that it has not confirmed."""
+    is_enough = False
+    for count, job_id in enumerate(list(node.acking), 1):
+        if peer.saying != saying:
+            return
+        ack = node.acking.get(job_id)
+        if ack is not None and peer.id not in ack.confirmed and (not ack.holders or peer.id in ack.holders):
+            node.batch(peer.id, (SETACK, ack.holders), job_id)
+            is_enough = peer.tell(0)
+        if is_enough or count % SLICE == 0:
+            yield is_enough
+            is_enough = False
+
+
+def tell_acked(node: "Node", peer: bytes, job_id: bytes) -> None:
+    """``peer`` does something with a job that is done: tell it."""
+    ack = node.acking.get(job_id)
+    node.batch(peer, (SETACK, ack.holders if ack is not None else ()), job_id)
+
+
+def review(node: "Node", job_id: bytes, ack: Ack) -> None:
+    """When everybody knows, the rest can go."""
+    if all_know(node, ack):
+        tell_all_know(node, ack.holders, [job_id])
+        drop(node, job_id)
+
+
+def all_know(node: "Node", ack: Ack) -> bool:
+    """Whether everybody has confirmed whom somebody waits for."""
+    if not ack.holders:
+        return all(peer_id in ack.confirmed for peer_id in node.peers)
+    return all(holder in ack.confirmed or is_nobody(node, ack, holder) for holder in ack.holders)
+
+
+ALL_KNOW: Final = (DELJOB,)
+
+
+def is_nobody(node: "Node", ack: Ack, holder: bytes) -> bool:
+    """Whether nobody waits for ``holder``: it was forgotten, or has not been met in the time that takes."""
+    nodes = node.membership.nodes
+    if holder in nodes:
+        return False
+    if holder in node.membership.departed or ack.tries >= STRANGER_TRIES_OF_SEVERAL:
+        return True
+    return ack.tries >= STRANGER_TRIES and not any(other in nodes for other in ack.holders if other != node.node_id)
+
+
+def drop(node: "Node", job_id: bytes) -> None:
+    """Forget an acknowledgement and its job."""
+    job = node.find(job_id)
+    if node.journaling:
+        node.outbox.add((DELETE, job_id))
+    if job is not None:
+        node.remove(job)
+    else:
+        node.drop_ack(job_id)
+        node.free_key(job_id)  # as replay does with this record
+
+
+def set_ack(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...], tuple[bytes, ...]], now_ms: int) -> None:
+    """SETACK: ``peer`` knows that these jobs are done."""
+    _, holders, ids = message
+    known = node.sharing.get(holders)  # the one object, with which most jobs need no comparison
+    stage: AckStage | None = None
+    alone = len(ids) < ack_batch.LOT_LEAST
+    told: list[bytes] = []
+    for job_id in ids:
+        job = node.find(job_id)
+        if known is None or job is None or job.state == ACKED or job.holders is not known or peer not in known:
+            set_ack_of(node, peer, holders, job_id, job, now_ms)
+            continue
+        if not alone and (stage is None or stage.lot.left >= ack_batch.LOT_MOST):
+            stage = AckStage(AckBatch(), known, (node.node_id, peer))
+            alone = all_know(node, stage)
+        if stage is None or alone or job.state == WAIT_REPL or not ack_batch.lives(job, now_ms):
+            acked_there(node, job, peer, now_ms)
+        else:
+            finish(node, job)
+            ack_batch.join(node, stage, job_id, now_ms)
+        told.append(job_id)
+    if told:
+        node.batches.setdefault((peer, (GOTACK, 1, ())), []).extend(told)
+
+
+def set_ack_of(
+    node: "Node", peer: bytes, holders: tuple[bytes, ...], job_id: bytes, job: Job | None, now_ms: int
+) -> None:
+    """SETACK of a job that is not known, is done already, or may be held by others than those that ``peer`` names."""
+    if job is None:
+        if holders:
+            drop_dummy(node, job_id)
+        key_keeper.job_done(node, job_id, (*holders, peer))
+        if job_id not in node.acking:
+            node.remember_gone(job_id)
+        node.batch(peer, (GOTACK, 0, ()), job_id)
+        return
+    if job.retry and (peer not in job.holders or holders != job.holders):
+        more = (*holders, peer) if holders else ()
+        if job.state != ACKED:
+            replica.add_holders(node, job, more)
+    named = job.holders if job.holders != holders else ()
+    if job.state == ACKED:
+        ack = ack_batch.alone(node, job_id, now_ms)
+        assert ack is not None
+        widen(node, ack, holders)
+        named = ack.holders if ack.holders != holders else ()
+        if holders:
+            ack.heard(peer)
+        review(node, job_id, ack)
+    else:
+        acked_there(node, job, peer if holders else b"", now_ms)
+    if holders and named:
+        note_unnamed(node, job_id, holders, now_ms)
+    node.batch(peer, (GOTACK, 1, named), job_id)
+
+
+def note_unnamed(node: "Node", job_id: bytes, holders: tuple[bytes, ...], now_ms: int) -> None:
+    """Somebody collects an acknowledgement who named only ``holders``: remember the others that this node knows of."""
+    ack = ack_batch.alone(node, job_id, now_ms)
+    if ack is not None:
+        ack.unnamed = tuple([holder for holder in ack.holders if holder not in holders])
+
+
+def acked_there(node: "Node", job: Job, peer: bytes, now_ms: int) -> None:
+    """A job that is alive here was acknowledged at ``peer``, or, without one, where nobody knew it."""
+    if job.state == WAIT_REPL:
+        decide(node, job, now_ms)
+    if len(job.holders) == 1:
+        node.remember_gone(job.id)
+        if node.journaling:
+            node.outbox.add((ACK, job.id))
+        node.remove(job)
+        return
+    if peer:
+        review(node, job.id, mark(node, job, (node.node_id, peer), now_ms))
+    else:
+        tell(node, job.id, mark(node, job, node.selves, now_ms))
+
+
+def widen(node: "Node", ack: Ack, holders: tuple[bytes, ...]) -> bool:
+    """Note further holders; whether there were any."""
+    expects = node.membership.expects
+    new = {holder for holder in holders if holder not in ack.holders and expects(holder)}
+    if not new or not ack.holders:
+        return False
+    ack.holders = node.shared(tuple(sorted([*ack.holders, *new])))
+    job = node.find(ack.job_id)
+    if job is not None:
+        job.holders = ack.holders
+        if node.journaling and job.segment:
+            node.outbox.add((HOLDERS, job.id, job.holders))
+    return True
+
+
+def got_ack(
+    node: "Node", peer: bytes, message: tuple[int, int, tuple[bytes, ...], tuple[bytes, ...]], now_ms: int
+) -> None:
+    """GOTACK: ``peer`` has heard that these jobs are done, and says whether it knew them."""
+    _, is_known, holders, ids = message
+    before: AckStage | None = None
+    over: list[bytes] = []
+    for job_id in ids:
+        ack = node.acking.get(job_id)
+        if ack is None:
+            continue
+        if holders or not isinstance(ack, AckStage):
+            got_ack_of(node, peer, is_known, holders, job_id, now_ms)
+            continue
+        if ack is not before:
+            if before is not None and over:
+                tell_all_know(node, before.holders, over)
+                over = []
+            before = ack
+            stage = ack.after(peer)
+            is_over = all_know(node, stage)
+        if is_over:
+            drop(node, job_id)
+            over.append(job_id)
+        else:
+            node.acking[job_id] = stage
+    if before is not None and over:
+        tell_all_know(node, before.holders, over)
+
+
+def got_ack_of(
+    node: "Node", peer: bytes, is_known: int, holders: tuple[bytes, ...], job_id: bytes, now_ms: int
+) -> None:
+    """GOTACK of a job of which other things are known than of others."""
+    ack = ack_batch.alone(node, job_id, now_ms)
+    assert ack is not None
+    ack.heard(peer)
+    if not ack.holders:
+        if is_known:
+            drop(node, job_id)
+            return
+    elif widen(node, ack, holders):
+        tell(node, job_id, ack)
+    review(node, job_id, ack)
+
+
+def tell_all_know(node: "Node", holders: tuple[bytes, ...], ids: list[bytes]) -> None:
+    """All of ``holders`` know of these jobs: they can forget them."""
+    for holder in holders:
+        if holder != node.node_id and holder in node.membership.nodes:
+            node.batches.setdefault((holder, ALL_KNOW), []).extend(ids)
+
+
+def removed(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_ms: int) -> None:
+    """DELJOB: these jobs are gone everywhere."""
+    del peer, now_ms
+    for job_id in message[1]:
+        ack = node.acking.get(job_id)
+        if ack is not None and ack.unnamed:
+            go_on(node, ack)
+            continue
+        node.remember_gone(job_id)
+        job = node.find(job_id)
+        if job is not None:
+            forget(node, job)
+        else:
+            key_keeper.job_done(node, job_id, ())
+            drop_dummy(node, job_id)
+
+
+def go_on(node: "Node", ack: Ack) -> None:
+    """Whoever says that all is over did not name some holders: they must hear of it from here."""
+    for holder in ack.holders:
+        if holder not in ack.unnamed:
+            ack.heard(holder)
+    ack.unnamed = ()
+    tell(node, ack.job_id, ack)
+    review(node, ack.job_id, ack)
+
+
+# -- dummies and bare IDs ----------------------------------------------------------------------------------------------
+
+
+def add_dummy(node: "Node", job_id: bytes, now_ms: int) -> None:
+    """An ID that is unknown here was acknowledged: other nodes may know it."""
+    if job_id in node.acking or job_id in node.tombstones:
+        return
+    if node.membership.leaving:
+        tell_once(node, job_id)
+        return
+    suffix = job_id[36:]
+    minutes = int(suffix, 16) if HEX_DIGITS.issuperset(suffix) else 0
+    if not minutes & 1:
+        tell_once(node, job_id)
+        return
+    if len(node.dummies) >= DUMMIES_MOST:
+        drop_dummy(node, next(iter(node.dummies)))  # at once: it is an OrderedDict
+        node.evicted += 1
+    ack = restore_dummy(node, job_id, now_ms + max(1, minutes) * 60_000)
+    if node.journaling:
+        file_dummy(node, ack)
+    arm(node, ack, now_ms)
+    tell(node, job_id, ack)
+
+
+def tell_once(node: "Node", job_id: bytes) -> None:
+    """A job that is delivered at most once was acknowledged: nobody delivers it again, so only its memory matters."""
+    for peer in node.peers.values():
+        if peer.linked:
+            node.batch(peer.id, (SETACK, ()), job_id)
+
+
+def restore_dummy(node: "Node", job_id: bytes, expires_ms: int) -> Ack:
+    """A dummy as replay finds it."""
+    ack = Ack(job_id, (), node.selves, expires_ms)
+    node.acking[job_id] = ack
+    node.dummies[job_id] = None
+    node.used += ACK_BYTES
+    return ack
+
+
+def file_dummy(node: "Node", ack: Ack) -> None:
+    """Write a dummy; it counts for the newest segment from here on."""
+    node.outbox.add((DUMMY, ack.job_id, ack.expires_ms))
+    lies_in(node, ack, node.segment)
+
+
+def lies_in(node: "Node", ack: Ack, segment: int) -> None:
+    """The newest record of a dummy is in this segment."""
+    if ack.segment:
+        node.live[ack.segment] -= 1
+    ack.segment = segment
+    node.live[segment] = node.live.get(segment, 0) + 1
+
+
+def drop_dummy(node: "Node", job_id: bytes) -> None:
+    """Forget a dummy, if there is one."""
+    if job_id in node.dummies:
+        drop(node, job_id)
+
+
+def beat(node: "Node", now_ms: int) -> None:
+    """Forget bare IDs after two node timeouts."""
+    keep_ms = 2 * node.membership.timeout_ms
+    node.used -= node.tombstones.forget(now_ms, keep_ms, GONE_MOST) * GONE_BYTES
+    node.early_holders.forget(now_ms - keep_ms)

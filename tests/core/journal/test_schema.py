@@ -1,0 +1,96 @@
+from typing import Any
+
+import pytest
+
+from disque.core.journal.schema import ACK, HEAVY, JOBS, JOBS_MOST, KEY, PAUSE, Filed, Record, weight
+from disque.core.model.spec import JobSpec
+from tests.core.support import Bench
+
+ID = b"D-11111111-%024d-003d" % 1
+
+
+@pytest.mark.parametrize(
+    ("record", "heavy"),
+    [
+        ((JOBS, b"queue", *[0] * 10, (), (ID, ID), (b"x" * 1000, b"y"), (1, 2)), 1006),
+        ((PAUSE, b"q" * 300, 1), 300),
+        ((KEY, b"k" * 15, ID, 0, 9, 1), 0),
+        ((ACK, ID), 0),
+    ],
+)
+def test_the_weight_of_a_record_is_that_of_what_a_client_can_make_large(record: Record, heavy: int) -> None:
+    assert weight(record) == heavy
+    assert (record[0] in HEAVY) == bool(heavy)
+
+
+class TestFiled:
+    """Jobs of one turn that differ in ID, body and ctime only are one record."""
+
+    def test_jobs_of_a_kind_share_what_they_have_in_common(self) -> None:
+        bench = Bench(journaling=True)
+        jobs = [bench.job(bench.client().add("q", body)) for body in ("one", "two", "three")]
+        (record,) = bench.records()
+        assert record[:2] == (JOBS, b"q")
+        assert record[12:] == (
+            jobs[0].holders,
+            tuple([job.id for job in jobs]),
+            (b"one", b"two", b"three"),
+            tuple([job.ctime for job in jobs]),
+        )
+
+    def test_a_later_millisecond_makes_no_difference(self) -> None:
+        bench = Bench(journaling=True)
+        for _ in range(3):
+            bench.client().add("q", "b", "TTL", 60)
+            bench.advance(1)
+        assert [record[5] for record in bench.records()] == [60_000]
+
+    @pytest.mark.parametrize("options", [("DELAY", 1), ("TTL", 9), ("RETRY", 9), ("RETRY", 0)])
+    def test_one_that_is_of_another_kind_has_a_record_of_its_own(self, options: tuple[Any, ...]) -> None:
+        bench = Bench(journaling=True)
+        client = bench.client()
+        client.add("q", "b")
+        client.add("q", "b", *options)
+        client.add("other", "b")
+        assert [record[0] for record in bench.records()] == [JOBS] * 3
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [("nacks", 1), ("deliveries", 2), ("flags", 1), ("terms", JobSpec(b"q", 86400, 300, 7)), ("state", 1)],
+    )
+    def test_what_happened_to_a_job_makes_it_one_of_another_kind(self, name: str, value: object) -> None:
+        bench = Bench(journaling=True)
+        one, other = [bench.job(bench.client().add("q", "b")) for _ in range(2)]
+        filed = Filed(one)
+        assert filed.takes(other)
+        setattr(other, name, value)
+        assert not filed.takes(other)
+
+    def test_what_is_written_between_two_jobs_stays_between_them(self) -> None:
+        bench = Bench(journaling=True)
+        client = bench.client()
+        first = client.add("q", "b")
+        client("ACKJOB", first)
+        second = client.add("q", "b")
+        assert [(record[0], record[-3]) for record in bench.records() if record[0] == JOBS] == [
+            (JOBS, (first,)),
+            (JOBS, (second,)),
+        ]
+
+    def test_a_record_that_was_taken_gets_no_more(self) -> None:
+        bench = Bench(journaling=True)
+        client = bench.client()
+        client.add("q", "b")
+        taken = bench.records()
+        client.add("q", "b")
+        assert [len(record[13]) for record in (*taken, *bench.records())] == [1, 1]
+
+    def test_a_record_has_so_many_jobs_at_most_or_so_many_bytes_and_one_body(self) -> None:
+        bench = Bench(journaling=True)
+        client = bench.client()
+        for _ in range(JOBS_MOST + 1):
+            client.add("q", "b")
+        assert [len(record[13]) for record in bench.records()] == [JOBS_MOST, 1]
+        for _ in range(4):
+            client.add("q", "b" * 600_000)
+        assert [len(record[13]) for record in bench.records()] == [2, 2]

@@ -1,0 +1,64 @@
+import re
+from collections import Counter
+from random import Random
+
+import pytest
+
+from disque.core.model.jobid import RUN, SHARDS, IdMaker, comes_again, shard_of, ttl_suffix, valid
+from tests.core.support import MYSELF, UNKNOWN_ID
+
+
+@pytest.mark.parametrize(
+    ("ttl_s", "retry_s", "suffix"),
+    [
+        (86400, 300, b"-05a1"),
+        (86400, 0, b"-05a0"),
+        (59, 5, b"-0001"),
+        (59, 0, b"-0000"),
+        (60, 0, b"-0000"),
+        (120, 1, b"-0003"),
+        (2**32 - 1, 1, b"-ffff"),
+        (2**32 - 1, 0, b"-fffe"),
+    ],
+)
+def test_the_ending_tells_minutes_and_whether_the_job_comes_back(ttl_s: int, retry_s: int, suffix: bytes) -> None:
+    assert ttl_suffix(ttl_s, retry_s) == suffix
+
+
+def test_ids_have_the_layout_of_disque() -> None:
+    ids = [IdMaker(MYSELF, Random(seed)).make(b"-05a1") for seed in range(50)]
+    shape = re.compile(rb"D-a0a0a0a0-[A-Za-z0-9+/]{24}-05a1")
+    assert all(shape.fullmatch(job_id) and valid(job_id) and len(job_id) == 40 for job_id in ids)
+
+
+def test_no_id_is_made_twice() -> None:
+    maker = IdMaker(MYSELF, Random(1))
+    assert len({maker.make(b"-05a1") for _ in range(5000)}) == 5000
+
+
+def test_ids_follow_from_the_seed() -> None:
+    assert IdMaker(MYSELF, Random(3)).make(b"-05a1") == IdMaker(MYSELF, Random(3)).make(b"-05a1")
+
+
+def test_ids_made_together_are_of_one_shard_and_in_the_long_run_all_shards_have_their_share() -> None:
+    maker = IdMaker(MYSELF, Random(1))
+    shards = [[shard_of(maker.make(b"-05a1")) for _ in range(RUN)] for _ in range(8 * SHARDS)]
+    assert all(len(set(some)) == 1 for some in shards)
+    counts = Counter(some[0] for some in shards)
+    assert len(counts) > SHARDS * 0.95
+    assert max(counts.values()) < 25
+
+
+@pytest.mark.parametrize("text", [b"", b"D-a0a0a0a0-x", b"\xff" * 40, b"\0" * 13])
+def test_whatever_stands_in_place_of_an_id_has_a_shard(text: bytes) -> None:
+    assert 0 <= shard_of(text) < SHARDS
+
+
+@pytest.mark.parametrize("job_id", [b"", b"D-", UNKNOWN_ID + b"0", UNKNOWN_ID[:-1], UNKNOWN_ID.lower(), b"x" * 40])
+def test_what_is_no_id(job_id: bytes) -> None:
+    assert not valid(job_id)
+
+
+@pytest.mark.parametrize("minutes", [*range(64), 65535, 65534])
+def test_the_ending_tells_whether_the_job_comes_again(minutes: int) -> None:
+    assert comes_again(b"D-b0b0b0b0-%024d-%04x" % (1, minutes)) == (minutes % 2 == 1)

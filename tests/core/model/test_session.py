@@ -1,0 +1,40 @@
+"""What a session knows of itself: who may run commands, and how many ADDJOBs it may leave unanswered."""
+
+import pytest
+
+from disque.core.model.session import ADDS_BYTES_MAX, ADDS_MAX, NOT_WAITING, PendingAdd, Session
+
+
+@pytest.fixture
+def session() -> Session:
+    return Session(7, b"127.0.0.1:5000", b"127.0.0.1:7711", 1000)
+
+
+def test_a_new_session_waits_for_nothing_and_speaks_resp2(session: Session) -> None:
+    assert (session.waiting, session.protocol, session.out, session.closing) == (NOT_WAITING, 2, [], False)
+
+
+def test_without_a_password_everybody_may(session: Session) -> None:
+    assert session.may(b"")
+
+
+def test_with_a_password_only_those_may_who_gave_it(session: Session) -> None:
+    assert not session.may(b"secret")
+    session.passed = True
+    assert session.may(b"secret")
+
+
+def test_a_connection_is_full_with_too_many_unanswered_adds(session: Session) -> None:
+    session.adds.extend(PendingAdd(session, [b"ADDJOB"]) for _ in range(ADDS_MAX - 1))
+    assert not session.full()
+    session.adds.append(PendingAdd(session, [b"ADDJOB"]))
+    assert session.full()
+
+
+def test_a_connection_is_full_with_too_many_bytes_in_them(session: Session) -> None:
+    session.adds_bytes = ADDS_BYTES_MAX
+    assert session.full()
+
+
+def test_an_unanswered_add_counts_with_all_its_words(session: Session) -> None:
+    assert PendingAdd(session, [b"ADDJOB", b"q", b"12345", b"0"]).size == 13
