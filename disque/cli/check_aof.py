@@ -23,6 +23,7 @@ from contextlib import ExitStack, suppress
 from itertools import pairwise
 from pathlib import Path
 from secrets import randbits
+from typing import Final
 
 from cluster.nodesfile import NodesFileError, parse
 from disque.cli.aof_cost import cost
@@ -51,6 +52,10 @@ from disque.server.segments import READ_SIZE, JournalError, MisplacedError, Row,
 
 _SEGMENT = re.compile(r"(.+)\.(\d{8})")
 _NODES_BYTES = 1 << 16  # of a nodes.conf, in which the line of the node itself comes first
+
+
+#: A journal may miss so many files in a row; more are a stray file with a far number.
+GAP_MOST: Final = 1000
 
 
 class CannotCheckError(Exception):
@@ -241,6 +246,11 @@ def _check_pair(before: Segment, after: Segment, row: Row | None) -> list[str]:
     if after.number != before.number + 1:
         excused = after.head is not None and after.head.rebase
         missing = range(before.number + 1, after.number)
+        if len(missing) > GAP_MOST and not excused:
+            raise CannotCheckError(
+                f"{len(missing)} files are missing between {before.path} and {after.path}: one of them is none of this "
+                "journal. Put it elsewhere, and check again"
+            )
         return [] if excused else [f"{before.path.with_suffix('')}.{number:08d} is missing" for number in missing]
     if row is not None and {before.number, after.number} <= set(row.segments) and row.goes_on_behind(before.number):
         return [f"{after.path} does not follow {before.path}, which has records behind the end that it tells of"]
@@ -445,7 +455,7 @@ def fix(segments: list[Segment], gaps: list[str], yes: bool) -> int:
     cut = [(segment.path, start, end) for segment in segments for start, end in segment.cut]
     kept = (frame.payload for segment in segments for frame in segment.scan() if frame.kind == RECORDS)
     print(cost(cut, kept))
-    if any(gap.endswith("is missing") for gap in gaps):
+    if any("is missing" in gap for gap in gaps):
         print("How many jobs are lost with the files that are missing, nobody can say")
     if not confirmed(yes):
         print("Aborting...")

@@ -60,6 +60,7 @@ def read_config(argv: Sequence[str]) -> tuple[Config, str]:
         conffile.load(read_text(path), shown, config, read_text, check_option)
     conffile.load_options(arguments.options, config, read_text, check_option)
     check_bus_port(config)
+    check_renames(config)
     return config, shown
 
 
@@ -67,6 +68,19 @@ def check_option(name: str, words: tuple[str, ...]) -> None:
     """`rename-command` must name a command. Raises SettingError."""
     if name == conffile.RENAME and as_bytes(words[0]).lower() not in COMMANDS:
         raise SettingError("No such command in rename-command", "Expected: rename-command <command> <new name>")
+
+
+def check_renames(config: Config) -> None:
+    """No command may take the name of another one, which could not be called any more. Raises ConfigError."""
+    names = set(COMMANDS)
+    for old, new in config.renames():
+        names.discard(as_bytes(old).lower())
+        if new and as_bytes(new).lower() in names:
+            wrong = SettingError(
+                f"There is a command with the name {new} already", "Expected: rename-command <command> <new name>"
+            )
+            raise conffile.ConfigError(conffile.COMMAND_LINE, 0, f"{conffile.RENAME} {old} {new}", wrong)
+        names.add(as_bytes(new).lower())
 
 
 def check_bus_port(config: Config) -> None:

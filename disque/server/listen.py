@@ -63,6 +63,8 @@ def tcp_sockets(addresses: tuple[str, ...], port: int, backlog: int | None) -> l
         for sock in sockets:
             sock.close()
         raise
+    if not sockets:
+        raise ListenError(f"Could not listen on port {port}: this machine has none of the addresses {' '.join(wanted)}")
     return sockets
 
 

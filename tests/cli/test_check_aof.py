@@ -146,6 +146,14 @@ def test_a_missing_first_segment_is_noticed_and_accepted_by_a_repair(
     assert records(tmp_path) == ["b"]
 
 
+def test_a_stray_file_with_a_far_number_is_named_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = write_row(tmp_path, ["a"], ["b"])
+    (tmp_path / f"{NAME}.99999999").touch()
+    assert main([str(tmp_path), "--fix", "--yes"]) != 0
+    said = capsys.readouterr()
+    assert f"99999996 files are missing between {paths[1]} and {tmp_path}/{NAME}.99999999" in said.out + said.err
+
+
 def test_a_segment_that_ends_too_early_is_reported_and_accepted_by_a_repair(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

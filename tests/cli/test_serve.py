@@ -67,6 +67,12 @@ def test_only_commands_can_be_renamed(tmp_path: Path) -> None:
         read_config(["--rename-command", "nosuch", "x"])
 
 
+def test_a_command_does_not_take_the_name_of_another_one(tmp_path: Path) -> None:
+    read_config(["--rename-command", "getjob", "", "--rename-command", "addjob", "GETJOB"])
+    with pytest.raises(ConfigError, match="already"):
+        read_config([written(tmp_path, "rename-command addjob GetJob")])
+
+
 @pytest.mark.parametrize("flag", ["-v", "--version"])
 def test_the_version(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([flag]) == 0

@@ -132,3 +132,8 @@ def test_a_socket_that_is_only_bound_takes_the_port_and_no_connections() -> None
             socket.create_connection(sock.getsockname())
         sock.listen(1)
         socket.create_connection(sock.getsockname()).close()
+
+
+def test_to_listen_nowhere_is_an_error() -> None:
+    with pytest.raises(ListenError, match=f"none of the addresses -{NOWHERE}"):
+        tcp_sockets((f"-{NOWHERE}",), 0, 16)

@@ -28,6 +28,7 @@ UNITS: Final = {"": 1, "b": 1, "k": 1000, "kb": KB, "m": 1000**2, "mb": MB, "g":
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _SIZE: Final = re.compile(r"([0-9]{1,19})([kmg]?b?)", re.ASCII)
 _OCTAL: Final = re.compile(r"[0-7]{1,5}", re.ASCII)
+_HOST: Final = re.compile(r"[A-Za-z0-9._:%-]*", re.ASCII)
 _BARE: Final = re.compile(r"[A-Za-z0-9_.:,*/%@+-]+", re.ASCII)
 _ESCAPES: Final = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t", "\a": "\\a", "\b": "\\b"}
 
@@ -267,6 +268,19 @@ class Text(Kind):
     def write(self, value: Value) -> str:
         """Write the text in double quotes."""
         return quoted(str(value))
+
+
+class HostName(Text):
+    """An address or the name of a host, or nothing. It stands in nodes.conf, where other characters mean something."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(255, "an address or a host name")
+
+    def parse(self, words: tuple[str, ...]) -> Value | None:
+        """Take the word; None if it is too long or has characters that no address has."""
+        return super().parse(words) if _HOST.fullmatch(words[0]) else None
 
 
 class Path(Text):

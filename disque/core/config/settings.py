@@ -26,6 +26,7 @@ from disque.core.config.kinds import (
     Clamped,
     Directory,
     FileName,
+    HostName,
     KeepAlive,
     Label,
     NeededPath,
@@ -319,7 +320,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "10000 with port 0; without either there is none, and the node stays alone.",
     ),
     Setting(
-        "cluster-announce-ip", Text(255, "an address or a host name"), "", CLUSTER,
+        "cluster-announce-ip", HostName(), "", CLUSTER,
         "Where other nodes and clients reach this node, if that is not the address that they see, as behind NAT.",
         mutable=True, example="192.0.2.10",
     ),

@@ -91,7 +91,7 @@ WRONG = {
     "protected-mode": "2",
     "proto-max-bulk-len": "3gb",
     "client-query-buffer-limit": "64k",
-    "cluster-announce-ip": "x" * 256,
+    "cluster-announce-ip": "node 1",
     "cluster-announce-port": "65536",
     "cluster-announce-bus-port": "-1",
     "cluster-seeds": "a:7711 b",
