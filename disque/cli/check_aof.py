@@ -455,7 +455,7 @@ def fix(segments: list[Segment], gaps: list[str], yes: bool) -> int:
     cut = [(segment.path, start, end) for segment in segments for start, end in segment.cut]
     kept = (frame.payload for segment in segments for frame in segment.scan() if frame.kind == RECORDS)
     print(cost(cut, kept))
-    if any("is missing" in gap for gap in gaps):
+    if any("is missing" in gap for gap in gaps or [verdict(segments)]):
         print("How many jobs are lost with the files that are missing, nobody can say")
     if not confirmed(yes):
         print("Aborting...")

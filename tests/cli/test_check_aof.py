@@ -143,6 +143,7 @@ def test_a_missing_first_segment_is_noticed_and_accepted_by_a_repair(
     assert main([str(tmp_path)]) == 1
     assert f"{NAME}.00000001 is missing" in capsys.readouterr().out
     assert main([str(tmp_path), "--fix", "--yes"]) == 0
+    assert "How many jobs are lost with the files that are missing" in capsys.readouterr().out
     assert records(tmp_path) == ["b"]
 
 
