@@ -57,7 +57,7 @@ from disque.core.host import CROSS_PROTOCOL
 from disque.core.jobs import add, bulk, deliver, queues, requeue
 from disque.core.model import ack_batch, memory
 from disque.core.model.ack_batch import Ack, AckBatch
-from disque.core.model.command import DENYOOM, FAST, LOADING, NO_AUTH, SKIP_MONITOR, WORDS_MOST, WRITE, Command
+from disque.core.model.command import DENYOOM, FAST, LOADING, NO_AUTH, SKIP_MONITOR, WRITE, Command
 from disque.core.model.job import Job
 from disque.core.model.key_store import KeyStore
 from disque.core.model.queue import Queue
@@ -120,7 +120,8 @@ def refusal(node: "Node", session: Session, row: Command, args: list[bytes]) -> 
     """Why a command must not run now, or nothing: the one place that decides, in Disque's order."""
     flags = row.flags
     if not row.accepts(len(args)):
-        wrong = errors.wrong_arity(row.name) if len(args) <= WORDS_MOST else errors.too_many_words(row.name, row.most)
+        is_list = row.arity < 0 and len(args) > row.most
+        wrong = errors.too_many_words(row.name, row.most) if is_list else errors.wrong_arity(row.name)
     elif not flags & NO_AUTH and not session.may(node.password):
         wrong = errors.NO_AUTH
     elif flags & DENYOOM and node.used > node.limits.full and not has_room(node, args):
