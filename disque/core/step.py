@@ -120,7 +120,7 @@ def refusal(node: "Node", session: Session, row: Command, args: list[bytes]) -> 
     """Why a command must not run now, or nothing: the one place that decides, in Disque's order."""
     flags = row.flags
     if not row.accepts(len(args)):
-        is_list = row.arity < 0 and len(args) > row.most
+        is_list = row.arity <= 0 and len(args) > row.most
         wrong = errors.too_many_words(row.name, row.most) if is_list else errors.wrong_arity(row.name)
     elif not flags & NO_AUTH and not session.may(node.password):
         wrong = errors.NO_AUTH
