@@ -248,6 +248,17 @@ class Server:
             too_long = connection.over_since_ms and now_ms - connection.over_since_ms > most_s * 1000
             if (hard and size >= hard) or too_long:
                 self._cut(connection, size)
+        self._bound_outputs(self.config.number("maxmemory-clients"))
+
+    def _bound_outputs(self, most: int) -> None:
+        """Cut those that have the most unread replies while all together have more than ``most`` bytes (0: any)."""
+        unread = {connection: connection.output_bytes() for connection in self.pump.choked} if most else {}
+        total = sum(unread.values())
+        for connection in sorted(unread, key=unread.__getitem__, reverse=True):
+            if total <= most:
+                return
+            total -= unread[connection]
+            self._cut(connection, unread[connection])
 
     def _cut(self, connection: "Connection", size: int) -> None:
         """End a client whose replies take too much memory."""

@@ -59,7 +59,7 @@ def test_bash_completes_commands_subcommands_and_flags(line: str, words: list[st
 
 def test_bash_completes_the_options_of_the_server() -> None:
     assert bash_offers("disque-server x.conf --maxm", "_disque_server") == [
-        *("--maxmemory", "--maxmemory-samples", "--maxmemory-policy"),
+        *("--maxmemory", "--maxmemory-samples", "--maxmemory-policy", "--maxmemory-clients"),
     ]
     assert bash_offers("disque-server ", "_disque_server") == []
 

@@ -346,6 +346,24 @@ def test_clients_that_do_not_read_are_cut_at_the_hard_limit_or_after_a_while_abo
     in_loop(scene)
 
 
+def test_those_with_the_most_unread_replies_are_cut_until_all_together_have_few_enough() -> None:
+    async def scene() -> None:
+        server = assemble()
+        clients = [connect(server) for _ in range(4)]
+        for size, (client, transport) in zip((10, 40, 20, 30), clients, strict=True):
+            client.pause_writing()
+            transport.unsent = size
+        server.config.put("maxmemory-clients", ("100",))
+        server._watch_outputs()
+        assert [transport.aborted for _, transport in clients] == [False] * 4
+        server.config.put("maxmemory-clients", ("30",))
+        server._watch_outputs()
+        assert [transport.aborted for _, transport in clients] == [False, True, False, True]
+        end(server)
+
+    in_loop(scene)
+
+
 @pytest.mark.parametrize(("size", "since_s", "cut"), [(50, 0, False), (50, 2, True), (40, 2, False)])
 def test_a_monitor_may_stay_above_the_soft_limit_for_a_second_only(size: int, since_s: int, *, cut: bool) -> None:
     async def scene() -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 #: Bounds of one QPEEK: jobs that it shows, and bytes of their bodies.
 PEEK_MOST = 10_000  # not Final: tests want less, compiled too
-PEEK_BYTES_MOST = 64 << 20  # not Final: tests want less, compiled too
+PEEK_BYTES_MOST = 8 << 20  # not Final: tests want less, compiled too
 
 
 def qlen(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:

@@ -304,6 +304,12 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         mutable=True,
     ),
     Setting(
+        "maxmemory-clients", Size(0, MAX_SIZE), 1 * GB, LIMITS,
+        "The memory that replies may take which clients do not read, in bytes, all clients together. Beyond it those "
+        "with the most are disconnected. 0 is no limit.",
+        mutable=True,
+    ),
+    Setting(
         "client-query-buffer-limit", Size(64 * KB, 1024 * GB), 1 * GB, LIMITS,
         "The bytes of requests of one client that may be in memory before they are served; more disconnects it. It "
         "must exceed proto-max-bulk-len.", mutable=True,

@@ -23,6 +23,7 @@ REFERENCE_ORDER = [
 OTHER = {
     "requirepass": 'p w"\\\n\0',
     "maxmemory": "1536",
+    "maxmemory-clients": "2147483648",
     "maxmemory-samples": "6",
     "timeout": "7",
     "auto-aof-rewrite-percentage": "0",
@@ -64,6 +65,7 @@ OTHER = {
 WRONG = {
     "requirepass": "x" * 513,
     "maxmemory": "-1",
+    "maxmemory-clients": "-1",
     "maxmemory-samples": "0",
     "timeout": "-1",
     "auto-aof-rewrite-percentage": "2147483648",
@@ -260,7 +262,8 @@ class TestMatching:
         assert names == [setting.name for setting in SETTINGS if setting.name != "rename-command"]
 
     def test_a_pattern_gives_names_and_values(self) -> None:
-        assert Config().matching(b"max[cm]*s") == [("maxmemory-samples", "5"), ("maxclients", "10000")]
+        assert Config().matching(b"max[cm]*es") == [("maxmemory-samples", "5")]
+        assert Config().matching(b"maxcl*s") == [("maxclients", "10000")]
 
     def test_case_counts(self) -> None:
         assert Config().matching(b"PORT") == []
