@@ -95,9 +95,10 @@ class Healing:
                     one.meet(other)
 
     def drain(self) -> None:
-        """Consumers for every queue: at every node, or all at one."""
+        """Consumers for every queue: at every node, or all at one, if each node takes every body."""
         machines = [machine for machine in self.cluster.machines if not machine.retired]
-        homes = machines if self.random.random() < 0.5 else [self.random.choice(machines)]
+        everywhere = self.random.random() < 0.5 or self.cluster.world.options.body_most > 0
+        homes = machines if everywhere else [self.random.choice(machines)]
         for machine in homes:
             for queue in self.load.queues:
                 client = Client(self.cluster, f"drain {machine.name} {queue.decode()}", home=machine)
