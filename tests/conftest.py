@@ -95,7 +95,8 @@ def leave_out_slow_ones(config: pytest.Config, items: list[pytest.Item]) -> None
     wanted = [item for item in items if is_slow(item) == (SLOW == "only")]
     if SLOW == "only":
         wanted = [item for item in items if is_slow(item) or is_search(item)]
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(wanted)])
+    left_out = set(items) - set(wanted)
+    config.hook.pytest_deselected(items=[item for item in items if item in left_out])
     items[:] = wanted
 
 
@@ -105,7 +106,7 @@ def is_slow(item: pytest.Item) -> bool:
 
 def is_search(item: pytest.Item) -> bool:
     """Whether hypothesis makes the examples: there are more of them where slow tests run."""
-    return item.get_closest_marker("hypothesis") is not None
+    return bool(getattr(getattr(item, "obj", None), "is_hypothesis_test", False))
 
 
 def pytest_report_header() -> str:

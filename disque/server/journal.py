@@ -323,8 +323,7 @@ class Journal:
         """
         if self._begun == number:
             self._row.unlink(number)
-        if self._files:
-            self._files[-1].leave()
+        old = self._files[-1] if self._files else None
         salt = self._salt() & 0xFFFFFFFF
         before = self._row.heads.get(number - 1)
         follows = UNLINKED if before is None else before.link
@@ -336,6 +335,8 @@ class Journal:
         except FileExistsError:
             self._begun = 0  # somebody else's
             raise
+        if old is not None:
+            old.leave()  # not before: while no new file can be made, what was begun in the old one is ended there
         self._row.sizes[number] = HEAD_SIZE
         self._row.heads[number] = head
         payload = self._owner.journal_head()

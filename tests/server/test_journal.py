@@ -944,6 +944,21 @@ def test_a_large_frame_goes_into_the_new_segment_if_one_begins_within_it() -> No
 
 
 @pytest.mark.usefixtures("slices")
+def test_a_large_frame_is_ended_where_it_was_begun_while_no_new_segment_can_be() -> None:
+    node = large_node()
+    node.disk.broken = {"create"}
+    for _ in range(50):
+        if not node.journal.backlog:
+            break
+        node.journal.switch()
+        node.journal.rotation_failed = False
+        node.journal.go_on()
+        node.later.wait()
+    assert node.journal.backlog == 0
+    assert read_back(node.disk)[0] == 3
+
+
+@pytest.mark.usefixtures("slices")
 @pytest.mark.parametrize("policy", ["always", "everysec", "no"])
 def test_a_disk_that_is_full_within_a_large_frame_holds_the_replies_and_loses_nothing(policy: str) -> None:
     node = large_node(policy)
