@@ -274,13 +274,18 @@ class Bus:
     async def _begin(self, peer: Peer, sock: socket.socket) -> None:
         """Make a link of a connection, unless there is one by now; sooner or later it is told that it has ended."""
         tls = self._client_tls
-        _, link = await self.loop.create_connection(
-            lambda: Outgoing(self, peer),
-            sock=sock,
-            ssl=tls,
-            server_hostname="" if tls is not None else None,
-            ssl_handshake_timeout=HANDSHAKE_S if tls is not None else None,
-        )
+        try:
+            _, link = await self.loop.create_connection(
+                lambda: Outgoing(self, peer),
+                sock=sock,
+                ssl=tls,
+                server_hostname="" if tls is not None else None,
+                ssl_handshake_timeout=HANDSHAKE_S if tls is not None else None,
+            )
+        finally:
+            # The descriptor is the transport's alone. One that is closed before uvloop has noted the socket does not
+            # detach it; when the socket is collected, that would close whatever has the same number by then.
+            sock.detach()
         if link.closed:
             peer.why = link.why
             return

@@ -13,7 +13,7 @@ import pytest
 from cluster.bus import FRAME_BYTES, FRAME_MESSAGES, STRANGERS_MOST, Bus, loopback, pack_all
 from cluster.frames import enclosed
 from cluster.handshake import MISMATCH, TWIN, Acceptor, Dialer, Identity, Versions
-from cluster.link import Incoming, Outgoing
+from cluster.link import Incoming, Link, Outgoing, connected
 from cluster.membership import HANDSHAKE, Member
 from cluster.messages import DELJOB, ENQUEUE, GOTJOB, WORKING, YOURJOBS, Message, encode_message, frame
 from cluster.peer import Peer
@@ -1056,6 +1056,34 @@ class TestTls:
             await end(one)
 
         in_loop(scene)
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_the_descriptor_of_a_link_that_ends_as_it_begins_is_closed_once(
+    tls: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The socket must forget its descriptor: collected later, it would close what has that number by then."""
+    sockets: list[socket.socket] = []
+
+    async def noted(loop: asyncio.AbstractEventLoop, sock: socket.socket, address: tuple[object, ...]) -> socket.socket:
+        sockets.append(sock)
+        return await connected(loop, sock, address)
+
+    def ends_at_once(link: Outgoing, transport: asyncio.Transport) -> None:
+        Link.connection_made(link, transport)
+        link.close()
+
+    monkeypatch.setattr("cluster.bus.connected", noted)
+    monkeypatch.setattr(Outgoing, "connection_made", ends_at_once)
+
+    async def scene() -> None:
+        one, other = await (secured("ab") if tls else stations("ab"))
+        one.bus.reconcile([other.node()])
+        await one.notes.until_event("down", other.id)
+        assert [sock.fileno() for sock in sockets] == [-1]
+        await end(one, other)
+
+    in_loop(scene)
 
 
 @pytest.mark.parametrize("tls", [False, True])
