@@ -8,10 +8,11 @@ from disque.core.base import errors, resp
 from disque.core.base.numbers import parse_int
 from disque.core.config.kinds import as_bytes
 from disque.core.host import HostRefusedError
-from disque.core.jobs import add, deliver, queues, sessions
+from disque.core.jobs import deliver, queues, sessions
 from disque.core.model.command import ADMIN, HELP, READONLY, Command, Handler, helped
 from disque.core.model.jobid import IdMaker
 from disque.core.model.session import Session
+from disque.core.replication import coordinator
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -62,7 +63,7 @@ def info(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None
 
 def state(node: "Node") -> bytes:
     """Can ADDJOB succeed: with its default REPLICATE (ok), with fewer copies (degraded), not at all (fail)."""
-    copies = len(node.membership.reachable()) + (not add.from_outside(node))
+    copies = len(node.membership.reachable()) + (not coordinator.from_outside(node))
     full = node.used > node.limits.full and not (node.evict_acks and (node.evictable.count or node.acking))
     if not copies or full or node.misconf:
         return b"fail"

@@ -204,7 +204,7 @@ def add(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
 
 def at_once(node: "Node", request: Request, now_ms: int) -> bytes:
     """Make a job that nobody waits for and answer with its ID; nothing, when its only copy must be elsewhere."""
-    outside = from_outside(node)
+    outside = coordinator.from_outside(node)
     if not outside:
         job = make_here(node, request, now_ms)
         if request.replicate > 1:
@@ -229,7 +229,7 @@ def unique_at_once(node: "Node", session: Session, request: Request, digest: byt
     if taken is not None:
         session.unsettled |= node.journaling
         return resp.status(taken) if taken else b""
-    if request.replicate > 1 or from_outside(node) or not node.key_ring.is_alone(digest, node.node_id, now_ms):
+    if request.replicate > 1 or coordinator.from_outside(node) or not node.key_ring.is_alone(digest, node.node_id, now_ms):
         return b""
     reply = refused(node, request, now_ms)
     if reply:
@@ -237,11 +237,6 @@ def unique_at_once(node: "Node", session: Session, request: Request, digest: byt
     job = make_here(node, request, now_ms)
     keys.keep_alone(node, digest, job, request.window * 1000, now_ms)
     return resp.status(job.id)
-
-
-def from_outside(node: "Node") -> bool:
-    """Whether this node must not keep new jobs itself: it is short of memory, or about to leave."""
-    return node.used > node.limits.warn or node.membership.leaving
 
 
 def settle(node: "Node", session: Session, args: list[bytes], reply: bytes, now_ms: int) -> None:
@@ -274,7 +269,7 @@ def place(node: "Node", pending: PendingAdd, request: Request, digest: bytes, no
     if reply:
         coordinator.give_up(node, pending, reply)
         return
-    outside = from_outside(node)
+    outside = coordinator.from_outside(node)
     if request.replicate == 1 and not outside:
         coordinator.tell(node, pending, make_here(node, request, now_ms, pending.key), now_ms)
     else:
@@ -300,7 +295,7 @@ def too_few(node: "Node", request: Request, now_ms: int) -> bytes:
     """The error reply for a job that cannot have the copies that it wants, or nothing."""
     others = len(node.membership.reachable())
     elsewhere = request.replicate
-    if from_outside(node):
+    if coordinator.from_outside(node):
         if node.used > node.limits.full and not memory.make_room(node):
             return resp.error(errors.OUT_OF_MEMORY)
         if elsewhere > others and elsewhere > expected(node, now_ms):

@@ -56,6 +56,11 @@ def owe(node: "Node", session: Session, args: list[bytes], timeout_ms: int, now_
     return pending
 
 
+def from_outside(node: "Node") -> bool:
+    """Whether this node must not keep new jobs itself: it is short of memory, or about to leave."""
+    return node.used > node.limits.warn or node.membership.leaving
+
+
 # -- asking ------------------------------------------------------------------------------------------------------------
 
 
@@ -218,12 +223,41 @@ def try_again(node: "Node", spread: Spread, now_ms: int) -> None:
 
     Its client is told when there are too few nodes, and no more can be expected back soon.
     """
+    if spread.outside and spread.add is None and not from_outside(node):
+        come_home(node, spread, now_ms)
+        if node.pending.get(spread.job.id) is not spread:
+            return
     if spread.add is not None and is_hopeless(spread, node.expected):
         give_up(node, spread.add, resp.error(errors.NO_REPL))
     elif node.zones.shared or any(peer.refused_until_ms <= now_ms for peer in node.linked):
         try_short(node, spread, now_ms)
     else:
         node.under_replicated[spread.job.id] = spread
+
+
+def come_home(node: "Node", spread: Spread, now_ms: int) -> None:
+    """This node keeps jobs again: one that is answered, and has too few copies elsewhere, begins its life here.
+
+    Not one that is delivered at most once while another node may have it.
+    """
+    job = spread.job
+    if not job.retry and spread.asked:
+        return
+    spread.outside = False
+    due_ms = job.requeue_ms if job.flags & DEFERRED else now_ms + job.delay * 1000
+    if spread.elsewhere:
+        keep_behind(node, job, now_ms)
+    else:
+        replica.start(node, job, due_ms, now_ms)
+    if spread.missing() <= 0:
+        count(node, spread, now_ms)
+
+
+def keep_behind(node: "Node", job: Job, now_ms: int) -> None:
+    """Another node has queued this job: what is here waits as its copy."""
+    node.hold(job, now_ms + job.retry * 1000 + replica.JITTER_MS, 0)
+    if node.journaling:
+        node.file(job)
 
 
 def is_hopeless(spread: Spread, expected: tuple[bytes, ...]) -> bool:
@@ -324,9 +358,7 @@ def achieved(node: "Node", spread: Spread, now_ms: int) -> None:
         hand_out(node, spread, now_ms)
     elif add is not None:
         if spread.elsewhere:
-            node.hold(job, now_ms + job.retry * 1000 + replica.JITTER_MS, 0)
-            if node.journaling:
-                node.file(job)
+            keep_behind(node, job, now_ms)
         else:
             replica.start(node, job, now_ms + job.delay * 1000, now_ms)
     if add is not None:
