@@ -229,7 +229,9 @@ def unique_at_once(node: "Node", session: Session, request: Request, digest: byt
     if taken is not None:
         session.unsettled |= node.journaling
         return resp.status(taken) if taken else b""
-    if request.replicate > 1 or coordinator.from_outside(node) or not node.key_ring.is_alone(digest, node.node_id, now_ms):
+    if request.replicate > 1 or coordinator.from_outside(node):
+        return b""
+    if not node.key_ring.is_alone(digest, node.node_id, now_ms):
         return b""
     reply = refused(node, request, now_ms)
     if reply:
