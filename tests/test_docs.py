@@ -60,14 +60,16 @@ class TestCitations:
     def test_each_promise_and_rule_that_is_cited_is_in_the_protocol(self) -> None:
         known = anchors("docs/protocol.md")
         files = [path for folder in CODE for path in sorted((ROOT / folder).rglob("*.py"))]
-        none_of([
-            f"{path.relative_to(ROOT)}:{line} cites {name}, which docs/protocol.md does not have"
-            for path in files
-            if path != Path(__file__)
-            for line, text in prose_of(path)
-            for name in cited(text)
-            if name not in known
-        ])
+        none_of(
+            [
+                f"{path.relative_to(ROOT)}:{line} cites {name}, which docs/protocol.md does not have"
+                for path in files
+                if path != Path(__file__)
+                for line, text in prose_of(path)
+                for name in cited(text)
+                if name not in known
+            ]
+        )
 
     def test_citations_are_found(self) -> None:
         assert cited("see Rule 25, and rules (3) and (17)") == ["rule-25", "rule-3", "rule-17"]

@@ -27,8 +27,8 @@ from typing import Final
 
 from cluster.nodesfile import NodesFileError, parse
 from disque.cli.aof_cost import cost
-from disque.core.journal import replay
-from disque.core.journal.checks import NewerError, ReplayError
+from disque.core.journal import codec, replay
+from disque.core.journal.checks import NewerError, OlderError, ReplayError
 from disque.core.journal.frames import (
     HEAD_SIZE,
     MARK,
@@ -161,6 +161,8 @@ def refusal(frame: Frame) -> str:
                 pass
         except NewerError as error:
             raise CannotCheckError(f"{error}: check it with that program") from error
+        except OlderError as error:
+            raise CannotCheckError(str(error)) from error
         except ReplayError as error:
             return str(error)
     return ""
@@ -383,7 +385,7 @@ def doubt(last: Segment) -> None:
     with last.path.open("r+b") as file:
         salt = decode_head(file.read(HEAD_SIZE), last.number).salt
         offset = file.seek(0, os.SEEK_END)
-        [payload] = replay.encode([(OFF,)], 0)
+        [payload] = codec.encode([(OFF,)], 0)
         file.write(encode(RECORDS, payload, last.number, salt, offset, last.number, offset))
         file.flush()
         os.fsync(file.fileno())

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Iterator
 
-from disque.core.journal.replay import Parts
+from disque.core.journal.codec import Parts
 
 #: The payload of a frame: bytes, or pieces of it that are not to be copied.
 Payload = bytes | Parts

@@ -13,9 +13,10 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from disque.core.host import HostRefusedError
+from disque.core.journal import codec, kinds
 from disque.core.journal import replay as records
 from disque.core.journal.checks import ReplayError
-from disque.core.journal.compaction import Copying, forget_segments
+from disque.core.journal.compaction import Copying
 from disque.core.journal.schema import OFF, PARTIAL, WHOLE
 from disque.server.background import Background, Worker
 from disque.server.disk import Disk
@@ -136,7 +137,7 @@ class Persistence:
 
     def _was_switched_off(self) -> bool:
         try:
-            return records.was_switched_off(self.files().last_payload())
+            return codec.was_switched_off(self.files().last_payload())
         except JournalError:
             return False
 
@@ -258,7 +259,7 @@ class Persistence:
         writer.start(rebuild)
         is_first = not last and bool(self.node.used or self.node.federation.pauses)
         if is_first:  # here and not among the records of a command, whose reply would wait for the copies behind it
-            writer.append(records.encode([(PARTIAL,)], self.pump.clock.now_ms())[0])
+            writer.append(codec.encode([(PARTIAL,)], self.pump.clock.now_ms())[0])
         if not writer.sync() and not writer.rebuilding:
             failing = writer.failing
             writer.abandon()
@@ -321,7 +322,7 @@ class Persistence:
         node.journaling = False
         node.misconf = b""
         node.segment = 0
-        self._forgetting = forget_segments(node)
+        self._forgetting = kinds.forget_segments(node)
         node.begin_chore(self._forgetting)
         self.pump.release_all()
 
@@ -348,7 +349,7 @@ class Persistence:
     def journal_head(self) -> bytes:
         """Give the first payload of a segment."""
         policy = self.node.config.text("appendfsync")
-        return records.head(self.node, self.boot_id, policy, self.pump.clock.now_ms())
+        return codec.head(self.node, self.boot_id, policy, self.pump.clock.now_ms())
 
     def journal_progress(self) -> None:
         """`safe` or `failing` have changed: let replies go, let writes be refused or taken."""
@@ -427,7 +428,7 @@ class Persistence:
         return True
 
     def _begin_copy(self, upto: int) -> None:
-        self.copying = Copying(self.node, upto)
+        self.copying = kinds.begin_copy(self.node, upto)
         self.pass_started = self.seconds()
         self.pump.loop.call_soon(self._copy_some)
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from disque.core.base.timers import NEVER
 from disque.core.jobs import sessions
-from disque.core.journal import replay
+from disque.core.journal import codec
 from disque.core.model.session import Session
 from disque.core.step import settle, tick
 
@@ -291,7 +291,7 @@ class Pump:
         if writer is None:
             return
         started = perf_counter()
-        for payload in replay.encode_parts(records, now_ms):
+        for payload in codec.encode_parts(records, now_ms):
             writer.append(payload)
         writer.flush()
         node.segment = writer.segment

@@ -40,7 +40,7 @@ from disque.core.config.settings import Config
 from disque.core.dedup.keys import TENTATIVE
 from disque.core.host import HostRefusedError
 from disque.core.jobs import sessions
-from disque.core.journal import checks
+from disque.core.journal import kinds
 from disque.core.journal.schema import Record
 from disque.core.model import memory
 from disque.core.model.ack_batch import AckBatch, AckStage
@@ -378,7 +378,7 @@ class Bench:
             assert_counters_are_true(self.node)
             assert_it_can_be_sent(self.node)
             for record in self.node.outbox.records:
-                checks.check(as_read(record))
+                kinds.check(as_read(record))
 
     def agree(self) -> bool:
         """The other nodes keep whatever UNIQUE key they are asked to keep; whether they were asked."""

@@ -43,8 +43,8 @@ from cluster.messages import (
 )
 from disque.core import step
 from disque.core.dedup.keys import TENTATIVE, digest_of
+from disque.core.journal import codec, kinds
 from disque.core.journal import replay as journal
-from disque.core.journal.compaction import Copying
 from disque.core.journal.schema import JOBS
 from disque.core.model.job import ACKED, ACTIVE, DEFERRED, SPENT
 from disque.core.model.jobid import comes_again
@@ -271,20 +271,20 @@ class Walk:
     def begin_segment(self) -> None:
         node = self.bench.node
         node.segment = max([segment for segment, _ in self.payloads], default=0) + 1
-        self.payloads.append((node.segment, journal.head(node, BOOT, "everysec", self.bench.now_ms)))
+        self.payloads.append((node.segment, codec.head(node, BOOT, "everysec", self.bench.now_ms)))
 
     def write(self) -> None:
         node = self.bench.node
         self.bench.settle()
         records = node.outbox.take()
         if records:
-            self.payloads += [(node.segment, payload) for payload in journal.encode(records, self.bench.now_ms)]
+            self.payloads += [(node.segment, payload) for payload in codec.encode(records, self.bench.now_ms)]
 
     def compact(self) -> None:
         self.write()
         upto = self.bench.node.segment
         self.begin_segment()
-        copying = Copying(self.bench.node, upto)
+        copying = kinds.begin_copy(self.bench.node, upto)
         while not copying.step(100, self.bench.now_ms):
             pass
         self.write()
@@ -446,7 +446,7 @@ def test_numbers_go_on_from_no_job_that_could_be_the_last_of_all(walk: Walk) -> 
     mine = b"D-a0a0a0a0-%024d-003d" % 1
     shared = (JOBS, b"q", 2, 0, 1, -4 * 10**12, 0, 5, 0, 0, 0, 60, (MYSELF,))
     walk.payloads += [
-        (1, payload) for payload in journal.encode([(*shared, (mine,), (b"body",), (2**62 - 1,))], START_MS)
+        (1, payload) for payload in codec.encode([(*shared, (mine,), (b"body",), (2**62 - 1,))], START_MS)
     ]
     walk.start_anew()
     walk.client.add("q", "body", "REPLICATE", 1)

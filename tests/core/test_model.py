@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
 from disque.core import step
-from disque.core.dedup.keys import forget_segments
+from disque.core.journal import codec, kinds
 from disque.core.journal import replay as journal
 from disque.core.journal.compaction import Copying
 from disque.core.journal.schema import OFF
@@ -56,7 +56,7 @@ class NodeMachine(Mirror):
         records = node.outbox.take()
         if records:
             off = records[-1] == (OFF,)
-            for data in journal.encode(records, self.now_ms):
+            for data in codec.encode(records, self.now_ms):
                 self.keep(data, off=off)
         if self.journaling and self.payloads:
             # Whatever was not written need not be: what the journal says must be true all the same.
@@ -71,7 +71,7 @@ class NodeMachine(Mirror):
         """A new segment. It says nothing of jobs, so what is true is what the payload before it says."""
         node = self.node
         node.segment = max((payload.segment for payload in self.payloads), default=0) + 1
-        self.keep(journal.head(node, self.boot, "everysec", self.now_ms))
+        self.keep(codec.head(node, self.boot, "everysec", self.now_ms))
 
     def replay(self, count: int, boot: str, now_ms: int) -> tuple[Node, journal.Replay]:
         """A fresh node that has read the first ``count`` payloads."""
@@ -109,7 +109,7 @@ class NodeMachine(Mirror):
         self.journaling = self.node.journaling = True
         self.payloads = []
         self.write_head()
-        copying = Copying(self.node, 0)
+        copying = kinds.begin_copy(self.node, 0)
         while not copying.step(3, self.now_ms):
             pass
         self.floor = 0
@@ -135,7 +135,7 @@ class NodeMachine(Mirror):
         for shard in self.node.shards:
             for job in shard.values():
                 job.segment = 0
-        forget_segments(self.node)
+        kinds.forget_segments(self.node)
         for queue in self.node.queues.values():
             queue.segment = 0
 
@@ -151,7 +151,7 @@ class NodeMachine(Mirror):
         self.flush()
         upto = self.node.segment
         self.write_head()
-        self.copying = Copying(self.node, upto)
+        self.copying = kinds.begin_copy(self.node, upto)
 
     @precondition(lambda self: self.copying is not None)
     @rule(most=st.sampled_from([1, 2, 5, 100, 5000]))
@@ -243,7 +243,7 @@ class NodeMachine(Mirror):
         self.flush()
         for record in journal.clean_list(self.node):
             self.node.outbox.add(record)
-        for data in journal.encode(self.node.outbox.records, self.now_ms):
+        for data in codec.encode(self.node.outbox.records, self.now_ms):
             self.keep(data)
         self.boots += power
         self.now_ms += later_ms

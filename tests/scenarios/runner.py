@@ -53,6 +53,7 @@ from disque.core import handover, step
 from disque.core.base.timers import NEVER
 from disque.core.dedup.keys import digest_of
 from disque.core.jobs import sessions
+from disque.core.journal import codec
 from disque.core.journal import replay as journal
 from disque.core.model.session import NOT_WAITING, WAIT_COPIES, Session
 from disque.core.node import Message, Node
@@ -274,7 +275,7 @@ class Scenario:
         node = place.running
         node.journaling = True
         node.segment = 1
-        place.payloads.append(journal.head(node, f"boot {place.boot}", place.policy, self.now_ms))
+        place.payloads.append(codec.head(node, f"boot {place.boot}", place.policy, self.now_ms))
 
     def crash(self, rest: str) -> None:
         place = self.place(rest)
@@ -361,7 +362,7 @@ class Scenario:
     def write(self, place: Place) -> None:
         records = place.running.outbox.take()
         if records:
-            place.payloads += journal.encode(records, self.now_ms)
+            place.payloads += codec.encode(records, self.now_ms)
 
     def let_leave(self, place: Place, client: str, session: Session) -> None:
         reader = hiredis.Reader(replyError=ErrorReply)

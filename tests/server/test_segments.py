@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from disque.core.journal import replay
+from disque.core.journal import codec
 from disque.core.journal.frames import (
     HEAD_SIZE,
     MARK,
@@ -18,7 +18,7 @@ from disque.core.journal.frames import (
     encode,
     encode_head,
 )
-from disque.core.journal.schema import HEAD
+from disque.core.journal.schema import FORMAT, HEAD
 from disque.server.segments import READ_SIZE, JournalError, MisplacedError, Row
 from tests.conftest import examples
 from tests.support.nodes import make_node
@@ -169,11 +169,11 @@ def test_who_wrote_a_file_stands_in_its_first_record(tmp_path: Path) -> None:
     node_id = b"0" * 40
     assert Row(str(tmp_path), NAME).previous_writer == b""
     node = make_node(0)
-    first = Writer(tmp_path, 1).add(replay.head(node, "boot", "always", 1), b"a")
+    first = Writer(tmp_path, 1).add(codec.head(node, "boot", "always", 1), b"a")
     first.after().add(b"b")
     assert Row(str(tmp_path), NAME).previous_writer == node.node_id
     later = Writer(tmp_path, 2, follows=10)
-    later.add(msgpack.packb([1, (HEAD, 1, node_id, b"boot", b"always")]))
+    later.add(msgpack.packb([1, (HEAD, FORMAT, node_id, b"boot", b"always")]))
     with pytest.raises(MisplacedError, match=f"{later.path} .* of a journal of node {node_id.decode()}.* sets aside"):
         Row(str(tmp_path), NAME, own=node.node_id)
     with pytest.raises(MisplacedError, match=f"{NAME}.00000001 does not go"):

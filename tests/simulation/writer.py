@@ -7,7 +7,7 @@ its record on the disk.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from disque.core.journal import replay
+from disque.core.journal import codec
 from disque.core.journal.schema import ACK, DELETE, JOBS, SPEND
 from disque.server.journal import Journal
 from disque.server.persistence import Persistence
@@ -171,7 +171,7 @@ class Writer:
         records = node.outbox.take()
         if writer is None:
             return
-        for payload in replay.encode(records, now_ms):
+        for payload in codec.encode(records, now_ms):
             writer.append(payload)
             self.world.note("journal", self.process.name, payload)
         self._note(records, writer.sequence)

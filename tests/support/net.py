@@ -18,6 +18,7 @@ from disque.core.commands import ROWS
 from disque.core.config.settings import Config
 from disque.core.dedup.keys import SETTLED, digest_of
 from disque.core.jobs import sessions
+from disque.core.journal import codec
 from disque.core.journal import replay as journal
 from disque.core.model.session import Session
 from disque.core.node import Node
@@ -107,7 +108,7 @@ class Net:
         assert_counters_are_true(node)
         records = node.outbox.take()
         if records:
-            place.payloads += journal.encode(records, self.now_ms)
+            place.payloads += codec.encode(records, self.now_ms)
         sent = [*node.asks, *node.messages]
         node.asks.clear()
         node.messages.clear()
@@ -213,7 +214,7 @@ class Net:
         node.journaling = True
         node.segment = 1
         if not place.payloads:
-            place.payloads.append(journal.head(node, "boot 1", "always", self.now_ms))
+            place.payloads.append(codec.head(node, "boot 1", "always", self.now_ms))
         links.review(node, self.now_ms)
         self.flush(place)
         for other in self.up():

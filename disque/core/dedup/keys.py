@@ -60,18 +60,25 @@ with the key.
 """
 
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from disque.core.base.timers import IDLE, NEVER, Timed
 from disque.core.journal.schema import KEY
 from disque.core.model.jobid import valid
-from disque.core.model.key_store import DIGEST_BYTES, REPL_MAX
+from disque.core.model.key_store import DIGEST_BYTES, REPL_MAX, SHARDS
 from disque.core.model.memory import KEY_BYTES, SHELF_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from disque.core.journal.compaction import Copying
+    from disque.core.journal.recovery import Recovery
     from disque.core.model.job import Job
     from disque.core.model.key_store import Row
     from disque.core.node import Node
+
+#: Arrays of keys without anything to write that may be looked at in the time of one record.
+SHARDS_A_RECORD: Final = 16
 
 #: Bounds of a key: bytes of its name, seconds of the window.
 KEY_MAX: Final = 512
@@ -321,15 +328,43 @@ def expire(node: "Node", now_ms: int) -> None:
         node.timers.arm(shelf, next_ms)
 
 
-def forget_segments(node: "Node") -> None:
-    """There is no journal any more."""
+def forget_keys(node: "Node") -> "Iterator[None]":
+    """No key has a record any more."""
     for key in node.keys.values():
         key.segment = 0
     node.key_store.forget_segments()
+    yield
 
 
-def restore(node: "Node", digest: bytes, job_id: bytes, expires_ms: int, life_ms: int, repl: int, segment: int) -> None:
-    """Take in what a KEY record says; it replaces what an earlier one said."""
+def copy_keys(node: "Node", copying: "Copying") -> "Iterator[int]":
+    """Write again the keys whose record is in an old segment. What rests later is written then."""
+    rows = 0
+    while node.key_store.count and rows < SHARDS:
+        digests = node.key_store.digests(rows, copying.upto)
+        rows += 1
+        if rows % SHARDS_A_RECORD == 0:
+            yield 1
+        while digests:
+            digest = digests.pop()
+            key = find(node, digest, copying.now_ms)
+            if key is not None and digest not in node.keys and is_to_copy(key, copying):
+                file(node, key)
+                yield 1
+    for key in list(node.keys.values()):
+        if node.keys.get(key.digest) is key and is_to_copy(key, copying):
+            file(node, key)
+            yield 1
+
+
+def is_to_copy(key: Key, copying: "Copying") -> bool:
+    """Whether the record of ``key`` is in an old segment."""
+    return key.segment <= copying.upto and key.state != TENTATIVE
+
+
+def apply_key(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> None:
+    """KEY; it replaces what an earlier one said."""
+    _, digest, job_id, expires_ms, life_ms, repl = record
+    node = recovery.node
     held = find(node, digest, 0)
     if held is not None:
         drop(node, held)

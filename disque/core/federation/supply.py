@@ -42,7 +42,18 @@ from disque.core.federation import demand
 from disque.core.jobs import queues
 from disque.core.journal.schema import DELETE, HOLDERS
 from disque.core.model.demand import NOW_MS, STOCK_MS, Flow, Standing, Want
-from disque.core.model.job import ACKED, ACTIVE, BACKUP, DEFERRED, LEASE_OWNER, QUEUED, REQUEUE_ANNOUNCED, Job
+from disque.core.model.job import (
+    ACKED,
+    ACTIVE,
+    BACKUP,
+    COUNTER_MAX,
+    CTIME_MOST,
+    DEFERRED,
+    LEASE_OWNER,
+    QUEUED,
+    REQUEUE_ANNOUNCED,
+    Job,
+)
 from disque.core.model.jobid import comes_again, valid
 from disque.core.model.queue import ELSEWHERE, PAUSED_OUT, Queue
 from disque.core.replication import acks, announcements, arbitration, replica
@@ -413,7 +424,7 @@ def is_true(row: "Row") -> bool:
         and comes_again(row[0]) == (row[6] > 0)
         and row[2] <= replica.REPL_MOST
         and row[4] <= SECONDS_MAX
-        and row[5] <= replica.CTIME_MOST
+        and row[5] <= CTIME_MOST
         and row[6] <= SECONDS_MAX
     )
 
@@ -436,8 +447,8 @@ def take_in(node: "Node", name: bytes, row: "Row", holders: tuple[bytes, ...], n
     """Queue a job that is new here."""
     job_id, body, repl, left_ms, ttl, ctime, retry, nacks, deliveries, _ = row
     job = Job(job_id, node.terms(name, ttl, retry, repl), body, ctime, now_ms + left_ms, 0, holders)
-    job.nacks = min(nacks, announcements.COUNTER_MAX)
-    job.deliveries = min(deliveries, announcements.COUNTER_MAX)
+    job.nacks = min(nacks, COUNTER_MAX)
+    job.deliveries = min(deliveries, COUNTER_MAX)
     if len(holders) > 1:
         job.flags = REQUEUE_ANNOUNCED
     node.register(job)
@@ -461,7 +472,7 @@ def meet(node: "Node", peer: bytes, job: Job, row: "Row", now_ms: int) -> int:
         arbitration.answer_hold(node, peer, job, now_ms)
         return 0
     node.drop_vote(job.id)
-    nacks, deliveries = min(row[7], announcements.COUNTER_MAX), min(row[8], announcements.COUNTER_MAX)
+    nacks, deliveries = min(row[7], COUNTER_MAX), min(row[8], COUNTER_MAX)
     changed = job.flags & DEFERRED or job.nacks < nacks or job.deliveries < deliveries
     job.nacks = max(job.nacks, nacks)
     job.deliveries = max(job.deliveries, deliveries)

@@ -10,7 +10,7 @@ table, and waits until there is room or the queue exists.
 """
 
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from cluster.messages import PAUSE as SAY_PAUSE
 from cluster.messages import STAMP_BITS
@@ -23,6 +23,8 @@ from disque.core.model.queue import PAUSE_NAMES, QUEUE_IDLE_MS, Queue
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from disque.core.journal.compaction import Copying
+    from disque.core.journal.recovery import Recovery
     from disque.core.node import Node
 
 
@@ -116,8 +118,58 @@ def note(node: "Node", told: Broadcast) -> None:
             node.live[gone.segment] -= 1
 
 
-def restore(node: "Node", told: Broadcast, segment: int) -> None:
-    """Take in what a BCAST record says; it replaces what an earlier one said."""
+def apply_pause(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> None:
+    """PAUSE."""
+    _, name, flags = record
+    node = recovery.node
+    queue = node.queue(recovery.names.setdefault(name, name), recovery.time_ms)
+    if queue.segment:
+        node.live[queue.segment] -= 1
+    queue.paused = flags
+    queue.segment = segment if flags else 0
+    if flags:
+        node.live[segment] = node.live.get(segment, 0) + 1
+
+
+def copy_pauses(node: "Node", copying: "Copying") -> "Iterator[int]":
+    """Write again how queues stand whose record is in an old segment."""
+    for name in [name for name, queue in node.queues.items() if queue.paused]:
+        queue = node.queues.get(name)
+        if queue is not None and queue.paused and queue.segment <= copying.upto:
+            file_pause(node, queue)
+            yield 1
+
+
+def forget_pauses(node: "Node") -> "Iterator[None]":
+    """No queue has a record any more."""
+    for queue in node.queues.values():
+        queue.segment = 0
+    yield
+
+
+def copy_broadcasts(node: "Node", copying: "Copying") -> "Iterator[int]":
+    """Write again the broadcasts whose record is in an old segment."""
+    federation = node.federation
+    for name in list(federation.pauses):
+        told = federation.pauses.get(name)
+        # One that waits for memory is news again after a start.
+        if told is not None and told.segment <= copying.upto and name not in federation.waiting:
+            file_broadcast(node, told)
+            yield 1
+
+
+def forget_broadcast_segments(node: "Node") -> "Iterator[None]":
+    """No broadcast has a record any more."""
+    for told in node.federation.pauses.values():
+        told.segment = 0
+    yield
+
+
+def apply_broadcast(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> None:
+    """BCAST: PAUSE for all nodes; it replaces what an earlier one said. How the queue stands here is told by PAUSE."""
+    _, name, flags, counter, origin = record
+    node = recovery.node
+    told = Broadcast(recovery.names.setdefault(name, name), flags, counter, origin)
     known = node.federation.pauses.get(told.name)
     if known is None or (told.counter, told.origin) >= (known.counter, known.origin):
         note(node, told)

@@ -4,36 +4,15 @@ The checksums of the frames say that the bytes are those that were written; this
 of this format. Nothing is taken from a record that fails.
 """
 
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, Final
 
-from disque.core.journal.schema import (
-    ACK,
-    BCAST,
-    CLEAN,
-    CTIME_A_MS,
-    DELETE,
-    DUMMY,
-    END,
-    FLUSH,
-    FORMAT,
-    HEAD,
-    HOLDERS,
-    JOB,
-    JOBS,
-    KEY,
-    OFF,
-    PARTIAL,
-    PAUSE,
-    REQUEUE,
-    SPEND,
-    WHOLE,
-)
+from disque.core.journal.schema import CTIME_A_MS
 from disque.core.model.job import (
     ACKED,
     ACTIVE,
     BACKUP,
+    COUNTER_MAX,
     DEFERRED,
     DELIVERED,
     LEASE_OWNER,
@@ -45,32 +24,10 @@ from disque.core.model.job import (
 from disque.core.model.jobid import valid
 from disque.core.model.key_store import DIGEST_BYTES, REPL_MAX
 from disque.core.model.queue import PAUSE_NAMES
-from disque.core.replication.announcements import COUNTER_MAX
 
 #: No number in a record is larger: times in ms * 10^6 fit, and nothing that is read runs over when added up.
 NUMBER_MAX: Final = 2**62
 
-#: The types of each kind of record, first its kind, last its numbers (HEAD's version apart).
-SHAPES: Final[dict[int, tuple[type, ...]]] = {
-    HEAD: (int, int, bytes, bytes, bytes),
-    JOB: (int, bytes, bytes, bytes, *[int] * 11, tuple),
-    JOBS: (int, bytes, *[int] * 10, tuple, tuple, tuple, tuple),
-    HOLDERS: (int, bytes, tuple),
-    DUMMY: (int, bytes, int),
-    ACK: (int, bytes),
-    DELETE: (int, bytes),
-    SPEND: (int, bytes),
-    REQUEUE: (int, bytes, int, int, int),
-    PAUSE: (int, bytes, int),
-    BCAST: (int, bytes, int, int, bytes),
-    KEY: (int, bytes, bytes, int, int, int),
-    FLUSH: (int,),
-    OFF: (int,),
-    CLEAN: (int, tuple),
-    END: (int,),
-    PARTIAL: (int,),
-    WHOLE: (int,),
-}
 #: The types of one entry in the list of a clean stop.
 ENTRY: Final = (bytes, int, int, int, int, int)
 FLAGS_MAX: Final = DELIVERED | DEFERRED | SPENT | LEASE_OWNER | BACKUP | REQUEUE_ANNOUNCED | LEASE_RELAYED
@@ -86,32 +43,13 @@ class NewerError(ReplayError):
     """It was written by a newer one, which can read it."""
 
 
-def check(record: object) -> tuple[Any, ...]:
-    """``record``, if a node of this format can have written it. Raises ReplayError otherwise."""
-    if type(record) is not tuple or not record or type(record[0]) is not int:
-        raise ReplayError("a record is no list that begins with its kind")
-    kind = record[0]
-    if kind == HEAD and len(record) > 1 and type(record[1]) is int and record[1] > FORMAT:
-        raise NewerError(f"written by a newer program (format {record[1]}, this one knows {FORMAT})")
-    if tuple(map(type, record)) != SHAPES.get(kind) or not CHECKS[kind](record):
-        raise ReplayError(f"a record of kind {kind} makes no sense")
-    return record
+class OlderError(ReplayError):
+    """It was written by one so old that this one has forgotten how to read it."""
 
 
 def small(numbers: tuple[int, ...]) -> bool:
     """Whether all ``numbers`` are within what a node writes."""
     return min(numbers) >= 0 and max(numbers) < NUMBER_MAX
-
-
-def is_job(record: tuple[Any, ...]) -> bool:
-    """Whether the values of a JOB fit together."""
-    _, job_id, _, _, state, flags, _, _, _, _, retry, nacks, deliveries, held_ms, _, holders = record
-    return (
-        valid(job_id)
-        and small(record[4:-1])
-        and are_holders(holders)
-        and fit(state, flags, retry, nacks, deliveries, held_ms)
-    )
 
 
 def are_jobs(record: tuple[Any, ...]) -> bool:
@@ -157,32 +95,49 @@ def is_entry(entry: object) -> bool:
     return not requeue_ms if state == QUEUED or flags & SPENT else True
 
 
+def is_id(record: tuple[Any, ...]) -> bool:
+    """Whether the value of a record that is about one job only is the ID of one."""
+    return valid(record[1])
+
+
+def is_anything(record: tuple[Any, ...]) -> bool:
+    """A record whose values, if it has any, are right whenever their types are."""
+    return bool(record)
+
+
+def are_holders_of(record: tuple[Any, ...]) -> bool:
+    """Whether the values of HOLDERS fit together."""
+    return valid(record[1]) and are_holders(record[2])
+
+
+def is_dummy(record: tuple[Any, ...]) -> bool:
+    """Whether the values of a DUMMY fit together."""
+    return valid(record[1]) and small(record[2:])
+
+
+def is_requeue(record: tuple[Any, ...]) -> bool:
+    """Whether the values of a REQUEUE fit together."""
+    return valid(record[1]) and small(record[2:]) and max(record[2:4]) <= COUNTER_MAX
+
+
+def is_pause(record: tuple[Any, ...]) -> bool:
+    """Whether a queue can stand as a PAUSE says."""
+    return bool(0 <= record[2] < len(PAUSE_NAMES))
+
+
+def is_broadcast(record: tuple[Any, ...]) -> bool:
+    """Whether the values of a BCAST fit together."""
+    return is_pause(record) and small(record[3:4]) and len(record[4]) == 40
+
+
+def is_clean(record: tuple[Any, ...]) -> bool:
+    """Whether each entry in this part of a clean stop's list makes sense."""
+    return all(map(is_entry, record[1]))
+
+
 def is_key(record: tuple[Any, ...]) -> bool:
     """Whether the values of a KEY fit together."""
     _, digest, job_id, expires_ms, life_ms, repl = record
     if len(digest) != DIGEST_BYTES or not valid(job_id) or not small(record[3:]) or repl > REPL_MAX:
         return False
     return bool(expires_ms or life_ms)
-
-
-#: What must hold for the values of each kind of record.
-CHECKS: Final[dict[int, Callable[[tuple[Any, ...]], bool]]] = {
-    HEAD: lambda record: 1 <= record[1] <= FORMAT,
-    JOB: is_job,
-    JOBS: are_jobs,
-    ACK: lambda record: valid(record[1]),
-    DELETE: lambda record: valid(record[1]),
-    HOLDERS: lambda record: valid(record[1]) and are_holders(record[2]),
-    DUMMY: lambda record: valid(record[1]) and small(record[2:]),
-    SPEND: lambda record: valid(record[1]),
-    REQUEUE: lambda record: valid(record[1]) and small(record[2:]) and max(record[2:4]) <= COUNTER_MAX,
-    PAUSE: lambda record: 0 <= record[2] < len(PAUSE_NAMES),
-    BCAST: lambda record: 0 <= record[2] < len(PAUSE_NAMES) and small(record[3:4]) and len(record[4]) == 40,
-    KEY: is_key,
-    FLUSH: lambda _: True,
-    OFF: lambda _: True,
-    CLEAN: lambda record: all(map(is_entry, record[1])),
-    END: lambda _: True,
-    PARTIAL: lambda _: True,
-    WHOLE: lambda _: True,
-}

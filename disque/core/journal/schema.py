@@ -7,8 +7,6 @@ HEAD    first of each segment: format, node ID, boot ID of the kernel, fsync pol
 JOBS    whole jobs that differ in ID, body and ctime only: queue, state, flags, repl, how long after their
         creation they expire, delay, retry, nacks, deliveries, not to be queued before (0: no such time), ttl,
         holders; ids, bodies, ctimes. A later record of a job replaces an earlier one
-JOB     one whole job, as the first format had it: id, queue, body, state, flags, repl, ctime, expires, delay,
-        retry, nacks, deliveries, not to be queued before, ttl, holders
 ACK     id: acknowledged; with other holders the job stays known until they have heard of it
 DELETE  id: deleted by FASTACK or DELJOB, evicted, given up, or acknowledged everywhere
 HOLDERS id, holders: which nodes may have a copy
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
     from disque.core.model.job import Job
 
 HEAD: Final = 1
-JOB: Final = 2
 ACK: Final = 3
 DELETE: Final = 4
 SPEND: Final = 5
@@ -54,8 +51,8 @@ DUMMY: Final = 16
 BCAST: Final = 17
 JOBS: Final = 18
 
-#: Version of the records, in each HEAD. The first one had JOB in place of JOBS.
-FORMAT: Final = 2
+#: Version of the records, in each HEAD. Those before were never released, and are not read any more.
+FORMAT: Final = 3
 
 #: The kinds of records that hold bodies or the name of a queue, which may be large.
 HEAVY: Final = frozenset({JOBS, PAUSE, BCAST})

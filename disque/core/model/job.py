@@ -10,6 +10,7 @@ from typing import Final
 
 from mypy_extensions import i16, i32, mypyc_attr, u8
 
+from cluster.messages import STAMP_BITS
 from disque.core.base.numbers import SECONDS_MAX
 from disque.core.base.timers import Timed
 from disque.core.model.spec import JobSpec
@@ -45,6 +46,11 @@ AMONG_RETURNED: Final = 3
 SPENT_LINE: Final = 5
 SPENT_GONE: Final = 6
 
+#: Counters are 16 bits on other nodes and in old clients: they stop there instead of starting again.
+COUNTER_MAX: Final = 65535
+#: No job comes later in the order of all jobs. Behind it is room for those that this node makes after a job which came
+#: back to it from others: its counter goes on from there, and must not leave what messages and records can say.
+CTIME_MOST: Final = (1 << STAMP_BITS) - (1 << 50)
 
 #: Whether this runs compiled: then the functions of classes are none of Python's.
 COMPILED: Final = not isinstance(Timed.__init__, FunctionType)

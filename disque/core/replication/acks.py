@@ -13,11 +13,11 @@ Who answers that a job is unknown, or removes it, remembers its bare ID for a wh
 its way can bring it back.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from cluster.member import HEX_DIGITS
 from cluster.messages import DELJOB, GOTACK, SETACK
-from disque.core.dedup import key_keeper
+from disque.core.dedup import key_keeper, keys
 from disque.core.journal.schema import ACK, DELETE, DUMMY, HOLDERS
 from disque.core.model import ack_batch
 from disque.core.model.ack_batch import AGAIN_MS, AGAIN_SPREAD_MS, Ack, AckBatch, AckStage, Telling
@@ -29,6 +29,8 @@ from disque.core.replication import coordinator, replica
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from disque.core.journal.compaction import Copying
+    from disque.core.journal.recovery import Recovery
     from disque.core.node import Node
 
 #: The longest time between two repetitions, in ms.
@@ -455,7 +457,7 @@ def add_dummy(node: "Node", job_id: bytes, now_ms: int) -> None:
     if len(node.dummies) >= DUMMIES_MOST:
         drop_dummy(node, next(iter(node.dummies)))  # at once: it is an OrderedDict
         node.evicted += 1
-    ack = restore_dummy(node, job_id, now_ms + max(1, minutes) * 60_000)
+    ack = put_dummy(node, job_id, now_ms + max(1, minutes) * 60_000)
     if node.journaling:
         file_dummy(node, ack)
     arm(node, ack, now_ms)
@@ -469,13 +471,42 @@ def tell_once(node: "Node", job_id: bytes) -> None:
             node.batch(peer.id, (SETACK, ()), job_id)
 
 
-def restore_dummy(node: "Node", job_id: bytes, expires_ms: int) -> Ack:
-    """A dummy as replay finds it."""
+def put_dummy(node: "Node", job_id: bytes, expires_ms: int) -> Ack:
+    """Keep an acknowledgement of a job that is not known here."""
     ack = Ack(job_id, (), node.selves, expires_ms)
     node.acking[job_id] = ack
     node.dummies[job_id] = None
     node.used += ACK_BYTES
     return ack
+
+
+def apply_dummy(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> None:
+    """DUMMY: an acknowledgement of a job that is not known here."""
+    _, job_id, expires_ms = record
+    node = recovery.node
+    job = node.find(job_id)
+    if job is not None and job.state != ACKED:
+        keys.part(node, job)  # it had ended by its TTL, which is written nowhere; its key may be another one's
+    if job_id not in node.acking and node.find(job_id) is None:
+        put_dummy(node, job_id, expires_ms)
+    if job_id in node.dummies:
+        lies_in(node, node.acking[job_id], segment)
+
+
+def copy_dummies(node: "Node", copying: "Copying") -> "Iterator[int]":
+    """Write again the dummies whose record is in an old segment."""
+    for job_id in list(node.dummies):
+        ack = node.acking.get(job_id)
+        if ack is not None and job_id in node.dummies and ack.segment <= copying.upto:
+            file_dummy(node, ack)
+            yield 1
+
+
+def forget_dummies(node: "Node") -> "Iterator[None]":
+    """No acknowledgement has a record any more."""
+    for ack in node.acking.values():
+        ack.segment = 0
+    yield
 
 
 def file_dummy(node: "Node", ack: Ack) -> None:

@@ -1,18 +1,15 @@
 """A job goes back to its queue: its counters, its record, and what the other holders are told of it."""
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from cluster.messages import BY_TIMER, STILL
 from cluster.messages import QUEUED as SAY_QUEUED
 from disque.core.journal.schema import REQUEUE
-from disque.core.model.job import DEFERRED, DELIVERED, QUEUED, REQUEUE_ANNOUNCED, Job
+from disque.core.model.job import COUNTER_MAX, DEFERRED, DELIVERED, QUEUED, REQUEUE_ANNOUNCED, Job
 from disque.core.model.queue import PAUSED_IN
 
 if TYPE_CHECKING:
     from disque.core.node import Message, Node
-
-#: Counters are 16 bits on other nodes and in old clients: they stop there instead of starting again.
-COUNTER_MAX: Final = 65535
 
 
 def come_back(node: "Node", job: Job, now_ms: int) -> None:

@@ -19,13 +19,22 @@ from cluster.messages import (
     REFUSED_MEMORY,
     REFUSED_PAUSED,
     REFUSED_SIZE,
-    STAMP_BITS,
     STILL,
 )
 from cluster.messages import QUEUED as SAY_QUEUED
 from disque.core.base.numbers import SECONDS_MAX
 from disque.core.journal.schema import DELETE, HOLDERS
-from disque.core.model.job import ACKED, ACTIVE, BACKUP, DEFERRED, LEASE_OWNER, QUEUED, REQUEUE_ANNOUNCED, Job
+from disque.core.model.job import (
+    ACKED,
+    ACTIVE,
+    BACKUP,
+    CTIME_MOST,
+    DEFERRED,
+    LEASE_OWNER,
+    QUEUED,
+    REQUEUE_ANNOUNCED,
+    Job,
+)
 from disque.core.model.jobid import comes_again, valid
 from disque.core.model.queue import ELSEWHERE, PAUSED_IN
 from disque.core.replication import announcements
@@ -55,9 +64,6 @@ if TYPE_CHECKING:
 JITTER_MS: Final = 500
 #: More copies are asked for by nobody.
 REPL_MOST: Final = 65535
-#: No job comes later in the order of all jobs. Behind it is room for those that this node makes after a job which came
-#: back to it from others: its counter goes on from there, and must not leave what messages and records can say.
-CTIME_MOST: Final = (1 << STAMP_BITS) - (1 << 50)
 
 
 def start(node: "Node", job: Job, due_ms: int, now_ms: int) -> None:

@@ -5,6 +5,7 @@ import pytest
 from cluster.messages import REPLJOB
 from disque.core.dedup import keys as unique
 from disque.core.dedup.keys import digest_of
+from disque.core.journal import codec
 from disque.core.journal import replay as journal
 from disque.core.model import memory
 from tests.core.support import NOTHING, Bench, Client, assert_still_waiting, words
@@ -347,11 +348,11 @@ def test_a_key_that_others_say_lasts_longer_outlives_its_job_here_and_in_the_jou
     key = bench.node.keyed[job_id]
     key.life_ms += 60_000  # the job came by a clock that was wrong, and KEEPKEY from a node whose clock is right
     unique.file(bench.node, key)
-    written = journal.encode(bench.records(), bench.now_ms)
+    written = codec.encode(bench.records(), bench.now_ms)
     bench.live(11_000)
     assert bench.node.find(job_id) is None
     assert bench.node.keyed[job_id] is key
-    written += journal.encode(bench.records(), bench.now_ms)
+    written += codec.encode(bench.records(), bench.now_ms)
     for payloads in (written[:1], written):
         again = Bench().node
         replay = journal.Replay(again, "boot 1")

@@ -24,7 +24,8 @@ from cluster.messages import (
 from disque.core import step
 from disque.core.federation import supply
 from disque.core.journal import schema
-from disque.core.journal.replay import Replay, encode, head
+from disque.core.journal.codec import encode, head
+from disque.core.journal.replay import Replay
 from disque.core.journal.schema import DELETE, HOLDERS, JOBS
 from disque.core.model.demand import WANT_MS
 from disque.core.model.job import DELIVERED, LEASE_OWNER

@@ -1,6 +1,6 @@
 import pytest
 
-from disque.core.replication.announcements import COUNTER_MAX
+from disque.core.model.job import COUNTER_MAX
 from tests.core.support import NOTHING, Bench, Client, assert_delivered
 
 

@@ -6,8 +6,9 @@ from cluster.membership import Member
 from cluster.messages import REPLJOB
 from disque.core import step
 from disque.core.jobs import sessions
-from disque.core.journal.compaction import Copying, forget_segments
-from disque.core.journal.replay import Replay, encode, head
+from disque.core.journal import kinds
+from disque.core.journal.codec import encode, head
+from disque.core.journal.replay import Replay
 from disque.core.journal.schema import BCAST, DUMMY, JOBS, KEY, PAUSE
 from disque.core.model.job import ACKED
 from disque.core.node import Node
@@ -71,7 +72,7 @@ class TestCopying:
         payloads = [(head(node, BOOT, "no", NOW_MS), 1), (encode(node.outbox.records, NOW_MS)[0], 1)]
         before = state(read_back(payloads))
         node.segment = 2
-        copying = Copying(node, 1)
+        copying = kinds.begin_copy(node, 1)
         copies = [(head(node, BOOT, "no", NOW_MS), 2)]
         done = False
         while not done:
@@ -90,7 +91,7 @@ class TestCopying:
     def test_leaves_what_was_written_meanwhile(self) -> None:
         node = filled()
         node.segment = 2
-        copying = Copying(node, 1)
+        copying = kinds.begin_copy(node, 1)
         node.outbox.take()
         session = node.sessions[1]
         session.out.clear()
@@ -105,7 +106,7 @@ class TestCopying:
         node.segment = 2
         for expected in (True, False):
             node.outbox.take()
-            copying = Copying(node, 1)
+            copying = kinds.begin_copy(node, 1)
             while not copying.step(50, NOW_MS):
                 pass
             assert {DUMMY, BCAST, PAUSE, KEY, JOBS}.issubset({record[0] for record in node.outbox.records}) is expected
@@ -116,7 +117,7 @@ class TestCopying:
         payloads = [(encode(node.outbox.records, NOW_MS)[0], 1)]
         node.segment = 2
         node.outbox.take()
-        copying = Copying(node, 1)
+        copying = kinds.begin_copy(node, 1)
         copying.step(50, NOW_MS)
         ids = [job.id for shard in node.shards for job in shard.values()]
         step.command(node, node.sessions[1], [b"ACKJOB", *ids], NOW_MS)
@@ -133,7 +134,7 @@ class TestCopying:
         node.segment = 2
         step.command(node, node.sessions[1], b"ADDJOB waiting body 0 REPLICATE 2".split(), NOW_MS)
         (waiting,) = node.pending
-        copying = Copying(node, 1)
+        copying = kinds.begin_copy(node, 1)
         node.outbox.take()
         while not copying.step(50, NOW_MS):
             pass
@@ -144,7 +145,7 @@ class TestForgetSegments:
     def test_nothing_counts_for_a_segment_afterwards(self) -> None:
         node = filled()
         node.journaling = False
-        steps = forget_segments(node)
+        steps = kinds.forget_segments(node)
         assert sum(1 for _ in steps) > 1000, "a step looks at one of the dicts of jobs"
         assert not any(job.segment for shard in node.shards for job in shard.values())
         assert not any(queue.segment for queue in node.queues.values())
@@ -154,7 +155,7 @@ class TestForgetSegments:
         node = filled()
         node.journaling = False
         session = node.sessions[1]
-        for number, _ in enumerate(forget_segments(node)):
+        for number, _ in enumerate(kinds.forget_segments(node)):
             if number % 100 == 0:
                 jobs = [job for shard in node.shards for job in shard.values() if len(job.holders) == 1]
                 node.remove(jobs[-1])

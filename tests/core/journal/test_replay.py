@@ -11,9 +11,11 @@ from cluster.messages import PAUSE as SAY_PAUSE
 from cluster.messages import QUEUED as SAY_QUEUED
 from disque.core import step
 from disque.core.jobs import queues
+from disque.core.journal import codec
 from disque.core.journal import replay as journal
 from disque.core.journal.checks import FLAGS_MAX, ReplayError
-from disque.core.journal.replay import Replay, clean_list, encode, head, unpack
+from disque.core.journal.codec import encode, head, unpack
+from disque.core.journal.replay import Replay, clean_list
 from disque.core.journal.schema import (
     ACK,
     BCAST,
@@ -26,7 +28,6 @@ from disque.core.journal.schema import (
     FORMAT,
     HEAD,
     HOLDERS,
-    JOB,
     JOBS,
     KEY,
     OFF,
@@ -75,13 +76,6 @@ def job_record(
     return (*shared, (job_id(number, retry),), (body,), (ctime + number,))
 
 
-#: As the first format had it.
-OLD_JOB: Record = (
-    *(JOB, job_id(1), b"q", b"body", QUEUED, 0, 1, NOW_MS * CTIME_A_MS + 1),
-    *(NOW_MS + HOUR_MS, 0, 5, 2, 3, 0, 3600, SELF),
-)
-
-
 def head_record(boot: str = BOOT, policy: str = "everysec", version: int = FORMAT) -> Record:
     return (HEAD, version, node_id(1), boot.encode(), policy.encode())
 
@@ -121,13 +115,6 @@ class TestJob:
         assert [one.retry for one in terms] == [5, 6] * 3
         assert len({id(one) for one in terms}) == 2
         assert len({id(one.queue) for one in terms}) == 1
-
-    def test_of_the_first_format_comes_back_too(self) -> None:
-        node = replay(OLD_JOB)
-        job = node.find(job_id(1))
-        assert job is not None
-        assert (job.queue, job.body, job.retry, job.nacks, job.deliveries) == (b"q", b"body", 5, 2, 3)
-        assert (job.state, job.ctime, job.expires_ms) == (QUEUED, NOW_MS * 1_000_000 + 1, NOW_MS + HOUR_MS)
 
     def test_jobs_of_one_record_come_back_each_with_its_own(self) -> None:
         ids = tuple(map(job_id, (1, 2, 3)))
@@ -519,7 +506,7 @@ class TestPayloads:
         assert [unpack(payload) for payload in payloads] == [[NOW_MS, (ACK, job_id(1)), (FLUSH,)]]
 
     def test_large_bodies_are_split_in_order(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(journal, "PAYLOAD_BYTES", 100)
+        monkeypatch.setattr(codec, "PAYLOAD_BYTES", 100)
         records: list[Record] = []
         for number in range(1, 20):
             records += [job_record(number, body=b"x" * (number * 13)), (PAUSE, b"q", number % 4)]
@@ -529,12 +516,12 @@ class TestPayloads:
         assert {unpack(payload)[0] for payload in payloads} == {NOW_MS}
 
     def test_large_bodies_are_parts_and_are_not_copied(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(journal, "PAYLOAD_BYTES", 100)
-        monkeypatch.setattr(journal, "PART_BYTES", 60)
+        monkeypatch.setattr(codec, "PAYLOAD_BYTES", 100)
+        monkeypatch.setattr(codec, "PART_BYTES", 60)
         records: list[Record] = []
         for number in range(1, 30):
             records += [job_record(number, body=b"x" * (number * 7)), (PAUSE, b"q" * number, number % 4)]
-        payloads = journal.encode_parts(records, NOW_MS)
+        payloads = codec.encode_parts(records, NOW_MS)
         parts = [payload for payload in payloads if not isinstance(payload, bytes)]
         assert len(parts) > 5
         for part in parts:
@@ -545,7 +532,7 @@ class TestPayloads:
         assert {unpack(payload)[0] for payload in joined} == {NOW_MS}
 
     def test_large_names_of_queues_are_split_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(journal, "PAYLOAD_BYTES", 100)
+        monkeypatch.setattr(codec, "PAYLOAD_BYTES", 100)
         records: list[Record] = [job_record(n, queue=b"q" * 90) for n in range(4)] + [(PAUSE, b"q" * 90, 1)] * 4
         assert [len(unpack(payload)) - 1 for payload in encode(records, NOW_MS)] == [2, 2, 2, 2]
 
@@ -565,6 +552,11 @@ class TestPayloads:
             with pytest.raises(ReplayError, match="newer program"):
                 Replay(make_node(), BOOT).apply(encode([record], NOW_MS)[0], 1)
 
+    def test_an_older_format_is_refused_and_the_way_out_is_said(self) -> None:
+        for version in (1, FORMAT - 1):
+            with pytest.raises(ReplayError, match=f"format {version}.* let consumers empty its queues"):
+                Replay(make_node(), BOOT).apply(encode([head_record(version=version)], NOW_MS)[0], 1)
+
     def test_what_is_yielded_while_it_finishes_lets_others_run(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(journal, "FINISH_SLICE", 10)
         reader = Replay(make_node(), BOOT)
@@ -573,7 +565,6 @@ class TestPayloads:
 
 
 GOOD = [
-    OLD_JOB,
     head_record(),
     job_record(1),
     job_record(2, retry=0),
@@ -686,9 +677,6 @@ class TestNonsense:
             (*job_record()[:15], (-1,)),
             (*job_record()[:15], (1.5,)),
             (*job_record()[:15], (2**62,)),
-            (*OLD_JOB[:1], b"short", *OLD_JOB[2:]),
-            (*OLD_JOB[:8], -1, *OLD_JOB[9:]),
-            (*OLD_JOB[:-1], ()),
             (PAUSE, b"q", 4),
             (PAUSE, b"q", -1),
             (KEY, K[:14], job_id(1), 0, 9, 2),

@@ -1,7 +1,8 @@
 """What a start does when its clock is far ahead of the journal: the clock may be wrong, so nothing expires at once."""
 
 from disque.core import step
-from disque.core.journal.replay import FAR_AHEAD_MS, Replay, encode
+from disque.core.journal.codec import encode
+from disque.core.journal.replay import FAR_AHEAD_MS, Replay
 from disque.core.journal.schema import FORMAT, HEAD, Record
 from disque.core.node import Node
 from tests.core.support import START_MS, Bench

@@ -1,6 +1,6 @@
 from cluster.messages import BY_NACK, BY_RETURN, QUEUED, STILL
 from disque.core.journal.schema import REQUEUE
-from disque.core.model.job import REQUEUE_ANNOUNCED
+from disque.core.model.job import COUNTER_MAX, REQUEUE_ANNOUNCED
 from disque.core.replication import announcements
 from tests.core.support import Bench, Client
 
@@ -18,10 +18,10 @@ def add_shared(client: Client, *options: str) -> bytes:
 def test_counters_stop_where_old_clients_stop() -> None:
     bench = Bench()
     job = bench.job(bench.client().add("q"))
-    job.nacks = job.deliveries = announcements.COUNTER_MAX
+    job.nacks = job.deliveries = COUNTER_MAX
     announcements.count(job, nack=True)
     announcements.count(job, nack=False)
-    assert (job.nacks, job.deliveries) == (announcements.COUNTER_MAX, announcements.COUNTER_MAX)
+    assert (job.nacks, job.deliveries) == (COUNTER_MAX, COUNTER_MAX)
 
 
 def test_the_record_of_a_return_has_the_counters_and_the_time_that_a_crash_must_not_shorten() -> None:

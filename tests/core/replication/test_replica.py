@@ -22,7 +22,7 @@ from cluster.messages import (
     WILLQUEUE,
 )
 from disque.core.journal.schema import DELETE, HOLDERS, JOBS
-from disque.core.model.job import BACKUP, DEFERRED, LEASE_OWNER
+from disque.core.model.job import BACKUP, CTIME_MOST, DEFERRED, LEASE_OWNER
 from disque.core.replication import replica
 from tests.core.support import MYSELF, Bench, all_jobs, foreign_id, held_by, repljob
 
@@ -187,7 +187,7 @@ class TestTaking:
         cluster.hear(cluster.peers[0], last)
         assert cluster.sent() == []
         assert cluster.node.messages_skipped == 1
-        cluster.hear(cluster.peers[0], (*last[:11], (replica.CTIME_MOST,)))
+        cluster.hear(cluster.peers[0], (*last[:11], (CTIME_MOST,)))
         assert cluster.node.jobs_registered() == 1
 
     @pytest.mark.parametrize("wrong", [{"retry": 2**32}, {"ttl": 2**32}])

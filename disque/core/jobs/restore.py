@@ -1,0 +1,142 @@
+"""What the journal says of jobs: how each record is applied at a start, and how jobs are written again."""
+
+from typing import TYPE_CHECKING, Any
+
+from disque.core.journal.schema import CTIME_A_MS
+from disque.core.model.job import (
+    ACKED,
+    CTIME_MOST,
+    DEFERRED,
+    DELIVERED,
+    LEASE_RELAYED,
+    SPENT,
+    WAIT_REPL,
+    Job,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from disque.core.journal.compaction import Copying
+    from disque.core.journal.recovery import Recovery
+    from disque.core.node import Node
+
+
+# -- at a start --------------------------------------------------------------------------------------------------------
+
+
+def apply_jobs(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> None:
+    """JOBS."""
+    node = recovery.node
+    _, queue, state, flags, repl, left_ms, delay, retry, nacks, deliveries, held_ms, ttl, holders = record[:13]
+    terms = recovery.terms(queue, ttl, retry, repl)
+    holders = recovery.known(holders)
+    for job_id, body, ctime in zip(*record[13:], strict=True):
+        expires_ms = ctime // CTIME_A_MS + left_ms
+        job = node.find(job_id)
+        if job is None:
+            job = Job(job_id, terms, body, ctime, expires_ms, delay, holders)
+            node.drop_ack(job_id)
+            node.register(job)
+            if state == ACKED:
+                job.state = ACKED
+                node.free_key(job_id)
+        else:
+            if job.segment:
+                node.live[job.segment] -= 1
+            if state != ACKED:  # what ended by its TTL is written nowhere: this one may have come again since
+                node.used += len(body) - len(job.body)
+                job.become(Job(job_id, terms, body, ctime, expires_ms, delay, holders))
+        job.flags = flags
+        job.nacks = nacks
+        job.deliveries = deliveries
+        job.requeue_ms = held_ms
+        job.segment = segment
+        node.live[segment] = node.live.get(segment, 0) + 1
+        if flags & SPENT:
+            node.evictable.add(job)
+        else:
+            node.evictable.take_back(job)
+        if job_id.startswith(node.ids.prefix):
+            node.last_ctime = max(node.last_ctime, min(ctime, CTIME_MOST))
+
+
+def apply_ack(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> None:
+    """ACK: a job is done; when others hold it too, the end of the start sees to it that they hear of that."""
+    del segment
+    node = recovery.node
+    job = node.find(record[1])
+    if job is None:
+        node.free_key(record[1])  # the segment with the job may be gone before the one with its key
+    elif len(job.holders) == 1:
+        node.remove(job)
+    elif job.state != ACKED:
+        node.let_go(job)
+        job.state = ACKED
+
+
+def apply_delete(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> None:
+    """DELETE: a job is gone, everywhere."""
+    del segment
+    node = recovery.node
+    job = node.find(record[1])
+    if job is not None:
+        node.remove(job)
+    else:
+        node.drop_ack(record[1])
+        node.free_key(record[1])
+
+
+def apply_spend(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> None:
+    """SPEND: an at-most-once job has left its queue."""
+    del segment
+    job = recovery.node.find(record[1])
+    if job is None or job.retry:
+        return  # this record is of another one, which had the same ID: no node that tells the truth made both
+    job.flags = job.flags & ~DEFERRED | SPENT | DELIVERED
+    job.requeue_ms = 0
+    recovery.node.evictable.add(job)
+
+
+def apply_requeue(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> None:
+    """REQUEUE: NACK or ENQUEUE."""
+    del segment
+    _, job_id, nacks, deliveries, held_ms = record
+    job = recovery.node.find(job_id)
+    if job is not None and not job.flags & SPENT and job.state != ACKED:
+        job.nacks, job.deliveries, job.requeue_ms = nacks, deliveries, held_ms
+        job.flags = job.flags | DEFERRED | LEASE_RELAYED if held_ms else job.flags & ~(DEFERRED | LEASE_RELAYED)
+
+
+def apply_holders(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> None:
+    """HOLDERS: other nodes have copies, too."""
+    del segment
+    job = recovery.node.find(record[1])
+    if job is not None:
+        job.holders = recovery.known(record[2])
+
+
+# -- compaction --------------------------------------------------------------------------------------------------------
+
+
+def copy_jobs(node: "Node", copying: "Copying") -> "Iterator[int]":
+    """Write again the jobs whose record is in an old segment."""
+    for shard in node.shards:
+        jobs = [job for job in shard.values() if job.segment <= copying.upto]
+        yield 1 + len(shard) // 64
+        while jobs:
+            job = jobs.pop()
+            if job.segment > copying.upto or node.find(job.id) is not job:
+                continue
+            if job.state == WAIT_REPL and (not job.retry or node.pending[job.id].add is not None):
+                continue  # nobody was told of it yet, or another node may deliver it, once
+            node.file(job)
+            yield 1 + len(job.body) // 4096
+
+
+def forget_jobs(node: "Node") -> "Iterator[None]":
+    """No job has a record any more."""
+    for shard in node.shards:
+        for job in shard.values():
+            job.segment = 0
+        yield

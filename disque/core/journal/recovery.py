@@ -1,0 +1,89 @@
+"""What is known while a journal is read: the node that it is read into, and what the journal has said of itself."""
+
+from typing import TYPE_CHECKING
+
+from disque.core.model.job import ACKED, SPENT, Job
+from disque.core.model.spec import JobSpec, SpecCache
+
+if TYPE_CHECKING:
+    from disque.core.node import Node
+
+
+class Recovery:
+    """A node that was empty, and what is known of the journal that is read into it, so far."""
+
+    __slots__ = (
+        "boot_id",
+        "clean",
+        "clean_ended",
+        "dropped",
+        "freed",
+        "incomplete",
+        "journal_boot_id",
+        "journal_policy",
+        "names",
+        "node",
+        "records",
+        "time_ms",
+        "usual",
+    )
+
+    def __init__(self, node: "Node", boot_id: str) -> None:
+        self.node = node
+        self.boot_id = boot_id.encode()
+        self.journal_boot_id = b""
+        self.journal_policy = b""
+        #: By ID what the list of a clean stop says, and whether its end was the last thing read.
+        self.clean: dict[bytes, tuple[int, int, int, int, int]] = {}
+        self.clean_ended = False
+        #: At-most-once jobs that were dropped, since they may have been delivered.
+        self.dropped = 0
+        #: Those of them that had UNIQUE keys, by ID.
+        self.freed: list[bytes] = []
+        #: The process ended while what it had in memory was still being copied: that is not all here.
+        self.incomplete = False
+        self.records = 0
+        self.time_ms = 0
+        self.names: dict[bytes, bytes] = {}
+        #: What the jobs of each queue have in common: no queue is there yet, and the node remembers some only.
+        self.usual: dict[bytes, SpecCache] = {}
+
+    def known(self, holders: tuple[bytes, ...]) -> tuple[bytes, ...]:
+        """Those of the nodes that are still of the cluster, and this one."""
+        node = self.node
+        known = [holder for holder in holders if holder in node.membership.nodes]
+        return (
+            node.shared(tuple(known)) if node.node_id in known else node.shared(tuple(sorted([*known, node.node_id])))
+        )
+
+    def terms(self, queue: bytes, ttl: int, retry: int, repl: int) -> JobSpec:
+        """The one object for what jobs of this queue with these numbers have in common."""
+        usual = self.usual.get(queue)
+        if usual is not None:
+            return usual.terms(ttl, retry, repl)
+        terms = JobSpec(self.names.setdefault(queue, queue), ttl, retry, repl)
+        self.usual[queue] = SpecCache(terms)
+        return terms
+
+    def tail_is_sure(self, boot_id: bytes) -> bool:
+        """Whether a process that starts under ``boot_id`` knows that a job that is not spent was not delivered.
+
+        It does when nothing that was written before can have been lost.
+        """
+        same_boot = bool(boot_id) and boot_id == self.journal_boot_id
+        return self.clean_ended or same_boot or self.journal_policy == b"always"
+
+    def drop_unsure(self) -> None:
+        """Forget the at-most-once jobs that are not spent."""
+        for shard in self.node.shards:
+            for job in [
+                job for job in shard.values() if not job.retry and not job.flags & SPENT and job.state != ACKED
+            ]:
+                self.drop(job)
+
+    def drop(self, job: Job) -> None:
+        """Forget an at-most-once job that may have been delivered."""
+        self.dropped += 1
+        if job.id in self.node.keyed:
+            self.freed.append(job.id)
+        self.node.remove(job)

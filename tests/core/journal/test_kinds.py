@@ -1,0 +1,204 @@
+"""Each kind of record, written by what a node does: what it says is there after a compaction and a start."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+
+from cluster.messages import HAVE
+from disque.core.journal import kinds, schema
+from disque.core.journal.codec import encode, head
+from disque.core.journal.replay import Replay, believed
+from disque.core.journal.schema import (
+    ACK,
+    BCAST,
+    DELETE,
+    DUMMY,
+    HOLDERS,
+    JOBS,
+    KEY,
+    PAUSE,
+    REQUEUE,
+    SPEND,
+)
+from disque.core.model.job import ACKED, DEFERRED, SPENT
+from disque.core.node import Node
+from tests.core.support import UNKNOWN_ID, Bench, Client
+from tests.support.keys import keys
+
+BOOT: Final = "boot 1"
+
+#: Does something at a node, and gives what `FOUND` is asked for.
+Act = Callable[[Bench, Client], Any]
+
+
+def add(bench: Bench, client: Client) -> bytes:
+    del bench
+    return client.add("q", "body", "REPLICATE", 1)
+
+
+def add_shared(bench: Bench, client: Client) -> bytes:
+    client.send("ADDJOB", "q", "body", 0, "REPLICATE", 2)
+    ((job_id, spread),) = bench.node.pending.items()
+    bench.confirm(job_id, bench.membership.nodes[spread.asked[0]])
+    assert client.read() == job_id
+    return bytes(job_id)
+
+
+def acknowledge(bench: Bench, client: Client) -> bytes:
+    job_id = add_shared(bench, client)
+    assert client("ACKJOB", job_id) == 1
+    return job_id
+
+
+def delete(bench: Bench, client: Client) -> bytes:
+    job_id = add(bench, client)
+    assert client("FASTACK", job_id) == 1
+    return job_id
+
+
+def spend(bench: Bench, client: Client) -> bytes:
+    del bench
+    job_id = client.add("q", "body", "REPLICATE", 1, "RETRY", 0)
+    assert client.get("q") == [job_id]
+    return job_id
+
+
+def nack(bench: Bench, client: Client) -> bytes:
+    job_id = add(bench, client)
+    assert client.get("q") == [job_id]
+    assert client("NACK", job_id, "DELAY", 60) == 1
+    return job_id
+
+
+def have(bench: Bench, client: Client) -> bytes:
+    job_id = add_shared(bench, client)
+    for peer in bench.peers:
+        bench.hear(peer, (HAVE, (job_id,)))
+    return job_id
+
+
+def take_key(bench: Bench, client: Client) -> bytes:
+    del bench
+    return client.add("q", "body", "REPLICATE", 1, "UNIQUE", "k", 60)
+
+
+def acknowledge_unknown(bench: Bench, client: Client) -> bytes:
+    del bench
+    client("ACKJOB", UNKNOWN_ID)
+    return UNKNOWN_ID
+
+
+def pause(bench: Bench, client: Client) -> bytes:
+    del bench
+    client("PAUSE", "q", "in")
+    return b"q"
+
+
+def pause_everywhere(bench: Bench, client: Client) -> bytes:
+    del bench
+    client("PAUSE", "q", "out", "bcast")
+    return b"q"
+
+
+def is_there(node: Node, job_id: bytes) -> bool:
+    job = node.find(job_id)
+    return job is not None and job.state != ACKED and not job.nacks and len(job.holders) == 1
+
+
+def is_acknowledged(node: Node, job_id: bytes) -> bool:
+    job = node.find(job_id)
+    return job is not None and job.state == ACKED
+
+
+def is_gone(node: Node, job_id: bytes) -> bool:
+    return node.find(job_id) is None
+
+
+def is_spent(node: Node, job_id: bytes) -> bool:
+    job = node.find(job_id)
+    return job is not None and bool(job.flags & SPENT)
+
+
+def waits_with_a_nack(node: Node, job_id: bytes) -> bool:
+    job = node.find(job_id)
+    return job is not None and job.nacks == 1 and bool(job.flags & DEFERRED)
+
+
+def has_three_holders(node: Node, job_id: bytes) -> bool:
+    job = node.find(job_id)
+    return job is not None and len(job.holders) == 3
+
+
+def has_a_key(node: Node, job_id: bytes) -> bool:
+    return [key.job_id for key in keys(node).values()] == [job_id]
+
+
+def is_to_be_told(node: Node, job_id: bytes) -> bool:
+    return job_id in node.dummies
+
+
+def is_paused(node: Node, name: bytes) -> bool:
+    return bool(node.queues[name].paused)
+
+
+def is_paused_everywhere(node: Node, name: bytes) -> bool:
+    return is_paused(node, name) and name in node.federation.pauses
+
+
+#: For each kind that is no mark: what makes a node write it, and what a later start must find.
+CASES: Final[dict[int, tuple[Act, Callable[[Node, Any], bool]]]] = {
+    JOBS: (add, is_there),
+    ACK: (acknowledge, is_acknowledged),
+    DELETE: (delete, is_gone),
+    SPEND: (spend, is_spent),
+    REQUEUE: (nack, waits_with_a_nack),
+    HOLDERS: (have, has_three_holders),
+    KEY: (take_key, has_a_key),
+    DUMMY: (acknowledge_unknown, is_to_be_told),
+    PAUSE: (pause, is_paused),
+    BCAST: (pause_everywhere, is_paused_everywhere),
+}
+NAMES: Final = {getattr(schema, name): name for name in schema.__dict__ if name.isupper() and name != "FORMAT"}
+
+
+def read(node: Node, segments: list[tuple[int, list[bytes]]]) -> Node:
+    """A node that starts with these segments."""
+    found = Bench(peers=2).node
+    reader = Replay(found, BOOT)
+    for segment, payloads in segments:
+        reader.apply(head(node, BOOT, "always", 0), segment)
+        for payload in payloads:
+            reader.apply(payload, segment)
+    for _ in reader.finish(reader.time_ms):
+        pass
+    return found
+
+
+def test_each_kind_that_is_no_mark_has_a_case() -> None:
+    assert set(CASES) == {kind.number for kind in kinds.KINDS if not kind.is_mark}
+
+
+def test_each_kind_has_one_row_and_one_that_is_written_again_can_be_forgotten() -> None:
+    assert len(kinds.TABLE) == len(kinds.KINDS)
+    assert all((kind.copy is None) == (kind.forget is None) for kind in kinds.KINDS)
+
+
+@pytest.mark.parametrize("number", CASES, ids=lambda number: NAMES[number])
+def test_what_it_says_survives_a_start_a_compaction_and_both(number: int) -> None:
+    act, is_found = CASES[number]
+    bench = Bench(peers=2, journaling=True)
+    node = bench.node
+    what = act(bench, bench.client())
+    first = encode(node.outbox.take(), bench.now_ms)
+    assert number in {record[0] for payload in first for record in believed(payload)}
+    node.segment = 2
+    copying = kinds.begin_copy(node, 1)
+    while not copying.step(1, bench.now_ms):
+        pass
+    second = encode(node.outbox.take(), bench.now_ms)
+    for segments in ([(1, first)], [(2, second)], [(1, first), (2, second)]):
+        assert is_found(read(node, segments), what)
+    for _ in kinds.forget_segments(node):
+        pass
+    assert not node.live
