@@ -318,6 +318,10 @@ KINDS: Final[dict[int, tuple[str, Shape]]] = {
     )
 }
 
+#: Kinds that rest on no record of the journal: they ask or offer, and nothing is lost if the sender forgets them. They
+#: leave at once; all others wait until the journal is as durable as was promised.
+EARLY: Final = frozenset({REPLJOB, REFUSED, WILLQUEUE, ANSWER, NEEDJOBS, NEEDNOW, OFFER})
+
 _SHAPES: Final[dict[int, Shape]] = {number: shape for number, (_, shape) in KINDS.items()}
 
 _packer: Final = Packer(use_bin_type=True, buf_size=65536)

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from cluster.messages import KINDS
+from cluster.messages import EARLY, FAIL, KINDS, MEET, PING, PONG
 from disque.core.commands import ROWS
 from tests.conftest import ROOT
 from tests.support.pages import renewed
@@ -20,6 +20,8 @@ DOCS: Final = ROOT / "docs"
 CODE: Final = ("cluster", "disque", "examples", "tests")
 PROMISE: Final = re.compile(r"\bI[1-9][0-9]?\b")
 RULES: Final = re.compile(r"\b[Rr]ules? \(?[0-9]+\)?(?:(?:, | and | or |, and | to |-)\(?[0-9]+\)?)*")
+#: Messages that do not wait for the journal. Those about nodes are told by the membership, which has none.
+AT_ONCE: Final = EARLY | {PING, PONG, MEET, FAIL}
 LINK: Final = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 FENCE: Final = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
@@ -83,7 +85,10 @@ class TestCitations:
 
 class TestMessages:
     def test_the_table_of_messages_is_that_of_the_code(self) -> None:
-        rows = [f"| {number} | `{name}` | `{' '.join(shape.fields)}` | " for number, (name, shape) in KINDS.items()]
+        rows = [
+            f"| {number} | `{name}` | `{' '.join(shape.fields)}` | {'no' if number in AT_ONCE else 'yes'} |"
+            for number, (name, shape) in KINDS.items()
+        ]
         none_of([f"docs/protocol.md wants a row: {row}" for row in rows if row not in page("docs/protocol.md")])
 
     def test_there_are_no_other_rows(self) -> None:

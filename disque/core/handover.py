@@ -59,7 +59,7 @@ def peer_stops(node: "Node", peer_id: bytes, message: tuple[int, int], now_ms: i
     supply.unwant_all(node, peer_id)
     node.seen_version = -1
     links.review(node, now_ms)
-    node.messages.append((peer_id, (STOPPING, ALL_SENT)))
+    node.send(peer_id, (STOPPING, ALL_SENT))
 
 
 class Farewell:
@@ -157,10 +157,10 @@ def hand_over(node: "Node", job: Job, others: list[bytes], now_ms: int) -> None:
     """Let another holder queue ``job``; when this node is back, it asks about it at once."""
     node.take_out(job, now_ms)
     node.hold(job, now_ms, 0)
-    node.messages.append((node.random.choice(others), (ENQUEUE, job.id, 0)))
+    node.send(node.random.choice(others), (ENQUEUE, job.id, 0))
 
 
 def tell_held(node: "Node", holder: bytes, said: int, jobs: list[Job], now_ms: int) -> None:
     """Tell ``holder`` how long these jobs are out; ``said`` is the `round` of HOLD."""
     ids = tuple([job.id for job in jobs])
-    node.messages.append((holder, (HOLD, said, (), ids, tuple([job.requeue_ms - now_ms for job in jobs]))))
+    node.send(holder, (HOLD, said, (), ids, tuple([job.requeue_ms - now_ms for job in jobs])))

@@ -10,6 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from cluster.membership import Membership
+from cluster.messages import EARLY
 from disque.core.base.timers import Timers
 from disque.core.config.settings import Config
 from disque.core.dedup import keys
@@ -80,9 +81,9 @@ class Node:
     """One node. ``used`` is the accounted memory in bytes; ``journaling`` says whether records are wanted at all."""
 
     __slots__ = (
-        "acking", "acquisitions", "asks", "batches", "beat_ms", "bidding", "body_least", "bulks", "calls",
+        "acking", "acquisitions", "batches", "beat_ms", "bidding", "body_least", "bulks", "calls",
         "calls_us", "chores", "clients_paused_until_ms", "config", "default_replicate", "dummies",
-        "early_holders", "ended", "evict_acks", "evictable", "evicted", "expected", "federation", "grace_ms",
+        "early", "early_holders", "ended", "evict_acks", "evictable", "evicted", "expected", "federation", "grace_ms",
         "host", "ids", "inbound", "journaling", "key_ring", "key_store", "keyed", "keys", "last_ctime",
         "latency", "leavers", "limits", "linked", "live", "loading", "lookup", "membership", "messages",
         "messages_skipped", "misconf", "monitors", "names", "node_id", "oldest_acks", "outbox", "password",
@@ -188,8 +189,8 @@ class Node:
         #: Messages by peer, with what stands before the job IDs: sent together at the next settle.
         self.batches: dict[tuple[bytes, Message], list[bytes]] = {}
         self.messages: list[tuple[bytes, Message]] = []
-        #: Messages that promise nothing: they need not wait for the journal.
-        self.asks: list[tuple[bytes, Message]] = []
+        #: Those that need not wait for the journal: see `cluster.messages.EARLY`.
+        self.early: list[tuple[bytes, Message]] = []
         #: The jobs of this turn of which the same nodes are asked for copies: see `coordinator`.
         self.replication_batch: ReplicationBatch | None = None
         self.messages_skipped = 0
@@ -217,6 +218,10 @@ class Node:
         self.slowlog = SlowLog()
         self.latency = LatencyMonitor()
         self.apply_settings()
+
+    def send(self, peer_id: bytes, message: Message) -> None:
+        """Have a message leave at the flush: at once, or as soon as the journal is as durable as promised."""
+        (self.early if message[0] in EARLY else self.messages).append((peer_id, message))
 
     def apply_settings(self) -> None:
         """Copy the settings that the hot path needs out of the config; called after each change."""

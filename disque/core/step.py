@@ -400,17 +400,14 @@ def send_batches(node: "Node") -> None:
     node.telling.clear()
     batches, node.batches = node.batches, {}
     for (peer, head), ids in batches.items():
-        outbox = node.asks if head[0] in PROMISE_NOTHING else node.messages
         if head[0] in key_keeper.WITH_KEYS:
             key_keeper.send(node, peer, head, ids)
         elif len(ids) <= IDS_MOST:
-            outbox.append((peer, (*head, tuple(ids))))
+            node.send(peer, (*head, tuple(ids)))
         else:
-            outbox += [(peer, (*head, tuple(ids[at : at + IDS_MOST]))) for at in range(0, len(ids), IDS_MOST)]
+            for at in range(0, len(ids), IDS_MOST):
+                node.send(peer, (*head, tuple(ids[at : at + IDS_MOST])))
 
-
-#: Messages that rest on no record: they do not wait for the journal.
-PROMISE_NOTHING: Final = frozenset({WILLQUEUE, ANSWER, REFUSED})
 
 #: Job IDs in one message.
 IDS_MOST: Final = 1000

@@ -311,7 +311,7 @@ class Bench:
         step.link_up(self.node, peer.id, PROCESS, self.now_ms)
         self.membership.messages.clear()
         self.node.messages.clear()
-        self.node.asks.clear()
+        self.node.early.clear()
         return peer
 
     # -- what comes from other nodes -----------------------------------------------------------------------------------
@@ -430,7 +430,7 @@ class Bench:
     def sent(self, *kinds: int) -> list[tuple[bytes, tuple[Any, ...]]]:
         """(peer, message) of these kinds, or any, that were sent; all messages sent so far are forgotten."""
         self.settle()
-        messages, self.node.messages, self.node.asks = [*self.node.asks, *self.node.messages], [], []
+        messages, self.node.messages, self.node.early = [*self.node.early, *self.node.messages], [], []
         return [(peer, message) for peer, message in messages if not kinds or message[0] in kinds]
 
     def told(self, peer: membership.Member, *kinds: int) -> list[tuple[Any, ...]]:
@@ -496,7 +496,7 @@ def assert_counters_are_true(node: Node) -> None:
 
 def assert_it_can_be_sent(node: Node) -> None:
     """Every message that waits to leave is one of those that nodes know, and arrives as it left."""
-    outgoing = [message for _, message in (*node.messages, *node.asks, *node.membership.messages)]
+    outgoing = [message for _, message in (*node.messages, *node.early, *node.membership.messages)]
     for message in outgoing:
         assert message[0] in KINDS
         assert decode(frame([encode_message(message)])[4:]) == [message]

@@ -375,7 +375,7 @@ class Scenario:
         session.handed.clear()
 
     def send(self, place: Place, node: Node) -> None:
-        sent, node.messages, node.asks = [*node.asks, *node.messages], [], []
+        sent, node.messages, node.early = [*node.early, *node.messages], [], []
         greetings, node.membership.messages = node.membership.messages, []
         for target_id, values in [*greetings, *sent]:
             target = int(target_id[:1])

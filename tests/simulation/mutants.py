@@ -213,7 +213,7 @@ def confirmation_does_not_wait() -> Iterator[None]:
 
     def send(node: Any) -> None:
         genuine(node)
-        node.asks += node.messages
+        node.early += node.messages
         node.messages = []
 
     with patch.object(step, "send_batches", send):

@@ -245,9 +245,9 @@ class Process:
     def _let_out(self) -> None:
         """Messages: those that promise nothing at once, the others with their records."""
         node = self.node
-        if node.membership.messages or node.asks:
-            outbox = node.membership.messages + node.asks
-            node.membership.messages, node.asks = [], []
+        if node.membership.messages or node.early:
+            outbox = node.membership.messages + node.early
+            node.membership.messages, node.early = [], []
             self.bus.send(self.watch.free(self, outbox))
         if node.messages:
             messages, node.messages = node.messages, []

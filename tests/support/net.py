@@ -109,8 +109,8 @@ class Net:
         records = node.outbox.take()
         if records:
             place.payloads += codec.encode(records, self.now_ms)
-        sent = [*node.asks, *node.messages]
-        node.asks.clear()
+        sent = [*node.early, *node.messages]
+        node.early.clear()
         node.messages.clear()
         node.membership.messages.clear()
         for peer, message in sent:

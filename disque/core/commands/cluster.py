@@ -135,7 +135,7 @@ def reset(node: "Node", session: Session, args: list[bytes], now_ms: int) -> Non
         return
     queues.forget_broadcasts(node)
     sessions.flush_all(node, now_ms)
-    node.asks, node.messages = [], []
+    node.early, node.messages = [], []
     node.batches.clear()
     node.resets += 1  # what still waits for the journal speaks of jobs that are no more: see the pump
     node.membership.reset(now_ms, b"%040x" % node.random.getrandbits(160) if how == b"HARD" else None)

@@ -376,7 +376,7 @@ def keep_one(
         return
     if key is not None and key.job_id != job_id:
         if not key_keeper.gives_way(key, job_id, is_settled=flags & IS_SETTLED > 0):
-            node.messages.append((peer, (KEYHELD, key.state, job_id, key.job_id)))
+            node.send(peer, (KEYHELD, key.state, job_id, key.job_id))
             key_keeper.wake(node, key, now_ms)
             return
         if key.state == TENTATIVE and key.owner in node.peers:

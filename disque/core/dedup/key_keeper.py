@@ -61,7 +61,7 @@ def say(node: "Node", peer_id: bytes, message: "Message") -> None:
     """Send ``message`` to a peer, if there is a link: who has none is asked or told again when there is one."""
     peer = node.peers.get(peer_id)
     if peer is not None and peer.linked:
-        node.messages.append((peer_id, message))
+        node.send(peer_id, message)
 
 
 def gather(node: "Node", peer_id: bytes, head: "Message", job_id: bytes, digest: bytes) -> None:
@@ -76,7 +76,7 @@ def send(node: "Node", peer_id: bytes, head: "Message", gathered: list[bytes]) -
     ids, keys = gathered[::2], gathered[1::2]
     for at in range(0, len(ids), KEYS_MOST):
         end = at + KEYS_MOST
-        node.messages.append((peer_id, (*head, tuple(ids[at:end]), tuple(keys[at:end]))))
+        node.send(peer_id, (*head, tuple(ids[at:end]), tuple(keys[at:end])))
 
 
 def say_unbound(node: "Node", peer_id: bytes, job_id: bytes) -> None:
@@ -119,7 +119,7 @@ def bind(
             if is_bound(node, key, now_ms):
                 node.batch(peer, SAY_BOUND, job_id)
         else:
-            node.messages.append((peer, (KEYHELD, key.state, job_id, key.job_id)))
+            node.send(peer, (KEYHELD, key.state, job_id, key.job_id))
             wake(node, key, now_ms)
 
 
@@ -249,7 +249,7 @@ def asked(node: "Node", peer: bytes, message: tuple[int, bytes, bytes], now_ms: 
         if key.job_id == job_id:
             gather(node, peer, head_of(key, now_ms), job_id, digest)
         else:
-            node.messages.append((peer, (KEYHELD, key.state, job_id, key.job_id)))
+            node.send(peer, (KEYHELD, key.state, job_id, key.job_id))
             wake(node, key, now_ms)
         return
     bid = node.bidding.get(job_id)

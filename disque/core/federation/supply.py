@@ -228,7 +228,7 @@ def offer(node: "Node", queue: Queue, now_ms: int) -> None:
         wanted = want.count > 0 or want.dropped
         if wanted and not want.offered and want.until_ms > now_ms and can_take(node, want.peer):
             want.offered = True
-            node.asks.append((want.peer, (OFFER, queue.name)))
+            node.send(want.peer, (OFFER, queue.name))
 
 
 def share(queue: Queue, want: Want, takers: int, now_ms: int) -> int:
@@ -309,7 +309,7 @@ def hand_over(node: "Node", queue: Queue, want: Want, count: int, now_ms: int) -
 def handed(node: "Node", queue: Queue, want: Want, rows: "list[Row]", size: int, now_ms: int) -> None:
     """Send what was taken out of ``queue`` for ``want``, and note it."""
     peer = want.peer
-    node.messages.append((peer, (YOURJOBS, queue.name, tuple(rows))))
+    node.send(peer, (YOURJOBS, queue.name, tuple(rows)))
     queue.jobs_out += len(rows)
     queue.used_ms = now_ms
     want.count = 0 if ends(len(rows), size) else want.count - len(rows)

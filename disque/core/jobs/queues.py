@@ -190,7 +190,7 @@ def tell_pauses(node: "Node", peer: Peer) -> "Iterator[bool]":
     for one in list(node.federation.pauses.values()):
         if not peer.linked:
             return
-        node.messages.append((peer.id, (SAY_PAUSE, one.name, one.flags, one.counter, one.origin)))
+        node.send(peer.id, (SAY_PAUSE, one.name, one.flags, one.counter, one.origin))
         if peer.tell(len(one.name)):
             yield True
 

@@ -85,4 +85,4 @@ def broadcast(node: "Node", message: "Message") -> None:
     """Send ``message`` to every node to which there is a link."""
     for peer in node.peers.values():
         if peer.linked:
-            node.messages.append((peer.id, message))
+            node.send(peer.id, message)

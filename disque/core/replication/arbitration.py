@@ -116,7 +116,7 @@ def is_put_off(job: Job) -> bool:
 
 def hold_answer(node: "Node", peer: bytes, job: Job, left_ms: int, number: int, named: tuple[bytes, ...]) -> None:
     """Tell ``peer`` not to queue ``job`` for ``left_ms``."""
-    node.asks.append((peer, (HOLD, number, named, (job.id,), (max(1, left_ms),))))
+    node.send(peer, (HOLD, number, named, (job.id,), (max(1, left_ms),)))
 
 
 def answer_hold(node: "Node", peer: bytes, job: Job, now_ms: int) -> None:

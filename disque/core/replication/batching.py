@@ -100,7 +100,7 @@ def ask_alone(node: "Node", spread: Spread, wanted: int, now_ms: int) -> None:
         if not peer.waiting:
             peer.heard_ms = now_ms
         peer.waiting[job.id] = spread
-        node.asks.append((peer.id, message))
+        node.send(peer.id, message)
     if len(chosen) < wanted:
         node.under_replicated[job.id] = spread
 
@@ -127,7 +127,7 @@ def seal(node: "Node") -> None:
         tuple(wave.ctimes),
     )
     for peer_id in wave.asked:
-        node.asks.append((peer_id, message))
+        node.send(peer_id, message)
 
 
 def pick(node: "Node", spread: Spread, wanted: int) -> list[Peer]:

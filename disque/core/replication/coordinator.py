@@ -106,7 +106,7 @@ def begin_async(node: "Node", job: Job, now_ms: int, *, outside: bool) -> None:
 
 def send(node: "Node", peer: Peer, spread: Spread, now_ms: int) -> None:
     """Send a job over a new link."""
-    node.asks.append((peer.id, batching.wire(spread, peer.id, now_ms, ANNOUNCE)))
+    node.send(peer.id, batching.wire(spread, peer.id, now_ms, ANNOUNCE))
 
 
 def send_again(node: "Node", peer: Peer, now_ms: int) -> "Iterator[bool]":
@@ -150,7 +150,7 @@ def more(node: "Node", spread: Spread, now_ms: int) -> None:
     if not peer.waiting:
         peer.heard_ms = now_ms
     peer.waiting[job.id] = spread
-    node.asks.append((peer.id, batching.wire(spread, peer.id, now_ms, ANNOUNCE)))
+    node.send(peer.id, batching.wire(spread, peer.id, now_ms, ANNOUNCE))
 
 
 def is_asked(node: "Node", job_id: bytes) -> bool:
@@ -372,7 +372,7 @@ def hand_out(node: "Node", spread: Spread, now_ms: int) -> None:
     if job.retry and not spread.elsewhere:
         first = node.random.choice(sorted(spread.confirmed))
         delay_ms = job.requeue_ms - now_ms if job.flags & DEFERRED else job.delay * 1000
-        node.messages.append((first, (ENQUEUE, job.id, max(0, delay_ms))))
+        node.send(first, (ENQUEUE, job.id, max(0, delay_ms)))
     if node.journaling and job.segment:
         node.outbox.add((DELETE, job.id))
     node.remove(job)

@@ -198,7 +198,7 @@ class TestSharedJob:
         return node
 
     def told(self, node: Node, kind: int) -> list[Any]:
-        return [message for peer, message in [*node.asks, *node.messages] if message[0] == kind]
+        return [message for peer, message in [*node.early, *node.messages] if message[0] == kind]
 
     def test_is_not_queued_before_the_others_were_asked(self) -> None:
         node = self.read(job_record(holders=self.BOTH))
@@ -233,7 +233,8 @@ class TestSharedJob:
         assert job.flags == DELIVERED | LEASE_RELAYED
         step.message(node, node_id(2), (WILLQUEUE, NOW_MS, self.BOTH, (job_id(1),)), NOW_MS)
         assert self.told(node, HOLD) == [(HOLD, NOW_MS, (), (job_id(1),), (50_000,))]
-        node.asks.clear()
+        node.early.clear()
+        node.messages.clear()
         step.message(node, node_id(2), (SAY_QUEUED, STILL, (job_id(1),)), NOW_MS)
         step.message(node, node_id(2), (WILLQUEUE, NOW_MS, self.BOTH, (job_id(1),)), NOW_MS)
         step.settle(node, NOW_MS)

@@ -10,7 +10,7 @@ from tests.simulation.process import Process
 from tests.simulation.world import Violation
 
 #: Tables of a node that must be empty, where the core has them.
-TABLES = ("acking", "pending", "under_replicated", "tombstones", "retries", "chores", "resting", "messages", "asks")
+TABLES = ("acking", "pending", "under_replicated", "tombstones", "retries", "chores", "resting", "messages", "early")
 
 
 class Collected:

@@ -103,7 +103,7 @@ class Durable:
     def replayed(self, process: Process) -> None:
         """A process has read its journal and done nothing else."""
         node: Any = process.node
-        for name in ("messages", "asks", "outbox", "touched", "batches"):
+        for name in ("messages", "early", "outbox", "touched", "batches"):
             left: Any = getattr(node, name) if name != "outbox" else node.outbox.records
             if name == "touched":  # who asked meanwhile was told that it loads
                 left = [session for session in left if any(b"LOADING" not in reply for reply in session.out)]
