@@ -63,10 +63,15 @@ TESTED_ELSEWHERE: Final[dict[str, str]] = {
     "disque.client.async_job": "tests/client/test_job.py",
     "disque.client.async_pool": "tests/client/test_pool.py",
     "disque.client.async_stream": "tests/client/test_stream.py",
+    "disque.core.commands.helped": "tests/core/commands/test_server.py",
     "disque.core.jobs.restore": "tests/core/journal/test_kinds.py",  # with all that a start finds
     "disque.core.journal.checks": "tests/core/journal/test_replay.py",  # nonsense of every kind, replayed
     "disque.core.journal.codec": "tests/core/journal/test_replay.py",  # written, and read again
     "disque.core.journal.recovery": "tests/core/journal/test_replay.py",
+    "disque.core.model.ack_batch": "tests/core/replication/test_ack_batches.py",  # plain data, and what is done with it
+    "disque.core.model.sliced": "tests/core/jobs/test_bulk.py",
+    "disque.core.model.vote": "tests/core/replication/test_arbitration.py",
+    "disque.core.model.zones": "tests/core/replication/test_zoning.py",
     "disque.server.background": "tests/server/test_journal.py",  # the journal with a fake of each of these four
     "disque.server.disk": "tests/server/test_journal.py",
     "disque.server.pending": "tests/server/test_journal.py",

@@ -18,11 +18,9 @@ from cluster.messages import ALL_SENT, ENQUEUE, HANDED_ON, HOLD, I_STOP, IN_MY_S
 from disque.core import links
 from disque.core.dedup import key_keeper
 from disque.core.federation import supply
-from disque.core.model import zones
 from disque.core.model.job import ACTIVE, LEASE_OWNER, LEASE_RELAYED, QUEUED, Job
-from disque.core.model.peers import broadcast
 from disque.core.model.queue import ELSEWHERE
-from disque.core.replication import acks
+from disque.core.replication import acks, zoning
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -37,7 +35,7 @@ def begin(node: "Node") -> None:
     node.stopping = True
     for peer in node.peers.values():
         peer.parted = False
-    broadcast(node, (STOPPING, I_STOP))
+    node.tell_all((STOPPING, I_STOP))
 
 
 def is_settled(node: "Node") -> bool:
@@ -128,7 +126,7 @@ def leave(
         if job.id in node.keyed:
             others = with_copies(node, job, others)
         if others and node.zones.shared:  # nodes of one host are often stopped together
-            others = zones.elsewhere(node, others)
+            others = zoning.elsewhere(node, others)
         if others:
             hand_over(node, job, others, now_ms)
     elif job.flags & (LEASE_OWNER | LEASE_RELAYED) and job.requeue_ms > now_ms:

@@ -14,10 +14,9 @@ from cluster.messages import REPLJOB, YOURJOBS
 from disque.core.base.timers import NEVER
 from disque.core.dedup import acquire
 from disque.core.federation import supply
-from disque.core.model import zones
 from disque.core.model.job import ACTIVE, DEFERRED, LEASE_OWNER, LEASE_RELAYED, QUEUED
 from disque.core.model.peers import Peer
-from disque.core.replication import acks, announcements, arbitration, coordinator
+from disque.core.replication import acks, announcements, arbitration, coordinator, zoning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +52,7 @@ def review(node: "Node", now_ms: int) -> None:
     for peer in peers.values():
         peer.body_most = known[peer.id].body_most
     node.body_least = min([peer.body_most for peer in peers.values()], default=NEVER)
-    zones.review(node)
+    zoning.review(node)
     node.count_nodes()
     for peer_id in met:
         say_again(node, peers[peer_id], now_ms)

@@ -9,17 +9,17 @@ from collections import OrderedDict, deque
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from cluster.member import FAIL, PFAIL
 from cluster.membership import Membership
 from cluster.messages import EARLY
 from disque.core.base.timers import Timers
 from disque.core.config.settings import Config
 from disque.core.dedup import keys
 from disque.core.host import Host
-from disque.core.jobs.bulk import Bulks
 from disque.core.journal.outbox import Outbox
 from disque.core.journal.schema import SPEND
 from disque.core.model import memory
-from disque.core.model.ack_batch import AckStage, leave
+from disque.core.model.ack_batch import AckStage
 from disque.core.model.command import Command, renamed
 from disque.core.model.demand import Federation
 from disque.core.model.early_holders import EarlyHolders
@@ -45,6 +45,7 @@ from disque.core.model.peers import Peer
 from disque.core.model.queue import PAUSED_OUT, QUEUE_IDLE_MS, Queue
 from disque.core.model.queue_index import QueueIndex
 from disque.core.model.session import PendingAdd, Session, Spread
+from disque.core.model.sliced import Bulks, Sliced
 from disque.core.model.slowlog import SlowLog
 from disque.core.model.spec import JobSpec, SpecCache
 from disque.core.model.stats import Stats
@@ -54,12 +55,11 @@ from disque.core.model.zones import Zones
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from disque.core.commands.scan import Walk
     from disque.core.dedup.acquire import Acquisition
     from disque.core.dedup.keys import Key
-    from disque.core.jobs.sessions import Trash
     from disque.core.model.ack_batch import Ack, Telling
-    from disque.core.replication.arbitration import RequeueVote
+    from disque.core.model.trash import Trash
+    from disque.core.model.vote import RequeueVote
     from disque.core.replication.batching import ReplicationBatch
 
     #: Work in steps. After one that says True it goes on at the next beat only.
@@ -158,7 +158,7 @@ class Node:
         #: Acknowledgements that others must still hear of, by ID, and those of unknown jobs, oldest first: see `acks`;
         #: and those of this turn: see `ack_batch`.
         self.acking: dict[bytes, Ack] = {}
-        self.oldest_acks: deque[bytes] = deque()  # see `memory.oldest_ack`
+        self.oldest_acks: deque[bytes] = deque()  # see `eviction.oldest_ack`
         self.dummies: OrderedDict[bytes, None] = OrderedDict()
         self.telling: dict[tuple[bytes, ...], Telling | None] = {}
         #: IDs of jobs that were acknowledged or deleted everywhere lately.
@@ -173,7 +173,7 @@ class Node:
         self.places = 0
         self.leavers: deque[Session] = deque()
         #: Walks through all jobs or queues that clients wait for.
-        self.walks: deque[Walk] = deque()
+        self.walks: deque[Sliced] = deque()
         #: Bytes of the replies of such walks that clients have not taken.
         self.unread = 0
         #: Commands with many IDs.
@@ -218,6 +218,24 @@ class Node:
         self.slowlog = SlowLog()
         self.latency = LatencyMonitor()
         self.apply_settings()
+
+    def may_make_queues(self, names: list[bytes]) -> bool:
+        """Whether there may be queues of these names, for somebody who waits in them or pauses them.
+
+        The room between 95 % and the limit, into which no job comes, is for those that do not exist yet.
+        """
+        return self.used <= self.limits.most or all(name in self.queues for name in names)
+
+    def failed(self, peer_id: bytes) -> bool:
+        """Whether nothing can be expected of this node: it fails, or is not (or no more) of the cluster."""
+        known = self.membership.nodes.get(peer_id)
+        return known is None or known.flags & (PFAIL | FAIL) != 0
+
+    def tell_all(self, message: Message) -> None:
+        """Send ``message`` to every node to which there is a link."""
+        for peer in self.peers.values():
+            if peer.linked:
+                self.send(peer.id, message)
 
     def send(self, peer_id: bytes, message: Message) -> None:
         """Have a message leave at the flush: at once, or as soon as the journal is as durable as promised."""
@@ -306,7 +324,7 @@ class Node:
         if ack is not None:
             self.used -= ACK_BYTES
             if isinstance(ack, AckStage):
-                leave(self, ack.lot)  # it is no dummy
+                ack.lot.leave(self.timers)  # it is no dummy
                 return
             self.dummies.pop(job_id, None)
             self.timers.disarm(ack)

@@ -54,8 +54,8 @@ from disque.core.dedup.acquire import Acquisition
 from disque.core.dedup.keys import Key
 from disque.core.federation import demand, supply
 from disque.core.host import CROSS_PROTOCOL
-from disque.core.jobs import add, bulk, deliver, queues, requeue
-from disque.core.model import ack_batch, memory
+from disque.core.jobs import add, bulk, deliver, eviction, queues, requeue
+from disque.core.model import memory
 from disque.core.model.ack_batch import Ack, AckBatch
 from disque.core.model.command import DENYOOM, FAST, LOADING, NO_AUTH, SKIP_MONITOR, WRITE, Command
 from disque.core.model.job import Job
@@ -71,8 +71,8 @@ from disque.core.model.session import (
     PendingAdd,
     Session,
 )
-from disque.core.replication import acks, arbitration, batching, coordinator, replica
-from disque.core.replication.arbitration import RequeueVote
+from disque.core.model.vote import RequeueVote
+from disque.core.replication import ack_batches, acks, arbitration, batching, coordinator, replica
 
 if TYPE_CHECKING:
     from disque.core.node import Message, Node
@@ -162,7 +162,7 @@ def silently(node: "Node", session: Session, row: Command, args: list[bytes], no
 
 def has_room(node: "Node", args: list[bytes]) -> bool:
     """Whether a command that needs memory may run: a UNIQUE ADDJOB may find its job there, so it is let in."""
-    return memory.make_room(node) or (len(args) > 6 and b"UNIQUE" in [word.upper() for word in args[4:]])
+    return eviction.make_room(node) or (len(args) > 6 and b"UNIQUE" in [word.upper() for word in args[4:]])
 
 
 def show_monitors(node: "Node", session: Session, row: Command, args: list[bytes]) -> None:
@@ -317,7 +317,7 @@ def due(node: "Node", item: Timed, now_ms: int) -> None:
     elif isinstance(item, RequeueVote):
         arbitration.due(node, item, now_ms)
     elif isinstance(item, AckBatch):
-        ack_batch.due(node, item, now_ms)
+        ack_batches.due(node, item, now_ms)
     elif isinstance(item, Ack):
         acks.due(node, item, now_ms)
     elif isinstance(item, Acquisition):

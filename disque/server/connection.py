@@ -12,7 +12,6 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Final, cast
 
 from disque.core.base import errors, resp
-from disque.core.commands import scan
 from disque.core.jobs import deliver, sessions
 from disque.core.model.session import NOT_WAITING, OWED, WAIT_COPIES, WAIT_JOBS, Session
 from disque.core.step import account, command
@@ -308,7 +307,7 @@ class Connection:
             self._marks.clear()
             self._joined = 0
         if session.walked and not self.choked and not session.out:
-            scan.taken(self.pump.node, session)
+            sessions.walk_taken(self.pump.node, session)
             self.pump.schedule()
         if session.closing or (self._ending and self._is_done()):
             self.finish()

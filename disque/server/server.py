@@ -20,8 +20,7 @@ from disque.core.base import resp
 from disque.core.commands import ROWS
 from disque.core.config.settings import Config
 from disque.core.host import HostRefusedError
-from disque.core.jobs import queues, sessions
-from disque.core.model import memory
+from disque.core.jobs import eviction, queues, sessions
 from disque.core.model.session import NOT_WAITING, WAIT_HOST, Session
 from disque.core.node import Node
 from disque.server import daemon, listen
@@ -221,7 +220,7 @@ class Server:
             self.suspects.cron(self.loop.time())
         if node.used > node.limits.warn:
             queues.drop_idle(node, self.clock.now_ms(), 1000)
-            memory.make_room(node)
+            eviction.make_room(node)
         if node.membership.dirty and self._ticks % NODES_EVERY == 0:
             self.nodes_conf.save_soon(self.loop, node.membership, self.clock.now_ms())
         if node.outbox.records or node.touched:

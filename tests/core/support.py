@@ -35,7 +35,7 @@ from cluster.messages import (
 from disque.core import links, step
 from disque.core.base import resp
 from disque.core.base.timers import IDLE, NEVER
-from disque.core.commands import ROWS, scan
+from disque.core.commands import ROWS
 from disque.core.config.settings import Config
 from disque.core.dedup.keys import TENTATIVE
 from disque.core.host import HostRefusedError
@@ -269,7 +269,7 @@ class Client:
         session.touched = False
         self._asked = False
         if session.walked:
-            scan.taken(self.bench.node, session)
+            sessions.walk_taken(self.bench.node, session)
 
     @property
     def waiting(self) -> bool:

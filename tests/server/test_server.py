@@ -392,7 +392,9 @@ def test_a_walk_whose_reply_reaches_the_hard_limit_is_cut(monkeypatch: pytest.Mo
         client.data_received(b"JSCAN BUSYLOOP\r\n")
         server._watch_outputs()
         before = transport.aborted
-        server.node.walks[0].go_on(server.node, 10_000, server.clock.now_ms())
+        walk = server.node.walks[0]
+        assert isinstance(walk, scan.Walk)
+        walk.go_on(server.node, 10_000, server.clock.now_ms())
         server._watch_outputs()
         assert (before, transport.aborted) == (False, True)
         assert "output buffer limits" in lines(server)

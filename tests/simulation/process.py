@@ -16,8 +16,7 @@ from disque.core import handover, step
 from disque.core.base.timers import NEVER
 from disque.core.commands import ROWS
 from disque.core.config.settings import Config
-from disque.core.jobs import queues
-from disque.core.model import memory
+from disque.core.jobs import eviction, queues
 from disque.core.model.session import Session
 from disque.core.node import Node
 from disque.server.segments import JournalError
@@ -333,7 +332,7 @@ class Process:
         self.journal.beat()
         if node.used > node.limits.warn:
             queues.drop_idle(node, self.now_ms(), 1000)
-            memory.make_room(node)
+            eviction.make_room(node)
         if node.membership.dirty:
             self.save_nodes()
         self.watch.beat(self)

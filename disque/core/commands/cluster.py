@@ -6,10 +6,11 @@ from cluster.member import NODE_ID_LENGTH, PORT_MAX, default_bus_port, is_host
 from disque.core import links
 from disque.core.base import errors, resp
 from disque.core.base.numbers import parse_int
+from disque.core.commands.helped import helped
 from disque.core.config.kinds import as_bytes
 from disque.core.host import HostRefusedError
 from disque.core.jobs import deliver, queues, sessions
-from disque.core.model.command import ADMIN, HELP, READONLY, Command, Handler, helped
+from disque.core.model.command import ADMIN, HELP, READONLY, Command, Handler
 from disque.core.model.jobid import IdMaker
 from disque.core.model.session import Session
 from disque.core.replication import coordinator

@@ -13,7 +13,6 @@ from disque.core.base.timers import IDLE, Timed
 from disque.core.dedup import key_keeper, keys
 from disque.core.dedup.keys import COMMITTED, SETTLED, TENTATIVE, Key
 from disque.core.model.jobid import ttl_suffix, valid
-from disque.core.model.peers import failed
 from disque.core.model.session import PendingAdd
 from disque.core.replication import acks, coordinator
 
@@ -297,7 +296,7 @@ def refused(node: "Node", peer: bytes, message: tuple[int, int, bytes, bytes], n
 def owner_is_gone(node: "Node", key: Key) -> bool:
     """Whether the process that asked for the key will not come back to it."""
     owner = node.peers.get(key.owner)
-    return owner is None or failed(node, key.owner) or owner.start != key.owner_start
+    return owner is None or node.failed(key.owner) or owner.start != key.owner_start
 
 
 def mine(node: "Node", key: Key) -> Acquisition | None:

@@ -20,7 +20,6 @@ from disque.core.dedup.keys import COMMITTED, SETTLED, TENTATIVE, Key
 from disque.core.model.job import ACKED
 from disque.core.model.key_ring import ranked
 from disque.core.model.key_store import SHARDS
-from disque.core.model.peers import failed
 from disque.core.replication import replica
 
 if TYPE_CHECKING:
@@ -197,7 +196,7 @@ def say_bound(node: "Node", key: Key, now_ms: int) -> None:
 
 def reconsider(node: "Node", key: Key, now_ms: int) -> None:
     """Some time has passed since ``key`` was noted for another node."""
-    if key.doubts and not failed(node, key.owner):
+    if key.doubts and not node.failed(key.owner):
         if is_bound(node, key, now_ms):
             say_bound(node, key, now_ms)
     else:
@@ -225,9 +224,9 @@ def retract(node: "Node", key: Key) -> None:
 def examine(node: "Node", key: Key, now_ms: int) -> None:
     """Find out what has become of a TENTATIVE key: first from its owner, then from the other keepers."""
     question = (ASKKEY, key.digest, key.job_id)
-    if key.told is None or (key.owner and failed(node, key.owner)):
+    if key.told is None or (key.owner and node.failed(key.owner)):
         key.told = set()
-        if key.owner and failed(node, key.owner):
+        if key.owner and node.failed(key.owner):
             key.owner = b""
     if key.owner:
         say(node, key.owner, question)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from disque.core.base import errors, resp
 from disque.core.base.numbers import SECONDS_MAX, parse_int
 from disque.core.dedup import acquire, keys
-from disque.core.model import memory
+from disque.core.jobs import eviction
 from disque.core.model.job import Job
 from disque.core.model.jobid import ttl_suffix
 from disque.core.model.queue import PAUSED_IN
@@ -298,7 +298,7 @@ def too_few(node: "Node", request: Request, now_ms: int) -> bytes:
     others = len(node.membership.reachable())
     elsewhere = request.replicate
     if coordinator.from_outside(node):
-        if node.used > node.limits.full and not memory.make_room(node):
+        if node.used > node.limits.full and not eviction.make_room(node):
             return resp.error(errors.OUT_OF_MEMORY)
         if elsewhere > others and elsewhere > expected(node, now_ms):
             return resp.error(external(node, request, others))

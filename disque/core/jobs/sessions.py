@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 from disque.core.base import errors, resp
 from disque.core.base.timers import Timers
-from disque.core.commands import scan
 from disque.core.jobs import deliver, queues
 from disque.core.journal.schema import FLUSH
 from disque.core.model.early_holders import EarlyHolders
@@ -17,26 +16,7 @@ from disque.core.model.tombstones import Tombstones
 from disque.core.replication import coordinator
 
 if TYPE_CHECKING:
-    from collections import deque
-
-    from sortedcontainers import SortedKeyList
-
-    from disque.core.base.timers import Timed
-    from disque.core.model.job import Job
-    from disque.core.model.queue import Queue
     from disque.core.node import Node
-
-    Returned = SortedKeyList[Job, tuple[int, bytes]]
-    #: Something that holds many things, which nobody else looks at.
-    Trash = (
-        dict[bytes, Job]
-        | dict[bytes, Queue]
-        | list[Timed]
-        | list[tuple[int, int, Timed]]
-        | list[bytes]
-        | deque[Job]
-        | Returned
-    )
 
 
 def connect(node: "Node", session_id: int, address: bytes, local_address: bytes, now_ms: int) -> Session:
@@ -58,7 +38,7 @@ def disconnect(node: "Node", session: Session, now_ms: int) -> None:
         coordinator.disconnect(node, session)
     session.waiting = NOT_WAITING
     if session.walked:
-        scan.taken(node, session)
+        walk_taken(node, session)
     if session.handed:
         deliver.give_back(node, session, now_ms)
     session.out.clear()
@@ -127,6 +107,12 @@ def forget_everything(node: "Node") -> None:
     node.queues = {}
     node.queue_index = QueueIndex()
     node.used = node.places * PLACE_BYTES  # of those that wait no more and leave their lines now
+
+
+def walk_taken(node: "Node", session: Session) -> None:
+    """The client has read the reply of its walk, or is gone."""
+    node.unread -= session.walked
+    session.walked = 0
 
 
 def fail_adds(node: "Node", session: Session) -> None:

@@ -19,12 +19,11 @@ from cluster.member import HEX_DIGITS
 from cluster.messages import DELJOB, GOTACK, SETACK
 from disque.core.dedup import key_keeper, keys
 from disque.core.journal.schema import ACK, DELETE, DUMMY, HOLDERS
-from disque.core.model import ack_batch
-from disque.core.model.ack_batch import AGAIN_MS, AGAIN_SPREAD_MS, Ack, AckBatch, AckStage, Telling
+from disque.core.model.ack_batch import AGAIN_MS, AGAIN_SPREAD_MS, LOT_LEAST, LOT_MOST, Ack, AckBatch, AckStage, Telling
 from disque.core.model.job import ACKED, QUEUED, WAIT_REPL, Job
 from disque.core.model.memory import ACK_BYTES, GONE_BYTES
 from disque.core.model.peers import TOLD_MOST, Peer
-from disque.core.replication import coordinator, replica
+from disque.core.replication import ack_batches, coordinator, replica
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,15 +67,17 @@ def acknowledge(node: "Node", job_id: bytes, now_ms: int) -> bool:
         node.remove(job)
         return True
     holders = job.holders
-    if holders not in node.telling or not ack_batch.lives(job, now_ms):
+    if holders not in node.telling or not ack_batches.lives(job, now_ms):
         node.telling.setdefault(holders, None)  # the next one with these holders begins a lot
         tell(node, job.id, mark(node, job, node.selves, now_ms))
         return True
     telling = node.telling[holders]
-    if telling is None or not telling.takes(node):
-        telling = node.telling[holders] = Telling(node, holders, lists(node, holders))
+    if telling is None or not telling.takes(node.linked):
+        telling = node.telling[holders] = Telling(
+            AckStage(AckBatch(), holders, node.selves), lists(node, holders), node.linked
+        )
     finish(node, job)
-    ack_batch.join(node, telling.stage, job_id, now_ms)
+    ack_batches.join(node, telling.stage, job_id, now_ms)
     for ids in telling.lists:
         ids.append(job_id)
     return True
@@ -269,21 +270,21 @@ def set_ack(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...], tu
     _, holders, ids = message
     known = node.sharing.get(holders)  # the one object, with which most jobs need no comparison
     stage: AckStage | None = None
-    alone = len(ids) < ack_batch.LOT_LEAST
+    alone = len(ids) < LOT_LEAST
     told: list[bytes] = []
     for job_id in ids:
         job = node.find(job_id)
         if known is None or job is None or job.state == ACKED or job.holders is not known or peer not in known:
             set_ack_of(node, peer, holders, job_id, job, now_ms)
             continue
-        if not alone and (stage is None or stage.lot.left >= ack_batch.LOT_MOST):
+        if not alone and (stage is None or stage.lot.left >= LOT_MOST):
             stage = AckStage(AckBatch(), known, (node.node_id, peer))
             alone = all_know(node, stage)
-        if stage is None or alone or job.state == WAIT_REPL or not ack_batch.lives(job, now_ms):
+        if stage is None or alone or job.state == WAIT_REPL or not ack_batches.lives(job, now_ms):
             acked_there(node, job, peer, now_ms)
         else:
             finish(node, job)
-            ack_batch.join(node, stage, job_id, now_ms)
+            ack_batches.join(node, stage, job_id, now_ms)
         told.append(job_id)
     if told:
         node.batches.setdefault((peer, (GOTACK, 1, ())), []).extend(told)
@@ -307,7 +308,7 @@ def set_ack_of(
             replica.add_holders(node, job, more)
     named = job.holders if job.holders != holders else ()
     if job.state == ACKED:
-        ack = ack_batch.alone(node, job_id, now_ms)
+        ack = ack_batches.alone(node, job_id, now_ms)
         assert ack is not None
         widen(node, ack, holders)
         named = ack.holders if ack.holders != holders else ()
@@ -323,7 +324,7 @@ def set_ack_of(
 
 def note_unnamed(node: "Node", job_id: bytes, holders: tuple[bytes, ...], now_ms: int) -> None:
     """Somebody collects an acknowledgement who named only ``holders``: remember the others that this node knows of."""
-    ack = ack_batch.alone(node, job_id, now_ms)
+    ack = ack_batches.alone(node, job_id, now_ms)
     if ack is not None:
         ack.unnamed = tuple([holder for holder in ack.holders if holder not in holders])
 
@@ -393,7 +394,7 @@ def got_ack_of(
     node: "Node", peer: bytes, is_known: int, holders: tuple[bytes, ...], job_id: bytes, now_ms: int
 ) -> None:
     """GOTACK of a job of which other things are known than of others."""
-    ack = ack_batch.alone(node, job_id, now_ms)
+    ack = ack_batches.alone(node, job_id, now_ms)
     assert ack is not None
     ack.heard(peer)
     if not ack.holders:

@@ -35,7 +35,6 @@ from cluster.messages import (
     WILLQUEUE,
 )
 from cluster.messages import QUEUED as SAY_QUEUED
-from disque.core.base.timers import IDLE, Timed
 from disque.core.model.job import (
     ACKED,
     ACTIVE,
@@ -50,8 +49,9 @@ from disque.core.model.job import (
     Job,
 )
 from disque.core.model.memory import VOTE_BYTES
-from disque.core.model.peers import Peer, failed
+from disque.core.model.peers import Peer
 from disque.core.model.queue import ELSEWHERE
+from disque.core.model.vote import RequeueVote
 from disque.core.replication import acks, announcements, coordinator, replica
 
 if TYPE_CHECKING:
@@ -68,20 +68,6 @@ YIELD_MS: Final = 3000
 CONTEST_MS: Final = 1000
 #: What a HOLD is longer for others, at most, so that they do not all ask in the same moment, in ms.
 SPREAD_MS: Final = 100
-
-
-class RequeueVote(Timed):
-    """A job that this node is about to queue. ``answered`` has when those who said NO were asked."""
-
-    __slots__ = ("answered", "asked_ms", "job", "rounds")
-
-    def __init__(self, job: Job) -> None:
-        self.due_ms = 0
-        self.slot = IDLE
-        self.job = job
-        self.asked_ms = 0
-        self.rounds = 0
-        self.answered: dict[bytes, int] = {}
 
 
 def wins(node_id: bytes, other_id: bytes, job_id: bytes) -> bool:
@@ -157,7 +143,7 @@ def review(node: "Node", claim: RequeueVote, now_ms: int) -> None:
     job = claim.job
     open_ = False
     for holder in job.holders:
-        if holder != node.node_id and now_ms - claim.answered.get(holder, 0) > FRESH_MS and not failed(node, holder):
+        if holder != node.node_id and now_ms - claim.answered.get(holder, 0) > FRESH_MS and not node.failed(holder):
             open_ = True
             break
     if not open_ and now_ms >= job.requeue_ms:

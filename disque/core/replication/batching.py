@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 from cluster.messages import QUEUE_IT, REPLJOB
 from disque.core.journal.schema import HOLDERS
-from disque.core.model import zones
 from disque.core.model.job import DEFERRED, Job
 from disque.core.model.peers import Peer
 from disque.core.model.session import Spread
+from disque.core.replication import zoning
 
 if TYPE_CHECKING:
     from disque.core.node import Message, Node
@@ -135,7 +135,7 @@ def pick(node: "Node", spread: Spread, wanted: int) -> list[Peer]:
     linked = node.linked
     if len(linked) <= wanted:
         return linked
-    return zones.choose(node, spread, wanted) if node.zones.shared else choose(node, spread.job, wanted)
+    return zoning.choose(node, spread, wanted) if node.zones.shared else choose(node, spread.job, wanted)
 
 
 def choose(node: "Node", job: Job, wanted: int) -> list[Peer]:

@@ -20,12 +20,11 @@ from cluster.messages import ABORT, ANNOUNCE, ENQUEUE, REFUSED_GONE, REFUSED_SIZ
 from disque.core.base import errors, resp
 from disque.core.dedup import key_keeper
 from disque.core.journal.schema import DELETE
-from disque.core.model import zones
 from disque.core.model.job import DEFERRED, WAIT_REPL, Job
 from disque.core.model.memory import SPREAD_BYTES
 from disque.core.model.peers import TOLD_MOST, Peer
 from disque.core.model.session import NOT_WAITING, WAIT_COPIES, PendingAdd, Session, Spread
-from disque.core.replication import batching, replica
+from disque.core.replication import batching, replica, zoning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -135,7 +134,7 @@ def more(node: "Node", spread: Spread, now_ms: int) -> None:
     if node.pending.get(job.id) is not spread or (not job.retry and is_asked(node, job.id)):
         return
     if node.zones.shared:
-        fresh = zones.next_ones(node, spread, now_ms)
+        fresh = zoning.next_ones(node, spread, now_ms)
     else:
         fresh = [peer for peer in node.linked if peer.id not in spread.asked and peer.refused_until_ms <= now_ms]
     if len(job.body) > node.body_least:
@@ -280,7 +279,7 @@ def try_short(node: "Node", spread: Spread, now_ms: int) -> None:
     if spread.job.retry:  # whoever refused may have room now
         spread.asked = (*spread.confirmed, *[peer.id for peer in waited_for])
     if shared:
-        waited_for = [peer for peer in waited_for if zones.is_there(node, peer, now_ms)]
+        waited_for = [peer for peer in waited_for if zoning.is_there(node, peer, now_ms)]
     wanted = spread.missing() - len([peer for peer in waited_for if peer.linked])
     for _ in range(wanted):
         more(node, spread, now_ms)
@@ -311,8 +310,8 @@ def count(node: "Node", spread: Spread, now_ms: int) -> None:
     """Go on with a job that may have all its copies. They are not enough yet if a zone without one is to be heard."""
     if spread.missing() > 0:
         return
-    if node.zones.shared and zones.must_wait(node, spread, now_ms):
-        if not zones.is_coming(node, spread, now_ms):
+    if node.zones.shared and zoning.must_wait(node, spread, now_ms):
+        if not zoning.is_coming(node, spread, now_ms):
             more(node, spread, now_ms)
         node.under_replicated[spread.job.id] = spread
         return

@@ -133,7 +133,9 @@ def test_a_nack_of_many_may_have_a_delay(bench: Bench, client: Client) -> None:
 
 def test_one_that_fails_is_answered_and_its_client_closed(bench: Bench, client: Client) -> None:
     client.send("ACKJOB", *[foreign_id(number) for number in range(30)])
-    bench.node.bulks.line[0].ids[:] = [None] * 30  # type: ignore[list-item]  # a fault of ours, whatever it be
+    command = bench.node.bulks.line[0]
+    assert isinstance(command, bulk.Bulk)
+    command.ids[:] = [None] * 30  # type: ignore[list-item]  # a fault of ours, whatever it be
     with pytest.raises(TypeError):
         step.tick(bench.node, bench.now_ms)
     assert client.session.closing

@@ -6,7 +6,8 @@ from cluster.membership import Member
 from cluster.messages import DELJOB, GOTACK, SETACK
 from disque.core import step
 from disque.core.journal.schema import ACK, DELETE
-from disque.core.model.ack_batch import AGAIN_MS, AGAIN_SPREAD_MS, LOT_LEAST, LOT_MOST, SOME, Ack, AckStage
+from disque.core.model.ack_batch import AGAIN_MS, AGAIN_SPREAD_MS, LOT_LEAST, LOT_MOST, Ack, AckStage
+from disque.core.replication.ack_batches import SOME
 from tests.conftest import examples
 from tests.core.support import Bench, foreign_id, lots_of, repljob
 
