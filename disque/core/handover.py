@@ -72,7 +72,7 @@ class Farewell:
         self.node = node
         self._shard = 0
         self._jobs: list[Job] = []
-        self._acked = list(node.acking)
+        self._acked = list(node.acks.by_id)
         node.membership.stop()
 
     @property
@@ -91,7 +91,7 @@ class Farewell:
             if self._acked:
                 most -= 1
                 job_id = self._acked.pop()
-                ack = node.acking.get(job_id)
+                ack = node.acks.by_id.get(job_id)
                 if ack is not None:
                     acks.tell(node, job_id, ack)
             elif self._jobs:

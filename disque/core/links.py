@@ -69,7 +69,7 @@ def drop(node: "Node", peer_id: bytes) -> None:
     peer = node.peers.pop(peer_id)
     for spread in list(peer.waiting.values()):
         if spread.job.retry:
-            node.under_replicated[spread.job.id] = spread
+            node.copies.short[spread.job.id] = spread
         else:  # that node may deliver it, so nobody else must
             coordinator.lost(node, spread)
 
@@ -81,13 +81,13 @@ def forget_holders(node: "Node", gone: frozenset[bytes]) -> "Iterator[None]":
             if not gone.isdisjoint(job.holders):
                 left = [holder for holder in job.holders if holder not in gone]
                 job.holders = node.shared(tuple(left))
-                if job.state == ACTIVE and job.requeue_ms and job.id not in node.votes:
+                if job.state == ACTIVE and job.requeue_ms and job.id not in node.votes.by_id:
                     node.hold(job, job.requeue_ms, job.flags & (DEFERRED | LEASE_OWNER | LEASE_RELAYED))
                     if job.flags & DEFERRED:  # it may have been put off, which counts: nobody is asked any more
                         announcements.file_requeue(node, job)
         yield
-    for count, job_id in enumerate(list(node.acking), 1):
-        ack = node.acking.get(job_id)
+    for count, job_id in enumerate(list(node.acks.by_id), 1):
+        ack = node.acks.by_id.get(job_id)
         if ack is not None:
             acks.review(node, job_id, ack)
         if count % SLICE == 0:
@@ -167,7 +167,7 @@ def say_again(node: "Node", peer: Peer, now_ms: int) -> None:
         node.begin_chore(coordinator.send_again(node, peer, now_ms))
     if node.acquisitions:
         node.begin_chore(acquire.say_again(node, peer, now_ms))
-    if node.acking:
+    if node.acks.by_id:
         node.chores.append(acks.tell_again(node, peer, peer.saying))
     node.chores.append(arbitration.say_still(node, peer, peer.saying))
 

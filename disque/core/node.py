@@ -5,7 +5,7 @@ frames for other nodes to ``messages``, records to ``outbox``; the shell takes t
 as ``now_ms``, randomness as a seeded generator.
 """
 
-from collections import OrderedDict, deque
+from collections import deque
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -19,13 +19,13 @@ from disque.core.host import Host
 from disque.core.journal.outbox import Outbox
 from disque.core.journal.schema import SPEND
 from disque.core.model import memory
-from disque.core.model.ack_batch import AckStage
+from disque.core.model.acks import Acks
 from disque.core.model.command import Command, renamed
+from disque.core.model.copies import Copies
 from disque.core.model.demand import Federation
 from disque.core.model.early_holders import EarlyHolders
 from disque.core.model.evictable import Evictable
 from disque.core.model.job import (
-    ACKED,
     ACTIVE,
     BACKUP,
     DEFERRED,
@@ -40,16 +40,18 @@ from disque.core.model.jobid import SHARDS, IdMaker, shard_of
 from disque.core.model.key_ring import KeyRing
 from disque.core.model.key_store import KeyStore
 from disque.core.model.latency import LatencyMonitor
-from disque.core.model.memory import ACK_BYTES, GONE_BYTES, JOB_BYTES, QUEUE_BYTES, SPREAD_BYTES, VOTE_BYTES, Limits
+from disque.core.model.memory import GONE_BYTES, JOB_BYTES, QUEUE_BYTES, Limits
+from disque.core.model.part import Part
 from disque.core.model.peers import Peer
 from disque.core.model.queue import PAUSED_OUT, QUEUE_IDLE_MS, Queue
 from disque.core.model.queue_index import QueueIndex
-from disque.core.model.session import PendingAdd, Session, Spread
+from disque.core.model.session import PendingAdd, Session
 from disque.core.model.sliced import Bulks, Sliced
 from disque.core.model.slowlog import SlowLog
 from disque.core.model.spec import JobSpec, SpecCache
 from disque.core.model.stats import Stats
 from disque.core.model.tombstones import Tombstones
+from disque.core.model.votes import Votes
 from disque.core.model.zones import Zones
 
 if TYPE_CHECKING:
@@ -57,9 +59,7 @@ if TYPE_CHECKING:
 
     from disque.core.dedup.acquire import Acquisition
     from disque.core.dedup.keys import Key
-    from disque.core.model.ack_batch import Ack, Telling
     from disque.core.model.trash import Trash
-    from disque.core.model.vote import RequeueVote
     from disque.core.replication.batching import ReplicationBatch
 
     #: Work in steps. After one that says True it goes on at the next beat only.
@@ -81,16 +81,16 @@ class Node:
     """One node. ``used`` is the accounted memory in bytes; ``journaling`` says whether records are wanted at all."""
 
     __slots__ = (
-        "acking", "acquisitions", "batches", "beat_ms", "bidding", "body_least", "bulks", "calls",
-        "calls_us", "chores", "clients_paused_until_ms", "config", "default_replicate", "dummies",
-        "early", "early_holders", "ended", "evict_acks", "evictable", "evicted", "expected", "federation", "grace_ms",
-        "host", "ids", "inbound", "journaling", "key_ring", "key_store", "keyed", "keys", "last_ctime",
+        "acks", "acquisitions", "batches", "beat_ms", "bidding", "body_least", "bulks", "calls",
+        "calls_us", "chores", "clients_paused_until_ms", "config", "copies", "default_replicate",
+        "early", "early_holders", "ended", "evict_acks", "evictable", "evicted", "federation", "grace_ms",
+        "host", "ids", "journaling", "key_ring", "key_store", "keyed", "keys", "last_ctime",
         "latency", "leavers", "limits", "linked", "live", "loading", "lookup", "membership", "messages",
-        "messages_skipped", "misconf", "monitors", "names", "node_id", "oldest_acks", "outbox", "password",
-        "peak", "peers", "pending", "places", "queue_index", "queues", "random", "ready", "reconciling",
+        "messages_skipped", "misconf", "monitors", "names", "node_id", "outbox", "parts", "password",
+        "peak", "peers", "places", "queue_index", "queues", "random", "ready", "reconciling",
         "replication_batch", "resets", "resting", "retries", "seen_version", "segment", "selves", "sessions",
-        "shards", "sharing", "slowlog", "start", "starts", "stats", "stopping", "table", "telling", "timers",
-        "tombstones", "touched", "trash", "under_replicated", "under_replicated_walk", "unread", "used",
+        "shards", "sharing", "slowlog", "start", "starts", "stats", "stopping", "table", "timers",
+        "tombstones", "touched", "trash", "unread", "used",
         "votes", "walks", "zones",
     )  # fmt: skip
 
@@ -114,6 +114,8 @@ class Node:
         self.queues: dict[bytes, Queue] = {}
         self.queue_index = QueueIndex()
         self.timers = Timers()
+        #: How many records of each segment of the journal are the newest of something.
+        self.live: dict[int, int] = {}
         self.sessions: dict[int, Session] = {}
         self.monitors: dict[int, Session] = {}
         #: UNIQUE keys by digest, and those that rest; the former by job ID; what ADDJOBs do to get one: see `keys`.
@@ -128,19 +130,12 @@ class Node:
         #: Jobs that memory is taken from when it is short.
         self.evictable = Evictable()
         self.evicted = 0
-        #: Jobs of which copies are still wanted: see `coordinator`.
-        self.pending: dict[bytes, Spread] = {}
-        #: Those of them for which no further node was there to be asked.
-        self.under_replicated: dict[bytes, Spread] = {}
-        #: The nodes that may get these copies, as of the last look, and the number of the walk through all of them.
-        self.expected: tuple[bytes, ...] = ()
         self.grace_ms = 0
-        self.under_replicated_walk = 0
-        #: How many jobs will be queued here, by queue, as soon as they have their copies: they count for MAXLEN.
-        self.inbound: dict[bytes, int] = {}
         #: Other nodes by ID, and those that a job may be sent to at once.
         self.peers: dict[bytes, Peer] = {}
         self.linked: list[Peer] = []
+        #: Jobs of which copies are still wanted.
+        self.copies = Copies(self.peers)
         #: It is about to stop, and the others were told: see `handover`.
         self.stopping = False
         #: The longest body that each of them takes: see `sizes`.
@@ -153,14 +148,10 @@ class Node:
         self.beat_ms = now_ms
         self.sharing: dict[tuple[bytes, ...], tuple[bytes, ...]] = {self.selves: self.selves}  # see `shared`
         self.names: dict[bytes, SpecCache] = {}  # see `spec`
-        #: Jobs that this node asks about before it queues them again, by ID: see `arbitration`.
-        self.votes: dict[bytes, RequeueVote] = {}
-        #: Acknowledgements that others must still hear of, by ID, and those of unknown jobs, oldest first: see `acks`;
-        #: and those of this turn: see `ack_batch`.
-        self.acking: dict[bytes, Ack] = {}
-        self.oldest_acks: deque[bytes] = deque()  # see `eviction.oldest_ack`
-        self.dummies: OrderedDict[bytes, None] = OrderedDict()
-        self.telling: dict[tuple[bytes, ...], Telling | None] = {}
+        #: Jobs that this node asks about before it queues them again; acknowledgements that others must still hear of.
+        self.votes = Votes(self.timers)
+        self.acks = Acks(self.timers, self.live)
+        self.parts: tuple[Part, ...] = (self.copies, self.votes, self.acks, self.evictable)
         #: IDs of jobs that were acknowledged or deleted everywhere lately.
         self.tombstones = Tombstones()
         self.early_holders = EarlyHolders()
@@ -197,7 +188,6 @@ class Node:
         self.outbox = Outbox()
         self.journaling = False
         self.segment = 0
-        self.live: dict[int, int] = {}
         self.loading = False
         self.misconf = b""
         #: What was forgotten all at once: freed a few at a time by the ticks, the last container first.
@@ -299,73 +289,36 @@ class Node:
         self.timers.disarm(job)
         if job.segment:
             self.live[job.segment] -= 1
+        self._part_with(job)
+        job.body = b""
+
+    def _part_with(self, job: Job) -> None:
+        """Have all features forget ``job``."""
         if self.keyed:
             self.free_key(job.id)
-        if self.pending:
-            self.drop_spread(job.id)
-        if self.votes:
-            self.drop_vote(job.id)
-        if job.state == ACKED:
-            self.drop_ack(job.id)
-        if job.flags & SPENT:
-            self.evictable.drop(job)
-        job.body = b""
+        for part in self.parts:
+            self.used -= part.drop_job(job)
+
+    def drop_copies(self, job_id: bytes) -> None:
+        """No copies of this job are wanted any more."""
+        self.used -= self.copies.drop(job_id)
 
     def drop_vote(self, job_id: bytes) -> None:
         """Ask no more about this job."""
-        claim = self.votes.pop(job_id, None)
-        if claim is not None:
-            self.used -= VOTE_BYTES
-            self.timers.disarm(claim)
+        self.used -= self.votes.drop(job_id)
 
     def drop_ack(self, job_id: bytes) -> None:
         """Nobody must hear of this acknowledgement any more."""
-        ack = self.acking.pop(job_id, None)
-        if ack is not None:
-            self.used -= ACK_BYTES
-            if isinstance(ack, AckStage):
-                ack.lot.leave(self.timers)  # it is no dummy
-                return
-            self.dummies.pop(job_id, None)
-            self.timers.disarm(ack)
-            if ack.segment:
-                self.live[ack.segment] -= 1
+        self.used -= self.acks.drop(job_id)
 
     def let_go(self, job: Job) -> None:
         """``job`` is done and only its ID matters: free what it holds. It is in no queue any more."""
-        if self.pending:
-            self.drop_spread(job.id)
-        if self.votes:
-            self.drop_vote(job.id)
-        if self.keyed:
-            self.free_key(job.id)
-        if job.flags & SPENT:
-            self.evictable.drop(job)
+        self._part_with(job)
         self.timers.disarm(job)
         self.used -= len(job.body)
         job.body = b""
         job.flags = 0
         job.requeue_ms = 0
-
-    def drop_spread(self, job_id: bytes) -> None:
-        """No copies of this job are wanted any more."""
-        spread = self.pending.pop(job_id, None)
-        if spread is not None:
-            if spread.add is None:
-                self.used -= SPREAD_BYTES
-            elif spread.comes_here():
-                self._came(spread.job.queue)
-            self.under_replicated.pop(job_id, None)
-            for peer in self.peers.values():
-                peer.waiting.pop(job_id, None)
-
-    def _came(self, name: bytes) -> None:
-        """A job has come into the queue ``name``, or will not come any more."""
-        left = self.inbound[name] - 1
-        if left:
-            self.inbound[name] = left
-        else:
-            del self.inbound[name]
 
     def remember_gone(self, job_id: bytes) -> None:
         """Let no copy that is still on its way bring this job back."""

@@ -308,25 +308,22 @@ def due(node: "Node", item: Timed, now_ms: int) -> None:
     """Do what ``item`` was armed for."""
     if isinstance(item, Job):
         requeue.due(node, item, now_ms)
-    elif isinstance(item, Session):
-        deliver.time_out(node, item)
-    elif isinstance(item, Queue):
-        queues.due(node, item, now_ms)
-    elif isinstance(item, PendingAdd):
-        coordinator.time_out(node, item)
-    elif isinstance(item, RequeueVote):
-        arbitration.due(node, item, now_ms)
-    elif isinstance(item, AckBatch):
-        ack_batches.due(node, item, now_ms)
-    elif isinstance(item, Ack):
-        acks.due(node, item, now_ms)
-    elif isinstance(item, Acquisition):
-        acquire.due(node, item, now_ms)
-    elif isinstance(item, KeyStore):
-        keys.expire(node, now_ms)
     else:
-        assert isinstance(item, Key)
-        key_keeper.due(node, item, now_ms)
+        DUE[type(item)](node, item, now_ms)
+
+
+#: What each kind of thing was armed for, jobs apart.
+DUE: Final[dict[type[Timed], Callable[["Node", Any, int], None]]] = {
+    Session: deliver.time_out,
+    Queue: queues.due,
+    PendingAdd: coordinator.time_out,
+    RequeueVote: arbitration.due,
+    AckBatch: ack_batches.due,
+    Ack: acks.due,
+    Acquisition: acquire.due,
+    Key: key_keeper.due,
+    KeyStore: keys.store_due,
+}
 
 
 def do_some(node: "Node") -> None:
@@ -379,8 +376,8 @@ def settle(node: "Node", now_ms: int) -> None:
     """Once before each flush: serve those who wait for jobs, try again the ADDJOBs whose rival failed."""
     if node.ended:
         acquire.end_all(node)
-    if node.telling:
-        node.telling.clear()  # the turn is over, also where there is nobody to be told
+    if node.acks.telling:
+        node.acks.telling.clear()  # the turn is over, also where there is nobody to be told
     if node.batches:
         send_batches(node)  # what was said of a job before it travels must arrive before it
     while node.retries:
@@ -397,7 +394,7 @@ def settle(node: "Node", now_ms: int) -> None:
 
 def send_batches(node: "Node") -> None:
     """Make messages of what was gathered: one for all jobs of which the same is to be said to the same node."""
-    node.telling.clear()
+    node.acks.telling.clear()
     batches, node.batches = node.batches, {}
     for (peer, head), ids in batches.items():
         if head[0] in key_keeper.WITH_KEYS:

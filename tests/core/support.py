@@ -484,12 +484,12 @@ def assert_counters_are_true(node: Node) -> None:
     assert_memory_is_true(node, jobs)
     assert_waits_are_true(node)
     assert_timers_are_true(node, jobs)
-    assert {job_id for job_id, spread in node.pending.items() if spread.add is not None or spread.outside} == {
+    assert {job_id for job_id, spread in node.copies.wanted.items() if spread.add is not None or spread.outside} == {
         job.id for job in jobs if job.state == WAIT_REPL
     }
-    waiting = [spread for spread in node.pending.values() if spread.add is not None and spread.comes_here()]
-    assert node.inbound == Counter(spread.job.queue for spread in waiting)
-    assert set(node.acking) == {job.id for job in jobs if job.state == ACKED} | set(node.dummies)
+    waiting = [spread for spread in node.copies.wanted.values() if spread.add is not None and spread.comes_here()]
+    assert node.copies.inbound == Counter(spread.job.queue for spread in waiting)
+    assert set(node.acks.by_id) == {job.id for job in jobs if job.state == ACKED} | set(node.acks.dummies)
     assert_claims_are_true(node)
     assert set(node.evictable) == {job.id for job in jobs if job.flags & SPENT}
 
@@ -504,15 +504,15 @@ def assert_it_can_be_sent(node: Node) -> None:
 
 def assert_claims_are_true(node: Node) -> None:
     """A claim belongs to a job that waits; a peer waits for nothing but wanted copies."""
-    for job_id, claim in node.votes.items():
+    for job_id, claim in node.votes.by_id.items():
         job = node.find(job_id)
         assert job is claim.job
         assert job.state == ACTIVE
         assert job.requeue_ms
         assert len(job.holders) > 1 or claim.due_ms
     for peer in node.peers.values():
-        assert all(node.pending.get(job_id) is spread for job_id, spread in peer.waiting.items())
-    assert all(node.pending.get(job_id) is spread for job_id, spread in node.under_replicated.items())
+        assert all(node.copies.wanted.get(job_id) is spread for job_id, spread in peer.waiting.items())
+    assert all(node.copies.wanted.get(job_id) is spread for job_id, spread in node.copies.short.items())
 
 
 def assert_queues_are_true(node: Node, jobs: list[Job]) -> None:
@@ -537,9 +537,7 @@ def assert_memory_is_true(node: Node, jobs: list[Job]) -> None:
     recount = sum(memory.JOB_BYTES + len(job.body) for job in jobs)
     recount += sum(memory.QUEUE_BYTES + len(name) for name in node.queues)
     recount += sum(key.cost() for key in node.keys.values()) + memory.SHELF_BYTES * node.key_store.count
-    recount += memory.ACK_BYTES * len(node.acking) + memory.GONE_BYTES * len(node.tombstones)
-    recount += memory.VOTE_BYTES * len(node.votes)
-    recount += memory.SPREAD_BYTES * len([spread for spread in node.pending.values() if spread.add is None])
+    recount += sum(part.cost() for part in node.parts) + memory.GONE_BYTES * len(node.tombstones)
     recount += sum(pending.size for bid in node.acquisitions.values() for pending in bid.waiting)
     recount += memory.PLACE_BYTES * node.places
     assert node.unread == sum(session.walked for session in node.sessions.values())
@@ -548,7 +546,7 @@ def assert_memory_is_true(node: Node, jobs: list[Job]) -> None:
         segments = [job.segment for job in jobs if job.segment]
         segments += [queue.segment for queue in node.queues.values() if queue.segment]
         segments += [key.segment for key in keys(node).values() if key.segment]
-        segments += [ack.segment for ack in node.acking.values() if ack.segment]
+        segments += [ack.segment for ack in node.acks.by_id.values() if ack.segment]
         segments += [broadcast.segment for broadcast in node.federation.pauses.values() if broadcast.segment]
         assert {segment: count for segment, count in node.live.items() if count} == {
             segment: segments.count(segment) for segment in set(segments)
@@ -574,7 +572,7 @@ def assert_waits_are_true(node: Node) -> None:
     bids = list(node.acquisitions.values())
     in_lines_of_keys = [pending for bid in bids for pending in bid.waiting]
     in_lines_of_keys += [bid.add for bid in bids if bid.add is not None and bid.add.spread is None]
-    spread_for = [spread.add for spread in node.pending.values() if spread.add is not None]
+    spread_for = [spread.add for spread in node.copies.wanted.values() if spread.add is not None]
     reasons = [*spread_for, *in_lines_of_keys, *node.retries]
     assert len(reasons) == len(set(reasons))
     assert set(reasons) <= owed
@@ -588,7 +586,7 @@ def assert_waits_are_true(node: Node) -> None:
             session in leavers or session.id in node.sessions for session in queue.waiters
         )
         assert queue.ready == (queue in node.ready)
-    for job_id, spread in node.pending.items():
+    for job_id, spread in node.copies.wanted.items():
         assert spread.job is node.find(job_id)
         assert spread.add is None or spread.add.spread is spread
 
@@ -596,7 +594,7 @@ def assert_waits_are_true(node: Node) -> None:
 def lots_of(node: Node) -> list[AckBatch]:
     """The lots of acknowledgements; each counts those that are left of it, and has a list with all of them."""
     left: dict[AckBatch, set[bytes]] = {}
-    for job_id, ack in node.acking.items():
+    for job_id, ack in node.acks.by_id.items():
         if isinstance(ack, AckStage):
             assert ack.slot == IDLE
             left.setdefault(ack.lot, set()).add(job_id)
@@ -613,20 +611,20 @@ def assert_timers_are_true(node: Node, jobs: list[Job]) -> None:
     sessions = [session for session in node.sessions.values() if session.slot != IDLE]
     adds = [pending for session in node.sessions.values() for pending in session.adds if pending.slot != IDLE]
     live = [job for job in jobs if job.state != ACKED]
-    acks = [ack for ack in node.acking.values() if not isinstance(ack, AckStage)]
+    acks = [ack for ack in node.acks.by_id.values() if not isinstance(ack, AckStage)]
     lots = lots_of(node)
-    for item in (*live, *node.queues.values(), *armed, *acks, *lots, *node.votes.values()):
+    for item in (*live, *node.queues.values(), *armed, *acks, *lots, *node.votes.by_id.values()):
         assert item.slot != IDLE, item
         assert item.due_ms > 0
     for job in live:
         assert job.due_ms <= job.expires_ms
-        if job.id in node.votes:
+        if job.id in node.votes.by_id:
             continue
         if job.state == ACTIVE and job.requeue_ms:
             assert job.due_ms <= job.requeue_ms
     assert all(session.waiting == WAIT_JOBS for session in sessions)
     assert node.timers.count == (node.key_store.slot != IDLE) + sum(
-        map(len, (live, node.queues, armed, bids, sessions, adds, acks, lots, node.votes))
+        map(len, (live, node.queues, armed, bids, sessions, adds, acks, lots, node.votes.by_id))
     )
     assert_the_shelf_is_true(node)
     asking = {key.job_id for key in node.keys.values() if key.state == TENTATIVE or key.told is not None}

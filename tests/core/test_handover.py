@@ -31,7 +31,7 @@ def add_shared(client: Client) -> bytes:
     """A job with copies on the first two peers."""
     bench = client.bench
     client.send("ADDJOB", "q", "body", 0, "RETRY", 5, "REPLICATE", 3)
-    (job_id,) = bench.node.pending
+    (job_id,) = bench.node.copies.wanted
     bench.confirm(job_id, *bench.peers[:2])
     assert bench.state(job_id) == "queued"
     client.read()
@@ -261,8 +261,8 @@ def add_with_key(bench: Bench, replicate: int) -> tuple[bytes, tuple[bytes, ...]
     name = next(name for name in names if bench.node.node_id not in ring.keepers(digest_of(b"q", name), replicate))
     bench.client().send("ADDJOB", "q", "body", 0, "RETRY", 5, "REPLICATE", replicate, "UNIQUE", name, 0)
     bench.settle()
-    (job_id,) = bench.node.pending or [key.job_id for key in bench.node.keys.values()]
-    spread = bench.node.pending.get(job_id)
+    (job_id,) = bench.node.copies.wanted or [key.job_id for key in bench.node.keys.values()]
+    spread = bench.node.copies.wanted.get(job_id)
     return job_id, spread.asked if spread is not None else ()
 
 

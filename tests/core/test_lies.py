@@ -365,7 +365,7 @@ def promised(node: Node, now_ms: int) -> dict[bytes, tuple[Any, ...]]:
     """What a start must know of the jobs that are in the journal, or whatever it knows."""
     found = {}
     for job in all_jobs(node):
-        if job.expires_ms > now_ms and (job.segment or job.id in node.acking):
+        if job.expires_ms > now_ms and (job.segment or job.id in node.acks.by_id):
             numbers = (job.retry, job.ttl, job.repl, job.ctime, job.expires_ms)
             alive = (job.body, job.nacks, job.flags & SPENT)
             found[job.id] = (job.queue, *numbers, job.state == ACKED, *(alive if job.state != ACKED else ()))
@@ -393,7 +393,7 @@ def compare(node: Node, fresh: Node, now_ms: int) -> None:
     held = held_ms(node, now_ms)
     for job_id, until_ms in held_ms(fresh, now_ms).items():
         assert until_ms <= held[job_id]
-    assert set(fresh.dummies) == set(node.dummies)
+    assert set(fresh.acks.dummies) == set(node.acks.dummies)
     known = [
         {
             key.digest: (key.job_id, key.expires_ms, key.life_ms)
@@ -458,7 +458,7 @@ def test_a_job_that_ends_before_its_key_is_written_frees_it_at_a_start_too(walk:
     bench = walk.bench
     walk.client.send("ADDJOB", "q", "body", 0, "REPLICATE", 3, "UNIQUE", "k", 0)
     bench.settle()
-    (job_id,) = bench.node.pending
+    (job_id,) = bench.node.copies.wanted
     bench.hear(bench.peers[0], (SETACK, bench.job(job_id).holders, (job_id,)))
     walk.look()
     assert not keys(bench.node)
@@ -470,7 +470,7 @@ def test_an_acknowledgement_is_known_after_a_start_when_only_its_key_has_ended(w
     walk.client.send("ACKJOB", foreign_id())
     bench.hear(bench.peers[0], (UNBIND, (foreign_id(),)))
     walk.look()
-    assert foreign_id() in bench.node.dummies
+    assert foreign_id() in bench.node.acks.dummies
 
 
 def test_an_acknowledgement_of_a_job_that_has_ended_here_is_known_after_a_start(walk: Walk) -> None:
@@ -480,7 +480,7 @@ def test_an_acknowledgement_of_a_job_that_has_ended_here_is_known_after_a_start(
     bench.hear(bench.peers[0], keepkey(foreign_id()))
     walk.client.send("ACKJOB", foreign_id())
     walk.look()
-    assert foreign_id() in bench.node.dummies
+    assert foreign_id() in bench.node.acks.dummies
 
 
 def test_a_job_has_one_key(walk: Walk) -> None:
@@ -497,7 +497,7 @@ def test_a_key_counts_for_no_job_that_is_not_decided(walk: Walk) -> None:
     bench = walk.bench
     walk.client.send("ADDJOB", "q", "body", 100, "REPLICATE", 3)
     bench.settle()
-    (job_id,) = bench.node.pending
+    (job_id,) = bench.node.copies.wanted
     bench.hear(bench.peers[0], keepkey(job_id))
     assert bench.node.messages_skipped == 1
     bench.advance(200)
@@ -511,8 +511,8 @@ def test_holders_that_others_name_when_a_job_is_done_are_written(walk: Walk) -> 
     bench.hear(bench.peers[0], (GOTACK, 1, tuple([peer.id for peer in bench.peers]), (foreign_id(),)))
     walk.look()
     fresh = walk.replayed().node
-    assert fresh.acking[foreign_id()].holders == bench.node.acking[foreign_id()].holders
-    assert len(fresh.acking[foreign_id()].holders) == 4
+    assert fresh.acks.by_id[foreign_id()].holders == bench.node.acks.by_id[foreign_id()].holders
+    assert len(fresh.acks.by_id[foreign_id()].holders) == 4
 
 
 def test_no_pause_is_newer_than_all_that_can_come(walk: Walk) -> None:

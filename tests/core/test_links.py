@@ -40,7 +40,7 @@ def asked(cluster: Bench) -> list[Member]:
 def begin(client: Client, *options: str | int, copies: int = 3) -> tuple[bytes, list[Member]]:
     """ADDJOB with so many copies: the ID and the nodes that were asked."""
     client.send("ADDJOB", "q", "body", 0, "REPLICATE", copies, *options)
-    (job_id,) = client.bench.node.pending
+    (job_id,) = client.bench.node.copies.wanted
     return job_id, asked(client.bench)
 
 
@@ -130,7 +130,7 @@ class TestAnotherNode:
         newcomer = cluster.meet(1)
         cluster.link_up(newcomer)
         cluster.live(600)
-        assert newcomer.id in cluster.node.pending[job_id].asked
+        assert newcomer.id in cluster.node.copies.wanted[job_id].asked
         cluster.confirm(job_id, newcomer)
         assert client.read() == job_id
 
@@ -251,7 +251,7 @@ class TestAtMostOnceFromOutside:
 
     def begin(self, cluster: Bench, client: Client) -> tuple[bytes, Member]:
         client.send("ADDJOB", "q", "body", 0, "REPLICATE", 1, "RETRY", 0)
-        (job_id,) = cluster.node.pending
+        (job_id,) = cluster.node.copies.wanted
         ((peer_id, message),) = cluster.sent(REPLJOB)
         assert message[1] == QUEUE_IT
         assert message[8] == (peer_id,)
@@ -371,7 +371,7 @@ class TestFromOutside:
         client = outside.client()
         client.send("ADDJOB", "q", "body", 100, "REPLICATE", 2)
         nodes = asked(outside)
-        (job_id,) = outside.node.pending
+        (job_id,) = outside.node.copies.wanted
         outside.advance(100)
         assert str(client.read()).startswith("NOREPL Timeout")
         assert outside.sent() == [(node.id, (ABORT, (job_id,))) for node in nodes]
@@ -400,7 +400,7 @@ class TestAsync:
         job_id = client.add("q", "b", "REPLICATE", 3, "ASYNC")
         nodes = asked(cluster)
         client("ACKJOB", job_id)
-        assert not cluster.node.pending
+        assert not cluster.node.copies.wanted
         assert {peer for peer, _ in cluster.sent(SETACK)} == {node.id for node in nodes}
 
 
@@ -441,7 +441,7 @@ class TestForgotten:
         client.read()
         client.get("q")
         cluster.advance(60_000)
-        assert job_id in cluster.node.votes
+        assert job_id in cluster.node.votes.by_id
         cluster.membership.forget(only.id, cluster.now_ms)
         cluster.live(600)
         assert cluster.state(job_id) == "queued"

@@ -30,7 +30,7 @@ class TestSizes:
         reply = bench.client()("ADDJOB", "q", "x" * 10, 0, "REPLICATE", 3)
         assert str(reply).startswith("NOREPL Not enough reachable nodes for the requested replication level: the body")
         assert asked(bench) == {}
-        assert bench.node.pending == {}
+        assert bench.node.copies.wanted == {}
 
     def test_smaller_bodies_go_anywhere(self) -> None:
         bench = Bench(peers=2)
@@ -66,7 +66,7 @@ class TestSizes:
         step.link_up(bench.node, peer.id, 1, bench.now_ms)
         bench.live(5000)
         assert asked(bench) == {}
-        assert peer.id in bench.node.pending[job_id].job.holders, "it may have a copy"
+        assert peer.id in bench.node.copies.wanted[job_id].job.holders, "it may have a copy"
 
     def test_a_job_that_a_consumers_node_does_not_take_stays_and_others_travel(self) -> None:
         bench = Bench(peers=1)

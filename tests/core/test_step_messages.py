@@ -58,7 +58,7 @@ def malformed(bench: Bench) -> bytes:
 
 def waiting(bench: Bench) -> bytes:
     bench.client().send("ADDJOB", "q", "body", 0, "REPLICATE", 3, "RETRY", 5, "TTL", 60)
-    (job_id,) = bench.node.pending
+    (job_id,) = bench.node.copies.wanted
     return job_id
 
 
@@ -96,7 +96,7 @@ def out(bench: Bench) -> bytes:
 def claimed(bench: Bench) -> bytes:
     job_id = out(bench)
     bench.advance(5000)
-    assert job_id in bench.node.votes
+    assert job_id in bench.node.votes.by_id
     return job_id
 
 

@@ -17,12 +17,11 @@ from disque.core.jobs import add
 from disque.core.journal import replay
 from disque.core.journal.replay import Replay
 from disque.core.journal.schema import CLEAN, END
-from disque.core.model import zones
 from disque.core.model.job import LEASE_OWNER
 from disque.core.model.peers import Peer
-from disque.core.model.session import Spread
+from disque.core.model.session import PendingAdd, Spread
 from disque.core.node import Node
-from disque.core.replication import acks, batching, coordinator, replica
+from disque.core.replication import acks, batching, coordinator, replica, zoning
 from tests.simulation.bus import Bus
 from tests.simulation.process import Process
 
@@ -261,14 +260,14 @@ def zones_are_ignored() -> Iterator[None]:
     def choose(node: Any, spread: Any, wanted: int) -> Any:
         return batching.choose(node, spread.job, wanted)
 
-    with patch.multiple(zones, choose=choose, must_wait=lambda *_: False):
+    with patch.multiple(zoning, choose=choose, must_wait=lambda *_: False):
         yield
 
 
 @mutant("I11", nodes=5, seeds=30, faults={"cut": 500, "crash": 700}, policy="off", zones=2, clients=8)
 def two_copies_of_a_zone_are_counted() -> Iterator[None]:
     """Copies are asked of other zones first, and count wherever they are."""
-    with patch.object(zones, "must_wait", lambda *_: False):
+    with patch.object(zoning, "must_wait", lambda *_: False):
         yield
 
 
@@ -398,7 +397,7 @@ def what_was_handed_on_does_not_come_back() -> Iterator[None]:
 @mutant("I8", "I6", nodes=3, faults={"cut": 1000})
 def adds_never_time_out() -> Iterator[None]:
     """The timeout of an ADDJOB is ignored."""
-    with patch.object(coordinator, "time_out", nothing):
+    with patch.dict(step.DUE, {PendingAdd: nothing}):
         yield
 
 

@@ -306,7 +306,7 @@ class Watch:
         peer = process.node.peers.get(src.node.node_id)
         if peer is None or peer.start != src.node.start:
             return
-        for job_id in process.node.pending:
+        for job_id in process.node.copies.wanted:
             if src.node.find(job_id) is None:
                 self.history.vote(job_id, src.machine.number, counts=False)
 

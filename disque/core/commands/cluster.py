@@ -65,7 +65,7 @@ def info(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None
 def state(node: "Node") -> bytes:
     """Can ADDJOB succeed: with its default REPLICATE (ok), with fewer copies (degraded), not at all (fail)."""
     copies = len(node.membership.reachable()) + (not coordinator.from_outside(node))
-    full = node.used > node.limits.full and not (node.evict_acks and (node.evictable.count or node.acking))
+    full = node.used > node.limits.full and not (node.evict_acks and (node.evictable.count or node.acks.by_id))
     if not copies or full or node.misconf:
         return b"fail"
     return b"ok" if copies >= node.default_replicate else b"degraded"

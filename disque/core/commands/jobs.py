@@ -351,8 +351,8 @@ def show_job(node: "Node", session: Session, args: list[bytes], now_ms: int) -> 
     job = node.find(job_id)
     if job is not None:
         reply = show.encode(node, job, protocol, now_ms)
-    elif job_id in node.acking:
-        reply = show.encode_dummy(node, node.acking[job_id], protocol, now_ms)
+    elif job_id in node.acks.by_id:
+        reply = show.encode_dummy(node, node.acks.by_id[job_id], protocol, now_ms)
     else:
         reply = resp.null_bulk(protocol)
     session.out.append(reply)

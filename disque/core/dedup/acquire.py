@@ -121,7 +121,7 @@ def hold(node: "Node", pending: PendingAdd, request: "Request", digest: bytes, n
 
 def is_known(node: "Node", job_id: bytes) -> bool:
     """Whether there is something of this ID already."""
-    return node.find(job_id) is not None or job_id in node.acking or job_id in node.tombstones
+    return node.find(job_id) is not None or job_id in node.acks.by_id or job_id in node.tombstones
 
 
 def begin(node: "Node", pending: PendingAdd, request: "Request", digest: bytes, now_ms: int) -> Acquisition:

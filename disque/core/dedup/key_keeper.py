@@ -387,7 +387,7 @@ def accept(node: "Node", key: Key, peer: bytes, message: "KeepKey", now_ms: int)
 def is_over(node: "Node", job_id: bytes) -> bool:
     """Whether it is known here that this job is done."""
     job = node.find(job_id)
-    return (job is not None and job.state == ACKED) or job_id in node.tombstones or job_id in node.acking
+    return (job is not None and job.state == ACKED) or job_id in node.tombstones or job_id in node.acks.by_id
 
 
 def drive(node: "Node", key: Key, now_ms: int) -> None:

@@ -65,7 +65,7 @@ from typing import TYPE_CHECKING, Any, Final
 from disque.core.base.timers import IDLE, NEVER, Timed
 from disque.core.journal.schema import KEY
 from disque.core.model.jobid import valid
-from disque.core.model.key_store import DIGEST_BYTES, REPL_MAX, SHARDS
+from disque.core.model.key_store import DIGEST_BYTES, REPL_MAX, SHARDS, KeyStore
 from disque.core.model.memory import KEY_BYTES, SHELF_BYTES
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def sound(node: "Node", digest: bytes, job_id: bytes, repl: int, window_ms: int)
     fits = len(digest) == DIGEST_BYTES and valid(job_id) and repl <= REPL_MAX
     if fits and window_ms <= WINDOW_MAX * 1000:
         key = node.keyed.get(job_id)
-        spread = node.pending.get(job_id)
+        spread = node.copies.wanted.get(job_id)
         is_open = job_id in node.bidding or (spread is not None and spread.add is not None)
         if not is_open and (key is None or key.digest == digest):
             return True
@@ -316,9 +316,8 @@ def shelve(node: "Node", digest: bytes, row: "Row", *, was_shelved: bool) -> Non
         node.timers.arm(shelf, next_ms)
 
 
-def expire(node: "Node", now_ms: int) -> None:
+def store_due(node: "Node", shelf: KeyStore, now_ms: int) -> None:
     """Some windows have ended. Their records in the journal say so by themselves."""
-    shelf = node.key_store
     for segment in shelf.expire(now_ms, EXPIRE_MOST):
         node.used -= SHELF_BYTES
         if segment:

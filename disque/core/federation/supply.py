@@ -431,7 +431,7 @@ def is_true(row: "Row") -> bool:
 
 def is_over(node: "Node", peer: bytes, job_id: bytes) -> bool:
     """Whether a job that is not known here must not come; ``peer`` is told if it is acknowledged."""
-    if job_id in node.acking:
+    if job_id in node.acks.by_id:
         acks.tell_acked(node, peer, job_id)
         return True
     return job_id in node.tombstones
@@ -498,7 +498,7 @@ def have(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_
     """HAVE: ``peer`` has got copies of these jobs. One that is not known here may still be on its way."""
     for job_id in message[1]:
         job = node.find(job_id)
-        if job_id in node.acking:
+        if job_id in node.acks.by_id:
             acks.tell_acked(node, peer, job_id)
         elif job is not None and job.retry:
             if not replica.add_holders(node, job, (peer,)) and job.state == QUEUED:

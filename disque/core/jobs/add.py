@@ -286,7 +286,7 @@ def refused(node: "Node", request: Request, now_ms: int) -> bytes:
     queue = node.queues.get(request.queue)
     if request.maxlen:
         length = 0 if queue is None else queue.length
-        if length + node.inbound.get(request.queue, 0) >= request.maxlen:
+        if length + node.copies.inbound.get(request.queue, 0) >= request.maxlen:
             return resp.error(errors.MAXLEN)
     if queue is not None and queue.paused & PAUSED_IN:
         return resp.error(errors.PAUSED)

@@ -180,8 +180,9 @@ def leave_some(node: "Node") -> None:
                 node.touch(session)
 
 
-def time_out(node: "Node", session: Session) -> None:
+def time_out(node: "Node", session: Session, now_ms: int) -> None:
     """The TIMEOUT of a waiting GETJOB is over."""
+    del now_ms
     unblock(node, session, resp.null_array(session.protocol))
 
 

@@ -26,7 +26,7 @@ def make_room(node: "Node") -> bool:
                 node.outbox.add((DELETE, job.id))  # its UNIQUE key is free from here on, after a crash too
             node.remove(job)
         for _ in range(EVICT_MOST):
-            if node.used <= node.limits.full or not node.acking:
+            if node.used <= node.limits.full or not node.acks.by_id:
                 break
             evict_ack(node, oldest_ack(node))
     return node.used <= node.limits.full
@@ -39,15 +39,15 @@ def oldest_ack(node: "Node") -> bytes:
     take hours. So many are looked up at once, and a dict in which few are left is made anew. All acknowledgements are
     in that dict, so it is a plain one: an OrderedDict would cost each of them time and memory.
     """
-    oldest = node.oldest_acks
+    oldest = node.acks.oldest
     while True:
         while oldest:
             job_id = oldest.popleft()
-            if job_id in node.acking:
+            if job_id in node.acks.by_id:
                 return job_id
-        oldest.extend(islice(node.acking, OLDEST_MOST))
-        if len(node.acking) <= OLDEST_MOST:
-            node.acking = dict(node.acking)
+        oldest.extend(islice(node.acks.by_id, OLDEST_MOST))
+        if len(node.acks.by_id) <= OLDEST_MOST:
+            node.acks.by_id = dict(node.acks.by_id)
 
 
 def evict_ack(node: "Node", job_id: bytes) -> None:

@@ -128,7 +128,7 @@ def copy_jobs(node: "Node", copying: "Copying") -> "Iterator[int]":
             job = jobs.pop()
             if job.segment > copying.upto or node.find(job.id) is not job:
                 continue
-            if job.state == WAIT_REPL and (not job.retry or node.pending[job.id].add is not None):
+            if job.state == WAIT_REPL and (not job.retry or node.copies.wanted[job.id].add is not None):
                 continue  # nobody was told of it yet, or another node may deliver it, once
             node.file(job)
             yield 1 + len(job.body) // 4096

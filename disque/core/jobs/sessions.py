@@ -3,11 +3,9 @@
 from typing import TYPE_CHECKING
 
 from disque.core.base import errors, resp
-from disque.core.base.timers import Timers
 from disque.core.jobs import deliver, queues
 from disque.core.journal.schema import FLUSH
 from disque.core.model.early_holders import EarlyHolders
-from disque.core.model.evictable import Evictable
 from disque.core.model.key_store import KeyStore
 from disque.core.model.memory import JOB_BYTES, KEY_BYTES, PLACE_BYTES, QUEUE_BYTES
 from disque.core.model.queue_index import QueueIndex
@@ -75,9 +73,8 @@ def forget_everything(node: "Node") -> None:
     if node.queues:
         node.trash.append(node.queues)
     node.trash += [line for line in node.evictable.lines() if line]
-    node.trash += [line for line in node.timers.lists() if line]
+    node.trash += [line for line in node.timers.clear() if line]
     node.shards = [{} for _ in node.shards]
-    node.timers = Timers()
     node.keys.clear()
     node.key_store = KeyStore()
     node.keyed.clear()
@@ -85,21 +82,13 @@ def forget_everything(node: "Node") -> None:
     node.bidding.clear()
     node.ended.clear()
     node.key_ring.moving = False
-    node.evictable = Evictable()
-    node.votes.clear()
-    node.acking.clear()
-    node.dummies.clear()
-    node.oldest_acks.clear()
-    node.telling.clear()
+    for part in node.parts:
+        part.clear()
     node.tombstones = Tombstones()
     node.early_holders = EarlyHolders()
     node.chores.clear()
     node.resting.clear()
     node.reconciling = False
-    node.under_replicated.clear()
-    node.under_replicated_walk = 0
-    node.pending.clear()
-    node.inbound.clear()
     node.ready.clear()
     node.live.clear()
     for broadcast in node.federation.pauses.values():

@@ -25,13 +25,13 @@ def join(node: "Node", stage: AckStage, job_id: bytes, now_ms: int) -> None:
         node.timers.arm(lot, now_ms + AGAIN_MS)
     lot.ids.append(job_id)
     lot.left += 1
-    node.acking[job_id] = stage
+    node.acks.by_id[job_id] = stage
     node.used += ACK_BYTES
 
 
 def alone(node: "Node", job_id: bytes, now_ms: int) -> Ack | None:
     """The acknowledgement of this job alone, if there is one: what happens to it does not concern others."""
-    ack = node.acking.get(job_id)
+    ack = node.acks.by_id.get(job_id)
     return take_out(node, ack, job_id, max(now_ms, ack.lot.due_ms)) if isinstance(ack, AckStage) else ack
 
 
@@ -40,7 +40,7 @@ def take_out(node: "Node", stage: AckStage, job_id: bytes, due_ms: int) -> Ack:
     job = node.find(job_id)
     assert job is not None
     ack = Ack(job_id, stage.holders, stage.confirmed, job.expires_ms)
-    node.acking[job_id] = ack
+    node.acks.by_id[job_id] = ack
     stage.lot.leave(node.timers)
     node.timers.arm(ack, min(due_ms + int(node.random.random() * AGAIN_SPREAD_MS), job.expires_ms))
     return ack
@@ -53,7 +53,7 @@ def due(node: "Node", lot: AckBatch, now_ms: int) -> None:
         if not ids:
             break  # with the last one that is taken out all go that were collected
         job_id = ids.pop()
-        ack = node.acking.get(job_id)
+        ack = node.acks.by_id.get(job_id)
         if isinstance(ack, AckStage) and ack.lot is lot:
             take_out(node, ack, job_id, now_ms)
     if lot.left:

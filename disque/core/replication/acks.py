@@ -67,13 +67,13 @@ def acknowledge(node: "Node", job_id: bytes, now_ms: int) -> bool:
         node.remove(job)
         return True
     holders = job.holders
-    if holders not in node.telling or not ack_batches.lives(job, now_ms):
-        node.telling.setdefault(holders, None)  # the next one with these holders begins a lot
+    if holders not in node.acks.telling or not ack_batches.lives(job, now_ms):
+        node.acks.telling.setdefault(holders, None)  # the next one with these holders begins a lot
         tell(node, job.id, mark(node, job, node.selves, now_ms))
         return True
-    telling = node.telling[holders]
+    telling = node.acks.telling[holders]
     if telling is None or not telling.takes(node.linked):
-        telling = node.telling[holders] = Telling(
+        telling = node.acks.telling[holders] = Telling(
             AckStage(AckBatch(), holders, node.selves), lists(node, holders), node.linked
         )
     finish(node, job)
@@ -140,7 +140,7 @@ def mark(node: "Node", job: Job, confirmed: tuple[bytes, ...], now_ms: int) -> A
     """``job`` is done; its other holders must hear of it."""
     finish(node, job)
     ack = Ack(job.id, job.holders, confirmed, job.expires_ms)
-    node.acking[job.id] = ack
+    node.acks.by_id[job.id] = ack
     node.used += ACK_BYTES
     arm(node, ack, now_ms)
     return ack
@@ -167,7 +167,7 @@ def arm(node: "Node", ack: Ack, now_ms: int) -> None:
 
 def due(node: "Node", ack: Ack, now_ms: int) -> None:
     """Tell those again that have not answered; forget it when the job would have expired, if it is not over already."""
-    if node.acking.get(ack.job_id) is not ack:
+    if node.acks.by_id.get(ack.job_id) is not ack:
         return
     if now_ms >= ack.expires_ms:
         drop(node, ack.job_id)
@@ -208,10 +208,10 @@ def remind(node: "Node", ack: Ack) -> None:
 def tell_again(node: "Node", peer: Peer, saying: int) -> "Iterator[bool]":
     """There is a new link to or from ``peer``: SETACK for all that it has not confirmed."""
     is_enough = False
-    for count, job_id in enumerate(list(node.acking), 1):
+    for count, job_id in enumerate(list(node.acks.by_id), 1):
         if peer.saying != saying:
             return
-        ack = node.acking.get(job_id)
+        ack = node.acks.by_id.get(job_id)
         if ack is not None and peer.id not in ack.confirmed and (not ack.holders or peer.id in ack.holders):
             node.batch(peer.id, (SETACK, ack.holders), job_id)
             is_enough = peer.tell(0)
@@ -222,7 +222,7 @@ def tell_again(node: "Node", peer: Peer, saying: int) -> "Iterator[bool]":
 
 def tell_acked(node: "Node", peer: bytes, job_id: bytes) -> None:
     """``peer`` does something with a job that is done: tell it."""
-    ack = node.acking.get(job_id)
+    ack = node.acks.by_id.get(job_id)
     node.batch(peer, (SETACK, ack.holders if ack is not None else ()), job_id)
 
 
@@ -298,7 +298,7 @@ def set_ack_of(
         if holders:
             drop_dummy(node, job_id)
         key_keeper.job_done(node, job_id, (*holders, peer))
-        if job_id not in node.acking:
+        if job_id not in node.acks.by_id:
             node.remember_gone(job_id)
         node.batch(peer, (GOTACK, 0, ()), job_id)
         return
@@ -368,7 +368,7 @@ def got_ack(
     before: AckStage | None = None
     over: list[bytes] = []
     for job_id in ids:
-        ack = node.acking.get(job_id)
+        ack = node.acks.by_id.get(job_id)
         if ack is None:
             continue
         if holders or not isinstance(ack, AckStage):
@@ -385,7 +385,7 @@ def got_ack(
             drop(node, job_id)
             over.append(job_id)
         else:
-            node.acking[job_id] = stage
+            node.acks.by_id[job_id] = stage
     if before is not None and over:
         tell_all_know(node, before.holders, over)
 
@@ -417,7 +417,7 @@ def removed(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], n
     """DELJOB: these jobs are gone everywhere."""
     del peer, now_ms
     for job_id in message[1]:
-        ack = node.acking.get(job_id)
+        ack = node.acks.by_id.get(job_id)
         if ack is not None and ack.unnamed:
             go_on(node, ack)
             continue
@@ -445,7 +445,7 @@ def go_on(node: "Node", ack: Ack) -> None:
 
 def add_dummy(node: "Node", job_id: bytes, now_ms: int) -> None:
     """An ID that is unknown here was acknowledged: other nodes may know it."""
-    if job_id in node.acking or job_id in node.tombstones:
+    if job_id in node.acks.by_id or job_id in node.tombstones:
         return
     if node.membership.leaving:
         tell_once(node, job_id)
@@ -455,8 +455,8 @@ def add_dummy(node: "Node", job_id: bytes, now_ms: int) -> None:
     if not minutes & 1:
         tell_once(node, job_id)
         return
-    if len(node.dummies) >= DUMMIES_MOST:
-        drop_dummy(node, next(iter(node.dummies)))  # at once: it is an OrderedDict
+    if len(node.acks.dummies) >= DUMMIES_MOST:
+        drop_dummy(node, next(iter(node.acks.dummies)))  # at once: it is an OrderedDict
         node.evicted += 1
     ack = put_dummy(node, job_id, now_ms + max(1, minutes) * 60_000)
     if node.journaling:
@@ -475,8 +475,8 @@ def tell_once(node: "Node", job_id: bytes) -> None:
 def put_dummy(node: "Node", job_id: bytes, expires_ms: int) -> Ack:
     """Keep an acknowledgement of a job that is not known here."""
     ack = Ack(job_id, (), node.selves, expires_ms)
-    node.acking[job_id] = ack
-    node.dummies[job_id] = None
+    node.acks.by_id[job_id] = ack
+    node.acks.dummies[job_id] = None
     node.used += ACK_BYTES
     return ack
 
@@ -488,24 +488,24 @@ def apply_dummy(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> 
     job = node.find(job_id)
     if job is not None and job.state != ACKED:
         keys.part(node, job)  # it had ended by its TTL, which is written nowhere; its key may be another one's
-    if job_id not in node.acking and node.find(job_id) is None:
+    if job_id not in node.acks.by_id and node.find(job_id) is None:
         put_dummy(node, job_id, expires_ms)
-    if job_id in node.dummies:
-        lies_in(node, node.acking[job_id], segment)
+    if job_id in node.acks.dummies:
+        lies_in(node, node.acks.by_id[job_id], segment)
 
 
 def copy_dummies(node: "Node", copying: "Copying") -> "Iterator[int]":
     """Write again the dummies whose record is in an old segment."""
-    for job_id in list(node.dummies):
-        ack = node.acking.get(job_id)
-        if ack is not None and job_id in node.dummies and ack.segment <= copying.upto:
+    for job_id in list(node.acks.dummies):
+        ack = node.acks.by_id.get(job_id)
+        if ack is not None and job_id in node.acks.dummies and ack.segment <= copying.upto:
             file_dummy(node, ack)
             yield 1
 
 
 def forget_dummies(node: "Node") -> "Iterator[None]":
     """No acknowledgement has a record any more."""
-    for ack in node.acking.values():
+    for ack in node.acks.by_id.values():
         ack.segment = 0
     yield
 
@@ -526,7 +526,7 @@ def lies_in(node: "Node", ack: Ack, segment: int) -> None:
 
 def drop_dummy(node: "Node", job_id: bytes) -> None:
     """Forget a dummy, if there is one."""
-    if job_id in node.dummies:
+    if job_id in node.acks.dummies:
         drop(node, job_id)
 
 

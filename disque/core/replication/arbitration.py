@@ -115,10 +115,10 @@ def answer_hold(node: "Node", peer: bytes, job: Job, now_ms: int) -> None:
 
 def begin(node: "Node", job: Job, now_ms: int) -> None:
     """The time of ``job`` comes: ask the other holders."""
-    if job.id in node.votes:
+    if job.id in node.votes.by_id:
         return
     claim = RequeueVote(job)
-    node.votes[job.id] = claim
+    node.votes.by_id[job.id] = claim
     node.used += VOTE_BYTES
     node.timers.arm(job, job.expires_ms)
     ask(node, claim, now_ms)
@@ -161,10 +161,10 @@ def pause_ms(claim: RequeueVote) -> int:
 
 def due(node: "Node", claim: RequeueVote, now_ms: int) -> None:
     """See whether it is time; if not, ask again. The claim may be over: by the end of its job in the same moment."""
-    if node.votes.get(claim.job.id) is not claim:
+    if node.votes.by_id.get(claim.job.id) is not claim:
         return
     review(node, claim, now_ms)
-    if node.votes.get(claim.job.id) is claim and now_ms - claim.asked_ms >= pause_ms(claim):
+    if node.votes.by_id.get(claim.job.id) is claim and now_ms - claim.asked_ms >= pause_ms(claim):
         ask(node, claim, now_ms)
         review(node, claim, now_ms)
 
@@ -181,7 +181,7 @@ def will_queue(
         job = node.find(job_id)
         if job is not None and job.state != ACKED:
             reply(node, peer, job, number, holders, now_ms)
-        elif job is not None or job_id in node.acking or job_id in node.tombstones:
+        elif job is not None or job_id in node.acks.by_id or job_id in node.tombstones:
             acks.tell_acked(node, peer, job_id)
         else:
             node.batch(peer, (ANSWER, number, ANSWER_NO, ()), job_id)
@@ -201,7 +201,7 @@ def reply(node: "Node", peer: bytes, job: Job, number: int, holders: tuple[bytes
             hold_answer(node, peer, job, job.retry * 1000, number, named)
     elif job.flags & (LEASE_OWNER | LEASE_RELAYED) and job.requeue_ms > now_ms:
         hold_answer(node, peer, job, job.requeue_ms - now_ms, number, named)
-    elif job.id in node.votes and wins(node.node_id, peer, job.id):
+    elif job.id in node.votes.by_id and wins(node.node_id, peer, job.id):
         hold_answer(node, peer, job, CONTEST_MS, number, named)
     else:
         step_back(node, job, now_ms + YIELD_MS, now_ms)
@@ -233,7 +233,7 @@ def known(node: "Node", peer: bytes, job_id: bytes, holders: tuple[bytes, ...]) 
     """The job that a message of ``peer`` is about, if it is not done; if it is, ``peer`` is told."""
     job = node.find(job_id)
     if job is None or job.state == ACKED:
-        if job is not None or job_id in node.acking or job_id in node.tombstones:
+        if job is not None or job_id in node.acks.by_id or job_id in node.tombstones:
             acks.tell_acked(node, peer, job_id)
         return None
     if not job.retry:
@@ -255,7 +255,7 @@ def answered(
         if what == ANSWER_QUEUED:
             queued_there(node, peer, job, now_ms)
             continue
-        claim = node.votes.get(job_id)
+        claim = node.votes.by_id.get(job_id)
         if claim is not None and 0 <= now_ms - number <= FRESH_MS:
             claim.answered[peer] = max(number, claim.answered.get(peer, 0))
             if holders:

@@ -87,7 +87,7 @@ def ask(node: "Node", spread: Spread, now_ms: int) -> None:
             peer.heard_ms = now_ms
         peer.waiting[job_id] = spread
     if len(wave.peers) < wanted:
-        node.under_replicated[job_id] = spread
+        node.copies.short[job_id] = spread
 
 
 def ask_alone(node: "Node", spread: Spread, wanted: int, now_ms: int) -> None:
@@ -102,7 +102,7 @@ def ask_alone(node: "Node", spread: Spread, wanted: int, now_ms: int) -> None:
         peer.waiting[job.id] = spread
         node.send(peer.id, message)
     if len(chosen) < wanted:
-        node.under_replicated[job.id] = spread
+        node.copies.short[job.id] = spread
 
 
 def seal(node: "Node") -> None:

@@ -162,7 +162,7 @@ def refusal(node: "Node", queue_name: bytes) -> int:
 
 def objection(node: "Node", job_id: bytes, size: int, reason: int) -> int:
     """Why this node takes no copy of a job with so many bytes, or -1. ``reason`` is what `refusal` said before."""
-    if job_id in node.tombstones or job_id in node.acking:
+    if job_id in node.tombstones or job_id in node.acks.by_id:
         return REFUSED_GONE
     if reason >= 0:
         return reason

@@ -417,7 +417,7 @@ def test_a_holder_stays_one_when_a_job_for_it_is_taken_back() -> None:
     client = bench.client()
     client.send("ADDJOB", "q", "b", 0, "REPLICATE", 3)
     bench.settle()
-    (job_id,) = bench.node.pending
+    (job_id,) = bench.node.copies.wanted
     bench.confirm(job_id, *bench.peers)
     need(bench, bench.peers[0])
     sent = [message for _, message in bench.sent(YOURJOBS)]

@@ -45,7 +45,7 @@ def test_others_are_served_while_it_goes_on(word: str) -> None:
 def test_each_tick_does_one_slice(cluster: Bench) -> None:
     client = cluster.client()
     client.send("ACKJOB", *[foreign_id(number) for number in range(105)])
-    grown = [len(cluster.node.dummies) for _ in turns(cluster)]
+    grown = [len(cluster.node.acks.dummies) for _ in turns(cluster)]
     checks = -(-105 // (10 * bulk.CHECKS))
     assert grown == [0] * checks + [10 * number for number in range(1, 11)] + [105]
     assert client.read() == 0
@@ -72,7 +72,7 @@ def test_nothing_is_done_when_one_is_no_id(cluster: Bench) -> None:
     cluster.tick()
     assert str(client.read()).startswith("BADID")
     assert cluster.state(job) == "queued"
-    assert not cluster.node.dummies
+    assert not cluster.node.acks.dummies
     assert not cluster.node.trash, "the words are freed by and by"
 
 

@@ -138,10 +138,10 @@ def test_questions_about_a_job_count_until_they_are_answered() -> None:
     bench.hear(bench.peers[0], repljob(bench.peers[0].id, retry=5))
     before = bench.node.used
     bench.advance(5500)
-    assert bench.node.votes
+    assert bench.node.votes.by_id
     assert bench.node.used == before + memory.VOTE_BYTES
     bench.client()("ACKJOB", foreign_id(1, 5))
-    assert not bench.node.votes
+    assert not bench.node.votes.by_id
     assert bench.node.used == before - 4 + memory.ACK_BYTES
 
 
@@ -158,10 +158,10 @@ def test_acknowledgements_are_evicted_oldest_first_and_looked_up_some_at_a_time(
             acks.drop(node, ids.pop(6))  # one that is noted already has ended by itself
         evicted.append(eviction.oldest_ack(node))
         eviction.evict_ack(node, evicted[-1])
-        assert len(node.oldest_acks) < 4, "the next ones are known, and only they"
+        assert len(node.acks.oldest) < 4, "the next ones are known, and only they"
     assert evicted == ids[:12]
 
 
 def test_to_find_the_oldest_acknowledgement_takes_no_longer_when_many_went_before(cluster: Bench) -> None:
     """Entries that were taken away from the front of a dict are looked at again each time: that took minutes."""
-    assert isinstance(cluster.node.dummies, OrderedDict)
+    assert isinstance(cluster.node.acks.dummies, OrderedDict)

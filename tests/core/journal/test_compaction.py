@@ -85,7 +85,7 @@ class TestCopying:
         assert set(alive(node)) == {2}
         assert state(read_back(copies)) == before
         assert read_back(copies).queues[b"q3"].paused == 1
-        assert len(read_back(copies).dummies) == 10
+        assert len(read_back(copies).acks.dummies) == 10
         assert read_back(copies).federation.pauses[b"q4"].flags == 1
 
     def test_leaves_what_was_written_meanwhile(self) -> None:
@@ -133,7 +133,7 @@ class TestCopying:
         node = filled()
         node.segment = 2
         step.command(node, node.sessions[1], b"ADDJOB waiting body 0 REPLICATE 2".split(), NOW_MS)
-        (waiting,) = node.pending
+        (waiting,) = node.copies.wanted
         copying = kinds.begin_copy(node, 1)
         node.outbox.take()
         while not copying.step(50, NOW_MS):

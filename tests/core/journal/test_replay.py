@@ -242,7 +242,7 @@ class TestSharedJob:
 
     def test_one_that_is_done_is_told_to_the_others(self) -> None:
         node = self.read(job_record(holders=self.BOTH), (ACK, job_id(1)))
-        assert list(node.acking) == [job_id(1)]
+        assert list(node.acks.by_id) == [job_id(1)]
         assert self.told(node, SETACK) == [(SETACK, self.BOTH, (job_id(1),))]
         step.message(node, node_id(2), (GOTACK, 1, (), (job_id(1),)), NOW_MS)
         assert not node.jobs_registered()
@@ -250,12 +250,12 @@ class TestSharedJob:
     def test_one_that_is_done_and_known_by_all_is_gone(self) -> None:
         node = self.read(job_record(holders=self.BOTH), (ACK, job_id(1)), (DELETE, job_id(1)))
         assert not node.jobs_registered()
-        assert not node.acking
+        assert not node.acks.by_id
 
     def test_an_acknowledgement_of_an_unknown_job_is_told_to_all(self) -> None:
         node = self.read((DUMMY, job_id(1), NOW_MS + 5000))
         assert self.told(node, SETACK) == [(SETACK, (), (job_id(1),))]
-        assert not self.read((DUMMY, job_id(1), NOW_MS + 5000), (DELETE, job_id(1))).acking
+        assert not self.read((DUMMY, job_id(1), NOW_MS + 5000), (DELETE, job_id(1))).acks.by_id
 
 
 class TestBroadcasts:

@@ -16,7 +16,7 @@ def test_a_job_that_differs_in_more_has_another_message(words: str) -> None:
     assert len({id(message) for _, message in sent}) == 3
     for _, message in sent:
         (job_id,) = message[9]
-        job = bench.node.pending[job_id].job
+        job = bench.node.copies.wanted[job_id].job
         assert message[2:5] == (job.queue, job.repl, job.ttl * 1000)
         assert message[5:9] == (job.ttl, job.delay * 1000, job.retry, job.holders)
 
@@ -36,9 +36,9 @@ def test_a_node_that_goes_in_the_middle_of_a_turn_is_asked_for_no_more() -> None
     bench = Bench(peers=3)
     client = bench.client()
     step.command(bench.node, client.session, [b"ADDJOB", b"q", b"one", b"0"], bench.now_ms)
-    (job_id,) = bench.node.pending
-    gone = next(peer for peer in bench.peers if peer.id in bench.node.pending[job_id].asked)
+    (job_id,) = bench.node.copies.wanted
+    gone = next(peer for peer in bench.peers if peer.id in bench.node.copies.wanted[job_id].asked)
     step.link_down(bench.node, gone.id, True, bench.now_ms)
     step.command(bench.node, client.session, [b"ADDJOB", b"q", b"two", b"0"], bench.now_ms)
     assert [message[10] for message in bench.told(gone, REPLJOB)] == [(b"one",)]
-    assert gone.id not in list(bench.node.pending.values())[1].asked
+    assert gone.id not in list(bench.node.copies.wanted.values())[1].asked

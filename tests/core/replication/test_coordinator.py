@@ -46,7 +46,7 @@ def test_other_nodes_are_told_everything_that_they_need(cluster: Bench) -> None:
     client = cluster.client()
     client("ADDJOB", "q", "body", 0, "REPLICATE", 2, "TTL", 100, "DELAY", 5, "RETRY", 7)
     ((peer, message),) = cluster.sent(REPLJOB)
-    job = next(iter(cluster.node.pending.values())).job
+    job = next(iter(cluster.node.copies.wanted.values())).job
     holders = (MYSELF, peer)
     assert message == (REPLJOB, 0, b"q", 2, 100_000, 100, 5000, 7, holders, (job.id,), (b"body",), (job.ctime,))
     assert job.holders == holders
@@ -65,7 +65,7 @@ def test_only_nodes_that_were_asked_count_and_each_once(cluster: Bench) -> None:
     strangers = [peer for peer in cluster.peers if peer not in (first, second)]
     cluster.confirm(job_id, first, first, *strangers)
     assert_still_waiting(client)
-    assert client.bench.node.pending[job_id].confirmed == (first.id,)
+    assert client.bench.node.copies.wanted[job_id].confirmed == (first.id,)
     cluster.confirm(job_id, second)
     assert client.read() == job_id
 
@@ -316,11 +316,11 @@ class TestGrace:
         count = 3 * coordinator.SLICE
         for _ in range(count):
             client.send("ADDJOB", "q", "b", 0, "REPLICATE", 2)
-        assert len(cluster.node.under_replicated) == count
+        assert len(cluster.node.copies.short) == count
         self.beats(cluster, 62)
         assert client.read_raw() == TOO_FEW * count
-        assert not cluster.node.under_replicated
-        assert not cluster.node.under_replicated_walk
+        assert not cluster.node.copies.short
+        assert not cluster.node.copies.walk
 
     def test_bodies_go_to_a_node_that_is_back_so_much_a_beat(
         self, cluster: Bench, monkeypatch: pytest.MonkeyPatch
@@ -411,7 +411,7 @@ def test_jobs_of_one_turn_that_differ_in_little_are_one_message() -> None:
     (first, message), (second, same) = bench.sent(REPLJOB)
     assert first != second
     assert message is same
-    jobs = [spread.job for spread in bench.node.pending.values()]
+    jobs = [spread.job for spread in bench.node.copies.wanted.values()]
     assert message[9:] == (
         tuple([job.id for job in jobs]),
         (b"one", b"two", b"three"),

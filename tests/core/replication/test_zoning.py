@@ -31,7 +31,7 @@ def begin(bench: Bench, copies: int, *options: str) -> tuple[Client, bytes, list
     """ADDJOB with so many copies: who waits, the ID, and the nodes that were asked."""
     client = bench.client()
     client.send("ADDJOB", "q", "body", 0, "REPLICATE", copies, *options)
-    job_id = next(reversed(bench.node.pending))
+    job_id = next(reversed(bench.node.copies.wanted))
     return client, job_id, asked(bench)
 
 

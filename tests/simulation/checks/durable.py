@@ -42,7 +42,7 @@ class Durable:
         node = process.node
         if not node.journaling or known.coordinator != process.machine.number:
             return
-        if known.id in node.pending or node.find(known.id) is None:
+        if known.id in node.copies.wanted or node.find(known.id) is None:
             return
         self.need(process, (JOBS,), known.id, "an answer")
 
