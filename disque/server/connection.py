@@ -335,7 +335,9 @@ class Connection:
         leaving = session.out[:replies]
         del session.out[:replies], session.handed[:handed]
         self._joined = max(0, self._joined - replies)
+        large = session.large
         self._write(leaving)
+        session.large = large and bool(session.out)  # the large ones may be among those that stay
         if self._can_go_on():
             self.pump.later(self)
         if not self._reading:

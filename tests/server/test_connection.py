@@ -358,6 +358,28 @@ def test_a_waiting_client_gets_a_large_reply_in_pieces(monkeypatch: pytest.Monke
     assert transport.take().endswith(b"$2000\r\n" + b"x" * 2000 + b"\r\n")
 
 
+def test_a_large_reply_behind_one_that_is_safe_earlier_leaves_in_pieces_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    large_replies(monkeypatch)
+    shell = Shell()
+    writer = shell.journal()
+    writer.hold = True
+    client, transport = shell.connect()
+    shell.ask(client, ADD)
+    shell.ask(client, ADD_LARGE + GET + GET)
+    writer.safe = 1
+    shell.pump.release()
+    shell.loop.settle()
+    assert transport.take().startswith(b"+D-")
+    writer.safe = writer.sequence
+    shell.pump.release()
+    assert client.output_bytes() > 2000
+    while shell.loop.calls:
+        before = len(transport.written)
+        shell.loop.turn()
+        assert len(transport.written) - before <= 256 + 64
+    assert transport.take().endswith(b"x" * 2000 + b"\r\n")
+
+
 def test_a_large_reply_waits_for_a_client_that_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     large_replies(monkeypatch)
     shell = Shell()
