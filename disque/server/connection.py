@@ -54,6 +54,7 @@ class Connection:
         "_leaving_bytes",
         "_marks",
         "_reading",
+        "_unsent_then",
         "choked",
         "over_since_ms",
         "pump",
@@ -90,6 +91,8 @@ class Connection:
         self._leaving_bytes = 0
         #: The transport has enough.
         self._full = False
+        #: What `takes_some` saw when it was asked last.
+        self._unsent_then = MANY
         self._reading = True
         self._ending = False
         self._closed = False
@@ -153,6 +156,7 @@ class Connection:
         """All that was written is with the transport, which takes more."""
         self.choked = False
         self.over_since_ms = 0
+        self._unsent_then = MANY
         self.pump.choked.pop(self, None)
         self.pump.touch(self)
         self.process()
@@ -429,6 +433,11 @@ class Connection:
     def unsent_bytes(self) -> int:
         """Bytes of replies that are on their way, and that the system has not taken."""
         return self.transport.get_write_buffer_size() + self._leaving_bytes
+
+    def takes_some(self) -> bool:
+        """Whether a client that is choked has taken some bytes since this was asked last. The first time: yes."""
+        then, self._unsent_then = self._unsent_then, self.unsent_bytes()
+        return self._unsent_then < then
 
     def finish(self) -> None:
         """Close behind the replies that are on their way."""

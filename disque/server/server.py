@@ -254,10 +254,14 @@ class Server:
         self._bound_outputs(self.config.number("maxmemory-clients"))
 
     def _bound_outputs(self, most: int) -> None:
-        """Cut those that have the most unread replies while all together have more than ``most`` bytes (0: any)."""
+        """Cut clients while the unread replies of all together have more than ``most`` bytes (0: any).
+
+        Those that have the most are cut first, but those that read, whose long replies are leaving, behind all others.
+        """
         unread = {connection: connection.output_bytes() for connection in self.pump.choked} if most else {}
+        reads = {connection: connection.takes_some() for connection in unread}
         total = sum(unread.values())
-        for connection in sorted(unread, key=unread.__getitem__, reverse=True):
+        for connection in sorted(unread, key=lambda one: (reads[one], -unread[one])):
             if total <= most:
                 return
             total -= unread[connection]

@@ -430,6 +430,31 @@ def test_those_with_the_most_unread_replies_are_cut_until_all_together_have_few_
     in_loop(scene)
 
 
+def test_those_that_read_are_cut_behind_those_that_do_not() -> None:
+    async def scene() -> None:
+        server = assemble()
+        (reader, fast), (idler, slow), (fresh, third) = (connect(server) for _ in range(3))
+        server.config.put("maxmemory-clients", ("100",))
+        for client, transport, size in ((reader, fast, 50), (idler, slow, 10)):
+            client.pause_writing()
+            transport.unsent = size
+        server._watch_outputs()
+        fast.unsent = 49
+        fresh.pause_writing()
+        third.unsent = 41
+        server.config.put("maxmemory-clients", ("90",))
+        server._watch_outputs()
+        assert [transport.aborted for transport in (fast, slow, third)] == [False, True, False]
+        server.pump.lost(idler)
+        idler._closed = True
+        server.config.put("maxmemory-clients", ("49",))
+        server._watch_outputs()
+        assert [transport.aborted for transport in (fast, third)] == [True, False], "neither has read since"
+        end(server)
+
+    in_loop(scene)
+
+
 @pytest.mark.parametrize(("size", "since_s", "cut"), [(50, 0, False), (50, 2, True), (40, 2, False)])
 def test_a_monitor_may_stay_above_the_soft_limit_for_a_second_only(size: int, since_s: int, *, cut: bool) -> None:
     async def scene() -> None:
