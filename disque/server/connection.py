@@ -284,7 +284,7 @@ class Connection:
         stalled = session.waiting != NOT_WAITING or self.choked or pump.is_later(self) or self.ticket > pump.safe
         if self._reading and not stalled:
             return
-        reading = not (stalled and self.reader.pending_bytes > READ_AHEAD)
+        reading = not (stalled and self.reader.unparsed_bytes > READ_AHEAD)
         if reading != self._reading and not self.transport.is_closing():
             self._reading = reading
             if reading:

@@ -3,6 +3,7 @@ import pytest
 from disque.core.commands import scan
 from disque.core.jobs import deliver
 from disque.server import connection as module
+from disque.server import requests
 from disque.server.connection import HELD_MOST, READ_AHEAD, TURN_COMMANDS, Connection
 from tests.server.shell import Shell, Transport, Writer
 
@@ -45,6 +46,16 @@ def test_after_some_commands_others_have_their_turn() -> None:
     assert second.take() == PONG
     shell.loop.settle()
     assert first.take() == PONG * (2 * TURN_COMMANDS)
+
+
+def test_requests_that_were_parsed_ahead_are_not_made_bytes_again_each_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    def encode(request: list[bytes]) -> bytes:
+        raise AssertionError(request)
+
+    monkeypatch.setattr(requests, "_encode", encode)
+    shell = Shell()
+    client, _ = shell.connect()
+    assert shell.ask(client, PING * 4 * TURN_COMMANDS) == PONG * 4 * TURN_COMMANDS
 
 
 def test_big_replies_end_a_turn_too(monkeypatch: pytest.MonkeyPatch) -> None:
