@@ -53,6 +53,7 @@ class Connection:
         "_leaving_bytes",
         "_marks",
         "_reading",
+        "_unsent_then",
         "choked",
         "over_since_ms",
         "pump",
@@ -89,6 +90,8 @@ class Connection:
         self._leaving_bytes = 0
         #: The transport has enough.
         self._full = False
+        #: What `takes_some` saw when it was asked last.
+        self._unsent_then = MANY
         self._reading = True
         self._ending = False
         self._closed = False
@@ -152,6 +155,7 @@ class Connection:
         """All that was written is with the transport, which takes more."""
         self.choked = False
         self.over_since_ms = 0
+        self._unsent_then = MANY
         self.pump.choked.pop(self, None)
         self.pump.touch(self)
         self.process()
@@ -279,7 +283,7 @@ class Connection:
         stalled = session.waiting != NOT_WAITING or self.choked or pump.is_later(self) or self.ticket > pump.safe
         if self._reading and not stalled:
             return
-        reading = not (stalled and self.reader.pending_bytes > READ_AHEAD)
+        reading = not (stalled and self.reader.unparsed_bytes > READ_AHEAD)
         if reading != self._reading and not self.transport.is_closing():
             self._reading = reading
             if reading:
@@ -334,7 +338,9 @@ class Connection:
         leaving = session.out[:replies]
         del session.out[:replies], session.handed[:handed]
         self._joined = max(0, self._joined - replies)
+        large = session.large
         self._write(leaving)
+        session.large = large and bool(session.out)  # the large ones may be among those that stay
         if self._can_go_on():
             self.pump.later(self)
         if not self._reading:
@@ -426,6 +432,11 @@ class Connection:
     def unsent_bytes(self) -> int:
         """Bytes of replies that are on their way, and that the system has not taken."""
         return self.transport.get_write_buffer_size() + self._leaving_bytes
+
+    def takes_some(self) -> bool:
+        """Whether a client that is choked has taken some bytes since this was asked last. The first time: yes."""
+        then, self._unsent_then = self._unsent_then, self.unsent_bytes()
+        return self._unsent_then < then
 
     def finish(self) -> None:
         """Close behind the replies that are on their way."""
