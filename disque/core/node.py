@@ -41,6 +41,7 @@ from disque.core.model.key_ring import KeyRing
 from disque.core.model.key_store import KeyStore
 from disque.core.model.latency import LatencyMonitor
 from disque.core.model.memory import GONE_BYTES, JOB_BYTES, QUEUE_BYTES, Limits
+from disque.core.model.outcome import Outcome
 from disque.core.model.part import Part
 from disque.core.model.peers import Peer
 from disque.core.model.queue import PAUSED_OUT, QUEUE_IDLE_MS, Queue
@@ -86,7 +87,7 @@ class Node:
         "early", "early_holders", "ended", "evict_acks", "evictable", "evicted", "federation", "grace_ms",
         "host", "ids", "journaling", "key_ring", "key_store", "keyed", "keys", "last_ctime",
         "latency", "leavers", "limits", "linked", "live", "loading", "lookup", "membership", "messages",
-        "messages_skipped", "misconf", "monitors", "names", "node_id", "outbox", "parts", "password",
+        "messages_skipped", "misconf", "monitors", "names", "node_id", "outbox", "outcomes", "parts", "password",
         "peak", "peers", "places", "queue_index", "queues", "random", "ready", "reconciling",
         "replication_batch", "resets", "resting", "retries", "seen_version", "segment", "selves", "sessions",
         "shards", "sharing", "slowlog", "start", "starts", "stats", "stopping", "table", "timers",
@@ -176,6 +177,8 @@ class Node:
         self.ready: deque[Queue] = deque()
         #: ADDJOBs to be tried again at the next settle, since the holder of their UNIQUE key failed.
         self.retries: deque[PendingAdd] = deque()
+        #: What replication leaves to the features above it: see `dedup.outcomes`.
+        self.outcomes: list[Outcome] = []
         self.touched: list[Session] = []
         #: Messages by peer, with what stands before the job IDs: sent together at the next settle.
         self.batches: dict[tuple[bytes, Message], list[bytes]] = {}

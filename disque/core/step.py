@@ -49,7 +49,7 @@ from disque.core import handover, links, sizes
 from disque.core.base import errors, resp
 from disque.core.base.timers import Timed
 from disque.core.commands import scan, shown
-from disque.core.dedup import acquire, key_keeper, keys
+from disque.core.dedup import acquire, key_keeper, keys, outcomes
 from disque.core.dedup.acquire import Acquisition
 from disque.core.dedup.keys import Key
 from disque.core.federation import demand, supply
@@ -113,6 +113,8 @@ def command(node: "Node", session: Session, args: list[bytes], now_ms: int) -> C
         silently(node, session, row, args, now_ms)
     else:
         row.run(node, session, args, now_ms)
+    if node.outcomes:
+        outcomes.hand_on(node, now_ms)
     return row
 
 
@@ -245,6 +247,8 @@ def message(node: "Node", peer: bytes, received: "Message", now_ms: int) -> None
     receiver = MESSAGES.get(kind)
     if receiver is not None and peer in node.peers:
         receiver(node, peer, received, now_ms)
+        if node.outcomes:
+            outcomes.hand_on(node, now_ms)
     elif kind in OF_MEMBERSHIP:
         node.membership.receive(peer, received, now_ms)
         links.review(node, now_ms)
@@ -257,6 +261,7 @@ def message(node: "Node", peer: bytes, received: "Message", now_ms: int) -> None
 def link_up(node: "Node", peer: bytes, start: int, now_ms: int) -> None:
     """The link to ``peer`` stands and both sides are proven; ``start`` is the number of its process."""
     links.link_up(node, peer, start, now_ms)
+    outcomes.hand_on(node, now_ms)
 
 
 def link_down(node: "Node", peer: bytes, refused: bool, now_ms: int) -> None:
@@ -265,21 +270,25 @@ def link_down(node: "Node", peer: bytes, refused: bool, now_ms: int) -> None:
     What had not begun to leave has been handed to `undelivered` before.
     """
     links.link_down(node, peer, now_ms, refused=refused)
+    outcomes.hand_on(node, now_ms)
 
 
 def heard(node: "Node", peer: bytes, start: int, now_ms: int) -> None:
     """``peer`` has made a new link to this node."""
     links.heard(node, peer, start, now_ms)
+    outcomes.hand_on(node, now_ms)
 
 
 def undelivered(node: "Node", peer: bytes, messages: "list[Message]", now_ms: int) -> None:
     """No byte of these messages to ``peer`` has left or will."""
     links.undelivered(node, peer, messages, now_ms)
+    outcomes.hand_on(node, now_ms)
 
 
 def beat(node: "Node", now_ms: int) -> None:
     """Ten times a second: look after the other nodes, and notice that this process stood still."""
     links.beat(node, now_ms)
+    outcomes.hand_on(node, now_ms)
 
 
 def tick(node: "Node", now_ms: int) -> None:
@@ -294,6 +303,7 @@ def tick(node: "Node", now_ms: int) -> None:
             node.timers.arm(item, now_ms)
     if node.chores:
         do_some(node)
+        outcomes.hand_on(node, now_ms)
     if node.trash:
         free_some(node)
     if node.leavers:
@@ -310,6 +320,8 @@ def due(node: "Node", item: Timed, now_ms: int) -> None:
         requeue.due(node, item, now_ms)
     else:
         DUE[type(item)](node, item, now_ms)
+    if node.outcomes:
+        outcomes.hand_on(node, now_ms)
 
 
 #: What each kind of thing was armed for, jobs apart.
@@ -374,6 +386,7 @@ def free_some(node: "Node") -> None:
 
 def settle(node: "Node", now_ms: int) -> None:
     """Once before each flush: serve those who wait for jobs, try again the ADDJOBs whose rival failed."""
+    outcomes.hand_on(node, now_ms)
     if node.ended:
         acquire.end_all(node)
     if node.acks.telling:
@@ -382,6 +395,7 @@ def settle(node: "Node", now_ms: int) -> None:
         send_batches(node)  # what was said of a job before it travels must arrive before it
     while node.retries:
         add.again(node, node.retries.popleft(), now_ms)
+        outcomes.hand_on(node, now_ms)
     if node.ready:
         deliver.serve_lines(node, now_ms)
     if node.federation.marked:

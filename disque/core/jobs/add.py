@@ -273,7 +273,7 @@ def place(node: "Node", pending: PendingAdd, request: Request, digest: bytes, no
         return
     outside = coordinator.from_outside(node)
     if request.replicate == 1 and not outside:
-        coordinator.tell(node, pending, make_here(node, request, now_ms, pending.key), now_ms)
+        coordinator.tell(node, pending, make_here(node, request, now_ms, pending.key))
     else:
         coordinator.begin(node, pending, make(node, request, now_ms, pending.key), now_ms, outside=outside)
 

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from disque.core.base import errors, resp
+from disque.core.dedup import outcomes
 from disque.core.jobs import deliver, queues
 from disque.core.journal.schema import FLUSH
 from disque.core.model.early_holders import EarlyHolders
@@ -34,6 +35,7 @@ def disconnect(node: "Node", session: Session, now_ms: int) -> None:
         deliver.disconnect_waiting(node, session)
     if session.adds:
         coordinator.disconnect(node, session)
+        outcomes.hand_on(node, now_ms)
     session.waiting = NOT_WAITING
     if session.walked:
         walk_taken(node, session)
@@ -47,13 +49,13 @@ def flush_all(node: "Node", now_ms: int) -> None:
 
     Waiting GETJOBs get nothing, waiting ADDJOBs are told that their job was removed.
     """
-    del now_ms
     for session in list(node.sessions.values()):
         if session.waiting == WAIT_JOBS:
             deliver.unblock(node, session, resp.null_array(session.protocol))
         elif session.waiting == WAIT_COPIES:
             fail_adds(node, session)
         session.handed.clear()
+    outcomes.hand_on(node, now_ms)
     for peer in node.peers.values():
         peer.waiting.clear()
     forget_everything(node)

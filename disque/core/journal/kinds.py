@@ -34,7 +34,6 @@ from disque.core.journal.schema import (
     SPEND,
     WHOLE,
 )
-from disque.core.replication import acks
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -153,9 +152,9 @@ KINDS: Final[tuple[Kind, ...]] = (
         DUMMY,
         (bytes, int),
         checks.is_dummy,
-        acks.apply_dummy,
-        copy=acks.copy_dummies,
-        forget=acks.forget_dummies,
+        restore.apply_dummy,
+        copy=restore.copy_dummies,
+        forget=restore.forget_dummies,
     ),
     Kind(
         PAUSE,

@@ -13,23 +13,21 @@ Who answers that a job is unknown, or removes it, remembers its bare ID for a wh
 its way can bring it back.
 """
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from cluster.member import HEX_DIGITS
 from cluster.messages import DELJOB, GOTACK, SETACK
-from disque.core.dedup import key_keeper, keys
 from disque.core.journal.schema import ACK, DELETE, DUMMY, HOLDERS
 from disque.core.model.ack_batch import AGAIN_MS, AGAIN_SPREAD_MS, LOT_LEAST, LOT_MOST, Ack, AckBatch, AckStage, Telling
 from disque.core.model.job import ACKED, QUEUED, WAIT_REPL, Job
 from disque.core.model.memory import ACK_BYTES, GONE_BYTES
+from disque.core.model.outcome import Ended
 from disque.core.model.peers import TOLD_MOST, Peer
 from disque.core.replication import ack_batches, coordinator, replica
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from disque.core.journal.compaction import Copying
-    from disque.core.journal.recovery import Recovery
     from disque.core.node import Node
 
 #: The longest time between two repetitions, in ms.
@@ -60,7 +58,7 @@ def acknowledge(node: "Node", job_id: bytes, now_ms: int) -> bool:
     if job.state == ACKED:
         return False
     if job.state == WAIT_REPL:
-        decide(node, job, now_ms)
+        decide(node, job)
     if len(job.holders) == 1:
         if node.journaling:
             node.outbox.add((ACK, job_id))
@@ -83,7 +81,7 @@ def acknowledge(node: "Node", job_id: bytes, now_ms: int) -> bool:
     return True
 
 
-def decide(node: "Node", job: Job, now_ms: int) -> None:
+def decide(node: "Node", job: Job) -> None:
     """A job whose copies are still wanted is done: its ADDJOB has succeeded.
 
     The one holder of a job that is delivered at most once hears of it by its ID alone.
@@ -92,7 +90,7 @@ def decide(node: "Node", job: Job, now_ms: int) -> None:
         for peer in node.peers.values():
             if job.id in peer.waiting:
                 node.batch(peer.id, (SETACK, ()), job.id)
-    coordinator.decided(node, job, now_ms)
+    coordinator.decided(node, job)
 
 
 def delete(node: "Node", job_id: bytes, now_ms: int) -> bool:
@@ -111,7 +109,7 @@ def fast_ack(node: "Node", job_id: bytes, now_ms: int) -> bool:
     del now_ms
     job = node.find(job_id)
     if job is None:
-        key_keeper.job_done(node, job_id, None)
+        node.outcomes.append(Ended(job_id, None))
         for peer in node.peers.values():
             node.batch(peer.id, (DELJOB,), job_id)
         return False
@@ -297,7 +295,7 @@ def set_ack_of(
     if job is None:
         if holders:
             drop_dummy(node, job_id)
-        key_keeper.job_done(node, job_id, (*holders, peer))
+        node.outcomes.append(Ended(job_id, (*holders, peer)))
         if job_id not in node.acks.by_id:
             node.remember_gone(job_id)
         node.batch(peer, (GOTACK, 0, ()), job_id)
@@ -332,7 +330,7 @@ def note_unnamed(node: "Node", job_id: bytes, holders: tuple[bytes, ...], now_ms
 def acked_there(node: "Node", job: Job, peer: bytes, now_ms: int) -> None:
     """A job that is alive here was acknowledged at ``peer``, or, without one, where nobody knew it."""
     if job.state == WAIT_REPL:
-        decide(node, job, now_ms)
+        decide(node, job)
     if len(job.holders) == 1:
         node.remember_gone(job.id)
         if node.journaling:
@@ -426,7 +424,7 @@ def removed(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], n
         if job is not None:
             forget(node, job)
         else:
-            key_keeper.job_done(node, job_id, ())
+            node.outcomes.append(Ended(job_id, ()))
             drop_dummy(node, job_id)
 
 
@@ -479,35 +477,6 @@ def put_dummy(node: "Node", job_id: bytes, expires_ms: int) -> Ack:
     node.acks.dummies[job_id] = None
     node.used += ACK_BYTES
     return ack
-
-
-def apply_dummy(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> None:
-    """DUMMY: an acknowledgement of a job that is not known here."""
-    _, job_id, expires_ms = record
-    node = recovery.node
-    job = node.find(job_id)
-    if job is not None and job.state != ACKED:
-        keys.part(node, job)  # it had ended by its TTL, which is written nowhere; its key may be another one's
-    if job_id not in node.acks.by_id and node.find(job_id) is None:
-        put_dummy(node, job_id, expires_ms)
-    if job_id in node.acks.dummies:
-        lies_in(node, node.acks.by_id[job_id], segment)
-
-
-def copy_dummies(node: "Node", copying: "Copying") -> "Iterator[int]":
-    """Write again the dummies whose record is in an old segment."""
-    for job_id in list(node.acks.dummies):
-        ack = node.acks.by_id.get(job_id)
-        if ack is not None and job_id in node.acks.dummies and ack.segment <= copying.upto:
-            file_dummy(node, ack)
-            yield 1
-
-
-def forget_dummies(node: "Node") -> "Iterator[None]":
-    """No acknowledgement has a record any more."""
-    for ack in node.acks.by_id.values():
-        ack.segment = 0
-    yield
 
 
 def file_dummy(node: "Node", ack: Ack) -> None:

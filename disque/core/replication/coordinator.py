@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Final
 
 from cluster.messages import ABORT, ANNOUNCE, ENQUEUE, REFUSED_GONE, REFUSED_SIZE
 from disque.core.base import errors, resp
-from disque.core.dedup import key_keeper
 from disque.core.journal.schema import DELETE
 from disque.core.model.job import DEFERRED, WAIT_REPL, Job
 from disque.core.model.memory import SPREAD_BYTES
+from disque.core.model.outcome import Abandoned, Decided
 from disque.core.model.peers import TOLD_MOST, Peer
 from disque.core.model.session import NOT_WAITING, WAIT_COPIES, PendingAdd, Session, Spread
 from disque.core.replication import batching, replica, zoning
@@ -362,7 +362,7 @@ def achieved(node: "Node", spread: Spread, now_ms: int) -> None:
             replica.start(node, job, now_ms + job.delay * 1000, now_ms)
     if add is not None:
         add.spread = None
-        tell(node, add, job, now_ms)
+        tell(node, add, job)
 
 
 def hand_out(node: "Node", spread: Spread, now_ms: int) -> None:
@@ -377,19 +377,16 @@ def hand_out(node: "Node", spread: Spread, now_ms: int) -> None:
     node.remove(job)
 
 
-def tell(node: "Node", add: PendingAdd, job: Job, now_ms: int) -> None:
-    """Answer an ADDJOB with the ID of ``job``, when the keepers of its UNIQUE key know it."""
-    told = [add]
+def tell(node: "Node", add: PendingAdd, job: Job) -> None:
+    """Answer an ADDJOB with the ID of ``job``; one with a UNIQUE key when its keepers know it."""
     if add.key is not None:
-        if not key_keeper.commit(node, add.key, job, now_ms):
-            return
-        told = key_keeper.release(node, add.key)
-    for one in told:
-        one.session.unsettled |= node.journaling
-        answer(node, one, resp.status(job.id))
+        node.outcomes.append(Decided(add, job))
+        return
+    add.session.unsettled |= node.journaling
+    answer(node, add, resp.status(job.id))
 
 
-def decided(node: "Node", job: Job, now_ms: int) -> None:
+def decided(node: "Node", job: Job) -> None:
     """Another node says that a job that waits for copies here is done already: its ADDJOB has succeeded."""
     spread = node.copies.wanted.get(job.id)
     if spread is None:
@@ -397,7 +394,7 @@ def decided(node: "Node", job: Job, now_ms: int) -> None:
     node.drop_copies(job.id)
     if spread.add is not None:
         spread.add.spread = None
-        tell(node, spread.add, job, now_ms)
+        tell(node, spread.add, job)
 
 
 def taken_over(node: "Node", job: Job) -> None:
@@ -477,7 +474,7 @@ def job_removed(node: "Node", job: Job) -> None:
         add = spread.add
         if add is not None:
             add.spread = None
-            key_keeper.leave(node, add)
+            leave_key(node, add)
             answer(node, add, resp.error(errors.NO_REPL_REMOVED))
 
 
@@ -490,8 +487,14 @@ def give_up(node: "Node", pending: PendingAdd, reply: bytes) -> None:
     if spread is not None:
         abort(node, spread)
         node.remove(spread.job)
-    key_keeper.leave(node, pending)
+    leave_key(node, pending)
     answer(node, pending, reply)
+
+
+def leave_key(node: "Node", pending: PendingAdd) -> None:
+    """An ADDJOB that is over wants its UNIQUE key no more, if it has one."""
+    if pending.key is not None:
+        node.outcomes.append(Abandoned(pending))
 
 
 def abort(node: "Node", spread: Spread) -> None:
