@@ -72,6 +72,8 @@ TESTED_ELSEWHERE: Final[dict[str, str]] = {
     "disque.core.model.ack_batch": "tests/core/replication/test_ack_batches.py",  # plain data, and what is done with it
     "disque.core.model.acks": "tests/core/replication/test_acks.py",
     "disque.core.model.copies": "tests/core/replication/test_coordinator.py",
+    "disque.core.model.flow": "tests/core/model/test_demand.py",
+    "disque.core.model.waiter": "tests/core/model/test_queue.py",
     "disque.core.model.outcome": "tests/core/dedup/test_acquire.py",
     "disque.core.model.part": "tests/core/support.py",  # counted anew after every step of every test
     "disque.core.model.votes": "tests/core/replication/test_arbitration.py",

@@ -583,7 +583,7 @@ def assert_waits_are_true(node: Node) -> None:
         assert bid is None or bid in bids
     for queue in node.queues.values():
         assert queue.waiters is None or all(
-            session in leavers or session.id in node.sessions for session in queue.waiters
+            session in leavers or session in node.sessions.values() for session in queue.waiters
         )
         assert queue.ready == (queue in node.ready)
     for job_id, spread in node.copies.wanted.items():

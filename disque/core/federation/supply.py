@@ -41,7 +41,8 @@ from disque.core.dedup import keys
 from disque.core.federation import demand
 from disque.core.jobs import queues
 from disque.core.journal.schema import DELETE, HOLDERS
-from disque.core.model.demand import NOW_MS, STOCK_MS, Flow, Standing, Want
+from disque.core.model.demand import NOW_MS, STOCK_MS, Standing
+from disque.core.model.flow import Flow, Want
 from disque.core.model.job import (
     ACKED,
     ACTIVE,

@@ -211,6 +211,7 @@ def serve_line(node: "Node", queue: Queue, most: int, now_ms: int) -> int:
     while served < most and queue.waiters and queue.length and not queue.paused & PAUSED_OUT:
         session = next(iter(queue.waiters))
         if session.waiting == WAIT_JOBS:
+            assert isinstance(session, Session)
             served += serve(node, session, now_ms)
         else:
             pass_over(queue)

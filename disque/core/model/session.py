@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from disque.core.base.timers import IDLE, Timed
 from disque.core.model.job import Job
 from disque.core.model.queue import Queue
+from disque.core.model.waiter import Waiter
 
 if TYPE_CHECKING:
     from disque.core.dedup.acquire import Acquisition
@@ -88,7 +89,7 @@ class PendingAdd(Timed):
         self.silent = False
 
 
-class Session(Timed):
+class Session(Waiter):
     """One client.
 
     ``out`` collects its replies until the shell flushes them; the shell owns the connection behind ``id``.
@@ -119,17 +120,14 @@ class Session(Timed):
         "unsettled",
         "wait_bodies",
         "wait_bytes",
-        "wait_count",
         "wait_counters",
         "wait_queues",
         "wait_silent",
-        "waiting",
         "walked",
     )
 
     def __init__(self, session_id: int, address: bytes, local_address: bytes, now_ms: int) -> None:
-        self.due_ms = 0
-        self.slot = IDLE
+        super().__init__()
         self.id = session_id
         self.address = address
         self.local_address = local_address
@@ -156,9 +154,7 @@ class Session(Timed):
         #: Jobs in replies that did not begin to leave yet: taken back when the connection dies first. With each its
         #: requeue time, nacks and deliveries as this delivery left them, by which it is told from a later one.
         self.handed: list[tuple[Job, int, int, int]] = []
-        self.waiting = NOT_WAITING
         self.wait_queues: list[Queue] = []
-        self.wait_count = 0
         self.wait_counters = False
         self.wait_bodies = True
         self.wait_bytes = 0

@@ -27,7 +27,7 @@ from disque.core.journal import schema
 from disque.core.journal.codec import encode, head
 from disque.core.journal.replay import Replay
 from disque.core.journal.schema import DELETE, HOLDERS, JOBS
-from disque.core.model.demand import WANT_MS
+from disque.core.model.flow import WANT_MS
 from disque.core.model.job import DELIVERED, LEASE_OWNER
 from tests.conftest import rarely
 from tests.core import support
