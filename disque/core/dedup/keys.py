@@ -63,7 +63,6 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from disque.core.base.timers import IDLE, NEVER, Timed
-from disque.core.journal.schema import KEY
 from disque.core.model.jobid import valid
 from disque.core.model.key_store import DIGEST_BYTES, REPL_MAX
 from disque.core.model.memory import KEY_BYTES, SHELF_BYTES
@@ -174,7 +173,7 @@ def keep_alone(node: "Node", digest: bytes, job: "Job", window_ms: int, now_ms: 
         segment = 0
         expires_ms = now_ms + window_ms
         if node.journaling:
-            node.outbox.add((KEY, digest, job.id, expires_ms, 0, 1))
+            node.outbox.file_key(digest, job.id, expires_ms, 0, 1)
             segment = node.segment
             node.live[segment] = node.live.get(segment, 0) + 1
         shelve(node, digest, (job.id, expires_ms, segment, 1, SETTLED), was_shelved=False)
@@ -368,14 +367,14 @@ def part(node: "Node", job: "Job") -> None:
 
 def file_end(node: "Node", key: Key) -> None:
     """Write that the key is free: as one whose window ended long ago."""
-    node.outbox.add((KEY, key.digest, key.job_id, 1, 0, key.repl))
+    node.outbox.file_key(key.digest, key.job_id, 1, 0, key.repl)
 
 
 def file(node: "Node", key: Key) -> None:
     """Write the key to the journal, if it is certain; it counts for the newest segment from here on."""
     if key.state == TENTATIVE:
         return
-    node.outbox.add((KEY, key.digest, key.job_id, key.expires_ms, key.life_ms, key.repl))
+    node.outbox.file_key(key.digest, key.job_id, key.expires_ms, key.life_ms, key.repl)
     if key.segment:
         node.live[key.segment] -= 1
     key.segment = node.segment

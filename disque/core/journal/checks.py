@@ -23,6 +23,7 @@ from disque.core.journal.schema import (
     JOB,
     JOBS,
     KEY,
+    KEYS,
     OFF,
     PARTIAL,
     PAUSE,
@@ -64,6 +65,7 @@ SHAPES: Final[dict[int, tuple[type, ...]]] = {
     PAUSE: (int, bytes, int),
     BCAST: (int, bytes, int, int, bytes),
     KEY: (int, bytes, bytes, int, int, int),
+    KEYS: (int, int, int, int, tuple, tuple),
     FLUSH: (int,),
     OFF: (int,),
     CLEAN: (int, tuple),
@@ -165,6 +167,16 @@ def is_key(record: tuple[Any, ...]) -> bool:
     return bool(expires_ms or life_ms)
 
 
+def are_keys(record: tuple[Any, ...]) -> bool:
+    """Whether the values of KEYS fit together."""
+    _, expires_ms, life_ms, repl, digests, ids = record
+    if not small((expires_ms, life_ms, repl)) or repl > REPL_MAX or not (expires_ms or life_ms):
+        return False
+    if not ids or len(ids) != len(digests) or not {bytes}.issuperset(map(type, ids + digests)):
+        return False
+    return {DIGEST_BYTES}.issuperset(map(len, digests)) and all(map(valid, ids))
+
+
 #: What must hold for the values of each kind of record.
 CHECKS: Final[dict[int, Callable[[tuple[Any, ...]], bool]]] = {
     HEAD: lambda record: 1 <= record[1] <= FORMAT,
@@ -179,6 +191,7 @@ CHECKS: Final[dict[int, Callable[[tuple[Any, ...]], bool]]] = {
     PAUSE: lambda record: 0 <= record[2] < len(PAUSE_NAMES),
     BCAST: lambda record: 0 <= record[2] < len(PAUSE_NAMES) and small(record[3:4]) and len(record[4]) == 40,
     KEY: is_key,
+    KEYS: are_keys,
     FLUSH: lambda _: True,
     OFF: lambda _: True,
     CLEAN: lambda record: all(map(is_entry, record[1])),

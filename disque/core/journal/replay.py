@@ -41,6 +41,7 @@ from disque.core.journal.schema import (
     JOB,
     JOBS,
     KEY,
+    KEYS,
     OFF,
     PARTIAL,
     PAUSE,
@@ -409,9 +410,15 @@ class Replay:
         queues.restore(self.node, Broadcast(self.names.setdefault(name, name), flags, counter, origin), segment)
 
     def key(self, record: tuple[Any, ...], segment: int) -> None:
-        """A UNIQUE key; a later record of the same key replaces an earlier one."""
+        """One UNIQUE key; a later record of the same key replaces an earlier one."""
         _, digest, job_id, expires_ms, life_ms, repl = record
         keys.restore(self.node, digest, job_id, expires_ms, life_ms, repl, segment)
+
+    def row_of_keys(self, record: tuple[Any, ...], segment: int) -> None:
+        """UNIQUE keys that have much in common."""
+        _, expires_ms, life_ms, repl, digests, ids = record
+        for digest, job_id in zip(digests, ids, strict=True):
+            keys.restore(self.node, digest, job_id, expires_ms, life_ms, repl, segment)
 
     def flush(self, record: tuple[Any, ...], segment: int) -> None:
         """Everything before is gone."""
@@ -565,6 +572,7 @@ APPLY: Final = {
     PAUSE: Replay.pause,
     BCAST: Replay.broadcast,
     KEY: Replay.key,
+    KEYS: Replay.row_of_keys,
     FLUSH: Replay.flush,
     HOLDERS: Replay.holders,
     DUMMY: Replay.dummy,
