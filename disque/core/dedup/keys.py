@@ -128,7 +128,7 @@ class Key(Timed):
         self.owner_start = 0
         self.segment = 0
         self.size = 0
-        self.told: set[bytes] | None = None
+        self.told: tuple[bytes, ...] | None = None
         self.doubts: set[bytes] | None = None
         self.copies: tuple[bytes, ...] | None = None
         self.was_shelved = False

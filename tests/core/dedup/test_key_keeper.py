@@ -199,9 +199,9 @@ def test_a_note_is_asked_about_first_at_its_owner_then_at_the_other_keepers(lone
     one, two = lonely.peers
     lonely.hear(one, (*bind(ID)[:1], 3, *bind(ID)[2:]))
     lonely.sent()
-    lonely.advance(1000)
+    lonely.advance(2000)
     assert lonely.sent(ASKKEY) == [(one.id, (ASKKEY, K, ID))]
-    lonely.advance(1000)
+    lonely.advance(2000)
     assert [peer for peer, _ in lonely.sent(ASKKEY)] == [one.id], "an owner that is silent still bids"
     lonely.hear(one, (KEYFREE, (ID,)))
     assert {peer for peer, _ in lonely.sent(ASKKEY)} == {one.id, two.id}
