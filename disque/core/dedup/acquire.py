@@ -170,7 +170,8 @@ def attempt(node: "Node", bid: Acquisition, now_ms: int) -> None:
     """Ask the keepers to note a new ID."""
     request = bid.request
     node.timers.disarm(bid)
-    bid.job_id = node.ids.make(ttl_suffix(request.ttl, request.retry))
+    kind = request.kind
+    bid.job_id = node.ids.make(ttl_suffix(request.ttl, request.retry) if kind is None else kind[0])
     bid.keepers = node.key_ring.keepers(bid.digest, request.replicate)
     node.bidding[bid.job_id] = bid
     if node.node_id in bid.keepers and not bind_here(node, bid, now_ms):

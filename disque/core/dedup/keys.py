@@ -62,6 +62,8 @@ with the key.
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import mypyc_attr
+
 from disque.core.base.timers import IDLE, NEVER, Timed
 from disque.core.model.jobid import valid
 from disque.core.model.key_store import DIGEST_BYTES, REPL_MAX
@@ -86,6 +88,7 @@ COMMITTED: Final = 1
 SETTLED: Final = 2
 
 
+@mypyc_attr(acyclic=True)
 class Key(Timed):
     """One key, as this node keeps it.
 
@@ -301,11 +304,11 @@ def end_other(node: "Node", key: Key) -> None:
 def shelve(node: "Node", digest: bytes, row: "Row", *, was_shelved: bool) -> None:
     """Put a key on the shelf, where it is not, and have its window end."""
     shelf = node.key_store
-    shelf.put(digest, row, is_listed=was_shelved)
     node.used += SHELF_BYTES
-    next_ms = shelf.next_ms()
-    if next_ms != shelf.due_ms:
-        node.timers.arm(shelf, next_ms)
+    if shelf.put(digest, row, is_listed=was_shelved):
+        next_ms = shelf.next_ms()
+        if next_ms != shelf.due_ms:
+            node.timers.arm(shelf, next_ms)
 
 
 def expire(node: "Node", now_ms: int) -> None:

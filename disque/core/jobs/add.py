@@ -7,6 +7,8 @@ nodes or another ADDJOB with the same key must be waited for, leaves the session
 
 from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import mypyc_attr
+
 from disque.core.base import errors, resp
 from disque.core.base.numbers import SECONDS_MAX, parse_int
 from disque.core.dedup import acquire, keys
@@ -32,6 +34,7 @@ _kinds: dict[tuple[int, int], Kind] = {}
 KINDS_MOST: Final = 4096
 
 
+@mypyc_attr(acyclic=True)
 class Request:
     """The words of one ADDJOB as values.
 
@@ -196,6 +199,7 @@ def add(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
             reply = at_once(node, request, now_ms)
     else:
         digest = keys.digest_of(request.queue, request.key)
+        request.kind = kind_of(request.ttl, request.retry)
         acquire.nodes_changed(node, now_ms)
         reply = taken(node, session, digest, now_ms)
         is_new = reply is None

@@ -70,8 +70,11 @@ class KeyStore(Timed):
         job_id, expires_ms, segment, repl, state = _PARTS.unpack_from(self._rows[shard], at + DIGEST_BYTES)
         return b"D-" + job_id, expires_ms, segment, repl, state
 
-    def put(self, digest: bytes, row: "Row", *, is_listed: bool) -> None:
-        """Take in a key that is not there. ``is_listed``: it was here before, with the same window."""
+    def put(self, digest: bytes, row: "Row", *, is_listed: bool) -> bool:
+        """Take in a key that is not there. ``is_listed``: it was here before, with the same window.
+
+        Whether it is the first whose window ends in its second: `next_ms` may be another then.
+        """
         job_id, expires_ms, segment, repl, state = row
         shard = digest[0] << 4 | digest[1] >> 4
         rows = self._rows[shard]
@@ -91,16 +94,18 @@ class KeyStore(Timed):
         self.count += 1
         second = expires_ms // 1000
         ends = self._last_ends
+        is_first = False
         if second != self._last_second:
             found = self._ends.get(second)
             if found is None:
                 found = self._ends[second] = bytearray()
                 heappush(self._seconds, second)
-                is_listed = False
+                is_first = True
             ends = self._last_ends = found
             self._last_second = second
-        if not is_listed:
+        if is_first or not is_listed:
             ends += digest
+        return is_first
 
     def drop(self, digest: bytes) -> None:
         """Take out a key, if it is there."""
