@@ -1,9 +1,9 @@
 """Which nodes keep a UNIQUE key.
 
-Rendezvous hashing: every node has a rank for every slot of keys, which all nodes compute alike, and the first ones among
-those that can be reached keep it. So nothing need be computed for each key. The keepers for a smaller REPLICATE are the
-first of those for a larger one, so they meet. When a node comes or goes, only the slots move of which it is, or was,
-among the first.
+Rendezvous hashing: every node has a rank for every slot of keys, which all nodes compute alike, and the first ones
+among those that can be reached keep it. So nothing need be computed for each key. The keepers for a smaller REPLICATE
+are the first of those for a larger one, so they meet. When a node comes or goes, only the slots move of which it is, or
+was, among the first.
 
 Nodes that are leaving or full keep keys as well; those that fail or are only half met do not.
 """
