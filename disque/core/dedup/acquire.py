@@ -383,35 +383,35 @@ def outbid(node: "Node", key: Key, now_ms: int) -> None:
 def keep(node: "Node", peer: bytes, message: "key_keeper.KeepKey", now_ms: int) -> None:
     """KEEPKEY: these jobs have their keys for certain."""
     ids, digests = message[4], message[5]
-    for at in range(len(ids)):
-        keep_one(node, peer, message, ids[at], digests[at], now_ms)
+    kept = [ids[at] for at in range(len(ids)) if keep_one(node, peer, message, ids[at], digests[at], now_ms)]
+    if kept:
+        node.batches.setdefault((peer, key_keeper.SAY_KEPT), []).extend(kept)
 
 
 def keep_one(
     node: "Node", peer: bytes, message: "key_keeper.KeepKey", job_id: bytes, digest: bytes, now_ms: int
-) -> None:
-    """Keep one of them. It replaces what is less certain; else the answer is KEYHELD."""
+) -> bool:
+    """Keep one of them: whether the answer is KEYKEPT. It replaces what is less certain; else the answer is KEYHELD."""
     flags, repl, left_ms = message[1], message[2], message[3]
     if not keys.sound(node, digest, job_id, repl, 0 if flags & GOES_WITH_JOB else left_ms):
-        return
+        return False
     key = keys.find(node, digest, now_ms)
     if flags & GOES_WITH_JOB and key_keeper.is_over(node, job_id):
-        node.batch(peer, key_keeper.SAY_KEPT, job_id)
-        return
+        return True
     if key is not None and key.job_id != job_id:
         if not key_keeper.gives_way(key, job_id, is_settled=flags & IS_SETTLED > 0):
             node.messages.append((peer, (KEYHELD, key.state, job_id, key.job_id)))
             key_keeper.wake(node, key, now_ms)
-            return
+            return False
         if key.state == TENTATIVE and key.owner in node.peers:
             key_keeper.say(node, key.owner, (KEYHELD, COMMITTED, key.job_id, job_id))
         lost(node, key, now_ms)
         key = None
-    node.batch(peer, key_keeper.SAY_KEPT, job_id)
     if key is None:
         key = key_keeper.note(node, peer, digest, job_id, 0, now_ms)
     key_keeper.accept(node, key, peer, message, now_ms)
     outbid(node, key, now_ms)
+    return True
 
 
 # -- nodes come and go -------------------------------------------------------------------------------------------------
