@@ -1,6 +1,7 @@
 """The UNIQUE keys of a node, wherever they lie."""
 
 from disque.core.dedup.keys import Key, digest_of, find
+from disque.core.journal.schema import KEYS, Record
 from disque.core.node import Node
 
 #: The key k of the queue q, which most tests are about.
@@ -17,3 +18,8 @@ def keys(node: Node, now_ms: int = 0) -> dict[bytes, Key]:
         if key.expires_ms > now_ms:
             found[digest] = key
     return found
+
+
+def keys_record(digest: bytes, job_id: bytes, expires_ms: int, life_ms: int, repl: int) -> Record:
+    """The journal's record of one key."""
+    return (KEYS, expires_ms, life_ms, repl, (digest,), (job_id,))

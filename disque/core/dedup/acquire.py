@@ -60,15 +60,29 @@ class Acquisition(Timed):
         self.waiting: list[PendingAdd] = []
         self.job_id = b""
         self.keepers: tuple[bytes, ...] = ()
-        self.bound: set[bytes] = set()
-        self.asked: set[bytes] = set()
+        self.bound: tuple[bytes, ...] = ()
+        self.asked: tuple[bytes, ...] = ()
         self.decided = False
         self.copies: tuple[bytes, ...] | None = None
         self.tries = 0
 
     def complete(self) -> bool:
         """Whether all keepers have noted the ID."""
-        return bool(self.job_id) and self.bound.issuperset(self.keepers)
+        bound = self.bound
+        for keeper in self.keepers:
+            if keeper not in bound:
+                return False
+        return bool(self.job_id)
+
+    def bind(self, keeper: bytes) -> None:
+        """This keeper has noted the ID."""
+        if keeper not in self.bound:
+            self.bound = (*self.bound, keeper)
+
+    def unbind(self, keeper: bytes) -> None:
+        """This keeper has not noted it, or not any more."""
+        if keeper in self.bound:
+            self.bound = tuple([one for one in self.bound if one != keeper])
 
     def may_decide(self) -> bool:
         """Whether nothing but copies of the job can be missing."""
@@ -78,8 +92,8 @@ class Acquisition(Timed):
         """An attempt is over: the next one has another ID, which nobody has noted."""
         self.job_id = b""
         self.keepers = ()
-        self.bound = set()
-        self.asked = set()
+        self.bound = ()
+        self.asked = ()
 
     def companions(self) -> tuple[bytes, ...]:
         """The nodes that must hear when the job is done: the keepers of a key that goes with it."""
@@ -89,14 +103,20 @@ class Acquisition(Timed):
 # -- asking ------------------------------------------------------------------------------------------------------------
 
 
-def hold(node: "Node", pending: PendingAdd, request: "Request", digest: bytes, now_ms: int) -> bool:
+def hold(
+    node: "Node", pending: PendingAdd, request: "Request", digest: bytes, now_ms: int, *, is_new: bool = False
+) -> bool:
     """Whether ``pending`` holds the key with this digest and may make its job.
 
-    If not, it is answered, or will be, or waits and is tried again.
+    If not, it is answered, or will be, or waits and is tried again. ``is_new``: nothing is known of it here.
     """
-    nodes_changed(node, now_ms)
-    key = keys.find(node, digest, now_ms)
-    bid = node.acquisitions.get(digest)
+    key: Key | None = None
+    bid: Acquisition | None = None
+    if not is_new:
+        nodes_changed(node, now_ms)
+        bid = node.acquisitions.get(digest)
+        # Of a key that this node bids for none rests: that would have ended the bid.
+        key = keys.find(node, digest, now_ms) if bid is None or not bid.job_id else node.keys.get(digest)
     if key is not None:
         key_keeper.wake(node, key, now_ms)
     if key is not None and key.state == SETTLED:
@@ -113,10 +133,12 @@ def hold(node: "Node", pending: PendingAdd, request: "Request", digest: bytes, n
         return False
     if not bid.job_id:
         attempt(node, bid, now_ms)
-    if bid.complete() and is_known(node, bid.job_id):
+    if not bid.complete():
+        return False
+    if is_known(node, bid.job_id):
         step_back(node, bid, now_ms)  # somebody lies about the IDs of jobs
         return False
-    return bid.complete()
+    return True
 
 
 def is_known(node: "Node", job_id: bytes) -> bool:
@@ -147,7 +169,8 @@ def attempt(node: "Node", bid: Acquisition, now_ms: int) -> None:
     """Ask the keepers to note a new ID."""
     request = bid.request
     node.timers.disarm(bid)
-    bid.job_id = node.ids.make(ttl_suffix(request.ttl, request.retry))
+    kind = request.kind
+    bid.job_id = node.ids.make(ttl_suffix(request.ttl, request.retry) if kind is None else kind[0])
     bid.keepers = node.key_ring.keepers(bid.digest, request.replicate)
     node.bidding[bid.job_id] = bid
     if node.node_id in bid.keepers and not bind_here(node, bid, now_ms):
@@ -159,12 +182,13 @@ def attempt(node: "Node", bid: Acquisition, now_ms: int) -> None:
 
 def bind_here(node: "Node", bid: Acquisition, now_ms: int) -> bool:
     """This node is a keeper itself; whether it has no other ID for the key. It is bound when nobody else has, too."""
-    request = bid.request
-    key = key_keeper.offer(node, node.node_id, bid.digest, bid.job_id, request.window * 1000, now_ms)
-    if key.job_id != bid.job_id:
+    key = node.keys.get(bid.digest)
+    if key is None:
+        key = key_keeper.note(node, node.node_id, bid.digest, bid.job_id, bid.request.window * 1000, now_ms)
+    elif key.job_id != bid.job_id:
         return False
     if key_keeper.is_bound(node, key, now_ms):
-        bid.bound.add(node.node_id)
+        bid.bind(node.node_id)
     return True
 
 
@@ -216,7 +240,7 @@ def bound(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now
         bid = node.bidding.get(job_id)
         # Who was taken for failed meanwhile may have given the key to somebody else: it will be asked again.
         if bid is not None and peer in bid.asked and peer in node.key_ring.nodes:
-            bid.bound.add(peer)
+            bid.bind(peer)
             advance(node, bid, now_ms)
 
 
@@ -247,7 +271,7 @@ def held(node: "Node", peer: bytes, message: tuple[int, int, bytes, bytes], now_
         return
     if peer not in bid.keepers:
         return
-    bid.bound.discard(peer)
+    bid.unbind(peer)
     if state == SETTLED:
         finish(node, bid, held_id)
     elif state == COMMITTED or held_id < job_id:
@@ -358,35 +382,35 @@ def outbid(node: "Node", key: Key, now_ms: int) -> None:
 def keep(node: "Node", peer: bytes, message: "key_keeper.KeepKey", now_ms: int) -> None:
     """KEEPKEY: these jobs have their keys for certain."""
     ids, digests = message[4], message[5]
-    for at in range(len(ids)):
-        keep_one(node, peer, message, ids[at], digests[at], now_ms)
+    kept = [ids[at] for at in range(len(ids)) if keep_one(node, peer, message, ids[at], digests[at], now_ms)]
+    if kept:
+        node.batches.setdefault((peer, key_keeper.SAY_KEPT), []).extend(kept)
 
 
 def keep_one(
     node: "Node", peer: bytes, message: "key_keeper.KeepKey", job_id: bytes, digest: bytes, now_ms: int
-) -> None:
-    """Keep one of them. It replaces what is less certain; else the answer is KEYHELD."""
+) -> bool:
+    """Keep one of them: whether the answer is KEYKEPT. It replaces what is less certain; else the answer is KEYHELD."""
     flags, repl, left_ms = message[1], message[2], message[3]
     if not keys.sound(node, digest, job_id, repl, 0 if flags & GOES_WITH_JOB else left_ms):
-        return
+        return False
     key = keys.find(node, digest, now_ms)
     if flags & GOES_WITH_JOB and key_keeper.is_over(node, job_id):
-        node.batch(peer, key_keeper.SAY_KEPT, job_id)
-        return
+        return True
     if key is not None and key.job_id != job_id:
         if not key_keeper.gives_way(key, job_id, is_settled=flags & IS_SETTLED > 0):
             node.send(peer, (KEYHELD, key.state, job_id, key.job_id))
             key_keeper.wake(node, key, now_ms)
-            return
+            return False
         if key.state == TENTATIVE and key.owner in node.peers:
             key_keeper.say(node, key.owner, (KEYHELD, COMMITTED, key.job_id, job_id))
         lost(node, key, now_ms)
         key = None
-    node.batch(peer, key_keeper.SAY_KEPT, job_id)
     if key is None:
-        key = key_keeper.offer(node, peer, digest, job_id, 0, now_ms)
+        key = key_keeper.note(node, peer, digest, job_id, 0, now_ms)
     key_keeper.accept(node, key, peer, message, now_ms)
     outbid(node, key, now_ms)
+    return True
 
 
 # -- nodes come and go -------------------------------------------------------------------------------------------------
@@ -427,7 +451,7 @@ def widen(node: "Node", bid: Acquisition, now_ms: int) -> None:
     Who cannot be reached may take this node for failed and free the key for others: its word counts no more.
     """
     request = bid.request
-    bid.bound.intersection_update(node.key_ring.nodes)
+    bid.bound = tuple([one for one in bid.bound if one in node.key_ring.nodes])
     bid.keepers = node.key_ring.keepers(bid.digest, request.replicate)
     if node.node_id in bid.keepers and node.node_id not in bid.bound and not bind_here(node, bid, now_ms):
         step_back(node, bid, now_ms)
@@ -440,10 +464,10 @@ def widen(node: "Node", bid: Acquisition, now_ms: int) -> None:
 def unbound(node: "Node", peer_id: bytes) -> None:
     """``peer_id`` is another process now: it has forgotten what it had noted."""
     for bid in node.acquisitions.values():
-        bid.bound.discard(peer_id)
+        bid.unbind(peer_id)
         key = node.keys.get(bid.digest) if bid.decided else None
         if key is not None and key.told is not None:
-            key.told.discard(peer_id)
+            key.told = tuple([one for one in key.told if one != peer_id])
 
 
 # -- the end -----------------------------------------------------------------------------------------------------------
@@ -451,7 +475,8 @@ def unbound(node: "Node", peer_id: bytes) -> None:
 
 def with_companions(node: "Node", bid: Acquisition, holders: tuple[bytes, ...]) -> tuple[bytes, ...]:
     """These holders, and the nodes that must hear when the job of ``bid`` is done."""
-    return node.shared(tuple(sorted({*holders, *bid.companions()})))
+    companions = bid.companions()
+    return node.shared(tuple(sorted({*holders, *companions}))) if companions else holders
 
 
 def finish(node: "Node", bid: Acquisition, job_id: bytes) -> None:

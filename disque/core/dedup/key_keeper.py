@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     #: The fields of KEEPKEY: flags, REPLICATE, ms left; IDs, keys.
     KeepKey = tuple[int, int, int, int, tuple[bytes, ...], tuple[bytes, ...]]
 
-#: After so long, in ms: a TENTATIVE key is asked about; who has not said KEYKEPT is told again.
-CHECK_MS: Final = 1000
+#: After so long, in ms: a TENTATIVE key is asked about; who has not said KEYKEPT is told again. These timers hardly
+#: ever go off: two seconds ahead they are a place in a list, nearer ones go through a heap (see `timers`).
+CHECK_MS: Final = 2000
 DRIVE_MS: Final = 2000
 #: Who has not said whether it knows another ID is asked again after so long, in ms.
 DOUBT_MS: Final = 250
@@ -67,7 +68,12 @@ def gather(node: "Node", peer_id: bytes, head: "Message", job_id: bytes, digest:
     """Send ``head`` with this job and its key at the next settle, with others of the same head, if there is a link."""
     peer = node.peers.get(peer_id)
     if peer is not None and peer.linked:
-        node.batches.setdefault((peer_id, head), []).extend((job_id, digest))
+        place = (peer_id, head)
+        gathered = node.batches.get(place)
+        if gathered is None:
+            gathered = node.batches[place] = []
+        gathered.append(job_id)
+        gathered.append(digest)
 
 
 def send(node: "Node", peer_id: bytes, head: "Message", gathered: list[bytes]) -> None:
@@ -97,7 +103,8 @@ def ask(node: "Node", bid: "Acquisition", keeper: bytes) -> None:
     """BIND, to another keeper that has not bound the key."""
     if keeper not in bid.bound and keeper != node.node_id:
         request = bid.request
-        bid.asked.add(keeper)
+        if keeper not in bid.asked:
+            bid.asked = (*bid.asked, keeper)
         gather(node, keeper, (BIND, request.replicate, request.window * 1000), bid.job_id, bid.digest)
 
 
@@ -106,20 +113,25 @@ def bind(
 ) -> None:
     """BIND: ``peer`` wants keys for some of its jobs."""
     _, repl, window_ms, ids, digests = message
+    bound: list[bytes] = []
     for at in range(len(ids)):
         job_id, digest = ids[at], digests[at]
         if not keys.sound(node, digest, job_id, repl, window_ms):
             continue
-        key = offer(node, peer, digest, job_id, window_ms, now_ms)
+        key = keys.find(node, digest, now_ms)
+        if key is None:
+            key = note(node, peer, digest, job_id, window_ms, now_ms)
         if key.job_id == job_id:
             if key.state == TENTATIVE:
                 key.repl = max(key.repl, repl)
                 claim(node, key, peer)
             if is_bound(node, key, now_ms):
-                node.batch(peer, SAY_BOUND, job_id)
+                bound.append(job_id)
         else:
             node.send(peer, (KEYHELD, key.state, job_id, key.job_id))
             wake(node, key, now_ms)
+    if bound:
+        node.batches.setdefault((peer, SAY_BOUND), []).extend(bound)
 
 
 def wake(node: "Node", key: Key, now_ms: int) -> None:
@@ -128,16 +140,15 @@ def wake(node: "Node", key: Key, now_ms: int) -> None:
         drive(node, key, now_ms)
 
 
-def offer(node: "Node", owner: bytes, digest: bytes, job_id: bytes, window_ms: int, now_ms: int) -> Key:
-    """Note that ``job_id`` wants the key, unless another one has it. Returns the key as it is then."""
-    key = keys.find(node, digest, now_ms)
-    if key is None:
-        key = Key(digest, job_id, now_ms + window_ms if window_ms else 0, owner)
-        if owner in node.peers:
-            key.owner_start = node.peers[owner].start
-        keys.put(node, key)
-        if owner != node.node_id:
-            node.timers.arm(key, now_ms + CHECK_MS)
+def note(node: "Node", owner: bytes, digest: bytes, job_id: bytes, window_ms: int, now_ms: int) -> Key:
+    """Note that ``job_id`` wants the key, which nobody has."""
+    key = Key(digest, job_id, now_ms + window_ms if window_ms else 0, owner)
+    peer = node.peers.get(owner)
+    if peer is not None:
+        key.owner_start = peer.start
+    keys.put(node, key)
+    if owner != node.node_id:
+        node.timers.arm(key, now_ms + CHECK_MS)
     return key
 
 
@@ -186,7 +197,7 @@ def say_bound(node: "Node", key: Key, now_ms: int) -> None:
     """What was noted counts now: tell the owner, which may be this node."""
     bid = node.bidding.get(key.job_id)
     if bid is not None:
-        bid.bound.add(node.node_id)
+        bid.bind(node.node_id)
         node.timers.arm(bid, now_ms)
         return
     if key.owner in node.peers:
@@ -225,7 +236,7 @@ def examine(node: "Node", key: Key, now_ms: int) -> None:
     """Find out what has become of a TENTATIVE key: first from its owner, then from the other keepers."""
     question = (ASKKEY, key.digest, key.job_id)
     if key.told is None or (key.owner and node.failed(key.owner)):
-        key.told = set()
+        key.told = ()
         if key.owner and node.failed(key.owner):
             key.owner = b""
     if key.owner:
@@ -270,7 +281,7 @@ def is_free(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], n
         if peer == key.owner:
             key.owner = b""
         elif not key.owner:
-            key.told.add(peer)
+            key.told = (*key.told, peer)
         else:
             continue
         examine(node, key, now_ms)
@@ -313,9 +324,10 @@ def release(node: "Node", bid: "Acquisition") -> "list[PendingAdd]":
     if node.acquisitions.get(bid.digest) is bid:
         del node.acquisitions[bid.digest]
     add, bid.add = bid.add, None
-    node.used -= sum([each.size for each in bid.waiting])
-    wanting = bid.waiting if add is None else [add, *bid.waiting]
-    bid.waiting = []
+    waiting, bid.waiting = bid.waiting, []
+    for each in waiting:
+        node.used -= each.size
+    wanting = waiting if add is None else [add, *waiting]
     for each in wanting:
         each.key = None
     return wanting
@@ -327,12 +339,12 @@ def release(node: "Node", bid: "Acquisition") -> "list[PendingAdd]":
 def commit(node: "Node", bid: "Acquisition", job: "Job", now_ms: int) -> bool:
     """The job of ``bid`` is there, and all keepers have its ID: tell them that it is decided.
 
-    Whether it is settled already, since there are no others.
+    Whether it is settled already, since there are no others. No such key rests here: that would have ended the bid.
     """
     request = bid.request
     node.bidding.pop(job.id, None)
     node.timers.disarm(bid)
-    key = keys.find(node, bid.digest, now_ms)
+    key = node.keys.get(bid.digest)
     if key is not None and key.job_id != job.id:
         keys.drop(node, key)
         key = None
@@ -375,7 +387,7 @@ def accept(node: "Node", key: Key, peer: bytes, message: "KeepKey", now_ms: int)
         key.expires_ms, key.life_ms = (0, end_ms) if flags & GOES_WITH_JOB else (end_ms, 0)
         key.repl = repl
         key.state = COMMITTED
-        key.told = {peer}
+        key.told = (peer,)
         if node.journaling:
             keys.file(node, key)
     if flags & IS_SETTLED and key.state == COMMITTED:
@@ -394,7 +406,7 @@ def drive(node: "Node", key: Key, now_ms: int) -> None:
     """See that all keepers have ``key``; look again after a while."""
     told = key.told
     if told is None:
-        told = key.told = set()
+        told = key.told = ()
         keys.index(node, key)
     silent = [one for one in others(node, key) if one not in told]
     if not silent:
@@ -411,14 +423,20 @@ def kept(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_
     for job_id in message[1]:
         key = node.keyed.get(job_id)
         if key is not None and key.state != TENTATIVE and key.told is not None:
-            key.told.add(peer)
+            if peer not in key.told:
+                key.told = (*key.told, peer)
             review(node, key, now_ms)
 
 
 def review(node: "Node", key: Key, now_ms: int) -> None:
     """When all keepers have the key, it is settled."""
-    if key.told is not None and key.told.issuperset(others(node, key)):
-        settle(node, key, now_ms, tell=True)
+    told = key.told
+    if told is None:
+        return
+    for one in node.key_ring.keepers(key.digest, key.repl):
+        if one not in told and one != node.node_id:
+            return
+    settle(node, key, now_ms, tell=True)
 
 
 def settle(node: "Node", key: Key, now_ms: int, *, tell: bool) -> None:
@@ -426,7 +444,7 @@ def settle(node: "Node", key: Key, now_ms: int, *, tell: bool) -> None:
     del now_ms
     told, key.told = key.told, None
     if tell and key.state == COMMITTED and told:
-        for peer in sorted(told):
+        for peer in told if len(told) == 1 else sorted(told):
             node.batch(peer, SAY_SAFE, key.job_id)
     key.state = SETTLED
     keys.index(node, key)
@@ -520,13 +538,13 @@ def shift(node: "Node", key: Key, old: tuple[bytes, ...], new: tuple[bytes, ...]
     after = ranked(new, key.digest, key.repl)
     fresh = [one for one in after if one not in before]
     if key.state == COMMITTED and key.told is not None:  # its timer sees to it; who has restarted has to be told again
-        key.told = {one for one in key.told if one not in fresh}
+        key.told = tuple([one for one in key.told if one not in fresh])
         node.timers.arm(key, now_ms)
         return
     sender = next((one for one in before if one in new), node.node_id)
     if not fresh or sender != node.node_id:
         return
-    key.told = {one for one in after if one in before}
+    key.told = tuple([one for one in after if one in before])
     keys.index(node, key)
     node.timers.arm(key, now_ms)
     job = None if key.expires_ms else node.find(key.job_id)

@@ -62,8 +62,9 @@ with the key.
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
+from mypy_extensions import mypyc_attr
+
 from disque.core.base.timers import IDLE, NEVER, Timed
-from disque.core.journal.schema import KEY
 from disque.core.model.jobid import valid
 from disque.core.model.key_store import DIGEST_BYTES, REPL_MAX, SHARDS, KeyStore
 from disque.core.model.memory import KEY_BYTES, SHELF_BYTES
@@ -94,6 +95,7 @@ COMMITTED: Final = 1
 SETTLED: Final = 2
 
 
+@mypyc_attr(acyclic=True)
 class Key(Timed):
     """One key, as this node keeps it.
 
@@ -136,7 +138,7 @@ class Key(Timed):
         self.owner_start = 0
         self.segment = 0
         self.size = 0
-        self.told: set[bytes] | None = None
+        self.told: tuple[bytes, ...] | None = None
         self.doubts: set[bytes] | None = None
         self.copies: tuple[bytes, ...] | None = None
         self.was_shelved = False
@@ -181,7 +183,7 @@ def keep_alone(node: "Node", digest: bytes, job: "Job", window_ms: int, now_ms: 
         segment = 0
         expires_ms = now_ms + window_ms
         if node.journaling:
-            node.outbox.add((KEY, digest, job.id, expires_ms, 0, 1))
+            node.outbox.file_key(digest, job.id, expires_ms, 0, 1)
             segment = node.segment
             node.live[segment] = node.live.get(segment, 0) + 1
         shelve(node, digest, (job.id, expires_ms, segment, 1, SETTLED), was_shelved=False)
@@ -309,11 +311,11 @@ def end_other(node: "Node", key: Key) -> None:
 def shelve(node: "Node", digest: bytes, row: "Row", *, was_shelved: bool) -> None:
     """Put a key on the shelf, where it is not, and have its window end."""
     shelf = node.key_store
-    shelf.put(digest, row, is_listed=was_shelved)
     node.used += SHELF_BYTES
-    next_ms = shelf.next_ms()
-    if next_ms != shelf.due_ms:
-        node.timers.arm(shelf, next_ms)
+    if shelf.put(digest, row, is_listed=was_shelved):
+        next_ms = shelf.next_ms()
+        if next_ms != shelf.due_ms:
+            node.timers.arm(shelf, next_ms)
 
 
 def store_due(node: "Node", shelf: KeyStore, now_ms: int) -> None:
@@ -360,10 +362,15 @@ def is_to_copy(key: Key, copying: "Copying") -> bool:
     return key.segment <= copying.upto and key.state != TENTATIVE
 
 
-def apply_key(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> None:
-    """KEY; it replaces what an earlier one said."""
-    _, digest, job_id, expires_ms, life_ms, repl = record
-    node = recovery.node
+def apply_keys(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> None:
+    """KEYS: each replaces what an earlier record said of that key."""
+    _, expires_ms, life_ms, repl, digests, ids = record
+    for digest, job_id in zip(digests, ids, strict=True):
+        restore(recovery.node, digest, job_id, expires_ms, life_ms, repl, segment)
+
+
+def restore(node: "Node", digest: bytes, job_id: bytes, expires_ms: int, life_ms: int, repl: int, segment: int) -> None:
+    """Take in what the journal says of one key."""
     held = find(node, digest, 0)
     if held is not None:
         drop(node, held)
@@ -402,14 +409,14 @@ def part(node: "Node", job: "Job") -> None:
 
 def file_end(node: "Node", key: Key) -> None:
     """Write that the key is free: as one whose window ended long ago."""
-    node.outbox.add((KEY, key.digest, key.job_id, 1, 0, key.repl))
+    node.outbox.file_key(key.digest, key.job_id, 1, 0, key.repl)
 
 
 def file(node: "Node", key: Key) -> None:
     """Write the key to the journal, if it is certain; it counts for the newest segment from here on."""
     if key.state == TENTATIVE:
         return
-    node.outbox.add((KEY, key.digest, key.job_id, key.expires_ms, key.life_ms, key.repl))
+    node.outbox.file_key(key.digest, key.job_id, key.expires_ms, key.life_ms, key.repl)
     if key.segment:
         node.live[key.segment] -= 1
     key.segment = node.segment

@@ -7,6 +7,8 @@ nodes or another ADDJOB with the same key must be waited for, leaves the session
 
 from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import mypyc_attr
+
 from disque.core.base import errors, resp
 from disque.core.base.numbers import SECONDS_MAX, parse_int
 from disque.core.dedup import acquire, keys
@@ -32,6 +34,7 @@ _kinds: dict[tuple[int, int], Kind] = {}
 KINDS_MOST: Final = 4096
 
 
+@mypyc_attr(acyclic=True)
 class Request:
     """The words of one ADDJOB as values.
 
@@ -188,18 +191,25 @@ def add(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
         settle(node, session, args, resp.error(request), now_ms)
         return
     digest = b""
+    is_new = False
+    reply: bytes | None
     if request.key is None:
         reply = refused(node, request, now_ms)
         if not reply and (request.replicate == 1 or request.asynchronous):
             reply = at_once(node, request, now_ms)
     else:
         digest = keys.digest_of(request.queue, request.key)
-        reply = unique_at_once(node, session, request, digest, now_ms)
+        request.kind = kind_of(request.ttl, request.retry)
+        acquire.nodes_changed(node, now_ms)
+        reply = taken(node, session, digest, now_ms)
+        is_new = reply is None
+        if reply is None:
+            reply = alone(node, request, digest, now_ms)
     if reply:
         settle(node, session, args, reply, now_ms)
         return
     pending = coordinator.owe(node, session, args, request.timeout_ms, now_ms)
-    place(node, pending, request, digest, now_ms)
+    place(node, pending, request, digest, now_ms, is_new=is_new)
 
 
 def at_once(node: "Node", request: Request, now_ms: int) -> bytes:
@@ -217,18 +227,19 @@ def at_once(node: "Node", request: Request, now_ms: int) -> bytes:
     return resp.status(job.id)
 
 
-def unique_at_once(node: "Node", session: Session, request: Request, digest: bytes, now_ms: int) -> bytes:
-    """The reply to an ADDJOB with a UNIQUE key of which no other node must be asked; nothing, when one must.
-
-    That is when the key is taken for certain, or when this node keeps it alone, and the only copy.
-    """
-    acquire.nodes_changed(node, now_ms)
+def taken(node: "Node", session: Session, digest: bytes, now_ms: int) -> bytes | None:
+    """The reply to an ADDJOB whose UNIQUE key is taken; nothing, when that must be found out; None when it is free."""
     if digest in node.acquisitions:
         return b""
-    taken = keys.is_taken(node, digest, now_ms)
-    if taken is not None:
-        session.unsettled |= node.journaling
-        return resp.status(taken) if taken else b""
+    job_id = keys.is_taken(node, digest, now_ms)
+    if job_id is None:
+        return None
+    session.unsettled |= node.journaling
+    return resp.status(job_id) if job_id else b""
+
+
+def alone(node: "Node", request: Request, digest: bytes, now_ms: int) -> bytes:
+    """The reply to an ADDJOB with a free UNIQUE key that this node keeps alone, and the only copy; else nothing."""
     if request.replicate > 1 or coordinator.from_outside(node):
         return b""
     if not node.key_ring.is_alone(digest, node.node_id, now_ms):
@@ -263,9 +274,14 @@ def again(node: "Node", pending: PendingAdd, now_ms: int) -> None:
         place(node, pending, request, keys.digest_of(request.queue, request.key), now_ms)
 
 
-def place(node: "Node", pending: PendingAdd, request: Request, digest: bytes, now_ms: int) -> None:
-    """Answer ``pending``, or let it wait for copies or for the holder of its key, which is empty when it has none."""
-    if digest and not acquire.hold(node, pending, request, digest, now_ms):
+def place(
+    node: "Node", pending: PendingAdd, request: Request, digest: bytes, now_ms: int, *, is_new: bool = False
+) -> None:
+    """Answer ``pending``, or let it wait for copies or for the holder of its key, which is empty when it has none.
+
+    ``is_new``: nothing is known of the key here.
+    """
+    if digest and not acquire.hold(node, pending, request, digest, now_ms, is_new=is_new):
         return
     reply = refused(node, request, now_ms)
     if reply:

@@ -135,9 +135,11 @@ def is_clean(record: tuple[Any, ...]) -> bool:
     return all(map(is_entry, record[1]))
 
 
-def is_key(record: tuple[Any, ...]) -> bool:
-    """Whether the values of a KEY fit together."""
-    _, digest, job_id, expires_ms, life_ms, repl = record
-    if len(digest) != DIGEST_BYTES or not valid(job_id) or not small(record[3:]) or repl > REPL_MAX:
+def are_keys(record: tuple[Any, ...]) -> bool:
+    """Whether the values of KEYS fit together."""
+    _, expires_ms, life_ms, repl, digests, ids = record
+    if not small((expires_ms, life_ms, repl)) or repl > REPL_MAX or not (expires_ms or life_ms):
         return False
-    return bool(expires_ms or life_ms)
+    if not ids or len(ids) != len(digests) or not {bytes}.issuperset(map(type, ids + digests)):
+        return False
+    return {DIGEST_BYTES}.issuperset(map(len, digests)) and all(map(valid, ids))

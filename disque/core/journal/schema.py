@@ -15,8 +15,8 @@ SPEND   id: an at-most-once job left its queue and must never be queued again
 REQUEUE id, nacks, deliveries, not to be queued before (0: queued): NACK or ENQUEUE
 PAUSE   queue, flags: how it stands on this node
 BCAST   queue, flags, counter, node: the newest PAUSE for all nodes, and where it began
-KEY     digest of queue and key, id, end of the window (0: as long as the job), end of the job's life then,
-        nodes that keep it
+KEYS    UNIQUE keys that differ in digest and job only: end of the window (0: as long as the job), end of the job's
+        life then, nodes that keep it; digests of queue and key, ids
 FLUSH   everything before it is gone
 OFF     the journal was switched off here: what came later is unknown
 CLEAN   at a clean stop, in as many records as it takes: (id, state, flags, requeue time, nacks, deliveries) of
@@ -39,7 +39,6 @@ DELETE: Final = 4
 SPEND: Final = 5
 REQUEUE: Final = 6
 PAUSE: Final = 7
-KEY: Final = 8
 FLUSH: Final = 9
 OFF: Final = 10
 CLEAN: Final = 11
@@ -50,13 +49,14 @@ HOLDERS: Final = 15
 DUMMY: Final = 16
 BCAST: Final = 17
 JOBS: Final = 18
+KEYS: Final = 19
 
 #: Version of the records, in each HEAD. Those before were never released, and are not read any more.
 FORMAT: Final = 3
 
 #: The kinds of records that hold bodies or the name of a queue, which may be large.
 HEAVY: Final = frozenset({JOBS, PAUSE, BCAST})
-#: Jobs in one record, and bytes of their bodies that are enough for one.
+#: Jobs or keys in one record, and bytes of their bodies that are enough for one.
 JOBS_MOST: Final = 1000
 JOBS_BYTES: Final = 1 << 20
 #: What ctime counts in a millisecond.
@@ -117,6 +117,34 @@ class Filed:
         self._bodies.append(body)
         self._ctimes.append(job.ctime)
         self._size += len(body)
+
+
+class FiledKeys:
+    """KEYS, as long as nothing but jobs comes between: keys like the first one go with it."""
+
+    __slots__ = ("_digests", "_expires_ms", "_ids", "_life_ms", "_repl", "record")
+
+    def __init__(self, expires_ms: int, life_ms: int, repl: int) -> None:
+        self._expires_ms = expires_ms
+        self._life_ms = life_ms
+        self._repl = repl
+        self._digests: list[bytes] = []
+        self._ids: list[bytes] = []
+        self.record: Record = (KEYS, expires_ms, life_ms, repl, self._digests, self._ids)
+
+    def takes(self, expires_ms: int, life_ms: int, repl: int) -> bool:
+        """Whether such a key can go with it."""
+        return (
+            self._expires_ms == expires_ms
+            and self._life_ms == life_ms
+            and self._repl == repl
+            and len(self._ids) < JOBS_MOST
+        )
+
+    def add(self, digest: bytes, job_id: bytes) -> None:
+        """Let a key go with it."""
+        self._digests.append(digest)
+        self._ids.append(job_id)
 
 
 def weight(record: Record) -> int:

@@ -82,7 +82,10 @@ class PendingAdd(Timed):
         self.slot = IDLE
         self.session = session
         self.args = args
-        self.size = sum(map(len, args))
+        size = 0
+        for word in args:
+            size += len(word)
+        self.size = size
         self.spread: Spread | None = None
         self.key: Acquisition | None = None
         self.reply = b""

@@ -7,6 +7,7 @@ from disque.core.dedup import keys as unique
 from disque.core.dedup.keys import digest_of
 from disque.core.journal import codec
 from disque.core.journal import replay as journal
+from disque.core.journal.schema import KEYS
 from disque.core.model import memory
 from tests.core.support import NOTHING, Bench, Client, assert_still_waiting, words
 from tests.support.keys import keys
@@ -322,7 +323,7 @@ def test_a_key_is_filed_behind_its_job_and_a_hit_waits_for_the_record() -> None:
     one, two = bench.client(), bench.client()
     one.send("ADDJOB", "q", "b", 0, "UNIQUE", "k", 10)
     (job, key) = bench.records()
-    assert key == (8, digest_of(b"q", b"k"), job[13][0], bench.now_ms + 10_000, 0, 1)
+    assert key == (KEYS, bench.now_ms + 10_000, 0, 1, (digest_of(b"q", b"k"),), job[13])
     two.send(*words("ADDJOB", "q", "b", 0, "UNIQUE", "k", 10))
     assert bench.records() == []
     assert two.session.unsettled, "the record that the first wrote may not be on disk yet"
@@ -339,7 +340,7 @@ def test_a_replicated_key_is_filed_when_its_job_is_achieved() -> None:
     bench.confirm(job_id, node)
     job, key = bench.records()
     assert job[13] == (job_id,)
-    assert key[:3] == (8, digest_of(b"q", b"k"), job_id)
+    assert (key[0], *key[4:]) == (KEYS, (digest_of(b"q", b"k"),), (job_id,))
 
 
 def test_a_key_that_others_say_lasts_longer_outlives_its_job_here_and_in_the_journal() -> None:

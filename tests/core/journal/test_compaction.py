@@ -9,7 +9,7 @@ from disque.core.jobs import sessions
 from disque.core.journal import kinds
 from disque.core.journal.codec import encode, head
 from disque.core.journal.replay import Replay
-from disque.core.journal.schema import BCAST, DUMMY, JOBS, KEY, PAUSE
+from disque.core.journal.schema import BCAST, DUMMY, JOBS, KEYS, PAUSE
 from disque.core.model.job import ACKED
 from disque.core.node import Node
 from tests.core.support import as_read
@@ -109,7 +109,7 @@ class TestCopying:
             copying = kinds.begin_copy(node, 1)
             while not copying.step(50, NOW_MS):
                 pass
-            assert {DUMMY, BCAST, PAUSE, KEY, JOBS}.issubset({record[0] for record in node.outbox.records}) is expected
+            assert {DUMMY, BCAST, PAUSE, KEYS, JOBS}.issubset({record[0] for record in node.outbox.records}) is expected
             assert bool(node.outbox.records) is expected
 
     def test_does_not_bring_back_what_ends_meanwhile(self) -> None:

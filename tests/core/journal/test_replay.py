@@ -29,7 +29,7 @@ from disque.core.journal.schema import (
     HEAD,
     HOLDERS,
     JOBS,
-    KEY,
+    KEYS,
     OFF,
     PAUSE,
     REQUEUE,
@@ -40,7 +40,7 @@ from disque.core.model.job import ACKED, ACTIVE, DEFERRED, DELIVERED, LEASE_OWNE
 from disque.core.model.memory import JOB_BYTES
 from disque.core.node import Node
 from tests.core.support import Bench
-from tests.support.keys import K, keys
+from tests.support.keys import K, keys, keys_record
 from tests.support.nodes import START_MS, make_node, node_id
 from tests.support.state import alive, counted, queued
 
@@ -374,7 +374,7 @@ class TestAtMostOnce:
 
     def test_the_next_process_writes_that_a_dropped_one_is_deleted_if_it_had_a_key(self) -> None:
         """Its record may be gone before that of the key."""
-        key = (KEY, K, job_id(1, 0), 0, NOW_MS + 60_000, 1)
+        key = keys_record(K, job_id(1, 0), 0, NOW_MS + 60_000, 1)
         records = [head_record(), job_record(retry=0), job_record(2, retry=0), key]
         node, reader = replayed(records, boot="boot 2")
         assert reader.dropped == 2
@@ -410,7 +410,7 @@ class TestPauseAndKeys:
         assert alive(node) == counted(node) == {1: 1}
 
     def test_a_key_with_a_window_outlives_its_job(self) -> None:
-        node = replay(job_record(), (KEY, K, job_id(1), NOW_MS + 500, 0, 2), (ACK, job_id(1)))
+        node = replay(job_record(), keys_record(K, job_id(1), NOW_MS + 500, 0, 2), (ACK, job_id(1)))
         assert keys(node)[K].job_id == job_id(1)
         step.tick(node, NOW_MS + 500)
         assert not keys(node, NOW_MS + 500)
@@ -418,7 +418,7 @@ class TestPauseAndKeys:
         assert not keys(node)
 
     def test_a_key_without_a_window_goes_with_its_job(self) -> None:
-        key = (KEY, K, job_id(1), 0, NOW_MS + 60_000, 2)
+        key = keys_record(K, job_id(1), 0, NOW_MS + 60_000, 2)
         assert K in replay(job_record(), key).keys
         assert not replay(job_record(), key, (ACK, job_id(1))).keys
         assert replay(key).keys, "the job is on another node"
@@ -427,8 +427,8 @@ class TestPauseAndKeys:
         assert not replay(job_record(), key, now_ms=NOW_MS + HOUR_MS).keys
 
     def test_a_later_record_of_a_key_replaces_an_earlier_one(self) -> None:
-        first = (KEY, K, job_id(1), 0, NOW_MS + 60_000, 2)
-        second = (KEY, K, job_id(2), NOW_MS + 9, 0, 2)
+        first = keys_record(K, job_id(1), 0, NOW_MS + 60_000, 2)
+        second = keys_record(K, job_id(2), NOW_MS + 9, 0, 2)
         node = replay(job_record(1), job_record(2), first, second)
         assert keys(node)[K].job_id == job_id(2)
         assert not node.keyed
@@ -443,7 +443,7 @@ def test_the_first_payload_of_a_segment_says_which_node_wrote_it() -> None:
 
 
 def test_flush_forgets_everything_before_it() -> None:
-    records = [job_record(1), (PAUSE, b"q", 1), (KEY, K, job_id(1), NOW_MS + 9, 0, 2), (FLUSH,), job_record(2)]
+    records = [job_record(1), (PAUSE, b"q", 1), keys_record(K, job_id(1), NOW_MS + 9, 0, 2), (FLUSH,), job_record(2)]
     node = replay(*records)
     assert queued(node) == [job_id(2)]
     assert not keys(node)
@@ -574,7 +574,8 @@ GOOD = [
     (SPEND, job_id(2, 0)),
     (REQUEUE, job_id(1), 1, 2, NOW_MS + 5),
     (PAUSE, b"q", 2),
-    (KEY, K, job_id(1), NOW_MS + 5, 0, 2),
+    keys_record(K, job_id(1), NOW_MS + 5, 0, 2),
+    (KEYS, NOW_MS + 5, 0, 2, (K, K[1:] + b"x"), (job_id(1), job_id(2))),
     (FLUSH,),
     (OFF,),
     (CLEAN, ((job_id(1), ACTIVE, DELIVERED, NOW_MS + 5, 0, 0),)),
@@ -680,10 +681,17 @@ class TestNonsense:
             (*job_record()[:15], (2**62,)),
             (PAUSE, b"q", 4),
             (PAUSE, b"q", -1),
-            (KEY, K[:14], job_id(1), 0, 9, 2),
-            (KEY, K, job_id(1), 0, 0, 2),
-            (KEY, K, job_id(1), 0, 9, 65536),
-            (KEY, K + b"x", job_id(1), 0, 9, 2),
+            keys_record(K[:14], job_id(1), 0, 9, 2),
+            keys_record(K, job_id(1), 0, 0, 2),
+            keys_record(K, job_id(1), 0, 9, 65536),
+            keys_record(K + b"x", job_id(1), 0, 9, 2),
+            (KEYS, 0, 0, 2, (K,), (job_id(1),)),
+            (KEYS, 0, 9, 65536, (K,), (job_id(1),)),
+            (KEYS, 0, 9, 2, (), ()),
+            (KEYS, 0, 9, 2, (K, K), (job_id(1),)),
+            (KEYS, 0, 9, 2, (K, K[:14]), (job_id(1), job_id(2))),
+            (KEYS, 0, 9, 2, (K,), (b"D-",)),
+            (KEYS, 0, 9, 2, (1,), (job_id(1),)),
             (REQUEUE, job_id(1), -1, 0, 0),
             (CLEAN, ((job_id(1), QUEUED, SPENT, NOW_MS, 0, 0),)),
             (CLEAN, ((job_id(1), ACTIVE, 0, 0, 0),)),

@@ -2,7 +2,9 @@ from typing import Any
 
 import pytest
 
-from disque.core.journal.schema import ACK, HEAVY, JOBS, JOBS_MOST, KEY, PAUSE, Filed, Record, weight
+from disque.core.dedup.keys import digest_of
+from disque.core.journal.schema import ACK, HEAVY, JOBS, JOBS_MOST, KEYS, PAUSE, Filed, Record, weight
+from disque.core.model.job import ACKED
 from disque.core.model.spec import JobSpec
 from tests.core.support import Bench
 
@@ -14,7 +16,7 @@ ID = b"D-11111111-%024d-003d" % 1
     [
         ((JOBS, b"queue", *[0] * 10, (), (ID, ID), (b"x" * 1000, b"y"), (1, 2)), 1006),
         ((PAUSE, b"q" * 300, 1), 300),
-        ((KEY, b"k" * 15, ID, 0, 9, 1), 0),
+        ((KEYS, 0, 9, 1, (b"k" * 15,), (ID,)), 0),
         ((ACK, ID), 0),
     ],
 )
@@ -94,3 +96,63 @@ class TestFiled:
         for _ in range(4):
             client.add("q", "b" * 600_000)
         assert [len(record[13]) for record in bench.records()] == [2, 2]
+
+
+class TestFiledKeys:
+    """Keys of one turn that end together are one record, and the jobs between them still are one."""
+
+    def test_jobs_with_keys_are_two_records(self) -> None:
+        bench = Bench(journaling=True)
+        client = bench.client()
+        ids = tuple([client.add("q", "b", "UNIQUE", key, 60) for key in range(3)])
+        jobs, keys = bench.records()
+        assert jobs[0] == JOBS
+        assert jobs[13] == ids
+        digests = tuple([digest_of(b"q", b"%d" % key) for key in range(3)])
+        assert keys == (KEYS, bench.now_ms + 60_000, 0, 1, digests, ids)
+
+    @pytest.mark.parametrize("window", [0, 61])
+    def test_keys_that_end_at_another_time_are_another_record(self, window: int) -> None:
+        bench = Bench(journaling=True)
+        client = bench.client()
+        first = client.add("q", "b", "UNIQUE", "k", 60)
+        second = client.add("q", "b", "UNIQUE", "l", window)
+        assert [(record[0], record[-1]) for record in bench.records()[1:]] == [(KEYS, (first,)), (KEYS, (second,))]
+
+    def test_what_is_written_between_two_keys_stays_between_them(self) -> None:
+        bench = Bench(journaling=True)
+        client = bench.client()
+        first = client.add("q", "b", "UNIQUE", "k", 0)
+        client("ACKJOB", first)
+        client.add("q", "b", "UNIQUE", "k", 0)
+        assert [record[0] for record in bench.records()] == [JOBS, KEYS, ACK, JOBS, KEYS]
+
+    def test_a_job_that_is_done_stays_behind_the_keys_before_it(self) -> None:
+        """To a start it says that the key that goes with it is free."""
+        bench = Bench(journaling=True)
+        node = bench.node
+        one, other = [bench.job(bench.client().add("q", "b")) for _ in range(2)]
+        one.state = other.state = ACKED
+        bench.records()
+        for job in (one, other):
+            node.outbox.file(job)
+            node.outbox.file_key(digest_of(b"q", job.id), job.id, 0, 9, 1)
+        assert [record[0] for record in bench.records()] == [JOBS, KEYS, JOBS, KEYS]
+
+    def test_a_record_that_was_taken_gets_no_more(self) -> None:
+        bench = Bench(journaling=True)
+        bench.client().add("q", "b", "UNIQUE", "k", 60)
+        taken = bench.records()
+        bench.client().add("q", "b", "UNIQUE", "l", 60)
+        assert [len(record[-1]) for record in (*taken, *bench.records())] == [1, 1, 1, 1]
+
+    def test_a_record_has_so_many_keys_at_most(self) -> None:
+        bench = Bench(journaling=True)
+        for number in range(JOBS_MOST + 1):
+            bench.client().add("q", "b", "UNIQUE", number, 60)
+        assert [(record[0], len(record[-2])) for record in bench.records()] == [
+            (JOBS, JOBS_MOST),
+            (KEYS, JOBS_MOST),
+            (JOBS, 1),
+            (KEYS, 1),
+        ]
