@@ -165,7 +165,7 @@ def say_again(node: "Node", peer: Peer, now_ms: int) -> None:
         coordinator.lost(node, spread)  # it may have come, been delivered and forgotten: it must not come twice
     if peer.waiting:
         node.begin_chore(coordinator.send_again(node, peer, now_ms))
-    if node.acquisitions:
+    if node.unique.acquisitions:
         node.begin_chore(acquire.say_again(node, peer, now_ms))
     if node.acks.by_id:
         node.chores.append(acks.tell_again(node, peer, peer.saying))

@@ -14,7 +14,6 @@ from cluster.membership import Membership
 from cluster.messages import EARLY
 from disque.core.base.timers import Timers
 from disque.core.config.settings import Config
-from disque.core.dedup import keys
 from disque.core.host import Host
 from disque.core.journal.outbox import Outbox
 from disque.core.journal.schema import SPEND
@@ -37,8 +36,6 @@ from disque.core.model.job import (
     Job,
 )
 from disque.core.model.jobid import SHARDS, IdMaker, shard_of
-from disque.core.model.key_ring import KeyRing
-from disque.core.model.key_store import KeyStore
 from disque.core.model.latency import LatencyMonitor
 from disque.core.model.memory import GONE_BYTES, JOB_BYTES, QUEUE_BYTES, Limits
 from disque.core.model.outcome import Outcome
@@ -52,14 +49,13 @@ from disque.core.model.slowlog import SlowLog
 from disque.core.model.spec import JobSpec, SpecCache
 from disque.core.model.stats import Stats
 from disque.core.model.tombstones import Tombstones
+from disque.core.model.unique import Unique
 from disque.core.model.votes import Votes
 from disque.core.model.zones import Zones
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from disque.core.dedup.acquire import Acquisition
-    from disque.core.dedup.keys import Key
     from disque.core.model.trash import Trash
     from disque.core.replication.batching import ReplicationBatch
 
@@ -82,16 +78,16 @@ class Node:
     """One node. ``used`` is the accounted memory in bytes; ``journaling`` says whether records are wanted at all."""
 
     __slots__ = (
-        "acks", "acquisitions", "batches", "beat_ms", "bidding", "body_least", "bulks", "calls",
+        "acks", "batches", "beat_ms", "body_least", "bulks", "calls",
         "calls_us", "chores", "clients_paused_until_ms", "config", "copies", "default_replicate",
-        "early", "early_holders", "ended", "evict_acks", "evictable", "evicted", "federation", "grace_ms",
-        "host", "ids", "journaling", "key_ring", "key_store", "keyed", "keys", "last_ctime",
+        "early", "early_holders", "evict_acks", "evictable", "evicted", "federation", "grace_ms",
+        "host", "ids", "journaling", "last_ctime",
         "latency", "leavers", "limits", "linked", "live", "loading", "lookup", "membership", "messages",
         "messages_skipped", "misconf", "monitors", "names", "node_id", "outbox", "outcomes", "parts", "password",
         "peak", "peers", "places", "queue_index", "queues", "random", "ready", "reconciling",
         "replication_batch", "resets", "resting", "retries", "seen_version", "segment", "selves", "sessions",
         "shards", "sharing", "slowlog", "start", "starts", "stats", "stopping", "table", "timers",
-        "tombstones", "touched", "trash", "unread", "used",
+        "tombstones", "touched", "trash", "unique", "unread", "used",
         "votes", "walks", "zones",
     )  # fmt: skip
 
@@ -119,15 +115,8 @@ class Node:
         self.live: dict[int, int] = {}
         self.sessions: dict[int, Session] = {}
         self.monitors: dict[int, Session] = {}
-        #: UNIQUE keys by digest, and those that rest; the former by job ID; what ADDJOBs do to get one: see `keys`.
-        self.keys: dict[bytes, Key] = {}
-        self.key_store = KeyStore()
-        self.keyed: dict[bytes, Key] = {}
-        self.acquisitions: dict[bytes, Acquisition] = {}
-        self.bidding: dict[bytes, Acquisition] = {}
-        #: Bids whose job is decided and whose key has ended: answered at the next settle.
-        self.ended: list[Acquisition] = []
-        self.key_ring = KeyRing(membership)
+        #: UNIQUE keys, and what ADDJOBs do to get one.
+        self.unique = Unique(membership, self.timers, self.live)
         #: Jobs that memory is taken from when it is short.
         self.evictable = Evictable()
         self.evicted = 0
@@ -152,7 +141,7 @@ class Node:
         #: Jobs that this node asks about before it queues them again; acknowledgements that others must still hear of.
         self.votes = Votes(self.timers)
         self.acks = Acks(self.timers, self.live)
-        self.parts: tuple[Part, ...] = (self.copies, self.votes, self.acks, self.evictable)
+        self.parts: tuple[Part, ...] = (self.unique, self.copies, self.votes, self.acks, self.evictable)
         #: IDs of jobs that were acknowledged or deleted everywhere lately.
         self.tombstones = Tombstones()
         self.early_holders = EarlyHolders()
@@ -297,8 +286,6 @@ class Node:
 
     def _part_with(self, job: Job) -> None:
         """Have all features forget ``job``."""
-        if self.keyed:
-            self.free_key(job.id)
         for part in self.parts:
             self.used -= part.drop_job(job)
 
@@ -390,9 +377,7 @@ class Node:
 
     def free_key(self, job_id: bytes) -> None:
         """The job of a UNIQUE key that lasts as long as its job is gone."""
-        key = self.keyed.get(job_id)
-        if key is not None and not key.expires_ms:
-            keys.drop(self, key)
+        self.used -= self.unique.free(job_id)
 
     def file(self, job: Job) -> None:
         """Write the job as it is now to the journal; it counts for the newest segment from here on."""
@@ -499,7 +484,15 @@ class Node:
     @property
     def next_due_ms(self) -> int:
         """When the next tick is due: NEVER while nothing waits for time, 0 while there is work left over."""
-        if self.ready or self.retries or self.ended or self.trash or self.chores or self.leavers or self.bulks.line:
+        if (
+            self.ready
+            or self.retries
+            or self.unique.ended
+            or self.trash
+            or self.chores
+            or self.leavers
+            or self.bulks.line
+        ):
             return 0
         if self.walks and self.unread <= memory.UNREAD_MOST:
             return 0

@@ -50,8 +50,6 @@ from disque.core.base import errors, resp
 from disque.core.base.timers import Timed
 from disque.core.commands import scan, shown
 from disque.core.dedup import acquire, key_keeper, keys, outcomes
-from disque.core.dedup.acquire import Acquisition
-from disque.core.dedup.keys import Key
 from disque.core.federation import demand, supply
 from disque.core.host import CROSS_PROTOCOL
 from disque.core.jobs import add, bulk, deliver, eviction, queues, requeue
@@ -59,6 +57,7 @@ from disque.core.model import memory
 from disque.core.model.ack_batch import Ack, AckBatch
 from disque.core.model.command import DENYOOM, FAST, LOADING, NO_AUTH, SKIP_MONITOR, WRITE, Command
 from disque.core.model.job import Job
+from disque.core.model.key import Key
 from disque.core.model.key_store import KeyStore
 from disque.core.model.queue import Queue
 from disque.core.model.session import (
@@ -68,6 +67,7 @@ from disque.core.model.session import (
     WAIT_HOST,
     WAIT_JOBS,
     WAIT_SCAN,
+    Acquisition,
     PendingAdd,
     Session,
 )
@@ -387,7 +387,7 @@ def free_some(node: "Node") -> None:
 def settle(node: "Node", now_ms: int) -> None:
     """Once before each flush: serve those who wait for jobs, try again the ADDJOBs whose rival failed."""
     outcomes.hand_on(node, now_ms)
-    if node.ended:
+    if node.unique.ended:
         acquire.end_all(node)
     if node.acks.telling:
         node.acks.telling.clear()  # the turn is over, also where there is nobody to be told

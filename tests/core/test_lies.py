@@ -42,12 +42,13 @@ from cluster.messages import (
     frame,
 )
 from disque.core import step
-from disque.core.dedup.keys import TENTATIVE, digest_of
+from disque.core.dedup.keys import digest_of
 from disque.core.journal import codec, kinds
 from disque.core.journal import replay as journal
 from disque.core.journal.schema import JOBS
 from disque.core.model.job import ACKED, ACTIVE, DEFERRED, SPENT
 from disque.core.model.jobid import comes_again
+from disque.core.model.key import TENTATIVE
 from disque.core.model.session import NOT_WAITING, WAIT_COPIES
 from disque.core.node import Node
 from tests.conftest import examples
@@ -134,7 +135,7 @@ class Walk:
 
     def ids(self) -> list[bytes]:
         mine = [job.id for job in all_jobs(self.bench.node)][-3:]
-        mine += [*self.bench.node.bidding][:2]
+        mine += [*self.bench.node.unique.bids][:2]
         mine += [key.job_id for key in keys(self.bench.node).values()][:2]
         return [*mine, *mine, *POOL]
 

@@ -11,15 +11,16 @@ from unittest.mock import patch
 
 from cluster import messages as wire
 from disque.core import handover, links, step
-from disque.core.dedup import acquire, key_keeper, keys
+from disque.core.dedup import acquire, key_keeper
 from disque.core.federation import supply
 from disque.core.jobs import add
 from disque.core.journal import replay
 from disque.core.journal.replay import Replay
 from disque.core.journal.schema import CLEAN, END
 from disque.core.model.job import LEASE_OWNER
+from disque.core.model.key import SETTLED
 from disque.core.model.peers import Peer
-from disque.core.model.session import PendingAdd, Spread
+from disque.core.model.session import Acquisition, PendingAdd, Spread
 from disque.core.node import Node
 from disque.core.replication import acks, batching, coordinator, replica, zoning
 from tests.simulation.bus import Bus
@@ -311,7 +312,7 @@ def key_is_given_out_before_it_is_vouched_for() -> Iterator[None]:
     """Whoever finds a key taken answers with the ID that has it, decided or not."""
 
     def held(node: Any, peer: bytes, message: Any, now_ms: int) -> None:
-        acquire.held(node, peer, (message[0], keys.SETTLED, *message[2:]), now_ms)
+        acquire.held(node, peer, (message[0], SETTLED, *message[2:]), now_ms)
 
     with patch.dict(step.MESSAGES, {wire.KEYHELD: held}):
         yield
@@ -321,7 +322,7 @@ def key_is_given_out_before_it_is_vouched_for() -> Iterator[None]:
 def keepers_are_not_asked() -> Iterator[None]:
     """A node believes to have a key before those that keep it have said so."""
     with (
-        patch.object(acquire.Acquisition, "complete", lambda bid: bool(bid.job_id)),
+        patch.object(Acquisition, "complete", lambda bid: bool(bid.job_id)),
         patch.object(key_keeper, "others", lambda *_: []),
     ):
         yield

@@ -89,7 +89,7 @@ def jobs(node: "Node", facts: Facts, now_ms: int) -> Lines:
     del facts, now_ms
     return [
         ("registered_jobs", node.jobs_registered()),
-        ("unique_keys", len(node.keys) + node.key_store.count),
+        ("unique_keys", len(node.unique.table) + node.unique.store.count),
         ("waiting_for_copies", len(node.copies.wanted)),
     ]
 

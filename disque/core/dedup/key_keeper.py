@@ -16,8 +16,8 @@ from cluster.messages import (
     UNBIND,
 )
 from disque.core.dedup import keys
-from disque.core.dedup.keys import COMMITTED, SETTLED, TENTATIVE, Key
 from disque.core.model.job import ACKED
+from disque.core.model.key import COMMITTED, SETTLED, TENTATIVE, Key
 from disque.core.model.key_ring import ranked
 from disque.core.model.key_store import SHARDS
 from disque.core.replication import replica
@@ -25,9 +25,8 @@ from disque.core.replication import replica
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from disque.core.dedup.acquire import Acquisition
     from disque.core.model.job import Job
-    from disque.core.model.session import PendingAdd
+    from disque.core.model.session import Acquisition, PendingAdd
     from disque.core.node import Message, Node
 
     #: The fields of KEEPKEY: flags, REPLICATE, ms left; IDs, keys.
@@ -93,7 +92,7 @@ def say_unbound(node: "Node", peer_id: bytes, job_id: bytes) -> None:
 
 def others(node: "Node", key: Key) -> list[bytes]:
     """The keepers of ``key`` beside this node."""
-    return [one for one in node.key_ring.keepers(key.digest, key.repl) if one != node.node_id]
+    return [one for one in node.unique.ring.keepers(key.digest, key.repl) if one != node.node_id]
 
 
 # -- while it is undecided ---------------------------------------------------------------------------------------------
@@ -165,23 +164,23 @@ def is_bound(node: "Node", key: Key, now_ms: int) -> bool:
     if key.state != TENTATIVE:
         return True
     if key.doubts is None:
-        if not node.key_ring.is_unsure(now_ms):
+        if not node.unique.ring.is_unsure(now_ms):
             key.doubts = NOBODY
             return True
-        key.doubts = {one for one in node.key_ring.nodes if one not in {node.node_id, key.owner}}
+        key.doubts = {one for one in node.unique.ring.nodes if one not in {node.node_id, key.owner}}
     if not key.doubts:
         return True
-    key.doubts.intersection_update(node.key_ring.nodes)
+    key.doubts.intersection_update(node.unique.ring.nodes)
     for one in sorted(key.doubts):
         say(node, one, (ASKKEY, key.digest, key.job_id))
     if key.doubts:
-        node.timers.arm(node.bidding.get(key.job_id, key), now_ms + DOUBT_MS)
+        node.timers.arm(node.unique.bids.get(key.job_id, key), now_ms + DOUBT_MS)
     return not key.doubts
 
 
 def is_doubted(node: "Node", job_id: bytes, peer: bytes) -> bool:
     """Whether ``peer`` is asked for another ID before a note counts."""
-    key = node.keyed.get(job_id)
+    key = node.unique.by_job.get(job_id)
     return key is not None and key.state == TENTATIVE and key.doubts is not None and peer in key.doubts
 
 
@@ -195,7 +194,7 @@ def knows_none(node: "Node", key: Key, peer: bytes, now_ms: int) -> None:
 
 def say_bound(node: "Node", key: Key, now_ms: int) -> None:
     """What was noted counts now: tell the owner, which may be this node."""
-    bid = node.bidding.get(key.job_id)
+    bid = node.unique.bids.get(key.job_id)
     if bid is not None:
         bid.bind(node.node_id)
         node.timers.arm(bid, now_ms)
@@ -218,7 +217,7 @@ def unbind(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], no
     """UNBIND: the owner takes it back; or the job of a key with window 0 is done."""
     del now_ms
     for job_id in message[1]:
-        key = node.keyed.get(job_id)
+        key = node.unique.by_job.get(job_id)
         if key is not None and key.state != SETTLED and peer == key.owner:
             retract(node, key)
         elif key is not None and not key.expires_ms:
@@ -262,7 +261,7 @@ def asked(node: "Node", peer: bytes, message: tuple[int, bytes, bytes], now_ms: 
             node.send(peer, (KEYHELD, key.state, job_id, key.job_id))
             wake(node, key, now_ms)
         return
-    bid = node.bidding.get(job_id)
+    bid = node.unique.bids.get(job_id)
     if bid is None:
         node.batch(peer, SAY_FREE, job_id)
     elif peer in bid.keepers:
@@ -272,7 +271,7 @@ def asked(node: "Node", peer: bytes, message: tuple[int, bytes, bytes], now_ms: 
 def is_free(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_ms: int) -> None:
     """KEYFREE: ``peer`` does not bid for these jobs, and has no such key COMMITTED."""
     for job_id in message[1]:
-        key = node.keyed.get(job_id)
+        key = node.unique.by_job.get(job_id)
         if key is None or key.state != TENTATIVE:
             continue
         knows_none(node, key, peer, now_ms)
@@ -291,12 +290,12 @@ def take_back(node: "Node", bid: "Acquisition") -> None:
     """Free the key that was asked for, here and elsewhere."""
     job_id = bid.job_id
     node.timers.disarm(bid)
-    node.bidding.pop(job_id, None)
+    node.unique.bids.pop(job_id, None)
     if not job_id:
         return  # it was taken back already, to be asked for again
     for keeper in sorted(bid.asked):
         say_unbound(node, keeper, job_id)
-    key = node.keys.get(bid.digest)
+    key = node.unique.table.get(bid.digest)
     if key is not None and key.job_id == job_id:
         keys.drop(node, key)
     bid.forget()
@@ -321,8 +320,8 @@ def leave(node: "Node", pending: "PendingAdd") -> None:
 def release(node: "Node", bid: "Acquisition") -> "list[PendingAdd]":
     """A bid is over: forget it. Returns who wants the key, in order."""
     node.timers.disarm(bid)
-    if node.acquisitions.get(bid.digest) is bid:
-        del node.acquisitions[bid.digest]
+    if node.unique.acquisitions.get(bid.digest) is bid:
+        del node.unique.acquisitions[bid.digest]
     add, bid.add = bid.add, None
     waiting, bid.waiting = bid.waiting, []
     for each in waiting:
@@ -342,9 +341,9 @@ def commit(node: "Node", bid: "Acquisition", job: "Job", now_ms: int) -> bool:
     Whether it is settled already, since there are no others. No such key rests here: that would have ended the bid.
     """
     request = bid.request
-    node.bidding.pop(job.id, None)
+    node.unique.bids.pop(job.id, None)
     node.timers.disarm(bid)
-    key = node.keys.get(bid.digest)
+    key = node.unique.table.get(bid.digest)
     if key is not None and key.job_id != job.id:
         keys.drop(node, key)
         key = None
@@ -421,7 +420,7 @@ def drive(node: "Node", key: Key, now_ms: int) -> None:
 def kept(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_ms: int) -> None:
     """KEYKEPT: ``peer`` keeps these keys."""
     for job_id in message[1]:
-        key = node.keyed.get(job_id)
+        key = node.unique.by_job.get(job_id)
         if key is not None and key.state != TENTATIVE and key.told is not None:
             if peer not in key.told:
                 key.told = (*key.told, peer)
@@ -433,7 +432,7 @@ def review(node: "Node", key: Key, now_ms: int) -> None:
     told = key.told
     if told is None:
         return
-    for one in node.key_ring.keepers(key.digest, key.repl):
+    for one in node.unique.ring.keepers(key.digest, key.repl):
         if one not in told and one != node.node_id:
             return
     settle(node, key, now_ms, tell=True)
@@ -450,23 +449,23 @@ def settle(node: "Node", key: Key, now_ms: int, *, tell: bool) -> None:
     keys.index(node, key)
     if not key.expires_ms:
         node.timers.arm(key, key.life_ms)
-    bid = node.acquisitions.get(key.digest)
+    bid = node.unique.acquisitions.get(key.digest)
     if bid is not None and bid.decided:
-        node.ended.append(bid)
+        node.unique.ended.append(bid)
 
 
 def is_safe(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_ms: int) -> None:
     """KEYSAFE: all keepers have these keys."""
     del peer
     for job_id in message[1]:
-        key = node.keyed.get(job_id)
+        key = node.unique.by_job.get(job_id)
         if key is not None and key.state == COMMITTED:
             settle(node, key, now_ms, tell=False)
 
 
 def due(node: "Node", key: Key, now_ms: int) -> None:
     """The key ends, or something is still asked about it."""
-    if node.keys.get(key.digest) is not key:
+    if node.unique.table.get(key.digest) is not key:
         return
     if key.state == TENTATIVE:
         reconsider(node, key, now_ms)
@@ -481,7 +480,7 @@ def job_done(node: "Node", job_id: bytes, told: tuple[bytes, ...] | None) -> Non
 
     Keepers that may not be among the holders ``told`` are told; None tells nobody.
     """
-    key = node.keyed.get(job_id)
+    key = node.unique.by_job.get(job_id)
     if key is None or key.expires_ms or node.find(job_id) is not None:
         return
     if node.journaling and key.segment:
@@ -499,8 +498,8 @@ def job_done(node: "Node", job_id: bytes, told: tuple[bytes, ...] | None) -> Non
 
 def begin_move(node: "Node", now_ms: int) -> None:
     """Have the keys looked through for those that have new keepers."""
-    ring = node.key_ring
-    if not node.keys and not node.key_store.count:
+    ring = node.unique.ring
+    if not node.unique.table and not node.unique.store.count:
         ring.moved = ring.nodes
     elif not ring.moving and ring.moved != ring.nodes:
         ring.moving = True
@@ -509,20 +508,20 @@ def begin_move(node: "Node", now_ms: int) -> None:
 
 def move(node: "Node", now_ms: int) -> "Iterator[None]":
     """Send keys to their new keepers: each key by the first of those that had it."""
-    ring = node.key_ring
+    ring = node.unique.ring
     old = ring.moved
     new = ring.moved = ring.nodes
-    for count, key in enumerate(list(node.keys.values()), 1):
-        if key.state != TENTATIVE and node.keys.get(key.digest) is key:
+    for count, key in enumerate(list(node.unique.table.values()), 1):
+        if key.state != TENTATIVE and node.unique.table.get(key.digest) is key:
             shift(node, key, old, new, now_ms)
         if count % SLICE == 0:
             yield
     looked = 0
     for shard in range(SHARDS):
-        digests = node.key_store.digests(shard)
+        digests = node.unique.store.digests(shard)
         for digest in digests:
             resting = keys.find(node, digest, now_ms)
-            if resting is not None and digest not in node.keys:
+            if resting is not None and digest not in node.unique.table:
                 shift(node, resting, old, new, now_ms)
         looked += 1 + len(digests)
         if looked >= SLICE:

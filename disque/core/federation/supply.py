@@ -342,7 +342,7 @@ def named(node: "Node", job: Job, peer: bytes) -> tuple[bytes, ...]:
 
     A job that is delivered at most once has more than one only to say that they keep its UNIQUE key.
     """
-    if not job.retry and len(job.holders) == 1 and job.id in node.keyed:
+    if not job.retry and len(job.holders) == 1 and job.id in node.unique.by_job:
         return tuple(sorted({*job.holders, peer}))
     return job.holders
 

@@ -7,8 +7,6 @@ nodes or another ADDJOB with the same key must be waited for, leaves the session
 
 from typing import TYPE_CHECKING, Final
 
-from mypy_extensions import mypyc_attr
-
 from disque.core.base import errors, resp
 from disque.core.base.numbers import SECONDS_MAX, parse_int
 from disque.core.dedup import acquire, keys
@@ -16,60 +14,20 @@ from disque.core.jobs import eviction
 from disque.core.model.job import Job
 from disque.core.model.jobid import ttl_suffix
 from disque.core.model.queue import PAUSED_IN
+from disque.core.model.request import DEFAULT_TTL, Kind, Request
 from disque.core.model.session import PendingAdd, Session
 from disque.core.replication import coordinator, replica
 
 if TYPE_CHECKING:
-    from disque.core.dedup.acquire import Acquisition
+    from disque.core.model.session import Acquisition
     from disque.core.node import Node
 
-DEFAULT_TTL: Final = 86400
 RETRY_CAP: Final = 300
 REPLICATE_MAX: Final = 65535
 
-#: Ending of the ID, TTL, RETRY.
-Kind = tuple[bytes, int, int]
 #: Kinds by TTL and RETRY: few different ones exist, so each is made once.
 _kinds: dict[tuple[int, int], Kind] = {}
 KINDS_MOST: Final = 4096
-
-
-@mypyc_attr(acyclic=True)
-class Request:
-    """The words of one ADDJOB as values.
-
-    ``retry`` is -1 until it follows from the TTL; times are seconds but for ``timeout_ms``. ``kind`` is None where TTL
-    and RETRY are not known beforehand.
-    """
-
-    __slots__ = (
-        "asynchronous",
-        "body",
-        "delay",
-        "key",
-        "kind",
-        "maxlen",
-        "queue",
-        "replicate",
-        "retry",
-        "timeout_ms",
-        "ttl",
-        "window",
-    )
-
-    def __init__(self, queue: bytes, body: bytes, replicate: int) -> None:
-        self.queue = queue
-        self.body = body
-        self.replicate = replicate
-        self.timeout_ms = 0
-        self.ttl = DEFAULT_TTL
-        self.retry = -1
-        self.delay = 0
-        self.maxlen = 0
-        self.asynchronous = False
-        self.key: bytes | None = None
-        self.window = 0
-        self.kind: Kind | None = None
 
 
 def kind_of(ttl: int, retry: int) -> Kind:
@@ -229,7 +187,7 @@ def at_once(node: "Node", request: Request, now_ms: int) -> bytes:
 
 def taken(node: "Node", session: Session, digest: bytes, now_ms: int) -> bytes | None:
     """The reply to an ADDJOB whose UNIQUE key is taken; nothing, when that must be found out; None when it is free."""
-    if digest in node.acquisitions:
+    if digest in node.unique.acquisitions:
         return b""
     job_id = keys.is_taken(node, digest, now_ms)
     if job_id is None:
@@ -242,7 +200,7 @@ def alone(node: "Node", request: Request, digest: bytes, now_ms: int) -> bytes:
     """The reply to an ADDJOB with a free UNIQUE key that this node keeps alone, and the only copy; else nothing."""
     if request.replicate > 1 or coordinator.from_outside(node):
         return b""
-    if not node.key_ring.is_alone(digest, node.node_id, now_ms):
+    if not node.unique.ring.is_alone(digest, node.node_id, now_ms):
         return b""
     reply = refused(node, request, now_ms)
     if reply:

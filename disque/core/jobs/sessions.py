@@ -7,7 +7,6 @@ from disque.core.dedup import outcomes
 from disque.core.jobs import deliver, queues
 from disque.core.journal.schema import FLUSH
 from disque.core.model.early_holders import EarlyHolders
-from disque.core.model.key_store import KeyStore
 from disque.core.model.memory import JOB_BYTES, KEY_BYTES, PLACE_BYTES, QUEUE_BYTES
 from disque.core.model.queue_index import QueueIndex
 from disque.core.model.session import NOT_WAITING, WAIT_COPIES, WAIT_JOBS, Session
@@ -77,13 +76,6 @@ def forget_everything(node: "Node") -> None:
     node.trash += [line for line in node.evictable.lines() if line]
     node.trash += [line for line in node.timers.clear() if line]
     node.shards = [{} for _ in node.shards]
-    node.keys.clear()
-    node.key_store = KeyStore()
-    node.keyed.clear()
-    node.acquisitions.clear()
-    node.bidding.clear()
-    node.ended.clear()
-    node.key_ring.moving = False
     for part in node.parts:
         part.clear()
     node.tombstones = Tombstones()

@@ -84,6 +84,6 @@ class Recovery:
     def drop(self, job: Job) -> None:
         """Forget an at-most-once job that may have been delivered."""
         self.dropped += 1
-        if job.id in self.node.keyed:
+        if job.id in self.node.unique.by_job:
             self.freed.append(job.id)
         self.node.remove(job)

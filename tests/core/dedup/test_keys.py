@@ -346,13 +346,13 @@ def test_a_replicated_key_is_filed_when_its_job_is_achieved() -> None:
 def test_a_key_that_others_say_lasts_longer_outlives_its_job_here_and_in_the_journal() -> None:
     bench = Bench(journaling=True)
     job_id = bench.client().add("q", "b", "TTL", 10, "UNIQUE", "k", 0)
-    key = bench.node.keyed[job_id]
+    key = bench.node.unique.by_job[job_id]
     key.life_ms += 60_000  # the job came by a clock that was wrong, and KEEPKEY from a node whose clock is right
     unique.file(bench.node, key)
     written = codec.encode(bench.records(), bench.now_ms)
     bench.live(11_000)
     assert bench.node.find(job_id) is None
-    assert bench.node.keyed[job_id] is key
+    assert bench.node.unique.by_job[job_id] is key
     written += codec.encode(bench.records(), bench.now_ms)
     for payloads in (written[:1], written):
         again = Bench().node
@@ -361,7 +361,7 @@ def test_a_key_that_others_say_lasts_longer_outlives_its_job_here_and_in_the_jou
             replay.apply(payload, 1)
         list(replay.finish(bench.now_ms))
         assert again.find(job_id) is None
-        assert [kept.job_id for kept in again.keys.values()] == [job_id]
+        assert [kept.job_id for kept in again.unique.table.values()] == [job_id]
 
 
 # -- keys about which nothing is asked ---------------------------------------------------------------------------------
@@ -369,19 +369,19 @@ def test_a_key_that_others_say_lasts_longer_outlives_its_job_here_and_in_the_jou
 
 def test_a_key_with_a_window_is_no_object_once_it_is_settled_and_one_without_is(bench: Bench, client: Client) -> None:
     held(client, "windowed", 10)
-    assert (len(bench.node.keys), bench.node.key_store.count) == (0, 1)
+    assert (len(bench.node.unique.table), bench.node.unique.store.count) == (0, 1)
     held(client, "other")
-    assert (len(bench.node.keys), bench.node.key_store.count) == (1, 1)
+    assert (len(bench.node.unique.table), bench.node.unique.store.count) == (1, 1)
 
 
 def test_a_key_that_others_keep_too_rests_as_soon_as_all_have_it(cluster: Bench) -> None:
     client = cluster.client()
     client.send("ADDJOB", "q", "body", 0, "REPLICATE", 2, "UNIQUE", "k", 60)
     ((job_id, node),) = asked(cluster)
-    assert cluster.node.key_store.count == 0
+    assert cluster.node.unique.store.count == 0
     cluster.confirm(job_id, node)
     assert client.read() == job_id
-    assert (cluster.node.keys, cluster.node.key_store.count) == ({}, 1)
+    assert (cluster.node.unique.table, cluster.node.unique.store.count) == ({}, 1)
 
 
 def test_windows_that_end_together_end_some_at_a_time_and_none_of_them_counts(bench: Bench, client: Client) -> None:
@@ -394,7 +394,7 @@ def test_windows_that_end_together_end_some_at_a_time_and_none_of_them_counts(be
     bench.advance(1000)
     assert held(client, "k7", 60) not in first, "whether it was looked at or not"
     bench.advance(1000)
-    assert list(bench.node.key_store) == [digest_of(b"q", b"k7")]
+    assert list(bench.node.unique.store) == [digest_of(b"q", b"k7")]
 
 
 def test_a_hit_on_a_node_that_takes_no_jobs_is_answered(bench: Bench, client: Client) -> None:
@@ -415,6 +415,6 @@ def test_a_key_for_which_there_is_no_room_stays_free(bench: Bench, client: Clien
 
 def test_a_node_that_is_alone_asks_nobody_and_leaves_nothing_waiting(bench: Bench, client: Client) -> None:
     client.send("ADDJOB", "q", "b", 0, "REPLICATE", 1, "UNIQUE", "k", 60)
-    assert bench.node.acquisitions == {}
+    assert bench.node.unique.acquisitions == {}
     assert client.read() is not NOTHING
     assert not client.session.adds

@@ -2,9 +2,10 @@ from itertools import permutations
 
 import pytest
 
-from disque.core.jobs.add import KINDS_MOST, Request, parse, parse_options
+from disque.core.jobs.add import KINDS_MOST, parse, parse_options
 from disque.core.journal.schema import JOBS
 from disque.core.model.job import ACTIVE, DEFERRED, LEASE_OWNER
+from disque.core.model.request import Request
 from tests.core.support import MYSELF, Bench, Client, words
 
 U32 = 2**32

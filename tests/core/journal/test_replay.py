@@ -419,19 +419,19 @@ class TestPauseAndKeys:
 
     def test_a_key_without_a_window_goes_with_its_job(self) -> None:
         key = keys_record(K, job_id(1), 0, NOW_MS + 60_000, 2)
-        assert K in replay(job_record(), key).keys
-        assert not replay(job_record(), key, (ACK, job_id(1))).keys
-        assert replay(key).keys, "the job is on another node"
-        assert not replay(key, (DELETE, job_id(1))).keys
-        assert not replay(key, (ACK, job_id(1))).keys, "the segment with the job was dropped before"
-        assert not replay(job_record(), key, now_ms=NOW_MS + HOUR_MS).keys
+        assert K in replay(job_record(), key).unique.table
+        assert not replay(job_record(), key, (ACK, job_id(1))).unique.table
+        assert replay(key).unique.table, "the job is on another node"
+        assert not replay(key, (DELETE, job_id(1))).unique.table
+        assert not replay(key, (ACK, job_id(1))).unique.table, "the segment with the job was dropped before"
+        assert not replay(job_record(), key, now_ms=NOW_MS + HOUR_MS).unique.table
 
     def test_a_later_record_of_a_key_replaces_an_earlier_one(self) -> None:
         first = keys_record(K, job_id(1), 0, NOW_MS + 60_000, 2)
         second = keys_record(K, job_id(2), NOW_MS + 9, 0, 2)
         node = replay(job_record(1), job_record(2), first, second)
         assert keys(node)[K].job_id == job_id(2)
-        assert not node.keyed
+        assert not node.unique.by_job
         assert alive(node) == counted(node) == {1: 3}
 
 

@@ -332,7 +332,7 @@ class TestDummies:
         keys.apply_keys(Recovery(bench.node, ""), keys_record(digest, UNKNOWN_ID, 0, bench.now_ms + 60_000, 2), 1)
         bench.client()("ACKJOB", UNKNOWN_ID)
         bench.hear(bench.peers[0], (GOTACK, 0, (), (UNKNOWN_ID,)))
-        assert not bench.node.keys
+        assert not bench.node.unique.table
 
     def test_it_counts_for_the_segment_of_its_record_until_it_is_gone(self) -> None:
         bench = Bench(peers=1, journaling=True)
