@@ -15,6 +15,7 @@ from disque.core.model.job import Job
 from disque.core.model.jobid import ttl_suffix
 from disque.core.model.queue import PAUSED_IN
 from disque.core.model.session import PendingAdd, Session
+from disque.core.model.spec import REPL, JobSpec, Row, Rows, Value, encode
 from disque.core.replication import coordinator, replica
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 DEFAULT_TTL: Final = 86400
 RETRY_CAP: Final = 300
-REPLICATE_MAX: Final = 65535
 
 #: Ending of the ID, TTL, RETRY.
 Kind = tuple[bytes, int, int]
@@ -36,7 +36,7 @@ class Request:
     """The words of one ADDJOB as values.
 
     ``retry`` is -1 until it follows from the TTL; times are seconds but for ``timeout_ms``. ``kind`` is None where TTL
-    and RETRY are not known beforehand.
+    and RETRY are not known beforehand. ``rows`` are options of the job's spec beside TTL, RETRY and REPLICATE.
     """
 
     __slots__ = (
@@ -49,6 +49,7 @@ class Request:
         "queue",
         "replicate",
         "retry",
+        "rows",
         "timeout_ms",
         "ttl",
         "window",
@@ -67,6 +68,13 @@ class Request:
         self.key: bytes | None = None
         self.window = 0
         self.kind: Kind | None = None
+        self.rows: Rows | None = None
+
+    def say(self, row: Row, value: Value) -> None:
+        """Take an option of the job's spec that is none of TTL, RETRY and REPLICATE."""
+        if self.rows is None:
+            self.rows = {}
+        self.rows[row.number] = value
 
 
 def kind_of(ttl: int, retry: int) -> Kind:
@@ -132,6 +140,9 @@ def parse_options(request: Request, args: list[bytes]) -> bytes:
         elif option in SETTERS and at < end:
             wrong = set_number(request, option, parse_int(args[at]))
             at += 1
+        elif option in ROWS and at < end:
+            wrong = set_row(request, option, parse_int(args[at]))
+            at += 1
         else:
             return errors.SYNTAX
         if wrong:
@@ -149,13 +160,17 @@ SETTERS: Final = {
 }
 
 
+#: Further options with one number, which are rows of the job's spec: row, error text for what that does not allow.
+ROWS: Final[dict[bytes, tuple[Row, bytes]]] = {}
+
+
 def set_number(request: Request, option: bytes, value: int | None) -> bytes:
     """Take one numeric option; returns the text of an error, or nothing."""
     least, wrong = SETTERS[option]
     if value is None or value < least:
         return wrong
     if option == b"REPLICATE":
-        if value > REPLICATE_MAX:
+        if value > REPL.most:
             return wrong
         request.replicate = value
     elif option == b"MAXLEN":
@@ -168,6 +183,15 @@ def set_number(request: Request, option: bytes, value: int | None) -> bytes:
         request.retry = value
     else:
         request.delay = value
+    return b""
+
+
+def set_row(request: Request, option: bytes, value: int | None) -> bytes:
+    """Take an option that is a row of the spec; returns the text of an error, or nothing."""
+    row, wrong = ROWS[option]
+    if value is None or not row.fits(value):
+        return wrong
+    request.say(row, value)
     return b""
 
 
@@ -333,15 +357,24 @@ def make(node: "Node", request: Request, now_ms: int, bid: "Acquisition | None" 
     node.stats.jobs_added += 1
     kind = request.kind
     suffix, ttl, retry = kind_of(request.ttl, request.retry) if kind is None else kind
+    spec = node.spec(request.queue, ttl, retry, request.replicate) if request.rows is None else rare(node, request)
     return Job(
         node.ids.make(suffix) if bid is None else bid.job_id,
-        node.terms(request.queue, ttl, retry, request.replicate),
+        spec,
         request.body,
         node.next_ctime(now_ms),
         now_ms + ttl * 1000,
         request.delay,
         node.selves if bid is None else acquire.with_companions(node, bid, node.selves),
     )
+
+
+def rare(node: "Node", request: Request) -> JobSpec:
+    """What a job with options that few have has in common with others."""
+    encoded = encode(request.ttl, request.retry, request.replicate, request.rows)
+    spec = node.read_spec(request.queue, encoded)
+    assert spec is not None
+    return spec
 
 
 def make_here(node: "Node", request: Request, now_ms: int, bid: "Acquisition | None" = None) -> Job:
