@@ -12,7 +12,7 @@ from typing import Final
 
 from cluster.messages import KINDS
 from disque.core.commands import ROWS
-from disque.core.model.spec import ENCODED_MOST, TABLE
+from disque.core.model.spec import ENCODED_MOST, ROWS_MOST, TABLE
 from tests.conftest import ROOT
 from tests.support.pages import renewed
 
@@ -101,7 +101,7 @@ class TestJobSpec:
             [str(one) for one in (row.number, row.name, row.default, row.least, row.most)] for row in TABLE.values()
         ]
         assert list(map(list, found)) == rows
-        assert f"of more than {ENCODED_MOST} bytes" in page("docs/protocol.md")
+        assert f"of more than {ENCODED_MOST} bytes, with more than {ROWS_MOST} rows," in page("docs/protocol.md")
 
 
 class TestLinks:

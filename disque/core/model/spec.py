@@ -27,8 +27,9 @@ SPECS_MOST: Final = 4
 ENCODED_MOST: Final = 1024
 #: Encoded specs that were read, with what stands in them: they are looked up when they come again.
 READ_MOST: Final = 1024
-#: Numbers of rows are below.
-ROWS_MOST: Final = 1 << 16
+#: So many rows has one at most, and their numbers are below.
+ROWS_MOST: Final = 32
+NUMBERS_MOST: Final = 1 << 16
 
 #: A whole number or a byte string.
 Value = int | bytes
@@ -254,7 +255,13 @@ def _unpack(encoded: bytes) -> Rows | None:
         return None
     try:
         found: object = unpackb(
-            encoded, use_list=False, strict_map_key=False, max_array_len=0, max_str_len=0, max_ext_len=0
+            encoded,
+            use_list=False,
+            strict_map_key=False,
+            max_map_len=ROWS_MOST,
+            max_array_len=0,
+            max_str_len=0,
+            max_ext_len=0,
         )
     except Exception:  # noqa: BLE001 - whatever the decoder says, it is garbage
         return None
@@ -262,7 +269,7 @@ def _unpack(encoded: bytes) -> Rows | None:
         return None
     values: Rows = {}
     for number, value in found.items():
-        if type(number) is not int or not 0 < number < ROWS_MOST or type(value) not in {int, bytes}:
+        if type(number) is not int or not 0 < number < NUMBERS_MOST or type(value) not in {int, bytes}:
             return None
         row = TABLE.get(number)
         if row is not None and not row.fits(value):

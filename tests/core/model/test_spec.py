@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from disque.core.base.numbers import SECONDS_MAX
 from disque.core.model.spec import (
     ENCODED_MOST,
+    NUMBERS_MOST,
     READ_MOST,
     REPL,
     RETRY,
@@ -140,7 +141,7 @@ class TestBytes:
         st.integers(0, SECONDS_MAX),
         st.integers(1, 65535),
         st.dictionaries(
-            st.integers(max(TABLE) + 1, ROWS_MOST - 1),
+            st.integers(max(TABLE) + 1, NUMBERS_MOST - 1),
             st.integers(-(2**63), 2**64 - 1) | st.binary(max_size=60),
             max_size=9,
         ),
@@ -162,7 +163,7 @@ class TestBytes:
             *(b"\x81\x09\xd4\x05x", b"\x81\x09\xa1x", b"\x81\x09\x90", b"\x81\x09\x80", b"\x81\x09\xc0"),
             *(b"\x81\x09\xc3", b"\x81\x09\xca\x3f\x80\x00\x00", b"\x81\x09\xd7\xff" + bytes(8)),
             *(b"\x81\x80\x09", b"\x81\x90\x09", b"\x81\xc4\x01x\x09", b"\x81\xc0\x09", b"\x81\xc3\x09"),
-            *(of({0: 1}), of({-1: 1}), of({ROWS_MOST: 1})),
+            *(of({0: 1}), of({-1: 1}), of({NUMBERS_MOST: 1})),
             *(of({1: 0}), of({1: -1}), of({1: SECONDS_MAX + 1}), of({1: b"60"}), of({2: -1}), of({2: 2**40})),
             *(of({3: 0}), of({3: 65536}), of({3: b""})),
             # What is fine, but not as nodes say it.
@@ -185,6 +186,17 @@ class TestBytes:
         assert len(longest) == ENCODED_MOST
         assert decode(longest) is not None
         assert decode(encode(86400, 300, 1, {9: bytes(ENCODED_MOST - 4)})) is None
+
+    def test_so_does_the_number_of_rows(self) -> None:
+        assert decode(of(dict.fromkeys(range(100, 100 + ROWS_MOST), 1))) is not None
+        assert decode(of(dict.fromkeys(range(100, 101 + ROWS_MOST), 1))) is None
+
+    def test_all_rows_that_there_are_fit_into_one(self) -> None:
+        """What ADDJOB may say can be told to others."""
+        largest: dict[int, Value] = {
+            row.number: bytes(row.most) if isinstance(row.default, bytes) else row.most for row in TABLE.values()
+        }
+        assert decode(of(largest)) is not None
 
     def test_what_was_read_is_looked_up_and_forgotten_when_there_is_much_of_it(self) -> None:
         first = of({9: 0})
