@@ -226,6 +226,8 @@ def read(queue: bytes, encoded: bytes) -> JobSpec | None:
 
 def decode(encoded: bytes) -> Said | None:
     """What ``encoded`` says; None if no node makes these bytes."""
+    if len(encoded) > ENCODED_MOST:
+        return None  # not even looked up: that goes over all of it
     said = _said.get(encoded)
     if said is None:
         said = _decode(encoded)
@@ -251,8 +253,6 @@ def _decode(encoded: bytes) -> Said | None:
 
 def _unpack(encoded: bytes) -> Rows | None:
     """The values, each as its row allows; None if they are not."""
-    if len(encoded) > ENCODED_MOST:
-        return None
     try:
         found: object = unpackb(
             encoded,
