@@ -12,6 +12,7 @@ from typing import Final
 
 from cluster.messages import EARLY, FAIL, KINDS, MEET, PING, PONG
 from disque.core.commands import ROWS
+from disque.core.model.spec import ENCODED_MOST, ROWS_MOST, TABLE
 from tests.conftest import ROOT
 from tests.support.pages import renewed
 
@@ -92,8 +93,20 @@ class TestMessages:
         none_of([f"docs/protocol.md wants a row: {row}" for row in rows if row not in page("docs/protocol.md")])
 
     def test_there_are_no_other_rows(self) -> None:
-        rows = re.findall(r"^\| ([0-9]+) \| `", page("docs/protocol.md"), re.MULTILINE)
+        rows = re.findall(r"^\| ([0-9]+) \| `[A-Z]+`", page("docs/protocol.md"), re.MULTILINE)
         assert list(map(int, rows)) == list(KINDS)
+
+
+class TestJobSpec:
+    def test_the_table_of_rows_is_that_of_the_code(self) -> None:
+        found = re.findall(
+            r"^\| ([0-9]+) \| `(\w+)` \| (.*?) \| ([0-9]+) \| ([0-9]+) \| ", page("docs/protocol.md"), re.MULTILINE
+        )
+        rows = [
+            [str(one) for one in (row.number, row.name, row.default, row.least, row.most)] for row in TABLE.values()
+        ]
+        assert list(map(list, found)) == rows
+        assert f"of more than {ENCODED_MOST} bytes, with more than {ROWS_MOST} rows," in page("docs/protocol.md")
 
 
 class TestLinks:

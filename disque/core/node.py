@@ -46,7 +46,7 @@ from disque.core.model.queue_index import QueueIndex
 from disque.core.model.session import PendingAdd, Session
 from disque.core.model.sliced import Bulks, Sliced
 from disque.core.model.slowlog import SlowLog
-from disque.core.model.spec import JobSpec, SpecCache
+from disque.core.model.spec import JobSpec, SpecCache, read
 from disque.core.model.stats import Stats
 from disque.core.model.tombstones import Tombstones
 from disque.core.model.unique import Unique
@@ -69,7 +69,7 @@ VOTE_MS: Final = 500
 
 #: Different sets of holders that are remembered, so that equal ones are one object.
 SHARING_MOST: Final = 4096
-#: Queues that are not there and whose terms are remembered, and how long such a name is at most.
+#: Queues that are not there and whose specs are remembered, and how long such a name is at most.
 NAMES_MOST: Final = 4096
 NAME_BYTES: Final = 256
 
@@ -349,31 +349,40 @@ class Node:
             known = self.sharing.setdefault(holders, holders)
         return known
 
-    def terms(self, name: bytes, ttl: int, retry: int, repl: int) -> JobSpec:
-        """The one object for what jobs of the queue ``name`` with these numbers have in common.
+    def spec(self, name: bytes, ttl: int, retry: int, repl: int) -> JobSpec:
+        """The one object for what jobs of the queue ``name`` with these numbers, and no other options, have in common.
 
         Jobs may wait by the million while the queue itself is not there, so it is not the queue alone that knows.
         """
         queue = self.queues.get(name)
-        usual = self.names.get(name) if queue is None else queue.usual
-        if usual is None:
-            return self._first_terms(queue, name, ttl, retry, repl)
-        last = usual.last
-        if last.ttl == ttl and last.retry == retry and last.repl == repl:
-            return last  # what `Usual.terms` does, written out: one call less for each job
-        return usual.terms(ttl, retry, repl)
+        specs = self.names.get(name) if queue is None else queue.specs
+        if specs is None:
+            return self._first_spec(queue, JobSpec(name if queue is None else queue.name, ttl, retry, repl))
+        last = specs.last
+        if last.ttl == ttl and last.retry == retry and last.repl == repl and last.rows is None:
+            return last  # what `SpecCache.spec` does, written out: one call less for each job
+        return specs.spec(ttl, retry, repl)
 
-    def _first_terms(self, queue: Queue | None, name: bytes, ttl: int, retry: int, repl: int) -> JobSpec:
+    def read_spec(self, name: bytes, encoded: bytes) -> JobSpec | None:
+        """The one object for what jobs of the queue ``name`` have in common if this says it; None if it says nothing.
+
+        What is known is only compared.
+        """
+        queue = self.queues.get(name)
+        specs = self.names.get(name) if queue is None else queue.specs
+        if specs is not None:
+            return specs.read(encoded)
+        spec = read(name if queue is None else queue.name, encoded)
+        return None if spec is None else self._first_spec(queue, spec)
+
+    def _first_spec(self, queue: Queue | None, spec: JobSpec) -> JobSpec:
         if queue is not None:
-            terms = JobSpec(queue.name, ttl, retry, repl)
-            queue.usual = SpecCache(terms)
-            return terms
-        terms = JobSpec(name, ttl, retry, repl)
-        if len(name) <= NAME_BYTES:
+            queue.specs = SpecCache(spec)
+        elif len(spec.queue) <= NAME_BYTES:
             if len(self.names) >= NAMES_MOST:
                 self.names.clear()
-            self.names[name] = SpecCache(terms)
-        return terms
+            self.names[spec.queue] = SpecCache(spec)
+        return spec
 
     def free_key(self, job_id: bytes) -> None:
         """The job of a UNIQUE key that lasts as long as its job is gone."""
@@ -394,7 +403,7 @@ class Node:
         queue = self.queues.get(name)
         if queue is None:
             queue = Queue(name, now_ms)
-            queue.usual = self.names.get(name)
+            queue.specs = self.names.get(name)
             self.queues[name] = queue
             queue.number = self.queue_index.add(queue)
             self.federation.adopt(queue)
@@ -415,7 +424,7 @@ class Node:
         """Put ``job`` into its queue, where it stays until somebody gets it or it expires."""
         assert job.state != QUEUED
         assert not job.flags & SPENT
-        name = job.terms.queue
+        name = job.spec.queue
         queue = self.queues.get(name)
         if queue is None:
             queue = self.queue(name, now_ms)

@@ -27,7 +27,6 @@ from cluster.messages import (
     KEYFREE,
     KEYKEPT,
     KINDS,
-    REPLJOB,
     decode,
     encode_message,
     frame,
@@ -47,6 +46,7 @@ from disque.core.model.job import ACKED, ACTIVE, AMONG_RETURNED, IN_LINE, QUEUED
 from disque.core.model.key import TENTATIVE
 from disque.core.model.session import NOT_WAITING, WAIT_COPIES, WAIT_HOST, WAIT_JOBS, WAIT_LINES, Session
 from disque.core.node import Node
+from tests.support import formats
 from tests.support.keys import keys
 
 #: The first moment of every test, in ms. Not a whole second, so that nothing is exact by chance.
@@ -92,15 +92,17 @@ def repljob(
     ttl: int = 3600,
 ) -> tuple[Any, ...]:
     """REPLJOB for a job of another node; ``holders`` are the other nodes that may have a copy, too."""
-    holders = tuple(sorted({MYSELF, *holders}))
-    ctime = START_MS * 1_000_000
-    job_id = job_id or foreign_id(1, retry)
-    return (REPLJOB, flags, queue, 2, ttl * 1000, ttl, delay_ms, retry, holders, (job_id,), (body,), (ctime,))
-
-
-def held_by(message: tuple[Any, ...], holders: tuple[bytes, ...]) -> tuple[Any, ...]:
-    """This REPLJOB with other holders."""
-    return (*message[:8], holders, *message[9:])
+    return formats.repljob(
+        job_id or foreign_id(1, retry),
+        queue=queue,
+        ttl=ttl,
+        retry=retry,
+        flags=flags,
+        delay_ms=delay_ms,
+        holders=tuple(sorted({MYSELF, *holders})),
+        bodies=(body,),
+        ctimes=(START_MS * 1_000_000,),
+    )
 
 
 class Nothing:

@@ -45,7 +45,6 @@ from disque.core import step
 from disque.core.dedup.keys import digest_of
 from disque.core.journal import codec, kinds
 from disque.core.journal import replay as journal
-from disque.core.journal.schema import JOBS
 from disque.core.model.job import ACKED, ACTIVE, DEFERRED, SPENT
 from disque.core.model.jobid import comes_again
 from disque.core.model.key import TENTATIVE
@@ -63,6 +62,7 @@ from tests.core.support import (
     foreign_id,
     repljob,
 )
+from tests.support.formats import encoded, jobs_record
 from tests.support.keys import keys
 
 STEPS: Final = 60
@@ -176,8 +176,8 @@ class Walk:
             made[name] = self.field(name, FIELDS[name], count)
             count = len(made[name]) if name == "ids" else count
         ids = made.get("ids") or (made.get("id"),)
-        if "retry_s" in made and ids[0] is not None and random.random() < 0.8:
-            made["retry_s"] = random.choice([5, 60]) if comes_again(ids[0]) else 0
+        if "spec" in made and ids and ids[0] is not None and random.random() < 0.8:
+            made["spec"] = encoded(60, random.choice([5, 60]) if comes_again(ids[0]) else 0, random.choice([1, 2, 3]))
         return tuple(made.values())
 
     def hear(self) -> None:
@@ -445,10 +445,8 @@ def keepkey(job_id: bytes, digest: bytes = KEYS[0], flags: int = 3) -> Message:
 def test_numbers_go_on_from_no_job_that_could_be_the_last_of_all(walk: Walk) -> None:
     """One in an old journal, which bears the name of this node: the next job had a number that no start believes."""
     mine = b"D-a0a0a0a0-%024d-003d" % 1
-    shared = (JOBS, b"q", 2, 0, 1, -4 * 10**12, 0, 5, 0, 0, 0, 60, (MYSELF,))
-    walk.payloads += [
-        (1, payload) for payload in codec.encode([(*shared, (mine,), (b"body",), (2**62 - 1,))], START_MS)
-    ]
+    record = jobs_record(mine, ttl=60, retry=5, left_ms=-4 * 10**12, holders=(MYSELF,), ctimes=(2**62 - 1,))
+    walk.payloads += [(1, payload) for payload in codec.encode([record], START_MS)]
     walk.start_anew()
     walk.client.add("q", "body", "REPLICATE", 1)
     walk.look()

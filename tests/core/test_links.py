@@ -18,11 +18,17 @@ from cluster.messages import (
     QUEUED,
     REFUSED,
     REPLJOB,
+    REPLJOB_DELAY_MS,
+    REPLJOB_FLAGS,
+    REPLJOB_HOLDERS,
+    REPLJOB_IDS,
+    REPLJOB_LEFT_MS,
+    REPLJOB_SPEC,
     SETACK,
     WILLQUEUE,
 )
 from disque.core import step
-from disque.core.journal.schema import REQUEUE
+from disque.core.journal.schema import JOBS_IDS, REQUEUE
 from disque.core.model import peers
 from disque.core.replication import acks
 from disque.core.replication.coordinator import PATIENCE_MS
@@ -152,7 +158,7 @@ class TestSayAgain:
         cluster.link_down(first)
         cluster.sent()
         cluster.link_up(first)
-        assert [(message[9], message[8]) for message in cluster.told(first, REPLJOB)] == [
+        assert [(message[REPLJOB_IDS], message[REPLJOB_HOLDERS]) for message in cluster.told(first, REPLJOB)] == [
             ((job_id,), cluster.job(job_id).holders)
         ]
         cluster.link_down(second)
@@ -171,14 +177,15 @@ class TestSayAgain:
         assert sorted(peer.id for peer in asked(cluster)) == sorted(peer.id for peer in others(cluster, nodes))
 
     def test_what_is_left_of_its_life_is_told_as_it_is_now(self, cluster: Bench) -> None:
-        _, (first, _) = begin(cluster.client(), "TTL", 100, "DELAY", 9)
+        job_id, (first, _) = begin(cluster.client(), "TTL", 100, "DELAY", 9)
         cluster.link_down(first)
         cluster.sent()
         cluster.live(5000)
         cluster.sent()
         cluster.link_up(first)
-        ((_, _, _, _, left_ms, ttl, delay_ms, *_),) = cluster.told(first, REPLJOB)
-        assert (left_ms, ttl, delay_ms) == (95_000, 100, 9000)
+        (message,) = cluster.told(first, REPLJOB)
+        assert (message[REPLJOB_LEFT_MS], message[REPLJOB_DELAY_MS]) == (95_000, 9000)
+        assert message[REPLJOB_SPEC] == cluster.job(job_id).spec.encoded
 
 
 class TestAnotherProcess:
@@ -253,8 +260,8 @@ class TestAtMostOnceFromOutside:
         client.send("ADDJOB", "q", "body", 0, "REPLICATE", 1, "RETRY", 0)
         (job_id,) = cluster.node.copies.wanted
         ((peer_id, message),) = cluster.sent(REPLJOB)
-        assert message[1] == QUEUE_IT
-        assert message[8] == (peer_id,)
+        assert message[REPLJOB_FLAGS] == QUEUE_IT
+        assert message[REPLJOB_HOLDERS] == (peer_id,)
         return job_id, cluster.membership.nodes[peer_id]
 
     def test_the_one_that_confirms_has_queued_it(self, outside: Bench) -> None:
@@ -297,7 +304,7 @@ class TestAtMostOnceFromOutside:
         outside.link_down(outside.membership.nodes[first])
         (second,) = asked(outside)
         assert second.id != first
-        (job_id,) = message[9]
+        (job_id,) = message[REPLJOB_IDS]
         outside.confirm(job_id, second)
         assert client.read() == job_id
 
@@ -392,7 +399,7 @@ class TestAsync:
         bench = Bench(peers=1, journaling=True)
         job_id = bench.client().add("q", "b", "REPLICATE", 2, "ASYNC")
         records = bench.records()
-        assert (records[0][13], records[1][1]) == ((job_id,), job_id)
+        assert (records[0][JOBS_IDS], records[1][1]) == ((job_id,), job_id)
         assert records[-1][2] == tuple(sorted([MYSELF, bench.peers[0].id]))
 
     def test_when_it_is_done_copies_are_wanted_no_more(self, cluster: Bench) -> None:

@@ -16,6 +16,7 @@ from disque.core.model.jobid import ttl_suffix
 from disque.core.model.queue import PAUSED_IN
 from disque.core.model.request import DEFAULT_TTL, Kind, Request
 from disque.core.model.session import PendingAdd, Session
+from disque.core.model.spec import REPL, JobSpec, Row, encode
 from disque.core.replication import coordinator, replica
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from disque.core.node import Node
 
 RETRY_CAP: Final = 300
-REPLICATE_MAX: Final = 65535
 
 #: Kinds by TTL and RETRY: few different ones exist, so each is made once.
 _kinds: dict[tuple[int, int], Kind] = {}
@@ -93,6 +93,9 @@ def parse_options(request: Request, args: list[bytes]) -> bytes:
         elif option in SETTERS and at < end:
             wrong = set_number(request, option, parse_int(args[at]))
             at += 1
+        elif option in ROWS and at < end:
+            wrong = set_row(request, option, parse_int(args[at]))
+            at += 1
         else:
             return errors.SYNTAX
         if wrong:
@@ -110,13 +113,17 @@ SETTERS: Final = {
 }
 
 
+#: Further options with one number, which are rows of the job's spec: row, error text for what that does not allow.
+ROWS: Final[dict[bytes, tuple[Row, bytes]]] = {}
+
+
 def set_number(request: Request, option: bytes, value: int | None) -> bytes:
     """Take one numeric option; returns the text of an error, or nothing."""
     least, wrong = SETTERS[option]
     if value is None or value < least:
         return wrong
     if option == b"REPLICATE":
-        if value > REPLICATE_MAX:
+        if value > REPL.most:
             return wrong
         request.replicate = value
     elif option == b"MAXLEN":
@@ -129,6 +136,15 @@ def set_number(request: Request, option: bytes, value: int | None) -> bytes:
         request.retry = value
     else:
         request.delay = value
+    return b""
+
+
+def set_row(request: Request, option: bytes, value: int | None) -> bytes:
+    """Take an option that is a row of the spec; returns the text of an error, or nothing."""
+    row, wrong = ROWS[option]
+    if value is None or not row.fits(value):
+        return wrong
+    request.say(row, value)
     return b""
 
 
@@ -307,15 +323,24 @@ def make(node: "Node", request: Request, now_ms: int, bid: "Acquisition | None" 
     node.stats.jobs_added += 1
     kind = request.kind
     suffix, ttl, retry = kind_of(request.ttl, request.retry) if kind is None else kind
+    spec = node.spec(request.queue, ttl, retry, request.replicate) if request.rows is None else rare(node, request)
     return Job(
         node.ids.make(suffix) if bid is None else bid.job_id,
-        node.terms(request.queue, ttl, retry, request.replicate),
+        spec,
         request.body,
         node.next_ctime(now_ms),
         now_ms + ttl * 1000,
         request.delay,
         node.selves if bid is None else acquire.with_companions(node, bid, node.selves),
     )
+
+
+def rare(node: "Node", request: Request) -> JobSpec:
+    """What a job with options that few have has in common with others."""
+    encoded = encode(request.ttl, request.retry, request.replicate, request.rows)
+    spec = node.read_spec(request.queue, encoded)
+    assert spec is not None
+    return spec
 
 
 def make_here(node: "Node", request: Request, now_ms: int, bid: "Acquisition | None" = None) -> Job:

@@ -4,9 +4,9 @@ A record is a tuple of its kind and plain values, encoded when the flush takes i
 
 ======= ============================================================================================
 HEAD    first of each segment: format, node ID, boot ID of the kernel, fsync policy, node time, reason
-JOBS    whole jobs that differ in ID, body and ctime only: queue, state, flags, repl, how long after their
-        creation they expire, delay, retry, nacks, deliveries, not to be queued before (0: no such time), ttl,
-        holders; ids, bodies, ctimes. A later record of a job replaces an earlier one
+JOBS    whole jobs that differ in ID, body and ctime only: queue, their spec (see `model.spec`), state, flags,
+        how long after their creation they expire, delay, nacks, deliveries, not to be queued before (0: no such
+        time), holders; ids, bodies, ctimes. A later record of a job replaces an earlier one
 ACK     id: acknowledged; with other holders the job stays known until they have heard of it
 DELETE  id: deleted by FASTACK or DELJOB, evicted, given up, or acknowledged everywhere
 HOLDERS id, holders: which nodes may have a copy
@@ -31,6 +31,8 @@ from typing import TYPE_CHECKING, Final
 from disque.core.model.job import DEFERRED
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from disque.core.model.job import Job
 
 HEAD: Final = 1
@@ -65,6 +67,57 @@ CTIME_A_MS: Final = 1_000_000
 Record = tuple[object, ...]
 
 
+#: Where the values of JOBS stand.
+JOBS_QUEUE: Final = 1
+JOBS_SPEC: Final = 2
+JOBS_STATE: Final = 3
+JOBS_FLAGS: Final = 4
+JOBS_LEFT_MS: Final = 5
+JOBS_DELAY: Final = 6
+JOBS_NACKS: Final = 7
+JOBS_DELIVERIES: Final = 8
+JOBS_HELD_MS: Final = 9
+JOBS_HOLDERS: Final = 10
+JOBS_IDS: Final = 11
+JOBS_BODIES: Final = 12
+JOBS_CTIMES: Final = 13
+
+
+def jobs_record(
+    queue: bytes,
+    spec: bytes,
+    *,
+    state: int,
+    flags: int,
+    left_ms: int,
+    delay: int,
+    nacks: int,
+    deliveries: int,
+    held_ms: int,
+    holders: tuple[bytes, ...],
+    ids: "Sequence[bytes]",
+    bodies: "Sequence[bytes]",
+    ctimes: "Sequence[int]",
+) -> Record:
+    """JOBS. The only place, beside the constants above and the shape in `kinds`, that knows the order."""
+    return (
+        JOBS,
+        queue,
+        spec,
+        state,
+        flags,
+        left_ms,
+        delay,
+        nacks,
+        deliveries,
+        held_ms,
+        holders,
+        ids,
+        bodies,
+        ctimes,
+    )
+
+
 class Filed:
     """JOBS, as long as it is the last record of its turn: jobs like the first one go with it.
 
@@ -73,11 +126,11 @@ class Filed:
     """
 
     __slots__ = ("_bodies", "_ctimes", "_delay", "_deliveries", "_flags", "_held_ms", "_holders", "_ids", "_left_ms",
-                 "_nacks", "_size", "_state", "_terms", "record")  # fmt: skip
+                 "_nacks", "_size", "_spec", "_state", "record")  # fmt: skip
 
     def __init__(self, job: "Job") -> None:
         """Begin with this job, which is yet to be added."""
-        terms = self._terms = job.terms
+        spec = self._spec = job.spec
         self._state = int(job.state)
         self._flags = int(job.flags)
         self._left_ms = job.expires_ms - job.ctime // CTIME_A_MS
@@ -90,14 +143,26 @@ class Filed:
         self._bodies: list[bytes] = []
         self._ctimes: list[int] = []
         self._size = 0
-        end = (self._deliveries, self._held_ms, terms.ttl, self._holders, self._ids, self._bodies, self._ctimes)
-        start = (JOBS, terms.queue, self._state, self._flags, terms.repl, self._left_ms, self._delay, terms.retry)
-        self.record: Record = (*start, self._nacks, *end)
+        self.record = jobs_record(
+            spec.queue,
+            spec.encoded,
+            state=self._state,
+            flags=self._flags,
+            left_ms=self._left_ms,
+            delay=self._delay,
+            nacks=self._nacks,
+            deliveries=self._deliveries,
+            held_ms=self._held_ms,
+            holders=self._holders,
+            ids=self._ids,
+            bodies=self._bodies,
+            ctimes=self._ctimes,
+        )
 
     def takes(self, job: "Job") -> bool:
         """Whether ``job`` can go with it."""
         return (
-            self._terms is job.terms
+            self._spec is job.spec
             and self._holders is job.holders
             and self._left_ms == job.expires_ms - job.ctime // CTIME_A_MS
             and self._held_ms == (job.requeue_ms if job.flags & DEFERRED else 0)
@@ -154,6 +219,6 @@ def weight(record: Record) -> int:
     assert isinstance(name, bytes)
     if kind != JOBS:
         return len(name)
-    bodies = record[-2]
+    bodies = record[JOBS_BODIES]
     assert isinstance(bodies, (list, tuple))
     return len(name) + sum(map(len, bodies))

@@ -70,8 +70,8 @@ class Queue(Timed):
         "paused",
         "ready",
         "segment",
+        "specs",
         "used_ms",
-        "usual",
         "waiters",
         "wants",
     )
@@ -97,8 +97,8 @@ class Queue(Timed):
         self.wants: dict[bytes, Want] | None = None
         self.flow: Flow | None = None
         self.low = -1
-        #: What its jobs have in common, from the first one on: see `Node.terms`.
-        self.usual: SpecCache | None = None
+        #: What its jobs have in common, from the first one on: see `Node.spec`.
+        self.specs: SpecCache | None = None
         #: When a consumer got a job here last.
         self.consumed_ms = 0
         self._front: deque[Job] = deque()

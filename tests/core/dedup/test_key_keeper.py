@@ -21,6 +21,7 @@ from disque.core import links, step
 from disque.core.dedup.keys import digest_of
 from disque.core.model.key import COMMITTED, SETTLED
 from tests.core.support import NOTHING, Bench, repljob
+from tests.support.formats import yourjobs_row
 from tests.support.keys import K, keys
 from tests.support.net import Net, added, ask, keepers, others, who_has
 
@@ -144,7 +145,7 @@ def test_an_id_that_somebody_else_uses_meanwhile_is_given_up(lonely: Bench, how:
     if how == "copy":
         lonely.hear(lonely.peers[0], repljob(job_id=job_id, queue=b"elsewhere"))
     elif how == "hand-over":
-        row = (job_id, b"lie", 1, 60_000, 60, lonely.now_ms * 1_000_000, 5, 0, 0, (lonely.peers[0].id,))
+        row = yourjobs_row(job_id, body=b"lie", ttl=60, retry=5, holders=(lonely.peers[0].id,))
         lonely.hear(lonely.peers[0], (YOURJOBS, b"elsewhere", (row,)))
     else:
         lonely.client()("ACKJOB", job_id)

@@ -2,12 +2,12 @@ from typing import Any
 
 import pytest
 
-from cluster.messages import REPLJOB
+from cluster.messages import REPLJOB, REPLJOB_IDS
 from disque.core.dedup import keys as unique
 from disque.core.dedup.keys import digest_of
 from disque.core.journal import codec
 from disque.core.journal import replay as journal
-from disque.core.journal.schema import KEYS
+from disque.core.journal.schema import JOBS_IDS, KEYS
 from disque.core.model import memory
 from tests.core.support import NOTHING, Bench, Client, assert_still_waiting, words
 from tests.support.keys import keys
@@ -27,7 +27,7 @@ def ask(client: Client, *options: str, timeout: int = 0) -> None:
 
 def asked(cluster: Bench) -> list[tuple[bytes, Any]]:
     """The jobs for which copies were asked: the ID and the node."""
-    return [(message[9][0], cluster.membership.nodes[peer]) for peer, message in cluster.sent(REPLJOB)]
+    return [(message[REPLJOB_IDS][0], cluster.membership.nodes[peer]) for peer, message in cluster.sent(REPLJOB)]
 
 
 def test_the_second_job_with_a_key_is_the_first(client: Client) -> None:
@@ -323,7 +323,7 @@ def test_a_key_is_filed_behind_its_job_and_a_hit_waits_for_the_record() -> None:
     one, two = bench.client(), bench.client()
     one.send("ADDJOB", "q", "b", 0, "UNIQUE", "k", 10)
     (job, key) = bench.records()
-    assert key == (KEYS, bench.now_ms + 10_000, 0, 1, (digest_of(b"q", b"k"),), job[13])
+    assert key == (KEYS, bench.now_ms + 10_000, 0, 1, (digest_of(b"q", b"k"),), job[JOBS_IDS])
     two.send(*words("ADDJOB", "q", "b", 0, "UNIQUE", "k", 10))
     assert bench.records() == []
     assert two.session.unsettled, "the record that the first wrote may not be on disk yet"
@@ -339,7 +339,7 @@ def test_a_replicated_key_is_filed_when_its_job_is_achieved() -> None:
     bench.advance(1000)
     bench.confirm(job_id, node)
     job, key = bench.records()
-    assert job[13] == (job_id,)
+    assert job[JOBS_IDS] == (job_id,)
     assert (key[0], *key[4:]) == (KEYS, (digest_of(b"q", b"k"),), (job_id,))
 
 

@@ -3,16 +3,16 @@
 import pytest
 
 from cluster.membership import Member
-from cluster.messages import REPLJOB
 from disque.core import step
 from disque.core.jobs import sessions
 from disque.core.journal import kinds
 from disque.core.journal.codec import encode, head
 from disque.core.journal.replay import Replay
-from disque.core.journal.schema import BCAST, DUMMY, JOBS, KEYS, PAUSE
+from disque.core.journal.schema import BCAST, DUMMY, JOBS, JOBS_IDS, KEYS, PAUSE
 from disque.core.model.job import ACKED
 from disque.core.node import Node
 from tests.core.support import as_read
+from tests.support.formats import repljob
 from tests.support.nodes import START_MS, make_node, node_id
 from tests.support.state import alive, counted, state
 
@@ -27,7 +27,7 @@ def job_id(number: int) -> bytes:
 
 def filed(node: Node) -> list[bytes]:
     """The IDs of the jobs that the journal gets whole."""
-    return [job_id for record in node.outbox.records if record[0] == JOBS for job_id in as_read(record)[13]]
+    return [job_id for record in node.outbox.records if record[0] == JOBS for job_id in as_read(record)[JOBS_IDS]]
 
 
 def filled() -> Node:
@@ -45,8 +45,8 @@ def filled() -> Node:
     node.membership.add(Member(node_id(2), b"10.0.0.2", 7711))
     step.link_up(node, node_id(2), 1, NOW_MS)
     for number in range(30):
-        kind = (b"copies", 2, 60_000, 60, number % 2 * 5000, 60, BOTH)
-        copy = (REPLJOB, 0, *kind, (job_id(number),), (b"body",), (number,))
+        delay_ms = number % 2 * 5000
+        copy = repljob(job_id(number), queue=b"copies", ttl=60, delay_ms=delay_ms, holders=BOTH, ctimes=(number,))
         step.message(node, node_id(2), copy, NOW_MS)
     step.command(node, session, [b"ACKJOB", *map(job_id, range(5, 15)), *map(job_id, range(100, 110))], NOW_MS)
     step.command(node, session, b"PAUSE q3 in".split(), NOW_MS)

@@ -29,6 +29,7 @@ from disque.core.journal.schema import (
     HEAD,
     HOLDERS,
     JOBS,
+    JOBS_BODIES,
     KEYS,
     OFF,
     PAUSE,
@@ -40,6 +41,7 @@ from disque.core.model.job import ACKED, ACTIVE, DEFERRED, DELIVERED, LEASE_OWNE
 from disque.core.model.memory import JOB_BYTES
 from disque.core.node import Node
 from tests.core.support import Bench
+from tests.support.formats import encoded, jobs_record, jobs_with
 from tests.support.keys import K, keys, keys_record
 from tests.support.nodes import START_MS, make_node, node_id
 from tests.support.state import alive, counted, queued
@@ -71,9 +73,21 @@ def job_record(
     ttl: Any = 3600,
     holders: Any = SELF,
 ) -> Record:
-    left_ms = expires_ms - ctime // CTIME_A_MS
-    shared = (JOBS, queue, state, flags, 1, left_ms, delay, retry, nacks, deliveries, held_ms, ttl, holders)
-    return (*shared, (job_id(number, retry),), (body,), (ctime + number,))
+    return jobs_record(
+        job_id(number, retry),
+        queue=queue,
+        spec=encoded(ttl, retry),
+        state=state,
+        flags=flags,
+        left_ms=expires_ms - ctime // CTIME_A_MS,
+        delay=delay,
+        nacks=nacks,
+        deliveries=deliveries,
+        held_ms=held_ms,
+        holders=holders,
+        bodies=(body,),
+        ctimes=(ctime + number,),
+    )
 
 
 def head_record(boot: str = BOOT, policy: str = "everysec", version: int = FORMAT) -> Record:
@@ -111,15 +125,15 @@ class TestJob:
 
     def test_jobs_of_a_queue_share_what_they_have_in_common(self) -> None:
         node = replay(*[job_record(number, retry=5 + number % 2, queue=b"mail") for number in range(6)])
-        terms = [job.terms for job in map(node.find, map(job_id, range(6))) if job is not None]
-        assert [one.retry for one in terms] == [5, 6] * 3
-        assert len({id(one) for one in terms}) == 2
-        assert len({id(one.queue) for one in terms}) == 1
+        specs = [job.spec for job in map(node.find, map(job_id, range(6))) if job is not None]
+        assert [one.retry for one in specs] == [5, 6] * 3
+        assert len({id(one) for one in specs}) == 2
+        assert len({id(one.queue) for one in specs}) == 1
 
     def test_jobs_of_one_record_come_back_each_with_its_own(self) -> None:
         ids = tuple(map(job_id, (1, 2, 3)))
         ctimes = (NOW_MS * CTIME_A_MS, NOW_MS * CTIME_A_MS + 1, (NOW_MS + 7) * CTIME_A_MS)
-        node = replay((*job_record()[:13], ids, (b"a", b"b", b"c"), ctimes))
+        node = replay(jobs_with(job_record(), ids=ids, bodies=(b"a", b"b", b"c"), ctimes=ctimes))
         found = [node.find(one) for one in ids]
         assert [(job.body, job.ctime, job.expires_ms) for job in found if job is not None] == [
             (b"a", ctimes[0], NOW_MS + HOUR_MS),
@@ -337,7 +351,7 @@ class TestAtMostOnce:
         """The end by a TTL is written nowhere, and other nodes may say anything of an ID."""
         node = replay(
             job_record(expires_ms=NOW_MS + 1, body=b"first"),
-            (*job_record(queue=b"r", body=b"later", retry=0)[:13], (job_id(1),), (b"later",), (NOW_MS * CTIME_A_MS,)),
+            jobs_with(job_record(queue=b"r", body=b"later", retry=0), ids=(job_id(1),), ctimes=(NOW_MS * CTIME_A_MS,)),
             (SPEND, job_id(1)),
         )
         job = node.find(job_id(1))
@@ -498,7 +512,7 @@ class TestCleanStop:
 
 
 def bodies_of(record: Record) -> list[bytes]:
-    return list(cast("tuple[bytes, ...]", record[-2])) if record[0] == JOBS else []
+    return list(cast("tuple[bytes, ...]", record[JOBS_BODIES])) if record[0] == JOBS else []
 
 
 class TestPayloads:
@@ -672,13 +686,13 @@ class TestNonsense:
             job_record(flags=SPENT),
             job_record(held_ms=NOW_MS + 1),
             job_record(flags=DEFERRED),
-            (*job_record()[:13], (b"short",), *job_record()[14:]),
-            (*job_record()[:13], (job_id(1).decode(),), *job_record()[14:]),
-            (*job_record()[:13], (), (), ()),
-            (*job_record()[:14], (b"body", b"of nobody"), (1,)),
-            (*job_record()[:15], (-1,)),
-            (*job_record()[:15], (1.5,)),
-            (*job_record()[:15], (2**62,)),
+            jobs_with(job_record(), ids=(b"short",)),
+            jobs_with(job_record(), ids=(job_id(1).decode(),)),
+            jobs_with(job_record(), ids=(), bodies=(), ctimes=()),
+            jobs_with(job_record(), bodies=(b"body", b"of nobody"), ctimes=(1,)),
+            jobs_with(job_record(), ctimes=(-1,)),
+            jobs_with(job_record(), ctimes=(1.5,)),
+            jobs_with(job_record(), ctimes=(2**62,)),
             (PAUSE, b"q", 4),
             (PAUSE, b"q", -1),
             keys_record(K[:14], job_id(1), 0, 9, 2),
@@ -709,6 +723,9 @@ class TestNonsense:
             job_record(holders=()),
             job_record(holders=(node_id(2), node_id(1))),
             job_record(ttl=-1),
+            jobs_with(job_record(), spec=b""),
+            jobs_with(job_record(), spec=b"\xc1"),
+            jobs_with(job_record(), spec=None),
             job_record(state=4),
             (99, job_id(1)),
             (),
