@@ -13,10 +13,10 @@ REFUSAL   acceptor in place of CHALLENGE or WELCOME: why not, for the log of the
 ========= ======== ==========================================================================================
 
 Both MACs are HMAC-SHA256, keyed with `cluster-secret`, over the name of the role and a digest of HELLO and CHALLENGE as
-they went over the wire. So they vouch for both IDs, both starts, versions, addresses and capabilities. Both nonces are in there:
-what was recorded on one link proves nothing on another. The roles differ: what a node says as dialer is of no use to
-somebody who has to answer as acceptor. The dialer proves itself first, so a stranger who connects gets nothing that he
-could try secrets on. Without a secret the key is empty, and what counts is who is let in at all (see `bus`).
+they went over the wire. So they vouch for both IDs, both starts, versions, addresses and capabilities. Both nonces are
+in there: what was recorded on one link proves nothing on another. The roles differ: what a node says as dialer is of no
+use to somebody who has to answer as acceptor. The dialer proves itself first, so a stranger who connects gets nothing
+that he could try secrets on. Without a secret the key is empty, and what counts is who is let in at all (see `bus`).
 
 The proof is about the beginning of a link. Whoever can change the bytes of a link that stands needs no secret: on
 networks where somebody could, use TLS.

@@ -306,6 +306,7 @@ class Membership(Table):
 
     def _remove(self, node: Member) -> None:
         del self.nodes[node.id]
+        self.lacking.pop(node.id, None)
         node.flags |= DELETED
         node.linked = False
         if node.named:
