@@ -3,9 +3,10 @@
 A node says at the handshake what it understands, as a number in which each capability is a bit. Bits are for ever. A
 bit that the table does not have comes from a later version: it is kept as it is, and nothing follows from it.
 
-A later version that says something new gives it a bit here. Such a message needs its capability (a column of the table
-in `messages`) and goes to nobody who lacks it; whoever relies on more than one message asks first whether the peer
-understands it. So versions work side by side, and nodes are upgraded one by one.
+A later version that says something new gives it a bit here. Such a message needs its capability (`NEEDS` in
+`messages`) and goes to nobody who lacks it (`Table.understood`). Whoever relies on what a peer will do asks first
+whether it understands that (`Peer.understands` of the core). So versions work side by side, and nodes are upgraded one
+by one.
 """
 
 from typing import Final

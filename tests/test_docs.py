@@ -10,7 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from cluster.messages import KINDS
+from cluster import handshake
+from cluster.capabilities import CAPABILITIES
+from cluster.messages import KINDS, NEEDS
 from disque.core.commands import ROWS
 from tests.conftest import ROOT
 from tests.support.pages import renewed
@@ -89,6 +91,22 @@ class TestMessages:
     def test_there_are_no_other_rows(self) -> None:
         rows = re.findall(r"^\| ([0-9]+) \| `", page("docs/protocol.md"), re.MULTILINE)
         assert list(map(int, rows)) == list(KINDS)
+
+
+class TestVersions:
+    def test_the_table_of_capabilities_is_that_of_the_code(self) -> None:
+        rows = re.findall(r"^\| `(\w+)` \| ([0-9]+) \| (?:`([\w` ]+)` )?\|", page("docs/protocol.md"), re.MULTILINE)
+        wanted = [
+            (name, str(bit), " ".join(KINDS[kind][0] for kind, needs in NEEDS.items() if needs == bit))
+            for bit, (name, _) in CAPABILITIES.items()
+        ]
+        assert [row for row in rows if row[0].islower()] == wanted
+
+    def test_the_table_of_the_handshake_has_its_payloads(self) -> None:
+        rows = re.findall(r"^\| `([A-Z]+)` \| ([0-9]+) \| (?:dialer|acceptor)", page("docs/protocol.md"), re.MULTILINE)
+        names = ("HELLO", "CHALLENGE", "PROOF", "WELCOME", "REFUSAL")
+        assert rows == [(name, str(getattr(handshake, name))) for name in names]
+        assert f"The version of the bus is {handshake.VERSION}." in page("docs/protocol.md")
 
 
 class TestLinks:
