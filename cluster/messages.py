@@ -9,6 +9,10 @@ numbers, byte strings and arrays, nothing else: no text, no maps, no extensions.
 the size of numbers. What it lets through has the shape that the table promises, so receivers need not look again; what
 a value means, whether an address is one or a job is known, is theirs to judge.
 
+Versions work side by side. Fields are added at the end only: those that a later version has added are cut off, in the
+rows of lists too; those that an earlier version does not have yet (a name with ?) are filled in as 0, b"" or (). A kind
+that somebody may not understand has a capability in `NEEDS`, and goes to nobody who lacks it (see `table`).
+
 The time of day never travels: `_ms` and `_s` are durations, `ctime` is the place of a job in the order of all jobs.
 """
 
@@ -18,6 +22,7 @@ from typing import Final, cast
 
 from msgpack import Packer, unpackb
 
+from cluster.capabilities import SIZES
 from cluster.large import LARGE_BODY, BadFrameError, fill
 
 #: Offered here as well: who decodes frames needs it.
@@ -165,14 +170,32 @@ FIELDS: Final[dict[str, str]] = {
 }
 
 
-class Shape:
-    """The fields of one kind, laid out for a quick check: where the numbers, the IDs and the lists stand."""
+#: What stands for a field that the sender does not know yet, by its type; and for what nothing can.
+_EMPTY: Final[dict[type, object]] = {int: 0, bytes: b"", tuple: ()}
+_NEVER_EMPTY: Final = frozenset({_ONE_ID, _NUMBERS, _STAMPS, _BODIES})
 
-    __slots__ = ("checks", "fields", "ids", "numbers", "stamps", "types")
+
+class Shape:
+    """The fields of one kind, laid out for a quick check: where the numbers, the IDs and the lists stand.
+
+    A name that ends with ? is that of a field which was added later: who does not send it means 0, b"" or (). Fields
+    that belong to the list before them, and IDs, cannot be added so.
+    """
+
+    __slots__ = ("added", "checks", "fields", "ids", "numbers", "rows", "stamps", "types")
 
     def __init__(self, fields: str, first: int) -> None:
-        self.fields = tuple(fields.split())
+        names = fields.split()
+        self.fields = tuple([name.rstrip("?") for name in names])
         kinds = [FIELDS[name] for name in self.fields]
+        #: What stands for the last fields where the sender does not know them.
+        self.added = tuple([_EMPTY[_TYPES[FIELDS[name[:-1]]]] for name in names if name.endswith("?")])
+        for at, name in enumerate(names):
+            may_miss = at >= len(names) - len(self.added)
+            assert name.endswith("?") == may_miss, "fields are added at the end"
+            assert not may_miss or kinds[at] not in _NEVER_EMPTY, "nothing can stand for it"
+        #: The fields that are lists of rows, and what these are.
+        self.rows = tuple([(at, kind) for at, kind in enumerate(kinds, first) if kind in {_JOBS, _GOSSIP}])
         self.types = (int,) * first + tuple([_TYPES[kind] for kind in kinds])
         self.numbers = _picker([at for at, kind in enumerate(kinds, first) if kind == _NUMBER])
         self.stamps = tuple([at for at, kind in enumerate(kinds, first) if kind == _STAMP])
@@ -197,6 +220,29 @@ class Shape:
         for check, at in self.checks:
             fine = fine and check(values, at)
         return fine
+
+    def levelled(self, values: Message) -> Message | None:
+        """Give what another version has sent as this one would have: without further fields, and with those added here.
+
+        None if that does not fit either. Nobody comes here with what fits.
+        """
+        size = len(self.types)
+        missing = size - len(values)
+        if 0 < missing <= len(self.added):
+            values = values + self.added[-missing:]
+        found = list(values[:size])
+        for at, kind in self.rows:
+            if at < len(found) and isinstance(found[at], tuple):
+                shape = JOB_SHAPE if kind == _JOBS else GOSSIP_SHAPE
+                found[at] = tuple([shape.row(one) for one in cast("tuple[object, ...]", found[at])])
+        values = tuple(found)
+        return values if self.fits(values) else None
+
+    def row(self, values: object) -> object:
+        """Give a row as this version has it, or as it came if it can be none."""
+        if not isinstance(values, tuple) or self.fits(values):
+            return values
+        return self.levelled(values) or values
 
 
 Numbers = Callable[[Message], tuple[int, ...]]
@@ -317,6 +363,9 @@ KINDS: Final[dict[int, tuple[str, Shape]]] = {
     )
 }
 
+#: The capability that a kind needs, for all that came after the first release: it goes to nobody who lacks that.
+NEEDS: Final[dict[int, int]] = {LIMIT: SIZES}
+
 #: Kinds that rest on no record of the journal: they ask or offer, and nothing is lost if the sender forgets them. They
 #: leave at once; all others wait until the journal is as durable as was promised.
 EARLY: Final = frozenset({REPLJOB, REFUSED, WILLQUEUE, ANSWER, NEEDJOBS, NEEDNOW, OFFER})
@@ -418,13 +467,17 @@ def decode(payload: bytes, bodies: list[bytes] | None = None) -> list[Message]:
         messages = _fill(messages, bodies)
     if type(messages) is not tuple:
         raise BadFrameError("a frame is no array")
-    for message in messages:
+    found = list(messages)
+    for at, message in enumerate(found):
         if type(message) is not tuple or not message or type(message[0]) is not int:
             raise BadFrameError("a message does not begin with its kind")
         shape = _SHAPES.get(message[0])
         if shape is not None and not shape.fits(message):
-            raise BadFrameError(f"a {KINDS[message[0]][0]} is not what that is")
-    return list(messages)
+            levelled = shape.levelled(message)
+            if levelled is None:
+                raise BadFrameError(f"a {KINDS[message[0]][0]} is not what that is")
+            found[at] = levelled
+    return found
 
 
 def _fill(messages: object, bodies: list[bytes]) -> object:

@@ -10,7 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from cluster.messages import EARLY, FAIL, KINDS, MEET, PING, PONG
+from cluster import handshake
+from cluster.capabilities import CAPABILITIES
+from cluster.messages import EARLY, FAIL, KINDS, MEET, NEEDS, PING, PONG
 from disque.core.commands import ROWS
 from disque.core.model.spec import ENCODED_MOST, ROWS_MOST, TABLE
 from tests.conftest import ROOT
@@ -80,7 +82,7 @@ class TestCitations:
         assert cited("I am, and INFO 5 is a rule of thumb") == []
 
     def test_each_promise_and_rule_has_a_heading(self) -> None:
-        wanted = {*(f"i{number}" for number in range(1, 13)), *(f"rule-{number}" for number in range(1, 42))}
+        wanted = {*(f"i{number}" for number in range(1, 14)), *(f"rule-{number}" for number in range(1, 42))}
         assert wanted <= anchors("docs/protocol.md")
 
 
@@ -107,6 +109,22 @@ class TestJobSpec:
         ]
         assert list(map(list, found)) == rows
         assert f"of more than {ENCODED_MOST} bytes, with more than {ROWS_MOST} rows," in page("docs/protocol.md")
+
+
+class TestVersions:
+    def test_the_table_of_capabilities_is_that_of_the_code(self) -> None:
+        rows = re.findall(r"^\| `(\w+)` \| ([0-9]+) \| (?:`([\w` ]+)` )?\|", page("docs/protocol.md"), re.MULTILINE)
+        wanted = [
+            (name, str(bit), " ".join(KINDS[kind][0] for kind, needs in NEEDS.items() if needs == bit))
+            for bit, (name, _) in CAPABILITIES.items()
+        ]
+        assert [row for row in rows if row[0].islower()] == wanted
+
+    def test_the_table_of_the_handshake_has_its_payloads(self) -> None:
+        rows = re.findall(r"^\| `([A-Z]+)` \| ([0-9]+) \| (?:dialer|acceptor)", page("docs/protocol.md"), re.MULTILINE)
+        names = ("HELLO", "CHALLENGE", "PROOF", "WELCOME", "REFUSAL")
+        assert rows == [(name, str(getattr(handshake, name))) for name in names]
+        assert f"The version of the bus is {handshake.VERSION}." in page("docs/protocol.md")
 
 
 class TestLinks:

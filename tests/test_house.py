@@ -21,7 +21,8 @@ PACKAGES: Final = ("cluster", "disque")
 
 #: The files of `cluster` without input and output. What is in them counts as a part of the core.
 PURE_CLUSTER: Final = tuple(
-    f"cluster.{name}" for name in ("gossip", "large", "member", "membership", "messages", "nodesfile", "table")
+    f"cluster.{name}"
+    for name in ("capabilities", "gossip", "large", "member", "membership", "messages", "nodesfile", "table")
 )
 
 #: Which modules of the project each part may import: these, and what is below them.

@@ -51,6 +51,7 @@ def review(node: "Node", now_ms: int) -> None:
     node.linked = [peer for peer in able if not known[peer.id].flags & UNREACHABLE]
     for peer in peers.values():
         peer.body_most = known[peer.id].body_most
+        peer.capabilities = known[peer.id].capabilities & membership.myself.capabilities
     node.body_least = min([peer.body_most for peer in peers.values()], default=NEVER)
     zoning.review(node)
     node.count_nodes()

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster import messages
+from cluster.capabilities import CAPABILITIES
 from cluster.messages import (
     FIELDS,
     GOSSIP_SHAPE,
@@ -14,6 +15,7 @@ from cluster.messages import (
     JOB_SHAPE,
     KINDS,
     LIST_MOST,
+    NEEDS,
     PING,
     QUEUED,
     REPLJOB,
@@ -58,7 +60,7 @@ WRONG: dict[str, list[Any]] = {
     "numbers": [(1,), (1, 2, 3), (1, -1), (1, 2**43), (1, b"2"), (True, False), b"12", 7, None],
     "stamps": [(1,), (1, 2, 3), (1, -1), (1, 2**62), (1, b"2"), (True, False), b"12", 7, None],
     "bodies": [(b"one",), (b"one", b"two", b""), (b"one", 2), (b"one", None), (b"one", (b"two",)), b"12", 7, None],
-    "jobs": [(ID,), ((),), (JOB[:-1],), ((*JOB, 1),), (JOB, (7, *JOB[1:])), ((*JOB[:-1], (b"x",)),), b"", 7],
+    "jobs": [(ID,), ((),), (JOB[:-1],), (JOB, (7, *JOB[1:])), ((*JOB[:-1], (b"x",)),), b"", 7],
     "gossip": [(NODE,), ((),), (ROW[:-1],), ((b"x", *ROW[1:]),), ((*ROW[:-1], -1),), b"", None],
 }
 
@@ -118,10 +120,52 @@ class TestEachKind:
             for wrong in WRONG[FIELDS[name]]:
                 assert KINDS[kind][0] in refused(payload((*message[:at], wrong, *message[at + 1 :]))), (name, wrong)
 
-    def test_a_field_too_many_or_too_few_is_refused(self, kind: int) -> None:
-        refused(payload((*sample(kind), 0)))
-        refused(payload(sample(kind)[:-1]))
+    def test_fields_of_a_later_version_are_cut_off(self, kind: int) -> None:
+        for more in ((0,), (b"x",), (None, -1, 1.5), ((ID, (b"",)),)):
+            assert decode(payload((*sample(kind), *more), COPY)) == [sample(kind), COPY]
+
+    def test_but_the_known_ones_must_be_right_all_the_same(self, kind: int) -> None:
+        for at, name in enumerate(KINDS[kind][1].fields, 1):
+            for wrong in WRONG[FIELDS[name]]:
+                message = sample(kind)
+                assert KINDS[kind][0] in refused(payload((*message[:at], wrong, *message[at + 1 :], 0))), (name, wrong)
+
+    def test_a_field_too_few_is_refused(self, kind: int) -> None:
+        refused(payload(sample(kind)[: -1 - len(KINDS[kind][1].added)]))
         refused(payload((kind,)))
+
+
+class TestOtherVersions:
+    def test_rows_of_a_later_version_are_cut_off_wherever_they_stand(self) -> None:
+        later = (*JOB, b"more", (1, None))
+        assert decode(payload((YOURJOBS, b"q", (JOB, later)))) == [(YOURJOBS, b"q", (JOB, JOB))]
+        assert decode(payload((YOURJOBS, b"q", (later,), 7))) == [(YOURJOBS, b"q", (JOB,))]
+        assert decode(payload((PING, 0, b"", 1, 2, ((*ROW, b"zone"),), 9))) == [(PING, 0, b"", 1, 2, (ROW,))]
+
+    def test_what_was_added_is_filled_in_where_an_earlier_version_does_not_send_it(self) -> None:
+        shape = Shape("queue count? ip? gossip?", 1)
+        assert shape.fields == ("queue", "count", "ip", "gossip")
+        assert shape.levelled((99, b"q")) == (99, b"q", 0, b"", ())
+        assert shape.levelled((99, b"q", 7)) == (99, b"q", 7, b"", ())
+        assert shape.levelled((99, b"q", 7, b"x", (ROW,), 1)) == (99, b"q", 7, b"x", (ROW,))
+        assert shape.levelled((99,)) is None
+        assert shape.levelled((99, b"q", b"7")) is None
+        assert shape.levelled((99, 7)) is None
+
+    def test_rows_of_an_earlier_version_are_filled_in_as_well(self) -> None:
+        assert Shape("node_id count?", 0).row((NODE,)) == (NODE, 0)
+        assert Shape("node_id count?", 0).row((NODE, 7)) == (NODE, 7)
+        for wrong in ((b"x",), 7, ()):
+            assert Shape("node_id count?", 0).row(wrong) == wrong
+
+    @pytest.mark.parametrize("fields", ["queue? count", "queue count? ids", "id?", "ids ms?", "ids bodies?"])
+    def test_what_cannot_be_filled_in_cannot_be_added(self, fields: str) -> None:
+        with pytest.raises(AssertionError):
+            Shape(fields, 1)
+
+    def test_a_kind_that_came_later_needs_a_capability_that_the_table_has(self) -> None:
+        assert set(KINDS) - set(NEEDS) == set(range(33))
+        assert set(NEEDS.values()) <= set(CAPABILITIES)
 
 
 class TestValues:

@@ -17,6 +17,7 @@ from typing import Any, Final
 import hiredis
 
 from cluster import membership
+from cluster.capabilities import MINE
 from cluster.membership import UNREACHABLE
 from cluster.messages import (
     ASKKEY,
@@ -309,6 +310,7 @@ class Bench:
         """Another node, reachable."""
         peer = membership.Member(b"%02x" % (0xB0 + number) * 20, b"127.0.0.1", 7712 + number)
         self.membership.add(peer)
+        self.membership.set_capabilities(peer.id, MINE)
         self.peers.append(peer)
         step.link_up(self.node, peer.id, PROCESS, self.now_ms)
         self.membership.messages.clear()

@@ -252,6 +252,8 @@ class Scenario:
             one, other = self.places[source].running, self.places[target].running
             one.membership.set_zone(node_id(target), self.places[target].zone)
             other.membership.set_zone(node_id(source), self.places[source].zone)
+            one.membership.set_capabilities(node_id(target), other.membership.myself.capabilities)
+            other.membership.set_capabilities(node_id(source), one.membership.myself.capabilities)
             step.link_up(one, node_id(target), other.start, self.now_ms)
             step.heard(other, node_id(source), one.start, self.now_ms)
 

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from unittest.mock import patch
 
 from cluster import messages as wire
+from cluster.table import Table
 from disque.core import handover, links, step
 from disque.core.dedup import acquire, key_keeper
 from disque.core.federation import supply
@@ -61,6 +62,7 @@ def mutant(
             "jumps": False,
             "zones": 0,
             "body_most": 0,
+            "mixed": False,
             "active_ms": 8000,
         }
         changed |= options
@@ -463,4 +465,27 @@ def nothing_is_said_again() -> Iterator[None]:
 def sizes_are_forgotten() -> Iterator[None]:
     """Whoever is asked for a copy is asked whatever it takes, also when it has refused that."""
     with patch.object(Peer, "takes", lambda *_: True):
+        yield
+
+
+# -- versions ----------------------------------------------------------------------------------------------------------
+
+
+@mutant("I13", nodes=3, seeds=6, policy="off", mixed=True)
+def everything_is_said_to_everybody() -> Iterator[None]:
+    """Nobody looks whether the receiver of a message understands it."""
+    with patch.object(Table, "understood", lambda _, outbox: outbox):
+        yield
+
+
+@mutant("I13", nodes=3, seeds=12, faults={"crash": 1500}, policy="off", mixed=True)
+def what_a_node_understands_is_learnt_once() -> Iterator[None]:
+    """A node that starts again as an earlier version counts as what it was."""
+    genuine = Table.set_capabilities
+
+    def set_capabilities(table: Any, node_id: bytes, mask: int) -> None:
+        node = table.nodes.get(node_id)
+        genuine(table, node_id, mask | (node.capabilities if node is not None and node is not table.myself else 0))
+
+    with patch.object(Table, "set_capabilities", set_capabilities):
         yield

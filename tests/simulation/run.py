@@ -16,6 +16,7 @@ from tests.simulation.checks.kept import Kept
 from tests.simulation.checks.prompt import Prompt
 from tests.simulation.checks.retry import Retry
 from tests.simulation.checks.sized import Sized
+from tests.simulation.checks.understood import Understood
 from tests.simulation.checks.unique import Unique
 from tests.simulation.checks.zoned import Zoned
 from tests.simulation.cluster import Cluster
@@ -83,7 +84,7 @@ def whole_run(world: World) -> None:
     kept = Kept(cluster)
     checkers: list[object] = [kept, Delivered(cluster, kept), Orderly(cluster, kept)]
     checkers += [kind(cluster) for kind in (AtMostOnce, Retry, Acknowledged, Collected)]
-    checkers += [kind(cluster) for kind in (Unique, Answers, Counted, Durable, Zoned, Sized, Prompt)]
+    checkers += [kind(cluster) for kind in (Unique, Answers, Counted, Durable, Zoned, Sized, Understood, Prompt)]
     for checker in checkers:
         watch.add(checker)
     cluster.begin()
