@@ -161,10 +161,9 @@ FIELDS: Final[dict[str, str]] = {
     "queue": _BYTES,
     "reason": _NUMBER,
     "repl": _NUMBER,
-    "retry_s": _NUMBER,
     "round": _STAMP,  # a number of the asker's that comes back with the answer; up to HANDED_ON: nobody asked
+    "spec": _BYTES,  # what the job has in common with others: see `disque.core.model.spec`
     "state": _NUMBER,  # 0 undecided, 1 decided, 2 all keepers have it
-    "ttl_s": _NUMBER,
     "what": _NUMBER,
     "why": _NUMBER,
     "window_ms": _NUMBER,  # 0: the key ends with its job
@@ -313,7 +312,7 @@ _CHECKS: Final[dict[str, Check]] = {
 }
 
 #: What stands in the list `jobs` for each job.
-JOB_SHAPE: Final = Shape("id body repl left_ms ttl_s ctime retry_s nacks deliveries holders", 0)
+JOB_SHAPE: Final = Shape("id body spec left_ms ctime nacks deliveries holders", 0)
 #: What stands in the list `gossip` for each node.
 GOSSIP_SHAPE: Final = Shape("node_id ip port bus_port flags", 0)
 
@@ -329,7 +328,7 @@ KINDS: Final[dict[int, tuple[str, Shape]]] = {
         (FAIL, "FAIL", "node_id"),  # the majority cannot reach that node
         # Copies for you, of jobs that differ in three things only. GOTJOB says that they are there, REFUSED that they
         # will not be, ABORT takes them back.
-        (REPLJOB, "REPLJOB", "flags queue repl left_ms ttl_s delay_ms retry_s holders ids bodies ctimes"),
+        (REPLJOB, "REPLJOB", "flags queue spec left_ms delay_ms holders ids bodies ctimes"),
         (GOTJOB, "GOTJOB", "ids"),
         (ENQUEUE, "ENQUEUE", "id delay_ms"),  # queue your copy now, or after the delay
         (QUEUED, "QUEUED", "why ids"),  # I have queued them
@@ -366,6 +365,72 @@ KINDS: Final[dict[int, tuple[str, Shape]]] = {
 
 #: The capability that a kind needs, for all that came after the first release: it goes to nobody who lacks that.
 NEEDS: Final[dict[int, int]] = {LIMIT: SIZES}
+
+#: Kinds that rest on no record of the journal: they ask or offer, and nothing is lost if the sender forgets them. They
+#: leave at once; all others wait until the journal is as durable as was promised.
+EARLY: Final = frozenset({REPLJOB, REFUSED, WILLQUEUE, ANSWER, NEEDJOBS, NEEDNOW, OFFER})
+
+#: Where the fields of REPLJOB, of YOURJOBS, and of a job in its list stand.
+REPLJOB_FLAGS: Final = 1
+REPLJOB_QUEUE: Final = 2
+REPLJOB_SPEC: Final = 3
+REPLJOB_LEFT_MS: Final = 4
+REPLJOB_DELAY_MS: Final = 5
+REPLJOB_HOLDERS: Final = 6
+REPLJOB_IDS: Final = 7
+REPLJOB_BODIES: Final = 8
+REPLJOB_CTIMES: Final = 9
+
+YOURJOBS_QUEUE: Final = 1
+YOURJOBS_JOBS: Final = 2
+
+ROW_ID: Final = 0
+ROW_BODY: Final = 1
+ROW_SPEC: Final = 2
+ROW_LEFT_MS: Final = 3
+ROW_CTIME: Final = 4
+ROW_NACKS: Final = 5
+ROW_DELIVERIES: Final = 6
+ROW_HOLDERS: Final = 7
+
+Ids = tuple[bytes, ...]
+#: The same as types.
+ReplJob = tuple[int, int, bytes, bytes, int, int, Ids, Ids, tuple[bytes, ...], tuple[int, ...]]
+Row = tuple[bytes, bytes, bytes, int, int, int, int, Ids]
+YourJobs = tuple[int, bytes, tuple[Row, ...]]
+
+
+def repljob(
+    queue: bytes,
+    spec: bytes,
+    *,
+    flags: int,
+    left_ms: int,
+    delay_ms: int,
+    holders: Ids,
+    ids: Ids,
+    bodies: tuple[bytes, ...],
+    ctimes: tuple[int, ...],
+) -> Message:
+    """REPLJOB."""
+    # Said to be of any length: compiled, a tuple of a known one is made anew for each peer, and encoded for each.
+    return (REPLJOB, flags, queue, spec, left_ms, delay_ms, holders, ids, bodies, ctimes)
+
+
+def yourjobs_row(
+    job_id: bytes,
+    body: bytes,
+    spec: bytes,
+    *,
+    left_ms: int,
+    ctime: int,
+    nacks: int,
+    deliveries: int,
+    holders: Ids,
+) -> Row:
+    """One job of YOURJOBS."""
+    return (job_id, body, spec, left_ms, ctime, nacks, deliveries, holders)
+
 
 _SHAPES: Final[dict[int, Shape]] = {number: shape for number, (_, shape) in KINDS.items()}
 
@@ -437,11 +502,11 @@ def is_large(message: Message) -> bool:
     """Whether a message has a body that is worth to be sent as it is: that of its last job, since then it is full."""
     kind = message[0]
     if kind == REPLJOB:
-        bodies = cast("tuple[bytes, ...]", message[10])
+        bodies = cast("tuple[bytes, ...]", message[REPLJOB_BODIES])
         return len(bodies) > 0 and len(bodies[-1]) >= LARGE_BODY
     if kind == YOURJOBS:
-        jobs = cast("tuple[Message, ...]", message[2])
-        return len(jobs) > 0 and len(cast("bytes", jobs[-1][1])) >= LARGE_BODY
+        jobs = cast("tuple[Message, ...]", message[YOURJOBS_JOBS])
+        return len(jobs) > 0 and len(cast("bytes", jobs[-1][ROW_BODY])) >= LARGE_BODY
     return False
 
 

@@ -12,8 +12,9 @@ from typing import Final
 
 from cluster import handshake
 from cluster.capabilities import CAPABILITIES
-from cluster.messages import KINDS, NEEDS
+from cluster.messages import EARLY, FAIL, KINDS, MEET, NEEDS, PING, PONG
 from disque.core.commands import ROWS
+from disque.core.model.spec import ENCODED_MOST, ROWS_MOST, TABLE
 from tests.conftest import ROOT
 from tests.support.pages import renewed
 
@@ -22,6 +23,8 @@ DOCS: Final = ROOT / "docs"
 CODE: Final = ("cluster", "disque", "examples", "tests")
 PROMISE: Final = re.compile(r"\bI[1-9][0-9]?\b")
 RULES: Final = re.compile(r"\b[Rr]ules? \(?[0-9]+\)?(?:(?:, | and | or |, and | to |-)\(?[0-9]+\)?)*")
+#: Messages that do not wait for the journal. Those about nodes are told by the membership, which has none.
+AT_ONCE: Final = EARLY | {PING, PONG, MEET, FAIL}
 LINK: Final = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 FENCE: Final = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
@@ -85,11 +88,14 @@ class TestCitations:
 
 class TestMessages:
     def test_the_table_of_messages_is_that_of_the_code(self) -> None:
-        rows = [f"| {number} | `{name}` | `{' '.join(shape.fields)}` | " for number, (name, shape) in KINDS.items()]
+        rows = [
+            f"| {number} | `{name}` | `{' '.join(shape.fields)}` | {'no' if number in AT_ONCE else 'yes'} |"
+            for number, (name, shape) in KINDS.items()
+        ]
         none_of([f"docs/protocol.md wants a row: {row}" for row in rows if row not in page("docs/protocol.md")])
 
     def test_there_are_no_other_rows(self) -> None:
-        rows = re.findall(r"^\| ([0-9]+) \| `", page("docs/protocol.md"), re.MULTILINE)
+        rows = re.findall(r"^\| ([0-9]+) \| `[A-Z]+`", page("docs/protocol.md"), re.MULTILINE)
         assert list(map(int, rows)) == list(KINDS)
 
 
@@ -107,6 +113,18 @@ class TestVersions:
         names = ("HELLO", "CHALLENGE", "PROOF", "WELCOME", "REFUSAL")
         assert rows == [(name, str(getattr(handshake, name))) for name in names]
         assert f"The version of the bus is {handshake.VERSION}." in page("docs/protocol.md")
+
+
+class TestJobSpec:
+    def test_the_table_of_rows_is_that_of_the_code(self) -> None:
+        found = re.findall(
+            r"^\| ([0-9]+) \| `(\w+)` \| (.*?) \| ([0-9]+) \| ([0-9]+) \| ", page("docs/protocol.md"), re.MULTILINE
+        )
+        rows = [
+            [str(one) for one in (row.number, row.name, row.default, row.least, row.most)] for row in TABLE.values()
+        ]
+        assert list(map(list, found)) == rows
+        assert f"of more than {ENCODED_MOST} bytes, with more than {ROWS_MOST} rows," in page("docs/protocol.md")
 
 
 class TestLinks:

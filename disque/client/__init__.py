@@ -36,6 +36,7 @@ from disque.client.errors import (
     PausedError,
     TooLateError,
     UnavailableError,
+    UnexpectedReplyError,
     UnknownCodeError,
     WrongPassError,
 )
@@ -70,6 +71,7 @@ __all__ = [
     "PausedError",
     "TooLateError",
     "UnavailableError",
+    "UnexpectedReplyError",
     "UnknownCodeError",
     "WrongPassError",
     "json_body",

@@ -6,9 +6,10 @@ from typing import Final, Literal, TypeAlias, TypedDict
 
 from disque.client.config import Config
 from disque.client.delivery import Flow, Parcel, deliver
-from disque.client.errors import DisqueError
+from disque.client.errors import DisqueError, UnexpectedReplyError
 from disque.client.newjob import NewJob
 from disque.client.packing import pack
+from disque.client.replies import job_id, whole
 from disque.client.router import Router
 from disque.client.values import Body, Duration, Name, body_word, id_words, name_word, number_word
 
@@ -105,7 +106,10 @@ def add_parts(
 
 def result_of_answer(reply: object) -> str | DisqueError:
     """An ID, or an error."""
-    return reply.decode() if isinstance(reply, bytes) else reply if isinstance(reply, DisqueError) else str(reply)
+    try:
+        return reply if isinstance(reply, DisqueError) else job_id(reply)
+    except UnexpectedReplyError as error:
+        return error
 
 
 def result(reply: object) -> str | DisqueError | None:
@@ -131,4 +135,4 @@ def ack_parts(router: Router, config: Config, ids: Iterable[Name]) -> Flow[int]:
     for reply in replies:
         if isinstance(reply, DisqueError):
             raise reply
-    return sum(reply for reply in replies if isinstance(reply, int))
+    return sum(map(whole, replies))

@@ -148,6 +148,12 @@ class IncompleteError(DisqueError, exceptions.ConnectionError):
     code = "INCOMPLETE"
 
 
+class UnexpectedReplyError(DisqueError):
+    """A reply that no node gives: at that address is something else, perhaps a Redis or a proxy."""
+
+    code = "UNEXPECTED"
+
+
 BY_CODE: Final[dict[str, type[DisqueError]]] = {
     kind.code: kind
     for kind in (

@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple, TypeAlias
 
-from disque.client.errors import DisqueError, typed
+from disque.client.errors import DisqueError, UnexpectedReplyError, typed
 from disque.client.values import text_of
 
 #: What is known of a job or a queue: names as in SHOW and QSTAT, with underscores for dashes.
@@ -19,10 +19,9 @@ class Delivered(NamedTuple):
     additional_deliveries: int = 0
 
 
-class ShapeError(TypeError):
-    """A reply that no node of this kind gives: there is something else at that address."""
-
-
+#: How the ID of a job begins, and how many characters it has.
+ID_HEAD: Final = "D-"
+ID_LENGTH: Final = 40
 #: Where bytes are no text.
 BODIES: Final = frozenset({"body"})
 
@@ -31,14 +30,22 @@ def whole(reply: object) -> int:
     """A number."""
     if isinstance(reply, int):
         return reply
-    raise ShapeError(f"a number was expected, not {shown(reply)}")
+    raise UnexpectedReplyError(f"a number was expected, not {shown(reply)}")
 
 
 def text(reply: object) -> str:
     """A text."""
     if isinstance(reply, bytes | str):
         return text_of(reply)
-    raise ShapeError(f"a text was expected, not {shown(reply)}")
+    raise UnexpectedReplyError(f"a text was expected, not {shown(reply)}")
+
+
+def job_id(reply: object) -> str:
+    """The ID of a job."""
+    found = text_of(reply) if isinstance(reply, bytes | str) else ""
+    if len(found) != ID_LENGTH or not found.startswith(ID_HEAD):
+        raise UnexpectedReplyError(f"the ID of a job was expected, not {shown(reply)}")
+    return found
 
 
 def text_or_none(reply: object) -> str | None:
@@ -57,7 +64,7 @@ def listed(reply: object) -> list[object]:
         return []
     if isinstance(reply, list):
         return reply
-    raise ShapeError(f"a list was expected, not {shown(reply)}")
+    raise UnexpectedReplyError(f"a list was expected, not {shown(reply)}")
 
 
 def same(reply: object) -> object:
@@ -80,7 +87,7 @@ def delivered(reply: object) -> list[Delivered]:
     try:
         return [one_delivered(row) for row in reply] if reply else []  # type: ignore[attr-defined]  # refused below
     except (TypeError, ValueError, AttributeError, IndexError):
-        raise ShapeError(f"jobs were expected, not {shown(reply)}") from None
+        raise UnexpectedReplyError(f"jobs were expected, not {shown(reply)}") from None
 
 
 def one_delivered(row: list[bytes]) -> Delivered:
@@ -92,9 +99,11 @@ def one_delivered(row: list[bytes]) -> Delivered:
     return Delivered(job_id, queue, row[2], int(row[4]), int(row[6]))
 
 
-def answers(reply: object) -> list[int | DisqueError]:
-    """What WORKING says of each job: seconds or an error; of one alone it says it without a list."""
+def answers(reply: object, jobs: int = 1) -> list[int | DisqueError]:
+    """What WORKING says of each of so many jobs: seconds or an error; of one alone it says it without a list."""
     items = reply if isinstance(reply, list) else [reply]
+    if len(items) != jobs:
+        raise UnexpectedReplyError(f"answers for {jobs} jobs were expected, not {shown(reply)}")
     return [(typed(item) or DisqueError(str(item))) if isinstance(item, Exception) else whole(item) for item in items]
 
 

@@ -10,7 +10,7 @@ from typing import Final, Generic, Self, TypeVar
 from disque.client import replies
 from disque.client.config import Address, Config
 from disque.client.delivery import NO_CODES, Flow, Parcel, Reply, deliver
-from disque.client.errors import DisqueError, NoJobError
+from disque.client.errors import DisqueError, NoJobError, UnexpectedReplyError
 from disque.client.newjob import NewJob
 from disque.client.packing import pack
 from disque.client.router import Router
@@ -32,6 +32,8 @@ T = TypeVar("T")
 WAIT_MOST_MS: Final = 10_000
 #: Only some nodes know a job: the others answer this.
 UNKNOWN_HERE: Final = frozenset({"NOJOB"})
+#: What comes of a reply that has another shape than expected.
+UNREADABLE: Final = (TypeError, ValueError, LookupError, AttributeError)
 
 
 class Request(Generic[T]):
@@ -73,10 +75,14 @@ class Request(Generic[T]):
         return Parcel([pack(self.words)], self.wait_ms, again=self.again, elsewhere=self.elsewhere, prefer=self.prefer)
 
     def value(self, reply: Reply) -> T:
-        """The value of a reply. Raises it if it is an error."""
+        """The value of a reply. Raises it if it is an error, and UnexpectedReplyError if no node would say it."""
         if isinstance(reply, DisqueError) and reply.code not in self.accepted:
             raise reply
-        return self.parse(reply)
+        try:
+            return self.parse(reply)
+        except UNREADABLE as wrong:
+            name = self.words[0].decode(errors="replace")
+            raise UnexpectedReplyError(f"this is no reply to {name}: {replies.shown(reply)}") from wrong
 
 
 def run(router: Router, config: Config, request: Request[T]) -> Flow[T]:
@@ -115,7 +121,7 @@ def add(
     """
     job = NewJob(queue, body, delay, retry, ttl, replicate, maxlen, background, unique, window)
     wait_ms = config.timeout_ms if timeout_ms is None else timeout_ms
-    return Request(job.words(wait_ms), replies.text, wait_ms=wait_ms or None)
+    return Request(job.words(wait_ms), replies.job_id, wait_ms=wait_ms or None)
 
 
 def get(
@@ -196,7 +202,9 @@ def working(config: Config, *ids: Name) -> Request[list[int | DisqueError]]:
     del config
     accepted = frozenset({"NOJOB", "TOOLATE"})
     words = [b"WORKING", *id_words(ids)]
-    return Request(words, replies.answers, elsewhere=UNKNOWN_HERE if len(words) == 2 else NO_CODES, accepted=accepted)
+    jobs = len(words) - 1
+    elsewhere = UNKNOWN_HERE if jobs == 1 else NO_CODES
+    return Request(words, lambda reply: replies.answers(reply, jobs), elsewhere=elsewhere, accepted=accepted)
 
 
 def working_flow(
@@ -209,7 +217,7 @@ def working_flow(
         words = [pack([b"WORKING", id_word(ids[at])]) for at in unknown]
         found = yield from deliver(router, config, Parcel(words, elsewhere=UNKNOWN_HERE))
         for at, reply in zip(unknown, found, strict=True):
-            [answers[at]] = replies.answers(reply)
+            [answers[at]] = working(config, ids[at]).value(reply)
     return answers
 
 

@@ -98,7 +98,7 @@ class Router:
 
     def learned(self, address: Address, reply: object) -> None:
         """Take what the node at ``address`` answered to HELLO: version, own ID, rows of ID, host, port, priority."""
-        if not isinstance(reply, list) or len(reply) < 2:
+        if not isinstance(reply, list) or len(reply) < 2 or not isinstance(reply[1], bytes | str):
             return
         with self._lock:
             rows = [row for row in map(read_row, reply[2:]) if row is not None]
@@ -159,7 +159,7 @@ def tells_other_port(address: Address, node_id: str, rows: list[tuple[str, Addre
 
 def read_row(row: object) -> tuple[str, Address, int] | None:
     """ID, address and priority of one node in the reply of HELLO; None for what is no such row."""
-    if not isinstance(row, list) or len(row) < 4:
+    if not isinstance(row, list) or len(row) < 4 or not all(isinstance(word, bytes | str) for word in row[:4]):
         return None
     node_id, host, port, priority = (text_of(word) for word in row[:4])
     if not (port.isascii() and port.isdigit() and priority.isascii() and priority.isdigit()):

@@ -18,11 +18,9 @@ from cluster.messages import ALL_SENT, ENQUEUE, HANDED_ON, HOLD, I_STOP, IN_MY_S
 from disque.core import links
 from disque.core.dedup import key_keeper
 from disque.core.federation import supply
-from disque.core.model import zones
 from disque.core.model.job import ACTIVE, LEASE_OWNER, LEASE_RELAYED, QUEUED, Job
-from disque.core.model.peers import broadcast
 from disque.core.model.queue import ELSEWHERE
-from disque.core.replication import acks
+from disque.core.replication import acks, zoning
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -37,7 +35,7 @@ def begin(node: "Node") -> None:
     node.stopping = True
     for peer in node.peers.values():
         peer.parted = False
-    broadcast(node, (STOPPING, I_STOP))
+    node.tell_all((STOPPING, I_STOP))
 
 
 def is_settled(node: "Node") -> bool:
@@ -59,7 +57,7 @@ def peer_stops(node: "Node", peer_id: bytes, message: tuple[int, int], now_ms: i
     supply.unwant_all(node, peer_id)
     node.seen_version = -1
     links.review(node, now_ms)
-    node.messages.append((peer_id, (STOPPING, ALL_SENT)))
+    node.send(peer_id, (STOPPING, ALL_SENT))
 
 
 class Farewell:
@@ -74,7 +72,7 @@ class Farewell:
         self.node = node
         self._shard = 0
         self._jobs: list[Job] = []
-        self._acked = list(node.acking)
+        self._acked = list(node.acks.by_id)
         node.membership.stop()
 
     @property
@@ -93,7 +91,7 @@ class Farewell:
             if self._acked:
                 most -= 1
                 job_id = self._acked.pop()
-                ack = node.acking.get(job_id)
+                ack = node.acks.by_id.get(job_id)
                 if ack is not None:
                     acks.tell(node, job_id, ack)
             elif self._jobs:
@@ -125,10 +123,10 @@ def leave(
         return
     if job.state == QUEUED:
         others = [holder for holder in job.holders if holder in linked]
-        if job.id in node.keyed:
+        if job.id in node.unique.by_job:
             others = with_copies(node, job, others)
         if others and node.zones.shared:  # nodes of one host are often stopped together
-            others = zones.elsewhere(node, others)
+            others = zoning.elsewhere(node, others)
         if others:
             hand_over(node, job, others, now_ms)
     elif job.flags & (LEASE_OWNER | LEASE_RELAYED) and job.requeue_ms > now_ms:
@@ -144,7 +142,7 @@ def with_copies(node: "Node", job: Job, others: list[bytes]) -> list[bytes]:
     Who keeps the UNIQUE key that goes with the job counts as a holder, but may have no copy. Only the node that made
     the job knows; elsewhere, and after a restart, it may turn out to be the wrong one.
     """
-    key = node.keyed[job.id]
+    key = node.unique.by_job[job.id]
     keepers = key_keeper.others(node, key)
     if key.expires_ms or not keepers:
         return others
@@ -157,10 +155,10 @@ def hand_over(node: "Node", job: Job, others: list[bytes], now_ms: int) -> None:
     """Let another holder queue ``job``; when this node is back, it asks about it at once."""
     node.take_out(job, now_ms)
     node.hold(job, now_ms, 0)
-    node.messages.append((node.random.choice(others), (ENQUEUE, job.id, 0)))
+    node.send(node.random.choice(others), (ENQUEUE, job.id, 0))
 
 
 def tell_held(node: "Node", holder: bytes, said: int, jobs: list[Job], now_ms: int) -> None:
     """Tell ``holder`` how long these jobs are out; ``said`` is the `round` of HOLD."""
     ids = tuple([job.id for job in jobs])
-    node.messages.append((holder, (HOLD, said, (), ids, tuple([job.requeue_ms - now_ms for job in jobs]))))
+    node.send(holder, (HOLD, said, (), ids, tuple([job.requeue_ms - now_ms for job in jobs])))

@@ -14,10 +14,9 @@ from cluster.messages import REPLJOB, YOURJOBS
 from disque.core.base.timers import NEVER
 from disque.core.dedup import acquire
 from disque.core.federation import supply
-from disque.core.model import zones
 from disque.core.model.job import ACTIVE, DEFERRED, LEASE_OWNER, LEASE_RELAYED, QUEUED
 from disque.core.model.peers import Peer
-from disque.core.replication import acks, announcements, arbitration, coordinator
+from disque.core.replication import acks, announcements, arbitration, coordinator, zoning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +53,7 @@ def review(node: "Node", now_ms: int) -> None:
         peer.body_most = known[peer.id].body_most
         peer.capabilities = known[peer.id].capabilities & membership.myself.capabilities
     node.body_least = min([peer.body_most for peer in peers.values()], default=NEVER)
-    zones.review(node)
+    zoning.review(node)
     node.count_nodes()
     for peer_id in met:
         say_again(node, peers[peer_id], now_ms)
@@ -71,7 +70,7 @@ def drop(node: "Node", peer_id: bytes) -> None:
     peer = node.peers.pop(peer_id)
     for spread in list(peer.waiting.values()):
         if spread.job.retry:
-            node.under_replicated[spread.job.id] = spread
+            node.copies.short[spread.job.id] = spread
         else:  # that node may deliver it, so nobody else must
             coordinator.lost(node, spread)
 
@@ -83,13 +82,13 @@ def forget_holders(node: "Node", gone: frozenset[bytes]) -> "Iterator[None]":
             if not gone.isdisjoint(job.holders):
                 left = [holder for holder in job.holders if holder not in gone]
                 job.holders = node.shared(tuple(left))
-                if job.state == ACTIVE and job.requeue_ms and job.id not in node.votes:
+                if job.state == ACTIVE and job.requeue_ms and job.id not in node.votes.by_id:
                     node.hold(job, job.requeue_ms, job.flags & (DEFERRED | LEASE_OWNER | LEASE_RELAYED))
                     if job.flags & DEFERRED:  # it may have been put off, which counts: nobody is asked any more
                         announcements.file_requeue(node, job)
         yield
-    for count, job_id in enumerate(list(node.acking), 1):
-        ack = node.acking.get(job_id)
+    for count, job_id in enumerate(list(node.acks.by_id), 1):
+        ack = node.acks.by_id.get(job_id)
         if ack is not None:
             acks.review(node, job_id, ack)
         if count % SLICE == 0:
@@ -167,9 +166,9 @@ def say_again(node: "Node", peer: Peer, now_ms: int) -> None:
         coordinator.lost(node, spread)  # it may have come, been delivered and forgotten: it must not come twice
     if peer.waiting:
         node.begin_chore(coordinator.send_again(node, peer, now_ms))
-    if node.acquisitions:
+    if node.unique.acquisitions:
         node.begin_chore(acquire.say_again(node, peer, now_ms))
-    if node.acking:
+    if node.acks.by_id:
         node.chores.append(acks.tell_again(node, peer, peer.saying))
     node.chores.append(arbitration.say_still(node, peer, peer.saying))
 

@@ -5,26 +5,26 @@ frames for other nodes to ``messages``, records to ``outbox``; the shell takes t
 as ``now_ms``, randomness as a seeded generator.
 """
 
-from collections import OrderedDict, deque
+from collections import deque
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from cluster.member import FAIL, PFAIL
 from cluster.membership import Membership
+from cluster.messages import EARLY
 from disque.core.base.timers import Timers
 from disque.core.config.settings import Config
-from disque.core.dedup import keys
 from disque.core.host import Host
-from disque.core.jobs.bulk import Bulks
 from disque.core.journal.outbox import Outbox
 from disque.core.journal.schema import SPEND
 from disque.core.model import memory
-from disque.core.model.ack_batch import AckStage, leave
+from disque.core.model.acks import Acks
 from disque.core.model.command import Command, renamed
+from disque.core.model.copies import Copies
 from disque.core.model.demand import Federation
 from disque.core.model.early_holders import EarlyHolders
 from disque.core.model.evictable import Evictable
 from disque.core.model.job import (
-    ACKED,
     ACTIVE,
     BACKUP,
     DEFERRED,
@@ -36,29 +36,27 @@ from disque.core.model.job import (
     Job,
 )
 from disque.core.model.jobid import SHARDS, IdMaker, shard_of
-from disque.core.model.key_ring import KeyRing
-from disque.core.model.key_store import KeyStore
 from disque.core.model.latency import LatencyMonitor
-from disque.core.model.memory import ACK_BYTES, GONE_BYTES, JOB_BYTES, QUEUE_BYTES, SPREAD_BYTES, VOTE_BYTES, Limits
+from disque.core.model.memory import GONE_BYTES, JOB_BYTES, QUEUE_BYTES, Limits
+from disque.core.model.outcome import Outcome
+from disque.core.model.part import Part
 from disque.core.model.peers import Peer
 from disque.core.model.queue import PAUSED_OUT, QUEUE_IDLE_MS, Queue
 from disque.core.model.queue_index import QueueIndex
-from disque.core.model.session import PendingAdd, Session, Spread
+from disque.core.model.session import PendingAdd, Session
+from disque.core.model.sliced import Bulks, Sliced
 from disque.core.model.slowlog import SlowLog
-from disque.core.model.spec import JobSpec, SpecCache
+from disque.core.model.spec import JobSpec, SpecCache, read
 from disque.core.model.stats import Stats
 from disque.core.model.tombstones import Tombstones
+from disque.core.model.unique import Unique
+from disque.core.model.votes import Votes
 from disque.core.model.zones import Zones
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from disque.core.commands.scan import Walk
-    from disque.core.dedup.acquire import Acquisition
-    from disque.core.dedup.keys import Key
-    from disque.core.jobs.sessions import Trash
-    from disque.core.model.ack_batch import Ack, Telling
-    from disque.core.replication.arbitration import RequeueVote
+    from disque.core.model.trash import Trash
     from disque.core.replication.batching import ReplicationBatch
 
     #: Work in steps. After one that says True it goes on at the next beat only.
@@ -71,7 +69,7 @@ VOTE_MS: Final = 500
 
 #: Different sets of holders that are remembered, so that equal ones are one object.
 SHARING_MOST: Final = 4096
-#: Queues that are not there and whose terms are remembered, and how long such a name is at most.
+#: Queues that are not there and whose specs are remembered, and how long such a name is at most.
 NAMES_MOST: Final = 4096
 NAME_BYTES: Final = 256
 
@@ -80,16 +78,16 @@ class Node:
     """One node. ``used`` is the accounted memory in bytes; ``journaling`` says whether records are wanted at all."""
 
     __slots__ = (
-        "acking", "acquisitions", "asks", "batches", "beat_ms", "bidding", "body_least", "bulks", "calls",
-        "calls_us", "chores", "clients_paused_until_ms", "config", "default_replicate", "dummies",
-        "early_holders", "ended", "evict_acks", "evictable", "evicted", "expected", "federation", "grace_ms",
-        "host", "ids", "inbound", "journaling", "key_ring", "key_store", "keyed", "keys", "last_ctime",
+        "acks", "batches", "beat_ms", "body_least", "bulks", "calls",
+        "calls_us", "chores", "clients_paused_until_ms", "config", "copies", "default_replicate",
+        "early", "early_holders", "evict_acks", "evictable", "evicted", "federation", "grace_ms",
+        "host", "ids", "journaling", "last_ctime",
         "latency", "leavers", "limits", "linked", "live", "loading", "lookup", "membership", "messages",
-        "messages_skipped", "misconf", "monitors", "names", "node_id", "oldest_acks", "outbox", "password",
-        "peak", "peers", "pending", "places", "queue_index", "queues", "random", "ready", "reconciling",
+        "messages_skipped", "misconf", "monitors", "names", "node_id", "outbox", "outcomes", "parts", "password",
+        "peak", "peers", "places", "queue_index", "queues", "random", "ready", "reconciling",
         "replication_batch", "resets", "resting", "retries", "seen_version", "segment", "selves", "sessions",
-        "shards", "sharing", "slowlog", "start", "starts", "stats", "stopping", "table", "telling", "timers",
-        "tombstones", "touched", "trash", "under_replicated", "under_replicated_walk", "unread", "used",
+        "shards", "sharing", "slowlog", "start", "starts", "stats", "stopping", "table", "timers",
+        "tombstones", "touched", "trash", "unique", "unread", "used",
         "votes", "walks", "zones",
     )  # fmt: skip
 
@@ -113,33 +111,21 @@ class Node:
         self.queues: dict[bytes, Queue] = {}
         self.queue_index = QueueIndex()
         self.timers = Timers()
+        #: How many records of each segment of the journal are the newest of something.
+        self.live: dict[int, int] = {}
         self.sessions: dict[int, Session] = {}
         self.monitors: dict[int, Session] = {}
-        #: UNIQUE keys by digest, and those that rest; the former by job ID; what ADDJOBs do to get one: see `keys`.
-        self.keys: dict[bytes, Key] = {}
-        self.key_store = KeyStore()
-        self.keyed: dict[bytes, Key] = {}
-        self.acquisitions: dict[bytes, Acquisition] = {}
-        self.bidding: dict[bytes, Acquisition] = {}
-        #: Bids whose job is decided and whose key has ended: answered at the next settle.
-        self.ended: list[Acquisition] = []
-        self.key_ring = KeyRing(membership)
+        #: UNIQUE keys, and what ADDJOBs do to get one.
+        self.unique = Unique(membership, self.timers, self.live)
         #: Jobs that memory is taken from when it is short.
         self.evictable = Evictable()
         self.evicted = 0
-        #: Jobs of which copies are still wanted: see `coordinator`.
-        self.pending: dict[bytes, Spread] = {}
-        #: Those of them for which no further node was there to be asked.
-        self.under_replicated: dict[bytes, Spread] = {}
-        #: The nodes that may get these copies, as of the last look, and the number of the walk through all of them.
-        self.expected: tuple[bytes, ...] = ()
         self.grace_ms = 0
-        self.under_replicated_walk = 0
-        #: How many jobs will be queued here, by queue, as soon as they have their copies: they count for MAXLEN.
-        self.inbound: dict[bytes, int] = {}
         #: Other nodes by ID, and those that a job may be sent to at once.
         self.peers: dict[bytes, Peer] = {}
         self.linked: list[Peer] = []
+        #: Jobs of which copies are still wanted.
+        self.copies = Copies(self.peers)
         #: It is about to stop, and the others were told: see `handover`.
         self.stopping = False
         #: The longest body that each of them takes: see `sizes`.
@@ -152,14 +138,10 @@ class Node:
         self.beat_ms = now_ms
         self.sharing: dict[tuple[bytes, ...], tuple[bytes, ...]] = {self.selves: self.selves}  # see `shared`
         self.names: dict[bytes, SpecCache] = {}  # see `spec`
-        #: Jobs that this node asks about before it queues them again, by ID: see `arbitration`.
-        self.votes: dict[bytes, RequeueVote] = {}
-        #: Acknowledgements that others must still hear of, by ID, and those of unknown jobs, oldest first: see `acks`;
-        #: and those of this turn: see `ack_batch`.
-        self.acking: dict[bytes, Ack] = {}
-        self.oldest_acks: deque[bytes] = deque()  # see `memory.oldest_ack`
-        self.dummies: OrderedDict[bytes, None] = OrderedDict()
-        self.telling: dict[tuple[bytes, ...], Telling | None] = {}
+        #: Jobs that this node asks about before it queues them again; acknowledgements that others must still hear of.
+        self.votes = Votes(self.timers)
+        self.acks = Acks(self.timers, self.live)
+        self.parts: tuple[Part, ...] = (self.unique, self.copies, self.votes, self.acks, self.evictable)
         #: IDs of jobs that were acknowledged or deleted everywhere lately.
         self.tombstones = Tombstones()
         self.early_holders = EarlyHolders()
@@ -172,7 +154,7 @@ class Node:
         self.places = 0
         self.leavers: deque[Session] = deque()
         #: Walks through all jobs or queues that clients wait for.
-        self.walks: deque[Walk] = deque()
+        self.walks: deque[Sliced] = deque()
         #: Bytes of the replies of such walks that clients have not taken.
         self.unread = 0
         #: Commands with many IDs.
@@ -184,19 +166,20 @@ class Node:
         self.ready: deque[Queue] = deque()
         #: ADDJOBs to be tried again at the next settle, since the holder of their UNIQUE key failed.
         self.retries: deque[PendingAdd] = deque()
+        #: What replication leaves to the features above it: see `dedup.outcomes`.
+        self.outcomes: list[Outcome] = []
         self.touched: list[Session] = []
         #: Messages by peer, with what stands before the job IDs: sent together at the next settle.
         self.batches: dict[tuple[bytes, Message], list[bytes]] = {}
         self.messages: list[tuple[bytes, Message]] = []
-        #: Messages that promise nothing: they need not wait for the journal.
-        self.asks: list[tuple[bytes, Message]] = []
+        #: Those that need not wait for the journal: see `cluster.messages.EARLY`.
+        self.early: list[tuple[bytes, Message]] = []
         #: The jobs of this turn of which the same nodes are asked for copies: see `coordinator`.
         self.replication_batch: ReplicationBatch | None = None
         self.messages_skipped = 0
         self.outbox = Outbox()
         self.journaling = False
         self.segment = 0
-        self.live: dict[int, int] = {}
         self.loading = False
         self.misconf = b""
         #: What was forgotten all at once: freed a few at a time by the ticks, the last container first.
@@ -217,6 +200,28 @@ class Node:
         self.slowlog = SlowLog()
         self.latency = LatencyMonitor()
         self.apply_settings()
+
+    def may_make_queues(self, names: list[bytes]) -> bool:
+        """Whether there may be queues of these names, for somebody who waits in them or pauses them.
+
+        The room between 95 % and the limit, into which no job comes, is for those that do not exist yet.
+        """
+        return self.used <= self.limits.most or all(name in self.queues for name in names)
+
+    def failed(self, peer_id: bytes) -> bool:
+        """Whether nothing can be expected of this node: it fails, or is not (or no more) of the cluster."""
+        known = self.membership.nodes.get(peer_id)
+        return known is None or known.flags & (PFAIL | FAIL) != 0
+
+    def tell_all(self, message: Message) -> None:
+        """Send ``message`` to every node to which there is a link."""
+        for peer in self.peers.values():
+            if peer.linked:
+                self.send(peer.id, message)
+
+    def send(self, peer_id: bytes, message: Message) -> None:
+        """Have a message leave at the flush: at once, or as soon as the journal is as durable as promised."""
+        (self.early if message[0] in EARLY else self.messages).append((peer_id, message))
 
     def apply_settings(self) -> None:
         """Copy the settings that the hot path needs out of the config; called after each change."""
@@ -276,73 +281,34 @@ class Node:
         self.timers.disarm(job)
         if job.segment:
             self.live[job.segment] -= 1
-        if self.keyed:
-            self.free_key(job.id)
-        if self.pending:
-            self.drop_spread(job.id)
-        if self.votes:
-            self.drop_vote(job.id)
-        if job.state == ACKED:
-            self.drop_ack(job.id)
-        if job.flags & SPENT:
-            self.evictable.drop(job)
+        self._part_with(job)
         job.body = b""
+
+    def _part_with(self, job: Job) -> None:
+        """Have all features forget ``job``."""
+        for part in self.parts:
+            self.used -= part.drop_job(job)
+
+    def drop_copies(self, job_id: bytes) -> None:
+        """No copies of this job are wanted any more."""
+        self.used -= self.copies.drop(job_id)
 
     def drop_vote(self, job_id: bytes) -> None:
         """Ask no more about this job."""
-        claim = self.votes.pop(job_id, None)
-        if claim is not None:
-            self.used -= VOTE_BYTES
-            self.timers.disarm(claim)
+        self.used -= self.votes.drop(job_id)
 
     def drop_ack(self, job_id: bytes) -> None:
         """Nobody must hear of this acknowledgement any more."""
-        ack = self.acking.pop(job_id, None)
-        if ack is not None:
-            self.used -= ACK_BYTES
-            if isinstance(ack, AckStage):
-                leave(self, ack.lot)  # it is no dummy
-                return
-            self.dummies.pop(job_id, None)
-            self.timers.disarm(ack)
-            if ack.segment:
-                self.live[ack.segment] -= 1
+        self.used -= self.acks.drop(job_id)
 
     def let_go(self, job: Job) -> None:
         """``job`` is done and only its ID matters: free what it holds. It is in no queue any more."""
-        if self.pending:
-            self.drop_spread(job.id)
-        if self.votes:
-            self.drop_vote(job.id)
-        if self.keyed:
-            self.free_key(job.id)
-        if job.flags & SPENT:
-            self.evictable.drop(job)
+        self._part_with(job)
         self.timers.disarm(job)
         self.used -= len(job.body)
         job.body = b""
         job.flags = 0
         job.requeue_ms = 0
-
-    def drop_spread(self, job_id: bytes) -> None:
-        """No copies of this job are wanted any more."""
-        spread = self.pending.pop(job_id, None)
-        if spread is not None:
-            if spread.add is None:
-                self.used -= SPREAD_BYTES
-            elif spread.comes_here():
-                self._came(spread.job.queue)
-            self.under_replicated.pop(job_id, None)
-            for peer in self.peers.values():
-                peer.waiting.pop(job_id, None)
-
-    def _came(self, name: bytes) -> None:
-        """A job has come into the queue ``name``, or will not come any more."""
-        left = self.inbound[name] - 1
-        if left:
-            self.inbound[name] = left
-        else:
-            del self.inbound[name]
 
     def remember_gone(self, job_id: bytes) -> None:
         """Let no copy that is still on its way bring this job back."""
@@ -383,37 +349,44 @@ class Node:
             known = self.sharing.setdefault(holders, holders)
         return known
 
-    def terms(self, name: bytes, ttl: int, retry: int, repl: int) -> JobSpec:
-        """The one object for what jobs of the queue ``name`` with these numbers have in common.
+    def spec(self, name: bytes, ttl: int, retry: int, repl: int) -> JobSpec:
+        """The one object for what jobs of the queue ``name`` with these numbers, and no other options, have in common.
 
         Jobs may wait by the million while the queue itself is not there, so it is not the queue alone that knows.
         """
         queue = self.queues.get(name)
-        usual = self.names.get(name) if queue is None else queue.usual
-        if usual is None:
-            return self._first_terms(queue, name, ttl, retry, repl)
-        last = usual.last
-        if last.ttl == ttl and last.retry == retry and last.repl == repl:
-            return last  # what `Usual.terms` does, written out: one call less for each job
-        return usual.terms(ttl, retry, repl)
+        specs = self.names.get(name) if queue is None else queue.specs
+        if specs is None:
+            return self._first_spec(queue, JobSpec(name if queue is None else queue.name, ttl, retry, repl))
+        last = specs.last
+        if last.ttl == ttl and last.retry == retry and last.repl == repl and last.rows is None:
+            return last  # what `SpecCache.spec` does, written out: one call less for each job
+        return specs.spec(ttl, retry, repl)
 
-    def _first_terms(self, queue: Queue | None, name: bytes, ttl: int, retry: int, repl: int) -> JobSpec:
+    def read_spec(self, name: bytes, encoded: bytes) -> JobSpec | None:
+        """The one object for what jobs of the queue ``name`` have in common if this says it; None if it says nothing.
+
+        What is known is only compared.
+        """
+        queue = self.queues.get(name)
+        specs = self.names.get(name) if queue is None else queue.specs
+        if specs is not None:
+            return specs.read(encoded)
+        spec = read(name if queue is None else queue.name, encoded)
+        return None if spec is None else self._first_spec(queue, spec)
+
+    def _first_spec(self, queue: Queue | None, spec: JobSpec) -> JobSpec:
         if queue is not None:
-            terms = JobSpec(queue.name, ttl, retry, repl)
-            queue.usual = SpecCache(terms)
-            return terms
-        terms = JobSpec(name, ttl, retry, repl)
-        if len(name) <= NAME_BYTES:
+            queue.specs = SpecCache(spec)
+        elif len(spec.queue) <= NAME_BYTES:
             if len(self.names) >= NAMES_MOST:
                 self.names.clear()
-            self.names[name] = SpecCache(terms)
-        return terms
+            self.names[spec.queue] = SpecCache(spec)
+        return spec
 
     def free_key(self, job_id: bytes) -> None:
         """The job of a UNIQUE key that lasts as long as its job is gone."""
-        key = self.keyed.get(job_id)
-        if key is not None and not key.expires_ms:
-            keys.drop(self, key)
+        self.used -= self.unique.free(job_id)
 
     def file(self, job: Job) -> None:
         """Write the job as it is now to the journal; it counts for the newest segment from here on."""
@@ -430,7 +403,7 @@ class Node:
         queue = self.queues.get(name)
         if queue is None:
             queue = Queue(name, now_ms)
-            queue.usual = self.names.get(name)
+            queue.specs = self.names.get(name)
             self.queues[name] = queue
             queue.number = self.queue_index.add(queue)
             self.federation.adopt(queue)
@@ -451,7 +424,7 @@ class Node:
         """Put ``job`` into its queue, where it stays until somebody gets it or it expires."""
         assert job.state != QUEUED
         assert not job.flags & SPENT
-        name = job.terms.queue
+        name = job.spec.queue
         queue = self.queues.get(name)
         if queue is None:
             queue = self.queue(name, now_ms)
@@ -520,7 +493,15 @@ class Node:
     @property
     def next_due_ms(self) -> int:
         """When the next tick is due: NEVER while nothing waits for time, 0 while there is work left over."""
-        if self.ready or self.retries or self.ended or self.trash or self.chores or self.leavers or self.bulks.line:
+        if (
+            self.ready
+            or self.retries
+            or self.unique.ended
+            or self.trash
+            or self.chores
+            or self.leavers
+            or self.bulks.line
+        ):
             return 0
         if self.walks and self.unread <= memory.UNREAD_MOST:
             return 0

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from cluster.messages import LIMIT
 from disque.core import links
 from disque.core.federation import supply
-from disque.core.model import peers
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -25,7 +24,7 @@ def announce(node: "Node", most: int) -> None:
     myself = node.membership.myself
     if myself.body_most != most:
         node.membership.set_body_most(myself.id, most)
-        peers.broadcast(node, (LIMIT, most))
+        node.tell_all((LIMIT, most))
 
 
 def told(node: "Node", peer: bytes, message: tuple[int, int], now_ms: int) -> None:

@@ -49,16 +49,15 @@ from disque.core import handover, links, sizes
 from disque.core.base import errors, resp
 from disque.core.base.timers import Timed
 from disque.core.commands import scan, shown
-from disque.core.dedup import acquire, key_keeper, keys
-from disque.core.dedup.acquire import Acquisition
-from disque.core.dedup.keys import Key
+from disque.core.dedup import acquire, key_keeper, keys, outcomes
 from disque.core.federation import demand, supply
 from disque.core.host import CROSS_PROTOCOL
-from disque.core.jobs import add, bulk, deliver, queues, requeue
-from disque.core.model import ack_batch, memory
+from disque.core.jobs import add, bulk, deliver, eviction, queues, requeue
+from disque.core.model import memory
 from disque.core.model.ack_batch import Ack, AckBatch
 from disque.core.model.command import DENYOOM, FAST, LOADING, NO_AUTH, SKIP_MONITOR, WRITE, Command
 from disque.core.model.job import Job
+from disque.core.model.key import Key
 from disque.core.model.key_store import KeyStore
 from disque.core.model.queue import Queue
 from disque.core.model.session import (
@@ -68,11 +67,12 @@ from disque.core.model.session import (
     WAIT_HOST,
     WAIT_JOBS,
     WAIT_SCAN,
+    Acquisition,
     PendingAdd,
     Session,
 )
-from disque.core.replication import acks, arbitration, batching, coordinator, replica
-from disque.core.replication.arbitration import RequeueVote
+from disque.core.model.vote import RequeueVote
+from disque.core.replication import ack_batches, acks, arbitration, batching, coordinator, replica
 
 if TYPE_CHECKING:
     from disque.core.node import Message, Node
@@ -113,6 +113,8 @@ def command(node: "Node", session: Session, args: list[bytes], now_ms: int) -> C
         silently(node, session, row, args, now_ms)
     else:
         row.run(node, session, args, now_ms)
+    if node.outcomes:
+        outcomes.hand_on(node, now_ms)
     return row
 
 
@@ -162,7 +164,7 @@ def silently(node: "Node", session: Session, row: Command, args: list[bytes], no
 
 def has_room(node: "Node", args: list[bytes]) -> bool:
     """Whether a command that needs memory may run: a UNIQUE ADDJOB may find its job there, so it is let in."""
-    return memory.make_room(node) or (len(args) > 6 and b"UNIQUE" in [word.upper() for word in args[4:]])
+    return eviction.make_room(node) or (len(args) > 6 and b"UNIQUE" in [word.upper() for word in args[4:]])
 
 
 def show_monitors(node: "Node", session: Session, row: Command, args: list[bytes]) -> None:
@@ -245,6 +247,8 @@ def message(node: "Node", peer: bytes, received: "Message", now_ms: int) -> None
     receiver = MESSAGES.get(kind)
     if receiver is not None and peer in node.peers:
         receiver(node, peer, received, now_ms)
+        if node.outcomes:
+            outcomes.hand_on(node, now_ms)
     elif kind in OF_MEMBERSHIP:
         node.membership.receive(peer, received, now_ms)
         links.review(node, now_ms)
@@ -257,6 +261,7 @@ def message(node: "Node", peer: bytes, received: "Message", now_ms: int) -> None
 def link_up(node: "Node", peer: bytes, start: int, now_ms: int) -> None:
     """The link to ``peer`` stands and both sides are proven; ``start`` is the number of its process."""
     links.link_up(node, peer, start, now_ms)
+    outcomes.hand_on(node, now_ms)
 
 
 def link_down(node: "Node", peer: bytes, refused: bool, now_ms: int) -> None:
@@ -265,21 +270,25 @@ def link_down(node: "Node", peer: bytes, refused: bool, now_ms: int) -> None:
     What had not begun to leave has been handed to `undelivered` before.
     """
     links.link_down(node, peer, now_ms, refused=refused)
+    outcomes.hand_on(node, now_ms)
 
 
 def heard(node: "Node", peer: bytes, start: int, now_ms: int) -> None:
     """``peer`` has made a new link to this node."""
     links.heard(node, peer, start, now_ms)
+    outcomes.hand_on(node, now_ms)
 
 
 def undelivered(node: "Node", peer: bytes, messages: "list[Message]", now_ms: int) -> None:
     """No byte of these messages to ``peer`` has left or will."""
     links.undelivered(node, peer, messages, now_ms)
+    outcomes.hand_on(node, now_ms)
 
 
 def beat(node: "Node", now_ms: int) -> None:
     """Ten times a second: look after the other nodes, and notice that this process stood still."""
     links.beat(node, now_ms)
+    outcomes.hand_on(node, now_ms)
 
 
 def tick(node: "Node", now_ms: int) -> None:
@@ -294,6 +303,7 @@ def tick(node: "Node", now_ms: int) -> None:
             node.timers.arm(item, now_ms)
     if node.chores:
         do_some(node)
+        outcomes.hand_on(node, now_ms)
     if node.trash:
         free_some(node)
     if node.leavers:
@@ -308,25 +318,24 @@ def due(node: "Node", item: Timed, now_ms: int) -> None:
     """Do what ``item`` was armed for."""
     if isinstance(item, Job):
         requeue.due(node, item, now_ms)
-    elif isinstance(item, Session):
-        deliver.time_out(node, item)
-    elif isinstance(item, Queue):
-        queues.due(node, item, now_ms)
-    elif isinstance(item, PendingAdd):
-        coordinator.time_out(node, item)
-    elif isinstance(item, RequeueVote):
-        arbitration.due(node, item, now_ms)
-    elif isinstance(item, AckBatch):
-        ack_batch.due(node, item, now_ms)
-    elif isinstance(item, Ack):
-        acks.due(node, item, now_ms)
-    elif isinstance(item, Acquisition):
-        acquire.due(node, item, now_ms)
-    elif isinstance(item, KeyStore):
-        keys.expire(node, now_ms)
     else:
-        assert isinstance(item, Key)
-        key_keeper.due(node, item, now_ms)
+        DUE[type(item)](node, item, now_ms)
+    if node.outcomes:
+        outcomes.hand_on(node, now_ms)
+
+
+#: What each kind of thing was armed for, jobs apart.
+DUE: Final[dict[type[Timed], Callable[["Node", Any, int], None]]] = {
+    Session: deliver.time_out,
+    Queue: queues.due,
+    PendingAdd: coordinator.time_out,
+    RequeueVote: arbitration.due,
+    AckBatch: ack_batches.due,
+    Ack: acks.due,
+    Acquisition: acquire.due,
+    Key: key_keeper.due,
+    KeyStore: keys.store_due,
+}
 
 
 def do_some(node: "Node") -> None:
@@ -377,14 +386,16 @@ def free_some(node: "Node") -> None:
 
 def settle(node: "Node", now_ms: int) -> None:
     """Once before each flush: serve those who wait for jobs, try again the ADDJOBs whose rival failed."""
-    if node.ended:
+    outcomes.hand_on(node, now_ms)
+    if node.unique.ended:
         acquire.end_all(node)
-    if node.telling:
-        node.telling.clear()  # the turn is over, also where there is nobody to be told
+    if node.acks.telling:
+        node.acks.telling.clear()  # the turn is over, also where there is nobody to be told
     if node.batches:
         send_batches(node)  # what was said of a job before it travels must arrive before it
     while node.retries:
         add.again(node, node.retries.popleft(), now_ms)
+        outcomes.hand_on(node, now_ms)
     if node.ready:
         deliver.serve_lines(node, now_ms)
     if node.federation.marked:
@@ -397,20 +408,17 @@ def settle(node: "Node", now_ms: int) -> None:
 
 def send_batches(node: "Node") -> None:
     """Make messages of what was gathered: one for all jobs of which the same is to be said to the same node."""
-    node.telling.clear()
+    node.acks.telling.clear()
     batches, node.batches = node.batches, {}
     for (peer, head), ids in batches.items():
-        outbox = node.asks if head[0] in PROMISE_NOTHING else node.messages
         if head[0] in key_keeper.WITH_KEYS:
             key_keeper.send(node, peer, head, ids)
         elif len(ids) <= IDS_MOST:
-            outbox.append((peer, (*head, tuple(ids))))
+            node.send(peer, (*head, tuple(ids)))
         else:
-            outbox += [(peer, (*head, tuple(ids[at : at + IDS_MOST]))) for at in range(0, len(ids), IDS_MOST)]
+            for at in range(0, len(ids), IDS_MOST):
+                node.send(peer, (*head, tuple(ids[at : at + IDS_MOST])))
 
-
-#: Messages that rest on no record: they do not wait for the journal.
-PROMISE_NOTHING: Final = frozenset({WILLQUEUE, ANSWER, REFUSED})
 
 #: Job IDs in one message.
 IDS_MOST: Final = 1000

@@ -12,7 +12,6 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Final, cast
 
 from disque.core.base import errors, resp
-from disque.core.commands import scan
 from disque.core.jobs import deliver, sessions
 from disque.core.model.session import NOT_WAITING, OWED, WAIT_COPIES, WAIT_JOBS, Session
 from disque.core.step import account, command
@@ -54,6 +53,7 @@ class Connection:
         "_leaving_bytes",
         "_marks",
         "_reading",
+        "_unsent_then",
         "choked",
         "over_since_ms",
         "pump",
@@ -90,6 +90,8 @@ class Connection:
         self._leaving_bytes = 0
         #: The transport has enough.
         self._full = False
+        #: What `takes_some` saw when it was asked last.
+        self._unsent_then = MANY
         self._reading = True
         self._ending = False
         self._closed = False
@@ -153,6 +155,7 @@ class Connection:
         """All that was written is with the transport, which takes more."""
         self.choked = False
         self.over_since_ms = 0
+        self._unsent_then = MANY
         self.pump.choked.pop(self, None)
         self.pump.touch(self)
         self.process()
@@ -280,7 +283,7 @@ class Connection:
         stalled = session.waiting != NOT_WAITING or self.choked or pump.is_later(self) or self.ticket > pump.safe
         if self._reading and not stalled:
             return
-        reading = not (stalled and self.reader.pending_bytes > READ_AHEAD)
+        reading = not (stalled and self.reader.unparsed_bytes > READ_AHEAD)
         if reading != self._reading and not self.transport.is_closing():
             self._reading = reading
             if reading:
@@ -308,7 +311,7 @@ class Connection:
             self._marks.clear()
             self._joined = 0
         if session.walked and not self.choked and not session.out:
-            scan.taken(self.pump.node, session)
+            sessions.walk_taken(self.pump.node, session)
             self.pump.schedule()
         if session.closing or (self._ending and self._is_done()):
             self.finish()
@@ -335,7 +338,9 @@ class Connection:
         leaving = session.out[:replies]
         del session.out[:replies], session.handed[:handed]
         self._joined = max(0, self._joined - replies)
+        large = session.large
         self._write(leaving)
+        session.large = large and bool(session.out)  # the large ones may be among those that stay
         if self._can_go_on():
             self.pump.later(self)
         if not self._reading:
@@ -427,6 +432,11 @@ class Connection:
     def unsent_bytes(self) -> int:
         """Bytes of replies that are on their way, and that the system has not taken."""
         return self.transport.get_write_buffer_size() + self._leaving_bytes
+
+    def takes_some(self) -> bool:
+        """Whether a client that is choked has taken some bytes since this was asked last. The first time: yes."""
+        then, self._unsent_then = self._unsent_then, self.unsent_bytes()
+        return self._unsent_then < then
 
     def finish(self) -> None:
         """Close behind the replies that are on their way."""

@@ -187,7 +187,7 @@ class Mesh:
         self.reconcile()
         self._roster.look()
         node = self.node
-        if membership.messages or node.messages or node.asks or node.outbox.records or node.batches or node.chores:
+        if membership.messages or node.messages or node.early or node.outbox.records or node.batches or node.chores:
             self.pump.schedule()
 
     def reconcile(self) -> None:

@@ -247,7 +247,7 @@ class Pump:
             self._drop_lines()
         if node.outbox.records:
             self.write_journal(now_ms)
-        if node.messages or node.asks or node.membership.messages:
+        if node.messages or node.early or node.membership.messages:
             self._tell()
         touched = node.touched
         if touched:
@@ -311,9 +311,9 @@ class Pump:
         outbox = node.membership.messages
         if outbox:
             node.membership.messages = []
-        if node.asks:
-            outbox = outbox + node.asks if outbox else node.asks
-            node.asks = []
+        if node.early:
+            outbox = outbox + node.early if outbox else node.early
+            node.early = []
         if node.messages:
             messages, node.messages = node.messages, []
             writer = self.journal

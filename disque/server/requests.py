@@ -147,6 +147,11 @@ class StrictReader:
     @property
     def pending_bytes(self) -> int:
         """Bytes that arrived and belong to no request that has been given out, those of a partial one included."""
+        return self.unparsed_bytes
+
+    @property
+    def unparsed_bytes(self) -> int:
+        """The same without whole requests that were parsed ahead, which are 64 KB at most. Costs nothing."""
         return self._size + self._used * bool(self._left)
 
     @property
@@ -400,7 +405,7 @@ class RequestReader(StrictReader):
     @property
     def pending_bytes(self) -> int:
         """As in `StrictReader`; takes time for each request that has been parsed ahead."""
-        return super().pending_bytes + sum(map(_encoded_bytes, self._ahead))
+        return self.unparsed_bytes + sum(map(_encoded_bytes, self._ahead))
 
     @property
     def ready(self) -> bool:

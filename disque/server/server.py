@@ -20,8 +20,7 @@ from disque.core.base import resp
 from disque.core.commands import ROWS
 from disque.core.config.settings import Config
 from disque.core.host import HostRefusedError
-from disque.core.jobs import queues, sessions
-from disque.core.model import memory
+from disque.core.jobs import eviction, queues, sessions
 from disque.core.model.session import NOT_WAITING, WAIT_HOST, Session
 from disque.core.node import Node
 from disque.server import daemon, listen
@@ -48,6 +47,9 @@ CRON_S: Final = 0.1
 PARTING_S: Final = 1.0
 #: Seconds that messages to other nodes have to leave then.
 GOODBYE_S: Final = 1.0
+#: Seconds that clients have at a clean stop to take the replies that are on their way to them, and how often to look.
+REPLIES_S: Final = 1.0
+LOOK_S: Final = 0.01
 REWRITTEN: Final = "CONFIG REWRITE executed with success."
 #: A maxmemory below it is noted in the log: most likely a unit is missing.
 LITTLE_MEMORY: Final = 1 << 20
@@ -221,7 +223,7 @@ class Server:
             self.suspects.cron(self.loop.time())
         if node.used > node.limits.warn:
             queues.drop_idle(node, self.clock.now_ms(), 1000)
-            memory.make_room(node)
+            eviction.make_room(node)
         if node.membership.dirty and self._ticks % NODES_EVERY == 0:
             self.nodes_conf.save_soon(self.loop, node.membership, self.clock.now_ms())
         if node.outbox.records or node.touched:
@@ -251,10 +253,14 @@ class Server:
         self._bound_outputs(self.config.number("maxmemory-clients"))
 
     def _bound_outputs(self, most: int) -> None:
-        """Cut those that have the most unread replies while all together have more than ``most`` bytes (0: any)."""
+        """Cut clients while the unread replies of all together have more than ``most`` bytes (0: any).
+
+        Those that have the most are cut first, but those that read, whose long replies are leaving, behind all others.
+        """
         unread = {connection: connection.output_bytes() for connection in self.pump.choked} if most else {}
+        reads = {connection: connection.takes_some() for connection in unread}
         total = sum(unread.values())
-        for connection in sorted(unread, key=unread.__getitem__, reverse=True):
+        for connection in sorted(unread, key=lambda one: (reads[one], -unread[one])):
             if total <= most:
                 return
             total -= unread[connection]
@@ -466,6 +472,26 @@ class Server:
         self.pump.stopping = True
         self._close_listeners()
         self.pump.release()
+        self._let_replies_leave(self.loop.time() + REPLIES_S)
+
+    def _owes_replies(self) -> bool:
+        """Whether replies that may leave have not left. What a MONITOR has missed is no reply."""
+        safe = self.pump.safe
+        return any(
+            connection.unsent_bytes() or (connection.session.out and connection.ticket <= safe)
+            for connection in self.pump.connections.values()
+            if not connection.session.monitoring
+        )
+
+    def _let_replies_leave(self, until_s: float) -> None:
+        """Clients that read get what is on its way to them, and what is behind it; others delay the stop a little."""
+        if self._owes_replies() and self.loop.time() < until_s:
+            self.loop.call_later(LOOK_S, self._let_replies_leave, until_s)
+        else:
+            self._part()
+
+    def _part(self) -> None:
+        """Part from clients and other nodes."""
         self._dismiss_clients()
         if self.mesh is not None and self.mesh.started:
             self._goodbye = self.loop.create_task(self._take_leave(self.mesh))

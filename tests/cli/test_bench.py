@@ -546,19 +546,16 @@ class TestTrouble:
 
 
 @pytest.fixture
-def real_redis(tmp_path: Path) -> Iterator[int]:
+def real_redis(tmp_path: Path, free_port: int) -> Iterator[int]:
     program = shutil.which("redis-server")
     if program is None:
         pytest.skip("redis-server is missing: apt-get install redis-server")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    options = ["--port", str(port), "--save", "", "--appendonly", "no", "--dir", str(tmp_path)]
+    options = ["--port", str(free_port), "--save", "", "--appendonly", "no", "--dir", str(tmp_path)]
     options += ["--unixsocket", str(tmp_path / "redis.sock")]
     with subprocess.Popen([program, *options], stdout=subprocess.DEVNULL) as process:
         try:
-            wait_for(port)
-            yield port
+            wait_for(free_port)
+            yield free_port
         finally:
             process.terminate()
 

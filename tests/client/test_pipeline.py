@@ -9,21 +9,21 @@ from tests.client.fake import ID, A, B, MakeHands, config, lost, refusal
 
 
 def test_commands_travel_together_and_have_their_values(make: MakeHands) -> None:
-    replies = {b"ADDJOB": b"D-1", b"QLEN": 3, b"WORKING": 5}
+    replies = {b"ADDJOB": ID.encode(), b"QLEN": 3, b"WORKING": 5}
     hands = make(lambda _address, words: replies[words[0]])
     pipeline = hands.client.pipeline(transaction=False)
     assert len(pipeline.add("q", "b").queue_length("q").execute_command("QLEN", "r").working(ID)) == 4
-    assert hands.wait(pipeline.execute()) == ["D-1", 3, 3, [5]]
+    assert hands.wait(pipeline.execute()) == [ID, 3, 3, [5]]
     assert len(pipeline) == 0
     assert hands.wait(pipeline.execute()) == []
 
 
 def test_an_error_is_raised_or_stands_in_the_list(make: MakeHands) -> None:
-    hands = make(lambda _address, words: refusal("PAUSED x") if words[1] == b"p" else b"D-1")
+    hands = make(lambda _address, words: refusal("PAUSED x") if words[1] == b"p" else ID.encode())
     pipeline = hands.client.pipeline()
     with pytest.raises(PausedError) as caught:
         hands.wait(pipeline.add("q", "b").add("p", "b").execute())
-    assert caught.value.results == ["D-1", caught.value]
+    assert caught.value.results == [ID, caught.value]
     _, error = hands.wait(pipeline.add("q", "b").add("p", "b").execute(raise_on_error=False))
     assert isinstance(error, PausedError)
 

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from disque.client import replies
-from disque.client.errors import NoJobError
+from disque.client.errors import NoJobError, UnexpectedReplyError
 from disque.client.replies import Delivered, NodeInfo
 from tests.client.fake import refusal
 
@@ -29,7 +29,7 @@ def test_a_job_by_name_and_value() -> None:
 
 def test_working_answers_one_or_several() -> None:
     assert replies.answers(300) == [300]
-    seconds, error = replies.answers([5, refusal("NOJOB x")])
+    seconds, error = replies.answers([5, refusal("NOJOB x")], 2)
     assert seconds == 5
     assert isinstance(error, NoJobError)
 
@@ -70,6 +70,10 @@ def test_texts() -> None:
     [
         (replies.whole, b"x"),
         (replies.text, 1),
+        (replies.job_id, b"D-1"),
+        (replies.job_id, b"E" * 40),
+        (replies.job_id, None),
+        (replies.answers, [1, 2]),
         (replies.listed, b"x"),
         (replies.delivered, [1]),
         (replies.delivered, [[b"q"]]),
@@ -77,5 +81,5 @@ def test_texts() -> None:
     ],
 )
 def test_what_no_node_would_say_is_told(read: Any, reply: object) -> None:
-    with pytest.raises(replies.ShapeError, match="expected, not"):
+    with pytest.raises(UnexpectedReplyError, match="expected, not"):
         read(reply)

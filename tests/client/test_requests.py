@@ -17,16 +17,23 @@ def replying(reply: object) -> Any:
 @pytest.mark.parametrize(
     ("method", "words", "options", "sent", "reply", "value"),
     [
-        ("add", ["q", "b"], {}, "ADDJOB q b 3000", b"D-1", "D-1"),
+        ("add", ["q", "b"], {}, "ADDJOB q b 3000", ID.encode(), ID),
         (
             "add",
             [b"q", b"b"],
             {"timeout_ms": 0, "retry": 0, "replicate": 1},
             "ADDJOB q b 0 REPLICATE 1 RETRY 0",
-            b"D",
-            "D",
+            ID.encode(),
+            ID,
         ),
-        ("add", ["q", "b"], {"unique": "k", "window": timedelta(hours=1)}, "ADDJOB q b 3000 UNIQUE k 3600", b"D", "D"),
+        (
+            "add",
+            ["q", "b"],
+            {"unique": "k", "window": timedelta(hours=1)},
+            "ADDJOB q b 3000 UNIQUE k 3600",
+            ID.encode(),
+            ID,
+        ),
         ("ack", [ID, "x"], {}, f"ACKJOB {ID} x", 2, 2),
         ("fast_ack", [ID], {}, f"FASTACK {ID}", 1, 1),
         ("nack", [ID], {}, f"NACK {ID}", 1, 1),
@@ -49,6 +56,45 @@ def test_commands_about_jobs(
     assert getattr(hands, method)(*words, **options) == value
     [(_, request)] = hands.client._pool.nodes.log
     assert b" ".join(request).decode() == sent
+
+
+@pytest.mark.parametrize(
+    ("method", "words", "reply"),
+    [
+        ("add", ["q", "b"], b"OK"),
+        ("add", ["q", "b"], 1),
+        ("add", ["q", "b"], None),
+        ("add_many", [[("q", "b")]], b"OK"),
+        ("add_many", [[("q", "b")]], b"\xff"),
+        ("get", ["q"], 7),
+        ("get", ["q"], [[b"q", b"\xff", b"b"]]),
+        ("ack", [ID], b"OK"),
+        ("ack_many", [[ID]], b"OK"),
+        ("show", [ID], [b"id"]),
+        ("working", [ID, "x"], [5]),
+        ("working", [ID], [5, 6]),
+        ("nodes", [], [1, b"id", [b"id", b"h", b"port", b"1"]]),
+        ("nodes", [], [1, b"id", [b"id"]]),
+        ("node_time", [], [b"1"]),
+        ("config_get", [], [b"port"]),
+        ("scan_queues", [], [b"x", []]),
+        ("scan_queues", [], []),
+        ("slowlog", [], [[1]]),
+        ("latency_latest", [], [[]]),
+    ],
+)
+def test_what_no_node_would_answer_is_an_error_of_this_client(
+    make: MakeHands, method: str, words: Any, reply: object
+) -> None:
+    with pytest.raises(errors.UnexpectedReplyError, match=r"expected, not|no reply to"):
+        getattr(make(replying(reply)), method)(*words)
+
+
+def test_what_no_node_would_answer_stands_among_the_results(make: MakeHands) -> None:
+    hands = make(lambda _address, words: b"OK" if words[2] == b"2" else ID.encode())
+    first, second, third = hands.add_many([("q", "1"), ("q", "2"), ("q", "3")], errors="return")
+    assert first == third == ID
+    assert isinstance(second, errors.UnexpectedReplyError)
 
 
 def test_error_replies_are_raised(make: MakeHands) -> None:
@@ -124,10 +170,10 @@ class TestWorking:
 
 
 def test_a_lost_connection_is_no_loss(make: MakeHands) -> None:
-    hands = make(lambda address, _words: lost() if address == A else b"D-1", config(A, B))
-    assert hands.add("q", "b") == "D-1"
+    hands = make(lambda address, _words: lost() if address == A else ID.encode(), config(A, B))
+    assert hands.add("q", "b") == ID
     assert hands.client._pool.nodes.asked() == [A, B]
-    assert hands.add("q", "b") == "D-1"
+    assert hands.add("q", "b") == ID
     assert hands.client._pool.nodes.asked() == [A, B, B]
 
 

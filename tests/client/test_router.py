@@ -117,10 +117,10 @@ class TestLearning:
     def test_odd_addresses_are_ignored(self) -> None:
         nodes = router(A)
         odd = hello(ID_A, (ID_A, "", 1, 1), (ID_B, "", 2, 1), (ID_C, "c", 0, 1))
-        nodes.learned(A, [*odd, [b"short"], b"text", [b"id", b"h", b"port", b"1"]])
+        nodes.learned(A, [*odd, [b"short"], b"text", [b"id", b"h", b"port", b"1"], [1, b"h", 2, 3]])
         assert nodes.addresses() == [A]
 
-    @pytest.mark.parametrize("reply", [None, 1, [], [1], {}, b"OK"])
+    @pytest.mark.parametrize("reply", [None, 1, [], [1], [1, 2, 3], {}, b"OK"])
     def test_other_replies_are_ignored(self, reply: object) -> None:
         nodes = router(A)
         nodes.learned(A, reply)

@@ -15,12 +15,13 @@ from cluster.frames import enclosed
 from cluster.handshake import HELLO, MAGIC, MISMATCH, TWIN, Acceptor, Dialer, Identity
 from cluster.link import Incoming, Link, Outgoing, connected
 from cluster.membership import HANDSHAKE, Member
-from cluster.messages import DELJOB, ENQUEUE, GOTJOB, WORKING, YOURJOBS, Message, encode_message, frame
+from cluster.messages import DELJOB, ENQUEUE, GOTJOB, WORKING, Message, encode_message, frame
 from cluster.peer import Peer
 from disque.core.config.settings import Config
 from disque.server.tls import contexts
 from tests.cluster.buses import LOOPBACK, Impostor, Notes, Station, Stranger, end, in_loop, join, stations
 from tests.support import certificates
+from tests.support.formats import yourjobs, yourjobs_row
 
 JOB = b"D-" + b"j" * 38
 ZED = Identity(b"f" * 40, 99, 7711, 17711)
@@ -75,8 +76,7 @@ class TestLinks:
 
     @pytest.mark.parametrize("size", [3 << 20, 20 << 20])
     def test_a_large_job_arrives_between_others_and_is_seen_on_its_way(self, size: int) -> None:
-        job = (JOB, b"x" * size, 1, 1000, 86400, 5, 300, 0, 0, (b"a" * 40,))
-        large: Message = (YOURJOBS, b"q", (job,))
+        large: Message = yourjobs(yourjobs_row(JOB, body=b"x" * size, holders=(b"a" * 40,)))
 
         async def scene() -> None:
             one, other = await stations("ab")

@@ -28,12 +28,13 @@ from cluster.messages import (
     encode_message,
     frame,
 )
+from tests.support.formats import repljob, yourjobs_row
 
 ID, OTHER_ID = b"D-" + b"x" * 38, b"D-" + b"y" * 38
 NODE = b"a" * 40
-JOB = (ID, b"body", 3, 86_399_000, 86_400, 1_700_000_000_000_000_000, 300, 0, 1, (NODE,))
+JOB = yourjobs_row(ID, left_ms=86_399_000, deliveries=1, holders=(NODE,))
 ROW = (NODE, b"10.0.0.1", 7711, 17711, 0)
-COPY = (REPLJOB, 0, b"q", 3, 86_400_000, 86_400, 0, 300, (NODE,), (ID,), (b"body",), (17 * 10**17,))
+COPY = repljob(ID, holders=(NODE,))
 
 #: A value for each sort of field.
 SAMPLES: dict[str, Any] = {
@@ -98,6 +99,14 @@ class TestTable:
     def test_a_list_of_numbers_follows_the_ids_that_it_belongs_to(self) -> None:
         assert KINDS[HOLD][1].fields[-2:] == ("ids", "ms")
         assert KINDS[REPLJOB][1].fields[-3:] == ("ids", "bodies", "ctimes")
+
+    @pytest.mark.parametrize(
+        ("prefix", "shape", "first"),
+        [("REPLJOB_", KINDS[REPLJOB][1], 1), ("YOURJOBS_", KINDS[YOURJOBS][1], 1), ("ROW_", JOB_SHAPE, 0)],
+    )
+    def test_what_has_many_fields_has_a_name_for_each_place(self, prefix: str, shape: Shape, first: int) -> None:
+        named = {name: at for name, at in vars(messages).items() if name.startswith(prefix)}
+        assert named == {prefix + name.upper(): at for at, name in enumerate(shape.fields, first)}
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=[name for name, _ in KINDS.values()])

@@ -28,7 +28,6 @@ from cluster.messages import (
     KEYFREE,
     KEYKEPT,
     KINDS,
-    REPLJOB,
     decode,
     encode_message,
     frame,
@@ -36,9 +35,8 @@ from cluster.messages import (
 from disque.core import links, step
 from disque.core.base import resp
 from disque.core.base.timers import IDLE, NEVER
-from disque.core.commands import ROWS, scan
+from disque.core.commands import ROWS
 from disque.core.config.settings import Config
-from disque.core.dedup.keys import TENTATIVE
 from disque.core.host import HostRefusedError
 from disque.core.jobs import sessions
 from disque.core.journal import kinds
@@ -46,8 +44,10 @@ from disque.core.journal.schema import Record
 from disque.core.model import memory
 from disque.core.model.ack_batch import AckBatch, AckStage
 from disque.core.model.job import ACKED, ACTIVE, AMONG_RETURNED, IN_LINE, QUEUED, SPENT, STATE_NAMES, WAIT_REPL, Job
+from disque.core.model.key import TENTATIVE
 from disque.core.model.session import NOT_WAITING, WAIT_COPIES, WAIT_HOST, WAIT_JOBS, WAIT_LINES, Session
 from disque.core.node import Node
+from tests.support import formats
 from tests.support.keys import keys
 
 #: The first moment of every test, in ms. Not a whole second, so that nothing is exact by chance.
@@ -93,15 +93,17 @@ def repljob(
     ttl: int = 3600,
 ) -> tuple[Any, ...]:
     """REPLJOB for a job of another node; ``holders`` are the other nodes that may have a copy, too."""
-    holders = tuple(sorted({MYSELF, *holders}))
-    ctime = START_MS * 1_000_000
-    job_id = job_id or foreign_id(1, retry)
-    return (REPLJOB, flags, queue, 2, ttl * 1000, ttl, delay_ms, retry, holders, (job_id,), (body,), (ctime,))
-
-
-def held_by(message: tuple[Any, ...], holders: tuple[bytes, ...]) -> tuple[Any, ...]:
-    """This REPLJOB with other holders."""
-    return (*message[:8], holders, *message[9:])
+    return formats.repljob(
+        job_id or foreign_id(1, retry),
+        queue=queue,
+        ttl=ttl,
+        retry=retry,
+        flags=flags,
+        delay_ms=delay_ms,
+        holders=tuple(sorted({MYSELF, *holders})),
+        bodies=(body,),
+        ctimes=(START_MS * 1_000_000,),
+    )
 
 
 class Nothing:
@@ -270,7 +272,7 @@ class Client:
         session.touched = False
         self._asked = False
         if session.walked:
-            scan.taken(self.bench.node, session)
+            sessions.walk_taken(self.bench.node, session)
 
     @property
     def waiting(self) -> bool:
@@ -313,7 +315,7 @@ class Bench:
         step.link_up(self.node, peer.id, PROCESS, self.now_ms)
         self.membership.messages.clear()
         self.node.messages.clear()
-        self.node.asks.clear()
+        self.node.early.clear()
         return peer
 
     # -- what comes from other nodes -----------------------------------------------------------------------------------
@@ -432,7 +434,7 @@ class Bench:
     def sent(self, *kinds: int) -> list[tuple[bytes, tuple[Any, ...]]]:
         """(peer, message) of these kinds, or any, that were sent; all messages sent so far are forgotten."""
         self.settle()
-        messages, self.node.messages, self.node.asks = [*self.node.asks, *self.node.messages], [], []
+        messages, self.node.messages, self.node.early = [*self.node.early, *self.node.messages], [], []
         return [(peer, message) for peer, message in messages if not kinds or message[0] in kinds]
 
     def told(self, peer: membership.Member, *kinds: int) -> list[tuple[Any, ...]]:
@@ -486,19 +488,19 @@ def assert_counters_are_true(node: Node) -> None:
     assert_memory_is_true(node, jobs)
     assert_waits_are_true(node)
     assert_timers_are_true(node, jobs)
-    assert {job_id for job_id, spread in node.pending.items() if spread.add is not None or spread.outside} == {
+    assert {job_id for job_id, spread in node.copies.wanted.items() if spread.add is not None or spread.outside} == {
         job.id for job in jobs if job.state == WAIT_REPL
     }
-    waiting = [spread for spread in node.pending.values() if spread.add is not None and spread.comes_here()]
-    assert node.inbound == Counter(spread.job.queue for spread in waiting)
-    assert set(node.acking) == {job.id for job in jobs if job.state == ACKED} | set(node.dummies)
+    waiting = [spread for spread in node.copies.wanted.values() if spread.add is not None and spread.comes_here()]
+    assert node.copies.inbound == Counter(spread.job.queue for spread in waiting)
+    assert set(node.acks.by_id) == {job.id for job in jobs if job.state == ACKED} | set(node.acks.dummies)
     assert_claims_are_true(node)
     assert set(node.evictable) == {job.id for job in jobs if job.flags & SPENT}
 
 
 def assert_it_can_be_sent(node: Node) -> None:
     """Every message that waits to leave is one of those that nodes know, and arrives as it left."""
-    outgoing = [message for _, message in (*node.messages, *node.asks, *node.membership.messages)]
+    outgoing = [message for _, message in (*node.messages, *node.early, *node.membership.messages)]
     for message in outgoing:
         assert message[0] in KINDS
         assert decode(frame([encode_message(message)])[4:]) == [message]
@@ -506,15 +508,15 @@ def assert_it_can_be_sent(node: Node) -> None:
 
 def assert_claims_are_true(node: Node) -> None:
     """A claim belongs to a job that waits; a peer waits for nothing but wanted copies."""
-    for job_id, claim in node.votes.items():
+    for job_id, claim in node.votes.by_id.items():
         job = node.find(job_id)
         assert job is claim.job
         assert job.state == ACTIVE
         assert job.requeue_ms
         assert len(job.holders) > 1 or claim.due_ms
     for peer in node.peers.values():
-        assert all(node.pending.get(job_id) is spread for job_id, spread in peer.waiting.items())
-    assert all(node.pending.get(job_id) is spread for job_id, spread in node.under_replicated.items())
+        assert all(node.copies.wanted.get(job_id) is spread for job_id, spread in peer.waiting.items())
+    assert all(node.copies.wanted.get(job_id) is spread for job_id, spread in node.copies.short.items())
 
 
 def assert_queues_are_true(node: Node, jobs: list[Job]) -> None:
@@ -538,11 +540,7 @@ def assert_memory_is_true(node: Node, jobs: list[Job]) -> None:
     """The accounted memory equals a recount."""
     recount = sum(memory.JOB_BYTES + len(job.body) for job in jobs)
     recount += sum(memory.QUEUE_BYTES + len(name) for name in node.queues)
-    recount += sum(key.cost() for key in node.keys.values()) + memory.SHELF_BYTES * node.key_store.count
-    recount += memory.ACK_BYTES * len(node.acking) + memory.GONE_BYTES * len(node.tombstones)
-    recount += memory.VOTE_BYTES * len(node.votes)
-    recount += memory.SPREAD_BYTES * len([spread for spread in node.pending.values() if spread.add is None])
-    recount += sum(pending.size for bid in node.acquisitions.values() for pending in bid.waiting)
+    recount += sum(part.cost() for part in node.parts) + memory.GONE_BYTES * len(node.tombstones)
     recount += memory.PLACE_BYTES * node.places
     assert node.unread == sum(session.walked for session in node.sessions.values())
     assert node.used == recount
@@ -550,7 +548,7 @@ def assert_memory_is_true(node: Node, jobs: list[Job]) -> None:
         segments = [job.segment for job in jobs if job.segment]
         segments += [queue.segment for queue in node.queues.values() if queue.segment]
         segments += [key.segment for key in keys(node).values() if key.segment]
-        segments += [ack.segment for ack in node.acking.values() if ack.segment]
+        segments += [ack.segment for ack in node.acks.by_id.values() if ack.segment]
         segments += [broadcast.segment for broadcast in node.federation.pauses.values() if broadcast.segment]
         assert {segment: count for segment, count in node.live.items() if count} == {
             segment: segments.count(segment) for segment in set(segments)
@@ -573,10 +571,10 @@ def assert_waits_are_true(node: Node) -> None:
         assert not session.adds or not session.adds[0].reply
         assert session.adds_bytes == sum(pending.size for pending in session.adds)
     owed = {pending for session in node.sessions.values() for pending in session.adds if not pending.reply}
-    bids = list(node.acquisitions.values())
+    bids = list(node.unique.acquisitions.values())
     in_lines_of_keys = [pending for bid in bids for pending in bid.waiting]
     in_lines_of_keys += [bid.add for bid in bids if bid.add is not None and bid.add.spread is None]
-    spread_for = [spread.add for spread in node.pending.values() if spread.add is not None]
+    spread_for = [spread.add for spread in node.copies.wanted.values() if spread.add is not None]
     reasons = [*spread_for, *in_lines_of_keys, *node.retries]
     assert len(reasons) == len(set(reasons))
     assert set(reasons) <= owed
@@ -587,10 +585,10 @@ def assert_waits_are_true(node: Node) -> None:
         assert bid is None or bid in bids
     for queue in node.queues.values():
         assert queue.waiters is None or all(
-            session in leavers or session.id in node.sessions for session in queue.waiters
+            session in leavers or session in node.sessions.values() for session in queue.waiters
         )
         assert queue.ready == (queue in node.ready)
-    for job_id, spread in node.pending.items():
+    for job_id, spread in node.copies.wanted.items():
         assert spread.job is node.find(job_id)
         assert spread.add is None or spread.add.spread is spread
 
@@ -598,7 +596,7 @@ def assert_waits_are_true(node: Node) -> None:
 def lots_of(node: Node) -> list[AckBatch]:
     """The lots of acknowledgements; each counts those that are left of it, and has a list with all of them."""
     left: dict[AckBatch, set[bytes]] = {}
-    for job_id, ack in node.acking.items():
+    for job_id, ack in node.acks.by_id.items():
         if isinstance(ack, AckStage):
             assert ack.slot == IDLE
             left.setdefault(ack.lot, set()).add(job_id)
@@ -610,40 +608,42 @@ def lots_of(node: Node) -> list[AckBatch]:
 
 def assert_timers_are_true(node: Node, jobs: list[Job]) -> None:
     """No timer without an item, no live job without a timer."""
-    armed = [key for key in node.keys.values() if key.state != TENTATIVE or key.owner != node.node_id]
-    bids = [bid for bid in node.acquisitions.values() if bid.slot != IDLE]
+    armed = [key for key in node.unique.table.values() if key.state != TENTATIVE or key.owner != node.node_id]
+    bids = [bid for bid in node.unique.acquisitions.values() if bid.slot != IDLE]
     sessions = [session for session in node.sessions.values() if session.slot != IDLE]
     adds = [pending for session in node.sessions.values() for pending in session.adds if pending.slot != IDLE]
     live = [job for job in jobs if job.state != ACKED]
-    acks = [ack for ack in node.acking.values() if not isinstance(ack, AckStage)]
+    acks = [ack for ack in node.acks.by_id.values() if not isinstance(ack, AckStage)]
     lots = lots_of(node)
-    for item in (*live, *node.queues.values(), *armed, *acks, *lots, *node.votes.values()):
+    for item in (*live, *node.queues.values(), *armed, *acks, *lots, *node.votes.by_id.values()):
         assert item.slot != IDLE, item
         assert item.due_ms > 0
     for job in live:
         assert job.due_ms <= job.expires_ms
-        if job.id in node.votes:
+        if job.id in node.votes.by_id:
             continue
         if job.state == ACTIVE and job.requeue_ms:
             assert job.due_ms <= job.requeue_ms
     assert all(session.waiting == WAIT_JOBS for session in sessions)
-    assert node.timers.count == (node.key_store.slot != IDLE) + sum(
-        map(len, (live, node.queues, armed, bids, sessions, adds, acks, lots, node.votes))
+    assert node.timers.count == (node.unique.store.slot != IDLE) + sum(
+        map(len, (live, node.queues, armed, bids, sessions, adds, acks, lots, node.votes.by_id))
     )
     assert_the_shelf_is_true(node)
-    asking = {key.job_id for key in node.keys.values() if key.state == TENTATIVE or key.told is not None}
-    assert set(node.keyed) == {key.job_id for key in node.keys.values() if not key.expires_ms} | asking
-    assert {bid.job_id for bid in node.acquisitions.values() if bid.job_id and not bid.decided} == set(node.bidding)
+    asking = {key.job_id for key in node.unique.table.values() if key.state == TENTATIVE or key.told is not None}
+    assert set(node.unique.by_job) == {key.job_id for key in node.unique.table.values() if not key.expires_ms} | asking
+    assert {bid.job_id for bid in node.unique.acquisitions.values() if bid.job_id and not bid.decided} == set(
+        node.unique.bids
+    )
 
 
 def assert_the_shelf_is_true(node: Node) -> None:
     """On the shelf are exactly the keys with a window about which nothing is asked; it is due when a second is over."""
-    resting = [key for digest, key in keys(node).items() if digest not in node.keys]
-    assert len(resting) == node.key_store.count
+    resting = [key for digest, key in keys(node).items() if digest not in node.unique.table]
+    assert len(resting) == node.unique.store.count
     assert all(key.rests() for key in resting)
-    assert not any(key.rests() for key in node.keys.values())
-    assert all(node.key_store.next_ms() <= key.expires_ms // 1000 * 1000 + 1000 for key in resting)
-    assert node.key_store.next_ms() == (node.key_store.due_ms or NEVER)
+    assert not any(key.rests() for key in node.unique.table.values())
+    assert all(node.unique.store.next_ms() <= key.expires_ms // 1000 * 1000 + 1000 for key in resting)
+    assert node.unique.store.next_ms() == (node.unique.store.due_ms or NEVER)
 
 
 def as_read(record: Record) -> tuple[Any, ...]:

@@ -42,12 +42,12 @@ from cluster.messages import (
     frame,
 )
 from disque.core import step
-from disque.core.dedup.keys import TENTATIVE, digest_of
+from disque.core.dedup.keys import digest_of
 from disque.core.journal import codec, kinds
 from disque.core.journal import replay as journal
-from disque.core.journal.schema import JOBS
 from disque.core.model.job import ACKED, ACTIVE, DEFERRED, SPENT
 from disque.core.model.jobid import comes_again
+from disque.core.model.key import TENTATIVE
 from disque.core.model.session import NOT_WAITING, WAIT_COPIES
 from disque.core.node import Node
 from tests.conftest import examples
@@ -62,6 +62,7 @@ from tests.core.support import (
     foreign_id,
     repljob,
 )
+from tests.support.formats import encoded, jobs_record
 from tests.support.keys import keys
 
 STEPS: Final = 60
@@ -134,7 +135,7 @@ class Walk:
 
     def ids(self) -> list[bytes]:
         mine = [job.id for job in all_jobs(self.bench.node)][-3:]
-        mine += [*self.bench.node.bidding][:2]
+        mine += [*self.bench.node.unique.bids][:2]
         mine += [key.job_id for key in keys(self.bench.node).values()][:2]
         return [*mine, *mine, *POOL]
 
@@ -175,8 +176,8 @@ class Walk:
             made[name] = self.field(name, FIELDS[name], count)
             count = len(made[name]) if name == "ids" else count
         ids = made.get("ids") or (made.get("id"),)
-        if "retry_s" in made and ids[0] is not None and random.random() < 0.8:
-            made["retry_s"] = random.choice([5, 60]) if comes_again(ids[0]) else 0
+        if "spec" in made and ids and ids[0] is not None and random.random() < 0.8:
+            made["spec"] = encoded(60, random.choice([5, 60]) if comes_again(ids[0]) else 0, random.choice([1, 2, 3]))
         return tuple(made.values())
 
     def hear(self) -> None:
@@ -365,7 +366,7 @@ def promised(node: Node, now_ms: int) -> dict[bytes, tuple[Any, ...]]:
     """What a start must know of the jobs that are in the journal, or whatever it knows."""
     found = {}
     for job in all_jobs(node):
-        if job.expires_ms > now_ms and (job.segment or job.id in node.acking):
+        if job.expires_ms > now_ms and (job.segment or job.id in node.acks.by_id):
             numbers = (job.retry, job.ttl, job.repl, job.ctime, job.expires_ms)
             alive = (job.body, job.nacks, job.flags & SPENT)
             found[job.id] = (job.queue, *numbers, job.state == ACKED, *(alive if job.state != ACKED else ()))
@@ -393,7 +394,7 @@ def compare(node: Node, fresh: Node, now_ms: int) -> None:
     held = held_ms(node, now_ms)
     for job_id, until_ms in held_ms(fresh, now_ms).items():
         assert until_ms <= held[job_id]
-    assert set(fresh.dummies) == set(node.dummies)
+    assert set(fresh.acks.dummies) == set(node.acks.dummies)
     known = [
         {
             key.digest: (key.job_id, key.expires_ms, key.life_ms)
@@ -444,10 +445,8 @@ def keepkey(job_id: bytes, digest: bytes = KEYS[0], flags: int = 3) -> Message:
 def test_numbers_go_on_from_no_job_that_could_be_the_last_of_all(walk: Walk) -> None:
     """One in an old journal, which bears the name of this node: the next job had a number that no start believes."""
     mine = b"D-a0a0a0a0-%024d-003d" % 1
-    shared = (JOBS, b"q", 2, 0, 1, -4 * 10**12, 0, 5, 0, 0, 0, 60, (MYSELF,))
-    walk.payloads += [
-        (1, payload) for payload in codec.encode([(*shared, (mine,), (b"body",), (2**62 - 1,))], START_MS)
-    ]
+    record = jobs_record(mine, ttl=60, retry=5, left_ms=-4 * 10**12, holders=(MYSELF,), ctimes=(2**62 - 1,))
+    walk.payloads += [(1, payload) for payload in codec.encode([record], START_MS)]
     walk.start_anew()
     walk.client.add("q", "body", "REPLICATE", 1)
     walk.look()
@@ -458,7 +457,7 @@ def test_a_job_that_ends_before_its_key_is_written_frees_it_at_a_start_too(walk:
     bench = walk.bench
     walk.client.send("ADDJOB", "q", "body", 0, "REPLICATE", 3, "UNIQUE", "k", 0)
     bench.settle()
-    (job_id,) = bench.node.pending
+    (job_id,) = bench.node.copies.wanted
     bench.hear(bench.peers[0], (SETACK, bench.job(job_id).holders, (job_id,)))
     walk.look()
     assert not keys(bench.node)
@@ -470,7 +469,7 @@ def test_an_acknowledgement_is_known_after_a_start_when_only_its_key_has_ended(w
     walk.client.send("ACKJOB", foreign_id())
     bench.hear(bench.peers[0], (UNBIND, (foreign_id(),)))
     walk.look()
-    assert foreign_id() in bench.node.dummies
+    assert foreign_id() in bench.node.acks.dummies
 
 
 def test_an_acknowledgement_of_a_job_that_has_ended_here_is_known_after_a_start(walk: Walk) -> None:
@@ -480,7 +479,7 @@ def test_an_acknowledgement_of_a_job_that_has_ended_here_is_known_after_a_start(
     bench.hear(bench.peers[0], keepkey(foreign_id()))
     walk.client.send("ACKJOB", foreign_id())
     walk.look()
-    assert foreign_id() in bench.node.dummies
+    assert foreign_id() in bench.node.acks.dummies
 
 
 def test_a_job_has_one_key(walk: Walk) -> None:
@@ -497,7 +496,7 @@ def test_a_key_counts_for_no_job_that_is_not_decided(walk: Walk) -> None:
     bench = walk.bench
     walk.client.send("ADDJOB", "q", "body", 100, "REPLICATE", 3)
     bench.settle()
-    (job_id,) = bench.node.pending
+    (job_id,) = bench.node.copies.wanted
     bench.hear(bench.peers[0], keepkey(job_id))
     assert bench.node.messages_skipped == 1
     bench.advance(200)
@@ -511,8 +510,8 @@ def test_holders_that_others_name_when_a_job_is_done_are_written(walk: Walk) -> 
     bench.hear(bench.peers[0], (GOTACK, 1, tuple([peer.id for peer in bench.peers]), (foreign_id(),)))
     walk.look()
     fresh = walk.replayed().node
-    assert fresh.acking[foreign_id()].holders == bench.node.acking[foreign_id()].holders
-    assert len(fresh.acking[foreign_id()].holders) == 4
+    assert fresh.acks.by_id[foreign_id()].holders == bench.node.acks.by_id[foreign_id()].holders
+    assert len(fresh.acks.by_id[foreign_id()].holders) == 4
 
 
 def test_no_pause_is_newer_than_all_that_can_come(walk: Walk) -> None:

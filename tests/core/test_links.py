@@ -18,11 +18,17 @@ from cluster.messages import (
     QUEUED,
     REFUSED,
     REPLJOB,
+    REPLJOB_DELAY_MS,
+    REPLJOB_FLAGS,
+    REPLJOB_HOLDERS,
+    REPLJOB_IDS,
+    REPLJOB_LEFT_MS,
+    REPLJOB_SPEC,
     SETACK,
     WILLQUEUE,
 )
 from disque.core import step
-from disque.core.journal.schema import REQUEUE
+from disque.core.journal.schema import JOBS_IDS, REQUEUE
 from disque.core.model import peers
 from disque.core.replication import acks
 from disque.core.replication.coordinator import PATIENCE_MS
@@ -40,7 +46,7 @@ def asked(cluster: Bench) -> list[Member]:
 def begin(client: Client, *options: str | int, copies: int = 3) -> tuple[bytes, list[Member]]:
     """ADDJOB with so many copies: the ID and the nodes that were asked."""
     client.send("ADDJOB", "q", "body", 0, "REPLICATE", copies, *options)
-    (job_id,) = client.bench.node.pending
+    (job_id,) = client.bench.node.copies.wanted
     return job_id, asked(client.bench)
 
 
@@ -130,7 +136,7 @@ class TestAnotherNode:
         newcomer = cluster.meet(1)
         cluster.link_up(newcomer)
         cluster.live(600)
-        assert newcomer.id in cluster.node.pending[job_id].asked
+        assert newcomer.id in cluster.node.copies.wanted[job_id].asked
         cluster.confirm(job_id, newcomer)
         assert client.read() == job_id
 
@@ -152,7 +158,7 @@ class TestSayAgain:
         cluster.link_down(first)
         cluster.sent()
         cluster.link_up(first)
-        assert [(message[9], message[8]) for message in cluster.told(first, REPLJOB)] == [
+        assert [(message[REPLJOB_IDS], message[REPLJOB_HOLDERS]) for message in cluster.told(first, REPLJOB)] == [
             ((job_id,), cluster.job(job_id).holders)
         ]
         cluster.link_down(second)
@@ -171,14 +177,15 @@ class TestSayAgain:
         assert sorted(peer.id for peer in asked(cluster)) == sorted(peer.id for peer in others(cluster, nodes))
 
     def test_what_is_left_of_its_life_is_told_as_it_is_now(self, cluster: Bench) -> None:
-        _, (first, _) = begin(cluster.client(), "TTL", 100, "DELAY", 9)
+        job_id, (first, _) = begin(cluster.client(), "TTL", 100, "DELAY", 9)
         cluster.link_down(first)
         cluster.sent()
         cluster.live(5000)
         cluster.sent()
         cluster.link_up(first)
-        ((_, _, _, _, left_ms, ttl, delay_ms, *_),) = cluster.told(first, REPLJOB)
-        assert (left_ms, ttl, delay_ms) == (95_000, 100, 9000)
+        (message,) = cluster.told(first, REPLJOB)
+        assert (message[REPLJOB_LEFT_MS], message[REPLJOB_DELAY_MS]) == (95_000, 9000)
+        assert message[REPLJOB_SPEC] == cluster.job(job_id).spec.encoded
 
 
 class TestAnotherProcess:
@@ -251,10 +258,10 @@ class TestAtMostOnceFromOutside:
 
     def begin(self, cluster: Bench, client: Client) -> tuple[bytes, Member]:
         client.send("ADDJOB", "q", "body", 0, "REPLICATE", 1, "RETRY", 0)
-        (job_id,) = cluster.node.pending
+        (job_id,) = cluster.node.copies.wanted
         ((peer_id, message),) = cluster.sent(REPLJOB)
-        assert message[1] == QUEUE_IT
-        assert message[8] == (peer_id,)
+        assert message[REPLJOB_FLAGS] == QUEUE_IT
+        assert message[REPLJOB_HOLDERS] == (peer_id,)
         return job_id, cluster.membership.nodes[peer_id]
 
     def test_the_one_that_confirms_has_queued_it(self, outside: Bench) -> None:
@@ -297,7 +304,7 @@ class TestAtMostOnceFromOutside:
         outside.link_down(outside.membership.nodes[first])
         (second,) = asked(outside)
         assert second.id != first
-        (job_id,) = message[9]
+        (job_id,) = message[REPLJOB_IDS]
         outside.confirm(job_id, second)
         assert client.read() == job_id
 
@@ -371,7 +378,7 @@ class TestFromOutside:
         client = outside.client()
         client.send("ADDJOB", "q", "body", 100, "REPLICATE", 2)
         nodes = asked(outside)
-        (job_id,) = outside.node.pending
+        (job_id,) = outside.node.copies.wanted
         outside.advance(100)
         assert str(client.read()).startswith("NOREPL Timeout")
         assert outside.sent() == [(node.id, (ABORT, (job_id,))) for node in nodes]
@@ -392,7 +399,7 @@ class TestAsync:
         bench = Bench(peers=1, journaling=True)
         job_id = bench.client().add("q", "b", "REPLICATE", 2, "ASYNC")
         records = bench.records()
-        assert (records[0][13], records[1][1]) == ((job_id,), job_id)
+        assert (records[0][JOBS_IDS], records[1][1]) == ((job_id,), job_id)
         assert records[-1][2] == tuple(sorted([MYSELF, bench.peers[0].id]))
 
     def test_when_it_is_done_copies_are_wanted_no_more(self, cluster: Bench) -> None:
@@ -400,7 +407,7 @@ class TestAsync:
         job_id = client.add("q", "b", "REPLICATE", 3, "ASYNC")
         nodes = asked(cluster)
         client("ACKJOB", job_id)
-        assert not cluster.node.pending
+        assert not cluster.node.copies.wanted
         assert {peer for peer, _ in cluster.sent(SETACK)} == {node.id for node in nodes}
 
 
@@ -441,7 +448,7 @@ class TestForgotten:
         client.read()
         client.get("q")
         cluster.advance(60_000)
-        assert job_id in cluster.node.votes
+        assert job_id in cluster.node.votes.by_id
         cluster.membership.forget(only.id, cluster.now_ms)
         cluster.live(600)
         assert cluster.state(job_id) == "queued"

@@ -64,7 +64,11 @@ class Raw:
     def __init__(self, address: tuple[str, int] | str, patience_s: float = PATIENCE_S) -> None:
         if isinstance(address, str):
             self.socket = socket.socket(socket.AF_UNIX)
-            self.socket.connect(address)
+            try:
+                self.socket.connect(address)
+            except OSError:
+                self.socket.close()
+                raise
         else:
             self.socket = socket.create_connection(address, patience_s)
         self.socket.settimeout(patience_s)

@@ -3,6 +3,7 @@ import pytest
 from disque.core.commands import scan
 from disque.core.jobs import deliver
 from disque.server import connection as module
+from disque.server import requests
 from disque.server.connection import HELD_MOST, READ_AHEAD, TURN_COMMANDS, Connection
 from tests.server.shell import Shell, Transport, Writer
 
@@ -45,6 +46,16 @@ def test_after_some_commands_others_have_their_turn() -> None:
     assert second.take() == PONG
     shell.loop.settle()
     assert first.take() == PONG * (2 * TURN_COMMANDS)
+
+
+def test_requests_that_were_parsed_ahead_are_not_made_bytes_again_each_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    def encode(request: list[bytes]) -> bytes:
+        raise AssertionError(request)
+
+    monkeypatch.setattr(requests, "_encode", encode)
+    shell = Shell()
+    client, _ = shell.connect()
+    assert shell.ask(client, PING * 4 * TURN_COMMANDS) == PONG * 4 * TURN_COMMANDS
 
 
 def test_big_replies_end_a_turn_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -356,6 +367,28 @@ def test_a_waiting_client_gets_a_large_reply_in_pieces(monkeypatch: pytest.Monke
     assert client.output_bytes() > 1000
     shell.loop.settle()
     assert transport.take().endswith(b"$2000\r\n" + b"x" * 2000 + b"\r\n")
+
+
+def test_a_large_reply_behind_one_that_is_safe_earlier_leaves_in_pieces_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    large_replies(monkeypatch)
+    shell = Shell()
+    writer = shell.journal()
+    writer.hold = True
+    client, transport = shell.connect()
+    shell.ask(client, ADD)
+    shell.ask(client, ADD_LARGE + GET + GET)
+    writer.safe = 1
+    shell.pump.release()
+    shell.loop.settle()
+    assert transport.take().startswith(b"+D-")
+    writer.safe = writer.sequence
+    shell.pump.release()
+    assert client.output_bytes() > 2000
+    while shell.loop.calls:
+        before = len(transport.written)
+        shell.loop.turn()
+        assert len(transport.written) - before <= 256 + 64
+    assert transport.take().endswith(b"x" * 2000 + b"\r\n")
 
 
 def test_a_large_reply_waits_for_a_client_that_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,12 +53,10 @@ def test_all_addresses_share_the_port_that_the_first_one_got() -> None:
             sock.close()
 
 
-def test_when_one_address_fails_no_socket_stays_open() -> None:
-    with closing(listening("127.0.0.1")) as probe:
-        port = probe.getsockname()[1]
+def test_when_one_address_fails_no_socket_stays_open(free_port: int) -> None:
     with pytest.raises(ListenError):
-        tcp_sockets(("127.0.0.1", NOWHERE), port, 16)
-    listening("127.0.0.1", port).close()
+        tcp_sockets(("127.0.0.1", NOWHERE), free_port, 16)
+    listening("127.0.0.1", free_port).close()
 
 
 def test_reasons_are_words() -> None:

@@ -192,11 +192,11 @@ class TestMessages:
     def test_what_a_flush_leaves_goes_at_once_without_a_journal(self) -> None:
         shell = Meshed()
         shell.node.messages.append((PEER.id, (ENQUEUE, JOB, 1)))
-        shell.node.asks.append((PEER.id, (ENQUEUE, JOB, 2)))
+        shell.node.early.append((PEER.id, (ENQUEUE, JOB, 2)))
         shell.pump.flush()
         assert sorted(message[2] for _, message in shell.bus.sent) == [1, 2]  # type: ignore[type-var]  # numbers
         assert shell.membership.messages_sent == 2
-        assert shell.node.messages == shell.node.asks == []
+        assert shell.node.messages == shell.node.early == []
 
     def test_what_has_no_link_comes_back_in_another_turn(self, monkeypatch: pytest.MonkeyPatch) -> None:
         shell = Meshed()

@@ -469,7 +469,7 @@ class TestCompaction:
         process.cron(3)
         process.kill()
         process = machine.start()
-        assert list(process.node.dummies) == [UNKNOWN_ID]
+        assert list(process.node.acks.dummies) == [UNKNOWN_ID]
         process.kill()
 
     def test_it_starts_by_itself_when_the_journal_has_grown(self, machine: Machine) -> None:

@@ -371,7 +371,7 @@ class TestOtherNodes:
         cast("Any", transport).write = lambda _: order.append("reply")
         client.data_received(PING)
         shell.node.outbox.add((DELETE, b"j" * 40))
-        shell.node.asks.append((self.PEER, (ENQUEUE, b"j" * 40, 1)))
+        shell.node.early.append((self.PEER, (ENQUEUE, b"j" * 40, 1)))
         shell.loop.settle()
         assert order == ["journal", "frames", "reply"]
 
@@ -379,7 +379,7 @@ class TestOtherNodes:
         shell, writer = self.meshed()
         writer.hold = True
         self.tell(shell, 1)
-        shell.node.asks.append((self.PEER, (ENQUEUE, b"j" * 40, 2)))
+        shell.node.early.append((self.PEER, (ENQUEUE, b"j" * 40, 2)))
         shell.node.membership.messages.append((self.PEER, (ENQUEUE, b"j" * 40, 3)))
         shell.pump.flush()
         assert self.sent(shell) == [3, 2]
@@ -417,9 +417,9 @@ class TestOtherNodes:
     def test_a_node_that_talks_to_no_others_keeps_nothing_for_them(self) -> None:
         shell = Shell()
         self.tell(shell, 1)
-        shell.node.asks.append((self.PEER, (ENQUEUE, b"j" * 40, 2)))
+        shell.node.early.append((self.PEER, (ENQUEUE, b"j" * 40, 2)))
         shell.pump.flush()
-        assert shell.node.messages == shell.node.asks == []
+        assert shell.node.messages == shell.node.early == []
 
 
 class FakeMesh:

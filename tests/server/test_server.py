@@ -15,8 +15,10 @@ from cluster.messages import ALL_SENT, GOTACK, I_STOP, SETACK, STOPPING
 from disque.core.commands import scan
 from disque.core.config.settings import Config
 from disque.core.host import HostRefusedError
+from disque.core.jobs import deliver
 from disque.core.model.session import Session
 from disque.server import daemon
+from disque.server import server as server_module
 from disque.server.connection import Connection
 from disque.server.facts import NodeClock
 from disque.server.listen import ListenError
@@ -120,6 +122,70 @@ def test_what_a_stop_wrote_is_read_by_the_next_start() -> None:
         end(second)
 
     in_loop(scene)
+
+
+class TestRepliesAtAStop:
+    """What clients are owed leaves before a clean stop, if they read."""
+
+    ADD_LARGE = b"*4\r\n$6\r\nADDJOB\r\n$1\r\nq\r\n$2000\r\n" + b"x" * 2000 + b"\r\n$1\r\n0\r\n"
+
+    @pytest.fixture(autouse=True)
+    def _large_replies(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(deliver, "LARGE_REPLY", 1000)
+        monkeypatch.setattr(deliver, "LARGE_PIECE", 100)
+        monkeypatch.setattr(server_module, "LOOK_S", 0.0)
+
+    def test_a_reply_behind_a_long_one_leaves(self) -> None:
+        async def scene() -> None:
+            server = assemble()
+            client, transport = connect(server)
+            ask(server, client, self.ADD_LARGE)
+            ask(server, client, b"GETJOB FROM q\r\n")
+            assert client.choked
+            client.session.out.append(b"+OWED\r\n")
+            end(server)
+            await server._finished
+            assert transport.take().endswith(b"x" * 2000 + b"\r\n+OWED\r\n")
+            assert transport.closed
+
+        in_loop(scene)
+
+    def test_the_stop_waits_until_the_system_has_taken_them(self) -> None:
+        async def scene() -> None:
+            server = assemble()
+            _, transport = connect(server)
+            transport.unsent = 10
+            end(server)
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert not transport.closed
+            transport.unsent = 0
+            await server._finished
+            assert transport.closed
+
+        in_loop(scene)
+
+    @pytest.mark.parametrize("monitoring", [False, True])
+    def test_a_client_that_does_not_read_delays_it_for_a_while_and_its_jobs_go_back(
+        self, monkeypatch: pytest.MonkeyPatch, *, monitoring: bool
+    ) -> None:
+        monkeypatch.setattr(server_module, "REPLIES_S", 3600.0 if monitoring else 0.0)
+
+        async def scene() -> None:
+            server = assemble()
+            (client, transport), (other, _) = connect(server), connect(server)
+            client.session.monitoring = monitoring
+            client.data_received(b"GETJOB FROM q\r\n")
+            client.pause_writing()
+            transport.unsent = 10
+            ask(server, other, ADD)
+            assert len(client.session.handed) == 1
+            end(server)
+            await server._finished
+            assert server.node.queues[b"q"].length == 1
+            assert transport.closed
+
+        in_loop(scene)
 
 
 def fail_to_sync(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -364,6 +430,31 @@ def test_those_with_the_most_unread_replies_are_cut_until_all_together_have_few_
     in_loop(scene)
 
 
+def test_those_that_read_are_cut_behind_those_that_do_not() -> None:
+    async def scene() -> None:
+        server = assemble()
+        (reader, fast), (idler, slow), (fresh, third) = (connect(server) for _ in range(3))
+        server.config.put("maxmemory-clients", ("100",))
+        for client, transport, size in ((reader, fast, 50), (idler, slow, 10)):
+            client.pause_writing()
+            transport.unsent = size
+        server._watch_outputs()
+        fast.unsent = 49
+        fresh.pause_writing()
+        third.unsent = 41
+        server.config.put("maxmemory-clients", ("90",))
+        server._watch_outputs()
+        assert [transport.aborted for transport in (fast, slow, third)] == [False, True, False]
+        server.pump.lost(idler)
+        idler._closed = True
+        server.config.put("maxmemory-clients", ("49",))
+        server._watch_outputs()
+        assert [transport.aborted for transport in (fast, third)] == [True, False], "neither has read since"
+        end(server)
+
+    in_loop(scene)
+
+
 @pytest.mark.parametrize(("size", "since_s", "cut"), [(50, 0, False), (50, 2, True), (40, 2, False)])
 def test_a_monitor_may_stay_above_the_soft_limit_for_a_second_only(size: int, since_s: int, *, cut: bool) -> None:
     async def scene() -> None:
@@ -392,7 +483,9 @@ def test_a_walk_whose_reply_reaches_the_hard_limit_is_cut(monkeypatch: pytest.Mo
         client.data_received(b"JSCAN BUSYLOOP\r\n")
         server._watch_outputs()
         before = transport.aborted
-        server.node.walks[0].go_on(server.node, 10_000, server.clock.now_ms())
+        walk = server.node.walks[0]
+        assert isinstance(walk, scan.Walk)
+        walk.go_on(server.node, 10_000, server.clock.now_ms())
         server._watch_outputs()
         assert (before, transport.aborted) == (False, True)
         assert "output buffer limits" in lines(server)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import hiredis
 
 from disque.core import step
-from disque.core.commands import scan
 from disque.core.jobs import deliver, sessions
 from disque.core.model.session import NOT_WAITING, OWED, WAIT_COPIES, WAIT_JOBS
 
@@ -175,7 +174,7 @@ class Connection:
         times = {entry[0].id: at for entry, at in zip(entries, self.handed_ms, strict=False)}
         del session.out[:count], session.handed[:handed], self.handed_ms[:handed]
         if session.walked and not session.out:
-            scan.taken(self.process.node, session)
+            sessions.walk_taken(self.process.node, session)
         self.ready -= count
         self._reader.feed(data)
         process = self.process

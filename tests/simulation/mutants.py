@@ -12,18 +12,18 @@ from unittest.mock import patch
 from cluster import messages as wire
 from cluster.table import Table
 from disque.core import handover, links, step
-from disque.core.dedup import acquire, key_keeper, keys
+from disque.core.dedup import acquire, key_keeper
 from disque.core.federation import supply
 from disque.core.jobs import add
 from disque.core.journal import replay
 from disque.core.journal.replay import Replay
 from disque.core.journal.schema import CLEAN, END
-from disque.core.model import zones
 from disque.core.model.job import LEASE_OWNER
+from disque.core.model.key import SETTLED
 from disque.core.model.peers import Peer
-from disque.core.model.session import Spread
+from disque.core.model.session import Acquisition, PendingAdd, Spread
 from disque.core.node import Node
-from disque.core.replication import acks, batching, coordinator, replica
+from disque.core.replication import acks, batching, coordinator, replica, zoning
 from tests.simulation.bus import Bus
 from tests.simulation.process import Process
 
@@ -215,7 +215,7 @@ def confirmation_does_not_wait() -> Iterator[None]:
 
     def send(node: Any) -> None:
         genuine(node)
-        node.asks += node.messages
+        node.early += node.messages
         node.messages = []
 
     with patch.object(step, "send_batches", send):
@@ -263,14 +263,14 @@ def zones_are_ignored() -> Iterator[None]:
     def choose(node: Any, spread: Any, wanted: int) -> Any:
         return batching.choose(node, spread.job, wanted)
 
-    with patch.multiple(zones, choose=choose, must_wait=lambda *_: False):
+    with patch.multiple(zoning, choose=choose, must_wait=lambda *_: False):
         yield
 
 
 @mutant("I11", nodes=5, seeds=30, faults={"cut": 500, "crash": 700}, policy="off", zones=2, clients=8)
 def two_copies_of_a_zone_are_counted() -> Iterator[None]:
     """Copies are asked of other zones first, and count wherever they are."""
-    with patch.object(zones, "must_wait", lambda *_: False):
+    with patch.object(zoning, "must_wait", lambda *_: False):
         yield
 
 
@@ -314,7 +314,7 @@ def key_is_given_out_before_it_is_vouched_for() -> Iterator[None]:
     """Whoever finds a key taken answers with the ID that has it, decided or not."""
 
     def held(node: Any, peer: bytes, message: Any, now_ms: int) -> None:
-        acquire.held(node, peer, (message[0], keys.SETTLED, *message[2:]), now_ms)
+        acquire.held(node, peer, (message[0], SETTLED, *message[2:]), now_ms)
 
     with patch.dict(step.MESSAGES, {wire.KEYHELD: held}):
         yield
@@ -324,7 +324,7 @@ def key_is_given_out_before_it_is_vouched_for() -> Iterator[None]:
 def keepers_are_not_asked() -> Iterator[None]:
     """A node believes to have a key before those that keep it have said so."""
     with (
-        patch.object(acquire.Acquisition, "complete", lambda bid: bool(bid.job_id)),
+        patch.object(Acquisition, "complete", lambda bid: bool(bid.job_id)),
         patch.object(key_keeper, "others", lambda *_: []),
     ):
         yield
@@ -400,7 +400,7 @@ def what_was_handed_on_does_not_come_back() -> Iterator[None]:
 @mutant("I8", "I6", nodes=3, faults={"cut": 1000})
 def adds_never_time_out() -> Iterator[None]:
     """The timeout of an ADDJOB is ignored."""
-    with patch.object(coordinator, "time_out", nothing):
+    with patch.dict(step.DUE, {PendingAdd: nothing}):
         yield
 
 

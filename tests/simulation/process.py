@@ -17,8 +17,7 @@ from disque.core import handover, sizes, step
 from disque.core.base.timers import NEVER
 from disque.core.commands import ROWS
 from disque.core.config.settings import Config
-from disque.core.jobs import queues
-from disque.core.model import memory
+from disque.core.jobs import eviction, queues
 from disque.core.model.session import Session
 from disque.core.node import Node
 from disque.server.segments import JournalError
@@ -249,9 +248,9 @@ class Process:
     def _let_out(self) -> None:
         """Messages: those that promise nothing at once, the others with their records."""
         node = self.node
-        if node.membership.messages or node.asks:
-            outbox = node.membership.messages + node.asks
-            node.membership.messages, node.asks = [], []
+        if node.membership.messages or node.early:
+            outbox = node.membership.messages + node.early
+            node.membership.messages, node.early = [], []
             self.bus.send(self.watch.free(self, outbox))
         if node.messages:
             messages, node.messages = node.messages, []
@@ -337,7 +336,7 @@ class Process:
         self.journal.beat()
         if node.used > node.limits.warn:
             queues.drop_idle(node, self.now_ms(), 1000)
-            memory.make_room(node)
+            eviction.make_room(node)
         if node.membership.dirty:
             self.save_nodes()
         if self.world.options.mixed:

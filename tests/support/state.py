@@ -16,7 +16,7 @@ def queued(node: Node, name: bytes = b"q") -> list[bytes]:
 def counted(node: Node) -> dict[int, int]:
     """How many things have their newest record in which segment."""
     things: list[Any] = [job for shard in node.shards for job in shard.values()]
-    things += [*keys(node).values(), *node.queues.values(), *node.acking.values(), *node.federation.pauses.values()]
+    things += [*keys(node).values(), *node.queues.values(), *node.acks.by_id.values(), *node.federation.pauses.values()]
     found: dict[int, int] = {}
     for thing in things:
         if thing.segment:
@@ -40,7 +40,7 @@ def state(node: Node) -> tuple[Any, ...]:
         for job in all_jobs
     )
     ends = {job.id: job.expires_ms for job in all_jobs}
-    acks = sorted((key, ack.holders, ends.get(key, ack.expires_ms)) for key, ack in node.acking.items())
+    acks = sorted((key, ack.holders, ends.get(key, ack.expires_ms)) for key, ack in node.acks.by_id.items())
     known = sorted((key, value.job_id, value.expires_ms) for key, value in keys(node).items())
     queues = sorted((name, queue.paused, tuple(queued(node, name))) for name, queue in node.queues.items())
     told = sorted((one.name, one.flags, one.counter, one.origin) for one in node.federation.pauses.values())

@@ -131,9 +131,16 @@ class Timers:
             at_ms = min(at_ms, self._seconds[0] * 1000 - 1000)
         return at_ms
 
-    def lists(self) -> "list[list[Timed] | list[tuple[int, int, Timed]]]":
-        """What all of it consists of, for whoever frees it: nothing may be armed any more."""
-        return [*self._buckets.values(), self._heap]
+    def clear(self) -> "list[list[Timed] | list[tuple[int, int, Timed]]]":
+        """Begin anew. Returns what all of it consisted of, for whoever frees it: these items are not armed any more."""
+        lists: list[list[Timed] | list[tuple[int, int, Timed]]] = [*self._buckets.values(), self._heap]
+        self._buckets = {}
+        self._seconds = []
+        self._heap = []
+        self._horizon = -1
+        self._last = []
+        self._last_second = -1
+        return lists
 
     def _fill(self, now_ms: int, most: int) -> None:
         """Move up to ``most`` items of the seconds up to the next one into the heap."""

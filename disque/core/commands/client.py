@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 from disque.core.base import errors, resp
 from disque.core.base.numbers import parse_int
 from disque.core.commands.connection import name_fault
-from disque.core.model.command import ADMIN, HELP, READONLY, Command, Handler, helped
+from disque.core.commands.helped import helped
+from disque.core.model.command import ADMIN, HELP, READONLY, Command, Handler
 from disque.core.model.session import NOT_WAITING, REPLY_OFF, REPLY_ON, REPLY_SKIP, Session
 
 if TYPE_CHECKING:

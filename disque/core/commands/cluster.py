@@ -6,10 +6,11 @@ from cluster.member import NODE_ID_LENGTH, PORT_MAX, default_bus_port, is_host
 from disque.core import links
 from disque.core.base import errors, resp
 from disque.core.base.numbers import parse_int
+from disque.core.commands.helped import helped
 from disque.core.config.kinds import as_bytes
 from disque.core.host import HostRefusedError
 from disque.core.jobs import deliver, queues, sessions
-from disque.core.model.command import ADMIN, HELP, READONLY, Command, Handler, helped
+from disque.core.model.command import ADMIN, HELP, READONLY, Command, Handler
 from disque.core.model.jobid import IdMaker
 from disque.core.model.session import Session
 from disque.core.replication import coordinator
@@ -64,7 +65,7 @@ def info(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None
 def state(node: "Node") -> bytes:
     """Can ADDJOB succeed: with its default REPLICATE (ok), with fewer copies (degraded), not at all (fail)."""
     copies = len(node.membership.reachable()) + (not coordinator.from_outside(node))
-    full = node.used > node.limits.full and not (node.evict_acks and (node.evictable.count or node.acking))
+    full = node.used > node.limits.full and not (node.evict_acks and (node.evictable.count or node.acks.by_id))
     if not copies or full or node.misconf:
         return b"fail"
     return b"ok" if copies >= node.default_replicate else b"degraded"
@@ -135,7 +136,7 @@ def reset(node: "Node", session: Session, args: list[bytes], now_ms: int) -> Non
         return
     queues.forget_broadcasts(node)
     sessions.flush_all(node, now_ms)
-    node.asks, node.messages = [], []
+    node.early, node.messages = [], []
     node.batches.clear()
     node.resets += 1  # what still waits for the journal speaks of jobs that are no more: see the pump
     node.membership.reset(now_ms, b"%040x" % node.random.getrandbits(160) if how == b"HARD" else None)

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Final
 
 from disque import VERSION
 from disque.core.base import resp
-from disque.core.model.command import FLAG_NAMES, HELP, LOADING, READONLY, Command, Subcommand, helped
+from disque.core.commands.helped import helped
+from disque.core.model.command import FLAG_NAMES, HELP, LOADING, READONLY, Command, Subcommand
 from disque.core.model.session import Session
 
 if TYPE_CHECKING:

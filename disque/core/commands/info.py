@@ -89,8 +89,8 @@ def jobs(node: "Node", facts: Facts, now_ms: int) -> Lines:
     del facts, now_ms
     return [
         ("registered_jobs", node.jobs_registered()),
-        ("unique_keys", len(node.keys) + node.key_store.count),
-        ("waiting_for_copies", len(node.pending)),
+        ("unique_keys", len(node.unique.table) + node.unique.store.count),
+        ("waiting_for_copies", len(node.copies.wanted)),
     ]
 
 
@@ -109,10 +109,10 @@ def cluster(node: "Node", facts: Facts, now_ms: int) -> Lines:
         ("cluster_reachable_nodes", len(membership.reachable())),
         ("cluster_linked_nodes", len(node.linked)),
         ("cluster_leaving", int(membership.leaving)),
-        ("acknowledgements_to_tell", len(node.acking)),
-        ("acknowledgements_of_unknown_jobs", len(node.dummies)),
+        ("acknowledgements_to_tell", len(node.acks.by_id)),
+        ("acknowledgements_of_unknown_jobs", len(node.acks.dummies)),
         ("ids_remembered_as_gone", len(node.tombstones)),
-        ("questions_before_requeue", len(node.votes)),
+        ("questions_before_requeue", len(node.votes.by_id)),
         *[(f"bus_{key[4:]}", value) for key, value in facts.items() if key.startswith("bus:")],
     ]
 

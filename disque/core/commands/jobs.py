@@ -11,7 +11,6 @@ from disque.core.jobs import add, bulk, deliver, requeue
 from disque.core.jobs.bulk import Bulk
 from disque.core.model.command import DENYOOM, FAST, LIST, READONLY, WRITE, Command
 from disque.core.model.jobid import SHARDS, shard_of, valid
-from disque.core.model.memory import may_make_queues
 from disque.core.model.session import Session
 from disque.core.replication import acks
 
@@ -131,7 +130,7 @@ def find_none(node: "Node", session: Session, options: GetOptions, names: list[b
         session.out.append(resp.error(errors.TOO_MANY_QUEUES))
     elif len(names) > deliver.FEW and node.places + len(names) > deliver.PLACES_MOST:
         session.out.append(resp.error(errors.TOO_MANY_PLACES % deliver.FEW))
-    elif not may_make_queues(node, names) or (len(names) > deliver.FEW and node.used > node.limits.most):
+    elif not node.may_make_queues(names) or (len(names) > deliver.FEW and node.used > node.limits.most):
         session.out.append(resp.error(errors.OUT_OF_MEMORY))
     else:
         session.wait_counters = options.counters
@@ -352,8 +351,8 @@ def show_job(node: "Node", session: Session, args: list[bytes], now_ms: int) -> 
     job = node.find(job_id)
     if job is not None:
         reply = show.encode(node, job, protocol, now_ms)
-    elif job_id in node.acking:
-        reply = show.encode_dummy(node, node.acking[job_id], protocol, now_ms)
+    elif job_id in node.acks.by_id:
+        reply = show.encode_dummy(node, node.acks.by_id[job_id], protocol, now_ms)
     else:
         reply = resp.null_bulk(protocol)
     session.out.append(reply)

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Final
 
 from disque.core.base import errors, resp
 from disque.core.base.numbers import parse_int
-from disque.core.model.command import ADMIN, FAST, HELP, LOADING, READONLY, Command, helped
+from disque.core.commands.helped import helped
+from disque.core.model.command import ADMIN, FAST, HELP, LOADING, READONLY, Command
 from disque.core.model.session import Session
 
 if TYPE_CHECKING:

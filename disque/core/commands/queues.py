@@ -9,7 +9,6 @@ from disque.core.federation import supply
 from disque.core.jobs.queues import pause, pause_everywhere, pause_flags
 from disque.core.journal.schema import CTIME_A_MS
 from disque.core.model.command import FAST, READONLY, Command
-from disque.core.model.memory import may_make_queues
 from disque.core.model.queue import PAUSE_NAMES, PAUSED_IN, PAUSED_OUT, Queue
 from disque.core.model.session import Session
 
@@ -108,7 +107,7 @@ def pause_queue(node: "Node", session: Session, args: list[bytes], now_ms: int) 
             flags, wanted = 0, True
         elif PAUSE_WORDS[word]:
             flags, wanted = flags | PAUSE_WORDS[word], True
-    if flags and not may_make_queues(node, args[1:2]):
+    if flags and not node.may_make_queues(args[1:2]):
         session.out.append(resp.error(errors.OUT_OF_MEMORY))
         return
     if wanted:

@@ -17,6 +17,7 @@ from disque.core.federation.supply import import_rate
 from disque.core.model.job import STATE_NAMES, Job
 from disque.core.model.queue import Queue
 from disque.core.model.session import NOT_WAITING, WAIT_SCAN, Session
+from disque.core.model.sliced import Sliced
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -116,19 +117,18 @@ def take_cursor(options: ScanOptions, word: bytes) -> bytes:
     return b""
 
 
-class Walk:
+class Walk(Sliced):
     """A QSCAN or JSCAN under way. ``parts`` is its reply so far, with ``found`` elements."""
 
-    __slots__ = ("cursor", "found", "of_jobs", "options", "parts", "session", "size")
+    __slots__ = ("cursor", "found", "of_jobs", "options", "parts")
 
     def __init__(self, session: Session, options: ScanOptions, *, of_jobs: bool) -> None:
-        self.session = session
+        super().__init__(session)
         self.options = options
         self.of_jobs = of_jobs
         self.cursor = max(options.cursor, 0)
         self.parts: list[bytes] = []
         self.found = 0
-        self.size = 0
 
     def go_on(self, node: "Node", look_most: int, now_ms: int) -> bool:
         """Do one turn's part; whether the walk is through."""
@@ -192,6 +192,7 @@ def start(node: "Node", session: Session, args: list[bytes], now_ms: int, *, of_
 def go_on(node: "Node", now_ms: int) -> None:
     """Do a part of the first walk that a client waits for: only one at a time fills memory with its reply."""
     walk = node.walks[0]
+    assert isinstance(walk, Walk)
     session = walk.session
     try:
         if not session.closing and not walk.go_on(node, TICK_LOOK_MOST, now_ms):
@@ -217,12 +218,6 @@ def finish(node: "Node", session: Session, reply: bytes) -> None:
         session.walked = len(reply)
         node.unread += len(reply)
     node.touch(session)
-
-
-def taken(node: "Node", session: Session) -> None:
-    """The client has read the reply of its walk, or is gone."""
-    node.unread -= session.walked
-    session.walked = 0
 
 
 def suits(queue: Queue, options: ScanOptions, now_ms: int) -> bool:

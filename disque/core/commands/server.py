@@ -4,11 +4,12 @@ from typing import TYPE_CHECKING, Final
 
 from disque.core.base import errors, resp
 from disque.core.base.numbers import parse_int
+from disque.core.commands.helped import helped
 from disque.core.config.kinds import as_bytes, as_text
 from disque.core.config.settings import SettingError
 from disque.core.host import HostRefusedError
 from disque.core.jobs import sessions
-from disque.core.model.command import ADMIN, HELP, LOADING, READONLY, WRITE, Command, Handler, helped
+from disque.core.model.command import ADMIN, HELP, LOADING, READONLY, WRITE, Command, Handler
 from disque.core.model.session import Session
 
 if TYPE_CHECKING:

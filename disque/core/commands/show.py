@@ -61,8 +61,8 @@ def encode_dummy(node: "Node", ack: "Ack", protocol: int, now_ms: int) -> bytes:
 
 def encode(node: "Node", job: Job, protocol: int, now_ms: int) -> bytes:
     """The reply of SHOW for ``job``."""
-    pending = node.pending.get(job.id)
-    ack = node.acking.get(job.id)
+    pending = node.copies.wanted.get(job.id)
+    ack = node.acks.by_id.get(job.id)
     confirmed = sorted(pending.confirmed if pending is not None else ack.confirmed if ack is not None else ())
     requeue_ms = requeue_within_ms(job, now_ms)
     return SHOWN % (

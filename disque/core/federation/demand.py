@@ -8,7 +8,8 @@ cost few messages.
 from typing import TYPE_CHECKING, Final
 
 from cluster.messages import NEEDJOBS, NEEDNOW
-from disque.core.model.demand import POLLED_MOST, SHARE_MOST, STOCK_MS, Flow
+from disque.core.model.demand import POLLED_MOST, SHARE_MOST, STOCK_MS
+from disque.core.model.flow import Flow
 from disque.core.model.queue import PAUSED_OUT, Queue
 from disque.core.model.session import WAIT_JOBS
 
@@ -158,7 +159,7 @@ def request(node: "Node", flow: Flow, base: int, ahead: int, now_ms: int) -> Non
         if count and left.get(peer.id, 0) <= count // 2:
             left[peer.id] = count
             peer.owed = min(peer.owed + count, OWED_MOST)
-            node.asks.append((peer.id, (NEEDJOBS, flow.name, count)))
+            node.send(peer.id, (NEEDJOBS, flow.name, count))
 
 
 def offered(node: "Node", peer: bytes, message: tuple[int, bytes], now_ms: int) -> None:
@@ -178,7 +179,7 @@ def accept(node: "Node", flow: Flow, base: int) -> None:
         count = -(-base // len(peers))
         flow.left[peer.id] = count
         peer.owed = min(peer.owed + count, OWED_MOST)
-        node.asks.append((peer.id, (NEEDNOW, flow.name, count)))
+        node.send(peer.id, (NEEDNOW, flow.name, count))
 
 
 def cancel(node: "Node", flow: Flow) -> None:
@@ -186,7 +187,7 @@ def cancel(node: "Node", flow: Flow) -> None:
     for peer_id in flow.left:
         peer = node.peers.get(peer_id)
         if peer is not None and peer.linked:
-            node.asks.append((peer_id, (NEEDJOBS, flow.name, 0)))
+            node.send(peer_id, (NEEDJOBS, flow.name, 0))
     flow.left.clear()
 
 

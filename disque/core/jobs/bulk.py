@@ -6,12 +6,12 @@ command until then. What a client has asked for is done although it is gone, as 
 and go could fill memory with that, so it has a bound.
 """
 
-from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from disque.core.base import errors, resp
 from disque.core.model.jobid import valid
 from disque.core.model.session import NOT_WAITING, WAIT_SCAN, Session
+from disque.core.model.sliced import Sliced
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -25,16 +25,16 @@ CHECKS: Final = 8
 ORPHANS_MOST = 2_000_000  # not Final: tests want less, compiled too
 
 
-class Bulk:
+class Bulk(Sliced):
     """One command with many IDs. Those of ``ids`` that are left are in order once all are checked, the next one last.
 
     A kind of command says what it does with each, and what it answers.
     """
 
-    __slots__ = ("_checked", "ids", "is_orphan", "session")
+    __slots__ = ("_checked", "ids", "is_orphan")
 
     def __init__(self, session: Session, ids: list[bytes]) -> None:
-        self.session = session
+        super().__init__(session)
         self.ids = ids
         self.is_orphan = False
         self._checked = 0
@@ -69,16 +69,6 @@ class Bulk:
         return b"" if ids else self.reply()
 
 
-class Bulks:
-    """Those of a node, in the order of their turns. ``orphans`` are the IDs that were left when their clients went."""
-
-    __slots__ = ("line", "orphans")
-
-    def __init__(self) -> None:
-        self.line: deque[Bulk] = deque()
-        self.orphans = 0
-
-
 def begin(node: "Node", bulk: Bulk) -> None:
     """A client has sent a command with many IDs."""
     bulk.session.waiting = WAIT_SCAN
@@ -89,6 +79,7 @@ def go_on(node: "Node", now_ms: int) -> None:
     """Do a slice of the command whose turn it is."""
     bulks = node.bulks
     bulk = bulks.line.popleft()
+    assert isinstance(bulk, Bulk)
     if bulk.session.closing and not bulk.is_orphan:
         if bulks.orphans + len(bulk.ids) > ORPHANS_MOST:
             node.trash.append(bulk.ids)

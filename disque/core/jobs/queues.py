@@ -16,8 +16,7 @@ from cluster.messages import PAUSE as SAY_PAUSE
 from cluster.messages import STAMP_BITS
 from disque.core.journal.schema import BCAST, PAUSE
 from disque.core.model.demand import Broadcast
-from disque.core.model.memory import may_make_queues
-from disque.core.model.peers import Peer, broadcast
+from disque.core.model.peers import Peer
 from disque.core.model.queue import PAUSE_NAMES, QUEUE_IDLE_MS, Queue
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ def pause_everywhere(node: "Node", name: bytes, now_ms: int) -> None:
     note(node, Broadcast(name, flags, counter, node.node_id))
     if node.journaling and name in node.federation.pauses:
         file_broadcast(node, node.federation.pauses[name])
-    broadcast(node, (SAY_PAUSE, name, flags, counter, node.node_id))
+    node.tell_all((SAY_PAUSE, name, flags, counter, node.node_id))
 
 
 def pause_told(node: "Node", peer: bytes, message: tuple[int, bytes, int, int, bytes], now_ms: int) -> None:
@@ -95,7 +94,7 @@ def apply(node: "Node", told: Broadcast, now_ms: int) -> None:
     The record comes with that: after a crash before it the broadcast is news again.
     """
     known = node.federation.pauses.get(told.name) is told
-    if known and told.flags and not may_make_queues(node, [told.name]):
+    if known and told.flags and not node.may_make_queues([told.name]):
         node.federation.waiting[told.name] = None
         return
     if known and node.journaling:
@@ -190,7 +189,7 @@ def tell_pauses(node: "Node", peer: Peer) -> "Iterator[bool]":
     for one in list(node.federation.pauses.values()):
         if not peer.linked:
             return
-        node.messages.append((peer.id, (SAY_PAUSE, one.name, one.flags, one.counter, one.origin)))
+        node.send(peer.id, (SAY_PAUSE, one.name, one.flags, one.counter, one.origin))
         if peer.tell(len(one.name)):
             yield True
 

@@ -63,7 +63,7 @@ def nack(node: "Node", job: Job, delay_s: int, counts: bool, now_ms: int) -> boo
     if counts:
         count(job, nack=True)
         node.stats.jobs_nacked += 1
-    if node.votes:
+    if node.votes.by_id:
         node.drop_vote(job.id)
     if delay_s:
         node.hold(job, now_ms + delay_s * 1000, DEFERRED | LEASE_OWNER)
@@ -81,7 +81,7 @@ def enqueue(node: "Node", job: Job, now_ms: int) -> bool:
         return False
     if job.flags & DELIVERED:
         count(job, nack=False)
-    if node.votes:
+    if node.votes.by_id:
         node.drop_vote(job.id)
     node.enqueue(job, now_ms)
     file_requeue(node, job)
@@ -114,7 +114,7 @@ def working(node: "Node", job: Job, now_ms: int) -> int:
         return job.retry
     if job.state == QUEUED:
         node.take_out(job, now_ms)
-    if node.votes:
+    if node.votes.by_id:
         node.drop_vote(job.id)
     held = job.flags & DEFERRED
     until_ms = now_ms + job.retry * 1000

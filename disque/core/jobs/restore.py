@@ -1,7 +1,8 @@
-"""What the journal says of jobs: how each record is applied at a start, and how jobs are written again."""
+"""What the journal says of jobs and their ends: how a start applies each record, and how they are written again."""
 
 from typing import TYPE_CHECKING, Any
 
+from disque.core.dedup import keys
 from disque.core.journal.schema import CTIME_A_MS
 from disque.core.model.job import (
     ACKED,
@@ -13,6 +14,7 @@ from disque.core.model.job import (
     WAIT_REPL,
     Job,
 )
+from disque.core.replication import acks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,14 +30,14 @@ if TYPE_CHECKING:
 def apply_jobs(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> None:
     """JOBS."""
     node = recovery.node
-    _, queue, state, flags, repl, left_ms, delay, retry, nacks, deliveries, held_ms, ttl, holders = record[:13]
-    terms = recovery.terms(queue, ttl, retry, repl)
+    _, queue, encoded, state, flags, left_ms, delay, nacks, deliveries, held_ms, holders, ids, bodies, ctimes = record
+    spec = recovery.spec(queue, encoded)
     holders = recovery.known(holders)
-    for job_id, body, ctime in zip(*record[13:], strict=True):
+    for job_id, body, ctime in zip(ids, bodies, ctimes, strict=True):
         expires_ms = ctime // CTIME_A_MS + left_ms
         job = node.find(job_id)
         if job is None:
-            job = Job(job_id, terms, body, ctime, expires_ms, delay, holders)
+            job = Job(job_id, spec, body, ctime, expires_ms, delay, holders)
             node.drop_ack(job_id)
             node.register(job)
             if state == ACKED:
@@ -46,7 +48,7 @@ def apply_jobs(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> N
                 node.live[job.segment] -= 1
             if state != ACKED:  # what ended by its TTL is written nowhere: this one may have come again since
                 node.used += len(body) - len(job.body)
-                job.become(Job(job_id, terms, body, ctime, expires_ms, delay, holders))
+                job.become(Job(job_id, spec, body, ctime, expires_ms, delay, holders))
         job.flags = flags
         job.nacks = nacks
         job.deliveries = deliveries
@@ -116,6 +118,19 @@ def apply_holders(recovery: "Recovery", record: tuple[Any, ...], segment: int) -
         job.holders = recovery.known(record[2])
 
 
+def apply_dummy(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> None:
+    """DUMMY: an acknowledgement of a job that is not known here."""
+    _, job_id, expires_ms = record
+    node = recovery.node
+    job = node.find(job_id)
+    if job is not None and job.state != ACKED:
+        keys.part(node, job)  # it had ended by its TTL, which is written nowhere; its key may be another one's
+    if job_id not in node.acks.by_id and node.find(job_id) is None:
+        acks.put_dummy(node, job_id, expires_ms)
+    if job_id in node.acks.dummies:
+        acks.lies_in(node, node.acks.by_id[job_id], segment)
+
+
 # -- compaction --------------------------------------------------------------------------------------------------------
 
 
@@ -128,7 +143,7 @@ def copy_jobs(node: "Node", copying: "Copying") -> "Iterator[int]":
             job = jobs.pop()
             if job.segment > copying.upto or node.find(job.id) is not job:
                 continue
-            if job.state == WAIT_REPL and (not job.retry or node.pending[job.id].add is not None):
+            if job.state == WAIT_REPL and (not job.retry or node.copies.wanted[job.id].add is not None):
                 continue  # nobody was told of it yet, or another node may deliver it, once
             node.file(job)
             yield 1 + len(job.body) // 4096
@@ -140,3 +155,19 @@ def forget_jobs(node: "Node") -> "Iterator[None]":
         for job in shard.values():
             job.segment = 0
         yield
+
+
+def copy_dummies(node: "Node", copying: "Copying") -> "Iterator[int]":
+    """Write again the acknowledgements of unknown jobs whose record is in an old segment."""
+    for job_id in list(node.acks.dummies):
+        ack = node.acks.by_id.get(job_id)
+        if ack is not None and job_id in node.acks.dummies and ack.segment <= copying.upto:
+            acks.file_dummy(node, ack)
+            yield 1
+
+
+def forget_dummies(node: "Node") -> "Iterator[None]":
+    """No acknowledgement has a record any more."""
+    for ack in node.acks.by_id.values():
+        ack.segment = 0
+    yield

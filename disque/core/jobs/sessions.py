@@ -3,13 +3,10 @@
 from typing import TYPE_CHECKING
 
 from disque.core.base import errors, resp
-from disque.core.base.timers import Timers
-from disque.core.commands import scan
+from disque.core.dedup import outcomes
 from disque.core.jobs import deliver, queues
 from disque.core.journal.schema import FLUSH
 from disque.core.model.early_holders import EarlyHolders
-from disque.core.model.evictable import Evictable
-from disque.core.model.key_store import KeyStore
 from disque.core.model.memory import JOB_BYTES, KEY_BYTES, PLACE_BYTES, QUEUE_BYTES
 from disque.core.model.queue_index import QueueIndex
 from disque.core.model.session import NOT_WAITING, WAIT_COPIES, WAIT_JOBS, Session
@@ -17,26 +14,7 @@ from disque.core.model.tombstones import Tombstones
 from disque.core.replication import coordinator
 
 if TYPE_CHECKING:
-    from collections import deque
-
-    from sortedcontainers import SortedKeyList
-
-    from disque.core.base.timers import Timed
-    from disque.core.model.job import Job
-    from disque.core.model.queue import Queue
     from disque.core.node import Node
-
-    Returned = SortedKeyList[Job, tuple[int, bytes]]
-    #: Something that holds many things, which nobody else looks at.
-    Trash = (
-        dict[bytes, Job]
-        | dict[bytes, Queue]
-        | list[Timed]
-        | list[tuple[int, int, Timed]]
-        | list[bytes]
-        | deque[Job]
-        | Returned
-    )
 
 
 def connect(node: "Node", session_id: int, address: bytes, local_address: bytes, now_ms: int) -> Session:
@@ -56,9 +34,10 @@ def disconnect(node: "Node", session: Session, now_ms: int) -> None:
         deliver.disconnect_waiting(node, session)
     if session.adds:
         coordinator.disconnect(node, session)
+        outcomes.hand_on(node, now_ms)
     session.waiting = NOT_WAITING
     if session.walked:
-        scan.taken(node, session)
+        walk_taken(node, session)
     if session.handed:
         deliver.give_back(node, session, now_ms)
     session.out.clear()
@@ -69,13 +48,13 @@ def flush_all(node: "Node", now_ms: int) -> None:
 
     Waiting GETJOBs get nothing, waiting ADDJOBs are told that their job was removed.
     """
-    del now_ms
     for session in list(node.sessions.values()):
         if session.waiting == WAIT_JOBS:
             deliver.unblock(node, session, resp.null_array(session.protocol))
         elif session.waiting == WAIT_COPIES:
             fail_adds(node, session)
         session.handed.clear()
+    outcomes.hand_on(node, now_ms)
     for peer in node.peers.values():
         peer.waiting.clear()
     forget_everything(node)
@@ -95,31 +74,15 @@ def forget_everything(node: "Node") -> None:
     if node.queues:
         node.trash.append(node.queues)
     node.trash += [line for line in node.evictable.lines() if line]
-    node.trash += [line for line in node.timers.lists() if line]
+    node.trash += [line for line in node.timers.clear() if line]
     node.shards = [{} for _ in node.shards]
-    node.timers = Timers()
-    node.keys.clear()
-    node.key_store = KeyStore()
-    node.keyed.clear()
-    node.acquisitions.clear()
-    node.bidding.clear()
-    node.ended.clear()
-    node.key_ring.moving = False
-    node.evictable = Evictable()
-    node.votes.clear()
-    node.acking.clear()
-    node.dummies.clear()
-    node.oldest_acks.clear()
-    node.telling.clear()
+    for part in node.parts:
+        part.clear()
     node.tombstones = Tombstones()
     node.early_holders = EarlyHolders()
     node.chores.clear()
     node.resting.clear()
     node.reconciling = False
-    node.under_replicated.clear()
-    node.under_replicated_walk = 0
-    node.pending.clear()
-    node.inbound.clear()
     node.ready.clear()
     node.live.clear()
     for broadcast in node.federation.pauses.values():
@@ -127,6 +90,12 @@ def forget_everything(node: "Node") -> None:
     node.queues = {}
     node.queue_index = QueueIndex()
     node.used = node.places * PLACE_BYTES  # of those that wait no more and leave their lines now
+
+
+def walk_taken(node: "Node", session: Session) -> None:
+    """The client has read the reply of its walk, or is gone."""
+    node.unread -= session.walked
+    session.walked = 0
 
 
 def fail_adds(node: "Node", session: Session) -> None:

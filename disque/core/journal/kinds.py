@@ -13,6 +13,7 @@ from disque.core.jobs import queues, restore, sessions
 from disque.core.journal import checks
 from disque.core.journal.checks import NewerError, OlderError, ReplayError
 from disque.core.journal.compaction import Copy, Copying
+from disque.core.journal.frames import WAY_OUT
 from disque.core.journal.recovery import Recovery
 from disque.core.journal.schema import (
     ACK,
@@ -26,7 +27,7 @@ from disque.core.journal.schema import (
     HEAD,
     HOLDERS,
     JOBS,
-    KEY,
+    KEYS,
     OFF,
     PARTIAL,
     PAUSE,
@@ -34,7 +35,6 @@ from disque.core.journal.schema import (
     SPEND,
     WHOLE,
 )
-from disque.core.replication import acks
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -130,7 +130,7 @@ KINDS: Final[tuple[Kind, ...]] = (
     Kind(HEAD, (int, bytes, bytes, bytes), is_head, apply_head, is_mark=True),
     Kind(
         JOBS,
-        (bytes, *[int] * 10, tuple, tuple, tuple, tuple),
+        (bytes, bytes, *[int] * 7, tuple, tuple, tuple, tuple),
         checks.are_jobs,
         restore.apply_jobs,
         copy=restore.copy_jobs,
@@ -142,10 +142,10 @@ KINDS: Final[tuple[Kind, ...]] = (
     Kind(REQUEUE, (bytes, int, int, int), checks.is_requeue, restore.apply_requeue),
     Kind(HOLDERS, (bytes, tuple), checks.are_holders_of, restore.apply_holders),
     Kind(
-        KEY,
-        (bytes, bytes, int, int, int),
-        checks.is_key,
-        keys.apply_key,
+        KEYS,
+        (int, int, int, tuple, tuple),
+        checks.are_keys,
+        keys.apply_keys,
         copy=keys.copy_keys,
         forget=keys.forget_keys,
     ),
@@ -153,9 +153,9 @@ KINDS: Final[tuple[Kind, ...]] = (
         DUMMY,
         (bytes, int),
         checks.is_dummy,
-        acks.apply_dummy,
-        copy=acks.copy_dummies,
-        forget=acks.forget_dummies,
+        restore.apply_dummy,
+        copy=restore.copy_dummies,
+        forget=restore.forget_dummies,
     ),
     Kind(
         PAUSE,
@@ -191,10 +191,7 @@ def check(record: object) -> Record:
     if number == HEAD and len(record) > 1 and type(record[1]) is int and record[1] != FORMAT:
         if record[1] > FORMAT:
             raise NewerError(f"written by a newer program (format {record[1]}, this one knows {FORMAT})")
-        raise OlderError(
-            f"written by an older program (format {record[1]}, this one knows {FORMAT}): start that one, let consumers "
-            f"empty its queues, and give this one an empty directory"
-        )
+        raise OlderError(f"written by an older program (format {record[1]}, this one knows {FORMAT}): {WAY_OUT}")
     kind = TABLE.get(number)
     if kind is None or tuple(map(type, record)) != kind.shape or not kind.check(record):
         raise ReplayError(f"a record of kind {number} makes no sense")

@@ -125,7 +125,7 @@ class Replay(Recovery):
         sure = self.tail_is_sure(self.boot_id)
         waiting: dict[bytes, list[Job]] = {}
         done = 0
-        for ack in self.node.acking.values():
+        for ack in self.node.acks.by_id.values():
             acks.arm(self.node, ack, now_ms)
         for shard in self.node.shards:
             for job in list(shard.values()):
@@ -174,7 +174,7 @@ class Replay(Recovery):
             node.remove(job)
             return
         ack = ack_batch.Ack(job.id, job.holders, node.selves, job.expires_ms)
-        node.acking[job.id] = ack
+        node.acks.by_id[job.id] = ack
         node.used += ACK_BYTES
         acks.arm(node, ack, now_ms)
 

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i32, mypyc_attr
 
-from disque.core.base.timers import IDLE, Timed
-from disque.core.model.memory import ACK_BYTES
+from disque.core.base.timers import IDLE, Timed, Timers
 
 if TYPE_CHECKING:
-    from disque.core.model.job import Job
-    from disque.core.node import Node
+    from disque.core.model.peers import Peer
 
 #: The first repetition, in ms. A timer two seconds ahead is set and taken back at a third of the cost of a nearer one
 #: (see `timers`), and nearly all of these are taken back.
@@ -26,8 +24,6 @@ AGAIN_SPREAD_MS: Final = 1000
 LOT_MOST: Final = 256
 #: As many are worth one.
 LOT_LEAST: Final = 3
-#: Jobs that one step takes out of a lot when its time has come: the steps of one tick may be for a thousand lots.
-SOME: Final = 2
 
 
 @mypyc_attr(acyclic=True)
@@ -69,6 +65,13 @@ class AckBatch(Timed):
         self.left: i32 = 0
         self.ids: list[bytes] = []
 
+    def leave(self, timers: Timers) -> None:
+        """One job is collected, or taken out. A lot without jobs has no timer, until one comes to it."""
+        self.left -= 1
+        if not self.left:
+            self.ids.clear()
+            timers.disarm(self)
+
 
 @mypyc_attr(acyclic=True)
 class AckStage(Ack):
@@ -103,66 +106,11 @@ class Telling:
 
     __slots__ = ("linked", "lists", "stage")
 
-    def __init__(self, node: "Node", holders: tuple[bytes, ...], lists: list[list[bytes]]) -> None:
-        self.stage = AckStage(AckBatch(), holders, node.selves)
+    def __init__(self, stage: AckStage, lists: list[list[bytes]], linked: "list[Peer]") -> None:
+        self.stage = stage
         self.lists = lists
-        self.linked = node.linked
+        self.linked = linked
 
-    def takes(self, node: "Node") -> bool:
+    def takes(self, linked: "list[Peer]") -> bool:
         """Whether another job with these holders can go with it."""
-        return self.linked is node.linked and len(self.stage.lot.ids) < LOT_MOST
-
-
-def lives(job: "Job", now_ms: int) -> bool:
-    """Whether ``job`` can be in a lot: one that expires sooner than its lot ends needs a timer of its own."""
-    return job.expires_ms > now_ms + AGAIN_MS + AGAIN_SPREAD_MS
-
-
-def join(node: "Node", stage: AckStage, job_id: bytes, now_ms: int) -> None:
-    """A job comes to the lot of ``stage``."""
-    lot = stage.lot
-    if not lot.left:
-        node.timers.arm(lot, now_ms + AGAIN_MS)
-    lot.ids.append(job_id)
-    lot.left += 1
-    node.acking[job_id] = stage
-    node.used += ACK_BYTES
-
-
-def leave(node: "Node", lot: AckBatch) -> None:
-    """One job of this lot is collected, or taken out. A lot without jobs has no timer, until one comes to it."""
-    lot.left -= 1
-    if not lot.left:
-        lot.ids.clear()
-        node.timers.disarm(lot)
-
-
-def alone(node: "Node", job_id: bytes, now_ms: int) -> Ack | None:
-    """The acknowledgement of this job alone, if there is one: what happens to it does not concern others."""
-    ack = node.acking.get(job_id)
-    return take_out(node, ack, job_id, max(now_ms, ack.lot.due_ms)) if isinstance(ack, AckStage) else ack
-
-
-def take_out(node: "Node", stage: AckStage, job_id: bytes, due_ms: int) -> Ack:
-    """Take a job out of its lot; it comes out of the timers at ``due_ms`` or a little later."""
-    job = node.find(job_id)
-    assert job is not None
-    ack = Ack(job_id, stage.holders, stage.confirmed, job.expires_ms)
-    node.acking[job_id] = ack
-    leave(node, stage.lot)
-    node.timers.arm(ack, min(due_ms + int(node.random.random() * AGAIN_SPREAD_MS), job.expires_ms))
-    return ack
-
-
-def due(node: "Node", lot: AckBatch, now_ms: int) -> None:
-    """Those that are left are not as usual: some of them go on alone, the others in the next step."""
-    ids = lot.ids
-    for _ in range(SOME):
-        if not ids:
-            break  # with the last one that is taken out all go that were collected
-        job_id = ids.pop()
-        ack = node.acking.get(job_id)
-        if isinstance(ack, AckStage) and ack.lot is lot:
-            take_out(node, ack, job_id, now_ms)
-    if lot.left:
-        node.timers.arm(lot, now_ms)
+        return self.linked is linked and len(self.stage.lot.ids) < LOT_MOST

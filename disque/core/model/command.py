@@ -4,13 +4,9 @@ COMMAND, the shell's help and completion, and docs/commands.md all come from the
 """
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
-from disque.core.base import resp
 from disque.core.model.session import Session
-
-if TYPE_CHECKING:
-    from disque.core.node import Node
 
 WRITE: Final = 1
 READONLY: Final = 2
@@ -42,8 +38,9 @@ WORDS_MOST: Final = 1024
 #: Words that the protocol allows.
 WORDS_OF_LIST: Final = 1 << 20
 
-#: What executes a command: it appends the reply to ``session.out``. The words include the name of the command.
-Handler = Callable[["Node", Session, list[bytes], int], None]
+#: What executes a command at a node (the first argument, of which nothing is known here): it appends the reply to
+#: ``session.out``. The words include the name of the command.
+Handler = Callable[[Any, Session, list[bytes], int], None]
 
 #: Subcommand: its name, its further words, what it does.
 Subcommand = tuple[str, str, str]
@@ -85,7 +82,7 @@ class Command:
         self.subcommands = subcommands
         self.index = -1
 
-    def run(self, node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    def run(self, node: Any, session: Session, args: list[bytes], now_ms: int) -> None:  # noqa: ANN401 - see Handler
         """Execute the command.
 
         Those that are executed most have classes of their own: compiled, a method is called as a function of C, and
@@ -96,20 +93,6 @@ class Command:
     def accepts(self, words: int) -> bool:
         """Whether a request may have this many words."""
         return self.least <= words <= self.most
-
-
-def helped(node: "Node", session: Session, args: list[bytes]) -> bool:
-    """Answer HELP of a command with subcommands, in lines as Redis does; whether it was that."""
-    if len(args) != 2 or args[1].upper() != b"HELP":
-        return False
-    name = session.command.decode().upper()
-    lines = [f"{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"]
-    for row in node.table:
-        if row.name == session.command:
-            for subcommand, words, summary in row.subcommands:
-                lines += [f"{subcommand} {words}".rstrip(), f"    {summary}"]
-    session.out.append(resp.array([resp.status(line.encode()) for line in lines]))
-    return True
 
 
 def renamed(

@@ -8,7 +8,8 @@ each further one has some entries of the line looked at, so the line is never mo
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from disque.core.model.job import OUT, SPENT_GONE, SPENT_LINE, Job
+from disque.core.model.job import OUT, SPENT, SPENT_GONE, SPENT_LINE, Job
+from disque.core.model.part import Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +20,7 @@ SWEEP: Final = 8
 GAPS_LEAST: Final = 64
 
 
-class Evictable:
+class Evictable(Part):
     """A line of jobs; each job knows by its ``place`` whether it stands there."""
 
     __slots__ = ("_back", "_front", "_gaps", "count")
@@ -38,6 +39,12 @@ class Evictable:
         job.place = SPENT_LINE
         self.count += 1
         self._back.append(job)
+
+    def drop_job(self, job: Job) -> int:
+        """``job`` is gone: if it is there, take it out. It counts for nothing beside the job."""
+        if job.flags & SPENT:
+            self.drop(job)
+        return 0
 
     def drop(self, job: Job) -> None:
         """Take ``job`` out for good, if it is there."""
@@ -100,6 +107,17 @@ class Evictable:
                 self._front.append(job)
             else:
                 self._gaps -= 1
+
+    def clear(self) -> None:
+        """Begin anew: who frees the jobs has taken `lines`."""
+        self.count = 0
+        self._gaps = 0
+        self._front = deque()
+        self._back = deque()
+
+    def cost(self) -> int:
+        """Bytes of memory that they count for beside their jobs."""
+        return 0
 
     def lines(self) -> "list[deque[Job]]":
         """What all of it consists of, for whoever frees it."""

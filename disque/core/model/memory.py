@@ -10,14 +10,9 @@ waiting in them or pausing them, other nodes included, and of what other nodes h
 be lost and was asked for.
 """
 
-from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from disque.core.journal.schema import DELETE
 from disque.core.model.job import COMPILED
-
-if TYPE_CHECKING:
-    from disque.core.node import Node
 
 #: Bytes of a job without its body, measured as resident set over a million jobs (`make bench` does): compiled, a job
 #: has its numbers in it. Bytes of a queue without its name; of a UNIQUE key, and of one with a window about which
@@ -41,11 +36,6 @@ PLACE_BYTES: Final = 60
 #: other walks stand still.
 UNREAD_MOST = 128 << 20  # not Final: tests want less, compiled too
 
-#: Evictions that one command may cause, so that none stops the others.
-EVICT_MOST = 1000  # not Final: tests want less, compiled too
-#: The oldest acknowledgements that are looked up at once.
-OLDEST_MOST = 10_000  # not Final: tests want less, compiled too
-
 
 class Limits:
     """The marks that follow from `maxmemory`: ``most`` is the limit itself. 0 bytes means that there is no limit."""
@@ -68,59 +58,3 @@ class Limits:
         if used > self.full:
             return 2
         return 1 if used > self.warn else 0
-
-
-def may_make_queues(node: "Node", names: list[bytes]) -> bool:
-    """Whether there may be queues of these names, for somebody who waits in them or pauses them.
-
-    The room between 95 % and the limit, into which no job comes, is for those that do not exist yet.
-    """
-    return node.used <= node.limits.most or all(name in node.queues for name in names)
-
-
-def make_room(node: "Node") -> bool:
-    """Throw away what is no loss until the node is below 95 %; False when that was not enough."""
-    if node.evict_acks:
-        for _ in range(EVICT_MOST):
-            if node.used <= node.limits.full or not node.evictable.count:
-                break
-            job = node.evictable.first()
-            node.evicted += 1
-            if node.journaling:
-                node.outbox.add((DELETE, job.id))  # its UNIQUE key is free from here on, after a crash too
-            node.remove(job)
-        for _ in range(EVICT_MOST):
-            if node.used <= node.limits.full or not node.acking:
-                break
-            evict_ack(node, oldest_ack(node))
-    return node.used <= node.limits.full
-
-
-def oldest_ack(node: "Node") -> bytes:
-    """The acknowledgement that has been told to others for the longest time; there must be one.
-
-    To find the first entry of a dict takes the longer, the more were taken away before it: a million by and by would
-    take hours. So many are looked up at once, and a dict in which few are left is made anew. All acknowledgements are
-    in that dict, so it is a plain one: an OrderedDict would cost each of them time and memory.
-    """
-    oldest = node.oldest_acks
-    while True:
-        while oldest:
-            job_id = oldest.popleft()
-            if job_id in node.acking:
-                return job_id
-        oldest.extend(islice(node.acking, OLDEST_MOST))
-        if len(node.acking) <= OLDEST_MOST:
-            node.acking = dict(node.acking)
-
-
-def evict_ack(node: "Node", job_id: bytes) -> None:
-    """Forget an acknowledgement that other nodes may not have heard of."""
-    node.evicted += 1
-    if node.journaling:
-        node.outbox.add((DELETE, job_id))
-    job = node.find(job_id)
-    if job is not None:
-        node.remove(job)
-    else:
-        node.drop_ack(job_id)

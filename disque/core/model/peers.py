@@ -6,11 +6,10 @@ is to say. Else a million acknowledgements would be one burst, which no link tak
 
 from typing import TYPE_CHECKING
 
-from cluster.member import BODY_USUAL, FAIL, PFAIL
+from cluster.member import BODY_USUAL
 
 if TYPE_CHECKING:
     from disque.core.model.session import Spread
-    from disque.core.node import Message, Node
 
 
 #: What one node is told again in one beat: IDs, or kilobytes of bodies.
@@ -84,16 +83,3 @@ class Peer:
         """Count what it is told again: bytes beside an ID. Whether that is enough for this beat."""
         self.told += 1 + (size >> 10)
         return self.told >= TOLD_MOST
-
-
-def failed(node: "Node", peer_id: bytes) -> bool:
-    """Whether nothing can be expected of this node: it fails, or is not (or no more) of the cluster."""
-    known = node.membership.nodes.get(peer_id)
-    return known is None or known.flags & (PFAIL | FAIL) != 0
-
-
-def broadcast(node: "Node", message: "Message") -> None:
-    """Send ``message`` to every node to which there is a link."""
-    for peer in node.peers.values():
-        if peer.linked:
-            node.messages.append((peer.id, message))

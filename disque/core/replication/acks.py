@@ -13,24 +13,21 @@ Who answers that a job is unknown, or removes it, remembers its bare ID for a wh
 its way can bring it back.
 """
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from cluster.member import HEX_DIGITS
 from cluster.messages import DELJOB, GOTACK, SETACK
-from disque.core.dedup import key_keeper, keys
 from disque.core.journal.schema import ACK, DELETE, DUMMY, HOLDERS
-from disque.core.model import ack_batch
-from disque.core.model.ack_batch import AGAIN_MS, AGAIN_SPREAD_MS, Ack, AckBatch, AckStage, Telling
+from disque.core.model.ack_batch import AGAIN_MS, AGAIN_SPREAD_MS, LOT_LEAST, LOT_MOST, Ack, AckBatch, AckStage, Telling
 from disque.core.model.job import ACKED, QUEUED, WAIT_REPL, Job
 from disque.core.model.memory import ACK_BYTES, GONE_BYTES
+from disque.core.model.outcome import Ended
 from disque.core.model.peers import TOLD_MOST, Peer
-from disque.core.replication import coordinator, replica
+from disque.core.replication import ack_batches, coordinator, replica
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from disque.core.journal.compaction import Copying
-    from disque.core.journal.recovery import Recovery
     from disque.core.node import Node
 
 #: The longest time between two repetitions, in ms.
@@ -61,28 +58,30 @@ def acknowledge(node: "Node", job_id: bytes, now_ms: int) -> bool:
     if job.state == ACKED:
         return False
     if job.state == WAIT_REPL:
-        decide(node, job, now_ms)
+        decide(node, job)
     if len(job.holders) == 1:
         if node.journaling:
             node.outbox.add((ACK, job_id))
         node.remove(job)
         return True
     holders = job.holders
-    if holders not in node.telling or not ack_batch.lives(job, now_ms):
-        node.telling.setdefault(holders, None)  # the next one with these holders begins a lot
+    if holders not in node.acks.telling or not ack_batches.lives(job, now_ms):
+        node.acks.telling.setdefault(holders, None)  # the next one with these holders begins a lot
         tell(node, job.id, mark(node, job, node.selves, now_ms))
         return True
-    telling = node.telling[holders]
-    if telling is None or not telling.takes(node):
-        telling = node.telling[holders] = Telling(node, holders, lists(node, holders))
+    telling = node.acks.telling[holders]
+    if telling is None or not telling.takes(node.linked):
+        telling = node.acks.telling[holders] = Telling(
+            AckStage(AckBatch(), holders, node.selves), lists(node, holders), node.linked
+        )
     finish(node, job)
-    ack_batch.join(node, telling.stage, job_id, now_ms)
+    ack_batches.join(node, telling.stage, job_id, now_ms)
     for ids in telling.lists:
         ids.append(job_id)
     return True
 
 
-def decide(node: "Node", job: Job, now_ms: int) -> None:
+def decide(node: "Node", job: Job) -> None:
     """A job whose copies are still wanted is done: its ADDJOB has succeeded.
 
     The one holder of a job that is delivered at most once hears of it by its ID alone.
@@ -91,7 +90,7 @@ def decide(node: "Node", job: Job, now_ms: int) -> None:
         for peer in node.peers.values():
             if job.id in peer.waiting:
                 node.batch(peer.id, (SETACK, ()), job.id)
-    coordinator.decided(node, job, now_ms)
+    coordinator.decided(node, job)
 
 
 def delete(node: "Node", job_id: bytes, now_ms: int) -> bool:
@@ -110,7 +109,7 @@ def fast_ack(node: "Node", job_id: bytes, now_ms: int) -> bool:
     del now_ms
     job = node.find(job_id)
     if job is None:
-        key_keeper.job_done(node, job_id, None)
+        node.outcomes.append(Ended(job_id, None))
         for peer in node.peers.values():
             node.batch(peer.id, (DELJOB,), job_id)
         return False
@@ -139,7 +138,7 @@ def mark(node: "Node", job: Job, confirmed: tuple[bytes, ...], now_ms: int) -> A
     """``job`` is done; its other holders must hear of it."""
     finish(node, job)
     ack = Ack(job.id, job.holders, confirmed, job.expires_ms)
-    node.acking[job.id] = ack
+    node.acks.by_id[job.id] = ack
     node.used += ACK_BYTES
     arm(node, ack, now_ms)
     return ack
@@ -166,7 +165,7 @@ def arm(node: "Node", ack: Ack, now_ms: int) -> None:
 
 def due(node: "Node", ack: Ack, now_ms: int) -> None:
     """Tell those again that have not answered; forget it when the job would have expired, if it is not over already."""
-    if node.acking.get(ack.job_id) is not ack:
+    if node.acks.by_id.get(ack.job_id) is not ack:
         return
     if now_ms >= ack.expires_ms:
         drop(node, ack.job_id)
@@ -207,10 +206,10 @@ def remind(node: "Node", ack: Ack) -> None:
 def tell_again(node: "Node", peer: Peer, saying: int) -> "Iterator[bool]":
     """There is a new link to or from ``peer``: SETACK for all that it has not confirmed."""
     is_enough = False
-    for count, job_id in enumerate(list(node.acking), 1):
+    for count, job_id in enumerate(list(node.acks.by_id), 1):
         if peer.saying != saying:
             return
-        ack = node.acking.get(job_id)
+        ack = node.acks.by_id.get(job_id)
         if ack is not None and peer.id not in ack.confirmed and (not ack.holders or peer.id in ack.holders):
             node.batch(peer.id, (SETACK, ack.holders), job_id)
             is_enough = peer.tell(0)
@@ -221,7 +220,7 @@ def tell_again(node: "Node", peer: Peer, saying: int) -> "Iterator[bool]":
 
 def tell_acked(node: "Node", peer: bytes, job_id: bytes) -> None:
     """``peer`` does something with a job that is done: tell it."""
-    ack = node.acking.get(job_id)
+    ack = node.acks.by_id.get(job_id)
     node.batch(peer, (SETACK, ack.holders if ack is not None else ()), job_id)
 
 
@@ -269,21 +268,21 @@ def set_ack(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...], tu
     _, holders, ids = message
     known = node.sharing.get(holders)  # the one object, with which most jobs need no comparison
     stage: AckStage | None = None
-    alone = len(ids) < ack_batch.LOT_LEAST
+    alone = len(ids) < LOT_LEAST
     told: list[bytes] = []
     for job_id in ids:
         job = node.find(job_id)
         if known is None or job is None or job.state == ACKED or job.holders is not known or peer not in known:
             set_ack_of(node, peer, holders, job_id, job, now_ms)
             continue
-        if not alone and (stage is None or stage.lot.left >= ack_batch.LOT_MOST):
+        if not alone and (stage is None or stage.lot.left >= LOT_MOST):
             stage = AckStage(AckBatch(), known, (node.node_id, peer))
             alone = all_know(node, stage)
-        if stage is None or alone or job.state == WAIT_REPL or not ack_batch.lives(job, now_ms):
+        if stage is None or alone or job.state == WAIT_REPL or not ack_batches.lives(job, now_ms):
             acked_there(node, job, peer, now_ms)
         else:
             finish(node, job)
-            ack_batch.join(node, stage, job_id, now_ms)
+            ack_batches.join(node, stage, job_id, now_ms)
         told.append(job_id)
     if told:
         node.batches.setdefault((peer, (GOTACK, 1, ())), []).extend(told)
@@ -296,8 +295,8 @@ def set_ack_of(
     if job is None:
         if holders:
             drop_dummy(node, job_id)
-        key_keeper.job_done(node, job_id, (*holders, peer))
-        if job_id not in node.acking:
+        node.outcomes.append(Ended(job_id, (*holders, peer)))
+        if job_id not in node.acks.by_id:
             node.remember_gone(job_id)
         node.batch(peer, (GOTACK, 0, ()), job_id)
         return
@@ -307,7 +306,7 @@ def set_ack_of(
             replica.add_holders(node, job, more)
     named = job.holders if job.holders != holders else ()
     if job.state == ACKED:
-        ack = ack_batch.alone(node, job_id, now_ms)
+        ack = ack_batches.alone(node, job_id, now_ms)
         assert ack is not None
         widen(node, ack, holders)
         named = ack.holders if ack.holders != holders else ()
@@ -323,7 +322,7 @@ def set_ack_of(
 
 def note_unnamed(node: "Node", job_id: bytes, holders: tuple[bytes, ...], now_ms: int) -> None:
     """Somebody collects an acknowledgement who named only ``holders``: remember the others that this node knows of."""
-    ack = ack_batch.alone(node, job_id, now_ms)
+    ack = ack_batches.alone(node, job_id, now_ms)
     if ack is not None:
         ack.unnamed = tuple([holder for holder in ack.holders if holder not in holders])
 
@@ -331,7 +330,7 @@ def note_unnamed(node: "Node", job_id: bytes, holders: tuple[bytes, ...], now_ms
 def acked_there(node: "Node", job: Job, peer: bytes, now_ms: int) -> None:
     """A job that is alive here was acknowledged at ``peer``, or, without one, where nobody knew it."""
     if job.state == WAIT_REPL:
-        decide(node, job, now_ms)
+        decide(node, job)
     if len(job.holders) == 1:
         node.remember_gone(job.id)
         if node.journaling:
@@ -367,7 +366,7 @@ def got_ack(
     before: AckStage | None = None
     over: list[bytes] = []
     for job_id in ids:
-        ack = node.acking.get(job_id)
+        ack = node.acks.by_id.get(job_id)
         if ack is None:
             continue
         if holders or not isinstance(ack, AckStage):
@@ -384,7 +383,7 @@ def got_ack(
             drop(node, job_id)
             over.append(job_id)
         else:
-            node.acking[job_id] = stage
+            node.acks.by_id[job_id] = stage
     if before is not None and over:
         tell_all_know(node, before.holders, over)
 
@@ -393,7 +392,7 @@ def got_ack_of(
     node: "Node", peer: bytes, is_known: int, holders: tuple[bytes, ...], job_id: bytes, now_ms: int
 ) -> None:
     """GOTACK of a job of which other things are known than of others."""
-    ack = ack_batch.alone(node, job_id, now_ms)
+    ack = ack_batches.alone(node, job_id, now_ms)
     assert ack is not None
     ack.heard(peer)
     if not ack.holders:
@@ -416,7 +415,7 @@ def removed(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], n
     """DELJOB: these jobs are gone everywhere."""
     del peer, now_ms
     for job_id in message[1]:
-        ack = node.acking.get(job_id)
+        ack = node.acks.by_id.get(job_id)
         if ack is not None and ack.unnamed:
             go_on(node, ack)
             continue
@@ -425,7 +424,7 @@ def removed(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], n
         if job is not None:
             forget(node, job)
         else:
-            key_keeper.job_done(node, job_id, ())
+            node.outcomes.append(Ended(job_id, ()))
             drop_dummy(node, job_id)
 
 
@@ -444,7 +443,7 @@ def go_on(node: "Node", ack: Ack) -> None:
 
 def add_dummy(node: "Node", job_id: bytes, now_ms: int) -> None:
     """An ID that is unknown here was acknowledged: other nodes may know it."""
-    if job_id in node.acking or job_id in node.tombstones:
+    if job_id in node.acks.by_id or job_id in node.tombstones:
         return
     if node.membership.leaving:
         tell_once(node, job_id)
@@ -454,8 +453,8 @@ def add_dummy(node: "Node", job_id: bytes, now_ms: int) -> None:
     if not minutes & 1:
         tell_once(node, job_id)
         return
-    if len(node.dummies) >= DUMMIES_MOST:
-        drop_dummy(node, next(iter(node.dummies)))  # at once: it is an OrderedDict
+    if len(node.acks.dummies) >= DUMMIES_MOST:
+        drop_dummy(node, next(iter(node.acks.dummies)))  # at once: it is an OrderedDict
         node.evicted += 1
     ack = put_dummy(node, job_id, now_ms + max(1, minutes) * 60_000)
     if node.journaling:
@@ -474,39 +473,10 @@ def tell_once(node: "Node", job_id: bytes) -> None:
 def put_dummy(node: "Node", job_id: bytes, expires_ms: int) -> Ack:
     """Keep an acknowledgement of a job that is not known here."""
     ack = Ack(job_id, (), node.selves, expires_ms)
-    node.acking[job_id] = ack
-    node.dummies[job_id] = None
+    node.acks.by_id[job_id] = ack
+    node.acks.dummies[job_id] = None
     node.used += ACK_BYTES
     return ack
-
-
-def apply_dummy(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> None:
-    """DUMMY: an acknowledgement of a job that is not known here."""
-    _, job_id, expires_ms = record
-    node = recovery.node
-    job = node.find(job_id)
-    if job is not None and job.state != ACKED:
-        keys.part(node, job)  # it had ended by its TTL, which is written nowhere; its key may be another one's
-    if job_id not in node.acking and node.find(job_id) is None:
-        put_dummy(node, job_id, expires_ms)
-    if job_id in node.dummies:
-        lies_in(node, node.acking[job_id], segment)
-
-
-def copy_dummies(node: "Node", copying: "Copying") -> "Iterator[int]":
-    """Write again the dummies whose record is in an old segment."""
-    for job_id in list(node.dummies):
-        ack = node.acking.get(job_id)
-        if ack is not None and job_id in node.dummies and ack.segment <= copying.upto:
-            file_dummy(node, ack)
-            yield 1
-
-
-def forget_dummies(node: "Node") -> "Iterator[None]":
-    """No acknowledgement has a record any more."""
-    for ack in node.acking.values():
-        ack.segment = 0
-    yield
 
 
 def file_dummy(node: "Node", ack: Ack) -> None:
@@ -525,7 +495,7 @@ def lies_in(node: "Node", ack: Ack, segment: int) -> None:
 
 def drop_dummy(node: "Node", job_id: bytes) -> None:
     """Forget a dummy, if there is one."""
-    if job_id in node.dummies:
+    if job_id in node.acks.dummies:
         drop(node, job_id)
 
 

@@ -35,7 +35,6 @@ from cluster.messages import (
     WILLQUEUE,
 )
 from cluster.messages import QUEUED as SAY_QUEUED
-from disque.core.base.timers import IDLE, Timed
 from disque.core.model.job import (
     ACKED,
     ACTIVE,
@@ -50,8 +49,9 @@ from disque.core.model.job import (
     Job,
 )
 from disque.core.model.memory import VOTE_BYTES
-from disque.core.model.peers import Peer, failed
+from disque.core.model.peers import Peer
 from disque.core.model.queue import ELSEWHERE
+from disque.core.model.vote import RequeueVote
 from disque.core.replication import acks, announcements, coordinator, replica
 
 if TYPE_CHECKING:
@@ -68,20 +68,6 @@ YIELD_MS: Final = 3000
 CONTEST_MS: Final = 1000
 #: What a HOLD is longer for others, at most, so that they do not all ask in the same moment, in ms.
 SPREAD_MS: Final = 100
-
-
-class RequeueVote(Timed):
-    """A job that this node is about to queue. ``answered`` has when those who said NO were asked."""
-
-    __slots__ = ("answered", "asked_ms", "job", "rounds")
-
-    def __init__(self, job: Job) -> None:
-        self.due_ms = 0
-        self.slot = IDLE
-        self.job = job
-        self.asked_ms = 0
-        self.rounds = 0
-        self.answered: dict[bytes, int] = {}
 
 
 def wins(node_id: bytes, other_id: bytes, job_id: bytes) -> bool:
@@ -116,7 +102,7 @@ def is_put_off(job: Job) -> bool:
 
 def hold_answer(node: "Node", peer: bytes, job: Job, left_ms: int, number: int, named: tuple[bytes, ...]) -> None:
     """Tell ``peer`` not to queue ``job`` for ``left_ms``."""
-    node.asks.append((peer, (HOLD, number, named, (job.id,), (max(1, left_ms),))))
+    node.send(peer, (HOLD, number, named, (job.id,), (max(1, left_ms),)))
 
 
 def answer_hold(node: "Node", peer: bytes, job: Job, now_ms: int) -> None:
@@ -129,10 +115,10 @@ def answer_hold(node: "Node", peer: bytes, job: Job, now_ms: int) -> None:
 
 def begin(node: "Node", job: Job, now_ms: int) -> None:
     """The time of ``job`` comes: ask the other holders."""
-    if job.id in node.votes:
+    if job.id in node.votes.by_id:
         return
     claim = RequeueVote(job)
-    node.votes[job.id] = claim
+    node.votes.by_id[job.id] = claim
     node.used += VOTE_BYTES
     node.timers.arm(job, job.expires_ms)
     ask(node, claim, now_ms)
@@ -157,7 +143,7 @@ def review(node: "Node", claim: RequeueVote, now_ms: int) -> None:
     job = claim.job
     open_ = False
     for holder in job.holders:
-        if holder != node.node_id and now_ms - claim.answered.get(holder, 0) > FRESH_MS and not failed(node, holder):
+        if holder != node.node_id and now_ms - claim.answered.get(holder, 0) > FRESH_MS and not node.failed(holder):
             open_ = True
             break
     if not open_ and now_ms >= job.requeue_ms:
@@ -175,10 +161,10 @@ def pause_ms(claim: RequeueVote) -> int:
 
 def due(node: "Node", claim: RequeueVote, now_ms: int) -> None:
     """See whether it is time; if not, ask again. The claim may be over: by the end of its job in the same moment."""
-    if node.votes.get(claim.job.id) is not claim:
+    if node.votes.by_id.get(claim.job.id) is not claim:
         return
     review(node, claim, now_ms)
-    if node.votes.get(claim.job.id) is claim and now_ms - claim.asked_ms >= pause_ms(claim):
+    if node.votes.by_id.get(claim.job.id) is claim and now_ms - claim.asked_ms >= pause_ms(claim):
         ask(node, claim, now_ms)
         review(node, claim, now_ms)
 
@@ -195,7 +181,7 @@ def will_queue(
         job = node.find(job_id)
         if job is not None and job.state != ACKED:
             reply(node, peer, job, number, holders, now_ms)
-        elif job is not None or job_id in node.acking or job_id in node.tombstones:
+        elif job is not None or job_id in node.acks.by_id or job_id in node.tombstones:
             acks.tell_acked(node, peer, job_id)
         else:
             node.batch(peer, (ANSWER, number, ANSWER_NO, ()), job_id)
@@ -215,7 +201,7 @@ def reply(node: "Node", peer: bytes, job: Job, number: int, holders: tuple[bytes
             hold_answer(node, peer, job, job.retry * 1000, number, named)
     elif job.flags & (LEASE_OWNER | LEASE_RELAYED) and job.requeue_ms > now_ms:
         hold_answer(node, peer, job, job.requeue_ms - now_ms, number, named)
-    elif job.id in node.votes and wins(node.node_id, peer, job.id):
+    elif job.id in node.votes.by_id and wins(node.node_id, peer, job.id):
         hold_answer(node, peer, job, CONTEST_MS, number, named)
     else:
         step_back(node, job, now_ms + YIELD_MS, now_ms)
@@ -247,7 +233,7 @@ def known(node: "Node", peer: bytes, job_id: bytes, holders: tuple[bytes, ...]) 
     """The job that a message of ``peer`` is about, if it is not done; if it is, ``peer`` is told."""
     job = node.find(job_id)
     if job is None or job.state == ACKED:
-        if job is not None or job_id in node.acking or job_id in node.tombstones:
+        if job is not None or job_id in node.acks.by_id or job_id in node.tombstones:
             acks.tell_acked(node, peer, job_id)
         return None
     if not job.retry:
@@ -269,7 +255,7 @@ def answered(
         if what == ANSWER_QUEUED:
             queued_there(node, peer, job, now_ms)
             continue
-        claim = node.votes.get(job_id)
+        claim = node.votes.by_id.get(job_id)
         if claim is not None and 0 <= now_ms - number <= FRESH_MS:
             claim.answered[peer] = max(number, claim.answered.get(peer, 0))
             if holders:

@@ -6,12 +6,12 @@ up a wave: one REPLJOB, one tuple of holders, one list of those asked.
 
 from typing import TYPE_CHECKING, Final
 
-from cluster.messages import QUEUE_IT, REPLJOB
+from cluster.messages import QUEUE_IT, repljob
 from disque.core.journal.schema import HOLDERS
-from disque.core.model import zones
 from disque.core.model.job import DEFERRED, Job
 from disque.core.model.peers import Peer
 from disque.core.model.session import Spread
+from disque.core.replication import zoning
 
 if TYPE_CHECKING:
     from disque.core.node import Message, Node
@@ -29,7 +29,7 @@ class ReplicationBatch:
     """
 
     __slots__ = ("asked", "bodies", "ctimes", "delay", "holders", "ids", "left_ms", "linked", "own", "peers", "size",
-                 "terms", "wanted")  # fmt: skip
+                 "spec", "wanted")  # fmt: skip
 
     def __init__(self, node: "Node", spread: Spread, wanted: int, left_ms: int) -> None:
         job = spread.job
@@ -39,7 +39,7 @@ class ReplicationBatch:
         self.peers = pick(node, spread, wanted)
         self.asked = tuple([peer.id for peer in self.peers])
         self.holders = node.shared(tuple(sorted({*job.holders, *self.asked})))
-        self.terms = job.terms
+        self.spec = job.spec
         self.left_ms = left_ms
         self.delay = job.delay
         self.ids: list[bytes] = []
@@ -53,7 +53,7 @@ class ReplicationBatch:
             self.own is job.holders
             and self.linked is node.linked
             and self.wanted == wanted
-            and self.terms.equals(job.terms)
+            and self.spec.equals(job.spec)
             and self.left_ms == left_ms
             and self.delay == job.delay
             and len(self.ids) < WAVE_MOST
@@ -87,7 +87,7 @@ def ask(node: "Node", spread: Spread, now_ms: int) -> None:
             peer.heard_ms = now_ms
         peer.waiting[job_id] = spread
     if len(wave.peers) < wanted:
-        node.under_replicated[job_id] = spread
+        node.copies.short[job_id] = spread
 
 
 def ask_alone(node: "Node", spread: Spread, wanted: int, now_ms: int) -> None:
@@ -100,9 +100,9 @@ def ask_alone(node: "Node", spread: Spread, wanted: int, now_ms: int) -> None:
         if not peer.waiting:
             peer.heard_ms = now_ms
         peer.waiting[job.id] = spread
-        node.asks.append((peer.id, message))
+        node.send(peer.id, message)
     if len(chosen) < wanted:
-        node.under_replicated[job.id] = spread
+        node.copies.short[job.id] = spread
 
 
 def seal(node: "Node") -> None:
@@ -110,24 +110,19 @@ def seal(node: "Node") -> None:
     wave, node.replication_batch = node.replication_batch, None
     if wave is None:
         return
-    terms = wave.terms
-    # Said to be of any length: compiled, a tuple of a known one is made anew for each peer, and encoded for each.
-    message: Message = (
-        REPLJOB,
-        0,
-        terms.queue,
-        terms.repl,
-        wave.left_ms,
-        terms.ttl,
-        wave.delay * 1000,
-        terms.retry,
-        wave.holders,
-        tuple(wave.ids),
-        tuple(wave.bodies),
-        tuple(wave.ctimes),
+    message = repljob(
+        wave.spec.queue,
+        wave.spec.encoded,
+        flags=0,
+        left_ms=wave.left_ms,
+        delay_ms=wave.delay * 1000,
+        holders=wave.holders,
+        ids=tuple(wave.ids),
+        bodies=tuple(wave.bodies),
+        ctimes=tuple(wave.ctimes),
     )
     for peer_id in wave.asked:
-        node.asks.append((peer_id, message))
+        node.send(peer_id, message)
 
 
 def pick(node: "Node", spread: Spread, wanted: int) -> list[Peer]:
@@ -135,7 +130,7 @@ def pick(node: "Node", spread: Spread, wanted: int) -> list[Peer]:
     linked = node.linked
     if len(linked) <= wanted:
         return linked
-    return zones.choose(node, spread, wanted) if node.zones.shared else choose(node, spread.job, wanted)
+    return zoning.choose(node, spread, wanted) if node.zones.shared else choose(node, spread.job, wanted)
 
 
 def choose(node: "Node", job: Job, wanted: int) -> list[Peer]:
@@ -154,17 +149,14 @@ def wire(spread: Spread, peer_id: bytes, now_ms: int, flags: int = 0) -> "Messag
     if not job.retry:
         holders = (peer_id,) if len(holders) == 1 else tuple(sorted({*holders, peer_id}))
     delay_ms = job.requeue_ms - now_ms if job.flags & DEFERRED else job.delay * 1000
-    return (
-        REPLJOB,
-        flags if job.retry else QUEUE_IT,
+    return repljob(
         job.queue,
-        job.repl,
-        max(1, job.expires_ms - now_ms),
-        job.ttl,
-        max(0, delay_ms),
-        job.retry,
-        holders,
-        (job.id,),
-        (job.body,),
-        (job.ctime,),
+        job.spec.encoded,
+        flags=flags if job.retry else QUEUE_IT,
+        left_ms=max(1, job.expires_ms - now_ms),
+        delay_ms=max(0, delay_ms),
+        holders=holders,
+        ids=(job.id,),
+        bodies=(job.body,),
+        ctimes=(job.ctime,),
     )

@@ -16,16 +16,15 @@ REPLJOB itself says that it is to be queued there, so there is a second attempt 
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from cluster.messages import ABORT, ANNOUNCE, ENQUEUE, REFUSED_GONE, REFUSED_SIZE
+from cluster.messages import ABORT, ANNOUNCE, ENQUEUE, REFUSED_GONE, REFUSED_SIZE, REPLJOB_IDS
 from disque.core.base import errors, resp
-from disque.core.dedup import key_keeper
 from disque.core.journal.schema import DELETE
-from disque.core.model import zones
 from disque.core.model.job import DEFERRED, WAIT_REPL, Job
 from disque.core.model.memory import SPREAD_BYTES
+from disque.core.model.outcome import Abandoned, Decided
 from disque.core.model.peers import TOLD_MOST, Peer
 from disque.core.model.session import NOT_WAITING, WAIT_COPIES, PendingAdd, Session, Spread
-from disque.core.replication import batching, replica
+from disque.core.replication import batching, replica, zoning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,9 +68,9 @@ def begin(node: "Node", pending: PendingAdd, job: Job, now_ms: int, *, outside: 
     job.state = WAIT_REPL
     spread = Spread(job, pending, outside=outside)
     pending.spread = spread
-    node.pending[job.id] = spread
+    node.copies.wanted[job.id] = spread
     if spread.comes_here():
-        node.inbound[job.queue] = node.inbound.get(job.queue, 0) + 1
+        node.copies.inbound[job.queue] = node.copies.inbound.get(job.queue, 0) + 1
     node.register(job)
     node.timers.arm(job, job.expires_ms)
     ask(node, spread, now_ms)
@@ -93,7 +92,7 @@ def begin_async(node: "Node", job: Job, now_ms: int, *, outside: bool) -> None:
     one holder may have delivered that, so no later start may find it here.
     """
     spread = Spread(job, None, outside=outside)
-    node.pending[job.id] = spread
+    node.copies.wanted[job.id] = spread
     node.used += SPREAD_BYTES
     if outside:
         job.state = WAIT_REPL
@@ -106,7 +105,7 @@ def begin_async(node: "Node", job: Job, now_ms: int, *, outside: bool) -> None:
 
 def send(node: "Node", peer: Peer, spread: Spread, now_ms: int) -> None:
     """Send a job over a new link."""
-    node.asks.append((peer.id, batching.wire(spread, peer.id, now_ms, ANNOUNCE)))
+    node.send(peer.id, batching.wire(spread, peer.id, now_ms, ANNOUNCE))
 
 
 def send_again(node: "Node", peer: Peer, now_ms: int) -> "Iterator[bool]":
@@ -132,16 +131,16 @@ def send_again(node: "Node", peer: Peer, now_ms: int) -> "Iterator[bool]":
 def more(node: "Node", spread: Spread, now_ms: int) -> None:
     """Ask one more node for a copy, if copies are missing and there is one that was not asked yet."""
     job = spread.job
-    if node.pending.get(job.id) is not spread or (not job.retry and is_asked(node, job.id)):
+    if node.copies.wanted.get(job.id) is not spread or (not job.retry and is_asked(node, job.id)):
         return
     if node.zones.shared:
-        fresh = zones.next_ones(node, spread, now_ms)
+        fresh = zoning.next_ones(node, spread, now_ms)
     else:
         fresh = [peer for peer in node.linked if peer.id not in spread.asked and peer.refused_until_ms <= now_ms]
     if len(job.body) > node.body_least:
         fresh = [peer for peer in fresh if peer.takes(len(job.body))]
     if not fresh:
-        node.under_replicated[job.id] = spread
+        node.copies.short[job.id] = spread
         return
     peer = fresh[0] if len(fresh) == 1 else node.random.choice(fresh)
     spread.asked = (*spread.asked, peer.id)
@@ -150,7 +149,7 @@ def more(node: "Node", spread: Spread, now_ms: int) -> None:
     if not peer.waiting:
         peer.heard_ms = now_ms
     peer.waiting[job.id] = spread
-    node.asks.append((peer.id, batching.wire(spread, peer.id, now_ms, ANNOUNCE)))
+    node.send(peer.id, batching.wire(spread, peer.id, now_ms, ANNOUNCE))
 
 
 def is_asked(node: "Node", job_id: bytes) -> bool:
@@ -164,12 +163,12 @@ def beat(node: "Node", now_ms: int) -> None:
         if peer.waiting and now_ms - peer.heard_ms > PATIENCE_MS and now_ms - peer.heard_ms > patience_ms(peer):
             peer.heard_ms = now_ms
             node.begin_chore(ask_others(node, peer, now_ms))
-    if not node.under_replicated:
+    if not node.copies.short:
         return
-    if node.membership.expected(now_ms, node.grace_ms) != node.expected:
+    if node.membership.expected(now_ms, node.grace_ms) != node.copies.expected:
         try_all(node, now_ms)
-    elif now_ms % PATIENCE_MS < BEAT_MS and not node.under_replicated_walk:
-        begin_walk(node, list(islice(node.under_replicated, SHORT_MOST)), now_ms)
+    elif now_ms % PATIENCE_MS < BEAT_MS and not node.copies.walk:
+        begin_walk(node, list(islice(node.copies.short, SHORT_MOST)), now_ms)
 
 
 def patience_ms(peer: Peer) -> int:
@@ -188,15 +187,15 @@ def ask_others(node: "Node", peer: Peer, now_ms: int) -> "Iterator[None]":
 
 def try_all(node: "Node", now_ms: int) -> None:
     """Nodes have come or gone: try all jobs for which there was nobody left to be asked."""
-    node.expected = node.membership.expected(now_ms, node.grace_ms)
-    if node.under_replicated:
-        begin_walk(node, list(node.under_replicated), now_ms)
+    node.copies.expected = node.membership.expected(now_ms, node.grace_ms)
+    if node.copies.short:
+        begin_walk(node, list(node.copies.short), now_ms)
 
 
 def begin_walk(node: "Node", job_ids: list[bytes], now_ms: int) -> None:
     """Try these jobs, the first ones at once."""
-    node.under_replicated_walk += 1
-    node.begin_chore(walk_short(node, job_ids, node.under_replicated_walk, now_ms))
+    node.copies.walk += 1
+    node.begin_chore(walk_short(node, job_ids, node.copies.walk, now_ms))
 
 
 def walk_short(node: "Node", job_ids: list[bytes], number: int, now_ms: int) -> "Iterator[bool]":
@@ -204,18 +203,18 @@ def walk_short(node: "Node", job_ids: list[bytes], number: int, now_ms: int) -> 
     told = 0
     try:
         for tried, job_id in enumerate(job_ids, 1):
-            spread = node.under_replicated.pop(job_id, None)  # at the end again, if it stays
-            if spread is not None and node.pending.get(job_id) is spread:
+            spread = node.copies.short.pop(job_id, None)  # at the end again, if it stays
+            if spread is not None and node.copies.wanted.get(job_id) is spread:
                 told += 1 + (len(spread.job.body) >> 10)
                 try_again(node, spread, max(now_ms, node.beat_ms))
             if told >= TOLD_MOST or tried % SLICE == 0:
                 yield told >= TOLD_MOST
-                if node.under_replicated_walk != number:
+                if node.copies.walk != number:
                     return
                 told = 0 if told >= TOLD_MOST else told
     finally:
-        if node.under_replicated_walk == number:
-            node.under_replicated_walk = 0
+        if node.copies.walk == number:
+            node.copies.walk = 0
 
 
 def try_again(node: "Node", spread: Spread, now_ms: int) -> None:
@@ -225,14 +224,14 @@ def try_again(node: "Node", spread: Spread, now_ms: int) -> None:
     """
     if spread.outside and spread.add is None and not from_outside(node):
         come_home(node, spread, now_ms)
-        if node.pending.get(spread.job.id) is not spread:
+        if node.copies.wanted.get(spread.job.id) is not spread:
             return
-    if spread.add is not None and is_hopeless(spread, node.expected):
+    if spread.add is not None and is_hopeless(spread, node.copies.expected):
         give_up(node, spread.add, resp.error(errors.NO_REPL))
     elif node.zones.shared or any(peer.refused_until_ms <= now_ms for peer in node.linked):
         try_short(node, spread, now_ms)
     else:
-        node.under_replicated[spread.job.id] = spread
+        node.copies.short[spread.job.id] = spread
 
 
 def come_home(node: "Node", spread: Spread, now_ms: int) -> None:
@@ -274,18 +273,18 @@ def try_short(node: "Node", spread: Spread, now_ms: int) -> None:
     shared = node.zones.shared
     if shared:
         count(node, spread, now_ms)
-        if node.pending.get(job_id) is not spread:
+        if node.copies.wanted.get(job_id) is not spread:
             return
     waited_for = [peer for peer in node.peers.values() if job_id in peer.waiting]
     if spread.job.retry:  # whoever refused may have room now
         spread.asked = (*spread.confirmed, *[peer.id for peer in waited_for])
     if shared:
-        waited_for = [peer for peer in waited_for if zones.is_there(node, peer, now_ms)]
+        waited_for = [peer for peer in waited_for if zoning.is_there(node, peer, now_ms)]
     wanted = spread.missing() - len([peer for peer in waited_for if peer.linked])
     for _ in range(wanted):
         more(node, spread, now_ms)
     if wanted > 0 or shared:
-        node.under_replicated[job_id] = spread
+        node.copies.short[job_id] = spread
 
 
 # -- answers -----------------------------------------------------------------------------------------------------------
@@ -300,7 +299,7 @@ def got_job(node: "Node", peer_id: bytes, message: tuple[int, tuple[bytes, ...]]
     peer.refusals = 0
     for job_id in message[1]:
         peer.waiting.pop(job_id, None)
-        spread = node.pending.get(job_id)
+        spread = node.copies.wanted.get(job_id)
         if spread is not None and peer_id in spread.asked:
             if peer_id not in spread.confirmed:
                 spread.confirmed += (peer_id,)
@@ -311,10 +310,10 @@ def count(node: "Node", spread: Spread, now_ms: int) -> None:
     """Go on with a job that may have all its copies. They are not enough yet if a zone without one is to be heard."""
     if spread.missing() > 0:
         return
-    if node.zones.shared and zones.must_wait(node, spread, now_ms):
-        if not zones.is_coming(node, spread, now_ms):
+    if node.zones.shared and zoning.must_wait(node, spread, now_ms):
+        if not zoning.is_coming(node, spread, now_ms):
             more(node, spread, now_ms)
-        node.under_replicated[spread.job.id] = spread
+        node.copies.short[spread.job.id] = spread
         return
     achieved(node, spread, now_ms)
 
@@ -334,7 +333,7 @@ def refused(node: "Node", peer_id: bytes, message: tuple[int, int, tuple[bytes, 
             node.membership.set_body_most(peer_id, len(spread.job.body) - 1)  # whatever it said
             peer.body_most = len(spread.job.body) - 1
             node.body_least = min(node.body_least, peer.body_most)
-        if spread is not None and node.pending.get(job_id) is spread:
+        if spread is not None and node.copies.wanted.get(job_id) is spread:
             bid = spread.add.key if spread.add is not None else None
             if bid is None or peer_id not in bid.companions():
                 replica.drop_holder(node, spread.job, peer_id)
@@ -353,7 +352,7 @@ def achieved(node: "Node", spread: Spread, now_ms: int) -> None:
         if not add.key.may_decide():
             return
         add.key.copies = spread.confirmed
-    node.drop_spread(job.id)
+    node.drop_copies(job.id)
     if spread.outside:
         hand_out(node, spread, now_ms)
     elif add is not None:
@@ -363,7 +362,7 @@ def achieved(node: "Node", spread: Spread, now_ms: int) -> None:
             replica.start(node, job, now_ms + job.delay * 1000, now_ms)
     if add is not None:
         add.spread = None
-        tell(node, add, job, now_ms)
+        tell(node, add, job)
 
 
 def hand_out(node: "Node", spread: Spread, now_ms: int) -> None:
@@ -372,45 +371,42 @@ def hand_out(node: "Node", spread: Spread, now_ms: int) -> None:
     if job.retry and not spread.elsewhere:
         first = node.random.choice(sorted(spread.confirmed))
         delay_ms = job.requeue_ms - now_ms if job.flags & DEFERRED else job.delay * 1000
-        node.messages.append((first, (ENQUEUE, job.id, max(0, delay_ms))))
+        node.send(first, (ENQUEUE, job.id, max(0, delay_ms)))
     if node.journaling and job.segment:
         node.outbox.add((DELETE, job.id))
     node.remove(job)
 
 
-def tell(node: "Node", add: PendingAdd, job: Job, now_ms: int) -> None:
-    """Answer an ADDJOB with the ID of ``job``, when the keepers of its UNIQUE key know it."""
-    told = [add]
+def tell(node: "Node", add: PendingAdd, job: Job) -> None:
+    """Answer an ADDJOB with the ID of ``job``; one with a UNIQUE key when its keepers know it."""
     if add.key is not None:
-        if not key_keeper.commit(node, add.key, job, now_ms):
-            return
-        told = key_keeper.release(node, add.key)
-    for one in told:
-        one.session.unsettled |= node.journaling
-        answer(node, one, resp.status(job.id))
+        node.outcomes.append(Decided(add, job))
+        return
+    add.session.unsettled |= node.journaling
+    answer(node, add, resp.status(job.id))
 
 
-def decided(node: "Node", job: Job, now_ms: int) -> None:
+def decided(node: "Node", job: Job) -> None:
     """Another node says that a job that waits for copies here is done already: its ADDJOB has succeeded."""
-    spread = node.pending.get(job.id)
+    spread = node.copies.wanted.get(job.id)
     if spread is None:
         return
-    node.drop_spread(job.id)
+    node.drop_copies(job.id)
     if spread.add is not None:
         spread.add.spread = None
-        tell(node, spread.add, job, now_ms)
+        tell(node, spread.add, job)
 
 
 def taken_over(node: "Node", job: Job) -> None:
     """Another node has queued or delivered a job that waits for copies here: it must not be queued twice."""
-    spread = node.pending.get(job.id)
+    spread = node.copies.wanted.get(job.id)
     if spread is not None:
         spread.elsewhere = True
 
 
 def may_be_queued_elsewhere(node: "Node", job: Job) -> bool:
     """Whether a holder need not wait for this node, which coordinates from outside a job that is answered already."""
-    spread = node.pending.get(job.id)
+    spread = node.copies.wanted.get(job.id)
     if spread is None or spread.add is not None or not spread.confirmed:
         return False
     spread.elsewhere = True
@@ -419,7 +415,7 @@ def may_be_queued_elsewhere(node: "Node", job: Job) -> bool:
 
 def restarted(node: "Node", peer: Peer, now_ms: int) -> None:
     """``peer`` is another process now, which may have lost what it confirmed: undecided jobs are sent again."""
-    for job_id, spread in list(node.pending.items()):
+    for job_id, spread in list(node.copies.wanted.items()):
         if not spread.job.retry:
             if job_id in peer.waiting:
                 lost(node, spread)
@@ -448,36 +444,33 @@ def lost(node: "Node", spread: Spread) -> None:
 def not_sent(node: "Node", peer_id: bytes, message: "Message", now_ms: int) -> None:
     """No byte of this REPLJOB has left: another node may have a job that is delivered at most once."""
     peer = node.peers.get(peer_id)
-    ids = message[IDS_AT]
+    ids = message[REPLJOB_IDS]
     assert isinstance(ids, tuple)
     for job_id in ids:
-        spread = node.pending.get(job_id)
+        spread = node.copies.wanted.get(job_id)
         if peer is not None and spread is not None and not spread.job.retry:
             peer.waiting.pop(spread.job.id, None)
             more(node, spread, now_ms)
 
 
-#: Where the IDs stand in REPLJOB.
-IDS_AT: Final = 9
-
-
 # -- the end of waiting ------------------------------------------------------------------------------------------------
 
 
-def time_out(node: "Node", pending: PendingAdd) -> None:
+def time_out(node: "Node", pending: PendingAdd, now_ms: int) -> None:
     """The client's timeout is over and not all copies are there."""
+    del now_ms
     give_up(node, pending, resp.error(errors.NO_REPL_TIMEOUT))
 
 
 def job_removed(node: "Node", job: Job) -> None:
     """A job that waits for copies expires or is deleted; the caller removes it."""
-    spread = node.pending.get(job.id)
+    spread = node.copies.wanted.get(job.id)
     if spread is not None:
         abort(node, spread)
         add = spread.add
         if add is not None:
             add.spread = None
-            key_keeper.leave(node, add)
+            leave_key(node, add)
             answer(node, add, resp.error(errors.NO_REPL_REMOVED))
 
 
@@ -490,14 +483,20 @@ def give_up(node: "Node", pending: PendingAdd, reply: bytes) -> None:
     if spread is not None:
         abort(node, spread)
         node.remove(spread.job)
-    key_keeper.leave(node, pending)
+    leave_key(node, pending)
     answer(node, pending, reply)
+
+
+def leave_key(node: "Node", pending: PendingAdd) -> None:
+    """An ADDJOB that is over wants its UNIQUE key no more, if it has one."""
+    if pending.key is not None:
+        node.outcomes.append(Abandoned(pending))
 
 
 def abort(node: "Node", spread: Spread) -> None:
     """Take back what was asked of other nodes."""
     job_id = spread.job.id
-    node.drop_spread(job_id)
+    node.drop_copies(job_id)
     for peer_id in spread.asked:
         node.batch(peer_id, (ABORT,), job_id)
     if node.journaling and spread.job.segment:

@@ -11,6 +11,13 @@ from tests.conftest import examples
 from tests.core.support import NOTHING, Bench, Client
 
 
+def first_walk(bench: Bench) -> scan.Walk:
+    """The walk whose turn it is."""
+    walk = bench.node.walks[0]
+    assert isinstance(walk, scan.Walk)
+    return walk
+
+
 def waited(bench: Bench, client: Client, *words: Any) -> Any:
     """The reply to a request, which may take some ticks; without one, to that which was sent before."""
     if words:
@@ -204,7 +211,7 @@ class TestBusyLoop:
         second.send("JSCAN", "BUSYLOOP")
         while len(bench.node.walks) == 2:
             step.tick(bench.node, bench.now_ms)
-        assert bench.node.walks[0].found < len(jobs) // 2, "only one at a time fills memory"
+        assert first_walk(bench).found < len(jobs) // 2, "only one at a time fills memory"
         assert [len(waited(bench, one)[1]) for one in (first, second)] == [len(jobs)] * 2
 
     def test_others_stand_still_while_a_client_does_not_read(
@@ -218,7 +225,7 @@ class TestBusyLoop:
             one.send("JSCAN", "BUSYLOOP")
         bench.advance(0)
         assert (bench.node.unread, len(bench.node.walks)) == (len(first.session.out[0]), 2)
-        assert bench.node.walks[0].found < len(jobs)
+        assert first_walk(bench).found < len(jobs)
         assert bench.node.next_due_ms > 0
         step.tick(bench.node, bench.now_ms)
         assert len(bench.node.walks) == 2
@@ -244,7 +251,7 @@ class TestBusyLoop:
     def test_one_that_fails_is_answered_and_its_client_closed(self, scene: tuple[Bench, Client, list[bytes]]) -> None:
         bench, client, _ = scene
         client.send("JSCAN", "BUSYLOOP")
-        bench.node.walks[0].cursor = -(10**6)  # there is no such dict
+        first_walk(bench).cursor = -(10**6)  # there is no such dict
         with pytest.raises(IndexError):
             step.tick(bench.node, bench.now_ms)
         assert client.session.closing

@@ -26,12 +26,13 @@ from disque.core.federation import supply
 from disque.core.journal import schema
 from disque.core.journal.codec import encode, head
 from disque.core.journal.replay import Replay
-from disque.core.journal.schema import DELETE, HOLDERS, JOBS
-from disque.core.model.demand import WANT_MS
+from disque.core.journal.schema import DELETE, HOLDERS, JOBS, JOBS_IDS
+from disque.core.model.flow import WANT_MS
 from disque.core.model.job import DELIVERED, LEASE_OWNER
 from tests.conftest import rarely
 from tests.core import support
 from tests.core.support import MYSELF, NOTHING, Bench, Client, assert_delivered
+from tests.support.formats import encoded, row_ids, row_with, yourjobs_row, yourjobs_rows
 
 B0, B1, B2 = [b"%02x" % (0xB0 + number) * 20 for number in range(3)]
 
@@ -43,7 +44,18 @@ def an_id(number: int, retry: int = 60) -> bytes:
 def row(number: int, *, body: bytes = b"body", retry: int = 60, holders: tuple[bytes, ...] = (B0,)) -> tuple[Any, ...]:
     """A job of YOURJOBS, a second old."""
     ctime = (support.START_MS - 1000) * 1_000_000 + number
-    return (an_id(number, retry), body, len(holders), 59_000, 60, ctime, retry, 2, 3, holders)
+    return yourjobs_row(
+        an_id(number, retry),
+        body=body,
+        ttl=60,
+        retry=retry,
+        repl=len(holders),
+        left_ms=59_000,
+        ctime=ctime,
+        nacks=2,
+        deliveries=3,
+        holders=holders,
+    )
 
 
 def need(bench: Bench, *peers: membership.Member, queue: bytes = b"q", count: int = 1) -> None:
@@ -57,7 +69,7 @@ def send(bench: Bench, peer: membership.Member, *rows: tuple[Any, ...], queue: b
 
 def given(bench: Bench) -> list[tuple[bytes, list[bytes]]]:
     """To whom jobs were sent since the last call, and which."""
-    return [(peer, [job[0] for job in message[2]]) for peer, message in bench.sent(YOURJOBS)]
+    return [(peer, row_ids(message)) for peer, message in bench.sent(YOURJOBS)]
 
 
 # -- giving ------------------------------------------------------------------------------------------------------------
@@ -70,9 +82,11 @@ def test_a_request_finds_the_jobs_that_are_there() -> None:
     need(bench, bench.peers[0], count=2)
     ((peer, message),) = bench.sent(YOURJOBS)
     assert peer == B0
-    assert [job[0] for job in message[2]] == jobs[:2]
-    assert message[2][0][1:5] == (b"b", 1, 599_900, 600)
-    assert message[2][0][6:] == (60, 0, 0, (MYSELF,))
+    assert row_ids(message) == jobs[:2]
+    first = bench.job(jobs[0])
+    assert yourjobs_rows(message)[0] == yourjobs_row(
+        first.id, body=b"b", ttl=600, retry=60, left_ms=599_900, ctime=first.ctime, holders=(MYSELF,)
+    )
 
 
 def test_a_request_stands_until_jobs_come() -> None:
@@ -364,7 +378,8 @@ def test_a_job_that_is_delivered_at_most_once_leaves_for_good() -> None:
     bench.records()
     need(bench, bench.peers[0])
     ((_, message),) = bench.sent(YOURJOBS)
-    assert message[2][0][:2] == (job, b"the body")
+    ((first, body, *_),) = yourjobs_rows(message)
+    assert (first, body) == (job, b"the body")
     assert bench.state(job) == "gone"
     assert bench.records() == [(DELETE, job)]
 
@@ -397,7 +412,7 @@ def test_jobs_of_which_no_byte_left_are_taken_back(retry: int) -> None:
     assert client("GETJOB", "FROM", "q") == [[b"q", job, b"the body"]]
     if not retry:
         record = bench.records()[0]
-        assert (record[0], record[13]) == (JOBS, (job,))
+        assert (record[0], record[JOBS_IDS]) == (JOBS, (job,))
 
 
 def test_a_job_that_is_done_is_not_taken_back() -> None:
@@ -417,7 +432,7 @@ def test_a_holder_stays_one_when_a_job_for_it_is_taken_back() -> None:
     client = bench.client()
     client.send("ADDJOB", "q", "b", 0, "REPLICATE", 3)
     bench.settle()
-    (job_id,) = bench.node.pending
+    (job_id,) = bench.node.copies.wanted
     bench.confirm(job_id, *bench.peers)
     need(bench, bench.peers[0])
     sent = [message for _, message in bench.sent(YOURJOBS)]
@@ -458,7 +473,7 @@ def test_an_imported_job_is_queued_filed_and_shared_with_its_sender() -> None:
     assert shown["state"] == b"queued"
     assert (shown["ttl"], shown["retry"], shown["nacks"], shown["additional-deliveries"]) == (59, 60, 2, 3)
     assert shown["nodes-delivered"] == [MYSELF, B0]
-    assert [(record[0], record[13]) for record in bench.records()] == [(JOBS, (an_id(1),))]
+    assert [(record[0], record[JOBS_IDS]) for record in bench.records()] == [(JOBS, (an_id(1),))]
     assert bench.sent() == []
     bench.advance(58_999)
     assert bench.state(an_id(1)) == "queued"
@@ -557,13 +572,15 @@ def test_what_cannot_be_true_of_a_job_is_skipped_and_counted() -> None:
     bench = Bench(peers=1)
     told = row(1)
     lies = [
-        (b"x" * 40, *told[1:]),
-        (an_id(1, retry=0), *told[1:]),  # an ID says itself whether its job has a RETRY
-        (*told[:2], 2**31, *told[3:]),
-        (*told[:4], 2**33, *told[5:]),
-        (*told[:6], 2**33, *told[7:]),
-        (*told[:6], 0, *told[7:]),
-        (*told[:5], 2**62 - 1, *told[6:]),
+        row_with(told, id=b"x" * 40),
+        row_with(told, id=an_id(1, retry=0)),  # an ID says itself whether its job has a RETRY
+        row_with(told, spec=encoded(repl=2**31)),
+        row_with(told, spec=encoded(ttl=2**33)),
+        row_with(told, spec=encoded(retry=2**33)),
+        row_with(told, spec=encoded(retry=0)),
+        row_with(told, spec=b""),
+        row_with(told, spec=encoded() + b"x"),
+        row_with(told, ctime=2**62 - 1),
     ]
     send(bench, bench.peers[0], *lies)
     assert bench.node.messages_skipped == len(lies)
@@ -575,7 +592,7 @@ def test_counters_beyond_bounds_stop_where_old_clients_stop() -> None:
     client = bench.client()
     bench.hear(bench.peers[0], support.repljob(B0, job_id=an_id(1), retry=60))
     told = row(1)
-    send(bench, bench.peers[0], (*told[:7], 2**31, 2**40, told[9]))
+    send(bench, bench.peers[0], row_with(told, nacks=2**31, deliveries=2**40))
     job = bench.job(an_id(1))
     assert (bench.state(job.id), job.nacks, job.deliveries) == ("queued", 65535, 65535)
     assert client.get("q") == [an_id(1)]
@@ -599,7 +616,7 @@ def test_a_job_that_is_over_does_not_come_back() -> None:
     bench = Bench(peers=1)
     client = bench.client()
     bench.hear(bench.peers[0], (DELJOB, (an_id(1),)))
-    send(bench, bench.peers[0], row(1), (b"no job ID at all, but forty bytes long!!", *row(2)[1:]))
+    send(bench, bench.peers[0], row(1), row_with(row(2), id=b"no job ID at all, but forty bytes long!!"))
     assert client("QLEN", "q") == 0
     assert bench.node.queues == {}
 
@@ -675,7 +692,7 @@ def test_a_request_that_has_just_come_draws_no_imports_but_what_belongs_here() -
 def test_what_was_imported_long_ago_is_like_any_other_job() -> None:
     bench = Bench(peers=2)
     left_ms = 600_000
-    send(bench, bench.peers[0], (*row(1)[:3], left_ms, 600, *row(1)[5:]))
+    send(bench, bench.peers[0], row_with(row(1), left_ms=left_ms, spec=encoded(ttl=600)))
     bench.advance(120_000)
     need(bench, bench.peers[1])
     assert given(bench) == [(B1, [an_id(1)])]

@@ -45,7 +45,7 @@ def test_others_are_served_while_it_goes_on(word: str) -> None:
 def test_each_tick_does_one_slice(cluster: Bench) -> None:
     client = cluster.client()
     client.send("ACKJOB", *[foreign_id(number) for number in range(105)])
-    grown = [len(cluster.node.dummies) for _ in turns(cluster)]
+    grown = [len(cluster.node.acks.dummies) for _ in turns(cluster)]
     checks = -(-105 // (10 * bulk.CHECKS))
     assert grown == [0] * checks + [10 * number for number in range(1, 11)] + [105]
     assert client.read() == 0
@@ -72,7 +72,7 @@ def test_nothing_is_done_when_one_is_no_id(cluster: Bench) -> None:
     cluster.tick()
     assert str(client.read()).startswith("BADID")
     assert cluster.state(job) == "queued"
-    assert not cluster.node.dummies
+    assert not cluster.node.acks.dummies
     assert not cluster.node.trash, "the words are freed by and by"
 
 
@@ -133,7 +133,9 @@ def test_a_nack_of_many_may_have_a_delay(bench: Bench, client: Client) -> None:
 
 def test_one_that_fails_is_answered_and_its_client_closed(bench: Bench, client: Client) -> None:
     client.send("ACKJOB", *[foreign_id(number) for number in range(30)])
-    bench.node.bulks.line[0].ids[:] = [None] * 30  # type: ignore[list-item]  # a fault of ours, whatever it be
+    command = bench.node.bulks.line[0]
+    assert isinstance(command, bulk.Bulk)
+    command.ids[:] = [None] * 30  # type: ignore[list-item]  # a fault of ours, whatever it be
     with pytest.raises(TypeError):
         step.tick(bench.node, bench.now_ms)
     assert client.session.closing

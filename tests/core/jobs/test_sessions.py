@@ -20,7 +20,7 @@ def test_a_session_that_is_gone_leaves_nothing_behind(cluster: Bench) -> None:
     for client in (waiting, adding, watching):
         client.disconnect()
     node = cluster.node
-    assert (node.sessions, node.monitors, node.pending, node.jobs_registered()) == ({}, {}, {}, 0)
+    assert (node.sessions, node.monitors, node.copies.wanted, node.jobs_registered()) == ({}, {}, {}, 0)
     assert all(queue.waiters is None for queue in node.queues.values())
     cluster.advance(10_000)
 

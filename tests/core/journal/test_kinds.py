@@ -16,7 +16,7 @@ from disque.core.journal.schema import (
     DUMMY,
     HOLDERS,
     JOBS,
-    KEY,
+    KEYS,
     PAUSE,
     REQUEUE,
     SPEND,
@@ -39,7 +39,7 @@ def add(bench: Bench, client: Client) -> bytes:
 
 def add_shared(bench: Bench, client: Client) -> bytes:
     client.send("ADDJOB", "q", "body", 0, "REPLICATE", 2)
-    ((job_id, spread),) = bench.node.pending.items()
+    ((job_id, spread),) = bench.node.copies.wanted.items()
     bench.confirm(job_id, bench.membership.nodes[spread.asked[0]])
     assert client.read() == job_id
     return bytes(job_id)
@@ -135,7 +135,7 @@ def has_a_key(node: Node, job_id: bytes) -> bool:
 
 
 def is_to_be_told(node: Node, job_id: bytes) -> bool:
-    return job_id in node.dummies
+    return job_id in node.acks.dummies
 
 
 def is_paused(node: Node, name: bytes) -> bool:
@@ -154,7 +154,7 @@ CASES: Final[dict[int, tuple[Act, Callable[[Node, Any], bool]]]] = {
     SPEND: (spend, is_spent),
     REQUEUE: (nack, waits_with_a_nack),
     HOLDERS: (have, has_three_holders),
-    KEY: (take_key, has_a_key),
+    KEYS: (take_key, has_a_key),
     DUMMY: (acknowledge_unknown, is_to_be_told),
     PAUSE: (pause, is_paused),
     BCAST: (pause_everywhere, is_paused_everywhere),

@@ -3,7 +3,8 @@ from collections import OrderedDict
 import pytest
 
 from disque.core.model import demand
-from disque.core.model.demand import Federation, Flow, Standing
+from disque.core.model.demand import Federation, Standing
+from disque.core.model.flow import Flow
 from disque.core.model.queue import Queue
 
 A, B = b"a" * 40, b"b" * 40

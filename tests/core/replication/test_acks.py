@@ -5,9 +5,10 @@ from cluster.messages import DELJOB, GOTACK, REFUSED, REFUSED_GONE, SETACK
 from disque.core.dedup import keys
 from disque.core.dedup.keys import digest_of
 from disque.core.journal.recovery import Recovery
-from disque.core.journal.schema import DELETE, DUMMY, KEY
+from disque.core.journal.schema import DELETE, DUMMY
 from disque.core.replication import acks
 from tests.core.support import MYSELF, START_MS, UNKNOWN_ID, Bench, Client, foreign_id, repljob
+from tests.support.keys import keys_record
 
 
 @pytest.mark.parametrize("state", ["queued", "active", "delayed", "nacked"])
@@ -74,7 +75,7 @@ def shared(bench: Bench, copies: int = 2) -> tuple[bytes, list[Member]]:
     client = bench.client()
     client.send("ADDJOB", "q", "body", 0, "REPLICATE", copies, "RETRY", 60)
     bench.settle()
-    (job_id,) = bench.node.pending
+    (job_id,) = bench.node.copies.wanted
     bench.confirm(job_id, *bench.peers)
     bench.sent()
     return job_id, [bench.membership.nodes[one] for one in bench.job(job_id).holders if one != MYSELF]
@@ -152,7 +153,7 @@ class TestCollection:
         cluster.link_down(first)
         cluster.sent()
         cluster.link_up(first)
-        assert cluster.told(first, SETACK) == [(SETACK, cluster.node.acking[job_id].holders, (job_id,))]
+        assert cluster.told(first, SETACK) == [(SETACK, cluster.node.acks.by_id[job_id].holders, (job_id,))]
         cluster.called(first)
         assert len(cluster.told(first, SETACK)) == 1
 
@@ -190,7 +191,7 @@ class TestCollection:
     def with_a_stranger(cluster: Bench) -> tuple[bytes, list[Member]]:
         """A job that is acknowledged, of whose two other holders one was never met."""
         job_id, peers = acknowledged(cluster)
-        holders = cluster.node.acking[job_id].holders
+        holders = cluster.node.acks.by_id[job_id].holders
         cluster.hear(peers[0], (GOTACK, 1, tuple(sorted([*holders, b"c" * 40])), (job_id,)))
         return job_id, peers
 
@@ -206,7 +207,7 @@ class TestHearing:
             cluster.hear(peer, repljob(peer.id))
         elif state == "wait-repl":
             cluster.client().send("ADDJOB", "q", "body", 0, "REPLICATE", 5)
-            (job_id,) = cluster.node.pending
+            (job_id,) = cluster.node.copies.wanted
         else:
             job_id, (peer,) = shared(cluster)
         if state == "active":
@@ -220,7 +221,7 @@ class TestHearing:
     def test_the_producer_of_a_job_that_waits_for_copies_is_told_its_id(self, cluster: Bench) -> None:
         producer = cluster.client()
         producer.send("ADDJOB", "q", "body", 0, "REPLICATE", 3)
-        (job_id,) = cluster.node.pending
+        (job_id,) = cluster.node.copies.wanted
         cluster.hear(cluster.peers[0], (SETACK, (), (job_id,)))
         assert producer.read() == job_id
 
@@ -253,7 +254,7 @@ class TestHearing:
         holders = tuple(sorted([MYSELF, first.id]))
         assert (stranger.id, (GOTACK, 1, holders, (job_id,))) in told
         assert (first.id, (SETACK, holders, (job_id,))) in told
-        assert stranger.id not in cluster.node.acking[job_id].holders
+        assert stranger.id not in cluster.node.acks.by_id[job_id].holders
 
 
 class TestDummies:
@@ -267,54 +268,54 @@ class TestDummies:
     def test_one_that_knows_the_job_goes_on_with_it(self, cluster: Bench) -> None:
         cluster.client()("ACKJOB", UNKNOWN_ID)
         cluster.hear(cluster.peers[0], (GOTACK, 1, (), (UNKNOWN_ID,)))
-        assert not cluster.node.acking
+        assert not cluster.node.acks.by_id
 
     def test_when_nobody_knows_the_job_it_is_forgotten(self, cluster: Bench) -> None:
         cluster.client()("ACKJOB", UNKNOWN_ID)
         for number, peer in enumerate(cluster.peers, 1):
             cluster.hear(peer, (GOTACK, 0, (), (UNKNOWN_ID,)))
-            assert (UNKNOWN_ID in cluster.node.acking) == (number < 4)
+            assert (UNKNOWN_ID in cluster.node.acks.by_id) == (number < 4)
 
     def test_two_that_do_not_know_it_agree(self, cluster: Bench) -> None:
         cluster.client()("ACKJOB", UNKNOWN_ID)
         cluster.sent()
         cluster.hear(cluster.peers[0], (SETACK, (), (UNKNOWN_ID,)))
         assert cluster.sent() == [(cluster.peers[0].id, (GOTACK, 0, (), (UNKNOWN_ID,)))]
-        assert UNKNOWN_ID in cluster.node.acking
+        assert UNKNOWN_ID in cluster.node.acks.by_id
 
     def test_it_goes_when_a_holder_says_that_the_job_is_done(self, cluster: Bench) -> None:
         cluster.client()("ACKJOB", UNKNOWN_ID)
         cluster.hear(cluster.peers[0], (SETACK, (cluster.peers[0].id,), (UNKNOWN_ID,)))
-        assert not cluster.node.acking
+        assert not cluster.node.acks.by_id
         assert UNKNOWN_ID in cluster.node.tombstones
 
     def test_of_a_job_that_is_delivered_at_most_once_there_is_none(self, cluster: Bench) -> None:
         cluster.client()("ACKJOB", UNKNOWN_ID[:-1] + b"0")
-        assert not cluster.node.acking
+        assert not cluster.node.acks.by_id
 
     @pytest.mark.parametrize("suffix", [b"zzzz", b"+1_1", b"    ", b"0x01"])
     def test_nor_of_an_id_that_does_not_tell_its_life(self, cluster: Bench, suffix: bytes) -> None:
         assert cluster.client()("ACKJOB", UNKNOWN_ID[:-4] + suffix) == 0
-        assert not cluster.node.acking
+        assert not cluster.node.acks.by_id
 
     def test_nor_on_a_node_that_is_alone_or_leaves(self, bench: Bench, cluster: Bench) -> None:
         bench.client()("ACKJOB", UNKNOWN_ID)
         cluster.membership.leaving = True
         cluster.client()("ACKJOB", UNKNOWN_ID)
-        assert not bench.node.acking
-        assert not cluster.node.acking
+        assert not bench.node.acks.by_id
+        assert not cluster.node.acks.by_id
 
     def test_it_lives_as_long_as_the_id_says(self, cluster: Bench) -> None:
         cluster.client()("ACKJOB", UNKNOWN_ID)
         cluster.advance(0x05A1 * 60_000 - 1)
-        assert cluster.node.acking
+        assert cluster.node.acks.by_id
         cluster.advance(1)
-        assert not cluster.node.acking
+        assert not cluster.node.acks.by_id
 
     def test_they_are_bounded_and_the_oldest_goes_first(self, cluster: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(acks, "DUMMIES_MOST", 2)
         cluster.client()("ACKJOB", *[foreign_id(number) for number in range(3)])
-        assert list(cluster.node.dummies) == [foreign_id(1), foreign_id(2)]
+        assert list(cluster.node.acks.dummies) == [foreign_id(1), foreign_id(2)]
         assert cluster.node.evicted == 1
 
     def test_it_is_in_the_journal_and_leaves_it(self) -> None:
@@ -328,10 +329,10 @@ class TestDummies:
         """As in the journal, where its DELETE frees the key: this node kept that for a job of another one."""
         bench = Bench(peers=1)
         digest = digest_of(b"q", b"k")
-        keys.apply_key(Recovery(bench.node, ""), (KEY, digest, UNKNOWN_ID, 0, bench.now_ms + 60_000, 2), 1)
+        keys.apply_keys(Recovery(bench.node, ""), keys_record(digest, UNKNOWN_ID, 0, bench.now_ms + 60_000, 2), 1)
         bench.client()("ACKJOB", UNKNOWN_ID)
         bench.hear(bench.peers[0], (GOTACK, 0, (), (UNKNOWN_ID,)))
-        assert not bench.node.keys
+        assert not bench.node.unique.table
 
     def test_it_counts_for_the_segment_of_its_record_until_it_is_gone(self) -> None:
         bench = Bench(peers=1, journaling=True)
@@ -352,7 +353,7 @@ class TestDummies:
         client.add("q", "x" * 5000, "REPLICATE", 1)
         cluster.set("maxmemory", cluster.node.used)
         client("ADDJOB", "q", "b", 0, "REPLICATE", 1)
-        assert not cluster.node.acking
+        assert not cluster.node.acks.by_id
         assert cluster.node.evicted == 1
 
 
@@ -377,7 +378,7 @@ class TestDeletion:
             client("ACKJOB", job_id)
         cluster.hear(first, (DELJOB, (job_id, job_id)))
         assert cluster.state(job_id) == "gone"
-        assert not cluster.node.acking
+        assert not cluster.node.acks.by_id
         assert job_id in cluster.node.tombstones
 
     def test_the_command_deletes_here_only(self, cluster: Bench) -> None:
@@ -391,7 +392,7 @@ def test_a_holder_that_the_collector_does_not_know_is_told_all_the_same() -> Non
     bench = Bench(peers=2)
     client = bench.client()
     client.send("ADDJOB", "q", "body", 0, "RETRY", 5, "REPLICATE", 3)
-    (job_id,) = bench.node.pending
+    (job_id,) = bench.node.copies.wanted
     bench.confirm(job_id, *bench.peers)
     client.read()
     collector, unknown = bench.peers
@@ -402,4 +403,4 @@ def test_a_holder_that_the_collector_does_not_know_is_told_all_the_same() -> Non
     assert [peer for peer, _ in bench.sent(SETACK)] == [unknown.id]
     bench.hear(unknown, (GOTACK, 1, (), (job_id,)))
     assert bench.state(job_id) == "gone"
-    assert bench.node.acking == {}
+    assert bench.node.acks.by_id == {}

@@ -9,7 +9,7 @@ def add_shared(client: Client, *options: str) -> bytes:
     """A job with copies on both peers."""
     bench = client.bench
     client.send("ADDJOB", "q", "body", 0, "RETRY", 5, "REPLICATE", 3, *options)
-    (job_id,) = bench.node.pending
+    (job_id,) = bench.node.copies.wanted
     bench.confirm(job_id, *bench.peers)
     client.read()
     return job_id

@@ -44,7 +44,7 @@ def add(bench: Bench, *options: str | int, copies: int = 2) -> bytes:
     client = bench.client()
     client.send("ADDJOB", "q", "body", 0, "REPLICATE", copies, "RETRY", 60, *options)
     bench.settle()
-    (job_id,) = bench.node.pending
+    (job_id,) = bench.node.copies.wanted
     bench.confirm(job_id, *bench.peers)
     assert client.read() == job_id
     bench.sent()
@@ -235,9 +235,9 @@ class TestAsking:
     def test_a_claim_ends_with_its_job_even_in_the_same_moment(self, pair: Bench) -> None:
         out(pair, "TTL", 61)
         pair.advance(RETRY_MS + 500)
-        assert pair.node.votes
+        assert pair.node.votes.by_id
         pair.advance(500)
-        assert not pair.node.votes
+        assert not pair.node.votes.by_id
 
     def test_a_consumer_that_hears_nothing_ends_a_claim_by_giving_back(self, pair: Bench) -> None:
         job_id = add(pair)
@@ -245,10 +245,10 @@ class TestAsking:
         client.choked = True
         client.send("GETJOB", "FROM", "q")
         pair.advance(RETRY_MS - 100)
-        assert job_id in pair.node.votes
+        assert job_id in pair.node.votes.by_id
         client.disconnect()
         assert pair.state(job_id) == "queued"
-        assert not pair.node.votes
+        assert not pair.node.votes.by_id
 
 
 def answer(bench: Bench, job_id: bytes, holders: tuple[bytes, ...] | None = None) -> tuple[Any, ...]:
@@ -296,7 +296,7 @@ class TestBeingAsked:
 
     def test_waiting_for_copies(self, pair: Bench) -> None:
         pair.client().send("ADDJOB", "q", "body", 0, "REPLICATE", 2, "RETRY", 60)
-        (job_id,) = pair.node.pending
+        (job_id,) = pair.node.copies.wanted
         pair.sent()
         assert answer(pair, job_id) == (HOLD, 5, (), (job_id,), (60_000,))
 
@@ -363,14 +363,14 @@ class TestTwoAtOnce:
         pair.advance(RETRY_MS + 500)
         pair.sent()
         assert answer(pair, job_id) == (HOLD, 5, (), (job_id,), (CONTEST_MS,))
-        assert job_id in pair.node.votes
+        assert job_id in pair.node.votes.by_id
 
     def test_the_loser_says_no_and_steps_back(self, pair: Bench) -> None:
         job_id = contested(pair, won=False)
         pair.advance(RETRY_MS + 500)
         pair.sent()
         assert answer(pair, job_id) == (ANSWER, 5, ANSWER_NO, (), (job_id,))
-        assert not pair.node.votes
+        assert not pair.node.votes.by_id
         pair.advance(YIELD_MS - 501)
         assert asked(pair) == {}
 
@@ -425,7 +425,7 @@ class TestQueuedElsewhere:
         job_id = out(pair)
         pair.advance(RETRY_MS)
         pair.hear(pair.peers[0], (QUEUED, BY_TIMER, (job_id,)))
-        assert not pair.node.votes
+        assert not pair.node.votes.by_id
         assert pair.state(job_id) == "active"
 
     def test_whoever_says_so_is_a_holder(self, cluster: Bench) -> None:
@@ -452,7 +452,7 @@ class TestQueuedElsewhere:
     def test_a_job_that_waits_for_copies_is_not_queued_here_as_well(self, pair: Bench) -> None:
         client = pair.client()
         client.send("ADDJOB", "q", "body", 0, "REPLICATE", 2, "RETRY", 60)
-        (job_id,) = pair.node.pending
+        (job_id,) = pair.node.copies.wanted
         pair.hear(pair.peers[0], (QUEUED, BY_TIMER, (job_id,)))
         pair.confirm(job_id, pair.peers[0])
         assert client.read() == job_id
@@ -536,7 +536,7 @@ class TestWorkingElsewhere:
         job_id = out(pair)
         pair.advance(RETRY_MS)
         pair.hear(pair.peers[0], (WORKING, (job_id,)))
-        assert not pair.node.votes
+        assert not pair.node.votes.by_id
 
 
 def test_a_job_that_is_delivered_at_most_once_is_nobody_elses_business(pair: Bench) -> None:
@@ -599,7 +599,7 @@ def add_to_both(client: Client, retry: int) -> bytes:
     """A job with a copy here and on the first peer."""
     bench = client.bench
     client.send("ADDJOB", "q", "body", 0, "RETRY", retry, "REPLICATE", 2)
-    (job_id,) = bench.node.pending
+    (job_id,) = bench.node.copies.wanted
     bench.confirm(job_id, bench.peers[0])
     client.read()
     return job_id

@@ -81,10 +81,10 @@ class Walk(RuleBasedStateMachine):
             self.asked[at].append(None)
             client.send("GETJOB", "TIMEOUT", timeout, "FROM", QUEUE)
 
-    @precondition(lambda self: self.bench.node.pending)
+    @precondition(lambda self: self.bench.node.copies.wanted)
     @rule(which=st.integers(0, 20), who=st.integers(0, 2))
     def confirm(self, which: int, who: int) -> None:
-        ids = list(self.bench.node.pending)
+        ids = list(self.bench.node.copies.wanted)
         self.bench.confirm(ids[which % len(ids)], self.bench.peers[who])
 
     @rule(ms=st.sampled_from([0, 1, 99, 100, 1000, 1500, 61_000]))
@@ -150,7 +150,7 @@ class Walk(RuleBasedStateMachine):
             client.disconnect()
         self.bench.advance(200_000)
         node = self.bench.node
-        assert (node.jobs_registered(), node.pending, keys(node)) == (0, {}, {})
+        assert (node.jobs_registered(), node.copies.wanted, keys(node)) == (0, {}, {})
 
 
 Walk.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=40)

@@ -65,7 +65,7 @@ class Answers:
 
     def hopeless_ms(self, process: Process, request: Request) -> int:
         """When an ADDJOB that waits for copies must be answered since too many of the other machines are down."""
-        spreads = process.node.pending.values()
+        spreads = process.node.copies.wanted.values()
         spread = next((one for one in spreads if one.add is not None and one.job.body == request.args[2]), None)
         if spread is None or spread.add is None or spread.add.key is not None:
             return FOREVER

@@ -1,5 +1,6 @@
 """I6: what is over leaves nothing behind."""
 
+from operator import attrgetter
 from typing import Any
 
 from disque.core.base.timers import IDLE
@@ -10,7 +11,10 @@ from tests.simulation.process import Process
 from tests.simulation.world import Violation
 
 #: Tables of a node that must be empty, where the core has them.
-TABLES = ("acking", "pending", "under_replicated", "tombstones", "retries", "chores", "resting", "messages", "asks")
+TABLES = (
+    *("acks.by_id", "copies.wanted", "copies.short", "tombstones", "retries", "chores", "resting"),
+    *("messages", "early"),
+)
 
 
 class Collected:
@@ -39,12 +43,12 @@ class Collected:
             if job.slot == IDLE:
                 raise Violation("I6", f"{process.name} has {job.id!r} without a timer")
             self.look_at_holders(process, job)
-        for job_id, claim in node.votes.items():  # questions about jobs that live are asked for ever
+        for job_id, claim in node.votes.by_id.items():  # questions about jobs that live are asked for ever
             if node.find(job_id) is not claim.job:
                 raise Violation("I6", f"{process.name} asks about {job_id!r}, which it does not have")
         for name in TABLES:
-            left: Any = getattr(node, name)
-            if name in {"pending", "under_replicated"}:
+            left: Any = attrgetter(name)(node)
+            if name.startswith("copies."):
                 left = {job_id: spread for job_id, spread in left.items() if not self.is_all_there_is(node, spread)}
             if len(left) > 0:
                 some = [described(left[key]) for key in list(left)[:3]] if isinstance(left, dict) else []

@@ -14,7 +14,7 @@ from tests.simulation.world import Violation
 FREE = frozenset(
     {
         *range(4),
-        *(wire.REPLJOB, wire.NEEDJOBS, wire.WILLQUEUE, wire.ANSWER, wire.HOLD, wire.REFUSED, wire.OFFER, wire.NEEDNOW),
+        *(wire.REPLJOB, wire.NEEDJOBS, wire.WILLQUEUE, wire.ANSWER, wire.REFUSED, wire.OFFER, wire.NEEDNOW),
     }
 )
 
@@ -42,7 +42,7 @@ class Durable:
         node = process.node
         if not node.journaling or known.coordinator != process.machine.number:
             return
-        if known.id in node.pending or node.find(known.id) is None:
+        if known.id in node.copies.wanted or node.find(known.id) is None:
             return
         self.need(process, (JOBS,), known.id, "an answer")
 
@@ -103,7 +103,7 @@ class Durable:
     def replayed(self, process: Process) -> None:
         """A process has read its journal and done nothing else."""
         node: Any = process.node
-        for name in ("messages", "asks", "outbox", "touched", "batches"):
+        for name in ("messages", "early", "outbox", "touched", "batches"):
             left: Any = getattr(node, name) if name != "outbox" else node.outbox.records
             if name == "touched":  # who asked meanwhile was told that it loads
                 left = [session for session in left if any(b"LOADING" not in reply for reply in session.out)]

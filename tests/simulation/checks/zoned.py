@@ -62,10 +62,10 @@ class Zoned:
         node = process.node
         usable = {peer.id for peer in node.linked if self.is_well(process, peer.id)}
         before = self.open.get(process, {})
-        for job_id in [job_id for job_id in before if job_id not in node.pending]:
+        for job_id in [job_id for job_id in before if job_id not in node.copies.wanted]:
             self.judge(process, job_id, before[job_id], usable)
         self.open[process] = {
-            job_id: Open(spread, set(spread.confirmed), usable) for job_id, spread in node.pending.items()
+            job_id: Open(spread, set(spread.confirmed), usable) for job_id, spread in node.copies.wanted.items()
         }
 
     @staticmethod

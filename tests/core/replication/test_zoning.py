@@ -7,7 +7,7 @@ import pytest
 from cluster.membership import Member
 from cluster.messages import ENQUEUE, GOTJOB, REFUSED, REFUSED_MEMORY, REFUSED_PAUSED, REPLJOB
 from disque.core import handover, links
-from disque.core.model import zones
+from disque.core.replication import zoning
 from disque.core.replication.coordinator import PATIENCE_MS
 from tests.core.support import MYSELF, Bench, Client, assert_still_waiting, repljob
 
@@ -31,7 +31,7 @@ def begin(bench: Bench, copies: int, *options: str) -> tuple[Client, bytes, list
     """ADDJOB with so many copies: who waits, the ID, and the nodes that were asked."""
     client = bench.client()
     client.send("ADDJOB", "q", "body", 0, "REPLICATE", copies, *options)
-    job_id = next(reversed(bench.node.pending))
+    job_id = next(reversed(bench.node.copies.wanted))
     return client, job_id, asked(bench)
 
 
@@ -151,7 +151,7 @@ class TestWhoIsAskedNext:
         bench = bench_of("a", "a", "b")
         _, _, (first,) = begin(bench, 2)
         bench.link_down(first)
-        bench.live(zones.GRACE_MS - 300)
+        bench.live(zoning.GRACE_MS - 300)
         assert asked(bench) == []
         bench.live(1000)
         assert zones_of(asked(bench)) == [b"a"]
@@ -205,7 +205,7 @@ class TestHowCopiesCount:
         bench.confirm(job_id, near)
         bench.link_down(far)
         assert_still_waiting(client)
-        bench.live(zones.GRACE_MS + PATIENCE_MS + 200)
+        bench.live(zoning.GRACE_MS + PATIENCE_MS + 200)
         assert_answered(client, job_id)
 
     def test_the_timeout_of_the_client_ends_the_wait(self) -> None:

@@ -6,7 +6,8 @@ from cluster.membership import Member
 from cluster.messages import DELJOB, GOTACK, SETACK
 from disque.core import step
 from disque.core.journal.schema import ACK, DELETE
-from disque.core.model.ack_batch import AGAIN_MS, AGAIN_SPREAD_MS, LOT_LEAST, LOT_MOST, SOME, Ack, AckStage
+from disque.core.model.ack_batch import AGAIN_MS, AGAIN_SPREAD_MS, LOT_LEAST, LOT_MOST, Ack, AckStage
+from disque.core.replication.ack_batches import SOME
 from tests.conftest import examples
 from tests.core.support import Bench, foreign_id, lots_of, repljob
 
@@ -16,7 +17,7 @@ def shared(bench: Bench, count: int = 3, *options: str, copies: int = 3) -> list
     client = bench.client()
     for _ in range(count):
         client.send("ADDJOB", "q", "b", 0, "REPLICATE", copies, "RETRY", 60, *options)
-    jobs = list(bench.node.pending)
+    jobs = list(bench.node.copies.wanted)
     for job_id in jobs:
         bench.confirm(job_id, *holders_among(bench, job_id))
     bench.sent()
@@ -33,7 +34,7 @@ def acknowledge(bench: Bench, *jobs: bytes) -> None:
     """Each by a command of its own, all in one turn, which is not the first with these holders."""
     client = bench.client()
     for job_id in jobs:
-        bench.node.telling.setdefault(bench.job(job_id).holders, None)
+        bench.node.acks.telling.setdefault(bench.job(job_id).holders, None)
         client.send("ACKJOB", job_id)
 
 
@@ -59,7 +60,7 @@ def test_the_first_of_a_turn_goes_alone(trio: Bench) -> None:
     client = trio.client()
     for job_id in jobs:
         client.send("ACKJOB", job_id)
-    assert [type(trio.node.acking[job_id]) for job_id in jobs] == [Ack, AckStage, AckStage]
+    assert [type(trio.node.acks.by_id[job_id]) for job_id in jobs] == [Ack, AckStage, AckStage]
     assert trio.told(trio.peers[0]) == [(SETACK, trio.job(jobs[0]).holders, tuple(jobs))]
 
 
@@ -82,7 +83,7 @@ def test_jobs_that_different_nodes_have_confirmed_end_in_any_order(trio: Bench) 
     acknowledge(trio, *jobs)
     trio.hear(first, (GOTACK, 1, (), tuple(jobs[:2])))
     trio.hear(second, (GOTACK, 1, (), tuple(jobs[2:])))
-    assert [trio.node.acking[job_id].confirmed[1] for job_id in jobs] == [first.id, first.id, second.id, second.id]
+    assert [trio.node.acks.by_id[job_id].confirmed[1] for job_id in jobs] == [first.id, first.id, second.id, second.id]
     for peer in (first, second):
         trio.hear(peer, (GOTACK, 1, (), (jobs[3], jobs[0], jobs[2], jobs[1])))
     assert trio.node.jobs_registered() == 0
@@ -99,7 +100,7 @@ def test_a_job_that_a_further_node_holds_goes_on_alone() -> None:
     everybody = tuple(sorted([*holders, other.id]))
     bench.hear(holder, (GOTACK, 1, everybody, (jobs[0],)), (GOTACK, 1, (), (jobs[1],)))
     assert [bench.state(job_id) for job_id in jobs] == ["acked", "gone"]
-    assert type(bench.node.acking[jobs[0]]) is Ack
+    assert type(bench.node.acks.by_id[jobs[0]]) is Ack
     assert bench.told(other, SETACK) == [(SETACK, everybody, (jobs[0],))]
     bench.hear(other, (GOTACK, 1, (), (jobs[0],)))
     assert bench.state(jobs[0]) == "gone"
@@ -113,10 +114,10 @@ def test_what_is_not_confirmed_in_two_seconds_is_told_again_some_at_a_time(trio:
     trio.advance(AGAIN_MS - 1)
     assert len(lots_of(trio.node)) == 1
     step.tick(trio.node, trio.now_ms + 1)
-    assert [type(ack) for ack in trio.node.acking.values()].count(Ack) == SOME
+    assert [type(ack) for ack in trio.node.acks.by_id.values()].count(Ack) == SOME
     trio.advance(AGAIN_SPREAD_MS + 1)
-    assert not any(isinstance(ack, AckStage) for ack in trio.node.acking.values())
-    assert {ack.tries for ack in trio.node.acking.values()} == {1}
+    assert not any(isinstance(ack, AckStage) for ack in trio.node.acks.by_id.values())
+    assert {ack.tries for ack in trio.node.acks.by_id.values()} == {1}
     again = trio.sent(SETACK)
     counts = [sum(len(message[2]) for to, message in again if to == peer.id) for peer in trio.peers]
     assert counts == [1, len(jobs)]
@@ -140,7 +141,7 @@ def test_over_a_new_link_those_are_told_that_have_not_confirmed(trio: Bench) -> 
     trio.link_down(first)
     trio.sent()
     trio.link_up(first)
-    assert trio.told(first, SETACK) == [(SETACK, trio.node.acking[jobs[0]].holders, (jobs[0], jobs[2]))]
+    assert trio.told(first, SETACK) == [(SETACK, trio.node.acks.by_id[jobs[0]].holders, (jobs[0], jobs[2]))]
 
 
 def test_a_node_that_is_forgotten_is_not_waited_for(trio: Bench) -> None:
@@ -218,7 +219,7 @@ def test_in_few_words_of_another_node_each_goes_alone(trio: Bench) -> None:
     jobs, holders = shared(trio, LOT_LEAST - 1), tuple(sorted([trio.node.node_id, first.id, second.id]))
     trio.hear(first, (SETACK, holders, tuple(jobs)))
     assert lots_of(trio.node) == []
-    assert len(trio.node.acking) == len(jobs)
+    assert len(trio.node.acks.by_id) == len(jobs)
 
 
 def test_a_message_with_more_than_a_lot_makes_two() -> None:
@@ -270,7 +271,7 @@ def test_while_no_holder_can_be_reached_each_turn_has_a_lot_of_its_own(trio: Ben
         assert lots_of(trio.node) == []
     trio.advance(60_000)
     assert trio.node.jobs_registered() == 0
-    assert not trio.node.acking
+    assert not trio.node.acks.by_id
 
 
 def test_jobs_with_different_holders_that_end_by_turns_are_different_lots() -> None:
@@ -288,10 +289,10 @@ def test_those_that_wait_for_copies_or_end_soon_are_in_no_lot(trio: Bench) -> No
     producer = trio.client()
     jobs = [*shared(trio, 3), *shared(trio, 1, "TTL", "3")]
     producer.send("ADDJOB", "q", "b", 0, "REPLICATE", 3, "RETRY", 60)
-    jobs.append(next(iter(trio.node.pending)))
+    jobs.append(next(iter(trio.node.copies.wanted)))
     trio.hear(first, (SETACK, trio.job(jobs[0]).holders, tuple(jobs)))
     assert producer.read() == jobs[-1]
-    assert [type(trio.node.acking[job_id]) for job_id in jobs] == [AckStage, AckStage, AckStage, Ack, Ack]
+    assert [type(trio.node.acks.by_id[job_id]) for job_id in jobs] == [AckStage, AckStage, AckStage, Ack, Ack]
     trio.hear(first, (DELJOB, tuple(jobs)))
     assert trio.node.jobs_registered() == 0
 
@@ -327,7 +328,7 @@ def test_a_tick_for_many_lots_takes_few_jobs_out_of_each() -> None:
         acknowledge(bench, *shared(bench, 8))
         bench.settle()
     step.tick(bench.node, bench.now_ms + AGAIN_MS)
-    assert [type(ack) for ack in bench.node.acking.values()].count(Ack) == 20 * SOME
+    assert [type(ack) for ack in bench.node.acks.by_id.values()].count(Ack) == 20 * SOME
 
 
 EVENTS = ["ACKJOB", "DELJOB", "FASTACK", "GETJOB", "SETACK", "GOTACK", "settle", "wait"]
@@ -359,7 +360,7 @@ def test_whatever_happens_in_a_turn_every_job_ends(happens: list[tuple[str, int,
     bench.settle()
     bench.advance(100_000)
     assert bench.node.jobs_registered() == 0
-    assert not bench.node.acking
+    assert not bench.node.acks.by_id
     assert bench.node.timers.count == len(bench.node.queues)
 
 
@@ -370,4 +371,4 @@ def test_for_want_of_memory_one_of_a_lot_is_evicted(trio: Bench) -> None:
     trio.client().add("q", "x" * 5000, "REPLICATE", 1)
     trio.set("maxmemory", trio.node.used)
     trio.client()("ADDJOB", "q", "b", 0, "REPLICATE", 1)
-    assert 0 < trio.node.evicted == 3 - len(trio.node.acking)
+    assert 0 < trio.node.evicted == 3 - len(trio.node.acks.by_id)

@@ -1,0 +1,40 @@
+"""What becomes of UNIQUE keys when replication has decided, given up or ended a job."""
+
+from typing import TYPE_CHECKING
+
+from disque.core.base import resp
+from disque.core.dedup import key_keeper
+from disque.core.model.job import ACKED
+from disque.core.model.outcome import Abandoned, Decided, Ended
+from disque.core.replication import coordinator
+
+if TYPE_CHECKING:
+    from disque.core.node import Node
+
+
+def hand_on(node: "Node", now_ms: int) -> None:
+    """Go on with all that has come out since the last time, and with what comes out of that."""
+    while node.outcomes:
+        outcomes, node.outcomes = node.outcomes, []
+        for outcome in outcomes:
+            if isinstance(outcome, Decided):
+                decided(node, outcome, now_ms)
+            elif isinstance(outcome, Abandoned):
+                key_keeper.leave(node, outcome.add)
+            else:
+                assert isinstance(outcome, Ended)
+                key_keeper.job_done(node, outcome.job_id, outcome.told)
+
+
+def decided(node: "Node", outcome: Decided, now_ms: int) -> None:
+    """Answer those who wanted the key with the ID of the job, when its keepers know it."""
+    job, bid = outcome.job, outcome.add.key
+    if bid is None:
+        return
+    if not bid.request.window and (job.state == ACKED or node.find(job.id) is not job):
+        key_keeper.take_back(node, bid)  # the job is done already, and its key goes with it
+    elif not key_keeper.commit(node, bid, job, now_ms):
+        return
+    for one in key_keeper.release(node, bid):
+        one.session.unsettled |= node.journaling
+        coordinator.answer(node, one, resp.status(job.id))

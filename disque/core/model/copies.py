@@ -1,0 +1,66 @@
+"""Jobs of which copies are still wanted."""
+
+from typing import TYPE_CHECKING
+
+from disque.core.model.memory import SPREAD_BYTES
+from disque.core.model.part import Part
+
+if TYPE_CHECKING:
+    from disque.core.model.job import Job
+    from disque.core.model.peers import Peer
+    from disque.core.model.session import Spread
+
+
+class Copies(Part):
+    """Those of a node, by ID. See `coordinator`.
+
+    ``short`` are those of them for which no further node was there to be asked. ``expected`` are the nodes that may get
+    these copies, as of the last look, ``walk`` is the number of the walk through all of them, 0 when there is none.
+    ``inbound`` says how many jobs will be queued here, by queue, as soon as they have their copies: they count for
+    MAXLEN. ``peers`` are all other nodes.
+    """
+
+    __slots__ = ("expected", "inbound", "peers", "short", "walk", "wanted")
+
+    def __init__(self, peers: "dict[bytes, Peer]") -> None:
+        self.peers = peers
+        self.wanted: dict[bytes, Spread] = {}
+        self.short: dict[bytes, Spread] = {}
+        self.expected: tuple[bytes, ...] = ()
+        self.walk = 0
+        self.inbound: dict[bytes, int] = {}
+
+    def drop_job(self, job: "Job") -> int:
+        """No copies of this job are wanted any more."""
+        return self.drop(job.id) if self.wanted else 0
+
+    def drop(self, job_id: bytes) -> int:
+        """No copies of this job are wanted any more. Returns the bytes that this frees."""
+        spread = self.wanted.pop(job_id, None)
+        if spread is None:
+            return 0
+        if spread.add is not None and spread.comes_here():
+            self._came(spread.job.queue)
+        self.short.pop(job_id, None)
+        for peer in self.peers.values():
+            peer.waiting.pop(job_id, None)
+        return SPREAD_BYTES if spread.add is None else 0
+
+    def _came(self, name: bytes) -> None:
+        """A job has come into the queue ``name``, or will not come any more."""
+        left = self.inbound[name] - 1
+        if left:
+            self.inbound[name] = left
+        else:
+            del self.inbound[name]
+
+    def clear(self) -> None:
+        """No copies are wanted any more."""
+        self.short.clear()
+        self.walk = 0
+        self.wanted.clear()
+        self.inbound.clear()
+
+    def cost(self) -> int:
+        """Bytes of memory that they count for: copies for which a client waits count for that client."""
+        return SPREAD_BYTES * len([spread for spread in self.wanted.values() if spread.add is None])

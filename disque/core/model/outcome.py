@@ -1,0 +1,39 @@
+"""What replication has found out and others go on with. It lies in ``Node.outcomes`` up to the end of a door."""
+
+from disque.core.model.job import Job
+from disque.core.model.session import PendingAdd
+
+
+class Outcome:
+    """Something has happened that is also the business of a feature above."""
+
+    __slots__ = ()
+
+
+class Decided(Outcome):
+    """The job of an ADDJOB with a UNIQUE key is there, in all its copies."""
+
+    __slots__ = ("add", "job")
+
+    def __init__(self, add: PendingAdd, job: Job) -> None:
+        self.add = add
+        self.job = job
+
+
+class Abandoned(Outcome):
+    """An ADDJOB with a UNIQUE key is answered with an error, or its client is gone."""
+
+    __slots__ = ("add",)
+
+    def __init__(self, add: PendingAdd) -> None:
+        self.add = add
+
+
+class Ended(Outcome):
+    """A job that this node has no copy of is done. The holders ``told`` know; None: nobody is to be told."""
+
+    __slots__ = ("job_id", "told")
+
+    def __init__(self, job_id: bytes, told: tuple[bytes, ...] | None) -> None:
+        self.job_id = job_id
+        self.told = told
