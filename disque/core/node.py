@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from disque.core.model.trash import Trash
-    from disque.core.replication.batching import ReplicationBatch
 
     #: Work in steps. After one that says True it goes on at the next beat only.
     Chore = Iterator[bool | None]
@@ -85,7 +84,7 @@ class Node:
         "latency", "leavers", "limits", "linked", "live", "loading", "lookup", "membership", "messages",
         "messages_skipped", "misconf", "monitors", "names", "node_id", "outbox", "outcomes", "parts", "password",
         "peak", "peers", "places", "queue_index", "queues", "random", "ready", "reconciling",
-        "replication_batch", "resets", "resting", "retries", "seen_version", "segment", "selves", "sessions",
+        "resets", "resting", "retries", "seen_version", "segment", "selves", "sessions",
         "shards", "sharing", "slowlog", "start", "starts", "stats", "stopping", "table", "timers",
         "tombstones", "touched", "trash", "unique", "unread", "used",
         "votes", "walks", "zones",
@@ -174,8 +173,6 @@ class Node:
         self.messages: list[tuple[bytes, Message]] = []
         #: Those that need not wait for the journal: see `cluster.messages.EARLY`.
         self.early: list[tuple[bytes, Message]] = []
-        #: The jobs of this turn of which the same nodes are asked for copies: see `coordinator`.
-        self.replication_batch: ReplicationBatch | None = None
         self.messages_skipped = 0
         self.outbox = Outbox()
         self.journaling = False

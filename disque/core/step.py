@@ -400,7 +400,7 @@ def settle(node: "Node", now_ms: int) -> None:
         deliver.serve_lines(node, now_ms)
     if node.federation.marked:
         demand.ask(node, now_ms)
-    if node.replication_batch is not None:
+    if node.copies.batch is not None:
         batching.seal(node)
     if node.batches:
         send_batches(node)

@@ -4,10 +4,11 @@ Jobs that follow each other in a pipeline mostly differ in ID, body and place on
 up a wave: one REPLJOB, one tuple of holders, one list of those asked.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from cluster.messages import QUEUE_IT, repljob
 from disque.core.journal.schema import HOLDERS
+from disque.core.model.copies import ReplicationBatch
 from disque.core.model.job import DEFERRED, Job
 from disque.core.model.peers import Peer
 from disque.core.model.session import Spread
@@ -16,63 +17,21 @@ from disque.core.replication import zoning
 if TYPE_CHECKING:
     from disque.core.node import Message, Node
 
-#: Jobs, and bytes of their bodies, that go in one REPLJOB: the other side takes it apart in one go.
-WAVE_MOST: Final = 64
-WAVE_BYTES: Final = 64 * 1024
-
-
-class ReplicationBatch:
-    """Jobs that the same nodes are asked for, one after another in one turn, and that differ in little: one REPLJOB.
-
-    ``own`` are the holders of such a job before, ``linked`` the nodes that there were, as the lists that they are: when
-    one of them is another object, something has changed.
-    """
-
-    __slots__ = ("asked", "bodies", "ctimes", "delay", "holders", "ids", "left_ms", "linked", "own", "peers", "size",
-                 "spec", "wanted")  # fmt: skip
-
-    def __init__(self, node: "Node", spread: Spread, wanted: int, left_ms: int) -> None:
-        job = spread.job
-        self.own = job.holders
-        self.linked = node.linked
-        self.wanted = wanted
-        self.peers = pick(node, spread, wanted)
-        self.asked = tuple([peer.id for peer in self.peers])
-        self.holders = node.shared(tuple(sorted({*job.holders, *self.asked})))
-        self.spec = job.spec
-        self.left_ms = left_ms
-        self.delay = job.delay
-        self.ids: list[bytes] = []
-        self.bodies: list[bytes] = []
-        self.ctimes: list[int] = []
-        self.size = 0
-
-    def takes(self, node: "Node", job: Job, wanted: int, left_ms: int) -> bool:
-        """Whether ``job`` can go with it."""
-        return (
-            self.own is job.holders
-            and self.linked is node.linked
-            and self.wanted == wanted
-            and self.spec.equals(job.spec)
-            and self.left_ms == left_ms
-            and self.delay == job.delay
-            and len(self.ids) < WAVE_MOST
-            and self.size < WAVE_BYTES
-        )
-
 
 def ask(node: "Node", spread: Spread, now_ms: int) -> None:
     """Choose the first nodes for the copies of a job, and send it to them: with the jobs before it if it goes."""
     job = spread.job
     wanted = spread.missing()
     left_ms = max(1, job.expires_ms - now_ms)
-    wave = node.replication_batch
-    if wave is None or not wave.takes(node, job, wanted, left_ms):
+    wave = node.copies.batch
+    if wave is None or not wave.takes(node.linked, job, wanted, left_ms):
         if not job.retry:
             ask_alone(node, spread, wanted, now_ms)
             return
         seal(node)
-        wave = node.replication_batch = ReplicationBatch(node, spread, wanted, left_ms)
+        peers = pick(node, spread, wanted)
+        holders = node.shared(tuple(sorted({*job.holders, *[peer.id for peer in peers]})))
+        wave = node.copies.batch = ReplicationBatch(job, node.linked, wanted, left_ms, peers, holders)
     job_id = job.id
     wave.ids.append(job_id)
     wave.bodies.append(job.body)
@@ -107,7 +66,7 @@ def ask_alone(node: "Node", spread: Spread, wanted: int, now_ms: int) -> None:
 
 def seal(node: "Node") -> None:
     """Nothing more goes with the jobs of this turn that are asked for: they are a message now."""
-    wave, node.replication_batch = node.replication_batch, None
+    wave, node.copies.batch = node.copies.batch, None
     if wave is None:
         return
     message = repljob(

@@ -11,7 +11,7 @@ from cluster.messages import (
     REPLJOB_SPEC,
 )
 from disque.core import step
-from disque.core.replication.batching import WAVE_BYTES, WAVE_MOST
+from disque.core.model.copies import WAVE_BYTES, WAVE_MOST
 from tests.core.support import Bench
 
 
