@@ -99,18 +99,6 @@ class TestMessages:
         assert list(map(int, rows)) == list(KINDS)
 
 
-class TestJobSpec:
-    def test_the_table_of_rows_is_that_of_the_code(self) -> None:
-        found = re.findall(
-            r"^\| ([0-9]+) \| `(\w+)` \| (.*?) \| ([0-9]+) \| ([0-9]+) \| ", page("docs/protocol.md"), re.MULTILINE
-        )
-        rows = [
-            [str(one) for one in (row.number, row.name, row.default, row.least, row.most)] for row in TABLE.values()
-        ]
-        assert list(map(list, found)) == rows
-        assert f"of more than {ENCODED_MOST} bytes, with more than {ROWS_MOST} rows," in page("docs/protocol.md")
-
-
 class TestVersions:
     def test_the_table_of_capabilities_is_that_of_the_code(self) -> None:
         rows = re.findall(r"^\| `(\w+)` \| ([0-9]+) \| (?:`([\w` ]+)` )?\|", page("docs/protocol.md"), re.MULTILINE)
@@ -125,6 +113,18 @@ class TestVersions:
         names = ("HELLO", "CHALLENGE", "PROOF", "WELCOME", "REFUSAL")
         assert rows == [(name, str(getattr(handshake, name))) for name in names]
         assert f"The version of the bus is {handshake.VERSION}." in page("docs/protocol.md")
+
+
+class TestJobSpec:
+    def test_the_table_of_rows_is_that_of_the_code(self) -> None:
+        found = re.findall(
+            r"^\| ([0-9]+) \| `(\w+)` \| (.*?) \| ([0-9]+) \| ([0-9]+) \| ", page("docs/protocol.md"), re.MULTILINE
+        )
+        rows = [
+            [str(one) for one in (row.number, row.name, row.default, row.least, row.most)] for row in TABLE.values()
+        ]
+        assert list(map(list, found)) == rows
+        assert f"of more than {ENCODED_MOST} bytes, with more than {ROWS_MOST} rows," in page("docs/protocol.md")
 
 
 class TestLinks:
