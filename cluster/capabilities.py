@@ -23,7 +23,7 @@ CAPABILITIES: Final[dict[int, tuple[str, str]]] = {
 }
 
 #: What this version says at the handshake. A capability is added here when all that it promises is there.
-MINE: Final = SIZES
+MINE: Final = SIZES | REGISTRY
 
 #: A mask on the wire is no number from here on.
 MASK_END: Final = 1 << 63

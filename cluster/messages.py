@@ -22,7 +22,7 @@ from typing import Final, cast
 
 from msgpack import Packer, unpackb
 
-from cluster.capabilities import SIZES
+from cluster.capabilities import REGISTRY, SIZES
 from cluster.large import LARGE_BODY, BadFrameError, fill
 
 #: Offered here as well: who decodes frames needs it.
@@ -45,7 +45,7 @@ DELJOB: Final = 11
 NEEDJOBS: Final = 12
 YOURJOBS: Final = 13
 WORKING: Final = 14
-PAUSE: Final = 15
+ENTRIES: Final = 15
 ABORT: Final = 16
 REFUSED: Final = 17
 ANSWER: Final = 18
@@ -64,6 +64,7 @@ OFFER: Final = 30
 NEEDNOW: Final = 31
 STOPPING: Final = 32
 LIMIT: Final = 33
+DIGEST: Final = 34
 
 #: `flags` of REPLJOB: whoever takes the copy queues it, nobody else does.
 QUEUE_IT: Final = 1
@@ -100,6 +101,10 @@ HANDED_ON: Final = 2
 I_STOP: Final = 0
 ALL_SENT: Final = 1
 
+#: `what` of DIGEST.
+IS_ANSWER: Final = 0
+ANSWER_ME: Final = 1
+
 #: `what` of ANSWER.
 ANSWER_NO: Final = 0
 ANSWER_QUEUED: Final = 1
@@ -123,11 +128,12 @@ _STAMPS: Final = "stamps"  # as many as the list before it has elements
 _BODIES: Final = "bodies"  # byte strings, as many as the list before it has elements
 _JOBS: Final = "jobs"
 _GOSSIP: Final = "gossip"
+_ENTRIES: Final = "entries"
 
 _TYPES: Final[dict[str, type]] = {
     **dict.fromkeys((_NUMBER, _STAMP), int),
     **dict.fromkeys((_BYTES, _ONE_ID), bytes),
-    **dict.fromkeys((_IDS, _NUMBERS, _STAMPS, _BODIES, _JOBS, _GOSSIP), tuple),
+    **dict.fromkeys((_IDS, _NUMBERS, _STAMPS, _BODIES, _JOBS, _GOSSIP, _ENTRIES), tuple),
 }
 
 #: The fields of all messages: a name means the same wherever it stands.
@@ -141,7 +147,11 @@ FIELDS: Final[dict[str, str]] = {
     "ctime": _STAMP,
     "ctimes": _STAMPS,  # of the jobs `ids`
     "delay_ms": _NUMBER,
+    "deleted": _NUMBER,  # 0 or 1
     "deliveries": _NUMBER,
+    "digest": _BYTES,  # a sum for each bucket of the registry; nothing: there are no entries
+    "entries": _ENTRIES,  # see `ENTRY_SHAPE`
+    "field": _BYTES,
     "flags": _NUMBER,
     "gossip": _GOSSIP,  # (id, ip, port, bus_port, flags) of some nodes
     "held_id": _ONE_ID,  # the job that has the key
@@ -152,10 +162,12 @@ FIELDS: Final[dict[str, str]] = {
     "jobs": _JOBS,  # see `JOB_FIELDS`
     "key": _BYTES,  # the digest that stands for a UNIQUE key
     "keys": _BODIES,  # those of the jobs `ids`
+    "kind": _NUMBER,  # what an entry is about
     "known": _NUMBER,  # 0 or 1
     "left_ms": _NUMBER,  # of the life of the jobs, or of the window of the keys
     "ms": _NUMBERS,
     "nacks": _NUMBER,
+    "name": _BYTES,
     "node_id": _ONE_ID,
     "port": _NUMBER,
     "queue": _BYTES,
@@ -164,6 +176,7 @@ FIELDS: Final[dict[str, str]] = {
     "round": _STAMP,  # a number of the asker's that comes back with the answer; up to HANDED_ON: nobody asked
     "spec": _BYTES,  # what the job has in common with others: see `disque.core.model.spec`
     "state": _NUMBER,  # 0 undecided, 1 decided, 2 all keepers have it
+    "value": _BYTES,
     "what": _NUMBER,
     "why": _NUMBER,
     "window_ms": _NUMBER,  # 0: the key ends with its job
@@ -195,7 +208,7 @@ class Shape:
             assert name.endswith("?") == may_miss, "fields are added at the end"
             assert not may_miss or kinds[at] not in _NEVER_EMPTY, "nothing can stand for it"
         #: The fields that are lists of rows, and what these are.
-        self.rows = tuple([(at, kind) for at, kind in enumerate(kinds, first) if kind in {_JOBS, _GOSSIP}])
+        self.rows = tuple([(at, kind) for at, kind in enumerate(kinds, first) if kind in {_JOBS, _GOSSIP, _ENTRIES}])
         self.types = (int,) * first + tuple([_TYPES[kind] for kind in kinds])
         self.numbers = _picker([at for at, kind in enumerate(kinds, first) if kind == _NUMBER])
         self.stamps = tuple([at for at, kind in enumerate(kinds, first) if kind == _STAMP])
@@ -295,6 +308,10 @@ def _is_gossip(values: Message, at: int) -> bool:
     return _all_fit(cast("tuple[Message, ...]", values[at]), GOSSIP_SHAPE)
 
 
+def _are_entries(values: Message, at: int) -> bool:
+    return _all_fit(cast("tuple[Message, ...]", values[at]), ENTRY_SHAPE)
+
+
 def _all_fit(rows: tuple[Message, ...], shape: Shape) -> bool:
     return _ONLY_TUPLES.issuperset(map(type, rows)) and all(map(shape.fits, rows))
 
@@ -309,12 +326,16 @@ _CHECKS: Final[dict[str, Check]] = {
     _BODIES: _are_bodies,
     _JOBS: _are_jobs,
     _GOSSIP: _is_gossip,
+    _ENTRIES: _are_entries,
 }
 
 #: What stands in the list `jobs` for each job.
 JOB_SHAPE: Final = Shape("id body spec left_ms ctime nacks deliveries holders", 0)
 #: What stands in the list `gossip` for each node.
 GOSSIP_SHAPE: Final = Shape("node_id ip port bus_port flags", 0)
+
+#: What stands in the list `entries` for each entry of the registry.
+ENTRY_SHAPE: Final = Shape("kind name field value counter node_id deleted", 0)
 
 _GREETING: Final = "flags ip port bus_port gossip"
 
@@ -339,7 +360,7 @@ KINDS: Final[dict[int, tuple[str, Shape]]] = {
         (NEEDJOBS, "NEEDJOBS", "queue count"),  # I could use some
         (YOURJOBS, "YOURJOBS", "queue jobs"),  # have these
         (WORKING, "WORKING", "ids"),  # somebody works on them: begin their RETRY anew
-        (PAUSE, "PAUSE", "queue flags counter node_id"),
+        (ENTRIES, "ENTRIES", "entries"),  # I know these, of what all nodes agree on
         (ABORT, "ABORT", "ids"),
         (REFUSED, "REFUSED", "reason ids"),
         (ANSWER, "ANSWER", "round what holders ids"),
@@ -360,11 +381,12 @@ KINDS: Final[dict[int, tuple[str, Shape]]] = {
         (NEEDNOW, "NEEDNOW", "queue count"),  # somebody does, at this moment
         (STOPPING, "STOPPING", "what"),  # I stop: send me no more jobs. Or: what I had sent you before is all
         (LIMIT, "LIMIT", "body_most"),  # from now on, I take bodies of this length at most
+        (DIGEST, "DIGEST", "what digest"),  # all entries that I know add up to this: say what I lack
     )
 }
 
 #: The capability that a kind needs, for all that came after the first release: it goes to nobody who lacks that.
-NEEDS: Final[dict[int, int]] = {LIMIT: SIZES}
+NEEDS: Final[dict[int, int]] = {LIMIT: SIZES, ENTRIES: REGISTRY, DIGEST: REGISTRY}
 
 #: Kinds that rest on no record of the journal: they ask or offer, and nothing is lost if the sender forgets them. They
 #: leave at once; all others wait until the journal is as durable as was promised.

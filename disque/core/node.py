@@ -43,6 +43,7 @@ from disque.core.model.part import Part
 from disque.core.model.peers import Peer
 from disque.core.model.queue import PAUSED_OUT, QUEUE_IDLE_MS, Queue
 from disque.core.model.queue_index import QueueIndex
+from disque.core.model.registry import Registry
 from disque.core.model.session import PendingAdd, Session
 from disque.core.model.sliced import Bulks, Sliced
 from disque.core.model.slowlog import SlowLog
@@ -77,17 +78,82 @@ class Node:
     """One node. ``used`` is the accounted memory in bytes; ``journaling`` says whether records are wanted at all."""
 
     __slots__ = (
-        "acks", "batches", "beat_ms", "body_least", "bulks", "calls",
-        "calls_us", "chores", "clients_paused_until_ms", "config", "copies", "default_replicate",
-        "early", "early_holders", "evict_acks", "evictable", "evicted", "federation", "grace_ms",
-        "host", "ids", "journaling", "last_ctime",
-        "latency", "leavers", "limits", "linked", "live", "loading", "lookup", "membership", "messages",
-        "messages_skipped", "misconf", "monitors", "names", "node_id", "outbox", "outcomes", "parts", "password",
-        "peak", "peers", "places", "queue_index", "queues", "random", "ready", "reconciling",
-        "resets", "resting", "retries", "seen_version", "segment", "selves", "sessions",
-        "shards", "sharing", "slowlog", "start", "starts", "stats", "stopping", "table", "timers",
-        "tombstones", "touched", "trash", "unique", "unread", "used",
-        "votes", "walks", "zones",
+        "acks",
+        "batches",
+        "beat_ms",
+        "body_least",
+        "bulks",
+        "calls",
+        "calls_us",
+        "chores",
+        "clients_paused_until_ms",
+        "config",
+        "copies",
+        "default_replicate",
+        "early",
+        "early_holders",
+        "evict_acks",
+        "evictable",
+        "evicted",
+        "federation",
+        "grace_ms",
+        "host",
+        "ids",
+        "journaling",
+        "last_ctime",
+        "latency",
+        "leavers",
+        "limits",
+        "linked",
+        "live",
+        "loading",
+        "lookup",
+        "membership",
+        "messages",
+        "messages_skipped",
+        "misconf",
+        "monitors",
+        "names",
+        "node_id",
+        "outbox",
+        "outcomes",
+        "parts",
+        "password",
+        "peak",
+        "peers",
+        "places",
+        "queue_index",
+        "queues",
+        "random",
+        "ready",
+        "reconciling",
+        "registry",
+        "registry_most",
+        "resets",
+        "resting",
+        "retries",
+        "seen_version",
+        "segment",
+        "selves",
+        "sessions",
+        "shards",
+        "sharing",
+        "slowlog",
+        "start",
+        "starts",
+        "stats",
+        "stopping",
+        "table",
+        "timers",
+        "tombstones",
+        "touched",
+        "trash",
+        "unique",
+        "unread",
+        "used",
+        "votes",
+        "walks",
+        "zones",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0915 - the whole state of a node, each part once
@@ -145,6 +211,9 @@ class Node:
         self.tombstones = Tombstones()
         self.early_holders = EarlyHolders()
         self.federation = Federation()
+        #: What all nodes agree on, and how many bytes of it somebody may set here.
+        self.registry = Registry()
+        self.registry_most = 0
         #: No shared job may leave its queue: see `arbitration.doubt`.
         self.reconciling = False
         #: Work on many jobs, done some at a time by the ticks; what rests goes on at the next beat.
@@ -228,6 +297,7 @@ class Node:
         self.evict_acks = config.text("maxmemory-policy") == "acks"
         self.slowlog.max_len = config.number("slowlog-max-len")
         self.grace_ms = config.number("restart-grace") * 1000
+        self.registry_most = config.number("registry-max-bytes")
         self.count_nodes()
 
     def name_commands(self) -> None:

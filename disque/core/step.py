@@ -16,7 +16,9 @@ from cluster.messages import (
     BIND,
     BOUND,
     DELJOB,
+    DIGEST,
     ENQUEUE,
+    ENTRIES,
     FAIL,
     GOTACK,
     GOTJOB,
@@ -32,7 +34,6 @@ from cluster.messages import (
     NEEDJOBS,
     NEEDNOW,
     OFFER,
-    PAUSE,
     PING,
     PONG,
     QUEUED,
@@ -45,7 +46,7 @@ from cluster.messages import (
     WORKING,
     YOURJOBS,
 )
-from disque.core import handover, links, sizes
+from disque.core import entries, handover, links, sizes
 from disque.core.base import errors, resp
 from disque.core.base.timers import Timed
 from disque.core.commands import scan, shown
@@ -72,7 +73,7 @@ from disque.core.model.session import (
     Session,
 )
 from disque.core.model.vote import RequeueVote
-from disque.core.replication import ack_batches, acks, arbitration, batching, coordinator, replica
+from disque.core.replication import ack_batches, acks, arbitration, batching, coordinator, registry, replica
 
 if TYPE_CHECKING:
     from disque.core.node import Message, Node
@@ -214,7 +215,8 @@ MESSAGES: Final[dict[int, Receiver]] = {
     OFFER: demand.offered,
     YOURJOBS: supply.your_jobs,
     HAVE: supply.have,
-    PAUSE: supply.pause,
+    ENTRIES: entries.told,
+    DIGEST: registry.compared,
     BIND: key_keeper.bind,
     BOUND: acquire.bound,
     KEYHELD: acquire.held,

@@ -257,7 +257,7 @@ class Persistence:
         )
         last = writer.segment
         writer.start(rebuild)
-        is_first = not last and bool(self.node.used or self.node.federation.pauses)
+        is_first = not last and bool(self.node.used or self.node.registry.count)
         if is_first:  # here and not among the records of a command, whose reply would wait for the copies behind it
             writer.append(codec.encode([(PARTIAL,)], self.pump.clock.now_ms())[0])
         if not writer.sync() and not writer.rebuilding:

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from cluster import messages
 from cluster.capabilities import CAPABILITIES
 from cluster.messages import (
+    ENTRIES,
+    ENTRY_SHAPE,
     FIELDS,
     GOSSIP_SHAPE,
     GOTJOB,
@@ -33,6 +35,7 @@ from tests.support.formats import repljob, yourjobs_row
 ID, OTHER_ID = b"D-" + b"x" * 38, b"D-" + b"y" * 38
 NODE = b"a" * 40
 JOB = yourjobs_row(ID, left_ms=86_399_000, deliveries=1, holders=(NODE,))
+ENTRY = (1, b"q", b"", b"3", 2**61, NODE, 0)
 ROW = (NODE, b"10.0.0.1", 7711, 17711, 0)
 COPY = repljob(ID, holders=(NODE,))
 
@@ -48,6 +51,7 @@ SAMPLES: dict[str, Any] = {
     "bodies": (b"one", b""),
     "jobs": (JOB, JOB),
     "gossip": (ROW,),
+    "entries": (ENTRY,),
 }
 
 #: Values that no node puts into a field of that sort.
@@ -61,6 +65,7 @@ WRONG: dict[str, list[Any]] = {
     "stamps": [(1,), (1, 2, 3), (1, -1), (1, 2**62), (1, b"2"), (True, False), b"12", 7, None],
     "bodies": [(b"one",), (b"one", b"two", b""), (b"one", 2), (b"one", None), (b"one", (b"two",)), b"12", 7, None],
     "jobs": [(ID,), ((),), (JOB[:-1],), (JOB, (7, *JOB[1:])), ((*JOB[:-1], (b"x",)),), b"", 7],
+    "entries": [(NODE,), ((),), (ENTRY[:-1],), ((b"1", *ENTRY[1:]),), ((*ENTRY[:-2], b"a", 0),), b"", None],
     "gossip": [(NODE,), ((),), (ROW[:-1],), ((b"x", *ROW[1:]),), ((*ROW[:-1], -1),), b"", None],
 }
 
@@ -85,15 +90,15 @@ class TestTable:
     def test_numbers_are_for_ever(self) -> None:
         names = (
             "PING PONG MEET FAIL REPLJOB GOTJOB ENQUEUE QUEUED SETACK WILLQUEUE GOTACK DELJOB NEEDJOBS YOURJOBS "
-            "WORKING PAUSE ABORT REFUSED ANSWER HOLD HAVE BIND BOUND KEYHELD UNBIND "
-            "KEEPKEY KEYKEPT KEYSAFE ASKKEY KEYFREE OFFER NEEDNOW STOPPING LIMIT"
+            "WORKING ENTRIES ABORT REFUSED ANSWER HOLD HAVE BIND BOUND KEYHELD UNBIND "
+            "KEEPKEY KEYKEPT KEYSAFE ASKKEY KEYFREE OFFER NEEDNOW STOPPING LIMIT DIGEST"
         )
         assert [name for name, _ in KINDS.values()] == names.split()
-        assert list(KINDS) == list(range(34))
+        assert list(KINDS) == list(range(35))
         assert all(getattr(messages, name) == number for number, (name, _) in KINDS.items())
 
     def test_every_field_is_used(self) -> None:
-        shapes = [shape for _, shape in KINDS.values()] + [JOB_SHAPE, GOSSIP_SHAPE]
+        shapes = [shape for _, shape in KINDS.values()] + [JOB_SHAPE, GOSSIP_SHAPE, ENTRY_SHAPE]
         assert {name for shape in shapes for name in shape.fields} == set(FIELDS)
 
     def test_a_list_of_numbers_follows_the_ids_that_it_belongs_to(self) -> None:
@@ -164,7 +169,7 @@ class TestOtherVersions:
             Shape(fields, 1)
 
     def test_a_kind_that_came_later_needs_a_capability_that_the_table_has(self) -> None:
-        assert set(KINDS) - set(NEEDS) == set(range(33))
+        assert set(KINDS) - set(NEEDS) == set(range(33)) - {ENTRIES}
         assert set(NEEDS.values()) <= set(CAPABILITIES)
 
 

@@ -549,7 +549,8 @@ def assert_memory_is_true(node: Node, jobs: list[Job]) -> None:
         segments += [queue.segment for queue in node.queues.values() if queue.segment]
         segments += [key.segment for key in keys(node).values() if key.segment]
         segments += [ack.segment for ack in node.acks.by_id.values() if ack.segment]
-        segments += [broadcast.segment for broadcast in node.federation.pauses.values() if broadcast.segment]
+        segments += [entry.segment for entry in node.registry.entries() if entry.segment]
+        segments += [node.registry.purged_segment] if node.registry.purged_segment else []
         assert {segment: count for segment, count in node.live.items() if count} == {
             segment: segments.count(segment) for segment in set(segments)
         }

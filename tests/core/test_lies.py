@@ -20,6 +20,8 @@ from cluster.messages import (
     BIND,
     DELJOB,
     ENQUEUE,
+    ENTRIES,
+    ENTRY_SHAPE,
     FIELDS,
     GOSSIP_SHAPE,
     GOTACK,
@@ -28,7 +30,6 @@ from cluster.messages import (
     JOB_SHAPE,
     KEEPKEY,
     KINDS,
-    PAUSE,
     QUEUED,
     REPLJOB,
     SETACK,
@@ -62,7 +63,7 @@ from tests.core.support import (
     foreign_id,
     repljob,
 )
-from tests.support.formats import encoded, jobs_record
+from tests.support.formats import encoded, jobs_record, pause_everywhere
 from tests.support.keys import keys
 
 STEPS: Final = 60
@@ -100,7 +101,14 @@ USUAL: Final[dict[str, tuple[Any, ...]]] = {
     "nacks": (0, 1),
     "deliveries": (0, 1),
     "ms": (1, 500, 5000),
+    "kind": (1, 1, 1, 2),
+    "name": (b"q", b"q", b"r"),
+    "field": (b"",),
+    "value": (b"1", b"3", b""),
+    "deleted": (0, 0, 1),
 }
+#: What stands in the rows of fields that are lists of rows.
+SHAPES: Final = {"jobs": JOB_SHAPE, "gossip": GOSSIP_SHAPE, "entries": ENTRY_SHAPE}
 STRANGE: Final[dict[str, tuple[Any, ...]]] = {
     "bytes": (b"", b"long" * 100),
     "number": (0, 1, 1000, 60_000, *BOUNDS),
@@ -109,7 +117,7 @@ STRANGE: Final[dict[str, tuple[Any, ...]]] = {
 #: Messages that bring jobs, or answers about them: they come more often than others.
 MADE_OF_JOBS: Final = (
     *((REPLJOB, YOURJOBS) * 3),
-    *(GOTJOB, SETACK, WILLQUEUE, QUEUED, HOLD, ENQUEUE, BIND, KEEPKEY, PAUSE),
+    *(GOTJOB, SETACK, WILLQUEUE, QUEUED, HOLD, ENQUEUE, BIND, KEEPKEY, ENTRIES),
 )
 LISTS: Final = {"numbers": "number", "stamps": "stamp", "bodies": "bytes"}
 
@@ -160,8 +168,8 @@ class Walk:
             some = self.nodes() if name == "holders" else self.ids()
             given = random.choices(some, k=random.randrange(5))
             return tuple(sorted(set(given))) if random.random() < 0.7 else tuple(given)
-        if kind in {"jobs", "gossip"}:
-            shape = JOB_SHAPE if kind == "jobs" else GOSSIP_SHAPE
+        if kind in SHAPES:
+            shape = SHAPES[kind]
             return tuple([self.values(shape) for _ in range(random.randrange(4))])
         if kind in LISTS:
             return tuple([self.one(name, LISTS[kind]) for _ in range(count)])
@@ -406,10 +414,7 @@ def compare(node: Node, fresh: Node, now_ms: int) -> None:
     assert known[0] == known[1]
     paused = [{name: queue.paused for name, queue in one.queues.items() if queue.paused} for one in (node, fresh)]
     assert paused[0] == paused[1]
-    told = [
-        {told.name: (told.flags, told.counter, told.origin) for told in one.federation.pauses.values()}
-        for one in (node, fresh)
-    ]
+    told = [{entry.key: (entry.value, *entry.stamp()) for entry in one.registry.entries()} for one in (node, fresh)]
     assert told[0] == told[1]
 
 
@@ -516,7 +521,7 @@ def test_holders_that_others_name_when_a_job_is_done_are_written(walk: Walk) -> 
 
 def test_no_pause_is_newer_than_all_that_can_come(walk: Walk) -> None:
     bench = walk.bench
-    bench.hear(bench.peers[0], (PAUSE, b"q", 3, 2**62 - 1, bench.peers[0].id))
+    bench.hear(bench.peers[0], pause_everywhere(b"q", 3, 2**62 - 1, bench.peers[0].id))
     assert bench.node.messages_skipped == 1
     walk.client.send("PAUSE", "q", "in", "bcast")
     walk.look()

@@ -10,10 +10,11 @@ from cluster.messages import (
     ABORT,
     ANSWER,
     ANSWER_NO,
+    DIGEST,
     ENQUEUE,
+    ENTRIES,
     GOTACK,
     GOTJOB,
-    PAUSE,
     QUEUE_IT,
     QUEUED,
     REFUSED,
@@ -33,6 +34,7 @@ from disque.core.model import peers
 from disque.core.replication import acks
 from disque.core.replication.coordinator import PATIENCE_MS
 from tests.core.support import MYSELF, NOTHING, PROCESS, Bench, Client, assert_still_waiting, foreign_id, repljob
+from tests.support.formats import pause_everywhere
 
 B0 = b"b0" * 20
 NO_LINK = "NOREPL job removed (expired?) before the requested replication level was achieved"
@@ -647,12 +649,13 @@ class TestSoMuchABeat:
     def test_pauses(self) -> None:
         bench = Bench(peers=2)
         for number in range(13):
-            bench.hear(bench.peers[1], (PAUSE, b"q%02d" % number, 1, 5, B0))
+            bench.hear(bench.peers[1], pause_everywhere(b"q%02d" % number, 1, 5, B0))
         bench.link_down(bench.peers[0])
         bench.sent()
         bench.link_up(bench.peers[0])
-        counts = [len(bench.sent(PAUSE))]
+        bench.hear(bench.peers[0], (DIGEST, 1, b""))
+        counts = [len(bench.sent(ENTRIES))]
         for _ in range(3):
             self.beat(bench)
-            counts.append(len(bench.sent(PAUSE)))
+            counts.append(len(bench.sent(ENTRIES)))
         assert counts == [5, 5, 3, 0]

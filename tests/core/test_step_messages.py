@@ -15,7 +15,9 @@ from cluster.messages import (
     ALL_SENT,
     ANSWER,
     DELJOB,
+    DIGEST,
     ENQUEUE,
+    ENTRIES,
     GOTACK,
     GOTJOB,
     HAVE,
@@ -26,7 +28,6 @@ from cluster.messages import (
     NEEDJOBS,
     NEEDNOW,
     OFFER,
-    PAUSE,
     QUEUED,
     REFUSED,
     SETACK,
@@ -36,6 +37,7 @@ from cluster.messages import (
     YOURJOBS,
 )
 from disque.core import step
+from disque.core.model.registry import DIGEST_BYTES
 from tests.conftest import rarely
 from tests.core.support import MYSELF, Bench, foreign_id, repljob
 from tests.support import formats
@@ -173,8 +175,11 @@ def about(bench: Bench, job_id: bytes) -> dict[str, list[tuple[Any, ...]]]:
         )],
         "STOPPING": [(STOPPING, what) for what in (I_STOP, ALL_SENT, most)],
         "WORKING": [(WORKING, given) for given in (ids, twice)],
-        "PAUSE": [(PAUSE, b"q", flags, counter, who) for flags in (0, 1, 3, most) for counter in (0, 2**62 - 1)
-                  for who in (one, stranger)],
+        "ENTRIES": [(ENTRIES, ((kind, b"q", field, value, counter, who, deleted),)) for kind in (1, most)
+                    for field in (b"", b"f") for value in (b"", b"1", b"3", b"9") for counter in (0, 2**62 - 1)
+                    for who in (one, stranger) for deleted in (0, 1, most)],
+        "DIGEST": [(DIGEST, what, digest) for what in (0, 1, most)
+                   for digest in (b"", b"x", bytes(DIGEST_BYTES), b"x" * DIGEST_BYTES)],
         "ABORT": [(ABORT, given) for given in (ids, twice)],
         "REFUSED": [(REFUSED, reason, given) for reason in (0, 3, most) for given in (ids, twice)],
         "ANSWER": [(ANSWER, number, what, given, twice) for number in (0, now_ms, now_ms - 100, 2**62 - 1)

@@ -79,6 +79,8 @@ def spelled(message: Message) -> tuple[Any, ...]:
     if message[0] == messages.YOURJOBS:
         rows = [row_with(row, spec=said(row[messages.ROW_SPEC])) for row in yourjobs_rows(message)]
         return yourjobs(*rows, queue=cast("bytes", message[messages.YOURJOBS_QUEUE]))
+    if message[0] == messages.DIGEST:
+        return (*message[:2], b"sums" if message[2] else b"")
     return message
 
 

@@ -23,7 +23,7 @@ from disque.core.model.key import SETTLED
 from disque.core.model.peers import Peer
 from disque.core.model.session import Acquisition, PendingAdd, Spread
 from disque.core.node import Node
-from disque.core.replication import acks, batching, coordinator, replica, zoning
+from disque.core.replication import acks, batching, coordinator, registry, replica, zoning
 from tests.simulation.bus import Bus
 from tests.simulation.process import Process
 
@@ -488,4 +488,21 @@ def what_a_node_understands_is_learnt_once() -> Iterator[None]:
         genuine(table, node_id, mask | (node.capabilities if node is not None and node is not table.myself else 0))
 
     with patch.object(Table, "set_capabilities", set_capabilities):
+        yield
+
+
+# -- the registry ------------------------------------------------------------------------------------------------------
+
+
+@mutant("I14", nodes=3, seeds=12, faults={"cut": 1500}, policy="off", pause=True)
+def what_was_missed_is_not_told_again() -> Iterator[None]:
+    """Over a new link nobody says what he knows."""
+    with patch.object(registry, "link_up", nothing):
+        yield
+
+
+@mutant("I14", nodes=3, seeds=12, faults={"cut": 1500}, policy="off", pause=True)
+def what_comes_last_wins() -> Iterator[None]:
+    """An entry replaces what is known, although it is older."""
+    with patch.object(registry, "is_news", lambda *_: True):
         yield

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from cluster import nodesfile
 from cluster.member import BODY_USUAL
-from disque.core import handover, sizes, step
+from disque.core import entries, handover, sizes, step
 from disque.core.base.timers import NEVER
 from disque.core.commands import ROWS
 from disque.core.config.settings import Config
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from tests.simulation.wires import Wire
 
 BEAT_MS = 100
+#: How often in a beat a node sets an entry of the registry, and of which kind.
+SETTING_RATE = 0.05
+UNKNOWN_KIND = 99
 #: How often in a beat a node of a mixed cluster says something that not all understand.
 NEWS_RATE = 0.05
 #: A beat that comes so late is made up for before anything else is done.
@@ -58,6 +61,7 @@ class Process:
         self.name = f"{machine.name}.{life_number}"
         self.random = self.world.random(self.name)
         self._news = self.world.random(f"{self.name} news")
+        self._settings = self.world.random(f"{self.name} entries")
         self.clock: Clock = machine.clock()
         self.node: Node = self._make_node()
         self.journal = Writer(self)
@@ -341,8 +345,18 @@ class Process:
             self.save_nodes()
         if self.world.options.mixed:
             self._say_something_new()
+        if self.world.options.pause and self.world.now < self.world.options.active_ms:
+            self._set_something()
         self.watch.beat(self)
         self.schedule()
+
+    def _set_something(self) -> None:
+        """Now and then, set or delete an entry of the registry of which this version does not know what it means."""
+        random = self._settings
+        if random.random() < SETTING_RATE:
+            key = (UNKNOWN_KIND, b"name %d" % random.randrange(5), b"")
+            value = b"" if random.random() < 0.3 else b"%d of %b" % (self.world.now, self.name.encode())
+            entries.set_value(self.node, key, value, self.now_ms(), deleted=not value)
 
     def _say_something_new(self) -> None:
         """Now and then, change the longest body that is taken, which is said in a message that not all understand.

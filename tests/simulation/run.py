@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.simulation.checks.acknowledged import Acknowledged
+from tests.simulation.checks.agreed import Agreed
 from tests.simulation.checks.answers import Answers
 from tests.simulation.checks.at_most_once import AtMostOnce
 from tests.simulation.checks.collected import Collected
@@ -84,7 +85,9 @@ def whole_run(world: World) -> None:
     kept = Kept(cluster)
     checkers: list[object] = [kept, Delivered(cluster, kept), Orderly(cluster, kept)]
     checkers += [kind(cluster) for kind in (AtMostOnce, Retry, Acknowledged, Collected)]
-    checkers += [kind(cluster) for kind in (Unique, Answers, Counted, Durable, Zoned, Sized, Understood, Prompt)]
+    checkers += [
+        kind(cluster) for kind in (Unique, Answers, Counted, Durable, Zoned, Sized, Understood, Agreed, Prompt)
+    ]
     for checker in checkers:
         watch.add(checker)
     cluster.begin()

@@ -10,7 +10,9 @@ from cluster import messages
 from cluster.messages import REPLJOB_IDS, ROW_ID, YOURJOBS, YOURJOBS_JOBS
 from disque.core.journal import schema
 from disque.core.model.job import QUEUED
+from disque.core.model.registry import PAUSED_QUEUE
 from disque.core.model.spec import Rows, encode
+from disque.core.node import Node
 
 CTIME: Final = 1_800_000_000_000 * 1_000_000
 
@@ -153,3 +155,24 @@ def jobs_record(
         bodies=(b"body",) * len(ids) if bodies is None else bodies,
         ctimes=tuple(range(CTIME, CTIME + len(ids))) if ctimes is None else ctimes,
     )
+
+
+def pause_everywhere(queue: bytes, flags: int, counter: int, origin: bytes) -> tuple[Any, ...]:
+    """ENTRIES with one PAUSE for all nodes."""
+    value = b"%d" % flags if flags else b""
+    return (messages.ENTRIES, ((PAUSED_QUEUE, queue, b"", value, counter, origin, int(not flags)),))
+
+
+def pause_entry(queue: bytes, flags: int, counter: int, origin: bytes) -> tuple[Any, ...]:
+    """The journal's record of one PAUSE for all nodes."""
+    value = b"%d" % flags if flags else b""
+    return (schema.ENTRY, queue, b"", value, PAUSED_QUEUE, counter, origin, int(not flags))
+
+
+def pauses_everywhere(node: Node) -> dict[bytes, tuple[int, int, bytes]]:
+    """The PAUSEs for all nodes that a node knows: flags, counter and origin by queue."""
+    return {
+        entry.key[1]: (int(entry.value or b"0"), entry.counter, entry.origin)
+        for entry in node.registry.entries()
+        if entry.key[0] == PAUSED_QUEUE
+    }

@@ -376,6 +376,11 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "Seconds after which a node that cannot be reached is forgotten, as by CLUSTER FORGET.", mutable=True,
     ),
     Setting(
+        "registry-max-bytes", Size(64 * KB, MAX_SIZE), 64 * MB, CLUSTER,
+        "The bytes of what all nodes agree on, such as queues that are paused at all of them. Beyond it nothing more "
+        "can be set; what other nodes have set is taken up to twice as much. Give all nodes the same.", mutable=True,
+    ),
+    Setting(
         "tls-cluster", YesNo(), False, CLUSTER,
         "Whether links between nodes are encrypted with TLS. All nodes must agree. Each needs a certificate of "
         "tls-ca-cert-file; names in it are not looked at. cluster-secret is needed all the same.",

@@ -51,7 +51,6 @@ from cluster.messages import (
 )
 from disque.core.dedup import keys
 from disque.core.federation import demand
-from disque.core.jobs import queues
 from disque.core.journal.schema import DELETE, HOLDERS
 from disque.core.model.demand import NOW_MS, STOCK_MS, Standing
 from disque.core.model.flow import Flow, Want
@@ -558,8 +557,6 @@ def beat(node: "Node", now_ms: int) -> None:
         flow = turn.popleft()
         if demand.look_after(node, flow, now_ms):
             turn.append(flow)
-    if federation.waiting:
-        queues.apply_waiting(node, now_ms)
 
 
 def end_wants(node: "Node", peer: bytes, standing: Standing, now_ms: int) -> None:
@@ -582,7 +579,7 @@ def wake_all(node: "Node") -> None:
 
 
 def link_up(node: "Node", peer: bytes, now_ms: int) -> None:
-    """The link to ``peer`` stands: it is asked, too, and told of the queues that all nodes pause.
+    """The link to ``peer`` stands: it is asked, too.
 
     What it was offered before, it may not have heard; `beat` looks after the jobs.
     """
@@ -593,7 +590,6 @@ def link_up(node: "Node", peer: bytes, now_ms: int) -> None:
             want.offered = False
     demand.ask_again(node, peer)
     node.begin_chore(demand.wait_all(node))
-    node.begin_chore(queues.tell_pauses(node, node.peers[peer]))
 
 
 def heard(node: "Node", peer: bytes, now_ms: int) -> None:
@@ -607,11 +603,6 @@ def link_down(node: "Node", peer: bytes) -> None:
     """The link to ``peer`` has ended. What it wants stands: it says so over its own link."""
     for flow in node.federation.flows.values():
         flow.forget(peer)
-
-
-def pause(node: "Node", peer: bytes, message: tuple[int, bytes, int, int, bytes], now_ms: int) -> None:
-    """PAUSE: a queue is paused, or goes on, at all nodes."""
-    queues.pause_told(node, peer, message, now_ms)
 
 
 def sent_from(queue: Queue, now_ms: int) -> list[bytes]:

@@ -127,9 +127,17 @@ def is_pause(record: tuple[Any, ...]) -> bool:
     return bool(0 <= record[2] < len(PAUSE_NAMES))
 
 
-def is_broadcast(record: tuple[Any, ...]) -> bool:
-    """Whether the values of a BCAST fit together."""
-    return is_pause(record) and small(record[3:4]) and len(record[4]) == 40
+def is_registry_entry(record: tuple[Any, ...]) -> bool:
+    """Whether the values of an ENTRY fit together."""
+    _, _, _, value, kind, counter, origin, deleted = record
+    if not small((kind, counter, deleted)) or len(origin) != 40 or deleted > 1:
+        return False
+    return not (deleted and value)
+
+
+def is_purged(record: tuple[Any, ...]) -> bool:
+    """Whether a counter of the registry can be so."""
+    return small(record[1:])
 
 
 def is_clean(record: tuple[Any, ...]) -> bool:

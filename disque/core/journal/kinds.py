@@ -17,11 +17,11 @@ from disque.core.journal.frames import WAY_OUT
 from disque.core.journal.recovery import Recovery
 from disque.core.journal.schema import (
     ACK,
-    BCAST,
     CLEAN,
     DELETE,
     DUMMY,
     END,
+    ENTRY,
     FLUSH,
     FORMAT,
     HEAD,
@@ -31,10 +31,12 @@ from disque.core.journal.schema import (
     OFF,
     PARTIAL,
     PAUSE,
+    PURGED,
     REQUEUE,
     SPEND,
     WHOLE,
 )
+from disque.core.replication import registry
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -95,7 +97,7 @@ def apply_head(recovery: Recovery, record: Record, segment: int) -> None:
 def apply_flush(recovery: Recovery, record: Record, segment: int) -> None:
     """FLUSH: everything before is gone."""
     del record, segment
-    queues.forget_broadcasts(recovery.node)
+    registry.forget_all(recovery.node)
     sessions.forget_everything(recovery.node)
 
 
@@ -166,12 +168,20 @@ KINDS: Final[tuple[Kind, ...]] = (
         forget=queues.forget_pauses,
     ),
     Kind(
-        BCAST,
-        (bytes, int, int, bytes),
-        checks.is_broadcast,
-        queues.apply_broadcast,
-        copy=queues.copy_broadcasts,
-        forget=queues.forget_broadcast_segments,
+        ENTRY,
+        (bytes, bytes, bytes, int, int, bytes, int),
+        checks.is_registry_entry,
+        registry.apply_entry,
+        copy=registry.copy_entries,
+        forget=registry.forget_entries,
+    ),
+    Kind(
+        PURGED,
+        (int,),
+        checks.is_purged,
+        registry.apply_purged,
+        copy=registry.copy_purged,
+        forget=registry.forget_entries,
     ),
     Kind(FLUSH, (), checks.is_anything, apply_flush, is_mark=True),
     Kind(OFF, (), checks.is_anything, apply_off, is_mark=True),

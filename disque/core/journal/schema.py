@@ -14,7 +14,8 @@ DUMMY   id, until when: an acknowledgement of a job that is not known here
 SPEND   id: an at-most-once job left its queue and must never be queued again
 REQUEUE id, nacks, deliveries, not to be queued before (0: queued): NACK or ENQUEUE
 PAUSE   queue, flags: how it stands on this node
-BCAST   queue, flags, counter, node: the newest PAUSE for all nodes, and where it began
+ENTRY   an entry of the registry: name, field, value, kind, counter, node where it was set, deleted (0 or 1)
+PURGED  counter: deletions of entries up to it may have been forgotten
 KEYS    UNIQUE keys that differ in digest and job only: end of the window (0: as long as the job), end of the job's
         life then, nodes that keep it; digests of queue and key, ids
 FLUSH   everything before it is gone
@@ -49,7 +50,8 @@ PARTIAL: Final = 13
 WHOLE: Final = 14
 HOLDERS: Final = 15
 DUMMY: Final = 16
-BCAST: Final = 17
+ENTRY: Final = 17
+PURGED: Final = 20
 JOBS: Final = 18
 KEYS: Final = 19
 
@@ -57,7 +59,7 @@ KEYS: Final = 19
 FORMAT: Final = 3
 
 #: The kinds of records that hold bodies or the name of a queue, which may be large.
-HEAVY: Final = frozenset({JOBS, PAUSE, BCAST})
+HEAVY: Final = frozenset({JOBS, PAUSE, ENTRY})
 #: Jobs or keys in one record, and bytes of their bodies that are enough for one.
 JOBS_MOST: Final = 1000
 JOBS_BYTES: Final = 1 << 20
@@ -217,6 +219,10 @@ def weight(record: Record) -> int:
     kind = record[0]
     name = record[1] if kind in HEAVY else b""
     assert isinstance(name, bytes)
+    if kind == ENTRY:
+        value = record[3]
+        assert isinstance(value, bytes)
+        return len(name) + len(value)
     if kind != JOBS:
         return len(name)
     bodies = record[JOBS_BODIES]

@@ -4,7 +4,7 @@ A *want* is the standing request of another node for jobs of a queue. A *flow* i
 has asked others for, and what it got. Both go by the name of the queue, since a peer must not be able to make queues by
 asking; a queue that exists points to its own (`Federation.adopt`), so that the path of a job looks nothing up.
 
-All tables are bounded: of the wants of one node and of broadcast pauses the oldest are dropped; a flow ends some time
+All tables are bounded: of the wants of one node the oldest are dropped; a flow ends some time
 after nobody waits any more and nothing comes.
 """
 
@@ -24,9 +24,6 @@ WANTS_BYTES_MOST = 4 << 20  # not Final: tests want less, compiled too
 NOW_MS: Final = 100
 #: Names for which clients that only look in (NOHANG) may make this node ask.
 POLLED_MOST = 10_000  # not Final: tests want less, compiled too
-#: Broadcast pauses that are remembered, and bytes of the names in them.
-PAUSES_MOST = 10_000  # not Final: tests want less, compiled too
-PAUSES_BYTES_MOST = 16 << 20  # not Final: tests want less, compiled too
 
 #: For so long, in ms, imports that a queue may still hold are kept from requests that have only just come.
 STOCK_MS: Final = 120_000
@@ -52,19 +49,6 @@ class Standing:
         return len(self.wants) > WANTS_MOST or self.names_bytes > WANTS_BYTES_MOST
 
 
-class Broadcast:
-    """The newest PAUSE of the queue ``name`` for all nodes; ``segment`` is the part of the journal with its record."""
-
-    __slots__ = ("counter", "flags", "name", "origin", "segment")
-
-    def __init__(self, name: bytes, flags: int, counter: int, origin: bytes) -> None:
-        self.name = name
-        self.flags = flags
-        self.counter = counter
-        self.origin = origin
-        self.segment = 0
-
-
 class Federation:
     """The tables of one node."""
 
@@ -73,12 +57,9 @@ class Federation:
         "flows",
         "linked",
         "marked",
-        "pauses",
-        "pauses_bytes",
         "stalled",
         "standing",
         "turn",
-        "waiting",
         "wants",
     )
 
@@ -94,10 +75,6 @@ class Federation:
         self.turn: deque[Flow] = deque()
         #: Those to look at in the next settle.
         self.marked: deque[Flow] = deque()
-        #: By queue the newest PAUSE for all nodes, and those of them that wait for memory: see `queues`.
-        self.pauses: OrderedDict[bytes, Broadcast] = OrderedDict()
-        self.pauses_bytes = 0
-        self.waiting: dict[bytes, None] = {}
         #: The nodes that were linked when the wants were last looked through.
         self.linked: list[Peer] | None = None
         #: Jobs could not be given, since the journal cannot be written.
@@ -166,26 +143,3 @@ class Federation:
         if not flow.marked:
             flow.marked = True
             self.marked.append(flow)
-
-    # -- pauses --------------------------------------------------------------------------------------------------------
-
-    def is_news(self, name: bytes, counter: int, origin: bytes) -> bool:
-        """Whether no newer PAUSE of this queue for all nodes is known, nor this one."""
-        known = self.pauses.get(name)
-        return known is None or (counter, origin) > (known.counter, known.origin)
-
-    def paused(self, broadcast: Broadcast) -> list[Broadcast]:
-        """Note the newest PAUSE of a queue. Returns what had to go: the one before it, and the oldest beyond bounds."""
-        gone = [self.forget_pause(broadcast.name)] if broadcast.name in self.pauses else []
-        self.pauses[broadcast.name] = broadcast
-        self.pauses_bytes += len(broadcast.name)
-        while len(self.pauses) > PAUSES_MOST or self.pauses_bytes > PAUSES_BYTES_MOST:
-            gone.append(self.forget_pause(next(iter(self.pauses))))
-        return gone
-
-    def forget_pause(self, name: bytes) -> Broadcast:
-        """Forget the newest PAUSE of a queue, which must be known."""
-        broadcast = self.pauses.pop(name)
-        self.pauses_bytes -= len(name)
-        self.waiting.pop(name, None)
-        return broadcast

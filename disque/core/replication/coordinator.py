@@ -377,10 +377,10 @@ def hand_out(node: "Node", spread: Spread, now_ms: int) -> None:
     node.remove(job)
 
 
-def tell(node: "Node", add: PendingAdd, job: Job) -> None:
-    """Answer an ADDJOB with the ID of ``job``; one with a UNIQUE key when its keepers know it."""
+def tell(node: "Node", add: PendingAdd, job: Job, *, is_over: bool = False) -> None:
+    """Answer an ADDJOB with the ID of ``job``; one with a UNIQUE key when its keepers know it, or the job is over."""
     if add.key is not None:
-        node.outcomes.append(Decided(add, job))
+        node.outcomes.append(Decided(add, job, is_over=is_over))
         return
     add.session.unsettled |= node.journaling
     answer(node, add, resp.status(job.id))
@@ -394,7 +394,7 @@ def decided(node: "Node", job: Job) -> None:
     node.drop_copies(job.id)
     if spread.add is not None:
         spread.add.spread = None
-        tell(node, spread.add, job)
+        tell(node, spread.add, job, is_over=True)
 
 
 def taken_over(node: "Node", job: Job) -> None:

@@ -7,12 +7,13 @@ import pytest
 from cluster import membership
 from cluster.messages import (
     DELJOB,
+    DIGEST,
+    ENTRIES,
     HAVE,
     HOLD,
     NEEDJOBS,
     NEEDNOW,
     OFFER,
-    PAUSE,
     QUEUED,
     SETACK,
     STILL,
@@ -32,7 +33,7 @@ from disque.core.model.job import DELIVERED, LEASE_OWNER
 from tests.conftest import rarely
 from tests.core import support
 from tests.core.support import MYSELF, NOTHING, Bench, Client, assert_delivered
-from tests.support.formats import encoded, row_ids, row_with, yourjobs_row, yourjobs_rows
+from tests.support.formats import encoded, pause_everywhere, row_ids, row_with, yourjobs_row, yourjobs_rows
 
 B0, B1, B2 = [b"%02x" % (0xB0 + number) * 20 for number in range(3)]
 
@@ -705,58 +706,42 @@ def test_a_broadcast_pause_is_told_to_all_and_to_those_who_come_later() -> None:
     bench = Bench(peers=2)
     client = bench.client()
     client("PAUSE", "q", "in")
-    assert bench.sent(PAUSE) == []
+    assert bench.sent(ENTRIES) == []
     assert client("PAUSE", "q", "out", "bcast") == b"out"
-    message = (PAUSE, b"q", 2, bench.now_ms, MYSELF)
-    assert bench.sent(PAUSE) == [(B0, message), (B1, message)]
+    message = pause_everywhere(b"q", 2, bench.now_ms, MYSELF)
+    assert bench.sent(ENTRIES) == [(B0, message), (B1, message)]
     client("PAUSE", "q", "none", "bcast")
-    message = (PAUSE, b"q", 0, bench.now_ms + 1, MYSELF)
-    assert bench.sent(PAUSE)[0] == (B0, message)
+    message = pause_everywhere(b"q", 0, bench.now_ms + 1, MYSELF)
+    assert bench.sent(ENTRIES)[0] == (B0, message)
     step.link_up(bench.node, B1, 7, bench.now_ms)
-    assert bench.sent(PAUSE) == [(B1, message)]
+    assert bench.sent(DIGEST) == [(B1, (DIGEST, 1, bench.node.registry.digest()))]
+    bench.hear(bench.peers[1], (DIGEST, 1, b""))
+    assert bench.sent(ENTRIES) == [(B1, message)]
 
 
 def test_the_greatest_pause_wins_whatever_the_order() -> None:
     bench = Bench(peers=2, journaling=True)
     client = bench.client()
     peer = bench.peers[0]
-    bench.hear(peer, (PAUSE, b"q", 1, 5, B1))
-    bench.hear(peer, (PAUSE, b"q", 2, 5, B0))
+    bench.hear(peer, pause_everywhere(b"q", 1, 5, B1))
+    bench.hear(peer, pause_everywhere(b"q", 2, 5, B0))
     assert client("PAUSE", "q", "state") == b"in"
-    bench.hear(peer, (PAUSE, b"q", 3, 5, B2))
+    bench.hear(peer, pause_everywhere(b"q", 3, 5, B2))
     assert client("PAUSE", "q", "state") == b"all"
-    bench.hear(peer, (PAUSE, b"q", 0, 6, B0))
+    bench.hear(peer, pause_everywhere(b"q", 0, 6, B0))
     assert client("PAUSE", "q", "state") == b"none"
-    bench.hear(peer, (PAUSE, b"q", 9, 7, B0))
+    bench.hear(peer, pause_everywhere(b"q", 9, 7, B0))
     assert client("PAUSE", "q", "state") == b"none", "no node says that"
     assert [record[2] for record in bench.records() if record[0] == schema.PAUSE] == [1, 3, 0]
-    assert bench.sent(PAUSE) == []
+    assert bench.sent(ENTRIES) == []
 
 
 def test_a_broadcast_goes_above_whatever_is_known() -> None:
     bench = Bench(peers=1)
     client = bench.client()
-    bench.hear(bench.peers[0], (PAUSE, b"q", 1, bench.now_ms + 10**9, B0))
+    bench.hear(bench.peers[0], pause_everywhere(b"q", 1, bench.now_ms + 10**9, B0))
     client("PAUSE", "q", "all", "bcast")
-    assert bench.sent(PAUSE) == [(B0, (PAUSE, b"q", 3, bench.now_ms + 10**9 + 1, MYSELF))]
-
-
-def test_broadcast_pauses_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("disque.core.model.demand.PAUSES_MOST", 2)
-    bench = Bench(peers=1)
-    for number, queue in enumerate((b"a", b"b", b"a", b"c"), 1):
-        bench.hear(bench.peers[0], (PAUSE, queue, 0, number, B0))
-    assert list(bench.node.federation.pauses) == [b"a", b"c"]
-
-
-def test_the_names_of_broadcast_pauses_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("disque.core.model.demand.PAUSES_BYTES_MOST", 100)
-    bench = Bench(peers=1)
-    for number in range(10):
-        bench.hear(bench.peers[0], (PAUSE, b"%040d" % number, 0, 1, B0))
-    assert list(bench.node.federation.pauses) == [b"%040d" % number for number in (8, 9)]
-    bench.hear(bench.peers[0], (PAUSE, b"x" * 101, 0, 1, B0))
-    assert not bench.node.federation.pauses
+    assert bench.sent(ENTRIES) == [(B0, pause_everywhere(b"q", 3, bench.now_ms + 10**9 + 1, MYSELF))]
 
 
 class TestFullMemory:
@@ -771,7 +756,7 @@ class TestFullMemory:
 
     def test_a_pause_makes_no_queue_until_there_is_memory(self) -> None:
         bench = self.full()
-        bench.hear(bench.peers[0], (PAUSE, b"q", 1, 5, B0), (PAUSE, b"other", 2, 5, B0))
+        bench.hear(bench.peers[0], pause_everywhere(b"q", 1, 5, B0), pause_everywhere(b"other", 2, 5, B0))
         assert list(bench.node.queues) == [b"other"]
         assert bench.node.queues[b"other"].paused == 2, "it is there anyway"
         bench.live(200)
@@ -779,21 +764,21 @@ class TestFullMemory:
         bench.set("maxmemory", 0)
         bench.live(200)
         assert bench.node.queues[b"q"].paused == 1
-        assert not bench.node.federation.waiting
+        assert not bench.node.registry.waiting
 
     def test_a_pause_that_waits_gives_way_to_what_is_said_here_later(self) -> None:
         bench = self.full()
-        bench.hear(bench.peers[0], (PAUSE, b"q", 1, 5, B0))
+        bench.hear(bench.peers[0], pause_everywhere(b"q", 1, 5, B0))
         bench.client()("PAUSE", "q", "none")
         bench.set("maxmemory", 0)
         bench.live(200)
         assert b"q" not in bench.node.queues
-        assert not bench.node.federation.waiting
-        assert any(record[0] == schema.BCAST for record in bench.records()), "a restart does not take it for news"
+        assert not bench.node.registry.waiting
+        assert any(record[0] == schema.ENTRY for record in bench.records()), "a restart does not take it for news"
 
     def test_a_queue_that_comes_by_itself_is_paused(self) -> None:
         bench = self.full()
-        bench.hear(bench.peers[0], (PAUSE, b"q", 1, 5, B0))
+        bench.hear(bench.peers[0], pause_everywhere(b"q", 1, 5, B0))
         bench.node.queue(b"q", bench.now_ms)
         assert bench.node.queues[b"q"].paused == 0
         bench.live(200)
@@ -836,7 +821,12 @@ class TestFullMemory:
 
     def test_the_newest_counts(self) -> None:
         bench = self.full()
-        bench.hear(bench.peers[0], (PAUSE, b"q", 1, 5, B0), (PAUSE, b"q", 0, 6, B0), (PAUSE, b"q", 2, 4, B0))
+        bench.hear(
+            bench.peers[0],
+            pause_everywhere(b"q", 1, 5, B0),
+            pause_everywhere(b"q", 0, 6, B0),
+            pause_everywhere(b"q", 2, 4, B0),
+        )
         bench.set("maxmemory", 0)
         bench.live(200)
         assert b"q" not in bench.node.queues
@@ -844,11 +834,11 @@ class TestFullMemory:
     def test_after_a_crash_before_it_the_pause_is_news_again(self) -> None:
         bench = self.full()
         bench.records()
-        bench.hear(bench.peers[0], (PAUSE, b"q", 1, 5, B0))
+        bench.hear(bench.peers[0], pause_everywhere(b"q", 1, 5, B0))
         assert bench.records() == []
         bench.set("maxmemory", 0)
         bench.live(200)
-        assert [record[0] for record in bench.records()] == [schema.BCAST, schema.PAUSE]
+        assert [record[0] for record in bench.records()] == [schema.ENTRY, schema.PAUSE]
 
 
 # -- several real nodes ------------------------------------------------------------------------------------------------

@@ -8,11 +8,11 @@ from disque.core.jobs import sessions
 from disque.core.journal import kinds
 from disque.core.journal.codec import encode, head
 from disque.core.journal.replay import Replay
-from disque.core.journal.schema import BCAST, DUMMY, JOBS, JOBS_IDS, KEYS, PAUSE
+from disque.core.journal.schema import DUMMY, ENTRY, JOBS, JOBS_IDS, KEYS, PAUSE
 from disque.core.model.job import ACKED
 from disque.core.node import Node
 from tests.core.support import as_read
-from tests.support.formats import repljob
+from tests.support.formats import pauses_everywhere, repljob
 from tests.support.nodes import START_MS, make_node, node_id
 from tests.support.state import alive, counted, state
 
@@ -86,7 +86,7 @@ class TestCopying:
         assert state(read_back(copies)) == before
         assert read_back(copies).queues[b"q3"].paused == 1
         assert len(read_back(copies).acks.dummies) == 10
-        assert read_back(copies).federation.pauses[b"q4"].flags == 1
+        assert pauses_everywhere(read_back(copies))[b"q4"][0] == 1
 
     def test_leaves_what_was_written_meanwhile(self) -> None:
         node = filled()
@@ -109,7 +109,7 @@ class TestCopying:
             copying = kinds.begin_copy(node, 1)
             while not copying.step(50, NOW_MS):
                 pass
-            assert {DUMMY, BCAST, PAUSE, KEYS, JOBS}.issubset({record[0] for record in node.outbox.records}) is expected
+            assert {DUMMY, ENTRY, PAUSE, KEYS, JOBS}.issubset({record[0] for record in node.outbox.records}) is expected
             assert bool(node.outbox.records) is expected
 
     def test_does_not_bring_back_what_ends_meanwhile(self) -> None:

@@ -7,10 +7,8 @@ from hypothesis import strategies as st
 
 from cluster.membership import Member
 from cluster.messages import ANSWER, ANSWER_NO, GOTACK, HOLD, SETACK, STILL, WILLQUEUE
-from cluster.messages import PAUSE as SAY_PAUSE
 from cluster.messages import QUEUED as SAY_QUEUED
-from disque.core import step
-from disque.core.jobs import queues
+from disque.core import entries, step
 from disque.core.journal import codec
 from disque.core.journal import replay as journal
 from disque.core.journal.checks import FLAGS_MAX, ReplayError
@@ -18,12 +16,12 @@ from disque.core.journal.codec import encode, head, unpack
 from disque.core.journal.replay import Replay, clean_list
 from disque.core.journal.schema import (
     ACK,
-    BCAST,
     CLEAN,
     CTIME_A_MS,
     DELETE,
     DUMMY,
     END,
+    ENTRY,
     FLUSH,
     FORMAT,
     HEAD,
@@ -33,15 +31,17 @@ from disque.core.journal.schema import (
     KEYS,
     OFF,
     PAUSE,
+    PURGED,
     REQUEUE,
     SPEND,
     Record,
 )
 from disque.core.model.job import ACKED, ACTIVE, DEFERRED, DELIVERED, LEASE_OWNER, LEASE_RELAYED, QUEUED, SPENT, Job
 from disque.core.model.memory import JOB_BYTES
+from disque.core.model.registry import PAUSED_QUEUE
 from disque.core.node import Node
 from tests.core.support import Bench
-from tests.support.formats import encoded, jobs_record, jobs_with
+from tests.support.formats import encoded, jobs_record, jobs_with, pause_entry, pause_everywhere, pauses_everywhere
 from tests.support.keys import K, keys, keys_record
 from tests.support.nodes import START_MS, make_node, node_id
 from tests.support.state import alive, counted, queued
@@ -279,46 +279,46 @@ class TestBroadcasts:
         """How the queue stands when another node has told of a PAUSE."""
         node.membership.add(Member(node_id(2), b"10.0.0.2", 7711))
         step.link_up(node, node_id(2), 1, NOW_MS)
-        step.message(node, node_id(2), (SAY_PAUSE, b"q", flags, counter, origin), NOW_MS)
+        step.message(node, node_id(2), pause_everywhere(b"q", flags, counter, origin), NOW_MS)
         return node.queues[b"q"].paused
 
     def test_an_older_one_does_not_win_after_a_restart(self) -> None:
-        records = [(BCAST, b"q", 1, 50, node_id(3)), (PAUSE, b"q", 1)]
+        records = [pause_entry(b"q", 1, 50, node_id(3)), (PAUSE, b"q", 1)]
         assert self.told(replay(*records), 2, 49, node_id(9)) == 1
         assert self.told(replay(*records), 2, 50, node_id(2)) == 1
         assert self.told(replay(*records), 2, 50, node_id(4)) == 2
 
     def test_what_this_node_did_alone_since_then_stays(self) -> None:
-        node = replay((BCAST, b"q", 1, 50, node_id(3)), (PAUSE, b"q", 1), (PAUSE, b"q", 2))
+        node = replay(pause_entry(b"q", 1, 50, node_id(3)), (PAUSE, b"q", 1), (PAUSE, b"q", 2))
         assert self.told(node, 1, 50, node_id(3)) == 2
 
     def test_the_greatest_counts_whatever_the_order_of_records_and_for_its_segment(self) -> None:
         node = make_node()
         reader = Replay(node, BOOT)
         for segment, counter in enumerate((5, 7, 6, 7), 1):
-            reader.apply(encode([(BCAST, b"q", 1, counter, node_id(3))], NOW_MS)[0], segment)
+            reader.apply(encode([pause_entry(b"q", 1, counter, node_id(3))], NOW_MS)[0], segment)
             assert alive(node) == counted(node)
         assert alive(node) == {4: 1}
-        assert node.federation.pauses[b"q"].counter == 7
+        assert pauses_everywhere(node)[b"q"][1] == 7
 
     def test_the_next_one_of_this_node_goes_above_it(self) -> None:
-        node = replay((BCAST, b"q", 0, NOW_MS * 2, node_id(3)))
-        queues.pause_everywhere(node, b"q", NOW_MS)
-        assert node.federation.pauses[b"q"].counter == NOW_MS * 2 + 1
+        node = replay(pause_entry(b"q", 0, NOW_MS * 2, node_id(3)))
+        entries.set_value(node, (PAUSED_QUEUE, b"q", b""), b"1", NOW_MS)
+        assert pauses_everywhere(node)[b"q"][1] == NOW_MS * 2 + 1
 
     def test_a_flush_of_everything_leaves_it_known(self) -> None:
         bench = Bench(peers=1, journaling=True)
-        bench.hear(bench.peers[0], (SAY_PAUSE, b"q", 1, 5, node_id(2)))
+        bench.hear(bench.peers[0], pause_everywhere(b"q", 1, 5, node_id(2)))
         bench.client()("DEBUG", "FLUSHALL")
         assert bench.node.live == {1: 1}
-        assert replay(*bench.records()).federation.pauses[b"q"].counter == 5
+        assert pauses_everywhere(replay(*bench.records()))[b"q"][1] == 5
 
     def test_a_reset_forgets_it(self) -> None:
         bench = Bench(peers=1, journaling=True)
-        bench.hear(bench.peers[0], (SAY_PAUSE, b"q", 1, 5, node_id(2)))
+        bench.hear(bench.peers[0], pause_everywhere(b"q", 1, 5, node_id(2)))
         bench.client()("CLUSTER", "RESET")
-        assert not bench.node.federation.pauses
-        assert not replay(*bench.records()).federation.pauses
+        assert not bench.node.registry.count
+        assert not replay(*bench.records()).registry.count
 
 
 class TestAtMostOnce:
@@ -596,7 +596,8 @@ GOOD = [
     (END,),
     (HOLDERS, job_id(1), (node_id(1), node_id(2))),
     (DUMMY, job_id(4), NOW_MS + 9),
-    (BCAST, b"q", 2, NOW_MS, node_id(2)),
+    pause_entry(b"q", 2, NOW_MS, node_id(2)),
+    (PURGED, 7),
     job_record(5, holders=(node_id(1), node_id(2))),
     job_record(6, holders=(node_id(1), node_id(2)), state=ACKED, body=b""),
 ]
@@ -717,9 +718,11 @@ class TestNonsense:
             (HOLDERS, job_id(1), (5,)),
             (DUMMY, b"x" * 40, NOW_MS),
             (DUMMY, job_id(1), -1),
-            (BCAST, b"q", 4, 1, node_id(2)),
-            (BCAST, b"q", 1, -1, node_id(2)),
-            (BCAST, b"q", 1, 1, b"short"),
+            (ENTRY, b"q", b"", b"1", 1, 1, node_id(2), 2),
+            pause_entry(b"q", 1, -1, node_id(2)),
+            (ENTRY, b"q", b"", b"1", 1, 1, b"short", 0),
+            (ENTRY, b"q", b"", b"1", 1, 1, node_id(2), 1),
+            (PURGED, -1),
             job_record(holders=()),
             job_record(holders=(node_id(2), node_id(1))),
             job_record(ttl=-1),

@@ -109,7 +109,6 @@ def test_the_wants_of_each_node_are_bounded_in_number_and_bytes(monkeypatch: pyt
 def test_to_drop_the_oldest_takes_no_longer_when_many_went_before() -> None:
     """Entries that were taken away from the front of a dict are looked at again each time."""
     assert isinstance(Standing().wants, OrderedDict)
-    assert isinstance(Federation().pauses, OrderedDict)
 
 
 def test_a_flow_is_looked_at_once_however_often_it_is_marked() -> None:
