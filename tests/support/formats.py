@@ -139,10 +139,26 @@ def jobs_record(
     bodies: Any = None,
     ctimes: Any = None,
 ) -> tuple[Any, ...]:
-    """JOBS, as it is read."""
-    return schema.jobs_record(
-        queue,
-        encoded(ttl, retry, repl, rows) if spec is None else spec,
+    """JOBS, as it is read. Any value may be nonsense."""
+    usual = schema.jobs_record(
+        b"",
+        b"",
+        state=0,
+        flags=0,
+        left_ms=0,
+        delay=0,
+        nacks=0,
+        deliveries=0,
+        held_ms=0,
+        holders=(),
+        ids=(),
+        bodies=(),
+        ctimes=(),
+    )
+    return jobs_with(
+        usual,
+        queue=queue,
+        spec=encoded(ttl, retry, repl, rows) if spec is None else spec,
         state=state,
         flags=flags,
         left_ms=ttl * 1000 if left_ms == -1 else left_ms,
