@@ -417,10 +417,10 @@ class Server:
     def _reload_steps(self) -> Iterator[None]:
         """Close the journal without the list of a clean stop, forget everything, read it again."""
         if not self.persistence.files().segments:
-            raise JournalError("There is no append only file to load")
+            raise JournalError("There is no journal to load")
         writer = self.pump.journal
         if writer is not None and (not writer.sync() or writer.rebuilding):
-            raise JournalError(f"The append only file is not complete: {writer.failing or 'a rewrite is going on'}")
+            raise JournalError(f"The journal is not complete: {writer.failing or 'a rewrite is going on'}")
         self.persistence.close_for_reload()
         sessions.flush_all(self.node, self.clock.now_ms())
         self.node.outbox.take()
@@ -513,7 +513,7 @@ class Server:
         """Close the journal, with the list of a clean stop: what comes from here on is not taken any more."""
         unsafe = "" if self.node.loading else self.persistence.stop()
         if unsafe:
-            self.log.warning(f"The append only file is not complete: {unsafe}")
+            self.log.warning(f"The journal is not complete: {unsafe}")
             self.exit_code = 1
         else:
             self.pump.release_all()

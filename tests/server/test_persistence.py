@@ -497,7 +497,7 @@ class TestCompaction:
         process.cron(10)
         told = [line for line in process.log.lines if "compaction" in line or "segment" in line]
         why = "File exists"
-        assert told == [f"Can't begin a new segment of the append only file: {why}. The old one goes on"]
+        assert told == [f"Can't begin a new segment of the journal: {why}. The old one goes on"]
         assert process.persistence.facts()["aof_last_bgrewrite_status"] == "err"
         in_the_way.rmdir()
         writer._retry_at = 0.0
