@@ -504,9 +504,7 @@ class Persistence:
         if writer.unrotated != self._unrotated:
             self._unrotated = writer.unrotated
             if writer.unrotated:
-                self.log.warning(
-                    f"Can't begin a new segment of the journal: {writer.unrotated}. The old one goes on"
-                )
+                self.log.warning(f"Can't begin a new segment of the journal: {writer.unrotated}. The old one goes on")
 
     def _drop_dead(self, writer: Journal) -> None:
         """Retire the oldest segments if nothing in them is alive."""

@@ -118,6 +118,17 @@ def lie(random: Random, field: str) -> Any:
         "bytes": lambda: random.choice([b"", b"q", b"k" * DIGEST_BYTES, b"\xff" * 300, b"x" * 70_000]),
         "id": lambda: some_id(random),
         "ids": lambda: tuple(sorted([some_id(random) for _ in range(random.randrange(5))])),
+        "entries": lambda: (
+            (
+                random.choice([1, 1, 9]),
+                b"q",
+                b"",
+                random.choice([b"", b"1", b"x"]),
+                random.choice([0, 5, 2**61]),
+                LIAR,
+                0,
+            ),
+        ),
         "gossip": lambda: ((STRANGER, b"127.0.0.1", 1, 1, random.choice([0, 1, 2, 2**40])),),
         "jobs": lambda: (
             yourjobs_row(

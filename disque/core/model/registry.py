@@ -64,10 +64,21 @@ class Registry:
 
     ``size`` are the bytes that they count for. ``greatest`` is the greatest counter that was seen, ``purged`` the
     greatest one of a deletion that was purged, ``purged_segment`` the part of the journal where that stands.
-    ``waiting`` are keys of entries that could not take effect yet.
+    ``waiting`` are keys of entries that could not take effect yet. ``has_forgotten``: it had to drop all.
     """
 
-    __slots__ = ("buckets", "count", "greatest", "purged", "purged_segment", "size", "sums", "turn", "waiting")
+    __slots__ = (
+        "buckets",
+        "count",
+        "greatest",
+        "has_forgotten",
+        "purged",
+        "purged_segment",
+        "size",
+        "sums",
+        "turn",
+        "waiting",
+    )
 
     def __init__(self) -> None:
         self.buckets: list[dict[Key, Entry]] = [{} for _ in range(BUCKETS)]
@@ -77,6 +88,7 @@ class Registry:
         self.greatest = 0
         self.purged = 0
         self.purged_segment = 0
+        self.has_forgotten = False
         self.waiting: dict[Key, None] = {}
         #: The bucket that is looked through next for deletions that are old.
         self.turn = 0

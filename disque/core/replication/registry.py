@@ -75,8 +75,11 @@ def tell_all(node: "Node", entry: Entry) -> None:
 
 
 def link_up(node: "Node", peer_id: bytes) -> None:
-    """Say what this node knows, so that the other one can tell what is missing. Who knows nothing waits to be told."""
-    if node.registry.count:
+    """Say what this node knows, so that the other one can tell what is missing.
+
+    Who knows nothing waits to be told, unless it has forgotten what it knew: for the others its links are no new ones.
+    """
+    if node.registry.count or node.registry.has_forgotten:
         node.send(peer_id, (DIGEST, ANSWER_ME, node.registry.digest()))
 
 
@@ -155,6 +158,7 @@ def forget_all(node: "Node") -> None:
     if node.registry.purged_segment:
         node.live[node.registry.purged_segment] -= 1
     node.registry.purged = node.registry.purged_segment = 0
+    node.registry.has_forgotten = True
 
 
 # -- journal -----------------------------------------------------------------------------------------------------------

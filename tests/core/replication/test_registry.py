@@ -106,3 +106,7 @@ def test_a_reset_forgets_everything(bench: Bench) -> None:
     bench.client()("CLUSTER", "RESET")
     assert (bench.node.registry.count, bench.node.registry.size) == (0, 0)
     assert bench.node.registry.get((PAUSED_QUEUE, b"q", b"")) is None
+    bench.sent()
+    bench.meet(0)
+    bench.link_up(bench.peers[-1])
+    assert bench.told(bench.peers[-1], DIGEST) == [(DIGEST, 1, b"")], "for the others it is no new link"
