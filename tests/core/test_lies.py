@@ -414,7 +414,10 @@ def compare(node: Node, fresh: Node, now_ms: int) -> None:
     assert known[0] == known[1]
     paused = [{name: queue.paused for name, queue in one.queues.items() if queue.paused} for one in (node, fresh)]
     assert paused[0] == paused[1]
-    told = [{entry.key: (entry.value, *entry.stamp()) for entry in one.registry.entries()} for one in (node, fresh)]
+    told = [
+        {entry.key: (entry.value, *entry.stamp()) for entry in one.registry.entries() if not entry.deleted}
+        for one in (node, fresh)
+    ]
     assert told[0] == told[1]
 
 

@@ -64,14 +64,14 @@ class Registry:
 
     ``size`` are the bytes that they count for. ``greatest`` is the greatest counter that was seen, ``purged`` the
     greatest one of a deletion that was purged, ``purged_segment`` the part of the journal where that stands.
-    ``waiting`` are keys of entries that could not take effect yet. ``has_forgotten``: it had to drop all.
+    ``waiting`` are keys of entries that could not take effect yet. ``must_ask``: others know more.
     """
 
     __slots__ = (
         "buckets",
         "count",
         "greatest",
-        "has_forgotten",
+        "must_ask",
         "purged",
         "purged_segment",
         "size",
@@ -88,7 +88,7 @@ class Registry:
         self.greatest = 0
         self.purged = 0
         self.purged_segment = 0
-        self.has_forgotten = False
+        self.must_ask = False
         self.waiting: dict[Key, None] = {}
         #: The bucket that is looked through next for deletions that are old.
         self.turn = 0

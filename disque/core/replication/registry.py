@@ -77,9 +77,10 @@ def tell_all(node: "Node", entry: Entry) -> None:
 def link_up(node: "Node", peer_id: bytes) -> None:
     """Say what this node knows, so that the other one can tell what is missing.
 
-    Who knows nothing waits to be told, unless it has forgotten what it knew: for the others its links are no new ones.
+    Who knows nothing waits to be told, unless it has forgotten what it knew (for the others its links are no new ones),
+    or somebody has said that there is something while nothing could be answered.
     """
-    if node.registry.count or node.registry.has_forgotten:
+    if node.registry.count or node.registry.must_ask:
         node.send(peer_id, (DIGEST, ANSWER_ME, node.registry.digest()))
 
 
@@ -91,7 +92,10 @@ def compared(node: "Node", peer_id: bytes, message: tuple[int, int, bytes], now_
     del now_ms
     _, what, digest = message
     peer = node.peers[peer_id]
-    if not peer.linked or digest == node.registry.digest():
+    if digest == node.registry.digest():
+        return
+    if not peer.linked:
+        node.registry.must_ask = True
         return
     differing = node.registry.differing(digest)
     if what == ANSWER_ME:
@@ -158,7 +162,7 @@ def forget_all(node: "Node") -> None:
     if node.registry.purged_segment:
         node.live[node.registry.purged_segment] -= 1
     node.registry.purged = node.registry.purged_segment = 0
-    node.registry.has_forgotten = True
+    node.registry.must_ask = True
 
 
 # -- journal -----------------------------------------------------------------------------------------------------------
@@ -238,12 +242,9 @@ def forget_entries(node: "Node") -> "Iterator[None]":
 
 
 def apply_purged(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> None:
-    """PURGED: deletions up to this counter may be missing."""
+    """PURGED: deletions up to this counter may be missing. Those that are still there are purged again."""
     node = recovery.node
     node.registry.purged = max(node.registry.purged, record[1])
-    for entry in node.registry.entries():
-        if entry.deleted and entry.counter <= record[1]:
-            drop(node, entry)
     purged_lies_in(node, segment)
 
 

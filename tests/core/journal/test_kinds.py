@@ -157,7 +157,7 @@ def is_paused_everywhere(node: Node, name: bytes) -> bool:
 
 
 def is_purged(node: Node, counter: int) -> bool:
-    return not node.registry.count and node.registry.purged == counter > 0
+    return node.registry.purged == counter > 0
 
 
 #: For each kind that is no mark: what makes a node write it, and what a later start must find.

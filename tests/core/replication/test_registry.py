@@ -67,6 +67,15 @@ def test_each_side_tells_what_the_other_lacks_and_that_is_the_end_of_it(bench: B
     assert bench.sent() == [], "it begins itself when there is a link"
 
 
+def test_who_could_not_answer_asks_when_it_can_also_when_it_knows_nothing() -> None:
+    bench = Bench(peers=2)
+    bench.link_down(bench.peers[0])
+    bench.hear(bench.peers[0], (DIGEST, 1, bytes(2048)))
+    bench.sent()
+    bench.link_up(bench.peers[0])
+    assert bench.told(bench.peers[0], DIGEST) == [(DIGEST, 1, b"")]
+
+
 def test_many_entries_go_in_several_messages_of_moderate_length(bench: Bench) -> None:
     for number in range(1000):
         bench.node.registry.put(registry.make(bench.node, key(number), b"v" * 1000, bench.now_ms, deleted=False))
