@@ -299,7 +299,7 @@ class Bus:
     def _may_reach(self, host: str) -> bool:
         if self.secret or loopback(host):
             return True
-        self.complain(host, f"No link to {host}: without a cluster-secret, only nodes on this machine are talked to")
+        self.complain(host, f"No link to {host}: without a cluster-secret, only nodes on this machine are linked to")
         return False
 
     def reached(self, link: Outgoing) -> None:
@@ -386,7 +386,7 @@ class Bus:
             del self.strangers[oldest]
             oldest.close()
         if not self.secret and not loopback(link.address):
-            return "without a cluster-secret, only nodes on this machine are let in"
+            return "without a cluster-secret, only nodes on this machine are accepted"
         return ""
 
     def objection(self, link: Incoming) -> str:

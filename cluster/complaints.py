@@ -77,9 +77,9 @@ def reason_of(wrong: Exception, waited_s: float) -> str:
     if isinstance(wrong, socket.gaierror):
         return f"the name cannot be resolved ({wrong.strerror or wrong})"
     if isinstance(wrong, ConnectionRefusedError):
-        return "connection refused, nobody listens there"
+        return "connection refused, no process listens there"
     if isinstance(wrong, TimeoutError):
         return f"timed out, no answer within {waited_s:g} s"
     if isinstance(wrong, ValueError):
-        return "that can be no name"
+        return "this is not a valid name"
     return getattr(wrong, "strerror", None) or str(wrong) or type(wrong).__name__

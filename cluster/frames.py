@@ -92,14 +92,14 @@ class Skimmer:
             return 1
         length = _HEADS.get(first)
         if length is None:
-            raise BadFrameError("a large frame holds what no node sends")
+            raise BadFrameError("a large frame has values of a kind that no node sends")
         return length
 
     def _headed(self) -> None:
         """A head is there."""
         self._heads += 1
         if self._heads > HEADS_MOST:
-            raise BadFrameError("a large frame holds too many things")
+            raise BadFrameError("a large frame has too many values")
         head = self._head
         length = int.from_bytes(head[1:], "big") if _BIN8 <= head[0] <= _BIN32 else 0
         if length >= LARGE_BODY:
@@ -155,7 +155,7 @@ class FrameReader:
             return None
         length = int.from_bytes(data[at:start], "big")
         if length > self.most:
-            raise FrameTooLongError(f"a frame of {length} bytes, {self.most} are taken")
+            raise FrameTooLongError(f"a frame of {length} bytes, at most {self.most} are accepted")
         if length > LARGE_FRAME:
             self._large = Skimmer(length)
             self._data = self._large.feed(bytes(memoryview(data)[start:]))

@@ -116,7 +116,7 @@ class Dialer:
         items = _unpack(payload, CHALLENGE, 8)
         version = _number(items[1], VERSION_MOST)
         if not self._versions.lowest <= version <= self._versions.highest:
-            raise HandshakeError(f"version {version} of the bus was chosen, which this node does not speak")
+            raise HandshakeError(f"version {version} of the bus was chosen, but this node does not speak it")
         self.version = version
         self.peer = _identity(items, 2)
         self._transcript = _transcript(self.hello, payload)
@@ -152,7 +152,7 @@ class Acceptor:
         """Take the HELLO, note who it claims to be from, give the CHALLENGE. Raises HandshakeError."""
         items = _unpack(payload, HELLO, 10)
         if items[1] != MAGIC:
-            raise HandshakeError("this is no node")
+            raise HandshakeError("this is not a node")
         self.version = self._choose(_number(items[2], VERSION_MOST), _number(items[3], VERSION_MOST))
         self.peer = _identity(items, 4)
         if self.peer.id == self._me.id and self.peer.start != self._me.start:
@@ -175,7 +175,7 @@ class Acceptor:
         if version < max(lowest, mine.lowest):
             raise HandshakeError(
                 f"it speaks versions {lowest} to {highest} of the bus, this node {mine.lowest} to {mine.highest}",
-                f"versions {mine.lowest} to {mine.highest} of the bus are spoken here",
+                f"versions {mine.lowest} to {mine.highest} of the bus are accepted here",
             )
         return version
 
@@ -195,13 +195,13 @@ def _unpack(payload: bytes, kind: int, least: int) -> tuple[object, ...]:
     try:
         items: object = msgpack.unpackb(payload, use_list=False)
     except Exception as wrong:  # whatever the decoder says, it is garbage
-        raise HandshakeError("garbage") from wrong
+        raise HandshakeError("this is not a valid handshake") from wrong
     if not isinstance(items, tuple) or not items or type(items[0]) is not int:
-        raise HandshakeError("garbage")
+        raise HandshakeError("this is not a valid handshake")
     if items[0] == REFUSAL and kind in {CHALLENGE, WELCOME}:
         raise HandshakeError(f"it says: {_reason(items)}")
     if items[0] != kind or len(items) < least:
-        raise HandshakeError("garbage")
+        raise HandshakeError("this is not a valid handshake")
     return items
 
 
@@ -221,20 +221,20 @@ def _identity(items: tuple[object, ...], at: int) -> Identity:
     zone = items[at + 6] if len(items) > at + 6 else b""
     body_most = items[at + 7] if len(items) > at + 7 else BODY_USUAL
     if not isinstance(node_id, bytes) or not is_node_id(node_id):
-        raise HandshakeError("garbage in place of a node ID")
+        raise HandshakeError("the node ID is not valid")
     if not isinstance(nonce, bytes) or len(nonce) != NONCE_LENGTH:
-        raise HandshakeError("garbage in place of a nonce")
+        raise HandshakeError("the nonce is not valid")
     if not isinstance(ip, bytes) or len(ip) > IP_LENGTH_MOST or not all(33 <= char < 127 for char in ip):
-        raise HandshakeError("garbage in place of an address")
+        raise HandshakeError("the address is not valid")
     if not isinstance(zone, bytes) or not is_zone(zone):
-        raise HandshakeError("garbage in place of a zone")
+        raise HandshakeError("the zone is not valid")
     ports = _number(port, PORT_MOST), _number(bus_port, PORT_MOST)
     return Identity(node_id, _number(start, START_MOST), *ports, ip, zone, _number(body_most, BODY_MOST))
 
 
 def _number(item: object, most: int) -> int:
     if type(item) is not int or not 0 <= item <= most:
-        raise HandshakeError("garbage in place of a number")
+        raise HandshakeError("a number is not valid")
     return item
 
 

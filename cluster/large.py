@@ -56,7 +56,7 @@ def fill(value: object, bodies: list[bytes]) -> object:
     """Put the bodies, the last one first, in the place of what stands for them. Raises BadFrameError."""
     if value is None:
         if not bodies:
-            raise BadFrameError("a large frame is not what it says")
+            raise BadFrameError("a large frame does not match its head")
         return bodies.pop()
     if isinstance(value, tuple):
         return tuple([fill(one, bodies) for one in value])

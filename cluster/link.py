@@ -104,14 +104,14 @@ class Link(asyncio.Protocol):
                 self._check_end()
                 self.step(payload)
         except FrameTooLongError:
-            self.refuse(HandshakeError("garbage in place of a handshake"))
+            self.refuse(HandshakeError("this is not a handshake"))
         except HandshakeError as wrong:
             self.refuse(wrong)
 
     def _check_end(self) -> None:
         """Nobody says a second thing before the first is answered. Raises HandshakeError."""
         if len(self.reader):
-            raise HandshakeError("garbage behind a step of the handshake")
+            raise HandshakeError("unexpected bytes after a step of the handshake")
 
     def step(self, payload: bytes) -> None:
         """Take one step of the handshake. Raises HandshakeError."""
@@ -306,7 +306,7 @@ class Outgoing(Link):
         self._shake: Dialer | None = None
         self._finishing = False
         #: What is wrong with the other side if the link ends now; "" once it has proven itself.
-        self.why = "it has closed the connection instead of a handshake, so it is no node of this kind"
+        self.why = "it closed the connection instead of a handshake, so it is not a node of this kind"
         self.choked = False
         #: The transport has enough; and: this turn of the loop has had enough, the next one goes on.
         self._full = False
@@ -352,7 +352,7 @@ class Outgoing(Link):
 
     def work(self) -> None:
         """Nothing comes this way."""
-        self.bus.complain(self.address, f"Closed the link to node {self.peer.id.decode()}: it speaks on it")
+        self.bus.complain(self.address, f"Closed the link to node {self.peer.id.decode()}: it sent unexpected data")
         self.close()
 
     def send(self, messages: list[Message], frame: Frame, *, urgent: bool = False) -> None:
@@ -464,7 +464,7 @@ async def connected(loop: asyncio.AbstractEventLoop, sock: socket.socket, addres
 def tls_reason(wrong: OSError) -> str:
     """Why a TLS handshake has failed, for the log."""
     if isinstance(wrong, ssl.SSLCertVerificationError):
-        return f"the certificate cannot be believed: {wrong.verify_message}"
+        return f"the certificate is not trusted: {wrong.verify_message}"
     if isinstance(wrong, ssl.SSLError) and wrong.reason:
         return wrong.reason.lower().replace("_", " ")
     return "the connection has ended"

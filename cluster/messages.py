@@ -356,13 +356,13 @@ def decode(payload: bytes, bodies: list[bytes] | None = None) -> list[Message]:
     if bodies:
         messages = _fill(messages, bodies)
     if type(messages) is not tuple:
-        raise BadFrameError("a frame is no array")
+        raise BadFrameError("a frame is not an array")
     for message in messages:
         if type(message) is not tuple or not message or type(message[0]) is not int:
             raise BadFrameError("a message does not begin with its kind")
         shape = _SHAPES.get(message[0])
         if shape is not None and not shape.fits(message):
-            raise BadFrameError(f"a {KINDS[message[0]][0]} is not what that is")
+            raise BadFrameError(f"a {KINDS[message[0]][0]} has the wrong fields")
     return list(messages)
 
 
@@ -370,9 +370,9 @@ def _fill(messages: object, bodies: list[bytes]) -> object:
     try:
         filled = fill(messages, bodies)
     except RecursionError as error:
-        raise BadFrameError("a frame is no msgpack") from error
+        raise BadFrameError("a frame is not msgpack") from error
     if bodies:
-        raise BadFrameError("a large frame is not what it says")
+        raise BadFrameError("a large frame does not match its head")
     return filled
 
 
@@ -407,4 +407,4 @@ def _unpack(payload: bytes) -> object:
             max_ext_len=0,
         )
     except (ValueError, RecursionError) as error:
-        raise BadFrameError(f"a frame is no msgpack: {error}") from error
+        raise BadFrameError(f"a frame is not msgpack: {error}") from error

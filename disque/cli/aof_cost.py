@@ -28,10 +28,10 @@ class Cost:
         if not self.lost and not self.touched:
             return "No job ID can be read in what is cut out"
         count = f"more than {self.lost}" if self.more else str(self.lost)
-        said = f"The cut costs {count} job{'' if count == '1' else 's'}, which no other record speaks of"
+        said = f"The cut costs {count} job{'' if count == '1' else 's'} of which there is no other record"
         if self.touched:
-            also = "what was noted last of 1 other" if self.touched == 1 else f"records of {self.touched} others"
-            said += f"; cut out is also {also}: what was done may be delivered again"
+            also = "the last record of 1 other" if self.touched == 1 else f"records of {self.touched} others"
+            said += f". It also takes {also}: finished jobs may be delivered again"
         return said
 
 

@@ -250,12 +250,12 @@ def _check_pair(before: Segment, after: Segment, row: Row | None) -> list[str]:
         missing = range(before.number + 1, after.number)
         if len(missing) > GAP_MOST and not excused:
             raise CannotCheckError(
-                f"{len(missing)} files are missing between {before.path} and {after.path}: one of them is none of this "
-                "journal. Put it elsewhere, and check again"
+                f"{len(missing)} files are missing between {before.path} and {after.path}: one of them does not belong "
+                "to this journal. Put it elsewhere, and check again"
             )
         return [] if excused else [f"{before.path.with_suffix('')}.{number:08d} is missing" for number in missing]
     if row is not None and {before.number, after.number} <= set(row.segments) and row.goes_on_behind(before.number):
-        return [f"{after.path} does not follow {before.path}, which has records behind the end that it tells of"]
+        return [f"{after.path} does not follow {before.path}, which has records after the end that it gives"]
     if after.head is not None and after.head.previous_end <= before.size:
         before.limit = after.head.previous_end
     elif after.head is not None:
@@ -271,7 +271,7 @@ def report(segment: Segment, last: bool) -> None:
         print(f"0x{offset:08x}: {reason}")
     if segment.damaged:
         kind = "torn tail" if last and not segment.frames_behind and not segment.refused else "damage"
-        print(f"{kind}: {segment.frames_behind} frames behind 0x{segment.ok_up_to:08x} are right")
+        print(f"{kind}: {segment.frames_behind} frames behind 0x{segment.ok_up_to:08x} are valid")
 
 
 def confirmed(yes: bool) -> bool:
@@ -436,7 +436,8 @@ def alone_in(directory: Path, segments: list[Segment]) -> ExitStack:
                 lock(fd)
             except LockedError:
                 raise CannotCheckError(
-                    f"A node runs in {directory}: it holds {path}. Nothing was changed; stop it before a repair"
+                    f"A node is running in {directory}: it has locked {path}. Nothing was changed. Stop it "
+                    "before a repair"
                 ) from None
         return held.pop_all()
 
@@ -453,12 +454,12 @@ def _is_nodes_file(path: Path) -> bool:
 def fix(segments: list[Segment], gaps: list[str], yes: bool) -> int:
     """Repair what is damaged, if the user agrees; returns the exit code."""
     holes = bool(gaps) or has_holes(segments)
-    print("This will cut out what is damaged; files that are rewritten stay beside as <file>.damaged")
+    print("This will cut out what is damaged; files that are rewritten are kept as <file>.damaged")
     cut = [(segment.path, start, end) for segment in segments for start, end in segment.cut]
     kept = (frame.payload for segment in segments for frame in segment.scan() if frame.kind == RECORDS)
     print(cost(cut, kept))
     if any("is missing" in gap for gap in gaps or [verdict(segments)]):
-        print("How many jobs are lost with the files that are missing, nobody can say")
+        print("It is not known how many jobs are lost with the missing files")
     if not confirmed(yes):
         print("Aborting...")
         return 1
@@ -550,7 +551,7 @@ def main(argv: list[str]) -> int:
     """Run `disque check-aof` with these arguments; returns the exit code: 0 if the journal is, or was made, valid."""
     parser = ArgumentParser("disque check-aof", description="Check the files of a journal, and repair them.")
     parser.add_argument("--fix", action="store_true", help="cut out what is damaged")
-    parser.add_argument("--yes", action="store_true", help="do not ask before")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     parser.add_argument("path", help="dir/disque.aof, a directory, or one segment file")
     options = parser.parse_args(argv)
     try:

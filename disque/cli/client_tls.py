@@ -75,7 +75,7 @@ def secure(connected: socket.socket, host: str, trust: Trust) -> ssl.SSLSocket:
 def reason(error: Exception) -> str:
     """What went wrong, in words."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not believed: {error.verify_message}"
+        return f"its certificate is not trusted: {error.verify_message}"
     if isinstance(error, ssl.SSLError) and error.reason:
         return f"TLS failed: {error.reason.lower().replace('_', ' ')}"
     return getattr(error, "strerror", None) or str(error)

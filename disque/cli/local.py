@@ -237,8 +237,8 @@ class Crew:
         if any(other.alive for other in self.children):
             again = shlex.join(child.command)
             self.terminal.say(
-                "*** The others go on. It is not started again, but you can do it, in another terminal. It is then no "
-                f"part of this program: its log is there, and Ctrl-C has to stop it there, too.\n    {again}"
+                "*** The others go on. This program does not start it again. You can do so in another terminal. There "
+                f"you then see its log, and Ctrl-C stops it.\n    {again}"
             )
 
     async def _watch(self) -> None:

@@ -52,7 +52,7 @@ class AnyJob:
         failures = self.nacks + 1
         pause_s = min(backoff_s * float(2 ** min(self.nacks, DOUBLINGS_MOST)), longest_s)
         LOG.error(
-            "job %s of queue %r failed (failures: %d), held back for %g s", self.id, self.queue, failures, pause_s,
+            "job %s of queue %r failed (failures: %d), delayed for %g s", self.id, self.queue, failures, pause_s,
             exc_info=error,
         )  # fmt: skip
         return pause_s

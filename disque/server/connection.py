@@ -187,7 +187,7 @@ class Connection:
             self.abort()
             return
         except Exception:  # noqa: BLE001 - whatever is wrong with one request, the others are served
-            pump.log.warning(f"A request failed, its client is closed: id={session.id}\n{traceback.format_exc()}")
+            pump.log.warning(f"Request failed, client disconnected: id={session.id}\n{traceback.format_exc()}")
             session.out.append(resp.error(errors.INTERNAL))
             session.closing = True
         if node.outbox.count != written:

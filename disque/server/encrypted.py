@@ -139,7 +139,7 @@ class Encrypted(asyncio.Transport, asyncio.Protocol):
         except ssl.SSLError as wrong:
             self._refuse(f"TLS failed: {reason(wrong)}")
         except Exception:  # noqa: BLE001 - whatever is wrong with one client, the others are served
-            self._listener.pump.log.warning(f"A client with TLS failed and is closed\n{traceback.format_exc()}")
+            self._listener.pump.log.warning(f"A TLS client failed and is disconnected\n{traceback.format_exc()}")
             self.abort()
 
     def eof_received(self) -> bool:
@@ -174,7 +174,7 @@ class Encrypted(asyncio.Transport, asyncio.Protocol):
         if self._tls is None:
             if data[0] != HANDSHAKE_RECORD:
                 self._raw.write(PLAIN)
-                self._refuse("A client without TLS came to the TLS port")
+                self._refuse("A client without TLS connected to the TLS port")
                 return
             self._tls = self._listener.context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._incoming.write(data)

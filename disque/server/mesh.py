@@ -222,7 +222,7 @@ class Mesh:
 
     def _catch_up_first(self) -> None:
         """Let clients wait for some turns of the loop."""
-        self.log.notice("This process stood still: it hears the other nodes before it serves clients")
+        self.log.notice("This process was suspended: it reads what other nodes have sent before it serves clients")
         if not self._turns:
             self.pump.loop.call_soon(self._catch_up)
         self._turns = 1
@@ -319,7 +319,7 @@ class Mesh:
             try:
                 message(node, peer_id, one, now_ms)
             except Exception:  # noqa: BLE001 - whatever is wrong with one message, the others count
-                self._fault(f"A message of node {peer_id.decode()} failed: kind {one[0]}")
+                self._fault(f"Could not process a message of node {peer_id.decode()}: kind {one[0]}")
         if node.stopping:
             self._look_for_parting()
         self.pump.schedule()
@@ -332,7 +332,7 @@ class Mesh:
 
     def unreached(self, place: str, reason: str) -> None:
         """Nobody was reached where a node is said to be, and it is time to say so."""
-        self.log.notice(f"No node was reached at {place}: {reason}. It is tried again")
+        self.log.notice(f"No node can be reached at {place}: {reason}. Trying again")
 
     def notice(self, text: str) -> None:
         """A line for the log."""
@@ -347,7 +347,7 @@ class Mesh:
         try:
             door(*words)
         except Exception:  # noqa: BLE001 - whatever is wrong there, the node goes on
-            self._fault("Something about another node failed")
+            self._fault("Could not process an event about another node")
 
     def _fault(self, what: str) -> None:
         """Log a fault of ours, with where it happened, but not thousands a second."""

@@ -62,8 +62,8 @@ def _strangers(found: Found, own: bytes, path: Callable[[int], str]) -> list[Mis
     for number in sorted(found.heads.keys() - home):
         writer = found.writers.get(number, b"").decode("ascii", "replace")
         is_known = writer and found.writers[number] not in {own, *[found.writers.get(one) for one in home]}
-        whose = f"it is of a journal of node {writer}" if is_known else "it is of another time, or of another journal"
-        misplaced.append(Misplaced(number, 0, f"{path(number)} does not go with the other files: {whose}"))
+        whose = f"it is from a journal of node {writer}" if is_known else "it is from another time or another journal"
+        misplaced.append(Misplaced(number, 0, f"{path(number)} does not belong to the other files: {whose}"))
     return misplaced
 
 

@@ -125,14 +125,14 @@ class Persistence:
         files = f"{directory}/{name}.{numbers[0]:08d}"
         files += f" to {name}.{numbers[-1]:08d}" if len(numbers) > 1 else ""
         if self.node.config.flag("ignore-journal"):
-            self.log.warning(f"The journal is ignored, and its jobs are not here: {files}")
+            self.log.warning(f"The journal is ignored. Its jobs are not loaded: {files}")
         elif self._was_switched_off():
             self.log.warning(f"The journal was switched off earlier, and is not read with appendonly no: {files}")
         elif not (yield from self._is_idle()):
             raise JournalError(
                 f"There is a journal, {files}, and appendonly is no: the node would start without its jobs. Nothing "
-                "was changed. Start with appendonly yes to have them, with --appendonly no --ignore-journal to go on "
-                "without them, or move the files away"
+                "was changed. To load the jobs, start with appendonly yes. To start without them, use --appendonly no "
+                "--ignore-journal, or move the files away"
             )
 
     def _was_switched_off(self) -> bool:
@@ -157,8 +157,8 @@ class Persistence:
         old = Path(row.path(1)).with_suffix("")
         if not row.segments and old.is_file() and old.stat().st_size:
             raise JournalError(
-                f"{old} is not a journal of this server (its files are {old.name}.00000001 and so on). If Disque 1.0 "
-                "wrote it: drain the old server first, it cannot be read here. Move it away to start empty"
+                f"{old} is not a journal of this server (its files are {old.name}.00000001 and so on). A file of "
+                "Disque 1.0 cannot be read here: drain the old server first. To start empty, move the file away"
             )
 
     def _read(self, row: Row, replay: records.Replay) -> Iterator[None]:
@@ -174,7 +174,7 @@ class Persistence:
             if now - said > PROGRESS_S:
                 said = now
                 self.log.notice(
-                    f"Loading the append only file: {loading.percent:.1f} % of {loading.total_bytes} bytes, "
+                    f"Loading the journal: {loading.percent:.1f} % of {loading.total_bytes} bytes, "
                     f"{replay.records} records, about {loading.eta_s} s to go"
                 )
             if now - turn > LOAD_SLICE_S:
@@ -196,9 +196,9 @@ class Persistence:
         path = row.tail.path
         try:
             for kept in row.cut():
-                self.log.warning(f"!!! What can be read in it stays beside, as {kept} !!!")
+                self.log.warning(f"!!! What was cut off is kept as {kept} !!!")
         except OSError as error:
-            raise JournalError(f"Can't cut the torn end of the append only file {path}: {error.strerror}") from error
+            raise JournalError(f"Can't cut off the torn end of the journal {path}: {error.strerror}") from error
 
     def _loaded(self, row: Row, replay: records.Replay, took_s: float) -> None:
         self.loading = None
@@ -208,16 +208,16 @@ class Persistence:
             self.log.notice(f"DB loaded from append only file: {took_s:.3f} seconds ({jobs} jobs)")
         if row.previous_writer not in {b"", self.node.node_id}:
             writer = row.previous_writer.decode("ascii", "replace")
-            self.log.warning(f"The append only file was written by node {writer}, which this one is not")
+            self.log.warning(f"The journal was written by another node: {writer}")
         if replay.incomplete:
             self.log.warning(
-                "The append only file was switched on while there were jobs, and the process died before all of them "
-                "were in it: those that were not are lost"
+                "The journal was switched on while there were jobs, and the process died before all of them were "
+                "written to it. The others are lost"
             )
         if replay.dropped:
             self.log.warning(
-                f"{replay.dropped} at-most-once jobs were dropped: after this kind of stop nobody knows whether they "
-                "were delivered already"
+                f"{replay.dropped} at-most-once jobs were dropped: after this kind of stop it is not known whether "
+                "they were delivered already"
             )
         if self.node.config.flag("appendonly"):
             self.open(row, rebuild=False)
@@ -263,7 +263,7 @@ class Persistence:
         if not writer.sync() and not writer.rebuilding:
             failing = writer.failing
             writer.abandon()
-            raise JournalError(f"Can't write the append only file in {row.directory}: {failing}")
+            raise JournalError(f"Can't write the journal in {row.directory}: {failing}")
         self.pump.journal = writer
         self.node.journaling = True
         self.node.segment = writer.segment
@@ -301,7 +301,7 @@ class Persistence:
         self.pump.write_journal(self.pump.clock.now_ms())
         unsafe = writer.close()
         if unsafe:
-            self.log.warning(f"The append only file was switched off before everything was written: {unsafe}")
+            self.log.warning(f"The journal was switched off before everything was written: {unsafe}")
         self._forget_journal()
 
     def close_for_reload(self) -> None:
@@ -340,7 +340,7 @@ class Persistence:
         self.node.segment = writer.switch()
         begun = self.node.segment != before
         if not begun or (not writer.sync() and policy != "always"):
-            raise HostRefusedError("ERR The append only file cannot take note of another policy now")
+            raise HostRefusedError("ERR The journal cannot be written now, so appendfsync stays as it is")
         writer.policy = policy
         self.pump.release()
 
@@ -465,7 +465,7 @@ class Persistence:
         self._pass_end = writer.sequence
         self.base_bytes = sum(size for number, size in self.row.sizes.items() if number > copying.upto)
         done = f"compacted up to segment {copying.upto}" if copying.upto else "complete: it has all that is in memory"
-        self.log.notice(f"Append only file {done}")
+        self.log.notice(f"The journal is {done}")
 
     def rewrite_now(self) -> str:
         """Compact everything here and now, for SHUTDOWN REWRITE-AOF; "" or why that failed.
@@ -505,7 +505,7 @@ class Persistence:
             self._unrotated = writer.unrotated
             if writer.unrotated:
                 self.log.warning(
-                    f"Can't begin a new segment of the append only file: {writer.unrotated}. The old one goes on"
+                    f"Can't begin a new segment of the journal: {writer.unrotated}. The old one is still written to"
                 )
 
     def _drop_dead(self, writer: Journal) -> None:
@@ -532,7 +532,7 @@ class Persistence:
         if size - self.base_bytes > self.base_bytes * percentage // 100:
             self.rewrite()
             if self.copying is not None:
-                self.log.notice(f"Starting automatic compaction of the append only file at {size} bytes")
+                self.log.notice(f"Starting automatic compaction of the journal at {size} bytes")
 
     # -- stop ------------------------------------------------------------------------------------------------------
 

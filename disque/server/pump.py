@@ -278,7 +278,7 @@ class Pump:
 
     def _drop_lines(self) -> None:
         """A line of consumers could not be served: say so, and look at none again before something new arrives."""
-        self.log.warning(f"Those who wait for jobs could not be served\n{traceback.format_exc()}")
+        self.log.warning(f"Could not serve waiting consumers\n{traceback.format_exc()}")
         for queue in self.node.ready:
             queue.ready = False
         self.node.ready.clear()
@@ -442,7 +442,7 @@ class Pump:
             try:
                 tick(self.node, now_ms)
             except Exception:  # noqa: BLE001 - what is due later must find its timer
-                self.log.warning(f"Something that was due failed\n{traceback.format_exc()}")
+                self.log.warning(f"Could not do what was due\n{traceback.format_exc()}")
             self._watch(b"jobs-processing", perf_counter() - started, now_ms)
         if self._paused and self.node.clients_paused_until_ms <= now_ms:
             self._resume(self._paused)

@@ -53,7 +53,7 @@ class MisplacedError(JournalError):
     def __init__(self, files: list[Misplaced], target: str) -> None:
         some_move = any(file.belongs for file in files)
         some_go = not all(file.belongs for file in files)
-        does = " and ".join(["renames it"] * some_move + ["sets aside what has no place here"] * some_go)
+        does = " and ".join(["renames it"] * some_move + ["sets aside what does not belong here"] * some_go)
         said = "; ".join(file.why for file in files[:10])
         more = f", and {len(files) - 10} more" if len(files) > 10 else ""
         super().__init__(
@@ -372,7 +372,7 @@ class Row:
         if self.goes_on_behind(segment):
             raise JournalError(
                 f"The journal is damaged: {self.path(segment + 1)} does not follow {self.path(segment)}, which has "
-                f"records behind the end that the other one says it had; {self._hint}"
+                f"records after the end that the other file gives for it; {self._hint}"
             )
         before = self._done
         scanner = Scanner(segment, head.salt, self.limit(segment))
@@ -466,7 +466,7 @@ class Row:
         if segment not in self.sizes:
             where = f"{self.path(segment)} is missing: put it back, or go on without what was in it"
             raise JournalError(f"The journal is damaged: {where} ({self._hint})")
-        raise JournalError(f"The journal is damaged: {where}, before records that were safe; {self._hint}")
+        raise JournalError(f"The journal is damaged: {where}, before records that were safe on the disk; {self._hint}")
 
     def _check_beginning(self) -> Iterator[Slice]:
         """See whether the first file may be the first: nothing at all may be safe if one before it is missing.

@@ -343,7 +343,7 @@ class Server:
         """Somebody who says 10 may have meant megabytes; as in Redis, it counts all the same."""
         most = self.config.number("maxmemory")
         if 0 < most < LITTLE_MEMORY:
-            self.log.warning(f"maxmemory is {most} bytes, less than 1 MB: hardly a job fits. Is that what you want?")
+            self.log.warning(f"maxmemory is {most} bytes, less than 1 MB: almost no job fits. Is this intended?")
 
     def _configure_segment_size(self) -> None:
         if self.pump.journal is not None:
@@ -412,15 +412,15 @@ class Server:
         """The journal could not be read again: neither what is in memory nor what would be added can be relied on."""
         self.node.loading = False
         self.persistence.loading = None
-        self.node.misconf = b"MISCONF The AOF file could not be loaded again. See the log, then restart the server"
+        self.node.misconf = b"MISCONF The journal could not be loaded again. See the log, then restart the server"
 
     def _reload_steps(self) -> Iterator[None]:
         """Close the journal without the list of a clean stop, forget everything, read it again."""
         if not self.persistence.files().segments:
-            raise JournalError("There is no append only file to load")
+            raise JournalError("There is no journal to load")
         writer = self.pump.journal
         if writer is not None and (not writer.sync() or writer.rebuilding):
-            raise JournalError(f"The append only file is not complete: {writer.failing or 'a rewrite is going on'}")
+            raise JournalError(f"The journal is not complete: {writer.failing or 'a rewrite is going on'}")
         self.persistence.close_for_reload()
         sessions.flush_all(self.node, self.clock.now_ms())
         self.node.outbox.take()
@@ -513,7 +513,7 @@ class Server:
         """Close the journal, with the list of a clean stop: what comes from here on is not taken any more."""
         unsafe = "" if self.node.loading else self.persistence.stop()
         if unsafe:
-            self.log.warning(f"The append only file is not complete: {unsafe}")
+            self.log.warning(f"The journal is not complete: {unsafe}")
             self.exit_code = 1
         else:
             self.pump.release_all()

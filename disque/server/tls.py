@@ -67,7 +67,7 @@ def _read(load: Callable[[], None], what: str, files: str) -> None:
 def reason(wrong: Exception) -> str:
     """What went wrong, in words and without places in the sources of others."""
     if isinstance(wrong, ssl.SSLCertVerificationError):
-        return f"the certificate cannot be believed: {wrong.verify_message}"
+        return f"the certificate is not trusted: {wrong.verify_message}"
     if isinstance(wrong, ssl.SSLError) and wrong.reason:
         return wrong.reason.lower().replace("_", " ")
     return (isinstance(wrong, OSError) and wrong.strerror) or str(wrong) or type(wrong).__name__

@@ -153,7 +153,7 @@ def greet(client: Disque) -> None:
         client.router.learned(parcel.answered_by or ("", 0), reply)
     elif not isinstance(reply, DisqueError) or "unknown command" in str(reply):
         where = "{}:{}".format(*(parcel.answered_by or ("", 0)))
-        raise NodeError(f"what answers at {where} is no node of Disque; is it a Redis? See the option 'hosts'")
+        raise NodeError(f"the server at {where} is not a Disque node; is it a Redis? See the option 'hosts'")
     else:
         raise reply
 

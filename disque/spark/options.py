@@ -277,9 +277,9 @@ def check_sources(options: Options, use: str) -> None:
 def check_adding(options: Options) -> None:
     """What options of jobs that are added mean for each other."""
     if options.background and options.deduplicates:
-        raise OptionError("option 'async' needs dedup=off: a job that is unique waits for those who keep its key")
+        raise OptionError("option 'async' needs dedup=off: a job that is unique waits for the nodes that keep its key")
     ttl = USUAL_TTL_S if options.ttl is None else options.ttl
-    given = "" if options.ttl is not None else ", what it is unless given"
+    given = "" if options.ttl is not None else ", the default"
     if options.retry is not None and options.retry >= ttl:
         text = f"option 'retry' ({options.retry}) must be below 'ttl' ({ttl}{given})"
         raise OptionError(f"{text}: such a job would be gone before it comes again")

@@ -115,8 +115,8 @@ class Look:
         if not run.has(self._partition):
             return jobs
         if None in known(self._client, [(job[1], job[5]) for job in jobs], self._options):
-            text = f"run {name!r} had not these rows in partition {self._partition} when that was written, or their"
-            raise WriteError(f"{text} keys are no longer kept (dedupWindow): {advice(run.partitions)}")
+            text = f"run {name!r} did not have these rows in partition {self._partition} when that was written, or"
+            raise WriteError(f"{text} their keys are no longer kept (dedupWindow): {advice(run.partitions)}")
         return []
 
 

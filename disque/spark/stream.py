@@ -135,7 +135,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         except Exception as error:
             if not is_plain(error):
                 raise
-            LOG.warning("%s: nobody says how much is queued: %s", self._queue, error)
+            LOG.warning("%s: the number of queued jobs is not known: %s", self._queue, error)
             return None
 
     @door
