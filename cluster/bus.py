@@ -1,18 +1,19 @@
-"""The bus: the links of this node with all others, both ways, and what goes over them.
+"""The bus: the links between this node and all others, in both directions, and what is sent over them.
 
-For each node that is wanted (`reconcile`) there is one outgoing link, made and made again: at once when there is news
-of the node, else after a pause that grows from 100 ms to 3 s. A name is resolved at each attempt. Incoming links are
-made by the others. Of each peer there is one: a new one ends the old one when it begins to speak, before its first
-frame is read. One that stays silent ends nothing: a node that has only found out that it reached a node that it is
-linked to, under another address, closes such a link without a word.
+For each node that is wanted (`reconcile`) there is one outgoing link. If it ends, it is made again: at once when there
+is news of the node, otherwise after a pause that grows from 100 ms to 3 s. A name is resolved at each attempt. The
+other nodes make the incoming links. There is one for each peer: a new one ends the old one when its first frame begins,
+before that frame is read. A silent one ends nothing: a node may find that it reached a peer to which it is linked
+already, under another address. Then it closes the new link silently.
 
-Who is let in: with `secret`, who knows it. Without, only who is on this machine, in both directions.
+With `secret`, a node that knows the secret is accepted. Without one, only nodes on this machine are, in both
+directions.
 
-What an `Owner` is told, it is told from a callback of the loop, never from within `send` or `reconcile`: so it may
-change what it likes. Faults of others are logged once a minute for each address, and counted.
+An `Owner` is called from a callback of the event loop, never from within `send` or `reconcile`. So it may change
+anything. Faults of other nodes are counted, and logged once a minute for each address.
 
-Two processes with one node ID would confuse everybody. Each has a start number of its own; while the one that came
-first is heard (within the node timeout), the other is refused.
+Two processes with one node ID would confuse the cluster. Each process has a start number. While the process that came
+first is heard (within the node timeout), the other one is refused.
 """
 
 import asyncio

@@ -1,11 +1,10 @@
-"""What strangers do wrong is worth a line in the log, but not more than one a minute for each of them.
+"""Log lines about strangers that misbehave and nodes that cannot be reached: at most one a minute for each address.
 
-Whoever can connect can cause such lines, so their number must be bounded, and the memory of who has caused one too:
-while a thousand addresses misbehave within a minute, further ones are counted and not named.
+Anyone who can connect can cause such lines. So their number is bounded, and so is the memory for the addresses. If a
+thousand addresses misbehave within a minute, further ones are counted and not named.
 
-The same goes for places where a node is said to be and nobody was reached: an operator has named them (CLUSTER MEET, a
-seed), or another node has. Nodes of one cluster start together, so the first second says nothing: who is not there yet
-will be.
+The same holds for addresses where a node should be and none was reached. An operator gave them (CLUSTER MEET, a seed),
+or another node did. Nothing is logged in the first second, since nodes of one cluster start together.
 """
 
 import socket

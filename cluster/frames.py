@@ -1,8 +1,8 @@
 """Frames on a link: four bytes of length, most significant first, then the payload.
 
-Bytes come in as the network cuts them. A frame that is longer than allowed is refused by its length alone, and one that
-is on its way takes no more memory than what has come of it: a peer that announces a gigabyte has to send it first.
-Large ones are taken apart as they come, see `large`.
+Bytes arrive in any pieces. A frame that is too long is refused by its length alone. A frame that is still arriving
+takes no more memory than what has arrived: a peer that announces a gigabyte has to send it first. Large frames are
+taken apart as they arrive, see `large`.
 """
 
 from io import BytesIO

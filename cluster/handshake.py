@@ -1,28 +1,30 @@
-"""How two nodes recognize each other when a link begins. Pure: bytes in, bytes out, randomness handed in.
+"""The handshake: two nodes prove to each other who they are when a link begins.
 
-Four payloads, each an array whose first element says which one it is. The node that connects is the dialer, the other
-one the acceptor:
+It is pure: bytes in, bytes out, and randomness is an argument.
+
+There are four payloads. Each is an array whose first element is its kind. The node that connects is the dialer, the
+other one the acceptor:
 
 ========= ======== ==========================================================================================
 HELLO     dialer   magic, lowest and highest version, ID, start number, nonce, port, bus port, announced IP, zone, the
                    longest body that it takes
 CHALLENGE acceptor the version for this link, then the same of its own from the ID on
-PROOF     dialer   a MAC that only somebody who knows the secret could make
+PROOF     dialer   a MAC that only a node with the secret can make
 WELCOME   acceptor the other MAC
-REFUSAL   acceptor in place of CHALLENGE or WELCOME: why not, for the log of the dialer, which trusts it for nothing
+REFUSAL   acceptor in place of CHALLENGE or WELCOME: the reason, for the log of the dialer, which does not trust it
 ========= ======== ==========================================================================================
 
 Both MACs are HMAC-SHA256, keyed with `cluster-secret`, over the name of the role and a digest of HELLO and CHALLENGE as
-they went over the wire. So they vouch for both IDs, both starts, all versions and addresses. Both nonces are in there:
-what was recorded on one link proves nothing on another. The roles differ: what a node says as dialer is of no use to
-somebody who has to answer as acceptor. The dialer proves itself first, so a stranger who connects gets nothing that he
-could try secrets on. Without a secret the key is empty, and what counts is who is let in at all (see `bus`).
+they were sent. So they cover both IDs, both starts, all versions and addresses. They cover both nonces: a recording of
+one link proves nothing on another. They cover the roles: a proof of a dialer is no proof of an acceptor. The dialer
+proves itself first, so a stranger who connects gets nothing to test guesses of the secret on. Without a secret the key
+is empty, and what counts is which addresses are accepted (see `bus`).
 
-The proof is about the beginning of a link. Whoever can change the bytes of a link that stands needs no secret: on
-networks where somebody could, use TLS.
+The proof is about the beginning of a link. Someone who can change the bytes of an established link needs no secret. On
+networks where that is possible, use TLS.
 
-Arrays may grow at their end: what a later version adds is covered by the MACs and otherwise skipped. So came the zone
-(who says none is a zone of its own) and the longest body (who says nothing takes `BODY_USUAL`).
+Arrays may grow at their end. What a later version adds is covered by the MACs and otherwise skipped. The zone and the
+longest body were added so: without a zone, a node is a zone of its own; without a longest body, it takes `BODY_USUAL`.
 """
 
 from hashlib import sha256

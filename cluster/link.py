@@ -1,18 +1,18 @@
-"""One TCP connection between two nodes. What a node says to another goes over the link that it opened itself.
+"""One TCP connection between two nodes. A node sends its messages to another one over the link that it opened itself.
 
-A link begins with the handshake (`handshake`), in which frames are short and time is too; then frames of messages go
-from the side that connected to the other one, and nothing comes back. It ends in one way only: hard. What was not sent
-is then dropped by the system at once (SO_LINGER 0), so nothing of it arrives after a new link has begun to speak.
+A link begins with the handshake (`handshake`), with short frames and a time limit. Then frames of messages go from the
+side that connected to the other one, and nothing comes back. It always ends hard: the system drops at once what was not
+sent (SO_LINGER 0). So nothing of it arrives after a new link has begun to send.
 
-Outgoing. A frame is handed to the transport. When the transport has more than it should (the other node does not
-read, or the network is slow), frames wait here, up to a limit; beyond that the link is given up. Of those that
-waited here when a link ends, certainly no byte has left; of those that the transport had, nobody knows. What nodes say
-of each other (PING, PONG) does not wait behind jobs: it goes before all frames of which no byte has left. Large frames
-go piece by piece, so much in one turn of the loop.
+Outgoing. A frame is handed to the transport. If the transport is full (the other node does not read, or the network is
+slow), frames wait here, up to a limit. Beyond the limit the link is closed. When a link ends, no byte of the frames
+that waited here was sent. For those that the transport had, it is unknown. PING and PONG do not wait behind jobs: they
+go before all frames of which no byte was sent. Large frames are sent in pieces, a bounded amount in each event loop
+iteration.
 
-Incoming. Who connects is counted from the accept on, before TLS too, and has the same time for both handshakes
+Incoming. A connection is counted from the accept on, before TLS too, and has one time limit for both handshakes
 together. A link counts from its first frame on, see `bus`. Messages are handed on in slices: after some milliseconds
-the link stops reading and goes on in the next turn of the loop, so that a peer with much to say stops nobody else.
+the link stops reading and goes on in the next event loop iteration. So a peer that sends much does not block others.
 """
 
 import asyncio

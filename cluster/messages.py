@@ -1,13 +1,13 @@
-"""What nodes tell each other: the one table of message kinds, and how messages become bytes.
+"""Messages between nodes: the one table of message kinds, and how messages become bytes.
 
-A message is a tuple: the number of its kind, then the fields that `KINDS` names, in that order. Numbers are for ever;
-a kind that the table does not have comes from a later version and is handed on as it is, so that whoever receives it
-can skip and count it. A frame is a length of four bytes, big-endian, and a msgpack array of messages. It holds whole
-numbers, byte strings and arrays, nothing else: no text, no maps, no extensions.
+A message is a tuple: the number of its kind, then the fields that `KINDS` names, in that order. Numbers never change.
+A kind that the table does not have comes from a later version. It is handed on as it is, so that the receiver can skip
+and count it. A frame is a length of four bytes, big-endian, and a msgpack array of messages. It holds whole numbers,
+byte strings and arrays, and nothing else: no text, no maps, no extensions.
 
-`decode` looks at everything that a peer could get wrong: the types, the number of fields, the length of IDs and lists,
-the size of numbers. What it lets through has the shape that the table promises, so receivers need not look again; what
-a value means, whether an address is one or a job is known, is theirs to judge.
+`decode` checks everything that a peer could get wrong: the types, the number of fields, the length of IDs and lists,
+the size of numbers. What passes has the shape that the table promises, so receivers need not check again. What a value
+means, whether an address is valid or a job is known, is for the receivers to check.
 
 The time of day never travels: `_ms` and `_s` are durations, `ctime` is the place of a job in the order of all jobs.
 """

@@ -1,12 +1,12 @@
 """The text of nodes.conf: the node table as it survives a restart.
 
-A line a node, six words as CLUSTER NODES shows them: ID, address, flags, ping sent, pong received, link. Nodes that are
-only half met are left out. The address is `ip:port`, or `ip:port@busport` where the bus is not at its usual distance;
-readers that know nothing of it take the leading number. A line that begins with `vars` and blank lines are skipped.
+Each node has a line of six words, as in CLUSTER NODES: ID, address, flags, ping sent, pong received, link. Nodes in
+HANDSHAKE are left out. The address is `ip:port`, or `ip:port@busport` where the bus port is not the usual one. Readers
+that do not know the latter take the leading number. A line that begins with `vars` is skipped, and so are blank lines.
 Exactly one line is this node's own.
 
-The times of an earlier life mean nothing to the clock of this one: where they say "never" they stay so, else they
-become now. Who failed then is asked anew: this node may be the one that was cut off.
+Times of an earlier process mean nothing to the clock of this one. "Never" stays as it is, and every other time becomes
+now. Nodes that had failed are pinged anew: this node may have been the one that was cut off.
 """
 
 from random import Random

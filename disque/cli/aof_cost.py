@@ -1,7 +1,7 @@
-"""What a repair of a journal costs: which jobs are spoken of in the bytes that are cut out, and nowhere else.
+"""What a repair of a journal costs: the jobs in the bytes that are cut out of which there is no other record.
 
-Those bytes are no records any more, but the IDs of jobs in them can still be read. It is an estimate: a body may have
-the ID of another job in it, and an ID may be damaged itself.
+These bytes are no valid records, but job IDs in them can still be read. The result is an estimate: a body may contain
+the ID of another job, and an ID may be damaged itself.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""What `disque bench` is asked to do: workloads, options, and the checks that say early what makes no sense."""
+"""The options of `disque bench`, its workloads, and the checks that refuse impossible combinations early."""
 
 import argparse
 import math

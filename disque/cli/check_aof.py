@@ -1,16 +1,16 @@
-"""`disque check-aof`: say whether journal files can be believed, and rescue what can be from those that cannot.
+"""`disque check-aof`: check journal files, and rescue what can be rescued from damaged ones.
 
-Every segment is read on its own, frame by frame, beside the checks that hold the row together (a missing number, a file
-that ends before the next one says). With --fix a torn tail is cut off; damage before that is cut out: every frame that
-is right goes to a new file, and the damaged one stays beside it as `<file>.damaged`. A frame is right if its checksums
-are, and if a start would take the records in it: they are checked as there. What a newer program wrote is left to that.
+Every segment is read on its own, frame by frame. Other checks look at the row of files (a missing number, a file that
+ends before the next one says). With --fix a torn tail is cut off. Damage before the tail is cut out: every valid frame
+goes to a new file, and the damaged one is kept as `<file>.damaged`. A frame is valid if its checksums are right, and if
+a start would take the records in it: the same checks are used. Files of a newer program are left to that program.
 
-What was cut out before the tail may have said that an at-most-once job was delivered. So a note at the end tells the
-server not to believe of any such job that it was not: they are dropped at the next start.
+The part that was cut out may have recorded that an at-most-once job was delivered. So a note at the end of the journal
+tells the server not to rely on such jobs being undelivered: they are dropped at the next start.
 
-Files that are not where they belong (`disque.server.misplaced`) are renamed, or set aside as `<file>.aside`, before all
-else. Nothing is ever deleted. A repair holds the locks that a node would hold, so it does not begin while one runs, and
-none starts meanwhile; files that are made anew have the mode and the owner of those in whose place they are.
+Files that are not where they belong (`disque.server.misplaced`) are renamed first, or set aside as `<file>.aside`.
+Nothing is ever deleted. A repair holds the locks that a node would hold. So it does not begin while a node runs, and no
+node starts meanwhile. New files get the mode and the owner of those that they replace.
 """
 
 import os

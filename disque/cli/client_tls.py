@@ -1,7 +1,7 @@
-"""TLS from this side: whom a connection believes, and with which certificate it introduces itself.
+"""TLS of the command line: which servers are trusted, and the certificate of the client.
 
-The names are those of redis-cli. Unlike there, the name in the certificate of the server must be the one that was
-connected to (or `sni`): an authority of the whole company says that somebody is a server, not that it is this one.
+The names are those of redis-cli. Unlike with redis-cli, the name in the certificate of the server must be the one that
+was connected to (or `sni`). An authority of a whole company says that someone is a server, not that it is this one.
 """
 
 import socket

@@ -1,7 +1,7 @@
-"""What each word of a command means: a line for `help`, beside the usage and the summary of the command table.
+"""The meaning of each word of a command: a line for `help`, beside the usage and the summary of the command table.
 
 A word is found by the command (and subcommand), and by the first word of its part of the usage: `REPLICATE` explains
-`[REPLICATE n]`. A test holds that no word of any usage is left out.
+`[REPLICATE n]`. A test checks that no word of any usage is left out.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """Requests about queues, connections, nodes and the cluster: every command that is not about the life of jobs.
 
-Most of these speak of one node: use `Disque.at` to say which. Those that change a node are not sent twice.
+Most of these concern one node: use `Disque.at` to choose it. Those that change a node are not sent twice.
 """
 
 from disque.client import replies

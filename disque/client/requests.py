@@ -1,6 +1,6 @@
-"""Requests: the words of a command, how its reply is read, and how it may travel.
+"""Requests: the words of a command, how its reply is read, and how it may be sent.
 
-The commands about jobs are here, each as a function from Python values to a `Request`; `admin` has the others. Both
+The commands about jobs are here, each as a function from Python values to a `Request`. `admin` has the others. Both
 clients make their methods of these functions, so a command is described once.
 """
 

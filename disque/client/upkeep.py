@@ -1,7 +1,7 @@
-"""Requests about the process of a node: its journal, log of slow commands, latencies, connections, settings, end.
+"""Requests about the process of a node: its journal, slow log, latencies, connections, settings, shutdown.
 
-All of them are about one node: use `Disque.at` to say which; what would do harm to a wrong one insists on it. What
-changes something is not sent twice.
+All of them concern one node: use `Disque.at` to choose it. Those that would harm a wrong node require that. Those that
+change something are not sent twice.
 """
 
 from typing import NamedTuple

@@ -1,12 +1,12 @@
-"""The node among others: what the bus tells goes to the core, what the core says goes to the bus.
+"""The connection between core and bus: messages from other nodes go to the core, and those of the core to other nodes.
 
-Ten times a second (`beat`) the core looks after the other nodes, links are made and ended as the table of nodes says,
-and a node that knows no other one introduces itself to those of `cluster-seeds`.
+Ten times a second (`beat`), the core checks the other nodes, links are made and ended as the table of nodes says, and a
+node that knows no other introduces itself to those of `cluster-seeds`.
 
-A process that was stopped for long (SIGSTOP, a machine that slept) does not know what has happened meanwhile: others
-may have taken it for failed and served its jobs. That lies in its sockets. So when half a node timeout has passed since
-the last beat, whatever comes first, a timer, a client or a peer, there is a beat first, and clients wait until what
-the peers have sent is read.
+A process that was suspended for long (SIGSTOP, a machine that slept) does not know what happened meanwhile: others may
+have marked it as failed and delivered its jobs. The news is in its sockets. So when half a node timeout has passed
+since the last beat, the next event, be it a timer, a client or a peer, first runs a beat. Clients wait until what the
+peers have sent is read.
 """
 
 import asyncio

@@ -1,10 +1,8 @@
-"""The life of the journal.
-
-It is read at the start, written while the node runs, compacted, switched on and off, ended cleanly.
+"""The life of the journal: read at the start, written, compacted, switched on and off, closed cleanly.
 
 Compaction: the journal is a row of segments. A pass (`BGREWRITEAOF`, or growth beyond `auto-aof-rewrite-percentage`)
-begins a new segment and writes again what is still alive in the older ones, some records a turn; then these files go.
-Segments in which nothing is alive any more go at once, oldest first, without a pass.
+begins a new segment and writes again what is alive in the older ones, some records in each event loop iteration. Then
+the older files are removed. The oldest segments are removed at once, without a pass, when nothing in them is alive.
 """
 
 from collections.abc import Callable, Generator, Iterator

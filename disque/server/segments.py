@@ -1,18 +1,18 @@
-"""The row of files that the journal is kept in: listing, reading back, cutting a torn tail.
+"""The files of the journal: listing them, reading them back, cutting off a torn tail.
 
-A row is `<appendfilename>.<number of 8 digits>` in one directory. Three rules decide what state it stands for:
+The files are `<appendfilename>.<number of 8 digits>` in one directory. Three rules decide which state they stand for:
 
-- It begins at the *base*: the youngest segment that opens a full copy of the live state (`rebase` in its head) and
-  whose predecessor is gone; else at the oldest file. Files before the base are left over and are ignored.
+- The row begins at the *base*: the youngest segment that opens a full copy of the live state (`rebase` in its head) and
+  whose predecessor is gone. Without one, it begins at the oldest file. Files before the base are ignored.
 - From there on no number may be missing, and each segment ends where the head of the next one says that it did.
-- Damage, a missing file or a file that is too short, at position P, is a torn tail when no frame behind P, in that
-  segment or a later one, calls anything behind P synced; then P and all behind it may be cut.
-  Otherwise reading stops.
+- Damage, a missing file or a file that is too short, at position P, is a torn tail when no frame after P, in that
+  segment or a later one, says that anything after P was synced. Then P and all after it may be cut off. Otherwise
+  reading stops.
 
-A process never appends to a file of an earlier one: every start opens a new segment.
+A process never appends to a file of an earlier process: every start opens a new segment.
 
-Files that are not where they belong stop the start before anything is read (`misplaced`). Whatever is cut, nothing that
-can be read is deleted here: whole files, and ends with frames in them, stay beside as `<file>.cut`.
+Files that are not where they belong stop the start before anything is read (`misplaced`). Nothing that can be read is
+deleted here: whole files, and ends with frames in them, are kept as `<file>.cut`.
 """
 
 import re

@@ -1,6 +1,7 @@
 """The process.
 
-Assembles node, pump, journal and listeners, takes signals, does ten times a second what is due, and stops cleanly.
+It puts node, pump, journal and listeners together, handles signals, runs periodic work ten times a second, and stops
+cleanly.
 """
 
 import asyncio

@@ -1,10 +1,10 @@
-"""TLS: between nodes, and for clients. Both use the certificate of this node, and one authority for that of others.
+"""TLS between nodes, and for clients. Both use the certificate of this node, and one authority to check that of others.
 
-Between nodes both sides show a certificate of the authority (`tls-ca-cert-file`), and names in it are not looked at:
-nodes have addresses that nobody knows beforehand. That alone makes no node: `cluster-secret` does.
+Between nodes, both sides show a certificate of the authority (`tls-ca-cert-file`). Names in it are not checked, since
+the addresses of nodes are not known beforehand. A certificate alone does not make a node: `cluster-secret` does.
 
-Clients are asked for one as `tls-auth-clients` says. They look at the name in the certificate of this node, or not,
-as they like.
+Clients are asked for a certificate as `tls-auth-clients` says. Whether they check the name in the certificate of this
+node is up to them.
 """
 
 import ssl

@@ -1,8 +1,8 @@
-"""The nodes of a cluster, asked one by one: about jobs that only some of them know.
+"""The nodes of a cluster, asked one by one about jobs that only some of them know.
 
-ADDJOB, GETJOB and ACKJOB may go to any node. SHOW, NACK and WORKING mean something only at a node that has a copy. So
-these are sent to the node that most likely has it, the one that delivered or made the job, and what it does not know
-to the others in turn.
+ADDJOB, GETJOB and ACKJOB may go to any node. SHOW, NACK and WORKING work only at a node that has a copy. So they are
+sent first to the node that most likely has it, which delivered or made the job. If it does not know the job, the other
+nodes are asked in turn.
 """
 
 import time

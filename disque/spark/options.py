@@ -1,9 +1,8 @@
 """The options of the data source: one table, from which checking, defaults and docs/spark.md follow.
 
-Spark hands options over as text, with names in lower case. Each is a field of `Options`, named as in docs/spark.md but
-in snake case; what it takes and where it may be used stands beside it. An option that is unknown, or that does not
-belong to what is being done, is an error that names the nearest one, since an option that is silently ignored is found
-out in production.
+Spark passes options as text, with names in lower case. Each is a field of `Options`, named as in docs/spark.md but in
+snake case. Its row says what it takes and where it may be used. An option that is unknown, or not for the current use,
+is an error that names the nearest one. Otherwise a mistake in an option would be noticed only in production.
 """
 
 import dataclasses
