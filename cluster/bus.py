@@ -168,7 +168,7 @@ class Bus:
         return sum([self.link(peer_id) is not None for peer_id in self.peers])
 
     def complain(self, address: str, text: str) -> None:
-        """Somebody at ``address`` is at fault."""
+        """The process at ``address`` has made a mistake: log it."""
         if self.complaints.add(address, self.loop.time()):
             self.owner.notice(text)
 
@@ -358,7 +358,7 @@ class Bus:
             self._gone.set()
 
     def _failed(self, peer: Peer, *, refused: bool) -> None:
-        """An attempt was in vain."""
+        """An attempt to connect has failed."""
         peer.failures += 1
         if peer.why and self.peers.get(peer.id) is peer:
             self._tell_unreached(peer, peer.why)
@@ -366,7 +366,7 @@ class Bus:
         self._try_later(peer, peer.delay_s(self._random))
 
     def _tell_unreached(self, peer: Peer, why: str) -> None:
-        """Nobody is where the peer is said to be. Full nodes that are away are told of by those who keep the table."""
+        """No node is at the address of the peer. For full nodes that are away, the table logs it."""
         if peer.half_met and not self.stopping and self._unreached.failed(peer.place, self.loop.time()):
             self.loop.call_soon(self.owner.unreached, peer.place, why)
 
@@ -378,7 +378,7 @@ class Bus:
     # -- incoming --------------------------------------------------------------------------------------------------
 
     def knock(self, link: Incoming) -> str:
-        """Somebody has connected: "" or why he cannot even try to prove who he is."""
+        """A process has connected: "" or why it may not begin a handshake."""
         if self.stopping:
             return "this node stops"
         self.strangers[link] = None
@@ -391,7 +391,7 @@ class Bus:
         return ""
 
     def objection(self, link: Incoming) -> str:
-        """Somebody has proven that he knows the secret: "" or why he is not let in."""
+        """A node has proven that it knows the secret: "" or why it is not accepted."""
         return self._twin(link.peer, link.address)
 
     def _twin(self, found: Identity, address: str) -> str:

@@ -18,7 +18,7 @@ PLACES_MOST: Final = 256
 
 
 class Complaints:
-    """``count`` is how often somebody was at fault."""
+    """``count`` is the number of mistakes of others."""
 
     __slots__ = ("_heard", "count")
 
@@ -46,7 +46,7 @@ class Complaints:
 
 
 class Unreached:
-    """Knows since when attempts are in vain. A place is the host and port as they were told."""
+    """Knows since when attempts to connect fail. A place is the host and port as they were given."""
 
     __slots__ = ("_complaints", "_since_s")
 
@@ -63,7 +63,7 @@ class Unreached:
             since[place] = now_s
 
     def failed(self, place: str, now_s: float) -> bool:
-        """Nobody was reached: whether that deserves a line."""
+        """No node was reached: whether to log it."""
         return now_s - self._since_s.get(place, now_s) >= PATIENCE_S and self._complaints.add(place, now_s)
 
     def reached(self, place: str) -> None:
@@ -72,7 +72,7 @@ class Unreached:
 
 
 def reason_of(wrong: Exception, waited_s: float) -> str:
-    """Why an attempt to connect, which could take so many seconds, was in vain, for people."""
+    """Why an attempt to connect failed, for the log; it could take ``waited_s``."""
     if isinstance(wrong, socket.gaierror):
         return f"the name cannot be resolved ({wrong.strerror or wrong})"
     if isinstance(wrong, ConnectionRefusedError):

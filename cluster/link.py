@@ -109,7 +109,7 @@ class Link(asyncio.Protocol):
             self.refuse(wrong)
 
     def _check_end(self) -> None:
-        """Nobody says a second thing before the first is answered. Raises HandshakeError."""
+        """A peer must wait for an answer before it sends the next step. Raises HandshakeError."""
         if len(self.reader):
             raise HandshakeError("unexpected bytes after a step of the handshake")
 
@@ -191,7 +191,7 @@ class Incoming(Link):
         self.came = False
 
     def begin(self) -> None:
-        """Somebody has connected."""
+        """A process has connected."""
         wrong = self.bus.knock(self)
         if wrong:
             self.refuse(HandshakeError(wrong))

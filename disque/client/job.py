@@ -104,7 +104,7 @@ class Job(AnyJob):
         return type(self), (self._client, self.delivered(), self.node)
 
     def ack(self) -> None:
-        """The job is done. Inside `Disque.jobs` with prefetch it is told soon, together with others."""
+        """The job is done. Inside `Disque.jobs` with prefetch it is sent soon, together with others."""
         self._settled = True
         if self._acknowledger is None or not self._acknowledger.put(self.id):
             self._client.settle(self.id, self.node)

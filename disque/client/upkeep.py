@@ -181,7 +181,7 @@ def client_kill(
 
 
 def client_pause(config: Config, duration: Duration) -> Request[None]:
-    """Let the node look at nobody's requests for so long (CLIENT PAUSE)."""
+    """Let the node execute no requests of clients for this long (CLIENT PAUSE)."""
     del config
     return Request([b"CLIENT", b"PAUSE", b"%d" % milliseconds(duration, "duration")], replies.nothing, again=False)
 

@@ -63,7 +63,7 @@ def milliseconds(duration: Duration, what: str) -> int:
 
 
 def scaled(duration: Duration, parts: int, what: str) -> int:
-    """A duration in so many parts of a second. Raises TypeError, and ValueError for what is no number."""
+    """A duration in so many parts of a second. Raises TypeError, and ValueError for anything that is not a number."""
     if isinstance(duration, timedelta):
         exact = duration / timedelta(seconds=1) * parts
     elif isinstance(duration, bool) or not isinstance(duration, int | float):

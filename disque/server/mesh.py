@@ -331,7 +331,7 @@ class Mesh:
         self.pump.schedule()
 
     def unreached(self, place: str, reason: str) -> None:
-        """Nobody was reached where a node is said to be, and it is time to say so."""
+        """No node was reached at an address that should have one, and it is time to log it."""
         self.log.notice(f"No node can be reached at {place}: {reason}. Trying again")
 
     def notice(self, text: str) -> None:
