@@ -19,7 +19,7 @@ from setuptools import Distribution, Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
-PURE_CLUSTER = ("gossip", "large", "member", "membership", "messages", "nodesfile", "table")
+PURE_CLUSTER = ("capabilities", "gossip", "large", "member", "membership", "messages", "nodesfile", "table")
 #: What each request and each reply goes through on its way between a socket and the core.
 HOT_SERVER = ("connection", "facts", "pump", "requests", "walker")
 #: Stands in for all the modules of the group until they are known: so that a wheel is built as one for this platform.

@@ -6,25 +6,25 @@ There are four payloads. Each is an array whose first element is its kind. The n
 other one the acceptor:
 
 ========= ======== ==========================================================================================
-HELLO     dialer   magic, lowest and highest version, ID, start number, nonce, port, bus port, announced IP, zone, the
-                   longest body that it takes
-CHALLENGE acceptor the version for this link, then the same of its own from the ID on
+HELLO     dialer   magic, version of the bus, ID, start number, nonce, port, bus port, announced IP, zone, the longest
+                   body that it takes, what it understands (see `capabilities`)
+CHALLENGE acceptor its version, then the same of its own from the ID on
 PROOF     dialer   a MAC that only a node with the secret can make
 WELCOME   acceptor the other MAC
 REFUSAL   acceptor in place of CHALLENGE or WELCOME: the reason, for the log of the dialer, which does not trust it
 ========= ======== ==========================================================================================
 
 Both MACs are HMAC-SHA256, keyed with `cluster-secret`, over the name of the role and a digest of HELLO and CHALLENGE as
-they were sent. So they cover both IDs, both starts, all versions and addresses. They cover both nonces: a recording of
-one link proves nothing on another. They cover the roles: a proof of a dialer is no proof of an acceptor. The dialer
-proves itself first, so a stranger who connects gets nothing to test guesses of the secret on. Without a secret the key
-is empty, and what counts is which addresses are accepted (see `bus`).
+they were sent. So they cover both IDs, both starts, versions, addresses and capabilities. They cover both nonces: a
+recording of one link proves nothing on another. They cover the roles: a proof of a dialer is no proof of an acceptor.
+The dialer proves itself first, so a stranger who connects gets nothing to test guesses of the secret on. Without a
+secret the key is empty, and what counts is which addresses are accepted (see `bus`).
 
 The proof is about the beginning of a link. Someone who can change the bytes of an established link needs no secret. On
 networks where that is possible, use TLS.
 
-Arrays may grow at their end. What a later version adds is covered by the MACs and otherwise skipped. The zone and the
-longest body were added so: without a zone, a node is a zone of its own; without a longest body, it takes `BODY_USUAL`.
+Arrays may grow at their end. What a later version adds is covered by the MACs and otherwise skipped. There is one
+version of the bus, and a node of another one is refused. It changes only when capabilities cannot say what is new.
 """
 
 from hashlib import sha256
@@ -33,12 +33,13 @@ from typing import Final, NamedTuple
 
 import msgpack
 
+from cluster.capabilities import MASK_END, MINE
 from cluster.member import BODY_USUAL, is_zone
 from cluster.membership import is_node_id
 
 MAGIC: Final = b"disque bus"
-VERSION_LOWEST: Final = 2
-VERSION_HIGHEST: Final = 2
+#: The version of the bus.
+VERSION: Final = 1
 
 HELLO: Final = 0
 CHALLENGE: Final = 1
@@ -79,7 +80,7 @@ class Identity(NamedTuple):
     """Who a node says that it is. ``ip`` is b"" unless it is announced; ``start`` is a random number of the process.
 
     ``zone`` is the label of those with which it fails together, b"" for none. ``body_most`` is the longest body that it
-    takes.
+    takes, ``capabilities`` the mask of what it understands, with bits that may be unknown here.
     """
 
     id: bytes
@@ -89,38 +90,29 @@ class Identity(NamedTuple):
     ip: bytes = b""
     zone: bytes = b""
     body_most: int = BODY_USUAL
-
-
-class Versions(NamedTuple):
-    """The versions of the bus that a node speaks, both ends included."""
-
-    lowest: int = VERSION_LOWEST
-    highest: int = VERSION_HIGHEST
+    capabilities: int = MINE
 
 
 class Dialer:
     """The side that connects. Send ``hello``, then what `challenged` gives; after `welcomed` the peer is proven."""
 
-    __slots__ = ("_secret", "_transcript", "_versions", "hello", "peer", "version")
+    __slots__ = ("_secret", "_transcript", "hello", "is_challenged", "peer")
 
     peer: Identity
 
-    def __init__(self, me: Identity, secret: bytes, nonce: bytes, versions: Versions | None = None) -> None:
+    def __init__(self, me: Identity, secret: bytes, nonce: bytes) -> None:
         assert len(nonce) == NONCE_LENGTH
-        self._versions = versions or Versions()
         self._secret = secret
         self._transcript = b""
-        self.version = 0
-        self.hello: Final = _pack((HELLO, MAGIC, *self._versions, *_described(me, nonce)))
+        self.is_challenged = False
+        self.hello: Final = _pack((HELLO, MAGIC, VERSION, *_described(me, nonce)))
 
     def challenged(self, payload: bytes) -> bytes:
         """Take the CHALLENGE, note who answers (not proven yet), give the PROOF. Raises HandshakeError."""
-        items = _unpack(payload, CHALLENGE, 8)
-        version = _number(items[1], VERSION_MOST)
-        if not self._versions.lowest <= version <= self._versions.highest:
-            raise HandshakeError(f"version {version} of the bus was chosen, but this node does not speak it")
-        self.version = version
+        items = _unpack(payload, CHALLENGE, 2)
+        _check_version(items[1])
         self.peer = _identity(items, 2)
+        self.is_challenged = True
         self._transcript = _transcript(self.hello, payload)
         return _pack((PROOF, _mac(self._secret, DIALER, self._transcript)))
 
@@ -137,29 +129,27 @@ class Acceptor:
     A node that has connected to itself is no fault here: the dialer can only find out when it knows whom it reached.
     """
 
-    __slots__ = ("_me", "_nonce", "_secret", "_transcript", "_versions", "peer", "version")
+    __slots__ = ("_me", "_nonce", "_secret", "_transcript", "peer")
 
     peer: Identity
 
-    def __init__(self, me: Identity, secret: bytes, nonce: bytes, versions: Versions | None = None) -> None:
+    def __init__(self, me: Identity, secret: bytes, nonce: bytes) -> None:
         assert len(nonce) == NONCE_LENGTH
         self._me = me
         self._secret = secret
         self._nonce = nonce
-        self._versions = versions or Versions()
         self._transcript = b""
-        self.version = 0
 
     def greeted(self, payload: bytes) -> bytes:
         """Take the HELLO, note who it claims to be from, give the CHALLENGE. Raises HandshakeError."""
-        items = _unpack(payload, HELLO, 10)
+        items = _unpack(payload, HELLO, 3)
         if items[1] != MAGIC:
             raise HandshakeError("this is not a node")
-        self.version = self._choose(_number(items[2], VERSION_MOST), _number(items[3], VERSION_MOST))
-        self.peer = _identity(items, 4)
+        _check_version(items[2])
+        self.peer = _identity(items, 3)
         if self.peer.id == self._me.id and self.peer.start != self._me.start:
             raise HandshakeError(TWIN, TWIN)
-        challenge = _pack((CHALLENGE, self.version, *_described(self._me, self._nonce)))
+        challenge = _pack((CHALLENGE, VERSION, *_described(self._me, self._nonce)))
         self._transcript = _transcript(payload, challenge)
         return challenge
 
@@ -169,17 +159,6 @@ class Acceptor:
         if not _is_mac(items[1], _mac(self._secret, DIALER, self._transcript)):
             raise HandshakeError(MISMATCH, MISMATCH)
         return _pack((WELCOME, _mac(self._secret, ACCEPTOR, self._transcript)))
-
-    def _choose(self, lowest: int, highest: int) -> int:
-        """The highest version that both speak."""
-        mine = self._versions
-        version = min(highest, mine.highest)
-        if version < max(lowest, mine.lowest):
-            raise HandshakeError(
-                f"it speaks versions {lowest} to {highest} of the bus, this node {mine.lowest} to {mine.highest}",
-                f"versions {mine.lowest} to {mine.highest} of the bus are accepted here",
-            )
-        return version
 
 
 def refusal(reason: str) -> bytes:
@@ -214,14 +193,24 @@ def _reason(items: tuple[object, ...]) -> str:
 
 def _described(me: Identity, nonce: bytes) -> tuple[object, ...]:
     """What `_identity` reads."""
-    return (me.id, me.start, nonce, me.port, me.bus_port, me.ip, me.zone, me.body_most)
+    return (me.id, me.start, nonce, me.port, me.bus_port, me.ip, me.zone, me.body_most, me.capabilities)
+
+
+def _check_version(item: object) -> None:
+    """See whether the other side speaks this version of the bus, before anything else of it is read."""
+    version = _number(item, VERSION_MOST)
+    if version != VERSION:
+        raise HandshakeError(
+            f"it speaks version {version} of the bus, this node version {VERSION}",
+            f"version {VERSION} of the bus is accepted here, not version {version}",
+        )
 
 
 def _identity(items: tuple[object, ...], at: int) -> Identity:
-    """ID, start, nonce, port, bus port, IP, perhaps zone and longest body, from ``at`` on. Raises HandshakeError."""
-    node_id, start, nonce, port, bus_port, ip = items[at : at + 6]
-    zone = items[at + 6] if len(items) > at + 6 else b""
-    body_most = items[at + 7] if len(items) > at + 7 else BODY_USUAL
+    """ID, start, nonce, port, bus port, IP, zone, longest body, capabilities, from ``at`` on. Raises HandshakeError."""
+    if len(items) < at + 9:
+        raise HandshakeError("this is not a valid handshake")
+    node_id, start, nonce, port, bus_port, ip, zone, body_most, capabilities = items[at : at + 9]
     if not isinstance(node_id, bytes) or not is_node_id(node_id):
         raise HandshakeError("the node ID is not valid")
     if not isinstance(nonce, bytes) or len(nonce) != NONCE_LENGTH:
@@ -231,7 +220,8 @@ def _identity(items: tuple[object, ...], at: int) -> Identity:
     if not isinstance(zone, bytes) or not is_zone(zone):
         raise HandshakeError("the zone is not valid")
     ports = _number(port, PORT_MOST), _number(bus_port, PORT_MOST)
-    return Identity(node_id, _number(start, START_MOST), *ports, ip, zone, _number(body_most, BODY_MOST))
+    most, mask = _number(body_most, BODY_MOST), _number(capabilities, MASK_END - 1)
+    return Identity(node_id, _number(start, START_MOST), *ports, ip, zone, most, mask)
 
 
 def _number(item: object, most: int) -> int:

@@ -335,7 +335,7 @@ class Outgoing(Link):
         """CHALLENGE, then WELCOME."""
         shake = self._shake
         assert shake is not None
-        if not shake.version:
+        if not shake.is_challenged:
             self.write(shake.challenged(payload))
             return
         shake.welcomed(payload)

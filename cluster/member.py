@@ -89,7 +89,8 @@ class Member:
     the newest one. For a node without a link the silence begins with the loss of the link, as if a ping were on its
     way. `linked_ms` is when the link came up, `met_ms` when a node that is half met came into the table,
     `failing_ms` since when it fails without a break. `zone` is the label of those with which it fails together, as its
-    last link told; `body_most` the longest body that it takes, as it said last. `named` says that a link has proved the
+    last link told; `body_most` the longest body that it takes, as it said last; `capabilities` the mask of what it
+    understands, as its last link told, 0 before. `named` says that a link has proved the
     ID, `heard` that the node has said something to this one, `owes_pong` that it waits for an answer until there is a
     link. `reports` has the nodes that see it fail, and when they said so last.
     """
@@ -97,6 +98,7 @@ class Member:
     __slots__ = (
         "body_most",
         "bus_port",
+        "capabilities",
         "failing_ms",
         "flags",
         "heard",
@@ -137,6 +139,7 @@ class Member:
         self.reports: dict[bytes, int] = {}
         self.zone = b""
         self.body_most = BODY_USUAL
+        self.capabilities = 0
 
 
 def flags_text(flags: int) -> bytes:

@@ -120,7 +120,7 @@ class Membership(Table):
         self.set_flags(self.myself, flags | LEAVING if leaving else flags & ~LEAVING)
 
     def stop(self) -> None:
-        """This node stops now, cleanly: say so, that nobody takes it for failed. Those that know no such word skip it.
+        """This node stops now, cleanly: say so, that nobody takes it for failed.
 
         It is sent nothing new from here on, and counts as before in all else.
         """
@@ -306,6 +306,7 @@ class Membership(Table):
 
     def _remove(self, node: Member) -> None:
         del self.nodes[node.id]
+        self.lacking.pop(node.id, None)
         node.flags |= DELETED
         node.linked = False
         if node.named:

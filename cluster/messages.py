@@ -9,6 +9,10 @@ byte strings and arrays, and nothing else: no text, no maps, no extensions.
 the size of numbers. What passes has the shape that the table promises, so receivers need not check again. What a value
 means, whether an address is valid or a job is known, is for the receivers to check.
 
+Versions work side by side. Fields are added at the end only: those that a later version has added are cut off, in the
+rows of lists too; those that an earlier version does not have yet (a name with ?) are filled in as 0, b"" or (). A kind
+that somebody may not understand has a capability in `NEEDS`, and goes to nobody who lacks it (see `table`).
+
 The time of day never travels: `_ms` and `_s` are durations, `ctime` is the place of a job in the order of all jobs.
 """
 
@@ -18,6 +22,7 @@ from typing import Final, cast
 
 from msgpack import Packer, unpackb
 
+from cluster.capabilities import REGISTRY, SIZES
 from cluster.large import LARGE_BODY, BadFrameError, fill
 
 #: Offered here as well: who decodes frames needs it.
@@ -40,7 +45,7 @@ DELJOB: Final = 11
 NEEDJOBS: Final = 12
 YOURJOBS: Final = 13
 WORKING: Final = 14
-PAUSE: Final = 15
+ENTRIES: Final = 15
 ABORT: Final = 16
 REFUSED: Final = 17
 ANSWER: Final = 18
@@ -59,6 +64,7 @@ OFFER: Final = 30
 NEEDNOW: Final = 31
 STOPPING: Final = 32
 LIMIT: Final = 33
+DIGEST: Final = 34
 
 #: `flags` of REPLJOB: whoever takes the copy queues it, nobody else does.
 QUEUE_IT: Final = 1
@@ -95,6 +101,10 @@ HANDED_ON: Final = 2
 I_STOP: Final = 0
 ALL_SENT: Final = 1
 
+#: `what` of DIGEST.
+IS_ANSWER: Final = 0
+ANSWER_ME: Final = 1
+
 #: `what` of ANSWER.
 ANSWER_NO: Final = 0
 ANSWER_QUEUED: Final = 1
@@ -118,11 +128,12 @@ _STAMPS: Final = "stamps"  # as many as the list before it has elements
 _BODIES: Final = "bodies"  # byte strings, as many as the list before it has elements
 _JOBS: Final = "jobs"
 _GOSSIP: Final = "gossip"
+_ENTRIES: Final = "entries"
 
 _TYPES: Final[dict[str, type]] = {
     **dict.fromkeys((_NUMBER, _STAMP), int),
     **dict.fromkeys((_BYTES, _ONE_ID), bytes),
-    **dict.fromkeys((_IDS, _NUMBERS, _STAMPS, _BODIES, _JOBS, _GOSSIP), tuple),
+    **dict.fromkeys((_IDS, _NUMBERS, _STAMPS, _BODIES, _JOBS, _GOSSIP, _ENTRIES), tuple),
 }
 
 #: The fields of all messages: a name means the same wherever it stands.
@@ -136,7 +147,11 @@ FIELDS: Final[dict[str, str]] = {
     "ctime": _STAMP,
     "ctimes": _STAMPS,  # of the jobs `ids`
     "delay_ms": _NUMBER,
+    "deleted": _NUMBER,  # 0 or 1
     "deliveries": _NUMBER,
+    "digest": _BYTES,  # a sum for each bucket of the registry; nothing: there are no entries
+    "entries": _ENTRIES,  # see `ENTRY_SHAPE`
+    "field": _BYTES,
     "flags": _NUMBER,
     "gossip": _GOSSIP,  # (id, ip, port, bus_port, flags) of some nodes
     "held_id": _ONE_ID,  # the job that has the key
@@ -147,33 +162,53 @@ FIELDS: Final[dict[str, str]] = {
     "jobs": _JOBS,  # see `JOB_FIELDS`
     "key": _BYTES,  # the digest that stands for a UNIQUE key
     "keys": _BODIES,  # those of the jobs `ids`
+    "kind": _NUMBER,  # what an entry is about
     "known": _NUMBER,  # 0 or 1
     "left_ms": _NUMBER,  # of the life of the jobs, or of the window of the keys
     "ms": _NUMBERS,
     "nacks": _NUMBER,
+    "name": _BYTES,
     "node_id": _ONE_ID,
     "port": _NUMBER,
     "queue": _BYTES,
     "reason": _NUMBER,
     "repl": _NUMBER,
-    "retry_s": _NUMBER,
     "round": _STAMP,  # a number of the asker's that comes back with the answer; up to HANDED_ON: nobody asked
+    "spec": _BYTES,  # what the job has in common with others: see `disque.core.model.spec`
     "state": _NUMBER,  # 0 undecided, 1 decided, 2 all keepers have it
-    "ttl_s": _NUMBER,
+    "value": _BYTES,
     "what": _NUMBER,
     "why": _NUMBER,
     "window_ms": _NUMBER,  # 0: the key ends with its job
 }
 
 
-class Shape:
-    """The fields of one kind, laid out for a quick check: where the numbers, the IDs and the lists stand."""
+#: What stands for a field that the sender does not know yet, by its type; and for what nothing can.
+_EMPTY: Final[dict[type, object]] = {int: 0, bytes: b"", tuple: ()}
+_NEVER_EMPTY: Final = frozenset({_ONE_ID, _NUMBERS, _STAMPS, _BODIES})
 
-    __slots__ = ("checks", "fields", "ids", "numbers", "stamps", "types")
+
+class Shape:
+    """The fields of one kind, laid out for a quick check: where the numbers, the IDs and the lists stand.
+
+    A name that ends with ? is that of a field which was added later: who does not send it means 0, b"" or (). Fields
+    that belong to the list before them, and IDs, cannot be added so.
+    """
+
+    __slots__ = ("added", "checks", "fields", "ids", "numbers", "rows", "stamps", "types")
 
     def __init__(self, fields: str, first: int) -> None:
-        self.fields = tuple(fields.split())
+        names = fields.split()
+        self.fields = tuple([name.rstrip("?") for name in names])
         kinds = [FIELDS[name] for name in self.fields]
+        #: What stands for the last fields where the sender does not know them.
+        self.added = tuple([_EMPTY[_TYPES[FIELDS[name[:-1]]]] for name in names if name.endswith("?")])
+        for at, name in enumerate(names):
+            may_miss = at >= len(names) - len(self.added)
+            assert name.endswith("?") == may_miss, "fields are added at the end"
+            assert not may_miss or kinds[at] not in _NEVER_EMPTY, "nothing can stand for it"
+        #: The fields that are lists of rows, and what these are.
+        self.rows = tuple([(at, kind) for at, kind in enumerate(kinds, first) if kind in {_JOBS, _GOSSIP, _ENTRIES}])
         self.types = (int,) * first + tuple([_TYPES[kind] for kind in kinds])
         self.numbers = _picker([at for at, kind in enumerate(kinds, first) if kind == _NUMBER])
         self.stamps = tuple([at for at, kind in enumerate(kinds, first) if kind == _STAMP])
@@ -198,6 +233,29 @@ class Shape:
         for check, at in self.checks:
             fine = fine and check(values, at)
         return fine
+
+    def levelled(self, values: Message) -> Message | None:
+        """Give what another version has sent as this one would have: without further fields, and with those added here.
+
+        None if that does not fit either. Nobody comes here with what fits.
+        """
+        size = len(self.types)
+        missing = size - len(values)
+        if 0 < missing <= len(self.added):
+            values = values + self.added[-missing:]
+        found = list(values[:size])
+        for at, kind in self.rows:
+            if at < len(found) and isinstance(found[at], tuple):
+                shape = JOB_SHAPE if kind == _JOBS else GOSSIP_SHAPE
+                found[at] = tuple([shape.row(one) for one in cast("tuple[object, ...]", found[at])])
+        values = tuple(found)
+        return values if self.fits(values) else None
+
+    def row(self, values: object) -> object:
+        """Give a row as this version has it, or as it came if it can be none."""
+        if not isinstance(values, tuple) or self.fits(values):
+            return values
+        return self.levelled(values) or values
 
 
 Numbers = Callable[[Message], tuple[int, ...]]
@@ -250,6 +308,10 @@ def _is_gossip(values: Message, at: int) -> bool:
     return _all_fit(cast("tuple[Message, ...]", values[at]), GOSSIP_SHAPE)
 
 
+def _are_entries(values: Message, at: int) -> bool:
+    return _all_fit(cast("tuple[Message, ...]", values[at]), ENTRY_SHAPE)
+
+
 def _all_fit(rows: tuple[Message, ...], shape: Shape) -> bool:
     return _ONLY_TUPLES.issuperset(map(type, rows)) and all(map(shape.fits, rows))
 
@@ -264,12 +326,16 @@ _CHECKS: Final[dict[str, Check]] = {
     _BODIES: _are_bodies,
     _JOBS: _are_jobs,
     _GOSSIP: _is_gossip,
+    _ENTRIES: _are_entries,
 }
 
 #: What stands in the list `jobs` for each job.
-JOB_SHAPE: Final = Shape("id body repl left_ms ttl_s ctime retry_s nacks deliveries holders", 0)
+JOB_SHAPE: Final = Shape("id body spec left_ms ctime nacks deliveries holders", 0)
 #: What stands in the list `gossip` for each node.
 GOSSIP_SHAPE: Final = Shape("node_id ip port bus_port flags", 0)
+
+#: What stands in the list `entries` for each entry of the registry.
+ENTRY_SHAPE: Final = Shape("kind name field value counter node_id deleted", 0)
 
 _GREETING: Final = "flags ip port bus_port gossip"
 
@@ -283,7 +349,7 @@ KINDS: Final[dict[int, tuple[str, Shape]]] = {
         (FAIL, "FAIL", "node_id"),  # the majority cannot reach that node
         # Copies for you, of jobs that differ in three things only. GOTJOB says that they are there, REFUSED that they
         # will not be, ABORT takes them back.
-        (REPLJOB, "REPLJOB", "flags queue repl left_ms ttl_s delay_ms retry_s holders ids bodies ctimes"),
+        (REPLJOB, "REPLJOB", "flags queue spec left_ms delay_ms holders ids bodies ctimes"),
         (GOTJOB, "GOTJOB", "ids"),
         (ENQUEUE, "ENQUEUE", "id delay_ms"),  # queue your copy now, or after the delay
         (QUEUED, "QUEUED", "why ids"),  # I have queued them
@@ -294,7 +360,7 @@ KINDS: Final[dict[int, tuple[str, Shape]]] = {
         (NEEDJOBS, "NEEDJOBS", "queue count"),  # I could use some
         (YOURJOBS, "YOURJOBS", "queue jobs"),  # have these
         (WORKING, "WORKING", "ids"),  # somebody works on them: begin their RETRY anew
-        (PAUSE, "PAUSE", "queue flags counter node_id"),
+        (ENTRIES, "ENTRIES", "entries"),  # I know these, of what all nodes agree on
         (ABORT, "ABORT", "ids"),
         (REFUSED, "REFUSED", "reason ids"),
         (ANSWER, "ANSWER", "round what holders ids"),
@@ -315,12 +381,78 @@ KINDS: Final[dict[int, tuple[str, Shape]]] = {
         (NEEDNOW, "NEEDNOW", "queue count"),  # somebody does, at this moment
         (STOPPING, "STOPPING", "what"),  # I stop: send me no more jobs. Or: what I had sent you before is all
         (LIMIT, "LIMIT", "body_most"),  # from now on, I take bodies of this length at most
+        (DIGEST, "DIGEST", "what digest"),  # all entries that I know add up to this: say what I lack
     )
 }
+
+#: The capability that a kind needs, for all that came after the first release: it goes to nobody who lacks that.
+NEEDS: Final[dict[int, int]] = {LIMIT: SIZES, ENTRIES: REGISTRY, DIGEST: REGISTRY}
 
 #: Kinds that rest on no record of the journal: they ask or offer, and nothing is lost if the sender forgets them. They
 #: leave at once; all others wait until the journal is as durable as was promised.
 EARLY: Final = frozenset({REPLJOB, REFUSED, WILLQUEUE, ANSWER, NEEDJOBS, NEEDNOW, OFFER})
+
+#: Where the fields of REPLJOB, of YOURJOBS, and of a job in its list stand.
+REPLJOB_FLAGS: Final = 1
+REPLJOB_QUEUE: Final = 2
+REPLJOB_SPEC: Final = 3
+REPLJOB_LEFT_MS: Final = 4
+REPLJOB_DELAY_MS: Final = 5
+REPLJOB_HOLDERS: Final = 6
+REPLJOB_IDS: Final = 7
+REPLJOB_BODIES: Final = 8
+REPLJOB_CTIMES: Final = 9
+
+YOURJOBS_QUEUE: Final = 1
+YOURJOBS_JOBS: Final = 2
+
+ROW_ID: Final = 0
+ROW_BODY: Final = 1
+ROW_SPEC: Final = 2
+ROW_LEFT_MS: Final = 3
+ROW_CTIME: Final = 4
+ROW_NACKS: Final = 5
+ROW_DELIVERIES: Final = 6
+ROW_HOLDERS: Final = 7
+
+Ids = tuple[bytes, ...]
+#: The same as types.
+ReplJob = tuple[int, int, bytes, bytes, int, int, Ids, Ids, tuple[bytes, ...], tuple[int, ...]]
+Row = tuple[bytes, bytes, bytes, int, int, int, int, Ids]
+YourJobs = tuple[int, bytes, tuple[Row, ...]]
+
+
+def repljob(
+    queue: bytes,
+    spec: bytes,
+    *,
+    flags: int,
+    left_ms: int,
+    delay_ms: int,
+    holders: Ids,
+    ids: Ids,
+    bodies: tuple[bytes, ...],
+    ctimes: tuple[int, ...],
+) -> Message:
+    """REPLJOB."""
+    # Said to be of any length: compiled, a tuple of a known one is made anew for each peer, and encoded for each.
+    return (REPLJOB, flags, queue, spec, left_ms, delay_ms, holders, ids, bodies, ctimes)
+
+
+def yourjobs_row(
+    job_id: bytes,
+    body: bytes,
+    spec: bytes,
+    *,
+    left_ms: int,
+    ctime: int,
+    nacks: int,
+    deliveries: int,
+    holders: Ids,
+) -> Row:
+    """One job of YOURJOBS."""
+    return (job_id, body, spec, left_ms, ctime, nacks, deliveries, holders)
+
 
 _SHAPES: Final[dict[int, Shape]] = {number: shape for number, (_, shape) in KINDS.items()}
 
@@ -357,13 +489,17 @@ def decode(payload: bytes, bodies: list[bytes] | None = None) -> list[Message]:
         messages = _fill(messages, bodies)
     if type(messages) is not tuple:
         raise BadFrameError("a frame is not an array")
-    for message in messages:
+    found = list(messages)
+    for at, message in enumerate(found):
         if type(message) is not tuple or not message or type(message[0]) is not int:
             raise BadFrameError("a message does not begin with its kind")
         shape = _SHAPES.get(message[0])
         if shape is not None and not shape.fits(message):
-            raise BadFrameError(f"a {KINDS[message[0]][0]} has the wrong fields")
-    return list(messages)
+            levelled = shape.levelled(message)
+            if levelled is None:
+                raise BadFrameError(f"a {KINDS[message[0]][0]} has the wrong fields")
+            found[at] = levelled
+    return found
 
 
 def _fill(messages: object, bodies: list[bytes]) -> object:
@@ -388,11 +524,11 @@ def is_large(message: Message) -> bool:
     """Whether a message has a body that is worth to be sent as it is: that of its last job, since then it is full."""
     kind = message[0]
     if kind == REPLJOB:
-        bodies = cast("tuple[bytes, ...]", message[10])
+        bodies = cast("tuple[bytes, ...]", message[REPLJOB_BODIES])
         return len(bodies) > 0 and len(bodies[-1]) >= LARGE_BODY
     if kind == YOURJOBS:
-        jobs = cast("tuple[Message, ...]", message[2])
-        return len(jobs) > 0 and len(cast("bytes", jobs[-1][1])) >= LARGE_BODY
+        jobs = cast("tuple[Message, ...]", message[YOURJOBS_JOBS])
+        return len(jobs) > 0 and len(cast("bytes", jobs[-1][ROW_BODY])) >= LARGE_BODY
     return False
 
 

@@ -7,8 +7,9 @@ and `membership` write them. A table with only `myself` is a cluster of one, wit
 """
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, cast
 
+from cluster.capabilities import MINE
 from cluster.member import (
     FAIL,
     FAILING,
@@ -22,6 +23,10 @@ from cluster.member import (
     Member,
     node_line,
 )
+from cluster.messages import NEEDS, Message
+
+#: Messages, each with the ID of the node that it goes to.
+Outbox = list[tuple[bytes, Message]]
 
 PRIORITY_BEST: Final = 1
 PRIORITY_UNLINKED: Final = 5
@@ -40,7 +45,8 @@ class Table:
 
     `nodes` maps IDs to nodes, `myself` among them and first. `dirty` is set by each change that a restart must not
     forget; who writes nodes.conf clears it. `departed` are the IDs of nodes that were forgotten last. `version` grows
-    with each change of nodes, flags, addresses or links.
+    with each change of nodes, flags, addresses or links. `lacking` has the nodes that do not understand all that this
+    one does, or the other way round, and what is missing.
     `messages_sent` and `messages_received` count what goes over the bus, and are counted there.
     """
 
@@ -51,6 +57,7 @@ class Table:
         "_size",
         "departed",
         "dirty",
+        "lacking",
         "messages_received",
         "messages_sent",
         "myself",
@@ -61,7 +68,9 @@ class Table:
 
     def __init__(self, myself: Member) -> None:
         myself.flags |= MYSELF
+        myself.capabilities = MINE
         self.myself = myself
+        self.lacking: dict[bytes, int] = {}
         self.nodes: dict[bytes, Member] = {myself.id: myself}
         self.departed: dict[bytes, None] = {}
         #: Nodes that others have named and that are not met yet, and for how many seconds.
@@ -201,6 +210,38 @@ class Table:
         if node is not None and node.body_most != most:
             node.body_most = most
             self.version += 1
+
+    def set_capabilities(self, node_id: bytes, mask: int) -> None:
+        """A link has told what a node understands, or this node's own is set. Of nodes not known, nothing happens.
+
+        A node that has not said it has no link yet, so nothing is sent to it.
+        """
+        node = self.nodes.get(node_id)
+        if node is None:
+            return
+        if node.capabilities != mask:
+            node.capabilities = mask
+            self.version += 1
+        if node is not self.myself:
+            mine = self.myself.capabilities
+            needed = mine
+            for needs in NEEDS.values():
+                needed |= needs
+            missing = needed & ~(mine & mask)
+            if missing:
+                self.lacking[node_id] = missing
+            else:
+                self.lacking.pop(node_id, None)
+
+    def understood(self, outbox: Outbox) -> Outbox:
+        """Give what of these messages may leave: all but those that their receivers do not understand.
+
+        Everything that leaves goes through here. As long as all nodes understand the same, nothing is looked at.
+        """
+        lacking = self.lacking
+        if not lacking:
+            return outbox
+        return [one for one in outbox if not NEEDS.get(cast("int", one[1][0]), 0) & lacking.get(one[0], 0)]
 
     def zones(self) -> dict[bytes, list[bytes]]:
         """Give the IDs of the nodes of each zone that has a label, those half met left out."""

@@ -10,8 +10,11 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from cluster.messages import EARLY, FAIL, KINDS, MEET, PING, PONG
+from cluster import handshake
+from cluster.capabilities import CAPABILITIES
+from cluster.messages import EARLY, FAIL, KINDS, MEET, NEEDS, PING, PONG
 from disque.core.commands import ROWS
+from disque.core.model.spec import ENCODED_MOST, ROWS_MOST, TABLE
 from tests.conftest import ROOT
 from tests.support.pages import renewed
 
@@ -79,7 +82,7 @@ class TestCitations:
         assert cited("I am, and INFO 5 is a rule of thumb") == []
 
     def test_each_promise_and_rule_has_a_heading(self) -> None:
-        wanted = {*(f"i{number}" for number in range(1, 13)), *(f"rule-{number}" for number in range(1, 42))}
+        wanted = {*(f"i{number}" for number in range(1, 14)), *(f"rule-{number}" for number in range(1, 42))}
         assert wanted <= anchors("docs/protocol.md")
 
 
@@ -92,8 +95,36 @@ class TestMessages:
         none_of([f"docs/protocol.md wants a row: {row}" for row in rows if row not in page("docs/protocol.md")])
 
     def test_there_are_no_other_rows(self) -> None:
-        rows = re.findall(r"^\| ([0-9]+) \| `", page("docs/protocol.md"), re.MULTILINE)
+        rows = re.findall(r"^\| ([0-9]+) \| `[A-Z]+`", page("docs/protocol.md"), re.MULTILINE)
         assert list(map(int, rows)) == list(KINDS)
+
+
+class TestVersions:
+    def test_the_table_of_capabilities_is_that_of_the_code(self) -> None:
+        rows = re.findall(r"^\| `(\w+)` \| ([0-9]+) \| (?:`([\w` ]+)` )?\|", page("docs/protocol.md"), re.MULTILINE)
+        wanted = [
+            (name, str(bit), " ".join(KINDS[kind][0] for kind, needs in NEEDS.items() if needs == bit))
+            for bit, (name, _) in CAPABILITIES.items()
+        ]
+        assert [row for row in rows if row[0].islower()] == wanted
+
+    def test_the_table_of_the_handshake_has_its_payloads(self) -> None:
+        rows = re.findall(r"^\| `([A-Z]+)` \| ([0-9]+) \| (?:dialer|acceptor)", page("docs/protocol.md"), re.MULTILINE)
+        names = ("HELLO", "CHALLENGE", "PROOF", "WELCOME", "REFUSAL")
+        assert rows == [(name, str(getattr(handshake, name))) for name in names]
+        assert f"The version of the bus is {handshake.VERSION}." in page("docs/protocol.md")
+
+
+class TestJobSpec:
+    def test_the_table_of_rows_is_that_of_the_code(self) -> None:
+        found = re.findall(
+            r"^\| ([0-9]+) \| `(\w+)` \| (.*?) \| ([0-9]+) \| ([0-9]+) \| ", page("docs/protocol.md"), re.MULTILINE
+        )
+        rows = [
+            [str(one) for one in (row.number, row.name, row.default, row.least, row.most)] for row in TABLE.values()
+        ]
+        assert list(map(list, found)) == rows
+        assert f"of more than {ENCODED_MOST} bytes, with more than {ROWS_MOST} rows," in page("docs/protocol.md")
 
 
 class TestLinks:

@@ -13,7 +13,8 @@ from disque.core.model import job
 from tests.conftest import FORM, ROOT
 
 PURE_CLUSTER = tuple(
-    f"cluster.{name}" for name in ("gossip", "large", "member", "membership", "messages", "nodesfile", "table")
+    f"cluster.{name}"
+    for name in ("capabilities", "gossip", "large", "member", "membership", "messages", "nodesfile", "table")
 )
 HOT_SERVER = tuple(f"disque.server.{name}" for name in ("connection", "facts", "pump", "requests", "walker"))
 

@@ -21,7 +21,8 @@ PACKAGES: Final = ("cluster", "disque")
 
 #: The files of `cluster` without input and output. What is in them counts as a part of the core.
 PURE_CLUSTER: Final = tuple(
-    f"cluster.{name}" for name in ("gossip", "large", "member", "membership", "messages", "nodesfile", "table")
+    f"cluster.{name}"
+    for name in ("capabilities", "gossip", "large", "member", "membership", "messages", "nodesfile", "table")
 )
 
 #: Which modules of the project each part may import: these, and what is below them.
@@ -34,6 +35,24 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
     "disque.spark": ("disque.core", "disque.client", "disque.spark"),
     "disque.cli": PACKAGES,
 }
+
+#: The rooms of the core from the bottom up: each imports those of its storey and below. A module has the storey of the
+#: longest name here that it is below.
+STOREYS: Final[tuple[tuple[str, ...], ...]] = (
+    ("disque.core", "disque.core.base"),
+    ("disque.core.config",),
+    ("disque.core.model",),
+    ("disque.core.host", "disque.core.journal.outbox", "disque.core.journal.schema"),
+    ("disque.core.node",),
+    ("disque.core.journal",),
+    ("disque.core.replication",),
+    ("disque.core.dedup",),
+    ("disque.core.jobs", "disque.core.federation"),
+    ("disque.core.journal.kinds", "disque.core.journal.replay"),
+    ("disque.core.entries", "disque.core.handover", "disque.core.links", "disque.core.sizes"),
+    ("disque.core.commands",),
+    ("disque.core.step",),
+)
 
 #: What a pure module may import from outside of the project. Nothing in here reads, writes, waits or asks the time.
 PURE_LIBRARIES: Final = frozenset({
@@ -72,6 +91,11 @@ TESTED_ELSEWHERE: Final[dict[str, str]] = {
     "disque.core.model.ack_batch": "tests/core/replication/test_ack_batches.py",  # plain data, and what is done with it
     "disque.core.model.acks": "tests/core/replication/test_acks.py",
     "disque.core.model.copies": "tests/core/replication/test_coordinator.py",
+    "disque.core.model.flow": "tests/core/model/test_demand.py",
+    "disque.core.model.waiter": "tests/core/model/test_queue.py",
+    "disque.core.model.key": "tests/core/dedup/test_keys.py",
+    "disque.core.model.request": "tests/core/jobs/test_add.py",
+    "disque.core.model.unique": "tests/core/dedup/test_keys.py",
     "disque.core.model.outcome": "tests/core/dedup/test_acquire.py",
     "disque.core.model.part": "tests/core/support.py",  # counted anew after every step of every test
     "disque.core.model.votes": "tests/core/replication/test_arbitration.py",
@@ -212,15 +236,36 @@ class TestDirections:
         imported = {one.library for module in modules() if module.name in PACKAGES for one in module.imports()}
         assert imported <= {"typing"}, "whoever imports any module of a package pays for what its __init__ imports"
 
-    def test_the_modules_of_the_core_import_each_other_without_cycles(self) -> None:
+    def test_the_modules_of_the_core_import_each_other_without_cycles_not_even_of_types(self) -> None:
         graph = {
-            module.name: {one.module for one in module.imports() if not one.when_checking_types} & module_names()
+            module.name: {one.module for one in module.imports()} & module_names() - {module.name}
             for module in pure_modules()
         }
         try:
             TopologicalSorter(graph).prepare()
         except CycleError as error:
             pytest.fail(" imports ".join(reversed(error.args[1])))
+
+    def test_each_room_of_the_core_imports_what_is_below_it_only(self) -> None:
+        wrong = [
+            f"{module.name}:{one.line} imports {one.module}, which is above it"
+            for module in pure_modules()
+            if module.is_below("disque.core")
+            for one in module.imports()
+            if is_below(one.module, "disque.core") and storey(one.module) > storey(module.name)
+        ]
+        none_of(wrong)
+
+    def test_what_everybody_points_at_knows_nothing_of_the_node(self) -> None:
+        wrong = [
+            f"{module.name}:{node.lineno} names Node"
+            for module in pure_modules()
+            if module.is_below("disque.core.base", "disque.core.config", "disque.core.model")
+            for node in ast.walk(module.tree)
+            if (isinstance(node, ast.Name) and node.id == "Node")
+            or (isinstance(node, ast.Constant) and node.value == "Node")
+        ]
+        none_of(wrong)
 
 
 class TestPurity:
@@ -298,6 +343,11 @@ class TestTested:
     def test_a_free_port_has_room_for_the_bus(self, free_port: int) -> None:
         assert is_free(free_port)
         assert is_free(free_port + BUS_PORT_OFFSET)
+
+
+def storey(name: str) -> int:
+    """How high a module of the core stands."""
+    return max((len(room), at) for at, rooms in enumerate(STOREYS) for room in rooms if is_below(name, room))[1]
 
 
 def does_something(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

@@ -99,7 +99,7 @@ class Segment:
             self.good = HEAD_SIZE
         except HeadError as error:
             foreign = describe_foreign(start)
-            if foreign or error.newer or not (may_be_torn(start) or any(self.scan())):
+            if foreign or error.is_whole or not (may_be_torn(start) or any(self.scan())):
                 raise CannotCheckError(f"{self.path} is not a journal: {foreign or error}") from error
             self.note(0, str(error))
 

@@ -52,8 +52,8 @@ class AsyncDisque:
     with `aclose`, or use it as an asynchronous context manager.
     """
 
-    def __init__(self, config: Config | None = None) -> None:
-        self.config = config or Config()
+    def __init__(self, config: Config | str | None = None) -> None:
+        self.config = Config.from_url(config) if isinstance(config, str) else config or Config()
         self.router = Router(self.config, time.monotonic, SystemRandom())
         self._pool = AsyncPool(self.config, self.router.learned)
 

@@ -55,8 +55,8 @@ class Disque:
     use it as a context manager.
     """
 
-    def __init__(self, config: Config | None = None) -> None:
-        self.config = config or Config()
+    def __init__(self, config: Config | str | None = None) -> None:
+        self.config = Config.from_url(config) if isinstance(config, str) else config or Config()
         self.router = Router(self.config, time.monotonic, SystemRandom())
         self._pool = Pool(self.config, self.router.learned)
         _CLIENTS.add(self)

@@ -123,7 +123,7 @@ def leave(
         return
     if job.state == QUEUED:
         others = [holder for holder in job.holders if holder in linked]
-        if job.id in node.keyed:
+        if job.id in node.unique.by_job:
             others = with_copies(node, job, others)
         if others and node.zones.shared:  # nodes of one host are often stopped together
             others = zoning.elsewhere(node, others)
@@ -142,7 +142,7 @@ def with_copies(node: "Node", job: Job, others: list[bytes]) -> list[bytes]:
     Who keeps the UNIQUE key that goes with the job counts as a holder, but may have no copy. Only the node that made
     the job knows; elsewhere, and after a restart, it may turn out to be the wrong one.
     """
-    key = node.keyed[job.id]
+    key = node.unique.by_job[job.id]
     keepers = key_keeper.others(node, key)
     if key.expires_ms or not keepers:
         return others

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from cluster.member import HANDSHAKE, MYSELF, UNREACHABLE
 from cluster.messages import REPLJOB, YOURJOBS
+from disque.core import entries
 from disque.core.base.timers import NEVER
 from disque.core.dedup import acquire
 from disque.core.federation import supply
 from disque.core.model.job import ACTIVE, DEFERRED, LEASE_OWNER, LEASE_RELAYED, QUEUED
 from disque.core.model.peers import Peer
-from disque.core.replication import acks, announcements, arbitration, coordinator, zoning
+from disque.core.replication import acks, announcements, arbitration, coordinator, registry, zoning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,12 +52,14 @@ def review(node: "Node", now_ms: int) -> None:
     node.linked = [peer for peer in able if not known[peer.id].flags & UNREACHABLE]
     for peer in peers.values():
         peer.body_most = known[peer.id].body_most
+        peer.capabilities = known[peer.id].capabilities & membership.myself.capabilities
     node.body_least = min([peer.body_most for peer in peers.values()], default=NEVER)
     zoning.review(node)
     node.count_nodes()
     for peer_id in met:
         say_again(node, peers[peer_id], now_ms)
         supply.link_up(node, peer_id, now_ms)
+        registry.link_up(node, peer_id)
     if membership.forgotten:
         forgotten, membership.forgotten = membership.forgotten, []
         node.chores.append(forget_holders(node, frozenset(forgotten)))
@@ -112,6 +115,7 @@ def link_up(node: "Node", peer_id: bytes, start: int, now_ms: int) -> None:
     review(node, now_ms)
     if not was_met:
         supply.link_up(node, peer_id, now_ms)
+        registry.link_up(node, peer_id)
 
 
 def link_down(node: "Node", peer_id: bytes, now_ms: int, *, refused: bool) -> None:
@@ -165,7 +169,7 @@ def say_again(node: "Node", peer: Peer, now_ms: int) -> None:
         coordinator.lost(node, spread)  # it may have come, been delivered and forgotten: it must not come twice
     if peer.waiting:
         node.begin_chore(coordinator.send_again(node, peer, now_ms))
-    if node.acquisitions:
+    if node.unique.acquisitions:
         node.begin_chore(acquire.say_again(node, peer, now_ms))
     if node.acks.by_id:
         node.chores.append(acks.tell_again(node, peer, peer.saying))
@@ -212,3 +216,4 @@ def beat(node: "Node", now_ms: int) -> None:
     coordinator.beat(node, now_ms)
     acks.beat(node, now_ms)
     supply.beat(node, now_ms)
+    entries.beat(node, now_ms)

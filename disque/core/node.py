@@ -14,7 +14,6 @@ from cluster.membership import Membership
 from cluster.messages import EARLY
 from disque.core.base.timers import Timers
 from disque.core.config.settings import Config
-from disque.core.dedup import keys
 from disque.core.host import Host
 from disque.core.journal.outbox import Outbox
 from disque.core.journal.schema import SPEND
@@ -37,8 +36,6 @@ from disque.core.model.job import (
     Job,
 )
 from disque.core.model.jobid import SHARDS, IdMaker, shard_of
-from disque.core.model.key_ring import KeyRing
-from disque.core.model.key_store import KeyStore
 from disque.core.model.latency import LatencyMonitor
 from disque.core.model.memory import GONE_BYTES, JOB_BYTES, QUEUE_BYTES, Limits
 from disque.core.model.outcome import Outcome
@@ -46,22 +43,21 @@ from disque.core.model.part import Part
 from disque.core.model.peers import Peer
 from disque.core.model.queue import PAUSED_OUT, QUEUE_IDLE_MS, Queue
 from disque.core.model.queue_index import QueueIndex
+from disque.core.model.registry import Registry
 from disque.core.model.session import PendingAdd, Session
 from disque.core.model.sliced import Bulks, Sliced
 from disque.core.model.slowlog import SlowLog
-from disque.core.model.spec import JobSpec, SpecCache
+from disque.core.model.spec import JobSpec, SpecCache, read
 from disque.core.model.stats import Stats
 from disque.core.model.tombstones import Tombstones
+from disque.core.model.unique import Unique
 from disque.core.model.votes import Votes
 from disque.core.model.zones import Zones
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from disque.core.dedup.acquire import Acquisition
-    from disque.core.dedup.keys import Key
     from disque.core.model.trash import Trash
-    from disque.core.replication.batching import ReplicationBatch
 
     #: Work in steps. After one that says True it goes on at the next beat only.
     Chore = Iterator[bool | None]
@@ -73,7 +69,7 @@ VOTE_MS: Final = 500
 
 #: Different sets of holders that are remembered, so that equal ones are one object.
 SHARING_MOST: Final = 4096
-#: Queues that are not there and whose terms are remembered, and how long such a name is at most.
+#: Queues that are not there and whose specs are remembered, and how long such a name is at most.
 NAMES_MOST: Final = 4096
 NAME_BYTES: Final = 256
 
@@ -82,17 +78,82 @@ class Node:
     """One node. ``used`` is the accounted memory in bytes; ``journaling`` says whether records are wanted at all."""
 
     __slots__ = (
-        "acks", "acquisitions", "batches", "beat_ms", "bidding", "body_least", "bulks", "calls",
-        "calls_us", "chores", "clients_paused_until_ms", "config", "copies", "default_replicate",
-        "early", "early_holders", "ended", "evict_acks", "evictable", "evicted", "federation", "grace_ms",
-        "host", "ids", "journaling", "key_ring", "key_store", "keyed", "keys", "last_ctime",
-        "latency", "leavers", "limits", "linked", "live", "loading", "lookup", "membership", "messages",
-        "messages_skipped", "misconf", "monitors", "names", "node_id", "outbox", "outcomes", "parts", "password",
-        "peak", "peers", "places", "queue_index", "queues", "random", "ready", "reconciling",
-        "replication_batch", "resets", "resting", "retries", "seen_version", "segment", "selves", "sessions",
-        "shards", "sharing", "slowlog", "start", "starts", "stats", "stopping", "table", "timers",
-        "tombstones", "touched", "trash", "unread", "used",
-        "votes", "walks", "zones",
+        "acks",
+        "batches",
+        "beat_ms",
+        "body_least",
+        "bulks",
+        "calls",
+        "calls_us",
+        "chores",
+        "clients_paused_until_ms",
+        "config",
+        "copies",
+        "default_replicate",
+        "early",
+        "early_holders",
+        "evict_acks",
+        "evictable",
+        "evicted",
+        "federation",
+        "grace_ms",
+        "host",
+        "ids",
+        "journaling",
+        "last_ctime",
+        "latency",
+        "leavers",
+        "limits",
+        "linked",
+        "live",
+        "loading",
+        "lookup",
+        "membership",
+        "messages",
+        "messages_skipped",
+        "misconf",
+        "monitors",
+        "names",
+        "node_id",
+        "outbox",
+        "outcomes",
+        "parts",
+        "password",
+        "peak",
+        "peers",
+        "places",
+        "queue_index",
+        "queues",
+        "random",
+        "ready",
+        "reconciling",
+        "registry",
+        "registry_most",
+        "resets",
+        "resting",
+        "retries",
+        "seen_version",
+        "segment",
+        "selves",
+        "sessions",
+        "shards",
+        "sharing",
+        "slowlog",
+        "start",
+        "starts",
+        "stats",
+        "stopping",
+        "table",
+        "timers",
+        "tombstones",
+        "touched",
+        "trash",
+        "unique",
+        "unread",
+        "used",
+        "votes",
+        "walks",
+        "zones",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0915 - the whole state of a node, each part once
@@ -119,15 +180,8 @@ class Node:
         self.live: dict[int, int] = {}
         self.sessions: dict[int, Session] = {}
         self.monitors: dict[int, Session] = {}
-        #: UNIQUE keys by digest, and those that rest; the former by job ID; what ADDJOBs do to get one: see `keys`.
-        self.keys: dict[bytes, Key] = {}
-        self.key_store = KeyStore()
-        self.keyed: dict[bytes, Key] = {}
-        self.acquisitions: dict[bytes, Acquisition] = {}
-        self.bidding: dict[bytes, Acquisition] = {}
-        #: Bids whose job is decided and whose key has ended: answered at the next settle.
-        self.ended: list[Acquisition] = []
-        self.key_ring = KeyRing(membership)
+        #: UNIQUE keys, and what ADDJOBs do to get one.
+        self.unique = Unique(membership, self.timers, self.live)
         #: Jobs that memory is taken from when it is short.
         self.evictable = Evictable()
         self.evicted = 0
@@ -152,11 +206,14 @@ class Node:
         #: Jobs that this node asks about before it queues them again; acknowledgements that others must still hear of.
         self.votes = Votes(self.timers)
         self.acks = Acks(self.timers, self.live)
-        self.parts: tuple[Part, ...] = (self.copies, self.votes, self.acks, self.evictable)
+        self.parts: tuple[Part, ...] = (self.unique, self.copies, self.votes, self.acks, self.evictable)
         #: IDs of jobs that were acknowledged or deleted everywhere lately.
         self.tombstones = Tombstones()
         self.early_holders = EarlyHolders()
         self.federation = Federation()
+        #: What all nodes agree on, and how many bytes of it somebody may set here.
+        self.registry = Registry()
+        self.registry_most = 0
         #: No shared job may leave its queue: see `arbitration.doubt`.
         self.reconciling = False
         #: Work on many jobs, done some at a time by the ticks; what rests goes on at the next beat.
@@ -185,8 +242,6 @@ class Node:
         self.messages: list[tuple[bytes, Message]] = []
         #: Those that need not wait for the journal: see `cluster.messages.EARLY`.
         self.early: list[tuple[bytes, Message]] = []
-        #: The jobs of this turn of which the same nodes are asked for copies: see `coordinator`.
-        self.replication_batch: ReplicationBatch | None = None
         self.messages_skipped = 0
         self.outbox = Outbox()
         self.journaling = False
@@ -242,6 +297,7 @@ class Node:
         self.evict_acks = config.text("maxmemory-policy") == "acks"
         self.slowlog.max_len = config.number("slowlog-max-len")
         self.grace_ms = config.number("restart-grace") * 1000
+        self.registry_most = config.number("registry-max-bytes")
         self.count_nodes()
 
     def name_commands(self) -> None:
@@ -297,8 +353,6 @@ class Node:
 
     def _part_with(self, job: Job) -> None:
         """Have all features forget ``job``."""
-        if self.keyed:
-            self.free_key(job.id)
         for part in self.parts:
             self.used -= part.drop_job(job)
 
@@ -362,37 +416,44 @@ class Node:
             known = self.sharing.setdefault(holders, holders)
         return known
 
-    def terms(self, name: bytes, ttl: int, retry: int, repl: int) -> JobSpec:
-        """The one object for what jobs of the queue ``name`` with these numbers have in common.
+    def spec(self, name: bytes, ttl: int, retry: int, repl: int) -> JobSpec:
+        """The one object for what jobs of the queue ``name`` with these numbers, and no other options, have in common.
 
         Jobs may wait by the million while the queue itself is not there, so it is not the queue alone that knows.
         """
         queue = self.queues.get(name)
-        usual = self.names.get(name) if queue is None else queue.usual
-        if usual is None:
-            return self._first_terms(queue, name, ttl, retry, repl)
-        last = usual.last
-        if last.ttl == ttl and last.retry == retry and last.repl == repl:
-            return last  # what `Usual.terms` does, written out: one call less for each job
-        return usual.terms(ttl, retry, repl)
+        specs = self.names.get(name) if queue is None else queue.specs
+        if specs is None:
+            return self._first_spec(queue, JobSpec(name if queue is None else queue.name, ttl, retry, repl))
+        last = specs.last
+        if last.ttl == ttl and last.retry == retry and last.repl == repl and last.rows is None:
+            return last  # what `SpecCache.spec` does, written out: one call less for each job
+        return specs.spec(ttl, retry, repl)
 
-    def _first_terms(self, queue: Queue | None, name: bytes, ttl: int, retry: int, repl: int) -> JobSpec:
+    def read_spec(self, name: bytes, encoded: bytes) -> JobSpec | None:
+        """The one object for what jobs of the queue ``name`` have in common if this says it; None if it says nothing.
+
+        What is known is only compared.
+        """
+        queue = self.queues.get(name)
+        specs = self.names.get(name) if queue is None else queue.specs
+        if specs is not None:
+            return specs.read(encoded)
+        spec = read(name if queue is None else queue.name, encoded)
+        return None if spec is None else self._first_spec(queue, spec)
+
+    def _first_spec(self, queue: Queue | None, spec: JobSpec) -> JobSpec:
         if queue is not None:
-            terms = JobSpec(queue.name, ttl, retry, repl)
-            queue.usual = SpecCache(terms)
-            return terms
-        terms = JobSpec(name, ttl, retry, repl)
-        if len(name) <= NAME_BYTES:
+            queue.specs = SpecCache(spec)
+        elif len(spec.queue) <= NAME_BYTES:
             if len(self.names) >= NAMES_MOST:
                 self.names.clear()
-            self.names[name] = SpecCache(terms)
-        return terms
+            self.names[spec.queue] = SpecCache(spec)
+        return spec
 
     def free_key(self, job_id: bytes) -> None:
         """The job of a UNIQUE key that lasts as long as its job is gone."""
-        key = self.keyed.get(job_id)
-        if key is not None and not key.expires_ms:
-            keys.drop(self, key)
+        self.used -= self.unique.free(job_id)
 
     def file(self, job: Job) -> None:
         """Write the job as it is now to the journal; it counts for the newest segment from here on."""
@@ -409,7 +470,7 @@ class Node:
         queue = self.queues.get(name)
         if queue is None:
             queue = Queue(name, now_ms)
-            queue.usual = self.names.get(name)
+            queue.specs = self.names.get(name)
             self.queues[name] = queue
             queue.number = self.queue_index.add(queue)
             self.federation.adopt(queue)
@@ -430,7 +491,7 @@ class Node:
         """Put ``job`` into its queue, where it stays until somebody gets it or it expires."""
         assert job.state != QUEUED
         assert not job.flags & SPENT
-        name = job.terms.queue
+        name = job.spec.queue
         queue = self.queues.get(name)
         if queue is None:
             queue = self.queue(name, now_ms)
@@ -499,7 +560,15 @@ class Node:
     @property
     def next_due_ms(self) -> int:
         """When the next tick is due: NEVER while nothing waits for time, 0 while there is work left over."""
-        if self.ready or self.retries or self.ended or self.trash or self.chores or self.leavers or self.bulks.line:
+        if (
+            self.ready
+            or self.retries
+            or self.unique.ended
+            or self.trash
+            or self.chores
+            or self.leavers
+            or self.bulks.line
+        ):
             return 0
         if self.walks and self.unread <= memory.UNREAD_MOST:
             return 0

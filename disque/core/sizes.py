@@ -3,7 +3,8 @@
 Each node has a longest body that it takes (`proto-max-bulk-len`). It says so at the handshake of a link, and to all
 when it changes (LIMIT). A job that a node does not take is not sent there: for its copies that node counts as one that
 has refused it, and it stays here when consumers there want jobs. What is on its way when a limit is lowered comes all
-the same: a copy is refused then, a job that was handed on is taken, since it may be in no other place.
+the same: a copy is refused then, a job that was handed on is taken, since it may be in no other place. So it is with a
+node that does not understand LIMIT, until the next link to it.
 
 As long as no body is longer than `Node.body_least`, the least that any node takes, nothing here is asked.
 """

@@ -16,7 +16,9 @@ from cluster.messages import (
     BIND,
     BOUND,
     DELJOB,
+    DIGEST,
     ENQUEUE,
+    ENTRIES,
     FAIL,
     GOTACK,
     GOTJOB,
@@ -32,7 +34,6 @@ from cluster.messages import (
     NEEDJOBS,
     NEEDNOW,
     OFFER,
-    PAUSE,
     PING,
     PONG,
     QUEUED,
@@ -45,13 +46,11 @@ from cluster.messages import (
     WORKING,
     YOURJOBS,
 )
-from disque.core import handover, links, sizes
+from disque.core import entries, handover, links, sizes
 from disque.core.base import errors, resp
 from disque.core.base.timers import Timed
 from disque.core.commands import scan, shown
 from disque.core.dedup import acquire, key_keeper, keys, outcomes
-from disque.core.dedup.acquire import Acquisition
-from disque.core.dedup.keys import Key
 from disque.core.federation import demand, supply
 from disque.core.host import CROSS_PROTOCOL
 from disque.core.jobs import add, bulk, deliver, eviction, queues, requeue
@@ -59,6 +58,7 @@ from disque.core.model import memory
 from disque.core.model.ack_batch import Ack, AckBatch
 from disque.core.model.command import DENYOOM, FAST, LOADING, NO_AUTH, SKIP_MONITOR, WRITE, Command
 from disque.core.model.job import Job
+from disque.core.model.key import Key
 from disque.core.model.key_store import KeyStore
 from disque.core.model.queue import Queue
 from disque.core.model.session import (
@@ -68,11 +68,12 @@ from disque.core.model.session import (
     WAIT_HOST,
     WAIT_JOBS,
     WAIT_SCAN,
+    Acquisition,
     PendingAdd,
     Session,
 )
 from disque.core.model.vote import RequeueVote
-from disque.core.replication import ack_batches, acks, arbitration, batching, coordinator, replica
+from disque.core.replication import ack_batches, acks, arbitration, batching, coordinator, registry, replica
 
 if TYPE_CHECKING:
     from disque.core.node import Message, Node
@@ -214,7 +215,8 @@ MESSAGES: Final[dict[int, Receiver]] = {
     OFFER: demand.offered,
     YOURJOBS: supply.your_jobs,
     HAVE: supply.have,
-    PAUSE: supply.pause,
+    ENTRIES: entries.told,
+    DIGEST: registry.compared,
     BIND: key_keeper.bind,
     BOUND: acquire.bound,
     KEYHELD: acquire.held,
@@ -387,7 +389,7 @@ def free_some(node: "Node") -> None:
 def settle(node: "Node", now_ms: int) -> None:
     """Once before each flush: serve those who wait for jobs, try again the ADDJOBs whose rival failed."""
     outcomes.hand_on(node, now_ms)
-    if node.ended:
+    if node.unique.ended:
         acquire.end_all(node)
     if node.acks.telling:
         node.acks.telling.clear()  # the turn is over, also where there is nobody to be told
@@ -400,7 +402,7 @@ def settle(node: "Node", now_ms: int) -> None:
         deliver.serve_lines(node, now_ms)
     if node.federation.marked:
         demand.ask(node, now_ms)
-    if node.replication_batch is not None:
+    if node.copies.batch is not None:
         batching.seal(node)
     if node.batches:
         send_batches(node)

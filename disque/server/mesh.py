@@ -246,6 +246,7 @@ class Mesh:
 
     def send(self, outbox: "list[tuple[bytes, Message]]") -> None:
         """Let messages leave. Those to nodes without a link are given back to the core in another turn."""
+        outbox = self.membership.understood(outbox)
         remains = self.bus.send(outbox)
         self.membership.messages_sent += len(outbox)
         if remains:
@@ -261,8 +262,9 @@ class Mesh:
     def identity(self) -> Identity:
         """Who this node is."""
         myself = self.membership.myself
+        address = myself.port, myself.bus_port, self._announced
         return Identity(
-            myself.id, self.node.start, myself.port, myself.bus_port, self._announced, myself.zone, myself.body_most
+            myself.id, self.node.start, *address, myself.zone, myself.body_most, capabilities=myself.capabilities
         )
 
     def identified(self, expected_id: bytes, peer: Identity, ip: bytes) -> bool:
@@ -274,10 +276,15 @@ class Mesh:
             self._mine[expected.ip, expected.bus_port] = now_ms
         of_use = membership.identify(expected_id, peer.id, peer.ip or ip, peer.port, peer.bus_port, now_ms)
         if peer.id != membership.myself.id:
-            membership.set_zone(peer.id, peer.zone)
-            membership.set_body_most(peer.id, peer.body_most)
+            self._learn(peer)
         self.pump.schedule()
         return of_use
+
+    def _learn(self, peer: Identity) -> None:
+        """Keep what a peer has said of itself at the handshake."""
+        self.membership.set_zone(peer.id, peer.zone)
+        self.membership.set_body_most(peer.id, peer.body_most)
+        self.membership.set_capabilities(peer.id, peer.capabilities)
 
     def link_up(self, peer_id: bytes, start: int) -> None:
         """The link to a peer is there."""
@@ -301,8 +308,7 @@ class Mesh:
         now_ms = self.clock.now_ms()
         self.membership.learn_own_ip(own_ip)
         if self.membership.incoming(peer.id, peer.ip or ip, peer.port, peer.bus_port, now_ms):
-            self.membership.set_zone(peer.id, peer.zone)
-            self.membership.set_body_most(peer.id, peer.body_most)
+            self._learn(peer)
             self._guarded(step.heard, self.node, peer.id, peer.start, now_ms)
         self.pump.schedule()
 

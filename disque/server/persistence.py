@@ -184,7 +184,7 @@ class Persistence:
         assert row.tail is not None
         if row.tail.lost and not self.node.config.flag("aof-load-truncated"):
             raise JournalError(
-                f"Unexpected end of file reading the append only file: {row.tail}. "
+                f"Unexpected end of the journal: {row.tail}. "
                 "Set aof-load-truncated yes to cut it off, or use: disque check-aof --fix"
             )
         if row.tail.lost:
@@ -255,7 +255,7 @@ class Persistence:
         )
         last = writer.segment
         writer.start(rebuild)
-        is_first = not last and bool(self.node.used or self.node.federation.pauses)
+        is_first = not last and bool(self.node.used or self.node.registry.count)
         if is_first:  # here and not among the records of a command, whose reply would wait for the copies behind it
             writer.append(codec.encode([(PARTIAL,)], self.pump.clock.now_ms())[0])
         if not writer.sync() and not writer.rebuilding:

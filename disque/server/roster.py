@@ -1,4 +1,4 @@
-"""Log lines about other nodes: which one came, left, failed, is back, or is leaving.
+"""Log lines about other nodes: which one came, left, failed, is back, is leaving, or runs another version.
 
 The table of nodes is compared with its state at the last look. So each change is logged once. While nothing changes, a
 look costs the comparison of one number. Nodes that are still in the handshake are not mentioned.
@@ -6,6 +6,7 @@ look costs the comparison of one number. Nodes that are still in the handshake a
 
 from typing import Final
 
+from cluster.capabilities import names
 from cluster.membership import FAIL, FAILING, HANDSHAKE, LEAVING, MYSELF, STOPPED, Member, Membership
 from disque.server.log import Log
 
@@ -24,24 +25,33 @@ class Roster:
         self._membership = membership
         self._log = log
         self._version = -1
-        #: By node ID: flags, and the name for people.
-        self._known = {node.id: (0, name_of(node)) for node in others(membership)}
+        #: By node ID: flags, the name for people, and what it does not understand.
+        self._known = {node.id: (0, name_of(node), 0) for node in others(membership)}
 
     def look(self) -> None:
         """Log what has changed since the last look, at level notice."""
         if self._membership.version == self._version:
             return
         self._version = self._membership.version
-        before, now = self._known, {node.id: (node.flags & WATCHED, name_of(node)) for node in others(self._membership)}
+        before, now = self._known, self._facts()
         self._known = now
-        for node_id, (_, name) in before.items():
+        for node_id, (_, name, _) in before.items():
             if node_id not in now:
                 self._log.notice(f"{name} was forgotten")
-        for node_id, (flags, name) in now.items():
+        for node_id, (flags, name, missing) in now.items():
             if node_id not in before:
                 self._log.notice(f"{name} has joined")
-            for text in changes(before[node_id][0] if node_id in before else 0, flags):
+            flags_before, _, missing_before = before.get(node_id, (0, "", 0))
+            for text in changes(flags_before, flags):
                 self._log.notice(f"{name} {text}")
+            if missing not in {0, missing_before}:
+                self._log.notice(f"{name} runs another version: it does not understand {names(missing)}")
+
+    def _facts(self) -> dict[bytes, tuple[int, str, int]]:
+        membership = self._membership
+        mine, lacking = membership.myself.capabilities, membership.lacking
+        nodes = others(membership)
+        return {node.id: (node.flags & WATCHED, name_of(node), lacking.get(node.id, 0) & mine) for node in nodes}
 
 
 def others(membership: Membership) -> list[Member]:

@@ -326,7 +326,9 @@ class Row:
             head = self.heads[segment] = decode_head(start, segment)
             self._found.writers[segment] = _writer_of(start, head, min(size, START_SIZE))
         except HeadError as error:
-            if error.newer or not may_be_torn(start):
+            if error.is_whole:
+                raise JournalError(f"{path}: {error}") from error
+            if not may_be_torn(start):
                 raise JournalError(f"{path}: {describe_foreign(start) or error}; {self._hint}") from error
             self.heads[segment] = None
 

@@ -69,6 +69,7 @@ class Walker(StrictReader):
         else:  # what that would do here, without the call
             self._size -= at - start
             self._position = at
+            self._need = 1
         return arguments
 
     def _header(self, data: bytes, at: i64, end: i64) -> i64:

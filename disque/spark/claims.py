@@ -145,13 +145,10 @@ class Claims:
         return {address: sum(one for one in row if isinstance(one, int)) for address, row in replies.items()}
 
     def lag(self) -> dict[str, int]:
-        """How many jobs are queued at the nodes that answer, and for how long the oldest has been. Raises DisqueError.
-
-        Nodes of the version before do not say how old it is.
-        """
+        """How many jobs are queued at the nodes that answer, and how old the oldest is, in ms. Raises DisqueError."""
         rows = self._nodes.ask_all([(b"QSTAT", queue) for queue in self._queues]).values()
         stats = [dict(zip(one[::2], one[1::2], strict=True)) for row in rows for one in row if isinstance(one, list)]
-        oldest = max((stat.get(b"oldest-ms", 0) for stat in stats), default=0)
+        oldest = max((stat[b"oldest-ms"] for stat in stats), default=0)
         return {"queued": sum(stat[b"len"] for stat in stats), "oldestMs": oldest}
 
     # -- holding and letting go ------------------------------------------------------------------------------------

@@ -38,7 +38,9 @@ def count(words: Words) -> bytes:
 
 
 def test_a_url_is_enough(kind: str) -> None:
-    made = (Disque if kind == "blocking" else AsyncDisque).from_url("disque://me:hush@a:1,b:2")
+    of_kind = Disque if kind == "blocking" else AsyncDisque
+    made = of_kind.from_url("disque://me:hush@a:1,b:2")
+    assert of_kind("disque://me:hush@a:1,b:2").config == made.config
     assert made.config == Config(nodes=(("a", 1), ("b", 2)), user="me", password="hush")
     assert "a:1, b:2" in repr(made)
     assert "hush" not in repr(made)

@@ -12,15 +12,16 @@ import pytest
 
 from cluster.bus import FRAME_BYTES, FRAME_MESSAGES, STRANGERS_MOST, Bus, loopback, pack_all
 from cluster.frames import enclosed
-from cluster.handshake import MISMATCH, TWIN, Acceptor, Dialer, Identity, Versions
+from cluster.handshake import HELLO, MAGIC, MISMATCH, TWIN, Acceptor, Dialer, Identity
 from cluster.link import Incoming, Link, Outgoing, connected
 from cluster.membership import HANDSHAKE, Member
-from cluster.messages import DELJOB, ENQUEUE, GOTJOB, WORKING, YOURJOBS, Message, encode_message, frame
+from cluster.messages import DELJOB, ENQUEUE, GOTJOB, WORKING, Message, encode_message, frame
 from cluster.peer import Peer
 from disque.core.config.settings import Config
 from disque.server.tls import contexts
 from tests.cluster.buses import LOOPBACK, Impostor, Notes, Station, Stranger, end, in_loop, join, stations
 from tests.support import certificates
+from tests.support.formats import yourjobs, yourjobs_row
 
 JOB = b"D-" + b"j" * 38
 ZED = Identity(b"f" * 40, 99, 7711, 17711)
@@ -75,8 +76,7 @@ class TestLinks:
 
     @pytest.mark.parametrize("size", [3 << 20, 20 << 20])
     def test_a_large_job_arrives_between_others_and_is_seen_on_its_way(self, size: int) -> None:
-        job = (JOB, b"x" * size, 1, 1000, 86400, 5, 300, 0, 0, (b"a" * 40,))
-        large: Message = (YOURJOBS, b"q", (job,))
+        large: Message = yourjobs(yourjobs_row(JOB, body=b"x" * size, holders=(b"a" * 40,)))
 
         async def scene() -> None:
             one, other = await stations("ab")
@@ -379,6 +379,21 @@ class TestOneIncomingLink:
 
         in_loop(scene)
 
+    def test_a_later_version_may_say_more_and_the_link_stands(self) -> None:
+        async def scene() -> None:
+            [one] = await stations("a")
+            later = await Stranger.to(one)
+            await later.enter(ZED._replace(capabilities=(1 << 63) - 1))
+            later.say(frame([encode_message(message) for message in ((1000, b"new", (1,)), (*got(1), 7, b"more"))]))
+            later.say(frame([encode_message(got(2))]))
+            await one.notes.until(lambda: len(one.notes.messages) == 3)
+            assert [message for _, message in one.notes.messages] == [(1000, b"new", (1,)), got(1), got(2)]
+            assert one.bus.incoming[ZED.id].peer.capabilities == (1 << 63) - 1
+            later.close()
+            await end(one)
+
+        in_loop(scene)
+
     def test_what_the_old_link_had_not_handed_on_is_forgotten(self) -> None:
         async def scene() -> None:
             [one] = await stations("a")
@@ -589,7 +604,7 @@ def greeting(me: Identity = ZED) -> bytes:
         greeting() * 2,
         enclosed(greeting()),
         frame([encode_message(got(1))]),
-        enclosed(Dialer(ZED, b"", os.urandom(32), Versions(7, 9)).hello),
+        enclosed(msgpack.packb((HELLO, MAGIC, 7, "whatever"))),
     ],
 )
 def test_garbage_on_the_bus_port_is_refused_and_harms_nobody(data: bytes) -> None:

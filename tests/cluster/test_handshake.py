@@ -11,29 +11,28 @@ from cluster.handshake import (
     PROOF,
     REFUSAL,
     TWIN,
-    VERSION_HIGHEST,
+    VERSION,
     WELCOME,
     Acceptor,
     Dialer,
     HandshakeError,
     Identity,
-    Versions,
     refusal,
 )
 
-ALICE = Identity(b"a" * 40, 11, 7711, 17711, b"10.0.0.1")
-BOB = Identity(b"b" * 40, 22, 7712, 17712, zone=b"rack-2")
+ALICE = Identity(b"a" * 40, 11, 7711, 17711, b"10.0.0.1", capabilities=5 | 1 << 62)
+BOB = Identity(b"b" * 40, 22, 7712, 17712, zone=b"rack-2", body_most=1000, capabilities=0)
 CAROL = Identity(b"c" * 40, 33, 7713, 17713)
 SECRET = b"a long secret"
 NONCES = [bytes([number]) * 32 for number in range(10)]
 
 
-def dialer(me: Identity = ALICE, secret: bytes = SECRET, nonce: int = 1, versions: Versions | None = None) -> Dialer:
-    return Dialer(me, secret, NONCES[nonce], versions)
+def dialer(me: Identity = ALICE, secret: bytes = SECRET, nonce: int = 1) -> Dialer:
+    return Dialer(me, secret, NONCES[nonce])
 
 
-def acceptor(me: Identity = BOB, secret: bytes = SECRET, nonce: int = 2, versions: Versions | None = None) -> Acceptor:
-    return Acceptor(me, secret, NONCES[nonce], versions)
+def acceptor(me: Identity = BOB, secret: bytes = SECRET, nonce: int = 2) -> Acceptor:
+    return Acceptor(me, secret, NONCES[nonce])
 
 
 def shake(one: Dialer, other: Acceptor) -> None:
@@ -52,7 +51,6 @@ def test_both_sides_learn_who_the_other_is(secret: bytes) -> None:
     shake(one, other)
     assert one.peer == BOB
     assert other.peer == ALICE
-    assert one.version == other.version == VERSION_HIGHEST
 
 
 @pytest.mark.parametrize("secret", [b"", b"a long secre", b"a long secret "])
@@ -123,7 +121,10 @@ class TestReflection:
 class TestEverythingIsVouchedFor:
     @pytest.mark.parametrize(
         ("at", "value"),
-        [(2, 0), (4, CAROL.id), (5, 12), (6, NONCES[7]), (7, 1), (8, 1), (9, b"10.9.9.9"), (10, b"rack-2")],
+        [
+            *((3, CAROL.id), (4, 12), (5, NONCES[7]), (6, 1), (7, 1), (8, b"10.9.9.9"), (9, b"rack-2")),
+            *((10, 1), (11, 0), (11, 7)),
+        ],
     )
     def test_nothing_of_a_hello_can_be_changed_on_the_way(self, at: int, value: object) -> None:
         one, other = dialer(), acceptor()
@@ -132,20 +133,14 @@ class TestEverythingIsVouchedFor:
             other.proven(one.challenged(challenge))
 
     @pytest.mark.parametrize(
-        ("at", "value"), [(2, CAROL.id), (3, 12), (4, NONCES[7]), (5, 1), (6, 1), (7, b"1.1.1.1"), (8, b"x")]
+        ("at", "value"),
+        [(2, CAROL.id), (3, 12), (4, NONCES[7]), (5, 1), (6, 1), (7, b"1.1.1.1"), (8, b"x"), (9, 1), (10, 1)],
     )
     def test_nothing_of_a_challenge_can_be_changed_on_the_way(self, at: int, value: object) -> None:
         one, other = dialer(), acceptor()
         proof = one.challenged(changed(other.greeted(one.hello), at, value))
         with pytest.raises(HandshakeError, match=MISMATCH):
             other.proven(proof)
-
-    def test_versions_cannot_be_talked_down(self) -> None:
-        one, other = dialer(versions=Versions(1, 2)), acceptor(versions=Versions(1, 2))
-        challenge = other.greeted(changed(one.hello, 3, 1))
-        assert other.version == 1
-        with pytest.raises(HandshakeError, match=MISMATCH):
-            other.proven(one.challenged(challenge))
 
     def test_what_a_later_version_adds_is_vouched_for_and_skipped(self) -> None:
         other = acceptor()
@@ -155,42 +150,25 @@ class TestEverythingIsVouchedFor:
         assert other.peer == ALICE
 
 
-class TestWithoutZones:
-    """A node from before there were zones says none, and is one of its own."""
-
-    def test_as_dialer(self) -> None:
-        one, other = dialer(), acceptor()
-        one.hello = msgpack.packb(msgpack.unpackb(one.hello)[:10])  # type: ignore[misc]  # an earlier version
-        shake(one, other)
-        assert other.peer == ALICE
-
-    def test_as_acceptor(self) -> None:
-        one, other = dialer(), acceptor()
-        one.challenged(msgpack.packb(msgpack.unpackb(other.greeted(one.hello))[:8]))
-        assert one.peer == BOB._replace(zone=b"")
-
-
 class TestVersions:
-    @pytest.mark.parametrize(
-        ("one", "other", "chosen"),
-        [((1, 1), (1, 3), 1), ((1, 3), (1, 1), 1), ((1, 3), (2, 4), 3), ((2, 4), (1, 3), 3), ((3, 3), (3, 3), 3)],
-    )
-    def test_the_highest_that_both_speak_is_used(
-        self, one: tuple[int, int], other: tuple[int, int], chosen: int
-    ) -> None:
-        first, second = dialer(versions=Versions(*one)), acceptor(versions=Versions(*other))
-        shake(first, second)
-        assert first.version == second.version == chosen
+    @pytest.mark.parametrize("version", [0, 2, 9])
+    def test_another_version_is_refused_by_both_sides_and_named(self, version: int) -> None:
+        with pytest.raises(HandshakeError, match=f"speaks version {version} of the bus") as refused:
+            acceptor().greeted(changed(dialer().hello, 2, version))
+        assert refused.value.tell == f"version {VERSION} of the bus is accepted here, not version {version}"
+        with pytest.raises(HandshakeError, match=f"speaks version {version} of the bus"):
+            dialer().challenged(changed(acceptor().greeted(dialer().hello), 1, version))
 
-    @pytest.mark.parametrize(("one", "other"), [((1, 1), (2, 3)), ((4, 5), (2, 3))])
-    def test_ranges_that_do_not_meet_are_refused_and_named(self, one: tuple[int, int], other: tuple[int, int]) -> None:
-        with pytest.raises(HandshakeError, match=f"speaks versions {one[0]} to {one[1]}") as refused:
-            acceptor(versions=Versions(*other)).greeted(dialer(versions=Versions(*one)).hello)
-        assert refused.value.tell == "versions 2 to 3 of the bus are accepted here"
+    def test_nothing_else_is_read_of_another_version(self) -> None:
+        with pytest.raises(HandshakeError, match="speaks version 7"):
+            acceptor().greeted(msgpack.packb((HELLO, MAGIC, 7)))
+        with pytest.raises(HandshakeError, match="speaks version 7"):
+            dialer().challenged(msgpack.packb((CHALLENGE, 7, "whatever")))
 
-    def test_a_version_that_was_not_offered_is_refused(self) -> None:
-        with pytest.raises(HandshakeError, match="version 9"):
-            dialer().challenged(changed(acceptor().greeted(dialer().hello), 1, 9))
+    def test_capabilities_that_are_unknown_here_come_through(self) -> None:
+        one, other = dialer(ALICE._replace(capabilities=(1 << 63) - 1)), acceptor()
+        shake(one, other)
+        assert other.peer.capabilities == (1 << 63) - 1
 
 
 def test_another_process_with_the_same_node_id_is_refused() -> None:
@@ -252,13 +230,15 @@ def test_a_payload_that_was_cut_short_is_garbage(cut: int) -> None:
     ("at", "value"),
     [
         (1, b"redis bus"), (1, None),
-        (2, -1), (2, 1 << 40), (2, True), (2, 1.0), (3, None), (3, b"1"),
-        (4, b"a" * 39), (4, b"A" * 40), (4, "a" * 40), (4, None),
-        (5, -1), (5, (1 << 63) + 1), (5, None),
-        (6, b"x" * 31), (6, None),
-        (7, 65536), (7, -1), (8, 65536), (8, None),
-        (10, b"x" * 65), (10, b"a b"), (10, b"a\n"), (10, "rack"), (10, None),
-        (9, b"1.1.1.1\n"), (9, b"x" * 256), (9, "1.1.1.1"), (9, b"a b"),
+        (2, -1), (2, 1 << 40), (2, True), (2, 1.0), (2, None), (2, b"1"),
+        (3, b"a" * 39), (3, b"A" * 40), (3, "a" * 40), (3, None),
+        (4, -1), (4, (1 << 63) + 1), (4, None),
+        (5, b"x" * 31), (5, None),
+        (6, 65536), (6, -1), (7, 65536), (7, None),
+        (8, b"1.1.1.1\n"), (8, b"x" * 256), (8, "1.1.1.1"), (8, b"a b"),
+        (9, b"x" * 65), (9, b"a b"), (9, b"a\n"), (9, "rack"), (9, None),
+        (10, -1), (10, (1 << 40) + 1), (10, None), (10, True),
+        (11, -1), (11, 1 << 63), (11, None), (11, b"x"), (11, True),
     ],
 )  # fmt: skip
 def test_a_hello_with_nonsense_in_a_field_is_refused(at: int, value: object) -> None:

@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 from cluster import frames, large, messages
 from cluster.frames import HEAD, FrameReader, Skimmer
 from cluster.large import BadFrameError, encode_large, framed
-from cluster.messages import DELJOB, REPLJOB, YOURJOBS, Message, decode, encode_message, frame, has_large
+from cluster.messages import DELJOB, Message, decode, encode_message, frame, has_large
+from tests.support import formats
 
 JOB = b"D-" + b"j" * 38
 NODE = b"a" * 40
@@ -22,11 +23,11 @@ def _little(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def repljob(*bodies: bytes) -> Message:
     count = len(bodies)
-    return (REPLJOB, 0, b"q", 2, 1000, 86400, 0, 300, (NODE,), (JOB,) * count, bodies, tuple(range(count)))
+    return formats.repljob(*(JOB,) * count, holders=(NODE,), bodies=bodies)
 
 
 def yourjobs(*bodies: bytes) -> Message:
-    return (YOURJOBS, b"q", tuple([(JOB, body, 1, 1000, 86400, 5, 300, 0, 0, (NODE,)) for body in bodies]))
+    return formats.yourjobs(*[formats.yourjobs_row(JOB, body=body, holders=(NODE,)) for body in bodies])
 
 
 def received(wire: bytes, cuts: list[int]) -> list[Message]:

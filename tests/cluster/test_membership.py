@@ -156,6 +156,14 @@ class TestMeeting:
         membership.link_up(B, START_MS + 1000)
         assert kinds(membership) == [(B, messages.PING)]
 
+    def test_a_node_that_was_forgotten_lacks_nothing_any_more(self) -> None:
+        made = world(2)
+        one, other = made.machines
+        other.membership.set_capabilities(one.id, 0)
+        assert list(other.membership.lacking) == [one.id]
+        other.membership.forget(one.id, made.now_ms)
+        assert other.membership.lacking == {}
+
     def test_a_known_node_that_is_met_again_is_told_meet_as_it_may_have_forgotten(self) -> None:
         made = world(2)
         one, other = made.machines

@@ -6,7 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster import messages
+from cluster.capabilities import CAPABILITIES
 from cluster.messages import (
+    ENTRIES,
+    ENTRY_SHAPE,
     FIELDS,
     GOSSIP_SHAPE,
     GOTJOB,
@@ -14,6 +17,7 @@ from cluster.messages import (
     JOB_SHAPE,
     KINDS,
     LIST_MOST,
+    NEEDS,
     PING,
     QUEUED,
     REPLJOB,
@@ -26,12 +30,14 @@ from cluster.messages import (
     encode_message,
     frame,
 )
+from tests.support.formats import repljob, yourjobs_row
 
 ID, OTHER_ID = b"D-" + b"x" * 38, b"D-" + b"y" * 38
 NODE = b"a" * 40
-JOB = (ID, b"body", 3, 86_399_000, 86_400, 1_700_000_000_000_000_000, 300, 0, 1, (NODE,))
+JOB = yourjobs_row(ID, left_ms=86_399_000, deliveries=1, holders=(NODE,))
+ENTRY = (1, b"q", b"", b"3", 2**61, NODE, 0)
 ROW = (NODE, b"10.0.0.1", 7711, 17711, 0)
-COPY = (REPLJOB, 0, b"q", 3, 86_400_000, 86_400, 0, 300, (NODE,), (ID,), (b"body",), (17 * 10**17,))
+COPY = repljob(ID, holders=(NODE,))
 
 #: A value for each sort of field.
 SAMPLES: dict[str, Any] = {
@@ -45,6 +51,7 @@ SAMPLES: dict[str, Any] = {
     "bodies": (b"one", b""),
     "jobs": (JOB, JOB),
     "gossip": (ROW,),
+    "entries": (ENTRY,),
 }
 
 #: Values that no node puts into a field of that sort.
@@ -57,7 +64,8 @@ WRONG: dict[str, list[Any]] = {
     "numbers": [(1,), (1, 2, 3), (1, -1), (1, 2**43), (1, b"2"), (True, False), b"12", 7, None],
     "stamps": [(1,), (1, 2, 3), (1, -1), (1, 2**62), (1, b"2"), (True, False), b"12", 7, None],
     "bodies": [(b"one",), (b"one", b"two", b""), (b"one", 2), (b"one", None), (b"one", (b"two",)), b"12", 7, None],
-    "jobs": [(ID,), ((),), (JOB[:-1],), ((*JOB, 1),), (JOB, (7, *JOB[1:])), ((*JOB[:-1], (b"x",)),), b"", 7],
+    "jobs": [(ID,), ((),), (JOB[:-1],), (JOB, (7, *JOB[1:])), ((*JOB[:-1], (b"x",)),), b"", 7],
+    "entries": [(NODE,), ((),), (ENTRY[:-1],), ((b"1", *ENTRY[1:]),), ((*ENTRY[:-2], b"a", 0),), b"", None],
     "gossip": [(NODE,), ((),), (ROW[:-1],), ((b"x", *ROW[1:]),), ((*ROW[:-1], -1),), b"", None],
 }
 
@@ -82,20 +90,28 @@ class TestTable:
     def test_numbers_are_for_ever(self) -> None:
         names = (
             "PING PONG MEET FAIL REPLJOB GOTJOB ENQUEUE QUEUED SETACK WILLQUEUE GOTACK DELJOB NEEDJOBS YOURJOBS "
-            "WORKING PAUSE ABORT REFUSED ANSWER HOLD HAVE BIND BOUND KEYHELD UNBIND "
-            "KEEPKEY KEYKEPT KEYSAFE ASKKEY KEYFREE OFFER NEEDNOW STOPPING LIMIT"
+            "WORKING ENTRIES ABORT REFUSED ANSWER HOLD HAVE BIND BOUND KEYHELD UNBIND "
+            "KEEPKEY KEYKEPT KEYSAFE ASKKEY KEYFREE OFFER NEEDNOW STOPPING LIMIT DIGEST"
         )
         assert [name for name, _ in KINDS.values()] == names.split()
-        assert list(KINDS) == list(range(34))
+        assert list(KINDS) == list(range(35))
         assert all(getattr(messages, name) == number for number, (name, _) in KINDS.items())
 
     def test_every_field_is_used(self) -> None:
-        shapes = [shape for _, shape in KINDS.values()] + [JOB_SHAPE, GOSSIP_SHAPE]
+        shapes = [shape for _, shape in KINDS.values()] + [JOB_SHAPE, GOSSIP_SHAPE, ENTRY_SHAPE]
         assert {name for shape in shapes for name in shape.fields} == set(FIELDS)
 
     def test_a_list_of_numbers_follows_the_ids_that_it_belongs_to(self) -> None:
         assert KINDS[HOLD][1].fields[-2:] == ("ids", "ms")
         assert KINDS[REPLJOB][1].fields[-3:] == ("ids", "bodies", "ctimes")
+
+    @pytest.mark.parametrize(
+        ("prefix", "shape", "first"),
+        [("REPLJOB_", KINDS[REPLJOB][1], 1), ("YOURJOBS_", KINDS[YOURJOBS][1], 1), ("ROW_", JOB_SHAPE, 0)],
+    )
+    def test_what_has_many_fields_has_a_name_for_each_place(self, prefix: str, shape: Shape, first: int) -> None:
+        named = {name: at for name, at in vars(messages).items() if name.startswith(prefix)}
+        assert named == {prefix + name.upper(): at for at, name in enumerate(shape.fields, first)}
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=[name for name, _ in KINDS.values()])
@@ -109,10 +125,52 @@ class TestEachKind:
             for wrong in WRONG[FIELDS[name]]:
                 assert KINDS[kind][0] in refused(payload((*message[:at], wrong, *message[at + 1 :]))), (name, wrong)
 
-    def test_a_field_too_many_or_too_few_is_refused(self, kind: int) -> None:
-        refused(payload((*sample(kind), 0)))
-        refused(payload(sample(kind)[:-1]))
+    def test_fields_of_a_later_version_are_cut_off(self, kind: int) -> None:
+        for more in ((0,), (b"x",), (None, -1, 1.5), ((ID, (b"",)),)):
+            assert decode(payload((*sample(kind), *more), COPY)) == [sample(kind), COPY]
+
+    def test_but_the_known_ones_must_be_right_all_the_same(self, kind: int) -> None:
+        for at, name in enumerate(KINDS[kind][1].fields, 1):
+            for wrong in WRONG[FIELDS[name]]:
+                message = sample(kind)
+                assert KINDS[kind][0] in refused(payload((*message[:at], wrong, *message[at + 1 :], 0))), (name, wrong)
+
+    def test_a_field_too_few_is_refused(self, kind: int) -> None:
+        refused(payload(sample(kind)[: -1 - len(KINDS[kind][1].added)]))
         refused(payload((kind,)))
+
+
+class TestOtherVersions:
+    def test_rows_of_a_later_version_are_cut_off_wherever_they_stand(self) -> None:
+        later = (*JOB, b"more", (1, None))
+        assert decode(payload((YOURJOBS, b"q", (JOB, later)))) == [(YOURJOBS, b"q", (JOB, JOB))]
+        assert decode(payload((YOURJOBS, b"q", (later,), 7))) == [(YOURJOBS, b"q", (JOB,))]
+        assert decode(payload((PING, 0, b"", 1, 2, ((*ROW, b"zone"),), 9))) == [(PING, 0, b"", 1, 2, (ROW,))]
+
+    def test_what_was_added_is_filled_in_where_an_earlier_version_does_not_send_it(self) -> None:
+        shape = Shape("queue count? ip? gossip?", 1)
+        assert shape.fields == ("queue", "count", "ip", "gossip")
+        assert shape.levelled((99, b"q")) == (99, b"q", 0, b"", ())
+        assert shape.levelled((99, b"q", 7)) == (99, b"q", 7, b"", ())
+        assert shape.levelled((99, b"q", 7, b"x", (ROW,), 1)) == (99, b"q", 7, b"x", (ROW,))
+        assert shape.levelled((99,)) is None
+        assert shape.levelled((99, b"q", b"7")) is None
+        assert shape.levelled((99, 7)) is None
+
+    def test_rows_of_an_earlier_version_are_filled_in_as_well(self) -> None:
+        assert Shape("node_id count?", 0).row((NODE,)) == (NODE, 0)
+        assert Shape("node_id count?", 0).row((NODE, 7)) == (NODE, 7)
+        for wrong in ((b"x",), 7, ()):
+            assert Shape("node_id count?", 0).row(wrong) == wrong
+
+    @pytest.mark.parametrize("fields", ["queue? count", "queue count? ids", "id?", "ids ms?", "ids bodies?"])
+    def test_what_cannot_be_filled_in_cannot_be_added(self, fields: str) -> None:
+        with pytest.raises(AssertionError):
+            Shape(fields, 1)
+
+    def test_a_kind_that_came_later_needs_a_capability_that_the_table_has(self) -> None:
+        assert set(KINDS) - set(NEEDS) == set(range(33)) - {ENTRIES}
+        assert set(NEEDS.values()) <= set(CAPABILITIES)
 
 
 class TestValues:

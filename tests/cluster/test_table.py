@@ -1,10 +1,14 @@
 import pytest
 
+from cluster.capabilities import MINE
 from cluster.member import FAIL, HANDSHAKE, LEAVING, MYSELF, NOADDR, PFAIL, STOPPED, Member
+from cluster.messages import GOTJOB, NEEDS, Message
 from cluster.table import Table
 
 A, B, C = b"a" * 40, b"b" * 40, b"c" * 40
 NOW_MS = 1_000_000
+#: A kind of a later version, and what it needs.
+LATER, NEWEST = 1000, 1 << 40
 
 
 def cluster(*others: Member) -> Table:
@@ -221,4 +225,57 @@ class TestZones:
         table.set_zone(B, b"rack")
         table.set_zone(B, b"rack")
         table.set_zone(C, b"rack")
+        assert (table.version, table.dirty) == (version + 1, False)
+
+
+class TestCapabilities:
+    @pytest.fixture(autouse=True)
+    def later(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A kind of a later version, which needs something."""
+        monkeypatch.setitem(NEEDS, LATER, NEWEST)
+
+    OUTBOX: tuple[tuple[bytes, Message], ...] = ((B, (LATER, 1)), (B, (GOTJOB, ())), (C, (LATER, 2)), (A, (99, 3)))
+
+    def test_this_node_understands_what_this_version_does(self) -> None:
+        assert cluster().myself.capabilities == MINE
+
+    def test_while_all_nodes_understand_the_same_nothing_is_looked_at(self) -> None:
+        table = cluster(node(B), node(C))
+        outbox = list(self.OUTBOX)
+        assert table.understood(outbox) is outbox
+        table.set_capabilities(table.myself.id, MINE | NEWEST)
+        for node_id in (B, C):
+            table.set_capabilities(node_id, MINE | NEWEST | 1 << 50)
+        assert table.understood(outbox) is outbox
+
+    def test_a_message_goes_to_those_who_understand_it_and_all_else_goes_as_before(self) -> None:
+        table = cluster(node(B), node(C))
+        table.set_capabilities(table.myself.id, MINE | NEWEST)
+        table.set_capabilities(B, MINE)
+        table.set_capabilities(C, MINE | NEWEST)
+        assert table.understood(list(self.OUTBOX)) == [self.OUTBOX[1], self.OUTBOX[2], self.OUTBOX[3]]
+        assert table.lacking == {B: NEWEST}
+
+    def test_a_node_that_lacks_something_itself_says_nothing_of_it(self) -> None:
+        table = cluster(node(B), node(C))
+        for node_id in (B, C):
+            table.set_capabilities(node_id, MINE | NEWEST)
+        assert table.understood(list(self.OUTBOX)) == [self.OUTBOX[1], self.OUTBOX[3]]
+
+    def test_a_node_that_comes_back_as_a_later_version_is_told_everything(self) -> None:
+        table = cluster(node(B), node(C))
+        table.set_capabilities(table.myself.id, MINE | NEWEST)
+        table.set_capabilities(B, 0)
+        table.set_capabilities(B, MINE | NEWEST)
+        outbox = list(self.OUTBOX)
+        assert table.understood(outbox) is outbox
+
+    def test_a_change_is_seen_and_strangers_change_nothing(self) -> None:
+        table = cluster(node(B))
+        version = table.version
+        table.set_capabilities(B, 0)
+        assert table.version == version
+        for _ in range(2):
+            table.set_capabilities(B, MINE)
+            table.set_capabilities(C, MINE)
         assert (table.version, table.dirty) == (version + 1, False)

@@ -17,6 +17,7 @@ from typing import Any, Final
 import hiredis
 
 from cluster import membership
+from cluster.capabilities import MINE
 from cluster.membership import UNREACHABLE
 from cluster.messages import (
     ASKKEY,
@@ -27,7 +28,6 @@ from cluster.messages import (
     KEYFREE,
     KEYKEPT,
     KINDS,
-    REPLJOB,
     decode,
     encode_message,
     frame,
@@ -37,7 +37,6 @@ from disque.core.base import resp
 from disque.core.base.timers import IDLE, NEVER
 from disque.core.commands import ROWS
 from disque.core.config.settings import Config
-from disque.core.dedup.keys import TENTATIVE
 from disque.core.host import HostRefusedError
 from disque.core.jobs import sessions
 from disque.core.journal import kinds
@@ -45,8 +44,10 @@ from disque.core.journal.schema import Record
 from disque.core.model import memory
 from disque.core.model.ack_batch import AckBatch, AckStage
 from disque.core.model.job import ACKED, ACTIVE, AMONG_RETURNED, IN_LINE, QUEUED, SPENT, STATE_NAMES, WAIT_REPL, Job
+from disque.core.model.key import TENTATIVE
 from disque.core.model.session import NOT_WAITING, WAIT_COPIES, WAIT_HOST, WAIT_JOBS, WAIT_LINES, Session
 from disque.core.node import Node
+from tests.support import formats
 from tests.support.keys import keys
 
 #: The first moment of every test, in ms. Not a whole second, so that nothing is exact by chance.
@@ -92,15 +93,17 @@ def repljob(
     ttl: int = 3600,
 ) -> tuple[Any, ...]:
     """REPLJOB for a job of another node; ``holders`` are the other nodes that may have a copy, too."""
-    holders = tuple(sorted({MYSELF, *holders}))
-    ctime = START_MS * 1_000_000
-    job_id = job_id or foreign_id(1, retry)
-    return (REPLJOB, flags, queue, 2, ttl * 1000, ttl, delay_ms, retry, holders, (job_id,), (body,), (ctime,))
-
-
-def held_by(message: tuple[Any, ...], holders: tuple[bytes, ...]) -> tuple[Any, ...]:
-    """This REPLJOB with other holders."""
-    return (*message[:8], holders, *message[9:])
+    return formats.repljob(
+        job_id or foreign_id(1, retry),
+        queue=queue,
+        ttl=ttl,
+        retry=retry,
+        flags=flags,
+        delay_ms=delay_ms,
+        holders=tuple(sorted({MYSELF, *holders})),
+        bodies=(body,),
+        ctimes=(START_MS * 1_000_000,),
+    )
 
 
 class Nothing:
@@ -307,6 +310,7 @@ class Bench:
         """Another node, reachable."""
         peer = membership.Member(b"%02x" % (0xB0 + number) * 20, b"127.0.0.1", 7712 + number)
         self.membership.add(peer)
+        self.membership.set_capabilities(peer.id, MINE)
         self.peers.append(peer)
         step.link_up(self.node, peer.id, PROCESS, self.now_ms)
         self.membership.messages.clear()
@@ -536,9 +540,7 @@ def assert_memory_is_true(node: Node, jobs: list[Job]) -> None:
     """The accounted memory equals a recount."""
     recount = sum(memory.JOB_BYTES + len(job.body) for job in jobs)
     recount += sum(memory.QUEUE_BYTES + len(name) for name in node.queues)
-    recount += sum(key.cost() for key in node.keys.values()) + memory.SHELF_BYTES * node.key_store.count
     recount += sum(part.cost() for part in node.parts) + memory.GONE_BYTES * len(node.tombstones)
-    recount += sum(pending.size for bid in node.acquisitions.values() for pending in bid.waiting)
     recount += memory.PLACE_BYTES * node.places
     assert node.unread == sum(session.walked for session in node.sessions.values())
     assert node.used == recount
@@ -547,7 +549,8 @@ def assert_memory_is_true(node: Node, jobs: list[Job]) -> None:
         segments += [queue.segment for queue in node.queues.values() if queue.segment]
         segments += [key.segment for key in keys(node).values() if key.segment]
         segments += [ack.segment for ack in node.acks.by_id.values() if ack.segment]
-        segments += [broadcast.segment for broadcast in node.federation.pauses.values() if broadcast.segment]
+        segments += [entry.segment for entry in node.registry.entries() if entry.segment]
+        segments += [node.registry.purged_segment] if node.registry.purged_segment else []
         assert {segment: count for segment, count in node.live.items() if count} == {
             segment: segments.count(segment) for segment in set(segments)
         }
@@ -569,7 +572,7 @@ def assert_waits_are_true(node: Node) -> None:
         assert not session.adds or not session.adds[0].reply
         assert session.adds_bytes == sum(pending.size for pending in session.adds)
     owed = {pending for session in node.sessions.values() for pending in session.adds if not pending.reply}
-    bids = list(node.acquisitions.values())
+    bids = list(node.unique.acquisitions.values())
     in_lines_of_keys = [pending for bid in bids for pending in bid.waiting]
     in_lines_of_keys += [bid.add for bid in bids if bid.add is not None and bid.add.spread is None]
     spread_for = [spread.add for spread in node.copies.wanted.values() if spread.add is not None]
@@ -583,7 +586,7 @@ def assert_waits_are_true(node: Node) -> None:
         assert bid is None or bid in bids
     for queue in node.queues.values():
         assert queue.waiters is None or all(
-            session in leavers or session.id in node.sessions for session in queue.waiters
+            session in leavers or session in node.sessions.values() for session in queue.waiters
         )
         assert queue.ready == (queue in node.ready)
     for job_id, spread in node.copies.wanted.items():
@@ -606,8 +609,8 @@ def lots_of(node: Node) -> list[AckBatch]:
 
 def assert_timers_are_true(node: Node, jobs: list[Job]) -> None:
     """No timer without an item, no live job without a timer."""
-    armed = [key for key in node.keys.values() if key.state != TENTATIVE or key.owner != node.node_id]
-    bids = [bid for bid in node.acquisitions.values() if bid.slot != IDLE]
+    armed = [key for key in node.unique.table.values() if key.state != TENTATIVE or key.owner != node.node_id]
+    bids = [bid for bid in node.unique.acquisitions.values() if bid.slot != IDLE]
     sessions = [session for session in node.sessions.values() if session.slot != IDLE]
     adds = [pending for session in node.sessions.values() for pending in session.adds if pending.slot != IDLE]
     live = [job for job in jobs if job.state != ACKED]
@@ -623,23 +626,25 @@ def assert_timers_are_true(node: Node, jobs: list[Job]) -> None:
         if job.state == ACTIVE and job.requeue_ms:
             assert job.due_ms <= job.requeue_ms
     assert all(session.waiting == WAIT_JOBS for session in sessions)
-    assert node.timers.count == (node.key_store.slot != IDLE) + sum(
+    assert node.timers.count == (node.unique.store.slot != IDLE) + sum(
         map(len, (live, node.queues, armed, bids, sessions, adds, acks, lots, node.votes.by_id))
     )
     assert_the_shelf_is_true(node)
-    asking = {key.job_id for key in node.keys.values() if key.state == TENTATIVE or key.told is not None}
-    assert set(node.keyed) == {key.job_id for key in node.keys.values() if not key.expires_ms} | asking
-    assert {bid.job_id for bid in node.acquisitions.values() if bid.job_id and not bid.decided} == set(node.bidding)
+    asking = {key.job_id for key in node.unique.table.values() if key.state == TENTATIVE or key.told is not None}
+    assert set(node.unique.by_job) == {key.job_id for key in node.unique.table.values() if not key.expires_ms} | asking
+    assert {bid.job_id for bid in node.unique.acquisitions.values() if bid.job_id and not bid.decided} == set(
+        node.unique.bids
+    )
 
 
 def assert_the_shelf_is_true(node: Node) -> None:
     """On the shelf are exactly the keys with a window about which nothing is asked; it is due when a second is over."""
-    resting = [key for digest, key in keys(node).items() if digest not in node.keys]
-    assert len(resting) == node.key_store.count
+    resting = [key for digest, key in keys(node).items() if digest not in node.unique.table]
+    assert len(resting) == node.unique.store.count
     assert all(key.rests() for key in resting)
-    assert not any(key.rests() for key in node.keys.values())
-    assert all(node.key_store.next_ms() <= key.expires_ms // 1000 * 1000 + 1000 for key in resting)
-    assert node.key_store.next_ms() == (node.key_store.due_ms or NEVER)
+    assert not any(key.rests() for key in node.unique.table.values())
+    assert all(node.unique.store.next_ms() <= key.expires_ms // 1000 * 1000 + 1000 for key in resting)
+    assert node.unique.store.next_ms() == (node.unique.store.due_ms or NEVER)
 
 
 def as_read(record: Record) -> tuple[Any, ...]:

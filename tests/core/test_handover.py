@@ -257,11 +257,11 @@ def test_no_step_tells_of_more_jobs_than_take_some_milliseconds(monkeypatch: pyt
 def add_with_key(bench: Bench, replicate: int) -> tuple[bytes, tuple[bytes, ...]]:
     """A job with a UNIQUE key that three other nodes keep, or one: its ID, and who was asked for a copy."""
     names = [b"k%d" % number for number in range(100)]
-    ring = bench.node.key_ring
+    ring = bench.node.unique.ring
     name = next(name for name in names if bench.node.node_id not in ring.keepers(digest_of(b"q", name), replicate))
     bench.client().send("ADDJOB", "q", "body", 0, "RETRY", 5, "REPLICATE", replicate, "UNIQUE", name, 0)
     bench.settle()
-    (job_id,) = bench.node.copies.wanted or [key.job_id for key in bench.node.keys.values()]
+    (job_id,) = bench.node.copies.wanted or [key.job_id for key in bench.node.unique.table.values()]
     spread = bench.node.copies.wanted.get(job_id)
     return job_id, spread.asked if spread is not None else ()
 
@@ -294,7 +294,7 @@ def test_where_nobody_knows_who_has_a_copy_one_of_them_is_tried() -> None:
     bench = Bench(peers=3)
     job_id, asked = add_with_key(bench, 3)
     bench.confirm(job_id, *[peer for peer in bench.peers if peer.id in asked])
-    bench.node.keyed[job_id].copies = None
+    bench.node.unique.by_job[job_id].copies = None
     bench.sent()
     farewell(bench)
     assert len(bench.sent(ENQUEUE)) == 1

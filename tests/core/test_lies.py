@@ -20,6 +20,8 @@ from cluster.messages import (
     BIND,
     DELJOB,
     ENQUEUE,
+    ENTRIES,
+    ENTRY_SHAPE,
     FIELDS,
     GOSSIP_SHAPE,
     GOTACK,
@@ -28,7 +30,6 @@ from cluster.messages import (
     JOB_SHAPE,
     KEEPKEY,
     KINDS,
-    PAUSE,
     QUEUED,
     REPLJOB,
     SETACK,
@@ -42,12 +43,12 @@ from cluster.messages import (
     frame,
 )
 from disque.core import step
-from disque.core.dedup.keys import TENTATIVE, digest_of
+from disque.core.dedup.keys import digest_of
 from disque.core.journal import codec, kinds
 from disque.core.journal import replay as journal
-from disque.core.journal.schema import JOBS
 from disque.core.model.job import ACKED, ACTIVE, DEFERRED, SPENT
 from disque.core.model.jobid import comes_again
+from disque.core.model.key import TENTATIVE
 from disque.core.model.session import NOT_WAITING, WAIT_COPIES
 from disque.core.node import Node
 from tests.conftest import examples
@@ -62,6 +63,7 @@ from tests.core.support import (
     foreign_id,
     repljob,
 )
+from tests.support.formats import encoded, jobs_record, pause_everywhere
 from tests.support.keys import keys
 
 STEPS: Final = 60
@@ -99,7 +101,14 @@ USUAL: Final[dict[str, tuple[Any, ...]]] = {
     "nacks": (0, 1),
     "deliveries": (0, 1),
     "ms": (1, 500, 5000),
+    "kind": (1, 1, 1, 2),
+    "name": (b"q", b"q", b"r"),
+    "field": (b"",),
+    "value": (b"1", b"3", b""),
+    "deleted": (0, 0, 1),
 }
+#: What stands in the rows of fields that are lists of rows.
+SHAPES: Final = {"jobs": JOB_SHAPE, "gossip": GOSSIP_SHAPE, "entries": ENTRY_SHAPE}
 STRANGE: Final[dict[str, tuple[Any, ...]]] = {
     "bytes": (b"", b"long" * 100),
     "number": (0, 1, 1000, 60_000, *BOUNDS),
@@ -108,7 +117,7 @@ STRANGE: Final[dict[str, tuple[Any, ...]]] = {
 #: Messages that bring jobs, or answers about them: they come more often than others.
 MADE_OF_JOBS: Final = (
     *((REPLJOB, YOURJOBS) * 3),
-    *(GOTJOB, SETACK, WILLQUEUE, QUEUED, HOLD, ENQUEUE, BIND, KEEPKEY, PAUSE),
+    *(GOTJOB, SETACK, WILLQUEUE, QUEUED, HOLD, ENQUEUE, BIND, KEEPKEY, ENTRIES),
 )
 LISTS: Final = {"numbers": "number", "stamps": "stamp", "bodies": "bytes"}
 
@@ -134,7 +143,7 @@ class Walk:
 
     def ids(self) -> list[bytes]:
         mine = [job.id for job in all_jobs(self.bench.node)][-3:]
-        mine += [*self.bench.node.bidding][:2]
+        mine += [*self.bench.node.unique.bids][:2]
         mine += [key.job_id for key in keys(self.bench.node).values()][:2]
         return [*mine, *mine, *POOL]
 
@@ -159,8 +168,8 @@ class Walk:
             some = self.nodes() if name == "holders" else self.ids()
             given = random.choices(some, k=random.randrange(5))
             return tuple(sorted(set(given))) if random.random() < 0.7 else tuple(given)
-        if kind in {"jobs", "gossip"}:
-            shape = JOB_SHAPE if kind == "jobs" else GOSSIP_SHAPE
+        if kind in SHAPES:
+            shape = SHAPES[kind]
             return tuple([self.values(shape) for _ in range(random.randrange(4))])
         if kind in LISTS:
             return tuple([self.one(name, LISTS[kind]) for _ in range(count)])
@@ -175,8 +184,8 @@ class Walk:
             made[name] = self.field(name, FIELDS[name], count)
             count = len(made[name]) if name == "ids" else count
         ids = made.get("ids") or (made.get("id"),)
-        if "retry_s" in made and ids[0] is not None and random.random() < 0.8:
-            made["retry_s"] = random.choice([5, 60]) if comes_again(ids[0]) else 0
+        if "spec" in made and ids and ids[0] is not None and random.random() < 0.8:
+            made["spec"] = encoded(60, random.choice([5, 60]) if comes_again(ids[0]) else 0, random.choice([1, 2, 3]))
         return tuple(made.values())
 
     def hear(self) -> None:
@@ -405,10 +414,7 @@ def compare(node: Node, fresh: Node, now_ms: int) -> None:
     assert known[0] == known[1]
     paused = [{name: queue.paused for name, queue in one.queues.items() if queue.paused} for one in (node, fresh)]
     assert paused[0] == paused[1]
-    told = [
-        {told.name: (told.flags, told.counter, told.origin) for told in one.federation.pauses.values()}
-        for one in (node, fresh)
-    ]
+    told = [{entry.key: (entry.value, *entry.stamp()) for entry in one.registry.entries()} for one in (node, fresh)]
     assert told[0] == told[1]
 
 
@@ -444,10 +450,8 @@ def keepkey(job_id: bytes, digest: bytes = KEYS[0], flags: int = 3) -> Message:
 def test_numbers_go_on_from_no_job_that_could_be_the_last_of_all(walk: Walk) -> None:
     """One in an old journal, which bears the name of this node: the next job had a number that no start believes."""
     mine = b"D-a0a0a0a0-%024d-003d" % 1
-    shared = (JOBS, b"q", 2, 0, 1, -4 * 10**12, 0, 5, 0, 0, 0, 60, (MYSELF,))
-    walk.payloads += [
-        (1, payload) for payload in codec.encode([(*shared, (mine,), (b"body",), (2**62 - 1,))], START_MS)
-    ]
+    record = jobs_record(mine, ttl=60, retry=5, left_ms=-4 * 10**12, holders=(MYSELF,), ctimes=(2**62 - 1,))
+    walk.payloads += [(1, payload) for payload in codec.encode([record], START_MS)]
     walk.start_anew()
     walk.client.add("q", "body", "REPLICATE", 1)
     walk.look()
@@ -517,7 +521,7 @@ def test_holders_that_others_name_when_a_job_is_done_are_written(walk: Walk) -> 
 
 def test_no_pause_is_newer_than_all_that_can_come(walk: Walk) -> None:
     bench = walk.bench
-    bench.hear(bench.peers[0], (PAUSE, b"q", 3, 2**62 - 1, bench.peers[0].id))
+    bench.hear(bench.peers[0], pause_everywhere(b"q", 3, 2**62 - 1, bench.peers[0].id))
     assert bench.node.messages_skipped == 1
     walk.client.send("PAUSE", "q", "in", "bcast")
     walk.look()

@@ -10,23 +10,31 @@ from cluster.messages import (
     ABORT,
     ANSWER,
     ANSWER_NO,
+    DIGEST,
     ENQUEUE,
+    ENTRIES,
     GOTACK,
     GOTJOB,
-    PAUSE,
     QUEUE_IT,
     QUEUED,
     REFUSED,
     REPLJOB,
+    REPLJOB_DELAY_MS,
+    REPLJOB_FLAGS,
+    REPLJOB_HOLDERS,
+    REPLJOB_IDS,
+    REPLJOB_LEFT_MS,
+    REPLJOB_SPEC,
     SETACK,
     WILLQUEUE,
 )
 from disque.core import step
-from disque.core.journal.schema import REQUEUE
+from disque.core.journal.schema import JOBS_IDS, REQUEUE
 from disque.core.model import peers
 from disque.core.replication import acks
 from disque.core.replication.coordinator import PATIENCE_MS
 from tests.core.support import MYSELF, NOTHING, PROCESS, Bench, Client, assert_still_waiting, foreign_id, repljob
+from tests.support.formats import pause_everywhere
 
 B0 = b"b0" * 20
 NO_LINK = "NOREPL job removed (expired?) before the requested replication level was achieved"
@@ -152,7 +160,7 @@ class TestSayAgain:
         cluster.link_down(first)
         cluster.sent()
         cluster.link_up(first)
-        assert [(message[9], message[8]) for message in cluster.told(first, REPLJOB)] == [
+        assert [(message[REPLJOB_IDS], message[REPLJOB_HOLDERS]) for message in cluster.told(first, REPLJOB)] == [
             ((job_id,), cluster.job(job_id).holders)
         ]
         cluster.link_down(second)
@@ -171,14 +179,15 @@ class TestSayAgain:
         assert sorted(peer.id for peer in asked(cluster)) == sorted(peer.id for peer in others(cluster, nodes))
 
     def test_what_is_left_of_its_life_is_told_as_it_is_now(self, cluster: Bench) -> None:
-        _, (first, _) = begin(cluster.client(), "TTL", 100, "DELAY", 9)
+        job_id, (first, _) = begin(cluster.client(), "TTL", 100, "DELAY", 9)
         cluster.link_down(first)
         cluster.sent()
         cluster.live(5000)
         cluster.sent()
         cluster.link_up(first)
-        ((_, _, _, _, left_ms, ttl, delay_ms, *_),) = cluster.told(first, REPLJOB)
-        assert (left_ms, ttl, delay_ms) == (95_000, 100, 9000)
+        (message,) = cluster.told(first, REPLJOB)
+        assert (message[REPLJOB_LEFT_MS], message[REPLJOB_DELAY_MS]) == (95_000, 9000)
+        assert message[REPLJOB_SPEC] == cluster.job(job_id).spec.encoded
 
 
 class TestAnotherProcess:
@@ -253,8 +262,8 @@ class TestAtMostOnceFromOutside:
         client.send("ADDJOB", "q", "body", 0, "REPLICATE", 1, "RETRY", 0)
         (job_id,) = cluster.node.copies.wanted
         ((peer_id, message),) = cluster.sent(REPLJOB)
-        assert message[1] == QUEUE_IT
-        assert message[8] == (peer_id,)
+        assert message[REPLJOB_FLAGS] == QUEUE_IT
+        assert message[REPLJOB_HOLDERS] == (peer_id,)
         return job_id, cluster.membership.nodes[peer_id]
 
     def test_the_one_that_confirms_has_queued_it(self, outside: Bench) -> None:
@@ -297,7 +306,7 @@ class TestAtMostOnceFromOutside:
         outside.link_down(outside.membership.nodes[first])
         (second,) = asked(outside)
         assert second.id != first
-        (job_id,) = message[9]
+        (job_id,) = message[REPLJOB_IDS]
         outside.confirm(job_id, second)
         assert client.read() == job_id
 
@@ -392,7 +401,7 @@ class TestAsync:
         bench = Bench(peers=1, journaling=True)
         job_id = bench.client().add("q", "b", "REPLICATE", 2, "ASYNC")
         records = bench.records()
-        assert (records[0][13], records[1][1]) == ((job_id,), job_id)
+        assert (records[0][JOBS_IDS], records[1][1]) == ((job_id,), job_id)
         assert records[-1][2] == tuple(sorted([MYSELF, bench.peers[0].id]))
 
     def test_when_it_is_done_copies_are_wanted_no_more(self, cluster: Bench) -> None:
@@ -640,12 +649,13 @@ class TestSoMuchABeat:
     def test_pauses(self) -> None:
         bench = Bench(peers=2)
         for number in range(13):
-            bench.hear(bench.peers[1], (PAUSE, b"q%02d" % number, 1, 5, B0))
+            bench.hear(bench.peers[1], pause_everywhere(b"q%02d" % number, 1, 5, B0))
         bench.link_down(bench.peers[0])
         bench.sent()
         bench.link_up(bench.peers[0])
-        counts = [len(bench.sent(PAUSE))]
+        bench.hear(bench.peers[0], (DIGEST, 1, b""))
+        counts = [len(bench.sent(ENTRIES))]
         for _ in range(3):
             self.beat(bench)
-            counts.append(len(bench.sent(PAUSE)))
+            counts.append(len(bench.sent(ENTRIES)))
         assert counts == [5, 5, 3, 0]

@@ -131,13 +131,8 @@ class NodeMachine(Mirror):
         self.journaling = self.node.journaling = False
         self.copying = None
         self.node.segment = 0
-        self.node.live.clear()
-        for shard in self.node.shards:
-            for job in shard.values():
-                job.segment = 0
-        kinds.forget_segments(self.node)
-        for queue in self.node.queues.values():
-            queue.segment = 0
+        for _ in kinds.forget_segments(self.node):
+            pass
 
     @precondition(lambda self: self.journaling)
     @rule()

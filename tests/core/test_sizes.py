@@ -4,6 +4,7 @@ from cluster.messages import LIMIT, NEEDJOBS, NEEDNOW, OFFER, REFUSED, REFUSED_S
 from disque.core import sizes, step
 from tests.core.replication.test_coordinator import asked
 from tests.core.support import UNKNOWN_ID, Bench, repljob
+from tests.support.formats import row_ids
 
 
 def limits(bench: Bench, *most: int) -> None:
@@ -75,11 +76,11 @@ class TestSizes:
         large, small = (client("ADDJOB", "q", "x" * size, 0, "REPLICATE", 1) for size in (10, 9))
         bench.hear(bench.peers[0], (NEEDJOBS, b"q", 5))
         bench.tick()
-        assert [[row[0] for row in message[2]] for _, message in bench.sent(YOURJOBS)] == [[small]]
+        assert [row_ids(message) for _, message in bench.sent(YOURJOBS)] == [[small]]
         assert bench.state(large) == "queued"
         limits(bench, 10)
         bench.live(200)
-        assert [[row[0] for row in message[2]] for _, message in bench.sent(YOURJOBS)] == [[large]]
+        assert [row_ids(message) for _, message in bench.sent(YOURJOBS)] == [[large]]
 
     def test_what_a_consumers_node_does_not_take_is_not_offered_to_it_again_and_again(self) -> None:
         bench = Bench(peers=1)

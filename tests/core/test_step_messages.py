@@ -15,7 +15,9 @@ from cluster.messages import (
     ALL_SENT,
     ANSWER,
     DELJOB,
+    DIGEST,
     ENQUEUE,
+    ENTRIES,
     GOTACK,
     GOTJOB,
     HAVE,
@@ -26,10 +28,8 @@ from cluster.messages import (
     NEEDJOBS,
     NEEDNOW,
     OFFER,
-    PAUSE,
     QUEUED,
     REFUSED,
-    REPLJOB,
     SETACK,
     STOPPING,
     WILLQUEUE,
@@ -37,8 +37,11 @@ from cluster.messages import (
     YOURJOBS,
 )
 from disque.core import step
+from disque.core.model.registry import DIGEST_BYTES
 from tests.conftest import rarely
-from tests.core.support import MYSELF, START_MS, Bench, foreign_id, held_by, repljob
+from tests.core.support import MYSELF, Bench, foreign_id, repljob
+from tests.support import formats
+from tests.support.formats import encoded, repljob_with, row_with
 
 KEY_KINDS = range(21, 30)
 #: Messages that one node hears, one after the other.
@@ -140,15 +143,21 @@ def about(bench: Bench, job_id: bytes) -> dict[str, list[tuple[Any, ...]]]:
     mine = job.holders if job is not None else (MYSELF,)
     sets: list[tuple[bytes, ...]] = [(), mine, (one, MYSELF, one, stranger), (stranger,)]
     most, now_ms = 2**43 - 1, bench.now_ms
-    row = (job_id, b"body", 2, 60_000, 60, START_MS * 1_000_000, 5, 1, 2, mine)
-    strange_row = (job_id, b"", most, most, most, 2**62 - 1, most, most, most, (stranger,))
+    copy = formats.repljob(job_id, ttl=60, retry=5, holders=mine)
+    row = formats.yourjobs_row(job_id, ttl=60, retry=5, repl=2, nacks=1, deliveries=2, holders=mine)
+    strange_row = row_with(
+        row, body=b"", left_ms=most, ctime=2**62 - 1, nacks=most, deliveries=most, holders=(stranger,)
+    )
+    newer = encoded(60, 5, 2, {9: 7, 10_000: b"new"})
+    specs = (encoded(most, most, most), encoded(60, 5, 0), b"", b"spec", b"\xdf\xff\xff\xff\xff", newer)
     return {
         "REPLJOB": [
-            *[held_by(repljob(job_id=job_id, retry=retry, flags=flags), given) for given in sets for retry in (0, 5)
-              for flags in (0, 1, most)],
-            (REPLJOB, most, b"q", most, most, most, most, most, (), (job_id,), (b"body",), (2**62 - 1,)),
-            (REPLJOB, 0, b"q", 2, 60_000, 60, 0, 5, mine, twice, (b"a", b"b"), (1, 2)),
-            (REPLJOB, 0, b"q", 2, 60_000, 60, 0, 5, mine, (), (), ()),
+            *[repljob_with(repljob(job_id=job_id, retry=retry, flags=flags), holders=given)
+              for given in sets for retry in (0, 5) for flags in (0, 1, most)],
+            repljob_with(copy, flags=most, left_ms=most, delay_ms=most, holders=(), ctimes=(2**62 - 1,)),
+            repljob_with(copy, ids=twice, bodies=(b"a", b"b"), ctimes=(1, 2)),
+            repljob_with(copy, ids=(), bodies=(), ctimes=()),
+            *[repljob_with(copy, spec=spec) for spec in specs],
         ],
         "GOTJOB": [(GOTJOB, given) for given in ((), ids, twice)],
         "ENQUEUE": [(ENQUEUE, job_id, delay_ms) for delay_ms in (0, 5000, most)],
@@ -161,11 +170,16 @@ def about(bench: Bench, job_id: bytes) -> dict[str, list[tuple[Any, ...]]]:
         "LIMIT": [(LIMIT, size) for size in (0, 1, most)],
         "NEEDNOW": [(NEEDNOW, name, count) for name in (b"q", b"", b"new") for count in (0, 1, most)],
         "OFFER": [(OFFER, b"q"), (OFFER, b"other")],
-        "YOURJOBS": [(YOURJOBS, b"q", (given,)) for given in (row, strange_row)] + [(YOURJOBS, b"q", (row, row))],
+        "YOURJOBS": [(YOURJOBS, b"q", rows) for rows in (
+            (row,), (strange_row,), (row, row), *[(row_with(row, spec=spec),) for spec in specs]
+        )],
         "STOPPING": [(STOPPING, what) for what in (I_STOP, ALL_SENT, most)],
         "WORKING": [(WORKING, given) for given in (ids, twice)],
-        "PAUSE": [(PAUSE, b"q", flags, counter, who) for flags in (0, 1, 3, most) for counter in (0, 2**62 - 1)
-                  for who in (one, stranger)],
+        "ENTRIES": [(ENTRIES, ((kind, b"q", field, value, counter, who, deleted),)) for kind in (1, most)
+                    for field in (b"", b"f") for value in (b"", b"1", b"3", b"9") for counter in (0, 2**62 - 1)
+                    for who in (one, stranger) for deleted in (0, 1, most)],
+        "DIGEST": [(DIGEST, what, digest) for what in (0, 1, most)
+                   for digest in (b"", b"x", bytes(DIGEST_BYTES), b"x" * DIGEST_BYTES)],
         "ABORT": [(ABORT, given) for given in (ids, twice)],
         "REFUSED": [(REFUSED, reason, given) for reason in (0, 3, most) for given in (ids, twice)],
         "ANSWER": [(ANSWER, number, what, given, twice) for number in (0, now_ms, now_ms - 100, 2**62 - 1)

@@ -17,7 +17,7 @@ import psutil
 import redis
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-PATIENCE_S: Final = 30.0  # how long anything may take before a test is given up: nothing is measured by it
+PATIENCE_S: Final = 60.0  # how long anything may take before a test is given up: nothing is measured by it
 POLL_S: Final = 0.005
 SLOW_POLL_S: Final = 0.05  # where asking costs the server something
 LOOPBACK: Final = "127.0.0.1"
@@ -27,9 +27,11 @@ Word = str | bytes | int
 T = TypeVar("T")
 
 
-def until(ask: Callable[[], T], what: str | Callable[[], str], poll_s: float = POLL_S) -> T:
+def until(
+    ask: Callable[[], T], what: str | Callable[[], str], poll_s: float = POLL_S, patience_s: float = PATIENCE_S
+) -> T:
     """Ask until the answer is true, and give it. `what` was waited for in vain is found out last."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + patience_s
     while not (answer := ask()):
         if time.monotonic() > deadline:
             message = f"still waiting for {what if isinstance(what, str) else what()}"

@@ -16,6 +16,7 @@ from cluster.messages import FIELDS, KINDS, MEET, REPLJOB, YOURJOBS, encode_mess
 from disque.core.model.key_store import DIGEST_BYTES
 from tests.end_to_end.cluster import SECRET, Cluster, rows
 from tests.end_to_end.node import LOOPBACK, Node, until
+from tests.support.formats import encoded, yourjobs_row
 
 BUS: Final = 10_000
 LIAR: Final = b"1" * 40
@@ -103,6 +104,12 @@ def some_id(random: Random) -> bytes:
     return random.choice([job_id, job_id, job_id, NO_ID, LIAR, STRANGER])
 
 
+def some_spec(random: Random) -> bytes:
+    """Give what jobs may have in common, or nonsense."""
+    said = encoded(random.choice([60, 2**32 - 1, 2**43]), random.choice([0, 5]), random.choice([1, 9, 65536]))
+    return random.choice([said, said, encoded(60, 5, 1, {9: 2**64 - 1, 99: b"x" * 900}), b"", b"\xff" * 300])
+
+
 def lie(random: Random, field: str) -> Any:
     """Give a value that fits the field and means nothing, or the worst."""
     choices: dict[str, Callable[[], Any]] = {
@@ -111,19 +118,27 @@ def lie(random: Random, field: str) -> Any:
         "bytes": lambda: random.choice([b"", b"q", b"k" * DIGEST_BYTES, b"\xff" * 300, b"x" * 70_000]),
         "id": lambda: some_id(random),
         "ids": lambda: tuple(sorted([some_id(random) for _ in range(random.randrange(5))])),
+        "entries": lambda: (
+            (
+                random.choice([1, 1, 9]),
+                b"q",
+                b"",
+                random.choice([b"", b"1", b"x"]),
+                random.choice([0, 5, 2**61]),
+                LIAR,
+                0,
+            ),
+        ),
         "gossip": lambda: ((STRANGER, b"127.0.0.1", 1, 1, random.choice([0, 1, 2, 2**40])),),
         "jobs": lambda: (
-            (
+            yourjobs_row(
                 some_id(random),
-                b"b",
-                9,
-                2**43 - 1,
-                2**43 - 1,
-                0,
-                2**43 - 1,
-                2**43 - 1,
-                random.choice([0, 5, 2**43 - 1]),
-                (some_id(random),),
+                spec=some_spec(random),
+                left_ms=2**43 - 1,
+                ctime=random.choice([0, 2**62 - 1]),
+                nacks=2**43 - 1,
+                deliveries=random.choice([0, 5, 2**43 - 1]),
+                holders=(some_id(random),),
             ),
         ),
     }
@@ -133,11 +148,13 @@ def lie(random: Random, field: str) -> Any:
 def lies(random: Random, kind: int) -> tuple[Any, ...]:
     """Give a message of a kind, with fields that fit and lie."""
     fields = KINDS[kind][1].fields
-    values = [kind]
+    values: list[Any] = [kind]
     for name in fields:
         what = FIELDS[name]
-        if what in LISTS:
-            values.append(tuple([LISTS[what]] * len(values[-1])))  # type: ignore[arg-type] # it stands behind its IDs
+        if name == "spec":
+            values.append(some_spec(random))
+        elif what in LISTS:
+            values.append(tuple([LISTS[what]] * len(values[-1])))  # it stands behind its IDs
         else:
             values.append(lie(random, what))
     return tuple(values)

@@ -51,7 +51,7 @@ def test_a_torn_tail_stops_the_start_when_that_is_wanted(start_node: StartNode) 
     path = node.segments()[-1]
     os.truncate(path, path.stat().st_size - 10)
     node.options += ("--aof-load-truncated", "no")
-    assert "Unexpected end of file reading the append only file" in refused(node)
+    assert "Unexpected end of the journal" in refused(node)
     node.options += ("--aof-load-truncated", "yes")
     assert queued(node.start()) == ids[:-1]
 

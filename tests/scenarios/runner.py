@@ -44,7 +44,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import hiredis
 
@@ -56,8 +56,10 @@ from disque.core.jobs import sessions
 from disque.core.journal import codec
 from disque.core.journal import replay as journal
 from disque.core.model.session import NOT_WAITING, WAIT_COPIES, Session
+from disque.core.model.spec import read
 from disque.core.node import Message, Node
 from tests.scenarios.place import BEAT_MS, Place
+from tests.support.formats import repljob_with, row_with, yourjobs, yourjobs_rows
 from tests.support.nodes import START_MS, make_node, node_id
 
 NODE_ID = re.compile(rb"(\d)\1{39}")
@@ -68,6 +70,26 @@ DIGESTS = {digest_of(b"q", name.encode()): name for name in ("k", "j", "key")}
 KIND_NAMES = {number: name for number, (name, _) in messages.KINDS.items()}
 KINDS = {name: number for number, name in KIND_NAMES.items()}
 INDENT = "    "
+
+
+def spelled(message: Message) -> tuple[Any, ...]:
+    """This message with words for what jobs have in common."""
+    if message[0] == messages.REPLJOB:
+        return repljob_with(message, spec=said(message[messages.REPLJOB_SPEC]))
+    if message[0] == messages.YOURJOBS:
+        rows = [row_with(row, spec=said(row[messages.ROW_SPEC])) for row in yourjobs_rows(message)]
+        return yourjobs(*rows, queue=cast("bytes", message[messages.YOURJOBS_QUEUE]))
+    if message[0] == messages.DIGEST:
+        return (*message[:2], b"sums" if message[2] else b"")
+    return message
+
+
+def said(encoded: Any) -> str:
+    """A spec in words."""
+    spec = read(b"", encoded)
+    assert spec is not None
+    rows = "" if spec.rows is None else f" {spec.rows}"
+    return f"{{ttl {spec.ttl} retry {spec.retry} repl {spec.repl}{rows}}}"
 
 
 class Scenario:
@@ -232,6 +254,8 @@ class Scenario:
             one, other = self.places[source].running, self.places[target].running
             one.membership.set_zone(node_id(target), self.places[target].zone)
             other.membership.set_zone(node_id(source), self.places[source].zone)
+            one.membership.set_capabilities(node_id(target), other.membership.myself.capabilities)
+            other.membership.set_capabilities(node_id(source), one.membership.myself.capabilities)
             step.link_up(one, node_id(target), other.start, self.now_ms)
             step.heard(other, node_id(source), one.start, self.now_ms)
 
@@ -379,14 +403,14 @@ class Scenario:
         greetings, node.membership.messages = node.membership.messages, []
         for target_id, values in [*greetings, *sent]:
             target = int(target_id[:1])
-            kind, *rest = values
+            kind = values[0]
             assert isinstance(kind, int)
             if target in self.places and (place.number, target) not in self.links:
                 step.undelivered(node, target_id, [values], self.now_ms)
                 continue
             lost = (place.number, target, kind) in self.dropped
             blocked = self.waiting.get((place.number, target))
-            words = [KIND_NAMES[kind], *[self.text(value) for value in rest]]
+            words = [KIND_NAMES[kind], *[self.text(value) for value in spelled(values)[1:]]]
             if kind not in step.OF_MEMBERSHIP:
                 fate = " (lost)" if lost else "" if blocked is None else " (waits)"
                 self.show(f"{place.number}->{target} {' '.join(words)}{fate}")
@@ -412,8 +436,8 @@ class Scenario:
         if isinstance(value, list | tuple):
             shown = [self.text(item) for item in value]
             return f"[{', '.join(shown)}]" if isinstance(value, list) else f"({' '.join(shown)})"
-        if isinstance(value, ErrorReply):
-            return f"-{value}"
+        if isinstance(value, ErrorReply | str):
+            return value if isinstance(value, str) else f"-{value}"
         if value is None or isinstance(value, int):
             return "nil" if value is None else self.number(value)
         if JOB_ID.fullmatch(value) or NODE_ID.fullmatch(value):

@@ -2,9 +2,10 @@ from typing import Any, Final, cast
 
 import pytest
 
+from cluster.capabilities import MINE, SIZES
 from cluster.handshake import Identity
 from cluster.membership import FAILING, HANDSHAKE, Member, Membership
-from cluster.messages import ENQUEUE, PING, Message
+from cluster.messages import ENQUEUE, LIMIT, PING, Message
 from disque.core import step
 from disque.core.base.timers import NEVER
 from disque.core.config.settings import Config
@@ -250,6 +251,27 @@ class TestLinks:
         assert peer.zone == b"rack-1"
         shell.beats(1)
         assert shell.node.peers[PEER.id].zone == b"rack-1"
+
+    def test_what_others_understand_is_learnt_at_either_end_and_bounds_what_they_are_sent(self) -> None:
+        shell = Meshed()
+        assert shell.mesh.identity().capabilities == MINE
+        shell.meet()
+        peer = shell.node.peers[PEER.id]
+        assert peer.understands(SIZES)
+        for told in (
+            lambda: shell.mesh.heard(PEER._replace(capabilities=0), b"127.0.0.1", b"127.0.0.1"),
+            lambda: shell.mesh.identified(PEER.id, PEER._replace(capabilities=0), b"127.0.0.1"),
+        ):
+            shell.mesh.heard(PEER, b"127.0.0.1", b"127.0.0.1")
+            shell.mesh.send([(PEER.id, (LIMIT, 7))])
+            assert shell.bus.sent[-1] == (PEER.id, (LIMIT, 7))
+            told()
+            shell.beats(1)
+            assert not peer.understands(SIZES)
+            before, shell.bus.sent = shell.membership.messages_sent, []
+            shell.mesh.send([(PEER.id, (LIMIT, 8)), (PEER.id, (ENQUEUE, JOB, 0))])
+            assert shell.bus.sent == [(PEER.id, (ENQUEUE, JOB, 0))]
+            assert shell.membership.messages_sent == before + 1
 
     def test_a_node_that_knows_only_its_own_zone_goes_on_looking_for_its_seeds(self) -> None:
         shell = Meshed(cluster_zone="host-1", cluster_seeds="127.0.0.1:9001")

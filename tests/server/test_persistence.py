@@ -538,7 +538,7 @@ def test_pauses_of_all_nodes_are_copied_when_the_journal_is_switched_on(machine:
     process.say(b"CONFIG", b"SET", b"appendonly", b"yes")
     process.turn(5)
     process.kill()
-    assert list(machine.start().node.federation.pauses) == [b"q"]
+    assert [entry.key[1] for entry in machine.start().node.registry.entries()] == [b"q"]
 
 
 def process_files(process: Process) -> list[str]:

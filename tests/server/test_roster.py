@@ -4,6 +4,7 @@ from typing import Any, Final, cast
 
 import pytest
 
+from cluster.capabilities import SIZES
 from cluster.membership import FAIL, HANDSHAKE, LEAVING, PFAIL, STOPPED, Member, Membership
 from disque.server.roster import Roster, others
 from tests.server.shell import Log
@@ -99,6 +100,17 @@ def test_a_node_without_an_address_is_named_all_the_same() -> None:
     peer = node(PFAIL)
     peer.ip = b""
     assert Scene(peer).said()[0].startswith("Node bbbbbbbb at (no address):7711 ")
+
+
+def test_a_node_that_does_not_understand_all_that_this_one_says_is_named_once() -> None:
+    scene = Scene(node())
+    scene.membership.set_capabilities(b"a" * 40, SIZES)
+    story = []
+    for mask in (SIZES | 1 << 40, 0, 0, 1 << 40, SIZES, 0):
+        scene.membership.set_capabilities(B, mask)
+        story.append(scene.said())
+    line = f"{NAME} runs another version: it does not understand sizes"
+    assert story == [[], [line], [], [], [], [line]]
 
 
 def test_as_long_as_nothing_changes_no_node_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from pathlib import Path
+from zlib import crc32
 
 import msgpack
 import pytest
@@ -13,7 +14,9 @@ from disque.core.journal.frames import (
     MARK_PAYLOAD,
     RECORDS,
     RETIRED,
+    SEED,
     UNLINKED,
+    VERSION,
     Head,
     encode,
     encode_head,
@@ -69,6 +72,26 @@ class Writer:
         data[at] ^= 0xFF
         self.path.write_bytes(data)
         return at
+
+
+def made_by(version: int, path: Path) -> None:
+    """Let the head of this file name another version of the format."""
+    raw = bytearray(path.read_bytes())
+    raw[7] = version
+    raw[HEAD_SIZE - 4 : HEAD_SIZE] = crc32(raw[: HEAD_SIZE - 4], SEED).to_bytes(4, "little")
+    path.write_bytes(raw)
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [(VERSION - 1, "an older version .*: start that one, let consumers empty its queues"), (VERSION + 1, "a newer")],
+)
+def test_a_file_of_another_version_is_named_and_no_repair_is_advised(tmp_path: Path, version: int, said: str) -> None:
+    first = Writer(tmp_path, 1).add(b"a")
+    made_by(version, first.path)
+    with pytest.raises(JournalError, match=f"{first.path}: written by {said}") as caught:
+        read(Row(str(tmp_path), NAME))
+    assert "--fix" not in str(caught.value)
 
 
 def read(row: Row) -> list[bytes]:

@@ -46,5 +46,17 @@ def test_what_might_break_a_limit_is_left_alone() -> None:
     assert walked(b"*1\r\n$70000\r\n" + b"a" * 70_002) is None
 
 
+@pytest.mark.parametrize("at", range(1, 4))
+def test_a_short_request_behind_one_whose_head_came_in_two_parts_is_not_kept_waiting(at: int) -> None:
+    reader = Walker(1 << 20, 1 << 20)
+    reader.trusted = True
+    stream = ADD + b"a\n"
+    for chunk in (stream[:at], stream[at:]):
+        reader.feed(chunk)
+        got = reader.next()
+    assert got == [b"ADDJOB", b"q", b"body", b"0"]
+    assert reader.next() == [b"a"]
+
+
 def test_each_form_has_the_reader_that_is_faster_in_it() -> None:
     assert type(make_reader(1 << 20, 1 << 20)) is (RequestReader if FORM == "plain" else Walker)

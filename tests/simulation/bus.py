@@ -7,9 +7,11 @@ those of which no byte has left. A node that is still reading its journal has no
 
 from typing import TYPE_CHECKING, Any
 
+from cluster.messages import NEEDS
 from disque.core import step
 
 if TYPE_CHECKING:
+    from disque.core.node import Node
     from tests.simulation.network import Link
     from tests.simulation.process import Process
 
@@ -101,8 +103,7 @@ class Bus:
         node, now = self.process.node, self.process.now_ms()
         self.fresh.add(src)
         node.membership.incoming(node_id, src.machine.ip, src.machine.port, src.machine.bus_port, now)
-        node.membership.set_zone(node_id, src.machine.zone)
-        node.membership.set_body_most(node_id, src.machine.body_most)
+        self._learn(node_id, src)
         self.world.note("heard", self.process.name, src.name)
         attempt = self.attempts.get(node_id)
         if attempt is not None:
@@ -111,6 +112,13 @@ class Bus:
         if mine is not None and mine.target is not src:
             self.network.end(mine)  # that leads to a process that is gone
         self.process.schedule()
+
+    def _learn(self, node_id: bytes, other: "Process") -> None:
+        """What a process says of itself at the handshake."""
+        membership, told = self.process.node.membership, other.node.membership.myself
+        membership.set_zone(node_id, told.zone)
+        membership.set_body_most(node_id, told.body_most)
+        membership.set_capabilities(node_id, told.capabilities)
 
     def connected(self, link: "Link", node_id: bytes) -> None:
         """The handshake is through: this process may speak."""
@@ -131,8 +139,7 @@ class Bus:
         ):
             self.network.end(link)
             return
-        node.membership.set_zone(real_id, machine.zone)
-        node.membership.set_body_most(real_id, machine.body_most)
+        self._learn(real_id, target)
         self.outgoing[real_id] = link
         self.network.log.look(self.network, self.process.machine.number, machine.number)
         self.world.note("link", self.process.name, target.name)
@@ -178,14 +185,17 @@ class Bus:
         self.world.note("take", process.name, node_id, *messages)
         for message in messages:
             process.watch.message(process, src, message)
-            step.message(node, node_id, message, now)
+            if understands(node, message):
+                step.message(node, node_id, message, now)
+            else:
+                node.messages_skipped += 1
         process.look_for_parting()
         process.schedule()
 
     def send(self, outbox: list[tuple[bytes, Message]]) -> None:
         """Let messages leave, one frame a peer; those to nodes without a link are given back."""
         frames: dict[bytes, list[Message]] = {}
-        for node_id, message in outbox:
+        for node_id, message in self.process.node.membership.understood(outbox):
             frames.setdefault(node_id, []).append(message)
         for node_id, messages in frames.items():
             link = self.outgoing.get(node_id)
@@ -200,3 +210,8 @@ class Bus:
     def _give_back(self, node_id: bytes, messages: list[Message]) -> None:
         step.undelivered(self.process.node, node_id, messages, self.process.now_ms())
         self.process.schedule()
+
+
+def understands(node: "Node", message: Message) -> bool:
+    """Whether a node of this version knows the kind of a message."""
+    return not NEEDS.get(message[0], 0) & ~node.membership.myself.capabilities

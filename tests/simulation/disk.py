@@ -15,8 +15,24 @@ from typing import Any
 
 import msgpack
 
-from disque.core.journal.schema import ACK, DELETE, END, FLUSH, HEAD, JOBS, SPEND
+from disque.core.journal.schema import (
+    ACK,
+    CTIME_A_MS,
+    DELETE,
+    END,
+    FLUSH,
+    HEAD,
+    JOBS,
+    JOBS_CTIMES,
+    JOBS_FLAGS,
+    JOBS_IDS,
+    JOBS_LEFT_MS,
+    JOBS_SPEC,
+    JOBS_STATE,
+    SPEND,
+)
 from disque.core.model.job import ACKED, SPENT
+from disque.core.model.spec import decode
 from disque.server.segments import Row
 from tests.support.disk import FOLDER, FakeDisk
 
@@ -136,12 +152,14 @@ class Reader:
             kind = record[0]
             if kind == HEAD:
                 self.begin(record[3], record[4])
-            elif kind == JOBS and record[2] != ACKED:
-                for job_id, ctime in zip(record[13], record[15], strict=True):
-                    job = found[job_id] = Yield(record[7], ctime // 1_000_000 + record[5])
-                    job.spent = bool(record[3] & SPENT)
+            elif kind == JOBS and record[JOBS_STATE] != ACKED:
+                said = decode(record[JOBS_SPEC])
+                assert said is not None
+                for job_id, ctime in zip(record[JOBS_IDS], record[JOBS_CTIMES], strict=True):
+                    job = found[job_id] = Yield(said.retry, ctime // CTIME_A_MS + record[JOBS_LEFT_MS])
+                    job.spent = bool(record[JOBS_FLAGS] & SPENT)
             elif kind == JOBS:
-                for job_id in record[13]:
+                for job_id in record[JOBS_IDS]:
                     found.pop(job_id, None)
                     self.over.add(job_id)
             elif kind in {ACK, DELETE}:

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from cluster import nodesfile
+from cluster.capabilities import MINE
 from cluster.member import BODY_USUAL
 from cluster.membership import Member, Membership
 from tests.simulation.clock import Clock
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 PORT = 7711
 BUS_PORT = 17711
 HOUR_MS = 3_600_000
+#: A capability of a version to come.
+LATER = 1 << 50
 #: A clock is set by so much at most.
 JUMP_MOST_MS = 2 * HOUR_MS
 
@@ -64,6 +67,14 @@ class Machine:
         most = self.world.options.body_most
         return most if most and self.world.random(f"{self.name} bodies").random() < 0.5 else BODY_USUAL
 
+    def draw_capabilities(self) -> int:
+        """What the process that starts now understands: a version has all that the versions before it had."""
+        if not self.world.options.mixed:
+            return MINE
+        random = self.world.random(f"{self.name} {self.lives} version")
+        version = random.randint(0, MINE.bit_length() + 1)
+        return MINE & ((1 << version) - 1) | (LATER if version > MINE.bit_length() else 0)
+
     @property
     def boot_id(self) -> str:
         """The boot ID of the kernel."""
@@ -90,6 +101,7 @@ class Machine:
             membership = Membership(Member(self.node_id, self.ip, self.port))
         membership.set_zone(membership.myself.id, self.zone)
         membership.set_body_most(membership.myself.id, self.body_most)
+        membership.set_capabilities(membership.myself.id, self.draw_capabilities())
         seeded = self.world.random(f"{self.name} {self.lives} membership")
         membership.random = seeded
         membership.timeout_ms = self.world.options.timeout_ms

@@ -10,18 +10,20 @@ from typing import Any, Final, NamedTuple
 from unittest.mock import patch
 
 from cluster import messages as wire
+from cluster.table import Table
 from disque.core import handover, links, step
-from disque.core.dedup import acquire, key_keeper, keys
+from disque.core.dedup import acquire, key_keeper
 from disque.core.federation import supply
 from disque.core.jobs import add
 from disque.core.journal import replay
 from disque.core.journal.replay import Replay
 from disque.core.journal.schema import CLEAN, END
 from disque.core.model.job import LEASE_OWNER
+from disque.core.model.key import SETTLED
 from disque.core.model.peers import Peer
-from disque.core.model.session import PendingAdd, Spread
+from disque.core.model.session import Acquisition, PendingAdd, Spread
 from disque.core.node import Node
-from disque.core.replication import acks, batching, coordinator, replica, zoning
+from disque.core.replication import acks, batching, coordinator, registry, replica, zoning
 from tests.simulation.bus import Bus
 from tests.simulation.process import Process
 
@@ -60,6 +62,7 @@ def mutant(
             "jumps": False,
             "zones": 0,
             "body_most": 0,
+            "mixed": False,
             "active_ms": 8000,
         }
         changed |= options
@@ -311,7 +314,7 @@ def key_is_given_out_before_it_is_vouched_for() -> Iterator[None]:
     """Whoever finds a key taken answers with the ID that has it, decided or not."""
 
     def held(node: Any, peer: bytes, message: Any, now_ms: int) -> None:
-        acquire.held(node, peer, (message[0], keys.SETTLED, *message[2:]), now_ms)
+        acquire.held(node, peer, (message[0], SETTLED, *message[2:]), now_ms)
 
     with patch.dict(step.MESSAGES, {wire.KEYHELD: held}):
         yield
@@ -321,7 +324,7 @@ def key_is_given_out_before_it_is_vouched_for() -> Iterator[None]:
 def keepers_are_not_asked() -> Iterator[None]:
     """A node believes to have a key before those that keep it have said so."""
     with (
-        patch.object(acquire.Acquisition, "complete", lambda bid: bool(bid.job_id)),
+        patch.object(Acquisition, "complete", lambda bid: bool(bid.job_id)),
         patch.object(key_keeper, "others", lambda *_: []),
     ):
         yield
@@ -462,4 +465,44 @@ def nothing_is_said_again() -> Iterator[None]:
 def sizes_are_forgotten() -> Iterator[None]:
     """Whoever is asked for a copy is asked whatever it takes, also when it has refused that."""
     with patch.object(Peer, "takes", lambda *_: True):
+        yield
+
+
+# -- versions ----------------------------------------------------------------------------------------------------------
+
+
+@mutant("I13", nodes=3, seeds=6, policy="off", mixed=True)
+def everything_is_said_to_everybody() -> Iterator[None]:
+    """Nobody looks whether the receiver of a message understands it."""
+    with patch.object(Table, "understood", lambda _, outbox: outbox):
+        yield
+
+
+@mutant("I13", nodes=3, seeds=12, faults={"crash": 1500}, policy="off", mixed=True)
+def what_a_node_understands_is_learnt_once() -> Iterator[None]:
+    """A node that starts again as an earlier version counts as what it was."""
+    genuine = Table.set_capabilities
+
+    def set_capabilities(table: Any, node_id: bytes, mask: int) -> None:
+        node = table.nodes.get(node_id)
+        genuine(table, node_id, mask | (node.capabilities if node is not None and node is not table.myself else 0))
+
+    with patch.object(Table, "set_capabilities", set_capabilities):
+        yield
+
+
+# -- the registry ------------------------------------------------------------------------------------------------------
+
+
+@mutant("I14", nodes=3, seeds=12, faults={"cut": 1500}, policy="off", pause=True)
+def what_was_missed_is_not_told_again() -> Iterator[None]:
+    """Over a new link nobody says what he knows."""
+    with patch.object(registry, "link_up", nothing):
+        yield
+
+
+@mutant("I14", nodes=3, seeds=12, faults={"cut": 1500}, policy="off", pause=True)
+def what_comes_last_wins() -> Iterator[None]:
+    """An entry replaces what is known, although it is older."""
+    with patch.object(registry, "is_news", lambda *_: True):
         yield

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from cluster import nodesfile
-from disque.core import handover, step
+from cluster.member import BODY_USUAL
+from disque.core import entries, handover, sizes, step
 from disque.core.base.timers import NEVER
 from disque.core.commands import ROWS
 from disque.core.config.settings import Config
@@ -32,6 +33,11 @@ if TYPE_CHECKING:
     from tests.simulation.wires import Wire
 
 BEAT_MS = 100
+#: How often in a beat a node sets an entry of the registry, and of which kind.
+SETTING_RATE = 0.05
+UNKNOWN_KIND = 99
+#: How often in a beat a node of a mixed cluster says something that not all understand.
+NEWS_RATE = 0.05
 #: A beat that comes so late is made up for before anything else is done.
 LATE_MS = 250
 #: The other nodes have so long to say that they have heard of a clean stop.
@@ -54,6 +60,8 @@ class Process:
         self.life = life_number
         self.name = f"{machine.name}.{life_number}"
         self.random = self.world.random(self.name)
+        self._news = self.world.random(f"{self.name} news")
+        self._settings = self.world.random(f"{self.name} entries")
         self.clock: Clock = machine.clock()
         self.node: Node = self._make_node()
         self.journal = Writer(self)
@@ -335,8 +343,28 @@ class Process:
             eviction.make_room(node)
         if node.membership.dirty:
             self.save_nodes()
+        if self.world.options.mixed:
+            self._say_something_new()
+        if self.world.options.pause and self.world.now < self.world.options.active_ms:
+            self._set_something()
         self.watch.beat(self)
         self.schedule()
+
+    def _set_something(self) -> None:
+        """Now and then, set or delete an entry of the registry of which this version does not know what it means."""
+        random = self._settings
+        if random.random() < SETTING_RATE:
+            key = (UNKNOWN_KIND, b"name %d" % random.randrange(5), b"")
+            value = b"" if random.random() < 0.3 else b"%d of %b" % (self.world.now, self.name.encode())
+            entries.set_value(self.node, key, value, self.now_ms(), deleted=not value)
+
+    def _say_something_new(self) -> None:
+        """Now and then, change the longest body that is taken, which is said in a message that not all understand.
+
+        Nobody makes bodies of that length.
+        """
+        if self.machine.body_most >= BODY_USUAL and self._news.random() < NEWS_RATE:
+            sizes.announce(self.node, BODY_USUAL + self._news.randint(0, 1))
 
     def reset(self) -> None:
         """CLUSTER RESET was executed: with a new ID, nobody is linked to this node any more."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.simulation.checks.acknowledged import Acknowledged
+from tests.simulation.checks.agreed import Agreed
 from tests.simulation.checks.answers import Answers
 from tests.simulation.checks.at_most_once import AtMostOnce
 from tests.simulation.checks.collected import Collected
@@ -16,6 +17,7 @@ from tests.simulation.checks.kept import Kept
 from tests.simulation.checks.prompt import Prompt
 from tests.simulation.checks.retry import Retry
 from tests.simulation.checks.sized import Sized
+from tests.simulation.checks.understood import Understood
 from tests.simulation.checks.unique import Unique
 from tests.simulation.checks.zoned import Zoned
 from tests.simulation.cluster import Cluster
@@ -83,7 +85,9 @@ def whole_run(world: World) -> None:
     kept = Kept(cluster)
     checkers: list[object] = [kept, Delivered(cluster, kept), Orderly(cluster, kept)]
     checkers += [kind(cluster) for kind in (AtMostOnce, Retry, Acknowledged, Collected)]
-    checkers += [kind(cluster) for kind in (Unique, Answers, Counted, Durable, Zoned, Sized, Prompt)]
+    checkers += [
+        kind(cluster) for kind in (Unique, Answers, Counted, Durable, Zoned, Sized, Understood, Agreed, Prompt)
+    ]
     for checker in checkers:
         watch.add(checker)
     cluster.begin()

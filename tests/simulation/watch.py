@@ -290,14 +290,14 @@ class Watch:
             for job_id in message[1]:
                 self._confirmed(src, process, job_id)
         elif kind == HAND_OVER:
-            for job in message[2]:
-                known = self.history.job(job[0], job[1])
+            for job in message[wire.YOURJOBS_JOBS]:
+                known = self.history.job(job[wire.ROW_ID], job[wire.ROW_BODY])
                 if known is not None:
                     known.sources[process.machine.number] = src.machine.number
                     if not known.plan.retry:
                         known.flying -= 1
                         known.holders = {process.machine.number}
-                        self.history.forgot.pop(job[0], None)
+                        self.history.forgot.pop(job[wire.ROW_ID], None)
         elif kind == wire.ENQUEUE and message[1] in self.history.jobs:
             self.history.jobs[message[1]].sources[process.machine.number] = src.machine.number
 
@@ -336,8 +336,8 @@ class Watch:
         self.tell("leaving", process, outbox)
         for _, message in outbox:
             if message[0] == HAND_OVER:
-                for job in message[2]:
-                    known = self.history.job(job[0], job[1])
+                for job in message[wire.YOURJOBS_JOBS]:
+                    known = self.history.job(job[wire.ROW_ID], job[wire.ROW_BODY])
                     if known is not None and not known.plan.retry:
                         known.flying += 1
         return outbox
@@ -359,8 +359,8 @@ class Watch:
         found = []
         for message in messages:
             if message[0] == HAND_OVER:
-                for job in message[2]:
-                    known = self.history.job(job[0], job[1])
+                for job in message[wire.YOURJOBS_JOBS]:
+                    known = self.history.job(job[wire.ROW_ID], job[wire.ROW_BODY])
                     if known is not None and not known.plan.retry:
                         known.flying -= 1
                         found.append(known)

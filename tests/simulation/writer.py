@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from disque.core.journal import codec
-from disque.core.journal.schema import ACK, DELETE, JOBS, SPEND
+from disque.core.journal.schema import ACK, DELETE, JOBS, JOBS_IDS, SPEND
 from disque.server.journal import Journal
 from disque.server.persistence import Persistence
 from disque.server.segments import JournalError, Row
@@ -184,7 +184,7 @@ class Writer:
         for record in records:
             kind, job_id = record[0], record[1] if len(record) > 1 else b""
             if kind == JOBS:
-                for one in cast("list[bytes]", record[-3]):
+                for one in cast("list[bytes]", record[JOBS_IDS]):
                     self.places.setdefault((JOBS, one), sequence)  # a later one is a copy, or says a little more
             elif kind in NOTED and isinstance(kind, int) and isinstance(job_id, bytes):
                 self.places[kind, job_id] = sequence

@@ -277,7 +277,7 @@ def test_a_driver_that_is_killed_in_the_middle_of_a_batch_loses_nothing(
         words: dict[str, Any] = {"cwd": ROOT, "env": spark_environment, "stdout": output, "stderr": output}
         driver = subprocess.Popen([*command, "600"], start_new_session=True, **words)
         try:
-            until(lambda: log.exists() and len(log.read_text().splitlines()) == 2, "the second batch", 0.1)
+            until(lambda: log.exists() and len(log.read_text().splitlines()) == 2, "the second batch", 0.1, 240.0)
         finally:
             kill_family(driver)
         subprocess.run([*command, "0"], check=True, timeout=120, **words)

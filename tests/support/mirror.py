@@ -62,9 +62,9 @@ class Mirror(RuleBasedStateMachine):
     def used(self) -> int:
         jobs = sum(JOB_BYTES + len(job.body) for job in self.model.jobs.values())
         queues = sum(QUEUE_BYTES + len(name) for name in self.node.queues)
-        keys = sum(key.cost() for key in self.node.keys.values())
+        keys = sum(key.cost() for key in self.node.unique.table.values())
         places = PLACE_BYTES * self.node.places
-        return jobs + queues + keys + SHELF_BYTES * self.node.key_store.count + places
+        return jobs + queues + keys + SHELF_BYTES * self.node.unique.store.count + places
 
     def over(self, percent: int) -> bool:
         return bool(self.max_bytes) and self.used > self.max_bytes * percent // 100
@@ -527,8 +527,8 @@ class Mirror(RuleBasedStateMachine):
         used = sum(JOB_BYTES + len(job.body) for job in jobs)
         used += sum(QUEUE_BYTES + len(name) for name in node.queues)
         used += PLACE_BYTES * sum(len(queue.waiters or ()) for queue in node.queues.values())
-        assert {key.cost() for key in node.keys.values()} <= {KEY_BYTES}
-        assert node.used == used + KEY_BYTES * len(node.keys) + SHELF_BYTES * node.key_store.count
+        assert {key.cost() for key in node.unique.table.values()} <= {KEY_BYTES}
+        assert node.used == used + KEY_BYTES * len(node.unique.table) + SHELF_BYTES * node.unique.store.count
         things: list[Any] = [*jobs, *keys(node).values(), *node.queues.values()]
         live: dict[int, int] = {}
         for thing in things:

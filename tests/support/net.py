@@ -16,10 +16,11 @@ from cluster.messages import decode, encode_message, frame
 from disque.core import links, step
 from disque.core.commands import ROWS
 from disque.core.config.settings import Config
-from disque.core.dedup.keys import SETTLED, digest_of
+from disque.core.dedup.keys import digest_of
 from disque.core.jobs import sessions
 from disque.core.journal import codec
 from disque.core.journal import replay as journal
+from disque.core.model.key import SETTLED
 from disque.core.model.session import Session
 from disque.core.node import Node
 from tests.core.support import assert_counters_are_true
@@ -125,7 +126,7 @@ class Net:
                 reader.feed(b"".join(asker.session.out))
                 reply = reader.gets()
                 asker.reply = str(reply) if isinstance(reply, hiredis.ReplyError) else reply
-        if node.retries or node.ended or node.batches:
+        if node.retries or node.unique.ended or node.batches:
             self.flush(place)
 
     def deliver(self, source: bytes, target: bytes) -> None:
@@ -253,7 +254,7 @@ class Net:
 
 def keepers(net: Net, key: bytes = b"k", copies: int = 2) -> list[int]:
     """The numbers of the nodes that keep a key."""
-    return [int(one[:1]) for one in net.node(1).key_ring.keepers(digest_of(b"q", key), copies)]
+    return [int(one[:1]) for one in net.node(1).unique.ring.keepers(digest_of(b"q", key), copies)]
 
 
 def others(net: Net, key: bytes = b"k", copies: int = 2) -> list[int]:

@@ -16,8 +16,10 @@ def queued(node: Node, name: bytes = b"q") -> list[bytes]:
 def counted(node: Node) -> dict[int, int]:
     """How many things have their newest record in which segment."""
     things: list[Any] = [job for shard in node.shards for job in shard.values()]
-    things += [*keys(node).values(), *node.queues.values(), *node.acks.by_id.values(), *node.federation.pauses.values()]
+    things += [*keys(node).values(), *node.queues.values(), *node.acks.by_id.values(), *node.registry.entries()]
     found: dict[int, int] = {}
+    if node.registry.purged_segment:
+        found[node.registry.purged_segment] = 1
     for thing in things:
         if thing.segment:
             found[thing.segment] = found.get(thing.segment, 0) + 1
@@ -43,5 +45,5 @@ def state(node: Node) -> tuple[Any, ...]:
     acks = sorted((key, ack.holders, ends.get(key, ack.expires_ms)) for key, ack in node.acks.by_id.items())
     known = sorted((key, value.job_id, value.expires_ms) for key, value in keys(node).items())
     queues = sorted((name, queue.paused, tuple(queued(node, name))) for name, queue in node.queues.items())
-    told = sorted((one.name, one.flags, one.counter, one.origin) for one in node.federation.pauses.values())
+    told = sorted((one.key, one.value, *one.stamp()) for one in node.registry.entries())
     return jobs, acks, known, queues, told, node.used

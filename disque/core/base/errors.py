@@ -77,3 +77,6 @@ def too_many_words(name: bytes, most: int) -> bytes:
 def one_line(text: bytes) -> bytes:
     """``text`` made fit for an error reply, which ends at the first line end."""
     return text.replace(b"\r", b" ").replace(b"\n", b" ")
+
+
+REGISTRY_FULL: Final = b"ERR the nodes of this cluster share too many settings already: see registry-max-bytes"

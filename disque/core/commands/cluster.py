@@ -9,11 +9,11 @@ from disque.core.base.numbers import parse_int
 from disque.core.commands.helped import helped
 from disque.core.config.kinds import as_bytes
 from disque.core.host import HostRefusedError
-from disque.core.jobs import deliver, queues, sessions
+from disque.core.jobs import deliver, sessions
 from disque.core.model.command import ADMIN, HELP, READONLY, Command, Handler
 from disque.core.model.jobid import IdMaker
 from disque.core.model.session import Session
-from disque.core.replication import coordinator
+from disque.core.replication import coordinator, registry
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -134,7 +134,7 @@ def reset(node: "Node", session: Session, args: list[bytes], now_ms: int) -> Non
     if how not in {b"SOFT", b"HARD"}:
         session.out.append(resp.error(errors.SYNTAX))
         return
-    queues.forget_broadcasts(node)
+    registry.forget_all(node)
     sessions.flush_all(node, now_ms)
     node.early, node.messages = [], []
     node.batches.clear()

@@ -89,7 +89,7 @@ def jobs(node: "Node", facts: Facts, now_ms: int) -> Lines:
     del facts, now_ms
     return [
         ("registered_jobs", node.jobs_registered()),
-        ("unique_keys", len(node.keys) + node.key_store.count),
+        ("unique_keys", len(node.unique.table) + node.unique.store.count),
         ("waiting_for_copies", len(node.copies.wanted)),
     ]
 
@@ -113,6 +113,8 @@ def cluster(node: "Node", facts: Facts, now_ms: int) -> Lines:
         ("acknowledgements_of_unknown_jobs", len(node.acks.dummies)),
         ("ids_remembered_as_gone", len(node.tombstones)),
         ("questions_before_requeue", len(node.votes.by_id)),
+        ("registry_entries", node.registry.count),
+        ("registry_bytes", node.registry.size),
         *[(f"bus_{key[4:]}", value) for key, value in facts.items() if key.startswith("bus:")],
     ]
 

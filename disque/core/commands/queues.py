@@ -2,14 +2,16 @@
 
 from typing import TYPE_CHECKING, Final
 
+from disque.core import entries
 from disque.core.base import errors, resp
 from disque.core.base.numbers import parse_int
 from disque.core.commands import scan
 from disque.core.federation import supply
-from disque.core.jobs.queues import pause, pause_everywhere, pause_flags
+from disque.core.jobs.queues import pause, pause_flags
 from disque.core.journal.schema import CTIME_A_MS
 from disque.core.model.command import FAST, READONLY, Command
 from disque.core.model.queue import PAUSE_NAMES, PAUSED_IN, PAUSED_OUT, Queue
+from disque.core.model.registry import PAUSED_QUEUE
 from disque.core.model.session import Session
 
 if TYPE_CHECKING:
@@ -110,10 +112,17 @@ def pause_queue(node: "Node", session: Session, args: list[bytes], now_ms: int) 
     if flags and not node.may_make_queues(args[1:2]):
         session.out.append(resp.error(errors.OUT_OF_MEMORY))
         return
+    if not wanted:
+        flags = pause_flags(node, args[1])
+    if b"BCAST" in words:
+        value = b"%d" % flags if flags else b""
+        wrong = entries.set_value(node, (PAUSED_QUEUE, args[1], b""), value, now_ms, deleted=not flags)
+        if wrong:
+            session.out.append(resp.error(wrong))
+            return
     if wanted:
         pause(node, args[1], flags, now_ms)
-    if b"BCAST" in words:
-        pause_everywhere(node, args[1], now_ms)
+        entries.settled(node, (PAUSED_QUEUE, args[1], b""))
     session.out.append(resp.status(PAUSE_NAMES[pause_flags(node, args[1])]))
 
 

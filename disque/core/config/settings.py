@@ -381,6 +381,12 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "Seconds after which a node that cannot be reached is forgotten, as by CLUSTER FORGET.", mutable=True,
     ),
     Setting(
+        "registry-max-bytes", Size(64 * KB, MAX_SIZE), 64 * MB, CLUSTER,
+        "The bytes of settings that all nodes share, such as queues that are paused at all of them. Beyond it no more "
+        "can be set. Those that other nodes have set are accepted up to twice as much. Give all nodes the same value.",
+        mutable=True,
+    ),
+    Setting(
         "tls-cluster", YesNo(), False, CLUSTER,
         "Whether links between nodes are encrypted with TLS. All nodes must have the same value. Each needs a "
         "certificate of tls-ca-cert-file. Names in certificates are not checked. cluster-secret is needed as well.",

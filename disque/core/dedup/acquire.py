@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Final
 
 from cluster.messages import ASKKEY, GOES_WITH_JOB, IS_SETTLED, KEYFREE, KEYHELD
 from disque.core.base import resp
-from disque.core.base.timers import IDLE, Timed
+from disque.core.base.timers import IDLE
 from disque.core.dedup import key_keeper, keys
-from disque.core.dedup.keys import COMMITTED, SETTLED, TENTATIVE, Key
 from disque.core.model.jobid import ttl_suffix, valid
-from disque.core.model.session import PendingAdd
+from disque.core.model.key import COMMITTED, SETTLED, TENTATIVE, Key
+from disque.core.model.session import Acquisition, PendingAdd
 from disque.core.replication import acks, coordinator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from disque.core.jobs.add import Request
     from disque.core.model.peers import Peer
+    from disque.core.model.request import Request
     from disque.core.node import Node
 
 #: Who finds a key in the hands of somebody undecided asks again after so long: doubled each time, up to the second.
@@ -28,75 +28,23 @@ AGAIN_MS: Final = 25
 AGAIN_MOST_MS: Final = 400
 
 
-class Acquisition(Timed):
-    """The ADDJOBs of this node that want one key.
-
-    ``add`` is the one whose job it is to be (None: its client has gone or gave up, but the job was decided by then),
-    ``waiting`` are those that wait in line. ``job_id`` is the ID that the keepers were asked to note, empty between two
-    attempts; ``keepers`` are asked now, ``bound`` have noted it, ``asked`` were ever asked. ``decided``: the job is
-    there, and all that is missing is that the keepers say so. ``copies`` are the nodes that have it then.
-    """
-
-    __slots__ = (
-        "add",
-        "asked",
-        "bound",
-        "copies",
-        "decided",
-        "digest",
-        "job_id",
-        "keepers",
-        "request",
-        "tries",
-        "waiting",
-    )
-
-    def __init__(self, request: "Request", digest: bytes, add: PendingAdd) -> None:
-        self.due_ms = 0
-        self.slot = IDLE
-        self.request = request
-        self.digest = digest
-        self.add: PendingAdd | None = add
-        self.waiting: list[PendingAdd] = []
-        self.job_id = b""
-        self.keepers: tuple[bytes, ...] = ()
-        self.bound: set[bytes] = set()
-        self.asked: set[bytes] = set()
-        self.decided = False
-        self.copies: tuple[bytes, ...] | None = None
-        self.tries = 0
-
-    def complete(self) -> bool:
-        """Whether all keepers have noted the ID."""
-        return bool(self.job_id) and self.bound.issuperset(self.keepers)
-
-    def may_decide(self) -> bool:
-        """Whether nothing but copies of the job can be missing."""
-        return self.decided or self.complete()
-
-    def forget(self) -> None:
-        """An attempt is over: the next one has another ID, which nobody has noted."""
-        self.job_id = b""
-        self.keepers = ()
-        self.bound = set()
-        self.asked = set()
-
-    def companions(self) -> tuple[bytes, ...]:
-        """The nodes that must hear when the job is done: the keepers of a key that goes with it."""
-        return () if self.request.window else self.keepers
-
-
 # -- asking ------------------------------------------------------------------------------------------------------------
 
 
-def hold(node: "Node", pending: PendingAdd, request: "Request", digest: bytes, now_ms: int) -> bool:
+def hold(
+    node: "Node", pending: PendingAdd, request: "Request", digest: bytes, now_ms: int, *, is_new: bool = False
+) -> bool:
     """Whether ``pending`` holds the key with this digest and may make its job.
 
-    If not, it is answered, or will be, or waits and is tried again.
+    If not, it is answered, or will be, or waits and is tried again. ``is_new``: nothing is known of it here.
     """
-    nodes_changed(node, now_ms)
-    key = keys.find(node, digest, now_ms)
-    bid = node.acquisitions.get(digest)
+    key: Key | None = None
+    bid: Acquisition | None = None
+    if not is_new:
+        nodes_changed(node, now_ms)
+        bid = node.unique.acquisitions.get(digest)
+        # Of a key that this node bids for none rests: that would have ended the bid.
+        key = keys.find(node, digest, now_ms) if bid is None or not bid.job_id else node.unique.table.get(digest)
     if key is not None:
         key_keeper.wake(node, key, now_ms)
     if key is not None and key.state == SETTLED:
@@ -113,10 +61,12 @@ def hold(node: "Node", pending: PendingAdd, request: "Request", digest: bytes, n
         return False
     if not bid.job_id:
         attempt(node, bid, now_ms)
-    if bid.complete() and is_known(node, bid.job_id):
+    if not bid.complete():
+        return False
+    if is_known(node, bid.job_id):
         step_back(node, bid, now_ms)  # somebody lies about the IDs of jobs
         return False
-    return bid.complete()
+    return True
 
 
 def is_known(node: "Node", job_id: bytes) -> bool:
@@ -127,7 +77,7 @@ def is_known(node: "Node", job_id: bytes) -> bool:
 def begin(node: "Node", pending: PendingAdd, request: "Request", digest: bytes, now_ms: int) -> Acquisition:
     """The first ADDJOB of this node that wants the key."""
     bid = Acquisition(request, digest, pending)
-    node.acquisitions[digest] = bid
+    node.unique.acquisitions[digest] = bid
     pending.key = bid
     if pending.slot == IDLE:  # TIMEOUT 0 waits as long as the job would live
         node.timers.arm(pending, now_ms + request.ttl * 1000)
@@ -147,9 +97,10 @@ def attempt(node: "Node", bid: Acquisition, now_ms: int) -> None:
     """Ask the keepers to note a new ID."""
     request = bid.request
     node.timers.disarm(bid)
-    bid.job_id = node.ids.make(ttl_suffix(request.ttl, request.retry))
-    bid.keepers = node.key_ring.keepers(bid.digest, request.replicate)
-    node.bidding[bid.job_id] = bid
+    kind = request.kind
+    bid.job_id = node.ids.make(ttl_suffix(request.ttl, request.retry) if kind is None else kind[0])
+    bid.keepers = node.unique.ring.keepers(bid.digest, request.replicate)
+    node.unique.bids[bid.job_id] = bid
     if node.node_id in bid.keepers and not bind_here(node, bid, now_ms):
         step_back(node, bid, now_ms)
         return
@@ -159,12 +110,13 @@ def attempt(node: "Node", bid: Acquisition, now_ms: int) -> None:
 
 def bind_here(node: "Node", bid: Acquisition, now_ms: int) -> bool:
     """This node is a keeper itself; whether it has no other ID for the key. It is bound when nobody else has, too."""
-    request = bid.request
-    key = key_keeper.offer(node, node.node_id, bid.digest, bid.job_id, request.window * 1000, now_ms)
-    if key.job_id != bid.job_id:
+    key = node.unique.table.get(bid.digest)
+    if key is None:
+        key = key_keeper.note(node, node.node_id, bid.digest, bid.job_id, bid.request.window * 1000, now_ms)
+    elif key.job_id != bid.job_id:
         return False
     if key_keeper.is_bound(node, key, now_ms):
-        bid.bound.add(node.node_id)
+        bid.bind(node.node_id)
     return True
 
 
@@ -186,8 +138,8 @@ def due(node: "Node", bid: Acquisition, now_ms: int) -> None:
 def say_again(node: "Node", peer: "Peer", now_ms: int) -> "Iterator[bool]":
     """There is a new link: what ``peer`` was asked or told, or what it answered, may be lost."""
     saying = peer.saying
-    for bid in list(node.acquisitions.values()):
-        if node.acquisitions.get(bid.digest) is bid:
+    for bid in list(node.unique.acquisitions.values()):
+        if node.unique.acquisitions.get(bid.digest) is bid:
             say_bid(node, bid, peer.id, max(now_ms, node.beat_ms))
             if peer.tell():
                 yield True
@@ -197,7 +149,7 @@ def say_again(node: "Node", peer: "Peer", now_ms: int) -> "Iterator[bool]":
 
 def say_bid(node: "Node", bid: Acquisition, peer_id: bytes, now_ms: int) -> None:
     """Say again what ``peer_id`` was asked or told about one key."""
-    key = node.keys.get(bid.digest)
+    key = node.unique.table.get(bid.digest)
     if bid.decided:
         if key is not None and key.state == COMMITTED and key.told is not None and peer_id not in key.told:
             key_keeper.gather(node, peer_id, key_keeper.head_of(key, now_ms), key.job_id, key.digest)
@@ -213,10 +165,10 @@ def say_bid(node: "Node", bid: Acquisition, peer_id: bytes, now_ms: int) -> None
 def bound(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_ms: int) -> None:
     """BOUND: ``peer`` has noted these IDs."""
     for job_id in message[1]:
-        bid = node.bidding.get(job_id)
+        bid = node.unique.bids.get(job_id)
         # Who was taken for failed meanwhile may have given the key to somebody else: it will be asked again.
-        if bid is not None and peer in bid.asked and peer in node.key_ring.nodes:
-            bid.bound.add(peer)
+        if bid is not None and peer in bid.asked and peer in node.unique.ring.nodes:
+            bid.bind(peer)
             advance(node, bid, now_ms)
 
 
@@ -236,7 +188,7 @@ def advance(node: "Node", bid: Acquisition, now_ms: int) -> None:
 def held(node: "Node", peer: bytes, message: tuple[int, int, bytes, bytes], now_ms: int) -> None:
     """KEYHELD: ``peer`` has another ID for the key."""
     _, state, job_id, held_id = message
-    bid = node.bidding.get(job_id)
+    bid = node.unique.bids.get(job_id)
     if not valid(held_id) or held_id == job_id:
         return
     if state != TENTATIVE and key_keeper.is_doubted(node, job_id, peer):
@@ -247,7 +199,7 @@ def held(node: "Node", peer: bytes, message: tuple[int, int, bytes, bytes], now_
         return
     if peer not in bid.keepers:
         return
-    bid.bound.discard(peer)
+    bid.unbind(peer)
     if state == SETTLED:
         finish(node, bid, held_id)
     elif state == COMMITTED or held_id < job_id:
@@ -258,9 +210,9 @@ def held(node: "Node", peer: bytes, message: tuple[int, int, bytes, bytes], now_
 
 def found(node: "Node", job_id: bytes, state: int, held_id: bytes, now_ms: int) -> None:
     """What this node noted as a keeper cannot be bound: a node that it asked knows another ID."""
-    bid = node.bidding.get(job_id)
+    bid = node.unique.bids.get(job_id)
     if bid is None:
-        key = node.keyed[job_id]
+        key = node.unique.by_job[job_id]
         key_keeper.say(node, key.owner, (KEYHELD, state, job_id, held_id))
         keys.drop(node, key)
     elif state == SETTLED:
@@ -276,7 +228,7 @@ def refused(node: "Node", peer: bytes, message: tuple[int, int, bytes, bytes], n
     asked about is not known.
     """
     _, state, job_id, held_id = message
-    key = node.keyed.get(job_id)
+    key = node.unique.by_job.get(job_id)
     if key is not None and key.state == TENTATIVE:
         key_keeper.is_free(node, peer, (KEYFREE, (job_id,)), now_ms)
         return
@@ -301,7 +253,7 @@ def owner_is_gone(node: "Node", key: Key) -> bool:
 
 def mine(node: "Node", key: Key) -> Acquisition | None:
     """The bid of this node whose job has ``key``, while it is not answered."""
-    bid = node.acquisitions.get(key.digest)
+    bid = node.unique.acquisitions.get(key.digest)
     return bid if bid is not None and bid.decided and bid.job_id == key.job_id else None
 
 
@@ -349,7 +301,7 @@ def retract(node: "Node", bid: Acquisition) -> None:
 
 def outbid(node: "Node", key: Key, now_ms: int) -> None:
     """Somebody else's job has the key for certain."""
-    bid = node.acquisitions.get(key.digest)
+    bid = node.unique.acquisitions.get(key.digest)
     if bid is not None and not bid.decided and bid.job_id != key.job_id:
         retract(node, bid)
         node.timers.arm(bid, now_ms + (0 if key.state == SETTLED else pause_ms(node, bid)))
@@ -358,35 +310,35 @@ def outbid(node: "Node", key: Key, now_ms: int) -> None:
 def keep(node: "Node", peer: bytes, message: "key_keeper.KeepKey", now_ms: int) -> None:
     """KEEPKEY: these jobs have their keys for certain."""
     ids, digests = message[4], message[5]
-    for at in range(len(ids)):
-        keep_one(node, peer, message, ids[at], digests[at], now_ms)
+    kept = [ids[at] for at in range(len(ids)) if keep_one(node, peer, message, ids[at], digests[at], now_ms)]
+    if kept:
+        node.batches.setdefault((peer, key_keeper.SAY_KEPT), []).extend(kept)
 
 
 def keep_one(
     node: "Node", peer: bytes, message: "key_keeper.KeepKey", job_id: bytes, digest: bytes, now_ms: int
-) -> None:
-    """Keep one of them. It replaces what is less certain; else the answer is KEYHELD."""
+) -> bool:
+    """Keep one of them: whether the answer is KEYKEPT. It replaces what is less certain; else the answer is KEYHELD."""
     flags, repl, left_ms = message[1], message[2], message[3]
     if not keys.sound(node, digest, job_id, repl, 0 if flags & GOES_WITH_JOB else left_ms):
-        return
+        return False
     key = keys.find(node, digest, now_ms)
     if flags & GOES_WITH_JOB and key_keeper.is_over(node, job_id):
-        node.batch(peer, key_keeper.SAY_KEPT, job_id)
-        return
+        return True
     if key is not None and key.job_id != job_id:
         if not key_keeper.gives_way(key, job_id, is_settled=flags & IS_SETTLED > 0):
             node.send(peer, (KEYHELD, key.state, job_id, key.job_id))
             key_keeper.wake(node, key, now_ms)
-            return
+            return False
         if key.state == TENTATIVE and key.owner in node.peers:
             key_keeper.say(node, key.owner, (KEYHELD, COMMITTED, key.job_id, job_id))
         lost(node, key, now_ms)
         key = None
-    node.batch(peer, key_keeper.SAY_KEPT, job_id)
     if key is None:
-        key = key_keeper.offer(node, peer, digest, job_id, 0, now_ms)
+        key = key_keeper.note(node, peer, digest, job_id, 0, now_ms)
     key_keeper.accept(node, key, peer, message, now_ms)
     outbid(node, key, now_ms)
+    return True
 
 
 # -- nodes come and go -------------------------------------------------------------------------------------------------
@@ -394,7 +346,7 @@ def keep_one(
 
 def nodes_changed(node: "Node", now_ms: int) -> None:
     """Take over who can be reached: bids ask other keepers, keys move. Costs next to nothing when nothing changed."""
-    ring = node.key_ring
+    ring = node.unique.ring
     if ring.refresh(node.membership):
         ring.sure_ms = now_ms + node.membership.timeout_ms + key_keeper.MOVE_MS
         rekeep(node, now_ms)
@@ -406,15 +358,15 @@ def nodes_changed(node: "Node", now_ms: int) -> None:
 def restarted(node: "Node", peer_id: bytes, now_ms: int) -> None:
     """``peer_id`` is another process now: it has forgotten what was undecided, and perhaps more."""
     unbound(node, peer_id)
-    node.key_ring.moved = tuple([one for one in node.key_ring.moved if one != peer_id])
+    node.unique.ring.moved = tuple([one for one in node.unique.ring.moved if one != peer_id])
     key_keeper.begin_move(node, now_ms)
 
 
 def rekeep(node: "Node", now_ms: int) -> None:
     """Other nodes can be reached than before: ask the new keepers, wait for those that are gone no more."""
-    for bid in list(node.acquisitions.values()):
+    for bid in list(node.unique.acquisitions.values()):
         if bid.decided:
-            key = node.keys.get(bid.digest)
+            key = node.unique.table.get(bid.digest)
             if key is not None and key.state == COMMITTED:
                 key_keeper.drive(node, key, now_ms)
         elif bid.job_id:
@@ -427,8 +379,8 @@ def widen(node: "Node", bid: Acquisition, now_ms: int) -> None:
     Who cannot be reached may take this node for failed and free the key for others: its word counts no more.
     """
     request = bid.request
-    bid.bound.intersection_update(node.key_ring.nodes)
-    bid.keepers = node.key_ring.keepers(bid.digest, request.replicate)
+    bid.bound = tuple([one for one in bid.bound if one in node.unique.ring.nodes])
+    bid.keepers = node.unique.ring.keepers(bid.digest, request.replicate)
     if node.node_id in bid.keepers and node.node_id not in bid.bound and not bind_here(node, bid, now_ms):
         step_back(node, bid, now_ms)
         return
@@ -439,11 +391,11 @@ def widen(node: "Node", bid: Acquisition, now_ms: int) -> None:
 
 def unbound(node: "Node", peer_id: bytes) -> None:
     """``peer_id`` is another process now: it has forgotten what it had noted."""
-    for bid in node.acquisitions.values():
-        bid.bound.discard(peer_id)
-        key = node.keys.get(bid.digest) if bid.decided else None
+    for bid in node.unique.acquisitions.values():
+        bid.unbind(peer_id)
+        key = node.unique.table.get(bid.digest) if bid.decided else None
         if key is not None and key.told is not None:
-            key.told.discard(peer_id)
+            key.told = tuple([one for one in key.told if one != peer_id])
 
 
 # -- the end -----------------------------------------------------------------------------------------------------------
@@ -451,7 +403,8 @@ def unbound(node: "Node", peer_id: bytes) -> None:
 
 def with_companions(node: "Node", bid: Acquisition, holders: tuple[bytes, ...]) -> tuple[bytes, ...]:
     """These holders, and the nodes that must hear when the job of ``bid`` is done."""
-    return node.shared(tuple(sorted({*holders, *bid.companions()})))
+    companions = bid.companions()
+    return node.shared(tuple(sorted({*holders, *companions}))) if companions else holders
 
 
 def finish(node: "Node", bid: Acquisition, job_id: bytes) -> None:
@@ -470,7 +423,7 @@ def answer(node: "Node", pending: PendingAdd, job_id: bytes) -> None:
 
 def end_all(node: "Node") -> None:
     """Answer those whose job was decided, but whose key has ended before all keepers had it."""
-    while node.ended:
-        bid = node.ended.pop()
-        if bid.decided and node.acquisitions.get(bid.digest) is bid:  # else it has lost the key after all
+    while node.unique.ended:
+        bid = node.unique.ended.pop()
+        if bid.decided and node.unique.acquisitions.get(bid.digest) is bid:  # else it has lost the key after all
             finish(node, bid, bid.job_id)

@@ -16,8 +16,8 @@ from cluster.messages import (
     UNBIND,
 )
 from disque.core.dedup import keys
-from disque.core.dedup.keys import COMMITTED, SETTLED, TENTATIVE, Key
 from disque.core.model.job import ACKED
+from disque.core.model.key import COMMITTED, SETTLED, TENTATIVE, Key
 from disque.core.model.key_ring import ranked
 from disque.core.model.key_store import SHARDS
 from disque.core.replication import replica
@@ -25,16 +25,16 @@ from disque.core.replication import replica
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from disque.core.dedup.acquire import Acquisition
     from disque.core.model.job import Job
-    from disque.core.model.session import PendingAdd
+    from disque.core.model.session import Acquisition, PendingAdd
     from disque.core.node import Message, Node
 
     #: The fields of KEEPKEY: flags, REPLICATE, ms left; IDs, keys.
     KeepKey = tuple[int, int, int, int, tuple[bytes, ...], tuple[bytes, ...]]
 
-#: After so long, in ms: a TENTATIVE key is asked about; who has not said KEYKEPT is told again.
-CHECK_MS: Final = 1000
+#: After so long, in ms: a TENTATIVE key is asked about; who has not said KEYKEPT is told again. These timers hardly
+#: ever go off: two seconds ahead they are a place in a list, nearer ones go through a heap (see `timers`).
+CHECK_MS: Final = 2000
 DRIVE_MS: Final = 2000
 #: Who has not said whether it knows another ID is asked again after so long, in ms.
 DOUBT_MS: Final = 250
@@ -67,7 +67,12 @@ def gather(node: "Node", peer_id: bytes, head: "Message", job_id: bytes, digest:
     """Send ``head`` with this job and its key at the next settle, with others of the same head, if there is a link."""
     peer = node.peers.get(peer_id)
     if peer is not None and peer.linked:
-        node.batches.setdefault((peer_id, head), []).extend((job_id, digest))
+        place = (peer_id, head)
+        gathered = node.batches.get(place)
+        if gathered is None:
+            gathered = node.batches[place] = []
+        gathered.append(job_id)
+        gathered.append(digest)
 
 
 def send(node: "Node", peer_id: bytes, head: "Message", gathered: list[bytes]) -> None:
@@ -87,7 +92,7 @@ def say_unbound(node: "Node", peer_id: bytes, job_id: bytes) -> None:
 
 def others(node: "Node", key: Key) -> list[bytes]:
     """The keepers of ``key`` beside this node."""
-    return [one for one in node.key_ring.keepers(key.digest, key.repl) if one != node.node_id]
+    return [one for one in node.unique.ring.keepers(key.digest, key.repl) if one != node.node_id]
 
 
 # -- while it is undecided ---------------------------------------------------------------------------------------------
@@ -97,7 +102,8 @@ def ask(node: "Node", bid: "Acquisition", keeper: bytes) -> None:
     """BIND, to another keeper that has not bound the key."""
     if keeper not in bid.bound and keeper != node.node_id:
         request = bid.request
-        bid.asked.add(keeper)
+        if keeper not in bid.asked:
+            bid.asked = (*bid.asked, keeper)
         gather(node, keeper, (BIND, request.replicate, request.window * 1000), bid.job_id, bid.digest)
 
 
@@ -106,20 +112,25 @@ def bind(
 ) -> None:
     """BIND: ``peer`` wants keys for some of its jobs."""
     _, repl, window_ms, ids, digests = message
+    bound: list[bytes] = []
     for at in range(len(ids)):
         job_id, digest = ids[at], digests[at]
         if not keys.sound(node, digest, job_id, repl, window_ms):
             continue
-        key = offer(node, peer, digest, job_id, window_ms, now_ms)
+        key = keys.find(node, digest, now_ms)
+        if key is None:
+            key = note(node, peer, digest, job_id, window_ms, now_ms)
         if key.job_id == job_id:
             if key.state == TENTATIVE:
                 key.repl = max(key.repl, repl)
                 claim(node, key, peer)
             if is_bound(node, key, now_ms):
-                node.batch(peer, SAY_BOUND, job_id)
+                bound.append(job_id)
         else:
             node.send(peer, (KEYHELD, key.state, job_id, key.job_id))
             wake(node, key, now_ms)
+    if bound:
+        node.batches.setdefault((peer, SAY_BOUND), []).extend(bound)
 
 
 def wake(node: "Node", key: Key, now_ms: int) -> None:
@@ -128,16 +139,15 @@ def wake(node: "Node", key: Key, now_ms: int) -> None:
         drive(node, key, now_ms)
 
 
-def offer(node: "Node", owner: bytes, digest: bytes, job_id: bytes, window_ms: int, now_ms: int) -> Key:
-    """Note that ``job_id`` wants the key, unless another one has it. Returns the key as it is then."""
-    key = keys.find(node, digest, now_ms)
-    if key is None:
-        key = Key(digest, job_id, now_ms + window_ms if window_ms else 0, owner)
-        if owner in node.peers:
-            key.owner_start = node.peers[owner].start
-        keys.put(node, key)
-        if owner != node.node_id:
-            node.timers.arm(key, now_ms + CHECK_MS)
+def note(node: "Node", owner: bytes, digest: bytes, job_id: bytes, window_ms: int, now_ms: int) -> Key:
+    """Note that ``job_id`` wants the key, which nobody has."""
+    key = Key(digest, job_id, now_ms + window_ms if window_ms else 0, owner)
+    peer = node.peers.get(owner)
+    if peer is not None:
+        key.owner_start = peer.start
+    keys.put(node, key)
+    if owner != node.node_id:
+        node.timers.arm(key, now_ms + CHECK_MS)
     return key
 
 
@@ -154,23 +164,23 @@ def is_bound(node: "Node", key: Key, now_ms: int) -> bool:
     if key.state != TENTATIVE:
         return True
     if key.doubts is None:
-        if not node.key_ring.is_unsure(now_ms):
+        if not node.unique.ring.is_unsure(now_ms):
             key.doubts = NOBODY
             return True
-        key.doubts = {one for one in node.key_ring.nodes if one not in {node.node_id, key.owner}}
+        key.doubts = {one for one in node.unique.ring.nodes if one not in {node.node_id, key.owner}}
     if not key.doubts:
         return True
-    key.doubts.intersection_update(node.key_ring.nodes)
+    key.doubts.intersection_update(node.unique.ring.nodes)
     for one in sorted(key.doubts):
         say(node, one, (ASKKEY, key.digest, key.job_id))
     if key.doubts:
-        node.timers.arm(node.bidding.get(key.job_id, key), now_ms + DOUBT_MS)
+        node.timers.arm(node.unique.bids.get(key.job_id, key), now_ms + DOUBT_MS)
     return not key.doubts
 
 
 def is_doubted(node: "Node", job_id: bytes, peer: bytes) -> bool:
     """Whether ``peer`` is asked for another ID before a note counts."""
-    key = node.keyed.get(job_id)
+    key = node.unique.by_job.get(job_id)
     return key is not None and key.state == TENTATIVE and key.doubts is not None and peer in key.doubts
 
 
@@ -184,9 +194,9 @@ def knows_none(node: "Node", key: Key, peer: bytes, now_ms: int) -> None:
 
 def say_bound(node: "Node", key: Key, now_ms: int) -> None:
     """What was noted counts now: tell the owner, which may be this node."""
-    bid = node.bidding.get(key.job_id)
+    bid = node.unique.bids.get(key.job_id)
     if bid is not None:
-        bid.bound.add(node.node_id)
+        bid.bind(node.node_id)
         node.timers.arm(bid, now_ms)
         return
     if key.owner in node.peers:
@@ -207,7 +217,7 @@ def unbind(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], no
     """UNBIND: the owner takes it back; or the job of a key with window 0 is done."""
     del now_ms
     for job_id in message[1]:
-        key = node.keyed.get(job_id)
+        key = node.unique.by_job.get(job_id)
         if key is not None and key.state != SETTLED and peer == key.owner:
             retract(node, key)
         elif key is not None and not key.expires_ms:
@@ -225,7 +235,7 @@ def examine(node: "Node", key: Key, now_ms: int) -> None:
     """Find out what has become of a TENTATIVE key: first from its owner, then from the other keepers."""
     question = (ASKKEY, key.digest, key.job_id)
     if key.told is None or (key.owner and node.failed(key.owner)):
-        key.told = set()
+        key.told = ()
         if key.owner and node.failed(key.owner):
             key.owner = b""
     if key.owner:
@@ -251,7 +261,7 @@ def asked(node: "Node", peer: bytes, message: tuple[int, bytes, bytes], now_ms: 
             node.send(peer, (KEYHELD, key.state, job_id, key.job_id))
             wake(node, key, now_ms)
         return
-    bid = node.bidding.get(job_id)
+    bid = node.unique.bids.get(job_id)
     if bid is None:
         node.batch(peer, SAY_FREE, job_id)
     elif peer in bid.keepers:
@@ -261,7 +271,7 @@ def asked(node: "Node", peer: bytes, message: tuple[int, bytes, bytes], now_ms: 
 def is_free(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_ms: int) -> None:
     """KEYFREE: ``peer`` does not bid for these jobs, and has no such key COMMITTED."""
     for job_id in message[1]:
-        key = node.keyed.get(job_id)
+        key = node.unique.by_job.get(job_id)
         if key is None or key.state != TENTATIVE:
             continue
         knows_none(node, key, peer, now_ms)
@@ -270,7 +280,7 @@ def is_free(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], n
         if peer == key.owner:
             key.owner = b""
         elif not key.owner:
-            key.told.add(peer)
+            key.told = (*key.told, peer)
         else:
             continue
         examine(node, key, now_ms)
@@ -280,12 +290,12 @@ def take_back(node: "Node", bid: "Acquisition") -> None:
     """Free the key that was asked for, here and elsewhere."""
     job_id = bid.job_id
     node.timers.disarm(bid)
-    node.bidding.pop(job_id, None)
+    node.unique.bids.pop(job_id, None)
     if not job_id:
         return  # it was taken back already, to be asked for again
     for keeper in sorted(bid.asked):
         say_unbound(node, keeper, job_id)
-    key = node.keys.get(bid.digest)
+    key = node.unique.table.get(bid.digest)
     if key is not None and key.job_id == job_id:
         keys.drop(node, key)
     bid.forget()
@@ -310,12 +320,13 @@ def leave(node: "Node", pending: "PendingAdd") -> None:
 def release(node: "Node", bid: "Acquisition") -> "list[PendingAdd]":
     """A bid is over: forget it. Returns who wants the key, in order."""
     node.timers.disarm(bid)
-    if node.acquisitions.get(bid.digest) is bid:
-        del node.acquisitions[bid.digest]
+    if node.unique.acquisitions.get(bid.digest) is bid:
+        del node.unique.acquisitions[bid.digest]
     add, bid.add = bid.add, None
-    node.used -= sum([each.size for each in bid.waiting])
-    wanting = bid.waiting if add is None else [add, *bid.waiting]
-    bid.waiting = []
+    waiting, bid.waiting = bid.waiting, []
+    for each in waiting:
+        node.used -= each.size
+    wanting = waiting if add is None else [add, *waiting]
     for each in wanting:
         each.key = None
     return wanting
@@ -327,12 +338,12 @@ def release(node: "Node", bid: "Acquisition") -> "list[PendingAdd]":
 def commit(node: "Node", bid: "Acquisition", job: "Job", now_ms: int) -> bool:
     """The job of ``bid`` is there, and all keepers have its ID: tell them that it is decided.
 
-    Whether it is settled already, since there are no others.
+    Whether it is settled already, since there are no others. No such key rests here: that would have ended the bid.
     """
     request = bid.request
-    node.bidding.pop(job.id, None)
+    node.unique.bids.pop(job.id, None)
     node.timers.disarm(bid)
-    key = keys.find(node, bid.digest, now_ms)
+    key = node.unique.table.get(bid.digest)
     if key is not None and key.job_id != job.id:
         keys.drop(node, key)
         key = None
@@ -375,7 +386,7 @@ def accept(node: "Node", key: Key, peer: bytes, message: "KeepKey", now_ms: int)
         key.expires_ms, key.life_ms = (0, end_ms) if flags & GOES_WITH_JOB else (end_ms, 0)
         key.repl = repl
         key.state = COMMITTED
-        key.told = {peer}
+        key.told = (peer,)
         if node.journaling:
             keys.file(node, key)
     if flags & IS_SETTLED and key.state == COMMITTED:
@@ -394,7 +405,7 @@ def drive(node: "Node", key: Key, now_ms: int) -> None:
     """See that all keepers have ``key``; look again after a while."""
     told = key.told
     if told is None:
-        told = key.told = set()
+        told = key.told = ()
         keys.index(node, key)
     silent = [one for one in others(node, key) if one not in told]
     if not silent:
@@ -409,16 +420,22 @@ def drive(node: "Node", key: Key, now_ms: int) -> None:
 def kept(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_ms: int) -> None:
     """KEYKEPT: ``peer`` keeps these keys."""
     for job_id in message[1]:
-        key = node.keyed.get(job_id)
+        key = node.unique.by_job.get(job_id)
         if key is not None and key.state != TENTATIVE and key.told is not None:
-            key.told.add(peer)
+            if peer not in key.told:
+                key.told = (*key.told, peer)
             review(node, key, now_ms)
 
 
 def review(node: "Node", key: Key, now_ms: int) -> None:
     """When all keepers have the key, it is settled."""
-    if key.told is not None and key.told.issuperset(others(node, key)):
-        settle(node, key, now_ms, tell=True)
+    told = key.told
+    if told is None:
+        return
+    for one in node.unique.ring.keepers(key.digest, key.repl):
+        if one not in told and one != node.node_id:
+            return
+    settle(node, key, now_ms, tell=True)
 
 
 def settle(node: "Node", key: Key, now_ms: int, *, tell: bool) -> None:
@@ -426,29 +443,29 @@ def settle(node: "Node", key: Key, now_ms: int, *, tell: bool) -> None:
     del now_ms
     told, key.told = key.told, None
     if tell and key.state == COMMITTED and told:
-        for peer in sorted(told):
+        for peer in told if len(told) == 1 else sorted(told):
             node.batch(peer, SAY_SAFE, key.job_id)
     key.state = SETTLED
     keys.index(node, key)
     if not key.expires_ms:
         node.timers.arm(key, key.life_ms)
-    bid = node.acquisitions.get(key.digest)
+    bid = node.unique.acquisitions.get(key.digest)
     if bid is not None and bid.decided:
-        node.ended.append(bid)
+        node.unique.ended.append(bid)
 
 
 def is_safe(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_ms: int) -> None:
     """KEYSAFE: all keepers have these keys."""
     del peer
     for job_id in message[1]:
-        key = node.keyed.get(job_id)
+        key = node.unique.by_job.get(job_id)
         if key is not None and key.state == COMMITTED:
             settle(node, key, now_ms, tell=False)
 
 
 def due(node: "Node", key: Key, now_ms: int) -> None:
     """The key ends, or something is still asked about it."""
-    if node.keys.get(key.digest) is not key:
+    if node.unique.table.get(key.digest) is not key:
         return
     if key.state == TENTATIVE:
         reconsider(node, key, now_ms)
@@ -463,7 +480,7 @@ def job_done(node: "Node", job_id: bytes, told: tuple[bytes, ...] | None) -> Non
 
     Keepers that may not be among the holders ``told`` are told; None tells nobody.
     """
-    key = node.keyed.get(job_id)
+    key = node.unique.by_job.get(job_id)
     if key is None or key.expires_ms or node.find(job_id) is not None:
         return
     if node.journaling and key.segment:
@@ -481,8 +498,8 @@ def job_done(node: "Node", job_id: bytes, told: tuple[bytes, ...] | None) -> Non
 
 def begin_move(node: "Node", now_ms: int) -> None:
     """Have the keys looked through for those that have new keepers."""
-    ring = node.key_ring
-    if not node.keys and not node.key_store.count:
+    ring = node.unique.ring
+    if not node.unique.table and not node.unique.store.count:
         ring.moved = ring.nodes
     elif not ring.moving and ring.moved != ring.nodes:
         ring.moving = True
@@ -491,20 +508,20 @@ def begin_move(node: "Node", now_ms: int) -> None:
 
 def move(node: "Node", now_ms: int) -> "Iterator[None]":
     """Send keys to their new keepers: each key by the first of those that had it."""
-    ring = node.key_ring
+    ring = node.unique.ring
     old = ring.moved
     new = ring.moved = ring.nodes
-    for count, key in enumerate(list(node.keys.values()), 1):
-        if key.state != TENTATIVE and node.keys.get(key.digest) is key:
+    for count, key in enumerate(list(node.unique.table.values()), 1):
+        if key.state != TENTATIVE and node.unique.table.get(key.digest) is key:
             shift(node, key, old, new, now_ms)
         if count % SLICE == 0:
             yield
     looked = 0
     for shard in range(SHARDS):
-        digests = node.key_store.digests(shard)
+        digests = node.unique.store.digests(shard)
         for digest in digests:
             resting = keys.find(node, digest, now_ms)
-            if resting is not None and digest not in node.keys:
+            if resting is not None and digest not in node.unique.table:
                 shift(node, resting, old, new, now_ms)
         looked += 1 + len(digests)
         if looked >= SLICE:
@@ -520,13 +537,13 @@ def shift(node: "Node", key: Key, old: tuple[bytes, ...], new: tuple[bytes, ...]
     after = ranked(new, key.digest, key.repl)
     fresh = [one for one in after if one not in before]
     if key.state == COMMITTED and key.told is not None:  # its timer sees to it; who has restarted has to be told again
-        key.told = {one for one in key.told if one not in fresh}
+        key.told = tuple([one for one in key.told if one not in fresh])
         node.timers.arm(key, now_ms)
         return
     sender = next((one for one in before if one in new), node.node_id)
     if not fresh or sender != node.node_id:
         return
-    key.told = {one for one in after if one in before}
+    key.told = tuple([one for one in after if one in before])
     keys.index(node, key)
     node.timers.arm(key, now_ms)
     job = None if key.expires_ms else node.find(key.job_id)

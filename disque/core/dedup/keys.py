@@ -62,9 +62,9 @@ with the key.
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
-from disque.core.base.timers import IDLE, NEVER, Timed
-from disque.core.journal.schema import KEY
+from disque.core.base.timers import NEVER
 from disque.core.model.jobid import valid
+from disque.core.model.key import COMMITTED, SETTLED, TENTATIVE, Key
 from disque.core.model.key_store import DIGEST_BYTES, REPL_MAX, SHARDS, KeyStore
 from disque.core.model.memory import KEY_BYTES, SHELF_BYTES
 
@@ -88,71 +88,6 @@ EXPIRE_MOST: Final = 1000
 #: By so much, in ms, a key must outlast its job to be kept when that expires: transit and rounding are less.
 LIVES_ON_MS: Final = 1000
 
-#: The states of a key.
-TENTATIVE: Final = 0
-COMMITTED: Final = 1
-SETTLED: Final = 2
-
-
-class Key(Timed):
-    """One key, as this node keeps it.
-
-    ``expires_ms`` is the end of the window in node time, 0 for a key that lives as long as its job, which ends at
-    ``life_ms``. ``owner`` is the node that asked for it (``owner_start``: which of its processes), empty when it will
-    not come back. ``told`` are the nodes that have answered what this one is asking about the key: None when it asks
-    nothing. ``doubts`` are the nodes that may know another ID and must answer before a TENTATIVE one counts as bound;
-    None before it was looked whether there are any. ``size`` is what it counts for: one for which this node bids itself
-    counts when it is certain. ``copies`` are the nodes that had a copy of the job when it was decided; None but where
-    it was made. ``was_shelved``: it comes from the shelf.
-    """
-
-    __slots__ = (
-        "copies",
-        "digest",
-        "doubts",
-        "expires_ms",
-        "job_id",
-        "life_ms",
-        "owner",
-        "owner_start",
-        "repl",
-        "segment",
-        "size",
-        "state",
-        "told",
-        "was_shelved",
-    )
-
-    def __init__(self, digest: bytes, job_id: bytes, expires_ms: int, owner: bytes) -> None:
-        self.due_ms = 0
-        self.slot = IDLE
-        self.digest = digest
-        self.job_id = job_id
-        self.expires_ms = expires_ms
-        self.life_ms = 0
-        self.repl = 1
-        self.state = TENTATIVE
-        self.owner = owner
-        self.owner_start = 0
-        self.segment = 0
-        self.size = 0
-        self.told: set[bytes] | None = None
-        self.doubts: set[bytes] | None = None
-        self.copies: tuple[bytes, ...] | None = None
-        self.was_shelved = False
-
-    def cost(self) -> int:
-        """Bytes of memory that the key counts for."""
-        return self.size
-
-    def end_ms(self) -> int:
-        """When a key that is not TENTATIVE ends, at the latest."""
-        return self.expires_ms or self.life_ms
-
-    def rests(self) -> bool:
-        """Whether nothing is asked about it, and it does not go with its job."""
-        return self.expires_ms > 0 and self.state != TENTATIVE and self.told is None
-
 
 def digest_of(queue: bytes, name: bytes) -> bytes:
     """What stands for the key ``name`` of ``queue``: no two have the same, even if somebody looks for them."""
@@ -166,9 +101,9 @@ def sound(node: "Node", digest: bytes, job_id: bytes, repl: int, window_ms: int)
     """
     fits = len(digest) == DIGEST_BYTES and valid(job_id) and repl <= REPL_MAX
     if fits and window_ms <= WINDOW_MAX * 1000:
-        key = node.keyed.get(job_id)
+        key = node.unique.by_job.get(job_id)
         spread = node.copies.wanted.get(job_id)
-        is_open = job_id in node.bidding or (spread is not None and spread.add is not None)
+        is_open = job_id in node.unique.bids or (spread is not None and spread.add is not None)
         if not is_open and (key is None or key.digest == digest):
             return True
     node.messages_skipped += 1
@@ -181,7 +116,7 @@ def keep_alone(node: "Node", digest: bytes, job: "Job", window_ms: int, now_ms: 
         segment = 0
         expires_ms = now_ms + window_ms
         if node.journaling:
-            node.outbox.add((KEY, digest, job.id, expires_ms, 0, 1))
+            node.outbox.file_key(digest, job.id, expires_ms, 0, 1)
             segment = node.segment
             node.live[segment] = node.live.get(segment, 0) + 1
         shelve(node, digest, (job.id, expires_ms, segment, 1, SETTLED), was_shelved=False)
@@ -197,10 +132,10 @@ def keep_alone(node: "Node", digest: bytes, job: "Job", window_ms: int, now_ms: 
 
 def find(node: "Node", digest: bytes, now_ms: int) -> Key | None:
     """The key with this digest. One whose window has ended is none."""
-    key = node.keys.get(digest)
+    key = node.unique.table.get(digest)
     if key is not None:
         return key
-    row = node.key_store.get(digest) if len(digest) == DIGEST_BYTES else None  # other nodes may ask for anything
+    row = node.unique.store.get(digest) if len(digest) == DIGEST_BYTES else None  # other nodes may ask for anything
     if row is None:
         return None
     key = Key(digest, row[0], row[1], b"")
@@ -214,10 +149,10 @@ def find(node: "Node", digest: bytes, now_ms: int) -> Key | None:
 
 def is_taken(node: "Node", digest: bytes, now_ms: int) -> bytes | None:
     """The ID of the job that has this key for certain; empty when that must be found out, None when the key is free."""
-    key = node.keys.get(digest)
+    key = node.unique.table.get(digest)
     if key is not None:
         return key.job_id if key.state == SETTLED else b""
-    row = node.key_store.get(digest)
+    row = node.unique.store.get(digest)
     if row is None:
         return None
     if row[1] > now_ms:
@@ -228,8 +163,8 @@ def is_taken(node: "Node", digest: bytes, now_ms: int) -> bytes | None:
 
 def put(node: "Node", key: Key) -> None:
     """Take ``key`` into the table. There must be none of that digest."""
-    node.keys[key.digest] = key
-    node.keyed[key.job_id] = key
+    node.unique.table[key.digest] = key
+    node.unique.by_job[key.job_id] = key
     if key.owner != node.node_id:
         count(node, key)
 
@@ -243,40 +178,22 @@ def count(node: "Node", key: Key) -> None:
 
 def drop(node: "Node", key: Key) -> None:
     """Forget a key, unless its window has ended and the digest belongs to another one now."""
-    digest = key.digest
-    held = node.keys.get(digest)
-    if held is key:
-        del node.keys[digest]
-        if node.keyed.get(key.job_id) is key:
-            del node.keyed[key.job_id]
-        node.timers.disarm(key)
-        node.used -= key.cost()
-    else:
-        row = node.key_store.get(digest)
-        if held is not None or row is None or row[0] != key.job_id:
-            return
-        node.key_store.drop(digest)
-        node.used -= SHELF_BYTES
-    bid = node.acquisitions.get(digest)
-    if bid is not None and bid.decided:
-        node.ended.append(bid)
-    if key.segment:
-        node.live[key.segment] -= 1
+    node.used -= node.unique.drop(key)
 
 
 def index(node: "Node", key: Key) -> None:
     """Put a certain key where it belongs: on the shelf, or into the table, where its job's ID finds it."""
-    in_table = node.keys.get(key.digest) is key
+    in_table = node.unique.table.get(key.digest) is key
     if not key.rests():
         if not in_table:
-            node.key_store.drop(key.digest)
+            node.unique.store.drop(key.digest)
             node.used -= SHELF_BYTES
             end_other(node, key)
             put(node, key)
-        node.keyed[key.job_id] = key
+        node.unique.by_job[key.job_id] = key
     elif in_table:
-        del node.keys[key.digest]
-        node.keyed.pop(key.job_id, None)
+        del node.unique.table[key.digest]
+        node.unique.by_job.pop(key.job_id, None)
         node.timers.disarm(key)
         node.used -= key.cost()
         key.size = 0
@@ -289,9 +206,9 @@ def index(node: "Node", key: Key) -> None:
             was_shelved=key.was_shelved,
         )
     else:
-        node.key_store.drop(key.digest)
+        node.unique.store.drop(key.digest)
         row = (key.job_id, key.expires_ms, key.segment, key.repl, key.state)
-        node.key_store.put(key.digest, row, is_listed=True)
+        node.unique.store.put(key.digest, row, is_listed=True)
 
 
 def end_other(node: "Node", key: Key) -> None:
@@ -299,7 +216,7 @@ def end_other(node: "Node", key: Key) -> None:
 
     Of those on the shelf `sound` cannot know; and what ended with its job's life is written nowhere.
     """
-    other = node.keyed.get(key.job_id)
+    other = node.unique.by_job.get(key.job_id)
     if other is not None and other is not key:
         if node.journaling and other.segment:
             file_end(node, other)
@@ -308,12 +225,12 @@ def end_other(node: "Node", key: Key) -> None:
 
 def shelve(node: "Node", digest: bytes, row: "Row", *, was_shelved: bool) -> None:
     """Put a key on the shelf, where it is not, and have its window end."""
-    shelf = node.key_store
-    shelf.put(digest, row, is_listed=was_shelved)
+    shelf = node.unique.store
     node.used += SHELF_BYTES
-    next_ms = shelf.next_ms()
-    if next_ms != shelf.due_ms:
-        node.timers.arm(shelf, next_ms)
+    if shelf.put(digest, row, is_listed=was_shelved):
+        next_ms = shelf.next_ms()
+        if next_ms != shelf.due_ms:
+            node.timers.arm(shelf, next_ms)
 
 
 def store_due(node: "Node", shelf: KeyStore, now_ms: int) -> None:
@@ -329,28 +246,28 @@ def store_due(node: "Node", shelf: KeyStore, now_ms: int) -> None:
 
 def forget_keys(node: "Node") -> "Iterator[None]":
     """No key has a record any more."""
-    for key in node.keys.values():
+    for key in node.unique.table.values():
         key.segment = 0
-    node.key_store.forget_segments()
+    node.unique.store.forget_segments()
     yield
 
 
 def copy_keys(node: "Node", copying: "Copying") -> "Iterator[int]":
     """Write again the keys whose record is in an old segment. What rests later is written then."""
     rows = 0
-    while node.key_store.count and rows < SHARDS:
-        digests = node.key_store.digests(rows, copying.upto)
+    while node.unique.store.count and rows < SHARDS:
+        digests = node.unique.store.digests(rows, copying.upto)
         rows += 1
         if rows % SHARDS_A_RECORD == 0:
             yield 1
         while digests:
             digest = digests.pop()
             key = find(node, digest, copying.now_ms)
-            if key is not None and digest not in node.keys and is_to_copy(key, copying):
+            if key is not None and digest not in node.unique.table and is_to_copy(key, copying):
                 file(node, key)
                 yield 1
-    for key in list(node.keys.values()):
-        if node.keys.get(key.digest) is key and is_to_copy(key, copying):
+    for key in list(node.unique.table.values()):
+        if node.unique.table.get(key.digest) is key and is_to_copy(key, copying):
             file(node, key)
             yield 1
 
@@ -360,10 +277,15 @@ def is_to_copy(key: Key, copying: "Copying") -> bool:
     return key.segment <= copying.upto and key.state != TENTATIVE
 
 
-def apply_key(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> None:
-    """KEY; it replaces what an earlier one said."""
-    _, digest, job_id, expires_ms, life_ms, repl = record
-    node = recovery.node
+def apply_keys(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> None:
+    """KEYS: each replaces what an earlier record said of that key."""
+    _, expires_ms, life_ms, repl, digests, ids = record
+    for digest, job_id in zip(digests, ids, strict=True):
+        restore(recovery.node, digest, job_id, expires_ms, life_ms, repl, segment)
+
+
+def restore(node: "Node", digest: bytes, job_id: bytes, expires_ms: int, life_ms: int, repl: int, segment: int) -> None:
+    """Take in what the journal says of one key."""
     held = find(node, digest, 0)
     if held is not None:
         drop(node, held)
@@ -383,7 +305,7 @@ def expired(node: "Node", job: "Job") -> None:
 
     Then the clock is wrong, or was it.
     """
-    key = node.keyed.get(job.id)
+    key = node.unique.by_job.get(job.id)
     if key is not None and not key.expires_ms and key.life_ms > job.expires_ms + LIVES_ON_MS:
         part(node, job)
     else:
@@ -392,27 +314,27 @@ def expired(node: "Node", job: "Job") -> None:
 
 def part(node: "Node", job: "Job") -> None:
     """Remove ``job``, which is on another node now: its key does not end with it."""
-    key = node.keyed.pop(job.id, None)
+    key = node.unique.by_job.pop(job.id, None)
     node.remove(job)
     if key is not None:
-        node.keyed[job.id] = key
+        node.unique.by_job[job.id] = key
         if node.journaling:
             file(node, key)  # behind the record that deletes the job, which frees it
 
 
 def file_end(node: "Node", key: Key) -> None:
     """Write that the key is free: as one whose window ended long ago."""
-    node.outbox.add((KEY, key.digest, key.job_id, 1, 0, key.repl))
+    node.outbox.file_key(key.digest, key.job_id, 1, 0, key.repl)
 
 
 def file(node: "Node", key: Key) -> None:
     """Write the key to the journal, if it is certain; it counts for the newest segment from here on."""
     if key.state == TENTATIVE:
         return
-    node.outbox.add((KEY, key.digest, key.job_id, key.expires_ms, key.life_ms, key.repl))
+    node.outbox.file_key(key.digest, key.job_id, key.expires_ms, key.life_ms, key.repl)
     if key.segment:
         node.live[key.segment] -= 1
     key.segment = node.segment
     node.live[node.segment] = node.live.get(node.segment, 0) + 1
-    if key.was_shelved and node.keys.get(key.digest) is not key:
-        node.key_store.lies_in(key.digest, key.segment)
+    if key.was_shelved and node.unique.table.get(key.digest) is not key:
+        node.unique.store.lies_in(key.digest, key.segment)

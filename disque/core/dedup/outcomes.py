@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 from disque.core.base import resp
 from disque.core.dedup import key_keeper
-from disque.core.model.job import ACKED
 from disque.core.model.outcome import Abandoned, Decided, Ended
 from disque.core.replication import coordinator
 
@@ -31,8 +30,8 @@ def decided(node: "Node", outcome: Decided, now_ms: int) -> None:
     job, bid = outcome.job, outcome.add.key
     if bid is None:
         return
-    if not bid.request.window and (job.state == ACKED or node.find(job.id) is not job):
-        key_keeper.take_back(node, bid)  # the job is done already, and its key goes with it
+    if outcome.is_over and not bid.request.window:
+        key_keeper.take_back(node, bid)  # the key goes with its job
     elif not key_keeper.commit(node, bid, job, now_ms):
         return
     for one in key_keeper.release(node, bid):

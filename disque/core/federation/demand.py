@@ -8,7 +8,8 @@ cost few messages.
 from typing import TYPE_CHECKING, Final
 
 from cluster.messages import NEEDJOBS, NEEDNOW
-from disque.core.model.demand import POLLED_MOST, SHARE_MOST, STOCK_MS, Flow
+from disque.core.model.demand import POLLED_MOST, SHARE_MOST, STOCK_MS
+from disque.core.model.flow import Flow
 from disque.core.model.queue import PAUSED_OUT, Queue
 from disque.core.model.session import WAIT_JOBS
 

@@ -35,13 +35,25 @@ a RETRY to the sender, who queues them again when that is over; those without ar
 from typing import TYPE_CHECKING, Any, Final
 
 from cluster.membership import UNREACHABLE
-from cluster.messages import HAVE, OFFER, STILL, YOURJOBS
-from disque.core.base.numbers import SECONDS_MAX
+from cluster.messages import (
+    HAVE,
+    OFFER,
+    ROW_BODY,
+    ROW_CTIME,
+    ROW_DELIVERIES,
+    ROW_HOLDERS,
+    ROW_ID,
+    ROW_NACKS,
+    ROW_SPEC,
+    STILL,
+    YOURJOBS,
+    yourjobs_row,
+)
 from disque.core.dedup import keys
 from disque.core.federation import demand
-from disque.core.jobs import queues
 from disque.core.journal.schema import DELETE, HOLDERS
-from disque.core.model.demand import NOW_MS, STOCK_MS, Flow, Standing, Want
+from disque.core.model.demand import NOW_MS, STOCK_MS, Standing
+from disque.core.model.flow import Flow, Want
 from disque.core.model.job import (
     ACKED,
     ACTIVE,
@@ -59,11 +71,9 @@ from disque.core.model.queue import ELSEWHERE, PAUSED_OUT, Queue
 from disque.core.replication import acks, announcements, arbitration, replica
 
 if TYPE_CHECKING:
+    from cluster.messages import Row, YourJobs
+    from disque.core.model.spec import JobSpec
     from disque.core.node import Node
-
-    #: One job of YOURJOBS: id, body, repl, ms and s to live, ctime, retry, nacks, deliveries, holders.
-    Row = tuple[bytes, bytes, int, int, int, int, int, int, int, tuple[bytes, ...]]
-    YourJobs = tuple[int, bytes, tuple[Row, ...]]
 
 #: Bounds of one YOURJOBS, and what a job counts for beside its body. Both sides must agree on them.
 JOBS_MOST = 1000  # not Final: tests want less, compiled too
@@ -274,17 +284,15 @@ def hand_over(node: "Node", queue: Queue, want: Want, count: int, now_ms: int) -
         size += len(body) + ROW_BYTES
         left_ms = max(1, job.expires_ms - now_ms)
         rows.append(
-            (
+            yourjobs_row(
                 job.id,
                 body,
-                job.repl,
-                left_ms,
-                job.ttl,
-                job.ctime,
-                job.retry,
-                job.nacks,
-                job.deliveries,
-                named(node, job, peer),
+                job.spec.encoded,
+                left_ms=left_ms,
+                ctime=job.ctime,
+                nacks=job.nacks,
+                deliveries=job.deliveries,
+                holders=named(node, job, peer),
             )
         )
         if not job.retry:
@@ -341,7 +349,7 @@ def named(node: "Node", job: Job, peer: bytes) -> tuple[bytes, ...]:
 
     A job that is delivered at most once has more than one only to say that they keep its UNIQUE key.
     """
-    if not job.retry and len(job.holders) == 1 and job.id in node.keyed:
+    if not job.retry and len(job.holders) == 1 and job.id in node.unique.by_job:
         return tuple(sorted({*job.holders, peer}))
     return job.holders
 
@@ -355,15 +363,18 @@ def take_back(node: "Node", peer: bytes, message: tuple[Any, ...], now_ms: int) 
     """No byte of this YOURJOBS has left: its jobs go back to their queue."""
     _, name, rows = message
     for row in rows:
-        job = node.find(row[0])
+        job_id = row[ROW_ID]
+        job = node.find(job_id)
         if job is not None:
-            if peer not in row[9]:
+            if peer not in row[ROW_HOLDERS]:
                 replica.drop_holder(node, job, peer)
             if job.state == ACTIVE and job.place == ELSEWHERE and not job.flags & DEFERRED:
                 node.drop_vote(job.id)
                 node.enqueue(job, now_ms)
-        elif not row[6] and row[0] not in node.tombstones:
-            take_in(node, name, row, node.selves, now_ms)
+            continue
+        spec = node.read_spec(name, row[ROW_SPEC])
+        if spec is not None and not spec.retry and job_id not in node.tombstones:
+            take_in(node, spec, row, node.selves, now_ms)
 
 
 # -- getting -----------------------------------------------------------------------------------------------------------
@@ -381,23 +392,24 @@ def your_jobs(node: "Node", peer: bytes, message: "YourJobs", now_ms: int) -> No
     most = node.limits.most
     sender = node.peers[peer]
     for row in rows:
-        job_id = row[0]
-        size += len(row[1]) + ROW_BYTES
-        if not is_true(row):
+        job_id = row[ROW_ID]
+        size += len(row[ROW_BODY]) + ROW_BYTES
+        spec = node.read_spec(name, row[ROW_SPEC])
+        if spec is None or not is_true(row, spec):
             node.messages_skipped += 1
             continue
         job = node.find(job_id)
         if job is not None:
             taken += meet(node, peer, job, row, now_ms)
-        elif node.used > most and (row[6] or (sender.owed <= taken and node.used > most + NOWHERE_ELSE_BYTES)):
+        elif node.used > most and (spec.retry or (sender.owed <= taken and node.used > most + NOWHERE_ELSE_BYTES)):
             node.messages_skipped += 1
         elif not is_over(node, peer, job_id):
-            sent = row[9]
-            holders = mine.get(sent) if row[6] or len(sent) > 1 else node.selves
+            sent = row[ROW_HOLDERS]
+            holders = mine.get(sent) if spec.retry or len(sent) > 1 else node.selves
             if holders is None:
                 holders = mine[sent] = merged(node, sent, peer)
             taken += 1
-            take_in(node, name, row, holders, now_ms)
+            take_in(node, spec, row, holders, now_ms)
             if len(holders) > 2:
                 news.setdefault(holders, []).append(job_id)
     sender.owed = max(0, sender.owed - len(rows))
@@ -410,23 +422,19 @@ def from_a_stranger(node: "Node", message: "YourJobs", now_ms: int) -> None:
     _, name, rows = message
     node.messages_skipped += 1
     for row in rows:
-        job_id = row[0]
+        job_id = row[ROW_ID]
         if node.used > node.limits.warn:
             break  # it is a stranger: what it sends must not cost more memory than there is
-        if not row[6] and node.find(job_id) is None and job_id not in node.tombstones and is_true(row):
-            take_in(node, name, row, node.selves, now_ms)
+        spec = node.read_spec(name, row[ROW_SPEC])
+        is_new = node.find(job_id) is None and job_id not in node.tombstones
+        if spec is not None and not spec.retry and is_new and is_true(row, spec):
+            take_in(node, spec, row, node.selves, now_ms)
 
 
-def is_true(row: "Row") -> bool:
+def is_true(row: "Row", spec: "JobSpec") -> bool:
     """Whether a node that tells the truth can say this of a job."""
-    return (
-        valid(row[0])
-        and comes_again(row[0]) == (row[6] > 0)
-        and row[2] <= replica.REPL_MOST
-        and row[4] <= SECONDS_MAX
-        and row[5] <= CTIME_MOST
-        and row[6] <= SECONDS_MAX
-    )
+    job_id = row[ROW_ID]
+    return valid(job_id) and comes_again(job_id) == (spec.retry > 0) and row[ROW_CTIME] <= CTIME_MOST
 
 
 def is_over(node: "Node", peer: bytes, job_id: bytes) -> bool:
@@ -443,10 +451,10 @@ def merged(node: "Node", holders: tuple[bytes, ...], peer: bytes) -> tuple[bytes
     return node.shared(tuple(sorted({*[holder for holder in holders if expects(holder)], peer, node.node_id})))
 
 
-def take_in(node: "Node", name: bytes, row: "Row", holders: tuple[bytes, ...], now_ms: int) -> None:
+def take_in(node: "Node", spec: "JobSpec", row: "Row", holders: tuple[bytes, ...], now_ms: int) -> None:
     """Queue a job that is new here."""
-    job_id, body, repl, left_ms, ttl, ctime, retry, nacks, deliveries, _ = row
-    job = Job(job_id, node.terms(name, ttl, retry, repl), body, ctime, now_ms + left_ms, 0, holders)
+    job_id, body, _, left_ms, ctime, nacks, deliveries, _ = row
+    job = Job(job_id, spec, body, ctime, now_ms + left_ms, 0, holders)
     job.nacks = min(nacks, COUNTER_MAX)
     job.deliveries = min(deliveries, COUNTER_MAX)
     if len(holders) > 1:
@@ -465,14 +473,14 @@ def meet(node: "Node", peer: bytes, job: Job, row: "Row", now_ms: int) -> int:
         return 0
     if not job.retry:
         return 0  # there are two, which must not be: one of them is enough
-    replica.add_holders(node, job, (*row[9], peer))
+    replica.add_holders(node, job, (*row[ROW_HOLDERS], peer))
     if job.state != ACTIVE:
         return 0
     if job.flags & LEASE_OWNER and job.requeue_ms > now_ms and job.place != ELSEWHERE:
         arbitration.answer_hold(node, peer, job, now_ms)
         return 0
     node.drop_vote(job.id)
-    nacks, deliveries = min(row[7], COUNTER_MAX), min(row[8], COUNTER_MAX)
+    nacks, deliveries = min(row[ROW_NACKS], COUNTER_MAX), min(row[ROW_DELIVERIES], COUNTER_MAX)
     changed = job.flags & DEFERRED or job.nacks < nacks or job.deliveries < deliveries
     job.nacks = max(job.nacks, nacks)
     job.deliveries = max(job.deliveries, deliveries)
@@ -549,8 +557,6 @@ def beat(node: "Node", now_ms: int) -> None:
         flow = turn.popleft()
         if demand.look_after(node, flow, now_ms):
             turn.append(flow)
-    if federation.waiting:
-        queues.apply_waiting(node, now_ms)
 
 
 def end_wants(node: "Node", peer: bytes, standing: Standing, now_ms: int) -> None:
@@ -573,7 +579,7 @@ def wake_all(node: "Node") -> None:
 
 
 def link_up(node: "Node", peer: bytes, now_ms: int) -> None:
-    """The link to ``peer`` stands: it is asked, too, and told of the queues that all nodes pause.
+    """The link to ``peer`` stands: it is asked, too.
 
     What it was offered before, it may not have heard; `beat` looks after the jobs.
     """
@@ -584,7 +590,6 @@ def link_up(node: "Node", peer: bytes, now_ms: int) -> None:
             want.offered = False
     demand.ask_again(node, peer)
     node.begin_chore(demand.wait_all(node))
-    node.begin_chore(queues.tell_pauses(node, node.peers[peer]))
 
 
 def heard(node: "Node", peer: bytes, now_ms: int) -> None:
@@ -598,11 +603,6 @@ def link_down(node: "Node", peer: bytes) -> None:
     """The link to ``peer`` has ended. What it wants stands: it says so over its own link."""
     for flow in node.federation.flows.values():
         flow.forget(peer)
-
-
-def pause(node: "Node", peer: bytes, message: tuple[int, bytes, int, int, bytes], now_ms: int) -> None:
-    """PAUSE: a queue is paused, or goes on, at all nodes."""
-    queues.pause_told(node, peer, message, now_ms)
 
 
 def sent_from(queue: Queue, now_ms: int) -> list[bytes]:

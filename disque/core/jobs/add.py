@@ -14,59 +14,20 @@ from disque.core.jobs import eviction
 from disque.core.model.job import Job
 from disque.core.model.jobid import ttl_suffix
 from disque.core.model.queue import PAUSED_IN
+from disque.core.model.request import DEFAULT_TTL, Kind, Request
 from disque.core.model.session import PendingAdd, Session
+from disque.core.model.spec import REPL, JobSpec, Row, encode
 from disque.core.replication import coordinator, replica
 
 if TYPE_CHECKING:
-    from disque.core.dedup.acquire import Acquisition
+    from disque.core.model.session import Acquisition
     from disque.core.node import Node
 
-DEFAULT_TTL: Final = 86400
 RETRY_CAP: Final = 300
-REPLICATE_MAX: Final = 65535
 
-#: Ending of the ID, TTL, RETRY.
-Kind = tuple[bytes, int, int]
 #: Kinds by TTL and RETRY: few different ones exist, so each is made once.
 _kinds: dict[tuple[int, int], Kind] = {}
 KINDS_MOST: Final = 4096
-
-
-class Request:
-    """The words of one ADDJOB as values.
-
-    ``retry`` is -1 until it follows from the TTL; times are seconds but for ``timeout_ms``. ``kind`` is None where TTL
-    and RETRY are not known beforehand.
-    """
-
-    __slots__ = (
-        "asynchronous",
-        "body",
-        "delay",
-        "key",
-        "kind",
-        "maxlen",
-        "queue",
-        "replicate",
-        "retry",
-        "timeout_ms",
-        "ttl",
-        "window",
-    )
-
-    def __init__(self, queue: bytes, body: bytes, replicate: int) -> None:
-        self.queue = queue
-        self.body = body
-        self.replicate = replicate
-        self.timeout_ms = 0
-        self.ttl = DEFAULT_TTL
-        self.retry = -1
-        self.delay = 0
-        self.maxlen = 0
-        self.asynchronous = False
-        self.key: bytes | None = None
-        self.window = 0
-        self.kind: Kind | None = None
 
 
 def kind_of(ttl: int, retry: int) -> Kind:
@@ -132,6 +93,9 @@ def parse_options(request: Request, args: list[bytes]) -> bytes:
         elif option in SETTERS and at < end:
             wrong = set_number(request, option, parse_int(args[at]))
             at += 1
+        elif option in ROWS and at < end:
+            wrong = set_row(request, option, parse_int(args[at]))
+            at += 1
         else:
             return errors.SYNTAX
         if wrong:
@@ -149,13 +113,17 @@ SETTERS: Final = {
 }
 
 
+#: Further options with one number, which are rows of the job's spec: row, error text for what that does not allow.
+ROWS: Final[dict[bytes, tuple[Row, bytes]]] = {}
+
+
 def set_number(request: Request, option: bytes, value: int | None) -> bytes:
     """Take one numeric option; returns the text of an error, or nothing."""
     least, wrong = SETTERS[option]
     if value is None or value < least:
         return wrong
     if option == b"REPLICATE":
-        if value > REPLICATE_MAX:
+        if value > REPL.most:
             return wrong
         request.replicate = value
     elif option == b"MAXLEN":
@@ -168,6 +136,15 @@ def set_number(request: Request, option: bytes, value: int | None) -> bytes:
         request.retry = value
     else:
         request.delay = value
+    return b""
+
+
+def set_row(request: Request, option: bytes, value: int | None) -> bytes:
+    """Take an option that is a row of the spec; returns the text of an error, or nothing."""
+    row, wrong = ROWS[option]
+    if value is None or not row.fits(value):
+        return wrong
+    request.say(row, value)
     return b""
 
 
@@ -188,18 +165,25 @@ def add(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
         settle(node, session, args, resp.error(request), now_ms)
         return
     digest = b""
+    is_new = False
+    reply: bytes | None
     if request.key is None:
         reply = refused(node, request, now_ms)
         if not reply and (request.replicate == 1 or request.asynchronous):
             reply = at_once(node, request, now_ms)
     else:
         digest = keys.digest_of(request.queue, request.key)
-        reply = unique_at_once(node, session, request, digest, now_ms)
+        request.kind = kind_of(request.ttl, request.retry)
+        acquire.nodes_changed(node, now_ms)
+        reply = taken(node, session, digest, now_ms)
+        is_new = reply is None
+        if reply is None:
+            reply = alone(node, request, digest, now_ms)
     if reply:
         settle(node, session, args, reply, now_ms)
         return
     pending = coordinator.owe(node, session, args, request.timeout_ms, now_ms)
-    place(node, pending, request, digest, now_ms)
+    place(node, pending, request, digest, now_ms, is_new=is_new)
 
 
 def at_once(node: "Node", request: Request, now_ms: int) -> bytes:
@@ -217,21 +201,22 @@ def at_once(node: "Node", request: Request, now_ms: int) -> bytes:
     return resp.status(job.id)
 
 
-def unique_at_once(node: "Node", session: Session, request: Request, digest: bytes, now_ms: int) -> bytes:
-    """The reply to an ADDJOB with a UNIQUE key of which no other node must be asked; nothing, when one must.
-
-    That is when the key is taken for certain, or when this node keeps it alone, and the only copy.
-    """
-    acquire.nodes_changed(node, now_ms)
-    if digest in node.acquisitions:
+def taken(node: "Node", session: Session, digest: bytes, now_ms: int) -> bytes | None:
+    """The reply to an ADDJOB whose UNIQUE key is taken; nothing, when that must be found out; None when it is free."""
+    if digest in node.unique.acquisitions:
         return b""
-    taken = keys.is_taken(node, digest, now_ms)
-    if taken is not None:
-        session.unsettled |= node.journaling
-        return resp.status(taken) if taken else b""
+    job_id = keys.is_taken(node, digest, now_ms)
+    if job_id is None:
+        return None
+    session.unsettled |= node.journaling
+    return resp.status(job_id) if job_id else b""
+
+
+def alone(node: "Node", request: Request, digest: bytes, now_ms: int) -> bytes:
+    """The reply to an ADDJOB with a free UNIQUE key that this node keeps alone, and the only copy; else nothing."""
     if request.replicate > 1 or coordinator.from_outside(node):
         return b""
-    if not node.key_ring.is_alone(digest, node.node_id, now_ms):
+    if not node.unique.ring.is_alone(digest, node.node_id, now_ms):
         return b""
     reply = refused(node, request, now_ms)
     if reply:
@@ -263,9 +248,14 @@ def again(node: "Node", pending: PendingAdd, now_ms: int) -> None:
         place(node, pending, request, keys.digest_of(request.queue, request.key), now_ms)
 
 
-def place(node: "Node", pending: PendingAdd, request: Request, digest: bytes, now_ms: int) -> None:
-    """Answer ``pending``, or let it wait for copies or for the holder of its key, which is empty when it has none."""
-    if digest and not acquire.hold(node, pending, request, digest, now_ms):
+def place(
+    node: "Node", pending: PendingAdd, request: Request, digest: bytes, now_ms: int, *, is_new: bool = False
+) -> None:
+    """Answer ``pending``, or let it wait for copies or for the holder of its key, which is empty when it has none.
+
+    ``is_new``: nothing is known of the key here.
+    """
+    if digest and not acquire.hold(node, pending, request, digest, now_ms, is_new=is_new):
         return
     reply = refused(node, request, now_ms)
     if reply:
@@ -333,15 +323,24 @@ def make(node: "Node", request: Request, now_ms: int, bid: "Acquisition | None" 
     node.stats.jobs_added += 1
     kind = request.kind
     suffix, ttl, retry = kind_of(request.ttl, request.retry) if kind is None else kind
+    spec = node.spec(request.queue, ttl, retry, request.replicate) if request.rows is None else rare(node, request)
     return Job(
         node.ids.make(suffix) if bid is None else bid.job_id,
-        node.terms(request.queue, ttl, retry, request.replicate),
+        spec,
         request.body,
         node.next_ctime(now_ms),
         now_ms + ttl * 1000,
         request.delay,
         node.selves if bid is None else acquire.with_companions(node, bid, node.selves),
     )
+
+
+def rare(node: "Node", request: Request) -> JobSpec:
+    """What a job with options that few have has in common with others."""
+    encoded = encode(request.ttl, request.retry, request.replicate, request.rows)
+    spec = node.read_spec(request.queue, encoded)
+    assert spec is not None
+    return spec
 
 
 def make_here(node: "Node", request: Request, now_ms: int, bid: "Acquisition | None" = None) -> Job:

@@ -211,6 +211,7 @@ def serve_line(node: "Node", queue: Queue, most: int, now_ms: int) -> int:
     while served < most and queue.waiters and queue.length and not queue.paused & PAUSED_OUT:
         session = next(iter(queue.waiters))
         if session.waiting == WAIT_JOBS:
+            assert isinstance(session, Session)
             served += serve(node, session, now_ms)
         else:
             pass_over(queue)
@@ -274,7 +275,7 @@ def give_back(node: "Node", session: Session, now_ms: int) -> None:
 def refile(node: "Node", job: Job) -> None:
     """Write ``job`` again, and behind it the UNIQUE key that lasts as long as it: replay wants them in this order."""
     node.file(job)
-    key = node.keyed.get(job.id)
+    key = node.unique.by_job.get(job.id)
     if key is not None:
         keys.file(node, key)
 

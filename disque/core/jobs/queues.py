@@ -1,23 +1,17 @@
 """What is done to whole queues: pausing them, here or at all nodes, and forgetting those that nobody uses.
 
-A PAUSE for all nodes carries a counter and the node that it began at; the greatest of both wins, whatever the order in
-which nodes hear of it, and nodes tell each other when a link comes up. So it is in the journal, too: after a restart an
-older one must not win. A PAUSE for this node alone is not told and does not count in that: the next one for all nodes
-replaces it.
+A PAUSE for all nodes is an entry of the registry: the newest wins, whatever the order in which nodes hear of it. A
+PAUSE for this node alone is not told and does not count in that: the next one for all nodes replaces it.
 
-A queue that another node pauses is made for that, unless memory is full: then the PAUSE is remembered, in a bounded
-table, and waits until there is room or the queue exists.
+A queue that another node pauses is made for that, unless memory is full: then the entry waits until there is room or
+the queue exists.
 """
 
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from cluster.messages import PAUSE as SAY_PAUSE
-from cluster.messages import STAMP_BITS
-from disque.core.journal.schema import BCAST, PAUSE
-from disque.core.model.demand import Broadcast
-from disque.core.model.peers import Peer
+from disque.core.journal.schema import PAUSE
 from disque.core.model.queue import PAUSE_NAMES, QUEUE_IDLE_MS, Queue
+from disque.core.model.registry import Entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +21,10 @@ if TYPE_CHECKING:
     from disque.core.node import Node
 
 
+#: How a PAUSE for all nodes stands in the registry: its flags, in digits.
+PAUSE_VALUES: Final = frozenset([b"%d" % flags for flags in range(1, len(PAUSE_NAMES))])
+
+
 def pause_flags(node: "Node", name: bytes) -> int:
     """How the queue stands; a queue that does not exist is not paused."""
     queue = node.queues.get(name)
@@ -34,15 +32,7 @@ def pause_flags(node: "Node", name: bytes) -> int:
 
 
 def pause(node: "Node", name: bytes, flags: int, now_ms: int) -> None:
-    """Set the pause flags of a queue; it is made for that when it is to be paused.
-
-    A broadcast that waits for memory is older than this, and is done with.
-    """
-    federation = node.federation
-    if name in federation.waiting:
-        del federation.waiting[name]
-        if node.journaling:
-            file_broadcast(node, federation.pauses[name])
+    """Set the pause flags of a queue; it is made for that when it is to be paused."""
     if not flags and name not in node.queues:
         return
     queue = node.queue(name, now_ms)
@@ -54,67 +44,19 @@ def pause(node: "Node", name: bytes, flags: int, now_ms: int) -> None:
         file_pause(node, queue)
 
 
-#: Counters end here.
-COUNTER_MOST: Final = (1 << STAMP_BITS) - 1
-#: A counter that is farther ahead of the time than a century is a lie: nothing could ever be newer.
-AHEAD_MOST_MS: Final = 100 * 365 * 86_400_000
-#: Broadcasts that one beat tries to apply.
-APPLY_MOST: Final = 500
+def is_pause(entry: Entry) -> bool:
+    """Whether an entry of the registry can be a PAUSE for all nodes. A queue that is not paused has none."""
+    return not entry.key[2] and (bool(entry.deleted) or entry.value in PAUSE_VALUES)
 
 
-def pause_everywhere(node: "Node", name: bytes, now_ms: int) -> None:
-    """Let the queue stand at all nodes as it stands here.
-
-    The time is the least counter, so a node that has no journal mostly goes on above those that it has forgotten.
-    """
-    known = node.federation.pauses.get(name)
-    counter = min(max(now_ms, known.counter + 1 if known is not None else 0), COUNTER_MOST)
-    flags = pause_flags(node, name)
-    note(node, Broadcast(name, flags, counter, node.node_id))
-    if node.journaling and name in node.federation.pauses:
-        file_broadcast(node, node.federation.pauses[name])
-    node.tell_all((SAY_PAUSE, name, flags, counter, node.node_id))
+def may_pause(node: "Node", entry: Entry) -> bool:
+    """Whether there is memory for the queue that an entry of the registry pauses."""
+    return bool(entry.deleted) or node.may_make_queues([entry.key[1]])
 
 
-def pause_told(node: "Node", peer: bytes, message: tuple[int, bytes, int, int, bytes], now_ms: int) -> None:
-    """PAUSE: the queue stands so at all nodes, if nothing newer is known."""
-    del peer
-    _, name, flags, counter, origin = message
-    if flags >= len(PAUSE_NAMES) or counter > now_ms + AHEAD_MOST_MS:
-        node.messages_skipped += 1
-    elif node.federation.is_news(name, counter, origin):
-        told = Broadcast(name, flags, counter, origin)
-        note(node, told)
-        apply(node, told, now_ms)
-
-
-def apply(node: "Node", told: Broadcast, now_ms: int) -> None:
-    """Let a queue stand as a broadcast says, now or when there is memory for it.
-
-    The record comes with that: after a crash before it the broadcast is news again.
-    """
-    known = node.federation.pauses.get(told.name) is told
-    if known and told.flags and not node.may_make_queues([told.name]):
-        node.federation.waiting[told.name] = None
-        return
-    if known and node.journaling:
-        file_broadcast(node, told)
-    pause(node, told.name, told.flags, now_ms)
-
-
-def apply_waiting(node: "Node", now_ms: int) -> None:
-    """See whether there is room by now for queues that other nodes have paused."""
-    federation = node.federation
-    for name in list(islice(federation.waiting, APPLY_MOST)):
-        del federation.waiting[name]  # at the end again, if it stays
-        apply(node, federation.pauses[name], now_ms)
-
-
-def note(node: "Node", told: Broadcast) -> None:
-    """Remember a broadcast; what it replaces is alive in the journal no more."""
-    for gone in node.federation.paused(told):
-        if gone.segment:
-            node.live[gone.segment] -= 1
+def pause_as_all(node: "Node", entry: Entry, now_ms: int) -> None:
+    """Let a queue stand as an entry of the registry says."""
+    pause(node, entry.key[1], 0 if entry.deleted else int(entry.value), now_ms)
 
 
 def apply_pause(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> None:
@@ -144,68 +86,6 @@ def forget_pauses(node: "Node") -> "Iterator[None]":
     for queue in node.queues.values():
         queue.segment = 0
     yield
-
-
-def copy_broadcasts(node: "Node", copying: "Copying") -> "Iterator[int]":
-    """Write again the broadcasts whose record is in an old segment."""
-    federation = node.federation
-    for name in list(federation.pauses):
-        told = federation.pauses.get(name)
-        # One that waits for memory is news again after a start.
-        if told is not None and told.segment <= copying.upto and name not in federation.waiting:
-            file_broadcast(node, told)
-            yield 1
-
-
-def forget_broadcast_segments(node: "Node") -> "Iterator[None]":
-    """No broadcast has a record any more."""
-    for told in node.federation.pauses.values():
-        told.segment = 0
-    yield
-
-
-def apply_broadcast(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> None:
-    """BCAST: PAUSE for all nodes; it replaces what an earlier one said. How the queue stands here is told by PAUSE."""
-    _, name, flags, counter, origin = record
-    node = recovery.node
-    told = Broadcast(recovery.names.setdefault(name, name), flags, counter, origin)
-    known = node.federation.pauses.get(told.name)
-    if known is None or (told.counter, told.origin) >= (known.counter, known.origin):
-        note(node, told)
-        if told.name in node.federation.pauses:
-            lies_in(node, told, segment)
-
-
-def forget_broadcasts(node: "Node") -> None:
-    """This node knows no other nodes any more: what they paused is not its business. Records are up to the caller."""
-    for name in list(node.federation.pauses):
-        gone = node.federation.forget_pause(name)
-        if gone.segment:
-            node.live[gone.segment] -= 1
-
-
-def tell_pauses(node: "Node", peer: Peer) -> "Iterator[bool]":
-    """Tell ``peer`` how queues stand at all nodes."""
-    for one in list(node.federation.pauses.values()):
-        if not peer.linked:
-            return
-        node.send(peer.id, (SAY_PAUSE, one.name, one.flags, one.counter, one.origin))
-        if peer.tell(len(one.name)):
-            yield True
-
-
-def file_broadcast(node: "Node", told: Broadcast) -> None:
-    """Write a broadcast; it counts for the newest segment from here on."""
-    node.outbox.add((BCAST, told.name, told.flags, told.counter, told.origin))
-    lies_in(node, told, node.segment)
-
-
-def lies_in(node: "Node", told: Broadcast, segment: int) -> None:
-    """The newest record of a broadcast is in this segment."""
-    if told.segment:
-        node.live[told.segment] -= 1
-    told.segment = segment
-    node.live[segment] = node.live.get(segment, 0) + 1
 
 
 def file_pause(node: "Node", queue: Queue) -> None:

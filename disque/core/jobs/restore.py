@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 def apply_jobs(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> None:
     """JOBS."""
     node = recovery.node
-    _, queue, state, flags, repl, left_ms, delay, retry, nacks, deliveries, held_ms, ttl, holders = record[:13]
-    terms = recovery.terms(queue, ttl, retry, repl)
+    _, queue, encoded, state, flags, left_ms, delay, nacks, deliveries, held_ms, holders, ids, bodies, ctimes = record
+    spec = recovery.spec(queue, encoded)
     holders = recovery.known(holders)
-    for job_id, body, ctime in zip(*record[13:], strict=True):
+    for job_id, body, ctime in zip(ids, bodies, ctimes, strict=True):
         expires_ms = ctime // CTIME_A_MS + left_ms
         job = node.find(job_id)
         if job is None:
-            job = Job(job_id, terms, body, ctime, expires_ms, delay, holders)
+            job = Job(job_id, spec, body, ctime, expires_ms, delay, holders)
             node.drop_ack(job_id)
             node.register(job)
             if state == ACKED:
@@ -48,7 +48,7 @@ def apply_jobs(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> N
                 node.live[job.segment] -= 1
             if state != ACKED:  # what ended by its TTL is written nowhere: this one may have come again since
                 node.used += len(body) - len(job.body)
-                job.become(Job(job_id, terms, body, ctime, expires_ms, delay, holders))
+                job.become(Job(job_id, spec, body, ctime, expires_ms, delay, holders))
         job.flags = flags
         job.nacks = nacks
         job.deliveries = deliveries

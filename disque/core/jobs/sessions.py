@@ -4,15 +4,14 @@ from typing import TYPE_CHECKING
 
 from disque.core.base import errors, resp
 from disque.core.dedup import outcomes
-from disque.core.jobs import deliver, queues
+from disque.core.jobs import deliver
 from disque.core.journal.schema import FLUSH
 from disque.core.model.early_holders import EarlyHolders
-from disque.core.model.key_store import KeyStore
 from disque.core.model.memory import JOB_BYTES, KEY_BYTES, PLACE_BYTES, QUEUE_BYTES
 from disque.core.model.queue_index import QueueIndex
 from disque.core.model.session import NOT_WAITING, WAIT_COPIES, WAIT_JOBS, Session
 from disque.core.model.tombstones import Tombstones
-from disque.core.replication import coordinator
+from disque.core.replication import coordinator, registry
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -61,9 +60,7 @@ def flush_all(node: "Node", now_ms: int) -> None:
     forget_everything(node)
     if node.journaling:
         node.outbox.add((FLUSH,))
-        for broadcast in node.federation.pauses.values():
-            if broadcast.name not in node.federation.waiting:
-                queues.file_broadcast(node, broadcast)
+        registry.file_all(node)
 
 
 def forget_everything(node: "Node") -> None:
@@ -77,13 +74,6 @@ def forget_everything(node: "Node") -> None:
     node.trash += [line for line in node.evictable.lines() if line]
     node.trash += [line for line in node.timers.clear() if line]
     node.shards = [{} for _ in node.shards]
-    node.keys.clear()
-    node.key_store = KeyStore()
-    node.keyed.clear()
-    node.acquisitions.clear()
-    node.bidding.clear()
-    node.ended.clear()
-    node.key_ring.moving = False
     for part in node.parts:
         part.clear()
     node.tombstones = Tombstones()
@@ -93,8 +83,7 @@ def forget_everything(node: "Node") -> None:
     node.reconciling = False
     node.ready.clear()
     node.live.clear()
-    for broadcast in node.federation.pauses.values():
-        broadcast.segment = 0
+    registry.forget_segments(node)
     node.queues = {}
     node.queue_index = QueueIndex()
     node.used = node.places * PLACE_BYTES  # of those that wait no more and leave their lines now

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from disque.core.journal.schema import CTIME_A_MS
+from disque.core.model import spec
 from disque.core.model.job import (
     ACKED,
     ACTIVE,
@@ -54,9 +55,9 @@ def small(numbers: tuple[int, ...]) -> bool:
 
 def are_jobs(record: tuple[Any, ...]) -> bool:
     """Whether the values of JOBS fit together."""
-    _, _, state, flags, repl, left_ms, *times, holders, ids, bodies, ctimes = record
-    _, retry, nacks, deliveries, held_ms, _ = times
-    if not small((state, flags, repl, *times)) or abs(left_ms) >= NUMBER_MAX or not are_holders(holders):
+    _, _, encoded, state, flags, left_ms, *numbers, holders, ids, bodies, ctimes = record
+    said = spec.decode(encoded)
+    if said is None or not small((state, flags, *numbers)) or abs(left_ms) >= NUMBER_MAX or not are_holders(holders):
         return False
     if not ids or not len(ids) == len(bodies) == len(ctimes):
         return False
@@ -66,7 +67,8 @@ def are_jobs(record: tuple[Any, ...]) -> bool:
         return False
     if min(ctimes) // CTIME_A_MS + left_ms < 0 or max(ctimes) // CTIME_A_MS + left_ms >= NUMBER_MAX:
         return False
-    return fit(state, flags, retry, nacks, deliveries, held_ms)
+    _, nacks, deliveries, held_ms = numbers
+    return fit(state, flags, said.retry, nacks, deliveries, held_ms)
 
 
 def fit(state: int, flags: int, retry: int, nacks: int, deliveries: int, held_ms: int) -> bool:
@@ -125,9 +127,17 @@ def is_pause(record: tuple[Any, ...]) -> bool:
     return bool(0 <= record[2] < len(PAUSE_NAMES))
 
 
-def is_broadcast(record: tuple[Any, ...]) -> bool:
-    """Whether the values of a BCAST fit together."""
-    return is_pause(record) and small(record[3:4]) and len(record[4]) == 40
+def is_registry_entry(record: tuple[Any, ...]) -> bool:
+    """Whether the values of an ENTRY fit together."""
+    _, _, _, value, kind, counter, origin, deleted = record
+    if not small((kind, counter, deleted)) or len(origin) != 40 or deleted > 1:
+        return False
+    return not (deleted and value)
+
+
+def is_purged(record: tuple[Any, ...]) -> bool:
+    """Whether a counter of the registry can be so."""
+    return small(record[1:])
 
 
 def is_clean(record: tuple[Any, ...]) -> bool:
@@ -135,9 +145,11 @@ def is_clean(record: tuple[Any, ...]) -> bool:
     return all(map(is_entry, record[1]))
 
 
-def is_key(record: tuple[Any, ...]) -> bool:
-    """Whether the values of a KEY fit together."""
-    _, digest, job_id, expires_ms, life_ms, repl = record
-    if len(digest) != DIGEST_BYTES or not valid(job_id) or not small(record[3:]) or repl > REPL_MAX:
+def are_keys(record: tuple[Any, ...]) -> bool:
+    """Whether the values of KEYS fit together."""
+    _, expires_ms, life_ms, repl, digests, ids = record
+    if not small((expires_ms, life_ms, repl)) or repl > REPL_MAX or not (expires_ms or life_ms):
         return False
-    return bool(expires_ms or life_ms)
+    if not ids or len(ids) != len(digests) or not {bytes}.issuperset(map(type, ids + digests)):
+        return False
+    return {DIGEST_BYTES}.issuperset(map(len, digests)) and all(map(valid, ids))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgpack
 
 from disque.core.journal.checks import NUMBER_MAX, ReplayError
-from disque.core.journal.schema import FORMAT, HEAD, HEAVY, JOBS, OFF, Record, weight
+from disque.core.journal.schema import FORMAT, HEAD, HEAVY, JOBS, JOBS_BODIES, OFF, Record, weight
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -58,12 +58,12 @@ def _pack_parts(records: list[Record], now_ms: int) -> bytes | Parts:
     pieces: list[bytes] = []
     small: list[bytes] = [_array_head(1 + len(records)), _packer.pack(now_ms)]
     for record in records:
-        bodies = record[-2] if record[0] == JOBS else None
+        bodies = record[JOBS_BODIES] if record[0] == JOBS else None
         if not isinstance(bodies, (list, tuple)) or max(map(len, bodies)) < PART_BYTES:
             small.append(_packer.pack(record))
             continue
         small.append(_array_head(len(record)))
-        small += [_packer.pack(value) for value in record[:-2]]
+        small += [_packer.pack(value) for value in record[:JOBS_BODIES]]
         small.append(_array_head(len(bodies)))
         for body in bodies:
             if len(body) < PART_BYTES:
@@ -72,7 +72,7 @@ def _pack_parts(records: list[Record], now_ms: int) -> bytes | Parts:
                 small.append(b"\xc6" + len(body).to_bytes(4, "big"))
                 pieces += (b"".join(small), body)
                 small.clear()
-        small.append(_packer.pack(record[-1]))
+        small += [_packer.pack(value) for value in record[JOBS_BODIES + 1 :]]
     if small:
         pieces.append(b"".join(small))
     return Parts(pieces) if len(pieces) > 1 else pieces[0]

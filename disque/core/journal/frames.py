@@ -30,7 +30,9 @@ RETIRED: Final = 3
 
 MAGIC: Final = b"\xf5jFr"
 FILE_MAGIC: Final = b"\x89DQjnl\n"
-VERSION: Final = 2  # in the first one a head said nothing of the salt before
+VERSION: Final = 2  # the one before was never released, and is not read any more
+#: What to do with what an older version wrote.
+WAY_OUT: Final = "start that one, let consumers empty its queues, and give this one an empty directory"
 
 MAX_PAYLOAD: Final = 1 << 30
 MARK_PAYLOAD: Final = b"\xc0"
@@ -81,11 +83,11 @@ class Head:
 
 
 class HeadError(Exception):
-    """The head of a segment cannot be used; the text says why. `newer`: another version of the format wrote it."""
+    """The head of a segment cannot be used; the text says why. `is_whole`: another version of the format wrote it."""
 
-    def __init__(self, reason: str, newer: bool = False) -> None:
+    def __init__(self, reason: str, is_whole: bool = False) -> None:
         super().__init__(reason)
-        self.newer = newer
+        self.is_whole = is_whole
 
 
 def encode_head(head: Head) -> bytes:
@@ -101,13 +103,16 @@ def encode_head(head: Head) -> bytes:
 
 def decode_head(data: bytes, segment: int) -> Head:
     """Read the head of the file that is called `segment`; HeadError if it is not the head of that one."""
-    if data[:7] == FILE_MAGIC and len(data) > 7 and data[7] > VERSION and _head_crc_is_right(data):
-        raise HeadError(f"written by a newer version (journal format {data[7]}, this one reads {VERSION})", newer=True)
+    if data[:7] == FILE_MAGIC and len(data) > 7 and data[7] != VERSION and _head_crc_is_right(data):
+        who, way_out = ("a newer", "") if data[7] > VERSION else ("an older", f": {WAY_OUT}")
+        raise HeadError(
+            f"written by {who} version (journal format {data[7]}, this one reads {VERSION}){way_out}", is_whole=True
+        )
     if len(data) < HEAD_SIZE:
         raise HeadError("shorter than the head of a segment")
     if data[:7] != FILE_MAGIC:
         raise HeadError("does not begin as a journal segment does")
-    if not _head_crc_is_right(data) or not 1 <= data[7] <= VERSION:
+    if not _head_crc_is_right(data):
         raise HeadError("the head of the segment is damaged")
     _, _, number, salt, flags, before, oldest = _HEAD.unpack_from(data)
     if number != segment:
@@ -119,7 +124,7 @@ def decode_head(data: bytes, segment: int) -> Head:
 
 def head_number(data: bytes) -> int:
     """Give the number of the segment that begins with `data`, whatever its file is called; 0 if that is no head."""
-    if data[:7] != FILE_MAGIC or not _head_crc_is_right(data) or not 1 <= data[7] <= VERSION:
+    if data[:7] != FILE_MAGIC or not _head_crc_is_right(data) or data[7] != VERSION:
         return 0
     number: int = _HEAD.unpack_from(data)[2]
     return number

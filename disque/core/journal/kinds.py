@@ -13,27 +13,30 @@ from disque.core.jobs import queues, restore, sessions
 from disque.core.journal import checks
 from disque.core.journal.checks import NewerError, OlderError, ReplayError
 from disque.core.journal.compaction import Copy, Copying
+from disque.core.journal.frames import WAY_OUT
 from disque.core.journal.recovery import Recovery
 from disque.core.journal.schema import (
     ACK,
-    BCAST,
     CLEAN,
     DELETE,
     DUMMY,
     END,
+    ENTRY,
     FLUSH,
     FORMAT,
     HEAD,
     HOLDERS,
     JOBS,
-    KEY,
+    KEYS,
     OFF,
     PARTIAL,
     PAUSE,
+    PURGED,
     REQUEUE,
     SPEND,
     WHOLE,
 )
+from disque.core.replication import registry
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -94,7 +97,7 @@ def apply_head(recovery: Recovery, record: Record, segment: int) -> None:
 def apply_flush(recovery: Recovery, record: Record, segment: int) -> None:
     """FLUSH: everything before is gone."""
     del record, segment
-    queues.forget_broadcasts(recovery.node)
+    registry.forget_all(recovery.node)
     sessions.forget_everything(recovery.node)
 
 
@@ -129,7 +132,7 @@ KINDS: Final[tuple[Kind, ...]] = (
     Kind(HEAD, (int, bytes, bytes, bytes), is_head, apply_head, is_mark=True),
     Kind(
         JOBS,
-        (bytes, *[int] * 10, tuple, tuple, tuple, tuple),
+        (bytes, bytes, *[int] * 7, tuple, tuple, tuple, tuple),
         checks.are_jobs,
         restore.apply_jobs,
         copy=restore.copy_jobs,
@@ -141,10 +144,10 @@ KINDS: Final[tuple[Kind, ...]] = (
     Kind(REQUEUE, (bytes, int, int, int), checks.is_requeue, restore.apply_requeue),
     Kind(HOLDERS, (bytes, tuple), checks.are_holders_of, restore.apply_holders),
     Kind(
-        KEY,
-        (bytes, bytes, int, int, int),
-        checks.is_key,
-        keys.apply_key,
+        KEYS,
+        (int, int, int, tuple, tuple),
+        checks.are_keys,
+        keys.apply_keys,
         copy=keys.copy_keys,
         forget=keys.forget_keys,
     ),
@@ -165,12 +168,20 @@ KINDS: Final[tuple[Kind, ...]] = (
         forget=queues.forget_pauses,
     ),
     Kind(
-        BCAST,
-        (bytes, int, int, bytes),
-        checks.is_broadcast,
-        queues.apply_broadcast,
-        copy=queues.copy_broadcasts,
-        forget=queues.forget_broadcast_segments,
+        ENTRY,
+        (bytes, bytes, bytes, int, int, bytes, int),
+        checks.is_registry_entry,
+        registry.apply_entry,
+        copy=registry.copy_entries,
+        forget=registry.forget_entries,
+    ),
+    Kind(
+        PURGED,
+        (int,),
+        checks.is_purged,
+        registry.apply_purged,
+        copy=registry.copy_purged,
+        forget=registry.forget_entries,
     ),
     Kind(FLUSH, (), checks.is_anything, apply_flush, is_mark=True),
     Kind(OFF, (), checks.is_anything, apply_off, is_mark=True),
@@ -190,10 +201,7 @@ def check(record: object) -> Record:
     if number == HEAD and len(record) > 1 and type(record[1]) is int and record[1] != FORMAT:
         if record[1] > FORMAT:
             raise NewerError(f"written by a newer program (format {record[1]}, this one knows {FORMAT})")
-        raise OlderError(
-            f"written by an older program (format {record[1]}, this one knows {FORMAT}): start that one, let consumers "
-            f"empty its queues, and give this one an empty directory"
-        )
+        raise OlderError(f"written by an older program (format {record[1]}, this one knows {FORMAT}): {WAY_OUT}")
     kind = TABLE.get(number)
     if kind is None or tuple(map(type, record)) != kind.shape or not kind.check(record):
         raise ReplayError(f"a record of kind {number} is not valid")

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from disque.core.model.job import ACKED, SPENT, Job
-from disque.core.model.spec import JobSpec, SpecCache
+from disque.core.model.spec import JobSpec, SpecCache, read
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -24,8 +24,8 @@ class Recovery:
         "names",
         "node",
         "records",
+        "specs",
         "time_ms",
-        "usual",
     )
 
     def __init__(self, node: "Node", boot_id: str) -> None:
@@ -46,7 +46,7 @@ class Recovery:
         self.time_ms = 0
         self.names: dict[bytes, bytes] = {}
         #: What the jobs of each queue have in common: no queue is there yet, and the node remembers some only.
-        self.usual: dict[bytes, SpecCache] = {}
+        self.specs: dict[bytes, SpecCache] = {}
 
     def known(self, holders: tuple[bytes, ...]) -> tuple[bytes, ...]:
         """Those of the nodes that are still of the cluster, and this one."""
@@ -56,14 +56,14 @@ class Recovery:
             node.shared(tuple(known)) if node.node_id in known else node.shared(tuple(sorted([*known, node.node_id])))
         )
 
-    def terms(self, queue: bytes, ttl: int, retry: int, repl: int) -> JobSpec:
-        """The one object for what jobs of this queue with these numbers have in common."""
-        usual = self.usual.get(queue)
-        if usual is not None:
-            return usual.terms(ttl, retry, repl)
-        terms = JobSpec(self.names.setdefault(queue, queue), ttl, retry, repl)
-        self.usual[queue] = SpecCache(terms)
-        return terms
+    def spec(self, queue: bytes, encoded: bytes) -> JobSpec:
+        """The one object for what jobs of this queue have in common; ``encoded`` was checked."""
+        specs = self.specs.get(queue)
+        spec = read(self.names.setdefault(queue, queue), encoded) if specs is None else specs.read(encoded)
+        assert spec is not None
+        if specs is None:
+            self.specs[queue] = SpecCache(spec)
+        return spec
 
     def tail_is_sure(self, boot_id: bytes) -> bool:
         """Whether a process that starts under ``boot_id`` knows that a job that is not spent was not delivered.
@@ -84,6 +84,6 @@ class Recovery:
     def drop(self, job: Job) -> None:
         """Forget an at-most-once job that may have been delivered."""
         self.dropped += 1
-        if job.id in self.node.keyed:
+        if job.id in self.node.unique.by_job:
             self.freed.append(job.id)
         self.node.remove(job)

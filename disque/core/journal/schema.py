@@ -4,9 +4,9 @@ A record is a tuple of its kind and plain values, encoded when the flush takes i
 
 ======= ============================================================================================
 HEAD    first of each segment: format, node ID, boot ID of the kernel, fsync policy, node time, reason
-JOBS    whole jobs that differ in ID, body and ctime only: queue, state, flags, repl, how long after their
-        creation they expire, delay, retry, nacks, deliveries, not to be queued before (0: no such time), ttl,
-        holders; ids, bodies, ctimes. A later record of a job replaces an earlier one
+JOBS    whole jobs that differ in ID, body and ctime only: queue, their spec (see `model.spec`), state, flags,
+        how long after their creation they expire, delay, nacks, deliveries, not to be queued before (0: no such
+        time), holders; ids, bodies, ctimes. A later record of a job replaces an earlier one
 ACK     id: acknowledged; with other holders the job stays known until they have heard of it
 DELETE  id: deleted by FASTACK or DELJOB, evicted, given up, or acknowledged everywhere
 HOLDERS id, holders: which nodes may have a copy
@@ -14,9 +14,10 @@ DUMMY   id, until when: an acknowledgement of a job that is not known here
 SPEND   id: an at-most-once job left its queue and must never be queued again
 REQUEUE id, nacks, deliveries, not to be queued before (0: queued): NACK or ENQUEUE
 PAUSE   queue, flags: how it stands on this node
-BCAST   queue, flags, counter, node: the newest PAUSE for all nodes, and where it began
-KEY     digest of queue and key, id, end of the window (0: as long as the job), end of the job's life then,
-        nodes that keep it
+ENTRY   an entry of the registry: name, field, value, kind, counter, node where it was set, deleted (0 or 1)
+PURGED  counter: deletions of entries up to it may have been forgotten
+KEYS    UNIQUE keys that differ in digest and job only: end of the window (0: as long as the job), end of the job's
+        life then, nodes that keep it; digests of queue and key, ids
 FLUSH   everything before it is gone
 OFF     the journal was switched off here: what came later is unknown
 CLEAN   at a clean stop, in as many records as it takes: (id, state, flags, requeue time, nacks, deliveries) of
@@ -31,6 +32,8 @@ from typing import TYPE_CHECKING, Final
 from disque.core.model.job import DEFERRED
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from disque.core.model.job import Job
 
 HEAD: Final = 1
@@ -39,7 +42,6 @@ DELETE: Final = 4
 SPEND: Final = 5
 REQUEUE: Final = 6
 PAUSE: Final = 7
-KEY: Final = 8
 FLUSH: Final = 9
 OFF: Final = 10
 CLEAN: Final = 11
@@ -48,21 +50,74 @@ PARTIAL: Final = 13
 WHOLE: Final = 14
 HOLDERS: Final = 15
 DUMMY: Final = 16
-BCAST: Final = 17
+ENTRY: Final = 17
+PURGED: Final = 20
 JOBS: Final = 18
+KEYS: Final = 19
 
 #: Version of the records, in each HEAD. Those before were never released, and are not read any more.
 FORMAT: Final = 3
 
 #: The kinds of records that hold bodies or the name of a queue, which may be large.
-HEAVY: Final = frozenset({JOBS, PAUSE, BCAST})
-#: Jobs in one record, and bytes of their bodies that are enough for one.
+HEAVY: Final = frozenset({JOBS, PAUSE, ENTRY})
+#: Jobs or keys in one record, and bytes of their bodies that are enough for one.
 JOBS_MOST: Final = 1000
 JOBS_BYTES: Final = 1 << 20
 #: What ctime counts in a millisecond.
 CTIME_A_MS: Final = 1_000_000
 
 Record = tuple[object, ...]
+
+
+#: Where the values of JOBS stand.
+JOBS_QUEUE: Final = 1
+JOBS_SPEC: Final = 2
+JOBS_STATE: Final = 3
+JOBS_FLAGS: Final = 4
+JOBS_LEFT_MS: Final = 5
+JOBS_DELAY: Final = 6
+JOBS_NACKS: Final = 7
+JOBS_DELIVERIES: Final = 8
+JOBS_HELD_MS: Final = 9
+JOBS_HOLDERS: Final = 10
+JOBS_IDS: Final = 11
+JOBS_BODIES: Final = 12
+JOBS_CTIMES: Final = 13
+
+
+def jobs_record(
+    queue: bytes,
+    spec: bytes,
+    *,
+    state: int,
+    flags: int,
+    left_ms: int,
+    delay: int,
+    nacks: int,
+    deliveries: int,
+    held_ms: int,
+    holders: tuple[bytes, ...],
+    ids: "Sequence[bytes]",
+    bodies: "Sequence[bytes]",
+    ctimes: "Sequence[int]",
+) -> Record:
+    """JOBS. The only place, beside the constants above and the shape in `kinds`, that knows the order."""
+    return (
+        JOBS,
+        queue,
+        spec,
+        state,
+        flags,
+        left_ms,
+        delay,
+        nacks,
+        deliveries,
+        held_ms,
+        holders,
+        ids,
+        bodies,
+        ctimes,
+    )
 
 
 class Filed:
@@ -73,11 +128,11 @@ class Filed:
     """
 
     __slots__ = ("_bodies", "_ctimes", "_delay", "_deliveries", "_flags", "_held_ms", "_holders", "_ids", "_left_ms",
-                 "_nacks", "_size", "_state", "_terms", "record")  # fmt: skip
+                 "_nacks", "_size", "_spec", "_state", "record")  # fmt: skip
 
     def __init__(self, job: "Job") -> None:
         """Begin with this job, which is yet to be added."""
-        terms = self._terms = job.terms
+        spec = self._spec = job.spec
         self._state = int(job.state)
         self._flags = int(job.flags)
         self._left_ms = job.expires_ms - job.ctime // CTIME_A_MS
@@ -90,14 +145,26 @@ class Filed:
         self._bodies: list[bytes] = []
         self._ctimes: list[int] = []
         self._size = 0
-        end = (self._deliveries, self._held_ms, terms.ttl, self._holders, self._ids, self._bodies, self._ctimes)
-        start = (JOBS, terms.queue, self._state, self._flags, terms.repl, self._left_ms, self._delay, terms.retry)
-        self.record: Record = (*start, self._nacks, *end)
+        self.record = jobs_record(
+            spec.queue,
+            spec.encoded,
+            state=self._state,
+            flags=self._flags,
+            left_ms=self._left_ms,
+            delay=self._delay,
+            nacks=self._nacks,
+            deliveries=self._deliveries,
+            held_ms=self._held_ms,
+            holders=self._holders,
+            ids=self._ids,
+            bodies=self._bodies,
+            ctimes=self._ctimes,
+        )
 
     def takes(self, job: "Job") -> bool:
         """Whether ``job`` can go with it."""
         return (
-            self._terms is job.terms
+            self._spec is job.spec
             and self._holders is job.holders
             and self._left_ms == job.expires_ms - job.ctime // CTIME_A_MS
             and self._held_ms == (job.requeue_ms if job.flags & DEFERRED else 0)
@@ -119,13 +186,45 @@ class Filed:
         self._size += len(body)
 
 
+class FiledKeys:
+    """KEYS, as long as nothing but jobs comes between: keys like the first one go with it."""
+
+    __slots__ = ("_digests", "_expires_ms", "_ids", "_life_ms", "_repl", "record")
+
+    def __init__(self, expires_ms: int, life_ms: int, repl: int) -> None:
+        self._expires_ms = expires_ms
+        self._life_ms = life_ms
+        self._repl = repl
+        self._digests: list[bytes] = []
+        self._ids: list[bytes] = []
+        self.record: Record = (KEYS, expires_ms, life_ms, repl, self._digests, self._ids)
+
+    def takes(self, expires_ms: int, life_ms: int, repl: int) -> bool:
+        """Whether such a key can go with it."""
+        return (
+            self._expires_ms == expires_ms
+            and self._life_ms == life_ms
+            and self._repl == repl
+            and len(self._ids) < JOBS_MOST
+        )
+
+    def add(self, digest: bytes, job_id: bytes) -> None:
+        """Let a key go with it."""
+        self._digests.append(digest)
+        self._ids.append(job_id)
+
+
 def weight(record: Record) -> int:
     """Bytes of the bodies and the names in ``record``."""
     kind = record[0]
     name = record[1] if kind in HEAVY else b""
     assert isinstance(name, bytes)
+    if kind == ENTRY:
+        value = record[3]
+        assert isinstance(value, bytes)
+        return len(name) + len(value)
     if kind != JOBS:
         return len(name)
-    bodies = record[-2]
+    bodies = record[JOBS_BODIES]
     assert isinstance(bodies, (list, tuple))
     return len(name) + sum(map(len, bodies))

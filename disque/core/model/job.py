@@ -69,7 +69,7 @@ class Job(Timed):
     numbers without a width, for they are multiplied.
 
     ``ctime`` is its place in the order of all jobs: creation time in ms * 10^6 + a counter, by the clock of the node
-    that made it. ``terms`` say what it has in common with other jobs of its queue, and are one object with theirs.
+    that made it. ``spec`` says what it has in common with other jobs of its queue, and is one object with theirs.
     ``delay`` is in seconds, ``expires_ms`` and ``requeue_ms`` are node time; ``requeue_ms`` is 0 unless the job waits
     to be queued. ``holders`` are the IDs of the nodes that may have a copy, sorted, this one among them; equal tuples
     are one object. ``segment`` is the part of the journal with its newest record.
@@ -88,14 +88,14 @@ class Job(Timed):
         "place",
         "requeue_ms",
         "segment",
+        "spec",
         "state",
-        "terms",
     )
 
     def __init__(
         self,
         job_id: bytes,
-        terms: JobSpec,
+        spec: JobSpec,
         body: bytes,
         ctime: int,
         expires_ms: int,
@@ -114,7 +114,7 @@ class Job(Timed):
         self.state: u8 = ACTIVE
         self.place: u8 = OUT
         self.id = job_id
-        self.terms = terms
+        self.spec = spec
         self.body = body
         self.ctime = ctime
         self.expires_ms = expires_ms
@@ -124,12 +124,12 @@ class Job(Timed):
     @property
     def queue(self) -> bytes:
         """The name of its queue."""
-        return self.terms.queue
+        return self.spec.queue
 
     @property
     def retry(self) -> int:
         """Seconds after a delivery until the job is queued again; 0 for one that is delivered at most once."""
-        return self.terms.retry
+        return self.spec.retry
 
     @property
     def delay(self) -> int:
@@ -139,18 +139,18 @@ class Job(Timed):
     @property
     def ttl(self) -> int:
         """Seconds that the job lives."""
-        return self.terms.ttl
+        return self.spec.ttl
 
     @property
     def repl(self) -> int:
         """How many nodes were to have a copy when it was added."""
-        return self.terms.repl
+        return self.spec.repl
 
     def become(self, other: "Job") -> None:
         """Be what ``other`` is, a job with this ID that nobody else knows; counters, flags and place are left alone."""
         self._delay = other.delay - MIDDLE
         self.state = other.state
-        self.terms = other.terms
+        self.spec = other.spec
         self.body = other.body
         self.ctime = other.ctime
         self.expires_ms = other.expires_ms

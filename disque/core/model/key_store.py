@@ -29,11 +29,11 @@ DIGEST_BYTES: Final = 15
 REPL_MAX: Final = 65535
 #: The rows are spread over this many arrays, by the first bits of the digest.
 SHARDS: Final = 4096
-#: The digest, the three changing parts of the ID, the numbers of a `Row`.
-_ROW: Final = Struct("<15s8s24s4sQIHB")
-_PARTS: Final = Struct("<8s24s4sQIHB")
+#: A row: the digest, the ID from its third byte on, the numbers of a `Row`.
+_PARTS: Final = Struct("<38sQIHB")
+_NUMBERS: Final = Struct("<QIHB")
 _SEGMENT: Final = Struct("<I")
-_SIZE: Final = _ROW.size
+_SIZE: Final = DIGEST_BYTES + _PARTS.size
 _AT_SEGMENT: Final = _SIZE - 7
 #: Room for so many marks at first, so that they do not lie among small objects: those come and go with jobs.
 _MARKS: Final = 600
@@ -44,7 +44,8 @@ _NO_ROWS: Final = bytearray()
 class KeyStore(Timed):
     """The keys by digest. ``count`` says how many there are; as a timer it is due when `expire` has something to do."""
 
-    __slots__ = ("_ends", "_marks", "_rows", "_seconds", "count")
+    __slots__ = ("_ends", "_last_ends", "_last_numbers", "_last_row", "_last_second", "_marks", "_rows", "_seconds",
+                 "count")  # fmt: skip
 
     def __init__(self) -> None:
         self.due_ms = 0
@@ -54,6 +55,11 @@ class KeyStore(Timed):
         self._rows = [_NO_ROWS] * SHARDS
         self._ends: dict[int, bytearray] = {}
         self._seconds: list[int] = []
+        #: Keys come in turns: what ends in the same second as the last one, and the numbers of the last one as bytes.
+        self._last_second = -1
+        self._last_ends = _NO_ROWS
+        self._last_row = (-1, 0, 0, 0)
+        self._last_numbers = b""
 
     def get(self, digest: bytes) -> "Row | None":
         """The key with this digest."""
@@ -61,11 +67,14 @@ class KeyStore(Timed):
         at = self._find(shard, digest)
         if at < 0:
             return None
-        prefix, middle, end, expires_ms, segment, repl, state = _PARTS.unpack_from(self._rows[shard], at + DIGEST_BYTES)
-        return b"D-%b-%b-%b" % (prefix, middle, end), expires_ms, segment, repl, state
+        job_id, expires_ms, segment, repl, state = _PARTS.unpack_from(self._rows[shard], at + DIGEST_BYTES)
+        return b"D-" + job_id, expires_ms, segment, repl, state
 
-    def put(self, digest: bytes, row: "Row", *, is_listed: bool) -> None:
-        """Take in a key that is not there. ``is_listed``: it was here before, with the same window."""
+    def put(self, digest: bytes, row: "Row", *, is_listed: bool) -> bool:
+        """Take in a key that is not there. ``is_listed``: it was here before, with the same window.
+
+        Whether it is the first whose window ends in its second: `next_ms` may be another then.
+        """
         job_id, expires_ms, segment, repl, state = row
         shard = digest[0] << 4 | digest[1] >> 4
         rows = self._rows[shard]
@@ -77,15 +86,26 @@ class KeyStore(Timed):
         if number == len(marks):
             marks += bytes(number // 2)
         marks[number] = digest[14]
-        rows += _ROW.pack(digest, job_id[2:10], job_id[11:35], job_id[36:], expires_ms, segment, repl, state)
+        last = self._last_row
+        if last[0] != expires_ms or last[1] != segment or last[2] != repl or last[3] != state:
+            self._last_row = (expires_ms, segment, repl, state)
+            self._last_numbers = _NUMBERS.pack(expires_ms, segment, repl, state)
+        rows += digest + job_id[2:] + self._last_numbers
         self.count += 1
         second = expires_ms // 1000
-        ends = self._ends.get(second)
-        if ends is None:
-            self._ends[second] = bytearray(digest)
-            heappush(self._seconds, second)
-        elif not is_listed:
+        ends = self._last_ends
+        is_first = False
+        if second != self._last_second:
+            found = self._ends.get(second)
+            if found is None:
+                found = self._ends[second] = bytearray()
+                heappush(self._seconds, second)
+                is_first = True
+            ends = self._last_ends = found
+            self._last_second = second
+        if is_first or not is_listed:
             ends += digest
+        return is_first
 
     def drop(self, digest: bytes) -> None:
         """Take out a key, if it is there."""
@@ -120,6 +140,7 @@ class KeyStore(Timed):
             del ends[-most * DIGEST_BYTES :]
             if not ends:
                 del self._ends[heappop(self._seconds)]
+                self._last_second = -1
             most -= len(some) // DIGEST_BYTES
             for start in range(0, len(some), DIGEST_BYTES):
                 digest = bytes(some[start : start + DIGEST_BYTES])
@@ -147,8 +168,10 @@ class KeyStore(Timed):
 
     def _find(self, shard: int, digest: bytes) -> int:
         """Where the row is, or -1."""
-        marks = self._marks[shard]
         rows = self._rows[shard]
+        if not rows:
+            return -1
+        marks = self._marks[shard]
         mark = digest[14]
         count = len(rows) // _SIZE
         number = marks.find(mark, 0, count)

@@ -11,13 +11,14 @@ class Outcome:
 
 
 class Decided(Outcome):
-    """The job of an ADDJOB with a UNIQUE key is there, in all its copies."""
+    """The job of an ADDJOB with a UNIQUE key is there, in all its copies. ``is_over``: and done already."""
 
-    __slots__ = ("add", "job")
+    __slots__ = ("add", "is_over", "job")
 
-    def __init__(self, add: PendingAdd, job: Job) -> None:
+    def __init__(self, add: PendingAdd, job: Job, *, is_over: bool) -> None:
         self.add = add
         self.job = job
+        self.is_over = is_over
 
 
 class Abandoned(Outcome):

@@ -26,11 +26,13 @@ class Peer:
     of the last time that this began anew. ``zone`` is as in `zones`; ``lost_ms`` when it lost its link, or came.
     ``stopping``: its process has said that it stops, so it is given nothing more. ``parted``: it knows that this one
     stops, and has sent all that it will send.
-    ``body_most`` is the longest body that it takes: no longer one is sent to it.
+    ``body_most`` is the longest body that it takes: no longer one is sent to it. ``capabilities`` is the mask of what
+    both it and this node understand.
     """
 
     __slots__ = (
         "body_most",
+        "capabilities",
         "heard_ms",
         "id",
         "linked",
@@ -51,6 +53,7 @@ class Peer:
         self.id = node_id
         self.zone = b"\0" + node_id
         self.body_most = BODY_USUAL
+        self.capabilities = 0
         self.linked = False
         self.lost_ms = now_ms
         self.start = 0
@@ -67,6 +70,14 @@ class Peer:
     def takes(self, size: int) -> bool:
         """Whether it takes bodies of this length."""
         return size <= self.body_most
+
+    def understands(self, capability: int) -> bool:
+        """Whether it has this capability of `cluster.capabilities`, and this node as well.
+
+        Ask before anything is left to what it will do. A message that needs a capability may be sent without asking:
+        it goes to nobody who lacks that.
+        """
+        return not capability & ~self.capabilities
 
     def tell(self, size: int = 0) -> bool:
         """Count what it is told again: bytes beside an ID. Whether that is enough for this beat."""

@@ -21,9 +21,9 @@ from disque.core.model.job import AMONG_RETURNED, IN_LINE, OUT, SHELL, Job
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from disque.core.model.demand import Flow, Want
-    from disque.core.model.session import Session
+    from disque.core.model.flow import Flow, Want
     from disque.core.model.spec import SpecCache
+    from disque.core.model.waiter import Waiter
 
 #: Pause flags.
 PAUSED_IN: Final = 1
@@ -70,8 +70,8 @@ class Queue(Timed):
         "paused",
         "ready",
         "segment",
+        "specs",
         "used_ms",
-        "usual",
         "waiters",
         "wants",
     )
@@ -91,14 +91,14 @@ class Queue(Timed):
         self.segment = 0
         self.number = 0
         #: Who waits, first come first: in a plain dict each look at the first would go over all that have left.
-        self.waiters: OrderedDict[Session, None] | None = None
+        self.waiters: OrderedDict[Waiter, None] | None = None
         #: Other nodes that want jobs of this queue, what this node asks others for, and the length at which to ask for
         #: more (-1: never): see `supply`.
         self.wants: dict[bytes, Want] | None = None
         self.flow: Flow | None = None
         self.low = -1
-        #: What its jobs have in common, from the first one on: see `Node.terms`.
-        self.usual: SpecCache | None = None
+        #: What its jobs have in common, from the first one on: see `Node.spec`.
+        self.specs: SpecCache | None = None
         #: When a consumer got a job here last.
         self.consumed_ms = 0
         self._front: deque[Job] = deque()
@@ -239,13 +239,13 @@ class Queue(Timed):
             lines.append(self._returned)
         return [line for line in lines if len(line) > LONG]
 
-    def wait(self, session: "Session") -> None:
+    def wait(self, session: "Waiter") -> None:
         """Put ``session`` at the end of the line of those who wait for jobs; a session stands there once."""
         if self.waiters is None:
             self.waiters = OrderedDict()
         self.waiters[session] = None
 
-    def leave(self, session: "Session") -> None:
+    def leave(self, session: "Waiter") -> None:
         """Take ``session`` out of the line."""
         if self.waiters is not None:
             self.waiters.pop(session, None)

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Final
 from disque.core.base.timers import IDLE, Timed
 from disque.core.model.job import Job
 from disque.core.model.queue import Queue
+from disque.core.model.waiter import Waiter
 
 if TYPE_CHECKING:
-    from disque.core.dedup.acquire import Acquisition
+    from disque.core.model.request import Request
 
 NOT_WAITING: Final = 0
 WAIT_JOBS: Final = 1
@@ -81,14 +82,17 @@ class PendingAdd(Timed):
         self.slot = IDLE
         self.session = session
         self.args = args
-        self.size = sum(map(len, args))
+        size = 0
+        for word in args:
+            size += len(word)
+        self.size = size
         self.spread: Spread | None = None
         self.key: Acquisition | None = None
         self.reply = b""
         self.silent = False
 
 
-class Session(Timed):
+class Session(Waiter):
     """One client.
 
     ``out`` collects its replies until the shell flushes them; the shell owns the connection behind ``id``.
@@ -119,17 +123,14 @@ class Session(Timed):
         "unsettled",
         "wait_bodies",
         "wait_bytes",
-        "wait_count",
         "wait_counters",
         "wait_queues",
         "wait_silent",
-        "waiting",
         "walked",
     )
 
     def __init__(self, session_id: int, address: bytes, local_address: bytes, now_ms: int) -> None:
-        self.due_ms = 0
-        self.slot = IDLE
+        super().__init__()
         self.id = session_id
         self.address = address
         self.local_address = local_address
@@ -156,9 +157,7 @@ class Session(Timed):
         #: Jobs in replies that did not begin to leave yet: taken back when the connection dies first. With each its
         #: requeue time, nacks and deliveries as this delivery left them, by which it is told from a later one.
         self.handed: list[tuple[Job, int, int, int]] = []
-        self.waiting = NOT_WAITING
         self.wait_queues: list[Queue] = []
-        self.wait_count = 0
         self.wait_counters = False
         self.wait_bodies = True
         self.wait_bytes = 0
@@ -176,3 +175,75 @@ class Session(Timed):
     def full(self) -> bool:
         """Whether as many ADDJOBs are unanswered as one connection may have."""
         return len(self.adds) >= ADDS_MAX or self.adds_bytes >= ADDS_BYTES_MAX
+
+
+class Acquisition(Timed):
+    """The ADDJOBs of this node that want one key.
+
+    ``add`` is the one whose job it is to be (None: its client has gone or gave up, but the job was decided by then),
+    ``waiting`` are those that wait in line. ``job_id`` is the ID that the keepers were asked to note, empty between two
+    attempts; ``keepers`` are asked now, ``bound`` have noted it, ``asked`` were ever asked. ``decided``: the job is
+    there, and all that is missing is that the keepers say so. ``copies`` are the nodes that have it then.
+    """
+
+    __slots__ = (
+        "add",
+        "asked",
+        "bound",
+        "copies",
+        "decided",
+        "digest",
+        "job_id",
+        "keepers",
+        "request",
+        "tries",
+        "waiting",
+    )
+
+    def __init__(self, request: "Request", digest: bytes, add: PendingAdd) -> None:
+        self.due_ms = 0
+        self.slot = IDLE
+        self.request = request
+        self.digest = digest
+        self.add: PendingAdd | None = add
+        self.waiting: list[PendingAdd] = []
+        self.job_id = b""
+        self.keepers: tuple[bytes, ...] = ()
+        self.bound: tuple[bytes, ...] = ()
+        self.asked: tuple[bytes, ...] = ()
+        self.decided = False
+        self.copies: tuple[bytes, ...] | None = None
+        self.tries = 0
+
+    def complete(self) -> bool:
+        """Whether all keepers have noted the ID."""
+        bound = self.bound
+        for keeper in self.keepers:
+            if keeper not in bound:
+                return False
+        return bool(self.job_id)
+
+    def bind(self, keeper: bytes) -> None:
+        """This keeper has noted the ID."""
+        if keeper not in self.bound:
+            self.bound = (*self.bound, keeper)
+
+    def unbind(self, keeper: bytes) -> None:
+        """This keeper has not noted it, or not any more."""
+        if keeper in self.bound:
+            self.bound = tuple([one for one in self.bound if one != keeper])
+
+    def may_decide(self) -> bool:
+        """Whether nothing but copies of the job can be missing."""
+        return self.decided or self.complete()
+
+    def forget(self) -> None:
+        """An attempt is over: the next one has another ID, which nobody has noted."""
+        self.job_id = b""
+        self.keepers = ()
+        self.bound = ()
+        self.asked = ()
+
+    def companions(self) -> tuple[bytes, ...]:
+        """The nodes that must hear when the job is done: the keepers of a key that goes with it."""
+        return () if self.request.window else self.keepers

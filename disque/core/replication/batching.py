@@ -4,10 +4,11 @@ Jobs that follow each other in a pipeline mostly differ in ID, body and place on
 up a wave: one REPLJOB, one tuple of holders, one list of those asked.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from cluster.messages import QUEUE_IT, REPLJOB
+from cluster.messages import QUEUE_IT, repljob
 from disque.core.journal.schema import HOLDERS
+from disque.core.model.copies import ReplicationBatch
 from disque.core.model.job import DEFERRED, Job
 from disque.core.model.peers import Peer
 from disque.core.model.session import Spread
@@ -16,63 +17,21 @@ from disque.core.replication import zoning
 if TYPE_CHECKING:
     from disque.core.node import Message, Node
 
-#: Jobs, and bytes of their bodies, that go in one REPLJOB: the other side takes it apart in one go.
-WAVE_MOST: Final = 64
-WAVE_BYTES: Final = 64 * 1024
-
-
-class ReplicationBatch:
-    """Jobs that the same nodes are asked for, one after another in one turn, and that differ in little: one REPLJOB.
-
-    ``own`` are the holders of such a job before, ``linked`` the nodes that there were, as the lists that they are: when
-    one of them is another object, something has changed.
-    """
-
-    __slots__ = ("asked", "bodies", "ctimes", "delay", "holders", "ids", "left_ms", "linked", "own", "peers", "size",
-                 "terms", "wanted")  # fmt: skip
-
-    def __init__(self, node: "Node", spread: Spread, wanted: int, left_ms: int) -> None:
-        job = spread.job
-        self.own = job.holders
-        self.linked = node.linked
-        self.wanted = wanted
-        self.peers = pick(node, spread, wanted)
-        self.asked = tuple([peer.id for peer in self.peers])
-        self.holders = node.shared(tuple(sorted({*job.holders, *self.asked})))
-        self.terms = job.terms
-        self.left_ms = left_ms
-        self.delay = job.delay
-        self.ids: list[bytes] = []
-        self.bodies: list[bytes] = []
-        self.ctimes: list[int] = []
-        self.size = 0
-
-    def takes(self, node: "Node", job: Job, wanted: int, left_ms: int) -> bool:
-        """Whether ``job`` can go with it."""
-        return (
-            self.own is job.holders
-            and self.linked is node.linked
-            and self.wanted == wanted
-            and self.terms.equals(job.terms)
-            and self.left_ms == left_ms
-            and self.delay == job.delay
-            and len(self.ids) < WAVE_MOST
-            and self.size < WAVE_BYTES
-        )
-
 
 def ask(node: "Node", spread: Spread, now_ms: int) -> None:
     """Choose the first nodes for the copies of a job, and send it to them: with the jobs before it if it goes."""
     job = spread.job
     wanted = spread.missing()
     left_ms = max(1, job.expires_ms - now_ms)
-    wave = node.replication_batch
-    if wave is None or not wave.takes(node, job, wanted, left_ms):
+    wave = node.copies.batch
+    if wave is None or not wave.takes(node.linked, job, wanted, left_ms):
         if not job.retry:
             ask_alone(node, spread, wanted, now_ms)
             return
         seal(node)
-        wave = node.replication_batch = ReplicationBatch(node, spread, wanted, left_ms)
+        peers = pick(node, spread, wanted)
+        holders = node.shared(tuple(sorted({*job.holders, *[peer.id for peer in peers]})))
+        wave = node.copies.batch = ReplicationBatch(job, node.linked, wanted, left_ms, peers, holders)
     job_id = job.id
     wave.ids.append(job_id)
     wave.bodies.append(job.body)
@@ -107,24 +66,19 @@ def ask_alone(node: "Node", spread: Spread, wanted: int, now_ms: int) -> None:
 
 def seal(node: "Node") -> None:
     """Nothing more goes with the jobs of this turn that are asked for: they are a message now."""
-    wave, node.replication_batch = node.replication_batch, None
+    wave, node.copies.batch = node.copies.batch, None
     if wave is None:
         return
-    terms = wave.terms
-    # Said to be of any length: compiled, a tuple of a known one is made anew for each peer, and encoded for each.
-    message: Message = (
-        REPLJOB,
-        0,
-        terms.queue,
-        terms.repl,
-        wave.left_ms,
-        terms.ttl,
-        wave.delay * 1000,
-        terms.retry,
-        wave.holders,
-        tuple(wave.ids),
-        tuple(wave.bodies),
-        tuple(wave.ctimes),
+    message = repljob(
+        wave.spec.queue,
+        wave.spec.encoded,
+        flags=0,
+        left_ms=wave.left_ms,
+        delay_ms=wave.delay * 1000,
+        holders=wave.holders,
+        ids=tuple(wave.ids),
+        bodies=tuple(wave.bodies),
+        ctimes=tuple(wave.ctimes),
     )
     for peer_id in wave.asked:
         node.send(peer_id, message)
@@ -154,17 +108,14 @@ def wire(spread: Spread, peer_id: bytes, now_ms: int, flags: int = 0) -> "Messag
     if not job.retry:
         holders = (peer_id,) if len(holders) == 1 else tuple(sorted({*holders, peer_id}))
     delay_ms = job.requeue_ms - now_ms if job.flags & DEFERRED else job.delay * 1000
-    return (
-        REPLJOB,
-        flags if job.retry else QUEUE_IT,
+    return repljob(
         job.queue,
-        job.repl,
-        max(1, job.expires_ms - now_ms),
-        job.ttl,
-        max(0, delay_ms),
-        job.retry,
-        holders,
-        (job.id,),
-        (job.body,),
-        (job.ctime,),
+        job.spec.encoded,
+        flags=flags if job.retry else QUEUE_IT,
+        left_ms=max(1, job.expires_ms - now_ms),
+        delay_ms=max(0, delay_ms),
+        holders=holders,
+        ids=(job.id,),
+        bodies=(job.body,),
+        ctimes=(job.ctime,),
     )

@@ -16,7 +16,7 @@ REPLJOB itself says that it is to be queued there, so there is a second attempt 
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from cluster.messages import ABORT, ANNOUNCE, ENQUEUE, REFUSED_GONE, REFUSED_SIZE
+from cluster.messages import ABORT, ANNOUNCE, ENQUEUE, REFUSED_GONE, REFUSED_SIZE, REPLJOB_IDS
 from disque.core.base import errors, resp
 from disque.core.journal.schema import DELETE
 from disque.core.model.job import DEFERRED, WAIT_REPL, Job
@@ -377,10 +377,10 @@ def hand_out(node: "Node", spread: Spread, now_ms: int) -> None:
     node.remove(job)
 
 
-def tell(node: "Node", add: PendingAdd, job: Job) -> None:
-    """Answer an ADDJOB with the ID of ``job``; one with a UNIQUE key when its keepers know it."""
+def tell(node: "Node", add: PendingAdd, job: Job, *, is_over: bool = False) -> None:
+    """Answer an ADDJOB with the ID of ``job``; one with a UNIQUE key when its keepers know it, or the job is over."""
     if add.key is not None:
-        node.outcomes.append(Decided(add, job))
+        node.outcomes.append(Decided(add, job, is_over=is_over))
         return
     add.session.unsettled |= node.journaling
     answer(node, add, resp.status(job.id))
@@ -394,7 +394,7 @@ def decided(node: "Node", job: Job) -> None:
     node.drop_copies(job.id)
     if spread.add is not None:
         spread.add.spread = None
-        tell(node, spread.add, job)
+        tell(node, spread.add, job, is_over=True)
 
 
 def taken_over(node: "Node", job: Job) -> None:
@@ -444,17 +444,13 @@ def lost(node: "Node", spread: Spread) -> None:
 def not_sent(node: "Node", peer_id: bytes, message: "Message", now_ms: int) -> None:
     """No byte of this REPLJOB has left: another node may have a job that is delivered at most once."""
     peer = node.peers.get(peer_id)
-    ids = message[IDS_AT]
+    ids = message[REPLJOB_IDS]
     assert isinstance(ids, tuple)
     for job_id in ids:
         spread = node.copies.wanted.get(job_id)
         if peer is not None and spread is not None and not spread.job.retry:
             peer.waiting.pop(spread.job.id, None)
             more(node, spread, now_ms)
-
-
-#: Where the IDs stand in REPLJOB.
-IDS_AT: Final = 9
 
 
 # -- the end of waiting ------------------------------------------------------------------------------------------------

@@ -22,7 +22,6 @@ from cluster.messages import (
     STILL,
 )
 from cluster.messages import QUEUED as SAY_QUEUED
-from disque.core.base.numbers import SECONDS_MAX
 from disque.core.journal.schema import DELETE, HOLDERS
 from disque.core.model.job import (
     ACKED,
@@ -42,28 +41,11 @@ from disque.core.replication import announcements
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from cluster.messages import ReplJob
     from disque.core.node import Node
-
-    #: The fields of REPLJOB: flags, queue, REPLICATE, ms and s to live, delay, RETRY, holders; IDs, bodies, ctimes.
-    ReplJob = tuple[
-        int,
-        int,
-        bytes,
-        int,
-        int,
-        int,
-        int,
-        int,
-        tuple[bytes, ...],
-        tuple[bytes, ...],
-        tuple[bytes, ...],
-        tuple[int, ...],
-    ]
 
 #: No two nodes count a RETRY from the same moment: up to so much is added, in ms.
 JITTER_MS: Final = 500
-#: More copies are asked for by nobody.
-REPL_MOST: Final = 65535
 
 
 def start(node: "Node", job: Job, due_ms: int, now_ms: int) -> None:
@@ -80,13 +62,14 @@ def start(node: "Node", job: Job, due_ms: int, now_ms: int) -> None:
 
 def replicate(node: "Node", peer: bytes, message: "ReplJob", now_ms: int) -> None:
     """REPLJOB: keep copies for ``peer``, or refuse. The jobs have all but ID, body and ctime in common."""
-    _, flags, queue_name, repl, left_ms, ttl, delay_ms, retry, sent, ids, bodies, ctimes = message
-    if retry > SECONDS_MAX or ttl > SECONDS_MAX or repl > REPL_MOST:
+    _, flags, queue_name, encoded, left_ms, delay_ms, sent, ids, bodies, ctimes = message
+    spec = node.read_spec(queue_name, encoded)
+    if spec is None:
         node.messages_skipped += len(ids)
         return
+    retry = spec.retry
     holders = shared_by(node, sent) if retry else node.selves  # at most once has one holder, whatever was sent
     reason = refusal(node, queue_name)
-    terms = node.terms(queue_name, ttl, retry, repl)
     due_ms = now_ms + delay_ms
     if retry and not flags & QUEUE_IT:
         due_ms += retry * 1000 + int(node.random.random() * JITTER_MS)
@@ -103,7 +86,7 @@ def replicate(node: "Node", peer: bytes, message: "ReplJob", now_ms: int) -> Non
             if wrong >= 0:
                 node.batch(peer, (REFUSED, wrong), job_id)
                 continue
-            job = Job(job_id, terms, bodies[at], ctimes[at], now_ms + left_ms, delay_ms // 1000, holders)
+            job = Job(job_id, spec, bodies[at], ctimes[at], now_ms + left_ms, delay_ms // 1000, holders)
             node.register(job)
             keep(node, job, due_ms, flags, held, now_ms)
             join_early(node, job)

@@ -59,6 +59,7 @@ OTHER = {
     "cluster-forget-after": "60",
     "default-replicate": "2",
     "restart-grace": "0",
+    "registry-max-bytes": "1000000",
 }
 
 # A value that the option does not take.
@@ -101,6 +102,7 @@ WRONG = {
     "cluster-forget-after": "0",
     "default-replicate": "65536",
     "restart-grace": "-1",
+    "registry-max-bytes": "10",
 }
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from cluster.member import LEAVING
-from disque.core.dedup.keys import COMMITTED, SETTLED, TENTATIVE
 from disque.core.jobs import sessions
+from disque.core.model.key import COMMITTED, SETTLED, TENTATIVE
 from tests.conftest import rarely
 from tests.core.support import Bench
 from tests.support.keys import K, keys
@@ -56,7 +56,7 @@ def test_a_key_that_is_free_does_not_help_a_queue_that_is_paused() -> None:
     asker = ask(net, 1)
     net.calm()
     assert str(asker.reply).startswith("PAUSED")
-    assert all(not keys(place.node) and not place.node.acquisitions for place in net.up() if place.node)
+    assert all(not keys(place.node) and not place.node.unique.acquisitions for place in net.up() if place.node)
 
 
 def test_full_and_leaving_nodes_keep_keys() -> None:
@@ -237,9 +237,9 @@ def test_keys_end_everywhere_with_the_life_of_the_job_or_the_window(window: int)
 def test_a_job_that_is_deleted_before_its_key_is_settled_is_answered() -> None:
     net = Net(3)
     asker = ask(net, others(net)[0], 0, 1)
-    while not net.node(others(net)[0]).keyed:
+    while not net.node(others(net)[0]).unique.by_job:
         net.deliver(*net.busy()[0])
-    (job_id,) = net.node(others(net)[0]).keyed
+    (job_id,) = net.node(others(net)[0]).unique.by_job
     net.run(others(net)[0], "DELJOB", job_id)
     assert asker.reply == job_id
     net.calm()

@@ -18,8 +18,10 @@ from cluster.messages import (
     YOURJOBS,
 )
 from disque.core import links, step
-from disque.core.dedup.keys import COMMITTED, SETTLED, digest_of
+from disque.core.dedup.keys import digest_of
+from disque.core.model.key import COMMITTED, SETTLED
 from tests.core.support import NOTHING, Bench, repljob
+from tests.support.formats import yourjobs_row
 from tests.support.keys import K, keys
 from tests.support.net import Net, added, ask, keepers, others, who_has
 
@@ -123,7 +125,7 @@ def test_a_job_that_has_a_key_gets_no_other_one(lonely: Bench, window_ms: int, m
 def test_nobody_else_decides_for_what_this_node_bids(lonely: Bench, key: bytes) -> None:
     lonely.client().send("ADDJOB", "q", "b", 0, "REPLICATE", 1, "UNIQUE", not_kept(lonely), 60)
     lonely.settle()
-    ((job_id, bid),) = lonely.node.bidding.items()
+    ((job_id, bid),) = lonely.node.unique.bids.items()
     for message in (bind(job_id, key), (KEEPKEY, 0, 2, 5, (job_id,), (key,))):
         lonely.hear(lonely.peers[0], message)
     assert keys(lonely.node) == {}
@@ -139,11 +141,11 @@ def test_an_id_that_somebody_else_uses_meanwhile_is_given_up(lonely: Bench, how:
     client = lonely.client()
     client.send("ADDJOB", "q", "b", 0, "REPLICATE", 1, "UNIQUE", not_kept(lonely), 60)
     lonely.settle()
-    (job_id,) = lonely.node.bidding
+    (job_id,) = lonely.node.unique.bids
     if how == "copy":
         lonely.hear(lonely.peers[0], repljob(job_id=job_id, queue=b"elsewhere"))
     elif how == "hand-over":
-        row = (job_id, b"lie", 1, 60_000, 60, lonely.now_ms * 1_000_000, 5, 0, 0, (lonely.peers[0].id,))
+        row = yourjobs_row(job_id, body=b"lie", ttl=60, retry=5, holders=(lonely.peers[0].id,))
         lonely.hear(lonely.peers[0], (YOURJOBS, b"elsewhere", (row,)))
     else:
         lonely.client()("ACKJOB", job_id)
@@ -159,7 +161,7 @@ def test_an_id_that_somebody_else_uses_meanwhile_is_given_up(lonely: Bench, how:
 def not_kept(bench: Bench) -> bytes:
     """A UNIQUE key of which another node is the only keeper."""
     names = [b"key %d" % number for number in range(100)]
-    ring = bench.node.key_ring
+    ring = bench.node.unique.ring
     return next(name for name in names if bench.node.node_id not in ring.keepers(digest_of(b"q", name), 1))
 
 
@@ -199,9 +201,9 @@ def test_a_note_is_asked_about_first_at_its_owner_then_at_the_other_keepers(lone
     one, two = lonely.peers
     lonely.hear(one, (*bind(ID)[:1], 3, *bind(ID)[2:]))
     lonely.sent()
-    lonely.advance(1000)
+    lonely.advance(2000)
     assert lonely.sent(ASKKEY) == [(one.id, (ASKKEY, K, ID))]
-    lonely.advance(1000)
+    lonely.advance(2000)
     assert [peer for peer, _ in lonely.sent(ASKKEY)] == [one.id], "an owner that is silent still bids"
     lonely.hear(one, (KEYFREE, (ID,)))
     assert {peer for peer, _ in lonely.sent(ASKKEY)} == {one.id, two.id}
@@ -214,7 +216,7 @@ def test_a_note_is_asked_about_first_at_its_owner_then_at_the_other_keepers(lone
 def test_a_key_that_was_taken_back_does_not_come_back_after_a_crash(lonely: Bench) -> None:
     one, _ = lonely.peers
     lonely.hear(one, (KEEPKEY, 0, 2, 5000, (ID,), (K,)), (UNBIND, (ID,)))
-    assert [record[2:4] for record in lonely.records()] == [(ID, lonely.now_ms + 5000), (ID, 1)]
+    assert [(record[5], record[1]) for record in lonely.records()] == [((ID,), lonely.now_ms + 5000), ((ID,), 1)]
 
 
 def test_a_note_costs_memory_while_it_is_there(lonely: Bench) -> None:
@@ -227,7 +229,7 @@ def test_a_note_costs_memory_while_it_is_there(lonely: Bench) -> None:
 def test_an_owner_that_bids_is_silent_and_one_that_does_not_says_so(lonely: Bench) -> None:
     client = lonely.client()
     client.send("ADDJOB", "q", "b", 0, "REPLICATE", 3, "UNIQUE", "k", 60)
-    (job_id,) = lonely.node.bidding
+    (job_id,) = lonely.node.unique.bids
     lonely.hear(lonely.peers[0], (ASKKEY, K, job_id))
     assert lonely.sent(KEYFREE, KEEPKEY) == []
     lonely.hear(lonely.peers[0], (ASKKEY, K, ID))
@@ -237,7 +239,7 @@ def test_an_owner_that_bids_is_silent_and_one_that_does_not_says_so(lonely: Benc
 def test_a_job_that_could_not_get_its_key_after_all_is_taken_back(lonely: Bench) -> None:
     client = lonely.client()
     client.send("ADDJOB", "q", "b", 0, "REPLICATE", 3, "UNIQUE", "k", 60)
-    (job_id,) = lonely.node.bidding
+    (job_id,) = lonely.node.unique.bids
     lonely.hear(lonely.peers[0], (BOUND, (job_id,)))
     lonely.hear(lonely.peers[1], (BOUND, (job_id,)))
     lonely.confirm(job_id, *lonely.peers)
@@ -248,7 +250,7 @@ def test_a_job_that_could_not_get_its_key_after_all_is_taken_back(lonely: Bench)
     assert client.waiting
     lonely.sent()
     lonely.advance(1000)
-    (again,) = lonely.node.bidding
+    (again,) = lonely.node.unique.bids
     assert again != job_id
     asked = lonely.sent(BIND, REPLJOB)
     assert sorted(peer for peer, _ in asked) == sorted(peer.id for peer in lonely.peers), "nobody has noted that ID"
@@ -264,7 +266,7 @@ def test_keys_of_a_turn_are_asked_for_and_told_in_one_message(lonely: Bench) -> 
         client.send("ADDJOB", "q", "b", 0, "REPLICATE", 3, "UNIQUE", name, 60)
     lonely.settle()
     asked = lonely.sent(BIND)
-    ids = tuple(lonely.node.bidding)
+    ids = tuple(lonely.node.unique.bids)
     digests = tuple(digest_of(b"q", name) for name in (b"j", b"k", b"l"))
     assert sorted(asked) == sorted((peer.id, (BIND, 3, 60_000, ids, digests)) for peer in lonely.peers)
     for peer in lonely.peers:
@@ -280,7 +282,7 @@ def test_what_is_taken_back_in_the_turn_in_which_it_was_asked_for_is_asked_for_f
     """Else the other side would keep a note of it."""
     client = lonely.client()
     client.send("ADDJOB", "q", "b", 0, "REPLICATE", 3, "UNIQUE", "k", 60)
-    ((job_id, _),) = lonely.node.bidding.items()
+    ((job_id, _),) = lonely.node.unique.bids.items()
     client.disconnect()
     said = lonely.sent(BIND, UNBIND)
     asked = (BIND, 3, 60_000, (job_id,), (digest_of(b"q", b"k"),))
@@ -291,7 +293,7 @@ def test_what_is_taken_back_in_the_turn_in_which_it_was_asked_for_is_asked_for_f
 def test_a_key_that_is_lost_in_the_turn_that_settles_it_is_no_answer(lonely: Bench) -> None:
     client = lonely.client()
     client.send("ADDJOB", "q", "b", 0, "REPLICATE", 3, "UNIQUE", "k", 60)
-    (job_id,) = lonely.node.bidding
+    (job_id,) = lonely.node.unique.bids
     for peer in lonely.peers:
         lonely.hear(peer, (BOUND, (job_id,)))
     lonely.confirm(job_id, *lonely.peers)
@@ -311,7 +313,7 @@ def test_a_keeper_that_could_not_be_reached_is_asked_again(lonely: Bench) -> Non
     one, two = lonely.peers
     client = lonely.client()
     client.send("ADDJOB", "q", "b", 0, "REPLICATE", 3, "UNIQUE", "k", 60)
-    (job_id,) = lonely.node.bidding
+    (job_id,) = lonely.node.unique.bids
     lonely.hear(one, (BOUND, (job_id,)))
     lonely.hear(two, (BOUND, (job_id,)))
     lonely.fail(one)

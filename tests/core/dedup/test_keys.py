@@ -2,11 +2,12 @@ from typing import Any
 
 import pytest
 
-from cluster.messages import REPLJOB
+from cluster.messages import REPLJOB, REPLJOB_IDS
 from disque.core.dedup import keys as unique
 from disque.core.dedup.keys import digest_of
 from disque.core.journal import codec
 from disque.core.journal import replay as journal
+from disque.core.journal.schema import JOBS_IDS, KEYS
 from disque.core.model import memory
 from tests.core.support import NOTHING, Bench, Client, assert_still_waiting, words
 from tests.support.keys import keys
@@ -26,7 +27,7 @@ def ask(client: Client, *options: str, timeout: int = 0) -> None:
 
 def asked(cluster: Bench) -> list[tuple[bytes, Any]]:
     """The jobs for which copies were asked: the ID and the node."""
-    return [(message[9][0], cluster.membership.nodes[peer]) for peer, message in cluster.sent(REPLJOB)]
+    return [(message[REPLJOB_IDS][0], cluster.membership.nodes[peer]) for peer, message in cluster.sent(REPLJOB)]
 
 
 def test_the_second_job_with_a_key_is_the_first(client: Client) -> None:
@@ -322,7 +323,7 @@ def test_a_key_is_filed_behind_its_job_and_a_hit_waits_for_the_record() -> None:
     one, two = bench.client(), bench.client()
     one.send("ADDJOB", "q", "b", 0, "UNIQUE", "k", 10)
     (job, key) = bench.records()
-    assert key == (8, digest_of(b"q", b"k"), job[13][0], bench.now_ms + 10_000, 0, 1)
+    assert key == (KEYS, bench.now_ms + 10_000, 0, 1, (digest_of(b"q", b"k"),), job[JOBS_IDS])
     two.send(*words("ADDJOB", "q", "b", 0, "UNIQUE", "k", 10))
     assert bench.records() == []
     assert two.session.unsettled, "the record that the first wrote may not be on disk yet"
@@ -338,20 +339,20 @@ def test_a_replicated_key_is_filed_when_its_job_is_achieved() -> None:
     bench.advance(1000)
     bench.confirm(job_id, node)
     job, key = bench.records()
-    assert job[13] == (job_id,)
-    assert key[:3] == (8, digest_of(b"q", b"k"), job_id)
+    assert job[JOBS_IDS] == (job_id,)
+    assert (key[0], *key[4:]) == (KEYS, (digest_of(b"q", b"k"),), (job_id,))
 
 
 def test_a_key_that_others_say_lasts_longer_outlives_its_job_here_and_in_the_journal() -> None:
     bench = Bench(journaling=True)
     job_id = bench.client().add("q", "b", "TTL", 10, "UNIQUE", "k", 0)
-    key = bench.node.keyed[job_id]
+    key = bench.node.unique.by_job[job_id]
     key.life_ms += 60_000  # the job came by a clock that was wrong, and KEEPKEY from a node whose clock is right
     unique.file(bench.node, key)
     written = codec.encode(bench.records(), bench.now_ms)
     bench.live(11_000)
     assert bench.node.find(job_id) is None
-    assert bench.node.keyed[job_id] is key
+    assert bench.node.unique.by_job[job_id] is key
     written += codec.encode(bench.records(), bench.now_ms)
     for payloads in (written[:1], written):
         again = Bench().node
@@ -360,7 +361,7 @@ def test_a_key_that_others_say_lasts_longer_outlives_its_job_here_and_in_the_jou
             replay.apply(payload, 1)
         list(replay.finish(bench.now_ms))
         assert again.find(job_id) is None
-        assert [kept.job_id for kept in again.keys.values()] == [job_id]
+        assert [kept.job_id for kept in again.unique.table.values()] == [job_id]
 
 
 # -- keys about which nothing is asked ---------------------------------------------------------------------------------
@@ -368,19 +369,19 @@ def test_a_key_that_others_say_lasts_longer_outlives_its_job_here_and_in_the_jou
 
 def test_a_key_with_a_window_is_no_object_once_it_is_settled_and_one_without_is(bench: Bench, client: Client) -> None:
     held(client, "windowed", 10)
-    assert (len(bench.node.keys), bench.node.key_store.count) == (0, 1)
+    assert (len(bench.node.unique.table), bench.node.unique.store.count) == (0, 1)
     held(client, "other")
-    assert (len(bench.node.keys), bench.node.key_store.count) == (1, 1)
+    assert (len(bench.node.unique.table), bench.node.unique.store.count) == (1, 1)
 
 
 def test_a_key_that_others_keep_too_rests_as_soon_as_all_have_it(cluster: Bench) -> None:
     client = cluster.client()
     client.send("ADDJOB", "q", "body", 0, "REPLICATE", 2, "UNIQUE", "k", 60)
     ((job_id, node),) = asked(cluster)
-    assert cluster.node.key_store.count == 0
+    assert cluster.node.unique.store.count == 0
     cluster.confirm(job_id, node)
     assert client.read() == job_id
-    assert (cluster.node.keys, cluster.node.key_store.count) == ({}, 1)
+    assert (cluster.node.unique.table, cluster.node.unique.store.count) == ({}, 1)
 
 
 def test_windows_that_end_together_end_some_at_a_time_and_none_of_them_counts(bench: Bench, client: Client) -> None:
@@ -393,7 +394,7 @@ def test_windows_that_end_together_end_some_at_a_time_and_none_of_them_counts(be
     bench.advance(1000)
     assert held(client, "k7", 60) not in first, "whether it was looked at or not"
     bench.advance(1000)
-    assert list(bench.node.key_store) == [digest_of(b"q", b"k7")]
+    assert list(bench.node.unique.store) == [digest_of(b"q", b"k7")]
 
 
 def test_a_hit_on_a_node_that_takes_no_jobs_is_answered(bench: Bench, client: Client) -> None:
@@ -414,6 +415,6 @@ def test_a_key_for_which_there_is_no_room_stays_free(bench: Bench, client: Clien
 
 def test_a_node_that_is_alone_asks_nobody_and_leaves_nothing_waiting(bench: Bench, client: Client) -> None:
     client.send("ADDJOB", "q", "b", 0, "REPLICATE", 1, "UNIQUE", "k", 60)
-    assert bench.node.acquisitions == {}
+    assert bench.node.unique.acquisitions == {}
     assert client.read() is not NOTHING
     assert not client.session.adds

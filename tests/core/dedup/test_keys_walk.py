@@ -4,7 +4,8 @@ from random import Random
 
 import pytest
 
-from disque.core.dedup.keys import TENTATIVE, digest_of
+from disque.core.dedup.keys import digest_of
+from disque.core.model.key import TENTATIVE
 from tests.conftest import rarely
 from tests.support.keys import keys
 from tests.support.net import Net
@@ -83,7 +84,7 @@ class Walk:
         for place in self.net.up():
             node = place.node
             assert node is not None
-            assert (node.acquisitions, node.bidding, node.copies.wanted) == ({}, {}, {})
+            assert (node.unique.acquisitions, node.unique.bids, node.copies.wanted) == ({}, {}, {})
             assert all(key.state != TENTATIVE and key.told is None for key in keys(node).values())
         for key in KEYS:
             self.check_keepers(key)
@@ -96,7 +97,7 @@ class Walk:
             node = place.node
             assert node is not None
             known = keys(node).get(digest_of(b"q", key))
-            if known is not None and node.node_id in node.key_ring.keepers(known.digest, self.copies):
+            if known is not None and node.node_id in node.unique.ring.keepers(known.digest, self.copies):
                 found.add(known.job_id)
         assert len(found) <= 1
         assert found >= given
@@ -146,7 +147,7 @@ class Divided(Walk):
             node = place.node
             assert node is not None
             known = keys(node).get(digest_of(b"q", key))
-            if known is not None and node.node_id in node.key_ring.keepers(known.digest, self.copies):
+            if known is not None and node.node_id in node.unique.ring.keepers(known.digest, self.copies):
                 found.add(known.job_id)
         assert len(found) <= 1
 

@@ -9,6 +9,7 @@ from cluster.messages import NEEDJOBS, NEEDNOW, OFFER, YOURJOBS
 from disque.core import links
 from disque.core.federation import demand
 from tests.core.support import NOTHING, START_MS, Bench, Client, assert_still_waiting
+from tests.support.formats import yourjobs_row
 
 B0, B1, B2 = [b"%02x" % (0xB0 + number) * 20 for number in range(3)]
 
@@ -17,7 +18,7 @@ def rows(first: int, count: int, body: bytes = b"body") -> tuple[tuple[Any, ...]
     """Jobs of YOURJOBS."""
     ctime = START_MS * 1_000_000
     return tuple(
-        (b"D-b0b0b0b0-%024d-05a1" % number, body, 1, 3_600_000, 3600, ctime + number, 60, 0, 0, (B0,))
+        yourjobs_row(b"D-b0b0b0b0-%024d-05a1" % number, body=body, ctime=ctime + number, holders=(B0,))
         for number in range(first, first + count)
     )
 

@@ -7,12 +7,13 @@ import pytest
 from cluster import membership
 from cluster.messages import (
     DELJOB,
+    DIGEST,
+    ENTRIES,
     HAVE,
     HOLD,
     NEEDJOBS,
     NEEDNOW,
     OFFER,
-    PAUSE,
     QUEUED,
     SETACK,
     STILL,
@@ -26,12 +27,13 @@ from disque.core.federation import supply
 from disque.core.journal import schema
 from disque.core.journal.codec import encode, head
 from disque.core.journal.replay import Replay
-from disque.core.journal.schema import DELETE, HOLDERS, JOBS
-from disque.core.model.demand import WANT_MS
+from disque.core.journal.schema import DELETE, HOLDERS, JOBS, JOBS_IDS
+from disque.core.model.flow import WANT_MS
 from disque.core.model.job import DELIVERED, LEASE_OWNER
 from tests.conftest import rarely
 from tests.core import support
 from tests.core.support import MYSELF, NOTHING, Bench, Client, assert_delivered
+from tests.support.formats import encoded, pause_everywhere, row_ids, row_with, yourjobs_row, yourjobs_rows
 
 B0, B1, B2 = [b"%02x" % (0xB0 + number) * 20 for number in range(3)]
 
@@ -43,7 +45,18 @@ def an_id(number: int, retry: int = 60) -> bytes:
 def row(number: int, *, body: bytes = b"body", retry: int = 60, holders: tuple[bytes, ...] = (B0,)) -> tuple[Any, ...]:
     """A job of YOURJOBS, a second old."""
     ctime = (support.START_MS - 1000) * 1_000_000 + number
-    return (an_id(number, retry), body, len(holders), 59_000, 60, ctime, retry, 2, 3, holders)
+    return yourjobs_row(
+        an_id(number, retry),
+        body=body,
+        ttl=60,
+        retry=retry,
+        repl=len(holders),
+        left_ms=59_000,
+        ctime=ctime,
+        nacks=2,
+        deliveries=3,
+        holders=holders,
+    )
 
 
 def need(bench: Bench, *peers: membership.Member, queue: bytes = b"q", count: int = 1) -> None:
@@ -57,7 +70,7 @@ def send(bench: Bench, peer: membership.Member, *rows: tuple[Any, ...], queue: b
 
 def given(bench: Bench) -> list[tuple[bytes, list[bytes]]]:
     """To whom jobs were sent since the last call, and which."""
-    return [(peer, [job[0] for job in message[2]]) for peer, message in bench.sent(YOURJOBS)]
+    return [(peer, row_ids(message)) for peer, message in bench.sent(YOURJOBS)]
 
 
 # -- giving ------------------------------------------------------------------------------------------------------------
@@ -70,9 +83,11 @@ def test_a_request_finds_the_jobs_that_are_there() -> None:
     need(bench, bench.peers[0], count=2)
     ((peer, message),) = bench.sent(YOURJOBS)
     assert peer == B0
-    assert [job[0] for job in message[2]] == jobs[:2]
-    assert message[2][0][1:5] == (b"b", 1, 599_900, 600)
-    assert message[2][0][6:] == (60, 0, 0, (MYSELF,))
+    assert row_ids(message) == jobs[:2]
+    first = bench.job(jobs[0])
+    assert yourjobs_rows(message)[0] == yourjobs_row(
+        first.id, body=b"b", ttl=600, retry=60, left_ms=599_900, ctime=first.ctime, holders=(MYSELF,)
+    )
 
 
 def test_a_request_stands_until_jobs_come() -> None:
@@ -364,7 +379,8 @@ def test_a_job_that_is_delivered_at_most_once_leaves_for_good() -> None:
     bench.records()
     need(bench, bench.peers[0])
     ((_, message),) = bench.sent(YOURJOBS)
-    assert message[2][0][:2] == (job, b"the body")
+    ((first, body, *_),) = yourjobs_rows(message)
+    assert (first, body) == (job, b"the body")
     assert bench.state(job) == "gone"
     assert bench.records() == [(DELETE, job)]
 
@@ -397,7 +413,7 @@ def test_jobs_of_which_no_byte_left_are_taken_back(retry: int) -> None:
     assert client("GETJOB", "FROM", "q") == [[b"q", job, b"the body"]]
     if not retry:
         record = bench.records()[0]
-        assert (record[0], record[13]) == (JOBS, (job,))
+        assert (record[0], record[JOBS_IDS]) == (JOBS, (job,))
 
 
 def test_a_job_that_is_done_is_not_taken_back() -> None:
@@ -458,7 +474,7 @@ def test_an_imported_job_is_queued_filed_and_shared_with_its_sender() -> None:
     assert shown["state"] == b"queued"
     assert (shown["ttl"], shown["retry"], shown["nacks"], shown["additional-deliveries"]) == (59, 60, 2, 3)
     assert shown["nodes-delivered"] == [MYSELF, B0]
-    assert [(record[0], record[13]) for record in bench.records()] == [(JOBS, (an_id(1),))]
+    assert [(record[0], record[JOBS_IDS]) for record in bench.records()] == [(JOBS, (an_id(1),))]
     assert bench.sent() == []
     bench.advance(58_999)
     assert bench.state(an_id(1)) == "queued"
@@ -557,13 +573,15 @@ def test_what_cannot_be_true_of_a_job_is_skipped_and_counted() -> None:
     bench = Bench(peers=1)
     told = row(1)
     lies = [
-        (b"x" * 40, *told[1:]),
-        (an_id(1, retry=0), *told[1:]),  # an ID says itself whether its job has a RETRY
-        (*told[:2], 2**31, *told[3:]),
-        (*told[:4], 2**33, *told[5:]),
-        (*told[:6], 2**33, *told[7:]),
-        (*told[:6], 0, *told[7:]),
-        (*told[:5], 2**62 - 1, *told[6:]),
+        row_with(told, id=b"x" * 40),
+        row_with(told, id=an_id(1, retry=0)),  # an ID says itself whether its job has a RETRY
+        row_with(told, spec=encoded(repl=2**31)),
+        row_with(told, spec=encoded(ttl=2**33)),
+        row_with(told, spec=encoded(retry=2**33)),
+        row_with(told, spec=encoded(retry=0)),
+        row_with(told, spec=b""),
+        row_with(told, spec=encoded() + b"x"),
+        row_with(told, ctime=2**62 - 1),
     ]
     send(bench, bench.peers[0], *lies)
     assert bench.node.messages_skipped == len(lies)
@@ -575,7 +593,7 @@ def test_counters_beyond_bounds_stop_where_old_clients_stop() -> None:
     client = bench.client()
     bench.hear(bench.peers[0], support.repljob(B0, job_id=an_id(1), retry=60))
     told = row(1)
-    send(bench, bench.peers[0], (*told[:7], 2**31, 2**40, told[9]))
+    send(bench, bench.peers[0], row_with(told, nacks=2**31, deliveries=2**40))
     job = bench.job(an_id(1))
     assert (bench.state(job.id), job.nacks, job.deliveries) == ("queued", 65535, 65535)
     assert client.get("q") == [an_id(1)]
@@ -599,7 +617,7 @@ def test_a_job_that_is_over_does_not_come_back() -> None:
     bench = Bench(peers=1)
     client = bench.client()
     bench.hear(bench.peers[0], (DELJOB, (an_id(1),)))
-    send(bench, bench.peers[0], row(1), (b"no job ID at all, but forty bytes long!!", *row(2)[1:]))
+    send(bench, bench.peers[0], row(1), row_with(row(2), id=b"no job ID at all, but forty bytes long!!"))
     assert client("QLEN", "q") == 0
     assert bench.node.queues == {}
 
@@ -675,7 +693,7 @@ def test_a_request_that_has_just_come_draws_no_imports_but_what_belongs_here() -
 def test_what_was_imported_long_ago_is_like_any_other_job() -> None:
     bench = Bench(peers=2)
     left_ms = 600_000
-    send(bench, bench.peers[0], (*row(1)[:3], left_ms, 600, *row(1)[5:]))
+    send(bench, bench.peers[0], row_with(row(1), left_ms=left_ms, spec=encoded(ttl=600)))
     bench.advance(120_000)
     need(bench, bench.peers[1])
     assert given(bench) == [(B1, [an_id(1)])]
@@ -688,58 +706,42 @@ def test_a_broadcast_pause_is_told_to_all_and_to_those_who_come_later() -> None:
     bench = Bench(peers=2)
     client = bench.client()
     client("PAUSE", "q", "in")
-    assert bench.sent(PAUSE) == []
+    assert bench.sent(ENTRIES) == []
     assert client("PAUSE", "q", "out", "bcast") == b"out"
-    message = (PAUSE, b"q", 2, bench.now_ms, MYSELF)
-    assert bench.sent(PAUSE) == [(B0, message), (B1, message)]
+    message = pause_everywhere(b"q", 2, bench.now_ms, MYSELF)
+    assert bench.sent(ENTRIES) == [(B0, message), (B1, message)]
     client("PAUSE", "q", "none", "bcast")
-    message = (PAUSE, b"q", 0, bench.now_ms + 1, MYSELF)
-    assert bench.sent(PAUSE)[0] == (B0, message)
+    message = pause_everywhere(b"q", 0, bench.now_ms + 1, MYSELF)
+    assert bench.sent(ENTRIES)[0] == (B0, message)
     step.link_up(bench.node, B1, 7, bench.now_ms)
-    assert bench.sent(PAUSE) == [(B1, message)]
+    assert bench.sent(DIGEST) == [(B1, (DIGEST, 1, bench.node.registry.digest()))]
+    bench.hear(bench.peers[1], (DIGEST, 1, b""))
+    assert bench.sent(ENTRIES) == [(B1, message)]
 
 
 def test_the_greatest_pause_wins_whatever_the_order() -> None:
     bench = Bench(peers=2, journaling=True)
     client = bench.client()
     peer = bench.peers[0]
-    bench.hear(peer, (PAUSE, b"q", 1, 5, B1))
-    bench.hear(peer, (PAUSE, b"q", 2, 5, B0))
+    bench.hear(peer, pause_everywhere(b"q", 1, 5, B1))
+    bench.hear(peer, pause_everywhere(b"q", 2, 5, B0))
     assert client("PAUSE", "q", "state") == b"in"
-    bench.hear(peer, (PAUSE, b"q", 3, 5, B2))
+    bench.hear(peer, pause_everywhere(b"q", 3, 5, B2))
     assert client("PAUSE", "q", "state") == b"all"
-    bench.hear(peer, (PAUSE, b"q", 0, 6, B0))
+    bench.hear(peer, pause_everywhere(b"q", 0, 6, B0))
     assert client("PAUSE", "q", "state") == b"none"
-    bench.hear(peer, (PAUSE, b"q", 9, 7, B0))
+    bench.hear(peer, pause_everywhere(b"q", 9, 7, B0))
     assert client("PAUSE", "q", "state") == b"none", "no node says that"
     assert [record[2] for record in bench.records() if record[0] == schema.PAUSE] == [1, 3, 0]
-    assert bench.sent(PAUSE) == []
+    assert bench.sent(ENTRIES) == []
 
 
 def test_a_broadcast_goes_above_whatever_is_known() -> None:
     bench = Bench(peers=1)
     client = bench.client()
-    bench.hear(bench.peers[0], (PAUSE, b"q", 1, bench.now_ms + 10**9, B0))
+    bench.hear(bench.peers[0], pause_everywhere(b"q", 1, bench.now_ms + 10**9, B0))
     client("PAUSE", "q", "all", "bcast")
-    assert bench.sent(PAUSE) == [(B0, (PAUSE, b"q", 3, bench.now_ms + 10**9 + 1, MYSELF))]
-
-
-def test_broadcast_pauses_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("disque.core.model.demand.PAUSES_MOST", 2)
-    bench = Bench(peers=1)
-    for number, queue in enumerate((b"a", b"b", b"a", b"c"), 1):
-        bench.hear(bench.peers[0], (PAUSE, queue, 0, number, B0))
-    assert list(bench.node.federation.pauses) == [b"a", b"c"]
-
-
-def test_the_names_of_broadcast_pauses_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("disque.core.model.demand.PAUSES_BYTES_MOST", 100)
-    bench = Bench(peers=1)
-    for number in range(10):
-        bench.hear(bench.peers[0], (PAUSE, b"%040d" % number, 0, 1, B0))
-    assert list(bench.node.federation.pauses) == [b"%040d" % number for number in (8, 9)]
-    bench.hear(bench.peers[0], (PAUSE, b"x" * 101, 0, 1, B0))
-    assert not bench.node.federation.pauses
+    assert bench.sent(ENTRIES) == [(B0, pause_everywhere(b"q", 3, bench.now_ms + 10**9 + 1, MYSELF))]
 
 
 class TestFullMemory:
@@ -754,7 +756,7 @@ class TestFullMemory:
 
     def test_a_pause_makes_no_queue_until_there_is_memory(self) -> None:
         bench = self.full()
-        bench.hear(bench.peers[0], (PAUSE, b"q", 1, 5, B0), (PAUSE, b"other", 2, 5, B0))
+        bench.hear(bench.peers[0], pause_everywhere(b"q", 1, 5, B0), pause_everywhere(b"other", 2, 5, B0))
         assert list(bench.node.queues) == [b"other"]
         assert bench.node.queues[b"other"].paused == 2, "it is there anyway"
         bench.live(200)
@@ -762,21 +764,21 @@ class TestFullMemory:
         bench.set("maxmemory", 0)
         bench.live(200)
         assert bench.node.queues[b"q"].paused == 1
-        assert not bench.node.federation.waiting
+        assert not bench.node.registry.waiting
 
     def test_a_pause_that_waits_gives_way_to_what_is_said_here_later(self) -> None:
         bench = self.full()
-        bench.hear(bench.peers[0], (PAUSE, b"q", 1, 5, B0))
+        bench.hear(bench.peers[0], pause_everywhere(b"q", 1, 5, B0))
         bench.client()("PAUSE", "q", "none")
         bench.set("maxmemory", 0)
         bench.live(200)
         assert b"q" not in bench.node.queues
-        assert not bench.node.federation.waiting
-        assert any(record[0] == schema.BCAST for record in bench.records()), "a restart does not take it for news"
+        assert not bench.node.registry.waiting
+        assert any(record[0] == schema.ENTRY for record in bench.records()), "a restart does not take it for news"
 
     def test_a_queue_that_comes_by_itself_is_paused(self) -> None:
         bench = self.full()
-        bench.hear(bench.peers[0], (PAUSE, b"q", 1, 5, B0))
+        bench.hear(bench.peers[0], pause_everywhere(b"q", 1, 5, B0))
         bench.node.queue(b"q", bench.now_ms)
         assert bench.node.queues[b"q"].paused == 0
         bench.live(200)
@@ -819,7 +821,12 @@ class TestFullMemory:
 
     def test_the_newest_counts(self) -> None:
         bench = self.full()
-        bench.hear(bench.peers[0], (PAUSE, b"q", 1, 5, B0), (PAUSE, b"q", 0, 6, B0), (PAUSE, b"q", 2, 4, B0))
+        bench.hear(
+            bench.peers[0],
+            pause_everywhere(b"q", 1, 5, B0),
+            pause_everywhere(b"q", 0, 6, B0),
+            pause_everywhere(b"q", 2, 4, B0),
+        )
         bench.set("maxmemory", 0)
         bench.live(200)
         assert b"q" not in bench.node.queues
@@ -827,11 +834,11 @@ class TestFullMemory:
     def test_after_a_crash_before_it_the_pause_is_news_again(self) -> None:
         bench = self.full()
         bench.records()
-        bench.hear(bench.peers[0], (PAUSE, b"q", 1, 5, B0))
+        bench.hear(bench.peers[0], pause_everywhere(b"q", 1, 5, B0))
         assert bench.records() == []
         bench.set("maxmemory", 0)
         bench.live(200)
-        assert [record[0] for record in bench.records()] == [schema.BCAST, schema.PAUSE]
+        assert [record[0] for record in bench.records()] == [schema.ENTRY, schema.PAUSE]
 
 
 # -- several real nodes ------------------------------------------------------------------------------------------------

@@ -2,10 +2,11 @@ from itertools import permutations
 
 import pytest
 
-from disque.core.jobs.add import KINDS_MOST, Request, parse, parse_options
-from disque.core.journal.schema import JOBS
+from disque.core.jobs.add import KINDS_MOST, parse, parse_options
 from disque.core.model.job import ACTIVE, DEFERRED, LEASE_OWNER
+from disque.core.model.request import Request
 from tests.core.support import MYSELF, Bench, Client, words
+from tests.support.formats import jobs_record
 
 U32 = 2**32
 
@@ -224,11 +225,18 @@ def test_a_job_is_filed_once_and_its_reply_has_to_wait_for_that() -> None:
     job = client.add("q", "b", "RETRY", 7, "TTL", 50, "DELAY", 3)
     now_ms = bench.now_ms
     (record,) = bench.records()
-    assert record[:5] == (JOBS, b"q", ACTIVE, DEFERRED | LEASE_OWNER, 1)
-    left_ms, delay, retry, nacks, deliveries, held_ms, ttl, holders = record[5:13]
-    assert (left_ms, held_ms, ttl) == (50_000, now_ms + 3000, 50)
-    assert (delay, retry, nacks, deliveries, holders) == (3, 7, 0, 0, (MYSELF,))
-    assert record[13:] == ((job,), (b"b",), (now_ms * 1_000_000,))
+    assert record == jobs_record(
+        job,
+        ttl=50,
+        retry=7,
+        state=ACTIVE,
+        flags=DEFERRED | LEASE_OWNER,
+        delay=3,
+        held_ms=now_ms + 3000,
+        holders=(MYSELF,),
+        bodies=(b"b",),
+        ctimes=(now_ms * 1_000_000,),
+    )
 
 
 # -- a node that must not keep copies ---------------------------------------------------------------------------------

@@ -3,7 +3,7 @@ import pytest
 from disque.core import step
 from disque.core.base.timers import NEVER
 from disque.core.jobs import deliver, sessions
-from disque.core.journal.schema import JOBS, KEY, SPEND
+from disque.core.journal.schema import JOBS, JOBS_FLAGS, JOBS_IDS, KEYS, SPEND
 from disque.core.model.memory import JOB_BYTES, PLACE_BYTES, QUEUE_BYTES
 from disque.core.model.session import NOT_WAITING, WAIT_LINES
 from tests.core.support import (
@@ -284,8 +284,8 @@ def test_an_at_most_once_job_of_a_reply_that_never_left_goes_back_and_is_filed_a
     bench.settle()
     dead.disconnect()
     spend, again = bench.records()
-    assert (spend[1], again[13]) == (job, (job,))
-    assert again[3] & 4 == 0, "the record says that it is not spent"
+    assert (spend[1], again[JOBS_IDS]) == (job, (job,))
+    assert again[JOBS_FLAGS] & 4 == 0, "the record says that it is not spent"
     assert alive.get("q") == [job]
 
 
@@ -298,7 +298,7 @@ def test_the_key_of_a_job_that_is_filed_again_stands_behind_it_in_the_journal() 
     dead.send("GETJOB", "FROM", "q")
     bench.settle()
     dead.disconnect()
-    assert [record[0] for record in bench.records()] == [SPEND, JOBS, KEY]
+    assert [record[0] for record in bench.records()] == [SPEND, JOBS, KEYS]
     assert alive.add("q", "b", "UNIQUE", "k", 0) == job
 
 

@@ -1,10 +1,10 @@
 import pytest
 
-from cluster.messages import NEEDJOBS, YOURJOBS
-from cluster.messages import PAUSE as SAY_PAUSE
+from cluster.messages import ENTRIES, NEEDJOBS, YOURJOBS
 from disque.core.jobs import queues
 from disque.core.model.queue import QUEUE_IDLE_MS
-from tests.core.support import Bench, Client, assert_counters_are_true
+from tests.core.support import MYSELF, Bench, Client, assert_counters_are_true
+from tests.support.formats import pause_everywhere, row_ids
 
 LIMIT_MS = QUEUE_IDLE_MS[0]
 
@@ -114,7 +114,7 @@ def test_a_queue_is_dropped_although_other_nodes_want_jobs_of_it_and_they_still_
     bench.advance(1)
     assert bench.node.queues == {}
     job = client.add("q", "b", "REPLICATE", 1)
-    assert [message[2][0][0] for _, message in bench.sent(YOURJOBS)] == [job]
+    assert [row_ids(message)[0] for _, message in bench.sent(YOURJOBS)] == [job]
 
 
 def test_a_pause_for_this_node_alone_is_not_told() -> None:
@@ -130,4 +130,4 @@ def test_a_broadcast_tells_how_the_queue_stands_here() -> None:
     client = bench.client()
     client("PAUSE", "q", "in")
     assert client("PAUSE", "q", "bcast", "state") == b"in"
-    assert [message[:3] for _, message in bench.sent(SAY_PAUSE)] == [(SAY_PAUSE, b"q", 1)]
+    assert [message for _, message in bench.sent(ENTRIES)] == [pause_everywhere(b"q", 1, bench.now_ms, MYSELF)]

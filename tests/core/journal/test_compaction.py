@@ -3,16 +3,16 @@
 import pytest
 
 from cluster.membership import Member
-from cluster.messages import REPLJOB
 from disque.core import step
 from disque.core.jobs import sessions
 from disque.core.journal import kinds
 from disque.core.journal.codec import encode, head
 from disque.core.journal.replay import Replay
-from disque.core.journal.schema import BCAST, DUMMY, JOBS, KEY, PAUSE
+from disque.core.journal.schema import DUMMY, ENTRY, JOBS, JOBS_IDS, KEYS, PAUSE
 from disque.core.model.job import ACKED
 from disque.core.node import Node
 from tests.core.support import as_read
+from tests.support.formats import pauses_everywhere, repljob
 from tests.support.nodes import START_MS, make_node, node_id
 from tests.support.state import alive, counted, state
 
@@ -27,7 +27,7 @@ def job_id(number: int) -> bytes:
 
 def filed(node: Node) -> list[bytes]:
     """The IDs of the jobs that the journal gets whole."""
-    return [job_id for record in node.outbox.records if record[0] == JOBS for job_id in as_read(record)[13]]
+    return [job_id for record in node.outbox.records if record[0] == JOBS for job_id in as_read(record)[JOBS_IDS]]
 
 
 def filled() -> Node:
@@ -45,8 +45,8 @@ def filled() -> Node:
     node.membership.add(Member(node_id(2), b"10.0.0.2", 7711))
     step.link_up(node, node_id(2), 1, NOW_MS)
     for number in range(30):
-        kind = (b"copies", 2, 60_000, 60, number % 2 * 5000, 60, BOTH)
-        copy = (REPLJOB, 0, *kind, (job_id(number),), (b"body",), (number,))
+        delay_ms = number % 2 * 5000
+        copy = repljob(job_id(number), queue=b"copies", ttl=60, delay_ms=delay_ms, holders=BOTH, ctimes=(number,))
         step.message(node, node_id(2), copy, NOW_MS)
     step.command(node, session, [b"ACKJOB", *map(job_id, range(5, 15)), *map(job_id, range(100, 110))], NOW_MS)
     step.command(node, session, b"PAUSE q3 in".split(), NOW_MS)
@@ -86,7 +86,7 @@ class TestCopying:
         assert state(read_back(copies)) == before
         assert read_back(copies).queues[b"q3"].paused == 1
         assert len(read_back(copies).acks.dummies) == 10
-        assert read_back(copies).federation.pauses[b"q4"].flags == 1
+        assert pauses_everywhere(read_back(copies))[b"q4"][0] == 1
 
     def test_leaves_what_was_written_meanwhile(self) -> None:
         node = filled()
@@ -109,7 +109,7 @@ class TestCopying:
             copying = kinds.begin_copy(node, 1)
             while not copying.step(50, NOW_MS):
                 pass
-            assert {DUMMY, BCAST, PAUSE, KEY, JOBS}.issubset({record[0] for record in node.outbox.records}) is expected
+            assert {DUMMY, ENTRY, PAUSE, KEYS, JOBS}.issubset({record[0] for record in node.outbox.records}) is expected
             assert bool(node.outbox.records) is expected
 
     def test_does_not_bring_back_what_ends_meanwhile(self) -> None:

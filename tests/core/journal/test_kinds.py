@@ -11,17 +11,19 @@ from disque.core.journal.codec import encode, head
 from disque.core.journal.replay import Replay, believed
 from disque.core.journal.schema import (
     ACK,
-    BCAST,
     DELETE,
     DUMMY,
+    ENTRY,
     HOLDERS,
     JOBS,
-    KEY,
+    KEYS,
     PAUSE,
+    PURGED,
     REQUEUE,
     SPEND,
 )
 from disque.core.model.job import ACKED, DEFERRED, SPENT
+from disque.core.model.registry import PAUSED_QUEUE
 from disque.core.node import Node
 from tests.core.support import UNKNOWN_ID, Bench, Client
 from tests.support.keys import keys
@@ -101,6 +103,14 @@ def pause_everywhere(bench: Bench, client: Client) -> bytes:
     return b"q"
 
 
+def purge(bench: Bench, client: Client) -> int:
+    bench.membership.forget_after_ms = 1000
+    client("PAUSE", "q", "none", "bcast")
+    bench.live(60_000)
+    assert not bench.node.registry.count
+    return bench.node.registry.purged
+
+
 def is_there(node: Node, job_id: bytes) -> bool:
     job = node.find(job_id)
     return job is not None and job.state != ACKED and not job.nacks and len(job.holders) == 1
@@ -143,7 +153,11 @@ def is_paused(node: Node, name: bytes) -> bool:
 
 
 def is_paused_everywhere(node: Node, name: bytes) -> bool:
-    return is_paused(node, name) and name in node.federation.pauses
+    return is_paused(node, name) and node.registry.get((PAUSED_QUEUE, name, b"")) is not None
+
+
+def is_purged(node: Node, counter: int) -> bool:
+    return not node.registry.count and node.registry.purged == counter > 0
 
 
 #: For each kind that is no mark: what makes a node write it, and what a later start must find.
@@ -154,10 +168,11 @@ CASES: Final[dict[int, tuple[Act, Callable[[Node, Any], bool]]]] = {
     SPEND: (spend, is_spent),
     REQUEUE: (nack, waits_with_a_nack),
     HOLDERS: (have, has_three_holders),
-    KEY: (take_key, has_a_key),
+    KEYS: (take_key, has_a_key),
     DUMMY: (acknowledge_unknown, is_to_be_told),
     PAUSE: (pause, is_paused),
-    BCAST: (pause_everywhere, is_paused_everywhere),
+    ENTRY: (pause_everywhere, is_paused_everywhere),
+    PURGED: (purge, is_purged),
 }
 NAMES: Final = {getattr(schema, name): name for name in schema.__dict__ if name.isupper() and name != "FORMAT"}
 

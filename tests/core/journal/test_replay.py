@@ -7,10 +7,8 @@ from hypothesis import strategies as st
 
 from cluster.membership import Member
 from cluster.messages import ANSWER, ANSWER_NO, GOTACK, HOLD, SETACK, STILL, WILLQUEUE
-from cluster.messages import PAUSE as SAY_PAUSE
 from cluster.messages import QUEUED as SAY_QUEUED
-from disque.core import step
-from disque.core.jobs import queues
+from disque.core import entries, step
 from disque.core.journal import codec
 from disque.core.journal import replay as journal
 from disque.core.journal.checks import FLAGS_MAX, ReplayError
@@ -18,29 +16,33 @@ from disque.core.journal.codec import encode, head, unpack
 from disque.core.journal.replay import Replay, clean_list
 from disque.core.journal.schema import (
     ACK,
-    BCAST,
     CLEAN,
     CTIME_A_MS,
     DELETE,
     DUMMY,
     END,
+    ENTRY,
     FLUSH,
     FORMAT,
     HEAD,
     HOLDERS,
     JOBS,
-    KEY,
+    JOBS_BODIES,
+    KEYS,
     OFF,
     PAUSE,
+    PURGED,
     REQUEUE,
     SPEND,
     Record,
 )
 from disque.core.model.job import ACKED, ACTIVE, DEFERRED, DELIVERED, LEASE_OWNER, LEASE_RELAYED, QUEUED, SPENT, Job
 from disque.core.model.memory import JOB_BYTES
+from disque.core.model.registry import PAUSED_QUEUE
 from disque.core.node import Node
 from tests.core.support import Bench
-from tests.support.keys import K, keys
+from tests.support.formats import encoded, jobs_record, jobs_with, pause_entry, pause_everywhere, pauses_everywhere
+from tests.support.keys import K, keys, keys_record
 from tests.support.nodes import START_MS, make_node, node_id
 from tests.support.state import alive, counted, queued
 
@@ -71,9 +73,21 @@ def job_record(
     ttl: Any = 3600,
     holders: Any = SELF,
 ) -> Record:
-    left_ms = expires_ms - ctime // CTIME_A_MS
-    shared = (JOBS, queue, state, flags, 1, left_ms, delay, retry, nacks, deliveries, held_ms, ttl, holders)
-    return (*shared, (job_id(number, retry),), (body,), (ctime + number,))
+    return jobs_record(
+        job_id(number, retry),
+        queue=queue,
+        spec=encoded(ttl, retry),
+        state=state,
+        flags=flags,
+        left_ms=expires_ms - ctime // CTIME_A_MS,
+        delay=delay,
+        nacks=nacks,
+        deliveries=deliveries,
+        held_ms=held_ms,
+        holders=holders,
+        bodies=(body,),
+        ctimes=(ctime + number,),
+    )
 
 
 def head_record(boot: str = BOOT, policy: str = "everysec", version: int = FORMAT) -> Record:
@@ -111,15 +125,15 @@ class TestJob:
 
     def test_jobs_of_a_queue_share_what_they_have_in_common(self) -> None:
         node = replay(*[job_record(number, retry=5 + number % 2, queue=b"mail") for number in range(6)])
-        terms = [job.terms for job in map(node.find, map(job_id, range(6))) if job is not None]
-        assert [one.retry for one in terms] == [5, 6] * 3
-        assert len({id(one) for one in terms}) == 2
-        assert len({id(one.queue) for one in terms}) == 1
+        specs = [job.spec for job in map(node.find, map(job_id, range(6))) if job is not None]
+        assert [one.retry for one in specs] == [5, 6] * 3
+        assert len({id(one) for one in specs}) == 2
+        assert len({id(one.queue) for one in specs}) == 1
 
     def test_jobs_of_one_record_come_back_each_with_its_own(self) -> None:
         ids = tuple(map(job_id, (1, 2, 3)))
         ctimes = (NOW_MS * CTIME_A_MS, NOW_MS * CTIME_A_MS + 1, (NOW_MS + 7) * CTIME_A_MS)
-        node = replay((*job_record()[:13], ids, (b"a", b"b", b"c"), ctimes))
+        node = replay(jobs_with(job_record(), ids=ids, bodies=(b"a", b"b", b"c"), ctimes=ctimes))
         found = [node.find(one) for one in ids]
         assert [(job.body, job.ctime, job.expires_ms) for job in found if job is not None] == [
             (b"a", ctimes[0], NOW_MS + HOUR_MS),
@@ -265,46 +279,46 @@ class TestBroadcasts:
         """How the queue stands when another node has told of a PAUSE."""
         node.membership.add(Member(node_id(2), b"10.0.0.2", 7711))
         step.link_up(node, node_id(2), 1, NOW_MS)
-        step.message(node, node_id(2), (SAY_PAUSE, b"q", flags, counter, origin), NOW_MS)
+        step.message(node, node_id(2), pause_everywhere(b"q", flags, counter, origin), NOW_MS)
         return node.queues[b"q"].paused
 
     def test_an_older_one_does_not_win_after_a_restart(self) -> None:
-        records = [(BCAST, b"q", 1, 50, node_id(3)), (PAUSE, b"q", 1)]
+        records = [pause_entry(b"q", 1, 50, node_id(3)), (PAUSE, b"q", 1)]
         assert self.told(replay(*records), 2, 49, node_id(9)) == 1
         assert self.told(replay(*records), 2, 50, node_id(2)) == 1
         assert self.told(replay(*records), 2, 50, node_id(4)) == 2
 
     def test_what_this_node_did_alone_since_then_stays(self) -> None:
-        node = replay((BCAST, b"q", 1, 50, node_id(3)), (PAUSE, b"q", 1), (PAUSE, b"q", 2))
+        node = replay(pause_entry(b"q", 1, 50, node_id(3)), (PAUSE, b"q", 1), (PAUSE, b"q", 2))
         assert self.told(node, 1, 50, node_id(3)) == 2
 
     def test_the_greatest_counts_whatever_the_order_of_records_and_for_its_segment(self) -> None:
         node = make_node()
         reader = Replay(node, BOOT)
         for segment, counter in enumerate((5, 7, 6, 7), 1):
-            reader.apply(encode([(BCAST, b"q", 1, counter, node_id(3))], NOW_MS)[0], segment)
+            reader.apply(encode([pause_entry(b"q", 1, counter, node_id(3))], NOW_MS)[0], segment)
             assert alive(node) == counted(node)
         assert alive(node) == {4: 1}
-        assert node.federation.pauses[b"q"].counter == 7
+        assert pauses_everywhere(node)[b"q"][1] == 7
 
     def test_the_next_one_of_this_node_goes_above_it(self) -> None:
-        node = replay((BCAST, b"q", 0, NOW_MS * 2, node_id(3)))
-        queues.pause_everywhere(node, b"q", NOW_MS)
-        assert node.federation.pauses[b"q"].counter == NOW_MS * 2 + 1
+        node = replay(pause_entry(b"q", 0, NOW_MS * 2, node_id(3)))
+        entries.set_value(node, (PAUSED_QUEUE, b"q", b""), b"1", NOW_MS)
+        assert pauses_everywhere(node)[b"q"][1] == NOW_MS * 2 + 1
 
     def test_a_flush_of_everything_leaves_it_known(self) -> None:
         bench = Bench(peers=1, journaling=True)
-        bench.hear(bench.peers[0], (SAY_PAUSE, b"q", 1, 5, node_id(2)))
+        bench.hear(bench.peers[0], pause_everywhere(b"q", 1, 5, node_id(2)))
         bench.client()("DEBUG", "FLUSHALL")
         assert bench.node.live == {1: 1}
-        assert replay(*bench.records()).federation.pauses[b"q"].counter == 5
+        assert pauses_everywhere(replay(*bench.records()))[b"q"][1] == 5
 
     def test_a_reset_forgets_it(self) -> None:
         bench = Bench(peers=1, journaling=True)
-        bench.hear(bench.peers[0], (SAY_PAUSE, b"q", 1, 5, node_id(2)))
+        bench.hear(bench.peers[0], pause_everywhere(b"q", 1, 5, node_id(2)))
         bench.client()("CLUSTER", "RESET")
-        assert not bench.node.federation.pauses
-        assert not replay(*bench.records()).federation.pauses
+        assert not bench.node.registry.count
+        assert not replay(*bench.records()).registry.count
 
 
 class TestAtMostOnce:
@@ -337,7 +351,7 @@ class TestAtMostOnce:
         """The end by a TTL is written nowhere, and other nodes may say anything of an ID."""
         node = replay(
             job_record(expires_ms=NOW_MS + 1, body=b"first"),
-            (*job_record(queue=b"r", body=b"later", retry=0)[:13], (job_id(1),), (b"later",), (NOW_MS * CTIME_A_MS,)),
+            jobs_with(job_record(queue=b"r", body=b"later", retry=0), ids=(job_id(1),), ctimes=(NOW_MS * CTIME_A_MS,)),
             (SPEND, job_id(1)),
         )
         job = node.find(job_id(1))
@@ -374,7 +388,7 @@ class TestAtMostOnce:
 
     def test_the_next_process_writes_that_a_dropped_one_is_deleted_if_it_had_a_key(self) -> None:
         """Its record may be gone before that of the key."""
-        key = (KEY, K, job_id(1, 0), 0, NOW_MS + 60_000, 1)
+        key = keys_record(K, job_id(1, 0), 0, NOW_MS + 60_000, 1)
         records = [head_record(), job_record(retry=0), job_record(2, retry=0), key]
         node, reader = replayed(records, boot="boot 2")
         assert reader.dropped == 2
@@ -410,7 +424,7 @@ class TestPauseAndKeys:
         assert alive(node) == counted(node) == {1: 1}
 
     def test_a_key_with_a_window_outlives_its_job(self) -> None:
-        node = replay(job_record(), (KEY, K, job_id(1), NOW_MS + 500, 0, 2), (ACK, job_id(1)))
+        node = replay(job_record(), keys_record(K, job_id(1), NOW_MS + 500, 0, 2), (ACK, job_id(1)))
         assert keys(node)[K].job_id == job_id(1)
         step.tick(node, NOW_MS + 500)
         assert not keys(node, NOW_MS + 500)
@@ -418,20 +432,20 @@ class TestPauseAndKeys:
         assert not keys(node)
 
     def test_a_key_without_a_window_goes_with_its_job(self) -> None:
-        key = (KEY, K, job_id(1), 0, NOW_MS + 60_000, 2)
-        assert K in replay(job_record(), key).keys
-        assert not replay(job_record(), key, (ACK, job_id(1))).keys
-        assert replay(key).keys, "the job is on another node"
-        assert not replay(key, (DELETE, job_id(1))).keys
-        assert not replay(key, (ACK, job_id(1))).keys, "the segment with the job was dropped before"
-        assert not replay(job_record(), key, now_ms=NOW_MS + HOUR_MS).keys
+        key = keys_record(K, job_id(1), 0, NOW_MS + 60_000, 2)
+        assert K in replay(job_record(), key).unique.table
+        assert not replay(job_record(), key, (ACK, job_id(1))).unique.table
+        assert replay(key).unique.table, "the job is on another node"
+        assert not replay(key, (DELETE, job_id(1))).unique.table
+        assert not replay(key, (ACK, job_id(1))).unique.table, "the segment with the job was dropped before"
+        assert not replay(job_record(), key, now_ms=NOW_MS + HOUR_MS).unique.table
 
     def test_a_later_record_of_a_key_replaces_an_earlier_one(self) -> None:
-        first = (KEY, K, job_id(1), 0, NOW_MS + 60_000, 2)
-        second = (KEY, K, job_id(2), NOW_MS + 9, 0, 2)
+        first = keys_record(K, job_id(1), 0, NOW_MS + 60_000, 2)
+        second = keys_record(K, job_id(2), NOW_MS + 9, 0, 2)
         node = replay(job_record(1), job_record(2), first, second)
         assert keys(node)[K].job_id == job_id(2)
-        assert not node.keyed
+        assert not node.unique.by_job
         assert alive(node) == counted(node) == {1: 3}
 
 
@@ -443,7 +457,7 @@ def test_the_first_payload_of_a_segment_says_which_node_wrote_it() -> None:
 
 
 def test_flush_forgets_everything_before_it() -> None:
-    records = [job_record(1), (PAUSE, b"q", 1), (KEY, K, job_id(1), NOW_MS + 9, 0, 2), (FLUSH,), job_record(2)]
+    records = [job_record(1), (PAUSE, b"q", 1), keys_record(K, job_id(1), NOW_MS + 9, 0, 2), (FLUSH,), job_record(2)]
     node = replay(*records)
     assert queued(node) == [job_id(2)]
     assert not keys(node)
@@ -498,7 +512,7 @@ class TestCleanStop:
 
 
 def bodies_of(record: Record) -> list[bytes]:
-    return list(cast("tuple[bytes, ...]", record[-2])) if record[0] == JOBS else []
+    return list(cast("tuple[bytes, ...]", record[JOBS_BODIES])) if record[0] == JOBS else []
 
 
 class TestPayloads:
@@ -574,14 +588,16 @@ GOOD = [
     (SPEND, job_id(2, 0)),
     (REQUEUE, job_id(1), 1, 2, NOW_MS + 5),
     (PAUSE, b"q", 2),
-    (KEY, K, job_id(1), NOW_MS + 5, 0, 2),
+    keys_record(K, job_id(1), NOW_MS + 5, 0, 2),
+    (KEYS, NOW_MS + 5, 0, 2, (K, K[1:] + b"x"), (job_id(1), job_id(2))),
     (FLUSH,),
     (OFF,),
     (CLEAN, ((job_id(1), ACTIVE, DELIVERED, NOW_MS + 5, 0, 0),)),
     (END,),
     (HOLDERS, job_id(1), (node_id(1), node_id(2))),
     (DUMMY, job_id(4), NOW_MS + 9),
-    (BCAST, b"q", 2, NOW_MS, node_id(2)),
+    pause_entry(b"q", 2, NOW_MS, node_id(2)),
+    (PURGED, 7),
     job_record(5, holders=(node_id(1), node_id(2))),
     job_record(6, holders=(node_id(1), node_id(2)), state=ACKED, body=b""),
 ]
@@ -671,19 +687,26 @@ class TestNonsense:
             job_record(flags=SPENT),
             job_record(held_ms=NOW_MS + 1),
             job_record(flags=DEFERRED),
-            (*job_record()[:13], (b"short",), *job_record()[14:]),
-            (*job_record()[:13], (job_id(1).decode(),), *job_record()[14:]),
-            (*job_record()[:13], (), (), ()),
-            (*job_record()[:14], (b"body", b"of nobody"), (1,)),
-            (*job_record()[:15], (-1,)),
-            (*job_record()[:15], (1.5,)),
-            (*job_record()[:15], (2**62,)),
+            jobs_with(job_record(), ids=(b"short",)),
+            jobs_with(job_record(), ids=(job_id(1).decode(),)),
+            jobs_with(job_record(), ids=(), bodies=(), ctimes=()),
+            jobs_with(job_record(), bodies=(b"body", b"of nobody"), ctimes=(1,)),
+            jobs_with(job_record(), ctimes=(-1,)),
+            jobs_with(job_record(), ctimes=(1.5,)),
+            jobs_with(job_record(), ctimes=(2**62,)),
             (PAUSE, b"q", 4),
             (PAUSE, b"q", -1),
-            (KEY, K[:14], job_id(1), 0, 9, 2),
-            (KEY, K, job_id(1), 0, 0, 2),
-            (KEY, K, job_id(1), 0, 9, 65536),
-            (KEY, K + b"x", job_id(1), 0, 9, 2),
+            keys_record(K[:14], job_id(1), 0, 9, 2),
+            keys_record(K, job_id(1), 0, 0, 2),
+            keys_record(K, job_id(1), 0, 9, 65536),
+            keys_record(K + b"x", job_id(1), 0, 9, 2),
+            (KEYS, 0, 0, 2, (K,), (job_id(1),)),
+            (KEYS, 0, 9, 65536, (K,), (job_id(1),)),
+            (KEYS, 0, 9, 2, (), ()),
+            (KEYS, 0, 9, 2, (K, K), (job_id(1),)),
+            (KEYS, 0, 9, 2, (K, K[:14]), (job_id(1), job_id(2))),
+            (KEYS, 0, 9, 2, (K,), (b"D-",)),
+            (KEYS, 0, 9, 2, (1,), (job_id(1),)),
             (REQUEUE, job_id(1), -1, 0, 0),
             (CLEAN, ((job_id(1), QUEUED, SPENT, NOW_MS, 0, 0),)),
             (CLEAN, ((job_id(1), ACTIVE, 0, 0, 0),)),
@@ -695,12 +718,17 @@ class TestNonsense:
             (HOLDERS, job_id(1), (5,)),
             (DUMMY, b"x" * 40, NOW_MS),
             (DUMMY, job_id(1), -1),
-            (BCAST, b"q", 4, 1, node_id(2)),
-            (BCAST, b"q", 1, -1, node_id(2)),
-            (BCAST, b"q", 1, 1, b"short"),
+            (ENTRY, b"q", b"", b"1", 1, 1, node_id(2), 2),
+            pause_entry(b"q", 1, -1, node_id(2)),
+            (ENTRY, b"q", b"", b"1", 1, 1, b"short", 0),
+            (ENTRY, b"q", b"", b"1", 1, 1, node_id(2), 1),
+            (PURGED, -1),
             job_record(holders=()),
             job_record(holders=(node_id(2), node_id(1))),
             job_record(ttl=-1),
+            jobs_with(job_record(), spec=b""),
+            jobs_with(job_record(), spec=b"\xc1"),
+            jobs_with(job_record(), spec=None),
             job_record(state=4),
             (99, job_id(1)),
             (),

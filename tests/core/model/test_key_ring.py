@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from cluster.membership import FAIL, HANDSHAKE, LEAVING, PFAIL, Member, Membership
 from disque.core.dedup.keys import digest_of
-from disque.core.model.key_ring import KeyRing, ranked
+from disque.core.model.key_ring import KNOWN_MOST, SLOTS, KeyRing, ranked, slot_of
 from tests.support.keys import K
 from tests.support.nodes import node_id
 
@@ -53,3 +53,24 @@ def test_who_fails_or_is_half_met_keeps_nothing_and_who_leaves_does() -> None:
 def test_a_node_that_is_alone_keeps_all() -> None:
     nodes, _ = ring(1)
     assert nodes.keepers(K, 3) == (node_id(1),)
+
+
+def test_what_is_remembered_of_keepers_is_what_they_are() -> None:
+    nodes, membership = ring(7)
+    digests = [digest_of(b"q", b"%d" % number) for number in range(50)]
+    for turn in range(3):
+        for copies in (*range(1, KNOWN_MOST + 3), 2, 65535, 2):
+            assert [nodes.keepers(digest, copies) for digest in digests] == [
+                ranked(nodes.nodes, digest, copies) for digest in digests
+            ]
+        membership.set_flags(membership.nodes[node_id(2 + turn)], FAIL)
+        assert nodes.refresh(membership)
+        assert len(nodes.keepers(K, 7)) == 6 - turn
+
+
+def test_keys_of_a_slot_have_the_same_keepers_and_slots_are_spread_evenly() -> None:
+    slots = [b"%c%c" % (slot >> 4, (slot & 15) << 4) for slot in range(SLOTS)]
+    assert len({slot_of(slot) for slot in slots}) == SLOTS
+    pairs = [frozenset(ranked(NODES[:3], slot, 2)) for slot in slots]
+    assert all(0.9 < pairs.count(pair) / (SLOTS / 3) < 1.1 for pair in set(pairs))
+    assert all(ranked(NODES, slot + b"\x00" * 13, 2) == ranked(NODES, slot + b"\xff" * 13, 2) for slot in slots[::97])

@@ -145,3 +145,26 @@ def test_the_segment_of_a_key_changes_and_nothing_else() -> None:
     assert shelf.digests(where, 1) == [digest(0), digest(2)]
     shelf.forget_segments()
     assert shelf.digests(where, 0) == list(shelf)
+
+
+@settings(max_examples=examples(60))
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.booleans()), min_size=1, max_size=60))
+def test_rows_and_ends_are_right_whatever_came_before(steps: list[tuple[int, int, bool]]) -> None:
+    """What a put shares with the one before, numbers and seconds, is not what it shares no more."""
+    shelf = KeyStore()
+    there: dict[bytes, tuple[bytes, int, int, int, int]] = {}
+    for number, (seconds, segment, ends) in enumerate(steps):
+        one = (ID, NOW_MS + 1000 * seconds, segment, 1 + segment, segment)
+        before_ms = shelf.next_ms()
+        is_first = shelf.put(digest(number), one, is_listed=False)
+        assert is_first or shelf.next_ms() == before_ms
+        there[digest(number)] = one
+        if ends:
+            now_ms = shelf.next_ms()
+            gone = [key for key, row in there.items() if row[1] < now_ms]
+            assert sorted(shelf.expire(now_ms, 1000)) == sorted(there[key][2] for key in gone)
+            for key in gone:
+                del there[key]
+    assert {key: shelf.get(key) for key in shelf} == there
+    assert len(shelf.expire(NOW_MS + 60_000, 1000)) == len(there)
+    assert shelf.next_ms() == NEVER

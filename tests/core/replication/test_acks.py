@@ -5,9 +5,10 @@ from cluster.messages import DELJOB, GOTACK, REFUSED, REFUSED_GONE, SETACK
 from disque.core.dedup import keys
 from disque.core.dedup.keys import digest_of
 from disque.core.journal.recovery import Recovery
-from disque.core.journal.schema import DELETE, DUMMY, KEY
+from disque.core.journal.schema import DELETE, DUMMY
 from disque.core.replication import acks
 from tests.core.support import MYSELF, START_MS, UNKNOWN_ID, Bench, Client, foreign_id, repljob
+from tests.support.keys import keys_record
 
 
 @pytest.mark.parametrize("state", ["queued", "active", "delayed", "nacked"])
@@ -328,10 +329,10 @@ class TestDummies:
         """As in the journal, where its DELETE frees the key: this node kept that for a job of another one."""
         bench = Bench(peers=1)
         digest = digest_of(b"q", b"k")
-        keys.apply_key(Recovery(bench.node, ""), (KEY, digest, UNKNOWN_ID, 0, bench.now_ms + 60_000, 2), 1)
+        keys.apply_keys(Recovery(bench.node, ""), keys_record(digest, UNKNOWN_ID, 0, bench.now_ms + 60_000, 2), 1)
         bench.client()("ACKJOB", UNKNOWN_ID)
         bench.hear(bench.peers[0], (GOTACK, 0, (), (UNKNOWN_ID,)))
-        assert not bench.node.keys
+        assert not bench.node.unique.table
 
     def test_it_counts_for_the_segment_of_its_record_until_it_is_gone(self) -> None:
         bench = Bench(peers=1, journaling=True)

@@ -1,8 +1,17 @@
 import pytest
 
-from cluster.messages import REPLJOB
+from cluster.messages import (
+    REPLJOB,
+    REPLJOB_BODIES,
+    REPLJOB_DELAY_MS,
+    REPLJOB_HOLDERS,
+    REPLJOB_IDS,
+    REPLJOB_LEFT_MS,
+    REPLJOB_QUEUE,
+    REPLJOB_SPEC,
+)
 from disque.core import step
-from disque.core.replication.batching import WAVE_BYTES, WAVE_MOST
+from disque.core.model.copies import WAVE_BYTES, WAVE_MOST
 from tests.core.support import Bench
 
 
@@ -15,10 +24,11 @@ def test_a_job_that_differs_in_more_has_another_message(words: str) -> None:
     sent = bench.sent(REPLJOB)
     assert len({id(message) for _, message in sent}) == 3
     for _, message in sent:
-        (job_id,) = message[9]
+        (job_id,) = message[REPLJOB_IDS]
         job = bench.node.copies.wanted[job_id].job
-        assert message[2:5] == (job.queue, job.repl, job.ttl * 1000)
-        assert message[5:9] == (job.ttl, job.delay * 1000, job.retry, job.holders)
+        assert (message[REPLJOB_QUEUE], message[REPLJOB_SPEC]) == (job.queue, job.spec.encoded)
+        assert (message[REPLJOB_LEFT_MS], message[REPLJOB_DELAY_MS]) == (job.ttl * 1000, job.delay * 1000)
+        assert message[REPLJOB_HOLDERS] == job.holders
 
 
 def test_a_message_of_jobs_has_bounds() -> None:
@@ -26,10 +36,10 @@ def test_a_message_of_jobs_has_bounds() -> None:
     client = bench.client()
     for _ in range(WAVE_MOST + 1):
         step.command(bench.node, client.session, [b"ADDJOB", b"q", b"b", b"0"], bench.now_ms)
-    assert [len(message[9]) for message in bench.told(bench.peers[0])] == [WAVE_MOST, 1]
+    assert [len(message[REPLJOB_IDS]) for message in bench.told(bench.peers[0])] == [WAVE_MOST, 1]
     for size in (WAVE_BYTES, 1, 1):
         step.command(bench.node, client.session, [b"ADDJOB", b"q", b"b" * size, b"0"], bench.now_ms)
-    assert [len(message[9]) for message in bench.told(bench.peers[0])] == [1, 2]
+    assert [len(message[REPLJOB_IDS]) for message in bench.told(bench.peers[0])] == [1, 2]
 
 
 def test_a_node_that_goes_in_the_middle_of_a_turn_is_asked_for_no_more() -> None:
@@ -40,5 +50,5 @@ def test_a_node_that_goes_in_the_middle_of_a_turn_is_asked_for_no_more() -> None
     gone = next(peer for peer in bench.peers if peer.id in bench.node.copies.wanted[job_id].asked)
     step.link_down(bench.node, gone.id, True, bench.now_ms)
     step.command(bench.node, client.session, [b"ADDJOB", b"q", b"two", b"0"], bench.now_ms)
-    assert [message[10] for message in bench.told(gone, REPLJOB)] == [(b"one",)]
+    assert [message[REPLJOB_BODIES] for message in bench.told(gone, REPLJOB)] == [(b"one",)]
     assert gone.id not in list(bench.node.copies.wanted.values())[1].asked

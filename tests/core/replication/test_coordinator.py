@@ -3,12 +3,24 @@ from typing import Any
 import pytest
 
 from cluster.membership import LEAVING, PFAIL
-from cluster.messages import ABORT, ANSWER, ANSWER_NO, GOTJOB, REPLJOB, SETACK, WILLQUEUE
+from cluster.messages import (
+    ABORT,
+    ANSWER,
+    ANSWER_NO,
+    GOTJOB,
+    REPLJOB,
+    REPLJOB_BODIES,
+    REPLJOB_CTIMES,
+    REPLJOB_IDS,
+    SETACK,
+    WILLQUEUE,
+)
 from disque.core import step
-from disque.core.journal.schema import JOBS
+from disque.core.journal.schema import JOBS, JOBS_IDS
 from disque.core.model.session import ADDS_BYTES_MAX, ADDS_MAX
 from disque.core.replication import coordinator
 from tests.core.support import MYSELF, NOTHING, UNKNOWN_ID, Bench, Client, assert_delivered, assert_still_waiting
+from tests.support.formats import repljob
 
 TIMED_OUT = b"-NOREPL Timeout reached before replicating to the requested number of nodes\r\n"
 REMOVED = b"-NOREPL job removed (expired?) before the requested replication level was achieved\r\n"
@@ -19,7 +31,7 @@ def asked(cluster: Bench) -> dict[bytes, list[Any]]:
     """The REPLJOBs sent: the nodes asked, by job."""
     nodes: dict[bytes, list[Any]] = {}
     for peer_id, message in cluster.sent(REPLJOB):
-        for job_id in message[9]:
+        for job_id in message[REPLJOB_IDS]:
             nodes.setdefault(job_id, []).append(cluster.membership.nodes[peer_id])
     return nodes
 
@@ -48,7 +60,7 @@ def test_other_nodes_are_told_everything_that_they_need(cluster: Bench) -> None:
     ((peer, message),) = cluster.sent(REPLJOB)
     job = next(iter(cluster.node.copies.wanted.values())).job
     holders = (MYSELF, peer)
-    assert message == (REPLJOB, 0, b"q", 2, 100_000, 100, 5000, 7, holders, (job.id,), (b"body",), (job.ctime,))
+    assert message == repljob(job.id, ttl=100, retry=7, repl=2, delay_ms=5000, holders=holders, ctimes=(job.ctime,))
     assert job.holders == holders
 
 
@@ -412,11 +424,9 @@ def test_jobs_of_one_turn_that_differ_in_little_are_one_message() -> None:
     assert first != second
     assert message is same
     jobs = [spread.job for spread in bench.node.copies.wanted.values()]
-    assert message[9:] == (
-        tuple([job.id for job in jobs]),
-        (b"one", b"two", b"three"),
-        tuple([job.ctime for job in jobs]),
-    )
+    assert message[REPLJOB_IDS] == tuple([job.id for job in jobs])
+    assert message[REPLJOB_BODIES] == (b"one", b"two", b"three")
+    assert message[REPLJOB_CTIMES] == tuple([job.ctime for job in jobs])
     assert {id(job.holders) for job in jobs} == {id(jobs[0].holders)}
     assert jobs[0].holders == tuple(sorted([MYSELF, first, second]))
     for peer in (first, second):
@@ -487,7 +497,7 @@ def test_a_replicated_job_is_filed_when_it_is_achieved_and_its_reply_waits_for_t
     assert not client.session.unsettled
     bench.confirm(job_id, *nodes)
     (record,) = bench.records()
-    assert (record[0], record[13]) == (JOBS, (job_id,))
+    assert (record[0], record[JOBS_IDS]) == (JOBS, (job_id,))
     assert client.session.unsettled
 
 

@@ -131,6 +131,8 @@ class Walk(RuleBasedStateMachine):
     def check_key(self, key: bytes, job_id: bytes) -> None:
         before = self.answered.setdefault(key, set())
         created, windows = self.bench.created, self.bench.windows
+        created.setdefault(job_id, self.bench.now_ms)  # the job was done before this node had to keep the key
+        windows.setdefault(job_id, 0)
         for other in before:
             earlier, later = sorted((other, job_id), key=created.__getitem__)
             assert other == job_id or windows[earlier] <= created[later]

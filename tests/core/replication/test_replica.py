@@ -18,13 +18,15 @@ from cluster.messages import (
     REFUSED_LEAVING,
     REFUSED_MEMORY,
     REFUSED_PAUSED,
+    REPLJOB_IDS,
     SETACK,
     WILLQUEUE,
 )
-from disque.core.journal.schema import DELETE, HOLDERS, JOBS
+from disque.core.journal.schema import DELETE, HOLDERS, JOBS, JOBS_HOLDERS, JOBS_IDS
 from disque.core.model.job import BACKUP, CTIME_MOST, DEFERRED, LEASE_OWNER
 from disque.core.replication import replica
-from tests.core.support import MYSELF, Bench, all_jobs, foreign_id, held_by, repljob
+from tests.core.support import MYSELF, Bench, all_jobs, foreign_id, repljob
+from tests.support.formats import repljob_with
 
 JOB_ID = foreign_id()
 
@@ -34,7 +36,7 @@ def holding(cluster: Bench, **given: Any) -> bytes:
     message = repljob(cluster.peers[0].id, **given)
     cluster.hear(cluster.peers[0], message)
     cluster.sent()
-    (job_id,) = message[9]
+    (job_id,) = message[REPLJOB_IDS]
     assert isinstance(job_id, bytes)
     return job_id
 
@@ -73,8 +75,8 @@ class TestTaking:
 
     def test_jobs_of_one_message_differ_in_id_body_and_place(self, cluster: Bench) -> None:
         ids = tuple([foreign_id(number) for number in range(3)])
-        kind = repljob(cluster.peers[0].id, ttl=50)[:9]
-        cluster.hear(cluster.peers[0], (*kind, ids, (b"a", b"", b"c"), (30, 10, 20)))
+        kind = repljob(cluster.peers[0].id, ttl=50)
+        cluster.hear(cluster.peers[0], repljob_with(kind, ids=ids, bodies=(b"a", b"", b"c"), ctimes=(30, 10, 20)))
         assert cluster.sent() == [(cluster.peers[0].id, (GOTJOB, ids))]
         jobs = [cluster.job(job_id) for job_id in ids]
         assert [(job.body, job.ctime) for job in jobs] == [(b"a", 30), (b"", 10), (b"c", 20)]
@@ -86,7 +88,7 @@ class TestTaking:
         cluster.hear(one, repljob(one.id), (ABORT, (foreign_id(2),)))
         cluster.sent()
         ids = (JOB_ID, foreign_id(2), b"x" * 40, foreign_id(3), foreign_id(3))
-        cluster.hear(one, (*repljob(one.id)[:9], ids, (b"other",) * 5, (1, 2, 3, 4, 5)))
+        cluster.hear(one, repljob_with(repljob(one.id), ids=ids, bodies=(b"other",) * 5, ctimes=(1, 2, 3, 4, 5)))
         said = cluster.told(one)
         assert (GOTJOB, (JOB_ID, foreign_id(3), foreign_id(3))) in said
         assert (REFUSED, REFUSED_GONE, (foreign_id(2),)) in said
@@ -99,7 +101,7 @@ class TestTaking:
         one = cluster.peers[0]
         cluster.node.limits.warn = cluster.node.used + 1
         ids = (foreign_id(1), foreign_id(2))
-        cluster.hear(one, (*repljob(one.id)[:9], ids, (b"a", b"b"), (1, 2)))
+        cluster.hear(one, repljob_with(repljob(one.id), ids=ids, bodies=(b"a", b"b"), ctimes=(1, 2)))
         assert sorted(cluster.told(one)) == [(GOTJOB, ids[:1]), (REFUSED, REFUSED_MEMORY, ids[1:])]
 
     def test_the_same_copy_again_is_confirmed_again_and_may_bring_holders(self, cluster: Bench) -> None:
@@ -113,9 +115,9 @@ class TestTaking:
     def test_it_is_in_the_journal_before_it_is_confirmed(self) -> None:
         bench = Bench(peers=2, journaling=True)
         bench.hear(bench.peers[0], repljob(bench.peers[0].id))
-        ((kind, *_, holders, ids, _, _),) = bench.records()
-        assert (kind, ids) == (JOBS, (JOB_ID,))
-        assert holders == tuple(sorted([MYSELF, bench.peers[0].id]))
+        (record,) = bench.records()
+        assert (record[0], record[JOBS_IDS]) == (JOBS, (JOB_ID,))
+        assert record[JOBS_HOLDERS] == tuple(sorted([MYSELF, bench.peers[0].id]))
         bench.hear(bench.peers[0], repljob(bench.peers[0].id, bench.peers[1].id))
         assert [record[0] for record in bench.records()] == [HOLDERS]
 
@@ -161,9 +163,9 @@ class TestTaking:
     def test_holders_are_a_sorted_set_whatever_was_sent(self, cluster: Bench) -> None:
         one, two = cluster.peers[0].id, cluster.peers[1].id
         mixed = (two, one, two, one)
-        cluster.hear(cluster.peers[0], held_by(repljob(), mixed))
-        cluster.hear(cluster.peers[0], held_by(repljob(job_id=foreign_id(2)), ()))
-        cluster.hear(cluster.peers[0], held_by(repljob(job_id=foreign_id(2)), mixed))
+        cluster.hear(cluster.peers[0], repljob_with(repljob(), holders=mixed))
+        cluster.hear(cluster.peers[0], repljob_with(repljob(job_id=foreign_id(2)), holders=()))
+        cluster.hear(cluster.peers[0], repljob_with(repljob(job_id=foreign_id(2)), holders=mixed))
         for job in all_jobs(cluster.node):
             assert job.holders == tuple(sorted({MYSELF, one, two}))
 
@@ -183,11 +185,11 @@ class TestTaking:
 
     def test_nothing_may_be_the_last_of_all_jobs(self, cluster: Bench) -> None:
         """This node numbers its own jobs behind those that bear its name: there must be room."""
-        last = (*repljob()[:11], (2**62 - 1,))
+        last = repljob_with(repljob(), ctimes=(2**62 - 1,))
         cluster.hear(cluster.peers[0], last)
         assert cluster.sent() == []
         assert cluster.node.messages_skipped == 1
-        cluster.hear(cluster.peers[0], (*last[:11], (CTIME_MOST,)))
+        cluster.hear(cluster.peers[0], repljob_with(last, ctimes=(CTIME_MOST,)))
         assert cluster.node.jobs_registered() == 1
 
     @pytest.mark.parametrize("wrong", [{"retry": 2**32}, {"ttl": 2**32}])

@@ -3,9 +3,9 @@
 from random import Random
 from typing import Any
 
-from disque.core.dedup.keys import TENTATIVE
 from disque.core.journal import replay as journal
 from disque.core.model.job import ACKED, DEFERRED, SPENT, WAIT_REPL, Job
+from disque.core.model.key import TENTATIVE
 from disque.core.node import Node
 from tests.core.support import all_jobs, assert_counters_are_true
 from tests.simulation.cluster import Cluster

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from cluster.messages import REPLJOB, YOURJOBS
+from cluster.messages import REPLJOB, REPLJOB_BODIES, REPLJOB_IDS, ROW_BODY, ROW_ID, YOURJOBS, YOURJOBS_JOBS
 from tests.simulation.cluster import Cluster
 from tests.simulation.process import Process
 from tests.simulation.world import Violation
@@ -27,9 +27,9 @@ class Sized:
             return
         jobs: list[tuple[bytes, bytes]] = []
         if message[0] == REPLJOB:
-            jobs = list(zip(message[9], message[10], strict=True))
+            jobs = list(zip(message[REPLJOB_IDS], message[REPLJOB_BODIES], strict=True))
         elif message[0] == YOURJOBS:
-            jobs = [row[:2] for row in message[2]]
+            jobs = [(row[ROW_ID], row[ROW_BODY]) for row in message[YOURJOBS_JOBS]]
         for job_id, body in jobs:
             if len(body) <= most:
                 continue

@@ -1,0 +1,35 @@
+"""What nodes understand: the one table of capabilities.
+
+A node says at the handshake what it understands, as a number in which each capability is a bit. Bits are for ever. A
+bit that the table does not have comes from a later version: it is kept as it is, and nothing follows from it.
+
+A later version that says something new gives it a bit here. Such a message needs its capability (`NEEDS` in
+`messages`) and goes to nobody who lacks it (`Table.understood`). Whoever relies on what a peer will do asks first
+whether it understands that (`Peer.understands` of the core). So versions work side by side, and nodes are upgraded one
+by one.
+"""
+
+from typing import Final
+
+#: A node takes LIMIT: its peers may change the longest body that they take while the link stands.
+SIZES: Final = 1 << 0
+#: A node keeps the entries of the replicated registry, and talks about them.
+REGISTRY: Final = 1 << 1
+
+#: The capabilities by bit: the name that the log shows, and what a node without it does not understand.
+CAPABILITIES: Final[dict[int, tuple[str, str]]] = {
+    SIZES: ("sizes", "LIMIT: the longest body that a node takes has changed"),
+    REGISTRY: ("registry", "the entries of the replicated registry"),
+}
+
+#: What this version says at the handshake. A capability is added here when all that it promises is there.
+MINE: Final = SIZES | REGISTRY
+
+#: A mask on the wire is no number from here on.
+MASK_END: Final = 1 << 63
+
+
+def names(mask: int) -> str:
+    """Give the names of the capabilities in a mask, in the order of their bits; unknown ones are told by their bit."""
+    found = [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
+    return ", ".join([CAPABILITIES[1 << bit][0] if 1 << bit in CAPABILITIES else f"bit {bit}" for bit in found])

@@ -1,0 +1,134 @@
+"""What the entries of the registry mean: a row for each kind, and how a change of one takes effect.
+
+A kind that a row does not know comes from a newer node: it is kept, written and told to others like all others.
+"""
+
+from collections.abc import Callable
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from cluster.messages import ENTRIES
+from disque.core.base import errors
+from disque.core.jobs import queues
+from disque.core.model.registry import PAUSED_QUEUE, Entry, Key
+from disque.core.replication import registry
+
+if TYPE_CHECKING:
+    from disque.core.node import Node
+
+#: A counter that is farther ahead of the time than a century is a lie: nothing could ever be newer.
+AHEAD_MOST_MS: Final = 100 * 365 * 86_400_000
+#: Bytes of one value.
+VALUE_MOST: Final = 1 << 20
+#: Waiting entries that one beat tries.
+APPLY_MOST: Final = 500
+#: What other nodes have set is taken up to so many times the bound: each of them has looked at it for itself.
+ROOM: Final = 2
+
+Row = tuple[int, bytes, bytes, bytes, int, bytes, int]
+
+
+class EntryKind:
+    """One kind of entries.
+
+    ``check`` says whether a value can stand under a name and a field. ``is_ready`` says whether it can take effect now:
+    one that cannot is tried again at each beat, and is in the journal only when it can. ``change`` lets it take effect.
+    """
+
+    __slots__ = ("change", "check", "is_ready", "number")
+
+    def __init__(
+        self,
+        number: int,
+        check: Callable[[Entry], bool],
+        is_ready: "Callable[[Node, Entry], bool]",
+        change: "Callable[[Node, Entry, int], None]",
+    ) -> None:
+        self.number = number
+        self.check = check
+        self.is_ready = is_ready
+        self.change = change
+
+
+KINDS: Final = (EntryKind(PAUSED_QUEUE, queues.is_pause, queues.may_pause, queues.pause_as_all),)
+TABLE: Final[dict[int, EntryKind]] = {kind.number: kind for kind in KINDS}
+
+
+def set_value(node: "Node", key: Key, value: bytes, now_ms: int, *, deleted: bool = False) -> bytes:
+    """Set or delete an entry at all nodes. The text of an error when there is no room; else nothing.
+
+    What it means has taken effect here already.
+    """
+    entry = registry.make(node, key, value, now_ms, deleted=deleted)
+    known = node.registry.get(key)
+    more = entry.size() - (known.size() if known is not None else 0)
+    if more > 0 and not deleted and node.registry.size + more > node.registry_most:
+        return errors.REGISTRY_FULL
+    node.registry.waiting.pop(key, None)
+    registry.put(node, entry)
+    if node.journaling:
+        registry.file(node, entry)
+    registry.tell_all(node, entry)
+    return b""
+
+
+def told(node: "Node", peer: bytes, message: tuple[int, tuple[Row, ...]], now_ms: int) -> None:
+    """ENTRIES: another node knows these entries."""
+    for row in message[1]:
+        kind, name, field, value, counter, origin, deleted = row
+        entry = Entry((kind, name, field), value, counter, origin, deleted)
+        if not is_sound(entry, now_ms):
+            node.messages_skipped += 1
+        elif registry.may_be_deleted(node, entry):
+            node.send(peer, (ENTRIES, ((kind, name, field, b"", counter, origin, 1),)))
+        elif registry.is_news(node, entry):
+            if node.registry.size + entry.size() > ROOM * node.registry_most:
+                node.messages_skipped += 1
+                continue
+            registry.put(node, entry)
+            change(node, entry, now_ms)
+
+
+def is_sound(entry: Entry, now_ms: int) -> bool:
+    """Whether another node can mean this."""
+    if entry.deleted > 1 or (entry.deleted and entry.value) or len(entry.value) > VALUE_MOST:
+        return False
+    if entry.counter > now_ms + AHEAD_MOST_MS:
+        return False
+    kind = TABLE.get(entry.key[0])
+    return kind is None or kind.check(entry)
+
+
+def change(node: "Node", entry: Entry, now_ms: int) -> None:
+    """Let an entry of another node take effect, now or when it can.
+
+    Its record comes before that of the effect: after a crash before it the entry is news again.
+    """
+    kind = TABLE.get(entry.key[0])
+    if kind is not None and not kind.is_ready(node, entry):
+        node.registry.waiting[entry.key] = None
+        return
+    node.registry.waiting.pop(entry.key, None)
+    if node.journaling:
+        registry.file(node, entry)
+    if kind is not None:
+        kind.change(node, entry, now_ms)
+
+
+def settled(node: "Node", key: Key) -> None:
+    """What waits to take effect is older than what was just done here, and is done with."""
+    if key in node.registry.waiting:
+        del node.registry.waiting[key]
+        entry = node.registry.get(key)
+        if entry is not None and node.journaling:
+            registry.file(node, entry)
+
+
+def beat(node: "Node", now_ms: int) -> None:
+    """Ten times a second: try what waits, and forget deletions that are old."""
+    for key in list(islice(node.registry.waiting, APPLY_MOST)):
+        del node.registry.waiting[key]  # at the end again, if it stays
+        entry = node.registry.get(key)
+        if entry is not None:
+            change(node, entry, now_ms)
+    registry.purge_some(node, now_ms)

@@ -1,0 +1,140 @@
+"""What all nodes agree on: entries, of which the newest wins.
+
+An entry is a value under a kind, a name and a field. It carries a counter and the node where it was set; of two the
+greater pair wins, and of two with the same pair the deletion. A deletion is an entry, too, until it is old enough to be
+purged. Whoever keeps the entries does not know what their values mean: see `entries`.
+
+All entries lie in buckets. Each bucket has a sum of its entries, by which two nodes find where they differ.
+"""
+
+from hashlib import blake2b
+from typing import Final
+from zlib import crc32
+
+#: Kinds of entries. Numbers are for ever.
+PAUSED_QUEUE: Final = 1
+
+#: Bytes that an entry counts for beside its name, field and value.
+ENTRY_BYTES: Final = 300
+#: How many buckets there are, and bytes of the sum of one.
+BUCKETS: Final = 256
+SUM_BYTES: Final = 8
+DIGEST_BYTES: Final = BUCKETS * SUM_BYTES
+
+#: Kind, name, field.
+Key = tuple[int, bytes, bytes]
+
+
+class Entry:
+    """One entry. ``deleted`` is 0 or 1; a deletion has no value. ``segment`` is the part of the journal it lies in."""
+
+    __slots__ = ("counter", "deleted", "key", "origin", "segment", "value")
+
+    def __init__(self, key: Key, value: bytes, counter: int, origin: bytes, deleted: int) -> None:
+        self.key = key
+        self.value = value
+        self.counter = counter
+        self.origin = origin
+        self.deleted = deleted
+        self.segment = 0
+
+    def stamp(self) -> tuple[int, bytes, int]:
+        """What decides between two entries of one key."""
+        return (self.counter, self.origin, self.deleted)
+
+    def size(self) -> int:
+        """Bytes that it counts for."""
+        _, name, field = self.key
+        return ENTRY_BYTES + len(name) + len(field) + len(self.value)
+
+    def sum(self) -> int:
+        """What it adds to the sum of its bucket."""
+        kind, name, field = self.key
+        head = b"%d %d %d %d %d %b" % (kind, self.counter, self.deleted, len(name), len(field), self.origin)
+        return int.from_bytes(blake2b(head + name + field + self.value, digest_size=SUM_BYTES).digest(), "big")
+
+
+def bucket_of(key: Key) -> int:
+    """In which bucket an entry lies."""
+    return crc32(key[2], crc32(key[1], key[0])) % BUCKETS
+
+
+class Registry:
+    """The entries that one node knows.
+
+    ``size`` are the bytes that they count for. ``greatest`` is the greatest counter that was seen, ``purged`` the
+    greatest one of a deletion that was purged, ``purged_segment`` the part of the journal where that stands.
+    ``waiting`` are keys of entries that could not take effect yet. ``has_forgotten``: it had to drop all.
+    """
+
+    __slots__ = (
+        "buckets",
+        "count",
+        "greatest",
+        "has_forgotten",
+        "purged",
+        "purged_segment",
+        "size",
+        "sums",
+        "turn",
+        "waiting",
+    )
+
+    def __init__(self) -> None:
+        self.buckets: list[dict[Key, Entry]] = [{} for _ in range(BUCKETS)]
+        self.sums = [0] * BUCKETS
+        self.count = 0
+        self.size = 0
+        self.greatest = 0
+        self.purged = 0
+        self.purged_segment = 0
+        self.has_forgotten = False
+        self.waiting: dict[Key, None] = {}
+        #: The bucket that is looked through next for deletions that are old.
+        self.turn = 0
+
+    def get(self, key: Key) -> Entry | None:
+        """The entry of this key."""
+        return self.buckets[bucket_of(key)].get(key)
+
+    def entries(self) -> list[Entry]:
+        """All entries."""
+        return [entry for bucket in self.buckets for entry in bucket.values()]
+
+    def put(self, entry: Entry) -> Entry | None:
+        """Take an entry in. Returns the one that it replaces."""
+        at = bucket_of(entry.key)
+        bucket = self.buckets[at]
+        gone = bucket.get(entry.key)
+        if gone is not None:
+            self.sums[at] ^= gone.sum()
+            self.size -= gone.size()
+            self.count -= 1
+        bucket[entry.key] = entry
+        self.sums[at] ^= entry.sum()
+        self.size += entry.size()
+        self.count += 1
+        self.greatest = max(self.greatest, entry.counter)
+        return gone
+
+    def drop(self, entry: Entry) -> None:
+        """Forget an entry that is there."""
+        at = bucket_of(entry.key)
+        del self.buckets[at][entry.key]
+        self.sums[at] ^= entry.sum()
+        self.size -= entry.size()
+        self.count -= 1
+        self.waiting.pop(entry.key, None)
+
+    def digest(self) -> bytes:
+        """The sums of all buckets; nothing when there are no entries."""
+        return b"".join([one.to_bytes(SUM_BYTES, "big") for one in self.sums]) if self.count else b""
+
+    def differing(self, digest: bytes) -> list[int]:
+        """The buckets with entries in which another node, with this digest, has others."""
+        if len(digest) != DIGEST_BYTES:
+            digest = bytes(DIGEST_BYTES)
+        theirs = [digest[at : at + SUM_BYTES] for at in range(0, DIGEST_BYTES, SUM_BYTES)]
+        return [
+            at for at in range(BUCKETS) if self.buckets[at] and self.sums[at].to_bytes(SUM_BYTES, "big") != theirs[at]
+        ]

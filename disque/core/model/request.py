@@ -1,0 +1,57 @@
+"""What one ADDJOB asks for."""
+
+from typing import Final
+
+from mypy_extensions import mypyc_attr
+
+from disque.core.model.spec import Row, Rows, Value
+
+DEFAULT_TTL: Final = 86400
+#: Ending of the ID, TTL, RETRY.
+Kind = tuple[bytes, int, int]
+
+
+@mypyc_attr(acyclic=True)
+class Request:
+    """The words of one ADDJOB as values.
+
+    ``retry`` is -1 until it follows from the TTL; times are seconds but for ``timeout_ms``. ``kind`` is None where TTL
+    and RETRY are not known beforehand. ``rows`` are options of the job's spec beside TTL, RETRY and REPLICATE.
+    """
+
+    __slots__ = (
+        "asynchronous",
+        "body",
+        "delay",
+        "key",
+        "kind",
+        "maxlen",
+        "queue",
+        "replicate",
+        "retry",
+        "rows",
+        "timeout_ms",
+        "ttl",
+        "window",
+    )
+
+    def __init__(self, queue: bytes, body: bytes, replicate: int) -> None:
+        self.queue = queue
+        self.body = body
+        self.replicate = replicate
+        self.timeout_ms = 0
+        self.ttl = DEFAULT_TTL
+        self.retry = -1
+        self.delay = 0
+        self.maxlen = 0
+        self.asynchronous = False
+        self.key: bytes | None = None
+        self.window = 0
+        self.kind: Kind | None = None
+        self.rows: Rows | None = None
+
+    def say(self, row: Row, value: Value) -> None:
+        """Take an option of the job's spec that is none of TTL, RETRY and REPLICATE."""
+        if self.rows is None:
+            self.rows = {}
+        self.rows[row.number] = value

@@ -1,0 +1,85 @@
+"""UNIQUE keys, and what ADDJOBs do to get one."""
+
+from typing import TYPE_CHECKING
+
+from disque.core.model.key_ring import KeyRing
+from disque.core.model.key_store import KeyStore
+from disque.core.model.memory import SHELF_BYTES
+from disque.core.model.part import Part
+
+if TYPE_CHECKING:
+    from cluster.membership import Membership
+    from disque.core.base.timers import Timers
+    from disque.core.model.job import Job
+    from disque.core.model.key import Key
+    from disque.core.model.session import Acquisition
+
+
+class Unique(Part):
+    """Those of a node. See `dedup.keys`.
+
+    ``table`` are the keys by digest, but for those in ``store``, about which nothing is asked; ``by_job`` those of the
+    table by the ID of their job. ``acquisitions`` are what ADDJOBs do to get one, by digest, ``bids`` those that have
+    an ID, by that. ``ended`` are those whose job is decided and whose key has ended: answered at the next settle.
+    ``ring`` says which nodes keep a key. ``live`` counts records by segment.
+    """
+
+    __slots__ = ("acquisitions", "bids", "by_job", "ended", "live", "ring", "store", "table", "timers")
+
+    def __init__(self, membership: "Membership", timers: "Timers", live: dict[int, int]) -> None:
+        self.timers = timers
+        self.live = live
+        self.table: dict[bytes, Key] = {}
+        self.store = KeyStore()
+        self.by_job: dict[bytes, Key] = {}
+        self.acquisitions: dict[bytes, Acquisition] = {}
+        self.bids: dict[bytes, Acquisition] = {}
+        self.ended: list[Acquisition] = []
+        self.ring = KeyRing(membership)
+
+    def drop_job(self, job: "Job") -> int:
+        """A key that lasts as long as its job goes with it."""
+        return self.free(job.id) if self.by_job else 0
+
+    def free(self, job_id: bytes) -> int:
+        """The job with this ID is gone: so is a key that lasts as long. Returns the bytes that this frees."""
+        key = self.by_job.get(job_id)
+        return 0 if key is None or key.expires_ms else self.drop(key)
+
+    def drop(self, key: "Key") -> int:
+        """Forget a key, unless its window has ended and another one has the digest now. Returns the bytes it frees."""
+        digest = key.digest
+        held = self.table.get(digest)
+        if held is key:
+            del self.table[digest]
+            if self.by_job.get(key.job_id) is key:
+                del self.by_job[key.job_id]
+            self.timers.disarm(key)
+            freed = key.cost()
+        else:
+            row = self.store.get(digest)
+            if held is not None or row is None or row[0] != key.job_id:
+                return 0
+            self.store.drop(digest)
+            freed = SHELF_BYTES
+        bid = self.acquisitions.get(digest)
+        if bid is not None and bid.decided:
+            self.ended.append(bid)
+        if key.segment:
+            self.live[key.segment] -= 1
+        return freed
+
+    def clear(self) -> None:
+        """No key is known any more."""
+        self.table.clear()
+        self.store = KeyStore()
+        self.by_job.clear()
+        self.acquisitions.clear()
+        self.bids.clear()
+        self.ended.clear()
+        self.ring.moving = False
+
+    def cost(self) -> int:
+        """Bytes of memory that they count for, with the ADDJOBs that wait for a key."""
+        waiting = sum([pending.size for bid in self.acquisitions.values() for pending in bid.waiting])
+        return sum([key.cost() for key in self.table.values()]) + SHELF_BYTES * self.store.count + waiting

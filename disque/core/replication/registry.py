@@ -1,0 +1,254 @@
+"""The replicated registry: how entries are written, told to other nodes, compared with theirs, and purged.
+
+Whoever sets an entry tells it to all nodes to which there is a link. When a link comes up, its node sends a digest of
+what it knows. The other one answers with its own, and with its entries of the buckets that differ; then the first one
+does the same. So both know the union, of which the newest wins, whatever the order in which entries arrive, and it does
+not matter which of them are lost or come twice.
+
+A deletion is kept for `cluster-forget-after`, and then purged. An entry that is unknown here and not newer than what
+was purged may be one that was deleted: it is not taken, and deleted at the node that sent it.
+"""
+
+from typing import TYPE_CHECKING, Any, Final
+
+from cluster.messages import ANSWER_ME, DIGEST, ENTRIES, IS_ANSWER, STAMP_BITS
+from disque.core.journal.schema import ENTRY, PURGED
+from disque.core.model.registry import BUCKETS, Entry, Key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from disque.core.journal.compaction import Copying
+    from disque.core.journal.recovery import Recovery
+    from disque.core.model.peers import Peer
+    from disque.core.node import Node
+
+#: Counters end here.
+COUNTER_MOST: Final = (1 << STAMP_BITS) - 1
+#: Entries, and bytes of them, that go in one message.
+TOLD_MOST: Final = 200
+TOLD_BYTES: Final = 64 * 1024
+
+#: An entry as a message says it: kind, name, field, value, counter, node, deleted.
+Row = tuple[int, bytes, bytes, bytes, int, bytes, int]
+
+
+def make(node: "Node", key: Key, value: bytes, now_ms: int, *, deleted: bool) -> Entry:
+    """An entry that is newer than all that this node knows.
+
+    The time is the least counter, so a node that has no journal mostly goes on above those that it has forgotten.
+    """
+    counter = min(max(now_ms, node.registry.greatest + 1), COUNTER_MOST)
+    return Entry(key, value, counter, node.node_id, int(deleted))
+
+
+def is_news(node: "Node", entry: Entry) -> bool:
+    """Whether no newer entry of this key is known, nor this one."""
+    known = node.registry.get(entry.key)
+    return known is None or entry.stamp() > known.stamp()
+
+
+def may_be_deleted(node: "Node", entry: Entry) -> bool:
+    """Whether an entry may be one that was deleted, and whose deletion was purged."""
+    registry = node.registry
+    return not entry.deleted and entry.counter <= registry.purged and registry.get(entry.key) is None
+
+
+def put(node: "Node", entry: Entry) -> None:
+    """Take an entry in; what it replaces is alive in the journal no more. Its record is up to the caller."""
+    gone = node.registry.put(entry)
+    if gone is not None and gone.segment:
+        node.live[gone.segment] -= 1
+
+
+def row_of(entry: Entry) -> Row:
+    """An entry as a message says it."""
+    return (*entry.key, entry.value, entry.counter, entry.origin, entry.deleted)
+
+
+def tell_all(node: "Node", entry: Entry) -> None:
+    """Tell an entry to every node to which there is a link."""
+    node.tell_all((ENTRIES, (row_of(entry),)))
+
+
+# -- over a new link ---------------------------------------------------------------------------------------------------
+
+
+def link_up(node: "Node", peer_id: bytes) -> None:
+    """Say what this node knows, so that the other one can tell what is missing.
+
+    Who knows nothing waits to be told, unless it has forgotten what it knew: for the others its links are no new ones.
+    """
+    if node.registry.count or node.registry.has_forgotten:
+        node.send(peer_id, (DIGEST, ANSWER_ME, node.registry.digest()))
+
+
+def compared(node: "Node", peer_id: bytes, message: tuple[int, int, bytes], now_ms: int) -> None:
+    """DIGEST: all that the other node knows adds up to this. Tell it what it lacks, and let it do the same.
+
+    While there is no link to it, nothing can be told: when there is one, this node begins.
+    """
+    del now_ms
+    _, what, digest = message
+    peer = node.peers[peer_id]
+    if not peer.linked or digest == node.registry.digest():
+        return
+    differing = node.registry.differing(digest)
+    if what == ANSWER_ME:
+        node.send(peer_id, (DIGEST, IS_ANSWER, node.registry.digest()))
+    if differing:
+        node.begin_chore(tell(node, peer, differing))
+
+
+def tell(node: "Node", peer: "Peer", buckets: list[int]) -> "Iterator[bool]":
+    """Tell ``peer`` all entries of these buckets."""
+    for at in buckets:
+        for rows in portions(list(node.registry.buckets[at].values())):
+            if not peer.linked:
+                return
+            node.send(peer.id, (ENTRIES, rows))
+            if peer.tell(sum([len(row[3]) for row in rows])):
+                yield True
+
+
+def portions(entries: list[Entry]) -> "Iterator[tuple[Row, ...]]":
+    """These entries as rows of messages of moderate length."""
+    rows: list[Row] = []
+    size = 0
+    for entry in entries:
+        rows.append(row_of(entry))
+        size += entry.size()
+        if len(rows) >= TOLD_MOST or size >= TOLD_BYTES:
+            yield tuple(rows)
+            rows, size = [], 0
+    if rows:
+        yield tuple(rows)
+
+
+# -- purging -----------------------------------------------------------------------------------------------------------
+
+
+def purge_some(node: "Node", now_ms: int) -> None:
+    """Look through one bucket for deletions that are old enough to be forgotten."""
+    registry = node.registry
+    registry.turn = (registry.turn + 1) % BUCKETS
+    bucket = registry.buckets[registry.turn]
+    if not bucket or not node.membership.forget_after_ms:
+        return
+    before = now_ms - node.membership.forget_after_ms
+    purged = registry.purged
+    for entry in [entry for entry in bucket.values() if entry.deleted and entry.counter < before]:
+        drop(node, entry)
+        registry.purged = max(registry.purged, entry.counter)
+    if registry.purged != purged and node.journaling:
+        file_purged(node)
+
+
+def drop(node: "Node", entry: Entry) -> None:
+    """Forget an entry."""
+    node.registry.drop(entry)
+    if entry.segment:
+        node.live[entry.segment] -= 1
+
+
+def forget_all(node: "Node") -> None:
+    """This node knows no other nodes any more: what they have set is not its business. Records are up to the caller."""
+    for entry in node.registry.entries():
+        drop(node, entry)
+    if node.registry.purged_segment:
+        node.live[node.registry.purged_segment] -= 1
+    node.registry.purged = node.registry.purged_segment = 0
+    node.registry.has_forgotten = True
+
+
+# -- journal -----------------------------------------------------------------------------------------------------------
+
+
+def file(node: "Node", entry: Entry) -> None:
+    """Write an entry; it counts for the newest segment from here on."""
+    kind, name, field = entry.key
+    node.outbox.add((ENTRY, name, field, entry.value, kind, entry.counter, entry.origin, entry.deleted))
+    lies_in(node, entry, node.segment)
+
+
+def lies_in(node: "Node", entry: Entry, segment: int) -> None:
+    """The newest record of an entry is in this segment."""
+    if entry.segment:
+        node.live[entry.segment] -= 1
+    entry.segment = segment
+    node.live[segment] = node.live.get(segment, 0) + 1
+
+
+def file_purged(node: "Node") -> None:
+    """Write up to where deletions were purged; it counts for the newest segment from here on."""
+    node.outbox.add((PURGED, node.registry.purged))
+    purged_lies_in(node, node.segment)
+
+
+def purged_lies_in(node: "Node", segment: int) -> None:
+    """The newest record of what was purged is in this segment."""
+    if node.registry.purged_segment:
+        node.live[node.registry.purged_segment] -= 1
+    node.registry.purged_segment = segment
+    node.live[segment] = node.live.get(segment, 0) + 1
+
+
+def file_all(node: "Node") -> None:
+    """Write all that has taken effect: what stood before in the journal is gone."""
+    for entry in node.registry.entries():
+        if entry.key not in node.registry.waiting:
+            file(node, entry)
+    if node.registry.purged:
+        file_purged(node)
+
+
+def forget_segments(node: "Node") -> None:
+    """No entry has a record any more."""
+    for entry in node.registry.entries():
+        entry.segment = 0
+    node.registry.purged_segment = 0
+
+
+def apply_entry(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> None:
+    """ENTRY; it replaces what an earlier record said. What it is about has records of its own."""
+    _, name, field, value, kind, counter, origin, deleted = record
+    node = recovery.node
+    entry = Entry((kind, recovery.names.setdefault(name, name), field), value, counter, origin, deleted)
+    known = node.registry.get(entry.key)
+    if known is None or entry.stamp() >= known.stamp():
+        put(node, entry)
+        lies_in(node, entry, segment)
+
+
+def copy_entries(node: "Node", copying: "Copying") -> "Iterator[int]":
+    """Write again the entries whose record is in an old segment."""
+    for at in range(BUCKETS):
+        for key in list(node.registry.buckets[at]):
+            entry = node.registry.get(key)
+            # One that waits is news again after a start.
+            if entry is not None and entry.segment <= copying.upto and key not in node.registry.waiting:
+                file(node, entry)
+                yield 1 + len(entry.value) // 4096
+
+
+def forget_entries(node: "Node") -> "Iterator[None]":
+    """No entry has a record any more, nor has what was purged."""
+    forget_segments(node)
+    yield
+
+
+def apply_purged(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> None:
+    """PURGED: deletions up to this counter may be missing."""
+    node = recovery.node
+    node.registry.purged = max(node.registry.purged, record[1])
+    for entry in node.registry.entries():
+        if entry.deleted and entry.counter <= record[1]:
+            drop(node, entry)
+    purged_lies_in(node, segment)
+
+
+def copy_purged(node: "Node", copying: "Copying") -> "Iterator[int]":
+    """Write again up to where deletions were purged."""
+    if 0 < node.registry.purged_segment <= copying.upto or (node.registry.purged and not node.registry.purged_segment):
+        file_purged(node)
+        yield 1

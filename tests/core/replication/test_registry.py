@@ -1,0 +1,112 @@
+"""Entries of the registry between nodes, and in the journal."""
+
+import pytest
+
+from cluster.messages import DIGEST, ENTRIES
+from disque.core import entries
+from disque.core.model.registry import PAUSED_QUEUE, Key
+from disque.core.replication import registry
+from tests.core.support import Bench
+from tests.support.formats import pause_everywhere, pauses_everywhere
+
+B0 = b"b0" * 20
+UNKNOWN = 9
+
+
+def key(number: int = 0, kind: int = UNKNOWN) -> Key:
+    return (kind, b"name%d" % number, b"field")
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench(peers=2, journaling=True)
+
+
+def told(bench: Bench, at: int = 0) -> list[tuple[bytes, bytes]]:
+    """Names and values of the entries that a peer was told."""
+    return [(row[1], row[3]) for message in bench.told(bench.peers[at], ENTRIES) for row in message[1]]
+
+
+def test_over_a_new_link_only_what_differs_is_told(bench: Bench) -> None:
+    for number in range(100):
+        entries.set_value(bench.node, key(number), b"v", bench.now_ms)
+    bench.sent()
+    known = bench.node.registry.digest()
+    entries.set_value(bench.node, key(7), b"new", bench.now_ms)
+    bench.sent()
+    bench.link_up(bench.peers[0], 77)
+    assert bench.told(bench.peers[0], DIGEST) == [(DIGEST, 1, bench.node.registry.digest())]
+    bench.hear(bench.peers[0], (DIGEST, 1, known))
+    found = told(bench)
+    assert (b"name7", b"new") in found
+    assert len(found) < 10
+    bench.hear(bench.peers[0], (DIGEST, 1, bench.node.registry.digest()))
+    assert told(bench) == []
+
+
+def test_who_knows_nothing_says_nothing_until_somebody_knows_something(bench: Bench) -> None:
+    bench.sent()
+    bench.link_up(bench.peers[0], 77)
+    assert bench.sent(DIGEST) == []
+    bench.hear(bench.peers[0], (DIGEST, 1, bytes(2048)))
+    assert bench.sent(DIGEST) == [(B0, (DIGEST, 0, b""))]
+    bench.hear(bench.peers[0], (DIGEST, 1, b""))
+    assert bench.sent() == []
+
+
+def test_each_side_tells_what_the_other_lacks_and_that_is_the_end_of_it(bench: Bench) -> None:
+    entries.set_value(bench.node, key(), b"v", bench.now_ms)
+    bench.sent()
+    bench.hear(bench.peers[0], (DIGEST, 1, bytes(2048)))
+    assert bench.sent(DIGEST) == [(B0, (DIGEST, 0, bench.node.registry.digest()))]
+    bench.hear(bench.peers[0], (DIGEST, 0, bytes(2048)))
+    assert [message[0] for _, message in bench.sent()] == [ENTRIES]
+    bench.link_down(bench.peers[0])
+    bench.sent()
+    bench.hear(bench.peers[0], (DIGEST, 1, b""))
+    assert bench.sent() == [], "it begins itself when there is a link"
+
+
+def test_many_entries_go_in_several_messages_of_moderate_length(bench: Bench) -> None:
+    for number in range(1000):
+        bench.node.registry.put(registry.make(bench.node, key(number), b"v" * 1000, bench.now_ms, deleted=False))
+    rows = list(registry.portions(bench.node.registry.entries()))
+    assert sum(map(len, rows)) == 1000
+    assert max(map(len, rows)) <= registry.TOLD_BYTES // 1000 + 1
+
+
+def test_a_deletion_is_purged_when_it_is_old_and_what_was_deleted_does_not_come_back(bench: Bench) -> None:
+    bench.membership.forget_after_ms = 10_000
+    old = (UNKNOWN, b"name0", b"field", b"v", bench.now_ms - 5, B0, 0)
+    entries.set_value(bench.node, key(), b"", bench.now_ms, deleted=True)
+    bench.live(9_000)
+    assert bench.node.registry.count == 1
+    bench.live(40_000)
+    assert bench.node.registry.count == 0
+    bench.sent()
+    bench.hear(bench.peers[0], (ENTRIES, (old,)))
+    assert bench.node.registry.count == 0
+    (deletion,) = bench.told(bench.peers[0], ENTRIES)
+    other = Bench(peers=2)
+    other.hear(other.peers[0], (ENTRIES, (old,)))
+    assert other.node.registry.get(key()) is not None
+    other.hear(other.peers[0], deletion)
+    found = other.node.registry.get(key())
+    assert found is not None
+    assert found.deleted
+    fresh = (UNKNOWN, b"name0", b"field", b"v", bench.now_ms, B0, 0)
+    bench.hear(bench.peers[0], (ENTRIES, (fresh,)))
+    assert bench.node.registry.count == 1, "it was set later"
+
+
+def test_a_reset_forgets_everything(bench: Bench) -> None:
+    entries.set_value(bench.node, key(), b"v", bench.now_ms)
+    bench.hear(bench.peers[0], pause_everywhere(b"q", 1, 5, B0))
+    assert pauses_everywhere(bench.node)[b"q"] == (1, 5, B0)
+    bench.client()("CLUSTER", "RESET")
+    assert (bench.node.registry.count, bench.node.registry.size) == (0, 0)
+    assert bench.node.registry.get((PAUSED_QUEUE, b"q", b"")) is None
+    bench.sent()
+    bench.meet(0)
+    bench.link_up(bench.peers[-1])
+    assert bench.told(bench.peers[-1], DIGEST) == [(DIGEST, 1, b"")], "for the others it is no new link"
