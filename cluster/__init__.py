@@ -1,1 +1,1 @@
-"""Who the other nodes are, and how to tell them something. Knows nodes; never heard of a queue."""
+"""The nodes of a cluster and the messages between them. It knows nodes, and nothing about queues."""

@@ -1,18 +1,19 @@
-"""The bus: the links of this node with all others, both ways, and what goes over them.
+"""The bus: the links between this node and all others, in both directions, and what is sent over them.
 
-For each node that is wanted (`reconcile`) there is one outgoing link, made and made again: at once when there is news
-of the node, else after a pause that grows from 100 ms to 3 s. A name is resolved at each attempt. Incoming links are
-made by the others. Of each peer there is one: a new one ends the old one when it begins to speak, before its first
-frame is read. One that stays silent ends nothing: a node that has only found out that it reached a node that it is
-linked to, under another address, closes such a link without a word.
+For each node that is wanted (`reconcile`) there is one outgoing link. If it ends, it is made again: at once when there
+is news of the node, otherwise after a pause that grows from 100 ms to 3 s. A name is resolved at each attempt. The
+other nodes make the incoming links. There is one for each peer: a new one ends the old one when its first frame begins,
+before that frame is read. A silent one ends nothing: a node may find that it reached a peer to which it is linked
+already, under another address. Then it closes the new link silently.
 
-Who is let in: with `secret`, who knows it. Without, only who is on this machine, in both directions.
+With `secret`, a node that knows the secret is accepted. Without one, only nodes on this machine are, in both
+directions.
 
-What an `Owner` is told, it is told from a callback of the loop, never from within `send` or `reconcile`: so it may
-change what it likes. Faults of others are logged once a minute for each address, and counted.
+An `Owner` is called from a callback of the event loop, never from within `send` or `reconcile`. So it may change
+anything. Faults of other nodes are counted, and logged once a minute for each address.
 
-Two processes with one node ID would confuse everybody. Each has a start number of its own; while the one that came
-first is heard (within the node timeout), the other is refused.
+Two processes with one node ID would confuse the cluster. Each process has a start number. While the process that came
+first is heard (within the node timeout), the other one is refused.
 """
 
 import asyncio
@@ -167,7 +168,7 @@ class Bus:
         return sum([self.link(peer_id) is not None for peer_id in self.peers])
 
     def complain(self, address: str, text: str) -> None:
-        """Somebody at ``address`` is at fault."""
+        """The process at ``address`` has made a mistake: log it."""
         if self.complaints.add(address, self.loop.time()):
             self.owner.notice(text)
 
@@ -299,7 +300,7 @@ class Bus:
     def _may_reach(self, host: str) -> bool:
         if self.secret or loopback(host):
             return True
-        self.complain(host, f"No link to {host}: without a cluster-secret, only nodes on this machine are talked to")
+        self.complain(host, f"No link to {host}: without a cluster-secret, only nodes on this machine are linked to")
         return False
 
     def reached(self, link: Outgoing) -> None:
@@ -357,7 +358,7 @@ class Bus:
             self._gone.set()
 
     def _failed(self, peer: Peer, *, refused: bool) -> None:
-        """An attempt was in vain."""
+        """An attempt to connect has failed."""
         peer.failures += 1
         if peer.why and self.peers.get(peer.id) is peer:
             self._tell_unreached(peer, peer.why)
@@ -365,7 +366,7 @@ class Bus:
         self._try_later(peer, peer.delay_s(self._random))
 
     def _tell_unreached(self, peer: Peer, why: str) -> None:
-        """Nobody is where the peer is said to be. Full nodes that are away are told of by those who keep the table."""
+        """No node is at the address of the peer. For full nodes that are away, the table logs it."""
         if peer.half_met and not self.stopping and self._unreached.failed(peer.place, self.loop.time()):
             self.loop.call_soon(self.owner.unreached, peer.place, why)
 
@@ -377,7 +378,7 @@ class Bus:
     # -- incoming --------------------------------------------------------------------------------------------------
 
     def knock(self, link: Incoming) -> str:
-        """Somebody has connected: "" or why he cannot even try to prove who he is."""
+        """A process has connected: "" or why it may not begin a handshake."""
         if self.stopping:
             return "this node stops"
         self.strangers[link] = None
@@ -386,11 +387,11 @@ class Bus:
             del self.strangers[oldest]
             oldest.close()
         if not self.secret and not loopback(link.address):
-            return "without a cluster-secret, only nodes on this machine are let in"
+            return "without a cluster-secret, only nodes on this machine are accepted"
         return ""
 
     def objection(self, link: Incoming) -> str:
-        """Somebody has proven that he knows the secret: "" or why he is not let in."""
+        """A node has proven that it knows the secret: "" or why it is not accepted."""
         return self._twin(link.peer, link.address)
 
     def _twin(self, found: Identity, address: str) -> str:

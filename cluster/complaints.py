@@ -1,11 +1,10 @@
-"""What strangers do wrong is worth a line in the log, but not more than one a minute for each of them.
+"""Log lines about strangers that misbehave and nodes that cannot be reached: at most one a minute for each address.
 
-Whoever can connect can cause such lines, so their number must be bounded, and the memory of who has caused one too:
-while a thousand addresses misbehave within a minute, further ones are counted and not named.
+Anyone who can connect can cause such lines. So their number is bounded, and so is the memory for the addresses. If a
+thousand addresses misbehave within a minute, further ones are counted and not named.
 
-The same goes for places where a node is said to be and nobody was reached: an operator has named them (CLUSTER MEET, a
-seed), or another node has. Nodes of one cluster start together, so the first second says nothing: who is not there yet
-will be.
+The same holds for addresses where a node should be and none was reached. An operator gave them (CLUSTER MEET, a seed),
+or another node did. Nothing is logged in the first second, since nodes of one cluster start together.
 """
 
 import socket
@@ -19,7 +18,7 @@ PLACES_MOST: Final = 256
 
 
 class Complaints:
-    """``count`` is how often somebody was at fault."""
+    """``count`` is the number of mistakes of others."""
 
     __slots__ = ("_heard", "count")
 
@@ -47,7 +46,7 @@ class Complaints:
 
 
 class Unreached:
-    """Knows since when attempts are in vain. A place is the host and port as they were told."""
+    """Knows since when attempts to connect fail. A place is the host and port as they were given."""
 
     __slots__ = ("_complaints", "_since_s")
 
@@ -64,7 +63,7 @@ class Unreached:
             since[place] = now_s
 
     def failed(self, place: str, now_s: float) -> bool:
-        """Nobody was reached: whether that deserves a line."""
+        """No node was reached: whether to log it."""
         return now_s - self._since_s.get(place, now_s) >= PATIENCE_S and self._complaints.add(place, now_s)
 
     def reached(self, place: str) -> None:
@@ -73,13 +72,13 @@ class Unreached:
 
 
 def reason_of(wrong: Exception, waited_s: float) -> str:
-    """Why an attempt to connect, which could take so many seconds, was in vain, for people."""
+    """Why an attempt to connect failed, for the log; it could take ``waited_s``."""
     if isinstance(wrong, socket.gaierror):
         return f"the name cannot be resolved ({wrong.strerror or wrong})"
     if isinstance(wrong, ConnectionRefusedError):
-        return "connection refused, nobody listens there"
+        return "connection refused, no process listens there"
     if isinstance(wrong, TimeoutError):
         return f"timed out, no answer within {waited_s:g} s"
     if isinstance(wrong, ValueError):
-        return "that can be no name"
+        return "this is not a valid name"
     return getattr(wrong, "strerror", None) or str(wrong) or type(wrong).__name__

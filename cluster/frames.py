@@ -1,8 +1,8 @@
 """Frames on a link: four bytes of length, most significant first, then the payload.
 
-Bytes come in as the network cuts them. A frame that is longer than allowed is refused by its length alone, and one that
-is on its way takes no more memory than what has come of it: a peer that announces a gigabyte has to send it first.
-Large ones are taken apart as they come, see `large`.
+Bytes arrive in any pieces. A frame that is too long is refused by its length alone. A frame that is still arriving
+takes no more memory than what has arrived: a peer that announces a gigabyte has to send it first. Large frames are
+taken apart as they arrive, see `large`.
 """
 
 from io import BytesIO
@@ -92,14 +92,14 @@ class Skimmer:
             return 1
         length = _HEADS.get(first)
         if length is None:
-            raise BadFrameError("a large frame holds what no node sends")
+            raise BadFrameError("a large frame has values of a kind that no node sends")
         return length
 
     def _headed(self) -> None:
         """A head is there."""
         self._heads += 1
         if self._heads > HEADS_MOST:
-            raise BadFrameError("a large frame holds too many things")
+            raise BadFrameError("a large frame has too many values")
         head = self._head
         length = int.from_bytes(head[1:], "big") if _BIN8 <= head[0] <= _BIN32 else 0
         if length >= LARGE_BODY:
@@ -155,7 +155,7 @@ class FrameReader:
             return None
         length = int.from_bytes(data[at:start], "big")
         if length > self.most:
-            raise FrameTooLongError(f"a frame of {length} bytes, {self.most} are taken")
+            raise FrameTooLongError(f"a frame of {length} bytes, at most {self.most} are accepted")
         if length > LARGE_FRAME:
             self._large = Skimmer(length)
             self._data = self._large.feed(bytes(memoryview(data)[start:]))

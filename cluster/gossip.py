@@ -1,9 +1,9 @@
-"""What a node tells others about third nodes, with each PING, PONG and MEET.
+"""Gossip: what a node tells others about third nodes, with each PING, PONG and MEET.
 
-So nodes find each other: whoever hears of a node that it does not know greets it. And so they agree on who fails: each
-says of the others whether it can reach them, and counts what it is told. Failing nodes go first, since everybody should
-hear of them soon. A node that is linked is told of as it is; one that is neither linked nor failing is not told of
-at all, because nothing is known about it.
+Nodes find each other by gossip: a node that hears of a node it does not know greets it. By gossip they also agree on
+failures: each node reports which others it cannot reach, and counts these reports. Failing nodes come first, since all
+nodes should hear of them soon. A linked node is reported with its state. A node that is neither linked nor failing is
+not reported, because nothing is known about it.
 """
 
 from collections.abc import Iterable

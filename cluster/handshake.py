@@ -1,27 +1,29 @@
-"""How two nodes recognize each other when a link begins. Pure: bytes in, bytes out, randomness handed in.
+"""The handshake: two nodes prove to each other who they are when a link begins.
 
-Four payloads, each an array whose first element says which one it is. The node that connects is the dialer, the other
-one the acceptor:
+It is pure: bytes in, bytes out, and randomness is an argument.
+
+There are four payloads. Each is an array whose first element is its kind. The node that connects is the dialer, the
+other one the acceptor:
 
 ========= ======== ==========================================================================================
 HELLO     dialer   magic, version of the bus, ID, start number, nonce, port, bus port, announced IP, zone, the longest
                    body that it takes, what it understands (see `capabilities`)
 CHALLENGE acceptor its version, then the same of its own from the ID on
-PROOF     dialer   a MAC that only somebody who knows the secret could make
+PROOF     dialer   a MAC that only a node with the secret can make
 WELCOME   acceptor the other MAC
-REFUSAL   acceptor in place of CHALLENGE or WELCOME: why not, for the log of the dialer, which trusts it for nothing
+REFUSAL   acceptor in place of CHALLENGE or WELCOME: the reason, for the log of the dialer, which does not trust it
 ========= ======== ==========================================================================================
 
 Both MACs are HMAC-SHA256, keyed with `cluster-secret`, over the name of the role and a digest of HELLO and CHALLENGE as
-they went over the wire. So they vouch for both IDs, both starts, versions, addresses and capabilities. Both nonces are
-in there: what was recorded on one link proves nothing on another. The roles differ: what a node says as dialer is of no
-use to somebody who has to answer as acceptor. The dialer proves itself first, so a stranger who connects gets nothing
-that he could try secrets on. Without a secret the key is empty, and what counts is who is let in at all (see `bus`).
+they were sent. So they cover both IDs, both starts, versions, addresses and capabilities. They cover both nonces: a
+recording of one link proves nothing on another. They cover the roles: a proof of a dialer is no proof of an acceptor.
+The dialer proves itself first, so a stranger who connects gets nothing to test guesses of the secret on. Without a
+secret the key is empty, and what counts is which addresses are accepted (see `bus`).
 
-The proof is about the beginning of a link. Whoever can change the bytes of a link that stands needs no secret: on
-networks where somebody could, use TLS.
+The proof is about the beginning of a link. Someone who can change the bytes of an established link needs no secret. On
+networks where that is possible, use TLS.
 
-Arrays may grow at their end: what a later version adds is covered by the MACs and otherwise skipped. There is one
+Arrays may grow at their end. What a later version adds is covered by the MACs and otherwise skipped. There is one
 version of the bus, and a node of another one is refused. It changes only when capabilities cannot say what is new.
 """
 
@@ -142,7 +144,7 @@ class Acceptor:
         """Take the HELLO, note who it claims to be from, give the CHALLENGE. Raises HandshakeError."""
         items = _unpack(payload, HELLO, 3)
         if items[1] != MAGIC:
-            raise HandshakeError("this is no node")
+            raise HandshakeError("this is not a node")
         _check_version(items[2])
         self.peer = _identity(items, 3)
         if self.peer.id == self._me.id and self.peer.start != self._me.start:
@@ -174,13 +176,13 @@ def _unpack(payload: bytes, kind: int, least: int) -> tuple[object, ...]:
     try:
         items: object = msgpack.unpackb(payload, use_list=False)
     except Exception as wrong:  # whatever the decoder says, it is garbage
-        raise HandshakeError("garbage") from wrong
+        raise HandshakeError("this is not a valid handshake") from wrong
     if not isinstance(items, tuple) or not items or type(items[0]) is not int:
-        raise HandshakeError("garbage")
+        raise HandshakeError("this is not a valid handshake")
     if items[0] == REFUSAL and kind in {CHALLENGE, WELCOME}:
         raise HandshakeError(f"it says: {_reason(items)}")
     if items[0] != kind or len(items) < least:
-        raise HandshakeError("garbage")
+        raise HandshakeError("this is not a valid handshake")
     return items
 
 
@@ -200,23 +202,23 @@ def _check_version(item: object) -> None:
     if version != VERSION:
         raise HandshakeError(
             f"it speaks version {version} of the bus, this node version {VERSION}",
-            f"version {VERSION} of the bus is spoken here, not version {version}",
+            f"version {VERSION} of the bus is accepted here, not version {version}",
         )
 
 
 def _identity(items: tuple[object, ...], at: int) -> Identity:
     """ID, start, nonce, port, bus port, IP, zone, longest body, capabilities, from ``at`` on. Raises HandshakeError."""
     if len(items) < at + 9:
-        raise HandshakeError("garbage")
+        raise HandshakeError("this is not a valid handshake")
     node_id, start, nonce, port, bus_port, ip, zone, body_most, capabilities = items[at : at + 9]
     if not isinstance(node_id, bytes) or not is_node_id(node_id):
-        raise HandshakeError("garbage in place of a node ID")
+        raise HandshakeError("the node ID is not valid")
     if not isinstance(nonce, bytes) or len(nonce) != NONCE_LENGTH:
-        raise HandshakeError("garbage in place of a nonce")
+        raise HandshakeError("the nonce is not valid")
     if not isinstance(ip, bytes) or len(ip) > IP_LENGTH_MOST or not all(33 <= char < 127 for char in ip):
-        raise HandshakeError("garbage in place of an address")
+        raise HandshakeError("the address is not valid")
     if not isinstance(zone, bytes) or not is_zone(zone):
-        raise HandshakeError("garbage in place of a zone")
+        raise HandshakeError("the zone is not valid")
     ports = _number(port, PORT_MOST), _number(bus_port, PORT_MOST)
     most, mask = _number(body_most, BODY_MOST), _number(capabilities, MASK_END - 1)
     return Identity(node_id, _number(start, START_MOST), *ports, ip, zone, most, mask)
@@ -224,7 +226,7 @@ def _identity(items: tuple[object, ...], at: int) -> Identity:
 
 def _number(item: object, most: int) -> int:
     if type(item) is not int or not 0 <= item <= most:
-        raise HandshakeError("garbage in place of a number")
+        raise HandshakeError("a number is not valid")
     return item
 
 

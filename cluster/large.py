@@ -1,10 +1,10 @@
-"""Large bodies in frames: written and read in pieces, and copied nowhere.
+"""Large bodies in frames: written and read in pieces, and never copied.
 
-To copy 64 MB stops a node for some 40 ms, each time. So a message with such a body is encoded as pieces, of which the
-body is one, as it is. And of a large frame only what is not a large body is kept as a payload; in the place of each
-such body it has nil, which no node sends, and the bodies lie beside it. On the wire all of it is one usual frame.
+Each copy of 64 MB blocks a node for some 40 ms. So a message with such a body is encoded as several pieces, and the
+body itself is one of them. On the receiving side, the payload of a large frame is kept without its large bodies. It has
+nil in the place of each (no node sends nil), and the bodies are kept beside it. On the wire it is one usual frame.
 
-`frames.Skimmer` takes them out.
+`frames.Skimmer` takes the bodies out.
 """
 
 from typing import Final, cast
@@ -56,7 +56,7 @@ def fill(value: object, bodies: list[bytes]) -> object:
     """Put the bodies, the last one first, in the place of what stands for them. Raises BadFrameError."""
     if value is None:
         if not bodies:
-            raise BadFrameError("a large frame is not what it says")
+            raise BadFrameError("a large frame does not match its head")
         return bodies.pop()
     if isinstance(value, tuple):
         return tuple([fill(one, bodies) for one in value])

@@ -1,18 +1,18 @@
-"""One TCP connection between two nodes. What a node says to another goes over the link that it opened itself.
+"""One TCP connection between two nodes. A node sends its messages to another one over the link that it opened itself.
 
-A link begins with the handshake (`handshake`), in which frames are short and time is too; then frames of messages go
-from the side that connected to the other one, and nothing comes back. It ends in one way only: hard. What was not sent
-is then dropped by the system at once (SO_LINGER 0), so nothing of it arrives after a new link has begun to speak.
+A link begins with the handshake (`handshake`), with short frames and a time limit. Then frames of messages go from the
+side that connected to the other one, and nothing comes back. It always ends hard: the system drops at once what was not
+sent (SO_LINGER 0). So nothing of it arrives after a new link has begun to send.
 
-Outgoing. A frame is handed to the transport. When the transport has more than it should (the other node does not
-read, or the network is slow), frames wait here, up to a limit; beyond that the link is given up. Of those that
-waited here when a link ends, certainly no byte has left; of those that the transport had, nobody knows. What nodes say
-of each other (PING, PONG) does not wait behind jobs: it goes before all frames of which no byte has left. Large frames
-go piece by piece, so much in one turn of the loop.
+Outgoing. A frame is handed to the transport. If the transport is full (the other node does not read, or the network is
+slow), frames wait here, up to a limit. Beyond the limit the link is closed. When a link ends, no byte of the frames
+that waited here was sent. For those that the transport had, it is unknown. PING and PONG do not wait behind jobs: they
+go before all frames of which no byte was sent. Large frames are sent in pieces, a bounded amount in each event loop
+iteration.
 
-Incoming. Who connects is counted from the accept on, before TLS too, and has the same time for both handshakes
+Incoming. A connection is counted from the accept on, before TLS too, and has one time limit for both handshakes
 together. A link counts from its first frame on, see `bus`. Messages are handed on in slices: after some milliseconds
-the link stops reading and goes on in the next turn of the loop, so that a peer with much to say stops nobody else.
+the link stops reading and goes on in the next event loop iteration. So a peer that sends much does not block others.
 """
 
 import asyncio
@@ -104,14 +104,14 @@ class Link(asyncio.Protocol):
                 self._check_end()
                 self.step(payload)
         except FrameTooLongError:
-            self.refuse(HandshakeError("garbage in place of a handshake"))
+            self.refuse(HandshakeError("this is not a handshake"))
         except HandshakeError as wrong:
             self.refuse(wrong)
 
     def _check_end(self) -> None:
-        """Nobody says a second thing before the first is answered. Raises HandshakeError."""
+        """A peer must wait for an answer before it sends the next step. Raises HandshakeError."""
         if len(self.reader):
-            raise HandshakeError("garbage behind a step of the handshake")
+            raise HandshakeError("unexpected bytes after a step of the handshake")
 
     def step(self, payload: bytes) -> None:
         """Take one step of the handshake. Raises HandshakeError."""
@@ -191,7 +191,7 @@ class Incoming(Link):
         self.came = False
 
     def begin(self) -> None:
-        """Somebody has connected."""
+        """A process has connected."""
         wrong = self.bus.knock(self)
         if wrong:
             self.refuse(HandshakeError(wrong))
@@ -306,7 +306,7 @@ class Outgoing(Link):
         self._shake: Dialer | None = None
         self._finishing = False
         #: What is wrong with the other side if the link ends now; "" once it has proven itself.
-        self.why = "it has closed the connection instead of a handshake, so it is no node of this kind"
+        self.why = "it closed the connection instead of a handshake, so it is not a node of this kind"
         self.choked = False
         #: The transport has enough; and: this turn of the loop has had enough, the next one goes on.
         self._full = False
@@ -352,7 +352,7 @@ class Outgoing(Link):
 
     def work(self) -> None:
         """Nothing comes this way."""
-        self.bus.complain(self.address, f"Closed the link to node {self.peer.id.decode()}: it speaks on it")
+        self.bus.complain(self.address, f"Closed the link to node {self.peer.id.decode()}: it sent unexpected data")
         self.close()
 
     def send(self, messages: list[Message], frame: Frame, *, urgent: bool = False) -> None:
@@ -464,7 +464,7 @@ async def connected(loop: asyncio.AbstractEventLoop, sock: socket.socket, addres
 def tls_reason(wrong: OSError) -> str:
     """Why a TLS handshake has failed, for the log."""
     if isinstance(wrong, ssl.SSLCertVerificationError):
-        return f"the certificate cannot be believed: {wrong.verify_message}"
+        return f"the certificate is not trusted: {wrong.verify_message}"
     if isinstance(wrong, ssl.SSLError) and wrong.reason:
         return wrong.reason.lower().replace("_", " ")
     return "the connection has ended"

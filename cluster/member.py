@@ -1,7 +1,7 @@
-"""One node as another sees it: its ID, its address, its flags, and how it did lately.
+"""One node as another one sees it: its ID, its address, its flags, and its last pings.
 
-A node is known by its ID, 40 lower-case hexadecimal digits that it drew when it first started; its address may change,
-the ID stays. An address is an IP address or a host name, as text, with a port for clients and one for nodes (the bus).
+A node is known by its ID, 40 lower-case hexadecimal digits that it drew at its first start. Its address may change. An
+address is an IP address or a host name, as text, with a port for clients and one for nodes (the bus).
 """
 
 import re

@@ -1,26 +1,26 @@
-"""How nodes meet, see each other fail, and forget each other: the talk that keeps the node table true.
+"""Membership: how nodes meet, detect failures, and forget each other. It keeps the node table true.
 
-**Links.** There is one link to each node of `wanted()`, made by this node; everything said to that node goes over it.
-What the node says comes over the link that it made itself. Both are authenticated: who talks is known.
+**Links.** There is one link to each node of `wanted()`, made by this node. Messages to that node go over it. Messages
+of that node come over the link that it made itself. Both are authenticated, so the sender is known.
 
-**Meeting.** Whom this node is told to meet, or hears of by gossip, is half met (HANDSHAKE), under an ID drawn here
-until a link proves the real one (`identify`). It becomes a full node when both ways work: a link to it stands, and it
-has said something, which it does only when it knows this node. Else it is dropped after the node timeout. MEET is the
-PING that a node takes from a stranger: it takes the sender in, half met, at the address from which it called.
+**Meeting.** A node that this node is told to meet, or hears of by gossip, begins in HANDSHAKE, under an ID drawn here,
+until a link proves the real ID (`identify`). It becomes a full node when both directions work: a link to it stands, and
+it has sent a message, which it does only when it knows this node. Otherwise it is dropped after the node timeout. MEET
+is the PING that a node accepts from a stranger: it adds the sender in HANDSHAKE, at the address from which it called.
 
 **Failing.** A node that leaves a ping unanswered for longer than the node timeout, or refuses the connection, is
-PFAIL, until it answers a ping. Nodes tell each other whom they see fail; who sees a node fail itself, and has heard the
-same from so many within twice the timeout that they are the majority together, calls it FAIL and says so to all. A PONG
-proves both ways at once, as PING and PONG travel over different links. While a long frame comes, a PONG behind it
-cannot: then its bytes stand for PING and PONG (`is_sending`).
+PFAIL, until it answers a ping. Nodes tell each other which nodes they see failing. A node that sees another one fail
+itself, and has heard the same from others within twice the timeout, marks it as FAIL if they are the majority together,
+and tells all. A PONG proves both directions at once, as PING and PONG travel over different links. While a long frame
+arrives, a PONG behind it cannot arrive. Then the bytes of the frame count as PING and PONG (`is_sending`).
 
-**Stopping.** A node that stops cleanly says so in a last PING (STOPPED). It gets no new jobs then; that it fails is
-found out as of any other, but the log names it as stopped. The next thing that it says ends that.
+**Stopping.** A node that stops cleanly says so in a last PING (STOPPED). It gets no new jobs from then on. Its failure
+is detected as of any other node, but the log names it as stopped. The next message from it ends that.
 
-**Forgetting.** A node is forgotten when somebody says so, or when it has failed for `forget_after_ms`. For a minute
-gossip does not bring it back. A node that is not in the table gets no answer: it must see that it is not known here.
+**Forgetting.** A node is forgotten on request, or when it has failed for `forget_after_ms`. For a minute gossip does
+not bring it back. A node that is not in the table gets no answer, so that it can see that it is not known here.
 
-Time is handed in, randomness too; what is to be sent lies in `messages`. `tick` is to be called every 100 ms.
+Time and randomness are arguments. Messages to send are put into `messages`. `tick` is to be called every 100 ms.
 """
 
 from random import Random

@@ -1,13 +1,13 @@
-"""What nodes tell each other: the one table of message kinds, and how messages become bytes.
+"""Messages between nodes: the one table of message kinds, and how messages become bytes.
 
-A message is a tuple: the number of its kind, then the fields that `KINDS` names, in that order. Numbers are for ever;
-a kind that the table does not have comes from a later version and is handed on as it is, so that whoever receives it
-can skip and count it. A frame is a length of four bytes, big-endian, and a msgpack array of messages. It holds whole
-numbers, byte strings and arrays, nothing else: no text, no maps, no extensions.
+A message is a tuple: the number of its kind, then the fields that `KINDS` names, in that order. Numbers never change.
+A kind that the table does not have comes from a later version. It is handed on as it is, so that the receiver can skip
+and count it. A frame is a length of four bytes, big-endian, and a msgpack array of messages. It holds whole numbers,
+byte strings and arrays, and nothing else: no text, no maps, no extensions.
 
-`decode` looks at everything that a peer could get wrong: the types, the number of fields, the length of IDs and lists,
-the size of numbers. What it lets through has the shape that the table promises, so receivers need not look again; what
-a value means, whether an address is one or a job is known, is theirs to judge.
+`decode` checks everything that a peer could get wrong: the types, the number of fields, the length of IDs and lists,
+the size of numbers. What passes has the shape that the table promises, so receivers need not check again. What a value
+means, whether an address is valid or a job is known, is for the receivers to check.
 
 Versions work side by side. Fields are added at the end only: those that a later version has added are cut off, in the
 rows of lists too; those that an earlier version does not have yet (a name with ?) are filled in as 0, b"" or (). A kind
@@ -488,7 +488,7 @@ def decode(payload: bytes, bodies: list[bytes] | None = None) -> list[Message]:
     if bodies:
         messages = _fill(messages, bodies)
     if type(messages) is not tuple:
-        raise BadFrameError("a frame is no array")
+        raise BadFrameError("a frame is not an array")
     found = list(messages)
     for at, message in enumerate(found):
         if type(message) is not tuple or not message or type(message[0]) is not int:
@@ -497,7 +497,7 @@ def decode(payload: bytes, bodies: list[bytes] | None = None) -> list[Message]:
         if shape is not None and not shape.fits(message):
             levelled = shape.levelled(message)
             if levelled is None:
-                raise BadFrameError(f"a {KINDS[message[0]][0]} is not what that is")
+                raise BadFrameError(f"a {KINDS[message[0]][0]} has the wrong fields")
             found[at] = levelled
     return found
 
@@ -506,9 +506,9 @@ def _fill(messages: object, bodies: list[bytes]) -> object:
     try:
         filled = fill(messages, bodies)
     except RecursionError as error:
-        raise BadFrameError("a frame is no msgpack") from error
+        raise BadFrameError("a frame is not msgpack") from error
     if bodies:
-        raise BadFrameError("a large frame is not what it says")
+        raise BadFrameError("a large frame does not match its head")
     return filled
 
 
@@ -543,4 +543,4 @@ def _unpack(payload: bytes) -> object:
             max_ext_len=0,
         )
     except (ValueError, RecursionError) as error:
-        raise BadFrameError(f"a frame is no msgpack: {error}") from error
+        raise BadFrameError(f"a frame is not msgpack: {error}") from error

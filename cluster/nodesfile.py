@@ -1,12 +1,12 @@
 """The text of nodes.conf: the node table as it survives a restart.
 
-A line a node, six words as CLUSTER NODES shows them: ID, address, flags, ping sent, pong received, link. Nodes that are
-only half met are left out. The address is `ip:port`, or `ip:port@busport` where the bus is not at its usual distance;
-readers that know nothing of it take the leading number. A line that begins with `vars` and blank lines are skipped.
+Each node has a line of six words, as in CLUSTER NODES: ID, address, flags, ping sent, pong received, link. Nodes in
+HANDSHAKE are left out. The address is `ip:port`, or `ip:port@busport` where the bus port is not the usual one. Readers
+that do not know the latter take the leading number. A line that begins with `vars` is skipped, and so are blank lines.
 Exactly one line is this node's own.
 
-The times of an earlier life mean nothing to the clock of this one: where they say "never" they stay so, else they
-become now. Who failed then is asked anew: this node may be the one that was cut off.
+Times of an earlier process mean nothing to the clock of this one. "Never" stays as it is, and every other time becomes
+now. Nodes that had failed are pinged anew: this node may have been the one that was cut off.
 """
 
 from random import Random
@@ -60,7 +60,7 @@ def parse(text: bytes, now_ms: int, random: Random | None = None) -> Membership:
             continue
         node = _node(words, number, now_ms)
         if node.id in nodes:
-            raise NodesFileError(number, f"node {node.id.decode()} stands twice")
+            raise NodesFileError(number, f"node {node.id.decode()} is listed twice")
         nodes[node.id] = node
     return _membership(list(nodes.values()), random)
 
@@ -84,12 +84,12 @@ def _node(words: list[bytes], line: int, now_ms: int) -> Member:
         raise NodesFileError(line, f"expected {WORDS} words, got {len(words)}")
     node_id, address, flags, ping_sent, pong_received, link = words
     if not is_node_id(node_id):
-        raise NodesFileError(line, f"{_shown(node_id)} is no node ID (40 lower-case hexadecimal digits)")
+        raise NodesFileError(line, f"{_shown(node_id)} is not a node ID (40 lower-case hexadecimal digits)")
     if link not in LINKS:
         raise NodesFileError(line, f"{_shown(link)} is neither connected nor disconnected")
     node = Member(node_id, *_parse_address(address, line), _parse_flags(flags, line))
     if not node.flags & MYSELF and not is_address(node.ip or b"unknown", node.port, node.bus_port):
-        raise NodesFileError(line, f"nobody can be at {_shown(address)}, bus port {node.bus_port}")
+        raise NodesFileError(line, f"no node can be at {_shown(address)}, bus port {node.bus_port}")
     node.ping_sent_ms = now_ms if _number(ping_sent, line) else 0
     node.pong_received_ms = now_ms if _number(pong_received, line) else 0
     return node
@@ -104,7 +104,7 @@ def _parse_address(address: bytes, line: int) -> tuple[bytes, int, int]:
     place, _, bus = address.partition(b"@")
     ip, colon, port = place.rpartition(b":")
     if not colon:
-        raise NodesFileError(line, f"{_shown(address)} is no address (ip:port)")
+        raise NodesFileError(line, f"{_shown(address)} is not an address (ip:port)")
     port_number = _port(port, line)
     return ip, port_number, _port(bus, line) if bus else default_bus_port(port_number)
 
@@ -121,13 +121,13 @@ def _parse_flags(text: bytes, line: int) -> int:
 def _port(text: bytes, line: int) -> int:
     port = _number(text, line)
     if port > PORT_MAX:
-        raise NodesFileError(line, f"{port} is no port")
+        raise NodesFileError(line, f"{port} is not a port")
     return port
 
 
 def _number(text: bytes, line: int) -> int:
     if not text.isdigit() or len(text) > 20:
-        raise NodesFileError(line, f"{_shown(text)} is no number")
+        raise NodesFileError(line, f"{_shown(text)} is not a number")
     return int(text)
 
 

@@ -1,4 +1,4 @@
-"""The outgoing side of one known node: where it is, the link to it, and when to try again."""
+"""The outgoing side of one known node: its address, the link to it, and the time of the next attempt."""
 
 import asyncio
 from random import Random

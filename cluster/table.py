@@ -1,10 +1,9 @@
-"""The node table: which nodes there are, where, and which of them may be chosen.
+"""The node table: which nodes there are, their addresses, and which of them may be chosen.
 
-It is asked with every job that is added and changes seldom. So all changes go through its verbs, which keep the answers
-ready: whom a job may be copied to (`reachable`), how many nodes the default of REPLICATE counts (`size`), in which
-order clients should try the nodes (`priority`). The fields of a `Node` are read by all, and written by nobody but the
-table and those who keep it (`membership`). A table with nothing but `myself` is a cluster of one, and nothing here is
-special about it.
+It is read for each job that is added, and seldom changes. So all changes go through its methods, which keep the answers
+ready: the nodes that a job may be copied to (`reachable`), how many nodes the default of REPLICATE counts (`size`), and
+the order in which clients should try the nodes (`priority`). Everyone may read the fields of a `Member`. Only the table
+and `membership` write them. A table with only `myself` is a cluster of one, without any special case.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
-"""What a repair of a journal costs: which jobs are spoken of in the bytes that are cut out, and nowhere else.
+"""What a repair of a journal costs: the jobs in the bytes that are cut out of which there is no other record.
 
-Those bytes are no records any more, but the IDs of jobs in them can still be read. It is an estimate: a body may have
-the ID of another job in it, and an ID may be damaged itself.
+These bytes are no valid records, but job IDs in them can still be read. The result is an estimate: a body may contain
+the ID of another job, and an ID may be damaged itself.
 """
 
 import re
@@ -28,10 +28,10 @@ class Cost:
         if not self.lost and not self.touched:
             return "No job ID can be read in what is cut out"
         count = f"more than {self.lost}" if self.more else str(self.lost)
-        said = f"The cut costs {count} job{'' if count == '1' else 's'}, which no other record speaks of"
+        said = f"The cut costs {count} job{'' if count == '1' else 's'} of which there is no other record"
         if self.touched:
-            also = "what was noted last of 1 other" if self.touched == 1 else f"records of {self.touched} others"
-            said += f"; cut out is also {also}: what was done may be delivered again"
+            also = "the last record of 1 other" if self.touched == 1 else f"records of {self.touched} others"
+            said += f". It also takes {also}: finished jobs may be delivered again"
         return said
 
 

@@ -1,7 +1,7 @@
-"""`disque bench`: load a server, measure it, say what the measuring cost.
+"""`disque bench`: load a server, measure it, and report what the measuring itself cost.
 
-The files behind it, a noun each: options, target (the server), lane (what a connection says), mixed (the book of who
-got what), load (the engine), station and crew (one process, or several), tally and histogram, run, report.
+Each file of it has one concept: options, target (the server), lane (the requests of a connection), mixed (the account
+of delivered jobs), load (the engine), station and crew (one process, or several), tally and histogram, run, report.
 """
 
 import sys

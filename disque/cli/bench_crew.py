@@ -1,7 +1,7 @@
-"""Who makes the load: one station in this process, or one in each of several.
+"""The processes that make the load: one station in this process, or one in each of several.
 
-A station has its own connections and queues, so that stations need nothing from one another and their tallies simply
-add up. Processes are started fresh (spawn), so that nothing of the parent's threads and sockets is in them.
+A station has its own connections and queues. So stations need nothing from one another, and their tallies add up.
+Processes are started fresh (spawn), so that they have no threads and sockets of the parent.
 """
 
 import multiprocessing

@@ -1,10 +1,9 @@
-"""A lane: what one connection asks for next, and what it makes of the replies.
+"""A lane: the requests of one connection, and what is done with the replies.
 
-A lane never sees a socket. The engine hands it received bytes; it answers None (replies are still to come), bytes to
+A lane never sees a socket. The engine gives it received bytes. It returns None (replies are still to come), bytes to
 send, or b"" (nothing more to do). Like redis-benchmark, a lane sends a batch of `depth` requests and waits for all of
-their replies before it sends the next, so with pipelining the latency is that of a batch. What is sent is made
-beforehand where it can be, and replies are parsed in C, so that a request costs the client little more than its two
-system calls.
+their replies before it sends the next. So with pipelining the latency is that of a batch. Requests are made beforehand
+where possible, and replies are parsed in C, so that a request costs the client little more than its two system calls.
 """
 
 import random

@@ -1,8 +1,8 @@
-"""Producers and consumers at once, and the book that says afterwards whether each job came exactly once.
+"""Producers and consumers at once, and an account that shows whether each job came exactly once.
 
 Every body begins with a number and the time of sending. A number is promised when its ADDJOB was answered with an ID.
-At the end each promised number must have been received once: fewer is lost, more is twice. The book has one byte a
-number: bit 0 for the promise, the rest for how often it came.
+At the end each promised number must have been received once. Zero times is a lost job, more than once is a duplicate.
+The account has one byte a number: bit 0 for the promise, the rest for how often it came.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What `disque bench` is asked to do: workloads, options, and the checks that say early what makes no sense."""
+"""The options of `disque bench`, its workloads, and the checks that refuse impossible combinations early."""
 
 import argparse
 import math
@@ -173,11 +173,11 @@ def _add_target(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--user", default="", help="user of the password")
     group.add_argument("--tls", action="store_true", help="speak TLS, not to the server of --compare")
-    group.add_argument("--cacert", default="", metavar="file", help="authority to believe (those of the system)")
+    group.add_argument("--cacert", default="", metavar="file", help="authority to trust (those of the system)")
     group.add_argument("--cert", default="", metavar="file", help="certificate to show to the server")
     group.add_argument("--key", default="", metavar="file", help="private key of --cert")
     group.add_argument("--sni", default="", metavar="name", help="name in the server's certificate, if not the host")
-    group.add_argument("--insecure", action="store_true", help="believe any certificate")
+    group.add_argument("--insecure", action="store_true", help="trust any certificate")
     group.add_argument("--compare", type=parse_address, metavar="[[user]:password@]host:port", help="a second server")
     group.add_argument("--compare-workload", choices=sorted(WORKLOADS), help="what the second server does")
     group.add_argument("--slices", type=_whole(1), default=10, help="slices per server with --compare (%(default)s)")
@@ -189,7 +189,7 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
     group.add_argument("-P", dest="pipeline", type=_whole(1, 10000), default=1, help="pipeline depth (%(default)s)")
     group.add_argument("-d", dest="body_bytes", type=_whole(0, 1 << 29), default=100, help="body bytes (%(default)s)")
     group.add_argument("-n", dest="operations", type=_whole(1), help=f"operations ({DEFAULT_OPERATIONS})")
-    group.add_argument("--seconds", type=_positive("seconds"), help="run for so long; with -n whichever comes first")
+    group.add_argument("--seconds", type=_positive("seconds"), help="run for this long; with -n, whichever comes first")
     group.add_argument("--rate", type=_positive("operations"), help="operations a second, evenly (all it can)")
     group.add_argument("--warmup", type=_warmup, default="2000", metavar="n", help="before, unmeasured: 2000, or 2s")
     group.add_argument(

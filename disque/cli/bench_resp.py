@@ -1,4 +1,4 @@
-"""Requests as bytes made once and sent often, and the few things a load generator must tell apart in replies."""
+"""Requests as bytes that are made once and sent often, and the few kinds of replies that a load generator needs."""
 
 from typing import Any, Final
 

@@ -1,7 +1,7 @@
-"""From options to figures: prefill, warm-up, measure, clean up; one server, or two in turns.
+"""From options to figures: prefill, warm up, measure, clean up; with one server, or two in turns.
 
-In a comparison the servers take turns in slices (A B A B ...), so that whatever else the machine does meanwhile meets
-both alike, and the ratio has a spread that says how far to trust it.
+In a comparison the servers take turns in slices (A B A B ...). So other load on the machine affects both alike, and the
+spread of the ratio shows how far to trust it.
 """
 
 import contextlib

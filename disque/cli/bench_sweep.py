@@ -1,6 +1,6 @@
 """Removing from a server what a run has left there.
 
-Acknowledged, not deleted: ACKJOB reaches the copies on other nodes too.
+Jobs are acknowledged, not deleted: ACKJOB reaches the copies on other nodes too.
 """
 
 from typing import Final

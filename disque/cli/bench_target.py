@@ -1,8 +1,8 @@
-"""The server under load: how to reach it, what it says of itself, what it costs.
+"""The server under load: how to connect to it, what it reports, and what CPU and memory it uses.
 
-CPU and memory come from the operating system when the server is a process of this host, because they are exact at any
-moment; else from INFO. A process id from INFO means nothing on another machine or in another container, so it is
-believed only if that process has been up for as long as the server says.
+CPU and memory come from the operating system when the server is a process of this host, because these figures are exact
+at any moment. Otherwise they come from INFO. A process ID from INFO means nothing on another machine or in another
+container. So it is used only if that process has been up for as long as the server says.
 """
 
 import math

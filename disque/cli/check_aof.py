@@ -1,16 +1,16 @@
-"""`disque check-aof`: say whether journal files can be believed, and rescue what can be from those that cannot.
+"""`disque check-aof`: check journal files, and rescue what can be rescued from damaged ones.
 
-Every segment is read on its own, frame by frame, beside the checks that hold the row together (a missing number, a file
-that ends before the next one says). With --fix a torn tail is cut off; damage before that is cut out: every frame that
-is right goes to a new file, and the damaged one stays beside it as `<file>.damaged`. A frame is right if its checksums
-are, and if a start would take the records in it: they are checked as there. What a newer program wrote is left to that.
+Every segment is read on its own, frame by frame. Other checks look at the row of files (a missing number, a file that
+ends before the next one says). With --fix a torn tail is cut off. Damage before the tail is cut out: every valid frame
+goes to a new file, and the damaged one is kept as `<file>.damaged`. A frame is valid if its checksums are right, and if
+a start would take the records in it: the same checks are used. Files of a newer program are left to that program.
 
-What was cut out before the tail may have said that an at-most-once job was delivered. So a note at the end tells the
-server not to believe of any such job that it was not: they are dropped at the next start.
+The part that was cut out may have recorded that an at-most-once job was delivered. So a note at the end of the journal
+tells the server not to rely on such jobs being undelivered: they are dropped at the next start.
 
-Files that are not where they belong (`disque.server.misplaced`) are renamed, or set aside as `<file>.aside`, before all
-else. Nothing is ever deleted. A repair holds the locks that a node would hold, so it does not begin while one runs, and
-none starts meanwhile; files that are made anew have the mode and the owner of those in whose place they are.
+Files that are not where they belong (`disque.server.misplaced`) are renamed first, or set aside as `<file>.aside`.
+Nothing is ever deleted. A repair holds the locks that a node would hold. So it does not begin while a node runs, and no
+node starts meanwhile. New files get the mode and the owner of those that they replace.
 """
 
 import os
@@ -250,12 +250,12 @@ def _check_pair(before: Segment, after: Segment, row: Row | None) -> list[str]:
         missing = range(before.number + 1, after.number)
         if len(missing) > GAP_MOST and not excused:
             raise CannotCheckError(
-                f"{len(missing)} files are missing between {before.path} and {after.path}: one of them is none of this "
-                "journal. Put it elsewhere, and check again"
+                f"{len(missing)} files are missing between {before.path} and {after.path}: one of them does not belong "
+                "to this journal. Put it elsewhere, and check again"
             )
         return [] if excused else [f"{before.path.with_suffix('')}.{number:08d} is missing" for number in missing]
     if row is not None and {before.number, after.number} <= set(row.segments) and row.goes_on_behind(before.number):
-        return [f"{after.path} does not follow {before.path}, which has records behind the end that it tells of"]
+        return [f"{after.path} does not follow {before.path}, which has records after the end that it gives"]
     if after.head is not None and after.head.previous_end <= before.size:
         before.limit = after.head.previous_end
     elif after.head is not None:
@@ -271,7 +271,7 @@ def report(segment: Segment, last: bool) -> None:
         print(f"0x{offset:08x}: {reason}")
     if segment.damaged:
         kind = "torn tail" if last and not segment.frames_behind and not segment.refused else "damage"
-        print(f"{kind}: {segment.frames_behind} frames behind 0x{segment.ok_up_to:08x} are right")
+        print(f"{kind}: {segment.frames_behind} frames behind 0x{segment.ok_up_to:08x} are valid")
 
 
 def confirmed(yes: bool) -> bool:
@@ -436,7 +436,8 @@ def alone_in(directory: Path, segments: list[Segment]) -> ExitStack:
                 lock(fd)
             except LockedError:
                 raise CannotCheckError(
-                    f"A node runs in {directory}: it holds {path}. Nothing was changed; stop it before a repair"
+                    f"A node is running in {directory}: it has locked {path}. Nothing was changed. Stop it "
+                    "before a repair"
                 ) from None
         return held.pop_all()
 
@@ -453,12 +454,12 @@ def _is_nodes_file(path: Path) -> bool:
 def fix(segments: list[Segment], gaps: list[str], yes: bool) -> int:
     """Repair what is damaged, if the user agrees; returns the exit code."""
     holes = bool(gaps) or has_holes(segments)
-    print("This will cut out what is damaged; files that are rewritten stay beside as <file>.damaged")
+    print("This will cut out what is damaged; files that are rewritten are kept as <file>.damaged")
     cut = [(segment.path, start, end) for segment in segments for start, end in segment.cut]
     kept = (frame.payload for segment in segments for frame in segment.scan() if frame.kind == RECORDS)
     print(cost(cut, kept))
     if any("is missing" in gap for gap in gaps or [verdict(segments)]):
-        print("How many jobs are lost with the files that are missing, nobody can say")
+        print("It is not known how many jobs are lost with the missing files")
     if not confirmed(yes):
         print("Aborting...")
         return 1
@@ -550,7 +551,7 @@ def main(argv: list[str]) -> int:
     """Run `disque check-aof` with these arguments; returns the exit code: 0 if the journal is, or was made, valid."""
     parser = ArgumentParser("disque check-aof", description="Check the files of a journal, and repair them.")
     parser.add_argument("--fix", action="store_true", help="cut out what is damaged")
-    parser.add_argument("--yes", action="store_true", help="do not ask before")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     parser.add_argument("path", help="dir/disque.aof, a directory, or one segment file")
     options = parser.parse_args(argv)
     try:

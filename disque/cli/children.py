@@ -1,4 +1,4 @@
-"""Server processes that another program of ours has started: what `make run` and `--processes` have in common."""
+"""Server processes that one of our programs has started: what `make run` and `--processes` have in common."""
 
 import asyncio
 import contextlib

@@ -1,8 +1,8 @@
-"""One blocking connection to a server: connect, introduce oneself, ask, read.
+"""One blocking connection to a server: connect, log in, ask, read.
 
-A shell does one thing at a time, so plain blocking sockets are all it needs. What wants care is when *no* reply comes:
-after CLIENT REPLY OFF or SKIP (the connection keeps count), and when the server went away while nobody looked (`alive`
-finds out before a request is sent, so that a request is never sent twice).
+A shell does one thing at a time, so plain blocking sockets are enough. Two cases need care because *no* reply comes:
+after CLIENT REPLY OFF or SKIP (the connection keeps count), and when the server closed the connection in the meantime
+(`alive` checks that before a request is sent, so that a request is never sent twice).
 """
 
 import select

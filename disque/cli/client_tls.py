@@ -1,7 +1,7 @@
-"""TLS from this side: whom a connection believes, and with which certificate it introduces itself.
+"""TLS of the command line: which servers are trusted, and the certificate of the client.
 
-The names are those of redis-cli. Unlike there, the name in the certificate of the server must be the one that was
-connected to (or `sni`): an authority of the whole company says that somebody is a server, not that it is this one.
+The names are those of redis-cli. Unlike with redis-cli, the name in the certificate of the server must be the one that
+was connected to (or `sni`). An authority of a whole company says that someone is a server, not that it is this one.
 """
 
 import socket
@@ -75,7 +75,7 @@ def secure(connected: socket.socket, host: str, trust: Trust) -> ssl.SSLSocket:
 def reason(error: Exception) -> str:
     """What went wrong, in words."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not believed: {error.verify_message}"
+        return f"its certificate is not trusted: {error.verify_message}"
     if isinstance(error, ssl.SSLError) and error.reason:
         return f"TLS failed: {error.reason.lower().replace('_', ' ')}"
     return getattr(error, "strerror", None) or str(error)

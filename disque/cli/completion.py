@@ -1,9 +1,9 @@
 """`disque completion bash|zsh|fish`: a script that lets the shell of the system complete `disque` and `disque-server`.
 
-The scripts hold words that are made from the tables (commands, their subcommands and options, flags, settings), and
-start nothing when somebody presses Tab. What may come is told by three things: the flags of `disque` up to the first
-word that is none, then the tools and commands, then what belongs to the one that was typed. Values are not completed,
-but for names of files.
+The scripts contain words that are made from the tables (commands, their subcommands and options, flags, settings). They
+start no process when somebody presses Tab. Three things decide what may come next: up to the first word that is no
+flag, the flags of `disque`; then the tools and commands; then the words of the command that was typed. Of values, only
+names of files are completed.
 """
 
 import sys

@@ -1,12 +1,12 @@
-"""Some nodes on this machine, in one terminal: what `make run` starts.
+"""Several nodes on this machine, in one terminal: what `make run` starts.
 
-Each node is a process with a directory of its own, as it would be on a machine of its own, and all are given the same
-list of seeds, so they find each other. Their logs come out here, each line with the port of its node in front. A node
-that ends is reported and not started again: whoever kills one wants to see what happens without it.
+Each node is a process with a directory of its own, as it would be on a machine of its own. All get the same list of
+seeds, so they find each other. Their logs come out here, each line with the port of its node in front. A node that ends
+is reported and not started again, so that you can kill one and see what happens without it.
 
-Ctrl-C, SIGTERM and SIGHUP stop the nodes cleanly, one after the other, so that each can leave its jobs to those that
-are still up, and the last one knows best what is queued. The nodes are in sessions of their own: what a terminal
-sends reaches them only from here. A second signal kills them.
+Ctrl-C, SIGTERM and SIGHUP stop the nodes cleanly, one after the other. So each can hand its jobs to those that are
+still up, and the last one knows best what is queued. The nodes are in sessions of their own: signals of the terminal
+reach them only through this program. A second signal kills them.
 """
 
 import argparse
@@ -237,8 +237,8 @@ class Crew:
         if any(other.alive for other in self.children):
             again = shlex.join(child.command)
             self.terminal.say(
-                "*** The others go on. It is not started again, but you can do it, in another terminal. It is then no "
-                f"part of this program: its log is there, and Ctrl-C has to stop it there, too.\n    {again}"
+                "*** The others go on. This program does not start it again. You can do so in another terminal. There "
+                f"you then see its log, and Ctrl-C stops it.\n    {again}"
             )
 
     async def _watch(self) -> None:

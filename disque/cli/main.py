@@ -1,7 +1,7 @@
 """The command `disque`: a shell for the queue, and its tools `bench`, `check-aof` and `completion`.
 
-`main` decides what is wanted, and each way of running is a small function from options to an exit code:
-0 when every reply was good, 1 when something went wrong, 130 when Ctrl-C broke off a command.
+`main` decides what to run. Each way of running is a small function from options to an exit code: 0 when every reply was
+good, 1 when something went wrong, 130 when Ctrl-C ended a command.
 """
 
 import contextlib

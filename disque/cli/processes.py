@@ -1,17 +1,17 @@
 """`disque-server --processes N`: N nodes of this host as one service, so that a queue can use more than one core.
 
-This process, the service, only looks after them. Each of them is a whole node: the same configuration file and command
-line, with what must be its own counted on from the first: ports, and files by the port. A directory of its own lies in
-`dir`, named after its port. The configuration is read by each process as it starts, and by nobody written: CONFIG
-REWRITE is refused.
+This process, the service, only supervises them. Each of them is a whole node with the same configuration file and
+command line. What each needs of its own is derived from its number: ports count on from the first, and files are named
+after the port. Each has a directory in `dir`, named after its port. Each process reads the configuration at its start,
+and none writes it: CONFIG REWRITE is refused.
 
-All processes of a host have the same `cluster-zone`, unless the settings say which: the host's, so that copies of a job
-go to other hosts where there are some. They find each other by `cluster-seeds`, to which all of them are added.
+All processes of a host have the same `cluster-zone`, that of the host unless the settings give another. So copies of a
+job go to other hosts where there are some. They find each other by `cluster-seeds`, to which all of them are added.
 
-A process that ends is started again, however it ended: at once if it had lived for a while, else after a pause that
-doubles. One that cannot even start the first time ends the service, as it would end a single server. SIGTERM and SIGINT
-stop all cleanly, one after the other; SIGHUP is handed on. Should the service be killed, the processes notice that
-their standard input ends, and stop cleanly.
+A process that ends is started again, for whatever reason it ended: at once if it had lived for a while, otherwise after
+a pause that doubles. If one cannot start the first time, the service ends, as a single server would. SIGTERM and SIGINT
+stop all cleanly, one after the other. SIGHUP is passed on. If the service is killed, the processes notice that their
+standard input ends, and stop cleanly.
 """
 
 import asyncio

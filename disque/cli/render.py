@@ -1,8 +1,8 @@
-"""Replies as text, in the four manners of redis-cli: pretty, raw, CSV and JSON.
+"""Replies as text, in the four formats of redis-cli: pretty, raw, CSV and JSON.
 
-Each manner is one function from a reply to bytes without the last newline. The pretty manner works in blocks: an item
-is a list of lines, and its container puts the number before the first and as much space before the others, which is all
-that keeps nested numbering aligned.
+Each format is one function from a reply to bytes without the last newline. The pretty format works in blocks: an item
+is a list of lines. Its container puts the number before the first line and as much space before the others. That keeps
+nested numbering aligned.
 """
 
 import json

@@ -1,8 +1,8 @@
 """The interactive shell: a prompt with history, completion and hints around a `Session`.
 
-Ctrl-C at the prompt drops the line; during a command it gives the command up, which a server that is about to answer
-can only be told by closing the connection, so a new one is opened. Ctrl-D leaves. A paste of several lines stays in the
-line editor until Enter, and then runs line by line.
+Ctrl-C at the prompt drops the line. During a command it gives the command up. The server can be told so only by closing
+the connection, so a new one is opened. Ctrl-D leaves. A paste of several lines stays in the line editor until Enter,
+and then runs line by line.
 """
 
 from prompt_toolkit import PromptSession

@@ -1,7 +1,7 @@
-"""What each word of a command means: a line for `help`, beside the usage and the summary of the command table.
+"""The meaning of each word of a command: a line for `help`, beside the usage and the summary of the command table.
 
 A word is found by the command (and subcommand), and by the first word of its part of the usage: `REPLICATE` explains
-`[REPLICATE n]`. A test holds that no word of any usage is left out.
+`[REPLICATE n]`. A test checks that no word of any usage is left out.
 """
 
 from collections.abc import Mapping
@@ -10,13 +10,13 @@ from typing import Final
 _ID: Final = {"id": "ID of a job, as ADDJOB and GETJOB give it"}
 _NODE_WIDE: Final = "here, on this node"
 _ON_OFF: Final = {"ON|OFF": "any; it changes nothing"}
-_COUNT: Final = "about so many at a time (100)"
+_COUNT: Final = "about this many at a time (100)"
 
 EXPLAINED: Final[Mapping[str, Mapping[str, str]]] = {
     "addjob": {
         "queue": "name of the queue, which need not exist before",
         "body": "what consumers get: any bytes",
-        "ms-timeout": "wait at most so many milliseconds for the copies; 0: no limit",
+        "ms-timeout": "wait at most this many milliseconds for the copies; 0: no limit",
         "REPLICATE": "how many nodes have the job before its ID is answered",
         "DELAY": "seconds before it is delivered for the first time (0)",
         "RETRY": "seconds until it is delivered again, unless acknowledged; 0: never (a tenth of the TTL, at most 300)",
@@ -27,8 +27,8 @@ EXPLAINED: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "getjob": {
         "NOHANG": "answer at once, also when there is no job",
-        "TIMEOUT": "wait at most so many milliseconds (for ever)",
-        "COUNT": "up to so many jobs (1)",
+        "TIMEOUT": "wait at most this many milliseconds (for ever)",
+        "COUNT": "up to this many jobs (1)",
         "BYTES": "end with the job with which their bodies come to n bytes",
         "NOBODY": "sizes instead of bodies",
         "WITHCOUNTERS": "say also how often each was given back, and delivered again",
@@ -48,7 +48,7 @@ EXPLAINED: Final[Mapping[str, Mapping[str, str]]] = {
     "dequeue": _ID,
     "show": _ID,
     "qlen": {"queue": "name of a queue"},
-    "qpeek": {"queue": "name of a queue", "count": "so many jobs, oldest first; negative: newest first"},
+    "qpeek": {"queue": "name of a queue", "count": "this many jobs, oldest first; negative: newest first"},
     "qstat": {"queue": "name of a queue"},
     "qscan": {
         "cursor": "0 to begin, then what the last reply began with, until that is 0 (0)",
@@ -64,7 +64,7 @@ EXPLAINED: Final[Mapping[str, Mapping[str, str]]] = {
         "BUSYLOOP": "all in one reply",
         "QUEUE": "only jobs of this queue",
         "STATE": "only jobs in this state: wait-repl, active, queued, acked; may come several times",
-        "REPLY": "ALL: what SHOW tells of each; ID: only the IDs (ID)",
+        "REPLY": "ALL: what SHOW gives for each; ID: only the IDs (ID)",
     },
     "pause": {"queue": "name of a queue"},
     "auth": {"user": "name of the user; there is only `default`", "password": "that of requirepass"},
@@ -87,7 +87,7 @@ EXPLAINED: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "client setname": {"name": "without spaces; shown by CLIENT LIST"},
     "client setinfo": {"LIB-NAME|LIB-VER": "what is told: the name or the version", "value": "without spaces"},
-    "client pause": {"ms": "for so many milliseconds"},
+    "client pause": {"ms": "for this many milliseconds"},
     "client reply": {"ON|OFF|SKIP": "always, never, or not the next time"},
     "client no-evict": _ON_OFF,
     "client no-touch": _ON_OFF,
@@ -96,19 +96,19 @@ EXPLAINED: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "config get": {"pattern": "names, with * and ?"},
     "config set": {"name": "name of a setting", "value": "as CONFIG GET shows it"},
-    "debug sleep": {"seconds": "for so long; decimals will do"},
+    "debug sleep": {"seconds": "for this long; decimals are possible"},
     "debug error": {"text": "of the error"},
-    "debug restart": {"ms": "wait so long before"},
-    "debug crash-and-recover": {"ms": "wait so long before"},
+    "debug restart": {"ms": "wait this long before"},
+    "debug crash-and-recover": {"ms": "wait this long before"},
     "shutdown": {"REWRITE-AOF": "compact the journal before; write it if it is off"},
     "loadjob": {"blob": "a job as Disque 1.0 writes it"},
-    "slowlog get": {"n": "so many (10)"},
+    "slowlog get": {"n": "this many (10)"},
     "latency history": {"event": "as LATENCY LATEST names it"},
     "latency reset": {"event": "as LATENCY LATEST names it (all)"},
     "latency graph": {"event": "as LATENCY LATEST names it"},
     "command info": {"name": "of a command (all)"},
     "command docs": {"name": "of a command (all)"},
-    "cluster leaving": {"yes|no": "no takes it back; without a word, say how it stands"},
+    "cluster leaving": {"yes|no": "no takes it back; without a word, show the state"},
     "cluster meet": {
         "ip": "address or host name",
         "port": "where clients reach that node",

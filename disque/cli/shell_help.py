@@ -1,11 +1,11 @@
-"""What the command table knows, put to use: help texts, the hint behind the cursor, and what may come next.
+"""Help from the command table: help texts, the hint after the cursor, and what may come next.
 
 The usage of a command is a small language: `queue body ms-timeout [REPLICATE n] [ASYNC]` or `FROM queue [queue ...]`.
-`parse_usage` turns it into parts; `walk` consumes the arguments that are typed already and tells what is left. A part
+`parse_usage` turns it into parts. `walk` consumes the arguments that are typed already and returns what is left. A part
 that begins with a word in capitals, or with alternatives (`yes|no`), is recognised by that word, and optional ones in
-any order; any other part takes whatever comes. A required part closes the optional ones before it (nothing but queues
-after FROM); one before a lone `|` is not required, for something else may come in its stead. Where a usage says
-`option`, the row lists them as its subcommands.
+any order. Any other part takes any argument. A required part closes the optional ones before it (only queues come after
+FROM). A part before a lone `|` is not required, since the alternative may come instead. Where a usage says `option`,
+the row lists the options as its subcommands.
 """
 
 import re

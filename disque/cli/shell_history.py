@@ -1,7 +1,7 @@
-"""The history file of the shell: plain to read, private, and without passwords.
+"""The history file of the shell: plain text, private, and without passwords.
 
-A line that hands over a password (AUTH, HELLO ... AUTH, CONFIG SET requirepass) is remembered nowhere, not even for the
-arrow keys; of a paste of several lines only such lines are left out.
+A line with a password (AUTH, HELLO ... AUTH, CONFIG SET requirepass) is stored nowhere, not even for the arrow keys. Of
+a paste of several lines only such lines are left out.
 """
 
 import contextlib

@@ -1,8 +1,8 @@
 """`--pipe`: standard input goes to the server as it is, at full speed, and replies are only counted.
 
-The end is found by a sentinel: after the last byte of input comes `PING <random word>`, and the reply that repeats the
-word is the last. Both directions are served at once, else a server with full buffers and this program would wait for
-each other.
+A sentinel marks the end: after the last byte of input comes `PING <random word>`, and the reply with this word is the
+last. Both directions are served at once. Otherwise a server with full buffers and this program would wait for each
+other.
 """
 
 import secrets

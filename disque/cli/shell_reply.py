@@ -1,8 +1,8 @@
-"""Replies as they come off the wire, RESP2 and RESP3, with every type told apart.
+"""Reading replies, RESP2 and RESP3, with every type kept apart.
 
-A shell must show `+OK` and `$2 OK` differently, keep the digits of a double, and keep the order of a map whose keys may
-be anything; readers that are made for programs fold these together. So this one is plain: a line, its first byte, a
-table. It reads from a buffered stream and never past the end of a reply.
+A shell must show `+OK` and `$2 OK` differently, keep the digits of a double, and keep the order of a map with any keys.
+Readers that are made for programs merge these. So this one is simple: a line, its first byte, a table. It reads from a
+buffered stream and never past the end of a reply.
 """
 
 from collections.abc import Callable

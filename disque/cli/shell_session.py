@@ -1,8 +1,8 @@
-"""Running commands: send, wait, show, and come back when the server was away.
+"""Running commands: send, wait, show, and reconnect when the server was away.
 
-Used by all ways to give a command: as arguments, on standard input, at the prompt. A request is sent once. If the
-connection turns out to be dead before that, it is opened again; if it dies afterwards, nobody knows whether the command
-has run, so the person is told and nothing is sent again (adding a job twice would be worse).
+It serves all ways to give a command: as arguments, on standard input, at the prompt. A request is sent once. If the
+connection is found dead before that, it is opened again. If it dies afterwards, it is unknown whether the command has
+run. Then the user is told so and nothing is sent again (adding a job twice would be worse).
 """
 
 import time

@@ -1,7 +1,7 @@
-"""Watching a server: `--stat` prints a row of numbers now and then, `--latency` measures round trips.
+"""Watching a server: `--stat` prints a row of numbers regularly, `--latency` measures round trips.
 
-Both are loops around one connection that know neither a clock nor a terminal: time, sleep and output are handed in.
-Both go on until Ctrl-C, but for `--latency` away from a terminal, which measures for one interval and prints one line.
+Both are loops around one connection. Time, sleep and output are arguments. Both go on until Ctrl-C. Only `--latency`
+away from a terminal measures for one interval and prints one line.
 """
 
 import math

@@ -1,6 +1,6 @@
 """Requests about queues, connections, nodes and the cluster: every command that is not about the life of jobs.
 
-Most of these speak of one node: use `Disque.at` to say which. Those that change a node are not sent twice.
+Most of these concern one node: use `Disque.at` to choose it. Those that change a node are not sent twice.
 """
 
 from disque.client import replies
@@ -155,7 +155,7 @@ def cluster_meet(config: Config, host: str, port: int) -> Request[None]:
 
 
 def cluster_forget(config: Config, node_id: str) -> Request[None]:
-    """A node will not come back; to be told to every node (CLUSTER FORGET)."""
+    """Remove a node that will not come back. Send it to every other node (CLUSTER FORGET)."""
     del config
     return Request([b"CLUSTER", b"FORGET", node_id.encode()], replies.nothing, again=False)
 
@@ -189,7 +189,7 @@ def any_command(config: Config, *args: Value) -> Request[object]:
 
 
 def waits_ms(name: bytes, words: list[bytes], config: Config) -> int | None:
-    """How long the server may wait with its reply; None: for ever."""
+    """How long the server may wait with its reply; None: without end."""
     del config
     text = b""
     if name == b"ADDJOB" and len(words) > 3:

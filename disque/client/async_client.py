@@ -1,4 +1,4 @@
-"""The client with asyncio. What it does is written where the blocking one has it: here it is only awaited."""
+"""The client for asyncio. Its behaviour is defined where the blocking client's is. Here it is only awaited."""
 
 import asyncio
 import time

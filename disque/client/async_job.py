@@ -35,7 +35,7 @@ class AsyncJob(AnyJob):
         return type(self), (self._client, self.delivered(), self.node)
 
     async def ack(self) -> None:
-        """The job is done. Inside `AsyncDisque.jobs` with prefetch it is told soon, together with others."""
+        """The job is done. Inside `AsyncDisque.jobs` with prefetch it is sent soon, together with others."""
         self._settled = True
         if self._acknowledger is None or not await self._acknowledger.put(self.id):
             await self._client.settle(self.id, self.node)

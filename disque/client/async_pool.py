@@ -1,7 +1,7 @@
-"""Connections of redis-py to many nodes, and the exchanges that they do, with asyncio. See `pool`.
+"""Connections of redis-py to many nodes, and exchanges over them, with asyncio. See `pool`.
 
-Time limits are set here, around a whole step, since those of redis-py would cost a task for each send. What is
-cancelled in the middle closes its connection.
+Time limits are set here, around a whole step, since those of redis-py would cost a task for each send. An exchange that
+is cancelled closes its connection.
 """
 
 import asyncio

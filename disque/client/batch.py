@@ -1,4 +1,4 @@
-"""Many jobs at once: ADDJOBs that travel together, a bounded part of them at a time."""
+"""Many jobs at once: ADDJOBs that are sent together, in parts of bounded size."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice

@@ -1,4 +1,4 @@
-"""What a client must know: where the nodes are, who it is, how patient it is. Picklable and hashable."""
+"""The configuration of a client: addresses of nodes, credentials, time limits. Picklable and hashable."""
 
 from dataclasses import dataclass, field, fields
 from typing import Final, Self

@@ -1,13 +1,13 @@
 """How requests reach a node, and another one when that fails: a state machine without sockets and clocks.
 
 A `Parcel` is one request or a batch of them. `deliver` is a generator: it yields an `Exchange` (send these bytes to
-that node, read so many replies) or a `Pause`, is sent the `Outcome`, and returns the replies in order. The shells,
-blocking and asyncio, do nothing but what is yielded.
+that node, read so many replies) or a `Pause`, is sent the `Outcome`, and returns the replies in order. The blocking and
+the asyncio client only do what is yielded.
 
-What is answered stays answered; what is not, or was refused by a node that cannot serve now (LEAVING, LOADING, MISCONF,
-DENIED, and the codes of `also_retry`), goes to the next node. So after a lost connection a request may be done twice:
-jobs may be added twice, unless they are UNIQUE. A parcel that must not be sent twice says so (``again``), and then a
-connection that is lost after sending ends in `IncompleteError`.
+Requests that were answered are done. Those that were not answered, or were refused by a node that cannot serve now
+(LEAVING, LOADING, MISCONF, DENIED, and the codes of `also_retry`), go to the next node. So after a lost connection a
+request may be executed twice: jobs may be added twice, unless they are UNIQUE. A parcel that must not be sent twice is
+marked (``again``). If its connection is lost after sending, it ends in `IncompleteError`.
 """
 
 from collections.abc import Collection, Generator, Iterator, Sequence

@@ -1,7 +1,7 @@
 """Typed errors: one class for each code that an error reply of a node can begin with.
 
-All are `redis.exceptions.ResponseError`, and where redis-py has a class for the code they are that, too, so code that
-was written for redis-py goes on. What no node could be asked ends in `UnavailableError`.
+All are `redis.exceptions.ResponseError`. If redis-py has a class for the code, they are of that class, too, so code for
+redis-py keeps working. If no node can be asked, the error is `UnavailableError`.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
-"""Work that takes longer than RETRY: WORKING, said in the background as often as needed.
+"""Work that takes longer than RETRY: WORKING is sent in the background as often as needed.
 
-The reply of WORKING is the job's RETRY, so the first beat tells how often to beat: three times a RETRY, and at least
-ten times a second for a RETRY of a second or less. A job that is gone for this consumer (NOJOB, TOOLATE) is left out
-from then on, and told in ``errors``; a beat that no node answered is tried again with the next.
+The reply of WORKING is the RETRY of the job. So the first beat shows how often to beat: three times a RETRY, and at
+least ten times a second for a RETRY of a second or less. A job that this consumer has lost (NOJOB, TOOLATE) is left out
+from then on, and listed in ``errors``. A beat that no node answered is tried again with the next one.
 """
 
 import threading

@@ -52,7 +52,7 @@ class AnyJob:
         failures = self.nacks + 1
         pause_s = min(backoff_s * float(2 ** min(self.nacks, DOUBLINGS_MOST)), longest_s)
         LOG.error(
-            "job %s of queue %r failed (failures: %d), held back for %g s", self.id, self.queue, failures, pause_s,
+            "job %s of queue %r failed (failures: %d), delayed for %g s", self.id, self.queue, failures, pause_s,
             exc_info=error,
         )  # fmt: skip
         return pause_s
@@ -104,7 +104,7 @@ class Job(AnyJob):
         return type(self), (self._client, self.delivered(), self.node)
 
     def ack(self) -> None:
-        """The job is done. Inside `Disque.jobs` with prefetch it is told soon, together with others."""
+        """The job is done. Inside `Disque.jobs` with prefetch it is sent soon, together with others."""
         self._settled = True
         if self._acknowledger is None or not self._acknowledger.put(self.id):
             self._client.settle(self.id, self.node)

@@ -1,4 +1,4 @@
-"""Methods of both clients out of the functions that make their requests, so that each command is written once."""
+"""Makes methods of both clients from the functions that make requests, so that each command is written once."""
 
 import inspect
 from collections.abc import Callable

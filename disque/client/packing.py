@@ -1,7 +1,7 @@
-"""Words into the bytes of a request, packed by hiredis.
+"""Packs words into the bytes of a request, with hiredis.
 
-Commands of this client are bytes already. Those of `execute_command` are what redis-py takes: a command's name may hold
-its subcommand ("CONFIG GET"), words may be str, bytes, numbers.
+Commands of this client are bytes already. Those of `execute_command` are what redis-py takes: the name of a command may
+contain its subcommand ("CONFIG GET"), and words may be str, bytes or numbers.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Pipelines: commands that are gathered and travel together, each with the value of its reply."""
+"""Pipelines: commands that are collected and sent together, each with the value of its reply."""
 
 from collections.abc import Callable
 from types import TracebackType

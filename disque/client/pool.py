@@ -1,8 +1,8 @@
-"""Connections of redis-py to many nodes, and the exchanges that they do, blocking.
+"""Connections of redis-py to many nodes, and exchanges over them, blocking.
 
-A connection is used by one thread at a time and goes back when all its replies were read; else it is closed. One that
-was idle is looked at before it is used again, so a node that was restarted meanwhile is not taken for one that fails.
-In a child process the connections of the parent are dropped, not used.
+A connection is used by one thread at a time. It returns to the pool when all its replies were read; otherwise it is
+closed. An idle connection is checked before it is used again. So a node that was restarted meanwhile is not taken for
+one that fails. In a child process the connections of the parent are dropped, not used.
 """
 
 import os

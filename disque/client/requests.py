@@ -1,6 +1,6 @@
-"""Requests: the words of a command, how its reply is read, and how it may travel.
+"""Requests: the words of a command, how its reply is read, and how it may be sent.
 
-The commands about jobs are here, each as a function from Python values to a `Request`; `admin` has the others. Both
+The commands about jobs are here, each as a function from Python values to a `Request`. `admin` has the others. Both
 clients make their methods of these functions, so a command is described once.
 """
 
@@ -127,7 +127,7 @@ def add(
 def get(
     config: Config, queues: list[bytes], count: int, wait_ms: int, *, counters: bool
 ) -> Request[list[replies.Delivered]]:
-    """Take jobs out of queues, waiting so long if there are none (0: not at all)."""
+    """Take jobs out of queues; wait ``wait_ms`` if there are none (0: not at all)."""
     del config
     words = [b"GETJOB", *([b"TIMEOUT", b"%d" % wait_ms] if wait_ms else [b"NOHANG"]), b"COUNT", b"%d" % count]
     words += [b"WITHCOUNTERS"] * counters
@@ -145,7 +145,7 @@ def get_flow(
     counters: bool = True,
     wait_most_ms: int = WAIT_MOST_MS,
 ) -> Flow[tuple[Address | None, list[replies.Delivered]]]:
-    """Take jobs, waiting for them as long as ``timeout`` says (None: for ever): the node that gave them, and the jobs.
+    """Take jobs; wait as long as ``timeout`` says (None: without end). Gives the node that delivered, and the jobs.
 
     No jobs, and no node, when the time is over.
     """
@@ -177,7 +177,7 @@ def ack(config: Config, *ids: Name) -> Request[int]:
 
 
 def fast_ack(config: Config, *ids: Name) -> Request[int]:
-    """The same, told once: cheaper, and a node that does not hear it may deliver the job again (FASTACK)."""
+    """The same, sent once: cheaper, and a node that does not receive it may deliver the job again (FASTACK)."""
     del config
     return Request([b"FASTACK", *id_words(ids)], replies.whole)
 

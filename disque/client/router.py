@@ -1,14 +1,14 @@
-"""Which node to ask: the ones that were given, the ones that HELLO tells of, and what became of each of late.
+"""Which node to ask: the given nodes, those that HELLO tells of, and how each has answered lately.
 
-A client stays at one node, the current one, as long as it works. A node that failed is only asked again when its
-cooldown is over or there is no other. Nodes that were learnt come and go with what HELLO says; those that were given
-stay. Addresses that cannot be (empty, port 0), as nodes behind NAT may announce them, are ignored, and with TLS all of
-a node that announces its port for plain text.
+A client stays at one node, the current one, as long as it works. A node that failed is asked again only when its
+cooldown is over or there is no other. Nodes known from HELLO come and go with what HELLO says. Given nodes stay.
+Impossible addresses (empty, port 0), which nodes behind NAT may announce, are ignored. With TLS, all addresses of a
+node that announces its port for plain text are ignored.
 
-With affinity, the IDs of jobs are counted by the node that made them; when most of a hundred jobs came from one other
+With affinity, the IDs of jobs are counted by the node that made them. When most of a hundred jobs came from one other
 node that works, the client moves there, so that jobs need not travel between nodes.
 
-One lock guards it all, and is only held for a moment: any number of threads may share a router.
+One lock guards all this, and is held only briefly: any number of threads may share a router.
 """
 
 import threading

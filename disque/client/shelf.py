@@ -1,8 +1,8 @@
-"""What an iteration over jobs keeps: jobs that are ready, and acknowledgements on their way. Plain state, no waiting.
+"""The state of an iteration over jobs: jobs that are ready, and acknowledgements on their way. It never waits.
 
-Jobs are fetched when half of them are handed out, so that they come many at a time. Acknowledgements gather while
-others are under way: whatever is there when a reply comes goes next, together. So none of them waits longer than one
-round trip, however slow the consumer is, and a fast one pays little for each.
+The next jobs are fetched when half of them are handed out, so that many come at a time. Acknowledgements collect while
+others are on their way, and all that have collected when a reply comes are sent together. So none waits longer than one
+round trip, however slow the consumer is, and a fast consumer pays little for each.
 """
 
 from collections import deque

@@ -1,7 +1,7 @@
-"""Requests about the process of a node: its journal, log of slow commands, latencies, connections, settings, end.
+"""Requests about the process of a node: its journal, slow log, latencies, connections, settings, shutdown.
 
-All of them are about one node: use `Disque.at` to say which; what would do harm to a wrong one insists on it. What
-changes something is not sent twice.
+All of them concern one node: use `Disque.at` to choose it. Those that would harm a wrong node require that. Those that
+change something are not sent twice.
 """
 
 from typing import NamedTuple
@@ -181,7 +181,7 @@ def client_kill(
 
 
 def client_pause(config: Config, duration: Duration) -> Request[None]:
-    """Let the node look at nobody's requests for so long (CLIENT PAUSE)."""
+    """Let the node execute no requests of clients for this long (CLIENT PAUSE)."""
     del config
     return Request([b"CLIENT", b"PAUSE", b"%d" % milliseconds(duration, "duration")], replies.nothing, again=False)
 

@@ -1,6 +1,6 @@
-"""URLs of clusters, taken apart: `disque://user:password@host:port,[::1]:port?name=value`.
+"""Parsing URLs of clusters: `disque://user:password@host:port,[::1]:port?name=value`.
 
-What is wrong is told by the name of the part; no message shows the password, or a whole URL that may hold one.
+An error names the part that is wrong. No message shows the password, or a whole URL that may contain it.
 """
 
 from collections.abc import Mapping

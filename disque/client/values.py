@@ -1,8 +1,8 @@
 """Python values into words of a request, and back.
 
-Names are text: str as UTF-8, where bytes that are none survive the way there and back (surrogateescape). Bodies are
-bytes; a str becomes UTF-8. Durations are `timedelta` or seconds, rounded up to what the protocol can say; numbers that
-are out of range are the server's to refuse, since it knows its bounds.
+Names are text: str is sent as UTF-8. Bytes that are not UTF-8 survive the way there and back (surrogateescape). Bodies
+are bytes. A str becomes UTF-8. Durations are `timedelta` or seconds, rounded up to what the protocol can say. Numbers
+that are out of range are refused by the server, since it knows its bounds.
 """
 
 import json
@@ -63,7 +63,7 @@ def milliseconds(duration: Duration, what: str) -> int:
 
 
 def scaled(duration: Duration, parts: int, what: str) -> int:
-    """A duration in so many parts of a second. Raises TypeError, and ValueError for what is no number."""
+    """A duration in so many parts of a second. Raises TypeError, and ValueError for anything that is not a number."""
     if isinstance(duration, timedelta):
         exact = duration / timedelta(seconds=1) * parts
     elif isinstance(duration, bool) or not isinstance(duration, int | float):

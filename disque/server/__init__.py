@@ -1,1 +1,1 @@
-"""The shell around the core: sockets, journal files, signals and the one event loop."""
+"""The process around the core: sockets, journal files, signals and the one event loop."""

@@ -1,4 +1,4 @@
-"""Blocking work beside the event loop, one piece at a time."""
+"""Blocking work in a thread beside the event loop, one piece at a time."""
 
 from asyncio import AbstractEventLoop
 from collections.abc import Callable

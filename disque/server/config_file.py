@@ -23,7 +23,7 @@ class ConfigFile:
         Both raise HostRefusedError.
         """
         if self.config.number("processes") > 1:
-            raise HostRefusedError("ERR The config file is that of all processes: edit it, and restart the service")
+            raise HostRefusedError("ERR The config file is shared by all processes: edit it, and restart the service")
         if not self.path:
             raise HostRefusedError("ERR The server is running without a config file")
         path = Path(self.path).absolute()  # the working directory may change

@@ -1,8 +1,8 @@
-"""One client connection: bytes in, requests through the door, replies out.
+"""One client connection: reads bytes, executes requests, writes replies.
 
-The callbacks are short: feed the reader, execute what is complete, ask for a flush. A connection stops executing when
-its client waits for something, when its replies are not taken, or after some commands, so that others have their
-turn; what it has read stays in the reader and goes on later.
+The callbacks are short: feed the reader, execute the requests that are complete, ask for a flush. A connection stops
+executing when its client waits for something, when the client does not read its replies, or after some commands, so
+that other connections have their turn. Bytes that were read stay in the reader until the connection goes on.
 """
 
 import asyncio
@@ -187,7 +187,7 @@ class Connection:
             self.abort()
             return
         except Exception:  # noqa: BLE001 - whatever is wrong with one request, the others are served
-            pump.log.warning(f"A request failed, its client is closed: id={session.id}\n{traceback.format_exc()}")
+            pump.log.warning(f"Request failed, client disconnected: id={session.id}\n{traceback.format_exc()}")
             session.out.append(resp.error(errors.INTERNAL))
             session.closing = True
         if node.outbox.count != written:

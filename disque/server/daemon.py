@@ -1,7 +1,7 @@
-"""The process and the system it lives in: background, pid file, name, file descriptors, locks.
+"""The process and its system: background, pid file, name, file descriptors, locks.
 
-Everything here happens before the event loop exists or after it has ended. A fork takes only the thread that called it
-along, so `daemonize()` must come first of all.
+All of it happens before the event loop exists or after it has ended. A fork copies only the thread that calls it. So
+`daemonize()` must come before everything else.
 """
 
 import contextlib

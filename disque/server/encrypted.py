@@ -1,18 +1,18 @@
-"""One client that speaks TLS, between the bytes of its socket and its `Connection`.
+"""One TLS client, between the bytes of its socket and its `Connection`.
 
-An `Encrypted` is both at once: to the loop it is the protocol of a TCP connection, to the `Connection` it is the
-transport. OpenSSL works in memory between the two. The event loop has TLS of its own; it is not used, because there
+An `Encrypted` has two roles. For the event loop it is the protocol of a TCP connection. For the `Connection` it is the
+transport. OpenSSL works in memory between the two. The event loop has TLS of its own. It is not used, for four reasons:
 
-- a connection that is still in its handshake belongs to nobody: here it counts towards `maxclients` and has ten
-  seconds, and OpenSSL begins with its first byte, so that one that says nothing costs no more than a socket;
-- what is encrypted and not sent is not counted, so the limits of output see a part of it: here everything is encrypted
-  when it is written, and lies with the transport of the loop, whose marks, pauses and sizes mean what they mean for a
-  plain connection;
-- who has said goodbye (`close_notify`) gets no answer any more: here the last answers still leave;
-- a handshake that fails is told to nobody: here it is in the log, once a minute for each address.
+- There, a connection in its handshake is counted nowhere. Here it counts towards `maxclients` and has ten seconds.
+  OpenSSL begins with its first byte, so a client that sends nothing costs no more than a socket.
+- There, encrypted bytes that were not sent yet are not counted, so output limits see only a part. Here all bytes are
+  encrypted when they are written, and are kept by the transport of the loop. Its limits, pauses and sizes mean the same
+  as for a plain connection.
+- There, a client that has sent `close_notify` gets no more replies. Here it still gets the last ones.
+- There, a handshake that fails is not reported. Here it is in the log, once a minute for each address.
 
-Nothing that is decrypted waits in here: each piece of bytes is handed on whole, so a connection that is not read is one
-whose socket is not read. What the other side cannot make OpenSSL swallow ends the connection.
+Decrypted bytes are not kept here. Each piece is handed on whole. So when a connection is not read, its socket is not
+read either. If OpenSSL rejects bytes of the other side, the connection ends.
 """
 
 import asyncio
@@ -139,7 +139,7 @@ class Encrypted(asyncio.Transport, asyncio.Protocol):
         except ssl.SSLError as wrong:
             self._refuse(f"TLS failed: {reason(wrong)}")
         except Exception:  # noqa: BLE001 - whatever is wrong with one client, the others are served
-            self._listener.pump.log.warning(f"A client with TLS failed and is closed\n{traceback.format_exc()}")
+            self._listener.pump.log.warning(f"A TLS client failed and is disconnected\n{traceback.format_exc()}")
             self.abort()
 
     def eof_received(self) -> bool:
@@ -174,7 +174,7 @@ class Encrypted(asyncio.Transport, asyncio.Protocol):
         if self._tls is None:
             if data[0] != HANDSHAKE_RECORD:
                 self._raw.write(PLAIN)
-                self._refuse("A client without TLS came to the TLS port")
+                self._refuse("A client without TLS connected to the TLS port")
                 return
             self._tls = self._listener.context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._incoming.write(data)

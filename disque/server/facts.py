@@ -1,14 +1,14 @@
 """What only the operating system knows: memory, processor time, names, and the clock of the node.
 
-Linux answers through /proc and `getrusage`; elsewhere (macOS) `getrusage` alone does, and the memory in use is then
-given as the largest so far, because no cheap call tells more. Each answer costs microseconds: INFO may be called often.
+Linux answers through /proc and `getrusage`. Elsewhere (macOS) only `getrusage` is used. The memory in use is then given
+as the largest so far, because no cheap call gives more. Each answer costs microseconds, since INFO may be called often.
 
-The clock of a node neither jumps nor goes back, whatever is done to the clock of the machine, because delays, retries
-and the order of jobs hang on it. It starts at the wall clock and goes on with monotonic time. Left alone it would drift
-away from the wall clock by some milliseconds an hour, so `slew()`, called by the server's regular tick, moves it
-towards the wall clock by at most 0.5 ms for each second that has passed. A machine whose clock is set by an hour while
-the node runs thus stays an hour off until the next start: no harm, since between nodes only durations travel. A moment
-of a machine that sleeps does not count: monotonic time stands still meanwhile.
+The clock of a node never jumps and never goes back, even if the clock of the machine is changed: delays, retries and
+the order of jobs depend on it. It starts at the wall clock and goes on with monotonic time. On its own it would drift
+from the wall clock by some milliseconds an hour. So `slew()`, which the server calls regularly, moves it towards the
+wall clock by at most 0.5 ms for each second that has passed. If the clock of a machine is set by an hour while the node
+runs, the node stays an hour off until its next start. That does no harm, since only durations travel between nodes.
+Time in which the machine sleeps does not count: monotonic time stands still then.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The process as the core sees it: answers the questions of `core.host.Host` and does what only a process can do."""
+"""The process as the core sees it: it implements `core.host.Host`, and does what only a process can do."""
 
 import os
 import platform

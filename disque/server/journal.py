@@ -1,36 +1,37 @@
-"""The writer of the journal: what was appended becomes durable, in the order and to the degree that was promised.
+"""The writer of the journal: it makes records durable, in order, as `appendfsync` promises.
 
-All methods are called in the event loop's thread; only fsync and unlink run beside it, one at a time (`Background`).
+All methods are called in the thread of the event loop. Only fsync and unlink run in another thread, one at a time
+(`Background`).
 
-Where a payload is on its way:
+The way of a payload:
 
     append -> pending -> flush -> written -> fsync -> synced -> durable
                                                               (not while rebuilding)
 
-`safe` is `written` or, under appendfsync always, `durable`; it never goes back. Everything that was appended while an
-fsync ran shares the next one. Under always the fsync is made in place as long as the disk was fast lately (a thread
-costs more than a fast disk does) and in the background when it was slow.
+`safe` is `written` or, with appendfsync always, `durable`. It never goes back. All records that were appended during an
+fsync share the next one. With always, the fsync is made in place if the disk was fast recently (a thread costs more
+than a fast disk), and in the background if it was slow.
 
-What takes long to write is written over several turns of the loop: a large frame in slices, and then what was appended
-meanwhile. The owner calls go_on() in each turn until all is written; flush() does nothing then.
+Long writes are spread over several event loop iterations: a large frame in slices, and then what was appended
+meanwhile. The owner calls go_on() in each iteration until all is written. flush() does nothing in that time.
 
-When a write fails, the frames that did not fit stay pending, in order; nothing is written until cron() tries again each
-second. Frames are written at an explicit offset, so what a failed write left is overwritten by the next one, and the
-head of the next segment says where this one ended.
+When a write fails, the frames that did not fit stay pending, in order. cron() tries again once a second, and nothing is
+written until then. Frames are written at an explicit offset. So the next write overwrites what a failed write left, and
+the head of the next segment has the end of this one.
 
-When an fsync fails, nobody knows which bytes reached the disk, and a second fsync would say yes without cause.
-Then the files that were not synced are not written any more, and the journal is rebuilt:
+When an fsync fails, it is unknown which bytes reached the disk, and a second fsync would succeed without cause. Then
+the files that were not synced are not written any more, and the journal is rebuilt:
 
     probe    a new segment with `rebase` in its head is made and fsynced; if that fails it is tried again later
     copy     the owner appends its whole live state and calls retire(last_bad)
-    commit   once the copies are fsynced, the segment before the new one is unlinked: that is the one atomic step which
-             makes a reader begin at the new segment. Before it, a reader uses the old files up to what was durable.
+    commit   once the copies are fsynced, the segment before the new one is unlinked: this one atomic step makes a
+             reader begin at the new segment. Before it, a reader uses the old files up to what was durable.
 
-The same is done when a file is gone that nobody but this process may remove: by hand, or with its directory. What is in
-memory then goes to a new file.
+The same is done when a file is missing that only this process may remove, because somebody deleted it or its directory.
+The state in memory then goes to a new file.
 
-Until the commit `durable` stands still, and so does the synced position that frames carry: otherwise a reader would
-take the lost end of a bad file for damage to something that was promised.
+Until the commit, `durable` does not move, and so the synced position in frames does not move either. Otherwise a reader
+would take the lost end of a bad file for damage to something that was promised.
 """
 
 import errno

@@ -1,4 +1,4 @@
-"""What the journal asks of the node that it writes for."""
+"""The interface that the journal needs from its node."""
 
 from typing import Protocol
 

@@ -1,4 +1,4 @@
-"""The sockets on which clients arrive: TCP on each address of `bind`, and a unix socket."""
+"""The sockets for clients: TCP on each address of `bind`, and a Unix socket."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""How far the load of a journal is."""
+"""The progress of loading a journal."""
 
 from time import time
 

@@ -1,13 +1,12 @@
 """The log: lines such as `4711:P 20 Nov 16:43:15.479 * The server is now ready to accept connections on port 7711`.
 
-The sign before the text is the level: `.` debug, `-` verbose, `*` notice, `#` warning. A line is at most 1,024
-characters and holds nothing that a terminal would act on: texts can come from the network, so what cannot be printed is
-shown as an escape.
+The sign before the text is the level: `.` debug, `-` verbose, `*` notice, `#` warning. A line has at most 1,024
+characters. Texts can come from the network, so characters that cannot be printed are escaped: no line can control a
+terminal.
 
-A log must never be the reason that a server stops. Only opening the file at the start may fail; later a full disk or a
-file that cannot be written costs lines, which are counted and reported as soon as writing works again. The file may be
-renamed or removed at any time: it is opened again when `reopen()` is called (SIGHUP), and without a call within a
-second of logging.
+The log never stops the server. Only opening the file at the start may fail. Later, a full disk or a file that cannot be
+written costs lines. They are counted, and reported as soon as writing works again. The file may be renamed or removed
+at any time. It is opened again when `reopen()` is called (SIGHUP), and without a call within a second of logging.
 """
 
 import contextlib

@@ -1,12 +1,12 @@
-"""The node among others: what the bus tells goes to the core, what the core says goes to the bus.
+"""The connection between core and bus: messages from other nodes go to the core, and those of the core to other nodes.
 
-Ten times a second (`beat`) the core looks after the other nodes, links are made and ended as the table of nodes says,
-and a node that knows no other one introduces itself to those of `cluster-seeds`.
+Ten times a second (`beat`), the core checks the other nodes, links are made and ended as the table of nodes says, and a
+node that knows no other introduces itself to those of `cluster-seeds`.
 
-A process that was stopped for long (SIGSTOP, a machine that slept) does not know what has happened meanwhile: others
-may have taken it for failed and served its jobs. That lies in its sockets. So when half a node timeout has passed since
-the last beat, whatever comes first, a timer, a client or a peer, there is a beat first, and clients wait until what
-the peers have sent is read.
+A process that was suspended for long (SIGSTOP, a machine that slept) does not know what happened meanwhile: others may
+have marked it as failed and delivered its jobs. The news is in its sockets. So when half a node timeout has passed
+since the last beat, the next event, be it a timer, a client or a peer, first runs a beat. Clients wait until what the
+peers have sent is read.
 """
 
 import asyncio
@@ -222,7 +222,7 @@ class Mesh:
 
     def _catch_up_first(self) -> None:
         """Let clients wait for some turns of the loop."""
-        self.log.notice("This process stood still: it hears the other nodes before it serves clients")
+        self.log.notice("This process was suspended: it reads what other nodes have sent before it serves clients")
         if not self._turns:
             self.pump.loop.call_soon(self._catch_up)
         self._turns = 1
@@ -325,7 +325,7 @@ class Mesh:
             try:
                 message(node, peer_id, one, now_ms)
             except Exception:  # noqa: BLE001 - whatever is wrong with one message, the others count
-                self._fault(f"A message of node {peer_id.decode()} failed: kind {one[0]}")
+                self._fault(f"Could not process a message of node {peer_id.decode()}: kind {one[0]}")
         if node.stopping:
             self._look_for_parting()
         self.pump.schedule()
@@ -337,8 +337,8 @@ class Mesh:
         self.pump.schedule()
 
     def unreached(self, place: str, reason: str) -> None:
-        """Nobody was reached where a node is said to be, and it is time to say so."""
-        self.log.notice(f"No node was reached at {place}: {reason}. It is tried again")
+        """No node was reached at an address that should have one, and it is time to log it."""
+        self.log.notice(f"No node can be reached at {place}: {reason}. Trying again")
 
     def notice(self, text: str) -> None:
         """A line for the log."""
@@ -353,7 +353,7 @@ class Mesh:
         try:
             door(*words)
         except Exception:  # noqa: BLE001 - whatever is wrong there, the node goes on
-            self._fault("Something about another node failed")
+            self._fault("Could not process an event about another node")
 
     def _fault(self, what: str) -> None:
         """Log a fault of ours, with where it happened, but not thousands a second."""

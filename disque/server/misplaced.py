@@ -1,12 +1,12 @@
-"""Files of a journal that are not where they belong: under a wrong number, there twice, or of another node's journal.
+"""Journal files that are not where they belong: under a wrong number, there twice, or of another node's journal.
 
-Each segment says in its head which number it has, and which one it follows, by a part of that one's salt; its first
-record tells which node wrote it. So a file that somebody has moved, copied or brought from elsewhere is known for what
-it is, and not taken for a torn one. The start stops and names it; `disque check-aof` finds the same by the same
-function, and with --fix puts it right.
+The head of each segment has its number, and a part of the salt of the segment before. Its first record has the ID of
+the node that wrote it. So a file that somebody has moved, copied or brought from elsewhere is recognised, and not taken
+for a torn one. The start stops and names the file. `disque check-aof` finds it with the same function, and with --fix
+puts it right.
 
-Where a file does not follow the one before, the row is of two journals, or of two times of one. What stays is as much
-as can be of what this node wrote, then of the rest.
+If a file does not follow the one before, the files are of two journals, or of two times of one. As many files as
+possible of those that this node wrote are kept, then of the others.
 """
 
 from collections.abc import Callable, Mapping
@@ -62,8 +62,8 @@ def _strangers(found: Found, own: bytes, path: Callable[[int], str]) -> list[Mis
     for number in sorted(found.heads.keys() - home):
         writer = found.writers.get(number, b"").decode("ascii", "replace")
         is_known = writer and found.writers[number] not in {own, *[found.writers.get(one) for one in home]}
-        whose = f"it is of a journal of node {writer}" if is_known else "it is of another time, or of another journal"
-        misplaced.append(Misplaced(number, 0, f"{path(number)} does not go with the other files: {whose}"))
+        whose = f"it is from a journal of node {writer}" if is_known else "it is from another time or another journal"
+        misplaced.append(Misplaced(number, 0, f"{path(number)} does not belong to the other files: {whose}"))
     return misplaced
 
 

@@ -1,10 +1,10 @@
-"""The file nodes.conf: who this node is and whom it knows, kept over restarts, and held by one process at a time.
+"""The file nodes.conf: the ID of this node and the nodes that it knows. It survives restarts, and one process locks it.
 
-Two nodes with one ID would confuse a whole cluster, so the file is locked for life. It is also written in one piece (a
-new file, fsync, rename, fsync of the directory): after a crash at any moment it holds the old table or the new one.
-Both together work because the new file is locked before it takes the name and the old one is let go after, see
-`open_locked`. No second file is needed for the lock, and servers that lock nodes.conf itself and rewrite it in place
-respect it too.
+Two nodes with one ID would confuse a whole cluster, so the file is locked as long as the process lives. It is also
+written in one step (a new file, fsync, rename, fsync of the directory). After a crash at any moment it holds the old
+table or the new one. Both work together, because the new file is locked before it takes the name, and the old one is
+unlocked after that: see `open_locked`. No second file is needed for the lock. Servers that lock nodes.conf itself and
+rewrite it in place respect the lock too.
 """
 
 import asyncio

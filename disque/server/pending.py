@@ -1,4 +1,4 @@
-"""The frames that wait to be written, in order."""
+"""The queue of frames that wait to be written."""
 
 from collections import deque
 from collections.abc import Iterator

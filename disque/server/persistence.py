@@ -1,10 +1,8 @@
-"""The life of the journal.
-
-It is read at the start, written while the node runs, compacted, switched on and off, ended cleanly.
+"""The life of the journal: read at the start, written, compacted, switched on and off, closed cleanly.
 
 Compaction: the journal is a row of segments. A pass (`BGREWRITEAOF`, or growth beyond `auto-aof-rewrite-percentage`)
-begins a new segment and writes again what is still alive in the older ones, some records a turn; then these files go.
-Segments in which nothing is alive any more go at once, oldest first, without a pass.
+begins a new segment and writes again what is alive in the older ones, some records in each event loop iteration. Then
+the older files are removed. The oldest segments are removed at once, without a pass, when nothing in them is alive.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -125,14 +123,14 @@ class Persistence:
         files = f"{directory}/{name}.{numbers[0]:08d}"
         files += f" to {name}.{numbers[-1]:08d}" if len(numbers) > 1 else ""
         if self.node.config.flag("ignore-journal"):
-            self.log.warning(f"The journal is ignored, and its jobs are not here: {files}")
+            self.log.warning(f"The journal is ignored. Its jobs are not loaded: {files}")
         elif self._was_switched_off():
             self.log.warning(f"The journal was switched off earlier, and is not read with appendonly no: {files}")
         elif not (yield from self._is_idle()):
             raise JournalError(
                 f"There is a journal, {files}, and appendonly is no: the node would start without its jobs. Nothing "
-                "was changed. Start with appendonly yes to have them, with --appendonly no --ignore-journal to go on "
-                "without them, or move the files away"
+                "was changed. To load the jobs, start with appendonly yes. To start without them, use --appendonly no "
+                "--ignore-journal, or move the files away"
             )
 
     def _was_switched_off(self) -> bool:
@@ -157,8 +155,8 @@ class Persistence:
         old = Path(row.path(1)).with_suffix("")
         if not row.segments and old.is_file() and old.stat().st_size:
             raise JournalError(
-                f"{old} is not a journal of this server (its files are {old.name}.00000001 and so on). If Disque 1.0 "
-                "wrote it: drain the old server first, it cannot be read here. Move it away to start empty"
+                f"{old} is not a journal of this server (its files are {old.name}.00000001 and so on). A file of "
+                "Disque 1.0 cannot be read here: drain the old server first. To start empty, move the file away"
             )
 
     def _read(self, row: Row, replay: records.Replay) -> Iterator[None]:
@@ -196,9 +194,9 @@ class Persistence:
         path = row.tail.path
         try:
             for kept in row.cut():
-                self.log.warning(f"!!! What can be read in it stays beside, as {kept} !!!")
+                self.log.warning(f"!!! What was cut off is kept as {kept} !!!")
         except OSError as error:
-            raise JournalError(f"Can't cut the torn end of the journal {path}: {error.strerror}") from error
+            raise JournalError(f"Can't cut off the torn end of the journal {path}: {error.strerror}") from error
 
     def _loaded(self, row: Row, replay: records.Replay, took_s: float) -> None:
         self.loading = None
@@ -208,16 +206,16 @@ class Persistence:
             self.log.notice(f"DB loaded from append only file: {took_s:.3f} seconds ({jobs} jobs)")
         if row.previous_writer not in {b"", self.node.node_id}:
             writer = row.previous_writer.decode("ascii", "replace")
-            self.log.warning(f"The journal was written by node {writer}, which this one is not")
+            self.log.warning(f"The journal was written by another node: {writer}")
         if replay.incomplete:
             self.log.warning(
-                "The journal was switched on while there were jobs, and the process died before all of them "
-                "were in it: those that were not are lost"
+                "The journal was switched on while there were jobs, and the process died before all of them were "
+                "written to it. The others are lost"
             )
         if replay.dropped:
             self.log.warning(
-                f"{replay.dropped} at-most-once jobs were dropped: after this kind of stop nobody knows whether they "
-                "were delivered already"
+                f"{replay.dropped} at-most-once jobs were dropped: after this kind of stop it is not known whether "
+                "they were delivered already"
             )
         if self.node.config.flag("appendonly"):
             self.open(row, rebuild=False)
@@ -340,7 +338,7 @@ class Persistence:
         self.node.segment = writer.switch()
         begun = self.node.segment != before
         if not begun or (not writer.sync() and policy != "always"):
-            raise HostRefusedError("ERR The journal cannot take note of another policy now")
+            raise HostRefusedError("ERR The journal cannot be written now, so appendfsync stays as it is")
         writer.policy = policy
         self.pump.release()
 
@@ -465,7 +463,7 @@ class Persistence:
         self._pass_end = writer.sequence
         self.base_bytes = sum(size for number, size in self.row.sizes.items() if number > copying.upto)
         done = f"compacted up to segment {copying.upto}" if copying.upto else "complete: it has all that is in memory"
-        self.log.notice(f"Journal {done}")
+        self.log.notice(f"The journal is {done}")
 
     def rewrite_now(self) -> str:
         """Compact everything here and now, for SHUTDOWN REWRITE-AOF; "" or why that failed.
@@ -504,7 +502,9 @@ class Persistence:
         if writer.unrotated != self._unrotated:
             self._unrotated = writer.unrotated
             if writer.unrotated:
-                self.log.warning(f"Can't begin a new segment of the journal: {writer.unrotated}. The old one goes on")
+                self.log.warning(
+                    f"Can't begin a new segment of the journal: {writer.unrotated}. The old one is still written to"
+                )
 
     def _drop_dead(self, writer: Journal) -> None:
         """Retire the oldest segments if nothing in them is alive."""

@@ -1,11 +1,11 @@
-"""The flush: once a turn of the loop, everything that happened leaves in the one right order.
+"""The flush: once in each event loop iteration, all output leaves, in one order.
 
-Order: the lines of waiting consumers are served, the journal is written (and fsynced, under always), then messages to
-other nodes leave, then replies. A reply or message that depends on a record waits until the journal says that the
-record is safe; other replies, and messages that only ask, do not. So nobody hears of a thing that is not yet as durable
-as promised, and all requests that arrived together share one write, and one frame for each node that hears of them.
+Waiting consumers are served. Then the journal is written (and fsynced, with always). Then messages leave to other
+nodes, and then replies leave. A reply or message that depends on a record waits until the journal says that the record
+is safe. Other replies, and messages that only ask, do not wait. So nobody learns of anything that is not yet as durable
+as promised. All requests that arrived together share one write, and one frame for each node that is told of them.
 
-The pump also owns the one timer of the node, re-armed after each flush from what the core says is due next.
+The pump also owns the one timer of the node. After each flush it is set to what the core says is due next.
 """
 
 import asyncio
@@ -278,7 +278,7 @@ class Pump:
 
     def _drop_lines(self) -> None:
         """A line of consumers could not be served: say so, and look at none again before something new arrives."""
-        self.log.warning(f"Those who wait for jobs could not be served\n{traceback.format_exc()}")
+        self.log.warning(f"Could not serve waiting consumers\n{traceback.format_exc()}")
         for queue in self.node.ready:
             queue.ready = False
         self.node.ready.clear()
@@ -442,7 +442,7 @@ class Pump:
             try:
                 tick(self.node, now_ms)
             except Exception:  # noqa: BLE001 - what is due later must find its timer
-                self.log.warning(f"Something that was due failed\n{traceback.format_exc()}")
+                self.log.warning(f"Could not do what was due\n{traceback.format_exc()}")
             self._watch(b"jobs-processing", perf_counter() - started, now_ms)
         if self._paused and self.node.clients_paused_until_ms <= now_ms:
             self._resume(self._paused)

@@ -1,7 +1,7 @@
-"""What the log says of the other nodes: who came, went, fails, is back, leaves, is of another version.
+"""Log lines about other nodes: which one came, left, failed, is back, is leaving, or runs another version.
 
-The table of nodes is compared with what it was at the last look. So a line is written once for each change, and as
-long as nothing changes a look costs the comparison of one number. Nodes that are half met are nobody yet.
+The table of nodes is compared with its state at the last look. So each change is logged once. While nothing changes, a
+look costs the comparison of one number. Nodes that are still in the handshake are not mentioned.
 """
 
 from typing import Final

@@ -1,8 +1,8 @@
-"""One segment file that is open for writing, and the fsync of some of them.
+"""One segment file that is open for writing, and the fsync of several of them.
 
-A frame of some MB holds up the process while it is written, so a large one is written by several calls, a slice of the
-payload each, and its header last: a process that dies in between leaves a torn tail. In between nothing else can be
-written to the file, since the next frame begins behind this one; another file can take the frame from its beginning.
+Writing a frame of some MB blocks the process. So a large frame is written by several calls, a slice of the payload
+each, and its header last. A process that dies in between leaves a torn tail. In between nothing else can be written to
+the file, since the next frame begins after this one. Another file can take the frame from its beginning.
 """
 
 import os

@@ -1,18 +1,18 @@
-"""The row of files that the journal is kept in: listing, reading back, cutting a torn tail.
+"""The files of the journal: listing them, reading them back, cutting off a torn tail.
 
-A row is `<appendfilename>.<number of 8 digits>` in one directory. Three rules decide what state it stands for:
+The files are `<appendfilename>.<number of 8 digits>` in one directory. Three rules decide which state they stand for:
 
-- It begins at the *base*: the youngest segment that opens a full copy of the live state (`rebase` in its head) and
-  whose predecessor is gone; else at the oldest file. Files before the base are left over and are ignored.
+- The row begins at the *base*: the youngest segment that opens a full copy of the live state (`rebase` in its head) and
+  whose predecessor is gone. Without one, it begins at the oldest file. Files before the base are ignored.
 - From there on no number may be missing, and each segment ends where the head of the next one says that it did.
-- Damage, a missing file or a file that is too short, at position P, is a torn tail when no frame behind P, in that
-  segment or a later one, calls anything behind P synced; then P and all behind it may be cut.
-  Otherwise reading stops.
+- Damage, a missing file or a file that is too short, at position P, is a torn tail when no frame after P, in that
+  segment or a later one, says that anything after P was synced. Then P and all after it may be cut off. Otherwise
+  reading stops.
 
-A process never appends to a file of an earlier one: every start opens a new segment.
+A process never appends to a file of an earlier process: every start opens a new segment.
 
-Files that are not where they belong stop the start before anything is read (`misplaced`). Whatever is cut, nothing that
-can be read is deleted here: whole files, and ends with frames in them, stay beside as `<file>.cut`.
+Files that are not where they belong stop the start before anything is read (`misplaced`). Nothing that can be read is
+deleted here: whole files, and ends with frames in them, are kept as `<file>.cut`.
 """
 
 import re
@@ -53,7 +53,7 @@ class MisplacedError(JournalError):
     def __init__(self, files: list[Misplaced], target: str) -> None:
         some_move = any(file.belongs for file in files)
         some_go = not all(file.belongs for file in files)
-        does = " and ".join(["renames it"] * some_move + ["sets aside what has no place here"] * some_go)
+        does = " and ".join(["renames it"] * some_move + ["sets aside what does not belong here"] * some_go)
         said = "; ".join(file.why for file in files[:10])
         more = f", and {len(files) - 10} more" if len(files) > 10 else ""
         super().__init__(
@@ -374,7 +374,7 @@ class Row:
         if self.goes_on_behind(segment):
             raise JournalError(
                 f"The journal is damaged: {self.path(segment + 1)} does not follow {self.path(segment)}, which has "
-                f"records behind the end that the other one says it had; {self._hint}"
+                f"records after the end that the other file gives for it; {self._hint}"
             )
         before = self._done
         scanner = Scanner(segment, head.salt, self.limit(segment))
@@ -468,7 +468,7 @@ class Row:
         if segment not in self.sizes:
             where = f"{self.path(segment)} is missing: put it back, or go on without what was in it"
             raise JournalError(f"The journal is damaged: {where} ({self._hint})")
-        raise JournalError(f"The journal is damaged: {where}, before records that were safe; {self._hint}")
+        raise JournalError(f"The journal is damaged: {where}, before records that were safe on the disk; {self._hint}")
 
     def _check_beginning(self) -> Iterator[Slice]:
         """See whether the first file may be the first: nothing at all may be safe if one before it is missing.

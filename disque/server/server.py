@@ -1,6 +1,7 @@
 """The process.
 
-Assembles node, pump, journal and listeners, takes signals, does ten times a second what is due, and stops cleanly.
+It puts node, pump, journal and listeners together, handles signals, runs periodic work ten times a second, and stops
+cleanly.
 """
 
 import asyncio
@@ -343,7 +344,7 @@ class Server:
         """Somebody who says 10 may have meant megabytes; as in Redis, it counts all the same."""
         most = self.config.number("maxmemory")
         if 0 < most < LITTLE_MEMORY:
-            self.log.warning(f"maxmemory is {most} bytes, less than 1 MB: hardly a job fits. Is that what you want?")
+            self.log.warning(f"maxmemory is {most} bytes, less than 1 MB: almost no job fits. Is this intended?")
 
     def _configure_segment_size(self) -> None:
         if self.pump.journal is not None:
@@ -412,7 +413,7 @@ class Server:
         """The journal could not be read again: neither what is in memory nor what would be added can be relied on."""
         self.node.loading = False
         self.persistence.loading = None
-        self.node.misconf = b"MISCONF The AOF file could not be loaded again. See the log, then restart the server"
+        self.node.misconf = b"MISCONF The journal could not be loaded again. See the log, then restart the server"
 
     def _reload_steps(self) -> Iterator[None]:
         """Close the journal without the list of a clean stop, forget everything, read it again."""

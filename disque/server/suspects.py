@@ -1,7 +1,7 @@
-"""What clients do that attackers do, in the log: so that it is seen, and so that nobody can fill a disk with it.
+"""Log lines about clients that behave like attackers. They are bounded, so that nobody can fill a disk with them.
 
-The first time at an address is a line at once; what follows within a minute is counted, and said in one line at its
-end. The memory of this is bounded, too: while many addresses are at it, all further ones are one.
+The first event from an address is logged at once. Those that follow within a minute are counted, and logged in one line
+at its end. The memory for this is bounded, too: beyond a number of addresses, all further ones count as one.
 """
 
 from typing import Final

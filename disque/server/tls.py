@@ -1,10 +1,10 @@
-"""TLS: between nodes, and for clients. Both use the certificate of this node, and one authority for that of others.
+"""TLS between nodes, and for clients. Both use the certificate of this node, and one authority to check that of others.
 
-Between nodes both sides show a certificate of the authority (`tls-ca-cert-file`), and names in it are not looked at:
-nodes have addresses that nobody knows beforehand. That alone makes no node: `cluster-secret` does.
+Between nodes, both sides show a certificate of the authority (`tls-ca-cert-file`). Names in it are not checked, since
+the addresses of nodes are not known beforehand. A certificate alone does not make a node: `cluster-secret` does.
 
-Clients are asked for one as `tls-auth-clients` says. They look at the name in the certificate of this node, or not,
-as they like.
+Clients are asked for a certificate as `tls-auth-clients` says. Whether they check the name in the certificate of this
+node is up to them.
 """
 
 import ssl
@@ -67,7 +67,7 @@ def _read(load: Callable[[], None], what: str, files: str) -> None:
 def reason(wrong: Exception) -> str:
     """What went wrong, in words and without places in the sources of others."""
     if isinstance(wrong, ssl.SSLCertVerificationError):
-        return f"the certificate cannot be believed: {wrong.verify_message}"
+        return f"the certificate is not trusted: {wrong.verify_message}"
     if isinstance(wrong, ssl.SSLError) and wrong.reason:
         return wrong.reason.lower().replace("_", " ")
     return (isinstance(wrong, OSError) and wrong.strerror) or str(wrong) or type(wrong).__name__

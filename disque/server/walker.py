@@ -1,11 +1,10 @@
-"""The reader of requests of the compiled form: no hiredis, a walk over the bytes.
+"""The request reader of the compiled form. It walks over the bytes, without hiredis.
 
-Compiled, a loop that looks at each byte of the headers costs less than hiredis with the proof that it read what the
-rules say. As it runs plain, it costs ten times as much: there `requests.RequestReader` is the faster one. Both give
-what `StrictReader` gives.
+Compiled, a loop over each byte of the headers costs less than hiredis and the proof that hiredis read correctly. Plain,
+it costs ten times as much: there `requests.RequestReader` is faster. Both give what `StrictReader` gives.
 
 The walk takes an array only when all of it is there, with headers as clients write them, and within limits that no
-setting is below. Whatever else there is, is left to the strict reader, which is asked at the same place.
+setting goes below. Everything else is left to the strict reader, at the same position.
 """
 
 from typing import Final

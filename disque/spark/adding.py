@@ -1,9 +1,9 @@
-"""The write path: one partition's rows become jobs, a pipeline at a time.
+"""The write path: the rows of one partition become jobs, a pipeline at a time.
 
-A refusal that may pass (a queue that is paused or full, memory, copies that cannot be made) is waited for, as long as
-the option `backoffMs` says without any progress. Any other error, or one that stays, fails the task with the queue in
-its message: Spark starts the task again, and with dedup nothing is added twice by that. A node that dies is the
-client's business: it goes on at another one.
+Some refusals may end (a queue that is paused or full, memory, copies that cannot be made). The task waits for that, up
+to the option `backoffMs` without any progress. Any other error, or a refusal that stays, fails the task with the queue
+in its message. Spark then starts the task again, and with dedup nothing is added twice. If a node dies, the client goes
+on at another one.
 """
 
 import time

@@ -1,8 +1,8 @@
-"""Answers to jobs that were read: the IDs are written back with action=ack, or with action=nack.
+"""Answers to jobs that were read: their IDs are written back with action=ack, or with action=nack.
 
-Both may be done again without harm: a task that is retried acknowledges what is acknowledged already, and gives back
-what is in its queue already. NULLs are errors, as is text that is no ID; a job that no node knows is done or gone, and
-nothing is said of it.
+Both can be repeated without harm: a task that is retried acknowledges jobs that are acknowledged already, and gives
+back jobs that are in their queue already. NULLs are errors, and so is text that is no ID. A job that no node knows is
+done or expired, and is not reported.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,8 +1,8 @@
-"""Taking jobs out of a queue for Spark, holding them, and letting them go.
+"""Taking jobs out of a queue for Spark, holding them, and releasing them.
 
-Each node is asked for what it has: nothing has to travel between nodes. When there is nothing, one node is asked to
-wait, which makes the others send what they get. A node that does not answer is left out for a while: what
-it has comes when it is back.
+Each node is asked for its own jobs, so nothing has to travel between nodes. When there is nothing, one node is asked to
+wait, and the others send it what they get. A node that does not answer is left out for a while. Its jobs come when it
+is back.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""The columns that are written and read: names, types, and what is wrong with others, before any task starts.
+"""The columns that are written and read: names, types, and errors about others before any task starts.
 
 Names are matched in any case, as Spark does. `body` may be called `value`, as in other sinks.
 """

@@ -53,7 +53,7 @@ def warn_of_password(config: Config) -> None:
             stranger.execute_command("HELLO")
         except DisqueError:
             return
-    LOG.warning("a password is given, and the nodes take everybody: set requirepass there, or see the option 'hosts'")
+    LOG.warning("a password is given, but the nodes ask for none: set requirepass there, or see the option 'hosts'")
 
 
 def alone(config: Config, address: tuple[str, int]) -> Config:

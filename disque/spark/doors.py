@@ -1,7 +1,7 @@
-"""How errors leave this package for Spark: without frames, but the one that cannot be avoided.
+"""How errors leave this package for Spark: without stack frames, except the one that cannot be avoided.
 
-Spark puts the traceback of a Python process before the text of its error, and most tools show only the first lines. An
-error that says all that there is to say is therefore raised anew here. Errors that nobody foresaw keep their frames.
+Spark puts the traceback of a Python process before the text of its error, and most tools show only the first lines. So
+an error that is complete in itself is raised anew here. Unexpected errors keep their frames.
 """
 
 from collections.abc import Callable, Iterable, Iterator

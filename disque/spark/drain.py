@@ -1,9 +1,9 @@
-"""The batch read: a bounded drain, under the lease that RETRY is.
+"""The batch read: it drains a bounded number of jobs, which stay in flight for their RETRY.
 
-Jobs are claimed in the driver when the first action needs them, once for a DataFrame: Spark plans its partitions once,
-and the bodies ride in them. So all actions on it, and every task that is started again, see the same jobs, and writing
-their IDs back with action=ack acknowledges what was processed and nothing else. Nobody holds the claims: what is not
-acknowledged within RETRY is delivered again.
+Jobs are claimed in the driver when the first action needs them, once for a DataFrame. Spark plans its partitions once,
+and the bodies are in them. So all actions on it, and every task that is started again, see the same jobs, and writing
+their IDs back with action=ack acknowledges only what was processed. Nothing extends the RETRY: what is not acknowledged
+within it is delivered again.
 """
 
 from typing import TYPE_CHECKING

@@ -1,12 +1,12 @@
-"""Jobs by their IDs: what a task of a stream reads.
+"""Fetching jobs by their IDs, in the tasks of a stream.
 
-The driver has claimed the jobs and noted their IDs; each task asks SHOW for those of its partition, the node that made
-a job first, then the others. Jobs that were acknowledged, expired or deleted meanwhile are left out. If some are not
-known while nodes are away that may have them, they are waited for, as long as `backoffMs` says, and then the task
-fails: with the others they would be acknowledged.
+The driver has claimed the jobs and noted their IDs. Each task asks SHOW for those of its partition: first the node that
+made a job, then the others. Jobs that were acknowledged, expired or deleted meanwhile are left out. If some are not
+known while nodes are away that may have them, the task waits up to `backoffMs`, and then fails: otherwise they would be
+acknowledged with the others.
 
-In a batch that was begun before, by a process that is gone, at-most-once jobs (RETRY 0) are left out, too: they may
-have been processed.
+A batch may have been begun before, by a process that is gone. Then at-most-once jobs (RETRY 0) are left out, too, since
+they may have been processed.
 """
 
 import time

@@ -1,7 +1,7 @@
-"""Holding claims: WORKING for every job of a batch that is under way, however long the batch takes.
+"""Holding claims: WORKING for every job of a batch, as long as the batch runs.
 
-The RETRY of a job is not known when it is delivered; the first answer to WORKING tells it. So the first beat comes
-soon enough for the shortest RETRY there is, one second, and the next ones three times in a RETRY. A batch that is done
+The RETRY of a job is not known when it is delivered. The first answer to WORKING has it. So the first beat comes soon
+enough for the shortest possible RETRY, one second, and the next ones three times in a RETRY. A batch that is done
 before the first beat costs nothing.
 """
 

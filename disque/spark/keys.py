@@ -1,12 +1,11 @@
-"""Keys for UNIQUE that are the same for the same row, however often it is written, and differ for all others.
+"""UNIQUE keys: the same for the same row each time it is written, and different for all other rows.
 
 A key is a hash of the scope, the number of the partition, the content of the row (all columns that make the job) and
-its occurrence: the second of two equal rows in a partition is another job than the first, and so are equal rows of two
-partitions. What a task writes again (a retry, a speculative copy, one that is taken for dead and is not) is therefore
-recognised. The scope says what belongs together: a run that the user names, or a batch of a streaming query, or else
-one save().
+its occurrence. The second of two equal rows in a partition is another job than the first, and so are equal rows of two
+partitions. So rows that a task writes again are recognised (a retry, a speculative copy, a task that is taken for dead
+and is not). The scope is a run that the user names, or a batch of a streaming query, or else one save().
 
-The price: a run that is written again with its rows in other partitions has other keys. A column `key` is free of it.
+The price: a run that is written again with its rows in other partitions has other keys. A column `key` avoids that.
 """
 
 from collections.abc import Iterable, Sequence

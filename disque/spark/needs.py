@@ -1,4 +1,4 @@
-"""What must be installed beside this package, looked for before it is imported: the message says how to get it."""
+"""Checks that the required packages are installed, before they are imported: the message says how to get them."""
 
 import sys
 from importlib.util import find_spec

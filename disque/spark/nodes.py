@@ -1,8 +1,8 @@
-"""The nodes of a cluster, asked one by one: about jobs that only some of them know.
+"""The nodes of a cluster, asked one by one about jobs that only some of them know.
 
-ADDJOB, GETJOB and ACKJOB may go to any node. SHOW, NACK and WORKING mean something only at a node that has a copy. So
-these are sent to the node that most likely has it, the one that delivered or made the job, and what it does not know
-to the others in turn.
+ADDJOB, GETJOB and ACKJOB may go to any node. SHOW, NACK and WORKING work only at a node that has a copy. So they are
+sent first to the node that most likely has it, which delivered or made the job. If it does not know the job, the other
+nodes are asked in turn.
 """
 
 import time
@@ -153,7 +153,7 @@ def greet(client: Disque) -> None:
         client.router.learned(parcel.answered_by or ("", 0), reply)
     elif not isinstance(reply, DisqueError) or "unknown command" in str(reply):
         where = "{}:{}".format(*(parcel.answered_by or ("", 0)))
-        raise NodeError(f"what answers at {where} is no node of Disque; is it a Redis? See the option 'hosts'")
+        raise NodeError(f"the server at {where} is not a Disque node; is it a Redis? See the option 'hosts'")
     else:
         raise reply
 

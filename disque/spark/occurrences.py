@@ -1,12 +1,12 @@
-"""How often each content was seen in a partition, in memory that does not grow with the partition.
+"""Counts how often each content was seen in a partition, in memory that does not grow with the partition.
 
-The number tells rows apart that are the same, and must not depend on the order of the rows: an attempt that is made
-again may get them in another one. So all contents have to be remembered. The latest are in a dict; when there are
-`RECENT` of them they become a run: a sorted array of fingerprints in a file without a name, beside their counts. A
-fingerprint is looked up in all runs. Runs hold 12 bytes for a row; the system keeps of them in memory what it likes.
+The number tells equal rows apart. It must not depend on the order of the rows, since a retry may get them in another
+order. So all contents have to be remembered. The latest are in a dict. When there are `RECENT` of them they become a
+run: a sorted array of fingerprints in a file without a name, beside their counts. A fingerprint is looked up in all
+runs. Runs take 12 bytes for a row. The system caches as much of them as it likes.
 
 Fingerprints have 64 bits. Where two contents share one (in a partition of a hundred million rows, with a probability
-of 1 to 4,000), their numbers are higher than they need be and depend on the order; nothing is lost by it.
+of 1 to 4,000), their numbers are higher than they need be and depend on the order. Nothing is lost by that.
 """
 
 import tempfile

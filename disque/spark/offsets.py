@@ -1,8 +1,8 @@
-"""What a streaming query keeps in its checkpoint: which jobs its last batch is made of.
+"""What a streaming query stores in its checkpoint: the jobs of its last batch.
 
-An offset is the number of a batch with the IDs of its jobs; 0 is the beginning. Spark writes it down before the batch
+An offset is the number of a batch with the IDs of its jobs. 0 is the beginning. Spark writes it down before the batch
 is processed, so after a restart the same batch can be made again, from the IDs. IDs that differ only in their 24 random
-characters are kept together: {"D-b74f6fa1-": {"-05a1": "2OszQKFx7ZBCnO8eLUAZ4dWdDzE..."}}.
+characters are stored together: {"D-b74f6fa1-": {"-05a1": "2OszQKFx7ZBCnO8eLUAZ4dWdDzE..."}}.
 """
 
 from collections.abc import Iterable, Mapping

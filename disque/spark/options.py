@@ -1,9 +1,8 @@
 """The options of the data source: one table, from which checking, defaults and docs/spark.md follow.
 
-Spark hands options over as text, with names in lower case. Each is a field of `Options`, named as in docs/spark.md but
-in snake case; what it takes and where it may be used stands beside it. An option that is unknown, or that does not
-belong to what is being done, is an error that names the nearest one, since an option that is silently ignored is found
-out in production.
+Spark passes options as text, with names in lower case. Each is a field of `Options`, named as in docs/spark.md but in
+snake case. Its row says what it takes and where it may be used. An option that is unknown, or not for the current use,
+is an error that names the nearest one. Otherwise a mistake in an option would be noticed only in production.
 """
 
 import dataclasses
@@ -277,9 +276,9 @@ def check_sources(options: Options, use: str) -> None:
 def check_adding(options: Options) -> None:
     """What options of jobs that are added mean for each other."""
     if options.background and options.deduplicates:
-        raise OptionError("option 'async' needs dedup=off: a job that is unique waits for those who keep its key")
+        raise OptionError("option 'async' needs dedup=off: a job that is unique waits for the nodes that keep its key")
     ttl = USUAL_TTL_S if options.ttl is None else options.ttl
-    given = "" if options.ttl is not None else ", what it is unless given"
+    given = "" if options.ttl is not None else ", the default"
     if options.retry is not None and options.retry >= ttl:
         text = f"option 'retry' ({options.retry}) must be below 'ttl' ({ttl}{given})"
         raise OptionError(f"{text}: such a job would be gone before it comes again")

@@ -1,8 +1,8 @@
-"""Jobs on their way from the driver, which has claimed them, to the tasks that read them.
+"""Partitions: jobs on their way from the driver, which has claimed them, to the tasks that read them.
 
-In a stream only IDs travel, and tasks fetch the jobs, see `fetching`. In a drain the bodies ride in the partitions: a
-task that is started again reads the same jobs, whatever became of them. A partition is then a row of columns, which
-travels faster than a row of jobs.
+In a stream only IDs travel, and tasks fetch the jobs, see `fetching`. In a drain the partitions contain the bodies: a
+task that is started again reads the same jobs, whatever happened to them. Such a partition is a list of columns, which
+travels faster than a list of jobs.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,6 +1,6 @@
-"""Arrow batches into jobs: sliced, checked column by column, and given their keys.
+"""Arrow batches become jobs: sliced, checked column by column, and given their keys.
 
-Whatever is wrong with a row is said with its number in the partition, so that it can be found.
+An error about a row has its number in the partition, so that it can be found.
 """
 
 import json

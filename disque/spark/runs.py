@@ -1,16 +1,17 @@
-"""Runs that have a name know in how many partitions they were written.
+"""Named runs: each remembers in how many partitions it was written.
 
-The key of a row has the number of its partition in it: that is how equal rows of two partitions stay two jobs. So a run
-that is written again in another number of partitions would add its rows again. Spark tells that number only when a save
-is over: then the driver notes it, as a job with a UNIQUE key in a queue of its own that nobody reads, beside which
-partitions were finished. It lasts as long as the keys of rows.
+The key of a row contains the number of its partition. That keeps equal rows of two partitions two jobs. So a run that
+is written again in another number of partitions would add its rows again. Spark gives that number only when a save is
+over. Then the driver notes it, together with the partitions that were finished, as a job with a UNIQUE key in a queue
+of its own that nobody reads. The note lasts as long as the keys of rows.
 
-A task of a later save asks for the note before it adds anything. It refuses a partition that the run never had. In one
-that was finished, nothing is left to be added: all its rows must be known, else they were in another one. What neither
-shows, since the run had not come so far, is found when the save is over, and fails it.
+A task of a later save asks for the note before it adds anything. It refuses a partition that the run never had. In a
+partition that was finished, nothing is left to be added: all its rows must be known, otherwise they were in another
+partition. If the run had not come so far, neither shows the mistake. It is then found when the save is over, and fails
+the save.
 
-Whether a key is known is asked by an ADDJOB that no cluster can do, for want of copies: a key that is known is answered
-with the ID of its job all the same.
+To ask whether a key is known, an ADDJOB is sent that no cluster can execute, because it wants too many copies. A known
+key is answered with the ID of its job all the same.
 """
 
 import json
@@ -115,8 +116,8 @@ class Look:
         if not run.has(self._partition):
             return jobs
         if None in known(self._client, [(job[1], job[5]) for job in jobs], self._options):
-            text = f"run {name!r} had not these rows in partition {self._partition} when that was written, or their"
-            raise WriteError(f"{text} keys are no longer kept (dedupWindow): {advice(run.partitions)}")
+            text = f"run {name!r} did not have these rows in partition {self._partition} when that was written, or"
+            raise WriteError(f"{text} their keys are no longer kept (dedupWindow): {advice(run.partitions)}")
         return []
 
 

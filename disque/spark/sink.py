@@ -1,9 +1,8 @@
-"""The writers: what Spark calls in the driver and in each task. Both share one write path.
+"""The writers: Spark calls them in the driver and in each task. Batch and stream share one write path.
 
-A writer is made in the driver, where all that is wrong with options and columns is found, and pickled into the tasks.
-There `write` gets the partition as Arrow batches. Committing counts; aborting takes nothing back, since jobs that were
-added may be done by now, and an old attempt may go on writing after it: that nothing is there twice is what keys are
-for, see `keys`.
+A writer is made in the driver, which finds all errors in options and columns, and pickled into the tasks. There `write`
+gets the partition as Arrow batches. Committing counts. Aborting takes nothing back, since jobs that were added may be
+done by now, and an old attempt may go on writing after it. Keys prevent duplicates, see `keys`.
 """
 
 import uuid

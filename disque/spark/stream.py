@@ -1,14 +1,14 @@
 """The streaming source: at least once, and exactly once together with a sink that knows its batches.
 
-All of it but `read` happens in one process beside the driver, which lives as long as the query. In each trigger Spark
-asks `latestOffset` with the end of the batch before, and only when that one is written down as done. So that is where
+All of it except `read` happens in one process beside the driver, which lives as long as the query. In each trigger
+Spark calls `latestOffset` with the end of the batch before, and only when that batch is written down as done. So there
 the jobs of the batch before are acknowledged, on an idle queue too, and new ones are claimed, without their bodies. The
-new offset has their IDs; Spark writes it down, then asks for `partitions`, which have IDs too: tasks fetch the bodies.
+new offset has their IDs. Spark writes it down, then asks for `partitions`, which have IDs too: tasks fetch the bodies.
 Meanwhile a heartbeat holds the claims, so a batch may take longer than RETRY.
 
 When the driver dies, the heartbeat ends with it. The query that is started again on the checkpoint gets the last batch
-once more, under the same number, from the IDs: jobs that are done meanwhile are left out, and each is in the partition
-where it was, so that a sink of this package knows it again.
+once more, under the same number, from the IDs. Jobs that are done meanwhile are left out. Each other job is in the same
+partition as before, so that a sink of this package recognises it.
 """
 
 import time
@@ -135,7 +135,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         except Exception as error:
             if not is_plain(error):
                 raise
-            LOG.warning("%s: nobody says how much is queued: %s", self._queue, error)
+            LOG.warning("%s: the number of queued jobs is not known: %s", self._queue, error)
             return None
 
     @door

@@ -17,10 +17,10 @@ def test_jobs_that_are_spoken_of_nowhere_else_are_lost_and_of_others_something_i
     found = cost([(path, 0, half), (path, half, half + 40)], [b"x" + job_id(3), b"y"])
     assert (found.lost, found.touched, found.more) == (3, 1, False)
     assert str(found) == (
-        "The cut costs 3 jobs, which no other record speaks of; cut out is also what was noted last of 1 other: what "
-        "was done may be delivered again"
+        "The cut costs 3 jobs of which there is no other record. It also takes the last record of 1 other: "
+        "finished jobs may be delivered again"
     )
-    assert str(cost([(path, 0, 40)], [])) == "The cut costs 1 job, which no other record speaks of"
+    assert str(cost([(path, 0, 40)], [])) == "The cut costs 1 job of which there is no other record"
     assert str(cost([(path, 1, 40)], [])) == "No job ID can be read in what is cut out"
     assert "records of 2 others" in str(cost([(path, 0, half)], [job_id(1), job_id(3)]))
 
@@ -37,4 +37,4 @@ def test_more_ids_than_anybody_counts_take_no_more_memory(tmp_path: Path, monkey
     monkeypatch.setattr(aof_cost, "IDS_MOST", 10)
     path = tmp_path / "file"
     path.write_bytes(b"".join(map(job_id, range(60))))
-    assert str(cost([(path, 0, 9999)], [])).startswith("The cut costs more than 10 jobs,")
+    assert str(cost([(path, 0, 9999)], [])).startswith("The cut costs more than 10 jobs of")

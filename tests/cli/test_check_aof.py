@@ -143,7 +143,7 @@ def test_a_missing_first_segment_is_noticed_and_accepted_by_a_repair(
     assert main([str(tmp_path)]) == 1
     assert f"{NAME}.00000001 is missing" in capsys.readouterr().out
     assert main([str(tmp_path), "--fix", "--yes"]) == 0
-    assert "How many jobs are lost with the files that are missing" in capsys.readouterr().out
+    assert "It is not known how many jobs are lost with the missing files" in capsys.readouterr().out
     assert records(tmp_path) == ["b"]
 
 
@@ -213,7 +213,7 @@ def write_refused(path: Path, payload: bytes, *, behind: bool) -> int:
     ("payload", "why"),
     [
         (b"\xc1 never used", "not a list of records"),
-        (msgpack.packb([1, [PAUSE, b"q", 4]]), f"a record of kind {PAUSE} makes no sense"),
+        (msgpack.packb([1, [PAUSE, b"q", 4]]), f"a record of kind {PAUSE} is not valid"),
     ],
 )
 def test_what_a_start_refuses_is_named_with_its_place_and_cut_out(
@@ -333,7 +333,7 @@ def test_a_second_copy_of_a_segment_is_set_aside(tmp_path: Path, capsys: pytest.
     paths = write_row(tmp_path, ["a"], ["b"])
     copy = tmp_path / f"{NAME}.00000003"
     copy.write_bytes(paths[0].read_bytes())
-    with pytest.raises(JournalError, match="sets aside what has no place here"):
+    with pytest.raises(JournalError, match="sets aside what does not belong here"):
         Row(str(tmp_path), NAME)
     assert main([str(tmp_path)]) == 1
     assert f"{copy} is segment 1, and so is {paths[0]}" in capsys.readouterr().out
@@ -355,7 +355,7 @@ def test_a_segment_of_another_node_is_set_aside(
         end = write_headed(tmp_path / f"{NAME}.{one:08d}", one, writer, end)
     assert main([str(tmp_path)]) == 1
     path = tmp_path / f"{NAME}.{number:08d}"
-    assert f"{path} does not go with the other files: it is of a journal of node {other}" in capsys.readouterr().out
+    assert f"{path} does not belong to the other files: it is from a journal of node {other}" in capsys.readouterr().out
     assert main([str(tmp_path), "--fix", "--yes"]) == 0
     assert (tmp_path / f"{path.name}.aside").exists()
     row = Row(str(tmp_path), NAME, own=mine.encode())
@@ -394,8 +394,8 @@ def test_a_repair_says_first_how_many_jobs_it_costs(
 
     monkeypatch.setattr("builtins.input", reply)
     assert main([str(tmp_path), "--fix"]) == 1
-    assert "The cut costs 1 job, which no other record speaks of; cut out is also what was noted last of 1 " in said[0]
-    assert "How many jobs are lost with the files that are missing, nobody can say" in said[0]
+    assert "The cut costs 1 job of which there is no other record. It also takes the last record of 1 " in said[0]
+    assert "It is not known how many jobs are lost with the missing files" in said[0]
     assert said[0].count("is missing") == 1
 
 
@@ -414,7 +414,8 @@ def test_a_repair_does_not_begin_while_a_node_holds_what_it_writes(
     log = os.open(tmp_path / "log", os.O_RDWR)
     fcntl.flock(log, fcntl.LOCK_EX)
     assert main([str(tmp_path), "--fix", "--yes"]) == 1
-    assert f"A node runs in {tmp_path}: it holds {tmp_path / what}. Nothing was changed" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"A node is running in {tmp_path}: it has locked {tmp_path / what}. Nothing was changed" in said
     assert snapshot(tmp_path) == before
     os.close(fd)
     assert main([str(tmp_path), "--fix", "--yes"]) == 0

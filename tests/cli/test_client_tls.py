@@ -74,7 +74,7 @@ def test_a_server_that_the_authority_knows_by_this_name_is_believed(server: TlsS
 @pytest.mark.parametrize(
     ("trust", "why"),
     [
-        (Trust(), "its certificate is not believed: self-signed certificate in certificate chain"),
+        (Trust(), "its certificate is not trusted: self-signed certificate in certificate chain"),
         (GOOD._replace(sni="other.example.org"), "Hostname mismatch"),
     ],
 )

@@ -243,7 +243,7 @@ class TestCrew:
 
         assert crew.play(kill_one) == 0, "those that were to stop did so cleanly"
         assert "*** The node at 2 was killed by SIGKILL." in crew.stage.text
-        assert "in another terminal. It is then no part of this program" in crew.stage.text
+        assert "This program does not start it again. You can do so in another terminal." in crew.stage.text
         assert "1 | bye" in crew.stage.text
         note, last = crew.stage.text.splitlines()[-2:]
         assert note == "*** The node at 2 was killed by SIGKILL, before the others were stopped."

@@ -510,7 +510,7 @@ class TestUnreached:
                 port = gone.getsockname()[1]
             one.bus.reconcile([half_met(LOOPBACK, port)])
             await one.notes.until(lambda: one.notes.kinds().count("down") == 3)
-            assert self.told(one) == [(f"{LOOPBACK}:{port}", "connection refused, nobody listens there")]
+            assert self.told(one) == [(f"{LOOPBACK}:{port}", "connection refused, no process listens there")]
             await end(one)
 
         in_loop(scene)
@@ -545,7 +545,7 @@ class TestUnreached:
             [one] = await stations("a")
             one.bus.reconcile([half_met(LOOPBACK, impostor.port)])
             await one.notes.until_event("unreached")
-            assert "no node of this kind" in self.told(one)[0][1]
+            assert "not a node of this kind" in self.told(one)[0][1]
             impostor.end()
             await end(one)
 
@@ -752,7 +752,7 @@ def test_a_peer_must_not_speak_on_a_link_that_is_not_its_own() -> None:
         one.bus.reconcile([impostor.node(ZED.id)])
         await one.notes.until_event("down", ZED.id)
         assert one.notes.messages == []
-        assert one.notes.said("it speaks on it")
+        assert one.notes.said("it sent unexpected data")
         impostor.end()
         await end(one)
 

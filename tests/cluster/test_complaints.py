@@ -64,9 +64,9 @@ def test_memory_of_places_is_bounded() -> None:
     ("wrong", "said"),
     [
         (socket.gaierror(-2, "Name or service not known"), "the name cannot be resolved (Name or service not known)"),
-        (ConnectionRefusedError(), "connection refused, nobody listens there"),
+        (ConnectionRefusedError(), "connection refused, no process listens there"),
         (TimeoutError(), "timed out, no answer within 5 s"),
-        (UnicodeError("label too long"), "that can be no name"),
+        (UnicodeError("label too long"), "this is not a valid name"),
         (OSError(113, "No route to host"), "No route to host"),
         (OSError(), "OSError"),
     ],

@@ -29,7 +29,7 @@ def test_a_frame_that_is_too_long_is_refused_by_its_length_alone() -> None:
     reader = FrameReader(10)
     reader.feed(enclosed(b"x" * 10) + (11).to_bytes(4, "big"))
     assert reader.next() == b"x" * 10
-    with pytest.raises(FrameTooLongError, match="11 bytes, 10 are taken"):
+    with pytest.raises(FrameTooLongError, match="11 bytes, at most 10 are accepted"):
         reader.next()
 
 

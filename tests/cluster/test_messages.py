@@ -247,7 +247,7 @@ class TestGarbage:
         ],
     )
     def test_what_is_no_msgpack_is_refused(self, data: bytes) -> None:
-        assert refused(data).startswith("a frame is no msgpack")
+        assert refused(data).startswith("a frame is not msgpack")
 
     @given(st.binary(max_size=100))
     def test_any_bytes_are_messages_or_refused(self, data: bytes) -> None:

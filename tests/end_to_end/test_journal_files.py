@@ -129,7 +129,7 @@ def test_a_file_of_another_nodes_journal_stops_the_start(start_node: StartNode) 
     other.start()
     other.kill()
     foreign.write_bytes(other.segments()[2].read_bytes())
-    assert f"{foreign} does not go with the other files: it is of a journal of node " in refused(node)
+    assert f"{foreign} does not belong to the other files: it is from a journal of node " in refused(node)
     assert check_aof([str(node.directory), "--fix", "--yes"]) == 0
     assert queued(node.start()) == ids
 
@@ -165,11 +165,11 @@ def test_no_repair_begins_while_a_node_runs_there(
     node, ids = with_jobs(start_node)
     node.start("--cluster-config-file", str(tmp_path / "elsewhere.conf"))  # whoever looks for that finds nothing
     assert check_aof([str(node.directory), "--fix", "--yes"]) == 1
-    assert f"A node runs in {node.directory}: it holds {node.segments()[-1]}" in capsys.readouterr().out
+    assert f"A node is running in {node.directory}: it has locked {node.segments()[-1]}" in capsys.readouterr().out
     node.kill()
     node.start()
     assert check_aof([str(node.directory), "--fix", "--yes"]) == 1
-    assert f"A node runs in {node.directory}: it holds " in capsys.readouterr().out
+    assert f"A node is running in {node.directory}: it has locked " in capsys.readouterr().out
     assert queued(node) == ids
     node.kill()
     assert check_aof([str(node.directory), "--fix", "--yes"]) == 0
@@ -258,7 +258,7 @@ def test_a_journal_is_not_forgotten_by_mistake(start_node: StartNode) -> None:
     assert f"There is a journal, {node.segments()[0]}, and appendonly is no" in said
     assert "--appendonly no --ignore-journal" in said
     node.start("--appendonly", "no", "--ignore-journal")
-    assert f"The journal is ignored, and its jobs are not here: {node.segments()[0]}" in node.log()
+    assert f"The journal is ignored. Its jobs are not loaded: {node.segments()[0]}" in node.log()
     assert queued(node) == []
     node.stop()
     assert {path: path.read_bytes() for path in node.segments()} == before

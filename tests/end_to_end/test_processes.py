@@ -141,7 +141,7 @@ def test_a_process_that_is_killed_comes_back_with_its_jobs_and_all_stop_cleanly(
 
     assert f"{second} | " in service.shown()
     assert sorted(path.name for path in (service.directory / "data").iterdir()) == [str(port) for port in service.ports]
-    refusal = "ERR The config file is that of all processes: edit it, and restart the service"
+    refusal = "ERR The config file is shared by all processes: edit it, and restart the service"
     assert str(service.ask(first, "CONFIG", "REWRITE")) == refusal
     assert service.stop(signal.SIGTERM) == 0
     assert service.shown().count("ready to exit") == COUNT

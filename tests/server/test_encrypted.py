@@ -308,7 +308,7 @@ class TestHandshake:
         client.server.data_received(PING)
         assert client.transport.written == b"-ERR this port speaks TLS, and the client does not\r\n"
         assert client.transport.closed
-        assert door.lines == ["A client without TLS came to the TLS port (addr=127.0.0.1)"]
+        assert door.lines == ["A client without TLS connected to the TLS port (addr=127.0.0.1)"]
 
     def test_nonsense_that_begins_like_tls_is_closed(self) -> None:
         door = Door()
@@ -371,7 +371,7 @@ class TestWhoIsLetIn:
         assert door.lines == ["TLS failed: peer did not return a certificate (addr=127.0.0.1)"]
         door = Door()
         door.client("stranger").shake_hands()
-        assert door.lines[0].startswith("TLS failed: the certificate cannot be believed: ")
+        assert door.lines[0].startswith("TLS failed: the certificate is not trusted: ")
 
     def test_protected_mode_counts_behind_tls(self) -> None:
         door = Door()

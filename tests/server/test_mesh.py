@@ -156,7 +156,7 @@ class TestBeat:
     def test_the_log_tells_where_nobody_was_reached(self) -> None:
         shell = Meshed()
         shell.mesh.unreached("disque-9:17711", "timed out")
-        assert shell.log.lines == ["No node was reached at disque-9:17711: timed out. It is tried again"]
+        assert shell.log.lines == ["No node can be reached at disque-9:17711: timed out. Trying again"]
 
     def test_a_fault_in_the_core_does_not_end_the_beat(self, monkeypatch: pytest.MonkeyPatch) -> None:
         shell = Meshed()

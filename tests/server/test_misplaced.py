@@ -71,10 +71,10 @@ def test_files_that_do_not_follow_each_other_are_of_two_journals(letters: str, o
 
 
 def test_it_is_said_of_which_node_a_stranger_is() -> None:
-    assert f"of a journal of node {B.decode()}" in find(row({1: "a", 2: "b"}), A)[0].why
+    assert f"from a journal of node {B.decode()}" in find(row({1: "a", 2: "b"}), A)[0].why
     found = row({1: "a", 2: "b"})
     found.writers[2] = A
-    assert "of another time, or of another journal" in find(found, A)[0].why
+    assert "from another time or another journal" in find(found, A)[0].why
 
 
 def test_a_file_whose_head_cannot_be_read_follows_whatever_there_is() -> None:

@@ -497,7 +497,7 @@ class TestCompaction:
         process.cron(10)
         told = [line for line in process.log.lines if "compaction" in line or "segment" in line]
         why = "File exists"
-        assert told == [f"Can't begin a new segment of the journal: {why}. The old one goes on"]
+        assert told == [f"Can't begin a new segment of the journal: {why}. The old one is still written to"]
         assert process.persistence.facts()["aof_last_bgrewrite_status"] == "err"
         in_the_way.rmdir()
         writer._retry_at = 0.0
@@ -624,7 +624,7 @@ def test_a_crash_before_the_first_copy_is_complete_is_told_at_the_next_start(mac
     process.kill()
     again = machine.start()
     assert len(again.known()) < 3000
-    assert any("before all of them were in it" in line for line in again.log.lines)
+    assert any("before all of them were written to it" in line for line in again.log.lines)
 
 
 def test_a_first_copy_that_is_complete_is_nothing_to_speak_of(machine: Machine) -> None:
@@ -636,7 +636,7 @@ def test_a_first_copy_that_is_complete_is_nothing_to_speak_of(machine: Machine) 
     process.kill()
     again = machine.start()
     assert again.known() == ids
-    assert not any("before all of them were in it" in line for line in again.log.lines)
+    assert not any("before all of them were written to it" in line for line in again.log.lines)
 
 
 def test_after_an_fsync_that_failed_in_the_background_all_jobs_belong_to_the_segment_that_replaces_the_others(
@@ -677,7 +677,7 @@ def test_a_start_without_the_journal_that_is_there_stops_unless_that_is_meant(ma
     with pytest.raises(JournalError, match=rf"There is a journal, {machine.folder}/{files[0]}, and appendonly is no"):
         machine.start(passes_by="yes", appendonly="no")
     ignoring = machine.start(passes_by="yes", appendonly="no", ignore_journal="yes")
-    assert f"The journal is ignored, and its jobs are not here: {machine.folder}/{files[0]}" in ignoring.log.lines
+    assert f"The journal is ignored. Its jobs are not loaded: {machine.folder}/{files[0]}" in ignoring.log.lines
     assert ignoring.queued() == []
     assert machine.files == files
     assert len(machine.start().queued()) == 1

@@ -325,7 +325,7 @@ def test_a_line_that_cannot_be_served_holds_back_nobody_else() -> None:
     shell.ask(waiting, b"GETJOB FROM q\r\n")
     shell.node.retries.append(cast("Any", "no ADDJOB"))
     assert shell.ask(other, ADD).startswith(b"+D-")
-    assert "Those who wait for jobs could not be served\nTraceback" in shell.log.lines[-1]
+    assert "Could not serve waiting consumers\nTraceback" in shell.log.lines[-1]
     assert not shell.node.ready
 
 

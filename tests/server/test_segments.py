@@ -197,9 +197,9 @@ def test_who_wrote_a_file_stands_in_its_first_record(tmp_path: Path) -> None:
     assert Row(str(tmp_path), NAME).previous_writer == node.node_id
     later = Writer(tmp_path, 2, follows=10)
     later.add(msgpack.packb([1, (HEAD, FORMAT, node_id, b"boot", b"always")]))
-    with pytest.raises(MisplacedError, match=f"{later.path} .* of a journal of node {node_id.decode()}.* sets aside"):
+    with pytest.raises(MisplacedError, match=f"{later.path} .* from a journal of node {node_id.decode()}.* sets aside"):
         Row(str(tmp_path), NAME, own=node.node_id)
-    with pytest.raises(MisplacedError, match=f"{NAME}.00000001 does not go"):
+    with pytest.raises(MisplacedError, match=f"{NAME}.00000001 does not belong"):
         Row(str(tmp_path), NAME, own=node_id)
     Writer(tmp_path, 2, first.end, follows=9).add(b"c")
     assert read(Row(str(tmp_path), NAME, own=node_id))[1:] == [b"a", b"c"]

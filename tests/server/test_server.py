@@ -544,7 +544,7 @@ def test_after_a_reload_that_failed_nothing_is_promised_any_more(monkeypatch: py
         await asyncio.sleep(0)
         server.pump.flush()
         assert transport.take() == b"-ERR\r\n"
-        assert ask(server, client, ADD).startswith(b"-MISCONF The AOF file could not be loaded again")
+        assert ask(server, client, ADD).startswith(b"-MISCONF The journal could not be loaded again")
         end(server)
 
     in_loop(scene)
@@ -743,7 +743,7 @@ def test_a_maxmemory_too_small_to_be_meant_is_noted(value: str, warned: bool) ->
         client, _ = connect(server)
         request = f"CONFIG SET maxmemory {value}\r\n".encode()
         assert ask(server, client, request) == b"+OK\r\n"
-        assert ("hardly a job fits" in lines(server)) == warned
+        assert ("almost no job fits" in lines(server)) == warned
         assert (f"maxmemory is {value} bytes" in lines(server)) == warned
         end(server)
 

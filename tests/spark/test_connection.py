@@ -39,7 +39,7 @@ def test_a_password_that_no_node_wants_is_warned_of(node: Node, caplog: pytest.L
     assert not caplog.messages
     with client_of(node, password="x") as client:
         warn_of_password(client.config)
-    assert "the nodes take everybody" in caplog.text
+    assert "the nodes ask for none" in caplog.text
     caplog.clear()
     node.ask("CONFIG", "SET", "requirepass", "x")
     with client_of(node, password="x") as client:

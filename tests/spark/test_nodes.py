@@ -123,7 +123,7 @@ class Answering(Disque):
 
 @pytest.mark.parametrize("reply", [{b"server": b"redis"}, [b"server", b"redis"], DisqueError("ERR unknown command")])
 def test_what_is_no_node_is_named(reply: Reply) -> None:
-    with pytest.raises(NodeError, match="what answers at a:1 is no node of Disque; is it a Redis"):
+    with pytest.raises(NodeError, match="the server at a:1 is not a Disque node; is it a Redis"):
         greet(Answering(reply))
 
 

@@ -123,7 +123,7 @@ class TestTogether:
 
     def test_a_retry_beyond_the_ttl(self) -> None:
         assert "must be below 'ttl' (50)" in refusal({"queue": "q", "retry": "50", "ttl": "50"})
-        assert "what it is unless given" in refusal({"queue": "q", "retry": "86400"})
+        assert ", the default)" in refusal({"queue": "q", "retry": "86400"})
         assert "option 'delay' (9)" in refusal({"queue": "q", "delay": "9", "ttl": "9"})
 
     def test_where_notes_of_bad_rows_go(self) -> None:

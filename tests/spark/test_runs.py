@@ -83,7 +83,7 @@ class TestLook:
             note(client, "s", Run(4, frozenset({1})), named())
             look = Look(client, "s", 1, named())
             assert look(self.jobs(b"a")) == look(self.jobs(b"b")) == []
-            with pytest.raises(WriteError, match="run 'monday' had not these rows in partition 1") as caught:
+            with pytest.raises(WriteError, match="run 'monday' did not have these rows in partition 1") as caught:
                 look(self.jobs(b"a", b"c"))
             assert "repartition(4)" in str(caught.value)
         assert node.ask("QLEN", "mails") == 2

@@ -191,7 +191,7 @@ COMMANDS: Final = (
             ("SAVECONFIG", "", "Write nodes.conf now."),
             ("LEAVING", "[yes|no]", "Whether this node is about to leave."),
             ("MEET", "ip port [bus-port]", "Join the cluster of the node at this address or host name."),
-            ("FORGET", "id", "Take a node that does not come back out of the cluster; to be told to every node."),
+            ("FORGET", "id", "Remove a node that will not come back. Send it to every other node."),
             ("RESET", "[SOFT|HARD]", "Drop all jobs and forget all other nodes; HARD also takes a new ID."),
             HELP,
         ),

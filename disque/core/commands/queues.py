@@ -161,7 +161,7 @@ COMMANDS: Final = (
             ("out", "", "Give no jobs out."),
             ("all", "", "Both."),
             ("none", "", "Neither."),
-            ("state", "", "Only say how it stands."),
+            ("state", "", "Only show the state."),
             ("bcast", "", "Tell all nodes."),
         ),
     ),

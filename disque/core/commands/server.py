@@ -256,7 +256,7 @@ COMMANDS: Final = (
         debug,
         "server",
         "subcommand [word ...]",
-        "Help with testing.",
+        "For tests and debugging.",
         (
             ("FLUSHALL", "", "Drop all jobs and queues."),
             ("LOADAOF", "", "Read the journal again."),

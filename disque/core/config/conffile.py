@@ -246,16 +246,16 @@ def _joined(lines: list[str]) -> str:
 HEADER: Final = """\
 Configuration of a Disque node. Start it with: disque-server disque.conf
 
-A line is the name of an option and its value. Lines that begin with # say nothing. Values with spaces stand in quotes;
-inside of double quotes, \\n, \\\\, \\" and \\x00 mean what they mean in C. A later line wins over an earlier one, and
+A line is the name of an option and its value. Lines that begin with # are comments. Values with spaces need quotes;
+inside double quotes, \\n, \\\\, \\" and \\x00 mean what they mean in C. A later line wins over an earlier one, and
 the command line over all: disque-server disque.conf --port 7712
 
 Sizes take a unit: 1k is 1000 bytes, 1kb 1024, 1m 1000000, 1mb 1048576, 1g and 1gb likewise; case does not matter.
 
-Every option is here with its default, as a comment where the default is to say nothing. CONFIG GET shows the values
+Every option is here with its default, as a comment where the default is no value. CONFIG GET shows the values
 of a running node, CONFIG SET changes those that are marked as changeable, and CONFIG REWRITE writes them into this
 file."""
-INCLUDES: Final = "Another file can be read in place of a line. Its relative path counts from dir."
+INCLUDES: Final = "Another file can be read in place of a line. A relative path counts from dir."
 
 
 def document() -> str:

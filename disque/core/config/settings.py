@@ -75,8 +75,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     Setting(
         "requirepass", Text(512, "a password"), "", SECURITY,
         "The password that clients must give with AUTH before anything else. Without one, everybody who can connect "
-        "may do everything, which is why protected-mode then lets only this machine in. Passwords can be tried very "
-        "fast: use a long one.",
+        "may do everything. That is why protected-mode then accepts only clients on this machine. Passwords can be "
+        "tried very fast, so use a long one.",
         mutable=True, example='"a long password"', secret=True,
     ),
     Setting(
@@ -86,50 +86,51 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         "logfile", Path(), "", GENERAL,
-        'The file that log lines go to; SIGHUP opens it anew. "" is standard output.',
+        'The file for log lines. SIGHUP opens it anew. "" is standard output.',
     ),
     Setting(
         "pidfile", Path(), "/var/run/disque.pid", GENERAL,
-        "The file that the process writes its number into, when it is daemonized or this is set to another one.",
+        "The file for the number of the process. It is written if the process is daemonized, or if this is set to "
+        "another path.",
     ),
     Setting(
         "maxmemory", Size(0, MAX_SIZE), 1 * GB, LIMITS,
-        "The memory that jobs, queues and UNIQUE keys may take, in bytes, as used_memory of INFO estimates it; the "
-        "process needs some more. Over 75 % of it, a node keeps no new jobs (alone it answers -NOREPL); over 95 %, "
+        "The memory that jobs, queues and UNIQUE keys may take, in bytes, as used_memory of INFO estimates it. The "
+        "process needs some more. Over 75 % of it, a node keeps no new jobs (alone it answers -NOREPL). Over 95 %, "
         "maxmemory-policy decides, and commands that add jobs may answer -OOM. 0 is no limit.",
         mutable=True,
     ),
     Setting(
         "maxmemory-samples", Whole(1, MAX_INT32), 5, OLD,
-        "How many jobs were looked at to find one to evict.",
+        "How many jobs were examined to find one to evict.",
         mutable=True,
     ),
     Setting(
         "timeout", Whole(0, MAX_INT32, "seconds"), 0, NETWORK,
-        "Seconds after which a silent client is disconnected. Clients that wait in a blocking command are spared. 0 "
-        "is never.",
+        "Seconds after which an idle client is disconnected. This does not count for clients that wait in a blocking "
+        "command. 0 is never.",
         mutable=True,
     ),
     Setting(
         "auto-aof-rewrite-percentage", Whole(0, MAX_INT32, "percent"), 100, JOURNAL,
-        "The journal is compacted when it has grown by this many percent since the last time. 0 leaves that "
-        "to BGREWRITEAOF.",
+        "The journal is compacted when it has grown by this many percent since the last compaction. 0 compacts only on "
+        "BGREWRITEAOF.",
         mutable=True,
     ),
     Setting(
         "auto-aof-rewrite-min-size", Size(0, MAX_SIZE), 64 * MB, JOURNAL,
-        "A journal smaller than this, in bytes, is not compacted by itself.",
+        "The size below which the journal is not compacted automatically, in bytes.",
         mutable=True,
     ),
     Setting(
         "slowlog-log-slower-than", Whole(-MAX_INT64, MAX_INT64, "microseconds"), 10000, WATCHING,
-        "Commands that run for at least this many microseconds are kept for SLOWLOG. 0 keeps every command, a "
-        "negative number none.",
+        "SLOWLOG keeps commands that run for at least this many microseconds. 0 keeps every command, a negative number "
+        "none.",
         mutable=True,
     ),
     Setting(
         "latency-monitor-threshold", Whole(0, MAX_INT32, "milliseconds"), 0, WATCHING,
-        "Events that take at least this many milliseconds are kept for LATENCY. 0 keeps none.",
+        "LATENCY keeps events that take at least this many milliseconds. 0 keeps none.",
         mutable=True,
     ),
     Setting(
@@ -148,17 +149,17 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         "databases", Whole(1, MAX_INT32), 16, OLD,
-        "There is one name space for queues.",
+        "Queues have no numbered databases.",
     ),
     Setting(
         "maxclients", Whole(1, 1_000_000), 10000, LIMITS,
-        "How many clients may be connected at once; one more is told so and disconnected. Lowered at start when the "
-        "system allows fewer open files.",
+        "How many clients may be connected at once. One more gets an error and is disconnected. The number is lowered "
+        "at start when the system allows fewer open files.",
         mutable=True,
     ),
     Setting(
         "watchdog-period", Whole(0, MAX_INT32, "milliseconds"), 0, OLD,
-        "Milliseconds between looks at a stuck process.",
+        "Milliseconds between checks for a stuck process.",
         mutable=True,
     ),
     Setting(
@@ -168,19 +169,19 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         "cluster-node-timeout", Whole(1, MAX_INT32, "milliseconds"), 15000, CLUSTER,
-        "Milliseconds without an answer after which another node is taken for failed.",
+        "Milliseconds without an answer after which another node is marked as failed.",
         mutable=True,
     ),
     Setting(
         "tcp-keepalive", KeepAlive(0, 32767, "seconds", ", yes (300) or no (0)"), 300, NETWORK,
-        "Seconds of silence on a connection before the system asks whether the other end is still there, so that dead "
-        "clients go away. 0 never asks.",
+        "Seconds of silence on a connection before the system asks whether the other end is still there. So "
+        "connections of dead clients are closed. 0 never asks.",
         mutable=True,
     ),
     Setting(
         "no-appendfsync-on-rewrite", YesNo(), False, JOURNAL,
-        "Whether to leave out fsync while the journal is being compacted: fewer delays on slow disks, and "
-        "jobs of that time may be lost when the machine fails.",
+        "Whether to skip fsync while the journal is being compacted. This means fewer delays on slow disks, but jobs "
+        "of that time may be lost when the machine fails.",
         mutable=True,
     ),
     Setting(
@@ -189,30 +190,31 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         "activerehashing", YesNo(), True, OLD,
-        "Hash tables grow in small steps anyway.",
+        "Hash tables always grow in small steps.",
         mutable=True,
     ),
     Setting(
         "aof-rewrite-incremental-fsync", YesNo(), True, OLD,
-        "Compaction is written in small steps anyway.",
+        "Compaction is always written in small steps.",
         mutable=True,
     ),
     Setting(
         "aof-load-truncated", YesNo(), True, JOURNAL,
-        "Whether to start when the journal ends in the middle of a record, as it may after a crash: the torn "
-        "end is reported and cut off. With no, the node does not start, and `disque check-aof --fix` repairs.",
+        "Whether to start when the journal ends in the middle of a record, as it may after a crash. With yes, the torn "
+        "end is reported and cut off. With no, the node does not start, and `disque check-aof --fix` repairs the "
+        "journal.",
         mutable=True,
     ),
     Setting(
         "aof-enqueue-jobs-once", YesNo(), False, JOURNAL,
-        "Whether to put the jobs that were queued back into their queues at the next start, even if appendonly is no; "
-        "the option then turns itself off in this file, so it cannot be used with several processes.",
+        "Whether to put the jobs that were queued back into their queues at the next start, even if appendonly is no. "
+        "The option then sets itself to no in this file, so it cannot be used with several processes.",
         mutable=True,
     ),
     Setting(
         "maxmemory-policy", OneOf("acks", "noeviction"), "acks", LIMITS,
-        "What may be thrown away over 95 % of maxmemory. acks: acknowledgements that other nodes must still hear of, "
-        "and jobs with RETRY 0 that were delivered. noeviction: nothing.",
+        "What may be evicted over 95 % of maxmemory. acks: acknowledgements that other nodes have not confirmed, and "
+        "jobs with RETRY 0 that were delivered. noeviction: nothing.",
         mutable=True,
     ),
     Setting(
@@ -222,8 +224,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         "appendfsync", OneOf("always", "everysec", "no"), "everysec", JOURNAL,
-        "When what was written is forced to the disk. always: before a command is answered, so nothing that was "
-        "promised is lost even if the machine fails. everysec: once a second. no: when the system likes.",
+        "When the journal is forced to the disk. always: before a command is answered, so nothing that was promised is "
+        "lost even if the machine fails. everysec: once a second. no: when the system does it.",
         mutable=True,
     ),
     Setting(
@@ -233,53 +235,53 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     Setting(
         "appendonly", YesNo(), False, JOURNAL,
         "Whether jobs are kept in a journal (the append-only file, AOF), from which they come back after a restart or "
-        "a crash. Without it they are gone when the node stops.",
+        "a crash. With no, they are gone when the node stops.",
         mutable=True,
     ),
     Setting(
         "dir", Directory(), ".", GENERAL,
-        'The directory that the process changes into at this line: the journal and the nodes file live '
-        'there, and relative paths behind this line count from it. "." is where it was started.',
+        'The directory that the process changes into at this line. The journal and the nodes file are there, and '
+        'relative paths after this line count from it. "." is where the process was started.',
         mutable=True,
     ),
     Setting(
         "client-output-buffer-limit", OutputLimit(), ("normal", str(1 * GB), str(32 * MB), "60"), LIMITS,
-        "A client that does not read its replies is cut off when they reach the hard limit, or stay above the soft "
-        "limit for that many seconds; 0 is no limit. Commands of such a client already wait while its replies do, so "
-        "what gathers is little more than one reply. The hard limit must hold the largest one: twice "
-        "proto-max-bulk-len. The soft one keeps many such clients from eating the memory of the node: 32mb unread for "
-        "a minute means that nobody reads. Raise it for huge bodies over slow lines. A client in MONITOR, whose output "
-        "is what all others do, is given one second above the soft limit.",
+        "Bounds for the replies that a client does not read. The client is disconnected when they reach the hard "
+        "limit, or stay above the soft limit for that many seconds. 0 is no limit. A client with unread replies is not "
+        "served, so little more than one reply collects. The hard limit must hold the largest reply: twice "
+        "proto-max-bulk-len. The soft limit keeps many such clients from using up the memory of the node: 32mb unread "
+        "for a minute means that nobody reads. Raise it for very large bodies over slow networks. A client in MONITOR "
+        "gets what all others do, and may be above the soft limit for one second.",
         mutable=True,
     ),
     Setting(
         "unixsocketperm", Permissions(), 0, NETWORK,
-        "Permissions of the Unix socket, in octal. 0 leaves them as the system makes them.",
+        "Permissions of the Unix socket, in octal. 0 keeps those that the system gives.",
     ),
     Setting(
         "bind", Addresses(16), (), NETWORK,
-        "The addresses to listen on, at most 16. One that begins with - may be missing on this machine. Without any, "
-        "the node listens on all, IPv6 and IPv4.",
+        "The addresses to listen on, at most 16. One that begins with - may be missing on this machine. Without any "
+        "address, the node listens on all, IPv6 and IPv4.",
         example="127.0.0.1 -::1",
     ),
     Setting(
         "appendfilename", FileName(), "disque.aof", JOURNAL,
-        "The name of the journal's files, in dir: a number follows it.",
+        "The name of the journal's files, in dir. A number follows it.",
     ),
     Setting(
         "aof-segment-size", Size(64 * KB, 64 * GB), 64 * MB, JOURNAL,
-        "The journal is a row of segments of about this many bytes. Compaction frees one at a time, so small "
-        "ones give space back sooner.",
+        "The journal is a row of segment files of about this many bytes. Compaction frees one at a time, so small "
+        "segments give space back sooner.",
         mutable=True,
     ),
     Setting(
         "cluster-config-file", NeededPath(), "nodes.conf", CLUSTER,
-        "The file, in dir, in which the node keeps its name and the nodes it knows. The node writes it: it is not for "
-        "editing. Every node needs its own.",
+        "The file, in dir, for the ID of the node and the nodes that it knows. The node writes it. Do not edit it. "
+        "Every node needs its own.",
     ),
     Setting(
         "syslog-enabled", YesNo(), False, GENERAL,
-        "Whether log lines go to the system log too.",
+        "Whether log lines also go to the system log.",
     ),
     Setting(
         "syslog-ident", Text(128, "a name"), "disque", GENERAL,
@@ -292,83 +294,86 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         "enable-debug-command", OneOf("no", "yes", "local"), "local", SECURITY,
-        "Who may use DEBUG, which drops all jobs, stands still or crashes. local: clients on this machine, and those "
-        "of the Unix socket. yes: everybody who may connect. no: nobody.",
+        "Who may use DEBUG, which can drop all jobs, block the node or crash it. local: clients on this machine, and "
+        "those of the Unix socket. yes: everybody who may connect. no: nobody.",
     ),
     Setting(
         "proto-max-bulk-len", Size(1 * KB, 1000 * MB), 64 * MB, LIMITS,
         "The longest argument of a command, in bytes, and so the largest body of a job. At most 1000mb, since a job is "
-        "one record of the journal. Nodes tell each other theirs: a job is copied and moved to nodes that take its "
-        "body only. 512mb, the value of Disque 1.0, is possible. It costs memory for the body on each node and each "
-        "connection that it is on its way on, and at a restart, when the journal is read, some seconds.",
+        "one record of the journal. Nodes tell each other their value: a job is copied and moved only to nodes that "
+        "take its body. 512mb, the value of Disque 1.0, is possible. Large bodies cost memory on each node and for "
+        "each connection that they pass, and some seconds at a restart, when the journal is read.",
         mutable=True,
     ),
     Setting(
         "maxmemory-clients", Size(0, MAX_SIZE), 1 * GB, LIMITS,
-        "The memory that replies may take which clients do not read, in bytes, all clients together. Beyond it those "
-        "with the most are disconnected. 0 is no limit.",
+        "The memory for replies that clients do not read, in bytes, all clients together. Beyond it, those with the "
+        "most are disconnected. 0 is no limit.",
         mutable=True,
     ),
     Setting(
         "client-query-buffer-limit", Size(64 * KB, 1024 * GB), 1 * GB, LIMITS,
-        "The bytes of requests of one client that may be in memory before they are served; more disconnects it. It "
-        "must exceed proto-max-bulk-len.", mutable=True,
+        "The bytes of requests of one client that may be in memory before they are served. A client with more is "
+        "disconnected. It must exceed proto-max-bulk-len.", mutable=True,
     ),
     Setting(
         "rename-command", Renames(), (), SECURITY,
-        "Give a command another name, or with an empty name take it away. May be given often, and counts in the order "
-        "of the lines.",
+        "Gives a command another name, or removes it if the new name is empty. May be given several times. The order "
+        "of the lines counts.",
         gettable=False, example='DEBUG ""',
     ),
     Setting(
         "cluster-bus-port", Whole(0, 65535), 0, CLUSTER,
-        "The TCP port on which nodes talk to each other, on the addresses of bind. 0 is port + 10000, or tls-port + "
-        "10000 with port 0; without either there is none, and the node stays alone.",
+        "The TCP port for other nodes, on the addresses of bind. 0 is port + 10000, or tls-port + 10000 with port 0. "
+        "Without either there is no bus port, and the node stays alone.",
     ),
     Setting(
         "cluster-announce-ip", HostName(), "", CLUSTER,
-        "Where other nodes and clients reach this node, if that is not the address that they see, as behind NAT.",
+        "The address that other nodes and clients use for this node, if it is not the one that they see, as behind "
+        "NAT.",
         mutable=True, example="192.0.2.10",
     ),
     Setting(
         "cluster-announce-port", Whole(0, 65535), 0, CLUSTER,
-        "The port that clients are told. 0 is port, or tls-port with port 0.", mutable=True,
+        "The port that is announced to clients. 0 is port, or tls-port with port 0.", mutable=True,
     ),
     Setting(
         "cluster-announce-bus-port", Whole(0, 65535), 0, CLUSTER,
-        "The port that nodes are told. 0 is cluster-bus-port.", mutable=True,
+        "The port that is announced to other nodes. 0 is cluster-bus-port.", mutable=True,
     ),
     Setting(
         "cluster-seeds", Seeds(64), (), CLUSTER,
-        "Nodes to join, with @busport behind the port where that is not port + 10000: as long as the node knows no "
-        "others but those of its zone, it introduces itself to each of them. All nodes of a cluster can have the same "
-        "list.", mutable=True, example="disque-1:7711 disque-2:7711 disque-3:7711",
+        "Nodes to join. Write @busport after the port where that is not port + 10000. As long as this node knows no "
+        "others, except those of its zone, it introduces itself to each of them. All nodes of a cluster can have the "
+        "same list.", mutable=True, example="disque-1:7711 disque-2:7711 disque-3:7711",
     ),
     Setting(
         "cluster-secret", Text(512, "a secret"), "", CLUSTER,
-        "What all nodes of a cluster know and nobody else: links between nodes begin with a proof of it. Without one, "
-        "only nodes on the same machine are talked to. Use a long random text. It hides nothing: see tls-cluster.",
+        "A secret that all nodes of a cluster share, and nobody else knows. Links between nodes begin with a proof of "
+        "it. Without one, the node links only to nodes on the same machine. Use a long random text. It encrypts "
+        "nothing: see tls-cluster.",
         mutable=True, example='"a long secret"', secret=True,
     ),
     Setting("processes", Whole(1, 64), 1, GENERAL,
-        "How many nodes to run as one service, one for each core that it may use: at port and those after it, each in "
-        "a directory of its own in dir, named after its port. They share this file, so CONFIG REWRITE is refused; "
-        "maxmemory is for each of them. Older files call it workers."),
+        "How many nodes to run as one service. Each is a process and uses one core. They listen on port and those "
+        "after it. Each has a directory of its own in dir, named after its port. They share this file, so CONFIG "
+        "REWRITE is refused. maxmemory is for each of them. Older files call this option workers."),
     Setting("cluster-zone", Label(), "", CLUSTER,
-        "A label for what fails together with this node, such as its host, rack or power supply: nodes with the same "
-        "one are a zone. Copies of a job go to different zones; two in one zone count as two only when no other zone "
-        "without a copy can be reached and takes one. Without a label, a node is a zone of its own; the processes "
-        "of one service are one together.", example="rack-1"),
+        "A label for what fails together with this node, such as its host, rack or power supply. Nodes with the same "
+        "label are a zone. Copies of a job go to different zones. Two copies in one zone count as two only when no "
+        "other zone without a copy can be reached and takes one. Without a label, a node is a zone of its own. The "
+        "processes of one service are one zone.", example="rack-1"),
     Setting(
         "default-replicate", Whole(0, 65535, "copies"), 0, CLUSTER,
-        "On how many nodes a job is if its ADDJOB does not say REPLICATE. 0 is 3, or as many as there are nodes, those "
-        "that are down included. 2 suits three nodes, since one of them may be away.", mutable=True,
+        "How many nodes have a copy of a job if its ADDJOB does not say REPLICATE. 0 is 3, or as many as there are "
+        "nodes, including those that are down. 2 suits three nodes, since one of them may be away.", mutable=True,
     ),
     Setting(
         "restart-grace", Whole(0, 86400, "seconds"), 60, CLUSTER,
-        "For so many seconds a node that stopped or died still counts for REPLICATE, unless it said that it leaves: "
-        "ADDJOB waits until it is back or another node takes the copy, up to its own timeout. Then, and at once with "
-        "0, the answer is -NOREPL. Jobs that wait take memory: over 75 % of maxmemory there is no such wait.",
+        "For this many seconds a node that stopped or died still counts for REPLICATE, unless it announced that it "
+        "leaves. ADDJOB waits until the node is back or another node takes the copy, up to its own timeout. After "
+        "that, and at once with 0, the answer is -NOREPL. Jobs that wait take memory, so over 75 % of maxmemory there "
+        "is no such wait.",
         mutable=True,
     ),
     Setting(
@@ -377,18 +382,19 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         "registry-max-bytes", Size(64 * KB, MAX_SIZE), 64 * MB, CLUSTER,
-        "The bytes of what all nodes agree on, such as queues that are paused at all of them. Beyond it nothing more "
-        "can be set; what other nodes have set is taken up to twice as much. Give all nodes the same.", mutable=True,
+        "The bytes of settings that all nodes share, such as queues that are paused at all of them. Beyond it no more "
+        "can be set. Those that other nodes have set are accepted up to twice as much. Give all nodes the same value.",
+        mutable=True,
     ),
     Setting(
         "tls-cluster", YesNo(), False, CLUSTER,
-        "Whether links between nodes are encrypted with TLS. All nodes must agree. Each needs a certificate of "
-        "tls-ca-cert-file; names in it are not looked at. cluster-secret is needed all the same.",
+        "Whether links between nodes are encrypted with TLS. All nodes must have the same value. Each needs a "
+        "certificate of tls-ca-cert-file. Names in certificates are not checked. cluster-secret is needed as well.",
     ),
     Setting(
         "tls-cert-file", Path(), "", TLS,
-        "The certificate of this node, and those between it and the authority: for clients and, with tls-cluster, for "
-        "other nodes.",
+        "The certificate of this node, and those between it and the authority. It is for clients and, with "
+        "tls-cluster, for other nodes.",
         example='"/etc/disque/node.crt"',
     ),
     Setting(
@@ -397,25 +403,25 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         "tls-ca-cert-file", Path(), "", TLS,
-        "The authority whose certificates are believed: those of nodes, with tls-cluster, and those of clients, unless "
+        "The authority whose certificates are trusted: those of nodes, with tls-cluster, and those of clients, unless "
         "tls-auth-clients is no. Use one of your own that signs nothing else.", example='"/etc/disque/ca.crt"',
     ),
     Setting(
         "tls-port", Whole(0, 65535), 0, TLS,
-        "The TCP port for clients that speak TLS, on the addresses of bind. 0 is none. With port 0 beside it there are "
-        "no others, and this is the port that clients are told and that the bus port follows from.",
+        "The TCP port for clients with TLS, on the addresses of bind. 0 is none. With port 0 it is the only port for "
+        "clients: it is announced to clients, and the bus port follows from it.",
     ),
     Setting(
         "tls-auth-clients", OneOf("yes", "no", "optional"), "yes", TLS,
-        "Whether clients must show a certificate of tls-ca-cert-file on tls-port. yes: without one they are not let "
-        "in. optional: one that is shown must be good. no: none is asked for. Passwords are another matter: see "
-        "requirepass.",
+        "Whether clients must show a certificate of tls-ca-cert-file on tls-port. yes: clients without one are "
+        "refused. optional: a certificate that is shown must be valid. no: none is asked for. A certificate does not "
+        "replace the password: see requirepass.",
     ),
     Setting(
         "ignore-journal", Switch(), False, JOURNAL,
-        "Whether to start beside a journal with appendonly no, without the jobs that are in it. Otherwise such a start "
-        "stops, since it would look as if they were lost. The files are left alone; should the journal be switched on "
-        "later, they are renamed to <file>.ignored first. It says nothing with appendonly yes.",
+        "Whether to start beside a journal with appendonly no, without its jobs. By default such a start stops, since "
+        "the jobs would seem to be lost. The files are not changed. If the journal is switched on later, they are "
+        "first renamed to <file>.ignored. This option has no effect with appendonly yes.",
     ),
 )
 # fmt: on

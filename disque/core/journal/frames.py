@@ -287,9 +287,9 @@ class Scanner:
         if self._salt not in (UNKNOWN_SALT, salt):
             return "a frame of another file"
         if not 0 < length <= MAX_PAYLOAD or not RECORDS <= kind <= RETIRED:
-            return "the header makes no sense"
+            return "the header is not valid"
         if synced_segment > self._segment or (synced_segment == self._segment and synced_offset > offset):
-            return "the frame vouches for what came after it"
+            return "the frame says that later bytes are on the disk"
         return ""
 
     def _take(self) -> Frame | Damage | None:

@@ -196,7 +196,7 @@ TABLE: Final[dict[int, Kind]] = {kind.number: kind for kind in KINDS}
 def check(record: object) -> Record:
     """``record``, if a node of this format can have written it. Raises ReplayError otherwise."""
     if type(record) is not tuple or not record or type(record[0]) is not int:
-        raise ReplayError("a record is no list that begins with its kind")
+        raise ReplayError("a record is not a list that begins with its kind")
     number = record[0]
     if number == HEAD and len(record) > 1 and type(record[1]) is int and record[1] != FORMAT:
         if record[1] > FORMAT:
@@ -204,7 +204,7 @@ def check(record: object) -> Record:
         raise OlderError(f"written by an older program (format {record[1]}, this one knows {FORMAT}): {WAY_OUT}")
     kind = TABLE.get(number)
     if kind is None or tuple(map(type, record)) != kind.shape or not kind.check(record):
-        raise ReplayError(f"a record of kind {number} makes no sense")
+        raise ReplayError(f"a record of kind {number} is not valid")
     return record
 
 

@@ -17,7 +17,7 @@ GRAPH_LEVELS: Final = b"_o#"  # a third, two thirds and all of the height of a r
 AGE_UNITS: Final = ((86400, b"d"), (3600, b"h"), (60, b"m"))
 
 COMMAND_ADVICE: Final = (
-    b"SLOWLOG GET shows which commands they were; CONFIG SET slowlog-log-slower-than lowers the bar.",
+    b"SLOWLOG GET shows which commands they were; CONFIG SET slowlog-log-slower-than lowers the threshold.",
     b"Ask for less in one request: a smaller COUNT for QSCAN, JSCAN, QPEEK and GETJOB, no BUSYLOOP, fewer IDs.",
 )
 MACHINE_ADVICE: Final = (
@@ -30,7 +30,7 @@ DISK_ADVICE: Final = (
 QUEUE_ADVICE: Final = (b"Many jobs fall due in one moment: spread the DELAY or RETRY of jobs that are added together.",)
 MEMORY_ADVICE: Final = (b"The node is at its limit of memory: raise maxmemory, or let the consumers catch up.",)
 TURN_ADVICE: Final = (
-    b"One turn of the event loop, with all that was served in it. If no other event stands at the same time, the",
+    b"One event loop iteration, with all that was served in it. If no other event stands at the same time, the",
     b"machine kept the process waiting: look for other programs, too few processors, or swapping.",
 )
 NO_ADVICE: Final = (b"Look at what the machine and the clients did at the times that LATENCY HISTORY shows.",)

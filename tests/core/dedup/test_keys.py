@@ -124,7 +124,7 @@ def test_unique_needs_two_words(client: Client, options: tuple[str, ...]) -> Non
 @pytest.mark.parametrize("options", [("UNIQUE", "k", "0", "ASYNC"), ("ASYNC", "UNIQUE", "k", "0")])
 def test_unique_and_async_exclude_each_other(client: Client, options: tuple[str, ...]) -> None:
     reply = client.raw("ADDJOB", "q", "b", 0, *options)
-    assert reply == b"-ERR UNIQUE cannot be used with ASYNC: nobody could vouch for the key\r\n"
+    assert reply == b"-ERR UNIQUE cannot be used with ASYNC: the reply must wait until the key is known to be new\r\n"
 
 
 def test_a_key_counts_as_memory(bench: Bench, client: Client) -> None:

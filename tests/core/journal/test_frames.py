@@ -148,7 +148,7 @@ def test_a_length_beyond_the_end_of_the_file_waits_for_nothing() -> None:
 
 def test_a_frame_that_vouches_for_what_came_after_it_is_refused() -> None:
     data = encode(RECORDS, b"one", SEGMENT, SALT, HEAD_SIZE, SEGMENT, HEAD_SIZE + 1)
-    assert reason_of(scan(data)) == "the frame vouches for what came after it"
+    assert reason_of(scan(data)) == "the frame says that later bytes are on the disk"
 
 
 def test_a_scanner_keeps_no_more_than_it_needs() -> None:
