@@ -21,6 +21,7 @@ EXPLAINED: Final[Mapping[str, Mapping[str, str]]] = {
         "DELAY": "seconds before it is delivered for the first time (0)",
         "RETRY": "seconds until it is delivered again, unless acknowledged; 0: never (a tenth of the TTL, at most 300)",
         "TTL": "seconds that it lives, delivered or not (86400)",
+        "PRIORITY": "from 0 to 255: higher ones leave the queue first, equal ones in order of creation (0)",
         "MAXLEN": f"refuse the job if the queue has n jobs or more {_NODE_WIDE}",
         "UNIQUE": "add nothing while a job with this key was added less than s seconds ago; 0: while it is alive",
         "ASYNC": "answer at once, and make the copies afterwards",
@@ -48,7 +49,10 @@ EXPLAINED: Final[Mapping[str, Mapping[str, str]]] = {
     "dequeue": _ID,
     "show": _ID,
     "qlen": {"queue": "name of a queue"},
-    "qpeek": {"queue": "name of a queue", "count": "this many jobs, oldest first; negative: newest first"},
+    "qpeek": {
+        "queue": "name of a queue",
+        "count": "this many jobs, in the order in which they would leave; negative: from the end",
+    },
     "qstat": {"queue": "name of a queue"},
     "qscan": {
         "cursor": "0 to begin, then what the last reply began with, until that is 0 (0)",

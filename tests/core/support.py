@@ -45,6 +45,7 @@ from disque.core.model import memory
 from disque.core.model.ack_batch import AckBatch, AckStage
 from disque.core.model.job import ACKED, ACTIVE, AMONG_RETURNED, IN_LINE, QUEUED, SPENT, STATE_NAMES, WAIT_REPL, Job
 from disque.core.model.key import TENTATIVE
+from disque.core.model.lane import leaving_order
 from disque.core.model.session import NOT_WAITING, WAIT_COPIES, WAIT_HOST, WAIT_JOBS, WAIT_LINES, Session
 from disque.core.node import Node
 from tests.support import formats
@@ -529,7 +530,7 @@ def assert_queues_are_true(node: Node, jobs: list[Job]) -> None:
         assert not job.flags & SPENT or job.state == ACTIVE
     assert set(queued) <= set(node.queues)
     for name, queue in node.queues.items():
-        wanted = sorted(queued.get(name, []), key=Job.order)
+        wanted = sorted(queued.get(name, []), key=leaving_order)
         assert list(queue.jobs()) == wanted
         assert queue.length == len(wanted)
         assert queue.head() is (wanted[0] if wanted else None)

@@ -392,7 +392,8 @@ COMMANDS: Final = (
         WRITE | DENYOOM | FAST,
         add.add,
         "jobs",
-        "queue body ms-timeout [REPLICATE n] [DELAY s] [RETRY s] [TTL s] [MAXLEN n] [UNIQUE key s] [ASYNC]",
+        "queue body ms-timeout [REPLICATE n] [DELAY s] [RETRY s] [TTL s] [PRIORITY n] "
+        "[MAXLEN n] [UNIQUE key s] [ASYNC]",
         "Add a job to a queue; the reply is its ID.",
     ),
     GetJob(

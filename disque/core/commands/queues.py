@@ -30,7 +30,7 @@ def qlen(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None
 
 
 def qpeek(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
-    """QPEEK: jobs as GETJOB would give them, which stay; a negative count shows the newest, newest first."""
+    """QPEEK: jobs as GETJOB would give them, which stay; a negative count shows the last, from the end."""
     del now_ms
     count = parse_int(args[2])
     if count is None:
@@ -72,7 +72,7 @@ def qstat(node: "Node", session: Session, args: list[bytes], now_ms: int) -> Non
 
 def oldest_ms(queue: Queue, now_ms: int) -> int:
     """For how long the oldest job of the queue could have been delivered; 0 where there is none."""
-    job = queue.head()
+    job = queue.oldest()
     return 0 if job is None else max(0, now_ms - job.ctime // CTIME_A_MS - job.delay * 1000)
 
 

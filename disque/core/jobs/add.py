@@ -16,7 +16,7 @@ from disque.core.model.jobid import ttl_suffix
 from disque.core.model.queue import PAUSED_IN
 from disque.core.model.request import DEFAULT_TTL, Kind, Request
 from disque.core.model.session import PendingAdd, Session
-from disque.core.model.spec import REPL, JobSpec, Row, encode
+from disque.core.model.spec import PRIORITY, REPL, JobSpec, Row, encode
 from disque.core.replication import coordinator, replica
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ SETTERS: Final = {
 
 
 #: Further options with one number, which are rows of the job's spec: row, error text for what that does not allow.
-ROWS: Final[dict[bytes, tuple[Row, bytes]]] = {}
+ROWS: Final[dict[bytes, tuple[Row, bytes]]] = {b"PRIORITY": (PRIORITY, errors.BAD_PRIORITY)}
 
 
 def set_number(request: Request, option: bytes, value: int | None) -> bytes:

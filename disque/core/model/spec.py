@@ -65,9 +65,11 @@ TTL: Final = Row(1, "ttl", 86_400, 1, SECONDS_MAX)
 RETRY: Final = Row(2, "retry", 300, 0, SECONDS_MAX)
 #: How many nodes were to have a copy when it was added.
 REPL: Final = Row(3, "repl", 1, 1, 65_535)
+#: Those with a higher one leave their queue first.
+PRIORITY: Final = Row(4, "priority", 0, 0, 255)
 
 #: The options by number. The first three are attributes of a `JobSpec`, all others are read by `number` and `text`.
-TABLE: Final[dict[int, Row]] = {row.number: row for row in (TTL, RETRY, REPL)}
+TABLE: Final[dict[int, Row]] = {row.number: row for row in (TTL, RETRY, REPL, PRIORITY)}
 
 
 @mypyc_attr(acyclic=True)

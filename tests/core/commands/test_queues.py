@@ -36,6 +36,18 @@ def test_qpeek_shows_the_oldest_or_with_a_negative_count_the_newest(client: Clie
     assert client("QLEN", "q") == 4
 
 
+def test_qpeek_shows_the_order_of_priorities(bench: Bench, client: Client) -> None:
+    jobs = [client.add("q", "b", "PRIORITY", number) for number in (1, 0, 7, 1)]
+    wanted = [jobs[2], jobs[0], jobs[3], jobs[1]]
+    assert [entry[1] for entry in client("QPEEK", "q", 9)] == wanted
+    assert [entry[1] for entry in client("QPEEK", "q", -9)] == wanted[::-1]
+    bench.advance(500)
+    client.add("q", "b", "PRIORITY", 9)
+    stat = client("QSTAT", "q")
+    assert stat[stat.index(b"oldest-ms") + 1] == 500, "the oldest is not the one that leaves first"
+    assert [client.get("q")[0] for _ in range(4)][1:] == wanted[:3]
+
+
 def test_qpeek_byte_for_byte(client: Client) -> None:
     job = client.add("q", "body")
     assert client.raw("QPEEK", "q", 1) == b"*1\r\n*3\r\n$1\r\nq\r\n$40\r\n%b\r\n$4\r\nbody\r\n" % job

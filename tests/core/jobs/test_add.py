@@ -5,6 +5,7 @@ import pytest
 from disque.core.jobs.add import KINDS_MOST, parse, parse_options
 from disque.core.model.job import ACTIVE, DEFERRED, LEASE_OWNER
 from disque.core.model.request import Request
+from disque.core.model.spec import PRIORITY
 from tests.core.support import MYSELF, Bench, Client, words
 from tests.support.formats import jobs_record
 
@@ -56,6 +57,12 @@ def test_option_names_do_not_mind_case_and_the_last_of_several_wins(bench: Bench
     assert (mixed.ttl, mixed.retry) == (50, 3)
 
 
+def test_priority_0_is_as_if_nothing_was_said(bench: Bench, client: Client) -> None:
+    jobs = [client.add("q", "b", *options) for options in ((), ("PRIORITY", 0), ("PRIORITY", 9, "PRIORITY", 0))]
+    assert [bench.job(job).spec.number(PRIORITY) for job in jobs] == [0, 0, 0]
+    assert len({bench.job(job).spec.encoded for job in jobs}) == 1
+
+
 def test_the_keyword_of_an_option_may_be_its_value(bench: Bench) -> None:
     assert request(bench, "UNIQUE", "TTL", 5).key == b"TTL"
 
@@ -69,6 +76,7 @@ def test_the_keyword_of_an_option_may_be_its_value(bench: Bench) -> None:
     + [("TTL", value, b"ERR TTL must be a number > 0") for value in ("0", "-1", "x", "", "-0", str(2**63))]
     + [("RETRY", value, b"ERR RETRY time must be a non negative number") for value in ("-1", "x", str(-(2**63) - 1))]
     + [("DELAY", value, b"ERR DELAY time must be a non negative number") for value in ("-1", "x", "+", "--1")]
+    + [("PRIORITY", value, b"ERR PRIORITY must be a number from 0 to 255") for value in ("-1", "256", "x", "1.0")]
     + [("MAXLEN", value, b"ERR MAXLEN must be a positive number") for value in ("0", "-1", "x", "")]
     + [
         (name, str(U32), b"ERR %b must be at most 4294967295 seconds" % name.encode())
@@ -86,6 +94,7 @@ def test_a_number_out_of_bounds_is_named(bench: Bench, option: str, value: str, 
         ("REPLICATE", ("1", "65535", "+5", "0005")),
         ("TTL", ("1", str(U32 - 1), "+1")),
         ("RETRY", ("0", "", "-0", str(U32 - 1))),
+        ("PRIORITY", ("0", "", "255", "+7")),
         ("MAXLEN", ("1", str(2**63 - 1))),
     ],
 )
