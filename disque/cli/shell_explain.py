@@ -19,6 +19,7 @@ EXPLAINED: Final[Mapping[str, Mapping[str, str]]] = {
         "ms-timeout": "wait at most this many milliseconds for the copies; 0: no limit",
         "REPLICATE": "how many nodes have the job before its ID is answered",
         "DELAY": "seconds before it is delivered for the first time (0)",
+        "AT": "instead of DELAY: when, in milliseconds since 1970 by the clock of this node; now, if that is past",
         "RETRY": "seconds until it is delivered again, unless acknowledged; 0: never (a tenth of the TTL, at most 300)",
         "TTL": "seconds that it lives, delivered or not (86400)",
         "PRIORITY": "from 0 to 255: higher ones leave the queue first, equal ones in order of creation (0)",

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from disque.core.base import errors, resp
-from disque.core.base.numbers import SECONDS_MAX, parse_int
+from disque.core.base.numbers import SECONDS_MAX, parse_int, parse_ms
 from disque.core.commands import show
 from disque.core.federation import demand
 from disque.core.jobs import add, bulk, deliver, requeue
@@ -243,11 +243,11 @@ def dequeue(node: "Node", session: Session, args: list[bytes], now_ms: int) -> N
 class Nacking(Bulk):
     """A NACK of many jobs. An ID that is there twice counts once, whoever has got its job between."""
 
-    __slots__ = ("_count", "_counts", "_delay_s", "_seen")
+    __slots__ = ("_count", "_counts", "_delay_ms", "_seen")
 
-    def __init__(self, session: Session, ids: list[bytes], delay_s: int, counts: bool) -> None:
+    def __init__(self, session: Session, ids: list[bytes], delay_ms: int, counts: bool) -> None:
         super().__init__(session, ids)
-        self._delay_s = delay_s
+        self._delay_ms = delay_ms
         self._counts = counts
         self._count = 0
         self._seen: list[set[bytes]] = [set() for _ in range(SHARDS)]
@@ -258,7 +258,7 @@ class Nacking(Bulk):
         job = node.find(job_id)
         if job is not None and job_id not in seen:
             seen.add(job.id)
-            self._count += requeue.nack(node, job, self._delay_s, self._counts, now_ms)
+            self._count += requeue.nack(node, job, self._delay_ms, self._counts, now_ms)
 
     def reply(self) -> bytes:
         """As in `Bulk`."""
@@ -268,31 +268,31 @@ class Nacking(Bulk):
 def nack(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """NACK id [id ...] [DELAY seconds] [NOCOUNT]: how many jobs go back to their queue, now or later."""
     ids = args[1:]
-    delay_s = 0
+    delay_ms = 0
     counts = True
     while ids:
         if ids[-1].upper() == b"NOCOUNT":
             counts = False
             ids = ids[:-1]
         elif len(ids) >= 2 and ids[-2].upper() == b"DELAY":
-            wanted = parse_int(ids[-1])
+            wanted = parse_ms(ids[-1])
             if wanted is None or wanted < 0:
                 session.out.append(resp.error(errors.BAD_DELAY))
                 return
-            if wanted > SECONDS_MAX:
+            if wanted > SECONDS_MAX * 1000:
                 session.out.append(resp.error(errors.TOO_FAR % b"DELAY"))
                 return
-            delay_s = wanted
+            delay_ms = wanted
             ids = ids[:-2]
         else:
             break
     if len(ids) > bulk.MOST:
-        bulk.begin(node, Nacking(session, ids, delay_s, counts))
+        bulk.begin(node, Nacking(session, ids, delay_ms, counts))
         return
     if bad_ids(session, ids):
         return
     jobs = [job for job in map(node.find, dict.fromkeys(ids)) if job is not None]
-    session.out.append(resp.integer(sum([requeue.nack(node, job, delay_s, counts, now_ms) for job in jobs])))
+    session.out.append(resp.integer(sum([requeue.nack(node, job, delay_ms, counts, now_ms) for job in jobs])))
 
 
 class Postponing(Bulk):
@@ -392,7 +392,7 @@ COMMANDS: Final = (
         WRITE | DENYOOM | FAST,
         add.add,
         "jobs",
-        "queue body ms-timeout [REPLICATE n] [DELAY s] [RETRY s] [TTL s] [PRIORITY n] "
+        "queue body ms-timeout [REPLICATE n] [DELAY s] [AT unix-ms] [RETRY s] [TTL s] [PRIORITY n] "
         "[MAXLEN n] [UNIQUE key s] [ASYNC]",
         "Add a job to a queue; the reply is its ID.",
     ),

@@ -53,8 +53,8 @@ def may_be_queued(job: Job) -> bool:
     return job.state == ACTIVE and not job.flags & SPENT
 
 
-def nack(node: "Node", job: Job, delay_s: int, counts: bool, now_ms: int) -> bool:
-    """A consumer gives ``job`` back, to be delivered again now or in ``delay_s`` seconds. False when it cannot be.
+def nack(node: "Node", job: Job, delay_ms: int, counts: bool, now_ms: int) -> bool:
+    """A consumer gives ``job`` back, to be delivered again now or in ``delay_ms``. False when it cannot be.
 
     ``counts`` says whether it failed; a worker that stops gives back what it has not begun, which is no failure.
     """
@@ -65,8 +65,8 @@ def nack(node: "Node", job: Job, delay_s: int, counts: bool, now_ms: int) -> boo
         node.stats.jobs_nacked += 1
     if node.votes.by_id:
         node.drop_vote(job.id)
-    if delay_s:
-        node.hold(job, now_ms + delay_s * 1000, DEFERRED | LEASE_OWNER)
+    if delay_ms:
+        node.hold(job, now_ms + delay_ms, DEFERRED | LEASE_OWNER)
     else:
         node.enqueue(job, now_ms)
     file_requeue(node, job)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from cluster.messages import QUEUE_IT, repljob
 from disque.core.journal.schema import HOLDERS
 from disque.core.model.copies import ReplicationBatch
-from disque.core.model.job import DEFERRED, Job
+from disque.core.model.job import Job
 from disque.core.model.peers import Peer
 from disque.core.model.session import Spread
-from disque.core.replication import zoning
+from disque.core.replication import replica, zoning
 
 if TYPE_CHECKING:
     from disque.core.node import Message, Node
@@ -31,7 +31,7 @@ def ask(node: "Node", spread: Spread, now_ms: int) -> None:
         seal(node)
         peers = pick(node, spread, wanted)
         holders = node.shared(tuple(sorted({*job.holders, *[peer.id for peer in peers]})))
-        wave = node.copies.batch = ReplicationBatch(job, node.linked, wanted, left_ms, peers, holders)
+        wave = node.copies.batch = ReplicationBatch(job, node.linked, wanted, left_ms, peers, holders, now_ms)
     job_id = job.id
     wave.ids.append(job_id)
     wave.bodies.append(job.body)
@@ -74,7 +74,7 @@ def seal(node: "Node") -> None:
         wave.spec.encoded,
         flags=0,
         left_ms=wave.left_ms,
-        delay_ms=wave.delay * 1000,
+        delay_ms=wave.delay_ms,
         holders=wave.holders,
         ids=tuple(wave.ids),
         bodies=tuple(wave.bodies),
@@ -107,13 +107,12 @@ def wire(spread: Spread, peer_id: bytes, now_ms: int, flags: int = 0) -> "Messag
     holders = job.holders
     if not job.retry:
         holders = (peer_id,) if len(holders) == 1 else tuple(sorted({*holders, peer_id}))
-    delay_ms = job.requeue_ms - now_ms if job.flags & DEFERRED else job.delay * 1000
     return repljob(
         job.queue,
         job.spec.encoded,
         flags=flags if job.retry else QUEUE_IT,
         left_ms=max(1, job.expires_ms - now_ms),
-        delay_ms=max(0, delay_ms),
+        delay_ms=max(0, replica.first_ms(job, now_ms) - now_ms),
         holders=holders,
         ids=(job.id,),
         bodies=(job.body,),

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from cluster.messages import ABORT, ANNOUNCE, ENQUEUE, REFUSED_GONE, REFUSED_SIZE, REPLJOB_IDS
 from disque.core.base import errors, resp
 from disque.core.journal.schema import DELETE
-from disque.core.model.job import DEFERRED, WAIT_REPL, Job
+from disque.core.model.job import WAIT_REPL, Job
 from disque.core.model.memory import SPREAD_BYTES
 from disque.core.model.outcome import Abandoned, Decided
 from disque.core.model.peers import TOLD_MOST, Peer
@@ -243,11 +243,10 @@ def come_home(node: "Node", spread: Spread, now_ms: int) -> None:
     if not job.retry and spread.asked:
         return
     spread.outside = False
-    due_ms = job.requeue_ms if job.flags & DEFERRED else now_ms + job.delay * 1000
     if spread.elsewhere:
         keep_behind(node, job, now_ms)
     else:
-        replica.start(node, job, due_ms, now_ms)
+        replica.start(node, job, replica.first_ms(job, now_ms), now_ms)
     if spread.missing() <= 0:
         count(node, spread, now_ms)
 
@@ -359,7 +358,7 @@ def achieved(node: "Node", spread: Spread, now_ms: int) -> None:
         if spread.elsewhere:
             keep_behind(node, job, now_ms)
         else:
-            replica.start(node, job, now_ms + job.delay * 1000, now_ms)
+            replica.start(node, job, replica.first_ms(job, now_ms), now_ms)
     if add is not None:
         add.spread = None
         tell(node, add, job)
@@ -370,8 +369,7 @@ def hand_out(node: "Node", spread: Spread, now_ms: int) -> None:
     job = spread.job
     if job.retry and not spread.elsewhere:
         first = node.random.choice(sorted(spread.confirmed))
-        delay_ms = job.requeue_ms - now_ms if job.flags & DEFERRED else job.delay * 1000
-        node.send(first, (ENQUEUE, job.id, max(0, delay_ms)))
+        node.send(first, (ENQUEUE, job.id, max(0, replica.first_ms(job, now_ms) - now_ms)))
     if node.journaling and job.segment:
         node.outbox.add((DELETE, job.id))
     node.remove(job)

@@ -48,6 +48,17 @@ if TYPE_CHECKING:
 JITTER_MS: Final = 500
 
 
+def appoint(job: Job, due_ms: int) -> None:
+    """A new job is to be queued at this moment of node time, which no whole number of seconds says."""
+    job.flags |= DEFERRED
+    job.requeue_ms = due_ms
+
+
+def first_ms(job: Job, now_ms: int) -> int:
+    """When a job that begins now is due for the first time: its DELAY counts from here on, unless there is a date."""
+    return job.requeue_ms if job.flags & DEFERRED else now_ms + job.delay * 1000
+
+
 def start(node: "Node", job: Job, due_ms: int, now_ms: int) -> None:
     """Put a job where it begins: into its queue, or aside until its delay is over. Writes its record."""
     job.state = ACTIVE
@@ -86,7 +97,7 @@ def replicate(node: "Node", peer: bytes, message: "ReplJob", now_ms: int) -> Non
             if wrong >= 0:
                 node.batch(peer, (REFUSED, wrong), job_id)
                 continue
-            job = Job(job_id, spec, bodies[at], ctimes[at], now_ms + left_ms, delay_ms // 1000, holders)
+            job = Job(job_id, spec, bodies[at], ctimes[at], now_ms + left_ms, -(-delay_ms // 1000), holders)
             node.register(job)
             keep(node, job, due_ms, flags, held, now_ms)
             join_early(node, job)
