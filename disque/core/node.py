@@ -37,6 +37,7 @@ from disque.core.model.job import (
 )
 from disque.core.model.jobid import SHARDS, IdMaker, shard_of
 from disque.core.model.latency import LatencyMonitor
+from disque.core.model.leases import Leases
 from disque.core.model.memory import GONE_BYTES, JOB_BYTES, QUEUE_BYTES, Limits
 from disque.core.model.outcome import Outcome
 from disque.core.model.part import Part
@@ -102,6 +103,7 @@ class Node:
         "journaling",
         "last_ctime",
         "latency",
+        "leases",
         "leavers",
         "limits",
         "linked",
@@ -206,7 +208,16 @@ class Node:
         #: Jobs that this node asks about before it queues them again; acknowledgements that others must still hear of.
         self.votes = Votes(self.timers)
         self.acks = Acks(self.timers, self.live)
-        self.parts: tuple[Part, ...] = (self.unique, self.copies, self.votes, self.acks, self.evictable)
+        #: Deliveries that do not last for RETRY.
+        self.leases = Leases()
+        self.parts: tuple[Part, ...] = (
+            self.unique,
+            self.copies,
+            self.votes,
+            self.acks,
+            self.evictable,
+            self.leases,
+        )
         #: IDs of jobs that were acknowledged or deleted everywhere lately.
         self.tombstones = Tombstones()
         self.early_holders = EarlyHolders()
@@ -364,6 +375,10 @@ class Node:
         """Ask no more about this job."""
         self.used -= self.votes.drop(job_id)
 
+    def drop_lease(self, job_id: bytes) -> None:
+        """What this delivery was to last does not matter any more."""
+        self.used -= self.leases.drop(job_id)
+
     def drop_ack(self, job_id: bytes) -> None:
         """Nobody must hear of this acknowledgement any more."""
         self.used -= self.acks.drop(job_id)
@@ -498,8 +513,10 @@ class Node:
         job.state = QUEUED
         job.flags &= ~(DEFERRED | LEASE_OWNER | LEASE_RELAYED | BACKUP)
         job.requeue_ms = 0
-        if self.votes:
+        if self.votes.by_id:
             self.drop_vote(job.id)
+        if self.leases.by_id:
+            self.drop_lease(job.id)
         if job.due_ms != job.expires_ms:
             self.timers.arm(job, job.expires_ms)
         queue.used_ms = now_ms
@@ -514,8 +531,10 @@ class Node:
         """Let ``job`` wait outside its queue until ``until_ms``.
 
         ``flags`` DEFERRED means that a crash must not shorten it, LEASE_OWNER that this node speaks for it. Other
-        holders are asked VOTE_MS before.
+        holders are asked VOTE_MS before. LEASE_OWNER alone may be a delivery from here; all else ends one.
         """
+        if flags != LEASE_OWNER and self.leases.by_id:
+            self.drop_lease(job.id)
         job.state = ACTIVE
         job.flags = job.flags & ~(DEFERRED | LEASE_OWNER | LEASE_RELAYED) | flags
         job.requeue_ms = until_ms

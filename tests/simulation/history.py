@@ -26,6 +26,7 @@ class Plan:
         "body",
         "delay",
         "key",
+        "priority",
         "queue",
         "repl",
         "retry",
@@ -46,16 +47,18 @@ class Plan:
         self.asynchronous = False
         self.key = b""
         self.window = 0
+        self.priority = 0
 
 
 class Claim:
-    """A delivery, or a WORKING that was answered: from ``at_ms`` on the job is somebody's for RETRY seconds.
+    """A delivery, or a WORKING that was answered: from ``at_ms`` on the job is somebody's for RETRY seconds, or for
+    ``lease_ms`` where that is not 0.
 
     ``left_ms`` is when the reply began to leave, -1 before. ``path`` are the machines by which the job came to the
     ``machine`` where this happened, itself included. ``late``: it was in the queue of another machine by then.
     """
 
-    __slots__ = ("at_ms", "late", "left_ms", "life", "machine", "path", "working")
+    __slots__ = ("at_ms", "late", "lease_ms", "left_ms", "life", "machine", "path", "working")
 
     def __init__(self, at_ms: int, machine: int, life: int, path: tuple[int, ...], *, working: bool) -> None:
         self.at_ms = at_ms
@@ -64,6 +67,7 @@ class Claim:
         self.path = path
         self.working = working
         self.late = False
+        self.lease_ms = 0
         self.left_ms = -1
 
 

@@ -21,9 +21,11 @@ from disque.core.journal.schema import CLEAN, END
 from disque.core.model.job import LEASE_OWNER
 from disque.core.model.key import SETTLED
 from disque.core.model.peers import Peer
+from disque.core.model.queue import Queue
 from disque.core.model.session import Acquisition, PendingAdd, Spread
+from disque.core.model.spec import JobSpec
 from disque.core.node import Node
-from disque.core.replication import acks, batching, coordinator, registry, replica, zoning
+from disque.core.replication import acks, arbitration, batching, coordinator, registry, replica, zoning
 from tests.simulation.bus import Bus
 from tests.simulation.process import Process
 
@@ -455,6 +457,57 @@ def memory_leaks() -> Iterator[None]:
 def nothing_is_said_again() -> Iterator[None]:
     """What a link lost is not sent over the next one."""
     with patch.object(links, "say_again", nothing):
+        yield
+
+
+# -- priorities --------------------------------------------------------------------------------------------------------
+
+
+@mutant("I18", policy="off")
+def who_can_wait_goes_first() -> Iterator[None]:
+    """Jobs with a priority leave their queue behind all others."""
+    genuine = Queue.pop
+
+    def pop(queue: Any) -> Any:
+        above = queue._above
+        if above is None or queue.length == sum(lane.length for lane in above.lanes):
+            return genuine(queue)
+        queue._above = None
+        job = genuine(queue)
+        queue._above = above
+        return job
+
+    with patch.object(Queue, "pop", pop):
+        yield
+
+
+@mutant("I18", policy="off", clients=8, active_ms=20000)
+def priorities_stay_at_home() -> Iterator[None]:
+    """A job that was handed over has no priority any more."""
+    genuine = supply.take_in
+
+    def take_in(node: Any, spec: Any, *words: Any) -> None:
+        genuine(node, JobSpec(spec.queue, spec.ttl, spec.retry, spec.repl), *words)
+
+    with patch.object(supply, "take_in", take_in):
+        yield
+
+
+# -- leases ------------------------------------------------------------------------------------------------------------
+
+
+@mutant("I4", policy="off", clients=6, active_ms=15000)
+def nobody_is_told_of_a_lease() -> Iterator[None]:
+    """Who delivered a job speaks for it until its RETRY is over, also where the lease is longer."""
+    genuine = arbitration.hold_answer
+
+    def hold_answer(node: Any, peer: Any, job: Any, left_ms: int, *words: Any) -> None:
+        if job.id in node.leases.by_id and left_ms > job.retry * 1000:
+            node.batch(peer, (wire.ANSWER, words[0], wire.ANSWER_NO, ()), job.id)
+        else:
+            genuine(node, peer, job, left_ms, *words)
+
+    with patch.object(arbitration, "hold_answer", hold_answer):
         yield
 
 

@@ -4,11 +4,13 @@ All know of all IDs that were ever answered or delivered, so that requests about
 that do not, and nodes that have just forgotten it.
 """
 
+from math import ceil
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.clients import Ask, Client, Leave, Story
 from tests.simulation.history import Plan
+from tests.simulation.world import WALL_MS
 
 if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster
@@ -31,6 +33,8 @@ class Workload:
         self.recent: list[bytes] = []
         self.clients: list[Client] = []
         self.number = 0
+        #: For what came later, so that seeds stay about what they were.
+        self.terms = self.world.random("terms")
 
     def begin(self) -> None:
         """Start the clients: at least one of each of the first two kinds."""
@@ -76,6 +80,7 @@ class Workload:
             return self._long(plan, words)
         self._retry(plan, words, random)
         self._times(plan, words, random)
+        self._terms(plan, words)
         if random.random() < 0.05:
             words += [b"MAXLEN", b"%d" % random.choice((1, 10, 100))]
         if random.random() < 0.15:
@@ -120,6 +125,21 @@ class Workload:
             plan.delay = random.choice((1, 2, 4, 8))
             words += [b"DELAY", b"%d" % plan.delay]
 
+    def _terms(self, plan: Plan, words: list[bytes]) -> None:
+        """What only few jobs have: a priority, a date, a delay with decimals."""
+        random = self.terms
+        if random.random() < 0.3:
+            plan.priority = random.choice((1, 1, 5, 255))
+            words += [b"PRIORITY", b"%d" % plan.priority]
+        if plan.delay or plan.ttl < 10 or random.random() > 0.1:
+            return
+        delay_ms = random.choice((1, 250, 1500, 3000))
+        plan.delay = ceil(delay_ms / 1000)
+        if random.random() < 0.5:
+            words += [b"DELAY", b"%.3f" % (delay_ms / 1000)]
+        else:
+            words += [b"AT", b"%d" % (WALL_MS + self.world.now + delay_ms)]
+
     def getjob(self, random: Random) -> Ask:
         """A GETJOB, blocking or not."""
         names = random.sample(self.queues, random.randint(1, len(self.queues)))
@@ -133,6 +153,10 @@ class Workload:
             words += [b"COUNT", b"%d" % random.choice((1, 2, 5, 20))]
         if random.random() < 0.1:
             words.append(b"WITHCOUNTERS")
+        if self.terms.random() < 0.2:
+            words += [b"LEASE", self.terms.choice((b"0.05", b"0.3", b"1", b"2.5", b"4", b"8"))]
+        if self.terms.random() < 0.2:
+            words.append(b"STRICT")
         choke_ms = random.choice((100, 2000)) if random.random() < 0.03 else 0
         return Ask([*words, b"FROM", *names], patience_ms=patience_ms, choke_ms=choke_ms)
 
@@ -198,7 +222,7 @@ def finish(load: Workload, random: Random, job_id: bytes) -> Story:
     elif chance < 0.67:
         load.errand([b"ACKJOB", job_id])
     elif chance < 0.75:
-        delay = random.choice(([], [], [b"NOCOUNT"], [b"DELAY", b"%d" % random.choice((0, 1, 3))]))
+        delay = random.choice(([], [], [b"NOCOUNT"], [b"DELAY", b"%d" % random.choice((0, 1, 3))], [b"DELAY", b"0.3"]))
         yield Ask([b"NACK", job_id, *delay])
     elif chance < 0.83:
         yield Ask([b"WORKING", job_id])

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class GetOptions:
     """What stands before FROM in a GETJOB. ``first`` is the index of the first queue name."""
 
-    __slots__ = ("bodies", "bytes_most", "count", "counters", "first", "no_hang", "timeout_ms")
+    __slots__ = ("bodies", "bytes_most", "count", "counters", "first", "lease_ms", "no_hang", "strict", "timeout_ms")
 
     def __init__(self) -> None:
         self.count = 1
@@ -30,6 +30,8 @@ class GetOptions:
         self.counters = False
         self.bodies = True
         self.bytes_most = deliver.BYTES_MOST
+        self.strict = False
+        self.lease_ms = 0
         self.first = 0
 
 
@@ -59,8 +61,10 @@ def parse_get(args: list[bytes], options: GetOptions) -> bytes:
             options.counters = True
         elif word == b"NOBODY":
             options.bodies = False
-        elif word in {b"COUNT", b"TIMEOUT", b"BYTES"}:
-            wrong = set_get_number(options, word, parse_int(args[at]))
+        elif word == b"STRICT":
+            options.strict = True
+        elif word in {b"COUNT", b"TIMEOUT", b"BYTES", b"LEASE"}:
+            wrong = set_get_number(options, word, args[at])
             if wrong:
                 return wrong
             at += 1
@@ -69,8 +73,11 @@ def parse_get(args: list[bytes], options: GetOptions) -> bytes:
     return errors.SYNTAX
 
 
-def set_get_number(options: GetOptions, word: bytes, value: int | None) -> bytes:
-    """Take COUNT, BYTES or TIMEOUT; returns the text of an error, or nothing."""
+def set_get_number(options: GetOptions, word: bytes, said: bytes) -> bytes:
+    """Take COUNT, BYTES, TIMEOUT or LEASE; returns the text of an error, or nothing."""
+    if word == b"LEASE":
+        return set_lease(options, said)
+    value = parse_int(said)
     if word == b"TIMEOUT":
         if value is None:
             return errors.BAD_TIMEOUT
@@ -85,6 +92,15 @@ def set_get_number(options: GetOptions, word: bytes, value: int | None) -> bytes
     else:
         options.count = value
     return b""
+
+
+def set_lease(options: GetOptions, word: bytes) -> bytes:
+    """Take LEASE; returns the text of an error, or nothing."""
+    lease_ms = parse_ms(word)
+    if lease_ms is None or lease_ms <= 0:
+        return errors.BAD_LEASE
+    options.lease_ms = lease_ms
+    return errors.TOO_FAR % b"LEASE" if lease_ms > SECONDS_MAX * 1000 else b""
 
 
 def getjob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
@@ -109,7 +125,11 @@ def getjob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> No
     queues = [queue for queue in map(node.queues.get, names) if queue is not None]
     if node.ready and any(queue.ready and queue.waiters is not None for queue in queues):
         deliver.serve_lines(node, now_ms)
-    jobs = deliver.take(node, session, queues, options.count, options.bytes_most, now_ms) if queues else []
+    count, size = options.count, options.bytes_most
+    if options.strict:
+        jobs = deliver.take_strictly(node, session, queues, count, size, options.lease_ms, now_ms)
+    else:
+        jobs = deliver.take(node, session, queues, count, size, options.lease_ms, now_ms) if queues else []
     if jobs:
         reply = deliver.encode(node, jobs, counters=options.counters, bodies=options.bodies)
         session.large = session.large or len(reply) > 1
@@ -136,6 +156,8 @@ def find_none(node: "Node", session: Session, options: GetOptions, names: list[b
         session.wait_counters = options.counters
         session.wait_bodies = options.bodies
         session.wait_bytes = options.bytes_most
+        session.wait_strict = options.strict
+        session.wait_lease_ms = options.lease_ms
         deliver.block(node, session, names, options.count, options.timeout_ms, now_ms)
 
 
@@ -402,7 +424,7 @@ COMMANDS: Final = (
         OF_IDS,
         getjob,
         "jobs",
-        "[NOHANG] [TIMEOUT ms] [COUNT n] [BYTES n] [WITHCOUNTERS] [NOBODY] FROM queue [queue ...]",
+        "[NOHANG] [TIMEOUT ms] [COUNT n] [BYTES n] [LEASE s] [STRICT] [WITHCOUNTERS] [NOBODY] FROM queue [queue ...]",
         "Get jobs out of queues, or wait for them.",
     ),
     AckJob("ackjob", -1, OF_IDS, ackjob, "jobs", "id [id ...]", "Acknowledge jobs: they are done everywhere."),
@@ -424,7 +446,7 @@ COMMANDS: Final = (
         working,
         "jobs",
         "id [id ...]",
-        "Postpone the next delivery of jobs by their RETRY; the reply is its seconds.",
+        "Postpone the next delivery of jobs by their RETRY, or their lease; the reply is its seconds.",
     ),
     Command("enqueue", -1, OF_IDS | DENYOOM, enqueue, "jobs", "id [id ...]", "Put jobs into their queues now."),
     Command("dequeue", -1, OF_IDS, dequeue, "jobs", "id [id ...]", "Take jobs out of their queues until RETRY."),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from disque.core.base import errors, resp
 from disque.core.dedup import keys
 from disque.core.federation import demand, supply
+from disque.core.jobs import leases
 from disque.core.model.job import ACTIVE, SPENT, Job
 from disque.core.model.memory import PLACE_BYTES
 from disque.core.model.queue import PAUSED_OUT, Queue
@@ -43,10 +44,13 @@ LEAVE_MOST = 5000  # not Final: tests want less, compiled too
 SERVE_MOST = 1000  # not Final: tests want less, compiled too
 
 
-def take(node: "Node", session: Session, queues: list[Queue], count: int, bytes_most: int, now_ms: int) -> list[Job]:
+def take(
+    node: "Node", session: Session, queues: list[Queue], count: int, bytes_most: int, lease_ms: int, now_ms: int
+) -> list[Job]:
     """Pop up to ``count`` jobs, one from each queue in turn, and mark them as delivered to ``session``.
 
-    The last one is that with which they have ``bytes_most`` bytes.
+    The last one is that with which they have ``bytes_most`` bytes. ``lease_ms`` is how long the deliveries last; 0: for
+    the RETRY of each.
     """
     taken: list[Job] = []
     if node.reconciling:
@@ -69,7 +73,25 @@ def take(node: "Node", session: Session, queues: list[Queue], count: int, bytes_
     for queue in sources:
         if queue.length <= queue.low:
             demand.drained(node, queue)
+    if lease_ms:
+        for job in taken:
+            leases.begin(node, job, lease_ms, now_ms)
     session.handed.extend([(job, job.requeue_ms, job.nacks, job.deliveries) for job in taken])
+    return taken
+
+
+def take_strictly(
+    node: "Node", session: Session, queues: list[Queue], count: int, bytes_most: int, lease_ms: int, now_ms: int
+) -> list[Job]:
+    """As `take`, but from each queue all that it has before the next one is looked at."""
+    taken: list[Job] = []
+    count, size_most = min(count, JOBS_MOST), min(bytes_most, BYTES_MOST)
+    for queue in queues:
+        some = take(node, session, [queue], count - len(taken), size_most, lease_ms, now_ms)
+        taken += some
+        size_most -= sum([len(job.body) + len(queue.name) for job in some])
+        if len(taken) >= count or size_most <= 0:
+            break
     return taken
 
 
@@ -237,7 +259,11 @@ def serve(node: "Node", session: Session, now_ms: int) -> int:
     looks = len(session.wait_queues) >> 4
     first_in = [queue for queue in session.wait_queues if queue.waiters and next(iter(queue.waiters)) is session]
     handed = len(session.handed)
-    jobs = take(node, session, first_in, session.wait_count, session.wait_bytes, now_ms)
+    count, size, lease_ms = session.wait_count, session.wait_bytes, session.wait_lease_ms
+    if session.wait_strict:
+        jobs = take_strictly(node, session, first_in, count, size, lease_ms, now_ms)
+    else:
+        jobs = take(node, session, first_in, count, size, lease_ms, now_ms)
     if session.wait_silent:
         del session.handed[handed:]
     if node.journaling and any(not job.retry for job in jobs):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from cluster.messages import BY_ENQUEUE, BY_NACK, BY_RETURN, WORKING
 from disque.core.dedup import keys
+from disque.core.jobs import leases
 from disque.core.model.job import ACKED, ACTIVE, DEFERRED, DELIVERED, LEASE_OWNER, QUEUED, SPENT, WAIT_REPL, Job
 from disque.core.replication import arbitration, coordinator
 from disque.core.replication.announcements import come_back, count, file_requeue, tell_holders, tell_queued
@@ -104,9 +105,10 @@ def dequeue(node: "Node", job: Job, now_ms: int) -> bool:
 
 
 def working(node: "Node", job: Job, now_ms: int) -> int:
-    """A consumer still works on ``job``: start its RETRY again and say how many seconds that is, or WORKING_TOO_LATE.
+    """A consumer still works on ``job``: start its RETRY, or its lease, again.
 
-    Past half of its life no job may be postponed any more, else a consumer that hangs could hold it for ever.
+    Says how many seconds that is, or WORKING_TOO_LATE. Past half of its life no job may be postponed any more, else a
+    consumer that hangs could hold it for ever.
     """
     if job.age_ms(now_ms) > job.ttl * 500:
         return WORKING_TOO_LATE
@@ -117,10 +119,11 @@ def working(node: "Node", job: Job, now_ms: int) -> int:
     if node.votes.by_id:
         node.drop_vote(job.id)
     held = job.flags & DEFERRED
-    until_ms = now_ms + job.retry * 1000
+    more_ms = leases.extension_ms(node, job)
+    until_ms = now_ms + more_ms
     node.hold(job, max(job.requeue_ms, until_ms) if held else until_ms, held | LEASE_OWNER)
     if held:
         file_requeue(node, job)
     if len(job.holders) > 1:
         tell_holders(node, job, (WORKING,))
-    return job.retry
+    return more_ms // 1000

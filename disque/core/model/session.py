@@ -124,8 +124,10 @@ class Session(Waiter):
         "wait_bodies",
         "wait_bytes",
         "wait_counters",
+        "wait_lease_ms",
         "wait_queues",
         "wait_silent",
+        "wait_strict",
         "walked",
     )
 
@@ -161,6 +163,8 @@ class Session(Waiter):
         self.wait_counters = False
         self.wait_bodies = True
         self.wait_bytes = 0
+        self.wait_strict = False
+        self.wait_lease_ms = 0
         #: What it waits for was asked under CLIENT REPLY OFF or SKIP: the reply is dropped.
         self.wait_silent = False
         #: Bytes of the reply to a walk in steps that this client has not taken yet: see `scan`.

@@ -358,4 +358,5 @@ def working(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], n
         node.drop_vote(job_id)
         job.flags &= ~BACKUP
         flags = job.flags & (DEFERRED | LEASE_OWNER | LEASE_RELAYED)
-        node.hold(job, max(job.requeue_ms, now_ms + retry_ms(node, job)), flags)
+        lease_ms = node.leases.by_id.get(job_id, 0) if node.leases.by_id else 0
+        node.hold(job, max(job.requeue_ms, now_ms + max(lease_ms, retry_ms(node, job))), flags)
