@@ -259,7 +259,7 @@ def test_a_window_ends_in_the_model_too_when_nothing_else_happens(later_ms: int)
     machine = NodeMachine()
     machine.begin(journaling=True)
     machine.advance(ms=1)
-    machine.addjob(number=0, queue=b"a", body=b"", retry=0, ttl=1, delay=0, maxlen=None, unique=(b"k", 3))
+    machine.addjob(number=0, queue=b"a", body=b"", retry=0, ttl=1, delay=0, maxlen=None, unique=(b"k", 3), priority=0)
     machine.advance(ms=2500)
     machine.lose_power(lost=0, later_ms=later_ms)
     for _ in range(3):
