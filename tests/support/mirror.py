@@ -521,8 +521,8 @@ class Mirror(RuleBasedStateMachine):
 
     # -- comparing -----------------------------------------------------------------------------------------------------
 
-    def compare(self, node: Node, model: Model, *, crashed: bool) -> None:
-        """``node`` holds what ``model`` says. A crash may forget redeliveries."""
+    def compare(self, node: Node, model: Model, *, crashed: bool, now_ms: int = 0) -> None:
+        """``node`` holds what ``model`` says, now or at that time. A crash may forget redeliveries."""
         jobs = {job.id: job for shard in node.shards for job in shard.values()}
         assert set(jobs) == set(model.jobs)
         for job_id, expected in model.jobs.items():
@@ -550,7 +550,7 @@ class Mirror(RuleBasedStateMachine):
             found = [job.id for job in queue.jobs()] if queue is not None else []
             assert found == [job.id for job in model.line_up(name)]
             assert (queue.paused if queue is not None else 0) == model.paused.get(name, 0)
-        found_keys = {key: (value.job_id, value.expires_ms) for key, value in keys(node, self.now_ms).items()}
+        found_keys = {key: (value.job_id, value.expires_ms) for key, value in keys(node, now_ms or self.now_ms).items()}
         assert found_keys == {digest_of(*name): key for name, key in model.keys.items()}
         self.recount(node)
 
