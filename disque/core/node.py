@@ -147,6 +147,7 @@ class Node:
         "stopping",
         "table",
         "timers",
+        "told",
         "tombstones",
         "touched",
         "trash",
@@ -210,14 +211,9 @@ class Node:
         self.acks = Acks(self.timers, self.live)
         #: Deliveries that do not last for RETRY.
         self.leases = Leases()
-        self.parts: tuple[Part, ...] = (
-            self.unique,
-            self.copies,
-            self.votes,
-            self.acks,
-            self.evictable,
-            self.leases,
-        )
+        #: Of these, the first are told of each job that goes; of leases it is looked first whether there are any.
+        self.told: tuple[Part, ...] = (self.unique, self.copies, self.votes, self.acks, self.evictable)
+        self.parts: tuple[Part, ...] = (*self.told, self.leases)
         #: IDs of jobs that were acknowledged or deleted everywhere lately.
         self.tombstones = Tombstones()
         self.early_holders = EarlyHolders()
@@ -364,8 +360,10 @@ class Node:
 
     def _part_with(self, job: Job) -> None:
         """Have all features forget ``job``."""
-        for part in self.parts:
+        for part in self.told:
             self.used -= part.drop_job(job)
+        if self.leases.by_id:
+            self.drop_lease(job.id)
 
     def drop_copies(self, job_id: bytes) -> None:
         """No copies of this job are wanted any more."""
