@@ -269,7 +269,7 @@ def zones_are_ignored() -> Iterator[None]:
         yield
 
 
-@mutant("I11", nodes=5, seeds=30, faults={"cut": 500, "crash": 700}, policy="off", zones=2, clients=8)
+@mutant("I11", nodes=5, seeds=30, faults={"cut": 300, "crash": 700}, policy="off", zones=2, clients=16, active_ms=15000)
 def two_copies_of_a_zone_are_counted() -> Iterator[None]:
     """Copies are asked of other zones first, and count wherever they are."""
     with patch.object(zoning, "must_wait", lambda *_: False):
@@ -453,7 +453,7 @@ def memory_leaks() -> Iterator[None]:
         yield
 
 
-@mutant("I6", "I8", nodes=2, seeds=30, faults={"reset": 300, "slow": 500}, policy="off")
+@mutant("I6", "I8", nodes=2, seeds=30, faults={"reset": 150, "slow": 500}, policy="off", clients=16, active_ms=15000)
 def nothing_is_said_again() -> Iterator[None]:
     """What a link lost is not sent over the next one."""
     with patch.object(links, "say_again", nothing):
