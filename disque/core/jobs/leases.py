@@ -2,8 +2,8 @@
 
 A lease binds the node that delivered the job: until it ends, this node answers HOLD to other holders that want to queue
 the job (see `arbitration`). So nobody else need know of it, and a lease is in no message and no record: a node that
-crashes forgets its leases, as it forgets when it delivered what. After a clean stop it still knows until when each delivery
-lasts, and WORKING extends it by RETRY.
+crashes forgets its leases, as it forgets when it delivered what. After a clean stop it still knows until when each
+delivery lasts, and WORKING extends it by RETRY.
 
 WORKING extends a delivery by its lease, at the node that knows it, and by a second at least. Another node extends it by
 RETRY and tells the holders; the one that delivered the job then holds it for its lease or for RETRY, whichever is
