@@ -22,7 +22,7 @@ from typing import Final, cast
 
 from msgpack import Packer, unpackb
 
-from cluster.capabilities import REGISTRY, SIZES
+from cluster.capabilities import JOBS, REGISTRY, SIZES
 from cluster.large import LARGE_BODY, BadFrameError, fill
 
 #: Offered here as well: who decodes frames needs it.
@@ -65,6 +65,8 @@ NEEDNOW: Final = 31
 STOPPING: Final = 32
 LIMIT: Final = 33
 DIGEST: Final = 34
+SURVEY: Final = 37
+SURVEYED: Final = 38
 
 #: `flags` of REPLJOB: whoever takes the copy queues it, nobody else does.
 QUEUE_IT: Final = 1
@@ -129,11 +131,12 @@ _BODIES: Final = "bodies"  # byte strings, as many as the list before it has ele
 _JOBS: Final = "jobs"
 _GOSSIP: Final = "gossip"
 _ENTRIES: Final = "entries"
+_WORDS: Final = "words"  # byte strings
 
 _TYPES: Final[dict[str, type]] = {
     **dict.fromkeys((_NUMBER, _STAMP), int),
     **dict.fromkeys((_BYTES, _ONE_ID), bytes),
-    **dict.fromkeys((_IDS, _NUMBERS, _STAMPS, _BODIES, _JOBS, _GOSSIP, _ENTRIES), tuple),
+    **dict.fromkeys((_IDS, _NUMBERS, _STAMPS, _BODIES, _JOBS, _GOSSIP, _ENTRIES, _WORDS), tuple),
 }
 
 #: The fields of all messages: a name means the same wherever it stands.
@@ -176,10 +179,12 @@ FIELDS: Final[dict[str, str]] = {
     "round": _STAMP,  # a number of the asker's that comes back with the answer; up to HANDED_ON: nobody asked
     "spec": _BYTES,  # what the job has in common with others: see `disque.core.model.spec`
     "state": _NUMBER,  # 0 undecided, 1 decided, 2 all keepers have it
+    "survey": _STAMP,  # the number of a question to all nodes, which comes back with each answer
     "value": _BYTES,
     "what": _NUMBER,
     "why": _NUMBER,
     "window_ms": _NUMBER,  # 0: the key ends with its job
+    "words": _WORDS,  # of a question, or of its answer; no word: it cannot be answered
 }
 
 
@@ -300,6 +305,10 @@ def _are_bodies(values: Message, at: int) -> bool:
     return _ONLY_BYTES.issuperset(map(type, bodies))
 
 
+def _are_words(values: Message, at: int) -> bool:
+    return _ONLY_BYTES.issuperset(map(type, cast("tuple[object, ...]", values[at])))
+
+
 def _are_jobs(values: Message, at: int) -> bool:
     return _all_fit(cast("tuple[Message, ...]", values[at]), JOB_SHAPE)
 
@@ -327,6 +336,7 @@ _CHECKS: Final[dict[str, Check]] = {
     _JOBS: _are_jobs,
     _GOSSIP: _is_gossip,
     _ENTRIES: _are_entries,
+    _WORDS: _are_words,
 }
 
 #: What stands in the list `jobs` for each job.
@@ -382,11 +392,13 @@ KINDS: Final[dict[int, tuple[str, Shape]]] = {
         (STOPPING, "STOPPING", "what"),  # I stop: send me no more jobs. Or: what I had sent you before is all
         (LIMIT, "LIMIT", "body_most"),  # from now on, I take bodies of this length at most
         (DIGEST, "DIGEST", "what digest"),  # all entries that I know add up to this: say what I lack
+        (SURVEY, "SURVEY", "survey what words"),  # I ask all nodes this
+        (SURVEYED, "SURVEYED", "survey words"),  # my answer
     )
 }
 
 #: The capability that a kind needs, for all that came after the first release: it goes to nobody who lacks that.
-NEEDS: Final[dict[int, int]] = {LIMIT: SIZES, ENTRIES: REGISTRY, DIGEST: REGISTRY}
+NEEDS: Final[dict[int, int]] = {LIMIT: SIZES, ENTRIES: REGISTRY, DIGEST: REGISTRY, SURVEY: JOBS, SURVEYED: JOBS}
 
 #: Kinds that rest on no record of the journal: they ask or offer, and nothing is lost if the sender forgets them. They
 #: leave at once; all others wait until the journal is as durable as was promised.

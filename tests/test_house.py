@@ -49,7 +49,7 @@ STOREYS: Final[tuple[tuple[str, ...], ...]] = (
     ("disque.core.dedup",),
     ("disque.core.jobs", "disque.core.federation"),
     ("disque.core.journal.kinds", "disque.core.journal.replay"),
-    ("disque.core.entries", "disque.core.handover", "disque.core.links", "disque.core.sizes"),
+    ("disque.core.entries", "disque.core.handover", "disque.core.links", "disque.core.questions", "disque.core.sizes"),
     ("disque.core.commands",),
     ("disque.core.step",),
 )

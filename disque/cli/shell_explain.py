@@ -47,7 +47,7 @@ EXPLAINED: Final[Mapping[str, Mapping[str, str]]] = {
     "enqueue": _ID,
     "dequeue": _ID,
     "show": _ID,
-    "qlen": {"queue": "name of a queue"},
+    "qlen": {"queue": "name of a queue", "CLUSTER": "all nodes that can be reached together"},
     "qpeek": {"queue": "name of a queue", "count": "this many jobs, oldest first; negative: newest first"},
     "qstat": {"queue": "name of a queue"},
     "qscan": {

@@ -49,6 +49,7 @@ from disque.core.model.sliced import Bulks, Sliced
 from disque.core.model.slowlog import SlowLog
 from disque.core.model.spec import JobSpec, SpecCache, read
 from disque.core.model.stats import Stats
+from disque.core.model.survey import Surveys
 from disque.core.model.tombstones import Tombstones
 from disque.core.model.unique import Unique
 from disque.core.model.votes import Votes
@@ -99,6 +100,7 @@ class Node:
         "grace_ms",
         "host",
         "ids",
+        "jobless",
         "journaling",
         "last_ctime",
         "latency",
@@ -143,6 +145,7 @@ class Node:
         "starts",
         "stats",
         "stopping",
+        "surveys",
         "table",
         "timers",
         "tombstones",
@@ -207,6 +210,9 @@ class Node:
         self.votes = Votes(self.timers)
         self.acks = Acks(self.timers, self.live)
         self.parts: tuple[Part, ...] = (self.unique, self.copies, self.votes, self.acks, self.evictable)
+        #: Questions to all nodes. A job that goes is no business of these parts.
+        self.surveys = Surveys(self.timers, self.start)
+        self.jobless: tuple[Part, ...] = (self.surveys,)
         #: IDs of jobs that were acknowledged or deleted everywhere lately.
         self.tombstones = Tombstones()
         self.early_holders = EarlyHolders()

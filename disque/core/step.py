@@ -41,12 +41,14 @@ from cluster.messages import (
     REPLJOB,
     SETACK,
     STOPPING,
+    SURVEY,
+    SURVEYED,
     UNBIND,
     WILLQUEUE,
     WORKING,
     YOURJOBS,
 )
-from disque.core import entries, handover, links, sizes
+from disque.core import entries, handover, links, questions, sizes
 from disque.core.base import errors, resp
 from disque.core.base.timers import Timed
 from disque.core.commands import scan, shown
@@ -67,13 +69,15 @@ from disque.core.model.session import (
     REPLY_SKIPPING,
     WAIT_HOST,
     WAIT_JOBS,
+    WAIT_NODES,
     WAIT_SCAN,
     Acquisition,
     PendingAdd,
     Session,
 )
+from disque.core.model.survey import Survey
 from disque.core.model.vote import RequeueVote
-from disque.core.replication import ack_batches, acks, arbitration, batching, coordinator, registry, replica
+from disque.core.replication import ack_batches, acks, arbitration, batching, coordinator, registry, replica, surveys
 
 if TYPE_CHECKING:
     from disque.core.node import Message, Node
@@ -158,7 +162,7 @@ def silently(node: "Node", session: Session, row: Command, args: list[bytes], no
         session.reply_mode = REPLY_ON
     del session.out[replies:]
     del session.handed[handed:]
-    session.wait_silent = session.waiting in {WAIT_JOBS, WAIT_HOST, WAIT_SCAN}
+    session.wait_silent = session.waiting in {WAIT_JOBS, WAIT_HOST, WAIT_SCAN, WAIT_NODES}
     if session.adds:
         session.adds[-1].silent = True
 
@@ -228,6 +232,8 @@ MESSAGES: Final[dict[int, Receiver]] = {
     KEYFREE: key_keeper.is_free,
     STOPPING: handover.peer_stops,
     LIMIT: sizes.told,
+    SURVEY: questions.asked,
+    SURVEYED: surveys.surveyed,
 }
 
 #: Messages about who the nodes are: these are taken from nodes that are not known yet, too.
@@ -337,6 +343,7 @@ DUE: Final[dict[type[Timed], Callable[["Node", Any, int], None]]] = {
     Acquisition: acquire.due,
     Key: key_keeper.due,
     KeyStore: keys.store_due,
+    Survey: surveys.due,
 }
 
 

@@ -52,6 +52,7 @@ SAMPLES: dict[str, Any] = {
     "jobs": (JOB, JOB),
     "gossip": (ROW,),
     "entries": (ENTRY,),
+    "words": (b"one", b""),
 }
 
 #: Values that no node puts into a field of that sort.
@@ -66,6 +67,7 @@ WRONG: dict[str, list[Any]] = {
     "bodies": [(b"one",), (b"one", b"two", b""), (b"one", 2), (b"one", None), (b"one", (b"two",)), b"12", 7, None],
     "jobs": [(ID,), ((),), (JOB[:-1],), (JOB, (7, *JOB[1:])), ((*JOB[:-1], (b"x",)),), b"", 7],
     "entries": [(NODE,), ((),), (ENTRY[:-1],), ((b"1", *ENTRY[1:]),), ((*ENTRY[:-2], b"a", 0),), b"", None],
+    "words": [(b"one", 2), (None,), ((b"x",),), (True,), b"12", 7, None],
     "gossip": [(NODE,), ((),), (ROW[:-1],), ((b"x", *ROW[1:]),), ((*ROW[:-1], -1),), b"", None],
 }
 
@@ -91,10 +93,11 @@ class TestTable:
         names = (
             "PING PONG MEET FAIL REPLJOB GOTJOB ENQUEUE QUEUED SETACK WILLQUEUE GOTACK DELJOB NEEDJOBS YOURJOBS "
             "WORKING ENTRIES ABORT REFUSED ANSWER HOLD HAVE BIND BOUND KEYHELD UNBIND "
-            "KEEPKEY KEYKEPT KEYSAFE ASKKEY KEYFREE OFFER NEEDNOW STOPPING LIMIT DIGEST"
+            "KEEPKEY KEYKEPT KEYSAFE ASKKEY KEYFREE OFFER NEEDNOW STOPPING LIMIT DIGEST "
+            "SURVEY SURVEYED"
         )
         assert [name for name, _ in KINDS.values()] == names.split()
-        assert list(KINDS) == list(range(35))
+        assert list(KINDS) == [*range(35), 37, 38]
         assert all(getattr(messages, name) == number for number, (name, _) in KINDS.items())
 
     def test_every_field_is_used(self) -> None:

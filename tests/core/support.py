@@ -45,7 +45,7 @@ from disque.core.model import memory
 from disque.core.model.ack_batch import AckBatch, AckStage
 from disque.core.model.job import ACKED, ACTIVE, AMONG_RETURNED, IN_LINE, QUEUED, SPENT, STATE_NAMES, WAIT_REPL, Job
 from disque.core.model.key import TENTATIVE
-from disque.core.model.session import NOT_WAITING, WAIT_COPIES, WAIT_HOST, WAIT_JOBS, WAIT_LINES, Session
+from disque.core.model.session import NOT_WAITING, WAIT_COPIES, WAIT_HOST, WAIT_JOBS, WAIT_LINES, WAIT_NODES, Session
 from disque.core.node import Node
 from tests.support import formats
 from tests.support.keys import keys
@@ -540,7 +540,7 @@ def assert_memory_is_true(node: Node, jobs: list[Job]) -> None:
     """The accounted memory equals a recount."""
     recount = sum(memory.JOB_BYTES + len(job.body) for job in jobs)
     recount += sum(memory.QUEUE_BYTES + len(name) for name in node.queues)
-    recount += sum(part.cost() for part in node.parts) + memory.GONE_BYTES * len(node.tombstones)
+    recount += sum(part.cost() for part in (*node.parts, *node.jobless)) + memory.GONE_BYTES * len(node.tombstones)
     recount += memory.PLACE_BYTES * node.places
     assert node.unread == sum(session.walked for session in node.sessions.values())
     assert node.used == recount
@@ -569,6 +569,7 @@ def assert_waits_are_true(node: Node) -> None:
         assert set(in_lines) == set(session.wait_queues)
         assert (session.waiting == WAIT_JOBS) == bool(in_lines)
         assert (session.waiting == WAIT_COPIES) == bool(session.adds)
+        assert (session.waiting == WAIT_NODES) == (session.id in node.surveys.by_session)
         assert not session.adds or not session.adds[0].reply
         assert session.adds_bytes == sum(pending.size for pending in session.adds)
     owed = {pending for session in node.sessions.values() for pending in session.adds if not pending.reply}
@@ -616,6 +617,8 @@ def assert_timers_are_true(node: Node, jobs: list[Job]) -> None:
     live = [job for job in jobs if job.state != ACKED]
     acks = [ack for ack in node.acks.by_id.values() if not isinstance(ack, AckStage)]
     lots = lots_of(node)
+    surveys = [survey for survey in node.surveys.by_number.values() if survey.slot != IDLE]
+    assert all(survey in surveys for survey in node.surveys.by_number.values() if survey.open - {node.node_id})
     for item in (*live, *node.queues.values(), *armed, *acks, *lots, *node.votes.by_id.values()):
         assert item.slot != IDLE, item
         assert item.due_ms > 0
@@ -627,7 +630,7 @@ def assert_timers_are_true(node: Node, jobs: list[Job]) -> None:
             assert job.due_ms <= job.requeue_ms
     assert all(session.waiting == WAIT_JOBS for session in sessions)
     assert node.timers.count == (node.unique.store.slot != IDLE) + sum(
-        map(len, (live, node.queues, armed, bids, sessions, adds, acks, lots, node.votes.by_id))
+        map(len, (live, node.queues, armed, bids, sessions, adds, acks, lots, surveys, node.votes.by_id))
     )
     assert_the_shelf_is_true(node)
     asking = {key.job_id for key in node.unique.table.values() if key.state == TENTATIVE or key.told is not None}

@@ -32,12 +32,16 @@ from cluster.messages import (
     REFUSED,
     SETACK,
     STOPPING,
+    SURVEY,
+    SURVEYED,
     WILLQUEUE,
     WORKING,
     YOURJOBS,
 )
 from disque.core import step
+from disque.core.dedup.keys import digest_of
 from disque.core.model.registry import DIGEST_BYTES
+from disque.core.questions import TABLE
 from tests.conftest import rarely
 from tests.core.support import MYSELF, Bench, foreign_id, repljob
 from tests.support import formats
@@ -180,6 +184,10 @@ def about(bench: Bench, job_id: bytes) -> dict[str, list[tuple[Any, ...]]]:
                     for who in (one, stranger) for deleted in (0, 1, most)],
         "DIGEST": [(DIGEST, what, digest) for what in (0, 1, most)
                    for digest in (b"", b"x", bytes(DIGEST_BYTES), b"x" * DIGEST_BYTES)],
+        "SURVEY": [(SURVEY, number, what, given) for number in (0, 7, 2**62 - 1) for what in (0, *TABLE, most)
+                   for given in ((), (b"q",), (b"",), (b"q", b"q"), (digest_of(b"q", b"k"),), (b"x" * 40,) * 1000)],
+        "SURVEYED": [(SURVEYED, number, given) for number in (0, bench.node.surveys.base + 1, 2**62 - 1)
+                     for given in ((), (b"1",), (b"x",), (b"-1",), (b"9" * 1000,), (b"",) * 1000)],
         "ABORT": [(ABORT, given) for given in (ids, twice)],
         "REFUSED": [(REFUSED, reason, given) for reason in (0, 3, most) for given in (ids, twice)],
         "ANSWER": [(ANSWER, number, what, given, twice) for number in (0, now_ms, now_ms - 100, 2**62 - 1)

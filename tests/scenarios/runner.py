@@ -33,7 +33,7 @@ freeze 1 / thaw 1                     the process stands still / goes on; what a
 Nodes come into being when they are first named. Messages to a node of the scenario arrive before the next act, others
 are only shown; so is what the membership says. A node that crashes refuses connections until it starts again: then all
 links to and from it stand. Job IDs are shown as <n>, IDs of nodes as #n, the number of a question as the time when it
-was asked: @4.500.
+was asked: @4.500. Questions to all nodes are counted from 1 in each process.
 
 ``python -m tests.scenarios.runner --rewrite [file ...]`` writes what happens now into the files; read the difference
 before keeping it.
@@ -79,6 +79,8 @@ def spelled(message: Message) -> tuple[Any, ...]:
     if message[0] == messages.YOURJOBS:
         rows = [row_with(row, spec=said(row[messages.ROW_SPEC])) for row in yourjobs_rows(message)]
         return yourjobs(*rows, queue=cast("bytes", message[messages.YOURJOBS_QUEUE]))
+    if message[0] in {messages.SURVEY, messages.SURVEYED}:
+        return (message[0], cast("int", message[1]) & 0xFFFF, *message[2:])
     if message[0] == messages.DIGEST:
         return (*message[:2], b"sums" if message[2] else b"")
     return message

@@ -2,11 +2,12 @@
 
 from typing import TYPE_CHECKING, Final
 
-from disque.core import entries
+from disque.core import entries, questions
 from disque.core.base import errors, resp
 from disque.core.base.numbers import parse_int
 from disque.core.commands import scan
 from disque.core.federation import supply
+from disque.core.jobs import figures
 from disque.core.jobs.queues import pause, pause_flags
 from disque.core.journal.schema import CTIME_A_MS
 from disque.core.model.command import FAST, READONLY, Command
@@ -23,10 +24,18 @@ PEEK_BYTES_MOST = 8 << 20  # not Final: tests want less, compiled too
 
 
 def qlen(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
-    """QLEN: how many jobs are in the queue on this node."""
-    del now_ms
-    queue = node.queues.get(args[1])
-    session.out.append(resp.integer(queue.length if queue is not None else 0))
+    """QLEN: how many jobs are in the queue on this node, or on all together."""
+    if len(args) == 2:
+        session.out.append(resp.integer(figures.length(node, args[1])))
+    elif is_of_cluster(args):
+        questions.ask(node, session, figures.Lengths(args[1]), now_ms)
+    else:
+        session.out.append(resp.error(errors.SYNTAX))
+
+
+def is_of_cluster(args: list[bytes]) -> bool:
+    """Whether the one word behind the name of a queue is CLUSTER."""
+    return len(args) == 3 and args[2].upper() == b"CLUSTER"
 
 
 def qpeek(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
@@ -127,7 +136,15 @@ def pause_queue(node: "Node", session: Session, args: list[bytes], now_ms: int) 
 
 
 COMMANDS: Final = (
-    Command("qlen", 2, READONLY | FAST, qlen, "queues", "queue", "Length of a queue on this node."),
+    Command(
+        "qlen",
+        -2,
+        READONLY | FAST,
+        qlen,
+        "queues",
+        "queue [CLUSTER]",
+        "Length of a queue on this node, or on all nodes together.",
+    ),
     Command("qpeek", 3, READONLY, qpeek, "queues", "queue count", "Look at jobs without taking them."),
     Command("qstat", 2, READONLY | FAST, qstat, "queues", "queue", "Figures of a queue."),
     Command(

@@ -28,6 +28,9 @@ GONE_BYTES: Final = 120
 #: its other holders. Copies for which a client waits are bounded by what one connection may have unanswered.
 SPREAD_BYTES: Final = 600
 VOTE_BYTES: Final = 500
+#: A question to all nodes, without what is asked and answered; one that another node has asked and is not answered yet.
+SURVEY_BYTES: Final = 1000
+ASKED_BYTES: Final = 400
 
 #: A place in the line of a queue, in which a GETJOB waits.
 PLACE_BYTES: Final = 60
