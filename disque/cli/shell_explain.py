@@ -48,6 +48,7 @@ EXPLAINED: Final[Mapping[str, Mapping[str, str]]] = {
     "dequeue": _ID,
     "show": _ID,
     "qlen": {"queue": "name of a queue", "CLUSTER": "all nodes that can be reached together"},
+    "find": {"queue": "name of a queue", "key": "what ADDJOB named behind UNIQUE"},
     "qpeek": {"queue": "name of a queue", "count": "this many jobs, oldest first; negative: newest first"},
     "qstat": {"queue": "name of a queue"},
     "qscan": {

@@ -8,6 +8,7 @@ of what comes. A number that has no row comes from a newer node, which hears tha
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from disque.core.dedup import finding
 from disque.core.jobs import figures
 from disque.core.model.session import Session
 from disque.core.model.survey import Answers, Asked, Words
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 TABLE: "Final[dict[int, Answerer]]" = {
     figures.LENGTH: figures.say_length,
+    finding.KEY: finding.say_key,
 }
 
 

@@ -121,7 +121,7 @@ MADE_OF_JOBS: Final = (
     *(GOTJOB, SETACK, WILLQUEUE, QUEUED, HOLD, ENQUEUE, BIND, KEEPKEY, ENTRIES),
 )
 #: What stands in questions to all nodes, and in their answers.
-WORDS: Final = (b"q", b"r", b"", b"0", b"7", b"-1", b"9" * 30, b"1 2 3", b"x" * 40, *KEYS)
+WORDS: Final = (b"q", b"r", b"", b"0", b"1", b"2", b"7", b"-1", b"9" * 30, b"1 2 3", b"x" * 40, *KEYS)
 LISTS: Final = {"numbers": "number", "stamps": "stamp", "bodies": "bytes"}
 
 
@@ -381,7 +381,7 @@ TOUCHES: Final[list[tuple[Any, ...]]] = [
 ]
 
 
-SURVEYS: Final[list[tuple[Any, ...]]] = [("QLEN", "q", "CLUSTER")]
+SURVEYS: Final[list[tuple[Any, ...]]] = [("QLEN", "q", "CLUSTER"), ("FIND", "q", "k"), ("FIND", "q", "l")]
 
 
 def promised(node: Node, now_ms: int) -> dict[bytes, tuple[Any, ...]]:

@@ -6,6 +6,7 @@ from disque.core import entries, questions
 from disque.core.base import errors, resp
 from disque.core.base.numbers import parse_int
 from disque.core.commands import scan
+from disque.core.dedup import finding, keys
 from disque.core.federation import supply
 from disque.core.jobs import figures
 from disque.core.jobs.queues import pause, pause_flags
@@ -36,6 +37,16 @@ def qlen(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None
 def is_of_cluster(args: list[bytes]) -> bool:
     """Whether the one word behind the name of a queue is CLUSTER."""
     return len(args) == 3 and args[2].upper() == b"CLUSTER"
+
+
+def find(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """FIND: the job that has a UNIQUE key of the queue."""
+    if not 1 <= len(args[2]) <= keys.KEY_MAX:
+        session.out.append(resp.error(errors.BAD_KEY))
+        return
+    digest = keys.digest_of(args[1], args[2])
+    everywhere = not finding.is_sure(node, digest, now_ms)
+    questions.ask(node, session, finding.Finding(digest, session.protocol), now_ms, everywhere=everywhere)
 
 
 def qpeek(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
@@ -145,6 +156,7 @@ COMMANDS: Final = (
         "queue [CLUSTER]",
         "Length of a queue on this node, or on all nodes together.",
     ),
+    Command("find", 3, READONLY, find, "queues", "queue key", "The job that has a UNIQUE key, on any node."),
     Command("qpeek", 3, READONLY, qpeek, "queues", "queue count", "Look at jobs without taking them."),
     Command("qstat", 2, READONLY | FAST, qstat, "queues", "queue", "Figures of a queue."),
     Command(

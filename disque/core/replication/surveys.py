@@ -102,12 +102,12 @@ def end_if_over(node: "Node", survey: Survey) -> None:
     survey.answers.unreachable = sorted(survey.unreachable)
     session = survey.session
     reply = survey.answers.reply()
+    if node.journaling:
+        session.unsettled = True
     if session.waiting != WAIT_NODES:  # at once: nobody else was asked
         session.out.append(reply)
         return
     session.waiting = NOT_WAITING
-    if node.journaling:
-        session.unsettled = True
     if session.wait_silent:
         session.wait_silent = False
     else:
