@@ -50,7 +50,7 @@ EXPLAINED: Final[Mapping[str, Mapping[str, str]]] = {
     "qlen": {"queue": "name of a queue", "CLUSTER": "all nodes that can be reached together"},
     "find": {"queue": "name of a queue", "key": "what ADDJOB named behind UNIQUE"},
     "qpeek": {"queue": "name of a queue", "count": "this many jobs, oldest first; negative: newest first"},
-    "qstat": {"queue": "name of a queue"},
+    "qstat": {"queue": "name of a queue", "CLUSTER": "all nodes that can be reached together"},
     "qscan": {
         "cursor": "0 to begin, then what the last reply began with, until that is 0 (0)",
         "COUNT": _COUNT,

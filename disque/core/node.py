@@ -19,6 +19,7 @@ from disque.core.journal.outbox import Outbox
 from disque.core.journal.schema import SPEND
 from disque.core.model import memory
 from disque.core.model.acks import Acks
+from disque.core.model.census import Census
 from disque.core.model.command import Command, renamed
 from disque.core.model.copies import Copies
 from disque.core.model.demand import Federation
@@ -86,6 +87,7 @@ class Node:
         "bulks",
         "calls",
         "calls_us",
+        "census",
         "chores",
         "clients_paused_until_ms",
         "config",
@@ -210,9 +212,10 @@ class Node:
         self.votes = Votes(self.timers)
         self.acks = Acks(self.timers, self.live)
         self.parts: tuple[Part, ...] = (self.unique, self.copies, self.votes, self.acks, self.evictable)
-        #: Questions to all nodes. A job that goes is no business of these parts.
+        #: Questions to all nodes; how many jobs are delayed and in flight. These parts have nothing of single jobs.
         self.surveys = Surveys(self.timers, self.start)
-        self.jobless: tuple[Part, ...] = (self.surveys,)
+        self.census = Census()
+        self.jobless: tuple[Part, ...] = (self.surveys, self.census)
         #: IDs of jobs that were acknowledged or deleted everywhere lately.
         self.tombstones = Tombstones()
         self.early_holders = EarlyHolders()
@@ -501,6 +504,8 @@ class Node:
         queue = self.queues.get(name)
         if queue is None:
             queue = self.queue(name, now_ms)
+            if queue.specs is None:
+                queue.specs = SpecCache(job.spec)
         job.state = QUEUED
         job.flags &= ~(DEFERRED | LEASE_OWNER | LEASE_RELAYED | BACKUP)
         job.requeue_ms = 0

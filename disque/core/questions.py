@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 TABLE: "Final[dict[int, Answerer]]" = {
     figures.LENGTH: figures.say_length,
+    figures.FIGURES: figures.say_figures,
     finding.KEY: finding.say_key,
 }
 

@@ -381,7 +381,9 @@ TOUCHES: Final[list[tuple[Any, ...]]] = [
 ]
 
 
-SURVEYS: Final[list[tuple[Any, ...]]] = [("QLEN", "q", "CLUSTER"), ("FIND", "q", "k"), ("FIND", "q", "l")]
+SURVEYS: Final[list[tuple[Any, ...]]] = [
+    *(("QLEN", "q", "CLUSTER"), ("QSTAT", "q"), ("QSTAT", "q", "CLUSTER"), ("FIND", "q", "k"), ("FIND", "q", "l"))
+]
 
 
 def promised(node: Node, now_ms: int) -> dict[bytes, tuple[Any, ...]]:

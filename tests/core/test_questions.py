@@ -6,6 +6,7 @@ from disque.core.jobs import figures
 def test_numbers_are_for_ever() -> None:
     assert {number: answer.__name__ for number, answer in questions.TABLE.items()} == {
         1: "say_length",
+        2: "say_figures",
         3: "say_key",
     }
-    assert (figures.LENGTH, finding.KEY) == (1, 3)
+    assert (figures.LENGTH, figures.FIGURES, finding.KEY) == (1, 2, 3)

@@ -319,6 +319,7 @@ def handed(node: "Node", queue: Queue, want: Want, rows: "list[Row]", size: int,
     peer = want.peer
     node.send(peer, (YOURJOBS, queue.name, tuple(rows)))
     queue.jobs_out += len(rows)
+    queue.given += len(rows)
     queue.used_ms = now_ms
     want.count = 0 if ends(len(rows), size) else want.count - len(rows)
     want.now_ms = 0

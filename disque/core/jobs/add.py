@@ -324,6 +324,7 @@ def make(node: "Node", request: Request, now_ms: int, bid: "Acquisition | None" 
     kind = request.kind
     suffix, ttl, retry = kind_of(request.ttl, request.retry) if kind is None else kind
     spec = node.spec(request.queue, ttl, retry, request.replicate) if request.rows is None else rare(node, request)
+    spec.figures.added += 1
     return Job(
         node.ids.make(suffix) if bid is None else bid.job_id,
         spec,

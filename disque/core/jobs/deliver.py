@@ -18,6 +18,7 @@ from disque.core.model.job import ACTIVE, SPENT, Job
 from disque.core.model.memory import PLACE_BYTES
 from disque.core.model.queue import PAUSED_OUT, Queue
 from disque.core.model.session import NOT_WAITING, WAIT_JOBS, WAIT_LINES, Session
+from disque.core.replication import spans
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -58,6 +59,8 @@ def take(node: "Node", session: Session, queues: list[Queue], count: int, bytes_
         for queue in live:
             job = queue.pop()
             if job is not None:
+                if now_ms >= queue.sample_ms:
+                    spans.note_wait(queue, job, now_ms)
                 node.delivered(job, now_ms)
                 queue.jobs_out += 1
                 queue.used_ms = queue.consumed_ms = now_ms
@@ -77,6 +80,8 @@ def give_one(node: "Node", session: Session, queue: Queue, now_ms: int) -> None:
     """Answer with the oldest job of ``queue``, which has one to give: what nearly every GETJOB comes to."""
     job = queue.pop()
     assert job is not None
+    if now_ms >= queue.sample_ms:
+        spans.note_wait(queue, job, now_ms)
     node.delivered(job, now_ms)
     queue.jobs_out += 1
     queue.used_ms = queue.consumed_ms = now_ms

@@ -9,8 +9,19 @@ from typing import TYPE_CHECKING, Final
 
 from cluster.messages import BY_ENQUEUE, BY_NACK, BY_RETURN, WORKING
 from disque.core.dedup import keys
-from disque.core.model.job import ACKED, ACTIVE, DEFERRED, DELIVERED, LEASE_OWNER, QUEUED, SPENT, WAIT_REPL, Job
-from disque.core.replication import arbitration, coordinator
+from disque.core.model.job import (
+    ACKED,
+    ACTIVE,
+    DEFERRED,
+    DELIVERED,
+    LEASE_OWNER,
+    LEASE_RELAYED,
+    QUEUED,
+    SPENT,
+    WAIT_REPL,
+    Job,
+)
+from disque.core.replication import arbitration, coordinator, spans
 from disque.core.replication.announcements import come_back, count, file_requeue, tell_holders, tell_queued
 
 if TYPE_CHECKING:
@@ -42,6 +53,8 @@ def expire(node: "Node", job: Job) -> None:
         coordinator.job_removed(node, job)
     if not job.flags & SPENT:
         node.stats.jobs_expired += 1
+        if job.state == QUEUED or job.flags & (LEASE_OWNER | LEASE_RELAYED):
+            job.spec.figures.expired += 1
     keys.expired(node, job)
 
 
@@ -63,6 +76,7 @@ def nack(node: "Node", job: Job, delay_s: int, counts: bool, now_ms: int) -> boo
     if counts:
         count(job, nack=True)
         node.stats.jobs_nacked += 1
+        job.spec.figures.nacked += 1
     if node.votes.by_id:
         node.drop_vote(job.id)
     if delay_s:
@@ -116,6 +130,7 @@ def working(node: "Node", job: Job, now_ms: int) -> int:
         node.take_out(job, now_ms)
     if node.votes.by_id:
         node.drop_vote(job.id)
+    spans.prolong(node, job)
     held = job.flags & DEFERRED
     until_ms = now_ms + job.retry * 1000
     node.hold(job, max(job.requeue_ms, until_ms) if held else until_ms, held | LEASE_OWNER)

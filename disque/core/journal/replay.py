@@ -42,6 +42,7 @@ from disque.core.model.job import (
 )
 from disque.core.model.memory import ACK_BYTES
 from disque.core.model.queue import ELSEWHERE
+from disque.core.model.spec import SpecCache
 from disque.core.replication import acks
 
 if TYPE_CHECKING:
@@ -188,6 +189,8 @@ class Replay(Recovery):
     def _fill(self, name: bytes, jobs: list[Job], now_ms: int) -> None:
         jobs.sort(key=Job.order)
         queue = self.node.queue(name, now_ms)
+        if queue.specs is None:
+            queue.specs = SpecCache(jobs[0].spec)
         queue.fill(jobs)
         queue.jobs_in = len(jobs)
         for job in jobs:

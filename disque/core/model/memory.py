@@ -31,6 +31,8 @@ VOTE_BYTES: Final = 500
 #: A question to all nodes, without what is asked and answered; one that another node has asked and is not answered yet.
 SURVEY_BYTES: Final = 1000
 ASKED_BYTES: Final = 400
+#: When a delivery began whose consumer has said WORKING.
+BEGAN_BYTES: Final = 250
 
 #: A place in the line of a queue, in which a GETJOB waits.
 PLACE_BYTES: Final = 60

@@ -60,6 +60,7 @@ class Queue(Timed):
         "consumed_ms",
         "created_ms",
         "flow",
+        "given",
         "header",
         "jobs_in",
         "jobs_out",
@@ -69,6 +70,7 @@ class Queue(Timed):
         "number",
         "paused",
         "ready",
+        "sample_ms",
         "segment",
         "specs",
         "used_ms",
@@ -85,6 +87,10 @@ class Queue(Timed):
         self.used_ms = now_ms
         self.jobs_in = 0
         self.jobs_out = 0
+        #: Of these, jobs that other nodes got.
+        self.given = 0
+        #: When it may be looked at again how long a job waited.
+        self.sample_ms = 0
         self.paused = 0
         self.length = 0
         self.ready = False

@@ -20,6 +20,7 @@ from msgpack import Packer, unpackb
 from mypy_extensions import i32, mypyc_attr
 
 from disque.core.base.numbers import SECONDS_MAX
+from disque.core.model.figures import Figures
 
 #: So many specs does one queue remember.
 SPECS_MOST: Final = 4
@@ -70,15 +71,19 @@ REPL: Final = Row(3, "repl", 1, 1, 65_535)
 TABLE: Final[dict[int, Row]] = {row.number: row for row in (TTL, RETRY, REPL)}
 
 
+#: What specs count into that no cache knows: nobody reads it.
+_UNREAD: Final = Figures()
+
+
 @mypyc_attr(acyclic=True)
 class JobSpec:
     """What a job has in common with others: queue, TTL and RETRY in seconds, how many copies were asked for.
 
     ``rows`` are the values of all other options, those that are not known here among them; None where there are none.
-    It never changes.
+    It never changes. ``figures`` are those of the queue, one object for all specs of a `SpecCache`.
     """
 
-    __slots__ = ("_encoded", "queue", "repl", "retry", "rows", "ttl")
+    __slots__ = ("_encoded", "figures", "queue", "repl", "retry", "rows", "ttl")
 
     def __init__(
         self, queue: bytes, ttl: int, retry: int, repl: int, rows: Rows | None = None, encoded: bytes = b""
@@ -88,6 +93,7 @@ class JobSpec:
         self.retry = retry
         self.repl = repl
         self.rows = rows
+        self.figures = _UNREAD
         self._encoded = encoded
 
     @property
@@ -132,6 +138,8 @@ class SpecCache:
     __slots__ = ("_next", "_ring", "last")
 
     def __init__(self, first: JobSpec) -> None:
+        if first.figures is _UNREAD:
+            first.figures = Figures()
         self.last = first
         #: All that are remembered, from the second on: most queues know one. `_next` is to be replaced next.
         self._ring: list[JobSpec] | None = None
@@ -165,6 +173,7 @@ class SpecCache:
         return None if new is None else self._remember(new)
 
     def _remember(self, new: JobSpec) -> JobSpec:
+        new.figures = self.last.figures
         ring = self._ring
         if ring is None:
             ring = self._ring = [self.last]

@@ -22,6 +22,7 @@ def come_back(node: "Node", job: Job, now_ms: int) -> None:
     if again:
         count(job, nack=False)
         node.stats.jobs_requeued += 1
+        job.spec.figures.retried += 1
     node.enqueue(job, now_ms)
     if len(job.holders) > 1:
         tell_queued(node, job, BY_TIMER if again else STILL)
