@@ -23,7 +23,7 @@ from disque.core.model.key import SETTLED
 from disque.core.model.peers import Peer
 from disque.core.model.session import Acquisition, PendingAdd, Spread
 from disque.core.node import Node
-from disque.core.replication import acks, batching, coordinator, registry, replica, zoning
+from disque.core.replication import acks, batching, coordinator, registry, replica, surveys, zoning
 from tests.simulation.bus import Bus
 from tests.simulation.process import Process
 
@@ -488,6 +488,16 @@ def what_a_node_understands_is_learnt_once() -> Iterator[None]:
         genuine(table, node_id, mask | (node.capabilities if node is not None and node is not table.myself else 0))
 
     with patch.object(Table, "set_capabilities", set_capabilities):
+        yield
+
+
+# -- questions to all nodes --------------------------------------------------------------------------------------------
+
+
+@mutant("I8", nodes=3, seeds=12, faults={"freeze": 800, "cut": 800}, policy="off")
+def who_does_not_answer_is_waited_for() -> Iterator[None]:
+    """A question to all nodes is not over while one of them is silent."""
+    with patch.object(surveys, "give_up", nothing):
         yield
 
 
