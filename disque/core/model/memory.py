@@ -18,7 +18,7 @@ from disque.core.model.job import COMPILED
 #: has its numbers in it. Bytes of a queue without its name; of a UNIQUE key, and of one with a window about which
 #: nothing is asked.
 JOB_BYTES: Final = 295 if COMPILED else 500
-QUEUE_BYTES: Final = 2000
+QUEUE_BYTES: Final = 2400
 KEY_BYTES: Final = 420
 SHELF_BYTES: Final = 110
 #: An acknowledgement that other nodes must still hear of, on top of its job; an ID that must not come back.
