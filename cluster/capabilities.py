@@ -15,15 +15,19 @@ from typing import Final
 SIZES: Final = 1 << 0
 #: A node keeps the entries of the replicated registry, and talks about them.
 REGISTRY: Final = 1 << 1
+#: A node keeps with a job what few jobs have (headers, tries, errors), follows a job that moves to another queue, and
+#: answers questions that one asks all.
+JOBS: Final = 1 << 2
 
 #: The capabilities by bit: the name that the log shows, and what a node without it does not understand.
 CAPABILITIES: Final[dict[int, tuple[str, str]]] = {
     SIZES: ("sizes", "LIMIT: the longest body that a node takes has changed"),
     REGISTRY: ("registry", "the entries of the replicated registry"),
+    JOBS: ("jobs", "headers, tries, dead letters, and questions to all nodes"),
 }
 
 #: What this version says at the handshake. A capability is added here when all that it promises is there.
-MINE: Final = SIZES | REGISTRY
+MINE: Final = SIZES | REGISTRY | JOBS
 
 #: A mask on the wire is no number from here on.
 MASK_END: Final = 1 << 63

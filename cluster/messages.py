@@ -22,7 +22,7 @@ from typing import Final, cast
 
 from msgpack import Packer, unpackb
 
-from cluster.capabilities import REGISTRY, SIZES
+from cluster.capabilities import JOBS, REGISTRY, SIZES
 from cluster.large import LARGE_BODY, BadFrameError, fill
 
 #: Offered here as well: who decodes frames needs it.
@@ -65,6 +65,11 @@ NEEDNOW: Final = 31
 STOPPING: Final = 32
 LIMIT: Final = 33
 DIGEST: Final = 34
+MOVED: Final = 35
+GOTMOVE: Final = 36
+SURVEY: Final = 37
+SURVEYED: Final = 38
+MORE: Final = 39
 
 #: `flags` of REPLJOB: whoever takes the copy queues it, nobody else does.
 QUEUE_IT: Final = 1
@@ -105,6 +110,10 @@ ALL_SENT: Final = 1
 IS_ANSWER: Final = 0
 ANSWER_ME: Final = 1
 
+#: `what` of UNBIND.
+JOB_IS_DONE: Final = 0
+JOB_HAS_MOVED: Final = 1
+
 #: `what` of ANSWER.
 ANSWER_NO: Final = 0
 ANSWER_QUEUED: Final = 1
@@ -129,11 +138,12 @@ _BODIES: Final = "bodies"  # byte strings, as many as the list before it has ele
 _JOBS: Final = "jobs"
 _GOSSIP: Final = "gossip"
 _ENTRIES: Final = "entries"
+_WORDS: Final = "words"  # byte strings
 
 _TYPES: Final[dict[str, type]] = {
     **dict.fromkeys((_NUMBER, _STAMP), int),
     **dict.fromkeys((_BYTES, _ONE_ID), bytes),
-    **dict.fromkeys((_IDS, _NUMBERS, _STAMPS, _BODIES, _JOBS, _GOSSIP, _ENTRIES), tuple),
+    **dict.fromkeys((_IDS, _NUMBERS, _STAMPS, _BODIES, _JOBS, _GOSSIP, _ENTRIES, _WORDS), tuple),
 }
 
 #: The fields of all messages: a name means the same wherever it stands.
@@ -153,6 +163,7 @@ FIELDS: Final[dict[str, str]] = {
     "entries": _ENTRIES,  # see `ENTRY_SHAPE`
     "field": _BYTES,
     "flags": _NUMBER,
+    "generation": _NUMBER,  # how often the jobs have moved
     "gossip": _GOSSIP,  # (id, ip, port, bus_port, flags) of some nodes
     "held_id": _ONE_ID,  # the job that has the key
     "holders": _IDS,  # node IDs, sorted: who may have a copy
@@ -165,6 +176,7 @@ FIELDS: Final[dict[str, str]] = {
     "kind": _NUMBER,  # what an entry is about
     "known": _NUMBER,  # 0 or 1
     "left_ms": _NUMBER,  # of the life of the jobs, or of the window of the keys
+    "more": _BYTES,  # what is to be known of the job beyond its fields: see `disque.core.model.extra`
     "ms": _NUMBERS,
     "nacks": _NUMBER,
     "name": _BYTES,
@@ -176,10 +188,12 @@ FIELDS: Final[dict[str, str]] = {
     "round": _STAMP,  # a number of the asker's that comes back with the answer; up to HANDED_ON: nobody asked
     "spec": _BYTES,  # what the job has in common with others: see `disque.core.model.spec`
     "state": _NUMBER,  # 0 undecided, 1 decided, 2 all keepers have it
+    "survey": _STAMP,  # the number of a question to all nodes, which comes back with each answer
     "value": _BYTES,
     "what": _NUMBER,
     "why": _NUMBER,
     "window_ms": _NUMBER,  # 0: the key ends with its job
+    "words": _WORDS,  # of a question, or of its answer; no word: it cannot be answered
 }
 
 
@@ -246,7 +260,7 @@ class Shape:
         found = list(values[:size])
         for at, kind in self.rows:
             if at < len(found) and isinstance(found[at], tuple):
-                shape = JOB_SHAPE if kind == _JOBS else GOSSIP_SHAPE
+                shape = JOB_SHAPE if kind == _JOBS else GOSSIP_SHAPE if kind == _GOSSIP else ENTRY_SHAPE
                 found[at] = tuple([shape.row(one) for one in cast("tuple[object, ...]", found[at])])
         values = tuple(found)
         return values if self.fits(values) else None
@@ -300,6 +314,10 @@ def _are_bodies(values: Message, at: int) -> bool:
     return _ONLY_BYTES.issuperset(map(type, bodies))
 
 
+def _are_words(values: Message, at: int) -> bool:
+    return _ONLY_BYTES.issuperset(map(type, cast("tuple[object, ...]", values[at])))
+
+
 def _are_jobs(values: Message, at: int) -> bool:
     return _all_fit(cast("tuple[Message, ...]", values[at]), JOB_SHAPE)
 
@@ -327,10 +345,11 @@ _CHECKS: Final[dict[str, Check]] = {
     _JOBS: _are_jobs,
     _GOSSIP: _is_gossip,
     _ENTRIES: _are_entries,
+    _WORDS: _are_words,
 }
 
 #: What stands in the list `jobs` for each job.
-JOB_SHAPE: Final = Shape("id body spec left_ms ctime nacks deliveries holders", 0)
+JOB_SHAPE: Final = Shape("id body spec left_ms ctime nacks deliveries holders more?", 0)
 #: What stands in the list `gossip` for each node.
 GOSSIP_SHAPE: Final = Shape("node_id ip port bus_port flags", 0)
 
@@ -349,7 +368,7 @@ KINDS: Final[dict[int, tuple[str, Shape]]] = {
         (FAIL, "FAIL", "node_id"),  # the majority cannot reach that node
         # Copies for you, of jobs that differ in three things only. GOTJOB says that they are there, REFUSED that they
         # will not be, ABORT takes them back.
-        (REPLJOB, "REPLJOB", "flags queue spec left_ms delay_ms holders ids bodies ctimes"),
+        (REPLJOB, "REPLJOB", "flags queue spec left_ms delay_ms holders ids bodies ctimes more?"),
         (GOTJOB, "GOTJOB", "ids"),
         (ENQUEUE, "ENQUEUE", "id delay_ms"),  # queue your copy now, or after the delay
         (QUEUED, "QUEUED", "why ids"),  # I have queued them
@@ -370,7 +389,7 @@ KINDS: Final[dict[int, tuple[str, Shape]]] = {
         (BIND, "BIND", "repl window_ms ids keys"),  # keep the keys for these jobs, if they become some
         (BOUND, "BOUND", "ids"),  # I do
         (KEYHELD, "KEYHELD", "state id held_id"),  # I cannot: another one has it
-        (UNBIND, "UNBIND", "ids"),  # they will be none, or are done: their keys are free
+        (UNBIND, "UNBIND", "ids what?"),  # they will be none, are done, or have moved: their keys are free
         (KEEPKEY, "KEEPKEY", "flags repl left_ms ids keys"),  # the jobs are there: they have the keys for certain
         (KEYKEPT, "KEYKEPT", "ids"),  # I know that, and will after a crash
         (KEYSAFE, "KEYSAFE", "ids"),  # all keepers know it
@@ -382,11 +401,22 @@ KINDS: Final[dict[int, tuple[str, Shape]]] = {
         (STOPPING, "STOPPING", "what"),  # I stop: send me no more jobs. Or: what I had sent you before is all
         (LIMIT, "LIMIT", "body_most"),  # from now on, I take bodies of this length at most
         (DIGEST, "DIGEST", "what digest"),  # all entries that I know add up to this: say what I lack
+        # Jobs that are in another queue for good. GOTMOVE says that they are known to be there.
+        (MOVED, "MOVED", "queue spec left_ms delay_ms holders more ids"),
+        (GOTMOVE, "GOTMOVE", "generation node_id ids"),
+        (SURVEY, "SURVEY", "survey what words"),  # I ask all nodes this
+        (SURVEYED, "SURVEYED", "survey words"),  # my answer
+        (MORE, "MORE", "more ids"),  # what I know of these beyond their fields: tries, errors
     )
 }
 
 #: The capability that a kind needs, for all that came after the first release: it goes to nobody who lacks that.
-NEEDS: Final[dict[int, int]] = {LIMIT: SIZES, ENTRIES: REGISTRY, DIGEST: REGISTRY}
+NEEDS: Final[dict[int, int]] = {
+    LIMIT: SIZES,
+    ENTRIES: REGISTRY,
+    DIGEST: REGISTRY,
+    **dict.fromkeys((MOVED, GOTMOVE, SURVEY, SURVEYED, MORE), JOBS),
+}
 
 #: Kinds that rest on no record of the journal: they ask or offer, and nothing is lost if the sender forgets them. They
 #: leave at once; all others wait until the journal is as durable as was promised.
@@ -402,6 +432,7 @@ REPLJOB_HOLDERS: Final = 6
 REPLJOB_IDS: Final = 7
 REPLJOB_BODIES: Final = 8
 REPLJOB_CTIMES: Final = 9
+REPLJOB_MORE: Final = 10
 
 YOURJOBS_QUEUE: Final = 1
 YOURJOBS_JOBS: Final = 2
@@ -414,11 +445,12 @@ ROW_CTIME: Final = 4
 ROW_NACKS: Final = 5
 ROW_DELIVERIES: Final = 6
 ROW_HOLDERS: Final = 7
+ROW_MORE: Final = 8
 
 Ids = tuple[bytes, ...]
 #: The same as types.
-ReplJob = tuple[int, int, bytes, bytes, int, int, Ids, Ids, tuple[bytes, ...], tuple[int, ...]]
-Row = tuple[bytes, bytes, bytes, int, int, int, int, Ids]
+ReplJob = tuple[int, int, bytes, bytes, int, int, Ids, Ids, tuple[bytes, ...], tuple[int, ...], bytes]
+Row = tuple[bytes, bytes, bytes, int, int, int, int, Ids, bytes]
 YourJobs = tuple[int, bytes, tuple[Row, ...]]
 
 
@@ -433,10 +465,11 @@ def repljob(
     ids: Ids,
     bodies: tuple[bytes, ...],
     ctimes: tuple[int, ...],
+    more: bytes = b"",
 ) -> Message:
     """REPLJOB."""
     # Said to be of any length: compiled, a tuple of a known one is made anew for each peer, and encoded for each.
-    return (REPLJOB, flags, queue, spec, left_ms, delay_ms, holders, ids, bodies, ctimes)
+    return (REPLJOB, flags, queue, spec, left_ms, delay_ms, holders, ids, bodies, ctimes, more)
 
 
 def yourjobs_row(
@@ -449,9 +482,10 @@ def yourjobs_row(
     nacks: int,
     deliveries: int,
     holders: Ids,
+    more: bytes = b"",
 ) -> Row:
     """One job of YOURJOBS."""
-    return (job_id, body, spec, left_ms, ctime, nacks, deliveries, holders)
+    return (job_id, body, spec, left_ms, ctime, nacks, deliveries, holders, more)
 
 
 _SHAPES: Final[dict[int, Shape]] = {number: shape for number, (_, shape) in KINDS.items()}

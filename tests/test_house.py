@@ -49,7 +49,7 @@ STOREYS: Final[tuple[tuple[str, ...], ...]] = (
     ("disque.core.dedup",),
     ("disque.core.jobs", "disque.core.federation"),
     ("disque.core.journal.kinds", "disque.core.journal.replay"),
-    ("disque.core.entries", "disque.core.handover", "disque.core.links", "disque.core.sizes"),
+    ("disque.core.entries", "disque.core.handover", "disque.core.links", "disque.core.questions", "disque.core.sizes"),
     ("disque.core.commands",),
     ("disque.core.step",),
 )
@@ -90,6 +90,8 @@ TESTED_ELSEWHERE: Final[dict[str, str]] = {
     "disque.core.journal.recovery": "tests/core/journal/test_replay.py",
     "disque.core.model.ack_batch": "tests/core/replication/test_ack_batches.py",  # plain data, and what is done with it
     "disque.core.model.acks": "tests/core/replication/test_acks.py",
+    "disque.core.jobs.relocate": "tests/core/commands/test_relocate.py",
+    "disque.core.model.moves": "tests/core/replication/test_moves.py",
     "disque.core.model.copies": "tests/core/replication/test_coordinator.py",
     "disque.core.model.flow": "tests/core/model/test_demand.py",
     "disque.core.model.waiter": "tests/core/model/test_queue.py",

@@ -5,22 +5,32 @@ Most of these concern one node: use `Disque.at` to choose it. Those that change 
 
 from disque.client import replies
 from disque.client.config import Config
-from disque.client.packing import as_words
+from disque.client.packing import as_word, as_words
 from disque.client.replies import JobInfo, NodeInfo
 from disque.client.requests import Request
 from disque.client.values import Name, Value, name_word, number_word
 
+#: So long a node waits for the others, in ms.
+OTHERS_MS = 5000
 
-def queue_length(config: Config, queue: Name) -> Request[int]:
-    """How many jobs are queued at the node (QLEN)."""
+
+def queue_length(config: Config, queue: Name, *, cluster: bool = False) -> Request[int]:
+    """How many jobs are queued at the node, or with ``cluster`` at all that it reaches (QLEN)."""
     del config
-    return Request([b"QLEN", name_word(queue)], replies.whole)
+    return Request([b"QLEN", name_word(queue), *[b"CLUSTER"] * cluster], replies.whole, wait_ms=OTHERS_MS * cluster)
 
 
-def queue_stat(config: Config, queue: Name) -> Request[JobInfo | None]:
-    """Figures of a queue at the node, or None where it has none (QSTAT)."""
+def queue_stat(config: Config, queue: Name, *, cluster: bool = False) -> Request[JobInfo | None]:
+    """Figures of a queue at the node, or with ``cluster`` at all that it reaches; None where it has none (QSTAT)."""
     del config
-    return Request([b"QSTAT", name_word(queue)], replies.job_info)
+    words = [b"QSTAT", name_word(queue), *[b"CLUSTER"] * cluster]
+    return Request(words, replies.job_info, wait_ms=OTHERS_MS * cluster)
+
+
+def find(config: Config, queue: Name, key: Value) -> Request[str | None]:
+    """The ID of the job that has this UNIQUE key, or None (FIND)."""
+    del config
+    return Request([b"FIND", name_word(queue), as_word(key)], replies.text_or_none, wait_ms=OTHERS_MS)
 
 
 def scan_queues(
@@ -170,7 +180,7 @@ def cluster_leaving(config: Config, leaving: bool | None = None) -> Request[str]
 #: Commands that may be sent to another node when it is not known whether the first has done them.
 REPEATABLE = frozenset({
     *(b"ADDJOB", b"GETJOB", b"ACKJOB", b"FASTACK", b"NACK", b"WORKING", b"ENQUEUE", b"DEQUEUE", b"SHOW"),
-    *(b"QLEN", b"QPEEK", b"QSTAT", b"PING", b"ECHO", b"TIME", b"HELLO", b"INFO", b"COMMAND"),
+    *(b"QLEN", b"QPEEK", b"QSTAT", b"FIND", b"PING", b"ECHO", b"TIME", b"HELLO", b"INFO", b"COMMAND"),
 })  # fmt: skip
 
 #: What changes a connection, which goes back into a pool, or answers other than once.

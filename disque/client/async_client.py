@@ -188,6 +188,7 @@ class AsyncDisque:
 
     queue_length = _method(admin.queue_length)
     queue_stat = _method(admin.queue_stat)
+    find = _method(admin.find)
     scan_queues = _method(admin.scan_queues)
     scan_jobs = _method(admin.scan_jobs)
     scan_job_infos = _method(admin.scan_job_infos)

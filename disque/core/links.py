@@ -17,7 +17,7 @@ from disque.core.dedup import acquire
 from disque.core.federation import supply
 from disque.core.model.job import ACTIVE, DEFERRED, LEASE_OWNER, LEASE_RELAYED, QUEUED
 from disque.core.model.peers import Peer
-from disque.core.replication import acks, announcements, arbitration, coordinator, registry, zoning
+from disque.core.replication import acks, announcements, arbitration, coordinator, moves, registry, surveys, zoning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,6 +65,7 @@ def review(node: "Node", now_ms: int) -> None:
         node.chores.append(forget_holders(node, frozenset(forgotten)))
     acquire.nodes_changed(node, now_ms)
     coordinator.try_all(node, now_ms)
+    surveys.review(node)
 
 
 def drop(node: "Node", peer_id: bytes) -> None:
@@ -173,6 +174,8 @@ def say_again(node: "Node", peer: Peer, now_ms: int) -> None:
         node.begin_chore(acquire.say_again(node, peer, now_ms))
     if node.acks.by_id:
         node.chores.append(acks.tell_again(node, peer, peer.saying))
+    if node.extras.by_id:
+        node.chores.append(moves.tell_again(node, peer, peer.saying))
     node.chores.append(arbitration.say_still(node, peer, peer.saying))
 
 

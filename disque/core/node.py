@@ -16,19 +16,23 @@ from disque.core.base.timers import Timers
 from disque.core.config.settings import Config
 from disque.core.host import Host
 from disque.core.journal.outbox import Outbox
-from disque.core.journal.schema import SPEND
+from disque.core.journal.schema import MORE, SPEND
 from disque.core.model import memory
 from disque.core.model.acks import Acks
+from disque.core.model.census import Census
 from disque.core.model.command import Command, renamed
 from disque.core.model.copies import Copies
 from disque.core.model.demand import Federation
 from disque.core.model.early_holders import EarlyHolders
 from disque.core.model.evictable import Evictable
+from disque.core.model.extra import IN_JOURNAL, Extra, Extras, encode
 from disque.core.model.job import (
+    ACKED,
     ACTIVE,
     BACKUP,
     DEFERRED,
     DELIVERED,
+    EXTRA,
     LEASE_OWNER,
     LEASE_RELAYED,
     QUEUED,
@@ -37,7 +41,9 @@ from disque.core.model.job import (
 )
 from disque.core.model.jobid import SHARDS, IdMaker, shard_of
 from disque.core.model.latency import LatencyMonitor
+from disque.core.model.leases import Leases
 from disque.core.model.memory import GONE_BYTES, JOB_BYTES, QUEUE_BYTES, Limits
+from disque.core.model.moves import Moves
 from disque.core.model.outcome import Outcome
 from disque.core.model.part import Part
 from disque.core.model.peers import Peer
@@ -49,6 +55,7 @@ from disque.core.model.sliced import Bulks, Sliced
 from disque.core.model.slowlog import SlowLog
 from disque.core.model.spec import JobSpec, SpecCache, read
 from disque.core.model.stats import Stats
+from disque.core.model.survey import Surveys
 from disque.core.model.tombstones import Tombstones
 from disque.core.model.unique import Unique
 from disque.core.model.votes import Votes
@@ -85,6 +92,7 @@ class Node:
         "bulks",
         "calls",
         "calls_us",
+        "census",
         "chores",
         "clients_paused_until_ms",
         "config",
@@ -95,13 +103,16 @@ class Node:
         "evict_acks",
         "evictable",
         "evicted",
+        "extras",
         "federation",
         "grace_ms",
         "host",
         "ids",
+        "jobless",
         "journaling",
         "last_ctime",
         "latency",
+        "leases",
         "leavers",
         "limits",
         "linked",
@@ -113,6 +124,7 @@ class Node:
         "messages_skipped",
         "misconf",
         "monitors",
+        "moves",
         "names",
         "node_id",
         "outbox",
@@ -143,6 +155,7 @@ class Node:
         "starts",
         "stats",
         "stopping",
+        "surveys",
         "table",
         "timers",
         "tombstones",
@@ -206,7 +219,18 @@ class Node:
         #: Jobs that this node asks about before it queues them again; acknowledgements that others must still hear of.
         self.votes = Votes(self.timers)
         self.acks = Acks(self.timers, self.live)
-        self.parts: tuple[Part, ...] = (self.unique, self.copies, self.votes, self.acks, self.evictable)
+        #: Deliveries that do not last for RETRY.
+        self.leases = Leases()
+        #: What few jobs have beyond their fields, and moves that other nodes must still hear of.
+        self.extras = Extras()
+        self.moves = Moves(self.timers)
+        self.parts: tuple[Part, ...] = (
+            *(self.unique, self.copies, self.votes, self.acks, self.evictable, self.leases, self.moves, self.extras),
+        )
+        #: Questions to all nodes; how many jobs are delayed and in flight. These parts have nothing of single jobs.
+        self.surveys = Surveys(self.timers, self.start)
+        self.census = Census()
+        self.jobless: tuple[Part, ...] = (self.surveys, self.census)
         #: IDs of jobs that were acknowledged or deleted everywhere lately.
         self.tombstones = Tombstones()
         self.early_holders = EarlyHolders()
@@ -352,9 +376,22 @@ class Node:
         job.body = b""
 
     def _part_with(self, job: Job) -> None:
-        """Have all features forget ``job``."""
-        for part in self.parts:
-            self.used -= part.drop_job(job)
+        """Have all features forget ``job``. Those that cannot know it are not asked: most jobs are plain."""
+        flags = job.flags
+        if flags & EXTRA:
+            self.used -= self.moves.drop_job(job) + self.extras.drop_job(job)
+        if flags & SPENT:
+            self.used -= self.evictable.drop_job(job)
+        if job.state == ACKED:
+            self.used -= self.acks.drop_job(job)
+        if self.unique.by_job:
+            self.used -= self.unique.drop_job(job)
+        if self.copies.wanted:
+            self.used -= self.copies.drop_job(job)
+        if self.votes.by_id:
+            self.used -= self.votes.drop_job(job)
+        if self.leases.by_id:
+            self.used -= self.leases.drop_job(job)
 
     def drop_copies(self, job_id: bytes) -> None:
         """No copies of this job are wanted any more."""
@@ -363,6 +400,10 @@ class Node:
     def drop_vote(self, job_id: bytes) -> None:
         """Ask no more about this job."""
         self.used -= self.votes.drop(job_id)
+
+    def drop_lease(self, job_id: bytes) -> None:
+        """What this delivery was to last does not matter any more."""
+        self.used -= self.leases.drop(job_id)
 
     def drop_ack(self, job_id: bytes) -> None:
         """Nobody must hear of this acknowledgement any more."""
@@ -455,8 +496,28 @@ class Node:
         """The job of a UNIQUE key that lasts as long as its job is gone."""
         self.used -= self.unique.free(job_id)
 
+    def extra_of(self, job: Job) -> Extra | None:
+        """What is to be known of a job beyond its fields; None for most."""
+        return self.extras.by_id.get(job.id) if job.flags & EXTRA else None
+
+    def put_extra(self, job: Job, extra: Extra) -> None:
+        """Let this be the extra of ``job``, which may have one."""
+        old = self.extras.by_id.get(job.id)
+        if old is not None:
+            self.used -= old.size()
+        self.extras.by_id[job.id] = extra
+        self.used += extra.size()
+        job.flags |= EXTRA
+
+    def more_of(self, job: Job, now_ms: int) -> bytes:
+        """The extra of a job as other nodes are told it; nothing for most."""
+        extra = self.extra_of(job)
+        return b"" if extra is None else encode(extra, now_ms)
+
     def file(self, job: Job) -> None:
         """Write the job as it is now to the journal; it counts for the newest segment from here on."""
+        if job.flags & EXTRA:
+            self.file_extra(job)
         self.outbox.file(job)
         segment = self.segment
         if job.segment != segment:
@@ -464,6 +525,12 @@ class Node:
                 self.live[job.segment] -= 1
             job.segment = segment
             self.live[segment] = self.live.get(segment, 0) + 1
+
+    def file_extra(self, job: Job) -> None:
+        """Write what is to be known of a job beyond its fields. Node time stands in it as it is."""
+        extra = self.extra_of(job)
+        if extra is not None:
+            self.outbox.add((MORE, job.id, encode(extra, IN_JOURNAL)))
 
     def queue(self, name: bytes, now_ms: int) -> Queue:
         """The queue of this name, made when there is none."""
@@ -495,11 +562,15 @@ class Node:
         queue = self.queues.get(name)
         if queue is None:
             queue = self.queue(name, now_ms)
+            if queue.specs is None:
+                queue.specs = SpecCache(job.spec)
         job.state = QUEUED
         job.flags &= ~(DEFERRED | LEASE_OWNER | LEASE_RELAYED | BACKUP)
         job.requeue_ms = 0
-        if self.votes:
+        if self.votes.by_id:
             self.drop_vote(job.id)
+        if self.leases.by_id:
+            self.drop_lease(job.id)
         if job.due_ms != job.expires_ms:
             self.timers.arm(job, job.expires_ms)
         queue.used_ms = now_ms
@@ -514,8 +585,10 @@ class Node:
         """Let ``job`` wait outside its queue until ``until_ms``.
 
         ``flags`` DEFERRED means that a crash must not shorten it, LEASE_OWNER that this node speaks for it. Other
-        holders are asked VOTE_MS before.
+        holders are asked VOTE_MS before. LEASE_OWNER alone may be a delivery from here; all else ends one.
         """
+        if flags != LEASE_OWNER and self.leases.by_id:
+            self.drop_lease(job.id)
         job.state = ACTIVE
         job.flags = job.flags & ~(DEFERRED | LEASE_OWNER | LEASE_RELAYED) | flags
         job.requeue_ms = until_ms

@@ -22,6 +22,7 @@ from cluster.messages import (
     FAIL,
     GOTACK,
     GOTJOB,
+    GOTMOVE,
     HAVE,
     HOLD,
     KEEPKEY,
@@ -31,6 +32,8 @@ from cluster.messages import (
     KEYSAFE,
     LIMIT,
     MEET,
+    MORE,
+    MOVED,
     NEEDJOBS,
     NEEDNOW,
     OFFER,
@@ -41,12 +44,14 @@ from cluster.messages import (
     REPLJOB,
     SETACK,
     STOPPING,
+    SURVEY,
+    SURVEYED,
     UNBIND,
     WILLQUEUE,
     WORKING,
     YOURJOBS,
 )
-from disque.core import entries, handover, links, sizes
+from disque.core import entries, handover, links, questions, sizes
 from disque.core.base import errors, resp
 from disque.core.base.timers import Timed
 from disque.core.commands import scan, shown
@@ -60,6 +65,7 @@ from disque.core.model.command import DENYOOM, FAST, LOADING, NO_AUTH, SKIP_MONI
 from disque.core.model.job import Job
 from disque.core.model.key import Key
 from disque.core.model.key_store import KeyStore
+from disque.core.model.moves import Move
 from disque.core.model.queue import Queue
 from disque.core.model.session import (
     REPLY_ON,
@@ -67,13 +73,26 @@ from disque.core.model.session import (
     REPLY_SKIPPING,
     WAIT_HOST,
     WAIT_JOBS,
+    WAIT_NODES,
     WAIT_SCAN,
     Acquisition,
     PendingAdd,
     Session,
 )
+from disque.core.model.survey import Survey
 from disque.core.model.vote import RequeueVote
-from disque.core.replication import ack_batches, acks, arbitration, batching, coordinator, registry, replica
+from disque.core.replication import (
+    ack_batches,
+    acks,
+    arbitration,
+    batching,
+    coordinator,
+    generations,
+    moves,
+    registry,
+    replica,
+    surveys,
+)
 
 if TYPE_CHECKING:
     from disque.core.node import Message, Node
@@ -158,7 +177,7 @@ def silently(node: "Node", session: Session, row: Command, args: list[bytes], no
         session.reply_mode = REPLY_ON
     del session.out[replies:]
     del session.handed[handed:]
-    session.wait_silent = session.waiting in {WAIT_JOBS, WAIT_HOST, WAIT_SCAN}
+    session.wait_silent = session.waiting in {WAIT_JOBS, WAIT_HOST, WAIT_SCAN, WAIT_NODES}
     if session.adds:
         session.adds[-1].silent = True
 
@@ -226,8 +245,13 @@ MESSAGES: Final[dict[int, Receiver]] = {
     KEYSAFE: key_keeper.is_safe,
     ASKKEY: key_keeper.asked,
     KEYFREE: key_keeper.is_free,
+    MOVED: moves.moved,
+    GOTMOVE: moves.got_move,
+    MORE: generations.told,
     STOPPING: handover.peer_stops,
     LIMIT: sizes.told,
+    SURVEY: questions.asked,
+    SURVEYED: surveys.surveyed,
 }
 
 #: Messages about who the nodes are: these are taken from nodes that are not known yet, too.
@@ -332,11 +356,13 @@ DUE: Final[dict[type[Timed], Callable[["Node", Any, int], None]]] = {
     Queue: queues.due,
     PendingAdd: coordinator.time_out,
     RequeueVote: arbitration.due,
+    Move: moves.due,
     AckBatch: ack_batches.due,
     Ack: acks.due,
     Acquisition: acquire.due,
     Key: key_keeper.due,
     KeyStore: keys.store_due,
+    Survey: surveys.due,
 }
 
 

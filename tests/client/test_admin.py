@@ -12,6 +12,13 @@ from tests.client.fake import A, B, MakeHands, config, lost
     [
         ("queue_length", ["q"], {}, "QLEN q", 3, 3),
         ("queue_stat", ["q"], {}, "QSTAT q", [b"jobs-in", 2], {"jobs_in": 2}),
+        ("queue_length", ["q"], {"cluster": True}, "QLEN q CLUSTER", 3, 3),
+        (
+            *("queue_stat", ["q"], {"cluster": True}),
+            *("QSTAT q CLUSTER", [b"unreachable", [b"a" * 40]], {"unreachable": ["a" * 40]}),
+        ),
+        ("find", ["q", 7], {}, "FIND q 7", None, None),
+        ("find", ["q", b"k"], {}, "FIND q k", b"D-1", "D-1"),
         ("scan_queues", [], {}, "QSCAN 0", [b"0", [b"q"]], (0, ["q"])),
         (
             *("scan_queues", [7], {"count": 1, "busyloop": True, "minlen": 2, "maxlen": 3, "importrate": 4}),

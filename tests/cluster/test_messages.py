@@ -30,7 +30,7 @@ from cluster.messages import (
     encode_message,
     frame,
 )
-from tests.support.formats import repljob, yourjobs_row
+from tests.support.formats import repljob, repljob_with, row_with, yourjobs_row
 
 ID, OTHER_ID = b"D-" + b"x" * 38, b"D-" + b"y" * 38
 NODE = b"a" * 40
@@ -52,6 +52,7 @@ SAMPLES: dict[str, Any] = {
     "jobs": (JOB, JOB),
     "gossip": (ROW,),
     "entries": (ENTRY,),
+    "words": (b"one", b""),
 }
 
 #: Values that no node puts into a field of that sort.
@@ -64,8 +65,9 @@ WRONG: dict[str, list[Any]] = {
     "numbers": [(1,), (1, 2, 3), (1, -1), (1, 2**43), (1, b"2"), (True, False), b"12", 7, None],
     "stamps": [(1,), (1, 2, 3), (1, -1), (1, 2**62), (1, b"2"), (True, False), b"12", 7, None],
     "bodies": [(b"one",), (b"one", b"two", b""), (b"one", 2), (b"one", None), (b"one", (b"two",)), b"12", 7, None],
-    "jobs": [(ID,), ((),), (JOB[:-1],), (JOB, (7, *JOB[1:])), ((*JOB[:-1], (b"x",)),), b"", 7],
+    "jobs": [(ID,), ((),), (JOB[:-2],), (JOB, (7, *JOB[1:])), (row_with(JOB, holders=(b"x",)),), b"", 7],
     "entries": [(NODE,), ((),), (ENTRY[:-1],), ((b"1", *ENTRY[1:]),), ((*ENTRY[:-2], b"a", 0),), b"", None],
+    "words": [(b"one", 2), (None,), ((b"x",),), (True,), b"12", 7, None],
     "gossip": [(NODE,), ((),), (ROW[:-1],), ((b"x", *ROW[1:]),), ((*ROW[:-1], -1),), b"", None],
 }
 
@@ -91,10 +93,11 @@ class TestTable:
         names = (
             "PING PONG MEET FAIL REPLJOB GOTJOB ENQUEUE QUEUED SETACK WILLQUEUE GOTACK DELJOB NEEDJOBS YOURJOBS "
             "WORKING ENTRIES ABORT REFUSED ANSWER HOLD HAVE BIND BOUND KEYHELD UNBIND "
-            "KEEPKEY KEYKEPT KEYSAFE ASKKEY KEYFREE OFFER NEEDNOW STOPPING LIMIT DIGEST"
+            "KEEPKEY KEYKEPT KEYSAFE ASKKEY KEYFREE OFFER NEEDNOW STOPPING LIMIT DIGEST "
+            "MOVED GOTMOVE SURVEY SURVEYED MORE"
         )
         assert [name for name, _ in KINDS.values()] == names.split()
-        assert list(KINDS) == list(range(35))
+        assert list(KINDS) == list(range(40))
         assert all(getattr(messages, name) == number for number, (name, _) in KINDS.items())
 
     def test_every_field_is_used(self) -> None:
@@ -103,7 +106,7 @@ class TestTable:
 
     def test_a_list_of_numbers_follows_the_ids_that_it_belongs_to(self) -> None:
         assert KINDS[HOLD][1].fields[-2:] == ("ids", "ms")
-        assert KINDS[REPLJOB][1].fields[-3:] == ("ids", "bodies", "ctimes")
+        assert KINDS[REPLJOB][1].fields[-4:] == ("ids", "bodies", "ctimes", "more")
 
     @pytest.mark.parametrize(
         ("prefix", "shape", "first"),
@@ -184,7 +187,7 @@ class TestValues:
         assert decode(payload(message)) == [message]
 
     def test_a_body_may_be_of_any_size_and_bytes_stay_bytes(self) -> None:
-        message = (*COPY[:-2], (bytes(range(256)) * 5000,), COPY[-1])
+        message = repljob_with(COPY, bodies=(bytes(range(256)) * 5000,))
         assert decode(frame([encode_message(message)])[4:]) == [message]
 
     def test_the_longest_list_passes_and_a_longer_one_does_not(self) -> None:

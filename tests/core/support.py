@@ -43,9 +43,21 @@ from disque.core.journal import kinds
 from disque.core.journal.schema import Record
 from disque.core.model import memory
 from disque.core.model.ack_batch import AckBatch, AckStage
-from disque.core.model.job import ACKED, ACTIVE, AMONG_RETURNED, IN_LINE, QUEUED, SPENT, STATE_NAMES, WAIT_REPL, Job
+from disque.core.model.job import (
+    ACKED,
+    ACTIVE,
+    AMONG_RETURNED,
+    EXTRA,
+    IN_LINE,
+    QUEUED,
+    SPENT,
+    STATE_NAMES,
+    WAIT_REPL,
+    Job,
+)
 from disque.core.model.key import TENTATIVE
-from disque.core.model.session import NOT_WAITING, WAIT_COPIES, WAIT_HOST, WAIT_JOBS, WAIT_LINES, Session
+from disque.core.model.lane import leaving_order
+from disque.core.model.session import NOT_WAITING, WAIT_COPIES, WAIT_HOST, WAIT_JOBS, WAIT_LINES, WAIT_NODES, Session
 from disque.core.node import Node
 from tests.support import formats
 from tests.support.keys import keys
@@ -529,7 +541,7 @@ def assert_queues_are_true(node: Node, jobs: list[Job]) -> None:
         assert not job.flags & SPENT or job.state == ACTIVE
     assert set(queued) <= set(node.queues)
     for name, queue in node.queues.items():
-        wanted = sorted(queued.get(name, []), key=Job.order)
+        wanted = sorted(queued.get(name, []), key=leaving_order)
         assert list(queue.jobs()) == wanted
         assert queue.length == len(wanted)
         assert queue.head() is (wanted[0] if wanted else None)
@@ -540,7 +552,7 @@ def assert_memory_is_true(node: Node, jobs: list[Job]) -> None:
     """The accounted memory equals a recount."""
     recount = sum(memory.JOB_BYTES + len(job.body) for job in jobs)
     recount += sum(memory.QUEUE_BYTES + len(name) for name in node.queues)
-    recount += sum(part.cost() for part in node.parts) + memory.GONE_BYTES * len(node.tombstones)
+    recount += sum(part.cost() for part in (*node.parts, *node.jobless)) + memory.GONE_BYTES * len(node.tombstones)
     recount += memory.PLACE_BYTES * node.places
     assert node.unread == sum(session.walked for session in node.sessions.values())
     assert node.used == recount
@@ -569,6 +581,7 @@ def assert_waits_are_true(node: Node) -> None:
         assert set(in_lines) == set(session.wait_queues)
         assert (session.waiting == WAIT_JOBS) == bool(in_lines)
         assert (session.waiting == WAIT_COPIES) == bool(session.adds)
+        assert (session.waiting == WAIT_NODES) == (session.id in node.surveys.by_session)
         assert not session.adds or not session.adds[0].reply
         assert session.adds_bytes == sum(pending.size for pending in session.adds)
     owed = {pending for session in node.sessions.values() for pending in session.adds if not pending.reply}
@@ -616,7 +629,10 @@ def assert_timers_are_true(node: Node, jobs: list[Job]) -> None:
     live = [job for job in jobs if job.state != ACKED]
     acks = [ack for ack in node.acks.by_id.values() if not isinstance(ack, AckStage)]
     lots = lots_of(node)
-    for item in (*live, *node.queues.values(), *armed, *acks, *lots, *node.votes.by_id.values()):
+    told = list(node.moves.by_id.values())
+    surveys = [survey for survey in node.surveys.by_number.values() if survey.slot != IDLE]
+    assert all(survey in surveys for survey in node.surveys.by_number.values() if survey.open - {node.node_id})
+    for item in (*live, *node.queues.values(), *armed, *acks, *lots, *node.votes.by_id.values(), *told):
         assert item.slot != IDLE, item
         assert item.due_ms > 0
     for job in live:
@@ -627,8 +643,10 @@ def assert_timers_are_true(node: Node, jobs: list[Job]) -> None:
             assert job.due_ms <= job.requeue_ms
     assert all(session.waiting == WAIT_JOBS for session in sessions)
     assert node.timers.count == (node.unique.store.slot != IDLE) + sum(
-        map(len, (live, node.queues, armed, bids, sessions, adds, acks, lots, node.votes.by_id))
+        map(len, (live, node.queues, armed, bids, sessions, adds, acks, lots, surveys, node.votes.by_id, told))
     )
+    assert {job.id for job in jobs if job.flags & EXTRA} == set(node.extras.by_id)
+    assert all(node.find(job_id) is move.job for job_id, move in node.moves.by_id.items())
     assert_the_shelf_is_true(node)
     asking = {key.job_id for key in node.unique.table.values() if key.state == TENTATIVE or key.told is not None}
     assert set(node.unique.by_job) == {key.job_id for key in node.unique.table.values() if not key.expires_ms} | asking

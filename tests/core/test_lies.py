@@ -106,6 +106,7 @@ USUAL: Final[dict[str, tuple[Any, ...]]] = {
     "field": (b"",),
     "value": (b"1", b"3", b""),
     "deleted": (0, 0, 1),
+    "survey": (1, 2, 3),
 }
 #: What stands in the rows of fields that are lists of rows.
 SHAPES: Final = {"jobs": JOB_SHAPE, "gossip": GOSSIP_SHAPE, "entries": ENTRY_SHAPE}
@@ -119,6 +120,8 @@ MADE_OF_JOBS: Final = (
     *((REPLJOB, YOURJOBS) * 3),
     *(GOTJOB, SETACK, WILLQUEUE, QUEUED, HOLD, ENQUEUE, BIND, KEEPKEY, ENTRIES),
 )
+#: What stands in questions to all nodes, and in their answers.
+WORDS: Final = (b"q", b"r", b"", b"0", b"1", b"2", b"7", b"-1", b"9" * 30, b"1 2 3", b"x" * 40, *KEYS)
 LISTS: Final = {"numbers": "number", "stamps": "stamp", "bodies": "bytes"}
 
 
@@ -158,6 +161,8 @@ class Walk:
         if random.random() < 0.25:
             return random.choice(STRANGE[kind])
         now_ms = self.bench.now_ms
+        if name == "survey" and random.random() < 0.7:
+            return random.choice([*self.bench.node.surveys.by_number, self.bench.node.surveys.base + 1])
         moments = (now_ms, now_ms - 100, now_ms * 10**6, START_MS * 10**6 + 1)
         return random.choice(moments if kind == "stamp" else USUAL.get(name, STRANGE[kind]))
 
@@ -171,6 +176,8 @@ class Walk:
         if kind in SHAPES:
             shape = SHAPES[kind]
             return tuple([self.values(shape) for _ in range(random.randrange(4))])
+        if kind == "words":
+            return tuple(random.choices(WORDS, k=random.choice([0, 1, 1, 1, 2, 5])))
         if kind in LISTS:
             return tuple([self.one(name, LISTS[kind]) for _ in range(count)])
         return self.one(name, kind)
@@ -222,6 +229,9 @@ class Walk:
     def touch(self) -> None:
         touch = self.random.choice(TOUCHES)
         self.ask(touch[0], *self.random.choices(self.ids(), k=2), *touch[1:])
+
+    def survey(self) -> None:
+        self.ask(*self.random.choice(SURVEYS))
 
     def pause(self) -> None:
         how = self.random.choice([[], ["bcast"]])
@@ -352,6 +362,7 @@ DOES: Final = {
     "get": 12,
     "touch": 16,
     "pause": 4,
+    "survey": 6,
     "leave": 1,
     "flush_all": 0.5,
     "hang_up": 1,
@@ -367,6 +378,11 @@ HOW: Final[list[list[Any]]] = [[], [], ["ASYNC"], *[["UNIQUE", key, window] for 
 TOUCHES: Final[list[tuple[Any, ...]]] = [
     *[(word,) for word in ("ACKJOB", "ACKJOB", "FASTACK", "DELJOB", "NACK", "ENQUEUE", "DEQUEUE", "WORKING")],
     ("NACK", "DELAY", 4),
+]
+
+
+SURVEYS: Final[list[tuple[Any, ...]]] = [
+    *(("QLEN", "q", "CLUSTER"), ("QSTAT", "q"), ("QSTAT", "q", "CLUSTER"), ("FIND", "q", "k"), ("FIND", "q", "l"))
 ]
 
 

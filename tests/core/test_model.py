@@ -88,7 +88,7 @@ class NodeMachine(Mirror):
     def check_prefix(self, count: int) -> None:
         last = self.payloads[count - 1]
         node, _ = self.replay(count, last.boot, last.now_ms)
-        self.compare(node, last.model.after_crash(last.now_ms, sure=not last.off), crashed=True)
+        self.compare(node, last.model.after_crash(last.now_ms, sure=not last.off), crashed=True, now_ms=last.now_ms)
 
     @precondition(lambda self: self.payloads)
     @rule(at=st.integers(0, 1000), later_ms=st.sampled_from([0, 1, 1500, 12_000, 10**6]), same_boot=st.booleans())
@@ -101,7 +101,7 @@ class NodeMachine(Mirror):
         now_ms = last.now_ms + later_ms
         node, _ = self.replay(count, boot, now_ms)
         expected = last.model.after_crash(now_ms, sure=same_boot and not last.off)
-        self.compare(node, expected, crashed=True)
+        self.compare(node, expected, crashed=True, now_ms=now_ms)
 
     def switch_on(self) -> None:
         """The journal begins, with a copy of what there is; files of an earlier time are replaced."""
@@ -259,12 +259,25 @@ def test_a_window_ends_in_the_model_too_when_nothing_else_happens(later_ms: int)
     machine = NodeMachine()
     machine.begin(journaling=True)
     machine.advance(ms=1)
-    machine.addjob(number=0, queue=b"a", body=b"", retry=0, ttl=1, delay=0, maxlen=None, unique=(b"k", 3))
+    machine.addjob(number=0, queue=b"a", body=b"", retry=0, ttl=1, delay=0, maxlen=None, unique=(b"k", 3), priority=0)
     machine.advance(ms=2500)
     machine.lose_power(lost=0, later_ms=later_ms)
     for _ in range(3):
         machine.advance(ms=500)
         machine.both_agree()
+
+
+@given(later_ms=st.just(7000))
+def test_a_key_of_an_earlier_time_is_compared_at_that_time(later_ms: int) -> None:
+    machine = NodeMachine()
+    machine.begin(journaling=True)
+    machine.addjob(
+        number=0, queue=b"a", body=b"", retry=None, ttl=None, delay=0, maxlen=None, unique=(b"k", 3), priority=0
+    )
+    machine.flush()
+    machine.rotate()
+    machine.advance(ms=later_ms)
+    machine.look_at_prefix(at=1, later_ms=0, same_boot=False)
 
 
 NodeMachine.TestCase.settings = settings(

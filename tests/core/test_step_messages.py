@@ -20,11 +20,14 @@ from cluster.messages import (
     ENTRIES,
     GOTACK,
     GOTJOB,
+    GOTMOVE,
     HAVE,
     HOLD,
     I_STOP,
     KINDS,
     LIMIT,
+    MORE,
+    MOVED,
     NEEDJOBS,
     NEEDNOW,
     OFFER,
@@ -32,12 +35,17 @@ from cluster.messages import (
     REFUSED,
     SETACK,
     STOPPING,
+    SURVEY,
+    SURVEYED,
     WILLQUEUE,
     WORKING,
     YOURJOBS,
 )
 from disque.core import step
+from disque.core.dedup.keys import digest_of
+from disque.core.model.extra import Extra, encode
 from disque.core.model.registry import DIGEST_BYTES
+from disque.core.questions import TABLE
 from tests.conftest import rarely
 from tests.core.support import MYSELF, Bench, foreign_id, repljob
 from tests.support import formats
@@ -180,6 +188,10 @@ def about(bench: Bench, job_id: bytes) -> dict[str, list[tuple[Any, ...]]]:
                     for who in (one, stranger) for deleted in (0, 1, most)],
         "DIGEST": [(DIGEST, what, digest) for what in (0, 1, most)
                    for digest in (b"", b"x", bytes(DIGEST_BYTES), b"x" * DIGEST_BYTES)],
+        "SURVEY": [(SURVEY, number, what, given) for number in (0, 7, 2**62 - 1) for what in (0, *TABLE, most)
+                   for given in ((), (b"q",), (b"",), (b"q", b"q"), (digest_of(b"q", b"k"),), (b"x" * 40,) * 1000)],
+        "SURVEYED": [(SURVEYED, number, given) for number in (0, bench.node.surveys.base + 1, 2**62 - 1)
+                     for given in ((), (b"1",), (b"x",), (b"-1",), (b"9" * 1000,), (b"",) * 1000)],
         "ABORT": [(ABORT, given) for given in (ids, twice)],
         "REFUSED": [(REFUSED, reason, given) for reason in (0, 3, most) for given in (ids, twice)],
         "ANSWER": [(ANSWER, number, what, given, twice) for number in (0, now_ms, now_ms - 100, 2**62 - 1)
@@ -187,7 +199,21 @@ def about(bench: Bench, job_id: bytes) -> dict[str, list[tuple[Any, ...]]]:
         "HOLD": [(HOLD, number, given, twice, (1, left_ms)) for number in (0, 2**62 - 1) for given in sets
                  for left_ms in (0, 5000, most)],
         "HAVE": [(HAVE, given) for given in (ids, twice)],
+        "MOVED": [(MOVED, name, spec, left_ms, delay_ms, given, more, twice) for name in (b"q", b"r")
+                  for spec in (encoded(60, 5, 2), encoded(60, 0, 1), b"x") for left_ms in (0, most)
+                  for delay_ms in (0, most) for given in (mine, sets[2]) for more in some_extras(one)],
+        "GOTMOVE": [(GOTMOVE, generation, who, twice) for generation in (0, 1, most) for who in (one, MYSELF)],
+        "MORE": [(MORE, more, twice) for more in some_extras(one)],
     }  # fmt: skip
+
+
+def some_extras(mover: bytes) -> list[bytes]:
+    """What is said of a job beyond its fields."""
+    failed, moved, dead = Extra(), Extra(), Extra()
+    failed.tries, failed.error, failed.headers = 65535, b"x" * 4096, (b"name", b"value")
+    moved.generation, moved.mover = 1, mover
+    dead.generation, dead.mover, dead.died, dead.origin, dead.first = 2**39, mover, 9, b"q", b"nonsense"
+    return [b"", b"x", *[encode(extra, 0) for extra in (Extra(), failed, moved, dead)]]
 
 
 def kinds() -> list[str]:

@@ -15,7 +15,7 @@ BOUND: Final = 48 * MB  # of what one client may cost, with what the allocator k
 
 LIES: Final = {
     "a count of a thousand million": (b"*1000000000\r\n$4\r\nPING\r\n", b"invalid multibulk length"),
-    "a count that is no number": (b"*abc\r\n", b"invalid multibulk length"),
+    "a count that is not a number": (b"*abc\r\n", b"invalid multibulk length"),
     "a count with a leading zero": (b"*01\r\n$4\r\nPING\r\n", b"invalid multibulk length"),
     "a length of a hundred gigabytes": (b"*2\r\n$4\r\nECHO\r\n$99999999999\r\n", b"invalid bulk length"),
     "a length beyond 64 bits": (b"*1\r\n$99999999999999999999999\r\n", b"invalid bulk length"),

@@ -129,6 +129,9 @@ def lie(random: Random, field: str) -> Any:
                 0,
             ),
         ),
+        "words": lambda: tuple(
+            random.choices([b"", b"q", b"7", b"\xff" * 300, b"k" * DIGEST_BYTES, b"1 2"], k=random.randrange(4))
+        ),
         "gossip": lambda: ((STRANGER, b"127.0.0.1", 1, 1, random.choice([0, 1, 2, 2**40])),),
         "jobs": lambda: (
             yourjobs_row(

@@ -33,7 +33,7 @@ freeze 1 / thaw 1                     the process stands still / goes on; what a
 Nodes come into being when they are first named. Messages to a node of the scenario arrive before the next act, others
 are only shown; so is what the membership says. A node that crashes refuses connections until it starts again: then all
 links to and from it stand. Job IDs are shown as <n>, IDs of nodes as #n, the number of a question as the time when it
-was asked: @4.500.
+was asked: @4.500. Questions to all nodes are counted from 1 in each process.
 
 ``python -m tests.scenarios.runner --rewrite [file ...]`` writes what happens now into the files; read the difference
 before keeping it.
@@ -55,6 +55,7 @@ from disque.core.dedup.keys import digest_of
 from disque.core.jobs import sessions
 from disque.core.journal import codec
 from disque.core.journal import replay as journal
+from disque.core.model.extra import CAUSES, decode
 from disque.core.model.session import NOT_WAITING, WAIT_COPIES, Session
 from disque.core.model.spec import read
 from disque.core.node import Message, Node
@@ -72,16 +73,43 @@ KINDS = {name: number for number, name in KIND_NAMES.items()}
 INDENT = "    "
 
 
-def spelled(message: Message) -> tuple[Any, ...]:
+def spelled(message: Message) -> tuple[Any, ...]:  # noqa: PLR0911 - one for each kind
     """This message with words for what jobs have in common."""
     if message[0] == messages.REPLJOB:
-        return repljob_with(message, spec=said(message[messages.REPLJOB_SPEC]))
+        told = repljob_with(message, spec=said(message[messages.REPLJOB_SPEC]))
+        return with_more(told)
     if message[0] == messages.YOURJOBS:
-        rows = [row_with(row, spec=said(row[messages.ROW_SPEC])) for row in yourjobs_rows(message)]
+        rows = [with_more(row_with(row, spec=said(row[messages.ROW_SPEC]))) for row in yourjobs_rows(message)]
         return yourjobs(*rows, queue=cast("bytes", message[messages.YOURJOBS_QUEUE]))
+    if message[0] == messages.MOVED:
+        kind, queue, spec, left_ms, delay_ms, holders, more, ids = message
+        return (kind, queue, said(spec), left_ms, delay_ms, holders, known(more), ids)
+    if message[0] == messages.MORE:
+        return (message[0], known(message[1]), message[2])
+    if message[0] in {messages.SURVEY, messages.SURVEYED}:
+        return (message[0], cast("int", message[1]) & 0xFFFF, *message[2:])
     if message[0] == messages.DIGEST:
         return (*message[:2], b"sums" if message[2] else b"")
     return message
+
+
+def with_more(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """These values with words for what is known of a job beyond its fields, which comes last; without it if nothing."""
+    return (*values[:-1], known(values[-1])) if values[-1] else values[:-1]
+
+
+def known(more: Any) -> str:
+    """What is known of a job beyond its fields, in words."""
+    extra = decode(more, START_MS)
+    assert extra is not None
+    facts = {
+        "headers": b" ".join(extra.headers).decode(),
+        "tries": extra.tries,
+        "error": extra.error.decode(),
+        "moved": extra.generation and f"{extra.generation} by #{extra.mover[:1].decode()}",
+        "died": extra.died and f"{CAUSES[extra.died].decode()} in {extra.origin.decode()}",
+    }
+    return "{" + ", ".join([f"{name} {fact}" for name, fact in facts.items() if fact]) + "}"
 
 
 def said(encoded: Any) -> str:

@@ -81,6 +81,9 @@ class Connection:
             process.watch.before(process, request)
             step.command(node, session, request.args, now)
             self.stamp()
+            for other in node.touched:  # a GETJOB lets those come first who wait
+                if other is not session and other.id in process.connections:
+                    process.connections[other.id].stamp()
             reply = session.out[-1] if len(session.out) > before else b""
             self.world.note("run", process.name, self.number, *request.args, b"->", reply)
             process.watch.ran(process, request, reply)
@@ -100,9 +103,10 @@ class Connection:
         """Note the time at which jobs were handed out and replies became ready."""
         now = self.world.now
         del self.handed_ms[len(self.session.handed) :]
+        seen = len(self.handed_ms)
         while len(self.handed_ms) < len(self.session.handed):
             self.handed_ms.append(now)
-        self.process.watch.handed_out(self.session)
+        self.process.watch.handed_out(self.process, self.session, seen)
         out = self.session.out
         if self.ready < len(out):
             for request in list(self.owed)[self.ready : len(out)]:

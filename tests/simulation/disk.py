@@ -29,6 +29,7 @@ from disque.core.journal.schema import (
     JOBS_LEFT_MS,
     JOBS_SPEC,
     JOBS_STATE,
+    MOVE,
     SPEND,
 )
 from disque.core.model.job import ACKED, SPENT
@@ -145,7 +146,7 @@ class Reader:
             self.found = {job_id: job for job_id, job in self.found.items() if job.retry or job.spent}
         self.boot_id, self.policy = boot_id, policy
 
-    def read(self, records: Iterable[tuple[Any, ...]]) -> None:
+    def read(self, records: Iterable[tuple[Any, ...]]) -> None:  # noqa: C901 - a branch a kind
         """Take some records."""
         found = self.found
         for record in records:
@@ -167,6 +168,8 @@ class Reader:
                 self.over.add(record[1])
             elif kind == SPEND and record[1] in found:
                 found[record[1]].spent = True
+            elif kind == MOVE and record[1] in found:
+                found[record[1]].expires_ms = record[4]
             elif kind == FLUSH:
                 found.clear()
             self.clean = kind == END

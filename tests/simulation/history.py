@@ -23,13 +23,17 @@ class Plan:
     __slots__ = (
         "asked_ms",
         "asynchronous",
+        "backoff",
         "body",
+        "dead",
         "delay",
         "key",
+        "priority",
         "queue",
         "repl",
         "retry",
         "timeout_ms",
+        "tries",
         "ttl",
         "window",
     )
@@ -46,16 +50,23 @@ class Plan:
         self.asynchronous = False
         self.key = b""
         self.window = 0
+        self.priority = 0
+        #: TRIES, BACKOFF in s, and the queue of dead letters: empty for none.
+        self.tries = 0
+        self.backoff = 0
+        self.dead = queue + b":dead"
 
 
 class Claim:
-    """A delivery, or a WORKING that was answered: from ``at_ms`` on the job is somebody's for RETRY seconds.
+    """A delivery, or a WORKING that was answered: from ``at_ms`` on the job is somebody's for RETRY seconds, or for
+    ``lease_ms`` where that is not 0.
 
     ``left_ms`` is when the reply began to leave, -1 before. ``path`` are the machines by which the job came to the
     ``machine`` where this happened, itself included. ``late``: it was in the queue of another machine by then.
+    ``queue`` is where a delivery came from.
     """
 
-    __slots__ = ("at_ms", "late", "left_ms", "life", "machine", "path", "working")
+    __slots__ = ("at_ms", "late", "lease_ms", "left_ms", "life", "machine", "path", "queue", "working")
 
     def __init__(self, at_ms: int, machine: int, life: int, path: tuple[int, ...], *, working: bool) -> None:
         self.at_ms = at_ms
@@ -64,7 +75,9 @@ class Claim:
         self.path = path
         self.working = working
         self.late = False
+        self.lease_ms = 0
         self.left_ms = -1
+        self.queue = b""
 
 
 class Ack:
@@ -100,10 +113,13 @@ class Known:
         "holders",
         "id",
         "lost",
+        "moved",
         "nack_delay",
+        "nacked_elsewhere",
         "plan",
         "popped",
         "sources",
+        "uncounted",
     )
 
     def __init__(self, job_id: bytes, plan: Plan, expires_ms: int) -> None:
@@ -123,6 +139,11 @@ class Known:
         self.freed_ms: list[int] = []
         self.nack_delay = 0
         self.dequeued = False
+        #: Somebody put it into another queue, or said that it is not to be tried again.
+        self.moved = False
+        #: NACKs at machines that had not delivered it last; deliveries that ended without a try.
+        self.nacked_elsewhere = 0
+        self.uncounted = 0
         #: It was handed out by some node, whether or not that left it.
         self.popped = False
         #: Hand-overs on their way, and whether one was lost.

@@ -21,9 +21,23 @@ from disque.core.journal.schema import CLEAN, END
 from disque.core.model.job import LEASE_OWNER
 from disque.core.model.key import SETTLED
 from disque.core.model.peers import Peer
+from disque.core.model.queue import Queue
 from disque.core.model.session import Acquisition, PendingAdd, Spread
+from disque.core.model.spec import JobSpec
 from disque.core.node import Node
-from disque.core.replication import acks, batching, coordinator, registry, replica, zoning
+from disque.core.replication import (
+    acks,
+    arbitration,
+    batching,
+    coordinator,
+    generations,
+    moves,
+    registry,
+    replica,
+    surveys,
+    tries,
+    zoning,
+)
 from tests.simulation.bus import Bus
 from tests.simulation.process import Process
 
@@ -63,6 +77,7 @@ def mutant(
             "zones": 0,
             "body_most": 0,
             "mixed": False,
+            "tries": False,
             "active_ms": 8000,
         }
         changed |= options
@@ -267,7 +282,7 @@ def zones_are_ignored() -> Iterator[None]:
         yield
 
 
-@mutant("I11", nodes=5, seeds=30, faults={"cut": 500, "crash": 700}, policy="off", zones=2, clients=8)
+@mutant("I11", nodes=5, seeds=30, faults={"cut": 300, "crash": 700}, policy="off", zones=2, clients=16, active_ms=15000)
 def two_copies_of_a_zone_are_counted() -> Iterator[None]:
     """Copies are asked of other zones first, and count wherever they are."""
     with patch.object(zoning, "must_wait", lambda *_: False):
@@ -451,10 +466,61 @@ def memory_leaks() -> Iterator[None]:
         yield
 
 
-@mutant("I6", "I8", nodes=2, seeds=30, faults={"reset": 300, "slow": 500}, policy="off")
+@mutant("I6", "I8", nodes=2, seeds=30, faults={"reset": 150, "slow": 500}, policy="off", clients=16, active_ms=15000)
 def nothing_is_said_again() -> Iterator[None]:
     """What a link lost is not sent over the next one."""
     with patch.object(links, "say_again", nothing):
+        yield
+
+
+# -- priorities --------------------------------------------------------------------------------------------------------
+
+
+@mutant("I18", policy="off")
+def who_can_wait_goes_first() -> Iterator[None]:
+    """Jobs with a priority leave their queue behind all others."""
+    genuine = Queue.pop
+
+    def pop(queue: Any) -> Any:
+        above = queue._above
+        if above is None or queue.length == sum(lane.length for lane in above.lanes):
+            return genuine(queue)
+        queue._above = None
+        job = genuine(queue)
+        queue._above = above
+        return job
+
+    with patch.object(Queue, "pop", pop):
+        yield
+
+
+@mutant("I18", policy="off", clients=8, active_ms=20000)
+def priorities_stay_at_home() -> Iterator[None]:
+    """A job that was handed over has no priority any more."""
+    genuine = supply.take_in
+
+    def take_in(node: Any, peer: bytes, spec: Any, *words: Any) -> None:
+        genuine(node, peer, JobSpec(spec.queue, spec.ttl, spec.retry, spec.repl), *words)
+
+    with patch.object(supply, "take_in", take_in):
+        yield
+
+
+# -- leases ------------------------------------------------------------------------------------------------------------
+
+
+@mutant("I4", policy="off", clients=6, active_ms=15000)
+def nobody_is_told_of_a_lease() -> Iterator[None]:
+    """Who delivered a job speaks for it until its RETRY is over, also where the lease is longer."""
+    genuine = arbitration.hold_answer
+
+    def hold_answer(node: Any, peer: Any, job: Any, left_ms: int, *words: Any) -> None:
+        if job.id in node.leases.by_id and left_ms > job.retry * 1000:
+            node.batch(peer, (wire.ANSWER, words[0], wire.ANSWER_NO, ()), job.id)
+        else:
+            genuine(node, peer, job, left_ms, *words)
+
+    with patch.object(arbitration, "hold_answer", hold_answer):
         yield
 
 
@@ -491,6 +557,16 @@ def what_a_node_understands_is_learnt_once() -> Iterator[None]:
         yield
 
 
+# -- questions to all nodes --------------------------------------------------------------------------------------------
+
+
+@mutant("I8", nodes=3, seeds=12, faults={"freeze": 800, "cut": 800}, policy="off")
+def who_does_not_answer_is_waited_for() -> Iterator[None]:
+    """A question to all nodes is not over while one of them is silent."""
+    with patch.object(surveys, "give_up", nothing):
+        yield
+
+
 # -- the registry ------------------------------------------------------------------------------------------------------
 
 
@@ -505,4 +581,35 @@ def what_was_missed_is_not_told_again() -> Iterator[None]:
 def what_comes_last_wins() -> Iterator[None]:
     """An entry replaces what is known, although it is older."""
     with patch.object(registry, "is_news", lambda *_: True):
+        yield
+
+
+# -- tries and moves ---------------------------------------------------------------------------------------------------
+
+
+@mutant("I15", nodes=1, tries=True)
+def tries_are_not_counted() -> Iterator[None]:
+    """A failure uses no try up."""
+    with patch.object(tries, "end_one", lambda *_: 0):
+        yield
+
+
+@mutant("I15", tries=True, queues=1)
+def tries_at_other_nodes_do_not_count() -> Iterator[None]:
+    """What other nodes say of tries is not heard."""
+    with patch.object(generations, "merge", nothing):
+        yield
+
+
+@mutant("I16", tries=True)
+def moves_are_told_to_nobody() -> Iterator[None]:
+    """Where a job is knows only who has moved it."""
+    with patch.object(generations, "catch_up", lambda *_: False), patch.object(moves, "tell", lambda *_: False):
+        yield
+
+
+@mutant("I16", tries=True, faults={"cut": 1500})
+def of_two_moves_both_win() -> Iterator[None]:
+    """Who has moved a job believes no other node that has done so."""
+    with patch.object(generations, "is_newer", lambda node, job, *_: node.extra_of(job) is None):
         yield

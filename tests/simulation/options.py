@@ -73,6 +73,8 @@ class Options:
     body_most: int = 0
     #: Nodes are of several versions: some understand less than others, until they start again.
     mixed: bool = False
+    #: Jobs have a bound of tries, and go to other queues.
+    tries: bool = False
     #: restart-grace in s.
     grace_s: int = 60
 
@@ -92,7 +94,7 @@ class Options:
             f"nodes {self.nodes}, appendfsync {self.policy}, node timeout {self.timeout_ms} ms, "
             f"{self.clients} clients, {self.queues} queues, {self.active_ms} ms, jumps {self.jumps}, "
             f"unique {self.unique}, pause {self.pause}, zones {self.zones}, bodies {self.body_most}, "
-            f"mixed {self.mixed}, grace {self.grace_s} s, faults {faults}"
+            f"mixed {self.mixed}, tries {self.tries}, grace {self.grace_s} s, faults {faults}"
         )
 
 
@@ -119,6 +121,7 @@ def draw(seed: int, nodes: int) -> Options:
     # I11 knows nothing of sizes; and what only a node takes that leaves is delivered by nobody else.
     options.body_most = 0 if options.zones or "retire" in options.faults else draw_body_most(seed, nodes)
     options.mixed = nodes > 1 and Random(f"{seed} versions").random() < 0.4
+    options.tries = Random(f"{seed} tries").random() < 0.4
     options.grace_s = Random(f"{seed} grace").choice((0, 1, 3, 8, 60, 60))
     return options
 

@@ -14,11 +14,14 @@ from tests.simulation.checks.counted import Counted
 from tests.simulation.checks.delivered import Delivered, Orderly
 from tests.simulation.checks.durable import Durable
 from tests.simulation.checks.kept import Kept
+from tests.simulation.checks.moved import Moved
 from tests.simulation.checks.prompt import Prompt
 from tests.simulation.checks.retry import Retry
 from tests.simulation.checks.sized import Sized
+from tests.simulation.checks.tried import Tried
 from tests.simulation.checks.understood import Understood
 from tests.simulation.checks.unique import Unique
+from tests.simulation.checks.urgent import Urgent
 from tests.simulation.checks.zoned import Zoned
 from tests.simulation.cluster import Cluster
 from tests.simulation.faults import Faults
@@ -86,7 +89,8 @@ def whole_run(world: World) -> None:
     checkers: list[object] = [kept, Delivered(cluster, kept), Orderly(cluster, kept)]
     checkers += [kind(cluster) for kind in (AtMostOnce, Retry, Acknowledged, Collected)]
     checkers += [
-        kind(cluster) for kind in (Unique, Answers, Counted, Durable, Zoned, Sized, Understood, Agreed, Prompt)
+        kind(cluster)
+        for kind in (Unique, Answers, Counted, Durable, Zoned, Sized, Understood, Agreed, Prompt, Tried, Moved, Urgent)
     ]
     for checker in checkers:
         watch.add(checker)

@@ -5,6 +5,7 @@ they are called.
 """
 
 from collections.abc import Callable
+from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
 from cluster import messages as wire
@@ -27,7 +28,7 @@ Message = tuple[Any, ...]
 Outbox = list[tuple[bytes, Message]]
 
 HOOKS: Final = (
-    *("answered", "hit", "refused", "delivered", "ran", "left", "flushing", "flushed", "ticking", "beat"),
+    *("answered", "hit", "refused", "delivered", "popped", "ran", "left", "flushing", "flushed", "ticking", "beat"),
     *("free", "leaving", "replayed", "started", "died", "end", "taken"),
 )
 #: Kinds that may carry a job from node to node for good.
@@ -107,13 +108,25 @@ class Watch:
                     ack.forgotten |= ack.machine == process.machine.number
 
     def _ran_free(self, process: "Process", request: Request, reply: bytes) -> None:
-        del process
         if reply.startswith(b":") and reply != b":0\r\n":
             words = request.args
-            delay = int(words[-1]) if words[-2].upper() == b"DELAY" else 0
+            delay = ceil(float(words[-1])) if words[-2].upper() == b"DELAY" else 0
             for known in self._known(words[1:]):
                 known.freed_ms.append(self.world.now)
-                known.nack_delay = max(known.nack_delay, delay)
+                known.nack_delay = max(known.nack_delay, delay, known.plan.backoff)
+                self._note_tries(process, known, words)
+
+    def _note_tries(self, process: "Process", known: Known, words: list[bytes]) -> None:
+        """What a NACK, ENQUEUE, MOVE or REVIVEJOB means for the number of tries."""
+        verb = words[0].upper()
+        if verb != b"NACK" or b"NOCOUNT" in words:
+            known.uncounted += 1
+        elif not known.claims or known.claims[-1].machine != process.machine.number:
+            known.nacked_elsewhere += 1
+        if verb in {b"MOVE", b"REVIVEJOB"} or b"DEAD" in words:
+            known.moved = True
+        if b"DEAD" in words and (not known.plan.dead or not known.plan.retry):
+            known.ended = known.ended or "dead"
 
     def _ran_cluster(self, process: "Process", request: Request, reply: bytes) -> None:
         """FORGET says that a node never returns: what that one should be told is told to nobody any more."""
@@ -153,6 +166,7 @@ class Watch:
         if reply.startswith(b":"):
             for known in self._known(request.args[1:2]):
                 claim = self._claim(process, known, working=True)
+                claim.lease_ms = int(reply[1:]) * 1000
                 jobs = [one.node.find(known.id) for one in self.cluster.processes() if one is not process]
                 claim.late = any(job is not None and job.state == QUEUED for job in jobs)
                 known.claims.append(claim)
@@ -165,8 +179,10 @@ class Watch:
         number = process.machine.number
         return Claim(self.world.now, number, process.life, known.path_to(number), working=working)
 
-    def handed_out(self, session: Session) -> None:
-        """A session has jobs in replies that did not leave yet."""
+    def handed_out(self, process: "Process", session: Session, seen: int) -> None:
+        """A session has jobs in replies that did not leave yet; those behind the first ``seen`` were given just now."""
+        if len(session.handed) > seen:
+            self.tell("popped", process, [entry[0] for entry in session.handed[seen:]])
         for entry in session.handed:
             known = self.history.job(entry[0].id, entry[0].body)
             if known is not None:
@@ -181,7 +197,7 @@ class Watch:
             self._added(process, request, reply)
         elif verb == b"GETJOB" and isinstance(reply, list):
             for entry in reply:
-                self._delivered(process, entry, times.get(entry[1], request.ready_ms))
+                self._delivered(process, entry, times.get(entry[1], request.ready_ms), lease_of(request))
         elif verb in {b"ACKJOB", b"WORKING"} and isinstance(reply, int):
             self._confirmed_to_client(process, request)
         self.tell("left", process, request, reply)
@@ -256,18 +272,26 @@ class Watch:
                 return job.body
         return b""
 
-    def _delivered(self, process: "Process", entry: list[bytes], at_ms: int) -> None:
+    def _delivered(self, process: "Process", entry: list[bytes], at_ms: int, lease_ms: int) -> None:
         queue, job_id, body = entry[:3]
         known = self.history.job(job_id, body)
-        if known is None or known.plan.body != body or known.plan.queue != queue:
+        is_from = known is not None and (known.plan.queue == queue or self.may_be_in(known, queue))
+        if known is None or known.plan.body != body or not is_from:
             raise Violation("I8", f"{job_id!r} was delivered from {queue!r} with body {body!r}: nobody added that")
         claim = self._claim(process, known, working=False)
         claim.at_ms = at_ms
+        claim.lease_ms = lease_ms
         claim.left_ms = self.world.now
+        claim.queue = queue
         known.claims.append(claim)
         known.popped = True
         self.world.count("deliveries")
         self.tell("delivered", known, claim)
+
+    @staticmethod
+    def may_be_in(known: Known, queue: bytes) -> bool:
+        """Whether a job can have gone to this queue."""
+        return known.moved or (known.plan.tries > 0 and queue == known.plan.dead)
 
     def hangs_up(self, process: "Process", connection: "Connection") -> None:
         """The node closes a connection: whoever only shut down his sending side has been answered by now."""
@@ -457,6 +481,12 @@ class Watch:
         self.tell("end")
 
 
+def lease_of(request: Request) -> int:
+    """The LEASE of a GETJOB in ms; 0 where there is none."""
+    words = request.args[: request.args.index(b"FROM")]
+    return round(float(words[words.index(b"LEASE") + 1]) * 1000) if b"LEASE" in words else 0
+
+
 RAN: Final[dict[bytes, Callable[[Watch, Any, Request, bytes], None]]] = {
     b"ACKJOB": Watch._ran_ack,
     b"ADDJOB": Watch._ran_add,
@@ -464,6 +494,8 @@ RAN: Final[dict[bytes, Callable[[Watch, Any, Request, bytes], None]]] = {
     b"DELJOB": Watch._ran_delete,
     b"NACK": Watch._ran_free,
     b"ENQUEUE": Watch._ran_free,
+    b"MOVE": Watch._ran_free,
+    b"REVIVEJOB": Watch._ran_free,
     b"DEQUEUE": Watch._ran_dequeue,
     b"WORKING": Watch._ran_working,
     b"DEBUG": Watch._ran_flush,

@@ -4,11 +4,13 @@ All know of all IDs that were ever answered or delivered, so that requests about
 that do not, and nodes that have just forgotten it.
 """
 
+from math import ceil
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.clients import Ask, Client, Leave, Story
 from tests.simulation.history import Plan
+from tests.simulation.world import WALL_MS
 
 if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster
@@ -28,9 +30,12 @@ class Workload:
         self.history = cluster.watch.history
         self.random = self.world.random("workload")
         self.queues = [b"q%d" % number for number in range(self.options.queues)]
+        self.all_queues = [*self.queues, *[queue + b":dead" for queue in self.queues if self.options.tries]]
         self.recent: list[bytes] = []
         self.clients: list[Client] = []
         self.number = 0
+        #: For what came later, so that seeds stay about what they were.
+        self.terms = self.world.random("terms")
 
     def begin(self) -> None:
         """Start the clients: at least one of each of the first two kinds."""
@@ -76,6 +81,9 @@ class Workload:
             return self._long(plan, words)
         self._retry(plan, words, random)
         self._times(plan, words, random)
+        self._terms(plan, words)
+        if self.options.tries and plan.retry:
+            self._tries(plan, words, random)
         if random.random() < 0.05:
             words += [b"MAXLEN", b"%d" % random.choice((1, 10, 100))]
         if random.random() < 0.15:
@@ -83,7 +91,7 @@ class Workload:
             words.append(b"ASYNC")
         elif self.options.unique and random.random() < 0.5:
             plan.key = b"k%d" % random.randint(0, 4)
-            plan.window = random.choice((0, 0, 2, 10, 100))
+            plan.window = random.choice((0, 0, 2, 10, 100) if not plan.tries else (2, 10, 100))
             words += [b"UNIQUE", plan.key, b"%d" % plan.window]
         self.history.plans[plan.body] = plan
         return words
@@ -107,6 +115,20 @@ class Workload:
         plan.repl = random.randint(1, nodes) if random.random() < 0.5 else min(nodes, random.choice((1, 2, 3)))
         words += [b"REPLICATE", b"%d" % plan.repl]
 
+    def _tries(self, plan: Plan, words: list[bytes], random: Random) -> None:
+        """How often the job is tried, and what becomes of it then."""
+        if random.random() < 0.3:
+            words += [b"HEADER", b"plan", plan.body]
+        if random.random() < 0.6:
+            plan.tries = random.choice((1, 2, 2, 3, 5))
+            words += [b"TRIES", b"%d" % plan.tries]
+        if random.random() < 0.5:
+            plan.backoff = random.choice((1, 2))
+            words += [b"BACKOFF", random.choice((b"fixed:%d", b"linear:0.3:%d", b"exponential:0.1:%d")) % plan.backoff]
+        if random.random() < 0.2:
+            plan.dead = random.choice((b"", *self.queues))
+            words += [b"DEADLETTER", plan.dead]
+
     @staticmethod
     def _times(plan: Plan, words: list[bytes], random: Random) -> None:
         """TTL and DELAY, which hang together with RETRY."""
@@ -120,9 +142,25 @@ class Workload:
             plan.delay = random.choice((1, 2, 4, 8))
             words += [b"DELAY", b"%d" % plan.delay]
 
+    def _terms(self, plan: Plan, words: list[bytes]) -> None:
+        """What only few jobs have: a priority, a date, a delay with decimals."""
+        random = self.terms
+        if random.random() < 0.3:
+            plan.priority = random.choice((1, 1, 5, 255))
+            words += [b"PRIORITY", b"%d" % plan.priority]
+        if plan.delay or plan.ttl < 10 or random.random() > 0.1:
+            return
+        delay_ms = random.choice((1, 250, 1500, 3000))
+        plan.delay = ceil(delay_ms / 1000)
+        if random.random() < 0.5:
+            words += [b"DELAY", b"%.3f" % (delay_ms / 1000)]
+        else:
+            words += [b"AT", b"%d" % (WALL_MS + self.world.now + delay_ms)]
+
     def getjob(self, random: Random) -> Ask:
         """A GETJOB, blocking or not."""
-        names = random.sample(self.queues, random.randint(1, len(self.queues)))
+        queues = self.queues if random.random() < 0.8 else self.all_queues
+        names = random.sample(queues, random.randint(1, len(queues)))
         words = [b"GETJOB"]
         patience_ms = random.choice((300, 3000, 20000))
         if random.random() < 0.3:
@@ -133,6 +171,12 @@ class Workload:
             words += [b"COUNT", b"%d" % random.choice((1, 2, 5, 20))]
         if random.random() < 0.1:
             words.append(b"WITHCOUNTERS")
+        if self.options.tries and random.random() < 0.3:
+            words.append(b"WITHMETA")
+        if self.terms.random() < 0.2:
+            words += [b"LEASE", self.terms.choice((b"0.05", b"0.3", b"1", b"2.5", b"4", b"8"))]
+        if self.terms.random() < 0.2:
+            words.append(b"STRICT")
         choke_ms = random.choice((100, 2000)) if random.random() < 0.03 else 0
         return Ask([*words, b"FROM", *names], patience_ms=patience_ms, choke_ms=choke_ms)
 
@@ -198,8 +242,10 @@ def finish(load: Workload, random: Random, job_id: bytes) -> Story:
     elif chance < 0.67:
         load.errand([b"ACKJOB", job_id])
     elif chance < 0.75:
-        delay = random.choice(([], [], [b"NOCOUNT"], [b"DELAY", b"%d" % random.choice((0, 1, 3))]))
-        yield Ask([b"NACK", job_id, *delay])
+        how = [[], [], [b"NOCOUNT"], [b"DELAY", b"%d" % random.choice((0, 1, 3))], [b"DELAY", b"0.3"]]
+        if load.options.tries:
+            how += [[b"ERROR", b"it failed"], [b"ERROR", b"bad", b"DEAD"], []]
+        yield Ask([b"NACK", job_id, *random.choice(how)])
     elif chance < 0.83:
         yield Ask([b"WORKING", job_id])
         yield random.randint(0, 2500)
@@ -208,7 +254,7 @@ def finish(load: Workload, random: Random, job_id: bytes) -> Story:
         load.errand([b"WORKING", job_id])
     elif chance < 0.88:
         yield Ask([random.choice((b"FASTACK", b"FASTACK", b"DELJOB")), job_id])
-    elif chance < 0.90:
+    elif chance < (0.90 if not load.options.tries else 0.96):
         load.errand([b"NACK", job_id])
 
 
@@ -231,6 +277,8 @@ def meddling(load: Workload, random: Random, ids: list[bytes]) -> list[bytes]:
     if chance < 0.08 and load.options.pause:
         state = random.choice((b"in", b"out", b"all", b"none", b"none"))
         return [b"PAUSE", queue, state, *([b"bcast"] if random.random() < 0.5 else [])]
+    if chance < 0.2 and ids and load.options.tries:
+        return random.choice(([b"MOVE", random.choice(load.all_queues), *ids], [b"REVIVEJOB", *ids]))
     if chance < 0.6 and ids:
         verb = random.choice((b"ENQUEUE", b"ENQUEUE", b"DEQUEUE", b"NACK", b"ACKJOB", b"DELJOB", b"FASTACK"))
         return [verb, *ids]
@@ -240,6 +288,9 @@ def meddling(load: Workload, random: Random, ids: list[bytes]) -> list[bytes]:
         [b"QLEN", queue],
         [b"QPEEK", queue, b"3"],
         [b"QSTAT", queue],
+        [b"QLEN", queue, b"CLUSTER"],
+        [b"QSTAT", queue, b"CLUSTER"],
+        [b"FIND", queue, random.choice((b"k0", b"k1"))],
         [b"JSCAN", b"COUNT", b"20"],
         [b"QSCAN"],
         [b"INFO"],

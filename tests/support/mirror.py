@@ -17,8 +17,9 @@ from disque.core.dedup.keys import digest_of
 from disque.core.jobs import sessions
 from disque.core.model.job import ACTIVE, DEFERRED, DELIVERED, QUEUED, SPENT
 from disque.core.model.jobid import ttl_suffix, valid
-from disque.core.model.memory import JOB_BYTES, KEY_BYTES, PLACE_BYTES, QUEUE_BYTES, SHELF_BYTES
+from disque.core.model.memory import JOB_BYTES, KEY_BYTES, LEASE_BYTES, PLACE_BYTES, QUEUE_BYTES, SHELF_BYTES
 from disque.core.model.session import NOT_WAITING
+from disque.core.model.spec import PRIORITY
 from disque.core.node import Node
 from tests.support.keys import keys
 from tests.support.model import NIL, Client, Model, ModelJob, Wait, encoded, error, integer
@@ -63,7 +64,7 @@ class Mirror(RuleBasedStateMachine):
         jobs = sum(JOB_BYTES + len(job.body) for job in self.model.jobs.values())
         queues = sum(QUEUE_BYTES + len(name) for name in self.node.queues)
         keys = sum(key.cost() for key in self.node.unique.table.values())
-        places = PLACE_BYTES * self.node.places
+        places = PLACE_BYTES * self.node.places + LEASE_BYTES * len(self.node.leases.by_id)
         return jobs + queues + keys + SHELF_BYTES * self.node.unique.store.count + places
 
     def over(self, percent: int) -> bool:
@@ -82,34 +83,40 @@ class Mirror(RuleBasedStateMachine):
         return self.stats.setdefault(name, [0, 0])
 
     def enqueue(self, job: ModelJob) -> None:
-        job.queued, job.due_ms, job.held = True, 0, False
+        job.queued, job.due_ms, job.held, job.lease_ms = True, 0, False, 0
         self.stat(job.queue)[0] += 1
 
     def come_back(self, job: ModelJob) -> None:
         if job.retry and self.model.paused.get(job.queue, 0) & 1:
             job.due_ms = self.now_ms + job.retry * 1000
+            job.lease_ms = 0
             return
         job.deliveries += job.delivered and not job.held
         self.enqueue(job)
 
-    def deliver(self, job: ModelJob) -> None:
+    def deliver(self, job: ModelJob, lease_ms: int) -> None:
         job.queued = False
         job.delivered = True
-        job.due_ms = self.now_ms + job.retry * 1000 if job.retry else 0
+        job.lease_ms = lease_ms if job.retry else 0
+        job.due_ms = self.now_ms + (lease_ms or job.retry * 1000) if job.retry else 0
         self.stat(job.queue)[1] += 1
         if not job.retry:
             assert not job.spent
             job.spent = True
             self.model.evictable.append(job.id)
 
-    def take(self, client: Client, names: list[bytes], count: int) -> list[ModelJob]:
+    def take(self, client: Client, names: list[bytes], count: int, *, strict: bool, lease_ms: int) -> list[ModelJob]:
         taken: list[ModelJob] = []
+        if strict:
+            for name in dict.fromkeys(names):
+                taken += self.take(client, [name], count - len(taken), strict=False, lease_ms=lease_ms)
+            return taken
         while len(taken) < count:
             before = len(taken)
             for name in names:
                 line = [] if self.model.paused.get(name, 0) & 2 else self.model.line_up(name)
                 if line and len(taken) < count:
-                    self.deliver(line[0])
+                    self.deliver(line[0], lease_ms)
                     taken.append(line[0])
             if len(taken) == before:
                 break
@@ -139,7 +146,7 @@ class Mirror(RuleBasedStateMachine):
                 wait = client.wait
                 assert wait is not None
                 first_in = [queue for queue in wait.names if self.line(queue)[0] is client]
-                jobs = self.take(client, first_in, wait.count)
+                jobs = self.take(client, first_in, wait.count, strict=wait.strict, lease_ms=wait.lease_ms)
                 self.end_wait(client, encoded(jobs, counters=wait.counters))
 
     def end_wait(self, client: Client, reply: bytes) -> None:
@@ -186,11 +193,11 @@ class Mirror(RuleBasedStateMachine):
 
     @rule(number=clients_of, retry=st.sampled_from([0, 1, 2, 60]), delay=st.sampled_from([0, 0, 0, 2]))
     def add_plain(self, number: int, retry: int, delay: int) -> None:
-        self.addjob(number, b"a", b"plain", retry, None, delay, None, None)
+        self.addjob(number, b"a", b"plain", retry, None, delay, None, None, 0)
 
     @rule(number=clients_of, count=st.sampled_from([1, 1, 3]))
     def get_plain(self, number: int, count: int) -> None:
-        self.getjob(number, [b"a"], count, False, None)
+        self.getjob(number, [b"a"], count, False, None, False, 0)
 
     @rule(
         number=clients_of,
@@ -201,6 +208,7 @@ class Mirror(RuleBasedStateMachine):
         delay=st.sampled_from([0, 0, 0, 1, 3, 10]),
         maxlen=st.sampled_from([None, None, None, 1, 2]),
         unique=st.sampled_from([None, None, (b"k", 0), (b"k", 3), (b"long" * 9, 0), (b"l", 60)]),
+        priority=st.sampled_from([0, 0, 1, 5, 255]),
     )
     def addjob(
         self,
@@ -212,10 +220,17 @@ class Mirror(RuleBasedStateMachine):
         delay: int,
         maxlen: int | None,
         unique: tuple[bytes, int] | None,
+        priority: int,
     ) -> None:
         client = self.free_client(number)
         words = [b"ADDJOB", queue, body, b"0"]
-        for name, value in ((b"RETRY", retry), (b"TTL", ttl), (b"DELAY", delay or None), (b"MAXLEN", maxlen)):
+        for name, value in (
+            (b"RETRY", retry),
+            (b"TTL", ttl),
+            (b"DELAY", delay or None),
+            (b"MAXLEN", maxlen),
+            (b"PRIORITY", priority or None),
+        ):
             words += [name, b"%d" % value] if value is not None else []
         words += [b"UNIQUE", unique[0], b"%d" % unique[1]] if unique is not None else []
         ttl = 86400 if ttl is None else ttl
@@ -236,6 +251,7 @@ class Mirror(RuleBasedStateMachine):
         self.numbers += 1
         self.seen.append(job_id)
         job = ModelJob(self.numbers, job_id, queue, body, retry, self.now_ms, self.now_ms + ttl * 1000)
+        job.priority = priority
         self.model.jobs[job_id] = job
         if delay:
             job.held = True
@@ -274,13 +290,26 @@ class Mirror(RuleBasedStateMachine):
         count=st.integers(1, 3),
         counters=st.booleans(),
         timeout_ms=st.sampled_from([None, 0, 1, 999, 1000, 3500]),
+        strict=st.booleans(),
+        lease_ms=st.sampled_from([0, 0, 0, 1, 250, 1500, 60_000]),
     )
-    def getjob(self, number: int, names: list[bytes], count: int, counters: bool, timeout_ms: int | None) -> None:
+    def getjob(
+        self,
+        number: int,
+        names: list[bytes],
+        count: int,
+        counters: bool,
+        timeout_ms: int | None,
+        strict: bool,
+        lease_ms: int,
+    ) -> None:
         client = self.free_client(number)
         words = [b"GETJOB", b"COUNT", b"%d" % count]
         words += [b"NOHANG"] if timeout_ms is None else [b"TIMEOUT", b"%d" % timeout_ms]
         words += [b"WITHCOUNTERS"] if counters else []
-        if (count, counters, timeout_ms) == (1, False, 0):
+        words += [b"STRICT"] if strict else []
+        words += [b"LEASE", b"%.3f" % (lease_ms / 1000)] if lease_ms else []
+        if (count, counters, timeout_ms, lease_ms) == (1, False, 0, 0):
             words = [b"GETJOB"]  # as it is said mostly
         ready = [queue.name for queue in self.node.ready]
         assert set(self.due_lines()) <= set(ready)
@@ -288,7 +317,7 @@ class Mirror(RuleBasedStateMachine):
         self.command(client, *words, b"FROM", *names)
         if any(name in ready and self.line(name) for name in names):
             self.serve(ready)  # those who wait already come first
-        jobs = self.take(client, names, count)
+        jobs = self.take(client, names, count, strict=strict, lease_ms=lease_ms)
         if jobs:
             client.out.append(encoded(jobs, counters=counters))
         elif timeout_ms is None:
@@ -297,7 +326,7 @@ class Mirror(RuleBasedStateMachine):
             client.out.append(error(errors.OUT_OF_MEMORY))
         else:
             until_ms = self.now_ms + timeout_ms if timeout_ms else 0
-            client.wait = Wait(list(dict.fromkeys(names)), count, counters, until_ms)
+            client.wait = Wait(list(dict.fromkeys(names)), count, counters, until_ms, strict, lease_ms)
             self.arrivals.append(client.number)
             self.arrivals[:] = [n for at, n in enumerate(self.arrivals) if n not in self.arrivals[at + 1 :]]
 
@@ -327,7 +356,7 @@ class Mirror(RuleBasedStateMachine):
             return False
         job.nacks += counts
         if delay:
-            job.held = True
+            job.held, job.lease_ms = True, 0
             job.due_ms = job.promised_ms = self.now_ms + delay * 1000
         else:
             self.enqueue(job)
@@ -378,10 +407,12 @@ class Mirror(RuleBasedStateMachine):
             return error(errors.TOO_LATE)
         if job.retry:
             job.queued = False
-            until_ms = self.now_ms + job.retry * 1000
+            more_ms = max(1000, job.lease_ms) if job.lease_ms else job.retry * 1000
+            until_ms = self.now_ms + more_ms
             job.due_ms = max(job.due_ms, until_ms) if job.held else until_ms  # no delay gets shorter
             job.promised_ms = job.due_ms if job.held else job.promised_ms
-        return integer(job.retry)
+            return integer(more_ms // 1000)
+        return integer(0)
 
     @rule(number=clients_of, queue=st.sampled_from(QUEUES), flags=st.sampled_from([0, 0, 0, 1, 2, 3]))
     def pause(self, number: int, queue: bytes, flags: int) -> None:
@@ -490,8 +521,8 @@ class Mirror(RuleBasedStateMachine):
 
     # -- comparing -----------------------------------------------------------------------------------------------------
 
-    def compare(self, node: Node, model: Model, *, crashed: bool) -> None:
-        """``node`` holds what ``model`` says. A crash may forget redeliveries."""
+    def compare(self, node: Node, model: Model, *, crashed: bool, now_ms: int = 0) -> None:
+        """``node`` holds what ``model`` says, now or at that time. A crash may forget redeliveries."""
         jobs = {job.id: job for shard in node.shards for job in shard.values()}
         assert set(jobs) == set(model.jobs)
         for job_id, expected in model.jobs.items():
@@ -503,6 +534,8 @@ class Mirror(RuleBasedStateMachine):
                 expected.expires_ms,
                 expected.nacks,
             )
+            assert job.spec.number(PRIORITY) == expected.priority
+            assert node.leases.by_id.get(job_id, 0) == expected.lease_ms
             assert job.state == (QUEUED if expected.queued else ACTIVE)
             assert bool(job.flags & SPENT) == expected.spent
             assert bool(job.flags & DEFERRED) == expected.held
@@ -517,7 +550,7 @@ class Mirror(RuleBasedStateMachine):
             found = [job.id for job in queue.jobs()] if queue is not None else []
             assert found == [job.id for job in model.line_up(name)]
             assert (queue.paused if queue is not None else 0) == model.paused.get(name, 0)
-        found_keys = {key: (value.job_id, value.expires_ms) for key, value in keys(node, self.now_ms).items()}
+        found_keys = {key: (value.job_id, value.expires_ms) for key, value in keys(node, now_ms or self.now_ms).items()}
         assert found_keys == {digest_of(*name): key for name, key in model.keys.items()}
         self.recount(node)
 
@@ -526,6 +559,7 @@ class Mirror(RuleBasedStateMachine):
         jobs = [job for shard in node.shards for job in shard.values()]
         used = sum(JOB_BYTES + len(job.body) for job in jobs)
         used += sum(QUEUE_BYTES + len(name) for name in node.queues)
+        used += LEASE_BYTES * len(node.leases.by_id)
         used += PLACE_BYTES * sum(len(queue.waiters or ()) for queue in node.queues.values())
         assert {key.cost() for key in node.unique.table.values()} <= {KEY_BYTES}
         assert node.used == used + KEY_BYTES * len(node.unique.table) + SHELF_BYTES * node.unique.store.count

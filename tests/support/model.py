@@ -26,6 +26,8 @@ class ModelJob:
     spent: bool = False
     nacks: int = 0
     deliveries: int = 0
+    priority: int = 0
+    lease_ms: int = 0  # how long the delivery that goes on lasts; 0: for the RETRY
 
     def stamp(self) -> tuple[bool, int, int, int]:
         return self.queued, self.due_ms, self.nacks, self.deliveries
@@ -37,6 +39,8 @@ class Wait:
     count: int
     counters: bool
     until_ms: int
+    strict: bool = False
+    lease_ms: int = 0
 
 
 @dataclass
@@ -61,7 +65,7 @@ class Model:
 
     def line_up(self, name: bytes) -> list[ModelJob]:
         jobs = [job for job in self.jobs.values() if job.queued and job.queue == name]
-        return sorted(jobs, key=lambda job: job.number)
+        return sorted(jobs, key=lambda job: (-job.priority, job.number))
 
     def remove(self, job_id: bytes) -> None:
         del self.jobs[job_id]
@@ -79,6 +83,7 @@ class Model:
             job.held = job.held and not job.spent and job.promised_ms > now_ms
             job.due_ms = job.promised_ms if job.held else 0
             job.queued = not job.held and not job.spent
+            job.lease_ms = 0
         return found.at(now_ms)
 
     def after_stop(self, now_ms: int) -> "Model":
@@ -88,6 +93,7 @@ class Model:
             if job.expires_ms <= now_ms:
                 found.remove(job.id)
         for job in found.jobs.values():
+            job.lease_ms = 0
             if 0 < job.due_ms <= now_ms:
                 job.deliveries += job.delivered and not job.held
                 job.queued, job.held, job.due_ms = True, False, 0

@@ -1,7 +1,7 @@
 """Numbers as clients write them: what C's strtoll takes over a whole word, within 64 bits.
 
 An optional sign, then ASCII digits; no spaces, no underscores, nothing behind. The empty word is 0, as it always was
-in Disque.
+in Disque. Durations may have decimals: digits, a point, digits, and neither sign nor exponent.
 """
 
 from typing import Final
@@ -27,6 +27,33 @@ def parse_int(word: bytes) -> int | None:
         return None
     value = int(word)
     return value if INT64_MIN <= value <= INT64_MAX else None
+
+
+def parse_ms(word: bytes) -> int | None:
+    """Seconds, which may have decimals, as milliseconds; None for what is no number.
+
+    What is finer is cut off, but what is above 0 is at least 1 ms.
+    """
+    whole = parse_int(word)
+    if whole is not None:
+        return whole * 1000
+    seconds, _, decimals = word.partition(b".")
+    if len(word) > 64 or not seconds.isdigit() or not decimals.isdigit():
+        return None
+    ms = int(seconds) * 1000 + int(decimals[:3].ljust(3, b"0"))
+    return ms if ms or not decimals.strip(b"0") else 1
+
+
+def parse_seconds(word: bytes) -> int | None:
+    """Seconds where only whole ones can be kept: decimals are rounded up. None for what is no number.
+
+    0 is meant only where it is written as a whole number: 0.0 may have been rounded down by somebody.
+    """
+    whole = parse_int(word)
+    if whole is not None:
+        return whole
+    ms = parse_ms(word)
+    return -(-ms // 1000) if ms else None
 
 
 def parse_uint64(word: bytes) -> int | None:

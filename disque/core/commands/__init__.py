@@ -2,11 +2,12 @@
 
 from typing import Final
 
-from disque.core.commands import client, cluster, command, connection, info, jobs, observe, queues, server
+from disque.core.commands import client, cluster, command, connection, info, jobs, observe, queues, relocate, server
 from disque.core.model.command import Command
 
 ROWS: Final[tuple[Command, ...]] = (
     *jobs.COMMANDS,
+    *relocate.COMMANDS,
     *queues.COMMANDS,
     *connection.COMMANDS,
     *client.COMMANDS,

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from disque.core.base import errors, resp
-from disque.core.base.numbers import SECONDS_MAX, parse_int
+from disque.core.base.numbers import SECONDS_MAX, parse_int, parse_ms
 from disque.core.commands import show
 from disque.core.federation import demand
-from disque.core.jobs import add, bulk, deliver, requeue
+from disque.core.jobs import add, bulk, deliver, meta, requeue, terms
 from disque.core.jobs.bulk import Bulk
 from disque.core.model.command import DENYOOM, FAST, LIST, READONLY, WRITE, Command
 from disque.core.model.jobid import SHARDS, shard_of, valid
@@ -21,15 +21,29 @@ if TYPE_CHECKING:
 class GetOptions:
     """What stands before FROM in a GETJOB. ``first`` is the index of the first queue name."""
 
-    __slots__ = ("bodies", "bytes_most", "count", "counters", "first", "no_hang", "timeout_ms")
+    __slots__ = (
+        "bodies",
+        "bytes_most",
+        "count",
+        "counters",
+        "first",
+        "lease_ms",
+        "meta",
+        "no_hang",
+        "strict",
+        "timeout_ms",
+    )
 
     def __init__(self) -> None:
         self.count = 1
         self.timeout_ms = 0
         self.no_hang = False
         self.counters = False
+        self.meta = False
         self.bodies = True
         self.bytes_most = deliver.BYTES_MOST
+        self.strict = False
+        self.lease_ms = 0
         self.first = 0
 
 
@@ -57,10 +71,14 @@ def parse_get(args: list[bytes], options: GetOptions) -> bytes:
             options.no_hang = True
         elif word == b"WITHCOUNTERS":
             options.counters = True
+        elif word == b"WITHMETA":
+            options.meta = True
         elif word == b"NOBODY":
             options.bodies = False
-        elif word in {b"COUNT", b"TIMEOUT", b"BYTES"}:
-            wrong = set_get_number(options, word, parse_int(args[at]))
+        elif word == b"STRICT":
+            options.strict = True
+        elif word in {b"COUNT", b"TIMEOUT", b"BYTES", b"LEASE"}:
+            wrong = set_get_number(options, word, args[at])
             if wrong:
                 return wrong
             at += 1
@@ -69,8 +87,11 @@ def parse_get(args: list[bytes], options: GetOptions) -> bytes:
     return errors.SYNTAX
 
 
-def set_get_number(options: GetOptions, word: bytes, value: int | None) -> bytes:
-    """Take COUNT, BYTES or TIMEOUT; returns the text of an error, or nothing."""
+def set_get_number(options: GetOptions, word: bytes, said: bytes) -> bytes:
+    """Take COUNT, BYTES, TIMEOUT or LEASE; returns the text of an error, or nothing."""
+    if word == b"LEASE":
+        return set_lease(options, said)
+    value = parse_int(said)
     if word == b"TIMEOUT":
         if value is None:
             return errors.BAD_TIMEOUT
@@ -85,6 +106,15 @@ def set_get_number(options: GetOptions, word: bytes, value: int | None) -> bytes
     else:
         options.count = value
     return b""
+
+
+def set_lease(options: GetOptions, word: bytes) -> bytes:
+    """Take LEASE; returns the text of an error, or nothing."""
+    lease_ms = parse_ms(word)
+    if lease_ms is None or lease_ms <= 0:
+        return errors.BAD_LEASE
+    options.lease_ms = lease_ms
+    return errors.TOO_FAR % b"LEASE" if lease_ms > SECONDS_MAX * 1000 else b""
 
 
 def getjob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
@@ -109,9 +139,14 @@ def getjob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> No
     queues = [queue for queue in map(node.queues.get, names) if queue is not None]
     if node.ready and any(queue.ready and queue.waiters is not None for queue in queues):
         deliver.serve_lines(node, now_ms)
-    jobs = deliver.take(node, session, queues, options.count, options.bytes_most, now_ms) if queues else []
+    count, size = options.count, options.bytes_most
+    if options.strict:
+        jobs = deliver.take_strictly(node, session, queues, count, size, options.lease_ms, now_ms)
+    else:
+        jobs = deliver.take(node, session, queues, count, size, options.lease_ms, now_ms) if queues else []
     if jobs:
-        reply = deliver.encode(node, jobs, counters=options.counters, bodies=options.bodies)
+        metas = [meta.encode(node, job, session.protocol, now_ms) for job in jobs] if options.meta else None
+        reply = deliver.encode(node, jobs, counters=options.counters, bodies=options.bodies, metas=metas)
         session.large = session.large or len(reply) > 1
         session.out += reply
     else:
@@ -134,8 +169,11 @@ def find_none(node: "Node", session: Session, options: GetOptions, names: list[b
         session.out.append(resp.error(errors.OUT_OF_MEMORY))
     else:
         session.wait_counters = options.counters
+        session.wait_meta = options.meta
         session.wait_bodies = options.bodies
         session.wait_bytes = options.bytes_most
+        session.wait_strict = options.strict
+        session.wait_lease_ms = options.lease_ms
         deliver.block(node, session, names, options.count, options.timeout_ms, now_ms)
 
 
@@ -243,12 +281,11 @@ def dequeue(node: "Node", session: Session, args: list[bytes], now_ms: int) -> N
 class Nacking(Bulk):
     """A NACK of many jobs. An ID that is there twice counts once, whoever has got its job between."""
 
-    __slots__ = ("_count", "_counts", "_delay_s", "_seen")
+    __slots__ = ("_count", "_said", "_seen")
 
-    def __init__(self, session: Session, ids: list[bytes], delay_s: int, counts: bool) -> None:
+    def __init__(self, session: Session, ids: list[bytes], said: requeue.Nack) -> None:
         super().__init__(session, ids)
-        self._delay_s = delay_s
-        self._counts = counts
+        self._said = said
         self._count = 0
         self._seen: list[set[bytes]] = [set() for _ in range(SHARDS)]
 
@@ -258,41 +295,84 @@ class Nacking(Bulk):
         job = node.find(job_id)
         if job is not None and job_id not in seen:
             seen.add(job.id)
-            self._count += requeue.nack(node, job, self._delay_s, self._counts, now_ms)
+            self._count += requeue.nack(node, job, self._said, now_ms)
 
     def reply(self) -> bytes:
         """As in `Bulk`."""
         return resp.integer(self._count)
 
 
+def parse_nack(args: list[bytes], said: requeue.Nack) -> tuple[list[bytes], bytes]:
+    """The IDs of a NACK, and the text of an error, or nothing. Options begin at the first word that is the name of one.
+
+    Each may be said once; ERROR takes the next word whatever it is.
+    """
+    ids: list[bytes] = []
+    seen: set[bytes] = set()
+    at = 1
+    while at < len(args):
+        word = args[at].upper() if len(args[at]) <= LONGEST_OPTION else b""
+        at += 1
+        if word not in NACK_OPTIONS and not seen:
+            ids.append(args[at - 1])
+            continue
+        takes = NACK_OPTIONS.get(word, len(args))
+        if at + takes > len(args):
+            return ids, errors.BAD_ID  # as it always was: what is no option is meant as an ID
+        if word in seen and word not in OLD_OPTIONS:
+            return ids, errors.TWICE % word
+        seen.add(word)
+        wrong = set_nack(said, word, args[at] if takes else b"")
+        if wrong:
+            return ids, wrong
+        at += takes
+    contradicts = not said.counts and (said.is_dead or said.error is not None)
+    if contradicts or (said.is_dead and said.delay_ms >= 0):
+        return ids, errors.NACK_CONTRADICTS
+    return ids, b""
+
+
+#: Options of NACK, and how many words each takes.
+NACK_OPTIONS: Final = {b"DELAY": 1, b"ERROR": 1, b"DEAD": 0, b"NOCOUNT": 0}
+LONGEST_OPTION: Final = 16
+#: Of those that could always be repeated, the last one counts.
+OLD_OPTIONS: Final = frozenset({b"DELAY", b"NOCOUNT"})
+
+
+def set_nack(said: requeue.Nack, option: bytes, word: bytes) -> bytes:
+    """Take one option; returns the text of an error, or nothing."""
+    if option == b"DELAY":
+        delay_ms = parse_ms(word)
+        if delay_ms is None or delay_ms < 0:
+            return errors.BAD_DELAY
+        if delay_ms > SECONDS_MAX * 1000:
+            return errors.TOO_FAR % b"DELAY"
+        said.delay_ms = delay_ms
+    elif option == b"ERROR":
+        said.error = word
+    elif option == b"DEAD":
+        said.is_dead = True
+    else:
+        said.counts = False
+    return b""
+
+
 def nack(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
-    """NACK id [id ...] [DELAY seconds] [NOCOUNT]: how many jobs go back to their queue, now or later."""
-    ids = args[1:]
-    delay_s = 0
-    counts = True
-    while ids:
-        if ids[-1].upper() == b"NOCOUNT":
-            counts = False
-            ids = ids[:-1]
-        elif len(ids) >= 2 and ids[-2].upper() == b"DELAY":
-            wanted = parse_int(ids[-1])
-            if wanted is None or wanted < 0:
-                session.out.append(resp.error(errors.BAD_DELAY))
-                return
-            if wanted > SECONDS_MAX:
-                session.out.append(resp.error(errors.TOO_FAR % b"DELAY"))
-                return
-            delay_s = wanted
-            ids = ids[:-2]
-        else:
-            break
+    """NACK id [id ...] [options]: how many jobs go back to their queue, now or later, or become dead letters."""
+    said = requeue.Nack()
+    ids, wrong = parse_nack(args, said)
+    if not wrong and said.is_dead:
+        wrong = terms.lacking(node, b"NACK DEAD")
+    if wrong:
+        session.out.append(resp.error(wrong))
+        return
     if len(ids) > bulk.MOST:
-        bulk.begin(node, Nacking(session, ids, delay_s, counts))
+        bulk.begin(node, Nacking(session, ids, said))
         return
     if bad_ids(session, ids):
         return
     jobs = [job for job in map(node.find, dict.fromkeys(ids)) if job is not None]
-    session.out.append(resp.integer(sum([requeue.nack(node, job, delay_s, counts, now_ms) for job in jobs])))
+    session.out.append(resp.integer(sum([requeue.nack(node, job, said, now_ms) for job in jobs])))
 
 
 class Postponing(Bulk):
@@ -392,7 +472,9 @@ COMMANDS: Final = (
         WRITE | DENYOOM | FAST,
         add.add,
         "jobs",
-        "queue body ms-timeout [REPLICATE n] [DELAY s] [RETRY s] [TTL s] [MAXLEN n] [UNIQUE key s] [ASYNC]",
+        "queue body ms-timeout [REPLICATE n] [DELAY s] [AT unix-ms] [RETRY s] [TTL s] [PRIORITY n] "
+        "[MAXLEN n] [UNIQUE key s] [ASYNC] "
+        "[TRIES n] [BACKOFF kind:s] [DEADLETTER queue] [HEADER name value ...]",
         "Add a job to a queue; the reply is its ID.",
     ),
     GetJob(
@@ -401,7 +483,8 @@ COMMANDS: Final = (
         OF_IDS,
         getjob,
         "jobs",
-        "[NOHANG] [TIMEOUT ms] [COUNT n] [BYTES n] [WITHCOUNTERS] [NOBODY] FROM queue [queue ...]",
+        "[NOHANG] [TIMEOUT ms] [COUNT n] [BYTES n] [LEASE s] [STRICT] [WITHCOUNTERS] [WITHMETA] [NOBODY] "
+        "FROM queue [queue ...]",
         "Get jobs out of queues, or wait for them.",
     ),
     AckJob("ackjob", -1, OF_IDS, ackjob, "jobs", "id [id ...]", "Acknowledge jobs: they are done everywhere."),
@@ -413,7 +496,7 @@ COMMANDS: Final = (
         OF_IDS | DENYOOM,
         nack,
         "jobs",
-        "id [id ...] [DELAY s] [NOCOUNT]",
+        "id [id ...] [DELAY s] [ERROR text] [DEAD] [NOCOUNT]",
         "Give jobs back to their queues, now or after a delay, and count the failure unless it is none.",
     ),
     Command(
@@ -423,7 +506,7 @@ COMMANDS: Final = (
         working,
         "jobs",
         "id [id ...]",
-        "Postpone the next delivery of jobs by their RETRY; the reply is its seconds.",
+        "Postpone the next delivery of jobs by their RETRY, or their lease; the reply is its seconds.",
     ),
     Command("enqueue", -1, OF_IDS | DENYOOM, enqueue, "jobs", "id [id ...]", "Put jobs into their queues now."),
     Command("dequeue", -1, OF_IDS, dequeue, "jobs", "id [id ...]", "Take jobs out of their queues until RETRY."),

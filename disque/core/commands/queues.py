@@ -2,15 +2,15 @@
 
 from typing import TYPE_CHECKING, Final
 
-from disque.core import entries
+from disque.core import entries, questions
 from disque.core.base import errors, resp
 from disque.core.base.numbers import parse_int
 from disque.core.commands import scan
-from disque.core.federation import supply
+from disque.core.dedup import finding, keys
+from disque.core.jobs import figures
 from disque.core.jobs.queues import pause, pause_flags
-from disque.core.journal.schema import CTIME_A_MS
 from disque.core.model.command import FAST, READONLY, Command
-from disque.core.model.queue import PAUSE_NAMES, PAUSED_IN, PAUSED_OUT, Queue
+from disque.core.model.queue import PAUSE_NAMES, PAUSED_IN, PAUSED_OUT
 from disque.core.model.registry import PAUSED_QUEUE
 from disque.core.model.session import Session
 
@@ -23,14 +23,32 @@ PEEK_BYTES_MOST = 8 << 20  # not Final: tests want less, compiled too
 
 
 def qlen(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
-    """QLEN: how many jobs are in the queue on this node."""
-    del now_ms
-    queue = node.queues.get(args[1])
-    session.out.append(resp.integer(queue.length if queue is not None else 0))
+    """QLEN: how many jobs are in the queue on this node, or on all together."""
+    if len(args) == 2:
+        session.out.append(resp.integer(figures.length(node, args[1])))
+    elif is_of_cluster(args):
+        questions.ask(node, session, figures.Lengths(args[1]), now_ms)
+    else:
+        session.out.append(resp.error(errors.SYNTAX))
+
+
+def is_of_cluster(args: list[bytes]) -> bool:
+    """Whether the one word behind the name of a queue is CLUSTER."""
+    return len(args) == 3 and args[2].upper() == b"CLUSTER"
+
+
+def find(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """FIND: the job that has a UNIQUE key of the queue."""
+    if not 1 <= len(args[2]) <= keys.KEY_MAX:
+        session.out.append(resp.error(errors.BAD_KEY))
+        return
+    digest = keys.digest_of(args[1], args[2])
+    everywhere = not finding.is_sure(node, digest, now_ms)
+    questions.ask(node, session, finding.Finding(digest, session.protocol), now_ms, everywhere=everywhere)
 
 
 def qpeek(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
-    """QPEEK: jobs as GETJOB would give them, which stay; a negative count shows the newest, newest first."""
+    """QPEEK: jobs as GETJOB would give them, which stay; a negative count shows the last, from the end."""
     del now_ms
     count = parse_int(args[2])
     if count is None:
@@ -49,31 +67,15 @@ def qpeek(node: "Node", session: Session, args: list[bytes], now_ms: int) -> Non
 
 
 def qstat(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
-    """QSTAT: figures of one queue, or nothing where there is none."""
-    queue = node.queues.get(args[1])
-    if queue is None:
+    """QSTAT: figures of one queue at this node or at all together, or nothing where there is none."""
+    is_whole = is_of_cluster(args)
+    if len(args) > 2 and not is_whole:
+        session.out.append(resp.error(errors.SYNTAX))
+    elif not is_whole and args[1] not in node.queues:
         session.out.append(resp.null_array(session.protocol))
-        return
-    fields = (
-        (b"name", resp.bulk(queue.name)),
-        (b"len", resp.integer(queue.length)),
-        (b"age", resp.integer(max(0, now_ms - queue.created_ms) // 1000)),
-        (b"idle", resp.integer(max(0, now_ms - queue.used_ms) // 1000)),
-        (b"blocked", resp.integer(len(queue.waiters or ()))),
-        (b"import-from", resp.bulks(supply.sent_from(queue, now_ms))),
-        (b"import-rate", resp.integer(supply.import_rate(queue, now_ms))),
-        (b"jobs-in", resp.integer(queue.jobs_in)),
-        (b"jobs-out", resp.integer(queue.jobs_out)),
-        (b"pause", resp.bulk(PAUSE_NAMES[queue.paused])),
-        (b"oldest-ms", resp.integer(oldest_ms(queue, now_ms))),
-    )
-    session.out.append(resp.array([part for name, value in fields for part in (resp.bulk(name), value)]))
-
-
-def oldest_ms(queue: Queue, now_ms: int) -> int:
-    """For how long the oldest job of the queue could have been delivered; 0 where there is none."""
-    job = queue.head()
-    return 0 if job is None else max(0, now_ms - job.ctime // CTIME_A_MS - job.delay * 1000)
+    else:
+        totals = figures.Totals(args[1], session.protocol, is_whole=is_whole)
+        questions.ask(node, session, totals, now_ms, everywhere=is_whole)
 
 
 def qscan(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
@@ -127,9 +129,26 @@ def pause_queue(node: "Node", session: Session, args: list[bytes], now_ms: int) 
 
 
 COMMANDS: Final = (
-    Command("qlen", 2, READONLY | FAST, qlen, "queues", "queue", "Length of a queue on this node."),
+    Command(
+        "qlen",
+        -2,
+        READONLY | FAST,
+        qlen,
+        "queues",
+        "queue [CLUSTER]",
+        "Length of a queue on this node, or on all nodes together.",
+    ),
+    Command("find", 3, READONLY, find, "queues", "queue key", "The job that has a UNIQUE key, on any node."),
     Command("qpeek", 3, READONLY, qpeek, "queues", "queue count", "Look at jobs without taking them."),
-    Command("qstat", 2, READONLY | FAST, qstat, "queues", "queue", "Figures of a queue."),
+    Command(
+        "qstat",
+        -2,
+        READONLY | FAST,
+        qstat,
+        "queues",
+        "queue [CLUSTER]",
+        "Figures of a queue on this node, or on all nodes together.",
+    ),
     Command(
         "qscan",
         -1,

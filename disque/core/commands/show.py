@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING, Final
 
 from disque.core.base import resp
-from disque.core.model.job import ACKED, ACTIVE, QUEUED, STATE_NAMES, Job
+from disque.core.jobs import meta
+from disque.core.model.job import ACKED, ACTIVE, EXTRA, QUEUED, STATE_NAMES, Job
 from disque.core.model.spec import JobSpec
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ FIELDS: Final = (
     (b"body", b"%b"),
 )
 #: The reply, but for its values: SHOW is how bodies are fetched in bulk.
+HEAD: Final = b"*%d\r\n" % (2 * len(FIELDS))
 SHOWN: Final = resp.array([part for name, value in FIELDS for part in (resp.bulk(name), value)])
 
 
@@ -65,7 +67,7 @@ def encode(node: "Node", job: Job, protocol: int, now_ms: int) -> bytes:
     ack = node.acks.by_id.get(job.id)
     confirmed = sorted(pending.confirmed if pending is not None else ack.confirmed if ack is not None else ())
     requeue_ms = requeue_within_ms(job, now_ms)
-    return SHOWN % (
+    shown = SHOWN % (
         resp.bulk(job.id),
         resp.bulk(job.queue),
         resp.bulk(STATE_NAMES[job.state]),
@@ -82,3 +84,8 @@ def encode(node: "Node", job: Job, protocol: int, now_ms: int) -> bytes:
         awake_within_ms(job, now_ms),
         resp.bulk(job.body) if job.state != ACKED else resp.null_bulk(protocol),
     )
+    more = meta.shown(node, job, protocol, now_ms) if job.spec.rows is not None or job.flags & EXTRA else []
+    if not more:
+        return shown
+    fields = b"".join([part for name, value in more for part in (resp.bulk(name), value)])
+    return b"*%d\r\n%b%b" % (2 * (len(FIELDS) + len(more)), shown[len(HEAD) :], fields)

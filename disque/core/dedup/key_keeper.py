@@ -8,6 +8,8 @@ from cluster.messages import (
     BOUND,
     GOES_WITH_JOB,
     IS_SETTLED,
+    JOB_HAS_MOVED,
+    JOB_IS_DONE,
     KEEPKEY,
     KEYFREE,
     KEYHELD,
@@ -83,11 +85,11 @@ def send(node: "Node", peer_id: bytes, head: "Message", gathered: list[bytes]) -
         node.send(peer_id, (*head, tuple(ids[at:end]), tuple(keys[at:end])))
 
 
-def say_unbound(node: "Node", peer_id: bytes, job_id: bytes) -> None:
+def say_unbound(node: "Node", peer_id: bytes, job_id: bytes, what: int = JOB_IS_DONE) -> None:
     """UNBIND, behind what was gathered of the same job."""
     for place in [place for place in node.batches if place[0] == peer_id and place[1][0] in WITH_KEYS]:
         send(node, peer_id, place[1], node.batches.pop(place))
-    say(node, peer_id, (UNBIND, (job_id,)))
+    say(node, peer_id, (UNBIND, (job_id,), what))
 
 
 def others(node: "Node", key: Key) -> list[bytes]:
@@ -213,13 +215,15 @@ def reconsider(node: "Node", key: Key, now_ms: int) -> None:
         examine(node, key, now_ms)
 
 
-def unbind(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_ms: int) -> None:
-    """UNBIND: the owner takes it back; or the job of a key with window 0 is done."""
+def unbind(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...], int], now_ms: int) -> None:
+    """UNBIND: the owner takes it back; or the job of a key with window 0 is done, or in another queue."""
     del now_ms
     for job_id in message[1]:
         key = node.unique.by_job.get(job_id)
         if key is not None and key.state != SETTLED and peer == key.owner:
             retract(node, key)
+        elif key is not None and not key.expires_ms and message[2] == JOB_HAS_MOVED:
+            retract(node, key)  # the job lives: nothing may refuse it
         elif key is not None and not key.expires_ms:
             job_done(node, job_id, None)
 
@@ -491,6 +495,16 @@ def job_done(node: "Node", job_id: bytes, told: tuple[bytes, ...] | None) -> Non
                 say_unbound(node, one, job_id)
     node.remember_gone(job_id)
     keys.drop(node, key)
+
+
+def job_moved(node: "Node", job_id: bytes) -> None:
+    """A job has moved to another queue: the key that goes with it is free, and its keepers hear of that."""
+    key = node.unique.by_job.get(job_id)
+    if key is None or key.expires_ms:
+        return
+    for one in others(node, key):
+        say_unbound(node, one, job_id, JOB_HAS_MOVED)
+    retract(node, key)
 
 
 # -- nodes come and go -------------------------------------------------------------------------------------------------

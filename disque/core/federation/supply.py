@@ -43,6 +43,8 @@ from cluster.messages import (
     ROW_DELIVERIES,
     ROW_HOLDERS,
     ROW_ID,
+    ROW_LEFT_MS,
+    ROW_MORE,
     ROW_NACKS,
     ROW_SPEC,
     STILL,
@@ -53,6 +55,7 @@ from disque.core.dedup import keys
 from disque.core.federation import demand
 from disque.core.journal.schema import DELETE, HOLDERS
 from disque.core.model.demand import NOW_MS, STOCK_MS, Standing
+from disque.core.model.extra import is_sound
 from disque.core.model.flow import Flow, Want
 from disque.core.model.job import (
     ACKED,
@@ -61,6 +64,7 @@ from disque.core.model.job import (
     COUNTER_MAX,
     CTIME_MOST,
     DEFERRED,
+    EXTRA,
     LEASE_OWNER,
     QUEUED,
     REQUEUE_ANNOUNCED,
@@ -68,7 +72,7 @@ from disque.core.model.job import (
 )
 from disque.core.model.jobid import comes_again, valid
 from disque.core.model.queue import ELSEWHERE, PAUSED_OUT, Queue
-from disque.core.replication import acks, announcements, arbitration, replica
+from disque.core.replication import acks, announcements, arbitration, generations, replica
 
 if TYPE_CHECKING:
     from cluster.messages import Row, YourJobs
@@ -272,7 +276,7 @@ def hand_over(node: "Node", queue: Queue, want: Want, count: int, now_ms: int) -
     size = 0
     old: tuple[bytes, ...] = ()
     new = old
-    jitter_ms = int(node.random.random() * replica.JITTER_MS)
+    jitter_ms = int(node.random.random() * announcements.JITTER_MS)
     stay: list[Job] = []
     while len(rows) < count and size < BYTES_MOST:
         job = queue.pop()
@@ -293,6 +297,7 @@ def hand_over(node: "Node", queue: Queue, want: Want, count: int, now_ms: int) -
                 nacks=job.nacks,
                 deliveries=job.deliveries,
                 holders=named(node, job, peer),
+                more=node.more_of(job, now_ms) if job.flags & EXTRA else b"",
             )
         )
         if not job.retry:
@@ -319,6 +324,7 @@ def handed(node: "Node", queue: Queue, want: Want, rows: "list[Row]", size: int,
     peer = want.peer
     node.send(peer, (YOURJOBS, queue.name, tuple(rows)))
     queue.jobs_out += len(rows)
+    queue.given += len(rows)
     queue.used_ms = now_ms
     want.count = 0 if ends(len(rows), size) else want.count - len(rows)
     want.now_ms = 0
@@ -374,7 +380,7 @@ def take_back(node: "Node", peer: bytes, message: tuple[Any, ...], now_ms: int) 
             continue
         spec = node.read_spec(name, row[ROW_SPEC])
         if spec is not None and not spec.retry and job_id not in node.tombstones:
-            take_in(node, spec, row, node.selves, now_ms)
+            take_in(node, peer, spec, row, node.selves, now_ms)
 
 
 # -- getting -----------------------------------------------------------------------------------------------------------
@@ -400,7 +406,7 @@ def your_jobs(node: "Node", peer: bytes, message: "YourJobs", now_ms: int) -> No
             continue
         job = node.find(job_id)
         if job is not None:
-            taken += meet(node, peer, job, row, now_ms)
+            taken += meet(node, peer, job, spec, row, now_ms)
         elif node.used > most and (spec.retry or (sender.owed <= taken and node.used > most + NOWHERE_ELSE_BYTES)):
             node.messages_skipped += 1
         elif not is_over(node, peer, job_id):
@@ -409,7 +415,7 @@ def your_jobs(node: "Node", peer: bytes, message: "YourJobs", now_ms: int) -> No
             if holders is None:
                 holders = mine[sent] = merged(node, sent, peer)
             taken += 1
-            take_in(node, spec, row, holders, now_ms)
+            take_in(node, peer, spec, row, holders, now_ms)
             if len(holders) > 2:
                 news.setdefault(holders, []).append(job_id)
     sender.owed = max(0, sender.owed - len(rows))
@@ -428,13 +434,14 @@ def from_a_stranger(node: "Node", message: "YourJobs", now_ms: int) -> None:
         spec = node.read_spec(name, row[ROW_SPEC])
         is_new = node.find(job_id) is None and job_id not in node.tombstones
         if spec is not None and not spec.retry and is_new and is_true(row, spec):
-            take_in(node, spec, row, node.selves, now_ms)
+            take_in(node, b"", spec, row, node.selves, now_ms)
 
 
 def is_true(row: "Row", spec: "JobSpec") -> bool:
     """Whether a node that tells the truth can say this of a job."""
     job_id = row[ROW_ID]
-    return valid(job_id) and comes_again(job_id) == (spec.retry > 0) and row[ROW_CTIME] <= CTIME_MOST
+    is_right = valid(job_id) and comes_again(job_id) == (spec.retry > 0) and row[ROW_CTIME] <= CTIME_MOST
+    return is_right and is_sound(row[ROW_MORE])
 
 
 def is_over(node: "Node", peer: bytes, job_id: bytes) -> bool:
@@ -451,22 +458,23 @@ def merged(node: "Node", holders: tuple[bytes, ...], peer: bytes) -> tuple[bytes
     return node.shared(tuple(sorted({*[holder for holder in holders if expects(holder)], peer, node.node_id})))
 
 
-def take_in(node: "Node", spec: "JobSpec", row: "Row", holders: tuple[bytes, ...], now_ms: int) -> None:
+def take_in(node: "Node", peer: bytes, spec: "JobSpec", row: "Row", holders: tuple[bytes, ...], now_ms: int) -> None:
     """Queue a job that is new here."""
-    job_id, body, _, left_ms, ctime, nacks, deliveries, _ = row
+    job_id, body, _, left_ms, ctime, nacks, deliveries, _, more = row
     job = Job(job_id, spec, body, ctime, now_ms + left_ms, 0, holders)
     job.nacks = min(nacks, COUNTER_MAX)
     job.deliveries = min(deliveries, COUNTER_MAX)
     if len(holders) > 1:
         job.flags = REQUEUE_ANNOUNCED
     node.register(job)
+    generations.begin(node, peer, job, more, now_ms)
     node.enqueue(job, now_ms)
     if node.journaling:
         node.file(job)
     replica.join_early(node, job)
 
 
-def meet(node: "Node", peer: bytes, job: Job, row: "Row", now_ms: int) -> int:
+def meet(node: "Node", peer: bytes, job: Job, spec: "JobSpec", row: "Row", now_ms: int) -> int:
     """``peer`` sends a job that is known here: 1 if it goes into its queue, else 0."""
     if job.state == ACKED:
         acks.tell_acked(node, peer, job.id)
@@ -474,8 +482,10 @@ def meet(node: "Node", peer: bytes, job: Job, row: "Row", now_ms: int) -> int:
     if not job.retry:
         return 0  # there are two, which must not be: one of them is enough
     replica.add_holders(node, job, (*row[ROW_HOLDERS], peer))
-    if job.state != ACTIVE:
+    here = generations.come_with(node, peer, job, spec, row[ROW_MORE], row[ROW_LEFT_MS], 0, now_ms)
+    if here is None or here.state != ACTIVE or here.queue != spec.queue:
         return 0
+    job = here
     if job.flags & LEASE_OWNER and job.requeue_ms > now_ms and job.place != ELSEWHERE:
         arbitration.answer_hold(node, peer, job, now_ms)
         return 0
@@ -509,6 +519,8 @@ def have(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_
         if job_id in node.acks.by_id:
             acks.tell_acked(node, peer, job_id)
         elif job is not None and job.retry:
+            if job.flags & EXTRA:
+                generations.catch_up(node, peer, job, now_ms)
             if not replica.add_holders(node, job, (peer,)) and job.state == QUEUED:
                 job.flags |= REQUEUE_ANNOUNCED  # it may have come there from a node that did not know of this queue
                 node.batch(peer, replica.SAY_STILL, job_id)

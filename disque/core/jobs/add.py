@@ -8,15 +8,17 @@ nodes or another ADDJOB with the same key must be waited for, leaves the session
 from typing import TYPE_CHECKING, Final
 
 from disque.core.base import errors, resp
-from disque.core.base.numbers import SECONDS_MAX, parse_int
+from disque.core.base.numbers import SECONDS_MAX, parse_int, parse_ms, parse_seconds
 from disque.core.dedup import acquire, keys
-from disque.core.jobs import eviction
+from disque.core.jobs import eviction, terms
+from disque.core.jobs.terms import TERMS
+from disque.core.model.extra import Extra
 from disque.core.model.job import Job
 from disque.core.model.jobid import ttl_suffix
 from disque.core.model.queue import PAUSED_IN
 from disque.core.model.request import DEFAULT_TTL, Kind, Request
 from disque.core.model.session import PendingAdd, Session
-from disque.core.model.spec import REPL, JobSpec, Row, encode
+from disque.core.model.spec import PRIORITY, REPL, JobSpec, Row, encode
 from disque.core.replication import coordinator, replica
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ def kind_of(ttl: int, retry: int) -> Kind:
 #: The request of an ADDJOB without options, filled anew for each: nobody keeps a request beyond the command.
 _plain: Final = Request(b"", b"", 1)
 _plain.retry = RETRY_CAP
+_plain.delay_ms = 0
 _plain.kind = kind_of(DEFAULT_TTL, RETRY_CAP)
 
 
@@ -57,11 +60,18 @@ def parse(node: "Node", args: list[bytes]) -> Request | bytes:
         wrong = parse_options(request, args)
         if wrong:
             return wrong
+        if request.at_ms >= 0:
+            request.delay_ms = until(node, request.at_ms)
+        elif request.delay_ms < 0:
+            request.delay_ms = 0
     timeout_ms = parse_int(args[3])
     if timeout_ms is None or timeout_ms < 0:
         return errors.BAD_TIMEOUT if timeout_ms is None else errors.NEGATIVE_TIMEOUT
     request.timeout_ms = timeout_ms
-    return check(request) or request
+    wrong = check(request)
+    if not wrong and len(args) > 4:
+        wrong = terms.check(node, request)
+    return wrong or request
 
 
 def check(request: Request) -> bytes:
@@ -70,11 +80,16 @@ def check(request: Request) -> bytes:
         request.retry = min(request.ttl // 10, RETRY_CAP) or 1
     elif request.retry == 0 and request.replicate > 1:
         return errors.AT_MOST_ONCE
-    if request.delay >= request.ttl:
+    if request.delay_ms and request.delay_ms >= request.ttl * 1000:
         return errors.DELAY_BEYOND_TTL
     if request.key is not None and request.asynchronous:
         return errors.UNIQUE_ASYNC
     return b""
+
+
+def until(node: "Node", at_ms: int) -> int:
+    """How many milliseconds it is from now until then, by the wall clock of this node; 0 for what is past."""
+    return max(0, at_ms - node.host.wall_us() // 1000)
 
 
 def parse_options(request: Request, args: list[bytes]) -> bytes:
@@ -91,8 +106,17 @@ def parse_options(request: Request, args: list[bytes]) -> bytes:
             wrong = set_unique(request, args[at], args[at + 1])
             at += 2
         elif option in SETTERS and at < end:
-            wrong = set_number(request, option, parse_int(args[at]))
+            wrong = set_number(request, option, args[at])
             at += 1
+        elif option in MOMENTS and at < end:
+            wrong = set_moment(request, option, args[at])
+            at += 1
+        elif option in TERMS and at < end:
+            wrong = terms.take(request, option, args[at])
+            at += 1
+        elif option == b"HEADER" and at + 1 < end:
+            wrong = terms.header(request, args[at], args[at + 1])
+            at += 2
         elif option in ROWS and at < end:
             wrong = set_row(request, option, parse_int(args[at]))
             at += 1
@@ -108,18 +132,22 @@ SETTERS: Final = {
     b"REPLICATE": (1, errors.BAD_REPLICATE),
     b"TTL": (1, errors.BAD_TTL),
     b"RETRY": (0, errors.BAD_RETRY),
-    b"DELAY": (0, errors.BAD_DELAY),
     b"MAXLEN": (1, errors.BAD_MAXLEN),
 }
+#: Those of them that are kept in whole seconds.
+TIMES: Final = frozenset({b"TTL", b"RETRY"})
+#: The options that say when the job is to be queued. One of them is enough.
+MOMENTS: Final = frozenset({b"DELAY", b"AT"})
 
 
 #: Further options with one number, which are rows of the job's spec: row, error text for what that does not allow.
-ROWS: Final[dict[bytes, tuple[Row, bytes]]] = {}
+ROWS: Final[dict[bytes, tuple[Row, bytes]]] = {b"PRIORITY": (PRIORITY, errors.BAD_PRIORITY)}
 
 
-def set_number(request: Request, option: bytes, value: int | None) -> bytes:
+def set_number(request: Request, option: bytes, word: bytes) -> bytes:
     """Take one numeric option; returns the text of an error, or nothing."""
     least, wrong = SETTERS[option]
+    value = parse_seconds(word) if option in TIMES else parse_int(word)
     if value is None or value < least:
         return wrong
     if option == b"REPLICATE":
@@ -132,11 +160,26 @@ def set_number(request: Request, option: bytes, value: int | None) -> bytes:
         return errors.TOO_FAR % option
     elif option == b"TTL":
         request.ttl = value
-    elif option == b"RETRY":
-        request.retry = value
     else:
-        request.delay = value
+        request.retry = value
     return b""
+
+
+def set_moment(request: Request, option: bytes, word: bytes) -> bytes:
+    """Take DELAY or AT, but not both; returns the text of an error, or nothing."""
+    if option == b"AT":
+        at_ms = parse_int(word)
+        if at_ms is None or at_ms < 0:
+            return errors.BAD_AT
+        request.at_ms = at_ms
+    else:
+        delay_ms = parse_ms(word)
+        if delay_ms is None or delay_ms < 0:
+            return errors.BAD_DELAY
+        if delay_ms > SECONDS_MAX * 1000:
+            return errors.TOO_FAR % option
+        request.delay_ms = delay_ms
+    return errors.AT_AND_DELAY if request.at_ms >= 0 and request.delay_ms >= 0 else b""
 
 
 def set_row(request: Request, option: bytes, value: int | None) -> bytes:
@@ -150,7 +193,7 @@ def set_row(request: Request, option: bytes, value: int | None) -> bytes:
 
 def set_unique(request: Request, key: bytes, window: bytes) -> bytes:
     """Take ``UNIQUE key seconds``; returns the text of an error, or nothing."""
-    seconds = parse_int(window)
+    seconds = parse_seconds(window)
     if not 1 <= len(key) <= keys.KEY_MAX or seconds is None or not 0 <= seconds <= keys.WINDOW_MAX:
         return errors.BAD_WINDOW
     request.key = key
@@ -324,15 +367,24 @@ def make(node: "Node", request: Request, now_ms: int, bid: "Acquisition | None" 
     kind = request.kind
     suffix, ttl, retry = kind_of(request.ttl, request.retry) if kind is None else kind
     spec = node.spec(request.queue, ttl, retry, request.replicate) if request.rows is None else rare(node, request)
-    return Job(
+    delay_ms = request.delay_ms if request.at_ms < 0 else until(node, request.at_ms)
+    spec.figures.added += 1
+    job = Job(
         node.ids.make(suffix) if bid is None else bid.job_id,
         spec,
         request.body,
         node.next_ctime(now_ms),
         now_ms + ttl * 1000,
-        request.delay,
+        -(-delay_ms // 1000) if delay_ms else 0,
         node.selves if bid is None else acquire.with_companions(node, bid, node.selves),
     )
+    if request.headers:
+        extra = Extra()
+        extra.headers = request.headers
+        node.put_extra(job, extra)
+    if delay_ms and (delay_ms % 1000 or request.at_ms >= 0):
+        replica.appoint(job, now_ms + delay_ms)
+    return job
 
 
 def rare(node: "Node", request: Request) -> JobSpec:
@@ -347,5 +399,5 @@ def make_here(node: "Node", request: Request, now_ms: int, bid: "Acquisition | N
     """A new job that needs no other node: registered, queued or delayed, and in the journal."""
     job = make(node, request, now_ms, bid)
     node.register(job)
-    replica.start(node, job, now_ms + job.delay * 1000, now_ms)
+    replica.start(node, job, replica.first_ms(job, now_ms), now_ms)
     return job

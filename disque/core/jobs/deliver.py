@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Final
 from disque.core.base import errors, resp
 from disque.core.dedup import keys
 from disque.core.federation import demand, supply
+from disque.core.jobs import leases, meta
 from disque.core.model.job import ACTIVE, SPENT, Job
 from disque.core.model.memory import PLACE_BYTES
 from disque.core.model.queue import PAUSED_OUT, Queue
 from disque.core.model.session import NOT_WAITING, WAIT_JOBS, WAIT_LINES, Session
+from disque.core.replication import spans
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -43,10 +45,13 @@ LEAVE_MOST = 5000  # not Final: tests want less, compiled too
 SERVE_MOST = 1000  # not Final: tests want less, compiled too
 
 
-def take(node: "Node", session: Session, queues: list[Queue], count: int, bytes_most: int, now_ms: int) -> list[Job]:
+def take(
+    node: "Node", session: Session, queues: list[Queue], count: int, bytes_most: int, lease_ms: int, now_ms: int
+) -> list[Job]:
     """Pop up to ``count`` jobs, one from each queue in turn, and mark them as delivered to ``session``.
 
-    The last one is that with which they have ``bytes_most`` bytes.
+    The last one is that with which they have ``bytes_most`` bytes. ``lease_ms`` is how long the deliveries last; 0: for
+    the RETRY of each.
     """
     taken: list[Job] = []
     if node.reconciling:
@@ -58,6 +63,8 @@ def take(node: "Node", session: Session, queues: list[Queue], count: int, bytes_
         for queue in live:
             job = queue.pop()
             if job is not None:
+                if now_ms >= queue.sample_ms:
+                    spans.note_wait(queue, job, now_ms)
                 node.delivered(job, now_ms)
                 queue.jobs_out += 1
                 queue.used_ms = queue.consumed_ms = now_ms
@@ -69,7 +76,24 @@ def take(node: "Node", session: Session, queues: list[Queue], count: int, bytes_
     for queue in sources:
         if queue.length <= queue.low:
             demand.drained(node, queue)
+    if lease_ms:
+        leases.begin_all(node, taken, lease_ms, now_ms)
     session.handed.extend([(job, job.requeue_ms, job.nacks, job.deliveries) for job in taken])
+    return taken
+
+
+def take_strictly(
+    node: "Node", session: Session, queues: list[Queue], count: int, bytes_most: int, lease_ms: int, now_ms: int
+) -> list[Job]:
+    """As `take`, but from each queue all that it has before the next one is looked at."""
+    taken: list[Job] = []
+    count, size_most = min(count, JOBS_MOST), min(bytes_most, BYTES_MOST)
+    for queue in queues:
+        some = take(node, session, [queue], count - len(taken), size_most, lease_ms, now_ms)
+        taken += some
+        size_most -= sum([len(job.body) + len(queue.name) for job in some])
+        if len(taken) >= count or size_most <= 0:
+            break
     return taken
 
 
@@ -77,6 +101,8 @@ def give_one(node: "Node", session: Session, queue: Queue, now_ms: int) -> None:
     """Answer with the oldest job of ``queue``, which has one to give: what nearly every GETJOB comes to."""
     job = queue.pop()
     assert job is not None
+    if now_ms >= queue.sample_ms:
+        spans.note_wait(queue, job, now_ms)
     node.delivered(job, now_ms)
     queue.jobs_out += 1
     queue.used_ms = queue.consumed_ms = now_ms
@@ -91,11 +117,16 @@ def give_one(node: "Node", session: Session, queue: Queue, now_ms: int) -> None:
     session.out.append(b"*1\r\n*3\r\n%b$40\r\n%b\r\n%b%b\r\n" % (queue.header, job.id, resp.head(len(body)), body))
 
 
-def encode(node: "Node", jobs: list[Job], *, counters: bool, bodies: bool) -> list[bytes]:
+def encode(
+    node: "Node", jobs: list[Job], *, counters: bool, bodies: bool, metas: "list[bytes] | None" = None
+) -> list[bytes]:
     """The reply with these jobs, in the shape of RESP2 whatever the protocol. Without ``bodies`` it has their sizes.
 
-    It is one piece, or several with the larger bodies as they are: to copy some MB would stop the node.
+    It is one piece, or several with the larger bodies as they are: to copy some MB would stop the node. ``metas`` are
+    one more value for each job.
     """
+    if metas is not None:
+        return encode_with(node, jobs, metas, counters=counters, bodies=bodies)
     large = bodies and sum([len(job.body) for job in jobs]) >= LARGE_REPLY
     parts = [b"*%d\r\n" % len(jobs)]
     for job in jobs:
@@ -117,6 +148,21 @@ def encode(node: "Node", jobs: list[Job], *, counters: bool, bodies: bool) -> li
         else:
             parts.append(b"*3\r\n%b$40\r\n%b\r\n%b%b\r\n" % (header, job.id, resp.head(len(body)), body))
     return parts if large else [b"".join(parts)]
+
+
+def encode_with(node: "Node", jobs: list[Job], metas: list[bytes], *, counters: bool, bodies: bool) -> list[bytes]:
+    """The reply with these jobs, each with one more value at its end."""
+    pieces = [b"*%d\r\n" % len(jobs)]
+    for job, value in zip(jobs, metas, strict=True):
+        head, *rest = encode(node, [job], counters=counters, bodies=bodies)
+        words = (7 if counters else 3) + 1
+        pieces += (b"*%d\r\n%b" % (words, head[len(ONE_OF_THREE) :]), *rest, value)
+    is_large = bodies and sum([len(job.body) for job in jobs]) >= LARGE_REPLY
+    return pieces if is_large else [b"".join(pieces)]
+
+
+#: How the reply with one job begins, whatever the number of its words.
+ONE_OF_THREE: Final = b"*1\r\n*3\r\n"
 
 
 def block(node: "Node", session: Session, names: list[bytes], count: int, timeout_ms: int, now_ms: int) -> None:
@@ -237,12 +283,17 @@ def serve(node: "Node", session: Session, now_ms: int) -> int:
     looks = len(session.wait_queues) >> 4
     first_in = [queue for queue in session.wait_queues if queue.waiters and next(iter(queue.waiters)) is session]
     handed = len(session.handed)
-    jobs = take(node, session, first_in, session.wait_count, session.wait_bytes, now_ms)
+    count, size, lease_ms = session.wait_count, session.wait_bytes, session.wait_lease_ms
+    if session.wait_strict:
+        jobs = take_strictly(node, session, first_in, count, size, lease_ms, now_ms)
+    else:
+        jobs = take(node, session, first_in, count, size, lease_ms, now_ms)
     if session.wait_silent:
         del session.handed[handed:]
     if node.journaling and any(not job.retry for job in jobs):
         session.unsettled = True
-    reply = encode(node, jobs, counters=session.wait_counters, bodies=session.wait_bodies)
+    metas = [meta.encode(node, job, session.protocol, now_ms) for job in jobs] if session.wait_meta else None
+    reply = encode(node, jobs, counters=session.wait_counters, bodies=session.wait_bodies, metas=metas)
     if len(reply) > 1 and not session.wait_silent:
         session.large = True
         session.out += reply[:-1]

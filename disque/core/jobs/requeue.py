@@ -9,9 +9,22 @@ from typing import TYPE_CHECKING, Final
 
 from cluster.messages import BY_ENQUEUE, BY_NACK, BY_RETURN, WORKING
 from disque.core.dedup import keys
-from disque.core.model.job import ACKED, ACTIVE, DEFERRED, DELIVERED, LEASE_OWNER, QUEUED, SPENT, WAIT_REPL, Job
-from disque.core.replication import arbitration, coordinator
-from disque.core.replication.announcements import come_back, count, file_requeue, tell_holders, tell_queued
+from disque.core.jobs import leases
+from disque.core.model.extra import DIED_TRIES
+from disque.core.model.job import (
+    ACKED,
+    ACTIVE,
+    DEFERRED,
+    DELIVERED,
+    LEASE_OWNER,
+    LEASE_RELAYED,
+    QUEUED,
+    SPENT,
+    WAIT_REPL,
+    Job,
+)
+from disque.core.replication import acks, arbitration, coordinator, generations, spans, tries
+from disque.core.replication.announcements import count, file_requeue, tell_holders, tell_queued
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -31,7 +44,7 @@ def due(node: "Node", job: Job, now_ms: int) -> None:
     elif len(job.holders) > 1 and job.retry:
         arbitration.begin(node, job, now_ms)
     elif now_ms >= job.requeue_ms:
-        come_back(node, job, now_ms)
+        tries.come_back(node, job, now_ms)
     else:
         node.timers.arm(job, min(job.requeue_ms, job.expires_ms))
 
@@ -42,6 +55,8 @@ def expire(node: "Node", job: Job) -> None:
         coordinator.job_removed(node, job)
     if not job.flags & SPENT:
         node.stats.jobs_expired += 1
+        if job.state == QUEUED or job.flags & (LEASE_OWNER | LEASE_RELAYED):
+            job.spec.figures.expired += 1
     keys.expired(node, job)
 
 
@@ -53,26 +68,70 @@ def may_be_queued(job: Job) -> bool:
     return job.state == ACTIVE and not job.flags & SPENT
 
 
-def nack(node: "Node", job: Job, delay_s: int, counts: bool, now_ms: int) -> bool:
-    """A consumer gives ``job`` back, to be delivered again now or in ``delay_s`` seconds. False when it cannot be.
+class Nack:
+    """What a consumer says with NACK.
 
-    ``counts`` says whether it failed; a worker that stops gives back what it has not begun, which is no failure.
+    ``delay_ms`` is how long to hold the job back, -1 if that is not said. ``counts``: it failed; a worker that stops
+    gives back what it has not begun, which is no failure. ``is_dead``: it must not be tried again. ``error`` says why.
     """
+
+    __slots__ = ("counts", "delay_ms", "error", "is_dead")
+
+    def __init__(self) -> None:
+        self.delay_ms = -1
+        self.counts = True
+        self.is_dead = False
+        self.error: bytes | None = None
+
+
+def nack(node: "Node", job: Job, said: Nack, now_ms: int) -> bool:
+    """A consumer gives ``job`` back, to be delivered again now or later, or never. False when it cannot be."""
     if not may_be_queued(job):
-        return False
-    if counts:
+        return said.is_dead and end_spent(node, job, now_ms)
+    delay_ms = max(0, said.delay_ms)
+    if said.counts:
+        is_tried = job.spec.rows is not None and tries.are_counted(job.spec)
+        if is_tried and job.flags & DEFERRED:
+            return True  # it is held back: this try has ended already
+        if said.error is not None:
+            tries.note_error(node, job, said.error, now_ms)
         count(job, nack=True)
         node.stats.jobs_nacked += 1
+        job.spec.figures.nacked += 1
+        ended = tries.end_one(node, job, now_ms) if is_tried else 0
+        if said.is_dead and not tries.is_dead(node, job):
+            tries.kill(node, job, now_ms)
+            return True
+        if is_tried and tries.are_used_up(job, ended):
+            tries.die(node, job, DIED_TRIES, now_ms)
+            return True
+        if said.error is not None and not is_tried:
+            generations.tell(node, job, now_ms)
+        if is_tried and said.delay_ms < 0:
+            delay_ms = tries.backoff_ms(job, ended)
+    give_back(node, job, delay_ms, said.counts, now_ms)
+    return True
+
+
+def end_spent(node: "Node", job: Job, now_ms: int) -> bool:
+    """NACK DEAD of a job that was delivered at most once: it ends. False if it is none."""
+    if not job.flags & SPENT or job.state != ACTIVE:
+        return False
+    node.stats.jobs_died += 1
+    return acks.acknowledge(node, job.id, now_ms)
+
+
+def give_back(node: "Node", job: Job, delay_ms: int, counts: bool, now_ms: int) -> None:
+    """Queue ``job`` now, or hold it back first."""
     if node.votes.by_id:
         node.drop_vote(job.id)
-    if delay_s:
-        node.hold(job, now_ms + delay_s * 1000, DEFERRED | LEASE_OWNER)
+    if delay_ms:
+        node.hold(job, now_ms + delay_ms, DEFERRED | LEASE_OWNER)
     else:
         node.enqueue(job, now_ms)
     file_requeue(node, job)
     if len(job.holders) > 1:
         tell_queued(node, job, BY_NACK if counts else BY_RETURN)
-    return True
 
 
 def enqueue(node: "Node", job: Job, now_ms: int) -> bool:
@@ -104,9 +163,10 @@ def dequeue(node: "Node", job: Job, now_ms: int) -> bool:
 
 
 def working(node: "Node", job: Job, now_ms: int) -> int:
-    """A consumer still works on ``job``: start its RETRY again and say how many seconds that is, or WORKING_TOO_LATE.
+    """A consumer still works on ``job``: start its RETRY, or its lease, again.
 
-    Past half of its life no job may be postponed any more, else a consumer that hangs could hold it for ever.
+    Says how many seconds that is, or WORKING_TOO_LATE. Past half of its life no job may be postponed any more, else a
+    consumer that hangs could hold it for ever.
     """
     if job.age_ms(now_ms) > job.ttl * 500:
         return WORKING_TOO_LATE
@@ -116,11 +176,13 @@ def working(node: "Node", job: Job, now_ms: int) -> int:
         node.take_out(job, now_ms)
     if node.votes.by_id:
         node.drop_vote(job.id)
+    spans.prolong(node, job)
     held = job.flags & DEFERRED
-    until_ms = now_ms + job.retry * 1000
+    more_ms = leases.extension_ms(node, job)
+    until_ms = now_ms + more_ms
     node.hold(job, max(job.requeue_ms, until_ms) if held else until_ms, held | LEASE_OWNER)
     if held:
         file_requeue(node, job)
     if len(job.holders) > 1:
         tell_holders(node, job, (WORKING,))
-    return job.retry
+    return more_ms // 1000

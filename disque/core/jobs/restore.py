@@ -4,11 +4,13 @@ from typing import TYPE_CHECKING, Any
 
 from disque.core.dedup import keys
 from disque.core.journal.schema import CTIME_A_MS
+from disque.core.model.extra import IN_JOURNAL, decode
 from disque.core.model.job import (
     ACKED,
     CTIME_MOST,
     DEFERRED,
     DELIVERED,
+    EXTRA,
     LEASE_RELAYED,
     SPENT,
     WAIT_REPL,
@@ -49,7 +51,11 @@ def apply_jobs(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> N
             if state != ACKED:  # what ended by its TTL is written nowhere: this one may have come again since
                 node.used += len(body) - len(job.body)
                 job.become(Job(job_id, spec, body, ctime, expires_ms, delay, holders))
-        job.flags = flags
+        job.flags = flags | job.flags & EXTRA
+        if recovery.more:
+            extra = recovery.more.pop(job_id, None)
+            if extra is not None:
+                node.put_extra(job, extra)
         job.nacks = nacks
         job.deliveries = deliveries
         job.requeue_ms = held_ms
@@ -108,6 +114,40 @@ def apply_requeue(recovery: "Recovery", record: tuple[Any, ...], segment: int) -
     if job is not None and not job.flags & SPENT and job.state != ACKED:
         job.nacks, job.deliveries, job.requeue_ms = nacks, deliveries, held_ms
         job.flags = job.flags | DEFERRED | LEASE_RELAYED if held_ms else job.flags & ~(DEFERRED | LEASE_RELAYED)
+
+
+def apply_more(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> None:
+    """MORE: of a job that is there, or comes next."""
+    del segment
+    _, job_id, encoded = record
+    extra = decode(encoded, IN_JOURNAL)
+    assert extra is not None
+    job = recovery.node.find(job_id)
+    if job is None:
+        recovery.more[job_id] = extra
+    elif job.state != ACKED:
+        recovery.node.put_extra(job, extra)
+
+
+def apply_move(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> None:
+    """MOVE: a job is in another queue."""
+    del segment
+    _, job_id, queue, encoded, expires_ms, held_ms, more = record
+    job = recovery.node.find(job_id)
+    extra = decode(more, IN_JOURNAL)
+    assert extra is not None
+    if job is None or job.state == ACKED or job.flags & SPENT:
+        return
+    spec = recovery.spec(queue, encoded)
+    if (spec.retry > 0) != (job.retry > 0):
+        return  # no node that tells the truth says so
+    job.spec = spec
+    job.expires_ms = expires_ms
+    job.nacks = job.deliveries = 0
+    job.requeue_ms = held_ms
+    kept = job.flags & EXTRA
+    job.flags = kept | DEFERRED | LEASE_RELAYED if held_ms else kept
+    recovery.node.put_extra(job, extra)
 
 
 def apply_holders(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> None:

@@ -9,9 +9,9 @@ from disque.core.journal.schema import FLUSH
 from disque.core.model.early_holders import EarlyHolders
 from disque.core.model.memory import JOB_BYTES, KEY_BYTES, PLACE_BYTES, QUEUE_BYTES
 from disque.core.model.queue_index import QueueIndex
-from disque.core.model.session import NOT_WAITING, WAIT_COPIES, WAIT_JOBS, Session
+from disque.core.model.session import NOT_WAITING, WAIT_COPIES, WAIT_JOBS, WAIT_NODES, Session
 from disque.core.model.tombstones import Tombstones
-from disque.core.replication import coordinator, registry
+from disque.core.replication import coordinator, registry, surveys
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -32,6 +32,8 @@ def disconnect(node: "Node", session: Session, now_ms: int) -> None:
     session.closing = True
     if session.waiting == WAIT_JOBS:
         deliver.disconnect_waiting(node, session)
+    elif session.waiting == WAIT_NODES:
+        surveys.disconnect(node, session)
     if session.adds:
         coordinator.disconnect(node, session)
         outcomes.hand_on(node, now_ms)
@@ -68,13 +70,14 @@ def forget_everything(node: "Node") -> None:
 
     Waiting sessions are the caller's business. What was told of pauses at all nodes stays known.
     """
+    surveys.break_off(node)
     node.trash += [shard for shard in node.shards if shard]
     if node.queues:
         node.trash.append(node.queues)
     node.trash += [line for line in node.evictable.lines() if line]
     node.trash += [line for line in node.timers.clear() if line]
     node.shards = [{} for _ in node.shards]
-    for part in node.parts:
+    for part in (*node.parts, *node.jobless):
         part.clear()
     node.tombstones = Tombstones()
     node.early_holders = EarlyHolders()

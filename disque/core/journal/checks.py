@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from disque.core.journal.schema import CTIME_A_MS
-from disque.core.model import spec
+from disque.core.model import extra, spec
 from disque.core.model.job import (
     ACKED,
     ACTIVE,
@@ -120,6 +120,21 @@ def is_dummy(record: tuple[Any, ...]) -> bool:
 def is_requeue(record: tuple[Any, ...]) -> bool:
     """Whether the values of a REQUEUE fit together."""
     return valid(record[1]) and small(record[2:]) and max(record[2:4]) <= COUNTER_MAX
+
+
+def is_more(record: tuple[Any, ...]) -> bool:
+    """Whether the values of a MORE fit together."""
+    return valid(record[1]) and extra.decode(record[2], extra.IN_JOURNAL) is not None
+
+
+def is_move(record: tuple[Any, ...]) -> bool:
+    """Whether the values of a MOVE fit together."""
+    _, job_id, _, encoded, expires_ms, held_ms, more = record
+    said = spec.decode(encoded)
+    if said is None or not valid(job_id) or not small((expires_ms, held_ms)):
+        return False
+    found = extra.decode(more, extra.IN_JOURNAL)
+    return found is not None and found.generation > 0
 
 
 def is_pause(record: tuple[Any, ...]) -> bool:

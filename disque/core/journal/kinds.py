@@ -28,6 +28,8 @@ from disque.core.journal.schema import (
     HOLDERS,
     JOBS,
     KEYS,
+    MORE,
+    MOVE,
     OFF,
     PARTIAL,
     PAUSE,
@@ -142,6 +144,8 @@ KINDS: Final[tuple[Kind, ...]] = (
     Kind(DELETE, (bytes,), checks.is_id, restore.apply_delete),
     Kind(SPEND, (bytes,), checks.is_id, restore.apply_spend),
     Kind(REQUEUE, (bytes, int, int, int), checks.is_requeue, restore.apply_requeue),
+    Kind(MORE, (bytes, bytes), checks.is_more, restore.apply_more),
+    Kind(MOVE, (bytes, bytes, bytes, int, int, bytes), checks.is_move, restore.apply_move),
     Kind(HOLDERS, (bytes, tuple), checks.are_holders_of, restore.apply_holders),
     Kind(
         KEYS,

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from disque.core.model.extra import Extra
 from disque.core.model.job import ACKED, SPENT, Job
 from disque.core.model.spec import JobSpec, SpecCache, read
 
@@ -21,6 +22,7 @@ class Recovery:
         "incomplete",
         "journal_boot_id",
         "journal_policy",
+        "more",
         "names",
         "node",
         "records",
@@ -42,6 +44,8 @@ class Recovery:
         self.freed: list[bytes] = []
         #: The process ended while what it had in memory was still being copied: that is not all here.
         self.incomplete = False
+        #: What is to be known of jobs beyond their fields, by ID, as long as they have not come.
+        self.more: dict[bytes, Extra] = {}
         self.records = 0
         self.time_ms = 0
         self.names: dict[bytes, bytes] = {}

@@ -33,6 +33,7 @@ from disque.core.model.job import (
     COUNTER_MAX,
     DEFERRED,
     DELIVERED,
+    EXTRA,
     LEASE_OWNER,
     LEASE_RELAYED,
     QUEUED,
@@ -42,7 +43,8 @@ from disque.core.model.job import (
 )
 from disque.core.model.memory import ACK_BYTES
 from disque.core.model.queue import ELSEWHERE
-from disque.core.replication import acks
+from disque.core.model.spec import SpecCache
+from disque.core.replication import acks, moves
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -142,12 +144,14 @@ class Replay(Recovery):
         if job.state == ACKED:
             self._go_on_telling(job, now_ms)
             return
+        moves.resume(node, job, now_ms)
         if not job.flags & DEFERRED:
             job.flags &= ~(LEASE_OWNER | LEASE_RELAYED)
         state = QUEUED if not job.flags & (DEFERRED | SPENT) else ACTIVE
         listed = self.clean.get(job.id)
         if listed is not None:
-            state, job.flags, job.requeue_ms, job.nacks, job.deliveries = listed
+            state, flags, job.requeue_ms, job.nacks, job.deliveries = listed
+            job.flags = flags | job.flags & EXTRA
             if job.flags & LEASE_OWNER and len(job.holders) > 1:  # it may have been handed back elsewhere meanwhile
                 job.flags = job.flags & ~LEASE_OWNER | LEASE_RELAYED
         if not job.retry and not job.flags & SPENT and not sure and job.expires_ms > now_ms:
@@ -188,6 +192,8 @@ class Replay(Recovery):
     def _fill(self, name: bytes, jobs: list[Job], now_ms: int) -> None:
         jobs.sort(key=Job.order)
         queue = self.node.queue(name, now_ms)
+        if queue.specs is None:
+            queue.specs = SpecCache(jobs[0].spec)
         queue.fill(jobs)
         queue.jobs_in = len(jobs)
         for job in jobs:
@@ -205,7 +211,7 @@ def clean_list(node: "Node") -> Iterator[Record]:
         for job in shard.values():
             plain = job.state == QUEUED and not job.flags & DELIVERED
             if not plain and job.state not in {WAIT_REPL, ACKED}:
-                flags = job.flags & ~LEASE_OWNER if job.place == ELSEWHERE else job.flags
+                flags = job.flags & ~(EXTRA | LEASE_OWNER) if job.place == ELSEWHERE else job.flags & ~EXTRA
                 batch.append((job.id, job.state, flags, job.requeue_ms, job.nacks, job.deliveries))
         while len(batch) >= CLEAN_BATCH:
             yield (CLEAN, batch[:CLEAN_BATCH])

@@ -16,6 +16,8 @@ REQUEUE id, nacks, deliveries, not to be queued before (0: queued): NACK or ENQU
 PAUSE   queue, flags: how it stands on this node
 ENTRY   an entry of the registry: name, field, value, kind, counter, node where it was set, deleted (0 or 1)
 PURGED  counter: deletions of entries up to it may have been forgotten
+MORE    id, extra (see `model.extra`): what is to be known of a job beyond its fields; it stands before its job
+MOVE    id, queue, spec, end of life, not to be queued before (0: queued), extra: the job is in another queue for good
 KEYS    UNIQUE keys that differ in digest and job only: end of the window (0: as long as the job), end of the job's
         life then, nodes that keep it; digests of queue and key, ids
 FLUSH   everything before it is gone
@@ -29,7 +31,7 @@ PARTIAL the journal was switched on, and copies of what was in memory follow; WH
 
 from typing import TYPE_CHECKING, Final
 
-from disque.core.model.job import DEFERRED
+from disque.core.model.job import DEFERRED, EXTRA
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,12 +56,14 @@ ENTRY: Final = 17
 PURGED: Final = 20
 JOBS: Final = 18
 KEYS: Final = 19
+MORE: Final = 21
+MOVE: Final = 22
 
 #: Version of the records, in each HEAD. Those before were never released, and are not read any more.
 FORMAT: Final = 3
 
-#: The kinds of records that hold bodies or the name of a queue, which may be large.
-HEAVY: Final = frozenset({JOBS, PAUSE, ENTRY})
+#: The kinds of records with texts that may be large, bodies apart, and where these stand.
+HEAVY: Final[dict[int, tuple[int, ...]]] = {JOBS: (1,), PAUSE: (1,), ENTRY: (1, 3), MORE: (2,), MOVE: (2, 6)}
 #: Jobs or keys in one record, and bytes of their bodies that are enough for one.
 JOBS_MOST: Final = 1000
 JOBS_BYTES: Final = 1 << 20
@@ -134,7 +138,7 @@ class Filed:
         """Begin with this job, which is yet to be added."""
         spec = self._spec = job.spec
         self._state = int(job.state)
-        self._flags = int(job.flags)
+        self._flags = int(job.flags) & ~EXTRA  # so no other job goes with one that has an extra
         self._left_ms = job.expires_ms - job.ctime // CTIME_A_MS
         self._delay = job.delay
         self._nacks = int(job.nacks)
@@ -215,16 +219,16 @@ class FiledKeys:
 
 
 def weight(record: Record) -> int:
-    """Bytes of the bodies and the names in ``record``."""
+    """Bytes of the bodies and other long texts in ``record``."""
     kind = record[0]
-    name = record[1] if kind in HEAVY else b""
-    assert isinstance(name, bytes)
-    if kind == ENTRY:
-        value = record[3]
-        assert isinstance(value, bytes)
-        return len(name) + len(value)
+    assert isinstance(kind, int)
+    size = 0
+    for at in HEAVY.get(kind, ()):
+        text = record[at]
+        assert isinstance(text, bytes)
+        size += len(text)
     if kind != JOBS:
-        return len(name)
+        return size
     bodies = record[JOBS_BODIES]
     assert isinstance(bodies, (list, tuple))
-    return len(name) + sum(map(len, bodies))
+    return size + sum(map(len, bodies))

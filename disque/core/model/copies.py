@@ -23,11 +23,18 @@ class ReplicationBatch:
     one of them is another object, something has changed.
     """
 
-    __slots__ = ("asked", "bodies", "ctimes", "delay", "holders", "ids", "left_ms", "linked", "own", "peers", "size",
-                 "spec", "wanted")  # fmt: skip
+    __slots__ = ("asked", "bodies", "ctimes", "delay", "delay_ms", "due_ms", "holders", "ids", "left_ms", "linked",
+                 "own", "peers", "size", "spec", "wanted")  # fmt: skip
 
     def __init__(
-        self, job: Job, linked: list[Peer], wanted: int, left_ms: int, peers: list[Peer], holders: tuple[bytes, ...]
+        self,
+        job: Job,
+        linked: list[Peer],
+        wanted: int,
+        left_ms: int,
+        peers: list[Peer],
+        holders: tuple[bytes, ...],
+        now_ms: int,
     ) -> None:
         self.own = job.holders
         self.linked = linked
@@ -38,6 +45,9 @@ class ReplicationBatch:
         self.spec = job.spec
         self.left_ms = left_ms
         self.delay = job.delay
+        #: For a job that has a date: when that is.
+        self.due_ms = job.requeue_ms
+        self.delay_ms = max(0, job.requeue_ms - now_ms) if job.requeue_ms else job.delay * 1000
         self.ids: list[bytes] = []
         self.bodies: list[bytes] = []
         self.ctimes: list[int] = []
@@ -52,6 +62,7 @@ class ReplicationBatch:
             and self.spec.equals(job.spec)
             and self.left_ms == left_ms
             and self.delay == job.delay
+            and (not self.delay or self.due_ms == job.requeue_ms)
             and len(self.ids) < WAVE_MOST
             and self.size < WAVE_BYTES
         )

@@ -28,6 +28,7 @@ STATE_NAMES: Final = (b"wait-repl", b"active", b"queued", b"acked")
 #: anywhere as far as this node knows. REQUEUE_ANNOUNCED: this node queued it although another one did before, or was
 #: given it back: over a new link it says so. LEASE_RELAYED: as LEASE_OWNER, but it was a node that stopped who knew it,
 #: or this one before it stopped: so it says it to those who ask, and believes those who have queued the job meanwhile.
+#: EXTRA: there is more to know of it, see `model.extra`.
 DELIVERED: Final = 1
 DEFERRED: Final = 2
 SPENT: Final = 4
@@ -35,6 +36,7 @@ LEASE_OWNER: Final = 8
 BACKUP: Final = 16
 REQUEUE_ANNOUNCED: Final = 32
 LEASE_RELAYED: Final = 64
+EXTRA: Final = 128
 
 #: Where a queue keeps the job: nowhere, in its line, in its line but taken out (a shell), or among those that came
 #: back.

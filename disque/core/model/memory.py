@@ -18,7 +18,7 @@ from disque.core.model.job import COMPILED
 #: has its numbers in it. Bytes of a queue without its name; of a UNIQUE key, and of one with a window about which
 #: nothing is asked.
 JOB_BYTES: Final = 295 if COMPILED else 500
-QUEUE_BYTES: Final = 2000
+QUEUE_BYTES: Final = 2400
 KEY_BYTES: Final = 420
 SHELF_BYTES: Final = 110
 #: An acknowledgement that other nodes must still hear of, on top of its job; an ID that must not come back.
@@ -28,6 +28,17 @@ GONE_BYTES: Final = 120
 #: its other holders. Copies for which a client waits are bounded by what one connection may have unanswered.
 SPREAD_BYTES: Final = 600
 VOTE_BYTES: Final = 500
+#: On top of its job, while it is in flight: a lease of its own.
+LEASE_BYTES: Final = 150
+
+#: What few jobs have beyond their fields, without its texts; a move that other holders must still hear of.
+EXTRA_BYTES: Final = 400
+MOVE_BYTES: Final = 300
+#: A question to all nodes, without what is asked and answered; one that another node has asked and is not answered yet.
+SURVEY_BYTES: Final = 1000
+ASKED_BYTES: Final = 400
+#: When a delivery began whose consumer has said WORKING.
+BEGAN_BYTES: Final = 250
 
 #: A place in the line of a queue, in which a GETJOB waits.
 PLACE_BYTES: Final = 60

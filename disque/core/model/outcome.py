@@ -38,3 +38,12 @@ class Ended(Outcome):
     def __init__(self, job_id: bytes, told: tuple[bytes, ...] | None) -> None:
         self.job_id = job_id
         self.told = told
+
+
+class Relocated(Outcome):
+    """A job is in another queue for good: a UNIQUE key that lasts as long as its job is free."""
+
+    __slots__ = ("job_id",)
+
+    def __init__(self, job_id: bytes) -> None:
+        self.job_id = job_id

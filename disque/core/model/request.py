@@ -15,14 +15,18 @@ Kind = tuple[bytes, int, int]
 class Request:
     """The words of one ADDJOB as values.
 
-    ``retry`` is -1 until it follows from the TTL; times are seconds but for ``timeout_ms``. ``kind`` is None where TTL
+    ``retry`` is -1 until it follows from the TTL, ``delay_ms`` until it is known that nobody said it. ``at_ms`` is when
+    the job is to be queued by the wall clock; -1: nobody said that. Other times are seconds. ``kind`` is None where TTL
     and RETRY are not known beforehand. ``rows`` are options of the job's spec beside TTL, RETRY and REPLICATE.
+    ``headers`` go with the job alone.
     """
 
     __slots__ = (
         "asynchronous",
+        "at_ms",
         "body",
-        "delay",
+        "delay_ms",
+        "headers",
         "key",
         "kind",
         "maxlen",
@@ -42,13 +46,16 @@ class Request:
         self.timeout_ms = 0
         self.ttl = DEFAULT_TTL
         self.retry = -1
-        self.delay = 0
+        self.delay_ms = -1
+        self.at_ms = -1
         self.maxlen = 0
         self.asynchronous = False
         self.key: bytes | None = None
         self.window = 0
         self.kind: Kind | None = None
         self.rows: Rows | None = None
+        #: Names and values in turn.
+        self.headers: tuple[bytes, ...] = ()
 
     def say(self, row: Row, value: Value) -> None:
         """Take an option of the job's spec that is none of TTL, RETRY and REPLICATE."""

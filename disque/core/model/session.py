@@ -1,9 +1,10 @@
 """What a node knows of one client connection.
 
 Waiting is state here, never a coroutine: a session in a queue's line, a session on jobs that wait for copies, a
-session that waits for something slow that the host does, or for what the ticks do (WAIT_SCAN): a walk through all jobs
-or queues, or its own command with many IDs; one that was answered and still has to be taken out of many lines. While
-`waiting` is not NOT_WAITING, the shell hands the session no further command (WAIT_COPIES lets further ADDJOBs pass).
+session that waits for something slow that the host does, for the answers of other nodes, or for what the ticks do
+(WAIT_SCAN): a walk through all jobs or queues, or its own command with many IDs; one that was answered and still has to
+be taken out of many lines. While `waiting` is not NOT_WAITING, the shell hands the session no further command
+(WAIT_COPIES lets further ADDJOBs pass).
 """
 
 from collections import deque
@@ -24,8 +25,10 @@ WAIT_HOST: Final = 3
 WAIT_SCAN: Final = 4
 #: Not for jobs any more: it stands in many lines and leaves them some at a time.
 WAIT_LINES: Final = 5
+#: For the answers of other nodes: see `surveys`.
+WAIT_NODES: Final = 6
 #: Waits that end with an answer in any case, also for a client that will send nothing more.
-OWED: Final = frozenset({WAIT_COPIES, WAIT_HOST, WAIT_SCAN})
+OWED: Final = frozenset({WAIT_COPIES, WAIT_HOST, WAIT_SCAN, WAIT_NODES})
 
 REPLY_ON: Final = 0
 REPLY_OFF: Final = 1
@@ -124,8 +127,11 @@ class Session(Waiter):
         "wait_bodies",
         "wait_bytes",
         "wait_counters",
+        "wait_lease_ms",
+        "wait_meta",
         "wait_queues",
         "wait_silent",
+        "wait_strict",
         "walked",
     )
 
@@ -160,7 +166,10 @@ class Session(Waiter):
         self.wait_queues: list[Queue] = []
         self.wait_counters = False
         self.wait_bodies = True
+        self.wait_meta = False
         self.wait_bytes = 0
+        self.wait_strict = False
+        self.wait_lease_ms = 0
         #: What it waits for was asked under CLIENT REPLY OFF or SKIP: the reply is dropped.
         self.wait_silent = False
         #: Bytes of the reply to a walk in steps that this client has not taken yet: see `scan`.

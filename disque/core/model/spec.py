@@ -20,6 +20,7 @@ from msgpack import Packer, unpackb
 from mypy_extensions import i32, mypyc_attr
 
 from disque.core.base.numbers import SECONDS_MAX
+from disque.core.model.figures import Figures
 
 #: So many specs does one queue remember.
 SPECS_MOST: Final = 4
@@ -65,9 +66,21 @@ TTL: Final = Row(1, "ttl", 86_400, 1, SECONDS_MAX)
 RETRY: Final = Row(2, "retry", 300, 0, SECONDS_MAX)
 #: How many nodes were to have a copy when it was added.
 REPL: Final = Row(3, "repl", 1, 1, 65_535)
+#: Those with a higher one leave their queue first.
+PRIORITY: Final = Row(4, "priority", 0, 0, 255)
+#: How often it is tried before it becomes a dead letter; 0: without end.
+TRIES: Final = Row(5, "tries", 0, 0, 65_535)
+#: How long it is held back after a failure: see `model.backoff`.
+BACKOFF: Final = Row(6, "backoff", b"", 0, 64)
+#: The queue of its dead letters behind "=", or "=" alone for none; nothing: that of its queue with ":dead".
+DEADLETTER: Final = Row(8, "deadletter", b"", 0, 513)
 
 #: The options by number. The first three are attributes of a `JobSpec`, all others are read by `number` and `text`.
-TABLE: Final[dict[int, Row]] = {row.number: row for row in (TTL, RETRY, REPL)}
+TABLE: Final[dict[int, Row]] = {row.number: row for row in (TTL, RETRY, REPL, PRIORITY, TRIES, BACKOFF, DEADLETTER)}
+
+
+#: What specs count into that no cache knows: nobody reads it.
+_UNREAD: Final = Figures()
 
 
 @mypyc_attr(acyclic=True)
@@ -75,10 +88,10 @@ class JobSpec:
     """What a job has in common with others: queue, TTL and RETRY in seconds, how many copies were asked for.
 
     ``rows`` are the values of all other options, those that are not known here among them; None where there are none.
-    It never changes.
+    It never changes. ``figures`` are those of the queue, one object for all specs of a `SpecCache`.
     """
 
-    __slots__ = ("_encoded", "queue", "repl", "retry", "rows", "ttl")
+    __slots__ = ("_encoded", "figures", "queue", "repl", "retry", "rows", "ttl")
 
     def __init__(
         self, queue: bytes, ttl: int, retry: int, repl: int, rows: Rows | None = None, encoded: bytes = b""
@@ -88,6 +101,7 @@ class JobSpec:
         self.retry = retry
         self.repl = repl
         self.rows = rows
+        self.figures = _UNREAD
         self._encoded = encoded
 
     @property
@@ -132,6 +146,8 @@ class SpecCache:
     __slots__ = ("_next", "_ring", "last")
 
     def __init__(self, first: JobSpec) -> None:
+        if first.figures is _UNREAD:
+            first.figures = Figures()
         self.last = first
         #: All that are remembered, from the second on: most queues know one. `_next` is to be replaced next.
         self._ring: list[JobSpec] | None = None
@@ -165,6 +181,7 @@ class SpecCache:
         return None if new is None else self._remember(new)
 
     def _remember(self, new: JobSpec) -> JobSpec:
+        new.figures = self.last.figures
         ring = self._ring
         if ring is None:
             ring = self._ring = [self.last]

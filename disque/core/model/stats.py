@@ -11,6 +11,7 @@ class Stats:
         "jobs_acknowledged",
         "jobs_added",
         "jobs_delivered",
+        "jobs_died",
         "jobs_expired",
         "jobs_nacked",
         "jobs_requeued",
@@ -38,6 +39,8 @@ class Stats:
         self.jobs_nacked = 0
         self.jobs_requeued = 0
         self.jobs_expired = 0
+        #: Jobs that became dead letters here, or ended since there is no queue for these.
+        self.jobs_died = 0
         self.auths_denied = 0
         self.net_in = 0
         self.net_out = 0

@@ -23,7 +23,7 @@ from disque.core.model.job import ACKED, QUEUED, WAIT_REPL, Job
 from disque.core.model.memory import ACK_BYTES, GONE_BYTES
 from disque.core.model.outcome import Ended
 from disque.core.model.peers import TOLD_MOST, Peer
-from disque.core.replication import ack_batches, coordinator, replica
+from disque.core.replication import ack_batches, coordinator, replica, spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,13 +52,15 @@ def acknowledge(node: "Node", job_id: bytes, now_ms: int) -> bool:
     """A consumer is done with the job. True when it was known and not yet acknowledged."""
     job = node.find(job_id)
     if job is None:
-        if node.peers:
-            add_dummy(node, job_id, now_ms)
-        return False
+        return unknown(node, job_id, now_ms)
     if job.state == ACKED:
         return False
     if job.state == WAIT_REPL:
         decide(node, job)
+    figures = job.spec.figures
+    figures.acked += 1
+    if now_ms >= figures.sample_ms:
+        spans.note_run(node, job, now_ms)
     if len(job.holders) == 1:
         if node.journaling:
             node.outbox.add((ACK, job_id))
@@ -79,6 +81,13 @@ def acknowledge(node: "Node", job_id: bytes, now_ms: int) -> bool:
     for ids in telling.lists:
         ids.append(job_id)
     return True
+
+
+def unknown(node: "Node", job_id: bytes, now_ms: int) -> bool:
+    """A consumer is done with a job that is not known here: other nodes may know it. Not known, so False."""
+    if node.peers:
+        add_dummy(node, job_id, now_ms)
+    return False
 
 
 def decide(node: "Node", job: Job) -> None:
@@ -106,13 +115,15 @@ def delete(node: "Node", job_id: bytes, now_ms: int) -> bool:
 
 def fast_ack(node: "Node", job_id: bytes, now_ms: int) -> bool:
     """Delete the job wherever it is, without making sure. True when it was known here."""
-    del now_ms
     job = node.find(job_id)
     if job is None:
         node.outcomes.append(Ended(job_id, None))
         for peer in node.peers.values():
             node.batch(peer.id, (DELJOB,), job_id)
         return False
+    if job.state != ACKED:
+        job.spec.figures.acked += 1
+        spans.note_run(node, job, now_ms)
     for holder in job.holders:
         if holder != node.node_id:
             node.batch(holder, (DELJOB,), job_id)

@@ -1,30 +1,17 @@
 """A job goes back to its queue: its counters, its record, and what the other holders are told of it."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from cluster.messages import BY_TIMER, STILL
 from cluster.messages import QUEUED as SAY_QUEUED
 from disque.core.journal.schema import REQUEUE
-from disque.core.model.job import COUNTER_MAX, DEFERRED, DELIVERED, QUEUED, REQUEUE_ANNOUNCED, Job
-from disque.core.model.queue import PAUSED_IN
+from disque.core.model.job import COUNTER_MAX, DEFERRED, QUEUED, REQUEUE_ANNOUNCED, Job
 
 if TYPE_CHECKING:
     from disque.core.node import Message, Node
 
 
-def come_back(node: "Node", job: Job, now_ms: int) -> None:
-    """A RETRY or a delay is over: queue the job, or wait another RETRY while its queue takes nothing in."""
-    queue = node.queues.get(job.queue)
-    if job.retry and queue is not None and queue.paused & PAUSED_IN:
-        node.hold(job, now_ms + job.retry * 1000, job.flags & DEFERRED)
-        return
-    again = job.flags & DELIVERED and not job.flags & DEFERRED
-    if again:
-        count(job, nack=False)
-        node.stats.jobs_requeued += 1
-    node.enqueue(job, now_ms)
-    if len(job.holders) > 1:
-        tell_queued(node, job, BY_TIMER if again else STILL)
+#: No two nodes count a RETRY from the same moment: up to so much is added, in ms.
+JITTER_MS: Final = 500
 
 
 def count(job: Job, *, nack: bool) -> None:

@@ -40,6 +40,8 @@ from disque.core.model.job import (
     ACTIVE,
     BACKUP,
     DEFERRED,
+    DELIVERED,
+    EXTRA,
     LEASE_OWNER,
     LEASE_RELAYED,
     QUEUED,
@@ -52,7 +54,7 @@ from disque.core.model.memory import VOTE_BYTES
 from disque.core.model.peers import Peer
 from disque.core.model.queue import ELSEWHERE
 from disque.core.model.vote import RequeueVote
-from disque.core.replication import acks, announcements, coordinator, replica
+from disque.core.replication import acks, announcements, coordinator, generations, replica, tries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -135,6 +137,8 @@ def ask(node: "Node", claim: RequeueVote, now_ms: int) -> None:
         if holder != node.node_id and now_ms - claim.answered.get(holder, 0) >= AGAIN_MS:
             peer = node.peers.get(holder)
             if peer is not None and peer.linked:
+                if job.flags & EXTRA:
+                    generations.catch_up(node, holder, job, now_ms)
                 node.batch(holder, head, job.id)
 
 
@@ -148,7 +152,7 @@ def review(node: "Node", claim: RequeueVote, now_ms: int) -> None:
             break
     if not open_ and now_ms >= job.requeue_ms:
         node.drop_vote(job.id)
-        announcements.come_back(node, job, now_ms)
+        tries.come_back(node, job, now_ms)
         return
     again_ms = now_ms + AGAIN_MS
     node.timers.arm(claim, max(now_ms + 1, again_ms if open_ else min(again_ms, job.requeue_ms)))
@@ -180,7 +184,8 @@ def will_queue(
     for job_id in ids:
         job = node.find(job_id)
         if job is not None and job.state != ACKED:
-            reply(node, peer, job, number, holders, now_ms)
+            if not (job.flags & EXTRA and generations.catch_up(node, peer, job, now_ms)):
+                reply(node, peer, job, number, holders, now_ms)
         elif job is not None or job_id in node.acks.by_id or job_id in node.tombstones:
             acks.tell_acked(node, peer, job_id)
         else:
@@ -203,7 +208,7 @@ def reply(node: "Node", peer: bytes, job: Job, number: int, holders: tuple[bytes
         hold_answer(node, peer, job, job.requeue_ms - now_ms, number, named)
     elif job.id in node.votes.by_id and wins(node.node_id, peer, job.id):
         hold_answer(node, peer, job, CONTEST_MS, number, named)
-    else:
+    elif not tries.lapse(node, job, now_ms):
         step_back(node, job, now_ms + YIELD_MS, now_ms)
         node.batch(peer, (ANSWER, number, ANSWER_NO, named), job.id)
 
@@ -229,14 +234,14 @@ def wait(node: "Node", job: Job, until_ms: int, flags: int, now_ms: int) -> None
 # -- answers -----------------------------------------------------------------------------------------------------------
 
 
-def known(node: "Node", peer: bytes, job_id: bytes, holders: tuple[bytes, ...]) -> Job | None:
-    """The job that a message of ``peer`` is about, if it is not done; if it is, ``peer`` is told."""
+def known(node: "Node", peer: bytes, job_id: bytes, holders: tuple[bytes, ...], now_ms: int) -> Job | None:
+    """The job that a message of ``peer`` is about, if it is not done; if it is, or has moved, ``peer`` is told."""
     job = node.find(job_id)
     if job is None or job.state == ACKED:
         if job is not None or job_id in node.acks.by_id or job_id in node.tombstones:
             acks.tell_acked(node, peer, job_id)
         return None
-    if not job.retry:
+    if not job.retry or (job.flags & EXTRA and generations.catch_up(node, peer, job, now_ms)):
         return None
     if peer not in job.holders or (holders and holders != job.holders):
         replica.add_holders(node, job, (*holders, peer))
@@ -249,7 +254,7 @@ def answered(
     """ANSWER: ``peer`` has the job in its queue, or has nothing against it."""
     _, number, what, holders, ids = message
     for job_id in ids:
-        job = known(node, peer, job_id, holders)
+        job = known(node, peer, job_id, holders, now_ms)
         if job is None:
             continue
         if what == ANSWER_QUEUED:
@@ -275,7 +280,7 @@ def queued_there(node: "Node", peer: bytes, job: Job, now_ms: int) -> None:
         coordinator.taken_over(node, job)
     elif job.flags & LEASE_OWNER and job.requeue_ms > now_ms and job.place != ELSEWHERE:
         answer_hold(node, peer, job, now_ms)
-    else:
+    elif not tries.lapse(node, job, now_ms):
         node.drop_vote(job.id)
         job.flags &= ~BACKUP
         delayed = job.flags & DEFERRED
@@ -286,20 +291,22 @@ def queued_there(node: "Node", peer: bytes, job: Job, now_ms: int) -> None:
 
 def retry_ms(node: "Node", job: Job) -> int:
     """A RETRY from now, a little later than on the node that counts it."""
-    return job.retry * 1000 + int(node.random.random() * replica.JITTER_MS)
+    return job.retry * 1000 + int(node.random.random() * announcements.JITTER_MS)
 
 
 def queued(node: "Node", peer: bytes, message: tuple[int, int, tuple[bytes, ...]], now_ms: int) -> None:
     """QUEUED: ``peer`` has put jobs into its queue."""
     _, why, ids = message
     for job_id in ids:
-        job = known(node, peer, job_id, ())
+        job = known(node, peer, job_id, (), now_ms)
         if job is None:
             continue
         if why in {BY_NACK, BY_ENQUEUE, BY_RETURN}:
             job.flags &= ~(LEASE_OWNER | LEASE_RELAYED | DEFERRED) if job.state == ACTIVE else ~0
             if why != BY_RETURN:
                 announcements.count(job, nack=why == BY_NACK)
+            if job.spec.rows is not None:
+                job.flags &= ~DELIVERED  # what that means for tries was counted there
             if node.journaling and job.state != WAIT_REPL:
                 announcements.file_requeue(node, job)
         elif why == BY_TIMER and not (job.flags & LEASE_OWNER and job.requeue_ms > now_ms):
@@ -316,7 +323,7 @@ def held(
     """HOLD: ``peer`` speaks for these jobs; they must not be queued for so long."""
     _, number, holders, ids, left = message
     for job_id, left_ms in zip(ids, left, strict=True):
-        job = known(node, peer, job_id, holders)
+        job = known(node, peer, job_id, holders, now_ms)
         if job is None:
             continue
         if job.state == WAIT_REPL:
@@ -347,7 +354,7 @@ def held(
 def working(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_ms: int) -> None:
     """WORKING: a consumer told ``peer`` that it still works on these jobs."""
     for job_id in message[1]:
-        job = known(node, peer, job_id, ())
+        job = known(node, peer, job_id, (), now_ms)
         if job is None:
             continue
         if job.state == WAIT_REPL:
@@ -358,4 +365,5 @@ def working(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], n
         node.drop_vote(job_id)
         job.flags &= ~BACKUP
         flags = job.flags & (DEFERRED | LEASE_OWNER | LEASE_RELAYED)
-        node.hold(job, max(job.requeue_ms, now_ms + retry_ms(node, job)), flags)
+        lease_ms = node.leases.by_id.get(job_id, 0) if node.leases.by_id else 0
+        node.hold(job, max(job.requeue_ms, now_ms + max(lease_ms, retry_ms(node, job))), flags)

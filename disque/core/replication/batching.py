@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from cluster.messages import QUEUE_IT, repljob
 from disque.core.journal.schema import HOLDERS
 from disque.core.model.copies import ReplicationBatch
-from disque.core.model.job import DEFERRED, Job
+from disque.core.model.job import EXTRA, Job
 from disque.core.model.peers import Peer
 from disque.core.model.session import Spread
-from disque.core.replication import zoning
+from disque.core.replication import replica, zoning
 
 if TYPE_CHECKING:
     from disque.core.node import Message, Node
@@ -24,14 +24,14 @@ def ask(node: "Node", spread: Spread, now_ms: int) -> None:
     wanted = spread.missing()
     left_ms = max(1, job.expires_ms - now_ms)
     wave = node.copies.batch
-    if wave is None or not wave.takes(node.linked, job, wanted, left_ms):
+    if wave is None or job.flags & EXTRA or not wave.takes(node.linked, job, wanted, left_ms):
         if not job.retry:
             ask_alone(node, spread, wanted, now_ms)
             return
         seal(node)
         peers = pick(node, spread, wanted)
         holders = node.shared(tuple(sorted({*job.holders, *[peer.id for peer in peers]})))
-        wave = node.copies.batch = ReplicationBatch(job, node.linked, wanted, left_ms, peers, holders)
+        wave = node.copies.batch = ReplicationBatch(job, node.linked, wanted, left_ms, peers, holders, now_ms)
     job_id = job.id
     wave.ids.append(job_id)
     wave.bodies.append(job.body)
@@ -47,6 +47,8 @@ def ask(node: "Node", spread: Spread, now_ms: int) -> None:
         peer.waiting[job_id] = spread
     if len(wave.peers) < wanted:
         node.copies.short[job_id] = spread
+    if job.flags & EXTRA:
+        seal(node, node.more_of(job, now_ms))  # what is said of it holds for no other one
 
 
 def ask_alone(node: "Node", spread: Spread, wanted: int, now_ms: int) -> None:
@@ -54,7 +56,7 @@ def ask_alone(node: "Node", spread: Spread, wanted: int, now_ms: int) -> None:
     job = spread.job
     chosen = pick(node, spread, wanted)
     spread.asked = tuple([peer.id for peer in chosen])
-    message = wire(spread, spread.asked[0] if spread.asked else b"", now_ms)
+    message = wire(node, spread, spread.asked[0] if spread.asked else b"", now_ms)
     for peer in chosen:
         if not peer.waiting:
             peer.heard_ms = now_ms
@@ -64,7 +66,7 @@ def ask_alone(node: "Node", spread: Spread, wanted: int, now_ms: int) -> None:
         node.copies.short[job.id] = spread
 
 
-def seal(node: "Node") -> None:
+def seal(node: "Node", more: bytes = b"") -> None:
     """Nothing more goes with the jobs of this turn that are asked for: they are a message now."""
     wave, node.copies.batch = node.copies.batch, None
     if wave is None:
@@ -74,11 +76,12 @@ def seal(node: "Node") -> None:
         wave.spec.encoded,
         flags=0,
         left_ms=wave.left_ms,
-        delay_ms=wave.delay * 1000,
+        delay_ms=wave.delay_ms,
         holders=wave.holders,
         ids=tuple(wave.ids),
         bodies=tuple(wave.bodies),
         ctimes=tuple(wave.ctimes),
+        more=more,
     )
     for peer_id in wave.asked:
         node.send(peer_id, message)
@@ -101,21 +104,21 @@ def choose(node: "Node", job: Job, wanted: int) -> list[Peer]:
     return mixed[:wanted]
 
 
-def wire(spread: Spread, peer_id: bytes, now_ms: int, flags: int = 0) -> "Message":
+def wire(node: "Node", spread: Spread, peer_id: bytes, now_ms: int, flags: int = 0) -> "Message":
     """REPLJOB for one job. What is delivered at most once names its one holder only, and who keeps its UNIQUE key."""
     job = spread.job
     holders = job.holders
     if not job.retry:
         holders = (peer_id,) if len(holders) == 1 else tuple(sorted({*holders, peer_id}))
-    delay_ms = job.requeue_ms - now_ms if job.flags & DEFERRED else job.delay * 1000
     return repljob(
         job.queue,
         job.spec.encoded,
         flags=flags if job.retry else QUEUE_IT,
         left_ms=max(1, job.expires_ms - now_ms),
-        delay_ms=max(0, delay_ms),
+        delay_ms=max(0, replica.first_ms(job, now_ms) - now_ms),
         holders=holders,
         ids=(job.id,),
         bodies=(job.body,),
         ctimes=(job.ctime,),
+        more=node.more_of(job, now_ms),
     )

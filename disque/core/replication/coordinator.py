@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Final
 from cluster.messages import ABORT, ANNOUNCE, ENQUEUE, REFUSED_GONE, REFUSED_SIZE, REPLJOB_IDS
 from disque.core.base import errors, resp
 from disque.core.journal.schema import DELETE
-from disque.core.model.job import DEFERRED, WAIT_REPL, Job
+from disque.core.model.job import WAIT_REPL, Job
 from disque.core.model.memory import SPREAD_BYTES
 from disque.core.model.outcome import Abandoned, Decided
 from disque.core.model.peers import TOLD_MOST, Peer
 from disque.core.model.session import NOT_WAITING, WAIT_COPIES, PendingAdd, Session, Spread
 from disque.core.replication import batching, replica, zoning
+from disque.core.replication.announcements import JITTER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,7 +106,7 @@ def begin_async(node: "Node", job: Job, now_ms: int, *, outside: bool) -> None:
 
 def send(node: "Node", peer: Peer, spread: Spread, now_ms: int) -> None:
     """Send a job over a new link."""
-    node.send(peer.id, batching.wire(spread, peer.id, now_ms, ANNOUNCE))
+    node.send(peer.id, batching.wire(node, spread, peer.id, now_ms, ANNOUNCE))
 
 
 def send_again(node: "Node", peer: Peer, now_ms: int) -> "Iterator[bool]":
@@ -149,7 +150,7 @@ def more(node: "Node", spread: Spread, now_ms: int) -> None:
     if not peer.waiting:
         peer.heard_ms = now_ms
     peer.waiting[job.id] = spread
-    node.send(peer.id, batching.wire(spread, peer.id, now_ms, ANNOUNCE))
+    node.send(peer.id, batching.wire(node, spread, peer.id, now_ms, ANNOUNCE))
 
 
 def is_asked(node: "Node", job_id: bytes) -> bool:
@@ -243,18 +244,17 @@ def come_home(node: "Node", spread: Spread, now_ms: int) -> None:
     if not job.retry and spread.asked:
         return
     spread.outside = False
-    due_ms = job.requeue_ms if job.flags & DEFERRED else now_ms + job.delay * 1000
     if spread.elsewhere:
         keep_behind(node, job, now_ms)
     else:
-        replica.start(node, job, due_ms, now_ms)
+        replica.start(node, job, replica.first_ms(job, now_ms), now_ms)
     if spread.missing() <= 0:
         count(node, spread, now_ms)
 
 
 def keep_behind(node: "Node", job: Job, now_ms: int) -> None:
     """Another node has queued this job: what is here waits as its copy."""
-    node.hold(job, now_ms + job.retry * 1000 + replica.JITTER_MS, 0)
+    node.hold(job, now_ms + job.retry * 1000 + JITTER_MS, 0)
     if node.journaling:
         node.file(job)
 
@@ -359,7 +359,7 @@ def achieved(node: "Node", spread: Spread, now_ms: int) -> None:
         if spread.elsewhere:
             keep_behind(node, job, now_ms)
         else:
-            replica.start(node, job, now_ms + job.delay * 1000, now_ms)
+            replica.start(node, job, replica.first_ms(job, now_ms), now_ms)
     if add is not None:
         add.spread = None
         tell(node, add, job)
@@ -370,8 +370,7 @@ def hand_out(node: "Node", spread: Spread, now_ms: int) -> None:
     job = spread.job
     if job.retry and not spread.elsewhere:
         first = node.random.choice(sorted(spread.confirmed))
-        delay_ms = job.requeue_ms - now_ms if job.flags & DEFERRED else job.delay * 1000
-        node.send(first, (ENQUEUE, job.id, max(0, delay_ms)))
+        node.send(first, (ENQUEUE, job.id, max(0, replica.first_ms(job, now_ms) - now_ms)))
     if node.journaling and job.segment:
         node.outbox.add((DELETE, job.id))
     node.remove(job)

@@ -23,12 +23,14 @@ from cluster.messages import (
 )
 from cluster.messages import QUEUED as SAY_QUEUED
 from disque.core.journal.schema import DELETE, HOLDERS
+from disque.core.model.extra import is_sound
 from disque.core.model.job import (
     ACKED,
     ACTIVE,
     BACKUP,
     CTIME_MOST,
     DEFERRED,
+    EXTRA,
     LEASE_OWNER,
     QUEUED,
     REQUEUE_ANNOUNCED,
@@ -36,7 +38,8 @@ from disque.core.model.job import (
 )
 from disque.core.model.jobid import comes_again, valid
 from disque.core.model.queue import ELSEWHERE, PAUSED_IN
-from disque.core.replication import announcements
+from disque.core.replication import announcements, generations
+from disque.core.replication.announcements import JITTER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,8 +47,16 @@ if TYPE_CHECKING:
     from cluster.messages import ReplJob
     from disque.core.node import Node
 
-#: No two nodes count a RETRY from the same moment: up to so much is added, in ms.
-JITTER_MS: Final = 500
+
+def appoint(job: Job, due_ms: int) -> None:
+    """A new job is to be queued at this moment of node time, which no whole number of seconds says."""
+    job.flags |= DEFERRED
+    job.requeue_ms = due_ms
+
+
+def first_ms(job: Job, now_ms: int) -> int:
+    """When a job that begins now is due for the first time: its DELAY counts from here on, unless there is a date."""
+    return job.requeue_ms if job.flags & DEFERRED else now_ms + job.delay * 1000
 
 
 def start(node: "Node", job: Job, due_ms: int, now_ms: int) -> None:
@@ -62,9 +73,9 @@ def start(node: "Node", job: Job, due_ms: int, now_ms: int) -> None:
 
 def replicate(node: "Node", peer: bytes, message: "ReplJob", now_ms: int) -> None:
     """REPLJOB: keep copies for ``peer``, or refuse. The jobs have all but ID, body and ctime in common."""
-    _, flags, queue_name, encoded, left_ms, delay_ms, sent, ids, bodies, ctimes = message
+    _, flags, queue_name, encoded, left_ms, delay_ms, sent, ids, bodies, ctimes, more = message
     spec = node.read_spec(queue_name, encoded)
-    if spec is None:
+    if spec is None or not is_sound(more):
         node.messages_skipped += len(ids)
         return
     retry = spec.retry
@@ -86,12 +97,14 @@ def replicate(node: "Node", peer: bytes, message: "ReplJob", now_ms: int) -> Non
             if wrong >= 0:
                 node.batch(peer, (REFUSED, wrong), job_id)
                 continue
-            job = Job(job_id, spec, bodies[at], ctimes[at], now_ms + left_ms, delay_ms // 1000, holders)
+            job = Job(job_id, spec, bodies[at], ctimes[at], now_ms + left_ms, -(-delay_ms // 1000), holders)
             node.register(job)
+            generations.begin(node, peer, job, more, now_ms)
             keep(node, job, due_ms, flags, held, now_ms)
             join_early(node, job)
         elif retry:
             add_holders(node, job, sent)
+            job = generations.come_with(node, peer, job, spec, more, left_ms, delay_ms, now_ms) or job
         if flags & ANNOUNCE and retry and not flags & QUEUE_IT:
             announce(node, peer, job)
         got.append(job_id)
@@ -104,7 +117,7 @@ def keep(node: "Node", job: Job, due_ms: int, flags: int, held: int, now_ms: int
     if flags & QUEUE_IT or not job.retry:
         start(node, job, due_ms, now_ms)
         return
-    job.flags = BACKUP
+    job.flags |= BACKUP
     node.hold(job, due_ms, held)
     if node.journaling:
         node.file(job)
@@ -163,10 +176,11 @@ def enqueue_here(node: "Node", peer: bytes, message: tuple[int, bytes, int], now
     job = node.find(job_id)
     if job is None or job.state != ACTIVE or not job.retry or (job.flags & LEASE_OWNER and job.place != ELSEWHERE):
         return
+    if job.flags & EXTRA and generations.catch_up(node, peer, job, now_ms):
+        return
     queue = node.queues.get(job.queue)
     if queue is not None and queue.paused & PAUSED_IN:
         return
-    del peer
     node.drop_vote(job_id)
     start(node, job, now_ms + delay_ms, now_ms)
     announcements.tell_queued(node, job, STILL)

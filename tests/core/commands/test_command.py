@@ -3,7 +3,8 @@ import pytest
 from disque.core.commands import COMMANDS, ROWS
 from tests.core.support import Bench, Client
 
-#: The table of Disque 1.0: arity and flags; what it had too answers the same.
+#: The table of Disque 1.0: arity and flags; what it had too answers the same. Here QLEN and QSTAT may have one word
+#: more.
 DISQUE = {
     "ping": (-1, "readonly fast"),
     "info": (-1, "readonly loading"),
@@ -25,9 +26,9 @@ DISQUE = {
     "show": (2, "readonly fast"),
     "loadjob": (2, "write"),
     "bgrewriteaof": (1, "readonly admin"),
-    "qlen": (2, "readonly fast"),
+    "qlen": (-2, "readonly fast"),
     "qpeek": (3, "readonly"),
-    "qstat": (2, "readonly fast"),
+    "qstat": (-2, "readonly fast"),
     "qscan": (-1, "readonly"),
     "jscan": (-1, "readonly"),
     "enqueue": (-1, "write denyoom fast"),

@@ -203,12 +203,23 @@ def test_moved_jobs_are_counted(client: Client) -> None:
 # -- NACK DELAY -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("delay", ["-1", "x", "1.5"])
+@pytest.mark.parametrize("delay", ["-1", "x", "-0.5", "1e3", "nan", "1."])
 def test_the_delay_of_a_nack_is_not_negative(bench: Bench, client: Client, delay: str) -> None:
     job = client.add("q")
     client.get("q")
     assert client.raw("NACK", job, "DELAY", delay) == b"-ERR DELAY time must be a non negative number\r\n"
     assert bench.state(job) == "active"
+
+
+@pytest.mark.parametrize(("delay", "ms"), [("0.25", 250), ("1.5", 1500), ("0.0001", 1)])
+def test_the_delay_of_a_nack_may_have_decimals(bench: Bench, client: Client, delay: str, ms: int) -> None:
+    job = client.add("q")
+    client.get("q")
+    assert client("NACK", job, "DELAY", delay) == 1
+    bench.advance(ms - 1)
+    assert bench.state(job) == "active"
+    bench.advance(1)
+    assert bench.state(job) == "queued"
 
 
 def test_the_delay_of_a_nack_is_bounded(client: Client) -> None:

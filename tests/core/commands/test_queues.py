@@ -36,6 +36,18 @@ def test_qpeek_shows_the_oldest_or_with_a_negative_count_the_newest(client: Clie
     assert client("QLEN", "q") == 4
 
 
+def test_qpeek_shows_the_order_of_priorities(bench: Bench, client: Client) -> None:
+    jobs = [client.add("q", "b", "PRIORITY", number) for number in (1, 0, 7, 1)]
+    wanted = [jobs[2], jobs[0], jobs[3], jobs[1]]
+    assert [entry[1] for entry in client("QPEEK", "q", 9)] == wanted
+    assert [entry[1] for entry in client("QPEEK", "q", -9)] == wanted[::-1]
+    bench.advance(500)
+    client.add("q", "b", "PRIORITY", 9)
+    stat = client("QSTAT", "q")
+    assert stat[stat.index(b"oldest-ms") + 1] == 500, "the oldest is not the one that leaves first"
+    assert [client.get("q")[0] for _ in range(4)][1:] == wanted[:3]
+
+
 def test_qpeek_byte_for_byte(client: Client) -> None:
     job = client.add("q", "body")
     assert client.raw("QPEEK", "q", 1) == b"*1\r\n*3\r\n$1\r\nq\r\n$40\r\n%b\r\n$4\r\nbody\r\n" % job
@@ -93,11 +105,30 @@ def test_qstat_byte_for_byte(bench: Bench, client: Client, protocol: int) -> Non
     bench.advance(7000)
     client.get("q")
     bench.advance(2999)
+    times = b"".join(
+        b"$%d\r\n%b\r\n:%d\r\n" % (len(name), name, ms)
+        for name, ms in zip(
+            (b"wait-p50-ms", b"wait-p95-ms", b"wait-p99-ms", b"run-p50-ms", b"run-p95-ms", b"run-p99-ms"),
+            (6656, 6656, 6656, 0, 0, 0),
+            strict=True,
+        )
+    )
     assert client.raw("QSTAT", "q") == (
-        b"*22\r\n$4\r\nname\r\n$1\r\nq\r\n$3\r\nlen\r\n:2\r\n$3\r\nage\r\n:9\r\n$4\r\nidle\r\n:2\r\n$7\r\nblocked\r\n:0\r\n"
+        b"*56\r\n$4\r\nname\r\n$1\r\nq\r\n$3\r\nlen\r\n:2\r\n$3\r\nage\r\n:9\r\n$4\r\nidle\r\n:2\r\n$7\r\nblocked\r\n:0\r\n"
         b"$11\r\nimport-from\r\n*0\r\n$11\r\nimport-rate\r\n:0\r\n$7\r\njobs-in\r\n:3\r\n$8\r\njobs-out\r\n:1\r\n"
         b"$5\r\npause\r\n$4\r\nnone\r\n$9\r\noldest-ms\r\n:9999\r\n"
+        b"$7\r\ndelayed\r\n:0\r\n$9\r\nin-flight\r\n:1\r\n$4\r\ndone\r\n:0\r\n$5\r\nadded\r\n:3\r\n"
+        b"$9\r\ndelivered\r\n:1\r\n$5\r\nacked\r\n:0\r\n$6\r\nnacked\r\n:0\r\n$7\r\nretried\r\n:0\r\n"
+        b"$4\r\ndied\r\n:0\r\n$7\r\nexpired\r\n:0\r\n$9\r\ncancelled\r\n:0\r\n" + times
     )
+
+
+@pytest.mark.parametrize("command", ["QLEN", "QSTAT"])
+def test_behind_the_name_of_a_queue_only_cluster_may_stand(client: Client, command: str) -> None:
+    client.add("q")
+    assert client.error(command, "q", "CLUSTERS") == "ERR syntax error"
+    assert client.error(command, "q", "CLUSTER", "CLUSTER") == "ERR syntax error"
+    assert client(command, "q", "Cluster")
 
 
 def test_qstat_counts_who_waits_and_tells_the_pause(bench: Bench, client: Client) -> None:

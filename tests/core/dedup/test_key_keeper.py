@@ -287,7 +287,7 @@ def test_what_is_taken_back_in_the_turn_in_which_it_was_asked_for_is_asked_for_f
     said = lonely.sent(BIND, UNBIND)
     asked = (BIND, 3, 60_000, (job_id,), (digest_of(b"q", b"k"),))
     for peer in lonely.peers:
-        assert [message for peer_id, message in said if peer_id == peer.id] == [asked, (UNBIND, (job_id,))]
+        assert [message for peer_id, message in said if peer_id == peer.id] == [asked, (UNBIND, (job_id,), 0)]
 
 
 def test_a_key_that_is_lost_in_the_turn_that_settles_it_is_no_answer(lonely: Bench) -> None:

@@ -110,7 +110,7 @@ def test_a_key_has_1_to_512_bytes(client: Client, key: str) -> None:
     assert held(client, "x")
 
 
-@pytest.mark.parametrize("window", ["-1", "604801", "x", "1.5", "99999999999999999999"])
+@pytest.mark.parametrize("window", ["-1", "604801", "x", "604800.1", "0.0", "-0.5", "99999999999999999999"])
 def test_a_window_has_0_to_604800_seconds(client: Client, window: str) -> None:
     assert client.raw("ADDJOB", "q", "b", 0, "UNIQUE", "k", window) == BAD_WINDOW
     assert held(client, window=604800)

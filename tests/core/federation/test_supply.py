@@ -11,10 +11,12 @@ from cluster.messages import (
     ENTRIES,
     HAVE,
     HOLD,
+    LIMIT,
     NEEDJOBS,
     NEEDNOW,
     OFFER,
     QUEUED,
+    ROW_SPEC,
     SETACK,
     STILL,
     YOURJOBS,
@@ -30,6 +32,7 @@ from disque.core.journal.replay import Replay
 from disque.core.journal.schema import DELETE, HOLDERS, JOBS, JOBS_IDS
 from disque.core.model.flow import WANT_MS
 from disque.core.model.job import DELIVERED, LEASE_OWNER
+from disque.core.model.spec import PRIORITY
 from tests.conftest import rarely
 from tests.core import support
 from tests.core.support import MYSELF, NOTHING, Bench, Client, assert_delivered
@@ -88,6 +91,37 @@ def test_a_request_finds_the_jobs_that_are_there() -> None:
     assert yourjobs_rows(message)[0] == yourjobs_row(
         first.id, body=b"b", ttl=600, retry=60, left_ms=599_900, ctime=first.ctime, holders=(MYSELF,)
     )
+
+
+def test_the_most_urgent_ones_are_handed_over_first() -> None:
+    bench = Bench(peers=2)
+    client = bench.client()
+    jobs = [client.add("q", "b", "PRIORITY", number, "REPLICATE", 1) for number in (0, 3, 0, 7)]
+    need(bench, bench.peers[0], count=3)
+    ((_, message),) = bench.sent(YOURJOBS)
+    assert row_ids(message) == [jobs[3], jobs[1], jobs[0]]
+    specs = [entry[ROW_SPEC] for entry in yourjobs_rows(message)]
+    assert specs == [bench.job(jobs[at]).spec.encoded for at in (3, 1, 0)]
+
+
+def test_jobs_that_come_stand_where_their_priority_says() -> None:
+    bench = Bench(peers=1)
+    mine = [bench.client().add("q", "b", "PRIORITY", number, "REPLICATE", 1) for number in (0, 5)]
+    urgent = [row_with(row(number), spec=encoded(60, 60, 1, {PRIORITY.number: number})) for number in (4, 5, 6)]
+    send(bench, bench.peers[0], row(1), *urgent)
+    order = [entry[1] for entry in bench.client()("QPEEK", "q", 9)]
+    assert order == [an_id(6), an_id(5), mine[1], an_id(4), an_id(1), mine[0]]
+
+
+def test_urgent_ones_that_are_too_long_for_the_other_node_stay_where_they_were() -> None:
+    bench = Bench(peers=1)
+    client = bench.client()
+    bodies = ((2, "x" * 500), (2, "b"), (1, "x" * 500), (0, "b"))
+    jobs = [client.add("q", body, "PRIORITY", number, "REPLICATE", 1) for number, body in bodies]
+    bench.hear(bench.peers[0], (LIMIT, 100))
+    need(bench, bench.peers[0], count=9)
+    assert given(bench) == [(B0, [jobs[1], jobs[3]])]
+    assert [entry[1] for entry in client("QPEEK", "q", 9)] == [jobs[0], jobs[2]]
 
 
 def test_a_request_stands_until_jobs_come() -> None:

@@ -3,8 +3,10 @@ from itertools import permutations
 import pytest
 
 from disque.core.jobs.add import KINDS_MOST, parse, parse_options
+from disque.core.journal.schema import JOBS_HELD_MS
 from disque.core.model.job import ACTIVE, DEFERRED, LEASE_OWNER
 from disque.core.model.request import Request
+from disque.core.model.spec import PRIORITY
 from tests.core.support import MYSELF, Bench, Client, words
 from tests.support.formats import jobs_record
 
@@ -26,7 +28,7 @@ def wrong(bench: Bench, *options: str | int, timeout: str | int = 0) -> bytes:
 def test_what_is_not_said_has_its_default(bench: Bench) -> None:
     plain = request(bench)
     assert (plain.queue, plain.body, plain.timeout_ms) == (b"q", b"b", 0)
-    assert (plain.replicate, plain.ttl, plain.retry, plain.delay, plain.maxlen) == (1, 86400, 300, 0, 0)
+    assert (plain.replicate, plain.ttl, plain.retry, plain.delay_ms, plain.maxlen) == (1, 86400, 300, 0, 0)
     assert not plain.asynchronous
     assert plain.key is None
 
@@ -46,7 +48,7 @@ def test_retry_is_a_tenth_of_the_ttl_at_least_1_at_most_300(bench: Bench, ttl: i
 )
 def test_options_stand_in_any_order(bench: Bench, order: tuple[tuple[str | int, ...], ...]) -> None:
     mixed = request(bench, *[word for option in order for word in option])
-    assert (mixed.ttl, mixed.retry, mixed.delay, mixed.maxlen, mixed.replicate) == (100, 7, 5, 9, 2)
+    assert (mixed.ttl, mixed.retry, mixed.delay_ms, mixed.maxlen, mixed.replicate) == (100, 7, 5000, 9, 2)
     assert mixed.asynchronous
 
 
@@ -54,6 +56,12 @@ def test_option_names_do_not_mind_case_and_the_last_of_several_wins(bench: Bench
     mixed = request(bench, "ttl", 5, "Retry", 9, "TTL", 50, "retry", 3, "async", "ASYNC")
     assert isinstance(mixed, Request)
     assert (mixed.ttl, mixed.retry) == (50, 3)
+
+
+def test_priority_0_is_as_if_nothing_was_said(bench: Bench, client: Client) -> None:
+    jobs = [client.add("q", "b", *options) for options in ((), ("PRIORITY", 0), ("PRIORITY", 9, "PRIORITY", 0))]
+    assert [bench.job(job).spec.number(PRIORITY) for job in jobs] == [0, 0, 0]
+    assert len({bench.job(job).spec.encoded for job in jobs}) == 1
 
 
 def test_the_keyword_of_an_option_may_be_its_value(bench: Bench) -> None:
@@ -68,7 +76,21 @@ def test_the_keyword_of_an_option_may_be_its_value(bench: Bench) -> None:
     ]
     + [("TTL", value, b"ERR TTL must be a number > 0") for value in ("0", "-1", "x", "", "-0", str(2**63))]
     + [("RETRY", value, b"ERR RETRY time must be a non negative number") for value in ("-1", "x", str(-(2**63) - 1))]
-    + [("DELAY", value, b"ERR DELAY time must be a non negative number") for value in ("-1", "x", "+", "--1")]
+    + [
+        ("DELAY", value, b"ERR DELAY time must be a non negative number")
+        for value in ("-1", "x", "+", "--1", "-0.5", "1e3", "1e400", "nan", "inf", "1.", ".5", "1." + "0" * 63)
+    ]
+    + [("RETRY", value, b"ERR RETRY time must be a non negative number") for value in ("0.0", "-0.5", "1e3", "nan")]
+    + [("TTL", value, b"ERR TTL must be a number > 0") for value in ("0.0", "-1.5", "inf", "1e3")]
+    + [
+        ("AT", value, b"ERR AT must be milliseconds since 1970, as a non negative number")
+        for value in ("-1", "x", "1.5", str(2**63), "now")
+    ]
+    + [
+        (name, f"{U32 - 1}.5", b"ERR %b must be at most 4294967295 seconds" % name.encode())
+        for name in ("TTL", "RETRY", "DELAY")
+    ]
+    + [("PRIORITY", value, b"ERR PRIORITY must be a number from 0 to 255") for value in ("-1", "256", "x", "1.0")]
     + [("MAXLEN", value, b"ERR MAXLEN must be a positive number") for value in ("0", "-1", "x", "")]
     + [
         (name, str(U32), b"ERR %b must be at most 4294967295 seconds" % name.encode())
@@ -86,6 +108,7 @@ def test_a_number_out_of_bounds_is_named(bench: Bench, option: str, value: str, 
         ("REPLICATE", ("1", "65535", "+5", "0005")),
         ("TTL", ("1", str(U32 - 1), "+1")),
         ("RETRY", ("0", "", "-0", str(U32 - 1))),
+        ("PRIORITY", ("0", "", "255", "+7")),
         ("MAXLEN", ("1", str(2**63 - 1))),
     ],
 )
@@ -95,16 +118,83 @@ def test_the_bounds_themselves_are_fine(bench: Bench, option: str, values: tuple
 
 
 def test_delay_goes_up_to_the_ttl(bench: Bench) -> None:
-    assert request(bench, "DELAY", U32 - 2, "TTL", U32 - 1).delay == U32 - 2
+    assert request(bench, "DELAY", U32 - 2, "TTL", U32 - 1).delay_ms == (U32 - 2) * 1000
     text = b"ERR The specified DELAY is greater than TTL. Job refused since would never be delivered"
     assert wrong(bench, "TTL", 10, "DELAY", 10) == text
     assert wrong(bench, "DELAY", 11, "TTL", 10) == text
-    assert request(bench, "TTL", 10, "DELAY", 9).delay == 9
+    assert request(bench, "TTL", 10, "DELAY", 9).delay_ms == 9000
+
+
+# -- decimals, and AT -------------------------------------------------------------------------------------------------
+
+BEYOND = b"ERR The specified DELAY is greater than TTL. Job refused since would never be delivered"
+
+
+def test_a_delay_may_have_decimals(bench: Bench) -> None:
+    assert request(bench, "DELAY", "0.25").delay_ms == 250
+    assert request(bench, "DELAY", "0.00001").delay_ms == 1
+    assert request(bench, "DELAY", "0.0").delay_ms == 0
+    assert request(bench, "TTL", 10, "DELAY", "9.999").delay_ms == 9999
+    assert wrong(bench, "TTL", 10, "DELAY", "10.0") == BEYOND
+
+
+def test_what_is_kept_in_whole_seconds_is_rounded_up(bench: Bench) -> None:
+    mixed = request(bench, "TTL", "9.1", "RETRY", "0.001", "UNIQUE", "k", "1.5")
+    assert (mixed.ttl, mixed.retry, mixed.window) == (10, 1, 2)
+
+
+def test_a_delay_ends_to_the_millisecond(bench: Bench, client: Client) -> None:
+    job = client.add("q", "b", "DELAY", "1.25", "RETRY", 5)
+    assert client.show(job)["delay"] == 2, "whole seconds are rounded up"
+    bench.advance(1249)
+    assert bench.state(job) == "active"
+    bench.advance(1)
+    assert bench.state(job) == "queued"
+
+
+def test_at_counts_by_the_wall_clock_of_the_node_that_is_asked(bench: Bench, client: Client) -> None:
+    wall_ms = bench.host.wall_us() // 1000
+    job = client.add("q", "b", "AT", wall_ms + 1500)
+    assert client.show(job)["delay"] == 2
+    bench.advance(1499)
+    assert bench.state(job) == "active"
+    bench.advance(1)
+    assert bench.state(job) == "queued"
+
+
+def test_what_is_past_is_queued_at_once(bench: Bench, client: Client) -> None:
+    wall_ms = bench.host.wall_us() // 1000
+    for at in (0, 1, wall_ms - 1, wall_ms):
+        assert bench.state(client.add("q", "b", "AT", at)) == "queued"
+
+
+def test_at_beyond_the_ttl_is_refused(bench: Bench) -> None:
+    wall_ms = bench.host.wall_us() // 1000
+    assert request(bench, "TTL", 10, "AT", wall_ms + 9999).delay_ms == 9999
+    for at in (wall_ms + 10_000, 2**63 - 1):
+        assert wrong(bench, "AT", at, "TTL", 10) == BEYOND
+
+
+def test_at_and_delay_exclude_each_other(bench: Bench) -> None:
+    text = b"ERR AT and DELAY cannot be used together"
+    for delay in (0, "0.0", 5):
+        assert wrong(bench, "AT", 0, "DELAY", delay) == wrong(bench, "DELAY", delay, "AT", 0) == text
+    wall_ms = bench.host.wall_us() // 1000
+    assert request(bench, "AT", 0, "AT", wall_ms + 7).delay_ms == 7, "the last one wins"
+    assert request(bench, "DELAY", 9, "DELAY", "0.5").delay_ms == 500
+
+
+def test_a_moment_survives_a_crash() -> None:
+    bench = Bench(journaling=True)
+    client = bench.client()
+    client.add("q", "b", "AT", bench.host.wall_us() // 1000 + 1234)
+    (record,) = bench.records()
+    assert record[JOBS_HELD_MS] == bench.now_ms + 1234
 
 
 @pytest.mark.parametrize(
     "options",
-    [("NONSENSE",), ("TTL",), ("ASYNC", "RETRY"), ("TTL", "5", "MAXLEN"), ("",), ("5",), ("TTL", "5", "6")],
+    [("NONSENSE",), ("AT",), ("TTL",), ("ASYNC", "RETRY"), ("TTL", "5", "MAXLEN"), ("",), ("5",), ("TTL", "5", "6")],
 )
 def test_a_word_too_many_or_too_few_is_a_syntax_error(bench: Bench, options: tuple[str, ...]) -> None:
     assert wrong(bench, *options) == b"ERR syntax error"

@@ -37,6 +37,44 @@ def test_queues_are_served_in_the_order_they_are_named(client: Client) -> None:
     assert client.get("b", "a", count=2) == [b, a]
 
 
+def names(entries: list[list[bytes]]) -> list[bytes]:
+    """The queues from which jobs came."""
+    return [entry[0] for entry in entries]
+
+
+def test_strict_empties_the_queues_in_the_order_in_which_they_are_named(client: Client) -> None:
+    for queue in "abcabc":
+        client.add(queue)
+    assert names(client("GETJOB", "STRICT", "COUNT", 3, "FROM", "b", "a", "c")) == [b"b", b"b", b"a"]
+    assert names(client("GETJOB", "COUNT", 9, "strict", "STRICT", "FROM", "c", "a")) == [b"c", b"c", b"a"]
+
+
+def test_strict_is_a_queue_behind_from(client: Client) -> None:
+    job = client.add("STRICT")
+    assert client("GETJOB", "NOHANG", "FROM", "a", "STRICT") == [[b"STRICT", job, client.bench.job(job).body]]
+
+
+def test_a_strict_reply_has_the_same_bounds(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = bench.client()
+    for queue in "aabb":
+        client.add(queue, "x" * 99)
+    words = ("GETJOB", "STRICT", "COUNT", 9, "FROM", "b", "none", "a")
+    monkeypatch.setattr("disque.core.jobs.deliver.JOBS_MOST", 3)
+    assert names(client(*words)) == [b"b", b"b", b"a"]
+    client.add("b", "x" * 99)
+    assert names(client("GETJOB", "STRICT", "COUNT", 9, "BYTES", 100, "FROM", "b", "a")) == [b"b"]
+    assert client("GETJOB", "STRICT", "COUNT", 9, "BYTES", 1, "FROM", "b", "a")[0][0] == b"a"
+
+
+def test_who_waits_strictly_is_served_so(bench: Bench) -> None:
+    producer, waiting = bench.client(), bench.client()
+    waiting("GETJOB", "STRICT", "COUNT", 3, "FROM", "b", "a")
+    for queue in "aaabb":
+        producer.send("ADDJOB", queue, "x", 0)
+    bench.settle()
+    assert names(waiting.read()) == [b"b", b"b", b"a"]
+
+
 def test_a_queue_named_twice_gives_each_job_once(client: Client) -> None:
     jobs = [client.add("q") for _ in range(3)]
     assert client.get("q", "q", count=5) == jobs

@@ -100,24 +100,24 @@ def test_nonsense_is_skipped_and_counted(spec: bytes) -> None:
 
 
 def test_a_row_is_all_that_an_option_of_addjob_needs() -> None:
-    tries = TABLE[60_001] = Row(60_001, "tries", 0, 0, 65535)
-    add.ROWS[b"TRIES"] = (tries, b"ERR that is no number of tries")
+    weeks = TABLE[60_001] = Row(60_001, "weeks", 0, 0, 65535)
+    add.ROWS[b"WEEKS"] = (weeks, b"ERR that is no number of weeks")
     try:
         bench = Bench(peers=1, journaling=True)
         client = bench.client()
-        job = bench.job(client.add("q", "b", "RETRY", 60, "tries", 7, "REPLICATE", 2, "ASYNC"))
-        assert job.spec.number(tries) == 7
+        job = bench.job(client.add("q", "b", "RETRY", 60, "weeks", 7, "REPLICATE", 2, "ASYNC"))
+        assert job.spec.number(weeks) == 7
         assert specs_in(bench.records()) == [encoded(86_400, 60, 2, {60_001: 7})]
         ((_, message),) = bench.sent(REPLJOB)
         assert message[REPLJOB_SPEC] == job.spec.encoded
-        again = bench.job(client.add("q", "b", "TRIES", 7, "RETRY", 60, "REPLICATE", 2, "ASYNC"))
+        again = bench.job(client.add("q", "b", "WEEKS", 7, "RETRY", 60, "REPLICATE", 2, "ASYNC"))
         assert again.spec is job.spec
-        for words in (("RETRY", 60), ("RETRY", 60, "TRIES", 0)):
+        for words in (("RETRY", 60), ("RETRY", 60, "WEEKS", 0)):
             plain = bench.job(client.add("q", "b", *words, "REPLICATE", 2, "ASYNC"))
             assert plain.spec is not job.spec
-            assert (plain.spec.number(tries), plain.spec.encoded) == (0, encoded(86_400, 60, 2))
+            assert (plain.spec.number(weeks), plain.spec.encoded) == (0, encoded(86_400, 60, 2))
         for wrong in (-1, 65536, "x", 2**80):
-            assert client.error("ADDJOB", "q", "b", 0, "TRIES", wrong) == "ERR that is no number of tries"
-        assert client.error("ADDJOB", "q", "b", 0, "TRIES") == "ERR syntax error"
+            assert client.error("ADDJOB", "q", "b", 0, "WEEKS", wrong) == "ERR that is no number of weeks"
+        assert client.error("ADDJOB", "q", "b", 0, "WEEKS") == "ERR syntax error"
     finally:
-        del TABLE[60_001], add.ROWS[b"TRIES"]
+        del TABLE[60_001], add.ROWS[b"WEEKS"]

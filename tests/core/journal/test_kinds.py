@@ -17,6 +17,8 @@ from disque.core.journal.schema import (
     HOLDERS,
     JOBS,
     KEYS,
+    MORE,
+    MOVE,
     PAUSE,
     PURGED,
     REQUEUE,
@@ -25,7 +27,7 @@ from disque.core.journal.schema import (
 from disque.core.model.job import ACKED, DEFERRED, SPENT
 from disque.core.model.registry import PAUSED_QUEUE
 from disque.core.node import Node
-from tests.core.support import UNKNOWN_ID, Bench, Client
+from tests.core.support import MYSELF, START_MS, UNKNOWN_ID, Bench, Client
 from tests.support.keys import keys
 
 BOOT: Final = "boot 1"
@@ -70,6 +72,18 @@ def nack(bench: Bench, client: Client) -> bytes:
     job_id = add(bench, client)
     assert client.get("q") == [job_id]
     assert client("NACK", job_id, "DELAY", 60) == 1
+    return job_id
+
+
+def add_with_headers(bench: Bench, client: Client) -> bytes:
+    del bench
+    return client.add("q", "body", "REPLICATE", 1, "HEADER", "name", "value")
+
+
+def die(bench: Bench, client: Client) -> bytes:
+    job_id = add_shared(bench, client)
+    assert client.get("q") == [job_id]
+    assert client("NACK", job_id, "DEAD", "ERROR", "broken") == 1
     return job_id
 
 
@@ -135,6 +149,21 @@ def waits_with_a_nack(node: Node, job_id: bytes) -> bool:
     return job is not None and job.nacks == 1 and bool(job.flags & DEFERRED)
 
 
+def has_headers(node: Node, job_id: bytes) -> bool:
+    job = node.find(job_id)
+    extra = None if job is None else node.extra_of(job)
+    return extra is not None and extra.headers == (b"name", b"value")
+
+
+def is_a_dead_letter(node: Node, job_id: bytes) -> bool:
+    job = node.find(job_id)
+    extra = None if job is None else node.extra_of(job)
+    if job is None or extra is None:
+        return False
+    said = (extra.generation, extra.mover, extra.origin, extra.error, extra.error_ms)
+    return job.queue == b"q:dead" and said == (1, MYSELF, b"q", b"broken", START_MS)
+
+
 def has_three_holders(node: Node, job_id: bytes) -> bool:
     job = node.find(job_id)
     return job is not None and len(job.holders) == 3
@@ -173,8 +202,12 @@ CASES: Final[dict[int, tuple[Act, Callable[[Node, Any], bool]]]] = {
     PAUSE: (pause, is_paused),
     ENTRY: (pause_everywhere, is_paused_everywhere),
     PURGED: (purge, is_purged),
+    MORE: (add_with_headers, has_headers),
+    MOVE: (die, is_a_dead_letter),
 }
-NAMES: Final = {getattr(schema, name): name for name in schema.__dict__ if name.isupper() and name != "FORMAT"}
+NAMES: Final = {
+    getattr(schema, name): name for name in schema.__dict__ if name.isupper() and name not in {"FORMAT", "HEAVY"}
+}
 
 
 def read(node: Node, segments: list[tuple[int, list[bytes]]]) -> Node:

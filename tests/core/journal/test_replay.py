@@ -39,6 +39,7 @@ from disque.core.journal.schema import (
 from disque.core.model.job import ACKED, ACTIVE, DEFERRED, DELIVERED, LEASE_OWNER, LEASE_RELAYED, QUEUED, SPENT, Job
 from disque.core.model.memory import JOB_BYTES
 from disque.core.model.registry import PAUSED_QUEUE
+from disque.core.model.spec import PRIORITY
 from disque.core.node import Node
 from tests.core.support import Bench
 from tests.support.formats import encoded, jobs_record, jobs_with, pause_entry, pause_everywhere, pauses_everywhere
@@ -72,11 +73,12 @@ def job_record(
     state: Any = QUEUED,
     ttl: Any = 3600,
     holders: Any = SELF,
+    priority: int = 0,
 ) -> Record:
     return jobs_record(
         job_id(number, retry),
         queue=queue,
-        spec=encoded(ttl, retry),
+        spec=encoded(ttl, retry, rows={PRIORITY.number: priority} if priority else None),
         state=state,
         flags=flags,
         left_ms=expires_ms - ctime // CTIME_A_MS,
@@ -145,6 +147,11 @@ class TestJob:
     def test_jobs_are_queued_by_ctime_whatever_the_order_of_their_records(self) -> None:
         node = replay(*[job_record(number) for number in (3, 1, 2)])
         assert queued(node) == [job_id(1), job_id(2), job_id(3)]
+
+    def test_jobs_are_queued_by_priority(self) -> None:
+        node = replay(*[job_record(number, priority=number % 3) for number in (3, 1, 2, 5, 4)])
+        assert queued(node) == [job_id(number) for number in (2, 5, 1, 4, 3)]
+        assert node.queues[b"q"].length == 5
 
     def test_new_jobs_come_behind_those_of_the_journal_even_if_the_clock_was_ahead(self) -> None:
         node = replay(job_record(ctime=(NOW_MS + HOUR_MS) * 1_000_000))

@@ -5,7 +5,7 @@ import pytest
 from disque.core.base.numbers import SECONDS_MAX
 from disque.core.base.timers import IDLE, Timed
 from disque.core.model.job import ACTIVE, COMPILED, OUT, STATE_NAMES, Job
-from disque.core.model.queue import job_order
+from disque.core.model.lane import job_order
 from disque.core.model.spec import JobSpec
 from tests.conftest import FORM
 

@@ -5,14 +5,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from disque.core.model.job import Job
-from disque.core.model.queue import SWEEP, Queue
+from disque.core.model.lane import SWEEP, leaving_order, priority_of
+from disque.core.model.queue import Queue
 from disque.core.model.session import Session
-from disque.core.model.spec import JobSpec
+from disque.core.model.spec import PRIORITY, JobSpec, Rows
 from tests.conftest import examples
 
 
-def job(ctime: int, name: str = "") -> Job:
-    return Job(b"%020d%-20b" % (ctime, name.encode()), JobSpec(b"q", 1, 1, 1), b"", ctime, 0, 0, ())
+def job(ctime: int, name: str = "", priority: int = 0) -> Job:
+    rows: Rows | None = {PRIORITY.number: priority} if priority else None
+    return Job(b"%020d%-20b" % (ctime, name.encode()), JobSpec(b"q", 1, 1, 1, rows), b"", ctime, 0, 0, ())
 
 
 def filled(*ctimes: int) -> tuple[Queue, list[Job]]:
@@ -119,6 +121,10 @@ def test_a_session_stands_in_line_once() -> None:
     assert queue.waiters is None
 
 
+#: Most jobs have none.
+PRIORITIES = st.sampled_from([0, 0, 0, 1, 7, 255])
+
+
 class AgainstASortedList(RuleBasedStateMachine):
     """A queue does what a list that is sorted each time does."""
 
@@ -129,15 +135,15 @@ class AgainstASortedList(RuleBasedStateMachine):
         self.outside: list[Job] = []
         self.next = 1000
 
-    @rule(count=st.integers(1, 40))
-    def add(self, count: int) -> None:
+    @rule(count=st.integers(1, 40), priority=PRIORITIES)
+    def add(self, count: int, priority: int) -> None:
         for _ in range(count):
             self.next += 1
-            self.put(job(self.next))
+            self.put(job(self.next, priority=priority))
 
-    @rule(ctime=st.integers(0, 2000))
-    def import_one(self, ctime: int) -> None:
-        self.put(job(ctime, f"other{len(self.inside)}-{len(self.outside)}"))
+    @rule(ctime=st.integers(0, 2000), priority=PRIORITIES)
+    def import_one(self, ctime: int, priority: int) -> None:
+        self.put(job(ctime, f"other{len(self.inside)}-{len(self.outside)}", priority))
 
     def put(self, one: Job) -> None:
         self.queue.push(one)
@@ -146,7 +152,7 @@ class AgainstASortedList(RuleBasedStateMachine):
     @precondition(lambda self: self.inside)
     @rule()
     def take(self) -> None:
-        oldest = min(self.inside, key=Job.order)
+        oldest = min(self.inside, key=leaving_order)
         assert self.queue.pop() is oldest
         self.inside.remove(oldest)
         self.outside.append(oldest)
@@ -170,11 +176,13 @@ class AgainstASortedList(RuleBasedStateMachine):
 
     @invariant()
     def they_agree(self) -> None:
-        wanted = sorted(self.inside, key=Job.order)
+        wanted = sorted(self.inside, key=leaving_order)
         assert self.queue.length == len(wanted)
         assert self.queue.head() is (wanted[0] if wanted else None)
         assert list(self.queue.jobs()) == wanted
+        assert self.queue.oldest() is min(wanted, key=Job.order, default=None)
         assert list(self.queue.newest()) == wanted[::-1]
+        assert (self.queue._above is None) == all(priority_of(one) == 0 for one in wanted)
         entries = len(self.queue._front) + len(self.queue._back)
         assert entries <= 2 * len(wanted) + self.queue._shells + 1
 

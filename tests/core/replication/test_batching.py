@@ -31,6 +31,22 @@ def test_a_job_that_differs_in_more_has_another_message(words: str) -> None:
         assert message[REPLJOB_HOLDERS] == job.holders
 
 
+def test_jobs_with_the_same_date_share_a_message_and_no_others_do() -> None:
+    bench = Bench(peers=2)
+    client = bench.client()
+    wall_ms = bench.host.wall_us() // 1000
+    at = b"AT %d" % (wall_ms + 700)
+    for words in (at, at, b"DELAY 1", b"AT %d" % (wall_ms + 701), b"DELAY 0.7", b"DELAY 0.7"):
+        step.command(bench.node, client.session, [b"ADDJOB", b"q", b"b", b"0", *words.split()], bench.now_ms)
+    sent = [message for _, message in bench.sent(REPLJOB)]
+    assert [(len(message[REPLJOB_IDS]), message[REPLJOB_DELAY_MS]) for message in sent[::2]] == [
+        (2, 700),
+        (1, 1000),
+        (1, 701),
+        (2, 700),
+    ]
+
+
 def test_a_message_of_jobs_has_bounds() -> None:
     bench = Bench(peers=2, checked=False)
     client = bench.client()

@@ -7,10 +7,12 @@ from cluster.messages import (
     ABORT,
     ANSWER,
     ANSWER_NO,
+    ENQUEUE,
     GOTJOB,
     REPLJOB,
     REPLJOB_BODIES,
     REPLJOB_CTIMES,
+    REPLJOB_DELAY_MS,
     REPLJOB_IDS,
     SETACK,
     WILLQUEUE,
@@ -139,6 +141,39 @@ def test_a_delayed_job_is_confirmed_first_and_delayed_from_then(cluster: Bench) 
         cluster.hear(cluster.membership.nodes[peer_id], (ANSWER, number, ANSWER_NO, (), ids))
     cluster.advance(1)
     assert cluster.state(job_id) == "queued"
+
+
+@pytest.mark.parametrize("confirmed_ms", [500, 3000])
+def test_a_job_with_a_date_is_queued_then_however_long_its_copies_take(cluster: Bench, confirmed_ms: int) -> None:
+    client = cluster.client()
+    job_id, nodes = begin(client, "AT", str(cluster.host.wall_us() // 1000 + 2500))
+    assert cluster.node.copies.wanted[job_id].job.delay == 3
+    cluster.advance(confirmed_ms)
+    cluster.confirm(job_id, *nodes)
+    assert client.read() == job_id
+    cluster.advance(max(0, 2499 - confirmed_ms))
+    for peer_id, (_, number, _, ids) in cluster.sent(WILLQUEUE):
+        cluster.hear(cluster.membership.nodes[peer_id], (ANSWER, number, ANSWER_NO, (), ids))
+    assert cluster.state(job_id) == ("active" if confirmed_ms < 2500 else "queued")
+    cluster.advance(1)
+    assert cluster.state(job_id) == "queued"
+
+
+@pytest.mark.parametrize("leaving", [False, True])
+def test_others_are_told_the_delay_to_the_millisecond(cluster: Bench, leaving: bool) -> None:
+    cluster.membership.leaving = leaving
+    client = cluster.client()
+    client("ADDJOB", "q", "body", 0, "REPLICATE", 2, "DELAY", "0.25", "RETRY", 7)
+    sent = cluster.sent(REPLJOB)
+    assert [message[REPLJOB_DELAY_MS] for _, message in sent] == [250] * (1 + leaving)
+    cluster.advance(100)
+    (job_id,) = cluster.node.copies.wanted
+    cluster.confirm(job_id, *[cluster.membership.nodes[peer_id] for peer_id, _ in sent])
+    assert client.read() == job_id
+    if leaving:
+        assert [message for _, message in cluster.sent(ENQUEUE)] == [(ENQUEUE, job_id, 150)]
+    else:
+        assert cluster.job(job_id).requeue_ms == cluster.now_ms + 150
 
 
 def test_a_job_that_waits_for_copies_is_not_delivered(cluster: Bench) -> None:

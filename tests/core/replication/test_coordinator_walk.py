@@ -117,6 +117,7 @@ class Walk(RuleBasedStateMachine):
         self.bench.settle()
         self.collect()
         self.admin("DEBUG", "FLUSHALL")
+        self.collect()  # what was decided before, and waited behind what was not
         self.answered.clear()
 
     def collect(self) -> None:

@@ -24,7 +24,7 @@ from cluster.messages import (
 )
 from disque.core.journal.schema import DELETE, HOLDERS, JOBS, JOBS_HOLDERS, JOBS_IDS
 from disque.core.model.job import BACKUP, CTIME_MOST, DEFERRED, LEASE_OWNER
-from disque.core.replication import replica
+from disque.core.replication import announcements, replica
 from tests.core.support import MYSELF, Bench, all_jobs, foreign_id, repljob
 from tests.support.formats import repljob_with
 
@@ -255,7 +255,7 @@ class TestTurn:
         holding(cluster, delay_ms=5000)
         cluster.advance(64_400)
         assert cluster.sent(WILLQUEUE) == []
-        cluster.advance(replica.JITTER_MS + 100)
+        cluster.advance(announcements.JITTER_MS + 100)
         assert cluster.told(cluster.peers[0], WILLQUEUE)[0][3] == (JOB_ID,)
 
     def test_jitter_only_adds(self, cluster: Bench) -> None:
@@ -264,7 +264,7 @@ class TestTurn:
         cluster.hear(cluster.peers[0], *messages)
         waits = [job.requeue_ms - cluster.now_ms - 60_000 for job in all_jobs(cluster.node)]
         assert 0 <= min(waits) < 100
-        assert 400 < max(waits) < replica.JITTER_MS
+        assert 400 < max(waits) < announcements.JITTER_MS
 
     def test_one_that_is_to_be_queued_here_is_queued_at_once(self, cluster: Bench) -> None:
         holding(cluster, flags=QUEUE_IT)

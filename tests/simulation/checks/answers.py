@@ -1,6 +1,7 @@
-"""I8: every ADDJOB is answered, in order, in time."""
+"""I8: every ADDJOB is answered, in order, in time; and so is what asks all nodes."""
 
 from disque.core.base import errors
+from disque.core.replication import surveys
 from tests.simulation.cluster import Cluster
 from tests.simulation.connection import Connection, Request
 from tests.simulation.history import FOREVER, touches
@@ -12,6 +13,9 @@ SLACK_MS = 10
 SEEN_MS = 6000
 #: So long, beyond the node timeout, it may take to see that a node is gone.
 GONE_MS = 2500
+#: What asks all nodes. Nobody waits longer for them, but for what a node has to look at itself.
+OF_ALL = frozenset({b"QLEN", b"QSTAT", b"FIND"})
+LOOK_MS = 300
 #: Faults under which it is certain who was there for whom.
 CERTAIN = frozenset({"crash", "stop", "compact", "half", "disk", "fsync"})
 
@@ -22,6 +26,8 @@ class Answers:
     Unless the connection ends, or the process stands still. That replies are in order shows when they leave: each ID
     belongs to the body that was asked for. Only the core's part counts here: that a reply waits for the disk is not
     its doing.
+
+    What asks all nodes is answered when these were waited for.
 
     One without a timeout is answered, too, when there were too few nodes for its copies for longer than restart-grace.
     And none is told that there are too few when those that it needs were there a moment ago.
@@ -45,10 +51,13 @@ class Answers:
         bound_ms = 0
         now = self.world.now
         for request in list(connection.owed):
-            if request.verb != b"ADDJOB":
+            if request.verb in OF_ALL:
+                bound_ms = max(bound_ms, request.ran_ms + surveys.WAIT_MS + LOOK_MS)
+            elif request.verb == b"ADDJOB":
+                asked_ms = self.bound_ms(request)
+                bound_ms = max(bound_ms, asked_ms if asked_ms < FOREVER else self.hopeless_ms(process, request))
+            else:
                 continue
-            asked_ms = self.bound_ms(request)
-            bound_ms = max(bound_ms, asked_ms if asked_ms < FOREVER else self.hopeless_ms(process, request))
             ready_ms = request.ready_ms if request.ready_ms >= 0 else now
             still = self.history.still.get(process.machine.number, [])
             if ready_ms > bound_ms and not touches(still, request.ran_ms, now):

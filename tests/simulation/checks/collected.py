@@ -12,7 +12,7 @@ from tests.simulation.world import Violation
 
 #: Tables of a node that must be empty, where the core has them.
 TABLES = (
-    *("acks.by_id", "copies.wanted", "copies.short", "tombstones", "retries", "chores", "resting"),
+    *("acks.by_id", "copies.wanted", "copies.short", "moves.by_id", "tombstones", "retries", "chores", "resting"),
     *("messages", "early"),
 )
 

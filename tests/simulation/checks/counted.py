@@ -4,6 +4,7 @@ from random import Random
 from typing import Any
 
 from disque.core.journal import replay as journal
+from disque.core.model.extra import IN_JOURNAL, encode
 from disque.core.model.job import ACKED, DEFERRED, SPENT, WAIT_REPL, Job
 from disque.core.model.key import TENTATIVE
 from disque.core.node import Node
@@ -73,8 +74,8 @@ class Counted:
             return  # to forget a node takes some turns
         fresh = self.read(process)
         delays = not self.cluster.world.options.pause  # a delay that a pause drew out is not written
-        there = {job.id: promised(job, delays) for job in all_jobs(node) if is_journalled(job)}
-        found = {job.id: promised(job, delays) for job in all_jobs(fresh) if is_journalled(job)}
+        there = {job.id: promised(node, job, delays) for job in all_jobs(node) if is_journalled(job)}
+        found = {job.id: promised(fresh, job, delays) for job in all_jobs(fresh) if is_journalled(job)}
         now = process.now_ms()
         for job_id in sorted(there.keys() | found.keys()):
             one, other = there.get(job_id), found.get(job_id)
@@ -139,11 +140,14 @@ def same(one: tuple[Any, ...] | None, other: tuple[Any, ...] | None, now: int) -
     return one[:-1] == other[:-1] and abs(ends[0] - ends[1]) <= NEAR_MS
 
 
-def promised(job: Job, delays: bool) -> tuple[Any, ...]:
+def promised(node: Node, job: Job, delays: bool) -> tuple[Any, ...]:
     """What a crash must not change of a job. When a shared one may be queued is settled with the other holders."""
     if job.state == ACKED:
         return (ACKED,)
     held_ms = job.requeue_ms if job.flags & DEFERRED else 0
     if not delays or len(job.holders) > 1:
         held_ms = SHARED
-    return (job.queue, job.body, job.ctime, job.expires_ms, job.retry, job.repl, job.flags & SPENT, job.nacks, held_ms)
+    extra = node.extra_of(job)
+    more = b"" if extra is None else encode(extra, IN_JOURNAL)
+    fields = (job.queue, job.body, job.ctime, job.expires_ms, job.retry, job.repl, job.flags & SPENT, job.nacks)
+    return (*fields, more, held_ms)

@@ -11,7 +11,8 @@ SLACK_MS = 5000
 class Delivered:
     """After healing, with all nodes up, consumers on every queue and nothing paused, each promised job comes.
 
-    It comes within its DELAY + its RETRY + the node timeout + 5 s. Which jobs are promised is what `Kept` says.
+    It comes within its DELAY + its RETRY (or a longer LEASE) + the node timeout + 5 s. Which jobs are promised is what
+    `Kept` says.
     """
 
     promise = "I2"
@@ -27,7 +28,8 @@ class Delivered:
         plan = known.plan
         since_ms = max(self.history.healed_ms, known.answered_ms)
         delay_s = max(plan.delay, known.nack_delay)
-        return since_ms + (delay_s + plan.retry) * 1000 + self.world.options.timeout_ms + SLACK_MS
+        lease_ms = max([plan.retry * 1000, *[claim.lease_ms for claim in known.claims]])
+        return since_ms + delay_s * 1000 + lease_ms + self.world.options.timeout_ms + SLACK_MS
 
     def end(self) -> None:
         """The time is over."""

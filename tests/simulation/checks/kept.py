@@ -111,6 +111,8 @@ class Kept:
         plan = known.plan
         if not plan.retry and (known.popped or known.lost):
             return False
+        if not plan.dead and (known.moved or (plan.tries and known.popped)):
+            return False  # it may have died, and there is no queue for it
         wanted = plan.repl
         if plan.asynchronous or self.history.reset_ms >= 0:  # a machine that was reset may have confirmed twice
             wanted = min(wanted, len(known.holders))

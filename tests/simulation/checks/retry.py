@@ -1,4 +1,4 @@
-"""I4: nobody gets a job again before its RETRY has passed."""
+"""I4: nobody gets a job again before its RETRY, or the lease of that delivery, has passed."""
 
 from tests.simulation.cluster import Cluster
 from tests.simulation.history import Claim, Known
@@ -14,6 +14,8 @@ NEWS_MS = 1000
 
 class Retry:
     """Between two deliveries of a job at least RETRY passes, counted from the last delivery or answered WORKING.
+
+    A delivery with a LEASE has that instead; a WORKING says by how many seconds the delivery goes on.
 
     Excused is what follows an acknowledgement (see `Acknowledged`), a NACK or ENQUEUE; what follows when the node that
     delivered it, or took the WORKING, or handed the job on to that node, crashed, started with another clock, stood
@@ -32,18 +34,18 @@ class Retry:
 
     def delivered(self, known: Known, claim: Claim) -> None:
         """A reply with the job begins to leave."""
-        retry_ms = known.plan.retry * 1000
-        if not retry_ms:
+        if not known.plan.retry:
             return
         for earlier in known.claims:
             if earlier is claim or earlier.left_ms < 0 or earlier.at_ms > claim.at_ms:
                 continue
+            retry_ms = earlier.lease_ms or known.plan.retry * 1000
             passed_ms = claim.at_ms - earlier.at_ms
             if passed_ms < retry_ms - drift_ms(retry_ms) and not self.is_excused(known, earlier, claim):
                 what = "WORKING" if earlier.working else "delivery"
                 raise Violation(
                     "I4",
-                    f"{known.id!r} (RETRY {known.plan.retry} s) was delivered by n{claim.machine} at {claim.at_ms}, "
+                    f"{known.id!r} (RETRY {retry_ms} ms) was delivered by n{claim.machine} at {claim.at_ms}, "
                     f"{passed_ms} ms after a {what} at n{earlier.machine} at {earlier.at_ms}, path {earlier.path}",
                 )
 

@@ -39,7 +39,7 @@ class Given:
         known = self.known
         if known.plan.window:
             return self.asked_ms + known.plan.window * 1000
-        over = known.ended or (not known.plan.retry and known.popped)
+        over = known.ended or known.moved or (not known.plan.retry and known.popped)
         return 0 if over else known.expires_ms
 
     def lasts(self, at_ms: int) -> bool:

@@ -1,0 +1,76 @@
+"""MOVE, REVIVEJOB: jobs go to another queue for good."""
+
+from typing import TYPE_CHECKING, Final
+
+from disque.core.base import errors, resp
+from disque.core.base.numbers import SECONDS_MAX, parse_ms
+from disque.core.commands.jobs import count
+from disque.core.jobs import relocate, terms
+from disque.core.model.command import DENYOOM, FAST, LIST, WRITE, Command
+from disque.core.model.session import Session
+
+if TYPE_CHECKING:
+    from disque.core.node import Node
+
+
+class Moving:
+    """What MOVE does with each job."""
+
+    __slots__ = ("_delay_ms", "_queue")
+
+    def __init__(self, queue: bytes, delay_ms: int) -> None:
+        self._queue = queue
+        self._delay_ms = delay_ms
+
+    def __call__(self, node: "Node", job_id: bytes, now_ms: int) -> bool:
+        """Move one."""
+        return relocate.move(node, job_id, self._queue, self._delay_ms, now_ms)
+
+
+def move(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """MOVE queue id [id ...] [DELAY s]: how many jobs are in that queue now, or will be after the delay."""
+    ids = args[2:]
+    delay_ms: int | None = 0
+    if len(ids) >= 2 and ids[-2].upper() == b"DELAY":
+        delay_ms = parse_ms(ids[-1])
+        ids = ids[:-2]
+    wrong = terms.lacking(node, b"MOVE")
+    if delay_ms is None or delay_ms < 0:
+        wrong = errors.BAD_DELAY
+    elif delay_ms > SECONDS_MAX * 1000:
+        wrong = errors.TOO_FAR % b"DELAY"
+    if wrong or delay_ms is None:
+        session.out.append(resp.error(wrong))
+        return
+    count(node, session, ids, Moving(args[1], delay_ms), now_ms)
+
+
+def revivejob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """REVIVEJOB id [id ...]: how many dead letters went back to the queue in which they died."""
+    wrong = terms.lacking(node, b"REVIVEJOB")
+    if wrong:
+        session.out.append(resp.error(wrong))
+        return
+    count(node, session, args[1:], relocate.revive, now_ms)
+
+
+COMMANDS: Final = (
+    Command(
+        "move",
+        -3,
+        WRITE | FAST | LIST | DENYOOM,
+        move,
+        "jobs",
+        "queue id [id ...] [DELAY s]",
+        "Put jobs into another queue for good; the reply is how many.",
+    ),
+    Command(
+        "revivejob",
+        -2,
+        WRITE | FAST | LIST | DENYOOM,
+        revivejob,
+        "jobs",
+        "id [id ...]",
+        "Put dead letters back into the queue in which they died, as they were at first.",
+    ),
+)

@@ -1,0 +1,98 @@
+"""Options of ADDJOB that say how a job may fail, and what goes with it: TRIES, BACKOFF, DEADLETTER, HEADER."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from cluster.capabilities import JOBS
+from disque.core.base import errors
+from disque.core.base.numbers import parse_int
+from disque.core.model import backoff
+from disque.core.model.extra import HEADER_NAME_MOST, HEADERS_BYTES, HEADERS_MOST
+from disque.core.model.spec import BACKOFF, DEADLETTER, TRIES
+
+if TYPE_CHECKING:
+    from disque.core.model.request import Request
+    from disque.core.node import Node
+
+#: Bytes of the name of a queue for dead letters.
+NAME_MOST: Final = 512
+#: What a name or a value of a header must not have.
+CONTROLS: Final = bytes([*range(32), 127])
+
+
+def tries(request: "Request", word: bytes) -> bytes:
+    """TRIES n."""
+    value = parse_int(word)
+    if value is None or not TRIES.fits(value):
+        return errors.BAD_TRIES
+    request.say(TRIES, value)
+    return b""
+
+
+def back_off(request: "Request", word: bytes) -> bytes:
+    """BACKOFF kind:base[:max[:jitter]]."""
+    found = backoff.parse(word)
+    if found is None:
+        return errors.BAD_BACKOFF
+    request.say(BACKOFF, found.encoded())
+    return b""
+
+
+def dead_letter(request: "Request", word: bytes) -> bytes:
+    """DEADLETTER name."""
+    if len(word) > NAME_MOST:
+        return errors.BAD_DEADLETTER
+    request.say(DEADLETTER, b"=" + word)
+    return b""
+
+
+#: Options with one word. Each can be said once.
+TERMS: Final[dict[bytes, tuple[int, Callable[["Request", bytes], bytes]]]] = {
+    b"TRIES": (TRIES.number, tries),
+    b"BACKOFF": (BACKOFF.number, back_off),
+    b"DEADLETTER": (DEADLETTER.number, dead_letter),
+}
+
+
+def take(request: "Request", option: bytes, word: bytes) -> bytes:
+    """Take one of `TERMS`; returns the text of an error, or nothing."""
+    number, setter = TERMS[option]
+    if request.rows is not None and number in request.rows:
+        return errors.TWICE % option
+    return setter(request, word)
+
+
+def header(request: "Request", name: bytes, value: bytes) -> bytes:
+    """HEADER name value; returns the text of an error, or nothing."""
+    if not 0 < len(name) <= HEADER_NAME_MOST or b" " in name or has_controls(name) or has_controls(value):
+        return errors.BAD_HEADER
+    if name in request.headers[::2]:
+        return errors.SAME_HEADER
+    headers = (*request.headers, name, value)
+    if len(headers) > 2 * HEADERS_MOST or sum([len(word) for word in headers]) > HEADERS_BYTES:
+        return errors.MANY_HEADERS
+    request.headers = headers
+    return b""
+
+
+def has_controls(word: bytes) -> bool:
+    """Whether there are control characters in it."""
+    return len(word.translate(None, CONTROLS)) < len(word)
+
+
+def check(node: "Node", request: "Request") -> bytes:
+    """What these options say together with the others; returns the text of an error, or nothing."""
+    rows = request.rows
+    if rows is None and not request.headers:
+        return b""
+    if request.retry == 0 and rows is not None and any(number in rows for number, _ in TERMS.values()):
+        return errors.ONE_DELIVERY
+    return lacking(node, b"ADDJOB with these options")
+
+
+def lacking(node: "Node", what: bytes) -> bytes:
+    """The error for what needs nodes that know of headers, tries and dead letters, if one does not; else nothing."""
+    for peer in node.peers.values():
+        if peer.linked and not peer.understands(JOBS):
+            return errors.LACKING % (what, peer.id)
+    return b""

@@ -1,0 +1,56 @@
+"""What all nodes can be asked, and by whom it is answered: a row for each kind of question.
+
+How a question gets to the others, and its answers back, is in `replication.surveys`. A kind has a number for ever, a
+function that answers at each node, by `surveys.say`, at once or later, and a subclass of `Answers` that makes one reply
+of what comes. A number that has no row comes from a newer node, which hears that this one cannot answer.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from disque.core.dedup import finding
+from disque.core.jobs import figures
+from disque.core.model.session import Session
+from disque.core.model.survey import Answers, Asked, Words
+from disque.core.replication import surveys
+
+if TYPE_CHECKING:
+    from disque.core.node import Node
+
+    #: What a node does that is asked: it checks the words, which another node may have made up, and answers.
+    Answerer = Callable[[Node, Asked, int], None]
+
+TABLE: "Final[dict[int, Answerer]]" = {
+    figures.LENGTH: figures.say_length,
+    figures.FIGURES: figures.say_figures,
+    finding.KEY: finding.say_key,
+}
+
+
+def ask(node: "Node", session: Session, answers: Answers, now_ms: int, *, everywhere: bool = True) -> None:
+    """Have a client wait for the answers of all nodes, or of this one, which may come later too.
+
+    This node is the first to answer. If that settles it, nobody else is asked.
+    """
+    survey = surveys.begin(node, session, answers, everywhere=everywhere)
+    asked = surveys.note(node, node.node_id, survey.number, answers.words)
+    assert asked is not None
+    TABLE[answers.what](node, asked, now_ms)
+    if survey.number in node.surveys.by_number:
+        surveys.tell(node, survey, now_ms)
+
+
+def asked(node: "Node", peer: bytes, message: tuple[int, int, int, Words], now_ms: int) -> None:
+    """SURVEY: another node asks."""
+    _, number, what, words = message
+    if not surveys.is_new(node, peer, number):
+        node.messages_skipped += 1
+        return
+    question = surveys.note(node, peer, number, words)
+    if question is None:
+        return
+    answer = TABLE.get(what)
+    if answer is None:
+        surveys.say(node, question, surveys.CANNOT)
+    else:
+        answer(node, question, now_ms)

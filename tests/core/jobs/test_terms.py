@@ -1,0 +1,71 @@
+import pytest
+
+from tests.core.support import Bench, Client
+
+TWICE = "ERR {} can be said once"
+TRIES = "ERR TRIES must be a number between 0 and 65535"
+BACKOFF = "ERR BACKOFF must be kind:base"
+ONCE = "ERR with RETRY 0 a job is delivered once: it has no TRIES, BACKOFF or DEADLETTER"
+HEADER = "ERR the name of a HEADER must have 1 to 128 printable characters, and its value no control characters"
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("TRIES", "-1"), TRIES),
+        (("TRIES", "65536"), TRIES),
+        (("TRIES", "x"), TRIES),
+        (("TRIES", "1.5"), TRIES),
+        (("TRIES",), "ERR syntax error"),
+        (("TRIES", 2, "tries", 2), TWICE.format("TRIES")),
+        (("BACKOFF", "cubic:1"), BACKOFF),
+        (("BACKOFF", "fixed:0"), BACKOFF),
+        (("BACKOFF", "fixed:1", "BACKOFF", "fixed:1"), TWICE.format("BACKOFF")),
+        (("DEADLETTER", "x" * 513), "ERR DEADLETTER must be the name of a queue with at most 512 bytes, or empty"),
+        (("DEADLETTER", "a", "DEADLETTER", "b"), TWICE.format("DEADLETTER")),
+        (("RETRY", 0, "REPLICATE", 1, "TRIES", 2), ONCE),
+        (("RETRY", 0, "REPLICATE", 1, "BACKOFF", "fixed:1"), ONCE),
+        (("RETRY", 0, "REPLICATE", 1, "DEADLETTER", "d"), ONCE),
+        (("HEADER", "name"), "ERR syntax error"),
+        (("HEADER", "", "v"), HEADER),
+        (("HEADER", "a b", "v"), HEADER),
+        (("HEADER", "a\n", "v"), HEADER),
+        (("HEADER", "x" * 129, "v"), HEADER),
+        (("HEADER", "a", "line\nline"), HEADER),
+        (("HEADER", "a", b"\x7f"), HEADER),
+        (("HEADER", "a", "1", "HEADER", "a", "2"), "ERR a job can have one HEADER of each name"),
+        (("HEADER", "a", "x" * 65536), "ERR a job can have at most 64 headers, 65536 bytes together"),
+        (
+            tuple(word for number in range(65) for word in ("HEADER", f"h{number}", "v")),
+            "ERR a job can have at most 64 headers, 65536 bytes together",
+        ),
+    ],
+)
+def test_wrong_options(client: Client, words: tuple[str | int | bytes, ...], text: str) -> None:
+    assert client.error("ADDJOB", "q", "body", 0, *words).startswith(text)
+    assert client("QLEN", "q") == 0
+
+
+def test_at_most_once_jobs_can_have_headers(client: Client) -> None:
+    job = client.add("q", "body", "RETRY", 0, "REPLICATE", 1, "HEADER", "a", "b")
+    assert client.show(job)["headers"] == [b"a", b"b"]
+
+
+def test_as_many_headers_as_there_can_be(client: Client) -> None:
+    words = [word for number in range(64) for word in ("HEADER", f"h{number}", "v" * 1000)]
+    job = client.add("q", "body", *words)
+    assert len(client.show(job)["headers"]) == 128
+
+
+def test_no_trouble_with_nodes_that_are_away_but_older_ones_are_named() -> None:
+    bench = Bench(peers=1)
+    (one,) = bench.peers
+    client = bench.client()
+    bench.node.peers[one.id].capabilities = 0
+    text = client.error("ADDJOB", "q", "body", 0, "TRIES", 2)
+    assert (
+        text
+        == f"ERR ADDJOB with these options needs all nodes to know it: node {one.id.decode()} runs an older version"
+    )
+    bench.link_down(one)
+    client.add("q", "body", "TRIES", 2, "REPLICATE", 1)

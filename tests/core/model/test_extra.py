@@ -1,0 +1,122 @@
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from disque.core.model.extra import (
+    IN_JOURNAL,
+    TRIES,
+    Extra,
+    decode,
+    encode,
+    is_sound,
+)
+
+NODE, OTHER = b"a" * 40, b"b" * 40
+NOW_MS = 1_800_000_000_000
+
+
+def extra(**values: object) -> Extra:
+    made = Extra()
+    for name, value in values.items():
+        setattr(made, name, value)
+    return made
+
+
+def fields(one: Extra | None) -> dict[str, object]:
+    assert one is not None
+    return {name: getattr(one, name) for name in Extra.__slots__ if name != "sure"}
+
+
+@given(
+    st.lists(st.binary(min_size=1, max_size=20), max_size=5, unique=True),
+    st.integers(0, 65535),
+    st.binary(max_size=4096),
+    st.integers(0, 10**9),
+    st.integers(0, 2**39),
+    st.booleans(),
+)
+def test_it_comes_back(names: list[bytes], tries: int, error: bytes, age_ms: int, generation: int, dead: bool) -> None:
+    one = extra(headers=tuple([word for name in names for word in (name, b"v")]), tries=tries, error=error)
+    one.error_ms = NOW_MS - age_ms if error else 0
+    if generation:
+        one.generation, one.mover = generation, NODE
+    if dead:
+        one.died, one.origin, one.first = 1, b"q", b"\x80"
+    assert fields(decode(encode(one, NOW_MS), NOW_MS)) == fields(one)
+    assert fields(decode(encode(one, IN_JOURNAL), IN_JOURNAL)) == fields(one)
+
+
+def test_ages_travel_and_the_journal_has_times() -> None:
+    one = extra(error=b"x", error_ms=NOW_MS - 700)
+    found = decode(encode(one, NOW_MS), 5000)
+    assert found is not None
+    assert found.error_ms == 4300
+    assert decode(encode(one, IN_JOURNAL), NOW_MS) is None
+    assert decode(encode(one, NOW_MS), IN_JOURNAL) is None
+
+
+def test_rows_of_newer_nodes_are_kept() -> None:
+    said = msgpack.packb({TRIES: 1, 77: b"new", 78: (b"a",), 79: 5})
+    found = decode(said, NOW_MS)
+    assert found is not None
+    assert encode(found, NOW_MS) == said
+    assert encode(found.copied(), NOW_MS) == said
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *(b"x", b"\xc1", msgpack.packb([1]), msgpack.packb({b"1": 1}), msgpack.packb({0: 1}), msgpack.packb({2: -1})),
+        *(
+            msgpack.packb({2: b"1"}),
+            msgpack.packb({2: 65536}),
+            msgpack.packb({3: b"x" * 4097}),
+            msgpack.packb({2: 1.5}),
+        ),
+        *(msgpack.packb({1: (b"a",)}), msgpack.packb({1: (b"", b"v")}), msgpack.packb({1: (b"x" * 129, b"v")})),
+        *(
+            msgpack.packb({1: (b"a", 7)}),
+            msgpack.packb({1: (b"a", b"v") * 65}),
+            msgpack.packb({1: (b"a", b"v" * 65536)}),
+        ),
+        *(
+            msgpack.packb({5: 1}),
+            msgpack.packb({6: NODE}),
+            msgpack.packb({5: 1, 6: b"short"}),
+            msgpack.packb({5: None}),
+        ),
+        *(msgpack.packb({9: b"x" * 1025}), msgpack.packb({8: -1}), msgpack.packb({1 << 16: 1}), msgpack.packb({1: {}})),
+        msgpack.packb(dict.fromkeys(range(100, 140), 1)),
+    ],
+)
+def test_nonsense_is_refused(said: bytes) -> None:
+    assert decode(said, NOW_MS) is None
+    assert not is_sound(said)
+
+
+def test_nothing_is_sound() -> None:
+    assert is_sound(b"")
+    assert is_sound(encode(Extra(), NOW_MS))
+
+
+def test_of_two_moves_one_wins_for_all() -> None:
+    one, later = extra(generation=1, mover=OTHER), extra(generation=2, mover=OTHER)
+    assert later.beats(b"z", one, b"a")
+    assert not one.beats(b"a", later, b"z")
+    assert one.beats(b"a", extra(generation=1, mover=NODE), b"b")
+    assert one.beats(b"a", extra(generation=1, mover=NODE), b"ab")
+    assert extra(generation=1, mover=NODE).beats(b"a", one, b"a")
+    assert not one.beats(b"a", one, b"a")
+
+
+def test_who_follows_a_move_keeps_headers_and_the_later_error() -> None:
+    mine = extra(headers=(b"a", b"1"), tries=3, error=b"late", error_ms=20, sure={NODE: 1})
+    theirs = extra(headers=(b"b", b"2"), generation=1, mover=NODE, error=b"early", error_ms=10)
+    mine.take_move(theirs)
+    assert (mine.headers, mine.tries, mine.error, mine.generation, mine.sure) == ((b"a", b"1"), 0, b"late", 1, None)
+
+
+def test_it_counts_for_what_it_holds() -> None:
+    assert extra(error=b"x" * 1000).size() == Extra().size() + 1000
+    assert extra(headers=(b"a", b"x" * 500)).size() > Extra().size() + 501

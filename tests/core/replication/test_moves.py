@@ -1,0 +1,128 @@
+from cluster.messages import GOTMOVE, MOVED, QUEUED, SETACK, STILL, WILLQUEUE
+from disque.core import step
+from disque.core.model.extra import Extra, encode
+from tests.core.support import MYSELF, PROCESS, START_MS, Bench, foreign_id, repljob
+from tests.support.formats import encoded
+
+ID = foreign_id()
+
+
+def extra(generation: int, mover: bytes, **values: object) -> bytes:
+    made = Extra()
+    made.generation, made.mover = generation, mover
+    for name, value in values.items():
+        setattr(made, name, value)
+    return encode(made, START_MS)
+
+
+def backup(peers: int = 2) -> Bench:
+    """A node with a copy of a job that other nodes have, too."""
+    bench = Bench(peers=peers, journaling=True)
+    bench.hear(bench.peers[0], repljob(*[peer.id for peer in bench.peers], job_id=ID))
+    bench.sent()
+    return bench
+
+
+def moved(bench: Bench, queue: bytes, generation: int, mover: bytes, delay_ms: int = 0) -> tuple[object, ...]:
+    holders = tuple(sorted([MYSELF, *[peer.id for peer in bench.peers]]))
+    return (MOVED, queue, encoded(), 3_000_000, delay_ms, holders, extra(generation, mover), (ID,))
+
+
+def test_a_holder_follows_a_move_and_confirms_it() -> None:
+    bench = backup()
+    one, two = bench.peers
+    bench.hear(one, moved(bench, b"r", 1, one.id))
+    assert bench.sent(GOTMOVE) == [(one.id, (GOTMOVE, 1, one.id, (ID,)))]
+    assert bench.job(ID).queue == b"r"
+    bench.live(5000)
+    assert [peer_id for peer_id, _ in bench.sent(MOVED)] == [two.id]
+    bench.hear(two, (GOTMOVE, 1, one.id, (ID,)))
+    assert not bench.node.moves.by_id
+    bench.live(100_000)
+    assert not bench.sent(MOVED)
+
+
+def test_who_moves_a_job_says_so_until_all_have_confirmed() -> None:
+    bench = backup()
+    one, two = bench.peers
+    assert bench.client()("MOVE", "r", ID) == 1
+    assert sorted(peer_id for peer_id, _ in bench.sent(MOVED)) == [one.id, two.id]
+    bench.hear(one, (GOTMOVE, 1, MYSELF, (ID,)))
+    bench.live(5000)
+    assert {peer_id for peer_id, _ in bench.sent(MOVED)} == {two.id}
+    bench.hear(two, (GOTMOVE, 2, MYSELF, (ID,)), (GOTMOVE, 1, one.id, (ID,)))
+    assert bench.node.moves.by_id
+    bench.hear(two, (GOTMOVE, 1, MYSELF, (ID,)))
+    assert not bench.node.moves.by_id
+
+
+def test_who_is_behind_is_told_and_what_he_says_does_not_count() -> None:
+    bench = backup()
+    one, two = bench.peers
+    bench.client()("MOVE", "r", ID)
+    bench.sent()
+    for message in ((WILLQUEUE, START_MS, (), (ID,)), (QUEUED, STILL, (ID,))):
+        bench.hear(two, message)
+        assert [(peer_id, said[0]) for peer_id, said in bench.sent()] == [(two.id, MOVED)]
+    assert bench.state(ID) == "queued"
+    bench.hear(two, (GOTMOVE, 1, MYSELF, (ID,)), (WILLQUEUE, START_MS, (), (ID,)))
+    assert not bench.sent(MOVED)
+    bench.hear(two, (SETACK, (MYSELF, two.id), (ID,)))
+    assert bench.state(ID) == "acked"
+    assert one.id
+
+
+def test_a_process_that_starts_again_may_have_lost_it() -> None:
+    bench = backup(1)
+    (one,) = bench.peers
+    bench.client()("MOVE", "r", ID)
+    bench.hear(one, (GOTMOVE, 1, MYSELF, (ID,)))
+    bench.sent()
+    step.link_down(bench.node, one.id, False, bench.now_ms)
+    step.link_up(bench.node, one.id, PROCESS + 1, bench.now_ms)
+    bench.live(200)
+    assert [peer_id for peer_id, _ in bench.sent(MOVED)] == [one.id]
+
+
+def test_of_two_moves_one_wins() -> None:
+    bench = backup(1)
+    (one,) = bench.peers
+    bench.client()("MOVE", "b", ID)
+    bench.sent()
+    bench.hear(one, moved(bench, b"c", 1, one.id))
+    assert [message[0] for _, message in bench.sent()] == [MOVED]
+    assert bench.job(ID).queue == b"b"
+    bench.hear(one, moved(bench, b"a", 1, one.id))
+    assert bench.sent(GOTMOVE) == [(one.id, (GOTMOVE, 1, one.id, (ID,)))]
+    assert (bench.job(ID).queue, bench.state(ID)) == (b"a", "active")
+
+
+def test_who_does_not_know_the_job_confirms_and_who_knows_that_it_is_done_says_so() -> None:
+    bench = Bench(peers=1)
+    (one,) = bench.peers
+    bench.hear(one, moved(bench, b"r", 1, one.id))
+    assert bench.sent() == [(one.id, (GOTMOVE, 1, one.id, (ID,)))]
+    other = backup(1)
+    other.client()("ACKJOB", ID)
+    other.sent()
+    other.hear(other.peers[0], moved(other, b"r", 1, one.id))
+    assert [message[0] for _, message in other.sent()] == [SETACK]
+
+
+def test_a_delay_goes_along() -> None:
+    bench = backup(1)
+    (one,) = bench.peers
+    bench.hear(one, moved(bench, b"r", 1, one.id, delay_ms=50_000))
+    job = bench.job(ID)
+    assert job.requeue_ms >= bench.now_ms + 110_000
+    assert bench.client().show(ID)["queue"] == b"r"
+
+
+def test_nonsense_is_skipped() -> None:
+    bench = backup(1)
+    (one,) = bench.peers
+    good = moved(bench, b"r", 1, one.id)
+    for at, value in ((2, b"x"), (2, encoded(retry=0)), (6, b"x"), (6, b""), (6, encode(Extra(), 0))):
+        bench.hear(one, (*good[:at], value, *good[at + 1 :]))
+    assert bench.node.messages_skipped == 5
+    assert bench.job(ID).queue == b"q"

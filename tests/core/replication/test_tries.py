@@ -1,0 +1,111 @@
+import pytest
+
+from tests.core.support import Bench, Client
+
+
+def fail(client: Client, job: bytes, *words: str | int) -> None:
+    assert client.get("q") == [job]
+    assert client("NACK", job, *words) == 1
+
+
+def test_a_job_is_tried_so_often_and_then_it_is_a_dead_letter(bench: Bench, client: Client) -> None:
+    job = client.add("q", "body", "TRIES", 3, "RETRY", 5)
+    fail(client, job)
+    assert client.get("q") == [job]
+    bench.advance(5000)
+    fail(client, job, "ERROR", "why")
+    assert client.get("q") == []
+    shown = client.show(job)
+    assert (shown["queue"], shown["state"], shown["nacks"], shown["additional-deliveries"]) == (
+        b"q:dead",
+        b"queued",
+        0,
+        0,
+    )
+    assert (shown["origin"], shown["died"], shown["error"], shown["tries-left"]) == (b"q", b"tries", b"why", None)
+    assert client.get("q:dead") == [job]
+    assert client("ACKJOB", job) == 1
+
+
+def test_what_is_no_failure_uses_no_try(bench: Bench, client: Client) -> None:
+    job = client.add("q", "body", "TRIES", 1, "RETRY", 5)
+    for _ in range(3):
+        fail(client, job, "NOCOUNT")
+    assert client.get("q") == [job]
+    assert client("ENQUEUE", job) == 1
+    assert client.get("q") == [job]
+    bench.advance(5000)
+    assert client("QLEN", "q:dead") == 1
+
+
+def test_a_failure_is_reported_once(bench: Bench, client: Client) -> None:
+    job = client.add("q", "body", "TRIES", 2, "BACKOFF", "fixed:10:10:0")
+    fail(client, job)
+    assert client("NACK", job) == 1
+    assert client("NACK", job, "DEAD") == 1
+    assert (client.show(job)["tries"], client.show(job)["queue"]) == (1, b"q")
+    bench.advance(9999)
+    assert client.get("q") == []
+    bench.advance(1)
+    assert client.get("q") == [job]
+
+
+def test_a_delay_that_is_said_counts_and_the_end_of_a_retry_queues_at_once(bench: Bench, client: Client) -> None:
+    job = client.add("q", "body", "BACKOFF", "exponential:10:100:0", "RETRY", 3)
+    fail(client, job, "DELAY", "0.5")
+    bench.advance(500)
+    assert client.get("q") == [job]
+    bench.advance(3000)
+    fail(client, job)
+    bench.advance(39_999)
+    assert client.get("q") == []
+    bench.advance(1)
+    assert client.get("q") == [job]
+
+
+@pytest.mark.parametrize(("option", "queue"), [((), "q:dead"), (("DEADLETTER", "graves"), "graves")])
+def test_no_more_tries_now(client: Client, option: tuple[str, ...], queue: str) -> None:
+    job = client.add("q", "body", "TRIES", 9, *option)
+    fail(client, job, "DEAD", "ERROR", "x" * 5000)
+    shown = client.show(job)
+    assert (shown["queue"], shown["died"], shown["error"]) == (queue.encode(), b"nack", b"x" * 4096)
+    assert client.get(queue) == [job]
+    assert client("NACK", job, "DEAD") == 1
+    assert client.show(job)["queue"] == queue.encode()
+    assert client.get(queue) == [job]
+
+
+def test_without_a_queue_for_dead_letters_it_ends(bench: Bench, client: Client) -> None:
+    job = client.add("q", "body", "TRIES", 1, "DEADLETTER", "")
+    fail(client, job)
+    assert client.show(job) == {}
+    once = client.add("q", "body", "RETRY", 0, "REPLICATE", 1)
+    fail(client, once, "DEAD")
+    assert client.show(once) == {}
+    assert client("NACK", once, "DEAD") == 0
+    assert bench.node.stats.jobs_died == 2
+
+
+def test_priority_and_headers_stay_and_tries_do_not_come_again(client: Client) -> None:
+    job = client.add("q", "body", "TRIES", 1, "PRIORITY", 9, "HEADER", "a", "b")
+    fail(client, job)
+    shown = client.show(job)
+    assert (shown["priority"], shown["headers"], shown["tries-left"]) == (9, [b"a", b"b"], None)
+
+
+@pytest.mark.parametrize(
+    "words", [("NOCOUNT", "DEAD"), ("NOCOUNT", "ERROR", "x"), ("DEAD", "DELAY", 1), ("ERROR", "a", "NOCOUNT")]
+)
+def test_what_contradicts_itself(client: Client, words: tuple[str | int, ...]) -> None:
+    job = client.add("q")
+    text = "ERR NACK: NOCOUNT cannot be said with ERROR or DEAD, nor DEAD with DELAY"
+    assert client.error("NACK", job, *words) == text
+    assert client.error("NACK", job, "DEAD", "DEAD") == "ERR DEAD can be said once"
+    assert client.error("NACK", job, "ERROR", "a", "ERROR", "b") == "ERR ERROR can be said once"
+
+
+def test_an_error_can_be_any_word(client: Client) -> None:
+    job = client.add("q")
+    client.get("q")
+    assert client("NACK", job, "ERROR", "DEAD") == 1
+    assert client.show(job)["error"] == b"DEAD"

@@ -1,0 +1,12 @@
+from disque.core import questions
+from disque.core.dedup import finding
+from disque.core.jobs import figures
+
+
+def test_numbers_are_for_ever() -> None:
+    assert {number: answer.__name__ for number, answer in questions.TABLE.items()} == {
+        1: "say_length",
+        2: "say_figures",
+        3: "say_key",
+    }
+    assert (figures.LENGTH, figures.FIGURES, finding.KEY) == (1, 2, 3)
