@@ -54,6 +54,17 @@ STOREYS: Final[tuple[tuple[str, ...], ...]] = (
     ("disque.core.step",),
 )
 
+#: Modules outside of the core that know each other, and why. All others import one another without cycles.
+TOGETHER: Final[dict[tuple[str, ...], str]] = {
+    ("cluster.bus", "cluster.link", "cluster.peer"): "a link tells the bus each frame: a Protocol would cost a lookup",
+    ("disque.server.connection", "disque.server.mesh", "disque.server.pump"): "compiled: each request passes all three",
+    ("disque.server.host", "disque.server.server"): "the host is the server as the core sees it",
+    ("disque.client.client", "disque.client.job", "disque.client.stream", "disque.client.heartbeat",
+     "disque.client.async_client", "disque.client.async_job", "disque.client.async_stream",
+     "disque.client.async_heartbeat", "disque.client.pipeline"): "a client gives jobs, and a job acts by its client",
+    ("disque.spark.sink", "disque.spark.tasks"): "a writer begins a task in another process, which gets the writer",
+}  # fmt: skip
+
 #: What a pure module may import from outside of the project. Nothing in here reads, writes, waits or asks the time.
 PURE_LIBRARIES: Final = frozenset({
     *("abc", "array", "base64", "binascii", "bisect", "collections", "difflib", "enum", "functools", "hashlib"),
@@ -247,6 +258,33 @@ class TestDirections:
             TopologicalSorter(graph).prepare()
         except CycleError as error:
             pytest.fail(" imports ".join(reversed(error.args[1])))
+
+    def test_all_others_do_too_but_for_those_that_belong_together(self) -> None:
+        group = {name: names[0] for names in TOGETHER for name in names}
+        graph: dict[str, set[str]] = {}
+        for module in modules():
+            name = group.get(module.name, module.name)
+            others = {group.get(one.module, one.module) for one in module.imports() if one.module in module_names()}
+            graph.setdefault(name, set()).update(others - {name})
+        try:
+            TopologicalSorter(graph).prepare()
+        except CycleError as error:
+            pytest.fail(" imports ".join(reversed(error.args[1])))
+
+    @pytest.mark.parametrize("names", TOGETHER, ids=lambda names: names[0])
+    def test_those_that_belong_together_are_a_circle(self, names: tuple[str, ...]) -> None:
+        graph = {
+            module.name: {one.module for one in module.imports()} & set(names) - {module.name}
+            for module in modules()
+            if module.name in names
+        }
+        for name in names:
+            reached, ahead = {name}, [name]
+            while ahead:
+                found = graph[ahead.pop()] - reached
+                reached |= found
+                ahead += found
+            assert reached == set(names), f"{name} does not need them any more"
 
     def test_each_room_of_the_core_imports_what_is_below_it_only(self) -> None:
         wrong = [
