@@ -29,7 +29,7 @@ def qlen(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None
     elif is_of_cluster(args):
         questions.ask(node, session, figures.Lengths(args[1]), now_ms)
     else:
-        session.out.append(resp.error(errors.SYNTAX))
+        session.out.append(resp.error(errors.wrong_arity(b"qlen")))
 
 
 def is_of_cluster(args: list[bytes]) -> bool:
@@ -70,7 +70,7 @@ def qstat(node: "Node", session: Session, args: list[bytes], now_ms: int) -> Non
     """QSTAT: figures of one queue at this node or at all together, or nothing where there is none."""
     is_whole = is_of_cluster(args)
     if len(args) > 2 and not is_whole:
-        session.out.append(resp.error(errors.SYNTAX))
+        session.out.append(resp.error(errors.wrong_arity(b"qstat")))
     elif not is_whole and args[1] not in node.queues:
         session.out.append(resp.null_array(session.protocol))
     else:
