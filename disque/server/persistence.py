@@ -397,10 +397,13 @@ class Persistence:
     def rewrite_soon(self) -> bool:
         """Begin a pass behind this turn of the loop; False when one is going on.
 
-        Who asks for it is answered at once, and does not wait for a disk that takes nothing.
+        Who asks for it is answered at once, and does not wait for a disk that takes nothing. Raises HostRefusedError
+        while it is known that it takes nothing.
         """
         if self.copying is not None or self._scheduled:
             return False
+        if self.journal is not None and self.journal.failing:
+            raise HostRefusedError(f"ERR The journal cannot be written now: {self.journal.failing}")
         self._scheduled = True
         self.pump.loop.call_soon(self._rewrite_scheduled)
         return True
