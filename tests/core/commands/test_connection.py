@@ -128,7 +128,7 @@ def test_a_password_that_is_set_does_not_lock_out_who_is_connected(bench: Bench,
     assert late.raw("PING") == NOAUTH, "it came while there was a password, and never gave one"
 
 
-def test_reset_logs_out_only_where_there_is_a_password(bench: Bench, client: Client) -> None:
+def test_reset_logs_out_only_where_there_is_a_password(client: Client) -> None:
     client("RESET")
     client("CONFIG", "SET", "requirepass", PASSWORD)
     assert client.raw("PING") == b"+PONG\r\n"
