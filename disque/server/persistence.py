@@ -404,6 +404,8 @@ class Persistence:
             else:
                 self.log.warning("AOF write error looks solved, writes are taken again")
             self.node.misconf = misconf
+            if failing:
+                self.pump.journal_fails()
 
     # -- compaction ------------------------------------------------------------------------------------------------
 
