@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from disque.core.base import errors, resp
 from disque.core.jobs import deliver, sessions
+from disque.core.model import jobid
 from disque.core.model.session import NOT_WAITING, OWED, WAIT_COPIES, WAIT_JOBS, Session
 from disque.core.step import account, command
 from disque.server.requests import ProtocolError, QueryTooLong
@@ -346,6 +347,30 @@ class Connection:
         if not self._reading:
             self._regulate()
 
+    def answer_unsure(self, error: bytes) -> bool:
+        """Send ``error`` in place of the IDs of jobs whose records are not safe, and the errors among and behind them.
+
+        Other replies that wait for the journal, and what is behind them, stay. Returns whether none does.
+        """
+        out, most = self.session.out, self._marks[-1][1] if self._marks else 0
+        if not most or self.choked or self._closed or self.transport.is_closing():
+            return False
+        count = 0
+        while count < most and (out[count][:1] == b"-" or is_job_id(out[count])):
+            count += 1
+        leaving = [error if is_job_id(reply) else reply for reply in out[:count]]
+        del out[:count]
+        self._marks = [(ticket, some - count, jobs) for ticket, some, jobs in self._marks if some > count]
+        self._joined = max(0, self._joined - count)
+        if leaving:
+            data = b"".join(leaving)
+            self.pump.node.stats.net_out += len(data)
+            self.transport.write(data)
+        if self._marks:
+            return False
+        self.ticket = 0
+        return True
+
     def _write(self, replies: list[bytes]) -> None:
         """Hand replies to the transport, in one piece unless they are large."""
         if self.session.large:
@@ -461,6 +486,11 @@ class Connection:
     def disconnect(self) -> None:
         """Let the core forget the session: what was handed out and did not leave goes back."""
         sessions.disconnect(self.pump.node, self.session, self.pump.clock.now_ms())
+
+
+def is_job_id(reply: bytes) -> bool:
+    """Whether this is the reply to an ADDJOB that has made a job."""
+    return reply[:1] == b"+" and jobid.valid(reply[1:-2])
 
 
 def accept(pump: "Pump", unix_path: str) -> asyncio.BaseProtocol:

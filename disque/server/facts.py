@@ -8,7 +8,8 @@ the order of jobs depend on it. It starts at the wall clock and goes on with mon
 from the wall clock by some milliseconds an hour. So `slew()`, which the server calls regularly, moves it towards the
 wall clock by at most 0.5 ms for each second that has passed. If the clock of a machine is set by an hour while the node
 runs, the node stays an hour off until its next start. That does no harm, since only durations travel between nodes.
-Time in which the machine sleeps does not count: monotonic time stands still then.
+Time in which the machine sleeps does not count: monotonic time stands still then. Only while the journal is read may
+the clock begin anew, earlier: nothing hangs on it yet (see `start_time`).
 """
 
 import os
@@ -44,15 +45,23 @@ class NodeClock:
     ) -> None:
         self._wall_ns = wall_ns
         self._monotonic_ns = monotonic_ns
-        self._slewed_ns = monotonic_ns()
-        start_ns = max(wall_ns(), start_ms * NS_PER_MS)
-        self._offset_ns = start_ns - self._slewed_ns
-        self._floor_ms = start_ns // NS_PER_MS
+        self.begin(start_ms)
 
     def now_ms(self) -> int:
         """Give the time of the node, in milliseconds since 1970."""
         now_ms = (self._monotonic_ns() + self._offset_ns) // NS_PER_MS
         return now_ms if now_ms > self._floor_ms else self._floor_ms  # noqa: FURB136 - max() takes half as long again
+
+    def wall_ms(self) -> int:
+        """Give the time of the wall clock, in milliseconds since 1970."""
+        return self._wall_ns() // NS_PER_MS
+
+    def begin(self, start_ms: int = 0) -> None:
+        """Begin at the wall clock, or at `start_ms` if that is later. Anew only while nothing hangs on the time."""
+        self._slewed_ns = self._monotonic_ns()
+        start_ns = max(self._wall_ns(), start_ms * NS_PER_MS)
+        self._offset_ns = start_ns - self._slewed_ns
+        self._floor_ms = start_ns // NS_PER_MS
 
     def advance(self, time_ms: int) -> None:
         """Go on from `time_ms` if it is later than now: what was promised before a restart is not in the future."""

@@ -21,6 +21,7 @@ from disque.server.disk import Disk
 from disque.server.journal import Journal
 from disque.server.loading import Loading
 from disque.server.segments import JournalError, Row, numbers_in, set_aside_all
+from disque.server.start_time import StartTime
 
 if TYPE_CHECKING:
     from disque.server.pump import Pump
@@ -31,6 +32,8 @@ COPY_SLICE: Final = 400
 LOAD_SLICE_S: Final = 0.02
 #: Bytes that no segment reaches.
 SEGMENT_ENDLESS: Final = 1 << 62
+#: After so long without a record, in ms, the journal gets the time alone: the next start sees how long it was off.
+TIME_EVERY_MS: Final = 600_000
 #: Log a line about the progress of a long load every so many seconds.
 PROGRESS_S: Final = 2.0
 
@@ -70,6 +73,8 @@ class Persistence:
         #: The last record of the last pass, as the journal counts them.
         self._pass_end = 0
         self._retired_upto = 0
+        #: How many records the journal had when that was looked at last, and since when.
+        self._quiet = (-1, 0)
         self.pump.look_at_health = self.look_at_health
 
     @property
@@ -87,27 +92,35 @@ class Persistence:
         """The directory of the journal, and what its files are called."""
         return self.node.config.text("dir") or ".", self.node.config.text("appendfilename")
 
-    def load(self) -> Iterator[None]:
-        """Read the journal into the node, a slice at each step. Raises JournalError when it must not be used."""
+    def load(self, *, at_start: bool = False) -> Iterator[float]:
+        """Read the journal into the node, a slice at each step. Raises JournalError when it must not be used.
+
+        Yields seconds that the caller may do something else. ``at_start``: the clock of the process may be wrong, and
+        is waited for when it seems so (see `start_time`).
+        """
         row = self.files()
         self._refuse_old_file(row)
         self.loading = Loading(row.size)
         self.node.loading = True
         replay = records.Replay(self.node, self.boot_id)
-        grace_ms = self.node.config.number("cluster-node-timeout")
         started = self.seconds()
         try:
             yield from self._read(row, replay)
             if row.tail is not None:
                 self._cut(row)
+            took_s = self.seconds() - started
+            if at_start:
+                time = StartTime(self.node, self.pump.clock, self.log, self.seconds, replay.time_ms)
+                yield from time.settle(self.node.config.number("cluster-node-timeout"))
             self.pump.clock.advance(replay.time_ms)
-            for _ in replay.finish(self.pump.clock.now_ms(), grace_ms):
-                yield
+            started = self.seconds()
+            for _ in replay.finish(self.pump.clock.now_ms()):
+                yield 0.0
         except ReplayError as wrong:
             raise JournalError(f"The journal cannot be used: {wrong}") from wrong
-        self._loaded(row, replay, self.seconds() - started)
+        self._loaded(row, replay, took_s + self.seconds() - started)
 
-    def pass_by(self) -> Iterator[None]:
+    def pass_by(self) -> Iterator[float]:
         """Start without the journal, a slice at each step. Raises JournalError if there is one and that is not meant.
 
         It is meant with ignore-journal, and where the journal was switched off while a node ran. One in which there
@@ -139,13 +152,13 @@ class Persistence:
         except JournalError:
             return False
 
-    def _is_idle(self) -> Generator[None, None, bool]:
+    def _is_idle(self) -> Generator[float, None, bool]:
         """Whether the journal says nothing of any job. What cannot be read may say anything."""
         try:
             for piece in self.files().read():
                 if not all(map(records.is_idle, piece.payloads)):
                     return False
-                yield
+                yield 0.0
         except JournalError:
             return False
         return True
@@ -159,7 +172,7 @@ class Persistence:
                 "Disque 1.0 cannot be read here: drain the old server first. To start empty, move the file away"
             )
 
-    def _read(self, row: Row, replay: records.Replay) -> Iterator[None]:
+    def _read(self, row: Row, replay: records.Replay) -> Iterator[float]:
         loading = self.loading
         assert loading is not None
         turn = said = self.seconds()
@@ -176,7 +189,7 @@ class Persistence:
                     f"{replay.records} records, about {loading.eta_s} s to go"
                 )
             if now - turn > LOAD_SLICE_S:
-                yield
+                yield 0.0
                 turn = self.seconds()
 
     def _cut(self, row: Row) -> None:
@@ -391,16 +404,21 @@ class Persistence:
             else:
                 self.log.warning("AOF write error looks solved, writes are taken again")
             self.node.misconf = misconf
+            if failing:
+                self.pump.journal_fails()
 
     # -- compaction ------------------------------------------------------------------------------------------------
 
     def rewrite_soon(self) -> bool:
         """Begin a pass behind this turn of the loop; False when one is going on.
 
-        Who asks for it is answered at once, and does not wait for a disk that takes nothing.
+        Who asks for it is answered at once, and does not wait for a disk that takes nothing. Raises HostRefusedError
+        while it is known that it takes nothing.
         """
         if self.copying is not None or self._scheduled:
             return False
+        if self.journal is not None and self.journal.failing:
+            raise HostRefusedError(f"ERR The journal cannot be written now: {self.journal.failing}")
         self._scheduled = True
         self.pump.loop.call_soon(self._rewrite_scheduled)
         return True
@@ -494,6 +512,7 @@ class Persistence:
         if writer is None:
             return
         writer.cron(self.seconds())
+        self._tell_time(writer, self.pump.clock.now_ms())
         self.node.segment = writer.segment
         self.look_at_health()
         if self.copying is None and not writer.rebuilding and not writer.failing:
@@ -505,6 +524,15 @@ class Persistence:
                 self.log.warning(
                     f"Can't begin a new segment of the journal: {writer.unrotated}. The old one is still written to"
                 )
+
+    def _tell_time(self, writer: Journal, now_ms: int) -> None:
+        """Write the time into a journal that has been quiet for long."""
+        sequence, since_ms = self._quiet
+        if writer.sequence != sequence:
+            self._quiet = (writer.sequence, now_ms)
+        elif now_ms - since_ms >= TIME_EVERY_MS and not writer.failing and not writer.rebuilding:
+            writer.append(codec.time_alone(now_ms))
+            writer.flush()
 
     def _drop_dead(self, writer: Journal) -> None:
         """Retire the oldest segments if nothing in them is alive."""

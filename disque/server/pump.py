@@ -17,6 +17,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
+from disque.core.base import errors, resp
 from disque.core.base.timers import NEVER
 from disque.core.jobs import sessions
 from disque.core.journal import codec
@@ -86,6 +87,8 @@ class Pump:
         self._scheduled = False
         self._waited = 0
         self._held: dict[Connection, None] = {}
+        #: When the first ADDJOB is too late whose reply waits for a journal that cannot be written.
+        self._late_ms = NEVER
         #: Messages that the journal holds back, with the sequence number that must be safe, and `Node.resets` then:
         #: what a node said of its jobs before it was reset is not true any more.
         self._held_messages: deque[tuple[int, int, list[tuple[bytes, Message]]]] = deque()
@@ -356,6 +359,8 @@ class Pump:
                     session.touched = False  # a later reply must be looked at too: it hangs on a later record
                     self._held[connection] = None
                     connection.mark()
+                    if self.node.misconf:
+                        self._late_ms = min(self._late_ms, session.answer_by_ms)
                     continue
             connection.write_out()
 
@@ -373,6 +378,25 @@ class Pump:
                 connection.write_out()
             else:
                 connection.write_safe(safe)
+
+    def journal_fails(self) -> None:
+        """From now on what waits for the journal may wait for long: ADDJOBs that it makes too late get an error."""
+        self._late_ms = min([connection.session.answer_by_ms for connection in self._held], default=NEVER)
+
+    def _answer_late(self, now_ms: int) -> None:
+        """Answer the ADDJOBs whose timeout is over, while the journal cannot be written."""
+        self._late_ms = NEVER
+        writer = self.journal
+        if writer is None or not writer.failing:
+            return
+        unsure = resp.error(errors.NO_REPL_DISK % writer.failing.encode("utf-8", "replace"))
+        for connection in list(self._held):
+            due_ms = connection.session.answer_by_ms
+            if due_ms > now_ms:
+                self._late_ms = min(self._late_ms, due_ms)
+            elif connection.answer_unsure(unsure):
+                del self._held[connection]
+                self.touch(connection)
 
     def release_all(self) -> None:
         """There is no journal any more: nothing has to wait for it. The next one counts from 0 again."""
@@ -422,6 +446,7 @@ class Pump:
         due_ms = NEVER if self.node.loading else self.node.next_due_ms
         if self._paused:
             due_ms = min(due_ms, self.node.clients_paused_until_ms)
+        due_ms = min(due_ms, self._late_ms)
         if due_ms >= self._timer_ms:
             return
         if self._timer is not None:
@@ -446,6 +471,8 @@ class Pump:
             self._watch(b"jobs-processing", perf_counter() - started, now_ms)
         if self._paused and self.node.clients_paused_until_ms <= now_ms:
             self._resume(self._paused)
+        if self._late_ms <= now_ms:
+            self._answer_late(now_ms)
         self.flush_now()
 
     def flush_now(self) -> None:

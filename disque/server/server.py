@@ -171,8 +171,8 @@ class Server:
         if once and not self.config.flag("appendonly") and not self.persistence.files().segments:
             path = f"{self.config.text('dir')}/{self.config.text('appendfilename')}.00000001"
             raise JournalError(f"Fatal error: can't open the append log file {path}: No such file or directory")
-        for _ in self.persistence.load() if wanted else self.persistence.pass_by():
-            await asyncio.sleep(0)
+        for pause_s in self.persistence.load(at_start=True) if wanted else self.persistence.pass_by():
+            await asyncio.sleep(pause_s)
             if self._finished.done():
                 return
         if once:
@@ -415,7 +415,7 @@ class Server:
         self.persistence.loading = None
         self.node.misconf = b"MISCONF The journal could not be loaded again. See the log, then restart the server"
 
-    def _reload_steps(self) -> Iterator[None]:
+    def _reload_steps(self) -> Iterator[float]:
         """Close the journal without the list of a clean stop, forget everything, read it again."""
         if not self.persistence.files().segments:
             raise JournalError("There is no journal to load")

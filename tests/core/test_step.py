@@ -59,6 +59,7 @@ def test_auth_comes_before_memory_the_disk_and_loading(bench: Bench, client: Cli
     bench.node.loading = True
     bench.set("requirepass", PASSWORD)
     request = ("ADDJOB", "q", "b", 0)
+    client.session.passed = False
     assert client.error(*request).startswith("NOAUTH")
     client.session.passed = True
     assert client.error(*request) == "OOM command not allowed when used memory > 'maxmemory'."

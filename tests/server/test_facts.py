@@ -45,6 +45,15 @@ class TestNodeClock:
         assert machine.clock(START_MS + 7000).now_ms() == START_MS + 7000
         assert machine.clock(START_MS - 7000).now_ms() == START_MS
 
+    def test_it_can_begin_anew_earlier(self, machine: Machine) -> None:
+        clock = machine.clock()
+        machine.wall_ns -= 3600 * SECOND_NS
+        assert clock.wall_ms() == START_MS - 3_600_000
+        clock.begin(START_MS - 7_200_000)
+        assert clock.now_ms() == START_MS - 3_600_000
+        clock.begin(START_MS - 7000)
+        assert clock.now_ms() == START_MS - 7000
+
     def test_it_goes_on_with_monotonic_time(self, machine: Machine) -> None:
         clock = machine.clock()
         machine.pass_ns(1_999_999)

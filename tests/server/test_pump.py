@@ -3,6 +3,7 @@ from typing import Any, cast
 import pytest
 
 from cluster.messages import ENQUEUE, GOTJOB
+from disque.core.base.timers import NEVER
 from disque.core.journal.schema import DELETE
 from disque.server.pump import loopback, shown
 from tests.server.shell import Shell, Writer
@@ -95,6 +96,143 @@ def test_a_reply_waits_until_its_record_is_safe_and_others_do_not() -> None:
     writer.safe = writer.sequence
     shell.pump.release()
     assert held.take().endswith(b"+PONG\r\n")
+
+
+def add(timeout_ms: int) -> bytes:
+    return b"ADDJOB q body %d\r\n" % timeout_ms
+
+
+LATE = (
+    b"-NOREPL Timeout reached before the journal could be written (No space left on device). "
+    b"The job may still be delivered\r\n"
+)
+
+
+class TestFullDisk:
+    """The journal takes nothing and says so, from the first record on."""
+
+    @pytest.fixture
+    def shell(self) -> Shell:
+        shell = Shell()
+        writer = self.writer = shell.journal()
+        writer.hold = True
+        writer.failing = "No space left on device"
+        shell.pump.look_at_health = lambda: self.look(shell)
+        return shell
+
+    def look(self, shell: Shell) -> None:
+        """What the owner of the journal does."""
+        failing = self.writer.failing.encode()
+        shell.node.misconf = failing and b"MISCONF " + failing
+        if failing:
+            shell.pump.journal_fails()
+
+    def fire_until(self, shell: Shell, after_ms: int) -> None:
+        """Let time pass, and the timer fire, due or not."""
+        shell.clock.ms += after_ms
+        for handle in shell.loop.waiting():
+            handle.cancel()
+        shell.pump.on_timer()
+        shell.loop.settle()
+
+    def test_an_addjob_gets_an_error_when_its_timeout_is_over(self, shell: Shell) -> None:
+        client, transport = shell.connect()
+        assert shell.ask(client, add(5000)) == b""
+        self.fire_until(shell, 4000)
+        assert transport.take() == b""
+        shell.clock.ms += 1000
+        assert shell.fire() == pytest.approx(1.0)
+        assert transport.take() == LATE
+        assert shell.ask(client, b"QLEN q\r\n") == b":1\r\n", "the job is there, and may be delivered"
+        assert shell.ask(client, add(5000)) == b"-MISCONF No space left on device\r\n"
+
+    def test_what_becomes_safe_before_is_answered_as_ever_and_later_nothing_more(self, shell: Shell) -> None:
+        (early, one), (late, two) = shell.connect(), shell.connect()
+        early.data_received(add(5000))
+        late.data_received(add(1000))
+        shell.loop.settle()
+        self.fire_until(shell, 1000)
+        assert (one.take(), two.take()) == (b"", LATE)
+        self.writer.failing, self.writer.hold = "", False
+        self.writer.safe = self.writer.sequence
+        self.look(shell)
+        shell.pump.release()
+        assert one.take().startswith(b"+D-")
+        self.fire_until(shell, 9000)
+        assert (one.take(), two.take()) == (b"", b"")
+        assert shell.ask(late, add(1000)).startswith(b"+D-")
+
+    def test_pipelined_addjobs_are_answered_in_order_with_the_errors_behind_them(self, shell: Shell) -> None:
+        client, transport = shell.connect()
+        shell.ask(client, add(3000) + add(2000) + add(0))
+        assert shell.ask(client, add(1000)) == b"", "it is refused, behind those"
+        self.fire_until(shell, 2000)
+        assert transport.take() == LATE * 3 + b"-MISCONF No space left on device\r\n"
+        assert not client.session.out
+
+    def test_other_replies_wait_for_the_journal_and_what_is_behind_them_waits_too(self, shell: Shell) -> None:
+        client, transport = shell.connect()
+        shell.ask(client, add(1000) + b"GETJOB FROM q\r\n" + add(1000))
+        self.fire_until(shell, 1000)
+        assert transport.take() == LATE
+        self.fire_until(shell, 1000)
+        assert transport.take() == b""
+        self.writer.safe = self.writer.sequence
+        shell.pump.release()
+        answer = transport.take()
+        assert answer.startswith(b"*1\r\n*3\r\n$1\r\nq\r\n")
+        assert answer.count(b"+D-") == 1
+
+    def test_without_a_timeout_it_waits(self, shell: Shell) -> None:
+        client, transport = shell.connect()
+        shell.ask(client, add(0))
+        assert not shell.pump._late_ms < NEVER
+        self.fire_until(shell, 10_000_000)
+        assert transport.take() == b""
+
+    def test_the_timeout_of_an_earlier_one_counts_no_more(self, shell: Shell) -> None:
+        client, transport = shell.connect()
+        self.writer.hold, failing, self.writer.failing = False, self.writer.failing, ""
+        assert shell.ask(client, add(1000)).startswith(b"+D-")
+        shell.clock.ms += 2000
+        self.writer.hold, self.writer.failing = True, failing
+        shell.ask(client, PING + add(5000))
+        self.fire_until(shell, 4999)
+        assert transport.take() == b""
+        assert client.session.answer_by_ms == shell.clock.ms + 1
+
+    def test_a_write_that_fails_later_counts_as_well(self, shell: Shell) -> None:
+        failing, self.writer.failing = self.writer.failing, ""
+        client, transport = shell.connect()
+        shell.ask(client, add(1000))
+        self.fire_until(shell, 2000)
+        assert transport.take() == b"", "a disk that is slow and says nothing is waited for"
+        self.writer.failing = failing
+        self.look(shell)
+        shell.pump.flush()
+        assert shell.fire() <= 0
+        assert transport.take() == LATE
+
+    def test_who_does_not_read_is_answered_when_it_does(self, shell: Shell) -> None:
+        client, transport = shell.connect()
+        shell.ask(client, add(1000))
+        client.pause_writing()
+        self.fire_until(shell, 1000)
+        assert transport.take() == b""
+        client.resume_writing()
+        shell.loop.settle()
+        self.fire_until(shell, 0)
+        assert transport.take() == LATE
+
+    def test_who_has_sent_all_is_answered_and_closed(self, shell: Shell) -> None:
+        client, transport = shell.connect()
+        shell.ask(client, add(1000))
+        client.eof_received()
+        shell.loop.settle()
+        assert not transport.closed
+        self.fire_until(shell, 1000)
+        assert transport.take() == LATE
+        assert transport.closed
 
 
 def test_jobs_of_several_clients_in_one_record_all_wait_for_it() -> None:

@@ -750,6 +750,22 @@ def test_a_maxmemory_too_small_to_be_meant_is_noted(value: str, warned: bool) ->
     in_loop(scene)
 
 
+def test_no_rewrite_begins_while_the_disk_is_known_to_take_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> None:
+        server = loaded(assemble(appendonly="yes"))
+        client, _ = connect(server)
+        assert server.pump.journal is not None
+        with monkeypatch.context() as broken:
+            broken.setattr(server.pump.journal, "_write_error", "No space left on device")
+            refused = b"-ERR The journal cannot be written now: No space left on device\r\n"
+            assert ask(server, client, b"BGREWRITEAOF\r\n") == refused
+            assert server.persistence.facts()["aof_rewrite_scheduled"] == 0
+        assert ask(server, client, b"BGREWRITEAOF\r\n").startswith(b"+Background")
+        end(server)
+
+    in_loop(scene)
+
+
 def test_a_rewrite_is_answered_at_once_and_begins_behind_the_turn() -> None:
     async def scene() -> None:
         server = loaded(assemble(appendonly="yes"))

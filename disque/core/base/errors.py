@@ -68,6 +68,7 @@ NO_REPL_MEMORY: Final = (
 )
 NO_REPL_SIZE: Final = NO_REPL + b": the body has %d bytes, which is more than proto-max-bulk-len of some of them"
 NO_REPL_TIMEOUT: Final = b"NOREPL Timeout reached before replicating to the requested number of nodes"
+NO_REPL_DISK: Final = b"NOREPL Timeout reached before the journal could be written (%b). The job may still be delivered"
 NO_REPL_REMOVED: Final = b"NOREPL job removed (expired?) before the requested replication level was achieved"
 MAXLEN: Final = b"MAXLEN Queue is already longer than the specified MAXLEN count"
 PAUSED: Final = b"PAUSED Queue paused in input, try later"

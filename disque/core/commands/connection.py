@@ -57,7 +57,7 @@ def auth(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None
         denied(node, session)
         session.out.append(resp.error(errors.WRONG_PASS))
     elif not node.password or right_password(node, args[-1]):
-        session.passed = bool(node.password)
+        session.passed = True
         session.out.append(resp.OK)
     else:
         session.passed = False
@@ -190,11 +190,11 @@ def select(node: "Node", session: Session, args: list[bytes], now_ms: int) -> No
 
 
 def reset(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
-    """RESET: the connection as it was when it was opened, logged out."""
+    """RESET: the connection as one that is opened now: logged out, if there is a password."""
     del args, now_ms
     node.monitors.pop(session.id, None)
     session.monitoring = False
-    session.passed = False
+    session.passed = not node.password
     session.protocol = 2
     session.name = b""
     session.reply_mode = REPLY_ON

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from disque.core.base import errors, resp
 from disque.core.base.numbers import SECONDS_MAX, parse_int, parse_ms, parse_seconds
+from disque.core.base.timers import NEVER
 from disque.core.dedup import acquire, keys
 from disque.core.jobs import eviction, terms
 from disque.core.jobs.terms import TERMS
@@ -207,6 +208,8 @@ def add(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     if isinstance(request, bytes):
         settle(node, session, args, resp.error(request), now_ms)
         return
+    if request.timeout_ms or session.answer_by_ms != NEVER:
+        session.expect(request.timeout_ms, now_ms)
     digest = b""
     is_new = False
     reply: bytes | None

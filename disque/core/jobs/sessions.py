@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 
 def connect(node: "Node", session_id: int, address: bytes, local_address: bytes, now_ms: int) -> Session:
-    """A client has connected."""
+    """A client has connected. While there is no password it counts as logged in, also when one is set later."""
     session = Session(session_id, address, local_address, now_ms)
+    session.passed = not node.password
     node.sessions[session_id] = session
     node.stats.connections += 1
     return session

@@ -93,6 +93,11 @@ def head(node: "Node", boot_id: str, policy: str, now_ms: int) -> bytes:
     return _pack([now_ms, (HEAD, FORMAT, node.node_id, boot_id.encode(), policy.encode())])
 
 
+def time_alone(now_ms: int) -> bytes:
+    """A payload without records."""
+    return _pack([now_ms])
+
+
 def unpack(payload: bytes) -> list[Any]:
     """The node time and the records of a payload. Raises ReplayError for anything that `encode` does not make."""
     try:

@@ -51,8 +51,6 @@ if TYPE_CHECKING:
 
 #: Jobs in one record of a clean stop's list.
 CLEAN_BATCH: Final = 1000
-#: A start so much later than the last record, in ms, may be a wrong clock: nothing expires at once.
-FAR_AHEAD_MS: Final = 3_600_000
 #: Jobs that one turn of `Replay.finish` looks at.
 FINISH_SLICE = 2000  # not Final: tests want less, compiled too
 
@@ -114,14 +112,8 @@ class Replay(Recovery):
         for job_id in self.freed:
             yield (DELETE, job_id)
 
-    def finish(self, now_ms: int, grace_ms: int = 0) -> Iterator[int]:
-        """Put every job where it belongs.
-
-        Yields now and then how many are done, so that the caller can serve others. When the clock is far ahead of the
-        journal it may be wrong: then jobs that seem to have expired are kept for ``grace_ms``, out of their queues.
-        """
-        if now_ms - self.time_ms <= FAR_AHEAD_MS:
-            grace_ms = 0
+    def finish(self, now_ms: int) -> Iterator[int]:
+        """Put every job where it belongs. Yields now and then how many are done: the caller can serve others."""
         if not self.clean_ended:
             self.clean.clear()
         sure = self.tail_is_sure(self.boot_id)
@@ -131,7 +123,7 @@ class Replay(Recovery):
             acks.arm(self.node, ack, now_ms)
         for shard in self.node.shards:
             for job in list(shard.values()):
-                self._place(job, waiting, sure, now_ms, grace_ms)
+                self._place(job, waiting, sure, now_ms)
                 done += 1
                 if done % FINISH_SLICE == 0:
                     yield done
@@ -139,7 +131,7 @@ class Replay(Recovery):
             self._fill(name, jobs, now_ms)
             yield done
 
-    def _place(self, job: Job, waiting: dict[bytes, list[Job]], sure: bool, now_ms: int, grace_ms: int) -> None:
+    def _place(self, job: Job, waiting: dict[bytes, list[Job]], sure: bool, now_ms: int) -> None:
         node = self.node
         if job.state == ACKED:
             self._go_on_telling(job, now_ms)
@@ -157,7 +149,7 @@ class Replay(Recovery):
         if not job.retry and not job.flags & SPENT and not sure and job.expires_ms > now_ms:
             self.drop(job)
         elif job.expires_ms <= now_ms:
-            self._expired(job, now_ms, grace_ms)
+            keys.expired(node, job)
         elif state == QUEUED or 0 < job.requeue_ms <= now_ms:
             if state != QUEUED and job.flags & DELIVERED and not job.flags & DEFERRED:
                 job.deliveries = min(job.deliveries + 1, COUNTER_MAX)
@@ -181,13 +173,6 @@ class Replay(Recovery):
         node.acks.by_id[job.id] = ack
         node.used += ACK_BYTES
         acks.arm(node, ack, now_ms)
-
-    def _expired(self, job: Job, now_ms: int, grace_ms: int) -> None:
-        if grace_ms:
-            job.requeue_ms = 0
-            self.node.timers.arm(job, now_ms + grace_ms)
-        else:
-            keys.expired(self.node, job)
 
     def _fill(self, name: bytes, jobs: list[Job], now_ms: int) -> None:
         jobs.sort(key=Job.order)

@@ -10,7 +10,7 @@ be taken out of many lines. While `waiting` is not NOT_WAITING, the shell hands 
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from disque.core.base.timers import IDLE, Timed
+from disque.core.base.timers import IDLE, NEVER, Timed
 from disque.core.model.job import Job
 from disque.core.model.queue import Queue
 from disque.core.model.waiter import Waiter
@@ -106,6 +106,7 @@ class Session(Waiter):
         "address",
         "adds",
         "adds_bytes",
+        "answer_by_ms",
         "closing",
         "command",
         "created_ms",
@@ -176,6 +177,14 @@ class Session(Waiter):
         self.walked = 0
         self.adds: deque[PendingAdd] = deque()
         self.adds_bytes = 0
+        #: When the first of the ADDJOBs that are answered or owed here, and whose replies have not left, is too late.
+        self.answer_by_ms = NEVER
+
+    def expect(self, timeout_ms: int, now_ms: int) -> None:
+        """The client sends an ADDJOB with this timeout; 0 is none."""
+        due_ms = now_ms + timeout_ms if timeout_ms else NEVER
+        if due_ms < self.answer_by_ms or self.answer_by_ms <= now_ms or not (self.out or self.adds):
+            self.answer_by_ms = due_ms
 
     def may(self, password: bytes) -> bool:
         """Whether this session may run commands: the one place that decides, until there are users with rights."""

@@ -101,7 +101,7 @@ def test_auth_with_a_user_needs_no_password_while_none_is_set(bench: Bench, clie
     assert client.error("AUTH", "nobody", "any").startswith("WRONGPASS")
     client("AUTH", "default", "any")
     bench.set("requirepass", PASSWORD)
-    assert client.raw("PING") == NOAUTH, "it never gave the password"
+    assert client.raw("PING") == b"+PONG\r\n"
 
 
 @pytest.mark.parametrize("given", ["", PASSWORD[:-1], PASSWORD + "x", "x" * 100_000])
@@ -116,12 +116,24 @@ def test_the_longest_password_is_compared_to_its_end(bench: Bench) -> None:
     assert client("AUTH", "x" * 512) == b"OK"
 
 
-def test_a_password_may_be_set_while_clients_are_connected(bench: Bench, client: Client) -> None:
+def test_a_password_that_is_set_does_not_lock_out_who_is_connected(bench: Bench, client: Client) -> None:
     client("CONFIG", "SET", "requirepass", PASSWORD)
-    assert client.raw("PING") == NOAUTH
-    client("AUTH", PASSWORD)
+    assert client.raw("PING") == b"+PONG\r\n"
+    late = bench.client()
+    assert late.raw("PING") == NOAUTH
     client("CONFIG", "SET", "requirepass", "")
-    assert bench.client().raw("PING") == b"+PONG\r\n"
+    assert late.raw("PING") == bench.client().raw("PING") == b"+PONG\r\n"
+    client("CONFIG", "SET", "requirepass", "another")
+    assert client.raw("PING") == b"+PONG\r\n"
+    assert late.raw("PING") == NOAUTH, "it came while there was a password, and never gave one"
+
+
+def test_reset_logs_out_only_where_there_is_a_password(client: Client) -> None:
+    client("RESET")
+    client("CONFIG", "SET", "requirepass", PASSWORD)
+    assert client.raw("PING") == b"+PONG\r\n"
+    client("RESET")
+    assert client.raw("PING") == NOAUTH
 
 
 # -- HELLO as Disque has it -------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import pytest
 
+from disque.core.base.timers import NEVER
 from disque.core.model.session import ADDS_BYTES_MAX, ADDS_MAX, NOT_WAITING, PendingAdd, Session
 
 
@@ -38,3 +39,21 @@ def test_a_connection_is_full_with_too_many_bytes_in_them(session: Session) -> N
 
 def test_an_unanswered_add_counts_with_all_its_words(session: Session) -> None:
     assert PendingAdd(session, [b"ADDJOB", b"q", b"12345", b"0"]).size == 13
+
+
+def test_the_first_addjob_that_is_too_late_counts_while_replies_are_owed() -> None:
+    session = Session(1, b"", b"", 0)
+    session.expect(500, 1000)
+    assert session.answer_by_ms == 1500
+    session.expect(900, 1001)
+    assert session.answer_by_ms == 1901, "nothing was owed any more"
+    session.out.append(b"+reply\r\n")
+    session.expect(400, 1002)
+    session.expect(500, 1003)
+    session.expect(0, 1004)
+    assert session.answer_by_ms == 1402
+    session.expect(800, 1402)
+    assert session.answer_by_ms == 2202, "what is over counts no more"
+    session.out.clear()
+    session.expect(0, 1403)
+    assert session.answer_by_ms == NEVER

@@ -114,7 +114,7 @@ class Counted:
         replay = journal.Replay(node, machine.boot_id)
         for segment, payload in machine.disk.payloads():
             replay.apply(payload, segment)
-        for _ in replay.finish(process.now_ms(), process.world.options.timeout_ms):
+        for _ in replay.finish(process.now_ms()):
             pass
         return node
 
