@@ -144,6 +144,7 @@ def stats(node: "Node", facts: Facts, now_ms: int) -> Lines:
         ("total_jobs_nacked", counted.jobs_nacked),
         ("total_jobs_requeued", counted.jobs_requeued),
         ("total_jobs_expired", counted.jobs_expired),
+        ("total_jobs_died", counted.jobs_died),
         ("acl_access_denied_auth", counted.auths_denied),
         ("latest_fork_usec", 0),
         ("longest_turn_usec", int(counted.longest_turn_s * 1e6)),

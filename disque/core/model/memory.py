@@ -32,7 +32,7 @@ VOTE_BYTES: Final = 500
 LEASE_BYTES: Final = 150
 
 #: What few jobs have beyond their fields, without its texts; a move that other holders must still hear of.
-EXTRA_BYTES: Final = 400
+EXTRA_BYTES: Final = 200
 MOVE_BYTES: Final = 300
 #: A question to all nodes, without what is asked and answered; one that another node has asked and is not answered yet.
 SURVEY_BYTES: Final = 1000
