@@ -558,12 +558,14 @@ class Node:
         """Put ``job`` into its queue, where it stays until somebody gets it or it expires."""
         assert job.state != QUEUED
         assert not job.flags & SPENT
-        name = job.spec.queue
-        queue = self.queues.get(name)
+        spec = job.spec
+        queue = self.queues.get(spec.queue)
         if queue is None:
-            queue = self.queue(name, now_ms)
+            queue = self.queue(spec.queue, now_ms)
             if queue.specs is None:
-                queue.specs = SpecCache(job.spec)
+                queue.specs = SpecCache(spec)
+        if spec.rows is not None:
+            job.flags &= ~DELIVERED  # the delivery before is over: see `tries`
         job.state = QUEUED
         job.flags &= ~(DEFERRED | LEASE_OWNER | LEASE_RELAYED | BACKUP)
         job.requeue_ms = 0

@@ -89,7 +89,7 @@ def come_back(node: "Node", job: Job, now_ms: int) -> None:
 
 def lapse(node: "Node", job: Job, now_ms: int) -> bool:
     """The RETRY of ``job`` is over, and another node queues it: if it was out here, a try ends. True if it has died."""
-    if job.spec.rows is None or not job.flags & DELIVERED or not are_counted(job.spec):
+    if job.spec.rows is None or job.flags & (DELIVERED | DEFERRED) != DELIVERED or not are_counted(job.spec):
         return False
     if not are_used_up(job, end_one(node, job, now_ms)):
         return False

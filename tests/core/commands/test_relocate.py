@@ -1,5 +1,6 @@
 import pytest
 
+from disque.core.model.memory import QUEUE_BYTES
 from tests.core.support import UNKNOWN_ID, Bench, Client
 
 
@@ -21,7 +22,7 @@ def test_a_job_goes_to_another_queue_whatever_it_waits_for(bench: Bench, client:
 
 
 def queue_cost(bench: Bench) -> list[int]:
-    return [2400 + len(name) for name in bench.node.queues]
+    return [QUEUE_BYTES + len(name) for name in bench.node.queues]
 
 
 def test_one_of_the_middle_of_a_line_leaves_it(client: Client) -> None:

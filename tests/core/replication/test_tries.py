@@ -1,5 +1,6 @@
 import pytest
 
+from cluster.messages import MOVED, NEEDJOBS, WILLQUEUE
 from tests.core.support import Bench, Client
 
 
@@ -109,3 +110,29 @@ def test_an_error_can_be_any_word(client: Client) -> None:
     client.get("q")
     assert client("NACK", job, "ERROR", "DEAD") == 1
     assert client.show(job)["error"] == b"DEAD"
+
+
+def test_what_was_given_back_and_handed_on_is_no_try_here() -> None:
+    bench = Bench(peers=1)
+    (one,) = bench.peers
+    client = bench.client()
+    job = client.add("q", "body", "TRIES", 2, "RETRY", 5, "REPLICATE", 1)
+    fail(client, job, "NOCOUNT")
+    bench.advance(10_000)
+    bench.hear(one, (NEEDJOBS, b"q", 1))
+    assert client("QLEN", "q") == 0
+    bench.advance(6000)
+    bench.hear(one, (WILLQUEUE, bench.now_ms, (), (job,)))
+    assert client.show(job)["tries"] == 0
+
+
+def test_a_job_of_retry_0_is_moved_at_its_node_alone() -> None:
+    bench = Bench(peers=2)
+    client = bench.client()
+    client.send("ADDJOB", "q", "body", 0, "RETRY", 0, "REPLICATE", 1, "UNIQUE", "k", 0)
+    bench.settle()
+    (job,) = client.read_all()
+    bench.sent()
+    assert client("MOVE", "r", job) == 1
+    assert MOVED not in {message[0] for _, message in bench.sent()}
+    assert not bench.node.moves.by_id

@@ -111,7 +111,7 @@ class Kept:
         plan = known.plan
         if not plan.retry and (known.popped or known.lost):
             return False
-        if not plan.dead and (known.moved or (plan.tries and known.popped)):
+        if not plan.dead and (known.moved or (plan.tries and (known.popped or known.freed_ms))):
             return False  # it may have died, and there is no queue for it
         wanted = plan.repl
         if plan.asynchronous or self.history.reset_ms >= 0:  # a machine that was reset may have confirmed twice
