@@ -9,10 +9,13 @@ from disque.core.model.part import Part
 if TYPE_CHECKING:
     from disque.core.base.timers import Timers
     from disque.core.model.session import Session
+    from disque.core.node import Node
 
 #: A question or an answer: byte strings whose meaning the kind of question gives.
 Words = tuple[bytes, ...]
 
+#: So long the answers of others are waited for, unless the kind of question says otherwise, in ms.
+WAIT_MS: Final = 5000
 #: Bytes of one answer, unless its kind says otherwise.
 ANSWER_MOST: Final = 65_536
 #: Bytes of a word beside its own.
@@ -22,17 +25,26 @@ WORD_BYTES: Final = 40
 class Answers:
     """The answers to one question, as they come. A class for each kind of question.
 
-    ``what`` is the number of the kind, ``words`` what is asked, ``most`` how many bytes an answer may have. Once it is
-    over, ``unreachable`` are the IDs of the nodes that did not answer, sorted.
+    ``what`` is the number of the kind, ``words`` what is asked, ``most`` how many bytes an answer may have, ``wait_ms``
+    how long others may take. With ``only``, no more than these nodes are asked, each with words of its own. Once it is
+    over, ``unreachable`` are the IDs of the nodes that did not answer, sorted. ``may_go_on``: another question may
+    follow (`go_on`).
     """
 
-    __slots__ = ("most", "unreachable", "what", "words")
+    __slots__ = ("may_go_on", "most", "only", "unreachable", "wait_ms", "what", "words")
 
     def __init__(self, what: int, words: Words) -> None:
         self.what = what
         self.words = words
         self.most = ANSWER_MOST
+        self.wait_ms = WAIT_MS
+        self.only: dict[bytes, Words] | None = None
         self.unreachable: list[bytes] = []
+        self.may_go_on = True
+
+    def words_for(self, node_id: bytes) -> Words:
+        """What this node is asked."""
+        return self.words if self.only is None else self.only[node_id]
 
     def take(self, node_id: bytes, words: Words) -> bool:
         """Take the answer of a node; False if no node means that. ``words`` are one at least."""
@@ -40,6 +52,11 @@ class Answers:
 
     def is_settled(self) -> bool:
         """Whether the reply is known already, whatever the others say: of some questions the first answer wins."""
+        return False
+
+    def go_on(self, node: "Node", session: "Session", now_ms: int) -> bool:
+        """Ask the next question for the same client, when this one is over; False if the reply is known."""
+        del node, session, now_ms
         return False
 
     def reply(self) -> bytes:
@@ -64,6 +81,8 @@ class Survey(Timed):
         self.open: set[bytes] = set()
         self.unreachable: set[bytes] = set()
         self.size = SURVEY_BYTES + size_of(answers.words)
+        if answers.only is not None:
+            self.size += sum([size_of(words) for words in answers.only.values()])
 
 
 class Asked:
