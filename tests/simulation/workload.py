@@ -270,6 +270,19 @@ def meddler(load: Workload, random: Random) -> Story:
             yield Leave()
 
 
+def sweeping(load: Workload) -> list[bytes]:
+    """Something that is done with a whole queue, at all nodes."""
+    random = load.terms
+    queue = random.choice(load.all_queues)
+    count = [b"COUNT", b"%d" % random.choice((1, 3, 10))] if random.random() < 0.5 else []
+    chance = random.random()
+    if chance < 0.4:
+        return [b"QMOVE", queue, random.choice([one for one in load.all_queues if one != queue]), *count]
+    if chance < 0.8:
+        return [b"REVIVE", queue, *count]
+    return [b"QFLUSH", queue, *(count or [b"COUNT", b"5"] if random.random() < 0.7 else count)]
+
+
 def meddling(load: Workload, random: Random, ids: list[bytes]) -> list[bytes]:
     """One thing that a meddler does."""
     queue = random.choice(load.queues)
@@ -277,6 +290,8 @@ def meddling(load: Workload, random: Random, ids: list[bytes]) -> list[bytes]:
     if chance < 0.08 and load.options.pause:
         state = random.choice((b"in", b"out", b"all", b"none", b"none"))
         return [b"PAUSE", queue, state, *([b"bcast"] if random.random() < 0.5 else [])]
+    if load.options.tries and load.terms.random() < 0.04:
+        return sweeping(load)
     if chance < 0.2 and ids and load.options.tries:
         return random.choice(([b"MOVE", random.choice(load.all_queues), *ids], [b"REVIVEJOB", *ids]))
     if chance < 0.6 and ids:
