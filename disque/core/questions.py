@@ -49,6 +49,14 @@ def ask(node: "Node", session: Session, answers: Answers, now_ms: int, *, everyw
         surveys.end_if_over(node, survey)
 
 
+def go_on(node: "Node", now_ms: int) -> None:
+    """Ask what follows on questions that are over."""
+    following = node.surveys.following
+    while following:
+        session, answers = following.pop(next(iter(following)))
+        ask(node, session, answers, now_ms)
+
+
 def asked(node: "Node", peer: bytes, message: tuple[int, int, int, Words], now_ms: int) -> None:
     """SURVEY: another node asks."""
     _, number, what, words = message

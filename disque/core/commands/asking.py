@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: IDs that are asked for at once.
 LOT = 1000  # not Final: tests want less, compiled too
 #: Rounds of one command: a node that always has more does not tell the truth.
-ROUNDS_MOST: Final = 100_000
+ROUNDS_MOST = 100_000  # not Final: tests want less, compiled too
 
 
 class Task:
@@ -62,12 +62,14 @@ class Task:
 class Looking(Answers):
     """Where jobs are that are not known here. ``rest`` are those of the command that are asked for next."""
 
-    __slots__ = ("_best", "_ids", "_rest", "_task")
+    __slots__ = ("_best", "_heard", "_ids", "_rest", "_task")
 
     def __init__(self, task: Task, ids: list[bytes]) -> None:
         self._task = task
         self._ids = ids[:LOT]
         self._rest = ids[LOT:]
+        #: Nodes that have answered.
+        self._heard = 0
         #: By ID, how much a node knows of it, and which one.
         self._best: dict[bytes, tuple[int, bytes]] = {}
         super().__init__(orders.WHERE, tuple(self._ids))
@@ -78,6 +80,7 @@ class Looking(Answers):
         said = words[0]
         if len(said) != len(self._ids) or said.strip(b"0123"):
             return False
+        self._heard += 1
         for job_id, digit in zip(self._ids, said, strict=True):
             known = digit - 48
             if known and known > self._best.get(job_id, NOBODY)[0]:
@@ -88,15 +91,16 @@ class Looking(Answers):
         """As in `Answers`."""
         return len(self._best) == len(self._ids) and min(self._best.values())[0] >= orders.OUT_HERE
 
-    def go_on(self, node: "Node", session: Session, now_ms: int) -> bool:
+    def following(self) -> Answers | None:
         """As in `Answers`."""
         owners: dict[bytes, list[bytes]] = {}
         for job_id, (_, node_id) in self._best.items():
             owners.setdefault(node_id, []).append(job_id)
         if owners:
-            questions.ask(node, session, Telling(self._task, owners, self._rest), now_ms)
-            return True
-        return look(node, session, self._task, self._rest, now_ms)
+            return Telling(self._task, owners, self._rest)
+        if not self._rest or self._heard < 2:  # nobody but this node
+            return None
+        return Looking(self._task, self._rest)
 
     def reply(self) -> bytes:
         """As in `Answers`."""
@@ -135,9 +139,9 @@ class Telling(Told):
         self._rest = rest
         self.wait_ms = WAIT_MS // 2
 
-    def go_on(self, node: "Node", session: Session, now_ms: int) -> bool:
+    def following(self) -> Answers | None:
         """As in `Answers`."""
-        return look(node, session, self.task, self._rest, now_ms)
+        return Looking(self.task, self._rest) if self._rest else None
 
     def reply(self) -> bytes:
         """As in `Answers`."""
@@ -235,15 +239,12 @@ class Sweeping(Answers):
             self._more[node_id] = place.word()
         return True
 
-    def go_on(self, node: "Node", session: Session, now_ms: int) -> bool:
+    def following(self) -> Answers | None:
         """As in `Answers`."""
         task = self._task
         task.note(self)
         task.rounds += 1
-        if not self._more or task.rounds >= ROUNDS_MOST:
-            return False
-        questions.ask(node, session, Sweeping(task, self._more), now_ms)
-        return True
+        return Sweeping(task, self._more) if self._more and task.rounds < ROUNDS_MOST else None
 
     def reply(self) -> bytes:
         """As in `Answers`."""
@@ -275,22 +276,21 @@ class Choosing(Answers):
             self._found[job_id] = (ctime, node_id)
         return True
 
-    def go_on(self, node: "Node", session: Session, now_ms: int) -> bool:
+    def following(self) -> Answers | None:
         """As in `Answers`."""
         task = self._task
         task.note(self)
         rows = [(ctime, job_id, node_id) for job_id, (ctime, node_id) in self._found.items()]
         chosen = nsmallest(self._count, rows)
         if not chosen:
-            return False
+            return None
         owners: dict[bytes, list[bytes]] = {}
         for _, job_id, node_id in chosen:
             owners.setdefault(node_id, []).append(job_id)
         task.left -= len(chosen)
         if len(chosen) < self._count:
             task.left = 0  # these are all that there are
-        questions.ask(node, session, Taking(task, owners), now_ms)
-        return True
+        return Taking(task, owners)
 
     def reply(self) -> bytes:
         """As in `Answers`."""
@@ -303,13 +303,10 @@ class Taking(Told):
 
     __slots__ = ()
 
-    def go_on(self, node: "Node", session: Session, now_ms: int) -> bool:
+    def following(self) -> Answers | None:
         """As in `Answers`."""
         self.task.note(self)
-        if not self.task.left:
-            return False
-        questions.ask(node, session, Choosing(self.task), now_ms)
-        return True
+        return Choosing(self.task) if self.task.left else None
 
     def reply(self) -> bytes:
         """As in `Answers`."""

@@ -9,7 +9,6 @@ from disque.core.model.part import Part
 if TYPE_CHECKING:
     from disque.core.base.timers import Timers
     from disque.core.model.session import Session
-    from disque.core.node import Node
 
 #: A question or an answer: byte strings whose meaning the kind of question gives.
 Words = tuple[bytes, ...]
@@ -28,7 +27,7 @@ class Answers:
     ``what`` is the number of the kind, ``words`` what is asked, ``most`` how many bytes an answer may have, ``wait_ms``
     how long others may take. With ``only``, no more than these nodes are asked, each with words of its own. Once it is
     over, ``unreachable`` are the IDs of the nodes that did not answer, sorted. ``may_go_on``: another question may
-    follow (`go_on`).
+    follow (`following`).
     """
 
     __slots__ = ("may_go_on", "most", "only", "unreachable", "wait_ms", "what", "words")
@@ -54,10 +53,9 @@ class Answers:
         """Whether the reply is known already, whatever the others say: of some questions the first answer wins."""
         return False
 
-    def go_on(self, node: "Node", session: "Session", now_ms: int) -> bool:
-        """Ask the next question for the same client, when this one is over; False if the reply is known."""
-        del node, session, now_ms
-        return False
+    def following(self) -> "Answers | None":
+        """The question that follows when this one is over; None if the reply is known."""
+        return None
 
     def reply(self) -> bytes:
         """The reply to the client."""
@@ -103,15 +101,17 @@ class Surveys(Part):
     ``by_number`` are its own questions, ``by_session`` the same by the number of the client. ``asked`` are those that
     it has not answered yet, by who asks and the number, ``owed`` how many of each node. ``heard`` is the last number of
     each node, with the number of the process that asked. Questions are
-    numbered from ``base`` on: those of another process of this node are others.
+    numbered from ``base`` on: those of another process of this node are others. ``following`` are questions that are
+    asked at the next settle, since those before are over, by the number of the client.
     """
 
-    __slots__ = ("asked", "base", "by_number", "by_session", "count", "heard", "owed", "timers")
+    __slots__ = ("asked", "base", "by_number", "by_session", "count", "following", "heard", "owed", "timers")
 
     def __init__(self, timers: "Timers", start: int) -> None:
         self.timers = timers
         self.base = start >> 17 << 16
         self.count = 0
+        self.following: dict[int, tuple[Session, Answers]] = {}
         self.by_number: dict[int, Survey] = {}
         self.by_session: dict[int, Survey] = {}
         self.asked: dict[tuple[bytes, int], Asked] = {}

@@ -15,8 +15,8 @@ waits for the records before it, as a reply does. A question with a number up to
 process is a lie, and is skipped. An answer that comes late or twice belongs to no open question, and is skipped too.
 If it is lost with its link the asker waits in vain, up to `WAIT_MS`.
 
-*Several questions* can make one reply: when the answers to one are there, the next one follows (`Answers.go_on`), to
-some of the nodes or all. The client waits until the last one is over.
+*Several questions* can make one reply: when the answers to one are there, the next one follows (`Answers.following`),
+to some of the nodes or all. The client waits until the last one is over.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -107,7 +107,10 @@ def end_if_over(node: "Node", survey: Survey) -> None:
     answers = survey.answers
     answers.unreachable = sorted(survey.unreachable)
     session = survey.session
-    if answers.may_go_on and answers.go_on(node, session, node.beat_ms):
+    following = answers.following() if answers.may_go_on else None
+    if following is not None:
+        session.waiting = WAIT_NODES
+        node.surveys.following[session.id] = (session, following)
         return
     reply = answers.reply()
     if node.journaling:
@@ -149,7 +152,8 @@ def review(node: "Node") -> None:
 
 def disconnect(node: "Node", session: Session) -> None:
     """A client is gone that waits: nobody wants the answers."""
-    node.used -= node.surveys.drop(node.surveys.by_session[session.id])
+    if node.surveys.following.pop(session.id, None) is None:
+        node.used -= node.surveys.drop(node.surveys.by_session[session.id])
 
 
 # -- answering ---------------------------------------------------------------------------------------------------------
