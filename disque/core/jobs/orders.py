@@ -179,7 +179,7 @@ def do_these(node: "Node", asked: "Asked", now_ms: int) -> None:
     """Do what is asked with these jobs, and answer with how many it was done."""
     order = read(asked.words)
     ids = asked.words[ORDER_WORDS:]
-    if order is None or not are_ids(ids):
+    if order is None or not are_ids(ids) or node.misconf:
         surveys.say(node, asked, surveys.CANNOT)
     else:
         node.begin_chore(these(node, asked, order, ids, now_ms))
@@ -290,7 +290,7 @@ def place_of(numbers: list[int] | None) -> Place | None:
 def do_all(node: "Node", asked: "Asked", now_ms: int) -> None:
     """Do what is asked with all jobs of a queue here, from a place on, and answer with how many and how far."""
     order = read(asked.words)
-    if order is None or order.verb not in OF_QUEUES or len(asked.words) != 5:
+    if order is None or order.verb not in OF_QUEUES or len(asked.words) != 5 or node.misconf:
         surveys.say(node, asked, surveys.CANNOT)
         return
     if asked.words[4]:

@@ -252,3 +252,12 @@ def test_moves_are_told_to_the_holders(bench: Bench, peer: Member) -> None:
     told = bench.told(peer)
     assert [message[0] for message in told] == [SURVEYED, MOVED]
     assert told[0][2] == (b"1",)
+
+
+def test_a_node_that_cannot_write_does_nothing(bench: Bench, client: Client, ask: Asker) -> None:
+    job = add(client)
+    bench.node.misconf = b"MISCONF the disk is full"
+    assert ask(orders.THESE, *MOVE, job) == ()
+    assert ask(orders.ALL, *FLUSH, b"") == ()
+    bench.node.misconf = b""
+    assert client.get("q") == [job]
