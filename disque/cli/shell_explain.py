@@ -66,6 +66,13 @@ EXPLAINED: Final[Mapping[str, Mapping[str, str]]] = {
         "queue": "name of a queue",
         "count": "this many jobs, in the order in which they would leave; negative: from the end",
     },
+    "qmove": {
+        "from": "name of a queue",
+        "to": "where its jobs go",
+        "COUNT": "only n jobs, the oldest of all nodes",
+    },
+    "revive": {"queue": "name of a queue of dead letters", "COUNT": "only n dead letters, the oldest of all nodes"},
+    "qflush": {"queue": "name of a queue", "COUNT": "only n jobs, the oldest of all nodes"},
     "qstat": {"queue": "name of a queue", "CLUSTER": "all nodes that can be reached together"},
     "qscan": {
         "cursor": "0 to begin, then what the last reply began with, until that is 0 (0)",

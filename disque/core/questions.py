@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from disque.core.dedup import finding
-from disque.core.jobs import figures
+from disque.core.jobs import figures, orders
 from disque.core.model.session import Session
 from disque.core.model.survey import Answers, Asked, Words
 from disque.core.replication import surveys
@@ -24,6 +24,10 @@ TABLE: "Final[dict[int, Answerer]]" = {
     figures.LENGTH: figures.say_length,
     figures.FIGURES: figures.say_figures,
     finding.KEY: finding.say_key,
+    orders.WHERE: orders.say_where,
+    orders.THESE: orders.do_these,
+    orders.OLDEST: orders.say_oldest,
+    orders.ALL: orders.do_all,
 }
 
 
@@ -33,11 +37,24 @@ def ask(node: "Node", session: Session, answers: Answers, now_ms: int, *, everyw
     This node is the first to answer. If that settles it, nobody else is asked.
     """
     survey = surveys.begin(node, session, answers, everywhere=everywhere)
-    asked = surveys.note(node, node.node_id, survey.number, answers.words)
-    assert asked is not None
-    TABLE[answers.what](node, asked, now_ms)
-    if survey.number in node.surveys.by_number:
+    if node.node_id in survey.open:
+        asked = surveys.note(node, node.node_id, survey.number, answers.words_for(node.node_id))
+        assert asked is not None
+        TABLE[answers.what](node, asked, now_ms)
+    if survey.number not in node.surveys.by_number:
+        return
+    if survey.open:
         surveys.tell(node, survey, now_ms)
+    else:
+        surveys.end_if_over(node, survey)
+
+
+def go_on(node: "Node", now_ms: int) -> None:
+    """Ask what follows on questions that are over."""
+    following = node.surveys.following
+    while following:
+        session, answers = following.pop(next(iter(following)))
+        ask(node, session, answers, now_ms)
 
 
 def asked(node: "Node", peer: bytes, message: tuple[int, int, int, Words], now_ms: int) -> None:

@@ -421,6 +421,9 @@ def settle(node: "Node", now_ms: int) -> None:
         node.acks.telling.clear()  # the turn is over, also where there is nobody to be told
     if node.batches:
         send_batches(node)  # what was said of a job before it travels must arrive before it
+    if node.surveys.following:
+        questions.go_on(node, now_ms)
+        outcomes.hand_on(node, now_ms)
     while node.retries:
         add.again(node, node.retries.popleft(), now_ms)
         outcomes.hand_on(node, now_ms)

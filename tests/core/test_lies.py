@@ -33,6 +33,7 @@ from cluster.messages import (
     QUEUED,
     REPLJOB,
     SETACK,
+    SURVEY,
     UNBIND,
     WILLQUEUE,
     YOURJOBS,
@@ -44,6 +45,7 @@ from cluster.messages import (
 )
 from disque.core import step
 from disque.core.dedup.keys import digest_of
+from disque.core.jobs import orders
 from disque.core.journal import codec, kinds
 from disque.core.journal import replay as journal
 from disque.core.model.job import ACKED, ACTIVE, DEFERRED, SPENT
@@ -121,7 +123,7 @@ MADE_OF_JOBS: Final = (
     *(GOTJOB, SETACK, WILLQUEUE, QUEUED, HOLD, ENQUEUE, BIND, KEEPKEY, ENTRIES),
 )
 #: What stands in questions to all nodes, and in their answers.
-WORDS: Final = (b"q", b"r", b"", b"0", b"1", b"2", b"7", b"-1", b"9" * 30, b"1 2 3", b"x" * 40, *KEYS)
+WORDS: Final = (b"q", b"r", b"", b"0", b"1", b"2", b"7", b"-1", b"9" * 30, b"1 2 3", b"x" * 40, *KEYS, b"1 0", b"0 9 1")
 LISTS: Final = {"numbers": "number", "stamps": "stamp", "bodies": "bytes"}
 
 
@@ -202,9 +204,20 @@ class Walk:
         for _ in range(random.randrange(1, 6)):
             kind = random.choice([*KINDS, *MADE_OF_JOBS])
             message: Message = (kind, *self.values(KINDS[kind][1]))
+            if kind == SURVEY and random.random() < 0.6:
+                message = (*message[:2], *self.order())
             (heard,) = decode(frame([encode_message(message)])[4:])
             step.message(self.bench.node, random.choice(senders), heard, self.bench.now_ms)
         self.bench.settle()
+
+    def order(self) -> tuple[int, tuple[bytes, ...]]:
+        """A question that is an order about jobs."""
+        pick = self.random.choice
+        ids = tuple(self.random.choices(self.ids(), k=2))
+        order = (pick([*orders.DEEDS, b"q"]), pick([b"q", b"r"]), pick([b"q", b"r"]), pick([b"0", b"0", b"500", b"x"]))
+        rest = pick([ids, ids, (b"",), (b"2",), (b"5 0 0",), (b"0 700 1",), WORDS[:2]])
+        what = pick([orders.WHERE, orders.THESE, orders.OLDEST, orders.ALL])
+        return (what, rest if what == orders.WHERE else (*order, *rest))
 
     # -- what clients do -----------------------------------------------------------------------------------------------
 
@@ -382,7 +395,9 @@ TOUCHES: Final[list[tuple[Any, ...]]] = [
 
 
 SURVEYS: Final[list[tuple[Any, ...]]] = [
-    *(("QLEN", "q", "CLUSTER"), ("QSTAT", "q"), ("QSTAT", "q", "CLUSTER"), ("FIND", "q", "k"), ("FIND", "q", "l"))
+    *(("QLEN", "q", "CLUSTER"), ("QSTAT", "q"), ("QSTAT", "q", "CLUSTER"), ("FIND", "q", "k"), ("FIND", "q", "l")),
+    *(("MOVE", "r", *POOL[:3]), ("REVIVEJOB", POOL[0]), ("QMOVE", "q", "r"), ("QMOVE", "r", "q", "COUNT", 2)),
+    *(("REVIVE", "q"), ("REVIVE", "r", "COUNT", 1), ("QFLUSH", "q", "COUNT", 1), ("QFLUSH", "r")),
 ]
 
 

@@ -8,5 +8,9 @@ def test_numbers_are_for_ever() -> None:
         1: "say_length",
         2: "say_figures",
         3: "say_key",
+        10: "say_where",
+        11: "do_these",
+        12: "say_oldest",
+        13: "do_all",
     }
     assert (figures.LENGTH, figures.FIGURES, finding.KEY) == (1, 2, 3)

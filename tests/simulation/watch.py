@@ -9,8 +9,9 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
 from cluster import messages as wire
+from disque.core.jobs import orders
 from disque.core.journal.schema import JOBS
-from disque.core.model.job import ACKED, QUEUED
+from disque.core.model.job import ACKED, QUEUED, Job
 from disque.core.model.session import Session
 from tests.simulation.connection import Request
 from tests.simulation.history import Ack, Claim, History, Known
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from tests.simulation.machine import Machine
     from tests.simulation.network import Link
     from tests.simulation.process import Process
+
+#: What they are when nobody watches.
+DEEDS: Final[dict[bytes, Callable[..., bool]]] = dict(orders.DEEDS)
 
 Message = tuple[Any, ...]
 Outbox = list[tuple[bytes, Message]]
@@ -48,6 +52,8 @@ class Watch:
         self.survived: dict[int, dict[bytes, Yield]] = {}
         self._acking: set[bytes] = set()
         self.hooks: dict[str, list[Callable[..., None]]] = {name: [] for name in HOOKS}
+        for verb, deed in DEEDS.items():
+            orders.DEEDS[verb] = Ordered(self, verb, deed)
 
     def add(self, checker: object) -> None:
         """Have a checker asked."""
@@ -117,13 +123,13 @@ class Watch:
                 self._note_tries(process, known, words)
 
     def _note_tries(self, process: "Process", known: Known, words: list[bytes]) -> None:
-        """What a NACK, ENQUEUE, MOVE or REVIVEJOB means for the number of tries."""
+        """What a NACK or ENQUEUE means for the number of tries."""
         verb = words[0].upper()
         if verb != b"NACK" or b"NOCOUNT" in words:
             known.uncounted += 1
         elif not known.claims or known.claims[-1].machine != process.machine.number:
             known.nacked_elsewhere += 1
-        if verb in {b"MOVE", b"REVIVEJOB"} or b"DEAD" in words:
+        if b"DEAD" in words:
             known.moved = True
         if b"DEAD" in words and (not known.plan.dead or not known.plan.retry):
             known.ended = known.ended or "dead"
@@ -481,6 +487,30 @@ class Watch:
         self.tell("end")
 
 
+class Ordered:
+    """What MOVE, QMOVE and others of their kind do with one job, at whatever node: it is noted."""
+
+    def __init__(self, watch: Watch, verb: bytes, deed: Callable[..., bool]) -> None:
+        self.watch = watch
+        self.verb = verb
+        self.deed = deed
+
+    def __call__(self, node: Any, job: Job, order: orders.Order, now_ms: int) -> bool:
+        """Do it."""
+        known = self.watch.history.job(job.id, job.body)
+        done = self.deed(node, job, order, now_ms)
+        if known is not None and done:
+            self.watch.world.count(f"jobs of {self.verb.decode()}")
+            if self.verb == orders.QFLUSH:
+                known.ended = known.ended or "acked"
+            else:
+                known.freed_ms.append(self.watch.world.now)
+                known.nack_delay = max(known.nack_delay, ceil(order.delay_ms / 1000), known.plan.backoff)
+                known.uncounted += 1
+                known.moved = True
+        return done
+
+
 def lease_of(request: Request) -> int:
     """The LEASE of a GETJOB in ms; 0 where there is none."""
     words = request.args[: request.args.index(b"FROM")]
@@ -494,8 +524,6 @@ RAN: Final[dict[bytes, Callable[[Watch, Any, Request, bytes], None]]] = {
     b"DELJOB": Watch._ran_delete,
     b"NACK": Watch._ran_free,
     b"ENQUEUE": Watch._ran_free,
-    b"MOVE": Watch._ran_free,
-    b"REVIVEJOB": Watch._ran_free,
     b"DEQUEUE": Watch._ran_dequeue,
     b"WORKING": Watch._ran_working,
     b"DEBUG": Watch._ran_flush,

@@ -47,6 +47,10 @@ class Workload:
             client = Client(self.cluster, f"client {number}")
             self.clients.append(client)
             client.begin(story(self, client.random))
+        if self.options.tries and not self.options.eager:
+            client = Client(self.cluster, "sweeper")
+            self.clients.append(client)
+            client.begin(sweeper(self, client.random))
 
     def end(self) -> None:
         """All of them hang up."""
@@ -268,6 +272,30 @@ def meddler(load: Workload, random: Random) -> Story:
             yield Ask(request)
         if random.random() < 0.3:
             yield Leave()
+
+
+def sweeper(load: Workload, random: Random) -> Story:
+    """Puts things in order, at one node after the other."""
+    while True:
+        yield random.randint(0, 3000)
+        ids = random.sample(load.recent, min(len(load.recent), random.randint(1, 8)))
+        if ids and random.random() < 0.3:
+            yield Ask([b"MOVE", random.choice(load.all_queues), *ids])
+        else:
+            yield Ask(sweeping(load, random))
+        yield Leave()
+
+
+def sweeping(load: Workload, random: Random) -> list[bytes]:
+    """Something that is done with a whole queue, at all nodes."""
+    queue = random.choice(load.all_queues)
+    count = [b"COUNT", b"%d" % random.choice((1, 3, 10))] if random.random() < 0.5 else []
+    chance = random.random()
+    if chance < 0.4:
+        return [b"QMOVE", queue, random.choice([one for one in load.all_queues if one != queue]), *count]
+    if chance < 0.8:
+        return [b"REVIVE", random.choice([queue, *[one for one in load.all_queues if one.endswith(b":dead")]]), *count]
+    return [b"QFLUSH", queue, *(count or [b"COUNT", b"5"] if random.random() < 0.7 else count)]
 
 
 def meddling(load: Workload, random: Random, ids: list[bytes]) -> list[bytes]:

@@ -2,12 +2,25 @@
 
 from typing import Final
 
-from disque.core.commands import client, cluster, command, connection, info, jobs, observe, queues, relocate, server
+from disque.core.commands import (
+    client,
+    cluster,
+    command,
+    connection,
+    info,
+    jobs,
+    observe,
+    queues,
+    relocate,
+    server,
+    sweeps,
+)
 from disque.core.model.command import Command
 
 ROWS: Final[tuple[Command, ...]] = (
     *jobs.COMMANDS,
     *relocate.COMMANDS,
+    *sweeps.COMMANDS,
     *queues.COMMANDS,
     *connection.COMMANDS,
     *client.COMMANDS,

@@ -1,30 +1,17 @@
-"""MOVE, REVIVEJOB: jobs go to another queue for good."""
+"""MOVE, REVIVEJOB: jobs go to another queue for good, whichever node has them."""
 
 from typing import TYPE_CHECKING, Final
 
 from disque.core.base import errors, resp
 from disque.core.base.numbers import SECONDS_MAX, parse_ms
-from disque.core.commands.jobs import count
-from disque.core.jobs import relocate, terms
+from disque.core.commands import asking
+from disque.core.jobs import orders, terms
+from disque.core.jobs.orders import Order
 from disque.core.model.command import DENYOOM, FAST, LIST, WRITE, Command
 from disque.core.model.session import Session
 
 if TYPE_CHECKING:
     from disque.core.node import Node
-
-
-class Moving:
-    """What MOVE does with each job."""
-
-    __slots__ = ("_delay_ms", "_queue")
-
-    def __init__(self, queue: bytes, delay_ms: int) -> None:
-        self._queue = queue
-        self._delay_ms = delay_ms
-
-    def __call__(self, node: "Node", job_id: bytes, now_ms: int) -> bool:
-        """Move one."""
-        return relocate.move(node, job_id, self._queue, self._delay_ms, now_ms)
 
 
 def move(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
@@ -42,7 +29,7 @@ def move(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None
     if wrong or delay_ms is None:
         session.out.append(resp.error(wrong))
         return
-    count(node, session, ids, Moving(args[1], delay_ms), now_ms)
+    asking.by_ids(node, session, ids, Order(orders.MOVE, b"", args[1], delay_ms), now_ms)
 
 
 def revivejob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
@@ -51,7 +38,7 @@ def revivejob(node: "Node", session: Session, args: list[bytes], now_ms: int) ->
     if wrong:
         session.out.append(resp.error(wrong))
         return
-    count(node, session, args[1:], relocate.revive, now_ms)
+    asking.by_ids(node, session, args[1:], Order(orders.REVIVEJOB, b"", b"", 0), now_ms)
 
 
 COMMANDS: Final = (

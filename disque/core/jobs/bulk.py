@@ -43,6 +43,11 @@ class Bulk(Sliced):
         """Do what the command does with one job."""
         raise NotImplementedError
 
+    def goes_on(self, node: "Node", now_ms: int) -> bool:
+        """All is done here: whether the client waits for something else now, that answers it."""
+        del node, now_ms
+        return False
+
     def end_slice(self) -> None:
         """A slice is done: make its part of the reply."""
 
@@ -95,10 +100,10 @@ def go_on(node: "Node", now_ms: int) -> None:
         raise
     if bulk.is_orphan:
         bulks.orphans -= before - len(bulk.ids)
-    if reply:
-        finish(node, bulk, reply)
-    else:
+    if not reply:
         bulks.line.append(bulk)
+    elif bulk.ids or bulk.session.closing or not bulk.goes_on(node, now_ms):
+        finish(node, bulk, reply)
 
 
 def finish(node: "Node", bulk: Bulk, reply: bytes) -> None:

@@ -1,8 +1,8 @@
-"""Putting jobs into another queue for good, and dead letters back."""
+"""Putting jobs into another queue for good."""
 
 from typing import TYPE_CHECKING
 
-from disque.core.replication import generations, moves, tries
+from disque.core.replication import generations, moves
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -19,9 +19,3 @@ def move(node: "Node", job_id: bytes, queue: bytes, delay_ms: int, now_ms: int) 
     extra = generations.own(node, job)
     extra.tries = 0
     return moves.move(node, job, spec, extra, job.expires_ms - now_ms, delay_ms, now_ms)
-
-
-def revive(node: "Node", job_id: bytes, now_ms: int) -> bool:
-    """Put a dead letter back where it came from, as it was at first. False for anything else."""
-    job = node.find(job_id)
-    return job is not None and tries.revive(node, job, now_ms)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 #: A question or an answer: byte strings whose meaning the kind of question gives.
 Words = tuple[bytes, ...]
 
+#: So long the answers of others are waited for, unless the kind of question says otherwise, in ms.
+WAIT_MS: Final = 5000
 #: Bytes of one answer, unless its kind says otherwise.
 ANSWER_MOST: Final = 65_536
 #: Bytes of a word beside its own.
@@ -22,17 +24,26 @@ WORD_BYTES: Final = 40
 class Answers:
     """The answers to one question, as they come. A class for each kind of question.
 
-    ``what`` is the number of the kind, ``words`` what is asked, ``most`` how many bytes an answer may have. Once it is
-    over, ``unreachable`` are the IDs of the nodes that did not answer, sorted.
+    ``what`` is the number of the kind, ``words`` what is asked, ``most`` how many bytes an answer may have, ``wait_ms``
+    how long others may take. With ``only``, no more than these nodes are asked, each with words of its own. Once it is
+    over, ``unreachable`` are the IDs of the nodes that did not answer, sorted. ``may_go_on``: another question may
+    follow (`following`).
     """
 
-    __slots__ = ("most", "unreachable", "what", "words")
+    __slots__ = ("may_go_on", "most", "only", "unreachable", "wait_ms", "what", "words")
 
     def __init__(self, what: int, words: Words) -> None:
         self.what = what
         self.words = words
         self.most = ANSWER_MOST
+        self.wait_ms = WAIT_MS
+        self.only: dict[bytes, Words] | None = None
         self.unreachable: list[bytes] = []
+        self.may_go_on = True
+
+    def words_for(self, node_id: bytes) -> Words:
+        """What this node is asked."""
+        return self.words if self.only is None else self.only[node_id]
 
     def take(self, node_id: bytes, words: Words) -> bool:
         """Take the answer of a node; False if no node means that. ``words`` are one at least."""
@@ -41,6 +52,10 @@ class Answers:
     def is_settled(self) -> bool:
         """Whether the reply is known already, whatever the others say: of some questions the first answer wins."""
         return False
+
+    def following(self) -> "Answers | None":
+        """The question that follows when this one is over; None if the reply is known."""
+        return None
 
     def reply(self) -> bytes:
         """The reply to the client."""
@@ -64,6 +79,8 @@ class Survey(Timed):
         self.open: set[bytes] = set()
         self.unreachable: set[bytes] = set()
         self.size = SURVEY_BYTES + size_of(answers.words)
+        if answers.only is not None:
+            self.size += sum([size_of(words) for words in answers.only.values()])
 
 
 class Asked:
@@ -84,15 +101,17 @@ class Surveys(Part):
     ``by_number`` are its own questions, ``by_session`` the same by the number of the client. ``asked`` are those that
     it has not answered yet, by who asks and the number, ``owed`` how many of each node. ``heard`` is the last number of
     each node, with the number of the process that asked. Questions are
-    numbered from ``base`` on: those of another process of this node are others.
+    numbered from ``base`` on: those of another process of this node are others. ``following`` are questions that are
+    asked at the next settle, since those before are over, by the number of the client.
     """
 
-    __slots__ = ("asked", "base", "by_number", "by_session", "count", "heard", "owed", "timers")
+    __slots__ = ("asked", "base", "by_number", "by_session", "count", "following", "heard", "owed", "timers")
 
     def __init__(self, timers: "Timers", start: int) -> None:
         self.timers = timers
         self.base = start >> 17 << 16
         self.count = 0
+        self.following: dict[int, tuple[Session, Answers]] = {}
         self.by_number: dict[int, Survey] = {}
         self.by_session: dict[int, Survey] = {}
         self.asked: dict[tuple[bytes, int], Asked] = {}

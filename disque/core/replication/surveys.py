@@ -4,16 +4,19 @@ What can be asked is in `disque.core.questions`. A question goes once over each 
 said there before, and is never said again: a question may also tell a node to do something, which it does once. The
 asker answers it as well, in the same way.
 
-*Who is unreachable.* The asker waits `WAIT_MS` for each node that is linked, understands the question and does not
-fail. All others are unreachable at once, and so is a node that fails meanwhile, whose link ends, that cannot answer, or
-whose answer makes no sense. A node that was too late may have done what it was asked to do. The asker itself cannot be
-late. When everybody has answered or is unreachable, the client is answered. If it has gone before, nobody waits for
-the answers any more.
+*Who is unreachable.* The asker waits 5 s (`WAIT_MS` of the model) for each node that is linked, understands the
+question and does not fail. All others are unreachable at once, and so is a node that fails meanwhile, whose link ends,
+that cannot answer, or whose answer makes no sense. A node that was too late may have done what it was asked to do. The
+asker itself cannot be late. When everybody has answered or is unreachable, the client is answered. If it has gone
+before, nobody waits for the answers any more.
 
 *Who answers* does so at once, or later, when it has looked at many jobs or changed them, some at a time. An answer
 waits for the records before it, as a reply does. A question with a number up to one that came before from the same
 process is a lie, and is skipped. An answer that comes late or twice belongs to no open question, and is skipped too.
 If it is lost with its link the asker waits in vain, up to `WAIT_MS`.
+
+*Several questions* can make one reply: when the answers to one are there, the next one follows (`Answers.following`),
+to some of the nodes or all. The client waits until the last one is over.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -26,8 +29,6 @@ from disque.core.model.survey import Answers, Asked, Survey, Words, size_of
 if TYPE_CHECKING:
     from disque.core.node import Node
 
-#: So long the answers of others are waited for.
-WAIT_MS: Final = 5000
 #: Questions of one node that are not answered yet: further ones are not.
 ASKED_MOST = 1000  # not Final: tests want less, compiled too
 #: Bytes of what is asked.
@@ -43,13 +44,17 @@ def begin(node: "Node", session: Session, answers: Answers, *, everywhere: bool)
     """A new question of a client, which nobody was asked yet. ``everywhere``: not only this node is to answer."""
     survey = node.surveys.add(session, answers)
     node.used += survey.size
-    survey.open.add(node.node_id)
+    only = answers.only
+    if only is None or node.node_id in only:
+        survey.open.add(node.node_id)
     if everywhere:
-        for peer in node.peers.values():
-            if is_able(node, peer.id):
-                survey.open.add(peer.id)
+        for peer_id in node.peers:
+            if only is not None and peer_id not in only:
+                continue
+            if is_able(node, peer_id):
+                survey.open.add(peer_id)
             else:
-                survey.unreachable.add(peer.id)
+                survey.unreachable.add(peer_id)
     return survey
 
 
@@ -66,10 +71,10 @@ def tell(node: "Node", survey: Survey, now_ms: int) -> None:
     for peer_id in node.peers:  # in their order: that of a set is chance
         if peer_id in survey.open:
             others = True
-            node.send(peer_id, (SURVEY, survey.number, answers.what, answers.words))
+            node.send(peer_id, (SURVEY, survey.number, answers.what, answers.words_for(peer_id)))
     survey.session.waiting = WAIT_NODES
     if others:
-        node.timers.arm(survey, now_ms + WAIT_MS)
+        node.timers.arm(survey, now_ms + answers.wait_ms)
 
 
 def surveyed(node: "Node", peer: bytes, message: tuple[int, int, Words], now_ms: int) -> None:
@@ -99,9 +104,15 @@ def end_if_over(node: "Node", survey: Survey) -> None:
     if survey.open and not survey.answers.is_settled():
         return
     node.used -= node.surveys.drop(survey)
-    survey.answers.unreachable = sorted(survey.unreachable)
+    answers = survey.answers
+    answers.unreachable = sorted(survey.unreachable)
     session = survey.session
-    reply = survey.answers.reply()
+    following = answers.following() if answers.may_go_on else None
+    if following is not None:
+        session.waiting = WAIT_NODES
+        node.surveys.following[session.id] = (session, following)
+        return
+    reply = answers.reply()
     if node.journaling:
         session.unsettled = True
     if session.waiting != WAIT_NODES:  # at once: nobody else was asked
@@ -141,7 +152,8 @@ def review(node: "Node") -> None:
 
 def disconnect(node: "Node", session: Session) -> None:
     """A client is gone that waits: nobody wants the answers."""
-    node.used -= node.surveys.drop(node.surveys.by_session[session.id])
+    if node.surveys.following.pop(session.id, None) is None:
+        node.used -= node.surveys.drop(node.surveys.by_session[session.id])
 
 
 # -- answering ---------------------------------------------------------------------------------------------------------
@@ -193,4 +205,5 @@ def break_off(node: "Node") -> None:
     for asked in list(node.surveys.asked.values()):
         say(node, asked, CANNOT)
     for survey in list(node.surveys.by_number.values()):
+        survey.answers.may_go_on = False
         give_up(node, survey, list(survey.open))

@@ -1,7 +1,7 @@
 """I8: every ADDJOB is answered, in order, in time; and so is what asks all nodes."""
 
 from disque.core.base import errors
-from disque.core.replication import surveys
+from disque.core.model.survey import WAIT_MS
 from tests.simulation.cluster import Cluster
 from tests.simulation.connection import Connection, Request
 from tests.simulation.history import FOREVER, touches
@@ -14,7 +14,9 @@ SEEN_MS = 6000
 #: So long, beyond the node timeout, it may take to see that a node is gone.
 GONE_MS = 2500
 #: What asks all nodes. Nobody waits longer for them, but for what a node has to look at itself.
-OF_ALL = frozenset({b"QLEN", b"QSTAT", b"FIND"})
+OF_ALL = frozenset({b"QLEN", b"QSTAT", b"FIND", b"MOVE", b"REVIVEJOB", b"QMOVE", b"REVIVE", b"QFLUSH"})
+#: Of what asks twice: a node that is silent the first time is not asked again.
+ROUNDS = {b"QMOVE": 2, b"REVIVE": 2, b"QFLUSH": 2}
 LOOK_MS = 300
 #: Faults under which it is certain who was there for whom.
 CERTAIN = frozenset({"crash", "stop", "compact", "half", "disk", "fsync"})
@@ -52,7 +54,7 @@ class Answers:
         now = self.world.now
         for request in list(connection.owed):
             if request.verb in OF_ALL:
-                bound_ms = max(bound_ms, request.ran_ms + surveys.WAIT_MS + LOOK_MS)
+                bound_ms = max(bound_ms, request.ran_ms + WAIT_MS * ROUNDS.get(request.verb, 1) + LOOK_MS)
             elif request.verb == b"ADDJOB":
                 asked_ms = self.bound_ms(request)
                 bound_ms = max(bound_ms, asked_ms if asked_ms < FOREVER else self.hopeless_ms(process, request))
