@@ -42,12 +42,14 @@ from disque.client.errors import (
 )
 from disque.client.job import Job
 from disque.client.newjob import NewJob
-from disque.client.replies import Delivered, NodeInfo
+from disque.client.replies import Delivered, Meta, NodeInfo
+from disque.client.terms import Backoff
 from disque.client.values import json_body
 
 __all__ = [
     "AsyncDisque",
     "AsyncJob",
+    "Backoff",
     "BadIdError",
     "CommandError",
     "Config",
@@ -60,6 +62,7 @@ __all__ = [
     "LeavingError",
     "LoadingError",
     "MaxlenError",
+    "Meta",
     "MisconfError",
     "NewJob",
     "NoAuthError",

@@ -1,6 +1,7 @@
 """The client for asyncio. Its behaviour is defined where the blocking client's is. Here it is only awaited."""
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
@@ -17,7 +18,7 @@ from disque.client.async_stream import AsyncAcknowledger, AsyncJobs
 from disque.client.batch import AnyNewJob, BatchOptions, Errors, Packer
 from disque.client.config import Address, Config
 from disque.client.delivery import Exchange, Flow, Outcome, Step
-from disque.client.errors import DisqueError, IncompleteError
+from disque.client.errors import BadIdError, CommandError, DisqueError, IncompleteError
 from disque.client.job import AnyJob
 from disque.client.methods import describe
 from disque.client.pipeline import AsyncPipeline
@@ -71,6 +72,8 @@ class AsyncDisque:
     working = _method(requests.working)
     enqueue = _method(requests.enqueue)
     dequeue = _method(requests.dequeue)
+    move = _method(requests.move)
+    revive = _method(requests.revive)
     delete = _method(requests.delete)
     show = _method(requests.show)
     peek = _method(requests.peek)
@@ -83,14 +86,16 @@ class AsyncDisque:
         timeout: Duration | None = None,  # noqa: ASYNC109 - it is the node that waits
         nohang: bool = False,
         counters: bool = True,
+        lease: Duration | None = None,
+        strict: bool = False,
+        meta: bool = False,
     ) -> list[AsyncJob]:
         """Take up to ``count`` jobs out of queues, waiting for the first: see `Disque.get`.
 
         When this is cancelled, a job that was on its way comes again after its RETRY.
         """
-        flow = requests.get_flow(
-            self.router, self.config, queues, count=count, timeout=timeout, nohang=nohang, counters=counters
-        )
+        how = requests.how_words(lease=lease, strict=strict, counters=counters, meta=meta)
+        flow = requests.get_flow(self.router, self.config, queues, count=count, timeout=timeout, nohang=nohang, how=how)
         node, jobs = await self.drive(flow)
         return [AsyncJob(self, one, node) for one in jobs]
 
@@ -101,10 +106,13 @@ class AsyncDisque:
         interrupt: AsyncInterrupt,
         acknowledger: AsyncAcknowledger | None,
         timeout_s: float | None = None,
+        how: tuple[bytes, ...] = requests.USUALLY,
     ) -> list[AsyncJob]:
         """What `jobs` does to fetch: wait for jobs, whose acknowledgements may travel together. None if interrupted."""
         wait_ms = TLS_WAIT_MS if self.config.tls else requests.WAIT_MOST_MS
-        flow = requests.get_flow(self.router, self.config, queues, count=count, timeout=timeout_s, wait_most_ms=wait_ms)
+        flow = requests.get_flow(
+            self.router, self.config, queues, count=count, timeout=timeout_s, how=how, wait_most_ms=wait_ms
+        )
         taken = await self.drive(flow, interrupt)
         return [] if taken is None else [AsyncJob(self, one, taken[0], acknowledger) for one in taken[1]]
 
@@ -115,9 +123,13 @@ class AsyncDisque:
         count: int | None = None,
         prefetch: int = PREFETCH,
         timeout: Duration | None = None,
+        lease: Duration | None = None,
+        strict: bool = False,
+        meta: bool = False,
     ) -> AsyncJobs:
         """Iterate over jobs as they come, the next ones fetched meanwhile; see `AsyncJobs`."""
-        return AsyncJobs(self, queues, count=count, prefetch=prefetch, timeout=timeout)
+        how = requests.how_words(lease=lease, strict=strict, meta=meta)
+        return AsyncJobs(self, queues, count=count, prefetch=prefetch, timeout=timeout, how=how)
 
     @overload
     async def add_many(
@@ -172,17 +184,33 @@ class AsyncDisque:
         await self.run(requests.ack(self.config, job_id).to(node))
 
     async def give_back(
-        self, ids: Sequence[Name], node: Address | None, delay: Duration | None = None, *, count: bool = True
+        self,
+        ids: Sequence[Name],
+        node: Address | None,
+        delay: Duration | None = None,
+        *,
+        count: bool = True,
+        error: str | BaseException | None = None,
+        dead: bool = False,
     ) -> None:
         """Give jobs back, at ``node`` if it can be asked: others may not know them, and leave them to their RETRY."""
-        await self.run(requests.nack(self.config, *ids, delay=delay, count=count).to(node))
+        await self.run(requests.nack(self.config, *ids, delay=delay, count=count, error=error, dead=dead).to(node))
 
     async def give_back_quietly(
-        self, ids: Sequence[Name], node: Address | None, delay: Duration | None = None, *, count: bool
+        self,
+        ids: Sequence[Name],
+        node: Address | None,
+        delay_s: float | None = None,
+        *,
+        count: bool,
+        error: Exception | None = None,
     ) -> None:
         """Give jobs back as well as can be; what fails here comes again after its RETRY."""
         with suppress(DisqueError):
-            await self.give_back(ids, node, delay, count=count)
+            try:
+                await self.give_back(ids, node, delay_s, count=count, error=error)
+            except (BadIdError, CommandError):  # versions before know neither ERROR nor decimals
+                await self.give_back(ids, node, None if delay_s is None else math.ceil(delay_s), count=count)
 
     # -- queues, nodes, any command ---------------------------------------------------------------------------------
 

@@ -45,7 +45,17 @@ class AsyncJob(AnyJob):
         self._settled = True
         await self._client.give_back([self.id], self.node, delay, count=count)
 
-    def attempt(self, *, backoff: Duration = BACKOFF_S, longest: Duration = LONGEST_S) -> "AsyncAttempt":
+    async def fail(self, error: str | BaseException, delay: Duration | None = None) -> None:
+        """The job has failed, and this is why: see `Job.fail`."""
+        self._settled = True
+        await self._client.give_back([self.id], self.node, delay, error=error)
+
+    async def dead(self, error: str | BaseException | None = None) -> None:
+        """The job can never succeed: it is a dead letter now (NACK DEAD)."""
+        self._settled = True
+        await self._client.give_back([self.id], self.node, error=error, dead=True)
+
+    def attempt(self, *, backoff: Duration | None = BACKOFF_S, longest: Duration = LONGEST_S) -> "AsyncAttempt":
         """Work on the job in a block that does not let its exceptions out: see `Job.attempt`."""
         return AsyncAttempt(self, *pauses(backoff, longest))
 
@@ -68,12 +78,13 @@ class AsyncJob(AnyJob):
         if error is None:
             await self.ack()
         else:
-            await self._client.give_back_quietly([self.id], self.node, count=isinstance(error, Exception))
+            failure = error if isinstance(error, Exception) else None
+            await self._client.give_back_quietly([self.id], self.node, count=failure is not None, error=failure)
 
-    async def failed(self, pause_s: float) -> None:
+    async def failed(self, error: Exception, pause_s: float | None) -> None:
         """Give the job back after a failure, if that was not done already."""
         if not self._settled:
-            await self._client.give_back_quietly([self.id], self.node, pause_s, count=True)
+            await self._client.give_back_quietly([self.id], self.node, pause_s, count=True, error=error)
 
 
 class AsyncAttempt:
@@ -81,7 +92,7 @@ class AsyncAttempt:
 
     __slots__ = ("_backoff_s", "_job", "_longest_s")
 
-    def __init__(self, job: AsyncJob, backoff_s: float, longest_s: float) -> None:
+    def __init__(self, job: AsyncJob, backoff_s: float | None, longest_s: float) -> None:
         self._job = job
         self._backoff_s = backoff_s
         self._longest_s = longest_s
@@ -95,5 +106,5 @@ class AsyncAttempt:
         if not isinstance(error, Exception):
             await self._job.__aexit__(kind, error, traceback)
             return False
-        await self._job.failed(self._job.pause_after_failure(error, self._backoff_s, self._longest_s))
+        await self._job.failed(error, self._job.pause_after_failure(error, self._backoff_s, self._longest_s))
         return True

@@ -13,6 +13,7 @@ from disque.client.async_job import AsyncJob
 from disque.client.async_pool import AsyncInterrupt
 from disque.client.errors import DisqueError
 from disque.client.job import by_node
+from disque.client.requests import USUALLY
 from disque.client.shelf import PREFETCH, Pile, Shelf
 from disque.client.values import Duration, Name, milliseconds, queue_words, text_of
 
@@ -80,11 +81,17 @@ class AsyncFetcher:
     """Keeps jobs ready, from a task of its own."""
 
     def __init__(
-        self, client: "AsyncDisque", queues: list[Name], shelf: Shelf[AsyncJob], acknowledger: AsyncAcknowledger
+        self,
+        client: "AsyncDisque",
+        queues: list[Name],
+        shelf: Shelf[AsyncJob],
+        acknowledger: AsyncAcknowledger,
+        how: tuple[bytes, ...],
     ) -> None:
         self._client = client
         self._queues = queues
         self._acknowledger = acknowledger
+        self._how = how
         self._interrupt = AsyncInterrupt()
         self._wanted = asyncio.Event()
         self._came = asyncio.Event()
@@ -118,7 +125,9 @@ class AsyncFetcher:
         """The next job without a task: those that are asked for here are acknowledged one by one."""
         shelf = self.shelf
         if not shelf.ready and not shelf.ended:
-            shelf.ready += await self._client.take(self._queues, shelf.count, self._interrupt, None, timeout_s)
+            shelf.ready += await self._client.take(
+                self._queues, shelf.count, self._interrupt, None, timeout_s, self._how
+            )
         return shelf.next()
 
     def stop(self) -> None:
@@ -142,7 +151,9 @@ class AsyncFetcher:
             while not shelf.ended:
                 wanted = shelf.wanted()
                 if wanted:
-                    shelf.ready += await self._client.take(self._queues, wanted, self._interrupt, self._acknowledger)
+                    shelf.ready += await self._client.take(
+                        self._queues, wanted, self._interrupt, self._acknowledger, how=self._how
+                    )
                     self._came.set()
                 else:
                     self._wanted.clear()
@@ -166,13 +177,14 @@ class AsyncJobs:
         count: int | None = None,
         prefetch: int = PREFETCH,
         timeout: Duration | None = None,
+        how: tuple[bytes, ...] = USUALLY,
     ) -> None:
         self._client = client
         self._queues: list[Name] = list(queue_words(queues))
         self._timeout_s = None if timeout is None else milliseconds(timeout, "timeout") / 1000
         self._shelf: Shelf[AsyncJob] = Shelf(prefetch, count)
         self._acknowledger = AsyncAcknowledger(client)
-        self._fetcher = AsyncFetcher(client, self._queues, self._shelf, self._acknowledger)
+        self._fetcher = AsyncFetcher(client, self._queues, self._shelf, self._acknowledger, how)
         self._closed = False
 
     def __aiter__(self) -> Self:

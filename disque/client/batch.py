@@ -1,6 +1,7 @@
 """Many jobs at once: ADDJOBs that are sent together, in parts of bounded size."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from itertools import islice
 from typing import Final, Literal, TypeAlias, TypedDict
 
@@ -11,6 +12,7 @@ from disque.client.newjob import NewJob
 from disque.client.packing import pack
 from disque.client.replies import job_id, whole
 from disque.client.router import Router
+from disque.client.terms import Backoff
 from disque.client.values import Body, Duration, Name, body_word, id_words, name_word, number_word
 
 AnyNewJob: TypeAlias = NewJob | tuple[Name, Body]
@@ -37,6 +39,12 @@ class BatchOptions(TypedDict, total=False):
     maxlen: int | None
     background: bool
     window: Duration | None
+    tries: int | None
+    backoff: Backoff | str | None
+    deadletter: Name | None
+    priority: int | None
+    headers: Mapping[Name, Name] | None
+    at: datetime | float | None
 
 
 class Packer:
@@ -62,6 +70,10 @@ class Packer:
         merged = NewJob._make(whole)._replace(background=job.background or self.defaults.background)
         if job.unique is not None and job.window is None:
             merged = merged._replace(window=self._window)
+        if job.at is not None and job.delay is None:  # one job says when, in place of what the batch says
+            merged = merged._replace(delay=None)
+        elif job.delay is not None and job.at is None:
+            merged = merged._replace(at=None)
         return pack(merged.words(self.timeout_ms))
 
 

@@ -1,5 +1,6 @@
 """The blocking client."""
 
+import math
 import os
 import time
 import weakref
@@ -18,7 +19,7 @@ from disque.client import admin, batch, requests, upkeep
 from disque.client.batch import AnyNewJob, BatchOptions, Errors, Packer
 from disque.client.config import Address, Config
 from disque.client.delivery import Exchange, Flow, Outcome, Step
-from disque.client.errors import DisqueError, IncompleteError
+from disque.client.errors import BadIdError, CommandError, DisqueError, IncompleteError
 from disque.client.heartbeat import KeepWorking
 from disque.client.job import AnyJob, Job
 from disque.client.methods import describe
@@ -75,6 +76,8 @@ class Disque:
     working = _method(requests.working)
     enqueue = _method(requests.enqueue)
     dequeue = _method(requests.dequeue)
+    move = _method(requests.move)
+    revive = _method(requests.revive)
     delete = _method(requests.delete)
     show = _method(requests.show)
     peek = _method(requests.peek)
@@ -87,15 +90,19 @@ class Disque:
         timeout: Duration | None = None,
         nohang: bool = False,
         counters: bool = True,
+        lease: Duration | None = None,
+        strict: bool = False,
+        meta: bool = False,
     ) -> list[Job]:
         """Take up to ``count`` jobs out of queues, waiting for the first (GETJOB).
 
         Waits as long as ``timeout`` says (None: for ever), or with ``nohang`` not at all; then the list is empty.
-        Jobs that are not acknowledged within their RETRY come again. Raises UnavailableError, CommandError.
+        Jobs that are not acknowledged within their RETRY, or the ``lease`` of this delivery, come again. ``strict``
+        empties the queues in the order given, instead of taking one job of each in turn. ``meta`` wants all that is
+        known of each job: see `Job.meta`. Raises UnavailableError, CommandError.
         """
-        flow = requests.get_flow(
-            self.router, self.config, queues, count=count, timeout=timeout, nohang=nohang, counters=counters
-        )
+        how = requests.how_words(lease=lease, strict=strict, counters=counters, meta=meta)
+        flow = requests.get_flow(self.router, self.config, queues, count=count, timeout=timeout, nohang=nohang, how=how)
         node, jobs = self.drive(flow)
         return [Job(self, one, node) for one in jobs]
 
@@ -106,9 +113,10 @@ class Disque:
         interrupt: Interrupt,
         acknowledger: Acknowledger | None,
         timeout_s: float | None = None,
+        how: tuple[bytes, ...] = requests.USUALLY,
     ) -> list[Job]:
         """What `jobs` does to fetch: wait for jobs, whose acknowledgements may travel together. None if interrupted."""
-        flow = requests.get_flow(self.router, self.config, queues, count=count, timeout=timeout_s)
+        flow = requests.get_flow(self.router, self.config, queues, count=count, timeout=timeout_s, how=how)
         taken = self.drive(flow, interrupt)
         return [] if taken is None else [Job(self, one, taken[0], acknowledger) for one in taken[1]]
 
@@ -119,9 +127,16 @@ class Disque:
         count: int | None = None,
         prefetch: int = PREFETCH,
         timeout: Duration | None = None,
+        lease: Duration | None = None,
+        strict: bool = False,
+        meta: bool = False,
     ) -> Jobs:
-        """Iterate over jobs as they come, the next ones fetched meanwhile; see `Jobs`."""
-        return Jobs(self, queues, count=count, prefetch=prefetch, timeout=timeout)
+        """Iterate over jobs as they come, the next ones fetched meanwhile: see `Jobs`, and `get` for the others.
+
+        A ``lease`` begins when a job is fetched, not when it is handed out.
+        """
+        how = requests.how_words(lease=lease, strict=strict, meta=meta)
+        return Jobs(self, queues, count=count, prefetch=prefetch, timeout=timeout, how=how)
 
     @overload
     def add_many(
@@ -181,17 +196,33 @@ class Disque:
         self.run(requests.ack(self.config, job_id).to(node))
 
     def give_back(
-        self, ids: Sequence[Name], node: Address | None, delay: Duration | None = None, *, count: bool = True
+        self,
+        ids: Sequence[Name],
+        node: Address | None,
+        delay: Duration | None = None,
+        *,
+        count: bool = True,
+        error: str | BaseException | None = None,
+        dead: bool = False,
     ) -> None:
         """Give jobs back, at ``node`` if it can be asked: others may not know them, and leave them to their RETRY."""
-        self.run(requests.nack(self.config, *ids, delay=delay, count=count).to(node))
+        self.run(requests.nack(self.config, *ids, delay=delay, count=count, error=error, dead=dead).to(node))
 
     def give_back_quietly(
-        self, ids: Sequence[Name], node: Address | None, delay: Duration | None = None, *, count: bool
+        self,
+        ids: Sequence[Name],
+        node: Address | None,
+        delay_s: float | None = None,
+        *,
+        count: bool,
+        error: Exception | None = None,
     ) -> None:
         """Give jobs back as well as can be; what fails here comes again after its RETRY."""
         with suppress(DisqueError):
-            self.give_back(ids, node, delay, count=count)
+            try:
+                self.give_back(ids, node, delay_s, count=count, error=error)
+            except (BadIdError, CommandError):  # versions before know neither ERROR nor decimals
+                self.give_back(ids, node, None if delay_s is None else math.ceil(delay_s), count=count)
 
     # -- queues, nodes, any command ---------------------------------------------------------------------------------
 

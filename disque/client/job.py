@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from disque.client.config import Address
-from disque.client.replies import Delivered
+from disque.client.replies import Delivered, Meta
 from disque.client.values import Duration, milliseconds
 
 if TYPE_CHECKING:
@@ -27,17 +27,58 @@ DOUBLINGS_MOST: Final = 32
 
 
 class AnyJob:
-    """What all jobs have: ``queue`` is text, ``body`` are bytes, counters are 0 where they were not wanted."""
+    """What all jobs have: ``queue`` is text, ``body`` are bytes, counters are 0 where they were not wanted.
 
-    __slots__ = ("additional_deliveries", "body", "id", "nacks", "node", "queue")
+    ``meta`` is what else is known of a job, if that was asked for with ``meta=True``; then the properties ``tries``,
+    ``tries_left``, ``priority``, ``headers``, ``error`` and ``origin`` are a short way to it, otherwise they raise
+    AttributeError.
+    """
+
+    __slots__ = ("additional_deliveries", "body", "id", "meta", "nacks", "node", "queue")
 
     def __init__(self, delivered: Delivered, node: Address | None) -> None:
-        self.id, self.queue, self.body, self.nacks, self.additional_deliveries = delivered
+        self.id, self.queue, self.body, self.nacks, self.additional_deliveries, self.meta = delivered
         self.node = node
 
     def delivered(self) -> Delivered:
         """What the node gave."""
-        return Delivered(self.id, self.queue, self.body, self.nacks, self.additional_deliveries)
+        return Delivered(self.id, self.queue, self.body, self.nacks, self.additional_deliveries, self.meta)
+
+    @property
+    def _known(self) -> Meta:
+        if self.meta is None:
+            raise AttributeError("this is known only of jobs that were taken with meta=True")
+        return self.meta
+
+    @property
+    def tries(self) -> int:
+        """How many tries have ended."""
+        return self._known.tries
+
+    @property
+    def tries_left(self) -> int | None:
+        """How many tries there are, with this one; None: without end."""
+        return self._known.tries_left
+
+    @property
+    def priority(self) -> int:
+        """The priority, from 0 to 255."""
+        return self._known.priority
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers by name."""
+        return self._known.headers
+
+    @property
+    def error(self) -> str | None:
+        """Why it failed last, in the words of the consumer that said so."""
+        return self._known.error
+
+    @property
+    def origin(self) -> str | None:
+        """Of a dead letter, the queue in which it died."""
+        return self._known.origin
 
     def json(self) -> Any:  # noqa: ANN401 - that is what JSON is
         """The body read as JSON. Raises ValueError."""
@@ -47,9 +88,12 @@ class AnyJob:
         """The body as UTF-8. Raises UnicodeDecodeError, which is a ValueError."""
         return self.body.decode()
 
-    def pause_after_failure(self, error: Exception, backoff_s: float, longest_s: float) -> float:
-        """How many seconds a job that failed with ``error`` is held back; says so in the log."""
+    def pause_after_failure(self, error: Exception, backoff_s: float | None, longest_s: float) -> float | None:
+        """How many seconds a job that failed with ``error`` is held back, None: as it says; says so in the log."""
         failures = self.nacks + 1
+        if backoff_s is None or (self.meta is not None and self.meta.backoff):
+            LOG.error("job %s of queue %r failed (failures: %d)", self.id, self.queue, failures, exc_info=error)
+            return None
         pause_s = min(backoff_s * float(2 ** min(self.nacks, DOUBLINGS_MOST)), longest_s)
         LOG.error(
             "job %s of queue %r failed (failures: %d), delayed for %g s", self.id, self.queue, failures, pause_s,
@@ -70,12 +114,13 @@ def by_node(jobs: Iterable[AnyJob]) -> dict[Address | None, list[str]]:
     return groups
 
 
-def pauses(backoff: Duration, longest: Duration) -> tuple[float, float]:
+def pauses(backoff: Duration | None, longest: Duration) -> tuple[float | None, float]:
     """The first and the longest pause after failures in seconds. Raises ValueError for negative ones."""
-    first_ms, longest_ms = milliseconds(backoff, "backoff"), milliseconds(longest, "longest")
+    first_ms = 0 if backoff is None else milliseconds(backoff, "backoff")
+    longest_ms = milliseconds(longest, "longest")
     if first_ms < 0 or longest_ms < 0:
         raise ValueError("backoff and longest must not be negative")
-    return first_ms / 1000, longest_ms / 1000
+    return None if backoff is None else first_ms / 1000, longest_ms / 1000
 
 
 class Job(AnyJob):
@@ -114,12 +159,26 @@ class Job(AnyJob):
         self._settled = True
         self._client.give_back([self.id], self.node, delay, count=count)
 
-    def attempt(self, *, backoff: Duration = BACKOFF_S, longest: Duration = LONGEST_S) -> "Attempt":
+    def fail(self, error: str | BaseException, delay: Duration | None = None) -> None:
+        """The job has failed, and this is why: it goes back to its queue after ``delay`` (None: after its BACKOFF).
+
+        It is a dead letter when its tries are used up. The text, or class and text of the exception, stays with it.
+        """
+        self._settled = True
+        self._client.give_back([self.id], self.node, delay, error=error)
+
+    def dead(self, error: str | BaseException | None = None) -> None:
+        """The job can never succeed: it is a dead letter now (NACK DEAD)."""
+        self._settled = True
+        self._client.give_back([self.id], self.node, error=error, dead=True)
+
+    def attempt(self, *, backoff: Duration | None = BACKOFF_S, longest: Duration = LONGEST_S) -> "Attempt":
         """Work on the job in a block that does not let its exceptions out, so that a loop goes on with other jobs.
 
-        The job is acknowledged when the block ends. If an `Exception` leaves it, that is logged, and the job is held
-        back: for ``backoff`` after its first failure, twice as long after each further one, but not for longer than
-        ``longest``. What was acknowledged or given back inside is left alone. At-most-once jobs do not come again.
+        The job is acknowledged when the block ends. If an `Exception` leaves it, that is logged and told to the node
+        as the job's last error, and the job is held back: for ``backoff`` after its first failure, twice as long after
+        each further one, but not for longer than ``longest``. With None the job's own BACKOFF counts; one without comes
+        back at once. What was acknowledged or given back inside is left alone. At-most-once jobs do not come again.
         """
         return Attempt(self, *pauses(backoff, longest))
 
@@ -142,12 +201,13 @@ class Job(AnyJob):
         if error is None:
             self.ack()
         else:
-            self._client.give_back_quietly([self.id], self.node, count=isinstance(error, Exception))
+            failure = error if isinstance(error, Exception) else None
+            self._client.give_back_quietly([self.id], self.node, count=failure is not None, error=failure)
 
-    def failed(self, pause_s: float) -> None:
+    def failed(self, error: Exception, pause_s: float | None) -> None:
         """Give the job back after a failure, if that was not done already."""
         if not self._settled:
-            self._client.give_back_quietly([self.id], self.node, pause_s, count=True)
+            self._client.give_back_quietly([self.id], self.node, pause_s, count=True, error=error)
 
 
 class Attempt:
@@ -155,7 +215,7 @@ class Attempt:
 
     __slots__ = ("_backoff_s", "_job", "_longest_s")
 
-    def __init__(self, job: Job, backoff_s: float, longest_s: float) -> None:
+    def __init__(self, job: Job, backoff_s: float | None, longest_s: float) -> None:
         self._job = job
         self._backoff_s = backoff_s
         self._longest_s = longest_s
@@ -169,5 +229,5 @@ class Attempt:
         if not isinstance(error, Exception):
             self._job.__exit__(kind, error, traceback)
             return False
-        self._job.failed(self._job.pause_after_failure(error, self._backoff_s, self._longest_s))
+        self._job.failed(error, self._job.pause_after_failure(error, self._backoff_s, self._longest_s))
         return True

@@ -1,8 +1,20 @@
 """A job that is to be added."""
 
+from collections.abc import Mapping
+from datetime import datetime
 from typing import NamedTuple
 
-from disque.client.values import Body, Duration, Name, body_word, name_word, number_word, seconds_word
+from disque.client.terms import Backoff, backoff_word, header_words, moment_word
+from disque.client.values import (
+    Body,
+    Duration,
+    Name,
+    body_word,
+    duration_word,
+    name_word,
+    number_word,
+    seconds_word,
+)
 
 
 class NewJob(NamedTuple):
@@ -18,6 +30,12 @@ class NewJob(NamedTuple):
     background: bool = False
     unique: Name | None = None
     window: Duration | None = None
+    tries: int | None = None
+    backoff: Backoff | str | None = None
+    deadletter: Name | None = None
+    priority: int | None = None
+    headers: Mapping[Name, Name] | None = None
+    at: datetime | float | None = None
 
     def words(self, timeout_ms: int) -> list[bytes]:
         """The words of ADDJOB. Raises TypeError, ValueError."""
@@ -32,10 +50,12 @@ class NewJob(NamedTuple):
     def options(self) -> list[bytes]:
         """The words behind the timeout. Raises TypeError, ValueError."""
         words: list[bytes] = []
+        if self.at is not None and self.delay is not None:
+            raise ValueError("at and delay cannot be used together")
         if self.replicate is not None:
             words += (b"REPLICATE", number_word(self.replicate, "replicate"))
         if self.delay is not None:
-            words += (b"DELAY", seconds_word(self.delay, "delay"))
+            words += (b"DELAY", duration_word(self.delay, "delay"))
         if self.retry is not None:
             words += (b"RETRY", seconds_word(self.retry, "retry"))
         if self.ttl is not None:
@@ -49,4 +69,21 @@ class NewJob(NamedTuple):
             raise ValueError("window needs a key: unique=...")
         if self.background:
             words.append(b"ASYNC")
+        return words + self.terms()
+
+    def terms(self) -> list[bytes]:
+        """The words that few jobs have. Raises TypeError, ValueError."""
+        words: list[bytes] = []
+        if self.at is not None:
+            words += (b"AT", moment_word(self.at))
+        if self.priority is not None:
+            words += (b"PRIORITY", number_word(self.priority, "priority"))
+        if self.tries is not None:
+            words += (b"TRIES", number_word(self.tries, "tries"))
+        if self.backoff is not None:
+            words += (b"BACKOFF", backoff_word(self.backoff))
+        if self.deadletter is not None:
+            words += (b"DEADLETTER", name_word(self.deadletter, "deadletter"))
+        if self.headers is not None:
+            words += header_words(self.headers)
         return words

@@ -45,6 +45,8 @@ class AnyPipeline:
     working = _method(requests.working)
     enqueue = _method(requests.enqueue)
     dequeue = _method(requests.dequeue)
+    move = _method(requests.move)
+    revive = _method(requests.revive)
     delete = _method(requests.delete)
     show = _method(requests.show)
     queue_length = _method(admin.queue_length)

@@ -6,7 +6,31 @@ from disque.client.errors import DisqueError, UnexpectedReplyError, typed
 from disque.client.values import text_of
 
 #: What is known of a job or a queue: names as in SHOW and QSTAT, with underscores for dashes.
-JobInfo: TypeAlias = dict[str, "str | int | bytes | list[str] | None"]
+JobInfo: TypeAlias = dict[str, "str | int | bytes | list[str] | dict[str, str] | None"]
+
+
+class Meta(NamedTuple):
+    """What is known of a job beyond its body, when it was delivered (WITHMETA). Times are in ms.
+
+    ``tries`` have ended, and ``tries_left`` remain with this one (None: there is no bound). ``created_ms_ago``: since
+    it was added, or became a dead letter; ``due_ms_ago``: since it could have been delivered for the first time;
+    ``lease_ms``: until it is delivered again. ``error`` is the last one, ``origin`` the queue in which a dead letter
+    died. ``backoff`` is None where the node does not tell it.
+    """
+
+    tries: int
+    tries_left: int | None
+    nacks: int
+    additional_deliveries: int
+    priority: int
+    created_ms_ago: int
+    due_ms_ago: int
+    ttl_ms: int
+    lease_ms: int
+    error: str | None
+    origin: str | None
+    headers: dict[str, str]
+    backoff: str | None = None
 
 
 class Delivered(NamedTuple):
@@ -17,6 +41,7 @@ class Delivered(NamedTuple):
     body: bytes
     nacks: int = 0
     additional_deliveries: int = 0
+    meta: Meta | None = None
 
 
 #: How the ID of a job begins, and how many characters it has.
@@ -24,6 +49,10 @@ ID_HEAD: Final = "D-"
 ID_LENGTH: Final = 40
 #: Where bytes are no text.
 BODIES: Final = frozenset({"body"})
+#: Fields of `Meta` that are numbers.
+NUMBERS: Final = (*Meta._fields[:1], *Meta._fields[2:9])
+#: What is a map, in RESP2 a list of names and values.
+MAPS: Final = frozenset({"headers"})
 
 
 def whole(reply: object) -> int:
@@ -86,17 +115,44 @@ def delivered(reply: object) -> list[Delivered]:
     """The jobs of GETJOB or QPEEK."""
     try:
         return [one_delivered(row) for row in reply] if reply else []  # type: ignore[attr-defined]  # refused below
-    except (TypeError, ValueError, AttributeError, IndexError):
+    except (TypeError, ValueError, AttributeError, LookupError):
         raise UnexpectedReplyError(f"jobs were expected, not {shown(reply)}") from None
 
 
 def one_delivered(row: list[bytes]) -> Delivered:
-    """One job: queue, ID, body, and the counters where they are."""
+    """One job: queue, ID, body, and where they are the counters, and what is known of it."""
     job_id = row[1].decode("ascii")
     queue = row[0].decode("utf-8", "surrogateescape")
     if len(row) == 3:
         return Delivered(job_id, queue, row[2])
+    if len(row) % 4 == 0:
+        known = meta(row[-1])
+        return Delivered(job_id, queue, row[2], known.nacks, known.additional_deliveries, known)
     return Delivered(job_id, queue, row[2], int(row[4]), int(row[6]))
+
+
+def meta(reply: object) -> Meta:
+    """The map of WITHMETA, in the shape of either protocol. What a newer node adds is left out."""
+    found = {text(name).replace("-", "_"): value for name, value in pairs(reply)}
+    words = {name: found[name] for name in Meta._fields if name in found}
+    words["headers"] = dictionary(words["headers"])
+    error = words["error"]
+    words["error"] = error.decode("utf-8", "replace") if isinstance(error, bytes) else error
+    for name in ("origin", "backoff"):
+        words[name] = text_or_none(words.get(name))
+    for name in NUMBERS:
+        words[name] = whole(words[name])
+    if words["tries_left"] is not None:
+        words["tries_left"] = whole(words["tries_left"])
+    return Meta(**words)  # type: ignore[arg-type]  # each is what its field says
+
+
+def pairs(reply: object) -> list[tuple[object, object]]:
+    """Names and values, in the shape of either protocol."""
+    if isinstance(reply, dict):
+        return list(reply.items())
+    items = listed(reply)
+    return list(zip(items[::2], items[1::2], strict=True))
 
 
 def answers(reply: object, jobs: int = 1) -> list[int | DisqueError]:
@@ -118,8 +174,10 @@ def job_info(reply: object) -> JobInfo | None:
     }
 
 
-def plain(name: str, value: object) -> str | int | bytes | list[str] | None:
+def plain(name: str, value: object) -> str | int | bytes | list[str] | dict[str, str] | None:
     """One value of such a dict."""
+    if name in MAPS:
+        return dictionary(value)
     if isinstance(value, list):
         return texts(value)
     if value is None or isinstance(value, int) or (name in BODIES and isinstance(value, bytes)):
@@ -128,11 +186,8 @@ def plain(name: str, value: object) -> str | int | bytes | list[str] | None:
 
 
 def dictionary(reply: object) -> dict[str, str]:
-    """Names and values of CONFIG GET, in the shape of either protocol."""
-    if isinstance(reply, dict):
-        return {text(name): text(value) for name, value in reply.items()}
-    items = texts(reply)
-    return dict(zip(items[::2], items[1::2], strict=True))
+    """Names and values that are texts, in the shape of either protocol."""
+    return {text(name): text(value) for name, value in pairs(reply)}
 
 
 def scanned(reply: object) -> tuple[int, list[str]]:

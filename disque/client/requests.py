@@ -4,26 +4,29 @@ The commands about jobs are here, each as a function from Python values to a `Re
 clients make their methods of these functions, so a command is described once.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Final, Generic, Self, TypeVar
 
 from disque.client import replies
 from disque.client.config import Address, Config
 from disque.client.delivery import NO_CODES, Flow, Parcel, Reply, deliver
 from disque.client.errors import DisqueError, NoJobError, UnexpectedReplyError
+from disque.client.failure import error_word
 from disque.client.newjob import NewJob
 from disque.client.packing import pack
 from disque.client.router import Router
+from disque.client.terms import Backoff
 from disque.client.values import (
     Body,
     Duration,
     Name,
+    duration_word,
     id_word,
     id_words,
     milliseconds,
     name_word,
     queue_words,
-    seconds_word,
 )
 
 T = TypeVar("T")
@@ -108,6 +111,12 @@ def add(
     background: bool = False,
     unique: Name | None = None,
     window: Duration | None = None,
+    tries: int | None = None,
+    backoff: Backoff | str | None = None,
+    deadletter: Name | None = None,
+    priority: int | None = None,
+    headers: Mapping[Name, Name] | None = None,
+    at: datetime | float | None = None,
 ) -> Request[str]:
     """Add a job and give its ID, when as many nodes as ``replicate`` says have it (ADDJOB).
 
@@ -116,22 +125,44 @@ def add(
     that long. ``background`` answers before the copies are made. While a job was added with the key ``unique`` less
     than ``window`` ago (None or 0: while it is alive), nothing is added, and the ID is that of the first.
 
+    After ``tries`` failures the job is a dead letter: it moves to the queue ``deadletter`` (None: the name of its queue
+    with ``:dead``; "": nowhere, it ends). ``backoff`` is how long a failure holds it back, a `Backoff` or a text such
+    as "exponential:2:60". Jobs of a higher ``priority`` (0 to 255) leave the queue first. ``headers`` are names and
+    values that go with it. ``at`` says when it is queued, in place of ``delay``: a datetime with a time zone, or
+    seconds since 1970.
+
     When the connection is lost the job is added again at another node, so it may be there twice; not if it is unique.
     Raises NoReplError, PausedError, OomError, MaxlenError, CommandError, UnavailableError.
     """
-    job = NewJob(queue, body, delay, retry, ttl, replicate, maxlen, background, unique, window)
+    job = NewJob(queue, body, delay, retry, ttl, replicate, maxlen, background, unique, window,
+                 tries, backoff, deadletter, priority, headers, at)  # fmt: skip
     wait_ms = config.timeout_ms if timeout_ms is None else timeout_ms
     return Request(job.words(wait_ms), replies.job_id, wait_ms=wait_ms or None)
 
 
+def how_words(
+    *, lease: Duration | None = None, strict: bool = False, counters: bool = True, meta: bool = False
+) -> tuple[bytes, ...]:
+    """How jobs are to be taken, as options of GETJOB. Raises TypeError, ValueError."""
+    words: list[bytes] = []
+    if lease is not None:
+        if milliseconds(lease, "lease") <= 0:
+            raise ValueError("lease must be above 0")
+        words += (b"LEASE", duration_word(lease, "lease"))
+    return (*words, *[b"STRICT"] * strict, *[b"WITHCOUNTERS"] * counters, *[b"WITHMETA"] * meta)
+
+
+#: How jobs are taken unless said otherwise.
+USUALLY: Final = how_words()
+
+
 def get(
-    config: Config, queues: list[bytes], count: int, wait_ms: int, *, counters: bool
+    config: Config, queues: list[bytes], count: int, wait_ms: int, how: tuple[bytes, ...] = USUALLY
 ) -> Request[list[replies.Delivered]]:
-    """Take jobs out of queues; wait ``wait_ms`` if there are none (0: not at all)."""
+    """Take jobs out of queues; wait ``wait_ms`` if there are none (0: not at all). ``how``: see `how_words`."""
     del config
     words = [b"GETJOB", *([b"TIMEOUT", b"%d" % wait_ms] if wait_ms else [b"NOHANG"]), b"COUNT", b"%d" % count]
-    words += [b"WITHCOUNTERS"] * counters
-    return Request([*words, b"FROM", *queues], replies.delivered, wait_ms=wait_ms)
+    return Request([*words, *how, b"FROM", *queues], replies.delivered, wait_ms=wait_ms)
 
 
 def get_flow(
@@ -142,7 +173,7 @@ def get_flow(
     count: int,
     timeout: Duration | None = None,
     nohang: bool = False,
-    counters: bool = True,
+    how: tuple[bytes, ...] = USUALLY,
     wait_most_ms: int = WAIT_MOST_MS,
 ) -> Flow[tuple[Address | None, list[replies.Delivered]]]:
     """Take jobs; wait as long as ``timeout`` says (None: without end). Gives the node that delivered, and the jobs.
@@ -156,7 +187,7 @@ def get_flow(
     until_s = router.clock() + left_ms / 1000
     while True:
         wait_ms = wait_most_ms if left_ms < 0 else min(left_ms, wait_most_ms)
-        request = get(config, names, count, wait_ms, counters=counters)
+        request = get(config, names, count, wait_ms, how)
         parcel = request.parcel()
         [reply] = yield from deliver(router, config, parcel)
         jobs = request.value(reply)
@@ -182,15 +213,31 @@ def fast_ack(config: Config, *ids: Name) -> Request[int]:
     return Request([b"FASTACK", *id_words(ids)], replies.whole)
 
 
-def nack(config: Config, *ids: Name, delay: Duration | None = None, count: bool = True) -> Request[int]:
+def nack(
+    config: Config,
+    *ids: Name,
+    delay: Duration | None = None,
+    count: bool = True,
+    error: str | BaseException | None = None,
+    dead: bool = False,
+) -> Request[int]:
     """Give jobs back to their queues, now or after ``delay`` (NACK). How many went back.
 
-    ``count`` says whether it counts as a failure of the jobs; not if nobody has begun them.
+    Without ``delay`` the BACKOFF of each job counts, if it has one. ``count`` says whether it counts as a failure of
+    the jobs; not if nobody has begun them. ``error`` says why, in a text of at most 4 KB, or as the exception: it stays
+    with the jobs. With ``dead`` they are dead letters now, and not tried again. Raises ValueError for what contradicts
+    itself.
     """
     del config
-    later = [] if delay is None else [b"DELAY", seconds_word(delay, "delay")]
-    uncounted = [] if count else [b"NOCOUNT"]
-    return Request([b"NACK", *id_words(ids), *later, *uncounted], replies.whole)
+    if not count and (error is not None or dead):
+        raise ValueError("what does not count as a failure has no error, and kills no job")
+    if dead and delay is not None:
+        raise ValueError("a job that is not tried again has no delay")
+    words = [] if delay is None else [b"DELAY", duration_word(delay, "delay")]
+    if error is not None:
+        words += (b"ERROR", error_word(error))
+    words += [b"DEAD"] * dead + [b"NOCOUNT"] * (not count)
+    return Request([b"NACK", *id_words(ids), *words], replies.whole)
 
 
 def working(config: Config, *ids: Name) -> Request[list[int | DisqueError]]:
@@ -237,6 +284,22 @@ def dequeue(config: Config, *ids: Name) -> Request[int]:
     """Take jobs out of their queues until their RETRY brings them back (DEQUEUE). How many."""
     del config
     return Request([b"DEQUEUE", *id_words(ids)], replies.whole)
+
+
+def move(config: Config, queue: Name, *ids: Name, delay: Duration | None = None) -> Request[int]:
+    """Put jobs into another queue for good, now or after ``delay``, whatever they wait for (MOVE). How many.
+
+    The node moves those that it knows.
+    """
+    del config
+    later = [] if delay is None else [b"DELAY", duration_word(delay, "delay")]
+    return Request([b"MOVE", name_word(queue), *id_words(ids), *later], replies.whole, again=False)
+
+
+def revive(config: Config, *ids: Name) -> Request[int]:
+    """Put dead letters back into the queue in which they died, with tries and TTL as at first (REVIVEJOB). How many."""
+    del config
+    return Request([b"REVIVEJOB", *id_words(ids)], replies.whole, again=False)
 
 
 def delete(config: Config, *ids: Name) -> Request[int]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Self
 from disque.client.errors import DisqueError
 from disque.client.job import Job, by_node
 from disque.client.pool import Interrupt
+from disque.client.requests import USUALLY
 from disque.client.shelf import PREFETCH, Pile, Shelf
 from disque.client.values import Duration, Name, milliseconds, queue_words, text_of
 
@@ -88,10 +89,18 @@ class Acknowledger:
 class Fetcher:
     """Keeps jobs ready, from a thread of its own. Its thread knows nothing of the iteration, which may be forgotten."""
 
-    def __init__(self, client: "Disque", queues: list[Name], shelf: Shelf[Job], acknowledger: Acknowledger) -> None:
+    def __init__(
+        self,
+        client: "Disque",
+        queues: list[Name],
+        shelf: Shelf[Job],
+        acknowledger: Acknowledger,
+        how: tuple[bytes, ...],
+    ) -> None:
         self._client = client
         self._queues = queues
         self._acknowledger = acknowledger
+        self._how = how
         self._interrupt = Interrupt()
         self._changed = threading.Condition(threading.Lock())
         self._thread: threading.Thread | None = None
@@ -123,7 +132,9 @@ class Fetcher:
         """The next job without a thread: those that are asked for here are acknowledged one by one."""
         shelf = self.shelf
         if not shelf.ready and not shelf.ended:
-            shelf.ready.extend(self._client.take(self._queues, shelf.count, self._interrupt, None, timeout_s))
+            shelf.ready.extend(
+                self._client.take(self._queues, shelf.count, self._interrupt, None, timeout_s, self._how)
+            )
         return shelf.next()
 
     def stop(self) -> None:
@@ -144,7 +155,7 @@ class Fetcher:
     def _run(self) -> None:
         try:
             while wanted := self._wanted():
-                jobs = self._client.take(self._queues, wanted, self._interrupt, self._acknowledger)
+                jobs = self._client.take(self._queues, wanted, self._interrupt, self._acknowledger, how=self._how)
                 if jobs:
                     with self._changed:
                         self.shelf.ready.extend(jobs)
@@ -185,6 +196,7 @@ class Jobs:
         count: int | None = None,
         prefetch: int = PREFETCH,
         timeout: Duration | None = None,
+        how: tuple[bytes, ...] = USUALLY,
     ) -> None:
         self._client = client
         self._closed = True
@@ -192,7 +204,7 @@ class Jobs:
         self._timeout_s = None if timeout is None else milliseconds(timeout, "timeout") / 1000
         self._shelf: Shelf[Job] = Shelf(prefetch, count)
         self._acknowledger = Acknowledger(client)
-        self._fetcher = Fetcher(client, self._queues, self._shelf, self._acknowledger)
+        self._fetcher = Fetcher(client, self._queues, self._shelf, self._acknowledger, how)
         self._closed = False
 
     def __iter__(self) -> Self:

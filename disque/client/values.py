@@ -57,6 +57,15 @@ def seconds_word(duration: Duration, what: str) -> bytes:
     return b"%d" % scaled(duration, 1, what)
 
 
+def duration_word(duration: Duration, what: str) -> bytes:
+    """A duration as seconds with up to three decimals, rounded up to ms; whole ones without a point."""
+    ms = milliseconds(duration, what)
+    if ms % 1000 == 0:
+        return b"%d" % (ms // 1000)
+    seconds, part = divmod(abs(ms), 1000)
+    return b"%b%d.%b" % (b"-" if ms < 0 else b"", seconds, (b"%03d" % part).rstrip(b"0"))
+
+
 def milliseconds(duration: Duration, what: str) -> int:
     """A duration as whole milliseconds, rounded up."""
     return scaled(duration, 1000, what)

@@ -46,6 +46,18 @@ def test_pairs_and_new_jobs_with_the_options_of_the_batch() -> None:
     assert fourth[-1:] == [b"ASYNC"]
 
 
+def test_what_a_job_says_of_when_is_in_place_of_what_the_batch_says() -> None:
+    nodes = FakeNodes(counting())
+    add(nodes, [("q", "1"), NewJob("q", "2", delay=0.5), NewJob("q", "3", tries=1)], at=9.0, tries=4)
+    add(nodes, [NewJob("q", "4", at=9.0, headers={"a": "b"})], delay=7, backoff="fixed:1", headers={"c": "d"})
+    assert [words[3:] for words in nodes.sent("ADDJOB")] == [
+        [b"AT", b"9000", b"TRIES", b"4"],
+        [b"DELAY", b"0.5", b"TRIES", b"4"],
+        [b"AT", b"9000", b"TRIES", b"1"],
+        [b"AT", b"9000", b"BACKOFF", b"fixed:1", b"HEADER", b"a", b"b"],
+    ]
+
+
 def test_jobs_are_taken_and_sent_in_parts() -> None:
     taken = 0
     seen: list[int] = []

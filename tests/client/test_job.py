@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from disque.client import AsyncDisque, AsyncJob, Disque, Job, UnavailableError
-from disque.client.replies import Delivered
-from tests.client.fake import A, Hands, MakeHands, job_id, lost, row
+from disque.client.replies import Delivered, Meta
+from tests.client.fake import A, Hands, MakeHands, job_id, lost, refusal, row
 
 
 def taken(make: MakeHands, body: bytes = b"body") -> tuple[Hands, Any]:
@@ -95,12 +95,67 @@ def test_an_attempt_that_fails_is_logged_and_held_back_longer_each_time(
     hands, job = taken(make)
     job.nacks = nacks
     hands.inside(job.attempt(**options), lambda _job: 1 // 0)
-    assert hands.client._pool.nodes.sent("NACK") == [[job.id.encode(), b"DELAY", b"%d" % seconds]]
+    why = [b"ERROR", b"ZeroDivisionError: integer division or modulo by zero"]
+    assert hands.client._pool.nodes.sent("NACK") == [[job.id.encode(), b"DELAY", b"%d" % seconds, *why]]
     [record] = caplog.records
     assert record.name == "disque.client"
     assert f"{job.id} of queue 'q\\udcff' failed" in record.getMessage(), "any stream can take it"
     assert record.exc_info is not None
     assert record.exc_info[0] is ZeroDivisionError
+
+
+META = Meta(1, 2, 0, 0, 5, 6, 7, 8, 9, "why", "mails", {"a": "b"})
+
+
+@pytest.mark.parametrize(("options", "meta"), [
+    ({"backoff": None}, None), ({"backoff": None}, META), ({}, META._replace(backoff="e:2000"))
+])  # fmt: skip
+def test_an_attempt_leaves_the_pause_to_a_job_that_has_a_backoff(
+    make: MakeHands, caplog: pytest.LogCaptureFixture, options: dict[str, Any], meta: Meta | None
+) -> None:
+    hands, job = taken(make)
+    job.meta = meta
+    hands.inside(job.attempt(**options), lambda _job: int("x"))
+    [words] = hands.client._pool.nodes.sent("NACK")
+    assert words[1:2] == [b"ERROR"]
+    [record] = caplog.records
+    assert record.getMessage().endswith("failed (failures: 1)")
+
+
+def test_an_attempt_fails_at_nodes_that_know_no_errors_and_no_decimals(make: MakeHands) -> None:
+    for code in ("BADID x", "ERR DELAY"):
+        hands, job = taken(make)
+        hands.client._pool.nodes.answer = lambda _address, words, code=code: refusal(code) if b"ERROR" in words else 1
+        hands.inside(job.attempt(backoff=0.5), lambda _job: 1 // 0)
+        _, plain = hands.client._pool.nodes.sent("NACK")
+        assert plain == [job.id.encode(), b"DELAY", b"1"]
+
+
+def test_it_can_fail_for_a_reason_or_for_good(make: MakeHands) -> None:
+    hands, job = taken(make)
+    hands.wait(job.fail("why"))
+    hands.wait(job.fail(ValueError("why"), delay=0.5))
+    hands.wait(job.dead())
+    hands.inside(job, lambda job: job.dead(error="never"))
+    at = job.id.encode()
+    assert hands.client._pool.nodes.sent("NACK") == [
+        [at, b"ERROR", b"why"],
+        [at, b"DELAY", b"0.5", b"ERROR", b"ValueError: why"],
+        [at, b"DEAD"],
+        [at, b"ERROR", b"never", b"DEAD"],
+    ]
+    assert told(hands) == [b"NACK"] * 4, "it is settled"
+
+
+def test_what_is_known_of_it_must_be_asked_for(make: MakeHands) -> None:
+    _, job = taken(make)
+    for name in ("tries", "tries_left", "priority", "headers", "error", "origin"):
+        with pytest.raises(AttributeError, match="meta=True"):
+            getattr(job, name)
+    job.meta = META
+    assert (job.tries, job.tries_left, job.priority, job.headers, job.error, job.origin) == (
+        *(1, 2, 5, {"a": "b"}, "why", "mails"),
+    )
 
 
 def test_an_attempt_leaves_alone_what_was_settled_inside(make: MakeHands) -> None:
@@ -140,6 +195,6 @@ def test_working(make: MakeHands) -> None:
 
 @pytest.mark.parametrize(("kind", "client"), [(Job, Disque), (AsyncJob, AsyncDisque)])
 def test_it_travels(kind: Any, client: Any) -> None:
-    job = pickle.loads(pickle.dumps(kind(client(), Delivered("D-1", "q", b"b", 1, 2), A)))
+    job = pickle.loads(pickle.dumps(kind(client(), Delivered("D-1", "q", b"b", 1, 2, META), A)))
     assert type(job) is kind
-    assert (job.id, job.nacks, job.additional_deliveries, job.node) == ("D-1", 1, 2, A)
+    assert (job.id, job.nacks, job.additional_deliveries, job.meta, job.node) == ("D-1", 1, 2, META, A)

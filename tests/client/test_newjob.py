@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from disque.client import NewJob
+from disque.client import Backoff, NewJob
 
 
 def test_a_queue_and_a_body_are_enough() -> None:
@@ -17,6 +17,19 @@ def test_every_option() -> None:
         *(b"UNIQUE", b"k", b"9"),
     ]
     assert NewJob("q", b"b", background=True).options() == [b"ASYNC"]
+
+
+def test_what_few_jobs_have() -> None:
+    job = NewJob(
+        "q", b"b", tries=5, backoff=Backoff("fixed", 0.5), deadletter="", priority=9, headers={"a": "b"}, at=1.5
+    )
+    assert job.options() == [
+        *(b"AT", b"1500", b"PRIORITY", b"9", b"TRIES", b"5", b"BACKOFF", b"fixed:0.5", b"DEADLETTER", b""),
+        *(b"HEADER", b"a", b"b"),
+    ]
+    assert NewJob("q", b"b", delay=0.25).options() == [b"DELAY", b"0.25"]
+    with pytest.raises(ValueError, match="at and delay"):
+        NewJob("q", b"b", at=1.5, delay=1).options()
 
 
 def test_a_key_without_a_window_is_held_while_the_job_lives() -> None:
@@ -34,6 +47,9 @@ def test_wrong_types_are_named() -> None:
         ({"maxlen": 1.0}, "maxlen"),
         ({"delay": "1"}, "delay"),
         ({"unique": 1}, "unique"),
+        ({"tries": 1.0}, "tries"),
+        ({"priority": "1"}, "priority"),
+        ({"deadletter": 1}, "deadletter"),
     ]
     for options, name in wrong:
         with pytest.raises(TypeError, match=name):

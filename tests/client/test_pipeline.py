@@ -18,6 +18,16 @@ def test_commands_travel_together_and_have_their_values(make: MakeHands) -> None
     assert hands.wait(pipeline.execute()) == []
 
 
+def test_jobs_that_fail_and_move(make: MakeHands) -> None:
+    hands = make(lambda _address, words: ID.encode() if words[0] == b"ADDJOB" else 1)
+    pipeline = hands.client.pipeline().add("q", "b", tries=2).nack(ID, error="x", dead=True).move("r", ID).revive(ID)
+    assert hands.wait(pipeline.execute()) == [ID, 1, 1, 1]
+    assert [b" ".join(words) for _, words in hands.client._pool.nodes.log] == [
+        b"ADDJOB q b 3000 TRIES 2",
+        *(line % ID.encode() for line in (b"NACK %b ERROR x DEAD", b"MOVE r %b", b"REVIVEJOB %b")),
+    ]
+
+
 def test_an_error_is_raised_or_stands_in_the_list(make: MakeHands) -> None:
     hands = make(lambda _address, words: refusal("PAUSED x") if words[1] == b"p" else ID.encode())
     pipeline = hands.client.pipeline()

@@ -4,7 +4,7 @@ import pytest
 
 from disque.client import replies
 from disque.client.errors import NoJobError, UnexpectedReplyError
-from disque.client.replies import Delivered, NodeInfo
+from disque.client.replies import Delivered, Meta, NodeInfo
 from tests.client.fake import refusal
 
 
@@ -13,6 +13,54 @@ def test_jobs_with_and_without_counters() -> None:
     counted = [b"q\xff", b"D-1", b"b", b"nacks", 2, b"additional-deliveries", 3]
     assert replies.delivered([counted]) == [Delivered("D-1", "q\udcff", b"b", 2, 3)]
     assert replies.delivered(None) == []
+
+
+META: dict[bytes, object] = {
+    b"tries": 1,
+    b"tries-left": 2,
+    b"nacks": 3,
+    b"additional-deliveries": 4,
+    b"priority": 5,
+    b"created-ms-ago": 6,
+    b"due-ms-ago": 7,
+    b"ttl-ms": 8,
+    b"lease-ms": 9,
+    b"error": b"\xc3",
+    b"origin": None,
+    b"headers": {b"a": b"\xff"},
+    b"of-a-newer-node": b"x",
+}
+
+
+def flat(reply: dict[bytes, object]) -> list[object]:
+    """As RESP2 has it."""
+    return [flat(word) if isinstance(word, dict) else word for pair in reply.items() for word in pair]
+
+
+def test_jobs_with_all_that_is_known_in_both_protocols() -> None:
+    known = Meta(1, 2, 3, 4, 5, 6, 7, 8, 9, "\ufffd", None, {"a": "\udcff"})
+    counted = [b"q", b"D-1", b"b", b"nacks", 3, b"additional-deliveries", 4]
+    for meta in (META, flat(META)):
+        for row in ([b"q", b"D-1", b"b", meta], [*counted, meta]):
+            assert replies.delivered([row]) == [Delivered("D-1", "q", b"b", 3, 4, known)]
+    endless = {**META, b"tries-left": None, b"error": None, b"origin": b"mails", b"headers": {}, b"backoff": b"e:1"}
+    found = replies.meta(endless)
+    assert (found.tries_left, found.error, found.origin, found.headers) == (None, None, "mails", {})
+    assert found.backoff == "e:1"
+
+
+@pytest.mark.parametrize("wrong", [{b"tries": b"x"}, {b"tries-left": b"x"}, {b"headers": 1}, {b"origin": 1}])
+def test_what_is_nothing_known_of_a_job(wrong: dict[bytes, object]) -> None:
+    row: Any = [b"q", b"D-1", b"b", {**META, **wrong}]
+    with pytest.raises(UnexpectedReplyError, match="expected, not"):
+        replies.delivered([row])
+    with pytest.raises(UnexpectedReplyError, match="expected, not"):
+        replies.delivered([[b"q", b"D-1", b"b", {}]])
+
+
+def test_headers_are_shown_in_both_protocols() -> None:
+    for headers in ({b"a": b"b"}, [b"a", b"b"]):
+        assert replies.job_info([b"headers", headers]) == {"headers": {"a": "b"}}
 
 
 def test_a_job_by_name_and_value() -> None:

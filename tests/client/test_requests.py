@@ -37,7 +37,15 @@ def replying(reply: object) -> Any:
         ("ack", [ID, "x"], {}, f"ACKJOB {ID} x", 2, 2),
         ("fast_ack", [ID], {}, f"FASTACK {ID}", 1, 1),
         ("nack", [ID], {}, f"NACK {ID}", 1, 1),
-        ("nack", [ID], {"delay": 1.5}, f"NACK {ID} DELAY 2", 1, 1),
+        ("nack", [ID], {"delay": 1.5}, f"NACK {ID} DELAY 1.5", 1, 1),
+        ("nack", [ID], {"delay": 2, "error": "why so"}, f"NACK {ID} DELAY 2 ERROR why so", 1, 1),
+        ("nack", [ID, "x"], {"error": OSError("x"), "dead": True}, f"NACK {ID} x ERROR OSError: x DEAD", 2, 2),
+        ("nack", [ID], {"count": False, "delay": 0}, f"NACK {ID} DELAY 0 NOCOUNT", 1, 1),
+        ("move", ["r", ID, "x"], {}, f"MOVE r {ID} x", 2, 2),
+        ("move", ["r", ID], {"delay": 0.25}, f"MOVE r {ID} DELAY 0.25", 1, 1),
+        ("revive", [ID, "x"], {}, f"REVIVEJOB {ID} x", 1, 1),
+        ("add", ["q", "b"], {"tries": 3, "backoff": "fixed:1"}, "ADDJOB q b 3000 TRIES 3 BACKOFF fixed:1", ID, ID),
+        ("add", ["q", "b"], {"headers": {"a": "b"}, "priority": 1}, "ADDJOB q b 3000 PRIORITY 1 HEADER a b", ID, ID),
         ("working", [ID], {}, f"WORKING {ID}", 300, [300]),
         ("working", [ID, "x"], {}, f"WORKING {ID} x", [300, 5], [300, 5]),
         ("working_one", [ID], {}, f"WORKING {ID}", 300, 300),
@@ -122,6 +130,12 @@ class TestGet:
         )
         assert self.get(make, None, timeout=0)[1][0][0] == b"NOHANG"
 
+    def test_it_says_how(self, make: MakeHands) -> None:
+        _, [words] = self.get(make, None, nohang=True, lease=0.5, strict=True, meta=True)
+        assert words[3:-3] == [b"LEASE", b"0.5", b"STRICT", b"WITHCOUNTERS", b"WITHMETA"]
+        with pytest.raises(ValueError, match="lease must be above 0"):
+            self.get(make, lease=0)
+
     def test_it_waits_as_long_as_wanted(self, make: MakeHands) -> None:
         jobs, sent = self.get(make, None, None, timeout=timedelta(milliseconds=WAIT_MOST_MS + 500))
         assert jobs == []
@@ -167,6 +181,24 @@ class TestWorking:
         seconds, error = make(replying([5, refusal("TOOLATE x")])).working(ID, "x")
         assert seconds == 5
         assert isinstance(error, errors.TooLateError)
+
+
+@pytest.mark.parametrize("options", [
+    {"count": False, "error": "x"}, {"count": False, "dead": True}, {"dead": True, "delay": 1}
+])  # fmt: skip
+def test_what_contradicts_itself_is_not_sent(make: MakeHands, options: Any) -> None:
+    hands = make(replying(1))
+    with pytest.raises(ValueError, match=r"a job that is not tried|what does not count"):
+        hands.nack(ID, **options)
+    assert hands.client._pool.nodes.log == []
+
+
+def test_moves_are_not_sent_twice(make: MakeHands) -> None:
+    for name, words in (("move", ["q", ID]), ("revive", [ID])):
+        hands = make(replying(lost()), config(A, B))
+        with pytest.raises(errors.IncompleteError):
+            getattr(hands, name)(*words)
+        assert hands.client._pool.nodes.asked() == [A]
 
 
 def test_a_lost_connection_is_no_loss(make: MakeHands) -> None:

@@ -204,6 +204,16 @@ def test_so_many_are_fetched_at_a_time(make: MakeHands) -> None:
     assert max(counts) == 4
 
 
+@pytest.mark.parametrize("prefetch", [0, 10])
+def test_it_says_how_jobs_are_taken(make: MakeHands, prefetch: int) -> None:
+    hands = make(Stock(5))
+    consume(hands, after(5), prefetch=prefetch, lease=1.5, strict=True, meta=True)
+    for request in hands.client._pool.nodes.sent("GETJOB"):
+        assert request[4:-2] == [b"LEASE", b"1.5", b"STRICT", b"WITHCOUNTERS", b"WITHMETA"]
+    with pytest.raises(ValueError, match="lease must be above 0"):
+        hands.client.jobs("q", lease=-1)
+
+
 def test_it_ends_when_none_came_for_a_while(make: MakeHands) -> None:
     assert consume(make(Stock(0)), after(1), timeout=0.01) == []
     assert consume(make(Stock(1, then=None)), after(5), timeout=0, prefetch=0) == ids([0])

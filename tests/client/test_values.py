@@ -32,6 +32,15 @@ def test_durations_are_rounded_up() -> None:
     assert values.milliseconds(timedelta(seconds=2), "timeout") == 2000
 
 
+def test_durations_with_decimals() -> None:
+    assert values.duration_word(5, "delay") == b"5"
+    assert values.duration_word(0.25, "delay") == b"0.25"
+    assert values.duration_word(0.0001, "delay") == b"0.001"
+    assert values.duration_word(timedelta(minutes=1, milliseconds=50), "delay") == b"60.05"
+    assert values.duration_word(-1.5, "delay") == b"-1.5", "which a node refuses"
+    assert int(values.duration_word(float("inf"), "delay").split(b".")[0]) > 2**50
+
+
 def test_absurd_durations_are_the_servers_to_refuse() -> None:
     assert values.seconds_word(-1, "delay") == b"-1"
     assert values.seconds_word(10**30, "delay") == b"1%030d" % 0

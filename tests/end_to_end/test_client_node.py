@@ -6,13 +6,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from disque.client import (
     AsyncDisque,
+    Backoff,
     BadIdError,
     CommandError,
     Config,
@@ -89,6 +90,39 @@ class TestCommands:
             assert hands.get("grüße", timeout=0.01) == []
             assert hands.fast_ack(job_id) == 0
             assert hands.delete(hands.add("q", "b")) == 1
+
+    @pytest.mark.parametrize("protocol", [2, 3])
+    def test_a_job_that_fails_dies_and_is_put_back(self, kind: str, shared: Node, protocol: int) -> None:
+        with hands_on(kind, shared, protocol=protocol) as hands:
+            job_id = hands.add(
+                *("failing", "b"),
+                tries=2,
+                backoff=Backoff("fixed", 0.001),
+                deadletter="morgue",
+                priority=7,
+                headers={"a": "ä"},
+                at=datetime.now(UTC),
+            )
+            [job] = hands.get(["failing"], lease=60.5, strict=True, meta=True)
+            assert (job.tries, job.tries_left, job.priority, job.headers) == (0, 2, 7, {"a": "ä"})
+            assert (job.error, job.origin, job.nacks) == (None, None, 0)
+            assert 60_000 < job.meta.lease_ms <= 60_500
+            hands.inside(job.attempt(backoff=None), lambda _job: 1 // 0)
+            [job] = hands.get("failing", meta=True, counters=False)
+            why = "ZeroDivisionError: integer division or modulo by zero"
+            assert (job.tries, job.tries_left, job.error, job.nacks) == (1, 1, why, 1)
+            assert hands.show(job_id)["headers"] == {"a": "ä"}
+            hands.wait(job.fail("never again", delay=0.5))
+            [job] = hands.get("morgue", meta=True)
+            assert (job.id, job.origin, job.error, job.tries_left) == (job_id, "failing", "never again", None)
+            assert hands.revive(job_id, UNKNOWN) == 1
+            assert hands.queue_length("failing") == 1
+            assert hands.move("other", job_id, UNKNOWN, delay=0.001) == 1
+            [job] = hands.get("other", meta=True)
+            assert (job.id, job.tries_left, job.headers) == (job_id, 2, {"a": "ä"})
+            hands.wait(job.dead(ValueError("x")))
+            assert hands.show(job_id)["error"] == "ValueError: x"
+            hands.ack(job_id)
 
     def test_about_the_node(self, hands: Hands, shared: Node) -> None:
         assert hands.ping() == "PONG"
@@ -289,6 +323,14 @@ def test_the_examples_run(shared: Node) -> None:
     assert "added 200 more" in example("client_producer.py", url, "200")
     assert example("client_worker.py", url, "0.2").count("sent: ") == 202
     assert "sum: 4950" in example("client_asyncio.py", url, "100")
+    assert sorted(example("client_dead_letters.py", url, "1").splitlines()) == [
+        'dead: {"to": "full@example.com"} from letters because of OSError: mailbox full',
+        'dead: {"to": "nowhere"} from letters because of ValueError: no address: nowhere',
+        "dead: {} from letters because of nobody to send it to",
+        "put back: 1",
+        "sent to ada@example.org from grace",
+        'to be tried again: {"to": "full@example.com"} tries left: 3',
+    ]
     assert shared.info("registered_jobs") == "0"
 
 
