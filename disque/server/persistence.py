@@ -418,6 +418,7 @@ class Persistence:
         if self.copying is not None or self._scheduled:
             return False
         if self.journal is not None and self.journal.failing:
+            self.last_pass_ok = False
             raise HostRefusedError(f"ERR The journal cannot be written now: {self.journal.failing}")
         self._scheduled = True
         self.pump.loop.call_soon(self._rewrite_scheduled)

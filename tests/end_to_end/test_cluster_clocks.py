@@ -1,6 +1,7 @@
 """Nodes whose clocks are an hour apart, and jump while a node is down: only durations count between nodes."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -9,6 +10,8 @@ import pytest
 from tests.conftest import path_of
 from tests.end_to_end.cluster import Cluster, Place
 from tests.end_to_end.cluster_load import cluster_load
+from tests.end_to_end.conftest import StartNode
+from tests.end_to_end.node import Raw, until
 
 
 def clock(hours: int) -> tuple[str, ...]:
@@ -57,3 +60,33 @@ def test_a_clock_that_jumps_while_its_node_is_down_loses_nothing(cluster: Cluste
         node.prefix = clock(2)
         cluster.start_whole()
         load.more()
+
+
+@pytest.mark.parametrize("cleanly", [True, False])
+def test_a_clock_that_is_far_ahead_at_one_start_costs_no_job(start_node: StartNode, cleanly: bool) -> None:
+    node = start_node("--appendonly", "yes")
+    job_id = node.ask("ADDJOB", "q", "body", 0, "TTL", 86_400)
+    node.kill()
+    node.prefix = clock(72)
+    node.launch()
+    until(lambda: "They are kept, and clients are told LOADING" in node.log(), "the warning")
+    with closing(Raw((node.host, node.port))) as raw:
+        assert str(raw.ask("QLEN", "q")).startswith("LOADING")
+    if cleanly:
+        assert node.stop() == 0
+    else:
+        node.kill()
+    node.prefix = ()
+    assert node.start().ask("GETJOB", "FROM", "q") == [[b"q", job_id, b"body"]]
+
+
+def test_a_clock_that_is_far_ahead_is_believed_in_the_end(start_node: StartNode) -> None:
+    node = start_node("--appendonly", "yes", "--cluster-node-timeout", "500")
+    node.ask("ADDJOB", "q", "body", 0, "TTL", 86_400)
+    node.kill()
+    node.prefix = clock(72)
+    assert node.start().ask("QLEN", "q") == 0
+    assert "The clock is taken to be right" in node.log()
+    kept = node.ask("ADDJOB", "q", "body", 0, "TTL", 86_400)
+    node.kill()
+    assert node.start().ask("GETJOB", "FROM", "q") == [[b"q", kept, b"body"]]
