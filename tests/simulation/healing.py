@@ -80,7 +80,7 @@ class Healing:
         for machine in self.cluster.machines:
             machine.set_memory(0)
             machine.tell([b"CLUSTER", b"LEAVING", b"no"])
-            for queue in self.load.all_queues:
+            for queue in self.load.last_queues:
                 # To all by each: an older word to all that a node has not heard yet would pause it again.
                 machine.tell([b"PAUSE", queue, b"none", b"bcast"])
         for one in self.cluster.machines:
@@ -100,7 +100,7 @@ class Healing:
         everywhere = self.random.random() < 0.5 or self.cluster.world.options.body_most > 0
         homes = machines if everywhere else [self.random.choice(machines)]
         for machine in homes:
-            for queue in self.load.all_queues:
+            for queue in self.load.last_queues:
                 client = Client(self.cluster, f"drain {machine.name} {queue.decode()}", home=machine)
                 self.drains.append(client)
                 client.begin(drain(queue, self.random.choice(([], [b"TIMEOUT", b"1000"]))))

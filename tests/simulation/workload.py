@@ -31,6 +31,8 @@ class Workload:
         self.random = self.world.random("workload")
         self.queues = [b"q%d" % number for number in range(self.options.queues)]
         self.all_queues = [*self.queues, *[queue + b":dead" for queue in self.queues if self.options.tries]]
+        #: Those in which jobs can be at the end: what was moved to a queue of dead letters may have died there.
+        self.last_queues = [*self.all_queues, *[queue + b":dead" for queue in self.all_queues[len(self.queues) :]]]
         self.recent: list[bytes] = []
         self.clients: list[Client] = []
         self.number = 0
