@@ -99,8 +99,10 @@ class Healing:
         machines = [machine for machine in self.cluster.machines if not machine.retired]
         everywhere = self.random.random() < 0.5 or self.cluster.world.options.body_most > 0
         homes = machines if everywhere else [self.random.choice(machines)]
+        # Jobs with TRIES that somebody put among dead letters may have died there.
+        deeper = [queue + b":dead" for queue in self.load.all_queues if queue.endswith(b":dead")]
         for machine in homes:
-            for queue in self.load.all_queues:
+            for queue in [*self.load.all_queues, *deeper]:
                 client = Client(self.cluster, f"drain {machine.name} {queue.decode()}", home=machine)
                 self.drains.append(client)
                 client.begin(drain(queue, self.random.choice(([], [b"TIMEOUT", b"1000"]))))

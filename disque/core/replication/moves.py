@@ -58,7 +58,7 @@ def move(node: "Node", job: Job, spec: "JobSpec", extra: Extra, life_ms: int, de
         node.enqueue(job, now_ms)
     generations.file_move(node, job)
     node.outcomes.append(Relocated(job.id))
-    if len(job.holders) > 1:
+    if len(job.holders) > 1 and job.retry:
         tell(node, job, now_ms)
         begin(node, job, now_ms + AGAIN_MS)
     return True
@@ -77,7 +77,7 @@ def begin(node: "Node", job: Job, due_ms: int) -> None:
 def resume(node: "Node", job: Job, now_ms: int) -> None:
     """This process has found a job in its journal that has moved: nobody is known to know."""
     extra = node.extra_of(job)
-    if extra is not None and extra.generation and len(job.holders) > 1:
+    if extra is not None and extra.generation and len(job.holders) > 1 and job.retry:
         begin(node, job, now_ms + SECOND_MS)
 
 
