@@ -91,8 +91,8 @@ def merge(node: "Node", job: Job, theirs: Extra) -> None:
 def is_behind(node: "Node", peer_id: bytes, job: Job) -> bool:
     """Whether ``peer_id`` may not know where ``job`` is now."""
     extra = node.extra_of(job)
-    if extra is None or not extra.generation:
-        return False
+    if extra is None or not extra.generation or not job.retry:
+        return False  # of one that is delivered at most once there is one copy
     peer = node.peers.get(peer_id)
     return peer is not None and (extra.sure is None or extra.sure.get(peer_id) != peer.start)
 

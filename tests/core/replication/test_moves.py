@@ -2,7 +2,7 @@ from cluster.messages import GOTMOVE, MOVED, QUEUED, SETACK, STILL, WILLQUEUE
 from disque.core import step
 from disque.core.model.extra import Extra, encode
 from tests.core.support import MYSELF, PROCESS, START_MS, Bench, foreign_id, repljob
-from tests.support.formats import encoded
+from tests.support.formats import encoded, yourjobs, yourjobs_row
 
 ID = foreign_id()
 
@@ -126,3 +126,19 @@ def test_nonsense_is_skipped() -> None:
         bench.hear(one, (*good[:at], value, *good[at + 1 :]))
     assert bench.node.messages_skipped == 5
     assert bench.job(ID).queue == b"q"
+
+
+def test_of_one_that_is_delivered_at_most_once_nobody_else_is_told() -> None:
+    bench = Bench(peers=1)
+    peer = bench.peers[0]
+    job_id = foreign_id(1, 0)
+    bench.hear(peer, yourjobs(yourjobs_row(job_id, retry=0, holders=tuple(sorted((MYSELF, peer.id))))))
+    job = bench.node.find(job_id)
+    assert job is not None
+    assert len(job.holders) == 2
+    assert bench.client()("MOVE", "r", job_id) == 1
+    assert bench.sent(MOVED) == []
+    assert bench.node.moves.by_id == {}
+    bench.link_down(peer)
+    bench.link_up(peer)
+    assert bench.sent(MOVED) == []
