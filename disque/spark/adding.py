@@ -18,7 +18,8 @@ from disque.spark.doors import PlainError
 from disque.spark.keys import Keys
 from disque.spark.nodes import send
 from disque.spark.options import Options
-from disque.spark.rows import JobRows, Words, pieces
+from disque.spark.rows import JobRows, pieces
+from disque.spark.terms import Words
 
 #: Refusals that may pass.
 PASSING: Final = frozenset({"PAUSED", "OOM", "NOREPL", "MAXLEN"})

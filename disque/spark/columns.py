@@ -42,6 +42,12 @@ JOB: Final[dict[str, tuple[type[DataType], ...]]] = {
     "retry": WHOLE,
     "replicate": WHOLE,
     "maxlen": WHOLE,
+    "tries": WHOLE,
+    "backoff": TEXT,
+    "deadletter": TEXT,
+    "priority": WHOLE,
+    "headers": (MapType,),
+    "at": (TimestampType,),
 }
 ALIASES: Final = {"value": "body"}
 #: Columns of an answer to a job. Those of a read that mean nothing here may come along.
@@ -54,8 +60,16 @@ DRAINED: Final = StructType([
     StructField("nacks", IntegerType()),
     StructField("additional_deliveries", IntegerType()),
 ])  # fmt: skip
-#: What can be read, and what a stream gives.
+#: What a stream gives unless it is asked for more.
 SOURCE: Final = StructType([*DRAINED.fields, StructField("added_at", TimestampType())])
+#: What can be read.
+READABLE: Final = StructType([
+    *SOURCE.fields,
+    StructField("tries", IntegerType()),
+    StructField("headers", MapType(StringType(), StringType())),
+    StructField("error", StringType()),
+    StructField("origin", StringType()),
+])  # fmt: skip
 
 #: What is written to answer.
 ANSWERED: Final = StructType([StructField("id", StringType())])
@@ -73,6 +87,8 @@ def job_columns(schema: StructType, options: Options) -> dict[str, int]:
     check_types(schema, found, JOB)
     if "queue" not in found and options.queue is None:
         raise ColumnError("name the queue: with the option 'queue', or in a column 'queue'")
+    if "at" in found and "delay" in found:
+        raise ColumnError("columns 'at' and 'delay' both say when: drop one")
     if "key" in found and not options.deduplicates:
         raise ColumnError("a column 'key' needs dedup=on")
     return found
@@ -80,7 +96,7 @@ def job_columns(schema: StructType, options: Options) -> dict[str, int]:
 
 def answer_columns(schema: StructType, options: Options) -> dict[str, int]:
     """Where ID and delay are. Raises ColumnError."""
-    ignored = {name for name in SOURCE.names if name not in ANSWER}
+    ignored = {name for name in READABLE.names if name not in ANSWER}
     found = positions(schema, {**ANSWER, **dict.fromkeys(ignored, ())}, {})
     if "id" not in found:
         raise ColumnError(f"a column 'id' is required for action={options.action}; there {listed(schema.names)}")
@@ -130,12 +146,23 @@ def check_types(schema: StructType, found: Mapping[str, int], valid: Mapping[str
     """Raise ColumnError for a column that is not of a type that can be written, with what to do about it."""
     for name, at in found.items():
         field = schema.fields[at]
-        if not isinstance(field.dataType, valid[name]):
+        if not isinstance(field.dataType, valid[name]) or not is_flat(field.dataType):
             raise ColumnError(f"column {field.name!r} is {field.dataType.simpleString()}: {advice(field, valid[name])}")
+
+
+def is_flat(kind: DataType) -> bool:
+    """Whether what may be a map is one of texts."""
+    if not isinstance(kind, MapType):
+        return True
+    return isinstance(kind.keyType, StringType) and isinstance(kind.valueType, TEXT)
 
 
 def advice(field: StructField, wanted: tuple[type[DataType], ...]) -> str:
     """What to make of a column of the wrong type."""
+    if MapType in wanted:
+        return f"it must be map<string,string> or map<string,binary>, for example map('name', {field.name})"
+    if TimestampType in wanted:
+        return f"it must be a timestamp, for example CAST({field.name} AS TIMESTAMP)"
     if wanted is WHOLE:
         return f"it must be a whole number, for example CAST({field.name} AS INT)"
     if isinstance(field.dataType, NESTED):
@@ -148,9 +175,9 @@ def source_schema(wanted: StructType) -> StructType:
 
     Raises ColumnError.
     """
-    positions(wanted, SOURCE.names, {}, "read")
+    positions(wanted, READABLE.names, {}, "read")
     for field in wanted.fields:
-        given = SOURCE[field.name.lower()].dataType
+        given = READABLE[field.name.lower()].dataType
         text_body = field.name.lower() == "body" and field.dataType == StringType()
         if field.dataType != given and not text_body:
             raise ColumnError(f"column {field.name!r} is {given.simpleString()}, not {field.dataType.simpleString()}")

@@ -6,7 +6,7 @@ their IDs back with action=ack acknowledges only what was processed. Nothing ext
 within it is delivered again.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
+
+
+#: So many fields of a job GETJOB tells. The others cost one more request for each job.
+TOLD: Final = 5
+SHOWN: Final = frozenset(Claimed._fields[TOLD:])
 
 
 class DrainReader(DataSourceReader):
@@ -38,21 +43,21 @@ class DrainReader(DataSourceReader):
         claims = Claims(self._options, bodies=True)
         try:
             jobs = claims.take(self._options.max_jobs)
-            if "added_at" in (name.lower() for name in self._schema.names):
-                jobs = self._with_times(jobs)
+            if SHOWN & {name.lower() for name in self._schema.names}:
+                jobs = self._with_more(jobs)
             if self._options.ack_mode == ON_READ:
                 claims.acknowledge([job.id for job in jobs])
         finally:
             claims.close()
         return [*split(jobs, self._options.partitions)] or [JobsPartition([])]
 
-    def _with_times(self, jobs: "list[Claimed]") -> "list[Claimed]":
-        """The same jobs with the time that GETJOB does not tell; None for one that nobody knows any more."""
+    def _with_more(self, jobs: "list[Claimed]") -> "list[Claimed]":
+        """The same jobs with what GETJOB does not tell; None for one that nobody knows any more."""
         from disque.spark.fetching import fetch  # noqa: PLC0415 - as above
 
         partition = IdsPartition([job.id for job in jobs], again=False)
-        times = {job.id: job.added_at for some in fetch(partition, self._options) for job in some}
-        return [job._replace(added_at=times.get(job.id)) for job in jobs]
+        more = {job.id: job[TOLD:] for some in fetch(partition, self._options) for job in some}
+        return [Claimed(*job[:TOLD], *more.get(job.id, ())) for job in jobs]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """Give the jobs of a partition, in a task."""

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from disque.client import Disque, DisqueError
 from disque.client.delivery import Reply
+from disque.client.replies import pairs
 from disque.spark.claims import ReadError, named
 from disque.spark.commits import LOG
 from disque.spark.connection import connect
@@ -139,4 +140,13 @@ def claimed(reply: Reply) -> Claimed | None:
         shown[b"nacks"],
         shown[b"additional-deliveries"],
         shown[b"ctime"] // CTIME_A_US,
+        shown.get(b"tries", shown[b"nacks"] + shown[b"additional-deliveries"]),
+        tuple((readable(name) or "", readable(value)) for name, value in pairs(shown.get(b"headers"))),
+        readable(shown.get(b"error")),
+        readable(shown.get(b"origin")),
     )
+
+
+def readable(word: object) -> str | None:
+    """A text, which may be none or be cut in the middle of a character."""
+    return word.decode("utf-8", "replace") if isinstance(word, bytes) else None

@@ -39,6 +39,9 @@ USUAL_TTL_S: Final = 86_400
 DEFAULT_PORT: Final = 7711
 HOST: Final = re.compile(r"(?P<name>\[[0-9A-Fa-f:.%]+\]|[^\s:\[\]/@]+)(?::(?P<port>[0-9]{1,5}))?")
 
+#: What a node takes as BACKOFF.
+BACKOFF: Final = re.compile(r"(?:fixed|linear|exponential)(?::[0-9]+(?:\.[0-9]+)?){1,3}", re.IGNORECASE)
+
 ON: Final = "on"
 OFF: Final = "off"
 ADD_ACTION: Final = "add"
@@ -80,6 +83,19 @@ def text(value: str) -> str:
     if not value:
         raise OptionError("must not be empty")
     return value
+
+
+def name(value: str) -> str:
+    """What takes the name of a queue, or nothing."""
+    return value
+
+
+def backoff(value: str) -> str:
+    """What takes the way in which failures hold a job back."""
+    word = value.strip()
+    if not BACKOFF.fullmatch(word):
+        raise OptionError(f"must be kind:base[:max[:jitter]], such as exponential:2:60, not {value!r}")
+    return word
 
 
 def flag(value: str) -> bool:
@@ -138,6 +154,10 @@ class Options:
     retry: int | None = option(whole(0, SECONDS_MAX), None, (ADD,))
     replicate: int | None = option(whole(1, 65_535), None, (ADD,))
     maxlen: int | None = option(whole(1, 2**63 - 1), None, (ADD,))
+    tries: int | None = option(whole(0, 65_535), None, (ADD,))
+    backoff: str | None = option(backoff, None, (ADD,))
+    deadletter: str | None = option(name, None, (ADD,))
+    priority: int | None = option(whole(0, 255), None, (ADD,))
     background: bool = option(flag, False, (ADD,), name="async")
     dedup: str = option(switch, ON, (ADD,))
     dedup_window: int = option(whole(0, WINDOW_MAX_S), 600, (ADD,))
@@ -284,6 +304,9 @@ def check_adding(options: Options) -> None:
         raise OptionError(f"{text}: such a job would be gone before it comes again")
     if options.delay is not None and options.delay >= ttl:
         raise OptionError(f"option 'delay' ({options.delay}) must be below 'ttl' ({ttl}{given})")
+    of_tries = [name for name in ("tries", "backoff", "deadletter") if getattr(options, name) is not None]
+    if options.retry == 0 and of_tries:
+        raise OptionError(f"option {of_tries[0]!r} needs a 'retry' above 0: with 0 a job is delivered once")
     if options.bad_rows == TO_QUEUE and options.bad_rows_queue is None:
         raise OptionError("option 'badRowsQueue' is required for badRows=queue: where to put notes of rows left out")
     if options.bad_rows_queue is not None and options.bad_rows != TO_QUEUE:

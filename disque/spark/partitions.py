@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, StructType, TimestampType
+from pyspark.sql.types import BinaryType, DataType, IntegerType, MapType, StringType, StructType, TimestampType
 
 from disque.spark.doors import PlainError
 from disque.spark.needs import need
@@ -34,6 +34,10 @@ class Claimed(NamedTuple):
     nacks: int
     additional_deliveries: int
     added_at: int | None = None  # microseconds since 1970
+    tries: int | None = None
+    headers: tuple[tuple[str, str | None], ...] | None = None
+    error: str | None = None
+    origin: str | None = None
 
 
 class IdsPartition(InputPartition):
@@ -98,6 +102,7 @@ def batches(partition: JobsPartition, schema: StructType) -> "Iterator[pa.Record
         BinaryType: pa.binary(),
         IntegerType: pa.int32(),
         TimestampType: pa.timestamp("us", "UTC"),
+        MapType: pa.map_(pa.string(), pa.string()),
     }
     fields = pa.schema([pa.field(one.name, types[type(one.dataType)]) for one in schema.fields])
     columns = dict(zip(Claimed._fields, partition.columns, strict=True))

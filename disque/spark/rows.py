@@ -13,9 +13,7 @@ import pyarrow.compute as pc
 from disque.spark.doors import PlainError
 from disque.spark.keys import Keys, head
 from disque.spark.options import FAIL, KEY_MAX_BYTES, SECONDS_MAX, TO_QUEUE, USUAL_TTL_S, Options
-
-#: The words of one ADDJOB.
-Words = tuple[bytes, ...]
+from disque.spark.terms import Terms, Words, distinct, moments
 
 #: A pipeline is cut when it has so many bytes, so that large bodies take no more memory than many small ones.
 PIECE_BYTES: Final = 8_000_000
@@ -29,7 +27,11 @@ NUMBERS: Final = {
     "retry": (0, SECONDS_MAX),
     "replicate": (1, 65_535),
     "maxlen": (1, 2**63 - 1),
+    "tries": (0, 65_535),
+    "priority": (0, 255),
 }
+#: What comes from a timestamp, in place of a delay.
+AT: Final = "at"
 
 
 class RowError(PlainError, ValueError):
@@ -73,6 +75,7 @@ class JobRows:
         self.bad = 0
         self._queue = (options.queue or "").encode()
         self._timeout = b"%d" % options.timeout_ms
+        self._terms = Terms(options, columns)
 
     def jobs(self, piece: pa.RecordBatch) -> list[Words]:
         """The ADDJOB of each row, behind them those of notes of bad rows. Raises RowError."""
@@ -90,15 +93,23 @@ class JobRows:
         bodies = self._bodies(piece)
         queues = self._queues(piece)
         numbers = {name: self._numbers(piece, name) for name in NUMBERS if name in self._columns}
+        if AT in self._columns:
+            numbers[AT] = moments(piece.column(self._columns[AT]), self._fail_at)
         self._check_lives(numbers, len(bodies))
+        terms = self._terms.words(piece, self._fail_at)
         keys = self._unique(piece, bodies, queues, numbers)
-        return self._words(queues, bodies, keys, numbers)
+        return self._words(queues, bodies, keys, numbers, terms)
 
     def _words(
-        self, queues: list[bytes], bodies: list[bytes], keys: list[bytes] | None, numbers: dict[str, list[int | None]]
+        self,
+        queues: list[bytes],
+        bodies: list[bytes],
+        keys: list[bytes] | None,
+        numbers: dict[str, list[int | None]],
+        terms: list[Words] | None = None,
     ) -> list[Words]:
-        """ADDJOBs out of columns."""
-        tails = self._tails(numbers, len(bodies))
+        """ADDJOBs out of columns; ``terms`` as `Terms.words` gives them."""
+        tails = self._tails(numbers, terms, len(bodies))
         timeout = self._timeout
         if keys is None:
             return [
@@ -133,7 +144,7 @@ class JobRows:
         words: dict[str, object] = {"error": NULL_BODY if body is None else too_large(body, limit)}
         words |= {"queue": self._options.queue, **row}
         words["body"] = None if body is None else body[:SHOWN_BYTES].decode(errors="replace")
-        return json.dumps(words, default=lambda value: bytes(value).decode(errors="replace")).encode()
+        return json.dumps(words, default=plain).encode()
 
     def _notes(self, notes: list[bytes]) -> list[Words]:
         """The ADDJOBs of notes."""
@@ -145,15 +156,22 @@ class JobRows:
         """The number in the partition of a row of this piece."""
         return self._done + (at if self._kept is None else self._kept[at])
 
-    def _tails(self, numbers: dict[str, list[int | None]], count: int) -> Iterable[Words]:
-        """The numbers of each row as words: those of columns before those of options."""
+    def _tails(self, numbers: dict[str, list[int | None]], terms: list[Words] | None, count: int) -> Iterable[Words]:
+        """What each row says as words: that of columns before that of options."""
         given = {name: getattr(self._options, name) for name in NUMBERS}
         last = (b"ASYNC",) * self._options.background
+        usual = self._terms.usual() + last
         if not numbers:
-            return [number_words(given.items()) + last] * count
-        filled = {name: [given[name] if one is None else one for one in column] for name, column in numbers.items()}
+            same = number_words(given.items())
+            return [same + usual] * count if terms is None else [same + own + last for own in terms]
+        filled = {name: [given.get(name) if one is None else one for one in column] for name, column in numbers.items()}
+        if AT in filled:  # in place of the option, where it is not NULL
+            given[AT] = None
+            filled["delay"] = [given["delay"] if one is None else None for one in filled[AT]]
         columns = [filled.get(name, [default] * count) for name, default in given.items()]
-        return [number_words(zip(given, row, strict=True)) + last for row in zip(*columns, strict=True)]
+        ends = [usual] * count if terms is None else [own + last for own in terms]
+        rows = zip(*columns, strict=True)
+        return [number_words(zip(given, row, strict=True)) + end for row, end in zip(rows, ends, strict=True)]
 
     def _bodies(self, piece: pa.RecordBatch) -> list[bytes]:
         column = piece.column(self._columns["body"])
@@ -200,12 +218,20 @@ class JobRows:
                 raise RowError(f"row {self._row(at)}: the retry ({retry}) must be below the ttl ({ttl})")
 
     def _unique(
-        self, piece: pa.RecordBatch, bodies: list[bytes], queues: list[bytes], numbers: dict[str, list[int | None]]
+        self,
+        piece: pa.RecordBatch,
+        bodies: list[bytes],
+        queues: list[bytes],
+        numbers: dict[str, list[int | None]],
     ) -> list[bytes] | None:
         """The key of each row: that of its column, or one that is made of the row. None: jobs are not unique."""
         if self._keys is None:
             return None
-        made = self._keys.make(self._heads(queues, numbers), bodies)
+        heads = self._heads(queues, numbers)
+        terms = self._terms.words(piece, self._fail_at, alone=True)
+        if terms is not None:
+            heads = [distinct(head, words) for head, words in zip(heads, terms, strict=True)]
+        made = self._keys.make(heads, bodies)
         if "key" not in self._columns:
             return made
         given = as_bytes(piece.column(self._columns["key"]))
@@ -221,6 +247,9 @@ class JobRows:
         rows = zip(*numbers.values(), strict=True) if numbers else [()] * len(queues)
         return [head(queue, row) for queue, row in zip(queues, rows, strict=True)]
 
+    def _fail_at(self, at: int, reason: str) -> None:
+        raise RowError(f"row {self._row(at)}: {reason}")
+
     def _fail(self, wrong: Any, reason: str, column: Any = None) -> None:  # noqa: ANN401 - Arrow has no types
         at = pc.index(wrong, value=True).as_py()
         shown = "" if column is None else f", not {column[at].as_py()}"
@@ -230,6 +259,11 @@ class JobRows:
 def too_large(body: bytes, limit: int) -> str:
     """What is wrong with a body that no node takes."""
     return f"the body has {len(body)} bytes, the nodes take {limit} at most (proto-max-bulk-len)"
+
+
+def plain(value: object) -> str:
+    """What JSON cannot say, in a note: bytes as text, a time as it is written."""
+    return bytes(value).decode(errors="replace") if isinstance(value, bytes | bytearray) else str(value)
 
 
 def number_words(numbers: Iterable[tuple[str, int | None]]) -> Words:

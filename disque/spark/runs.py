@@ -25,7 +25,7 @@ from disque.spark.adding import WriteError
 from disque.spark.fetching import claimed, is_shown, show
 from disque.spark.nodes import Nodes, send
 from disque.spark.options import Options
-from disque.spark.rows import Words
+from disque.spark.terms import Words
 
 #: Where notes are. They are delayed as long as they live: nobody gets one.
 QUEUE: Final = b"disque:spark:runs"

@@ -12,9 +12,11 @@ from pyspark.sql.types import (
     StringType,
     StructField,
     StructType,
+    TimestampType,
 )
 
 from disque.spark.columns import (
+    READABLE,
     SOURCE,
     ColumnError,
     answer_columns,
@@ -37,6 +39,8 @@ TYPES: Final[dict[str, DataType]] = {
     "bigint": LongType(),
     "struct": StructType().add("a", IntegerType()),
     "map": MapType(StringType(), StringType()),
+    "numbers": MapType(StringType(), IntegerType()),
+    "timestamp": TimestampType(),
     "array": ArrayType(IntegerType()),
 }
 
@@ -68,8 +72,10 @@ class TestJobs:
 
     def test_an_unknown_column_is_refused_with_the_nearest(self) -> None:
         assert refusal("body string, dely int") == "unknown column 'dely': did you mean 'delay'?"
-        every = "body, delay, key, maxlen, queue, replicate, retry, ttl, value"
-        assert refusal("body string, xyzzy int").endswith(f"only {every} can be written")
+        every = (
+            "at, backoff, body, deadletter, delay, headers, key, maxlen, priority, queue, replicate, retry, tries, ttl"
+        )
+        assert refusal("body string, xyzzy int").endswith(f"only {every}, value can be written")
 
     @pytest.mark.parametrize("kind", ["struct", "map", "array"])
     def test_a_nested_body_is_refused_with_the_advice_to_make_json_of_it(self, kind: str) -> None:
@@ -78,6 +84,15 @@ class TestJobs:
     def test_other_types_of_a_body_are_told_to_be_cast(self) -> None:
         assert "CAST(body AS STRING)" in refusal("body int")
         assert "CAST(delay AS INT)" in refusal("body string, delay string")
+
+    def test_what_few_jobs_have(self) -> None:
+        found = job_columns(schema("body string, Tries int, backoff string, headers map, at timestamp"), options())
+        assert found == {"body": 0, "tries": 1, "backoff": 2, "headers": 3, "at": 4}
+        assert "map<string,binary>" in refusal("body string, headers string")
+        assert "map<string,binary>" in refusal("body string, headers numbers")
+        assert "CAST(at AS TIMESTAMP)" in refusal("body string, at bigint")
+        assert refusal("body string, trys int") == "unknown column 'trys': did you mean 'tries'?"
+        assert "'at' and 'delay' both say when" in refusal("body string, at timestamp, delay int")
 
     def test_a_queue_must_be_named_somewhere(self) -> None:
         assert "name the queue" in refusal("body string", Options())
@@ -89,7 +104,7 @@ class TestJobs:
 
 class TestAnswers:
     def test_what_was_read_may_come_along(self) -> None:
-        assert answer_columns(SOURCE, ACK) == {"id": 1}
+        assert answer_columns(SOURCE, ACK) == answer_columns(READABLE, ACK) == {"id": 1}
 
     def test_a_delay_is_for_nack(self) -> None:
         assert answer_columns(schema("id string, delay int"), NACK) == {"id": 0, "delay": 1}
@@ -110,10 +125,19 @@ class TestReads:
         wanted = schema("body string, ID string")
         assert source_schema(wanted) is wanted
 
+    def test_what_is_known_of_few_jobs_must_be_named(self) -> None:
+        wanted = schema("id string, tries int, headers map, error string, origin string")
+        assert source_schema(wanted) is wanted
+        assert not {"tries", "headers", "error", "origin"} & {*SOURCE.names}
+        with pytest.raises(ColumnError, match="did you mean 'origin'"):
+            source_schema(schema("orign string"))
+        with pytest.raises(ColumnError, match="'headers' is map<string,string>"):
+            source_schema(schema("headers numbers"))
+
     def test_others_are_refused(self) -> None:
         with pytest.raises(ColumnError, match="did you mean 'nacks'"):
             source_schema(schema("nack int"))
         with pytest.raises(ColumnError, match="'nacks' is int, not string"):
             source_schema(schema("nacks string"))
-        with pytest.raises(ColumnError, match=r"nacks, queue can be read$"):
+        with pytest.raises(ColumnError, match=r"nacks, origin, queue, tries can be read$"):
             source_schema(schema("xyzzy int"))

@@ -67,6 +67,24 @@ def test_a_schema_of_ones_own(spark: SparkSession, node: Node, hosts: str) -> No
     assert abs(row.added_at.timestamp() - time.time()) < 3600
 
 
+def test_what_is_known_of_jobs_that_failed(spark: SparkSession, node: Node, hosts: str) -> None:
+    frame = spark.sql(
+        "SELECT 'a' AS body, map('a', 'b') AS headers, TIMESTAMP '2026-01-01 00:00:00' AS at, 2 AS tries, "
+        "'fixed:0.001' AS backoff UNION ALL SELECT 'b', NULL, NULL, NULL, NULL"
+    )
+    save(frame, hosts, queue="mails", priority=3, tries=5)
+    [[_, job_id, body]] = node.ask("GETJOB", "FROM", "mails")
+    node.ask("NACK", job_id, "ERROR", "why", "DEAD")
+    words = {"hosts": hosts, "queues": "mails,mails:dead", "maxJobs": "2", "pollTimeoutMs": "100"}
+    schema = "body STRING, tries INT, headers MAP<STRING, STRING>, error STRING, origin STRING"
+    found = {row.body: row for row in spark.read.format("disque").schema(schema).options(**words).load().collect()}
+    assert {name: row.headers for name, row in found.items()} == {"a": {"a": "b"}, "b": {}}
+    dead = found.pop(body.decode())
+    assert (dead.tries, dead.error, dead.origin) == (0, "why", "mails")
+    [alive] = found.values()
+    assert (alive.tries, alive.error, alive.origin) == (0, None, None)
+
+
 def test_a_wrong_password_or_none_says_so(spark: SparkSession, node: Node, hosts: str) -> None:
     node.ask("CONFIG", "SET", "requirepass", "secret")
     try:

@@ -52,6 +52,18 @@ def test_at_most_once_jobs_are_left_out_of_a_batch_that_comes_again(
     assert told.startswith("queue 'mails': 2 of 3 jobs of the batch are at-most-once (RETRY 0)")
 
 
+def test_what_is_known_of_few_jobs(node: Node) -> None:
+    job_id = node.ask("ADDJOB", "mails", "a", 0, "TRIES", 2, "HEADER", "a", b"\xff").decode()
+    node.ask("GETJOB", "FROM", "mails")
+    node.ask("NACK", job_id, "ERROR", "why \u00e4".encode()[:-1])
+    [job] = [job for some in fetch(IdsPartition([job_id], again=False), words(node)) for job in some]
+    assert (job.tries, job.headers, job.error, job.origin) == (1, (("a", "\ufffd"),), "why \ufffd", None)
+    node.ask("GETJOB", "FROM", "mails")
+    node.ask("NACK", job_id, "DEAD")
+    [job] = [job for some in fetch(IdsPartition([job_id], again=False), words(node)) for job in some]
+    assert (job.queue, job.tries, job.origin) == ("mails:dead", 0, "mails")
+
+
 def test_after_a_flush_nothing_is_left(node: Node) -> None:
     ids = fill(node, 3)
     node.ask("DEBUG", "FLUSHALL")
@@ -115,4 +127,4 @@ def test_replies_of_show(node: Node) -> None:
     assert not at_most_once(reply)
     assert claimed(nothing) is None
     assert isinstance(reply, list)
-    assert claimed(reply) == Claimed("mails", job_id, b"a", 0, 0, fields(reply)[b"ctime"] // 1000)
+    assert claimed(reply) == Claimed("mails", job_id, b"a", 0, 0, fields(reply)[b"ctime"] // 1000, 0, ())

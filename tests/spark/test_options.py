@@ -54,7 +54,7 @@ class TestNames:
         assert refusal({"maxjobpertrigger": "1"}, STREAM).endswith("did you mean 'maxJobsPerTrigger'?")
 
     def test_where_nothing_is_near_all_are_named(self) -> None:
-        assert "action, async, backoffMs" in refusal({"xyzzy": "1"})
+        assert "action, async, backoff, backoffMs" in refusal({"xyzzy": "1"})
 
     def test_only_names_that_belong_to_the_use_are_suggested(self) -> None:
         assert "maxJobs" not in refusal({"maxJob": "1"})

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-from disque.spark.columns import SOURCE
+from disque.spark.columns import READABLE, SOURCE
 from disque.spark.partitions import (
     PARTITION_BYTES,
     BodyError,
@@ -50,10 +50,18 @@ def test_heavy_jobs_go_in_more_partitions() -> None:
 
 def test_a_partition_travels() -> None:
     partition = pickle.loads(pickle.dumps(JobsPartition(JOBS)))
-    [found] = batches(partition, SOURCE)
+    [found] = batches(partition, READABLE)
     added = datetime(1970, 1, 1, microsecond=3, tzinfo=UTC)
     assert found.to_pylist()[3] == JOBS[3]._asdict() | {"added_at": added}
     assert found.schema.field("nacks").type == pa.int32()
+
+
+def test_what_is_known_of_few_jobs() -> None:
+    job = JOBS[1]._replace(tries=2, headers=(("a", "b"),), error="why", origin="mails")
+    [found] = batches(JobsPartition([job, JOBS[2]]), READABLE)
+    known, plain = found.to_pylist()
+    assert (known["tries"], known["headers"], known["error"], known["origin"]) == (2, [("a", "b")], "why", "mails")
+    assert (plain["tries"], plain["headers"], plain["error"]) == (None, None, None)
 
 
 def test_an_empty_partition_gives_nothing() -> None:
