@@ -170,6 +170,8 @@ def set_moment(request: Request, option: bytes, word: bytes) -> bytes:
     """Take DELAY or AT, but not both; returns the text of an error, or nothing."""
     if option == b"AT":
         at_ms = parse_int(word)
+        if request.at_ms >= 0:
+            return errors.TWICE % option
         if at_ms is None or at_ms < 0:
             return errors.BAD_AT
         request.at_ms = at_ms
@@ -186,6 +188,8 @@ def set_moment(request: Request, option: bytes, word: bytes) -> bytes:
 def set_row(request: Request, option: bytes, value: int | None) -> bytes:
     """Take an option that is a row of the spec; returns the text of an error, or nothing."""
     row, wrong = ROWS[option]
+    if request.rows is not None and row.number in request.rows:
+        return errors.TWICE % option
     if value is None or not row.fits(value):
         return wrong
     request.say(row, value)

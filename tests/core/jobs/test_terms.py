@@ -17,6 +17,8 @@ HEADER = "ERR the name of a HEADER must have 1 to 128 printable characters, and 
         (("TRIES", "x"), TRIES),
         (("TRIES", "1.5"), TRIES),
         (("TRIES",), "ERR syntax error"),
+        (("PRIORITY", 2, "priority", 2), TWICE.format("PRIORITY")),
+        (("AT", 2, "AT", 2), TWICE.format("AT")),
         (("TRIES", 2, "tries", 2), TWICE.format("TRIES")),
         (("BACKOFF", "cubic:1"), BACKOFF),
         (("BACKOFF", "fixed:0"), BACKOFF),
