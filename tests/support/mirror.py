@@ -17,7 +17,7 @@ from disque.core.dedup.keys import digest_of
 from disque.core.jobs import sessions
 from disque.core.model.job import ACTIVE, DEFERRED, DELIVERED, QUEUED, SPENT
 from disque.core.model.jobid import ttl_suffix, valid
-from disque.core.model.memory import JOB_BYTES, KEY_BYTES, LEASE_BYTES, PLACE_BYTES, QUEUE_BYTES, SHELF_BYTES
+from disque.core.model.memory import JOB_BYTES, KEY_BYTES, PLACE_BYTES, QUEUE_BYTES, SHELF_BYTES
 from disque.core.model.session import NOT_WAITING
 from disque.core.model.spec import PRIORITY
 from disque.core.node import Node
@@ -64,7 +64,9 @@ class Mirror(RuleBasedStateMachine):
         jobs = sum(JOB_BYTES + len(job.body) for job in self.model.jobs.values())
         queues = sum(QUEUE_BYTES + len(name) for name in self.node.queues)
         keys = sum(key.cost() for key in self.node.unique.table.values())
-        places = PLACE_BYTES * self.node.places + LEASE_BYTES * len(self.node.leases.by_id)
+        node = self.node
+        parts = sum([part.cost() for part in (node.leases, node.extras, node.moves, *node.jobless)])
+        places = PLACE_BYTES * node.places + parts
         return jobs + queues + keys + SHELF_BYTES * self.node.unique.store.count + places
 
     def over(self, percent: int) -> bool:
@@ -559,7 +561,7 @@ class Mirror(RuleBasedStateMachine):
         jobs = [job for shard in node.shards for job in shard.values()]
         used = sum(JOB_BYTES + len(job.body) for job in jobs)
         used += sum(QUEUE_BYTES + len(name) for name in node.queues)
-        used += LEASE_BYTES * len(node.leases.by_id)
+        used += sum([part.cost() for part in (node.leases, node.extras, node.moves, *node.jobless)])
         used += PLACE_BYTES * sum(len(queue.waiters or ()) for queue in node.queues.values())
         assert {key.cost() for key in node.unique.table.values()} <= {KEY_BYTES}
         assert node.used == used + KEY_BYTES * len(node.unique.table) + SHELF_BYTES * node.unique.store.count
