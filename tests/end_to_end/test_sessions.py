@@ -130,7 +130,7 @@ def test_slow_commands_are_seen(node: Node) -> None:
     raw.ask("CONFIG", "SET", "latency-monitor-threshold", 1)
     assert raw.ask("DEBUG", "SLEEP", "0.02") == b"OK"
     assert [entry[3] for entry in raw.ask("SLOWLOG", "GET")] == [[b"DEBUG", b"SLEEP", b"0.02"]]
-    assert raw.ask("LATENCY", "LATEST")[0][0] == b"command"
+    assert b"command" in [event[0] for event in raw.ask("LATENCY", "LATEST")]
 
 
 def test_consumers_are_served_in_the_order_in_which_they_came(shared: Node) -> None:
