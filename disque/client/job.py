@@ -177,8 +177,10 @@ class Job(AnyJob):
 
         The job is acknowledged when the block ends. If an `Exception` leaves it, that is logged and told to the node
         as the job's last error, and the job is held back: for ``backoff`` after its first failure, twice as long after
-        each further one, but not for longer than ``longest``. With None the job's own BACKOFF counts; one without comes
-        back at once. What was acknowledged or given back inside is left alone. At-most-once jobs do not come again.
+        each further one, but not for longer than ``longest``. If the job has a BACKOFF of its own, that counts instead:
+        of jobs that were taken with ``meta=True``, which tells it. With None nothing but that counts; a job without one
+        comes back at once. What was acknowledged or given back inside is left alone. At-most-once jobs do not come
+        again.
         """
         return Attempt(self, *pauses(backoff, longest))
 

@@ -124,6 +124,18 @@ class TestCommands:
             assert hands.show(job_id)["error"] == "ValueError: x"
             hands.ack(job_id)
 
+    @pytest.mark.parametrize("protocol", [2, 3])
+    def test_the_backoff_of_a_job_counts_not_that_of_the_attempt(
+        self, kind: str, shared: Node, protocol: int
+    ) -> None:
+        with hands_on(kind, shared, protocol=protocol) as hands:
+            hands.add("slow", "b", backoff="exponential:1800:3600")
+            [job] = hands.get("slow", meta=True)
+            assert job.meta.backoff == "exponential:1800:3600"
+            hands.inside(job.attempt(backoff=1), lambda _job: 1 // 0)
+            assert hands.show(job.id)["next_requeue_within"] > 1_700_000
+            hands.ack(job.id)
+
     def test_about_the_node(self, hands: Hands, shared: Node) -> None:
         assert hands.ping() == "PONG"
         assert hands.ping("grüße") == "grüße"

@@ -3,9 +3,10 @@
 from typing import TYPE_CHECKING
 
 from disque.core.base import resp
+from disque.core.model import backoff
 from disque.core.model.extra import CAUSES
 from disque.core.model.job import Job
-from disque.core.model.spec import PRIORITY, TRIES
+from disque.core.model.spec import BACKOFF, PRIORITY, TRIES
 from disque.core.replication import tries
 
 if TYPE_CHECKING:
@@ -22,6 +23,12 @@ def headers(node: "Node", job: Job, protocol: int) -> bytes:
     """The headers of ``job`` as a map."""
     extra = node.extra_of(job)
     return resp.mapping([resp.bulk(word) for word in extra.headers] if extra is not None else [], protocol)
+
+
+def written_backoff(job: Job) -> bytes:
+    """The BACKOFF of ``job`` as ADDJOB takes it."""
+    found = backoff.read(job.spec.text(BACKOFF))
+    return b"" if found is None else found.written()
 
 
 def text(word: bytes, protocol: int) -> bytes:
@@ -52,6 +59,8 @@ def encode(node: "Node", job: Job, protocol: int, now_ms: int) -> bytes:
         (b"origin", text(b"" if extra is None else extra.origin, protocol)),
         (b"headers", headers(node, job, protocol)),
     ]
+    if job.spec.rows is not None and BACKOFF.number in job.spec.rows:
+        pairs.append((b"backoff", text(written_backoff(job), protocol)))
     return resp.mapping([part for name, value in pairs for part in (resp.bulk(name), value)], protocol)
 
 
