@@ -43,6 +43,7 @@ from disque.client.errors import (
 from disque.client.job import Job
 from disque.client.newjob import NewJob
 from disque.client.replies import Delivered, Meta, NodeInfo
+from disque.client.sweeps import Swept
 from disque.client.terms import Backoff
 from disque.client.values import json_body
 
@@ -72,6 +73,7 @@ __all__ = [
     "NodeInfo",
     "OomError",
     "PausedError",
+    "Swept",
     "TooLateError",
     "UnavailableError",
     "UnexpectedReplyError",

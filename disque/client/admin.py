@@ -7,11 +7,9 @@ from disque.client import replies
 from disque.client.config import Config
 from disque.client.packing import as_word, as_words
 from disque.client.replies import JobInfo, NodeInfo
-from disque.client.requests import Request
+from disque.client.requests import OTHERS_MS, Request
+from disque.client.sweeps import SWEEP_MS
 from disque.client.values import Name, Value, name_word, number_word
-
-#: So long a node waits for the others, in ms.
-OTHERS_MS = 5000
 
 
 def queue_length(config: Config, queue: Name, *, cluster: bool = False) -> Request[int]:
@@ -183,6 +181,10 @@ REPEATABLE = frozenset({
     *(b"QLEN", b"QPEEK", b"QSTAT", b"FIND", b"PING", b"ECHO", b"TIME", b"HELLO", b"INFO", b"COMMAND"),
 })  # fmt: skip
 
+#: What a node asks all others about, and what it does with all jobs of a queue.
+OF_OTHERS = frozenset({b"FIND", b"MOVE", b"REVIVEJOB"})
+SWEEPS = frozenset({b"QMOVE", b"REVIVE", b"QFLUSH"})
+
 #: What changes a connection, which goes back into a pool, or answers other than once.
 OF_A_CONNECTION = frozenset({b"AUTH", b"MONITOR", b"QUIT", b"RESET", b"SELECT"})
 
@@ -209,8 +211,10 @@ def waits_ms(name: bytes, words: list[bytes], config: Config) -> int | None:
         if b"NOHANG" in options:
             return 0
         text = options[options.index(b"TIMEOUT") + 1] if b"TIMEOUT" in options[:-1] else b"0"
+    elif name in OF_OTHERS or (name in {b"QLEN", b"QSTAT"} and len(words) > 2):
+        return OTHERS_MS
     else:
-        return 0
+        return SWEEP_MS if name in SWEEPS else 0
     return (int(text) or None) if text.isdigit() else 0
 
 

@@ -10,7 +10,7 @@ from random import SystemRandom
 from types import TracebackType
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
-from disque.client import admin, batch, requests, upkeep
+from disque.client import admin, batch, requests, sweeps, upkeep
 from disque.client.async_heartbeat import AsyncKeepWorking
 from disque.client.async_job import AsyncJob
 from disque.client.async_pool import AsyncInterrupt, AsyncPool
@@ -217,6 +217,9 @@ class AsyncDisque:
     queue_length = _method(admin.queue_length)
     queue_stat = _method(admin.queue_stat)
     find = _method(admin.find)
+    move_queue = _method(sweeps.move_queue)
+    revive_queue = _method(sweeps.revive_queue)
+    flush_queue = _method(sweeps.flush_queue)
     scan_queues = _method(admin.scan_queues)
     scan_jobs = _method(admin.scan_jobs)
     scan_job_infos = _method(admin.scan_job_infos)

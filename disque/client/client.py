@@ -15,7 +15,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from disque.client import admin, batch, requests, upkeep
+from disque.client import admin, batch, requests, sweeps, upkeep
 from disque.client.batch import AnyNewJob, BatchOptions, Errors, Packer
 from disque.client.config import Address, Config
 from disque.client.delivery import Exchange, Flow, Outcome, Step
@@ -229,6 +229,9 @@ class Disque:
     queue_length = _method(admin.queue_length)
     queue_stat = _method(admin.queue_stat)
     find = _method(admin.find)
+    move_queue = _method(sweeps.move_queue)
+    revive_queue = _method(sweeps.revive_queue)
+    flush_queue = _method(sweeps.flush_queue)
     scan_queues = _method(admin.scan_queues)
     scan_jobs = _method(admin.scan_jobs)
     scan_job_infos = _method(admin.scan_job_infos)

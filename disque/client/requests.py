@@ -33,6 +33,9 @@ T = TypeVar("T")
 
 #: A GETJOB waits at most so long at the server; longer waits are several, so that a node that hangs is noticed.
 WAIT_MOST_MS: Final = 10_000
+#: So long a node waits for the others, in ms: once for so many IDs that it does not know itself.
+OTHERS_MS: Final = 5000
+IDS_ASKED: Final = 1000
 #: Only some nodes know a job: the others answer this.
 UNKNOWN_HERE: Final = frozenset({"NOJOB"})
 #: What comes of a reply that has another shape than expected.
@@ -286,20 +289,29 @@ def dequeue(config: Config, *ids: Name) -> Request[int]:
     return Request([b"DEQUEUE", *id_words(ids)], replies.whole)
 
 
+def others_ms(ids: int) -> int:
+    """How long a node may take that asks the others about so many IDs."""
+    return OTHERS_MS * -(-ids // IDS_ASKED)
+
+
 def move(config: Config, queue: Name, *ids: Name, delay: Duration | None = None) -> Request[int]:
     """Put jobs into another queue for good, now or after ``delay``, whatever they wait for (MOVE). How many.
 
-    The node moves those that it knows.
+    For those that the node does not know it asks the others.
     """
     del config
     later = [] if delay is None else [b"DELAY", duration_word(delay, "delay")]
-    return Request([b"MOVE", name_word(queue), *id_words(ids), *later], replies.whole, again=False)
+    words = [b"MOVE", name_word(queue), *id_words(ids), *later]
+    return Request(words, replies.whole, again=False, wait_ms=others_ms(len(ids)))
 
 
 def revive(config: Config, *ids: Name) -> Request[int]:
-    """Put dead letters back into the queue in which they died, with tries and TTL as at first (REVIVEJOB). How many."""
+    """Put dead letters back into the queue in which they died, with tries and TTL as at first (REVIVEJOB). How many.
+
+    For those that the node does not know it asks the others. See `revive_queue` for all of a queue.
+    """
     del config
-    return Request([b"REVIVEJOB", *id_words(ids)], replies.whole, again=False)
+    return Request([b"REVIVEJOB", *id_words(ids)], replies.whole, again=False, wait_ms=others_ms(len(ids)))
 
 
 def delete(config: Config, *ids: Name) -> Request[int]:

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from disque.client import errors
+from disque.client import errors, requests
 from disque.client.config import Address
 from disque.client.replies import Delivered
 from disque.client.requests import WAIT_MOST_MS
@@ -191,6 +191,11 @@ def test_what_contradicts_itself_is_not_sent(make: MakeHands, options: Any) -> N
     with pytest.raises(ValueError, match=r"a job that is not tried|what does not count"):
         hands.nack(ID, **options)
     assert hands.client._pool.nodes.log == []
+
+
+def test_a_node_may_ask_the_others_where_jobs_are() -> None:
+    assert requests.move(config(), "q", ID).wait_ms == 5000
+    assert requests.revive(config(), *[ID] * 1001).wait_ms == 10_000
 
 
 def test_moves_are_not_sent_twice(make: MakeHands) -> None:

@@ -24,6 +24,7 @@ from disque.client import (
     NoJobError,
     NoReplError,
     PausedError,
+    Swept,
     UnavailableError,
     WrongPassError,
 )
@@ -125,9 +126,7 @@ class TestCommands:
             hands.ack(job_id)
 
     @pytest.mark.parametrize("protocol", [2, 3])
-    def test_the_backoff_of_a_job_counts_not_that_of_the_attempt(
-        self, kind: str, shared: Node, protocol: int
-    ) -> None:
+    def test_the_backoff_of_a_job_counts_not_that_of_the_attempt(self, kind: str, shared: Node, protocol: int) -> None:
         with hands_on(kind, shared, protocol=protocol) as hands:
             hands.add("slow", "b", backoff="exponential:1800:3600")
             [job] = hands.get("slow", meta=True)
@@ -135,6 +134,20 @@ class TestCommands:
             hands.inside(job.attempt(backoff=1), lambda _job: 1 // 0)
             assert hands.show(job.id)["next_requeue_within"] > 1_700_000
             hands.ack(job.id)
+
+    @pytest.mark.parametrize("protocol", [2, 3])
+    def test_what_is_done_with_whole_queues(self, kind: str, shared: Node, protocol: int) -> None:
+        with hands_on(kind, shared, protocol=protocol) as hands:
+            hands.add_many([("sick", "a"), ("sick", "b")], tries=1)
+            for job in hands.get("sick", count=2):
+                hands.wait(job.fail("why"))
+            hands.add("sick:dead", "no dead letter")
+            assert hands.revive_queue("sick:dead", count=1) == Swept(1, [], 1)
+            assert hands.revive_queue("sick:dead") == Swept(1, [], 1)
+            assert hands.move_queue("sick", "well") == Swept(2, [])
+            assert hands.queue_length("well", cluster=True) == 2
+            assert hands.flush_queue("well", count=1) == hands.flush_queue("well") == Swept(1, [])
+            assert hands.flush_queue("sick:dead").jobs == 1
 
     def test_about_the_node(self, hands: Hands, shared: Node) -> None:
         assert hands.ping() == "PONG"
