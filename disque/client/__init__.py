@@ -18,12 +18,14 @@ from disque.client.async_client import AsyncDisque
 from disque.client.async_job import AsyncJob
 from disque.client.client import Disque
 from disque.client.config import Config
+from disque.client.ends import Ended, Result
 from disque.client.errors import (
     BadIdError,
     CommandError,
     DeniedError,
     DisqueError,
     IncompleteError,
+    JobCancelledError,
     LeavingError,
     LoadingError,
     MaxlenError,
@@ -58,8 +60,10 @@ __all__ = [
     "DeniedError",
     "Disque",
     "DisqueError",
+    "Ended",
     "IncompleteError",
     "Job",
+    "JobCancelledError",
     "LeavingError",
     "LoadingError",
     "MaxlenError",
@@ -73,6 +77,7 @@ __all__ = [
     "NodeInfo",
     "OomError",
     "PausedError",
+    "Result",
     "Swept",
     "TooLateError",
     "UnavailableError",

@@ -178,11 +178,12 @@ def cluster_leaving(config: Config, leaving: bool | None = None) -> Request[str]
 #: Commands that may be sent to another node when it is not known whether the first has done them.
 REPEATABLE = frozenset({
     *(b"ADDJOB", b"GETJOB", b"ACKJOB", b"FASTACK", b"NACK", b"WORKING", b"ENQUEUE", b"DEQUEUE", b"SHOW"),
+    *(b"CANCEL", b"RESULT", b"WAITJOB"),
     *(b"QLEN", b"QPEEK", b"QSTAT", b"FIND", b"PING", b"ECHO", b"TIME", b"HELLO", b"INFO", b"COMMAND"),
 })  # fmt: skip
 
 #: What a node asks all others about, and what it does with all jobs of a queue.
-OF_OTHERS = frozenset({b"FIND", b"MOVE", b"REVIVEJOB"})
+OF_OTHERS = frozenset({b"CANCEL", b"FIND", b"MOVE", b"RESULT", b"REVIVEJOB"})
 SWEEPS = frozenset({b"QMOVE", b"REVIVE", b"QFLUSH"})
 
 #: What changes a connection, which goes back into a pool, or answers other than once.
@@ -206,6 +207,8 @@ def waits_ms(name: bytes, words: list[bytes], config: Config) -> int | None:
     text = b""
     if name == b"ADDJOB" and len(words) > 3:
         text = words[3]
+    elif name == b"WAITJOB":
+        text = words[1] if len(words) > 1 else b""
     elif name == b"GETJOB":
         options = [word.upper() for word in words[: words_before_from(words)]]
         if b"NOHANG" in options:

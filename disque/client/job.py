@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from disque.client.config import Address
 from disque.client.replies import Delivered, Meta
-from disque.client.values import Duration, milliseconds
+from disque.client.values import Body, Duration, milliseconds
 
 if TYPE_CHECKING:
     from disque.client.client import Disque
@@ -148,11 +148,14 @@ class Job(AnyJob):
     def __reduce__(self) -> tuple[type[Self], tuple["Disque", Delivered, Address | None]]:
         return type(self), (self._client, self.delivered(), self.node)
 
-    def ack(self) -> None:
-        """The job is done. Inside `Disque.jobs` with prefetch it is sent soon, together with others."""
+    def ack(self, result: Body | None = None) -> None:
+        """The job is done. Inside `Disque.jobs` with prefetch it is sent soon, together with others.
+
+        ``result`` is what has come of it, see `Disque.result` and `Disque.wait`; then it is sent at once.
+        """
         self._settled = True
-        if self._acknowledger is None or not self._acknowledger.put(self.id):
-            self._client.settle(self.id, self.node)
+        if result is not None or self._acknowledger is None or not self._acknowledger.put(self.id):
+            self._client.settle(self.id, self.node, result)
 
     def nack(self, *, delay: Duration | None = None, count: bool = True) -> None:
         """Give the job back to its queue, now or after a delay. ``count``: it failed, not only its worker stops."""
@@ -185,8 +188,12 @@ class Job(AnyJob):
         return Attempt(self, *pauses(backoff, longest))
 
     def working(self) -> int:
-        """Start the RETRY again: its seconds. Raises NoJobError, TooLateError."""
+        """Start the RETRY again: its seconds. Raises NoJobError, TooLateError, JobCancelledError."""
         return self._client.working_one(self.id, self.node)
+
+    def progress(self, text: str) -> int:
+        """The same, and say how far the work is: at most 1 KB, which `Disque.result` shows."""
+        return self._client.working_one(self.id, self.node, progress=text)
 
     def keep_working(self) -> "KeepWorking":
         """Say WORKING in the background, as often as needed, while the block of this context manager runs."""

@@ -98,6 +98,9 @@ def test_what_is_about_one_connection_is_refused(make: MakeHands, words: Any) ->
         ("QLEN q", 0),
         ("QLEN q CLUSTER", 5000),
         ("FIND q k", 5000),
+        ("WAITJOB 700 x", 700),
+        ("WAITJOB 0 x", None),
+        ("WAITJOB", None),
         ("QFLUSH q", 600_000),
     ],
 )
