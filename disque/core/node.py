@@ -24,6 +24,7 @@ from disque.core.model.command import Command, renamed
 from disque.core.model.copies import Copies
 from disque.core.model.demand import Federation
 from disque.core.model.early_holders import EarlyHolders
+from disque.core.model.ends import Ends
 from disque.core.model.evictable import Evictable
 from disque.core.model.extra import IN_JOURNAL, Extra, Extras, encode
 from disque.core.model.job import (
@@ -100,6 +101,7 @@ class Node:
         "default_replicate",
         "early",
         "early_holders",
+        "ends",
         "evict_acks",
         "evictable",
         "evicted",
@@ -230,7 +232,9 @@ class Node:
         #: Questions to all nodes; how many jobs are delayed and in flight. These parts have nothing of single jobs.
         self.surveys = Surveys(self.timers, self.start)
         self.census = Census()
-        self.jobless: tuple[Part, ...] = (self.surveys, self.census)
+        #: How jobs have ended that somebody wants to know of, and who waits for that.
+        self.ends = Ends(self.timers, self.node_id)
+        self.jobless: tuple[Part, ...] = (self.surveys, self.census, self.ends)
         #: IDs of jobs that were acknowledged or deleted everywhere lately.
         self.tombstones = Tombstones()
         self.early_holders = EarlyHolders()
