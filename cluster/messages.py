@@ -116,6 +116,12 @@ ANSWER_ME: Final = 1
 JOB_IS_DONE: Final = 0
 JOB_HAS_MOVED: Final = 1
 
+#: `what` of ENDED: one holder tells another; all holders know, to somebody who wanted to hear it; somebody who never had
+#: a copy tells a holder.
+BY_HOLDER: Final = 0
+IS_SURE: Final = 1
+BY_STRANGER: Final = 2
+
 #: `what` of WATCH.
 NO_MORE: Final = 0
 TELL_ME: Final = 1
@@ -195,7 +201,6 @@ FIELDS: Final[dict[str, str]] = {
     "round": _STAMP,  # a number of the asker's that comes back with the answer; up to HANDED_ON: nobody asked
     "spec": _BYTES,  # what the job has in common with others: see `disque.core.model.spec`
     "status": _NUMBER,  # how jobs have ended: see `disque.core.model.ends`
-    "sure": _NUMBER,  # 1: all holders know, to somebody who wanted to hear it; 0: one holder tells another
     "text": _BYTES,  # a result, or why a job died
     "state": _NUMBER,  # 0 undecided, 1 decided, 2 all keepers have it
     "survey": _STAMP,  # the number of a question to all nodes, which comes back with each answer
@@ -418,7 +423,7 @@ KINDS: Final[dict[int, tuple[str, Shape]]] = {
         (SURVEYED, "SURVEYED", "survey words"),  # my answer
         (MORE, "MORE", "more ids"),  # what I know of these beyond their fields: tries, errors
         # How jobs have ended; it goes before SETACK, and to those who want to hear it.
-        (ENDED, "ENDED", "status node_id sure age_ms left_ms text ids"),
+        (ENDED, "ENDED", "what status node_id age_ms left_ms text ids"),
         (WATCH, "WATCH", "what ids"),  # tell me how they end, or no more
     )
 }

@@ -156,6 +156,7 @@ def heard(node: "Node", peer_id: bytes, start: int, now_ms: int) -> None:
         note_stranger(node, peer_id, start)
         return
     note_start(node, peer, start, now_ms)
+    ends.forget_node(node, peer_id)
     supply.heard(node, peer_id, now_ms)
     if peer.linked:
         say_again(node, peer, now_ms)

@@ -235,4 +235,6 @@ class Ends(Part):
         """Bytes of memory that they count for."""
         ends = sum([end.size() for end in self.by_id.values()])
         waits = sum([wait.size() for wait in self.by_session.values()])
+        found = [len(text) for wait in self.by_session.values() for _, text in wait.found.values()]
+        waits += sum(found) + WAIT_BYTES * len(self.wanted)
         return ends + waits + WATCH_BYTES * sum([len(nodes) for nodes in self.watched.values()])

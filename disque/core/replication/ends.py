@@ -11,7 +11,7 @@ does so at each holder by itself, so its end is sure when that must have happene
 from typing import TYPE_CHECKING, Any, Final
 
 from cluster.messages import ENDED as SAY_ENDED
-from cluster.messages import TELL_ME
+from cluster.messages import BY_HOLDER, BY_STRANGER, IS_SURE, TELL_ME
 from disque.core.journal.schema import ENDED, UNEND
 from disque.core.model.ends import (
     CANCELLED,
@@ -42,8 +42,6 @@ SURE_MS: Final = 2000
 TEXT_MOST: Final = 64 << 20
 #: So long an end is kept at most.
 KEEP_MOST_MS: Final = RETAIN.most * 1000
-#: Requests that one step of a chore forgets.
-SLICE: Final = 1000
 
 
 # -- taking ends -------------------------------------------------------------------------------------------------------
@@ -180,21 +178,25 @@ def message_of(node: "Node", end: End) -> "Message":
     """ENDED for another holder."""
     now_ms = node.beat_ms
     left_ms = max(1, end.until_ms - now_ms) if end.lasts and not end.is_strange else 0
-    return (SAY_ENDED, end.status, end.node_id, 0, max(0, now_ms - end.ended_ms), left_ms, end.text, (end.id,))
+    what = BY_STRANGER if end.is_strange else BY_HOLDER
+    age_ms = max(0, now_ms - end.ended_ms)
+    return (SAY_ENDED, what, end.status, end.node_id, age_ms, left_ms, end.text, (end.id,))
 
 
 def told(
-    node: "Node", peer: bytes, message: tuple[int, int, bytes, int, int, int, bytes, tuple[bytes, ...]], now_ms: int
+    node: "Node", peer: bytes, message: tuple[int, int, int, bytes, int, int, bytes, tuple[bytes, ...]], now_ms: int
 ) -> None:
     """ENDED: how jobs have ended, as ``peer`` knows it."""
-    _, status, node_id, sure, age_ms, left_ms, text, ids = message
+    _, what, status, node_id, age_ms, left_ms, text, ids = message
     if not DONE <= status <= UNKNOWN or len(text) > TEXT_MOST:
         node.messages_skipped += len(ids)
         return
     for job_id in ids:
-        if status <= EXPIRED:
+        if what == BY_STRANGER and job_id in node.ends.by_id:
+            tell_stranger(node, peer, job_id)
+        elif status <= EXPIRED:
             compare(node, peer, job_id, (status, node_id), age_ms, left_ms, text, now_ms)
-        if sure:
+        if what == IS_SURE:
             waits.told(node, peer, job_id, status, text, now_ms)
 
 
@@ -229,6 +231,13 @@ def compare(
         new.body, new.tries, new.error, new.text = known.body, known.tries, known.error, text
         put(node, new)
         tell_others(node, peer, new)
+
+
+def tell_stranger(node: "Node", peer: bytes, job_id: bytes) -> None:
+    """A node that never had a copy has a result for a job that has ended: it is too late."""
+    end = node.ends.by_id[job_id]
+    if not end.is_strange:
+        node.send(peer, message_of(node, end))
 
 
 def tell_others(node: "Node", peer: bytes, end: End) -> None:
@@ -335,7 +344,7 @@ def tell(node: "Node", peer: bytes, job_id: bytes, status: int, text: bytes, now
         return
     known = node.peers.get(peer)
     if known is not None and known.linked:
-        node.batch(peer, (SAY_ENDED, status, node.node_id, 1, 0, 0, text), job_id)
+        node.batch(peer, (SAY_ENDED, IS_SURE, status, node.node_id, 0, 0, text), job_id)
 
 
 def tell_all(node: "Node", job_id: bytes, status: int, text: bytes) -> None:
@@ -374,21 +383,9 @@ def review_all(node: "Node", now_ms: int) -> None:
 
 
 def forget_node(node: "Node", peer_id: bytes) -> None:
-    """The link to this node has ended: what it wants to hear it says again."""
-    jobs = node.ends.by_node.get(peer_id)
-    if jobs:
-        node.begin_chore(forget_some(node, peer_id, list(jobs)))
-
-
-def forget_some(node: "Node", peer_id: bytes, ids: list[bytes]) -> "Iterator[None]":
-    """A chore. If the node is there again meanwhile, it says what it wants when this is over."""
-    for count, job_id in enumerate(ids, 1):
-        peer = node.peers.get(peer_id)
-        if peer is not None and peer.linked:
-            return
+    """A link to or from this node has ended: what it wants to hear it says again when there is another one."""
+    for job_id in list(node.ends.by_node.get(peer_id, ())):
         node.used -= node.ends.unwatch(peer_id, job_id)
-        if count % SLICE == 0:
-            yield
 
 
 def break_off(node: "Node") -> None:

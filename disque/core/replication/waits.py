@@ -185,6 +185,7 @@ def review(node: "Node", now_ms: int) -> None:
 
 def disconnect(node: "Node", session: Session) -> None:
     """A client is gone that waits."""
+    session.waiting = NOT_WAITING
     leave(node, node.ends.by_session[session.id])
 
 
