@@ -2,7 +2,7 @@
 
 A node is changed through the doors of `step` only. A verb never returns effects: replies go to a session's ``out``,
 frames for other nodes to ``messages``, records to ``outbox``; the shell takes them at the flush. Time is handed in
-as ``now_ms``, randomness as a seeded generator.
+as ``now_ms``, randomness as a seeded generator, and for IDs as bytes of the system.
 """
 
 from collections import deque
@@ -186,7 +186,7 @@ class Node:
         self.host = host
         self.node_id = membership.myself.id
         self.selves: tuple[bytes, ...] = (self.node_id,)
-        self.ids = IdMaker(self.node_id, random)
+        self.ids = IdMaker(self.node_id, host.entropy)
         self.shards: list[dict[bytes, Job]] = [{} for _ in range(SHARDS)]
         self.queues: dict[bytes, Queue] = {}
         self.queue_index = QueueIndex()

@@ -134,9 +134,10 @@ def words(*given: Word) -> list[bytes]:
 
 
 class FakeHost:
-    """The outside as tests want it: notes what it is asked for, refuses what `refusal` says."""
+    """The outside as tests want it: notes what is asked, refuses what `refusal` says. IDs follow from ``seed``."""
 
-    def __init__(self) -> None:
+    def __init__(self, seed: int = 1) -> None:
+        self.random = Random(seed)
         self.asked: list[tuple[Any, ...]] = []
         self.refusal = ""
         self.rewriting = False
@@ -192,6 +193,9 @@ class FakeHost:
 
     def crash(self, how: str) -> None:
         self.note("crash", how)
+
+    def entropy(self, size: int) -> bytes:
+        return self.random.randbytes(size)
 
     def wall_us(self) -> int:
         return self.now_us
@@ -308,7 +312,7 @@ class Bench:
         self.checked = checked
         #: Whether the other nodes keep whatever UNIQUE key they are asked to keep.
         self.agreeable = True
-        self.host = FakeHost()
+        self.host = FakeHost(seed)
         self.membership = membership.Membership(membership.Member(MYSELF, b"127.0.0.1", 7711))
         self.peers: list[membership.Member] = []
         self.clients: list[Client] = []

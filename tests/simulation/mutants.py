@@ -563,7 +563,7 @@ def what_a_node_understands_is_learnt_once() -> Iterator[None]:
 # -- questions to all nodes --------------------------------------------------------------------------------------------
 
 
-@mutant("I8", nodes=3, seeds=12, faults={"freeze": 800, "cut": 800}, policy="off")
+@mutant("I8", "I9", nodes=3, seeds=12, tries=True, faults={"freeze": 800, "cut": 800}, policy="off")
 def who_does_not_answer_is_waited_for() -> Iterator[None]:
     """A question to all nodes is not over while one of them is silent."""
     with patch.object(surveys, "give_up", nothing):

@@ -65,6 +65,7 @@ NACK_CONTRADICTS: Final = b"ERR NACK: NOCOUNT cannot be said with ERROR or DEAD,
 BAD_KEY: Final = b"ERR a UNIQUE key has 1 to 512 bytes"
 UNIQUE_ASYNC: Final = b"ERR UNIQUE cannot be used with ASYNC: the reply must wait until the key is known to be new"
 AT_MOST_ONCE: Final = b"ERR With RETRY set to 0 please explicitly set  REPLICATE to 1 (at-most-once delivery)"
+AT_BEYOND_TTL: Final = b"ERR AT is after the end of the TTL. Job refused since it would never be delivered"
 DELAY_BEYOND_TTL: Final = b"ERR The specified DELAY is greater than TTL. Job refused since would never be delivered"
 NO_REPL: Final = b"NOREPL Not enough reachable nodes for the requested replication level"
 NO_REPL_LEAVING: Final = (

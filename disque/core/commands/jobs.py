@@ -339,9 +339,11 @@ def parse_nack(args: list[bytes], said: requeue.Nack) -> tuple[list[bytes], byte
         if word not in NACK_OPTIONS and not seen:
             ids.append(args[at - 1])
             continue
-        takes = NACK_OPTIONS.get(word, len(args))
-        if at + takes > len(args):
+        takes = NACK_OPTIONS.get(word, 0)
+        if word not in NACK_OPTIONS or (word in OLD_OPTIONS and at + takes > len(args)):
             return ids, errors.BAD_ID  # as it always was: what is no option is meant as an ID
+        if at + takes > len(args):
+            return ids, errors.SYNTAX
         if word in seen and word not in OLD_OPTIONS:
             return ids, errors.TWICE % word
         seen.add(word)
