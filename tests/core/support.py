@@ -34,7 +34,7 @@ from cluster.messages import (
 )
 from disque.core import links, step
 from disque.core.base import resp
-from disque.core.base.timers import IDLE, NEVER
+from disque.core.base.timers import IDLE, NEVER, Timed
 from disque.core.commands import ROWS
 from disque.core.config.settings import Config
 from disque.core.host import HostRefusedError
@@ -57,7 +57,16 @@ from disque.core.model.job import (
 )
 from disque.core.model.key import TENTATIVE
 from disque.core.model.lane import leaving_order
-from disque.core.model.session import NOT_WAITING, WAIT_COPIES, WAIT_HOST, WAIT_ENDS, WAIT_JOBS, WAIT_LINES, WAIT_NODES, Session
+from disque.core.model.session import (
+    NOT_WAITING,
+    WAIT_COPIES,
+    WAIT_ENDS,
+    WAIT_HOST,
+    WAIT_JOBS,
+    WAIT_LINES,
+    WAIT_NODES,
+    Session,
+)
 from disque.core.node import Node
 from tests.support import formats
 from tests.support.keys import keys
@@ -638,7 +647,7 @@ def assert_timers_are_true(node: Node, jobs: list[Job]) -> None:
     told = list(node.moves.by_id.values())
     surveys = [survey for survey in node.surveys.by_number.values() if survey.slot != IDLE]
     ends = node.ends.by_id.values()
-    waits = [wait for wait in node.ends.by_session.values() if wait.slot != IDLE]
+    waits: list[Timed] = [wait for wait in node.ends.by_session.values() if wait.slot != IDLE]
     waits += [wanted for wanted in node.ends.wanted.values() if wanted.slot != IDLE]
     assert all(survey in surveys for survey in node.surveys.by_number.values() if survey.open - {node.node_id})
     for item in (*live, *node.queues.values(), *armed, *acks, *lots, *node.votes.by_id.values(), *told, *ends):
@@ -651,9 +660,9 @@ def assert_timers_are_true(node: Node, jobs: list[Job]) -> None:
         if job.state == ACTIVE and job.requeue_ms:
             assert job.due_ms <= job.requeue_ms
     assert all(session.waiting == WAIT_JOBS for session in sessions)
-    assert node.timers.count == (node.unique.store.slot != IDLE) + sum(
-        map(len, (live, node.queues, armed, bids, sessions, adds, acks, lots, surveys, node.votes.by_id, told, ends, waits))
-    )
+    bids_and_votes = (bids, node.votes.by_id)
+    timed = (live, node.queues, armed, *bids_and_votes, sessions, adds, acks, lots, surveys, told, ends, waits)
+    assert node.timers.count == (node.unique.store.slot != IDLE) + sum(map(len, timed))
     assert {job.id for job in jobs if job.flags & EXTRA} == set(node.extras.by_id)
     assert all(node.find(job_id) is move.job for job_id, move in node.moves.by_id.items())
     assert_the_shelf_is_true(node)

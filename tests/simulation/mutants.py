@@ -631,7 +631,7 @@ def ends_are_told_to_nobody() -> Iterator[None]:
 @mutant("I17", ends=True)
 def ends_are_told_before_they_are_sure() -> Iterator[None]:
     """Whoever knows an end says it, whatever other holders know."""
-    with patch.object(ends, "is_sure", lambda node, job_id: ends.has_ended(node, job_id)):
+    with patch.object(ends, "is_sure", ends.has_ended):
         yield
 
 

@@ -91,7 +91,21 @@ def whole_run(world: World) -> None:
     checkers += [kind(cluster) for kind in (AtMostOnce, Retry, Acknowledged, Collected)]
     checkers += [
         kind(cluster)
-        for kind in (Unique, Answers, Counted, Durable, Zoned, Sized, Understood, Agreed, Prompt, Tried, Moved, Urgent, Ended)
+        for kind in (
+            Unique,
+            Answers,
+            Counted,
+            Durable,
+            Zoned,
+            Sized,
+            Understood,
+            Agreed,
+            Prompt,
+            Tried,
+            Moved,
+            Urgent,
+            Ended,
+        )
     ]
     for checker in checkers:
         watch.add(checker)

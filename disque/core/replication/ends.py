@@ -10,8 +10,8 @@ does so at each holder by itself, so its end is sure when that must have happene
 
 from typing import TYPE_CHECKING, Any, Final
 
-from cluster.messages import ENDED as SAY_ENDED
 from cluster.messages import BY_HOLDER, BY_STRANGER, IS_SURE, TELL_ME
+from cluster.messages import ENDED as SAY_ENDED
 from disque.core.journal.schema import ENDED, UNEND
 from disque.core.model.ends import (
     CANCELLED,

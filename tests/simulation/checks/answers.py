@@ -14,7 +14,9 @@ SEEN_MS = 6000
 #: So long, beyond the node timeout, it may take to see that a node is gone.
 GONE_MS = 2500
 #: What asks all nodes. Nobody waits longer for them, but for what a node has to look at itself.
-OF_ALL = frozenset({b"QLEN", b"QSTAT", b"FIND", b"MOVE", b"REVIVEJOB", b"QMOVE", b"REVIVE", b"QFLUSH", b"CANCEL", b"RESULT"})
+OF_ALL = frozenset(
+    {b"QLEN", b"QSTAT", b"FIND", b"MOVE", b"REVIVEJOB", b"QMOVE", b"REVIVE", b"QFLUSH", b"CANCEL", b"RESULT"}
+)
 #: Of what asks twice: a node that is silent the first time is not asked again.
 ROUNDS = {b"QMOVE": 2, b"REVIVE": 2, b"QFLUSH": 2}
 LOOK_MS = 300
