@@ -117,10 +117,11 @@ JOB_IS_DONE: Final = 0
 JOB_HAS_MOVED: Final = 1
 
 #: `what` of ENDED: one holder tells another; all holders know, to somebody who wanted to hear it; somebody who never
-#: had a copy tells a holder.
+#: had a copy tells a holder; all holders knew it once, to one that has forgotten it.
 BY_HOLDER: Final = 0
 IS_SURE: Final = 1
 BY_STRANGER: Final = 2
+WAS_SURE: Final = 3
 
 #: `what` of WATCH.
 NO_MORE: Final = 0

@@ -206,7 +206,7 @@ def about(bench: Bench, job_id: bytes) -> dict[str, list[tuple[Any, ...]]]:
                   for delay_ms in (0, most) for given in (mine, sets[2]) for more in some_extras(one)],
         "GOTMOVE": [(GOTMOVE, generation, who, twice) for generation in (0, 1, most) for who in (one, MYSELF)],
         "MORE": [(MORE, more, twice) for more in some_extras(one)],
-        "ENDED": [(ENDED, what, status, who, 0, left_ms, text, twice) for what in (0, 1, 2, most)
+        "ENDED": [(ENDED, what, status, who, 0, left_ms, text, twice) for what in (0, 1, 2, 3, most)
                   for status in (0, 1, 2, 5, 7, most) for who in (one, MYSELF) for left_ms in (0, 5000, most)
                   for text in (b"", b"result")],
         "WATCH": [(WATCH, what, twice) for what in (0, 1, most)],

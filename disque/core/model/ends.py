@@ -84,9 +84,10 @@ class End(Timed):
         self.is_strange = False
         self.segment = 0
 
-    def beats(self, status: int, node_id: bytes) -> bool:
-        """Whether this end wins against another one: at all nodes alike."""
-        return (self.status, self.node_id) < (status, node_id)
+    def beats(self, status: int, node_id: bytes, text: bytes) -> bool:
+        """Whether this end wins against another one: at all nodes alike. A node may have forgotten one that it took."""
+        mine, other = (self.status, self.node_id), (status, node_id)
+        return mine < other or (mine == other and self.text > text)
 
     def size(self) -> int:
         """Bytes of memory that it counts for."""

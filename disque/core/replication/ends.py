@@ -10,7 +10,7 @@ does so at each holder by itself, so its end is sure when that must have happene
 
 from typing import TYPE_CHECKING, Any, Final
 
-from cluster.messages import BY_HOLDER, BY_STRANGER, IS_SURE, TELL_ME
+from cluster.messages import BY_HOLDER, BY_STRANGER, IS_SURE, TELL_ME, WAS_SURE
 from cluster.messages import ENDED as SAY_ENDED
 from disque.core.journal.schema import ENDED, UNEND
 from disque.core.model.ends import (
@@ -194,6 +194,8 @@ def told(
     for job_id in ids:
         if what == BY_STRANGER and job_id in node.ends.by_id:
             tell_stranger(node, peer, job_id)
+        elif what == WAS_SURE:
+            reconsider(node, job_id, (status, node_id), age_ms, left_ms, text, now_ms)
         elif status <= EXPIRED:
             compare(node, peer, job_id, (status, node_id), age_ms, left_ms, text, now_ms)
         if what == IS_SURE:
@@ -218,19 +220,43 @@ def compare(
         if job is None or (job.state == ACKED and not left_ms):
             return
         note(node, job, status, text, node_id, now_ms, age_ms=age_ms, left_ms=left_ms)
-    elif (known.status, known.node_id) == what:
+    elif (known.status, known.node_id, known.text) == (status, node_id, text):
         return
-    elif known.beats(status, node_id):
+    elif was_sure(node, known):
+        said = message_of(node, known)
+        node.send(peer, (said[0], WAS_SURE, *said[2:]))
+    elif known.beats(status, node_id, text):
         node.send(peer, message_of(node, known))
     elif known.is_strange:
         remove(node, job_id)  # a holder knows better
     else:
-        until_ms = now_ms + min(left_ms, KEEP_MOST_MS) if left_ms else known.until_ms
-        new = End(job_id, known.queue, status, node_id, max(0, now_ms - age_ms), until_ms)
-        new.lasts = known.lasts or left_ms > 0
-        new.body, new.tries, new.error, new.text = known.body, known.tries, known.error, text
-        put(node, new)
-        tell_others(node, peer, new)
+        tell_others(node, peer, replace(node, known, what, age_ms, left_ms, text, now_ms))
+
+
+def was_sure(node: "Node", end: End) -> bool:
+    """Whether all holders knew this end, and it may have been told: it is kept, and nothing else of its job."""
+    return end.lasts and not end.is_strange and not end.sure_ms and node.find(end.id) is None
+
+
+def reconsider(
+    node: "Node", job_id: bytes, what: tuple[int, bytes], age_ms: int, left_ms: int, text: bytes, now_ms: int
+) -> None:
+    """This node has forgotten an end that all holders knew, and taken another one: the first one counts."""
+    known = node.ends.by_id.get(job_id)
+    if known is not None and not known.is_strange and not was_sure(node, known) and what[0] <= EXPIRED:
+        replace(node, known, what, age_ms, left_ms, text, now_ms)
+
+
+def replace(
+    node: "Node", known: End, what: tuple[int, bytes], age_ms: int, left_ms: int, text: bytes, now_ms: int
+) -> End:
+    """Take a better end in place of the known one."""
+    until_ms = now_ms + min(left_ms, KEEP_MOST_MS) if left_ms else known.until_ms
+    new = End(known.id, known.queue, what[0], what[1], max(0, now_ms - age_ms), until_ms)
+    new.lasts = known.lasts or left_ms > 0
+    new.body, new.tries, new.error, new.text = known.body, known.tries, known.error, text
+    put(node, new)
+    return new
 
 
 def tell_stranger(node: "Node", peer: bytes, job_id: bytes) -> None:

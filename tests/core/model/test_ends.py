@@ -20,9 +20,14 @@ def end(status: int = DONE, node_id: bytes = MYSELF, text: bytes = b"", *, lasts
 
 
 def test_of_two_ends_the_same_one_wins_everywhere() -> None:
-    ranked = [(status, node_id) for status in (DONE, CANCELLED, DEAD, EXPIRED) for node_id in (MYSELF, OTHER)]
-    for at, (status, node_id) in enumerate(ranked):
-        better = end(status, node_id)
+    ranked = [
+        (status, node_id, text)
+        for status in (DONE, CANCELLED, DEAD, EXPIRED)
+        for node_id in (MYSELF, OTHER)
+        for text in (b"z", b"a", b"")
+    ]
+    for at, (status, node_id, text) in enumerate(ranked):
+        better = end(status, node_id, text)
         assert [better.beats(*other) for other in ranked] == [at < number for number in range(len(ranked))]
 
 

@@ -15,6 +15,7 @@ from cluster.messages import (
     SURVEY,
     SURVEYED,
     TELL_ME,
+    WAS_SURE,
     WATCH,
 )
 from disque.core.jobs.results import RESULT
@@ -257,3 +258,43 @@ class TestEviction:
         bench.set("maxmemory", 110_000)
         bench.live(1000)
         assert list(bench.node.ends.by_id) == [ID]
+
+
+class TestForgotten:
+    """An end that all holders knew, and that one of them has lost: it may have been told."""
+
+    def test_who_keeps_it_says_so(self, bench: Bench) -> None:
+        one, _ = bench.peers
+        bench.client()("ACKJOB", ID, "RESULT", "value")
+        say_it_is_done(bench)
+        bench.sent()
+        for node_id in (b"0" * 40, MYSELF, one.id):
+            bench.hear(one, ended(DONE, node_id, b"other"))
+            assert [message[1:4] + message[6:] for message in bench.told(one, ENDED)] == [
+                (WAS_SURE, DONE, MYSELF, b"value", (ID,))
+            ]
+        assert end_of(bench) == (DONE, MYSELF, b"value")
+
+    def test_who_has_lost_it_believes_that(self, bench: Bench) -> None:
+        one, _ = bench.peers
+        bench.client()("ACKJOB", ID, "RESULT", "again")
+        bench.hear(one, ended(CANCELLED, b"f" * 40, what=WAS_SURE))
+        assert end_of(bench) == (CANCELLED, b"f" * 40, b"")
+
+    def test_who_has_lost_nothing_does_not(self, bench: Bench) -> None:
+        one, _ = bench.peers
+        bench.hear(one, ended(DONE, one.id, b"value", what=WAS_SURE))
+        assert not bench.node.ends.by_id
+        bench.client()("ACKJOB", ID, "RESULT", "value")
+        say_it_is_done(bench)
+        bench.hear(one, ended(DONE, b"0" * 40, b"other", what=WAS_SURE))
+        assert end_of(bench) == (DONE, MYSELF, b"value")
+
+    def test_of_two_that_one_node_has_taken_the_greater_result_wins(self, bench: Bench) -> None:
+        one, _ = bench.peers
+        bench.client()("ACKJOB", ID, "RESULT", "b")
+        bench.sent()
+        bench.hear(one, ended(DONE, MYSELF, b"a"))
+        assert [message[6] for message in bench.told(one, ENDED)] == [b"b"]
+        bench.hear(one, ended(DONE, MYSELF, b"c"))
+        assert end_of(bench) == (DONE, MYSELF, b"c")
