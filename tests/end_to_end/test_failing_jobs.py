@@ -1,8 +1,8 @@
-"""Jobs that fail under load while nodes are killed: tries stay within their bound, no dead letter and no result is lost.
+"""Jobs that fail under load while nodes are killed: tries stay within their bound, and no end of a job is lost.
 
-Each third delivery fails, each tenth is left until its RETRY is over, the others are acknowledged with a result; so some
-jobs of four tries die. At the end all that were answered are either done or dead letters, and every node tells the same
-result of each.
+Each third delivery fails, each tenth is left until its RETRY is over, the others are acknowledged with a result; so
+some jobs of four tries die. At the end all that were answered are either done or dead letters, and every node tells
+the same result of each.
 """
 
 import random

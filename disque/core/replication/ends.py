@@ -192,14 +192,14 @@ def told(
         node.messages_skipped += len(ids)
         return
     for job_id in ids:
-        if what == BY_STRANGER and job_id in node.ends.by_id:
+        if what == IS_SURE:
+            waits.told(node, peer, job_id, status, text, now_ms)
+        elif what == BY_STRANGER and job_id in node.ends.by_id:
             tell_stranger(node, peer, job_id)
         elif what == WAS_SURE:
             reconsider(node, job_id, (status, node_id), age_ms, left_ms, text, now_ms)
         elif status <= EXPIRED:
             compare(node, peer, job_id, (status, node_id), age_ms, left_ms, text, now_ms)
-        if what == IS_SURE:
-            waits.told(node, peer, job_id, status, text, now_ms)
 
 
 def compare(

@@ -106,6 +106,11 @@ def test_two_ends_meet(bench: Bench, mine: tuple[str, ...], theirs: int, who: st
         assert [peer_id for peer_id, _ in bench.sent(ENDED)] == [two.id], "the third holder may know the other end"
 
 
+def test_what_is_said_to_those_who_wait_is_no_news_for_a_holder(bench: Bench) -> None:
+    bench.hear(bench.peers[0], ended(DONE, bench.peers[0].id, b"value", what=IS_SURE))
+    assert not bench.node.ends.by_id
+
+
 def test_it_is_told_when_all_holders_know_it(bench: Bench) -> None:
     one, two = bench.peers
     bench.hear(one, (WATCH, TELL_ME, (ID,)))
