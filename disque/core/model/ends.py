@@ -125,7 +125,8 @@ class Wait(Timed):
 class Wanted(Timed):
     """A job of whose end clients of this node want to hear.
 
-    ``without`` are the nodes that do not know it, with what they say: GONE or UNKNOWN. ``again``: all were asked again.
+    ``without`` are the nodes that do not know it any more, with what they say: EXPIRED, GONE or UNKNOWN. ``again``: all
+    were asked again.
     """
 
     __slots__ = ("again", "id", "waits", "without")

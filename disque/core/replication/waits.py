@@ -1,7 +1,7 @@
 """Who waits at this node for the ends of jobs, and what they are answered: the side of WAITJOB that asks.
 
 All nodes are asked (WATCH), this one as well, and each tells (ENDED) when a job has ended, or that it does not know it.
-The first end that is sure counts. A request stands as long as the link over which it went: over a new one it is said
+The first end that is sure counts; that a job has expired only when nobody knows better. A request stands as long as the link over which it went: over a new one it is said
 again. Nobody knows a job if all nodes of the cluster say so twice, a second apart; while one of them cannot be asked,
 its client goes on waiting.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from cluster.messages import NO_MORE, TELL_ME, WATCH
 from disque.core.base import resp
-from disque.core.model.ends import GONE, NAMES, UNKNOWN, Wait, Wanted
+from disque.core.model.ends import EXPIRED, GONE, NAMES, UNKNOWN, Wait, Wanted
 from disque.core.model.memory import WAIT_BYTES
 from disque.core.model.peers import Peer
 from disque.core.model.session import NOT_WAITING, WAIT_ENDS, Session
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 #: Between the two times that all nodes are asked about a job that nobody knows, in ms.
 AGAIN_MS: Final = 1000
+#: What one node says of a job may be wrong, if others know better: it was cut off when the job was done. The smallest
+#: number counts.
+WEAK: Final = frozenset({EXPIRED, GONE, UNKNOWN})
 #: Requests that one step of a chore says again.
 SLICE: Final = 500
 
@@ -83,7 +86,7 @@ def told(node: "Node", teller: bytes, job_id: bytes, status: int, text: bytes, n
     wanted = node.ends.wanted.get(job_id)
     if wanted is None:
         return
-    if status not in {GONE, UNKNOWN}:
+    if status not in WEAK:
         end(node, wanted, status, text)
         return
     wanted.without[teller] = status
@@ -101,8 +104,9 @@ def judge(node: "Node", wanted: Wanted, now_ms: int) -> None:
             if peer.linked and not node.failed(peer.id):
                 return  # it knows the job, or has yet to answer
             is_whole = False
-    if GONE in without.values():
-        end(node, wanted, GONE, b"")
+    said = min(without.values())
+    if said != UNKNOWN:
+        end(node, wanted, said, b"")
     elif is_whole and wanted.again:
         end(node, wanted, UNKNOWN, b"")
     elif is_whole and not wanted.due_ms:

@@ -6,7 +6,7 @@ import pytest
 
 from cluster.membership import Member
 from cluster.messages import BY_HOLDER, ENDED, IS_SURE, NO_MORE, TELL_ME, WATCH
-from disque.core.model.ends import CANCELLED, DONE, GONE, UNKNOWN
+from disque.core.model.ends import CANCELLED, DONE, EXPIRED, GONE, UNKNOWN
 from tests.core.support import UNKNOWN_ID, Bench, Client, foreign_id
 
 ID, OTHER_ID = foreign_id(), UNKNOWN_ID
@@ -97,6 +97,19 @@ def test_one_that_remembers_it_is_enough(bench: Bench, client: Client) -> None:
     assert client.waiting
     tell(bench, two, UNKNOWN)
     assert client.read() == [[b"gone", None]]
+
+
+def test_that_it_has_expired_counts_when_nobody_knows_better(bench: Bench, client: Client) -> None:
+    one, two = bench.peers
+    client.send("WAITJOB", 0, ID)
+    tell(bench, one, EXPIRED)
+    assert client.waiting
+    tell(bench, two, GONE)
+    assert client.read() == [[b"expired", None]]
+    client.send("WAITJOB", 0, ID)
+    tell(bench, one, EXPIRED)
+    tell(bench, two, DONE, b"value")
+    assert client.read() == [[b"done", b"value"]]
 
 
 def test_while_one_cannot_be_asked_the_client_waits(bench: Bench, client: Client) -> None:
