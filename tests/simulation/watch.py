@@ -110,8 +110,8 @@ class Watch:
             for known in self.history.jobs.values():
                 known.ended = known.ended or "flushed"
                 known.deleted = True
-                for ack in known.acks:
-                    ack.forgotten |= ack.machine == process.machine.number
+                for ack in known.acks:  # who was told, and has forgotten it, may be asked whether the job may be queued
+                    ack.forgotten |= process.machine.number in {ack.machine, *known.holders}
 
     def _ran_free(self, process: "Process", request: Request, reply: bytes) -> None:
         if reply.startswith(b":") and reply != b":0\r\n":

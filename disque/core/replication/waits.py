@@ -1,9 +1,9 @@
 """Who waits at this node for the ends of jobs, and what they are answered: the side of WAITJOB that asks.
 
-All nodes are asked (WATCH), this one as well, and each tells (ENDED) when a job has ended, or that it does not know it.
-The first end that is sure counts; that a job has expired only when nobody knows better. A request stands as long as the link over which it went: over a new one it is said
-again. Nobody knows a job if all nodes of the cluster say so twice, a second apart; while one of them cannot be asked,
-its client goes on waiting.
+All nodes are asked (WATCH), this one as well, and each tells (ENDED) when a job has ended, or that it does not know
+it. The first end that is sure counts; that a job has expired only when nobody knows better. A request stands as long
+as the link over which it went: over a new one it is said again. Nobody knows a job if all nodes of the cluster say so
+twice, a second apart; while one of them cannot be asked, its client goes on waiting.
 """
 
 from typing import TYPE_CHECKING, Final
