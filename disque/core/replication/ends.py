@@ -286,8 +286,8 @@ def is_sure(node: "Node", job_id: bytes) -> bool:
     if end is not None and (end.is_strange or end.sure_ms):
         return False
     ack = node.acks.by_id.get(job_id)
-    if ack is None:
-        return True
+    if ack is None or job is None:
+        return True  # without the job, an acknowledgement is one that came late
     if not ack.holders:
         return False
     for holder in ack.holders:

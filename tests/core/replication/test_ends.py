@@ -153,6 +153,15 @@ def test_who_asks_late_is_told_at_once(bench: Bench) -> None:
     assert [message[1:3] + message[6:] for message in bench.told(one, ENDED)] == [(IS_SURE, DONE, b"value", (ID,))]
 
 
+def test_an_acknowledgement_that_comes_late_makes_it_no_less_sure(bench: Bench) -> None:
+    bench.client()("ACKJOB", ID, "RESULT", "value")
+    say_it_is_done(bench)
+    assert bench.client()("ACKJOB", ID) == 0
+    bench.sent()
+    bench.hear(bench.peers[0], (WATCH, TELL_ME, (ID,)))
+    assert [message[2] for message in bench.told(bench.peers[0], ENDED)] == [DONE]
+
+
 def test_who_asks_about_nothing_is_told_that(bench: Bench) -> None:
     one, _ = bench.peers
     bench.hear(one, (WATCH, TELL_ME, (UNKNOWN_ID,)))
