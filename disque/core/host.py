@@ -1,6 +1,7 @@
 """What the core may ask of the outside: facts only a process knows, acts only a process can do.
 
-The server implements `Host`; tests use a fake. Nothing here is called on the path of ADDJOB, GETJOB or ACKJOB.
+The server implements `Host`; tests use a fake. Nothing here is called on the path of ADDJOB, GETJOB or ACKJOB, but for
+`entropy` once for some thousand ADDJOBs.
 """
 
 from typing import Final, Protocol
@@ -63,6 +64,9 @@ class Host(Protocol):
 
     def crash(self, how: str) -> None:
         """Die at once: ``segfault``, ``assert`` or ``oom``."""
+
+    def entropy(self, size: int) -> bytes:
+        """``size`` bytes that nobody can foretell, for IDs."""
 
     def wall_us(self) -> int:
         """The wall clock in microseconds, for TIME and for log-like replies."""

@@ -2,7 +2,7 @@
 
 A node is changed through the doors of `step` only. A verb never returns effects: replies go to a session's ``out``,
 frames for other nodes to ``messages``, records to ``outbox``; the shell takes them at the flush. Time is handed in
-as ``now_ms``, randomness as a seeded generator.
+as ``now_ms``, randomness as a seeded generator, and for IDs as bytes of the system.
 """
 
 from collections import deque
@@ -24,6 +24,7 @@ from disque.core.model.command import Command, renamed
 from disque.core.model.copies import Copies
 from disque.core.model.demand import Federation
 from disque.core.model.early_holders import EarlyHolders
+from disque.core.model.ends import Ends
 from disque.core.model.evictable import Evictable
 from disque.core.model.extra import IN_JOURNAL, Extra, Extras, encode
 from disque.core.model.job import (
@@ -100,6 +101,7 @@ class Node:
         "default_replicate",
         "early",
         "early_holders",
+        "ends",
         "evict_acks",
         "evictable",
         "evicted",
@@ -184,7 +186,7 @@ class Node:
         self.host = host
         self.node_id = membership.myself.id
         self.selves: tuple[bytes, ...] = (self.node_id,)
-        self.ids = IdMaker(self.node_id, random)
+        self.ids = IdMaker(self.node_id, host.entropy)
         self.shards: list[dict[bytes, Job]] = [{} for _ in range(SHARDS)]
         self.queues: dict[bytes, Queue] = {}
         self.queue_index = QueueIndex()
@@ -230,7 +232,9 @@ class Node:
         #: Questions to all nodes; how many jobs are delayed and in flight. These parts have nothing of single jobs.
         self.surveys = Surveys(self.timers, self.start)
         self.census = Census()
-        self.jobless: tuple[Part, ...] = (self.surveys, self.census)
+        #: How jobs have ended that somebody wants to know of, and who waits for that.
+        self.ends = Ends(self.timers, self.node_id)
+        self.jobless: tuple[Part, ...] = (self.surveys, self.census, self.ends)
         #: IDs of jobs that were acknowledged or deleted everywhere lately.
         self.tombstones = Tombstones()
         self.early_holders = EarlyHolders()

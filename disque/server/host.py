@@ -166,6 +166,10 @@ class ServerHost:
         signal.signal(number, signal.SIG_DFL) if number != signal.SIGKILL else None
         os.kill(os.getpid(), number)
 
+    def entropy(self, size: int) -> bytes:
+        """Bytes of the system's random source."""
+        return os.urandom(size)
+
     def wall_us(self) -> int:
         """The wall clock."""
         return time.time_ns() // 1000

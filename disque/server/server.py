@@ -81,7 +81,8 @@ class Server:
         self.host = ServerHost()
         self.host.server = self
         seed = SystemRandom().getrandbits(256)
-        self.node = Node(membership, config, Random(seed), self.host, ROWS, clock.now_ms())  # noqa: S311 - for IDs
+        random = Random(seed)  # noqa: S311 - to spread what nodes do; IDs use urandom
+        self.node = Node(membership, config, random, self.host, ROWS, clock.now_ms())
         self.loop = asyncio.get_running_loop()
         self.pump = Pump(self.node, clock, log, self.loop)
         boot_id = self.host.process.boot_id

@@ -49,6 +49,12 @@ def test_counters_that_start_again_are_no_negative_rate() -> None:
     assert rates.mean(0) == 0.0
 
 
+def test_ids_come_from_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.urandom", lambda size: b"u" * size)
+    host, _ = hosted(Shell())
+    assert host.entropy(5) == b"uuuuu"
+
+
 def test_facts_name_everything_that_info_needs() -> None:
     host, _ = hosted(Shell())
     facts = host.facts()

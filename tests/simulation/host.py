@@ -16,6 +16,7 @@ class SimulatedHost:
 
     def __init__(self, process: "Process") -> None:
         self.process = process
+        self.random = process.world.random(f"{process.machine.name} ids {process.life}")
 
     def facts(self) -> dict[str, int | float | str]:
         numbers: dict[str, int | float | str] = {name: number for number, name in enumerate(NUMBERS, 1)}
@@ -58,6 +59,9 @@ class SimulatedHost:
 
     def crash(self, how: str) -> None:
         refuse(how)
+
+    def entropy(self, size: int) -> bytes:
+        return self.random.randbytes(size)
 
     def wall_us(self) -> int:
         return (WALL_MS + self.process.world.now) * 1000

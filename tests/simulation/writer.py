@@ -123,6 +123,7 @@ class Writer:
         self.places: dict[tuple[int, bytes], int] = {}
         self._cost_ms = 0
         self._failed_start = False
+        self._closed: Journal | None = None
         machine = process.machine
         self.disk = machine.disk
         self.disk.files.sync_cost = self._sync_takes
@@ -216,7 +217,7 @@ class Writer:
 
         That is also so after a start whose fsync failed and which then had no room for the file that would say so.
         """
-        writer = self.journal
+        writer = self.journal or self._closed
         if self._failed_start:
             return True
         if writer is None:
@@ -251,6 +252,7 @@ class Writer:
 
     def close(self) -> str:
         """A clean stop: "" or why not everything is on the disk."""
+        self._closed = self.journal
         return self.persistence.stop()
 
     def place(self, kind: int, job_id: bytes) -> int | None:

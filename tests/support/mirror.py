@@ -86,6 +86,8 @@ class Mirror(RuleBasedStateMachine):
 
     def enqueue(self, job: ModelJob) -> None:
         job.queued, job.due_ms, job.held, job.lease_ms = True, 0, False, 0
+        if job.priority:
+            job.delivered = False  # of a job with options that few have, an earlier delivery is over then
         self.stat(job.queue)[0] += 1
 
     def come_back(self, job: ModelJob) -> None:

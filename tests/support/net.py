@@ -205,8 +205,8 @@ class Net:
         for other in self.places.values():
             if other is not place:
                 membership.add(Member(other.id, b"10.0.0.%d" % other.number, 7711))
-        random = Random(self.seed * 1000 + number * 100 + place.starts)
-        place.node = node = Node(membership, Config(), random, NotedHost(), ROWS, self.now_ms)
+        seed = self.seed * 1000 + number * 100 + place.starts
+        place.node = node = Node(membership, Config(), Random(seed), NotedHost(seed), ROWS, self.now_ms)
         replay = journal.Replay(node, "boot 1")
         for payload in place.payloads:
             replay.apply(payload, 1)

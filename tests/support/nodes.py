@@ -13,10 +13,11 @@ START_MS = 1_700_000_000_000
 
 
 class NotedHost:
-    """A host that only writes down what it was asked to do."""
+    """A host that only writes down what it was asked to do. IDs follow from ``seed``."""
 
-    def __init__(self) -> None:
+    def __init__(self, seed: int = 0) -> None:
         self.asked: list[str] = []
+        self._random = Random(seed)
 
     def facts(self) -> dict[str, int | float | str]:
         return {}
@@ -60,6 +61,9 @@ class NotedHost:
     def crash(self, how: str) -> None:
         self.asked.append(f"crash {how}")
 
+    def entropy(self, size: int) -> bytes:
+        return self._random.randbytes(size)
+
     def wall_us(self) -> int:
         return START_MS * 1000
 
@@ -74,4 +78,4 @@ def make_node(now_ms: int = START_MS, number: int = 1, others: int = 0, seed: in
     membership = Membership(Member(node_id(number), b"10.0.0.%d" % number, 7711))
     for other in [other for other in range(1, others + 2) if other != number][:others]:
         membership.add(Member(node_id(other), b"10.0.0.%d" % other, 7711))
-    return Node(membership, Config(), Random(seed), NotedHost(), ROWS, now_ms)
+    return Node(membership, Config(), Random(seed), NotedHost(seed), ROWS, now_ms)

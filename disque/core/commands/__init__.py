@@ -7,6 +7,7 @@ from disque.core.commands import (
     cluster,
     command,
     connection,
+    ends,
     info,
     jobs,
     observe,
@@ -20,6 +21,7 @@ from disque.core.model.command import Command
 ROWS: Final[tuple[Command, ...]] = (
     *jobs.COMMANDS,
     *relocate.COMMANDS,
+    *ends.COMMANDS,
     *sweeps.COMMANDS,
     *queues.COMMANDS,
     *connection.COMMANDS,

@@ -150,7 +150,7 @@ def take_id(node: "Node") -> None:
     node.node_id = node.membership.myself.id
     node.selves = (node.node_id,)
     node.sharing = {node.selves: node.selves}
-    node.ids = IdMaker(node.node_id, node.random)
+    node.ids = IdMaker(node.node_id, node.host.entropy)
 
 
 def save(node: "Node", session: Session) -> None:

@@ -82,7 +82,7 @@ def check(request: Request) -> bytes:
     elif request.retry == 0 and request.replicate > 1:
         return errors.AT_MOST_ONCE
     if request.delay_ms and request.delay_ms >= request.ttl * 1000:
-        return errors.DELAY_BEYOND_TTL
+        return errors.DELAY_BEYOND_TTL if request.at_ms < 0 else errors.AT_BEYOND_TTL
     if request.key is not None and request.asynchronous:
         return errors.UNIQUE_ASYNC
     return b""

@@ -18,6 +18,9 @@ ENTRY   an entry of the registry: name, field, value, kind, counter, node where 
 PURGED  counter: deletions of entries up to it may have been forgotten
 MORE    id, extra (see `model.extra`): what is to be known of a job beyond its fields; it stands before its job
 MOVE    id, queue, spec, end of life, not to be queued before (0: queued), extra: the job is in another queue for good
+ENDED   how a job ended, for as long as that is kept: id, queue, status, node that took it, tries, whether the job is
+        not known here (0 or 1), when, until when; result, last error, body
+UNEND   id: how it ended is forgotten
 KEYS    UNIQUE keys that differ in digest and job only: end of the window (0: as long as the job), end of the job's
         life then, nodes that keep it; digests of queue and key, ids
 FLUSH   everything before it is gone
@@ -58,12 +61,21 @@ JOBS: Final = 18
 KEYS: Final = 19
 MORE: Final = 21
 MOVE: Final = 22
+ENDED: Final = 24
+UNEND: Final = 25
 
 #: Version of the records, in each HEAD. Those before were never released, and are not read any more.
 FORMAT: Final = 3
 
 #: The kinds of records with texts that may be large, bodies apart, and where these stand.
-HEAVY: Final[dict[int, tuple[int, ...]]] = {JOBS: (1,), PAUSE: (1,), ENTRY: (1, 3), MORE: (2,), MOVE: (2, 6)}
+HEAVY: Final[dict[int, tuple[int, ...]]] = {
+    JOBS: (1,),
+    PAUSE: (1,),
+    ENTRY: (1, 3),
+    MORE: (2,),
+    MOVE: (2, 6),
+    ENDED: (2, 9, 10, 11),
+}
 #: Jobs or keys in one record, and bytes of their bodies that are enough for one.
 JOBS_MOST: Final = 1000
 JOBS_BYTES: Final = 1 << 20

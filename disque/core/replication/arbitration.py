@@ -334,8 +334,9 @@ def held(
             if number != HANDED_ON:  # else it was handed to this queue
                 node.take_out(job, now_ms)
                 wait(node, job, until_ms, 0, now_ms)
-        elif job.flags & BACKUP and number == IN_MY_STEAD:
-            # Its own time is that of a copy of which nothing is heard: it must not be told to others.
+        elif (job.flags & BACKUP and number == IN_MY_STEAD) or (job.place == ELSEWHERE and not number):
+            # Its own time is that of a copy of which nothing is heard: it must not be told to others. Or the job was
+            # handed on from here, and has arrived: whoever has it speaks for it from now on.
             node.drop_vote(job_id)
             job.flags &= ~BACKUP
             wait(node, job, until_ms, job.flags & DEFERRED, now_ms)

@@ -237,6 +237,10 @@ def test_a_nack_of_no_ids_with_a_delay_moves_nothing(client: Client) -> None:
     assert client.raw("NACK", "DELAY", "5") == b":0\r\n"
 
 
+def test_an_error_needs_a_text(client: Client) -> None:
+    assert client.raw("NACK", UNKNOWN_ID, "ERROR") == b"-ERR syntax error\r\n"
+
+
 # -- NACK NOCOUNT -----------------------------------------------------------------------------------------------------
 
 

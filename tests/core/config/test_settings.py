@@ -60,6 +60,7 @@ OTHER = {
     "default-replicate": "2",
     "restart-grace": "0",
     "registry-max-bytes": "1000000",
+    "max-result-bytes": "4096",
 }
 
 # A value that the option does not take.
@@ -103,6 +104,7 @@ WRONG = {
     "default-replicate": "65536",
     "restart-grace": "-1",
     "registry-max-bytes": "10",
+    "max-result-bytes": "65mb",
 }
 
 

@@ -63,4 +63,4 @@ def test_it_is_a_map_in_resp3(bench: Bench, client: Client) -> None:
 
 def test_show_says_nothing_more_of_plain_jobs(client: Client) -> None:
     assert list(client.show(client.add("q")))[-1] == "body"
-    assert list(client.show(client.add("q", "body", "TRIES", 1)))[-1] == "headers"
+    assert list(client.show(client.add("q", "body", "TRIES", 1)))[-1] == "progress"

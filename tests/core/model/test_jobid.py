@@ -1,11 +1,12 @@
 import re
+from binascii import b2a_base64
 from collections import Counter
 from random import Random
 
 import pytest
 
-from disque.core.model.jobid import RUN, SHARDS, IdMaker, comes_again, shard_of, ttl_suffix, valid
-from tests.core.support import MYSELF, UNKNOWN_ID
+from disque.core.model.jobid import BATCH, RUN, SHARDS, IdMaker, comes_again, shard_of, ttl_suffix, valid
+from tests.core.support import MYSELF, UNKNOWN_ID, Bench, Client
 
 
 @pytest.mark.parametrize(
@@ -26,22 +27,53 @@ def test_the_ending_tells_minutes_and_whether_the_job_comes_back(ttl_s: int, ret
 
 
 def test_ids_have_the_layout_of_disque() -> None:
-    ids = [IdMaker(MYSELF, Random(seed)).make(b"-05a1") for seed in range(50)]
+    ids = [IdMaker(MYSELF, Random(seed).randbytes).make(b"-05a1") for seed in range(50)]
     shape = re.compile(rb"D-a0a0a0a0-[A-Za-z0-9+/]{24}-05a1")
     assert all(shape.fullmatch(job_id) and valid(job_id) and len(job_id) == 40 for job_id in ids)
 
 
 def test_no_id_is_made_twice() -> None:
-    maker = IdMaker(MYSELF, Random(1))
+    maker = IdMaker(MYSELF, Random(1).randbytes)
     assert len({maker.make(b"-05a1") for _ in range(5000)}) == 5000
 
 
-def test_ids_follow_from_the_seed() -> None:
-    assert IdMaker(MYSELF, Random(3)).make(b"-05a1") == IdMaker(MYSELF, Random(3)).make(b"-05a1")
+def parts(block: bytes) -> list[bytes]:
+    """The random parts of IDs that are made of a block. They begin alike, a run of them, as the last one of it."""
+    drawn = [b2a_base64(block[at : at + 18], newline=False) for at in range(0, len(block), 18)][::-1]
+    return [drawn[at - at % RUN][:2] + one[2:] for at, one in enumerate(drawn)]
+
+
+def test_ids_are_what_the_source_gives_and_each_byte_of_it_is_used_once() -> None:
+    blocks: list[bytes] = []
+
+    def draw(size: int) -> bytes:
+        blocks.append(bytes([len(blocks)]) * size)
+        return blocks[-1]
+
+    maker = IdMaker(MYSELF, draw)
+    assert blocks == []
+    ids = [maker.make(b"-05a1") for _ in range(2 * BATCH)]
+    assert [len(block) for block in blocks] == [18 * BATCH] * 2
+    assert ids == [b"D-a0a0a0a0-%b-05a1" % part for block in blocks for part in parts(block)]
+    maker.make(b"-05a1")
+    assert len(blocks) == 3
+
+
+def test_a_node_makes_ids_of_what_the_process_hands_in_and_of_nothing_else(bench: Bench, client: Client) -> None:
+    host, node = bench.host, bench.node
+    node.ids._at = 0
+    host.random.seed(7)
+    state = node.random.getstate()
+    made = [client.add("q"), client.add("q", "body", "UNIQUE", "key", 60)]
+    source = Random(7)
+    assert [job_id[11:35] for job_id in made] == parts(source.randbytes(18 * BATCH))[:2]
+    client("CLUSTER", "RESET", "SOFT")
+    assert client.add("q")[11:35] == parts(source.randbytes(18 * BATCH))[0]
+    assert node.random.getstate() == state
 
 
 def test_ids_made_together_are_of_one_shard_and_in_the_long_run_all_shards_have_their_share() -> None:
-    maker = IdMaker(MYSELF, Random(1))
+    maker = IdMaker(MYSELF, Random(1).randbytes)
     shards = [[shard_of(maker.make(b"-05a1")) for _ in range(RUN)] for _ in range(8 * SHARDS)]
     assert all(len(set(some)) == 1 for some in shards)
     counts = Counter(some[0] for some in shards)
