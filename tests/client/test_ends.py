@@ -86,7 +86,11 @@ class Waiting:
     def __call__(self, address: Address, words: Words) -> object:
         self.asked.append(f"{address[0]} {b' '.join(words[1:]).decode()}")
         reply = self.replies.pop(0)
-        return reply if isinstance(reply, Exception) else [reply.get(word.decode()) for word in words[2:] if word != b"ANY"]
+        return (
+            reply
+            if isinstance(reply, Exception)
+            else [reply.get(word.decode()) for word in words[2:] if word != b"ANY"]
+        )
 
 
 def wait_for(hands: Any, *ids: Any, **options: Any) -> Any:

@@ -18,6 +18,7 @@ from disque.client import (
     CommandError,
     Config,
     Disque,
+    JobCancelledError,
     MaxlenError,
     NewJob,
     NoAuthError,
@@ -148,6 +149,28 @@ class TestCommands:
             assert hands.queue_length("well", cluster=True) == 2
             assert hands.flush_queue("well", count=1) == hands.flush_queue("well") == Swept(1, [])
             assert hands.flush_queue("sick:dead").jobs == 1
+
+    @pytest.mark.parametrize("protocol", [2, 3])
+    def test_what_comes_of_jobs(self, kind: str, shared: Node, protocol: int) -> None:
+        with hands_on(kind, shared, protocol=protocol) as hands:
+            done, cancelled = hands.add("sums", "[1, 2]", retain=60), hands.add("sums", "[3]", retain=60, retry=60)
+            job, other = hands.get("sums", count=2)
+            assert hands.wait(job.progress("half")) > 0
+            found = hands.result(done)
+            assert (found.status, found.progress, found.has_ended) == ("in-flight", "half", False)
+            assert hands.wait(hands.client.wait(done, cancelled, timeout=0.001)) == [None, None]
+            hands.wait(job.ack(result=b"3"))
+            assert hands.cancel(cancelled, waiting=True) == 0
+            assert hands.cancel(cancelled) == 1
+            with pytest.raises(JobCancelledError):
+                hands.wait(other.working())
+            one, two = hands.wait(hands.client.wait(done, cancelled))
+            assert (one.id, one.status, one.json()) == (done, "done", 3)
+            assert (two.id, two.status, two.result) == (cancelled, "cancelled", None)
+            [one, nothing] = hands.wait(hands.client.wait(done, UNKNOWN, any=True))
+            assert (one.text(), nothing) == ("3", None)
+            assert hands.result(UNKNOWN) is None
+            assert hands.result(done).queue == "sums"
 
     def test_about_the_node(self, hands: Hands, shared: Node) -> None:
         assert hands.ping() == "PONG"
@@ -355,6 +378,9 @@ def test_the_examples_run(shared: Node) -> None:
         "put back: 1",
         "sent to ada@example.org from grace",
         'to be tried again: {"to": "full@example.com"} tries left: 3',
+    ]
+    assert example("client_results.py", url).splitlines() == [
+        *("done 6", "done 42", "in-flight and at work", "cancelled: 1", "it is cancelled"),
     ]
     assert shared.info("registered_jobs") == "0"
 
