@@ -87,7 +87,7 @@ def test_a_batch_that_fails_too_often_goes_on_without_its_jobs(
         if number == 0 and account.batches[0]:
             raise OSError("poison")
 
-    words = {"available": True, "maxJobsPerTrigger": 2, "poisonTries": 2}
+    words: dict[str, Any] = {"available": True, "maxJobsPerTrigger": 2, "poisonTries": 2}
     for _ in range(2):
         with pytest.raises(StreamingQueryException, match="poison"):
             start(spark, hosts, tmp_path, failing, **words).awaitTermination()
