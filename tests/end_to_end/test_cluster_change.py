@@ -37,6 +37,7 @@ def test_a_node_joins_under_load_and_takes_its_part(make_cluster: MakeCluster) -
     assert [job[1] for job in cluster.members[0].ask("GETJOB", "TIMEOUT", 30_000, "FROM", "other")] == [job_id]
 
 
+@pytest.mark.slow
 def test_a_node_leaves_under_load_and_nothing_is_missed(make_cluster: MakeCluster) -> None:
     cluster = make_cluster(3)
     leaver = cluster.members[0]  # a producer is there

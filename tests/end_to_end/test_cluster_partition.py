@@ -59,6 +59,7 @@ def test_all_nodes_alone(divided: Divided) -> None:
         load.more()
 
 
+@pytest.mark.slow
 def test_a_cut_that_is_shorter_than_the_node_timeout(divided: Divided) -> None:
     alone, *others = divided.members
     with cluster_load(divided, 2, "NOREPL") as load:

@@ -67,6 +67,7 @@ def test_garbage_is_logged_once_a_minute_at_most(cluster: Cluster) -> None:
     assert node.log().count("Refused a link") < 5, "more than a line a minute, however long the tests before took"
 
 
+@pytest.mark.slow
 def test_who_says_nothing_on_the_bus_port_is_closed_after_a_while(cluster: Cluster) -> None:
     node = cluster.members[0]
     with closing(Raw((node.host, node.port + BUS))) as stranger:

@@ -4,11 +4,12 @@ from typing import Final
 
 import pytest
 
+from tests.conftest import rarely
 from tests.end_to_end.conftest import StartNode
 from tests.end_to_end.load import QUEUE, Account, bodies_left, crash_under_load, load
 from tests.end_to_end.node import Node, ServerError, request, until
 
-POLICIES: Final = ("always", "everysec", "no")
+POLICIES: Final = ("always", *rarely("everysec", "no"))
 JOBS: Final = 5000
 
 
