@@ -228,6 +228,7 @@ class Disque:
 
     queue_length = _method(admin.queue_length)
     queue_stat = _method(admin.queue_stat)
+    queue_history = _method(admin.queue_history)
     find = _method(admin.find)
     scan_queues = _method(admin.scan_queues)
     scan_jobs = _method(admin.scan_jobs)

@@ -26,6 +26,7 @@ from disque.core.model.demand import Federation
 from disque.core.model.early_holders import EarlyHolders
 from disque.core.model.evictable import Evictable
 from disque.core.model.extra import IN_JOURNAL, Extra, Extras, encode
+from disque.core.model.history import Histories
 from disque.core.model.job import (
     ACKED,
     ACTIVE,
@@ -106,6 +107,7 @@ class Node:
         "extras",
         "federation",
         "grace_ms",
+        "histories",
         "host",
         "ids",
         "jobless",
@@ -230,7 +232,8 @@ class Node:
         #: Questions to all nodes; how many jobs are delayed and in flight. These parts have nothing of single jobs.
         self.surveys = Surveys(self.timers, self.start)
         self.census = Census()
-        self.jobless: tuple[Part, ...] = (self.surveys, self.census)
+        self.histories = Histories()
+        self.jobless: tuple[Part, ...] = (self.surveys, self.census, self.histories)
         #: IDs of jobs that were acknowledged or deleted everywhere lately.
         self.tombstones = Tombstones()
         self.early_holders = EarlyHolders()

@@ -18,6 +18,7 @@ ENTRY   an entry of the registry: name, field, value, kind, counter, node where 
 PURGED  counter: deletions of entries up to it may have been forgotten
 MORE    id, extra (see `model.extra`): what is to be known of a job beyond its fields; it stands before its job
 MOVE    id, queue, spec, end of life, not to be queued before (0: queued), extra: the job is in another queue for good
+HISTORY queue, whether it is all (0 or 1), hours, days: what happened to its jobs, as rows of `model.history`
 KEYS    UNIQUE keys that differ in digest and job only: end of the window (0: as long as the job), end of the job's
         life then, nodes that keep it; digests of queue and key, ids
 FLUSH   everything before it is gone
@@ -58,12 +59,20 @@ JOBS: Final = 18
 KEYS: Final = 19
 MORE: Final = 21
 MOVE: Final = 22
+HISTORY: Final = 23
 
 #: Version of the records, in each HEAD. Those before were never released, and are not read any more.
 FORMAT: Final = 3
 
 #: The kinds of records with texts that may be large, bodies apart, and where these stand.
-HEAVY: Final[dict[int, tuple[int, ...]]] = {JOBS: (1,), PAUSE: (1,), ENTRY: (1, 3), MORE: (2,), MOVE: (2, 6)}
+HEAVY: Final[dict[int, tuple[int, ...]]] = {
+    JOBS: (1,),
+    PAUSE: (1,),
+    ENTRY: (1, 3),
+    MORE: (2,),
+    MOVE: (2, 6),
+    HISTORY: (1, 3, 4),
+}
 #: Jobs or keys in one record, and bytes of their bodies that are enough for one.
 JOBS_MOST: Final = 1000
 JOBS_BYTES: Final = 1 << 20

@@ -81,10 +81,10 @@ class Figures:
 
     ``done`` are the results that are kept now; all others only grow. ``waits`` are times from due to the first
     delivery, ``runs`` from a delivery to its acknowledgement. ``sample_ms`` is when the next
-    of these may be taken.
+    of these may be taken. ``noted`` is what was added, acknowledged, given back and died when QHISTORY looked last.
     """
 
-    __slots__ = ("acked", "added", "cancelled", "died", "done", "expired", "nacked", "retried", "runs",
+    __slots__ = ("acked", "added", "cancelled", "died", "done", "expired", "nacked", "noted", "retried", "runs",
                  "sample_ms", "waits")  # fmt: skip
 
     def __init__(self) -> None:
@@ -97,6 +97,7 @@ class Figures:
         self.expired = 0
         self.cancelled = 0
         self.done = 0
+        self.noted = (0, 0, 0, 0)
         self.waits: Histogram | None = None
         self.runs: Histogram | None = None
 

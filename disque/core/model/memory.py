@@ -40,6 +40,9 @@ ASKED_BYTES: Final = 400
 #: When a delivery began whose consumer has said WORKING.
 BEGAN_BYTES: Final = 250
 
+#: What happened to the jobs of a queue, without its rows.
+HISTORY_BYTES: Final = 1500
+
 #: A place in the line of a queue, in which a GETJOB waits.
 PLACE_BYTES: Final = 60
 

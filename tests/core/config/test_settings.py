@@ -60,6 +60,7 @@ OTHER = {
     "default-replicate": "2",
     "restart-grace": "0",
     "registry-max-bytes": "1000000",
+    "history-queues": "0",
 }
 
 # A value that the option does not take.
@@ -103,6 +104,7 @@ WRONG = {
     "default-replicate": "65536",
     "restart-grace": "-1",
     "registry-max-bytes": "10",
+    "history-queues": "1000001",
 }
 
 

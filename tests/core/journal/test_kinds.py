@@ -14,6 +14,7 @@ from disque.core.journal.schema import (
     DELETE,
     DUMMY,
     ENTRY,
+    HISTORY,
     HOLDERS,
     JOBS,
     KEYS,
@@ -125,6 +126,17 @@ def purge(bench: Bench, client: Client) -> int:
     return bench.node.registry.purged
 
 
+def let_a_minute_pass(bench: Bench, client: Client) -> int:
+    client.add("q", "body", "REPLICATE", 1)
+    bench.live(60_000)
+    return bench.now_ms // 3_600_000
+
+
+def is_history(node: Node, hour: int) -> bool:
+    _, hours, days = node.histories.by_queue[b"q"].rows
+    return hours.last() == (hour, 1, 0, 0, 0, 0) and days.last() == (hour // 24, 1, 0, 0, 0, 0)
+
+
 def is_there(node: Node, job_id: bytes) -> bool:
     job = node.find(job_id)
     return job is not None and job.state != ACKED and not job.nacks and len(job.holders) == 1
@@ -204,6 +216,7 @@ CASES: Final[dict[int, tuple[Act, Callable[[Node, Any], bool]]]] = {
     PURGED: (purge, is_purged),
     MORE: (add_with_headers, has_headers),
     MOVE: (die, is_a_dead_letter),
+    HISTORY: (let_a_minute_pass, is_history),
 }
 NAMES: Final = {
     getattr(schema, name): name for name in schema.__dict__ if name.isupper() and name not in {"FORMAT", "HEAVY"}
