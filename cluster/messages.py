@@ -70,6 +70,8 @@ GOTMOVE: Final = 36
 SURVEY: Final = 37
 SURVEYED: Final = 38
 MORE: Final = 39
+ENDED: Final = 40
+WATCH: Final = 41
 
 #: `flags` of REPLJOB: whoever takes the copy queues it, nobody else does.
 QUEUE_IT: Final = 1
@@ -114,6 +116,17 @@ ANSWER_ME: Final = 1
 JOB_IS_DONE: Final = 0
 JOB_HAS_MOVED: Final = 1
 
+#: `what` of ENDED: one holder tells another; all holders know, to somebody who wanted to hear it; somebody who never
+#: had a copy tells a holder; all holders knew it once, to one that has forgotten it.
+BY_HOLDER: Final = 0
+IS_SURE: Final = 1
+BY_STRANGER: Final = 2
+WAS_SURE: Final = 3
+
+#: `what` of WATCH.
+NO_MORE: Final = 0
+TELL_ME: Final = 1
+
 #: `what` of ANSWER.
 ANSWER_NO: Final = 0
 ANSWER_QUEUED: Final = 1
@@ -148,6 +161,7 @@ _TYPES: Final[dict[str, type]] = {
 
 #: The fields of all messages: a name means the same wherever it stands.
 FIELDS: Final[dict[str, str]] = {
+    "age_ms": _NUMBER,  # so long ago the jobs ended
     "bodies": _BODIES,  # of the jobs `ids`
     "body": _BYTES,
     "body_most": _NUMBER,  # bytes
@@ -175,7 +189,7 @@ FIELDS: Final[dict[str, str]] = {
     "keys": _BODIES,  # those of the jobs `ids`
     "kind": _NUMBER,  # what an entry is about
     "known": _NUMBER,  # 0 or 1
-    "left_ms": _NUMBER,  # of the life of the jobs, or of the window of the keys
+    "left_ms": _NUMBER,  # of the life of the jobs, or of the window of the keys, or so long an end is still kept
     "more": _BYTES,  # what is to be known of the job beyond its fields: see `disque.core.model.extra`
     "ms": _NUMBERS,
     "nacks": _NUMBER,
@@ -187,6 +201,8 @@ FIELDS: Final[dict[str, str]] = {
     "repl": _NUMBER,
     "round": _STAMP,  # a number of the asker's that comes back with the answer; up to HANDED_ON: nobody asked
     "spec": _BYTES,  # what the job has in common with others: see `disque.core.model.spec`
+    "status": _NUMBER,  # how jobs have ended: see `disque.core.model.ends`
+    "text": _BYTES,  # a result, or why a job died
     "state": _NUMBER,  # 0 undecided, 1 decided, 2 all keepers have it
     "survey": _STAMP,  # the number of a question to all nodes, which comes back with each answer
     "value": _BYTES,
@@ -407,6 +423,9 @@ KINDS: Final[dict[int, tuple[str, Shape]]] = {
         (SURVEY, "SURVEY", "survey what words"),  # I ask all nodes this
         (SURVEYED, "SURVEYED", "survey words"),  # my answer
         (MORE, "MORE", "more ids"),  # what I know of these beyond their fields: tries, errors
+        # How jobs have ended; it goes before SETACK, and to those who want to hear it.
+        (ENDED, "ENDED", "what status node_id age_ms left_ms text ids"),
+        (WATCH, "WATCH", "what ids"),  # tell me how they end, or no more
     )
 }
 
@@ -415,7 +434,7 @@ NEEDS: Final[dict[int, int]] = {
     LIMIT: SIZES,
     ENTRIES: REGISTRY,
     DIGEST: REGISTRY,
-    **dict.fromkeys((MOVED, GOTMOVE, SURVEY, SURVEYED, MORE), JOBS),
+    **dict.fromkeys((MOVED, GOTMOVE, SURVEY, SURVEYED, MORE, ENDED, WATCH), JOBS),
 }
 
 #: Kinds that rest on no record of the journal: they ask or offer, and nothing is lost if the sender forgets them. They

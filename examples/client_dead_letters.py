@@ -21,13 +21,13 @@ def send(job: Job) -> None:
 
 
 def work(disque: Disque, idle_s: float) -> None:
-    """Work on what comes. With `meta=True` a job knows its tries, its last error and its headers."""
+    """Work on what comes. With `meta=True` a job knows its tries, its backoff, its last error and its headers."""
     with disque.jobs("letters", timeout=idle_s, prefetch=0, meta=True) as jobs:
         for job in jobs:
             if "to" not in job.json():
                 job.dead("nobody to send it to")  # it can never succeed: no more tries
                 continue
-            with job.attempt(backoff=None):  # an exception is one try less; the job's own backoff counts
+            with job.attempt():  # an exception is one try less; the job's own backoff counts
                 send(job)
 
 

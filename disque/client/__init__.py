@@ -18,12 +18,14 @@ from disque.client.async_client import AsyncDisque
 from disque.client.async_job import AsyncJob
 from disque.client.client import Disque
 from disque.client.config import Config
+from disque.client.ends import Ended, Result
 from disque.client.errors import (
     BadIdError,
     CommandError,
     DeniedError,
     DisqueError,
     IncompleteError,
+    JobCancelledError,
     LeavingError,
     LoadingError,
     MaxlenError,
@@ -43,6 +45,7 @@ from disque.client.errors import (
 from disque.client.job import Job
 from disque.client.newjob import NewJob
 from disque.client.replies import Delivered, Meta, NodeInfo
+from disque.client.sweeps import Swept
 from disque.client.terms import Backoff
 from disque.client.values import json_body
 
@@ -57,8 +60,10 @@ __all__ = [
     "DeniedError",
     "Disque",
     "DisqueError",
+    "Ended",
     "IncompleteError",
     "Job",
+    "JobCancelledError",
     "LeavingError",
     "LoadingError",
     "MaxlenError",
@@ -72,6 +77,8 @@ __all__ = [
     "NodeInfo",
     "OomError",
     "PausedError",
+    "Result",
+    "Swept",
     "TooLateError",
     "UnavailableError",
     "UnexpectedReplyError",

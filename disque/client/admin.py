@@ -7,11 +7,9 @@ from disque.client import replies
 from disque.client.config import Config
 from disque.client.packing import as_word, as_words
 from disque.client.replies import History, JobInfo, NodeInfo
-from disque.client.requests import Request
+from disque.client.requests import OTHERS_MS, Request
+from disque.client.sweeps import SWEEP_MS
 from disque.client.values import Name, Value, name_word, number_word
-
-#: So long a node waits for the others, in ms.
-OTHERS_MS = 5000
 
 
 def queue_length(config: Config, queue: Name, *, cluster: bool = False) -> Request[int]:
@@ -191,8 +189,13 @@ def cluster_leaving(config: Config, leaving: bool | None = None) -> Request[str]
 #: Commands that may be sent to another node when it is not known whether the first has done them.
 REPEATABLE = frozenset({
     *(b"ADDJOB", b"GETJOB", b"ACKJOB", b"FASTACK", b"NACK", b"WORKING", b"ENQUEUE", b"DEQUEUE", b"SHOW"),
-    *(b"QLEN", b"QPEEK", b"QSTAT", b"QHISTORY", b"FIND", b"PING", b"ECHO", b"TIME", b"HELLO", b"INFO", b"COMMAND"),
+    *(b"CANCEL", b"RESULT", b"WAITJOB", b"QHISTORY"),
+    *(b"QLEN", b"QPEEK", b"QSTAT", b"FIND", b"PING", b"ECHO", b"TIME", b"HELLO", b"INFO", b"COMMAND"),
 })  # fmt: skip
+
+#: What a node asks all others about, and what it does with all jobs of a queue.
+OF_OTHERS = frozenset({b"CANCEL", b"FIND", b"MOVE", b"RESULT", b"REVIVEJOB"})
+SWEEPS = frozenset({b"QMOVE", b"REVIVE", b"QFLUSH"})
 
 #: What changes a connection, which goes back into a pool, or answers other than once.
 OF_A_CONNECTION = frozenset({b"AUTH", b"MONITOR", b"QUIT", b"RESET", b"SELECT"})
@@ -215,13 +218,17 @@ def waits_ms(name: bytes, words: list[bytes], config: Config) -> int | None:
     text = b""
     if name == b"ADDJOB" and len(words) > 3:
         text = words[3]
+    elif name == b"WAITJOB":
+        text = words[1] if len(words) > 1 else b""
     elif name == b"GETJOB":
         options = [word.upper() for word in words[: words_before_from(words)]]
         if b"NOHANG" in options:
             return 0
         text = options[options.index(b"TIMEOUT") + 1] if b"TIMEOUT" in options[:-1] else b"0"
+    elif name in OF_OTHERS or (name in {b"QLEN", b"QSTAT"} and len(words) > 2):
+        return OTHERS_MS
     else:
-        return 0
+        return SWEEP_MS if name in SWEEPS else 0
     return (int(text) or None) if text.isdigit() else 0
 
 

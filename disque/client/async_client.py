@@ -10,7 +10,7 @@ from random import SystemRandom
 from types import TracebackType
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
-from disque.client import admin, batch, requests, upkeep
+from disque.client import admin, batch, ends, requests, sweeps, upkeep
 from disque.client.async_heartbeat import AsyncKeepWorking
 from disque.client.async_job import AsyncJob
 from disque.client.async_pool import AsyncInterrupt, AsyncPool
@@ -18,6 +18,7 @@ from disque.client.async_stream import AsyncAcknowledger, AsyncJobs
 from disque.client.batch import AnyNewJob, BatchOptions, Errors, Packer
 from disque.client.config import Address, Config
 from disque.client.delivery import Exchange, Flow, Outcome, Step
+from disque.client.ends import Ended
 from disque.client.errors import BadIdError, CommandError, DisqueError, IncompleteError
 from disque.client.job import AnyJob
 from disque.client.methods import describe
@@ -25,7 +26,7 @@ from disque.client.pipeline import AsyncPipeline
 from disque.client.requests import Request
 from disque.client.router import Router
 from disque.client.shelf import PREFETCH
-from disque.client.values import Duration, Name, Value
+from disque.client.values import Body, Duration, Name, Value
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -74,6 +75,8 @@ class AsyncDisque:
     dequeue = _method(requests.dequeue)
     move = _method(requests.move)
     revive = _method(requests.revive)
+    cancel = _method(ends.cancel)
+    result = _method(ends.result)
     delete = _method(requests.delete)
     show = _method(requests.show)
     peek = _method(requests.peek)
@@ -131,6 +134,15 @@ class AsyncDisque:
         how = requests.how_words(lease=lease, strict=strict, meta=meta)
         return AsyncJobs(self, queues, count=count, prefetch=prefetch, timeout=timeout, how=how)
 
+    async def wait(
+        self,
+        *ids: Name,
+        timeout: Duration | None = None,  # noqa: ASYNC109 - it is the node that waits
+        any: bool = False,  # noqa: A002 - the word of the command
+    ) -> list[Ended | None]:
+        """Wait until jobs have ended, or with ``any`` until one has: see `Disque.wait`."""
+        return await self.drive(ends.wait_flow(self.router, self.config, ids, timeout, any_one=any))
+
     @overload
     async def add_many(
         self,
@@ -167,21 +179,26 @@ class AsyncDisque:
         """Acknowledge any number of jobs, pipelined. How many were known and not done."""
         return await self.drive(batch.ack_parts(self.router, self.config, ids))
 
-    async def working_one(self, job_id: Name, node: Address | None = None) -> int:
-        """Start the RETRY of a job again: its seconds. ``node`` is asked first. Raises NoJobError, TooLateError."""
-        return await self.run(requests.working_one(self.config, job_id).to(node))
+    async def working_one(self, job_id: Name, node: Address | None = None, *, progress: str | None = None) -> int:
+        """Start the RETRY of a job again: its seconds. ``node`` is asked first.
 
-    async def working_at(self, node: Address | None, ids: Sequence[Name]) -> list[int | DisqueError]:
+        Raises NoJobError, TooLateError, JobCancelledError.
+        """
+        return await self.run(requests.working_one(self.config, job_id, progress=progress).to(node))
+
+    async def working_at(
+        self, node: Address | None, ids: Sequence[Name], progress: str | None = None
+    ) -> list[int | DisqueError]:
         """The same as `working`, at ``node`` if it can be asked; each that it does not know is looked for at all."""
-        return await self.drive(requests.working_flow(self.router, self.config, node, ids))
+        return await self.drive(requests.working_flow(self.router, self.config, node, ids, progress))
 
     def keep_working(self, jobs: Sequence[AnyJob | str]) -> AsyncKeepWorking:
         """Say WORKING for these jobs, or IDs, in the background while the block of this context manager runs."""
         return AsyncKeepWorking(self, jobs)
 
-    async def settle(self, job_id: str, node: Address | None) -> None:
+    async def settle(self, job_id: str, node: Address | None, result: Body | None = None) -> None:
         """Acknowledge a job, at ``node`` if it can be asked: it knows the job."""
-        await self.run(requests.ack(self.config, job_id).to(node))
+        await self.run(requests.ack(self.config, job_id, result=result).to(node))
 
     async def give_back(
         self,
@@ -218,6 +235,9 @@ class AsyncDisque:
     queue_stat = _method(admin.queue_stat)
     queue_history = _method(admin.queue_history)
     find = _method(admin.find)
+    move_queue = _method(sweeps.move_queue)
+    revive_queue = _method(sweeps.revive_queue)
+    flush_queue = _method(sweeps.flush_queue)
     scan_queues = _method(admin.scan_queues)
     scan_jobs = _method(admin.scan_jobs)
     scan_job_infos = _method(admin.scan_job_infos)

@@ -28,15 +28,19 @@ class AsyncKeepWorking:
         return dict(self._pulse.errors)
 
     def check(self) -> None:
-        """Raise if a job can be kept no longer: `NoJobError`, `TooLateError`."""
+        """Raise if a job can be kept no longer: `NoJobError`, `TooLateError`, `JobCancelledError`."""
         check(self.errors)
+
+    def progress(self, text: str) -> None:
+        """Say with the next beat how far the work is: at most 1 KB, which `AsyncDisque.result` shows."""
+        self._pulse.progress = text
 
     async def beat(self) -> None:
         """Say WORKING once."""
         pulse = self._pulse
         if pulse.ids:
             try:
-                pulse.answered(await self._client.working_at(self._node, pulse.ids))
+                pulse.answered(await self._client.working_at(self._node, pulse.ids, pulse.news()))
             except DisqueError as error:
                 pulse.missed(error)
 

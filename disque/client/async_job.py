@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Self
 from disque.client.config import Address
 from disque.client.job import BACKOFF_S, LONGEST_S, AnyJob, pauses
 from disque.client.replies import Delivered
-from disque.client.values import Duration
+from disque.client.values import Body, Duration
 
 if TYPE_CHECKING:
     from disque.client.async_client import AsyncDisque
@@ -34,11 +34,14 @@ class AsyncJob(AnyJob):
     def __reduce__(self) -> tuple[type[Self], tuple["AsyncDisque", Delivered, Address | None]]:
         return type(self), (self._client, self.delivered(), self.node)
 
-    async def ack(self) -> None:
-        """The job is done. Inside `AsyncDisque.jobs` with prefetch it is sent soon, together with others."""
+    async def ack(self, result: Body | None = None) -> None:
+        """The job is done. Inside `AsyncDisque.jobs` with prefetch it is sent soon, together with others.
+
+        ``result`` is what has come of it, see `AsyncDisque.result` and `AsyncDisque.wait`; then it is sent at once.
+        """
         self._settled = True
-        if self._acknowledger is None or not await self._acknowledger.put(self.id):
-            await self._client.settle(self.id, self.node)
+        if result is not None or self._acknowledger is None or not await self._acknowledger.put(self.id):
+            await self._client.settle(self.id, self.node, result)
 
     async def nack(self, *, delay: Duration | None = None, count: bool = True) -> None:
         """Give the job back to its queue, now or after a delay. ``count``: it failed, not only its worker stops."""
@@ -60,8 +63,12 @@ class AsyncJob(AnyJob):
         return AsyncAttempt(self, *pauses(backoff, longest))
 
     async def working(self) -> int:
-        """Start the RETRY again: its seconds. Raises NoJobError, TooLateError."""
+        """Start the RETRY again: its seconds. Raises NoJobError, TooLateError, JobCancelledError."""
         return await self._client.working_one(self.id, self.node)
+
+    async def progress(self, text: str) -> int:
+        """The same, and say how far the work is: at most 1 KB, which `AsyncDisque.result` shows."""
+        return await self._client.working_one(self.id, self.node, progress=text)
 
     def keep_working(self) -> "AsyncKeepWorking":
         """Say WORKING in the background, as often as needed, while the block of this context manager runs."""

@@ -45,6 +45,7 @@ class BatchOptions(TypedDict, total=False):
     priority: int | None
     headers: Mapping[Name, Name] | None
     at: datetime | float | None
+    retain: Duration | None
 
 
 class Packer:

@@ -15,10 +15,11 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from disque.client import admin, batch, requests, upkeep
+from disque.client import admin, batch, ends, requests, sweeps, upkeep
 from disque.client.batch import AnyNewJob, BatchOptions, Errors, Packer
 from disque.client.config import Address, Config
 from disque.client.delivery import Exchange, Flow, Outcome, Step
+from disque.client.ends import Ended
 from disque.client.errors import BadIdError, CommandError, DisqueError, IncompleteError
 from disque.client.heartbeat import KeepWorking
 from disque.client.job import AnyJob, Job
@@ -30,7 +31,7 @@ from disque.client.router import Router
 from disque.client.shelf import PREFETCH
 from disque.client.stream import Acknowledger, Jobs
 from disque.client.url import DEFAULT_PORT
-from disque.client.values import Duration, Name, Value
+from disque.client.values import Body, Duration, Name, Value
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -78,6 +79,8 @@ class Disque:
     dequeue = _method(requests.dequeue)
     move = _method(requests.move)
     revive = _method(requests.revive)
+    cancel = _method(ends.cancel)
+    result = _method(ends.result)
     delete = _method(requests.delete)
     show = _method(requests.show)
     peek = _method(requests.peek)
@@ -138,6 +141,21 @@ class Disque:
         how = requests.how_words(lease=lease, strict=strict, meta=meta)
         return Jobs(self, queues, count=count, prefetch=prefetch, timeout=timeout, how=how)
 
+    def wait(
+        self,
+        *ids: Name,
+        timeout: Duration | None = None,
+        any: bool = False,  # noqa: A002 - the word of the command
+    ) -> list[Ended | None]:
+        """Wait until jobs have ended, or with ``any`` until one has: for each how, or None (WAITJOB).
+
+        Waits as long as ``timeout`` says (None: for ever), and gives what is known by then. Dead letters count as
+        ended, too. When a node is lost, another one is asked, and what is known already is kept; so say ``retain`` when
+        adding jobs, otherwise one that ends in between is only "gone". Raises UnavailableError, with what is known in
+        ``results``, and CommandError, also for more than 1000 jobs.
+        """
+        return self.drive(ends.wait_flow(self.router, self.config, ids, timeout, any_one=any))
+
     @overload
     def add_many(
         self,
@@ -179,21 +197,26 @@ class Disque:
         """Acknowledge any number of jobs, pipelined. How many were known and not done."""
         return self.drive(batch.ack_parts(self.router, self.config, ids))
 
-    def working_one(self, job_id: Name, node: Address | None = None) -> int:
-        """Start the RETRY of a job again: its seconds. ``node`` is asked first. Raises NoJobError, TooLateError."""
-        return self.run(requests.working_one(self.config, job_id).to(node))
+    def working_one(self, job_id: Name, node: Address | None = None, *, progress: str | None = None) -> int:
+        """Start the RETRY of a job again: its seconds. ``node`` is asked first.
 
-    def working_at(self, node: Address | None, ids: Sequence[Name]) -> list[int | DisqueError]:
+        Raises NoJobError, TooLateError, JobCancelledError.
+        """
+        return self.run(requests.working_one(self.config, job_id, progress=progress).to(node))
+
+    def working_at(
+        self, node: Address | None, ids: Sequence[Name], progress: str | None = None
+    ) -> list[int | DisqueError]:
         """The same as `working`, at ``node`` if it can be asked; each that it does not know is looked for at all."""
-        return self.drive(requests.working_flow(self.router, self.config, node, ids))
+        return self.drive(requests.working_flow(self.router, self.config, node, ids, progress))
 
     def keep_working(self, jobs: Sequence[AnyJob | str]) -> KeepWorking:
         """Say WORKING for these jobs, or IDs, in the background while the block of this context manager runs."""
         return KeepWorking(self, jobs)
 
-    def settle(self, job_id: str, node: Address | None) -> None:
+    def settle(self, job_id: str, node: Address | None, result: Body | None = None) -> None:
         """Acknowledge a job, at ``node`` if it can be asked: it knows the job."""
-        self.run(requests.ack(self.config, job_id).to(node))
+        self.run(requests.ack(self.config, job_id, result=result).to(node))
 
     def give_back(
         self,
@@ -230,6 +253,9 @@ class Disque:
     queue_stat = _method(admin.queue_stat)
     queue_history = _method(admin.queue_history)
     find = _method(admin.find)
+    move_queue = _method(sweeps.move_queue)
+    revive_queue = _method(sweeps.revive_queue)
+    flush_queue = _method(sweeps.flush_queue)
     scan_queues = _method(admin.scan_queues)
     scan_jobs = _method(admin.scan_jobs)
     scan_job_infos = _method(admin.scan_job_infos)

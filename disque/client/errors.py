@@ -57,6 +57,12 @@ class TooLateError(DisqueError):
     code = "TOOLATE"
 
 
+class JobCancelledError(DisqueError):
+    """CANCELLED: somebody has cancelled the job, so nobody wants it any more."""
+
+    code = "CANCELLED"
+
+
 class NoReplError(DisqueError):
     """NOREPL: not enough nodes for the copies, or not in time. The job may still be delivered after a timeout."""
 
@@ -158,6 +164,7 @@ BY_CODE: Final[dict[str, type[DisqueError]]] = {
     kind.code: kind
     for kind in (
         *(CommandError, BadIdError, NoJobError, TooLateError, NoReplError, OomError, MaxlenError, PausedError),
+        JobCancelledError,
         *(LeavingError, LoadingError, MisconfError, NoAuthError, WrongPassError, DeniedError, NoProtoError),
     )
 }

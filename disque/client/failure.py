@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from disque.client.values import text_word
+
 #: Nodes keep so many bytes of it.
 BYTES_MOST: Final = 4096
 
@@ -12,8 +14,7 @@ def error_word(error: str | BaseException) -> bytes:
         error = described(error)
     elif not isinstance(error, str):
         raise TypeError(f"error must be str or an exception, not {type(error).__name__}")
-    word = error.encode("utf-8", "backslashreplace")
-    return word if len(word) <= BYTES_MOST else word[:BYTES_MOST].decode("utf-8", "ignore").encode()
+    return text_word(error, BYTES_MOST)
 
 
 def described(error: BaseException) -> str:

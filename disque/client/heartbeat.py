@@ -1,8 +1,8 @@
 """Work that takes longer than RETRY: WORKING is sent in the background as often as needed.
 
 The reply of WORKING is the RETRY of the job. So the first beat shows how often to beat: three times a RETRY, and at
-least ten times a second for a RETRY of a second or less. A job that this consumer has lost (NOJOB, TOOLATE) is left out
-from then on, and listed in ``errors``. A beat that no node answered is tried again with the next one.
+least ten times a second for a RETRY of a second or less. A job that this consumer has lost (NOJOB, TOOLATE, CANCELLED)
+is left out from then on, and listed in ``errors``. A beat that no node answered is tried again with the next one.
 """
 
 import threading
@@ -25,15 +25,27 @@ BEATS: Final = 3
 
 
 class Pulse:
-    """Which jobs are kept, when the next beat is due, and what went wrong. ``errors`` is by the ID of the job."""
+    """Which jobs are kept, when the next beat is due, and what went wrong. ``errors`` is by the ID of the job.
+
+    ``progress`` is what is to be said of the work.
+    """
 
     def __init__(self, ids: Sequence[str]) -> None:
         self.ids = list(ids)
         self.errors: dict[str, DisqueError] = {}
         self.interval_s = FIRST_S
+        self.progress: str | None = None
+        self._said: str | None = None
+        self._told: str | None = None
+
+    def news(self) -> str | None:
+        """What the next beat says of the work, if no beat that was answered has said it."""
+        self._said = self.progress
+        return None if self._said == self._told else self._said
 
     def answered(self, answers: Sequence[int | DisqueError]) -> None:
         """Take what a beat was answered."""
+        self._told = self._said
         kept = []
         for job_id, answer in zip(list(self.ids), answers, strict=True):
             if isinstance(answer, DisqueError):
@@ -88,15 +100,19 @@ class KeepWorking:
         return dict(self._pulse.errors)
 
     def check(self) -> None:
-        """Raise if a job can be kept no longer: `NoJobError`, `TooLateError`."""
+        """Raise if a job can be kept no longer: `NoJobError`, `TooLateError`, `JobCancelledError`."""
         check(self.errors)
+
+    def progress(self, text: str) -> None:
+        """Say with the next beat how far the work is: at most 1 KB, which `Disque.result` shows."""
+        self._pulse.progress = text
 
     def beat(self) -> None:
         """Say WORKING once."""
         pulse = self._pulse
         if pulse.ids:
             try:
-                pulse.answered(self._client.working_at(self._node, pulse.ids))
+                pulse.answered(self._client.working_at(self._node, pulse.ids, pulse.news()))
             except DisqueError as error:
                 pulse.missed(error)
 

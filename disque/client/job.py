@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from disque.client.config import Address
 from disque.client.replies import Delivered, Meta
-from disque.client.values import Duration, milliseconds
+from disque.client.values import Body, Duration, milliseconds
 
 if TYPE_CHECKING:
     from disque.client.client import Disque
@@ -148,11 +148,14 @@ class Job(AnyJob):
     def __reduce__(self) -> tuple[type[Self], tuple["Disque", Delivered, Address | None]]:
         return type(self), (self._client, self.delivered(), self.node)
 
-    def ack(self) -> None:
-        """The job is done. Inside `Disque.jobs` with prefetch it is sent soon, together with others."""
+    def ack(self, result: Body | None = None) -> None:
+        """The job is done. Inside `Disque.jobs` with prefetch it is sent soon, together with others.
+
+        ``result`` is what has come of it, see `Disque.result` and `Disque.wait`; then it is sent at once.
+        """
         self._settled = True
-        if self._acknowledger is None or not self._acknowledger.put(self.id):
-            self._client.settle(self.id, self.node)
+        if result is not None or self._acknowledger is None or not self._acknowledger.put(self.id):
+            self._client.settle(self.id, self.node, result)
 
     def nack(self, *, delay: Duration | None = None, count: bool = True) -> None:
         """Give the job back to its queue, now or after a delay. ``count``: it failed, not only its worker stops."""
@@ -177,14 +180,20 @@ class Job(AnyJob):
 
         The job is acknowledged when the block ends. If an `Exception` leaves it, that is logged and told to the node
         as the job's last error, and the job is held back: for ``backoff`` after its first failure, twice as long after
-        each further one, but not for longer than ``longest``. With None the job's own BACKOFF counts; one without comes
-        back at once. What was acknowledged or given back inside is left alone. At-most-once jobs do not come again.
+        each further one, but not for longer than ``longest``. If the job has a BACKOFF of its own, that counts instead:
+        of jobs that were taken with ``meta=True``, which tells it. With None nothing but that counts; a job without one
+        comes back at once. What was acknowledged or given back inside is left alone. At-most-once jobs do not come
+        again.
         """
         return Attempt(self, *pauses(backoff, longest))
 
     def working(self) -> int:
-        """Start the RETRY again: its seconds. Raises NoJobError, TooLateError."""
+        """Start the RETRY again: its seconds. Raises NoJobError, TooLateError, JobCancelledError."""
         return self._client.working_one(self.id, self.node)
+
+    def progress(self, text: str) -> int:
+        """The same, and say how far the work is: at most 1 KB, which `Disque.result` shows."""
+        return self._client.working_one(self.id, self.node, progress=text)
 
     def keep_working(self) -> "KeepWorking":
         """Say WORKING in the background, as often as needed, while the block of this context manager runs."""

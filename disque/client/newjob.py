@@ -36,6 +36,7 @@ class NewJob(NamedTuple):
     priority: int | None = None
     headers: Mapping[Name, Name] | None = None
     at: datetime | float | None = None
+    retain: Duration | None = None
 
     def words(self, timeout_ms: int) -> list[bytes]:
         """The words of ADDJOB. Raises TypeError, ValueError."""
@@ -84,6 +85,8 @@ class NewJob(NamedTuple):
             words += (b"BACKOFF", backoff_word(self.backoff))
         if self.deadletter is not None:
             words += (b"DEADLETTER", name_word(self.deadletter, "deadletter"))
+        if self.retain is not None:
+            words += (b"RETAIN", seconds_word(self.retain, "retain"))
         if self.headers is not None:
             words += header_words(self.headers)
         return words

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self
 
-from disque.client import admin, requests
+from disque.client import admin, ends, requests
 from disque.client.config import Config
 from disque.client.delivery import Flow, Parcel, deliver
 from disque.client.errors import DisqueError
@@ -49,6 +49,8 @@ class AnyPipeline:
     revive = _method(requests.revive)
     delete = _method(requests.delete)
     show = _method(requests.show)
+    result = _method(ends.result)
+    cancel = _method(ends.cancel)
     queue_length = _method(admin.queue_length)
     execute_command = _method(admin.any_command)
 

@@ -18,7 +18,7 @@ class Meta(NamedTuple):
     ``tries`` have ended, and ``tries_left`` remain with this one (None: there is no bound). ``created_ms_ago``: since
     it was added, or became a dead letter; ``due_ms_ago``: since it could have been delivered for the first time;
     ``lease_ms``: until it is delivered again. ``error`` is the last one, ``origin`` the queue in which a dead letter
-    died. ``backoff`` is None where the node does not tell it.
+    died. ``backoff`` is how long failures hold it back, as `Disque.add` takes it; None if it does not say.
     """
 
     tries: int

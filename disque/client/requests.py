@@ -21,18 +21,25 @@ from disque.client.values import (
     Body,
     Duration,
     Name,
+    body_word,
     duration_word,
     id_word,
     id_words,
     milliseconds,
     name_word,
     queue_words,
+    text_word,
 )
 
 T = TypeVar("T")
 
 #: A GETJOB waits at most so long at the server; longer waits are several, so that a node that hangs is noticed.
 WAIT_MOST_MS: Final = 10_000
+#: So long a node waits for the others, in ms: once for so many IDs that it does not know itself.
+OTHERS_MS: Final = 5000
+IDS_ASKED: Final = 1000
+#: Nodes keep so many bytes of what a consumer says of its progress.
+PROGRESS_MOST: Final = 1024
 #: Only some nodes know a job: the others answer this.
 UNKNOWN_HERE: Final = frozenset({"NOJOB"})
 #: What comes of a reply that has another shape than expected.
@@ -117,6 +124,7 @@ def add(
     priority: int | None = None,
     headers: Mapping[Name, Name] | None = None,
     at: datetime | float | None = None,
+    retain: Duration | None = None,
 ) -> Request[str]:
     """Add a job and give its ID, when as many nodes as ``replicate`` says have it (ADDJOB).
 
@@ -129,13 +137,13 @@ def add(
     with ``:dead``; "": nowhere, it ends). ``backoff`` is how long a failure holds it back, a `Backoff` or a text such
     as "exponential:2:60". Jobs of a higher ``priority`` (0 to 255) leave the queue first. ``headers`` are names and
     values that go with it. ``at`` says when it is queued, in place of ``delay``: a datetime with a time zone, or
-    seconds since 1970.
+    seconds since 1970. For ``retain`` after its end, however it ends, `result` and `wait` tell of it.
 
     When the connection is lost the job is added again at another node, so it may be there twice; not if it is unique.
     Raises NoReplError, PausedError, OomError, MaxlenError, CommandError, UnavailableError.
     """
     job = NewJob(queue, body, delay, retry, ttl, replicate, maxlen, background, unique, window,
-                 tries, backoff, deadletter, priority, headers, at)  # fmt: skip
+                 tries, backoff, deadletter, priority, headers, at, retain)  # fmt: skip
     wait_ms = config.timeout_ms if timeout_ms is None else timeout_ms
     return Request(job.words(wait_ms), replies.job_id, wait_ms=wait_ms or None)
 
@@ -201,10 +209,18 @@ def get_flow(
                 return None, []
 
 
-def ack(config: Config, *ids: Name) -> Request[int]:
-    """These jobs are done, at all nodes (ACKJOB). How many of them this node knew and did not know to be done."""
+def ack(config: Config, *ids: Name, result: Body | None = None) -> Request[int]:
+    """These jobs are done, at all nodes (ACKJOB). How many of them this node knew and did not know to be done.
+
+    ``result`` is what has come of it, of one job: who waits for it gets it, and `result` as long as the job's RETAIN
+    says. Raises ValueError for a result of several jobs.
+    """
     del config
-    return Request([b"ACKJOB", *id_words(ids)], replies.whole)
+    if result is None:
+        return Request([b"ACKJOB", *id_words(ids)], replies.whole)
+    if len(ids) != 1:
+        raise ValueError(f"a result is that of one job, not of {len(ids)}")
+    return Request([b"ACKJOB", *id_words(ids), b"RESULT", body_word(result, "result")], replies.whole)
 
 
 def fast_ack(config: Config, *ids: Name) -> Request[int]:
@@ -240,38 +256,49 @@ def nack(
     return Request([b"NACK", *id_words(ids), *words], replies.whole)
 
 
-def working(config: Config, *ids: Name) -> Request[list[int | DisqueError]]:
+def progress_words(progress: str | None) -> list[bytes]:
+    """How far the work is, as an option of WORKING. Raises TypeError."""
+    if progress is None:
+        return []
+    if not isinstance(progress, str):
+        raise TypeError(f"progress must be str, not {type(progress).__name__}")
+    return [b"PROGRESS", text_word(progress, PROGRESS_MOST)]
+
+
+def working(config: Config, *ids: Name, progress: str | None = None) -> Request[list[int | DisqueError]]:
     """Start the RETRY of these jobs again (WORKING).
 
-    For each its seconds, or the `NoJobError` or `TooLateError` that says why not. A single job is looked for at all
-    nodes.
+    For each its seconds, or the `NoJobError`, `TooLateError` or `JobCancelledError` that says why not. A single job is
+    looked for at all nodes. ``progress`` says how far the work on them is, in a text of at most 1 KB: `result` shows
+    it.
     """
     del config
-    accepted = frozenset({"NOJOB", "TOOLATE"})
-    words = [b"WORKING", *id_words(ids)]
-    jobs = len(words) - 1
+    accepted = frozenset({"NOJOB", "TOOLATE", "CANCELLED"})
+    jobs = len(ids)
+    words = [b"WORKING", *id_words(ids), *progress_words(progress)]
     elsewhere = UNKNOWN_HERE if jobs == 1 else NO_CODES
     return Request(words, lambda reply: replies.answers(reply, jobs), elsewhere=elsewhere, accepted=accepted)
 
 
 def working_flow(
-    router: Router, config: Config, node: Address | None, ids: Sequence[Name]
+    router: Router, config: Config, node: Address | None, ids: Sequence[Name], progress: str | None = None
 ) -> Flow[list[int | DisqueError]]:
     """The same, ``node`` first; whatever it does not know is looked for at all nodes, one by one."""
-    answers = yield from run(router, config, working(config, *ids).to(node))
+    answers = yield from run(router, config, working(config, *ids, progress=progress).to(node))
     unknown = [at for at, answer in enumerate(answers) if isinstance(answer, NoJobError)]
     if unknown and len(answers) > 1:
-        words = [pack([b"WORKING", id_word(ids[at])]) for at in unknown]
+        said = progress_words(progress)
+        words = [pack([b"WORKING", id_word(ids[at]), *said]) for at in unknown]
         found = yield from deliver(router, config, Parcel(words, elsewhere=UNKNOWN_HERE))
         for at, reply in zip(unknown, found, strict=True):
             [answers[at]] = working(config, ids[at]).value(reply)
     return answers
 
 
-def working_one(config: Config, job_id: Name) -> Request[int]:
-    """Start the RETRY of a job again: its seconds. Raises `NoJobError`, `TooLateError`."""
+def working_one(config: Config, job_id: Name, *, progress: str | None = None) -> Request[int]:
+    """Start the RETRY of a job again: its seconds. Raises `NoJobError`, `TooLateError`, `JobCancelledError`."""
     del config
-    return Request([b"WORKING", id_word(job_id)], replies.whole, elsewhere=UNKNOWN_HERE)
+    return Request([b"WORKING", id_word(job_id), *progress_words(progress)], replies.whole, elsewhere=UNKNOWN_HERE)
 
 
 def enqueue(config: Config, *ids: Name) -> Request[int]:
@@ -286,20 +313,29 @@ def dequeue(config: Config, *ids: Name) -> Request[int]:
     return Request([b"DEQUEUE", *id_words(ids)], replies.whole)
 
 
+def others_ms(ids: int) -> int:
+    """How long a node may take that asks the others about so many IDs."""
+    return OTHERS_MS * -(-ids // IDS_ASKED)
+
+
 def move(config: Config, queue: Name, *ids: Name, delay: Duration | None = None) -> Request[int]:
     """Put jobs into another queue for good, now or after ``delay``, whatever they wait for (MOVE). How many.
 
-    The node moves those that it knows.
+    For those that the node does not know it asks the others.
     """
     del config
     later = [] if delay is None else [b"DELAY", duration_word(delay, "delay")]
-    return Request([b"MOVE", name_word(queue), *id_words(ids), *later], replies.whole, again=False)
+    words = [b"MOVE", name_word(queue), *id_words(ids), *later]
+    return Request(words, replies.whole, again=False, wait_ms=others_ms(len(ids)))
 
 
 def revive(config: Config, *ids: Name) -> Request[int]:
-    """Put dead letters back into the queue in which they died, with tries and TTL as at first (REVIVEJOB). How many."""
+    """Put dead letters back into the queue in which they died, with tries and TTL as at first (REVIVEJOB). How many.
+
+    For those that the node does not know it asks the others. See `revive_queue` for all of a queue.
+    """
     del config
-    return Request([b"REVIVEJOB", *id_words(ids)], replies.whole, again=False)
+    return Request([b"REVIVEJOB", *id_words(ids)], replies.whole, again=False, wait_ms=others_ms(len(ids)))
 
 
 def delete(config: Config, *ids: Name) -> Request[int]:

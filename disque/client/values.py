@@ -29,7 +29,7 @@ def name_word(name: Name, what: str = "queue") -> bytes:
     raise TypeError(f"{what} must be str or bytes, not {type(name).__name__}")
 
 
-def body_word(body: Body) -> bytes:
+def body_word(body: Body, what: str = "body") -> bytes:
     """A body as a word. Raises TypeError for anything but str and bytes-like."""
     if isinstance(body, bytes):
         return body
@@ -37,12 +37,18 @@ def body_word(body: Body) -> bytes:
         return body.encode()
     if isinstance(body, bytearray | memoryview):
         return bytes(body)
-    raise TypeError(f"body must be str or bytes, not {type(body).__name__}; json_body() makes bytes of other values")
+    raise TypeError(f"{what} must be str or bytes, not {type(body).__name__}; json_body() makes bytes of other values")
 
 
 def text_of(word: bytes | str) -> str:
     """A word of a reply as text."""
     return word.decode("utf-8", "surrogateescape") if isinstance(word, bytes) else word
+
+
+def text_word(text: str, most: int) -> bytes:
+    """A text as a word of at most so many bytes; what is too long is cut, but not in the middle of a character."""
+    word = text.encode("utf-8", "backslashreplace")
+    return word if len(word) <= most else word[:most].decode("utf-8", "ignore").encode()
 
 
 def number_word(value: int, what: str) -> bytes:

@@ -15,9 +15,21 @@ from disque.core import entries
 from disque.core.base.timers import NEVER
 from disque.core.dedup import acquire
 from disque.core.federation import supply
+from disque.core.jobs import eviction
 from disque.core.model.job import ACTIVE, DEFERRED, LEASE_OWNER, LEASE_RELAYED, QUEUED
 from disque.core.model.peers import Peer
-from disque.core.replication import acks, announcements, arbitration, coordinator, moves, registry, surveys, zoning
+from disque.core.replication import (
+    acks,
+    announcements,
+    arbitration,
+    coordinator,
+    ends,
+    moves,
+    registry,
+    surveys,
+    waits,
+    zoning,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,17 +72,20 @@ def review(node: "Node", now_ms: int) -> None:
         say_again(node, peers[peer_id], now_ms)
         supply.link_up(node, peer_id, now_ms)
         registry.link_up(node, peer_id)
+    registry.nodes_changed(node, frozenset([peer_id for peer_id in peers if known[peer_id].flags & UNREACHABLE]))
     if membership.forgotten:
         forgotten, membership.forgotten = membership.forgotten, []
         node.chores.append(forget_holders(node, frozenset(forgotten)))
     acquire.nodes_changed(node, now_ms)
     coordinator.try_all(node, now_ms)
     surveys.review(node)
+    ends.review_all(node, now_ms)
 
 
 def drop(node: "Node", peer_id: bytes) -> None:
     """A node is not of the cluster any more."""
     peer = node.peers.pop(peer_id)
+    ends.forget_node(node, peer_id)
     for spread in list(peer.waiting.values()):
         if spread.job.retry:
             node.copies.short[spread.job.id] = spread
@@ -130,6 +145,7 @@ def link_down(node: "Node", peer_id: bytes, now_ms: int, *, refused: bool) -> No
         node.seen_version = -1
         coordinator.link_lost(node, peer, now_ms)
         supply.link_down(node, peer_id)
+        ends.forget_node(node, peer_id)
     review(node, now_ms)
 
 
@@ -141,6 +157,7 @@ def heard(node: "Node", peer_id: bytes, start: int, now_ms: int) -> None:
         note_stranger(node, peer_id, start)
         return
     note_start(node, peer, start, now_ms)
+    ends.forget_node(node, peer_id)
     supply.heard(node, peer_id, now_ms)
     if peer.linked:
         say_again(node, peer, now_ms)
@@ -176,6 +193,8 @@ def say_again(node: "Node", peer: Peer, now_ms: int) -> None:
         node.chores.append(acks.tell_again(node, peer, peer.saying))
     if node.extras.by_id:
         node.chores.append(moves.tell_again(node, peer, peer.saying))
+    if node.ends.wanted:
+        node.chores.append(waits.tell_again(node, peer, peer.saying))
     node.chores.append(arbitration.say_still(node, peer, peer.saying))
 
 
@@ -219,4 +238,5 @@ def beat(node: "Node", now_ms: int) -> None:
     coordinator.beat(node, now_ms)
     acks.beat(node, now_ms)
     supply.beat(node, now_ms)
+    eviction.beat(node)
     entries.beat(node, now_ms)

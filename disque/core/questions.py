@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from disque.core.dedup import finding
-from disque.core.jobs import figures, history, orders
+from disque.core.jobs import figures, history, orders, results
 from disque.core.model.session import Session
 from disque.core.model.survey import Answers, Asked, Words
 from disque.core.replication import surveys
@@ -29,6 +29,7 @@ TABLE: "Final[dict[int, Answerer]]" = {
     orders.THESE: orders.do_these,
     orders.OLDEST: orders.say_oldest,
     orders.ALL: orders.do_all,
+    results.RESULT: results.say_result,
 }
 
 

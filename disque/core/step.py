@@ -17,6 +17,7 @@ from cluster.messages import (
     BOUND,
     DELJOB,
     DIGEST,
+    ENDED,
     ENQUEUE,
     ENTRIES,
     FAIL,
@@ -47,6 +48,7 @@ from cluster.messages import (
     SURVEY,
     SURVEYED,
     UNBIND,
+    WATCH,
     WILLQUEUE,
     WORKING,
     YOURJOBS,
@@ -58,10 +60,11 @@ from disque.core.commands import scan, shown
 from disque.core.dedup import acquire, key_keeper, keys, outcomes
 from disque.core.federation import demand, supply
 from disque.core.host import CROSS_PROTOCOL
-from disque.core.jobs import add, bulk, deliver, eviction, history, queues, requeue
+from disque.core.jobs import add, bulk, deliver, eviction, history, queues, requeue, waiting
 from disque.core.model import memory
 from disque.core.model.ack_batch import Ack, AckBatch
 from disque.core.model.command import DENYOOM, FAST, LOADING, NO_AUTH, SKIP_MONITOR, WRITE, Command
+from disque.core.model.ends import End, Wait, Wanted
 from disque.core.model.job import Job
 from disque.core.model.key import Key
 from disque.core.model.key_store import KeyStore
@@ -71,6 +74,7 @@ from disque.core.model.session import (
     REPLY_ON,
     REPLY_SKIP,
     REPLY_SKIPPING,
+    WAIT_ENDS,
     WAIT_HOST,
     WAIT_JOBS,
     WAIT_NODES,
@@ -87,11 +91,13 @@ from disque.core.replication import (
     arbitration,
     batching,
     coordinator,
+    ends,
     generations,
     moves,
     registry,
     replica,
     surveys,
+    waits,
 )
 
 if TYPE_CHECKING:
@@ -177,7 +183,7 @@ def silently(node: "Node", session: Session, row: Command, args: list[bytes], no
         session.reply_mode = REPLY_ON
     del session.out[replies:]
     del session.handed[handed:]
-    session.wait_silent = session.waiting in {WAIT_JOBS, WAIT_HOST, WAIT_SCAN, WAIT_NODES}
+    session.wait_silent = session.waiting in {WAIT_JOBS, WAIT_HOST, WAIT_SCAN, WAIT_NODES, WAIT_ENDS}
     if session.adds:
         session.adds[-1].silent = True
 
@@ -252,6 +258,8 @@ MESSAGES: Final[dict[int, Receiver]] = {
     LIMIT: sizes.told,
     SURVEY: questions.asked,
     SURVEYED: surveys.surveyed,
+    ENDED: ends.told,
+    WATCH: ends.watched,
 }
 
 #: Messages about who the nodes are: these are taken from nodes that are not known yet, too.
@@ -364,6 +372,9 @@ DUE: Final[dict[type[Timed], Callable[["Node", Any, int], None]]] = {
     Key: key_keeper.due,
     KeyStore: keys.store_due,
     Survey: surveys.due,
+    End: ends.due,
+    Wait: waits.time_out,
+    Wanted: waiting.again,
 }
 
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final, cast
 from disque.core.base import errors, resp
 from disque.core.jobs import deliver, sessions
 from disque.core.model import jobid
-from disque.core.model.session import NOT_WAITING, OWED, WAIT_COPIES, WAIT_JOBS, Session
+from disque.core.model.session import NOT_WAITING, OWED, WAIT_COPIES, WAIT_ENDS, WAIT_JOBS, Session
+from disque.core.replication import waits
 from disque.core.step import account, command
 from disque.server.requests import ProtocolError, QueryTooLong
 from disque.server.walker import make_reader
@@ -126,6 +127,9 @@ class Connection:
             return False
         if self.session.waiting == WAIT_JOBS:
             deliver.disconnect_waiting(self.pump.node, self.session)
+            self.session.closing = True
+        elif self.session.waiting == WAIT_ENDS:
+            waits.disconnect(self.pump.node, self.session)
             self.session.closing = True
         self.pump.touch(self)
         return True

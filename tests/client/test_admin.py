@@ -102,6 +102,12 @@ def test_what_is_about_one_connection_is_refused(make: MakeHands, words: Any) ->
         ("GETJOB NOHANG FROM timeout 5", 0),
         ("GETJOB TIMEOUT", None),
         ("QLEN q", 0),
+        ("QLEN q CLUSTER", 5000),
+        ("FIND q k", 5000),
+        ("WAITJOB 700 x", 700),
+        ("WAITJOB 0 x", None),
+        ("WAITJOB", 0),
+        ("QFLUSH q", 600_000),
     ],
 )
 def test_how_long_the_server_may_wait(words: str, wait_ms: int | None) -> None:

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from disque.client import NoJobError, TooLateError, UnavailableError
+from disque.client import JobCancelledError, NoJobError, TooLateError, UnavailableError
 from disque.client.config import Address
 from disque.client.errors import CommandError
 from disque.client.heartbeat import FIRST_S, LONGEST_S, SHORTEST_S, Pulse
@@ -42,6 +42,32 @@ class TestPulse:
         wrong = CommandError("x")
         pulse.missed(wrong)
         assert (pulse.ids, pulse.errors) == ([], {"a": wrong})
+
+
+    def test_progress_is_told_until_a_beat_was_answered(self) -> None:
+        pulse = Pulse(["a"])
+        assert pulse.news() is None
+        pulse.progress = "half"
+        assert [pulse.news(), pulse.news()] == ["half", "half"]
+        pulse.missed(UnavailableError("x"))
+        assert pulse.news() == "half"
+        pulse.answered([9])
+        assert pulse.news() is None
+        pulse.progress = "nearly"
+        assert pulse.news() == "nearly"
+        pulse.progress = "more"
+        pulse.answered([9])
+        assert pulse.news() == "more", "what was said meanwhile"
+
+
+def test_it_says_how_far_the_work_is(make: MakeHands) -> None:
+    hands = make(lambda _address, words: 300 if len(words) == 4 else [300, refusal("CANCELLED x")])
+    keeping = hands.client.keep_working([ID, "x"])
+    keeping.progress("half")
+    hands.inside(keeping, lambda kept: hands.client._pool.nodes.sent() or kept.progress("unsaid"))
+    assert hands.client._pool.nodes.sent("WORKING") == [[ID.encode(), b"x", b"PROGRESS", b"half"]]
+    with pytest.raises(JobCancelledError):
+        keeping.check()
 
 
 def test_it_says_working_when_it_begins_and_has_ended_when_it_ends(make: MakeHands) -> None:

@@ -131,6 +131,18 @@ def test_an_attempt_fails_at_nodes_that_know_no_errors_and_no_decimals(make: Mak
         assert plain == [job.id.encode(), b"DELAY", b"1"]
 
 
+def test_it_can_have_a_result_and_a_progress(make: MakeHands) -> None:
+    hands = make(lambda _address, words: [row(1)] if words[0] == b"GETJOB" else 300)
+    [job] = hands.get("q")
+    assert hands.wait(job.progress("half")) == 300
+    hands.inside(job, lambda job: job.ack(result=b"what came of it"))
+    at = job.id.encode()
+    assert hands.client._pool.nodes.sent("WORKING", "ACKJOB") == [
+        [at, b"PROGRESS", b"half"],
+        [at, b"RESULT", b"what came of it"],
+    ]
+
+
 def test_it_can_fail_for_a_reason_or_for_good(make: MakeHands) -> None:
     hands, job = taken(make)
     hands.wait(job.fail("why"))

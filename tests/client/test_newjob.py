@@ -27,6 +27,7 @@ def test_what_few_jobs_have() -> None:
         *(b"AT", b"1500", b"PRIORITY", b"9", b"TRIES", b"5", b"BACKOFF", b"fixed:0.5", b"DEADLETTER", b""),
         *(b"HEADER", b"a", b"b"),
     ]
+    assert NewJob("q", b"b", retain=timedelta(hours=1)).options() == [b"RETAIN", b"3600"]
     assert NewJob("q", b"b", delay=0.25).options() == [b"DELAY", b"0.25"]
     with pytest.raises(ValueError, match="at and delay"):
         NewJob("q", b"b", at=1.5, delay=1).options()
@@ -50,6 +51,7 @@ def test_wrong_types_are_named() -> None:
         ({"tries": 1.0}, "tries"),
         ({"priority": "1"}, "priority"),
         ({"deadletter": 1}, "deadletter"),
+        ({"retain": "1"}, "retain"),
     ]
     for options, name in wrong:
         with pytest.raises(TypeError, match=name):

@@ -28,6 +28,12 @@ def test_jobs_that_fail_and_move(make: MakeHands) -> None:
     ]
 
 
+def test_jobs_that_end(make: MakeHands) -> None:
+    hands = make(lambda _address, words: None if words[0] == b"RESULT" else 1)
+    pipeline = hands.client.pipeline().ack(ID, result="r").result(ID).cancel(ID, waiting=True)
+    assert hands.wait(pipeline.execute()) == [1, None, 1]
+
+
 def test_an_error_is_raised_or_stands_in_the_list(make: MakeHands) -> None:
     hands = make(lambda _address, words: refusal("PAUSED x") if words[1] == b"p" else ID.encode())
     pipeline = hands.client.pipeline()

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from disque.client import errors
+from disque.client import errors, requests
 from disque.client.config import Address
 from disque.client.replies import Delivered
 from disque.client.requests import WAIT_MOST_MS
@@ -46,6 +46,9 @@ def replying(reply: object) -> Any:
         ("revive", [ID, "x"], {}, f"REVIVEJOB {ID} x", 1, 1),
         ("add", ["q", "b"], {"tries": 3, "backoff": "fixed:1"}, "ADDJOB q b 3000 TRIES 3 BACKOFF fixed:1", ID, ID),
         ("add", ["q", "b"], {"headers": {"a": "b"}, "priority": 1}, "ADDJOB q b 3000 PRIORITY 1 HEADER a b", ID, ID),
+        ("ack", [ID], {"result": "é"}, f"ACKJOB {ID} RESULT é", 1, 1),
+        ("working", [ID], {"progress": "half"}, f"WORKING {ID} PROGRESS half", 300, [300]),
+        ("working_one", [ID], {"progress": "x" * 2000}, f"WORKING {ID} PROGRESS {'x' * 1024}", 300, 300),
         ("working", [ID], {}, f"WORKING {ID}", 300, [300]),
         ("working", [ID, "x"], {}, f"WORKING {ID} x", [300, 5], [300, 5]),
         ("working_one", [ID], {}, f"WORKING {ID}", 300, 300),
@@ -178,9 +181,8 @@ class TestWorking:
         assert isinstance(error, errors.NoJobError)
 
     def test_of_several_each_has_its_answer(self, make: MakeHands) -> None:
-        seconds, error = make(replying([5, refusal("TOOLATE x")])).working(ID, "x")
-        assert seconds == 5
-        assert isinstance(error, errors.TooLateError)
+        answers = make(replying([5, refusal("TOOLATE x"), refusal("CANCELLED x")])).working(ID, "x", "y")
+        assert [type(one) for one in answers] == [int, errors.TooLateError, errors.JobCancelledError]
 
 
 @pytest.mark.parametrize("options", [
@@ -191,6 +193,24 @@ def test_what_contradicts_itself_is_not_sent(make: MakeHands, options: Any) -> N
     with pytest.raises(ValueError, match=r"a job that is not tried|what does not count"):
         hands.nack(ID, **options)
     assert hands.client._pool.nodes.log == []
+
+
+@pytest.mark.parametrize("ids", [[], [ID, ID]])
+def test_a_result_is_that_of_one_job(make: MakeHands, ids: list[str]) -> None:
+    with pytest.raises(ValueError, match="a result is that of one job"):
+        make(replying(1)).ack(*ids, result=b"")
+
+
+def test_wrong_types_are_named(make: MakeHands) -> None:
+    with pytest.raises(TypeError, match="result must be str or bytes, not dict"):
+        make(replying(1)).ack(ID, result={})
+    with pytest.raises(TypeError, match="progress must be str, not int"):
+        make(replying(1)).working_one(ID, progress=50)
+
+
+def test_a_node_may_ask_the_others_where_jobs_are() -> None:
+    assert requests.move(config(), "q", ID).wait_ms == 5000
+    assert requests.revive(config(), *[ID] * 1001).wait_ms == 10_000
 
 
 def test_moves_are_not_sent_twice(make: MakeHands) -> None:

@@ -34,7 +34,7 @@ from cluster.messages import (
 )
 from disque.core import links, step
 from disque.core.base import resp
-from disque.core.base.timers import IDLE, NEVER
+from disque.core.base.timers import IDLE, NEVER, Timed
 from disque.core.commands import ROWS
 from disque.core.config.settings import Config
 from disque.core.host import HostRefusedError
@@ -57,7 +57,16 @@ from disque.core.model.job import (
 )
 from disque.core.model.key import TENTATIVE
 from disque.core.model.lane import leaving_order
-from disque.core.model.session import NOT_WAITING, WAIT_COPIES, WAIT_HOST, WAIT_JOBS, WAIT_LINES, WAIT_NODES, Session
+from disque.core.model.session import (
+    NOT_WAITING,
+    WAIT_COPIES,
+    WAIT_ENDS,
+    WAIT_HOST,
+    WAIT_JOBS,
+    WAIT_LINES,
+    WAIT_NODES,
+    Session,
+)
 from disque.core.node import Node
 from tests.support import formats
 from tests.support.keys import keys
@@ -565,6 +574,7 @@ def assert_memory_is_true(node: Node, jobs: list[Job]) -> None:
         segments += [queue.segment for queue in node.queues.values() if queue.segment]
         segments += [key.segment for key in keys(node).values() if key.segment]
         segments += [ack.segment for ack in node.acks.by_id.values() if ack.segment]
+        segments += [end.segment for end in node.ends.by_id.values() if end.segment]
         segments += [entry.segment for entry in node.registry.entries() if entry.segment]
         segments += [node.registry.purged_segment] if node.registry.purged_segment else []
         segments += [history.segment for history in node.histories.by_queue.values() if history.segment]
@@ -586,6 +596,7 @@ def assert_waits_are_true(node: Node) -> None:
         assert set(in_lines) == set(session.wait_queues)
         assert (session.waiting == WAIT_JOBS) == bool(in_lines)
         assert (session.waiting == WAIT_COPIES) == bool(session.adds)
+        assert (session.waiting == WAIT_ENDS) == (session.id in node.ends.by_session)
         assert (session.waiting == WAIT_NODES) == (session.id in node.surveys.by_session)
         assert not session.adds or not session.adds[0].reply
         assert session.adds_bytes == sum(pending.size for pending in session.adds)
@@ -636,8 +647,11 @@ def assert_timers_are_true(node: Node, jobs: list[Job]) -> None:
     lots = lots_of(node)
     told = list(node.moves.by_id.values())
     surveys = [survey for survey in node.surveys.by_number.values() if survey.slot != IDLE]
+    ends = node.ends.by_id.values()
+    waits: list[Timed] = [wait for wait in node.ends.by_session.values() if wait.slot != IDLE]
+    waits += [wanted for wanted in node.ends.wanted.values() if wanted.slot != IDLE]
     assert all(survey in surveys for survey in node.surveys.by_number.values() if survey.open - {node.node_id})
-    for item in (*live, *node.queues.values(), *armed, *acks, *lots, *node.votes.by_id.values(), *told):
+    for item in (*live, *node.queues.values(), *armed, *acks, *lots, *node.votes.by_id.values(), *told, *ends):
         assert item.slot != IDLE, item
         assert item.due_ms > 0
     for job in live:
@@ -647,17 +661,33 @@ def assert_timers_are_true(node: Node, jobs: list[Job]) -> None:
         if job.state == ACTIVE and job.requeue_ms:
             assert job.due_ms <= job.requeue_ms
     assert all(session.waiting == WAIT_JOBS for session in sessions)
-    assert node.timers.count == (node.unique.store.slot != IDLE) + sum(
-        map(len, (live, node.queues, armed, bids, sessions, adds, acks, lots, surveys, node.votes.by_id, told))
-    )
+    bids_and_votes = (bids, node.votes.by_id)
+    timed = (live, node.queues, armed, *bids_and_votes, sessions, adds, acks, lots, surveys, told, ends, waits)
+    assert node.timers.count == (node.unique.store.slot != IDLE) + sum(map(len, timed))
     assert {job.id for job in jobs if job.flags & EXTRA} == set(node.extras.by_id)
     assert all(node.find(job_id) is move.job for job_id, move in node.moves.by_id.items())
     assert_the_shelf_is_true(node)
+    assert_watches_are_true(node)
     asking = {key.job_id for key in node.unique.table.values() if key.state == TENTATIVE or key.told is not None}
     assert set(node.unique.by_job) == {key.job_id for key in node.unique.table.values() if not key.expires_ms} | asking
     assert {bid.job_id for bid in node.unique.acquisitions.values() if bid.job_id and not bid.decided} == set(
         node.unique.bids
     )
+
+
+def assert_watches_are_true(node: Node) -> None:
+    """What this node wants to hear of, somebody here waits for; what is kept twice of watches agrees."""
+    ends = node.ends
+    assert {(job_id, one) for job_id, nodes in ends.watched.items() for one in nodes} == {
+        (job_id, one) for one, ids in ends.by_node.items() for job_id in ids
+    }
+    assert all(ends.watched.values())
+    assert set(ends.by_node.get(node.node_id, ())) <= set(ends.wanted)
+    for job_id, wanted in ends.wanted.items():
+        assert wanted.id == job_id
+        assert wanted.waits
+        assert all(job_id in wait.open and ends.by_session[wait.session.id] is wait for wait in wanted.waits)
+    assert ends.strange == sum(end.strange_size() for end in ends.by_id.values())
 
 
 def assert_the_shelf_is_true(node: Node) -> None:

@@ -13,5 +13,6 @@ def test_numbers_are_for_ever() -> None:
         11: "do_these",
         12: "say_oldest",
         13: "do_all",
+        20: "say_result",
     }
     assert (figures.LENGTH, figures.FIGURES, finding.KEY, history.PAST) == (1, 2, 3, 4)

@@ -16,6 +16,7 @@ from cluster.messages import (
     ANSWER,
     DELJOB,
     DIGEST,
+    ENDED,
     ENQUEUE,
     ENTRIES,
     GOTACK,
@@ -37,6 +38,7 @@ from cluster.messages import (
     STOPPING,
     SURVEY,
     SURVEYED,
+    WATCH,
     WILLQUEUE,
     WORKING,
     YOURJOBS,
@@ -204,6 +206,10 @@ def about(bench: Bench, job_id: bytes) -> dict[str, list[tuple[Any, ...]]]:
                   for delay_ms in (0, most) for given in (mine, sets[2]) for more in some_extras(one)],
         "GOTMOVE": [(GOTMOVE, generation, who, twice) for generation in (0, 1, most) for who in (one, MYSELF)],
         "MORE": [(MORE, more, twice) for more in some_extras(one)],
+        "ENDED": [(ENDED, what, status, who, 0, left_ms, text, twice) for what in (0, 1, 2, 3, most)
+                  for status in (0, 1, 2, 5, 7, most) for who in (one, MYSELF) for left_ms in (0, 5000, most)
+                  for text in (b"", b"result")],
+        "WATCH": [(WATCH, what, twice) for what in (0, 1, most)],
     }  # fmt: skip
 
 

@@ -18,12 +18,14 @@ from disque.client import (
     CommandError,
     Config,
     Disque,
+    JobCancelledError,
     MaxlenError,
     NewJob,
     NoAuthError,
     NoJobError,
     NoReplError,
     PausedError,
+    Swept,
     UnavailableError,
     WrongPassError,
 )
@@ -123,6 +125,52 @@ class TestCommands:
             hands.wait(job.dead(ValueError("x")))
             assert hands.show(job_id)["error"] == "ValueError: x"
             hands.ack(job_id)
+
+    @pytest.mark.parametrize("protocol", [2, 3])
+    def test_the_backoff_of_a_job_counts_not_that_of_the_attempt(self, kind: str, shared: Node, protocol: int) -> None:
+        with hands_on(kind, shared, protocol=protocol) as hands:
+            hands.add("slow", "b", backoff="exponential:1800:3600")
+            [job] = hands.get("slow", meta=True)
+            assert job.meta.backoff == "exponential:1800:3600"
+            hands.inside(job.attempt(backoff=1), lambda _job: 1 // 0)
+            assert hands.show(job.id)["next_requeue_within"] > 1_700_000
+            hands.ack(job.id)
+
+    @pytest.mark.parametrize("protocol", [2, 3])
+    def test_what_is_done_with_whole_queues(self, kind: str, shared: Node, protocol: int) -> None:
+        with hands_on(kind, shared, protocol=protocol) as hands:
+            hands.add_many([("sick", "a"), ("sick", "b")], tries=1)
+            for job in hands.get("sick", count=2):
+                hands.wait(job.fail("why"))
+            hands.add("sick:dead", "no dead letter")
+            assert hands.revive_queue("sick:dead", count=1) == Swept(1, [], 1)
+            assert hands.revive_queue("sick:dead") == Swept(1, [], 1)
+            assert hands.move_queue("sick", "well") == Swept(2, [])
+            assert hands.queue_length("well", cluster=True) == 2
+            assert hands.flush_queue("well", count=1) == hands.flush_queue("well") == Swept(1, [])
+            assert hands.flush_queue("sick:dead").jobs == 1
+
+    @pytest.mark.parametrize("protocol", [2, 3])
+    def test_what_comes_of_jobs(self, kind: str, shared: Node, protocol: int) -> None:
+        with hands_on(kind, shared, protocol=protocol) as hands:
+            done, cancelled = hands.add("sums", "[1, 2]", retain=60), hands.add("sums", "[3]", retain=60, retry=60)
+            job, other = hands.get("sums", count=2)
+            assert hands.wait(job.progress("half")) > 0
+            found = hands.result(done)
+            assert (found.status, found.progress, found.has_ended) == ("in-flight", "half", False)
+            assert hands.wait(hands.client.wait(done, cancelled, timeout=0.001)) == [None, None]
+            hands.wait(job.ack(result=b"3"))
+            assert hands.cancel(cancelled, waiting=True) == 0
+            assert hands.cancel(cancelled) == 1
+            with pytest.raises(JobCancelledError):
+                hands.wait(other.working())
+            one, two = hands.wait(hands.client.wait(done, cancelled))
+            assert (one.id, one.status, one.json()) == (done, "done", 3)
+            assert (two.id, two.status, two.result) == (cancelled, "cancelled", None)
+            [one, nothing] = hands.wait(hands.client.wait(done, UNKNOWN, any=True))
+            assert (one.text(), nothing) == ("3", None)
+            assert hands.result(UNKNOWN) is None
+            assert hands.result(done).queue == "sums"
 
     def test_about_the_node(self, hands: Hands, shared: Node) -> None:
         assert hands.ping() == "PONG"
@@ -330,6 +378,9 @@ def test_the_examples_run(shared: Node) -> None:
         "put back: 1",
         "sent to ada@example.org from grace",
         'to be tried again: {"to": "full@example.com"} tries left: 3',
+    ]
+    assert example("client_results.py", url).splitlines() == [
+        *("done 6", "done 42", "in-flight and at work", "cancelled: 1", "it is cancelled"),
     ]
     assert shared.info("registered_jobs") == "0"
 

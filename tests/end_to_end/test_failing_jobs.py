@@ -1,13 +1,14 @@
-"""Jobs that fail under load while nodes are killed: tries stay within their bound, and no dead letter is lost.
+"""Jobs that fail under load while nodes are killed: tries stay within their bound, and no end of a job is lost.
 
-Each third delivery fails, each tenth is left until its RETRY is over, the others are acknowledged; so some jobs of four
-tries die. At the end all that were answered are either acknowledged or dead letters.
+Each third delivery fails, each tenth is left until its RETRY is over, the others are acknowledged with a result; so
+some jobs of four tries die. At the end all that were answered are either done or dead letters, and every node tells
+the same result of each.
 """
 
 import random
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from contextlib import closing
 from typing import Any, Final
 
@@ -19,7 +20,21 @@ JOBS: Final = 300
 TRIES: Final = 4
 QUEUE: Final = "failing"
 DEAD: Final = "failing:dead"
-ADD: Final = ("REPLICATE", "2", "RETRY", "2", "TRIES", str(TRIES), "BACKOFF", "fixed:0.05", "HEADER", "of", "load")
+ADD: Final = (
+    "REPLICATE",
+    "2",
+    "RETRY",
+    "2",
+    "TRIES",
+    str(TRIES),
+    "BACKOFF",
+    "fixed:0.05",
+    "RETAIN",
+    "600",
+    "HEADER",
+    "of",
+    "load",
+)
 
 
 class Load:
@@ -29,7 +44,8 @@ class Load:
         self.cluster = cluster
         self.added: set[bytes] = set()
         self.deliveries: Counter[bytes] = Counter()
-        self.acknowledged: set[bytes] = set()
+        #: By job, the results that consumers gave. A node that is killed may have heard of one without an answer.
+        self.results: defaultdict[bytes, set[bytes]] = defaultdict(set)
         self.over = threading.Event()
 
     def ask(self, *words: str | bytes) -> Any:
@@ -62,8 +78,9 @@ class Load:
         elif chance > 0.9:
             return  # it hangs, and its RETRY ends
         else:
-            self.acknowledged.add(job_id)  # also where no answer comes back: a node that is killed may have heard it
-            self.ask("ACKJOB", job_id)
+            result = b"%b %d" % (job_id, self.deliveries[job_id])
+            self.results[job_id].add(result)
+            self.ask("ACKJOB", job_id, "RESULT", result)
 
 
 def dead_letters(node: Node) -> dict[bytes, list[Any]]:
@@ -87,7 +104,16 @@ def unfinished(cluster: Cluster) -> int:
     return sum(len(found) for _cursor, found in scans)
 
 
-def test_tries_stay_within_their_bound_and_no_dead_letter_is_lost(make_cluster: MakeCluster) -> None:
+def result_of(node: Node, job_id: bytes) -> bytes:
+    """What a node tells of a job that is done."""
+    reply = node.ask("RESULT", job_id)
+    found = dict(zip(reply[::2], reply[1::2], strict=True))
+    assert found[b"status"] == b"done"
+    result: bytes = found[b"result"]
+    return result
+
+
+def test_tries_stay_within_their_bound_and_no_dead_letter_and_no_result_is_lost(make_cluster: MakeCluster) -> None:
     cluster = make_cluster(3)
     load = Load(cluster)
     consumers = [threading.Thread(target=load.consume, args=(number,), daemon=True) for number in range(3)]
@@ -107,10 +133,14 @@ def test_tries_stay_within_their_bound_and_no_dead_letter_is_lost(make_cluster: 
     for thread in consumers:
         thread.join()
     dead = dead_letters(cluster.members[0])
-    lost = load.added - load.acknowledged - dead.keys()
+    lost = load.added - load.results.keys() - dead.keys()
     assert not lost, [cluster.members[0].ask("SHOW", job_id) for job_id in list(lost)[:3]]
     assert dead.keys() <= load.added
     assert max(load.deliveries.values()) <= TRIES + crashes
     for entry in dead.values():
         meta = dict(zip(entry[3][::2], entry[3][1::2], strict=True))
         assert (meta[b"origin"], meta[b"headers"]) == (QUEUE.encode(), [b"of", b"load"])
+    for job_id in load.added - dead.keys():
+        told = [result_of(node, job_id) for node in cluster.members]
+        assert told[0] in load.results[job_id], job_id
+        assert told == [told[0]] * 3

@@ -12,7 +12,8 @@ import hiredis
 
 from disque.core import step
 from disque.core.jobs import deliver, sessions
-from disque.core.model.session import NOT_WAITING, OWED, WAIT_COPIES, WAIT_JOBS
+from disque.core.model.session import NOT_WAITING, OWED, WAIT_COPIES, WAIT_ENDS, WAIT_JOBS
+from disque.core.replication import waits
 
 if TYPE_CHECKING:
     from tests.simulation.process import Process
@@ -159,6 +160,9 @@ class Connection:
         self.ending = True
         if self.session.waiting == WAIT_JOBS:
             deliver.disconnect_waiting(self.process.node, self.session)
+            self.session.closing = True
+        elif self.session.waiting == WAIT_ENDS:
+            waits.disconnect(self.process.node, self.session)
             self.session.closing = True
         self.process.node.touch(self.session)
         self.process.schedule()

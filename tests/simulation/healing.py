@@ -104,6 +104,22 @@ class Healing:
                 client = Client(self.cluster, f"drain {machine.name} {queue.decode()}", home=machine)
                 self.drains.append(client)
                 client.begin(drain(queue, self.random.choice(([], [b"TIMEOUT", b"1000"]))))
+        if self.world.options.ends:
+            for machine in machines:
+                client = Client(self.cluster, f"wants to know {machine.name}", home=machine)
+                self.drains.append(client)
+                client.begin(asker(list(self.load.recent)))
+
+
+def asker(ids: list[bytes]) -> Story:
+    """Wants to know how jobs end: waits for each, then asks again."""
+    yield GATHER_MS
+    for job_id in ids:
+        yield Ask([b"RESULT", job_id])
+    for _ in range(2):
+        yield Ask([b"WAITJOB", b"8000", *ids])
+    for job_id in ids:
+        yield Ask([b"RESULT", job_id])
 
 
 def drain(queue: bytes, limit: list[bytes]) -> Story:

@@ -31,6 +31,7 @@ class Plan:
         "priority",
         "queue",
         "repl",
+        "retain",
         "retry",
         "timeout_ms",
         "tries",
@@ -51,6 +52,7 @@ class Plan:
         self.key = b""
         self.window = 0
         self.priority = 0
+        self.retain = 0
         #: TRIES, BACKOFF in s, and the queue of dead letters: empty for none.
         self.tries = 0
         self.backoff = 0
@@ -81,15 +83,18 @@ class Claim:
 
 
 class Ack:
-    """An ACKJOB that knew the job: executed at ``at_ms`` on ``machine``; ``left_ms`` is when the answer left, or -1.
+    """An ACKJOB that knew the job, or a CANCEL: executed at ``at_ms`` on ``machine``.
+
+    ``left_ms`` is when the answer left, or -1.
 
     ``forgotten``: that machine has lost it, or another one was told and has lost it but not the job, or the machine was
     told to forget a node.
     """
 
-    __slots__ = ("at_ms", "forgotten", "left_ms", "machine")
+    __slots__ = ("at_ms", "forgotten", "is_cancel", "left_ms", "machine")
 
-    def __init__(self, at_ms: int, machine: int) -> None:
+    def __init__(self, at_ms: int, machine: int, *, is_cancel: bool = False) -> None:
+        self.is_cancel = is_cancel
         self.at_ms = at_ms
         self.machine = machine
         self.left_ms = -1

@@ -174,8 +174,11 @@ class Machine:
         if process.gone:
             return
         self.world.note("stopped", process.name)
-        if process.finish_stop():
-            self.cluster.watch.crashed(process)  # the disk did not take the list of what was out
+        others = {other.node.node_id for other in self.cluster.processes()}
+        unheard = any(not peer.linked and peer.id in others for peer in process.node.peers.values())
+        if process.finish_stop() or unheard:
+            # The disk did not take the list of what was out, or somebody did not hear it.
+            self.cluster.watch.crashed(process)
         process.end(power=False, clean=True)
         self.process = None
         self.disk.process_died(forgiving=process.journal.traceless)

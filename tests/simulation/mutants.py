@@ -18,7 +18,8 @@ from disque.core.jobs import add
 from disque.core.journal import replay
 from disque.core.journal.replay import Replay
 from disque.core.journal.schema import CLEAN, END
-from disque.core.model.job import LEASE_OWNER
+from disque.core.model.ends import CANCELLED
+from disque.core.model.job import ACTIVE, LEASE_OWNER, QUEUED
 from disque.core.model.key import SETTLED
 from disque.core.model.peers import Peer
 from disque.core.model.queue import Queue
@@ -30,6 +31,7 @@ from disque.core.replication import (
     arbitration,
     batching,
     coordinator,
+    ends,
     generations,
     moves,
     registry,
@@ -78,6 +80,7 @@ def mutant(
             "body_most": 0,
             "mixed": False,
             "tries": False,
+            "ends": False,
             "active_ms": 8000,
         }
         changed |= options
@@ -612,4 +615,62 @@ def moves_are_told_to_nobody() -> Iterator[None]:
 def of_two_moves_both_win() -> Iterator[None]:
     """Who has moved a job believes no other node that has done so."""
     with patch.object(generations, "is_newer", lambda node, job, *_: node.extra_of(job) is None):
+        yield
+
+
+# -- ends --------------------------------------------------------------------------------------------------------------
+
+
+@mutant("I17", ends=True)
+def ends_are_told_to_nobody() -> Iterator[None]:
+    """Other holders hear that a job is done, and not how."""
+    with patch.object(ends, "say", nothing):
+        yield
+
+
+@mutant("I17", ends=True)
+def ends_are_told_before_they_are_sure() -> Iterator[None]:
+    """Whoever knows an end says it, whatever other holders know."""
+    with patch.object(ends, "is_sure", ends.has_ended):
+        yield
+
+
+@mutant("I17", ends=True)
+def of_two_ends_each_keeps_its_own() -> Iterator[None]:
+    """Who has taken an end of a job believes no other."""
+    genuine = ends.compare
+
+    def compare(node: Any, peer: bytes, job_id: bytes, *words: Any) -> None:
+        if job_id not in node.ends.by_id:
+            genuine(node, peer, job_id, *words)
+
+    with patch.object(ends, "compare", compare):
+        yield
+
+
+@mutant("I17", ends=True)
+def other_nodes_are_not_told_what_they_wait_for() -> Iterator[None]:
+    """Who wants to hear how a job ends hears it from his own node alone."""
+    genuine = ends.tell
+
+    def tell(node: Any, peer: bytes, *words: Any) -> None:
+        if peer == node.node_id:
+            genuine(node, peer, *words)
+
+    with patch.object(ends, "tell", tell):
+        yield
+
+
+@mutant("I5", ends=True)
+def what_is_cancelled_is_forgotten_here_alone() -> Iterator[None]:
+    """CANCEL removes the copy of one node."""
+    genuine = acks.end
+
+    def end(node: Any, job: Any, status: int, *words: Any) -> bool:
+        if status != CANCELLED or job.state not in {ACTIVE, QUEUED}:
+            return genuine(node, job, status, *words)
+        acks.forget(node, job)
+        return True
+
+    with patch.object(acks, "end", end):
         yield

@@ -75,6 +75,8 @@ class Options:
     mixed: bool = False
     #: Jobs have a bound of tries, and go to other queues.
     tries: bool = False
+    #: Somebody wants to know how jobs end.
+    ends: bool = False
     #: restart-grace in s.
     grace_s: int = 60
 
@@ -94,7 +96,7 @@ class Options:
             f"nodes {self.nodes}, appendfsync {self.policy}, node timeout {self.timeout_ms} ms, "
             f"{self.clients} clients, {self.queues} queues, {self.active_ms} ms, jumps {self.jumps}, "
             f"unique {self.unique}, pause {self.pause}, zones {self.zones}, bodies {self.body_most}, "
-            f"mixed {self.mixed}, tries {self.tries}, grace {self.grace_s} s, faults {faults}"
+            f"mixed {self.mixed}, tries {self.tries}, ends {self.ends}, grace {self.grace_s} s, faults {faults}"
         )
 
 
@@ -122,6 +124,7 @@ def draw(seed: int, nodes: int) -> Options:
     options.body_most = 0 if options.zones or "retire" in options.faults else draw_body_most(seed, nodes)
     options.mixed = nodes > 1 and Random(f"{seed} versions").random() < 0.4
     options.tries = Random(f"{seed} tries").random() < 0.4
+    options.ends = Random(f"{seed} ends").random() < 0.4
     options.grace_s = Random(f"{seed} grace").choice((0, 1, 3, 8, 60, 60))
     return options
 

@@ -13,6 +13,7 @@ from tests.simulation.checks.collected import Collected
 from tests.simulation.checks.counted import Counted
 from tests.simulation.checks.delivered import Delivered, Orderly
 from tests.simulation.checks.durable import Durable
+from tests.simulation.checks.ended import Ended
 from tests.simulation.checks.kept import Kept
 from tests.simulation.checks.moved import Moved
 from tests.simulation.checks.prompt import Prompt
@@ -90,7 +91,21 @@ def whole_run(world: World) -> None:
     checkers += [kind(cluster) for kind in (AtMostOnce, Retry, Acknowledged, Collected)]
     checkers += [
         kind(cluster)
-        for kind in (Unique, Answers, Counted, Durable, Zoned, Sized, Understood, Agreed, Prompt, Tried, Moved, Urgent)
+        for kind in (
+            Unique,
+            Answers,
+            Counted,
+            Durable,
+            Zoned,
+            Sized,
+            Understood,
+            Agreed,
+            Prompt,
+            Tried,
+            Moved,
+            Urgent,
+            Ended,
+        )
     ]
     for checker in checkers:
         watch.add(checker)

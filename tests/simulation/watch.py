@@ -72,7 +72,7 @@ class Watch:
     def before(self, process: "Process", request: Request) -> None:
         """A request is about to be executed."""
         if request.verb == b"ACKJOB":
-            found = [(job_id, process.node.find(job_id)) for job_id in request.args[1:]]
+            found = [(job_id, process.node.find(job_id)) for job_id in acked_ids(request)]
             self._acking = {job_id for job_id, job in found if job is not None and job.state != ACKED}
 
     def ran(self, process: "Process", request: Request, reply: bytes) -> None:
@@ -90,7 +90,7 @@ class Watch:
 
     def _ran_ack(self, process: "Process", request: Request, reply: bytes) -> None:
         if reply.startswith(b":"):
-            for known in self._known(request.args[1:]):
+            for known in self._known(acked_ids(request)):
                 known.ended = known.ended or "acked"
                 if known.id in self._acking:
                     known.acks.append(Ack(self.world.now, process.machine.number))
@@ -110,8 +110,8 @@ class Watch:
             for known in self.history.jobs.values():
                 known.ended = known.ended or "flushed"
                 known.deleted = True
-                for ack in known.acks:
-                    ack.forgotten |= ack.machine == process.machine.number
+                for ack in known.acks:  # who was told, and has forgotten it, may be asked whether the job may be queued
+                    ack.forgotten |= process.machine.number in {ack.machine, *known.holders}
 
     def _ran_free(self, process: "Process", request: Request, reply: bytes) -> None:
         if reply.startswith(b":") and reply != b":0\r\n":
@@ -206,6 +206,11 @@ class Watch:
                 self._delivered(process, entry, times.get(entry[1], request.ready_ms), lease_of(request))
         elif verb in {b"ACKJOB", b"WORKING"} and isinstance(reply, int):
             self._confirmed_to_client(process, request)
+        elif verb == b"CANCEL" and isinstance(reply, int):
+            for known in self._known(request.args[1:]):
+                for ack in known.acks:
+                    if ack.is_cancel and ack.left_ms < 0 and ack.at_ms >= request.ran_ms:
+                        ack.left_ms = self.world.now
         self.tell("left", process, request, reply)
 
     def _confirmed_to_client(self, process: "Process", request: Request) -> None:
@@ -301,7 +306,7 @@ class Watch:
 
     def hangs_up(self, process: "Process", connection: "Connection") -> None:
         """The node closes a connection: whoever only shut down his sending side has been answered by now."""
-        owed = [request for request in connection.owed if request.verb != b"GETJOB"]
+        owed = [request for request in connection.owed if request.verb not in {b"GETJOB", b"WAITJOB"}]
         if connection.ending and owed:
             raise Violation("I8", f"{process.name} hangs up on a half-closed client and owes {owed[0].args!r}")
 
@@ -503,12 +508,22 @@ class Ordered:
             self.watch.world.count(f"jobs of {self.verb.decode()}")
             if self.verb == orders.QFLUSH:
                 known.ended = known.ended or "acked"
+            elif self.verb == orders.CANCEL:
+                known.ended = known.ended or "cancelled"
+                machine = next(one.machine.number for one in self.watch.cluster.processes() if one.node is node)
+                known.acks.append(Ack(self.watch.world.now, machine, is_cancel=True))
             else:
                 known.freed_ms.append(self.watch.world.now)
                 known.nack_delay = max(known.nack_delay, ceil(order.delay_ms / 1000), known.plan.backoff)
                 known.uncounted += 1
                 known.moved = True
         return done
+
+
+def acked_ids(request: Request) -> list[bytes]:
+    """The IDs of an ACKJOB."""
+    words = request.args
+    return words[1:2] if len(words) == 4 and words[2] == b"RESULT" else words[1:]
 
 
 def lease_of(request: Request) -> int:

@@ -38,6 +38,7 @@ class Workload:
         self.number = 0
         #: For what came later, so that seeds stay about what they were.
         self.terms = self.world.random("terms")
+        self.ends = self.world.random("ends")
 
     def begin(self) -> None:
         """Start the clients: at least one of each of the first two kinds."""
@@ -53,6 +54,11 @@ class Workload:
             client = Client(self.cluster, "sweeper")
             self.clients.append(client)
             client.begin(sweeper(self, client.random))
+        if self.options.ends and not self.options.eager:
+            for number in range(2):
+                client = Client(self.cluster, f"curious {number}")
+                self.clients.append(client)
+                client.begin(curious(self, client.random))
 
     def end(self) -> None:
         """All of them hang up."""
@@ -90,6 +96,9 @@ class Workload:
         self._terms(plan, words)
         if self.options.tries and plan.retry:
             self._tries(plan, words, random)
+        if self.options.ends and self.ends.random() < 0.5:
+            plan.retain = self.ends.choice((2, 60, 600, 600))
+            words += [b"RETAIN", b"%d" % plan.retain]
         if random.random() < 0.05:
             words += [b"MAXLEN", b"%d" % random.choice((1, 10, 100))]
         if random.random() < 0.15:
@@ -242,11 +251,14 @@ def waiter(load: Workload, random: Random) -> Story:
 
 def finish(load: Workload, random: Random, job_id: bytes) -> Story:
     """What a consumer does with a job that it has got."""
+    if load.options.ends and load.ends.random() < 0.2:
+        yield from rivals(load, job_id)
+        return
     chance = random.random()
     if chance < 0.55:
-        yield Ask([b"ACKJOB", job_id])
+        yield Ask(acknowledgement(load, job_id))
     elif chance < 0.67:
-        load.errand([b"ACKJOB", job_id])
+        load.errand(acknowledgement(load, job_id))
     elif chance < 0.75:
         how = [[], [], [b"NOCOUNT"], [b"DELAY", b"%d" % random.choice((0, 1, 3))], [b"DELAY", b"0.3"]]
         if load.options.tries:
@@ -262,6 +274,44 @@ def finish(load: Workload, random: Random, job_id: bytes) -> Story:
         yield Ask([random.choice((b"FASTACK", b"FASTACK", b"DELJOB")), job_id])
     elif chance < (0.90 if not load.options.tries else 0.96):
         load.errand([b"NACK", job_id])
+
+
+def acknowledgement(load: Workload, job_id: bytes) -> list[bytes]:
+    """ACKJOB, with a result that is like no other."""
+    if not load.options.ends or load.ends.random() < 0.4:
+        return [b"ACKJOB", job_id]
+    load.number += 1
+    return [b"ACKJOB", job_id, b"RESULT", b"result %d" % load.number]
+
+
+def rivals(load: Workload, job_id: bytes) -> Story:
+    """Several ends of one job, taken at about the same time; each wants to know at once which one it is."""
+    question = [b"RESULT", job_id]
+    for _ in range(2):
+        other = acknowledgement(load, job_id) if load.ends.random() < 0.7 else [b"CANCEL", job_id]
+        load.errand(other, question)
+    yield load.ends.choice((0, 0, 3, 10, 20))
+    yield Ask(acknowledgement(load, job_id), question)
+
+
+def curious(load: Workload, random: Random) -> Story:
+    """Wants to know how jobs end, and ends some."""
+    while True:
+        yield random.randint(0, 400)
+        ids = random.sample(load.recent, min(len(load.recent), random.choice((1, 1, 2, 5))))
+        if not ids:
+            continue
+        chance = random.random()
+        if chance < 0.35:
+            yield Ask([b"RESULT", ids[0]])
+        elif chance < 0.8:
+            timeout_ms = random.choice((50, 500, 3000, 10_000))
+            words = [b"WAITJOB", b"%d" % timeout_ms, *ids, *([b"ANY"] if random.random() < 0.3 else [])]
+            yield Ask(words, patience_ms=random.choice((300, 20_000)))
+        else:
+            yield Ask([b"CANCEL", *ids[:2], *([b"WAITING"] if random.random() < 0.4 else [])])
+        if random.random() < 0.4:
+            yield Leave()
 
 
 def meddler(load: Workload, random: Random) -> Story:

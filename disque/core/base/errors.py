@@ -46,6 +46,12 @@ BAD_BACKOFF: Final = (
     b"ERR BACKOFF must be kind:base[:max[:jitter]], with kind fixed, linear or exponential, base and max in seconds, "
     b"max not below base, and jitter between 0 and 1"
 )
+BAD_RETAIN: Final = b"ERR RETAIN must be a number of seconds between 0 and 31536000"
+BAD_RESULT: Final = b"ERR RESULT is longer than max-result-bytes (%d bytes)"
+RESULTS_FULL: Final = b"ERR there are 64mb of results here for jobs that no node has known yet: try again later"
+MANY_IDS: Final = b"ERR WAITJOB takes at most %d IDs"
+MANY_WAITS: Final = b"ERR clients of this node wait for too many jobs already: at most %d"
+BAD_PROGRESS: Final = b"ERR PROGRESS takes one text, behind the IDs"
 BAD_DEADLETTER: Final = b"ERR DEADLETTER must be the name of a queue with at most 512 bytes, or empty"
 BAD_HEADER: Final = (
     b"ERR the name of a HEADER must have 1 to 128 printable characters, and its value no control characters"
@@ -74,6 +80,7 @@ NO_REPL_DISK: Final = b"NOREPL Timeout reached before the journal could be writt
 NO_REPL_REMOVED: Final = b"NOREPL job removed (expired?) before the requested replication level was achieved"
 MAXLEN: Final = b"MAXLEN Queue is already longer than the specified MAXLEN count"
 PAUSED: Final = b"PAUSED Queue paused in input, try later"
+CANCELLED: Final = b"CANCELLED Job was cancelled, nobody wants it any more."
 NO_JOB: Final = b"NOJOB Job not known in the context of this node."
 TOO_LATE: Final = b"TOOLATE Half of job TTL already elapsed, you are no longer allowed to postpone the next delivery."
 BAD_CURSOR: Final = b"ERR invalid cursor or option name"

@@ -7,6 +7,7 @@ from disque.core.commands import (
     cluster,
     command,
     connection,
+    ends,
     info,
     jobs,
     observe,
@@ -21,6 +22,7 @@ from disque.core.model.command import Command
 ROWS: Final[tuple[Command, ...]] = (
     *jobs.COMMANDS,
     *relocate.COMMANDS,
+    *ends.COMMANDS,
     *sweeps.COMMANDS,
     *queues.COMMANDS,
     *past.COMMANDS,

@@ -187,7 +187,7 @@ class ByIds(Bulk):
 def do_here(node: "Node", task: Task, job_id: bytes, unknown: list[bytes], now_ms: int) -> None:
     """Do it with one job if it is known here; else note that."""
     job = node.find(job_id)
-    if job is None:
+    if job is None or (orders.is_for_owner(task.order) and orders.where(node, job_id) == orders.COPY):
         unknown.append(job_id)
     elif orders.do(node, job, task.order, now_ms):
         task.count += 1

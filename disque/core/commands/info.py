@@ -81,6 +81,7 @@ def memory(node: "Node", facts: Facts, now_ms: int) -> Lines:
         ("mem_fragmentation_ratio", f"{rss / max(node.used, 1):.2f}"),
         ("mem_allocator", facts["allocator"]),
         ("evicted_jobs", node.evicted),
+        ("kept_ends", len(node.ends.by_id)),
     ]
 
 
@@ -145,6 +146,7 @@ def stats(node: "Node", facts: Facts, now_ms: int) -> Lines:
         ("total_jobs_requeued", counted.jobs_requeued),
         ("total_jobs_expired", counted.jobs_expired),
         ("total_jobs_died", counted.jobs_died),
+        ("evicted_ends", counted.ends_evicted),
         ("acl_access_denied_auth", counted.auths_denied),
         ("latest_fork_usec", 0),
         ("longest_turn_usec", int(counted.longest_turn_s * 1e6)),

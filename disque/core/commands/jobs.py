@@ -10,9 +10,12 @@ from disque.core.federation import demand
 from disque.core.jobs import add, bulk, deliver, meta, requeue, terms
 from disque.core.jobs.bulk import Bulk
 from disque.core.model.command import DENYOOM, FAST, LIST, READONLY, WRITE, Command
+from disque.core.model.ends import CANCELLED, DONE
+from disque.core.model.extra import PROGRESS_MOST
+from disque.core.model.job import ACKED, WAIT_REPL
 from disque.core.model.jobid import SHARDS, shard_of, valid
 from disque.core.model.session import Session
-from disque.core.replication import acks
+from disque.core.replication import acks, generations
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -233,6 +236,9 @@ def fast_ack_one(node: "Node", job_id: bytes, now_ms: int) -> bool:
 
 def ackjob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """ACKJOB: how many of the jobs were known and not acknowledged before."""
+    if len(args) == 4 and args[2].upper() == b"RESULT":
+        acknowledge_with(node, session, args[1], args[3], now_ms)
+        return
     ids = args[1:]
     if len(ids) > bulk.MOST:
         bulk.begin(node, Counting(session, ids, acknowledge_one))
@@ -244,6 +250,23 @@ def ackjob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> No
         done += acks.acknowledge(node, job_id, now_ms)
     node.stats.jobs_acknowledged += done
     session.out.append(resp.integer(done))
+
+
+def acknowledge_with(node: "Node", session: Session, job_id: bytes, result: bytes, now_ms: int) -> None:
+    """ACKJOB id RESULT value: the job is done, and this has come of it."""
+    if bad_ids(session, [job_id]):
+        return
+    most = node.config.number("max-result-bytes")
+    wrong = errors.BAD_RESULT % most if len(result) > most else terms.lacking(node, b"ACKJOB RESULT")
+    job = node.find(job_id)
+    done = False
+    if not wrong:
+        if job is not None:
+            done = acks.end(node, job, DONE, result, now_ms)
+        elif not acks.end_unknown(node, job_id, result, now_ms):
+            wrong = errors.RESULTS_FULL
+    node.stats.jobs_acknowledged += done
+    session.out.append(resp.error(wrong) if wrong else resp.integer(done))
 
 
 def deljob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
@@ -380,16 +403,17 @@ def nack(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None
 class Postponing(Bulk):
     """A WORKING for many jobs."""
 
-    __slots__ = ("_parts", "_replies")
+    __slots__ = ("_parts", "_progress", "_replies")
 
-    def __init__(self, session: Session, ids: list[bytes]) -> None:
+    def __init__(self, session: Session, ids: list[bytes], progress: bytes | None) -> None:
         super().__init__(session, ids)
+        self._progress = progress
         self._parts = [b"*%d\r\n" % len(ids)]
         self._replies: list[bytes] = []
 
     def do(self, node: "Node", job_id: bytes, now_ms: int) -> None:
         """As in `Bulk`."""
-        self._replies.append(work_on(node, job_id, now_ms))
+        self._replies.append(work_on(node, job_id, self._progress, now_ms))
 
     def end_slice(self) -> None:
         """As in `Bulk`."""
@@ -402,26 +426,43 @@ class Postponing(Bulk):
 
 
 def working(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
-    """WORKING id [id ...].
+    """WORKING id [id ...] [PROGRESS text].
 
     The seconds by which each delivery is postponed; one ID answers alone, several as an array.
     """
     ids = args[1:]
+    progress: bytes | None = None
+    if len(ids) > 1 and ids[-1].upper() == b"PROGRESS":
+        session.out.append(resp.error(errors.BAD_PROGRESS))
+        return
+    if len(ids) > 2 and ids[-2].upper() == b"PROGRESS":
+        progress = ids[-1][:PROGRESS_MOST]
+        ids = ids[:-2]
+        wrong = terms.lacking(node, b"WORKING PROGRESS")
+        if wrong:
+            session.out.append(resp.error(wrong))
+            return
     if len(ids) > bulk.MOST:
-        bulk.begin(node, Postponing(session, ids))
+        bulk.begin(node, Postponing(session, ids, progress))
         return
     if bad_ids(session, ids):
         return
-    replies = [work_on(node, job_id, now_ms) for job_id in ids]
+    replies = [work_on(node, job_id, progress, now_ms) for job_id in ids]
     session.out.append(replies[0] if len(replies) == 1 else resp.array(replies))
 
 
-def work_on(node: "Node", job_id: bytes, now_ms: int) -> bytes:
+def work_on(node: "Node", job_id: bytes, progress: bytes | None, now_ms: int) -> bytes:
     """The reply of WORKING for one job."""
     job = node.find(job_id)
+    if job is None or job.state == ACKED:
+        end = node.ends.by_id.get(job_id)
+        if end is not None and end.status == CANCELLED:
+            return resp.error(errors.CANCELLED)
     if job is None:
         return resp.error(errors.NO_JOB)
     seconds = requeue.working(node, job, now_ms)
+    if progress is not None and seconds >= 0 and job.state not in {ACKED, WAIT_REPL}:
+        generations.note_progress(node, job, progress, now_ms)
     return resp.error(errors.TOO_LATE) if seconds == requeue.WORKING_TOO_LATE else resp.integer(seconds)
 
 
@@ -476,7 +517,7 @@ COMMANDS: Final = (
         "jobs",
         "queue body ms-timeout [REPLICATE n] [DELAY s] [AT unix-ms] [RETRY s] [TTL s] [PRIORITY n] "
         "[MAXLEN n] [UNIQUE key s] [ASYNC] "
-        "[TRIES n] [BACKOFF kind:s] [DEADLETTER queue] [HEADER name value ...]",
+        "[TRIES n] [BACKOFF kind:s] [DEADLETTER queue] [RETAIN s] [HEADER name value ...]",
         "Add a job to a queue; the reply is its ID.",
     ),
     GetJob(
@@ -489,7 +530,15 @@ COMMANDS: Final = (
         "FROM queue [queue ...]",
         "Get jobs out of queues, or wait for them.",
     ),
-    AckJob("ackjob", -1, OF_IDS, ackjob, "jobs", "id [id ...]", "Acknowledge jobs: they are done everywhere."),
+    AckJob(
+        "ackjob",
+        -1,
+        OF_IDS,
+        ackjob,
+        "jobs",
+        "id [id ...] | id RESULT value",
+        "Acknowledge jobs: they are done everywhere.",
+    ),
     Command("fastack", -1, OF_IDS, fastack, "jobs", "id [id ...]", "Acknowledge at once, with weaker promises."),
     Command("deljob", -1, OF_IDS, deljob, "jobs", "id [id ...]", "Delete jobs from this node, in any state."),
     Command(
@@ -507,7 +556,7 @@ COMMANDS: Final = (
         OF_IDS,
         working,
         "jobs",
-        "id [id ...]",
+        "id [id ...] [PROGRESS text]",
         "Postpone the next delivery of jobs by their RETRY, or their lease; the reply is its seconds.",
     ),
     Command("enqueue", -1, OF_IDS | DENYOOM, enqueue, "jobs", "id [id ...]", "Put jobs into their queues now."),

@@ -386,6 +386,12 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "Seconds after which a node that cannot be reached is forgotten, as by CLUSTER FORGET.", mutable=True,
     ),
     Setting(
+        "max-result-bytes", Size(0, 64 * MB), 1 * MB, LIMITS,
+        "The longest result of a job, in bytes, that ACKJOB RESULT takes. A result is copied to the nodes that have "
+        "the job, and kept in memory and in the journal for the RETAIN of the job. 0 takes none but the empty one.",
+        mutable=True,
+    ),
+    Setting(
         "registry-max-bytes", Size(64 * KB, MAX_SIZE), 64 * MB, CLUSTER,
         "The bytes of settings that all nodes share, such as queues that are paused at all of them. Beyond it no more "
         "can be set. Those that other nodes have set are accepted up to twice as much. Give all nodes the same value.",

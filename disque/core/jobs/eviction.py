@@ -4,6 +4,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from disque.core.journal.schema import DELETE
+from disque.core.replication import ends
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -16,6 +17,8 @@ OLDEST_MOST = 10_000  # not Final: tests want less, compiled too
 
 def make_room(node: "Node") -> bool:
     """Throw away what is no loss until the node is below 95 %; False when that was not enough."""
+    if node.ends.by_id:
+        ends.evict(node, node.limits.full, EVICT_MOST)
     if node.evict_acks:
         for _ in range(EVICT_MOST):
             if node.used <= node.limits.full or not node.evictable.count:
@@ -30,6 +33,12 @@ def make_room(node: "Node") -> bool:
                 break
             evict_ack(node, oldest_ack(node))
     return node.used <= node.limits.full
+
+
+def beat(node: "Node") -> None:
+    """Ends of jobs that somebody may want to know are forgotten before anything else is short of memory."""
+    if node.used > node.limits.warn and node.ends.by_id:
+        ends.evict(node, node.limits.warn, EVICT_MOST)
 
 
 def oldest_ack(node: "Node") -> bytes:
@@ -60,3 +69,5 @@ def evict_ack(node: "Node", job_id: bytes) -> None:
         node.remove(job)
     else:
         node.drop_ack(job_id)
+    if node.ends.by_id or node.ends.unsure:
+        ends.over(node, job_id)

@@ -159,7 +159,7 @@ def told(node: "Node", name: bytes, now_ms: int) -> Words:
         in_flight,
     ]
     figures = NO_FIGURES if queue.specs is None else queue.specs.last.figures
-    numbers += [figures.done, figures.added, queue.jobs_out - queue.given, figures.acked, figures.nacked]
+    numbers += [node.ends.done.get(name, 0), figures.added, queue.jobs_out - queue.given, figures.acked, figures.nacked]
     numbers += [figures.retried, figures.died, figures.expired, figures.cancelled]
     times = [b"" if one is None else words_of(one.counts) for one in (figures.waits, figures.runs)]
     return (words_of(numbers), *times, *supply.sent_from(queue, now_ms))

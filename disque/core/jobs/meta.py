@@ -3,10 +3,11 @@
 from typing import TYPE_CHECKING
 
 from disque.core.base import resp
+from disque.core.model import backoff
 from disque.core.model.extra import CAUSES
 from disque.core.model.job import Job
-from disque.core.model.spec import PRIORITY, TRIES
-from disque.core.replication import tries
+from disque.core.model.spec import BACKOFF, PRIORITY, TRIES
+from disque.core.replication import generations
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -15,13 +16,19 @@ if TYPE_CHECKING:
 def tries_left(node: "Node", job: Job) -> int:
     """How many tries there are yet, this one among them; -1 without a bound."""
     most = job.spec.number(TRIES)
-    return max(0, most - tries.ended(node, job)) if most else -1
+    return max(0, most - generations.ended(node, job)) if most else -1
 
 
 def headers(node: "Node", job: Job, protocol: int) -> bytes:
     """The headers of ``job`` as a map."""
     extra = node.extra_of(job)
     return resp.mapping([resp.bulk(word) for word in extra.headers] if extra is not None else [], protocol)
+
+
+def written_backoff(job: Job) -> bytes:
+    """The BACKOFF of ``job`` as ADDJOB takes it."""
+    found = backoff.read(job.spec.text(BACKOFF))
+    return b"" if found is None else found.written()
 
 
 def text(word: bytes, protocol: int) -> bytes:
@@ -39,7 +46,7 @@ def encode(node: "Node", job: Job, protocol: int, now_ms: int) -> bytes:
     extra = node.extra_of(job)
     age_ms = max(0, job.age_ms(now_ms))
     pairs = [
-        (b"tries", resp.integer(tries.ended(node, job))),
+        (b"tries", resp.integer(generations.ended(node, job))),
         (b"tries-left", number(tries_left(node, job), protocol)),
         (b"nacks", resp.integer(job.nacks)),
         (b"additional-deliveries", resp.integer(job.deliveries)),
@@ -52,6 +59,8 @@ def encode(node: "Node", job: Job, protocol: int, now_ms: int) -> bytes:
         (b"origin", text(b"" if extra is None else extra.origin, protocol)),
         (b"headers", headers(node, job, protocol)),
     ]
+    if job.spec.rows is not None and BACKOFF.number in job.spec.rows:
+        pairs.append((b"backoff", text(written_backoff(job), protocol)))
     return resp.mapping([part for name, value in pairs for part in (resp.bulk(name), value)], protocol)
 
 
@@ -61,7 +70,7 @@ def shown(node: "Node", job: Job, protocol: int, now_ms: int) -> list[tuple[byte
     if job.spec.rows is None and extra is None:
         return []
     return [
-        (b"tries", resp.integer(tries.ended(node, job))),
+        (b"tries", resp.integer(generations.ended(node, job))),
         (b"tries-left", number(tries_left(node, job), protocol)),
         (b"priority", resp.integer(job.spec.number(PRIORITY))),
         (b"error", text(b"" if extra is None else extra.error, protocol)),
@@ -69,6 +78,7 @@ def shown(node: "Node", job: Job, protocol: int, now_ms: int) -> list[tuple[byte
         (b"origin", text(b"" if extra is None else extra.origin, protocol)),
         (b"died", text(died(0 if extra is None else extra.died), protocol)),
         (b"headers", headers(node, job, protocol)),
+        (b"progress", text(b"" if extra is None else extra.progress, protocol)),
     ]
 
 

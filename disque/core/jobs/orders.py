@@ -1,8 +1,8 @@
-"""Orders about jobs of all nodes: what a node does that is asked by MOVE, REVIVEJOB, QMOVE, REVIVE, QFLUSH.
+"""Orders about jobs of all nodes: what a node does that is asked by MOVE, REVIVEJOB, CANCEL, QMOVE, REVIVE, QFLUSH.
 
-One node is told about each job by its ID (MOVE, REVIVEJOB, and those of queues with COUNT): the asker has heard before
-from all nodes who has it. Without COUNT each node does it with all jobs of the queue that it speaks for. These are
-queued, or delayed, at one node only, so none is counted twice.
+One node is told about each job by its ID (MOVE, REVIVEJOB, CANCEL, and those of queues with COUNT): the asker has
+heard before from all nodes who has it. Without COUNT each node does it with all jobs of the queue that it speaks for.
+These are queued, or delayed, at one node only, so none is counted twice.
 
 All of it is done some jobs at a time. A node that is asked for a whole queue answers after `ROUND` jobs with how far it
 has come, and the asker asks again: so nobody takes it for unreachable because its queue is long.
@@ -16,6 +16,7 @@ from disque.core.base.numbers import SECONDS_MAX
 from disque.core.jobs import relocate
 from disque.core.jobs.census import SPOKEN
 from disque.core.jobs.figures import DIGITS_MOST, number, numbers_of, words_of
+from disque.core.model.ends import CANCELLED
 from disque.core.model.job import ACTIVE, DEFERRED, DELIVERED, LEASE_OWNER, QUEUED, SPENT, Job
 from disque.core.model.jobid import SHARDS, valid
 from disque.core.model.queue import ELSEWHERE
@@ -39,6 +40,9 @@ REVIVEJOB: Final = b"REVIVEJOB"
 QMOVE: Final = b"QMOVE"
 REVIVE: Final = b"REVIVE"
 QFLUSH: Final = b"QFLUSH"
+CANCEL: Final = b"CANCEL"
+#: Its option, in place of a queue.
+WAITING: Final = b"WAITING"
 OF_QUEUES: Final = frozenset({QMOVE, REVIVE, QFLUSH})
 
 #: IDs in one question or answer.
@@ -106,14 +110,16 @@ def revive_one(node: "Node", job: Job, order: Order, now_ms: int) -> bool:
 
 
 def end_one(node: "Node", job: Job, order: Order, now_ms: int) -> bool:
-    """QFLUSH: it ends as if it was acknowledged, but nobody has done it."""
+    """QFLUSH: it is cancelled."""
     del order
-    figures = job.spec.figures
-    done = acks.acknowledge(node, job.id, now_ms)
-    if done:
-        figures.acked -= 1
-        figures.cancelled += 1
-    return done
+    return acks.end(node, job, CANCELLED, b"", now_ms)
+
+
+def cancel_one(node: "Node", job: Job, order: Order, now_ms: int) -> bool:
+    """CANCEL; with WAITING only what no consumer has."""
+    if is_for_owner(order) and not (job.state == QUEUED or is_delayed_here(job)):
+        return False
+    return acks.end(node, job, CANCELLED, b"", now_ms)
 
 
 #: What each order does with a job that is known: False if it cannot be.
@@ -123,7 +129,13 @@ DEEDS: "Final[dict[bytes, Callable[[Node, Job, Order, int], bool]]]" = {
     QMOVE: move_on,
     REVIVE: revive_one,
     QFLUSH: end_one,
+    CANCEL: cancel_one,
 }
+
+
+def is_for_owner(order: Order) -> bool:
+    """Whether only the node that has a job in its queue, or speaks for it, can do it."""
+    return order.verb == CANCEL and order.to == WAITING
 
 
 def do(node: "Node", job: Job, order: Order, now_ms: int) -> bool:

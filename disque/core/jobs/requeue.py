@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from cluster.messages import BY_ENQUEUE, BY_NACK, BY_RETURN, WORKING
 from disque.core.dedup import keys
 from disque.core.jobs import leases
+from disque.core.model.ends import DEAD
 from disque.core.model.extra import DIED_TRIES
 from disque.core.model.job import (
     ACKED,
@@ -23,7 +24,7 @@ from disque.core.model.job import (
     WAIT_REPL,
     Job,
 )
-from disque.core.replication import acks, arbitration, coordinator, generations, spans, tries
+from disque.core.replication import acks, arbitration, coordinator, ends, generations, spans, tries
 from disque.core.replication.announcements import count, file_requeue, tell_holders, tell_queued
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def due(node: "Node", job: Job, now_ms: int) -> None:
     if node.find(job.id) is not job:
         return
     if now_ms >= job.expires_ms:
-        expire(node, job)
+        expire(node, job, now_ms)
     elif job.state != ACTIVE or not job.requeue_ms:
         node.timers.arm(job, job.expires_ms)
     elif len(job.holders) > 1 and job.retry:
@@ -49,7 +50,7 @@ def due(node: "Node", job: Job, now_ms: int) -> None:
         node.timers.arm(job, min(job.requeue_ms, job.expires_ms))
 
 
-def expire(node: "Node", job: Job) -> None:
+def expire(node: "Node", job: Job, now_ms: int) -> None:
     """The TTL of ``job`` is over. Its record in the journal says so by itself."""
     if job.state == WAIT_REPL:
         coordinator.job_removed(node, job)
@@ -57,6 +58,8 @@ def expire(node: "Node", job: Job) -> None:
         node.stats.jobs_expired += 1
         if job.state == QUEUED or job.flags & (LEASE_OWNER | LEASE_RELAYED):
             job.spec.figures.expired += 1
+    if job.spec.rows is not None or node.ends.watched:
+        ends.expire(node, job, now_ms)
     keys.expired(node, job)
 
 
@@ -90,7 +93,7 @@ def nack(node: "Node", job: Job, said: Nack, now_ms: int) -> bool:
         return said.is_dead and end_spent(node, job, now_ms)
     delay_ms = max(0, said.delay_ms)
     if said.counts:
-        is_tried = job.spec.rows is not None and tries.are_counted(job.spec)
+        is_tried = job.spec.rows is not None and generations.are_counted(job.spec)
         if is_tried and job.flags & DEFERRED:
             return True  # it is held back: this try has ended already
         if said.error is not None:
@@ -118,7 +121,7 @@ def end_spent(node: "Node", job: Job, now_ms: int) -> bool:
     if not job.flags & SPENT or job.state != ACTIVE:
         return False
     node.stats.jobs_died += 1
-    return acks.acknowledge(node, job.id, now_ms)
+    return acks.end(node, job, DEAD, b"", now_ms)
 
 
 def give_back(node: "Node", job: Job, delay_ms: int, counts: bool, now_ms: int) -> None:

@@ -9,9 +9,9 @@ from disque.core.journal.schema import FLUSH
 from disque.core.model.early_holders import EarlyHolders
 from disque.core.model.memory import JOB_BYTES, KEY_BYTES, PLACE_BYTES, QUEUE_BYTES
 from disque.core.model.queue_index import QueueIndex
-from disque.core.model.session import NOT_WAITING, WAIT_COPIES, WAIT_JOBS, WAIT_NODES, Session
+from disque.core.model.session import NOT_WAITING, WAIT_COPIES, WAIT_ENDS, WAIT_JOBS, WAIT_NODES, Session
 from disque.core.model.tombstones import Tombstones
-from disque.core.replication import coordinator, registry, surveys
+from disque.core.replication import coordinator, ends, registry, surveys, waits
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -35,6 +35,8 @@ def disconnect(node: "Node", session: Session, now_ms: int) -> None:
         deliver.disconnect_waiting(node, session)
     elif session.waiting == WAIT_NODES:
         surveys.disconnect(node, session)
+    elif session.waiting == WAIT_ENDS:
+        waits.disconnect(node, session)
     if session.adds:
         coordinator.disconnect(node, session)
         outcomes.hand_on(node, now_ms)
@@ -72,6 +74,7 @@ def forget_everything(node: "Node") -> None:
     Waiting sessions are the caller's business. What was told of pauses at all nodes stays known.
     """
     surveys.break_off(node)
+    ends.break_off(node)
     node.trash += [shard for shard in node.shards if shard]
     if node.queues:
         node.trash.append(node.queues)

@@ -1,4 +1,4 @@
-"""Options of ADDJOB that say how a job may fail, and what goes with it: TRIES, BACKOFF, DEADLETTER, HEADER."""
+"""Options of ADDJOB that say how a job may fail, and what goes with it: TRIES, BACKOFF, DEADLETTER, HEADER, RETAIN."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
@@ -8,7 +8,7 @@ from disque.core.base import errors
 from disque.core.base.numbers import parse_int
 from disque.core.model import backoff
 from disque.core.model.extra import HEADER_NAME_MOST, HEADERS_BYTES, HEADERS_MOST
-from disque.core.model.spec import BACKOFF, DEADLETTER, TRIES
+from disque.core.model.spec import BACKOFF, DEADLETTER, RETAIN, TRIES
 
 if TYPE_CHECKING:
     from disque.core.model.request import Request
@@ -46,12 +46,26 @@ def dead_letter(request: "Request", word: bytes) -> bytes:
     return b""
 
 
+def retain(request: "Request", word: bytes) -> bytes:
+    """RETAIN s."""
+    value = parse_int(word)
+    if value is None or not RETAIN.fits(value):
+        return errors.BAD_RETAIN
+    request.say(RETAIN, value)
+    return b""
+
+
 #: Options with one word. Each can be said once.
 TERMS: Final[dict[bytes, tuple[int, Callable[["Request", bytes], bytes]]]] = {
     b"TRIES": (TRIES.number, tries),
     b"BACKOFF": (BACKOFF.number, back_off),
     b"DEADLETTER": (DEADLETTER.number, dead_letter),
+    b"RETAIN": (RETAIN.number, retain),
 }
+
+
+#: Those that make no sense for a job that is delivered once.
+OF_TRIES: Final = frozenset({TRIES.number, BACKOFF.number, DEADLETTER.number})
 
 
 def take(request: "Request", option: bytes, word: bytes) -> bytes:
@@ -85,7 +99,7 @@ def check(node: "Node", request: "Request") -> bytes:
     rows = request.rows
     if rows is None and not request.headers:
         return b""
-    if request.retry == 0 and rows is not None and any(number in rows for number, _ in TERMS.values()):
+    if request.retry == 0 and rows is not None and not OF_TRIES.isdisjoint(rows):
         return errors.ONE_DELIVERY
     return lacking(node, b"ADDJOB with these options")
 

@@ -21,6 +21,7 @@ from disque.core.journal.schema import (
     DELETE,
     DUMMY,
     END,
+    ENDED,
     ENTRY,
     FLUSH,
     FORMAT,
@@ -37,9 +38,10 @@ from disque.core.journal.schema import (
     PURGED,
     REQUEUE,
     SPEND,
+    UNEND,
     WHOLE,
 )
-from disque.core.replication import registry
+from disque.core.replication import ends, registry
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -164,6 +166,15 @@ KINDS: Final[tuple[Kind, ...]] = (
         copy=restore.copy_dummies,
         forget=restore.forget_dummies,
     ),
+    Kind(
+        ENDED,
+        (bytes, bytes, int, bytes, *[int] * 4, bytes, bytes, bytes),
+        checks.is_end,
+        ends.apply_end,
+        copy=ends.copy_ends,
+        forget=ends.forget_ends,
+    ),
+    Kind(UNEND, (bytes,), checks.is_id, ends.apply_unend),
     Kind(
         PAUSE,
         (bytes, int),

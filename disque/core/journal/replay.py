@@ -45,7 +45,7 @@ from disque.core.model.job import (
 from disque.core.model.memory import ACK_BYTES
 from disque.core.model.queue import ELSEWHERE
 from disque.core.model.spec import SpecCache
-from disque.core.replication import acks, moves
+from disque.core.replication import acks, ends, moves
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -150,6 +150,7 @@ class Replay(Recovery):
         if not job.retry and not job.flags & SPENT and not sure and job.expires_ms > now_ms:
             self.drop(job)
         elif job.expires_ms <= now_ms:
+            ends.expire(node, job, now_ms)
             keys.expired(node, job)
         elif state == QUEUED or 0 < job.requeue_ms <= now_ms:
             if state != QUEUED and job.flags & DELIVERED and not job.flags & DEFERRED:

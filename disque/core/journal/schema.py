@@ -19,6 +19,9 @@ PURGED  counter: deletions of entries up to it may have been forgotten
 MORE    id, extra (see `model.extra`): what is to be known of a job beyond its fields; it stands before its job
 MOVE    id, queue, spec, end of life, not to be queued before (0: queued), extra: the job is in another queue for good
 HISTORY queue, whether it is all (0 or 1), hours, days: what happened to its jobs, as rows of `model.history`
+ENDED   how a job ended, for as long as that is kept: id, queue, status, node that took it, tries, whether the job is
+        not known here (0 or 1), when, until when; result, last error, body
+UNEND   id: how it ended is forgotten
 KEYS    UNIQUE keys that differ in digest and job only: end of the window (0: as long as the job), end of the job's
         life then, nodes that keep it; digests of queue and key, ids
 FLUSH   everything before it is gone
@@ -60,6 +63,8 @@ KEYS: Final = 19
 MORE: Final = 21
 MOVE: Final = 22
 HISTORY: Final = 23
+ENDED: Final = 24
+UNEND: Final = 25
 
 #: Version of the records, in each HEAD. Those before were never released, and are not read any more.
 FORMAT: Final = 3
@@ -72,6 +77,7 @@ HEAVY: Final[dict[int, tuple[int, ...]]] = {
     MORE: (2,),
     MOVE: (2, 6),
     HISTORY: (1, 3, 4),
+    ENDED: (2, 9, 10, 11),
 }
 #: Jobs or keys in one record, and bytes of their bodies that are enough for one.
 JOBS_MOST: Final = 1000

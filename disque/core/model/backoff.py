@@ -10,6 +10,7 @@ FIXED: Final = b"f"
 LINEAR: Final = b"l"
 EXPONENTIAL: Final = b"e"
 KINDS: Final = {b"fixed": FIXED, b"linear": LINEAR, b"exponential": EXPONENTIAL}
+NAMES: Final = {letter: name for name, letter in KINDS.items()}
 #: Of the random part, in thousandths.
 JITTER: Final = 100
 #: No wait is longer, in ms; nor does the exponent grow further.
@@ -36,6 +37,15 @@ class Backoff:
         """As it stands in a spec."""
         return b"%b:%d:%d:%d" % (self.kind, self.base_ms, self.most_ms, self.jitter)
 
+    def written(self) -> bytes:
+        """As a client writes it; what is usual is left out."""
+        parts = [NAMES[self.kind], seconds(self.base_ms)]
+        if self.most_ms != MOST_MS or self.jitter != JITTER:
+            parts.append(seconds(self.most_ms))
+        if self.jitter != JITTER:
+            parts.append(seconds(self.jitter))
+        return b":".join(parts)
+
     def wait_ms(self, job_id: bytes, tries: int) -> int:
         """How long to wait after so many tries have ended: the same at all nodes."""
         wait_ms = self.base_ms
@@ -46,6 +56,12 @@ class Backoff:
         wait_ms = min(wait_ms, self.most_ms)
         random = crc32(b"%b%d" % (job_id, tries))
         return min(wait_ms + wait_ms * self.jitter * random // (1000 << 32), self.most_ms)
+
+
+def seconds(ms: int) -> bytes:
+    """Thousandths as a number with the decimals that it needs."""
+    whole, part = divmod(ms, 1000)
+    return (b"%d.%03d" % (whole, part)).rstrip(b"0").rstrip(b".")
 
 
 def parse(word: bytes) -> Backoff | None:

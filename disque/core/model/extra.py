@@ -34,6 +34,9 @@ ORIGIN: Final = 7
 DIED: Final = 8
 FIRST: Final = 9
 ERROR_MS: Final = 10
+PROGRESS: Final = 11
+PROGRESS_AGE_MS: Final = 12
+PROGRESS_MS: Final = 13
 
 #: In place of the time: in the journal, node time stands as it is.
 IN_JOURNAL: Final = -1
@@ -44,6 +47,8 @@ HEADER_NAME_MOST: Final = 128
 HEADERS_BYTES: Final = 1 << 16
 #: Bytes of an error text: what is longer is cut.
 ERROR_MOST: Final = 4096
+#: Bytes of what a consumer says of its progress.
+PROGRESS_MOST: Final = 1024
 #: How often a job can move.
 GENERATION_MOST: Final = 1 << 40
 #: An encoded extra that is longer is refused.
@@ -59,12 +64,18 @@ BOUNDS: Final[dict[int, tuple[type, int]]] = {
     ERROR: (bytes, ERROR_MOST),
     ERROR_AGE_MS: (int, AGE_MOST),
     ERROR_MS: (int, AGE_MOST),
+    PROGRESS: (bytes, PROGRESS_MOST),
+    PROGRESS_AGE_MS: (int, AGE_MOST),
+    PROGRESS_MS: (int, AGE_MOST),
     GENERATION: (int, GENERATION_MOST),
     MOVER: (bytes, 40),
     ORIGIN: (bytes, ENCODED_BYTES),
     DIED: (int, COUNTER_MAX),
     FIRST: (bytes, ENCODED_MOST),
 }
+
+#: Rows that must not be there: in the journal, and between nodes.
+WRONG_TIMES: Final = (frozenset({ERROR_AGE_MS, PROGRESS_AGE_MS}), frozenset({ERROR_MS, PROGRESS_MS}))
 
 #: Why a job died, by number.
 DIED_TRIES: Final = 1
@@ -83,9 +94,10 @@ class Extra:
     """The extra of one job.
 
     ``tries`` are those that have ended in this generation. ``error`` is the last text that a consumer gave, at node
-    time ``error_ms``. ``generation`` counts the moves, ``mover`` is the node of the last one. Of a dead letter
-    ``origin`` is the queue where it died, ``died`` why, and ``first`` its encoded spec there. ``sure`` are the nodes
-    that have confirmed this generation, with the start number of their process. ``other`` are rows of newer nodes.
+    time ``error_ms``, ``progress`` what one said of its work, at ``progress_ms``. ``generation`` counts the moves,
+    ``mover`` is the node of the last one. Of a dead letter ``origin`` is the queue where it died, ``died`` why, and
+    ``first`` its encoded spec there. ``sure`` are the nodes that have confirmed this generation, with the start number
+    of their process. ``other`` are rows of newer nodes.
     """
 
     __slots__ = (
@@ -98,6 +110,8 @@ class Extra:
         "mover",
         "origin",
         "other",
+        "progress",
+        "progress_ms",
         "sure",
         "tries",
     )
@@ -107,6 +121,8 @@ class Extra:
         self.tries = 0
         self.error = b""
         self.error_ms = 0
+        self.progress = b""
+        self.progress_ms = 0
         self.generation = 0
         self.mover = b""
         self.origin = b""
@@ -124,13 +140,14 @@ class Extra:
     def size(self) -> int:
         """Bytes of memory that it counts for."""
         texts = sum([len(word) for word in self.headers]) + len(self.error) + len(self.origin) + len(self.first)
-        return EXTRA_BYTES + 40 * len(self.headers) + texts
+        return EXTRA_BYTES + 40 * len(self.headers) + texts + len(self.progress)
 
     def copied(self) -> "Extra":
         """Another one that says the same."""
         other = Extra()
         other.take_move(self)
         other.headers = self.headers
+        other.progress, other.progress_ms = self.progress, self.progress_ms
         other.sure = self.sure
         other.other = self.other
         return other
@@ -169,6 +186,12 @@ def encode(extra: Extra, now_ms: int) -> bytes:
             rows[ERROR_MS] = extra.error_ms
         else:
             rows[ERROR_AGE_MS] = max(0, now_ms - extra.error_ms)
+    if extra.progress:
+        rows[PROGRESS] = extra.progress
+        if now_ms < 0:
+            rows[PROGRESS_MS] = extra.progress_ms
+        else:
+            rows[PROGRESS_AGE_MS] = max(0, now_ms - extra.progress_ms)
     if extra.generation:
         rows[GENERATION] = extra.generation
         rows[MOVER] = extra.mover
@@ -183,7 +206,7 @@ def encode(extra: Extra, now_ms: int) -> bytes:
 def decode(encoded: bytes, now_ms: int) -> Extra | None:
     """What ``encoded`` says, at ``now_ms`` or in the journal; None if no node makes these bytes."""
     rows = _unpack(encoded)
-    if rows is None or (ERROR_MS if now_ms >= 0 else ERROR_AGE_MS) in rows:
+    if rows is None or not WRONG_TIMES[now_ms >= 0].isdisjoint(rows):
         return None
     extra = Extra()
     headers = rows.pop(HEADERS, ())
@@ -193,6 +216,10 @@ def decode(encoded: bytes, now_ms: int) -> Extra | None:
     extra.error = _text(rows, ERROR)
     if extra.error:
         extra.error_ms = _number(rows, ERROR_MS) if now_ms < 0 else now_ms - _number(rows, ERROR_AGE_MS)
+    extra.progress = _text(rows, PROGRESS)
+    if extra.progress:
+        said_ms = _number(rows, PROGRESS_MS) if now_ms < 0 else now_ms - _number(rows, PROGRESS_AGE_MS)
+        extra.progress_ms = said_ms
     extra.generation = _number(rows, GENERATION)
     extra.mover = _text(rows, MOVER)
     extra.origin, extra.first, extra.died = _text(rows, ORIGIN), _text(rows, FIRST), _number(rows, DIED)

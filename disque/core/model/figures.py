@@ -79,12 +79,12 @@ def middle(at: int) -> int:
 class Figures:
     """Those of one queue at one node, since that knows jobs of it.
 
-    ``done`` are the results that are kept now; all others only grow. ``waits`` are times from due to the first
-    delivery, ``runs`` from a delivery to its acknowledgement. ``sample_ms`` is when the next
-    of these may be taken. ``noted`` is what was added, acknowledged, given back and died when QHISTORY looked last.
+    Counts only grow. ``waits`` are times from due to the first delivery, ``runs`` from a delivery to its
+    acknowledgement. ``sample_ms`` is when the next of these may be taken. ``noted`` is what was added, acknowledged,
+    given back and died when QHISTORY looked last.
     """
 
-    __slots__ = ("acked", "added", "cancelled", "died", "done", "expired", "nacked", "noted", "retried", "runs",
+    __slots__ = ("acked", "added", "cancelled", "died", "expired", "nacked", "noted", "retried", "runs",
                  "sample_ms", "waits")  # fmt: skip
 
     def __init__(self) -> None:
@@ -96,7 +96,6 @@ class Figures:
         self.died = 0
         self.expired = 0
         self.cancelled = 0
-        self.done = 0
         self.noted = (0, 0, 0, 0)
         self.waits: Histogram | None = None
         self.runs: Histogram | None = None

@@ -37,6 +37,10 @@ MOVE_BYTES: Final = 300
 #: A question to all nodes, without what is asked and answered; one that another node has asked and is not answered yet.
 SURVEY_BYTES: Final = 1000
 ASKED_BYTES: Final = 400
+#: How a job has ended, without its texts and its body; that a node wants to hear of it; a client that waits for some.
+END_BYTES: Final = 500
+WATCH_BYTES: Final = 400
+WAIT_BYTES: Final = 600
 #: When a delivery began whose consumer has said WORKING.
 BEGAN_BYTES: Final = 250
 

@@ -65,11 +65,13 @@ class Registry:
     ``size`` are the bytes that they count for. ``greatest`` is the greatest counter that was seen, ``purged`` the
     greatest one of a deletion that was purged, ``purged_segment`` the part of the journal where that stands.
     ``waiting`` are keys of entries that could not take effect yet. ``must_ask``: others know more.
+    ``failing`` are the nodes that could not be reached when this was last compared.
     """
 
     __slots__ = (
         "buckets",
         "count",
+        "failing",
         "greatest",
         "must_ask",
         "purged",
@@ -89,6 +91,7 @@ class Registry:
         self.purged = 0
         self.purged_segment = 0
         self.must_ask = False
+        self.failing: frozenset[bytes] = frozenset()
         self.waiting: dict[Key, None] = {}
         #: The bucket that is looked through next for deletions that are old.
         self.turn = 0

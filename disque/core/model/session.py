@@ -27,6 +27,8 @@ WAIT_SCAN: Final = 4
 WAIT_LINES: Final = 5
 #: For the answers of other nodes: see `surveys`.
 WAIT_NODES: Final = 6
+#: For the ends of jobs: see `waits`.
+WAIT_ENDS: Final = 7
 #: Waits that end with an answer in any case, also for a client that will send nothing more.
 OWED: Final = frozenset({WAIT_COPIES, WAIT_HOST, WAIT_SCAN, WAIT_NODES})
 

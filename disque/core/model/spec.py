@@ -72,11 +72,15 @@ PRIORITY: Final = Row(4, "priority", 0, 0, 255)
 TRIES: Final = Row(5, "tries", 0, 0, 65_535)
 #: How long it is held back after a failure: see `model.backoff`.
 BACKOFF: Final = Row(6, "backoff", b"", 0, 64)
+#: In seconds. How long its end is kept.
+RETAIN: Final = Row(7, "retain", 0, 0, 31_536_000)
 #: The queue of its dead letters behind "=", or "=" alone for none; nothing: that of its queue with ":dead".
 DEADLETTER: Final = Row(8, "deadletter", b"", 0, 513)
 
 #: The options by number. The first three are attributes of a `JobSpec`, all others are read by `number` and `text`.
-TABLE: Final[dict[int, Row]] = {row.number: row for row in (TTL, RETRY, REPL, PRIORITY, TRIES, BACKOFF, DEADLETTER)}
+TABLE: Final[dict[int, Row]] = {
+    row.number: row for row in (TTL, RETRY, REPL, PRIORITY, TRIES, BACKOFF, RETAIN, DEADLETTER)
+}
 
 
 #: What specs count into that no cache knows: nobody reads it.

@@ -8,6 +8,7 @@ class Stats:
         "auths_denied",
         "commands",
         "connections",
+        "ends_evicted",
         "jobs_acknowledged",
         "jobs_added",
         "jobs_delivered",
@@ -41,6 +42,8 @@ class Stats:
         self.jobs_expired = 0
         #: Jobs that became dead letters here, or ended since there is no queue for these.
         self.jobs_died = 0
+        #: Kept ends of jobs that were forgotten before their RETAIN was over, since memory was short.
+        self.ends_evicted = 0
         self.auths_denied = 0
         self.net_in = 0
         self.net_out = 0

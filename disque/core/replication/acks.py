@@ -19,11 +19,12 @@ from cluster.member import HEX_DIGITS
 from cluster.messages import DELJOB, GOTACK, SETACK
 from disque.core.journal.schema import ACK, DELETE, DUMMY, HOLDERS
 from disque.core.model.ack_batch import AGAIN_MS, AGAIN_SPREAD_MS, LOT_LEAST, LOT_MOST, Ack, AckBatch, AckStage, Telling
+from disque.core.model.ends import CANCELLED, DONE, STRANGE_MOST
 from disque.core.model.job import ACKED, QUEUED, WAIT_REPL, Job
 from disque.core.model.memory import ACK_BYTES, GONE_BYTES
 from disque.core.model.outcome import Ended
 from disque.core.model.peers import TOLD_MOST, Peer
-from disque.core.replication import ack_batches, coordinator, replica, spans
+from disque.core.replication import ack_batches, coordinator, ends, replica, spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,8 +56,9 @@ def acknowledge(node: "Node", job_id: bytes, now_ms: int) -> bool:
         return unknown(node, job_id, now_ms)
     if job.state == ACKED:
         return False
-    if job.state == WAIT_REPL:
-        decide(node, job)
+    is_special = (job.spec.rows is not None or node.ends.watched) and ends.concerns(node, job)
+    if is_special or job.state == WAIT_REPL:
+        return end(node, job, DONE, b"", now_ms)
     figures = job.spec.figures
     figures.acked += 1
     if now_ms >= figures.sample_ms:
@@ -80,6 +82,44 @@ def acknowledge(node: "Node", job_id: bytes, now_ms: int) -> bool:
     ack_batches.join(node, telling.stage, job_id, now_ms)
     for ids in telling.lists:
         ids.append(job_id)
+    return True
+
+
+def end(node: "Node", job: Job, status: int, text: bytes, now_ms: int) -> bool:
+    """``job`` ends here, in a way that somebody may want to know: see `ends`. False if it had ended before."""
+    if job.state == ACKED:
+        return False
+    if job.state == WAIT_REPL:
+        decide(node, job)
+    figures = job.spec.figures
+    if status == DONE:
+        figures.acked += 1
+        spans.note_run(node, job, now_ms)
+    elif status == CANCELLED:
+        figures.cancelled += 1
+    if text or status == CANCELLED or ends.concerns(node, job):
+        ends.note(node, job, status, text, node.node_id, now_ms)
+    if len(job.holders) == 1:
+        if node.journaling:
+            node.outbox.add((ACK, job.id))
+        node.remove(job)
+        ends.over(node, job.id)
+        return True
+    tell(node, job.id, mark(node, job, node.selves, now_ms))
+    ends.review(node, job.id)
+    return True
+
+
+def end_unknown(node: "Node", job_id: bytes, text: bytes, now_ms: int) -> bool:
+    """A consumer has a result for a job that is not known here. False if there is no room for it."""
+    if not node.peers or job_id in node.acks.by_id or job_id in node.tombstones:
+        return True
+    if node.ends.strange + len(text) > STRANGE_MOST:
+        return False
+    ends.take_strange(node, job_id, text, now_ms + life_ms(job_id), now_ms)
+    add_dummy(node, job_id, now_ms)
+    if job_id not in node.acks.by_id:
+        ends.remove(node, job_id)  # it was told once, and nobody keeps more
     return True
 
 
@@ -124,8 +164,11 @@ def fast_ack(node: "Node", job_id: bytes, now_ms: int) -> bool:
     if job.state != ACKED:
         job.spec.figures.acked += 1
         spans.note_run(node, job, now_ms)
+        ends.heard(node, job, node.node_id, now_ms)
     for holder in job.holders:
         if holder != node.node_id:
+            if node.ends.by_id:
+                ends.say(node, holder, job_id)
             node.batch(holder, (DELJOB,), job_id)
     if len(job.holders) > 1:
         node.remember_gone(job_id)
@@ -140,6 +183,8 @@ def forget(node: "Node", job: Job) -> None:
     if node.journaling and job.segment:
         node.outbox.add((DELETE, job.id))
     node.remove(job)
+    if node.ends.by_id or node.ends.unsure:
+        ends.over(node, job.id)
 
 
 # -- collection --------------------------------------------------------------------------------------------------------
@@ -201,7 +246,14 @@ def tell(node: "Node", job_id: bytes, ack: Ack) -> None:
         if holder not in ack.confirmed:
             peer = node.peers.get(holder)
             if peer is not None and peer.linked:
-                node.batch(holder, (SETACK, ack.holders), job_id)
+                say_done(node, holder, ack.holders, job_id)
+
+
+def say_done(node: "Node", peer_id: bytes, holders: tuple[bytes, ...], job_id: bytes) -> None:
+    """SETACK to one node; how the job has ended goes before it."""
+    if node.ends.by_id:
+        ends.say(node, peer_id, job_id)
+    node.batch(peer_id, (SETACK, holders), job_id)
 
 
 def remind(node: "Node", ack: Ack) -> None:
@@ -211,7 +263,7 @@ def remind(node: "Node", ack: Ack) -> None:
             peer = node.peers.get(holder)
             if peer is not None and peer.linked and peer.told < TOLD_MOST:
                 peer.tell(0)
-                node.batch(holder, (SETACK, ack.holders), ack.job_id)
+                say_done(node, holder, ack.holders, ack.job_id)
 
 
 def tell_again(node: "Node", peer: Peer, saying: int) -> "Iterator[bool]":
@@ -222,7 +274,7 @@ def tell_again(node: "Node", peer: Peer, saying: int) -> "Iterator[bool]":
             return
         ack = node.acks.by_id.get(job_id)
         if ack is not None and peer.id not in ack.confirmed and (not ack.holders or peer.id in ack.holders):
-            node.batch(peer.id, (SETACK, ack.holders), job_id)
+            say_done(node, peer.id, ack.holders, job_id)
             is_enough = peer.tell(0)
         if is_enough or count % SLICE == 0:
             yield is_enough
@@ -232,7 +284,7 @@ def tell_again(node: "Node", peer: Peer, saying: int) -> "Iterator[bool]":
 def tell_acked(node: "Node", peer: bytes, job_id: bytes) -> None:
     """``peer`` does something with a job that is done: tell it."""
     ack = node.acks.by_id.get(job_id)
-    node.batch(peer, (SETACK, ack.holders if ack is not None else ()), job_id)
+    say_done(node, peer, ack.holders if ack is not None else (), job_id)
 
 
 def review(node: "Node", job_id: bytes, ack: Ack) -> None:
@@ -272,6 +324,8 @@ def drop(node: "Node", job_id: bytes) -> None:
     else:
         node.drop_ack(job_id)
         node.free_key(job_id)  # as replay does with this record
+    if node.ends.by_id or node.ends.unsure:
+        ends.over(node, job_id)
 
 
 def set_ack(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...], tuple[bytes, ...]], now_ms: int) -> None:
@@ -286,6 +340,8 @@ def set_ack(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...], tu
         if known is None or job is None or job.state == ACKED or job.holders is not known or peer not in known:
             set_ack_of(node, peer, holders, job_id, job, now_ms)
             continue
+        if job.spec.rows is not None or node.ends.watched:
+            ends.heard(node, job, peer, now_ms)
         if not alone and (stage is None or stage.lot.left >= LOT_MOST):
             stage = AckStage(AckBatch(), known, (node.node_id, peer))
             alone = all_know(node, stage)
@@ -342,11 +398,15 @@ def acked_there(node: "Node", job: Job, peer: bytes, now_ms: int) -> None:
     """A job that is alive here was acknowledged at ``peer``, or, without one, where nobody knew it."""
     if job.state == WAIT_REPL:
         decide(node, job)
+    if job.spec.rows is not None or node.ends.watched:
+        ends.heard(node, job, peer or node.node_id, now_ms)
     if len(job.holders) == 1:
         node.remember_gone(job.id)
         if node.journaling:
             node.outbox.add((ACK, job.id))
         node.remove(job)
+        if node.ends.by_id or node.ends.unsure:
+            ends.over(node, job.id)
         return
     if peer:
         review(node, job.id, mark(node, job, (node.node_id, peer), now_ms))
@@ -395,6 +455,8 @@ def got_ack(
             over.append(job_id)
         else:
             node.acks.by_id[job_id] = stage
+            if node.ends.unsure:
+                ends.review(node, job_id)
     if before is not None and over:
         tell_all_know(node, before.holders, over)
 
@@ -413,6 +475,8 @@ def got_ack_of(
     elif widen(node, ack, holders):
         tell(node, job_id, ack)
     review(node, job_id, ack)
+    if node.ends.unsure:
+        ends.review(node, job_id)
 
 
 def tell_all_know(node: "Node", holders: tuple[bytes, ...], ids: list[bytes]) -> None:
@@ -424,7 +488,6 @@ def tell_all_know(node: "Node", holders: tuple[bytes, ...], ids: list[bytes]) ->
 
 def removed(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_ms: int) -> None:
     """DELJOB: these jobs are gone everywhere."""
-    del peer, now_ms
     for job_id in message[1]:
         ack = node.acks.by_id.get(job_id)
         if ack is not None and ack.unnamed:
@@ -433,6 +496,8 @@ def removed(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], n
         node.remember_gone(job_id)
         job = node.find(job_id)
         if job is not None:
+            if job.state != ACKED:
+                ends.heard(node, job, peer, now_ms)
             forget(node, job)
         else:
             node.outcomes.append(Ended(job_id, ()))
@@ -459,26 +524,36 @@ def add_dummy(node: "Node", job_id: bytes, now_ms: int) -> None:
     if node.membership.leaving:
         tell_once(node, job_id)
         return
-    suffix = job_id[36:]
-    minutes = int(suffix, 16) if HEX_DIGITS.issuperset(suffix) else 0
+    minutes = minutes_of(job_id)
     if not minutes & 1:
         tell_once(node, job_id)
         return
     if len(node.acks.dummies) >= DUMMIES_MOST:
         drop_dummy(node, next(iter(node.acks.dummies)))  # at once: it is an OrderedDict
         node.evicted += 1
-    ack = put_dummy(node, job_id, now_ms + max(1, minutes) * 60_000)
+    ack = put_dummy(node, job_id, now_ms + life_ms(job_id))
     if node.journaling:
         file_dummy(node, ack)
     arm(node, ack, now_ms)
     tell(node, job_id, ack)
 
 
+def minutes_of(job_id: bytes) -> int:
+    """What an ID says of the life of its job, in minutes; even if the job is delivered at most once."""
+    suffix = job_id[36:]
+    return int(suffix, 16) if HEX_DIGITS.issuperset(suffix) else 0
+
+
+def life_ms(job_id: bytes) -> int:
+    """How long the job of this ID may live."""
+    return max(1, minutes_of(job_id)) * 60_000
+
+
 def tell_once(node: "Node", job_id: bytes) -> None:
     """A job that is delivered at most once was acknowledged: nobody delivers it again, so only its memory matters."""
     for peer in node.peers.values():
         if peer.linked:
-            node.batch(peer.id, (SETACK, ()), job_id)
+            say_done(node, peer.id, (), job_id)
 
 
 def put_dummy(node: "Node", job_id: bytes, expires_ms: int) -> Ack:

@@ -16,6 +16,7 @@ from disque.core.model.extra import IN_JOURNAL, Extra, decode, encode
 from disque.core.model.job import (
     ACKED,
     BACKUP,
+    COUNTER_MAX,
     DEFERRED,
     DELIVERED,
     EXTRA,
@@ -28,6 +29,7 @@ from disque.core.model.job import (
     Job,
 )
 from disque.core.model.outcome import Relocated
+from disque.core.model.spec import BACKOFF, TRIES
 from disque.core.replication.announcements import JITTER_MS, tell_holders
 
 if TYPE_CHECKING:
@@ -76,13 +78,41 @@ def merge(node: "Node", job: Job, theirs: Extra) -> None:
     new.tries = max(new.tries, theirs.tries)
     if theirs.error_ms > new.error_ms:
         new.error, new.error_ms = theirs.error, theirs.error_ms
+    if theirs.progress_ms > new.progress_ms:
+        new.progress, new.progress_ms = theirs.progress, theirs.progress_ms
     if mine is None:
         new.headers = theirs.headers
         new.other = theirs.other
-    if mine is None or (new.tries, new.error_ms) != (mine.tries, mine.error_ms):
+    times = (new.tries, new.error_ms, new.progress_ms)
+    if mine is None or times != (mine.tries, mine.error_ms, mine.progress_ms):
         node.put_extra(job, new)
         if node.journaling and job.segment:
             node.file_extra(job)
+
+
+def note_progress(node: "Node", job: Job, text: bytes, now_ms: int) -> None:
+    """A consumer says how far it has come; all holders hear of it."""
+    extra = own(node, job)
+    extra.progress, extra.progress_ms = text, now_ms
+    node.put_extra(job, extra)
+    tell(node, job, now_ms)
+
+
+# -- tries -------------------------------------------------------------------------------------------------------------
+
+
+def are_counted(spec: "JobSpec") -> bool:
+    """Whether tries of such a job are counted."""
+    rows = spec.rows
+    return rows is not None and (TRIES.number in rows or BACKOFF.number in rows)
+
+
+def ended(node: "Node", job: Job) -> int:
+    """How many tries of this job have ended. Of a job whose tries are not counted: failures and further deliveries."""
+    if are_counted(job.spec):
+        extra = node.extra_of(job)
+        return 0 if extra is None else extra.tries
+    return min(int(job.nacks) + int(job.deliveries), COUNTER_MAX)
 
 
 # -- moves -------------------------------------------------------------------------------------------------------------

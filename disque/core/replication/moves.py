@@ -14,7 +14,7 @@ from disque.core.model.memory import MOVE_BYTES
 from disque.core.model.moves import Move
 from disque.core.model.outcome import Relocated
 from disque.core.model.peers import Peer
-from disque.core.replication import acks, generations, replica
+from disque.core.replication import acks, ends, generations, replica
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,6 +58,8 @@ def move(node: "Node", job: Job, spec: "JobSpec", extra: Extra, life_ms: int, de
         node.enqueue(job, now_ms)
     generations.file_move(node, job)
     node.outcomes.append(Relocated(job.id))
+    if node.ends.watched:
+        ends.died(node, job)
     if len(job.holders) > 1 and job.retry:  # else the others keep its UNIQUE key, and have no copy
         tell(node, job, now_ms)
         begin(node, job, now_ms + AGAIN_MS)
@@ -153,6 +155,8 @@ def moved(
                 replica.add_holders(node, job, (*holders, peer))
             if generations.is_newer(node, job, extra, queue):
                 job = generations.follow(node, peer, job, spec, extra, left_ms, delay_ms, now_ms)
+                if node.ends.watched:
+                    ends.died(node, job)
                 begin(node, job, now_ms + SECOND_MS)
             elif not is_same(node, peer, job, extra):
                 generations.catch_up(node, peer, job, now_ms)

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from cluster.messages import BY_TIMER, STILL
 from disque.core.model.backoff import read
+from disque.core.model.ends import DEAD
 from disque.core.model.extra import DIED_NACK, DIED_TRIES, ERROR_MOST
 from disque.core.model.job import COUNTER_MAX, DEFERRED, DELIVERED, Job
 from disque.core.model.queue import PAUSED_IN
 from disque.core.model.spec import BACKOFF, DEADLETTER, TRIES, encode
 from disque.core.replication import acks, announcements, generations, moves
+from disque.core.replication.generations import are_counted
 
 if TYPE_CHECKING:
     from disque.core.model.spec import JobSpec
@@ -23,20 +25,6 @@ if TYPE_CHECKING:
 DEAD_TTL_S: Final = 30 * 86_400
 #: Options that a dead letter does not have any more.
 OF_TRIES: Final = (TRIES.number, BACKOFF.number, DEADLETTER.number)
-
-
-def are_counted(spec: "JobSpec") -> bool:
-    """Whether tries of such a job are counted."""
-    rows = spec.rows
-    return rows is not None and (TRIES.number in rows or BACKOFF.number in rows)
-
-
-def ended(node: "Node", job: Job) -> int:
-    """How many tries of this job have ended. Of a job whose tries are not counted: failures and further deliveries."""
-    if are_counted(job.spec):
-        extra = node.extra_of(job)
-        return 0 if extra is None else extra.tries
-    return min(int(job.nacks) + int(job.deliveries), COUNTER_MAX)
 
 
 def end_one(node: "Node", job: Job, now_ms: int) -> int:
@@ -112,7 +100,7 @@ def die(node: "Node", job: Job, cause: int, now_ms: int) -> None:
     name = dead_queue(job.spec)
     extra = generations.own(node, job)
     if name is None or not job.retry:  # what is delivered at most once can only end
-        acks.acknowledge(node, job.id, now_ms)
+        acks.end(node, job, DEAD, b"", now_ms)
         return
     spec = job.spec
     extra.origin, extra.died, extra.first = spec.queue, cause, spec.encoded

@@ -94,7 +94,7 @@ def test_what_the_host_refuses_takes_the_others_back(
 
 
 def test_config_get_takes_several_patterns(client: Client) -> None:
-    assert client("CONFIG", "GET", "max*es", "hz", "maxclients") == [
+    assert client("CONFIG", "GET", "maxm*es", "hz", "maxclients") == [
         *(b"maxmemory-samples", b"5", b"hz", b"10", b"maxclients", b"10000")
     ]
 

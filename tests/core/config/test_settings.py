@@ -61,6 +61,7 @@ OTHER = {
     "restart-grace": "0",
     "registry-max-bytes": "1000000",
     "history-queues": "0",
+    "max-result-bytes": "4096",
 }
 
 # A value that the option does not take.
@@ -105,6 +106,7 @@ WRONG = {
     "restart-grace": "-1",
     "registry-max-bytes": "10",
     "history-queues": "1000001",
+    "max-result-bytes": "65mb",
 }
 
 

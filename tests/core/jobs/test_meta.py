@@ -39,6 +39,18 @@ def test_of_a_plain_job_that_has_failed(client: Client) -> None:
     assert (said["tries"], said["tries-left"], said["error"], said["headers"]) == (1, None, b"no luck", [])
 
 
+def test_a_backoff_is_told_where_there_is_one(bench: Bench, client: Client) -> None:
+    client.add("q", "body", "BACKOFF", "Exponential:2:60.0")
+    client.add("q", "body", "TRIES", 2)
+    with_backoff, without = client("GETJOB", "COUNT", 2, "WITHMETA", "FROM", "q")
+    assert list(meta(with_backoff).items())[-2:] == [("headers", []), ("backoff", b"exponential:2:60")]
+    assert "backoff" not in meta(without)
+    other = bench.client()
+    other("HELLO", 3)
+    other.add("q", "body", "BACKOFF", "fixed:5")
+    assert other.raw("GETJOB", "WITHMETA", "FROM", "q").endswith(b"$7\r\nbackoff\r\n$7\r\nfixed:5\r\n")
+
+
 def test_it_is_a_map_in_resp3(bench: Bench, client: Client) -> None:
     client("HELLO", 3)
     client.add("q")
@@ -51,4 +63,4 @@ def test_it_is_a_map_in_resp3(bench: Bench, client: Client) -> None:
 
 def test_show_says_nothing_more_of_plain_jobs(client: Client) -> None:
     assert list(client.show(client.add("q")))[-1] == "body"
-    assert list(client.show(client.add("q", "body", "TRIES", 1)))[-1] == "headers"
+    assert list(client.show(client.add("q", "body", "TRIES", 1)))[-1] == "progress"

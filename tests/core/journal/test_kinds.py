@@ -13,6 +13,7 @@ from disque.core.journal.schema import (
     ACK,
     DELETE,
     DUMMY,
+    ENDED,
     ENTRY,
     HISTORY,
     HOLDERS,
@@ -24,7 +25,9 @@ from disque.core.journal.schema import (
     PURGED,
     REQUEUE,
     SPEND,
+    UNEND,
 )
+from disque.core.model.ends import DONE
 from disque.core.model.job import ACKED, DEFERRED, SPENT
 from disque.core.model.registry import PAUSED_QUEUE
 from disque.core.node import Node
@@ -85,6 +88,19 @@ def die(bench: Bench, client: Client) -> bytes:
     job_id = add_shared(bench, client)
     assert client.get("q") == [job_id]
     assert client("NACK", job_id, "DEAD", "ERROR", "broken") == 1
+    return job_id
+
+
+def end_with_result(bench: Bench, client: Client) -> bytes:
+    del bench
+    job_id = client.add("q", "body", "REPLICATE", 1, "RETAIN", 60)
+    assert client("ACKJOB", job_id, "RESULT", "value") == 1
+    return job_id
+
+
+def forget_the_end(bench: Bench, client: Client) -> bytes:
+    job_id = end_with_result(bench, client)
+    bench.advance(60_000)
     return job_id
 
 
@@ -176,6 +192,18 @@ def is_a_dead_letter(node: Node, job_id: bytes) -> bool:
     return job.queue == b"q:dead" and said == (1, MYSELF, b"q", b"broken", START_MS)
 
 
+def has_ended(node: Node, job_id: bytes) -> bool:
+    end = node.ends.by_id.get(job_id)
+    if end is None:
+        return False
+    said = (end.queue, end.status, end.node_id, end.text, end.body, end.ended_ms, end.until_ms)
+    return said == (b"q", DONE, MYSELF, b"value", b"body", START_MS, START_MS + 60_000)
+
+
+def has_forgotten_the_end(node: Node, job_id: bytes) -> bool:
+    return not node.ends.by_id and node.find(job_id) is None
+
+
 def has_three_holders(node: Node, job_id: bytes) -> bool:
     job = node.find(job_id)
     return job is not None and len(job.holders) == 3
@@ -217,6 +245,8 @@ CASES: Final[dict[int, tuple[Act, Callable[[Node, Any], bool]]]] = {
     MORE: (add_with_headers, has_headers),
     MOVE: (die, is_a_dead_letter),
     HISTORY: (let_a_minute_pass, is_history),
+    ENDED: (end_with_result, has_ended),
+    UNEND: (forget_the_end, has_forgotten_the_end),
 }
 NAMES: Final = {
     getattr(schema, name): name for name in schema.__dict__ if name.isupper() and name not in {"FORMAT", "HEAVY"}

@@ -66,6 +66,22 @@ def test_it_comes_back_from_a_spec(kind: bytes, base_ms: int, more_ms: int, jitt
     assert found is not None
     assert (found.kind, found.base_ms, found.most_ms, found.jitter) == (kind[:1], base_ms, base_ms + more_ms, jitter)
     assert read(said.encoded()) is found
+    again = parse(found.written())
+    assert again is not None
+    assert again.encoded() == said.encoded()
+
+
+@pytest.mark.parametrize(("word", "written"), [
+    (b"Fixed:5", b"fixed:5"),
+    (b"exponential:2:60.0", b"exponential:2:60"),
+    (b"linear:0.250:10:0.1", b"linear:0.25:10"),
+    (b"linear:100:100:0", b"linear:100:100:0"),
+    (b"fixed:0.001:4294967295:1", b"fixed:0.001:4294967295:1"),
+])  # fmt: skip
+def test_it_is_written_as_clients_do(word: bytes, written: bytes) -> None:
+    backoff = parse(word)
+    assert backoff is not None
+    assert backoff.written() == written
 
 
 @pytest.mark.parametrize("said", [b"", b"f", b"x:1:2:3", b"f:1:2", b"f:2:1:0", b"f:1:2:1001", b"f:0:1:0", b"f:-1:2:3"])

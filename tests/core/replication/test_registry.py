@@ -54,6 +54,17 @@ def test_who_knows_nothing_says_nothing_until_somebody_knows_something(bench: Be
     assert bench.sent() == []
 
 
+def test_when_a_node_fails_the_others_compare_what_it_has_told_them(bench: Bench) -> None:
+    entries.set_value(bench.node, key(), b"v", bench.now_ms)
+    one, two = bench.peers
+    bench.sent()
+    bench.fail(one)
+    assert bench.sent(DIGEST) == [(two.id, (DIGEST, 1, bench.node.registry.digest()))]
+    bench.fail(one, 0)
+    bench.live(100)
+    assert not bench.told(two, DIGEST)
+
+
 def test_each_side_tells_what_the_other_lacks_and_that_is_the_end_of_it(bench: Bench) -> None:
     entries.set_value(bench.node, key(), b"v", bench.now_ms)
     bench.sent()

@@ -14,7 +14,9 @@ SEEN_MS = 6000
 #: So long, beyond the node timeout, it may take to see that a node is gone.
 GONE_MS = 2500
 #: What asks all nodes. Nobody waits longer for them, but for what a node has to look at itself.
-OF_ALL = frozenset({b"QLEN", b"QSTAT", b"FIND", b"MOVE", b"REVIVEJOB", b"QMOVE", b"REVIVE", b"QFLUSH"})
+OF_ALL = frozenset(
+    {b"QLEN", b"QSTAT", b"FIND", b"MOVE", b"REVIVEJOB", b"QMOVE", b"REVIVE", b"QFLUSH", b"CANCEL", b"RESULT"}
+)
 #: Of what asks twice: a node that is silent the first time is not asked again.
 ROUNDS = {b"QMOVE": 2, b"REVIVE": 2, b"QFLUSH": 2}
 LOOK_MS = 300
@@ -29,7 +31,7 @@ class Answers:
     belongs to the body that was asked for. Only the core's part counts here: that a reply waits for the disk is not
     its doing.
 
-    What asks all nodes is answered when these were waited for.
+    What asks all nodes is answered when these were waited for, a WAITJOB within its timeout.
 
     One without a timeout is answered, too, when there were too few nodes for its copies for longer than restart-grace.
     And none is told that there are too few when those that it needs were there a moment ago.
@@ -55,6 +57,9 @@ class Answers:
         for request in list(connection.owed):
             if request.verb in OF_ALL:
                 bound_ms = max(bound_ms, request.ran_ms + WAIT_MS * ROUNDS.get(request.verb, 1) + LOOK_MS)
+            elif request.verb == b"WAITJOB" and int(request.args[1]):
+                timeout_ms = int(request.args[1])
+                bound_ms = max(bound_ms, request.ran_ms + timeout_ms + timeout_ms // 5000 + SLACK_MS)
             elif request.verb == b"ADDJOB":
                 asked_ms = self.bound_ms(request)
                 bound_ms = max(bound_ms, asked_ms if asked_ms < FOREVER else self.hopeless_ms(process, request))

@@ -1,0 +1,126 @@
+"""RESULT: what has become of a job, whichever nodes know it."""
+
+from typing import TYPE_CHECKING, Final
+
+from disque.core.base import resp
+from disque.core.jobs import orders
+from disque.core.jobs.figures import DIGITS_MOST, numbers_of
+from disque.core.model import ends as model
+from disque.core.model.extra import Extra
+from disque.core.model.job import ACKED, ACTIVE, DEFERRED, DELIVERED, QUEUED, WAIT_REPL, Job
+from disque.core.model.survey import Answers, Asked, Words
+from disque.core.replication import ends, generations, surveys
+
+if TYPE_CHECKING:
+    from disque.core.node import Node
+
+#: The kind of question: see `questions`.
+RESULT: Final = 20
+
+#: What a job is that has not ended, behind the numbers of ends.
+WAITS: Final = 10
+RUNS: Final = 11
+DELAYED: Final = 12
+NAMES: Final = {
+    **{number: model.NAMES[number] for number in range(model.DONE, model.DEAD_LETTER + 1)},
+    WAITS: b"queued",
+    RUNS: b"in-flight",
+    DELAYED: b"delayed",
+}
+#: Ranks of what two nodes know of one move of a job.
+RANKS: Final = 4
+#: Bytes of an answer beside those of a result that this node takes: other nodes may take longer ones.
+RESULT_MOST: Final = 64 << 20
+
+
+def say_result(node: "Node", asked: Asked, now_ms: int) -> None:
+    """Answer what is known of a job here; of one that has ended, when all holders know that."""
+    if len(asked.words) != 1:
+        surveys.say(node, asked, surveys.CANNOT)
+        return
+    job_id = asked.words[0]
+    end = node.ends.by_id.get(job_id)
+    job = node.find(job_id)
+    if end is not None and not end.is_strange and (job is None or job.state == ACKED):
+        if not ends.is_sure(node, job_id):
+            node.ends.unsure.setdefault(job_id, []).append(asked)
+            return
+        words = ends.words_of(end, now_ms)
+    elif job is None or job.state in {ACKED, WAIT_REPL}:
+        words = ends.NOT_KNOWN
+    else:
+        words = alive(node, job)
+    surveys.say(node, asked, words)
+
+
+def alive(node: "Node", job: Job) -> "Words":
+    """What a node says of a job that has not ended: as of an end."""
+    extra = node.extra_of(job) or Extra()
+    rank = extra.generation * RANKS + orders.where(node, job.id)
+    numbers = b"%d %d %d 0" % (state(job, is_dead=extra.is_dead), rank, generations.ended(node, job))
+    return (numbers, job.queue, b"", extra.error, extra.progress)
+
+
+def state(job: Job, *, is_dead: bool) -> int:
+    """What a job is that has not ended."""
+    if is_dead:
+        return model.DEAD_LETTER
+    if job.state == QUEUED:
+        return WAITS
+    if job.state == ACTIVE and job.flags & DEFERRED:
+        return DELAYED
+    return RUNS if job.flags & DELIVERED or not job.delay else DELAYED
+
+
+class Result(Answers):
+    """RESULT: the best of what all nodes know."""
+
+    __slots__ = ("_best", "_id", "_key", "_protocol")
+
+    def __init__(self, job_id: bytes, protocol: int, most: int) -> None:
+        super().__init__(RESULT, (job_id,))
+        self._id = job_id
+        self._protocol = protocol
+        self.most += most
+        #: Of the best answer: its order among others, and the words.
+        self._key: tuple[int, int] = (0, 0)
+        self._best: Words = ends.NOT_KNOWN
+
+    def take(self, node_id: bytes, words: Words) -> bool:
+        """As in `Answers`."""
+        del node_id
+        numbers = numbers_of(words[0], 4, DIGITS_MOST)
+        if numbers is None or len(numbers) != 4 or len(words) != 5:
+            return False
+        status, rank = numbers[0], numbers[1]
+        if not status:
+            return True
+        if status not in NAMES:
+            return False
+        # An end before all that goes on; of two ends that which wins, of what goes on the node that knows most.
+        key = (2, -status) if status <= model.EXPIRED else (1, rank)
+        if key > self._key:
+            self._key, self._best = key, words
+        return True
+
+    def reply(self) -> bytes:
+        """As in `Answers`."""
+        if not self._key[0]:
+            return resp.null_bulk(self._protocol)
+        numbers = numbers_of(self._best[0], 4, DIGITS_MOST)
+        assert numbers is not None
+        status, _, tries, age_ms = numbers
+        _, queue, result, error, progress = self._best
+        protocol = self._protocol
+        has_ended = status <= model.EXPIRED
+        pairs = [
+            (b"id", resp.bulk(self._id)),
+            (b"queue", resp.bulk(queue)),
+            (b"status", resp.bulk(NAMES[status])),
+            (b"result", resp.bulk(result) if result else resp.null_bulk(protocol)),
+            (b"error", resp.bulk(error) if error else resp.null_bulk(protocol)),
+            (b"tries", resp.integer(tries)),
+            (b"ended-ms-ago", resp.integer(age_ms) if has_ended else resp.null_bulk(protocol)),
+            (b"progress", resp.bulk(progress) if progress else resp.null_bulk(protocol)),
+        ]
+        return resp.mapping([part for name, value in pairs for part in (resp.bulk(name), value)], protocol)

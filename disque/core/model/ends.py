@@ -1,0 +1,242 @@
+"""How jobs have ended, as long as somebody may want to know; and who waits to hear it.
+
+An end is kept for the RETAIN of its job. Without RETAIN it is there until all holders know that the job is done, if it
+has a result or somebody waits for it. A result for a job that is not known here is *strange*: it is there until a
+holder has taken it.
+
+Of two ends of one job, taken at two nodes before either heard of the other, the same one wins everywhere: see `beats`.
+"""
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import mypyc_attr
+
+from disque.core.base.timers import IDLE, Timed
+from disque.core.model.memory import END_BYTES, WAIT_BYTES, WATCH_BYTES
+from disque.core.model.part import Part
+
+if TYPE_CHECKING:
+    from disque.core.base.timers import Timers
+    from disque.core.model.session import Session
+    from disque.core.model.survey import Asked
+
+#: How a job can end. Of two ends of one job the smaller number wins. These numbers are for ever.
+DONE: Final = 1
+CANCELLED: Final = 2
+DEAD: Final = 3
+EXPIRED: Final = 4
+#: What else ends a wait for a job: it died and lies in a queue of dead letters; it was done or deleted, and nothing
+#: more is known; nobody knows it.
+DEAD_LETTER: Final = 5
+GONE: Final = 6
+UNKNOWN: Final = 7
+NAMES: Final = (b"", b"done", b"cancelled", b"dead", b"expired", b"dead-letter", b"gone", b"unknown")
+
+#: Bytes of results for jobs that are not known here, together.
+STRANGE_MOST = 64 << 20  # not Final: tests want less, compiled too
+#: Jobs of which one node may want to hear at another one.
+WATCHES_MOST = 100_000  # not Final: tests want less, compiled too
+
+
+@mypyc_attr(acyclic=True)
+class End(Timed):
+    """How one job has ended.
+
+    ``node_id`` is the node that took the end, ``text`` the result, or why the job died. ``error`` is the last thing
+    that a consumer said of a failure, ``tries`` how many have ended. Times are node time: it is kept up to
+    ``until_ms``. ``lasts``: that long, not only until all holders know; it is in the journal. ``sure_ms``: not before,
+    it is sure that no holder has taken another end; for a job that expires, which each holder sees for itself.
+    """
+
+    __slots__ = (
+        "body",
+        "ended_ms",
+        "error",
+        "id",
+        "is_strange",
+        "lasts",
+        "node_id",
+        "queue",
+        "segment",
+        "status",
+        "sure_ms",
+        "text",
+        "tries",
+        "until_ms",
+    )
+
+    def __init__(self, job_id: bytes, queue: bytes, status: int, node_id: bytes, ended_ms: int, until_ms: int) -> None:
+        self.due_ms = 0
+        self.slot = IDLE
+        self.id = job_id
+        self.queue = queue
+        self.status = status
+        self.node_id = node_id
+        self.ended_ms = ended_ms
+        self.until_ms = until_ms
+        self.sure_ms = 0
+        self.text = b""
+        self.error = b""
+        self.body = b""
+        self.tries = 0
+        self.lasts = False
+        self.is_strange = False
+        self.segment = 0
+
+    def beats(self, status: int, node_id: bytes, text: bytes) -> bool:
+        """Whether this end wins against another one: at all nodes alike. A node may have forgotten one that it took."""
+        mine, other = (self.status, self.node_id), (status, node_id)
+        return mine < other or (mine == other and self.text > text)
+
+    def size(self) -> int:
+        """Bytes of memory that it counts for."""
+        return END_BYTES + len(self.text) + len(self.error) + len(self.body)
+
+    def strange_size(self) -> int:
+        """Bytes of a result that no holder has taken yet."""
+        return len(self.text) if self.is_strange else 0
+
+
+class Wait(Timed):
+    """A client that waits for ends: ``ids`` as it has named them; ``open`` are those of which nothing is known."""
+
+    __slots__ = ("found", "ids", "is_any", "open", "session")
+
+    def __init__(self, session: "Session", ids: list[bytes], *, is_any: bool) -> None:
+        self.due_ms = 0
+        self.slot = IDLE
+        self.session = session
+        self.ids = ids
+        self.is_any = is_any
+        self.open: dict[bytes, None] = dict.fromkeys(ids)
+        #: By ID, the status and its text.
+        self.found: dict[bytes, tuple[int, bytes]] = {}
+
+    def is_over(self) -> bool:
+        """Whether it has heard enough."""
+        return not self.open or (self.is_any and len(self.found) > 0)
+
+    def size(self) -> int:
+        """Bytes of memory that it counts for."""
+        return WAIT_BYTES + 100 * len(self.ids)
+
+
+class Wanted(Timed):
+    """A job of whose end clients of this node want to hear.
+
+    ``without`` are the nodes that do not know it any more, with what they say: EXPIRED, GONE or UNKNOWN. ``again``: all
+    were asked again.
+    """
+
+    __slots__ = ("again", "id", "waits", "without")
+
+    def __init__(self, job_id: bytes) -> None:
+        self.due_ms = 0
+        self.slot = IDLE
+        self.id = job_id
+        self.waits: list[Wait] = []
+        self.without: dict[bytes, int] = {}
+        self.again = False
+
+
+class Ends(Part):
+    """The ends that a node knows, and who waits.
+
+    ``by_id`` are ends, the oldest first; ``done`` counts the results that are kept, by queue:
+    those that this node took, so that each counts once. ``watched`` are the
+    nodes that want to hear of a job, this one among them; ``by_node`` the same the other way around. ``unsure`` are
+    jobs that have ended here, when not all holders know: with the questions that are answered when they do.
+    """
+
+    __slots__ = (
+        "by_id",
+        "by_node",
+        "by_session",
+        "done",
+        "node_id",
+        "strange",
+        "timers",
+        "unsure",
+        "wanted",
+        "watched",
+    )
+
+    def __init__(self, timers: "Timers", node_id: bytes) -> None:
+        self.timers = timers
+        self.node_id = node_id
+        self.by_id: OrderedDict[bytes, End] = OrderedDict()
+        self.done: dict[bytes, int] = {}
+        self.strange = 0
+        self.watched: dict[bytes, list[bytes]] = {}
+        self.by_node: dict[bytes, dict[bytes, None]] = {}
+        self.unsure: dict[bytes, list[Asked]] = {}
+        self.wanted: dict[bytes, Wanted] = {}
+        self.by_session: dict[int, Wait] = {}
+
+    def put(self, end: End) -> int:
+        """Let this be the end of its job. Returns how many bytes more that takes."""
+        more = end.size() - self.drop(end.id)
+        self.by_id[end.id] = end
+        self.strange += end.strange_size()
+        if self.counts(end):
+            self.done[end.queue] = self.done.get(end.queue, 0) + 1
+        return more
+
+    def counts(self, end: End) -> bool:
+        """Whether it counts as a kept result."""
+        return end.lasts and end.status == DONE and not end.is_strange and end.node_id == self.node_id
+
+    def drop(self, job_id: bytes) -> int:
+        """Forget an end, if there is one. Returns the bytes that this frees."""
+        end = self.by_id.pop(job_id, None)
+        if end is None:
+            return 0
+        self.timers.disarm(end)
+        self.strange -= end.strange_size()
+        if self.counts(end):
+            left = self.done.pop(end.queue) - 1
+            if left:
+                self.done[end.queue] = left
+        return end.size()
+
+    def watch(self, node_id: bytes, job_id: bytes) -> int:
+        """This node wants to hear of a job. Returns how many bytes more that takes."""
+        mine = self.by_node.setdefault(node_id, {})
+        if job_id in mine:
+            return 0
+        mine[job_id] = None
+        self.watched.setdefault(job_id, []).append(node_id)
+        return WATCH_BYTES
+
+    def unwatch(self, node_id: bytes, job_id: bytes) -> int:
+        """It does not want to any more. Returns the bytes that this frees."""
+        mine = self.by_node.get(node_id)
+        if mine is None or job_id not in mine:
+            return 0
+        del mine[job_id]
+        if not mine:
+            del self.by_node[node_id]
+        watchers = self.watched[job_id]
+        watchers.remove(node_id)
+        if not watchers:
+            del self.watched[job_id]
+        return WATCH_BYTES
+
+    def clear(self) -> None:
+        """All ends are forgotten. Who waits was answered before, and whoever asked."""
+        self.by_id.clear()
+        self.done.clear()
+        self.strange = 0
+        self.unsure.clear()
+        self.watched.clear()
+        self.by_node.clear()
+        assert not self.by_session
+
+    def cost(self) -> int:
+        """Bytes of memory that they count for."""
+        ends = sum([end.size() for end in self.by_id.values()])
+        waits = sum([wait.size() for wait in self.by_session.values()])
+        found = [len(text) for wait in self.by_session.values() for _, text in wait.found.values()]
+        waits += sum(found) + WAIT_BYTES * len(self.wanted)
+        return ends + waits + WATCH_BYTES * sum([len(nodes) for nodes in self.watched.values()])

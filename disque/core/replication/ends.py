@@ -1,0 +1,487 @@
+"""How jobs have ended: kept for their RETAIN, told to the other holders, and to those nodes that want to hear of it.
+
+The node that takes an end tells the other holders (ENDED) before it tells them that the job is done (SETACK), each time
+that it does: who has heard the second knows the first. Two nodes can take two ends of one job before either hears of
+the other. Then one wins at all holders alike, see `End.beats`: who knows a better one answers with it.
+
+An end is *sure* when every holder that can be reached knows it: only then anybody is told of it. A job that expires
+does so at each holder by itself, so its end is sure when that must have happened everywhere.
+"""
+
+from typing import TYPE_CHECKING, Any, Final
+
+from cluster.messages import BY_HOLDER, BY_STRANGER, IS_SURE, TELL_ME, WAS_SURE
+from cluster.messages import ENDED as SAY_ENDED
+from disque.core.journal.schema import ENDED, UNEND
+from disque.core.model.ends import (
+    CANCELLED,
+    DEAD,
+    DEAD_LETTER,
+    DONE,
+    EXPIRED,
+    GONE,
+    UNKNOWN,
+    WATCHES_MOST,
+    End,
+)
+from disque.core.model.job import ACKED, ACTIVE, DEFERRED, WAIT_REPL, Job
+from disque.core.model.spec import RETAIN
+from disque.core.replication import generations, surveys, waits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from disque.core.journal.compaction import Copying
+    from disque.core.journal.recovery import Recovery
+    from disque.core.model.survey import Words
+    from disque.core.node import Message, Node
+
+#: No two holders find at the same moment that a job has expired, but all of them in so many ms.
+SURE_MS: Final = 2000
+#: A result that is longer is none of a node that tells the truth.
+TEXT_MOST: Final = 64 << 20
+#: So long an end is kept at most.
+KEEP_MOST_MS: Final = RETAIN.most * 1000
+
+
+# -- taking ends -------------------------------------------------------------------------------------------------------
+
+
+def concerns(node: "Node", job: Job) -> bool:
+    """Whether somebody wants to know how ``job`` ends."""
+    rows = job.spec.rows
+    return (rows is not None and RETAIN.number in rows) or job.id in node.ends.watched
+
+
+def note(
+    node: "Node",
+    job: Job,
+    status: int,
+    text: bytes,
+    node_id: bytes,
+    now_ms: int,
+    *,
+    age_ms: int = 0,
+    left_ms: int = 0,
+) -> End:
+    """``job`` is about to end so here. ``node_id`` has taken this end, so long ago, and keeps it for ``left_ms``.
+
+    A job that a consumer may have when it is cancelled is kept in mind for its RETRY: the consumer is to hear of it.
+    """
+    keep_ms = job.spec.number(RETAIN) * 1000
+    with_body = keep_ms > 0
+    if status == CANCELLED and job.state == ACTIVE and not job.flags & DEFERRED:
+        keep_ms = max(keep_ms, job.retry * 1000)
+    keep_ms = min(left_ms, KEEP_MOST_MS) or keep_ms
+    end = End(job.id, job.queue, status, node_id, max(0, now_ms - age_ms), max(now_ms + 1, job.expires_ms))
+    if keep_ms:
+        end.lasts = True
+        end.until_ms = now_ms + keep_ms
+    extra = node.extra_of(job)
+    end.tries = generations.ended(node, job)
+    end.error = b"" if extra is None else extra.error
+    end.text = end.error if status == DEAD else text
+    if with_body:
+        end.body = job.body
+    put(node, end)
+    if job.id in node.ends.watched:
+        node.ends.unsure.setdefault(job.id, [])
+    return end
+
+
+def heard(node: "Node", job: Job, node_id: bytes, now_ms: int) -> None:
+    """``job`` was acknowledged at that node. If it had more to say, it has said so."""
+    if job.id not in node.ends.by_id and concerns(node, job):
+        note(node, job, DONE, b"", node_id, now_ms)
+
+
+def expire(node: "Node", job: Job, now_ms: int) -> None:
+    """The life of ``job`` is over, and it was not done."""
+    if job.state in {ACKED, WAIT_REPL} or job.id in node.ends.by_id or not concerns(node, job):
+        return
+    end = note(node, job, EXPIRED, b"", node.node_id, now_ms)
+    end.sure_ms = now_ms + SURE_MS
+    node.timers.arm(end, end.sure_ms)
+
+
+def take_strange(node: "Node", job_id: bytes, text: bytes, until_ms: int, now_ms: int) -> None:
+    """A consumer has a result for a job that is not known here: it is told with the acknowledgement."""
+    end = End(job_id, b"", DONE, node.node_id, now_ms, until_ms)
+    end.text = text
+    end.is_strange = end.lasts = True
+    put(node, end)
+
+
+def put(node: "Node", end: End) -> None:
+    """Let this be the end of its job."""
+    old = node.ends.by_id.get(end.id)
+    if old is not None and old.segment:
+        node.live[old.segment] -= 1
+    node.used += node.ends.put(end)
+    node.timers.arm(end, end.until_ms)
+    if node.journaling and end.lasts:
+        file(node, end)
+
+
+def remove(node: "Node", job_id: bytes) -> None:
+    """Forget how a job has ended."""
+    end = node.ends.by_id.get(job_id)
+    if end is None:
+        return
+    node.used -= node.ends.drop(job_id)
+    if end.segment:
+        node.live[end.segment] -= 1
+    if node.journaling and end.lasts:
+        node.outbox.add((UNEND, job_id))
+
+
+def due(node: "Node", end: End, now_ms: int) -> None:
+    """It is sure by now, or was kept for long enough."""
+    if node.ends.by_id.get(end.id) is not end:
+        return
+    if not end.sure_ms:
+        remove(node, end.id)
+        return
+    end.sure_ms = 0
+    node.timers.arm(end, max(end.until_ms, now_ms + 1))
+    review(node, end.id)
+    if not end.lasts:
+        remove(node, end.id)
+
+
+def evict(node: "Node", limit: int, most: int) -> None:
+    """Forget the oldest ends that all holders know while more than ``limit`` bytes are used: at most so many."""
+    ends = node.ends
+    for _ in range(most):
+        if node.used <= limit or not ends.by_id:
+            return
+        job_id = next(iter(ends.by_id))
+        end = ends.by_id[job_id]
+        if end.lasts and not end.is_strange and is_sure(node, job_id):
+            remove(node, job_id)
+            node.stats.ends_evicted += 1
+        else:
+            ends.by_id.move_to_end(job_id)
+
+
+# -- between holders ---------------------------------------------------------------------------------------------------
+
+
+def say(node: "Node", peer_id: bytes, job_id: bytes) -> None:
+    """``peer_id`` is about to be told that this job is done: tell it how, if that is known."""
+    end = node.ends.by_id.get(job_id)
+    if end is not None:
+        node.send(peer_id, message_of(node, end))
+
+
+def message_of(node: "Node", end: End) -> "Message":
+    """ENDED for another holder."""
+    now_ms = node.beat_ms
+    left_ms = max(1, end.until_ms - now_ms) if end.lasts and not end.is_strange else 0
+    what = BY_STRANGER if end.is_strange else BY_HOLDER
+    age_ms = max(0, now_ms - end.ended_ms)
+    return (SAY_ENDED, what, end.status, end.node_id, age_ms, left_ms, end.text, (end.id,))
+
+
+def told(
+    node: "Node", peer: bytes, message: tuple[int, int, int, bytes, int, int, bytes, tuple[bytes, ...]], now_ms: int
+) -> None:
+    """ENDED: how jobs have ended, as ``peer`` knows it."""
+    _, what, status, node_id, age_ms, left_ms, text, ids = message
+    if not DONE <= status <= UNKNOWN or len(text) > TEXT_MOST:
+        node.messages_skipped += len(ids)
+        return
+    for job_id in ids:
+        if what == IS_SURE:
+            waits.told(node, peer, job_id, status, text, now_ms)
+        elif what == BY_STRANGER and job_id in node.ends.by_id:
+            tell_stranger(node, peer, job_id)
+        elif what == WAS_SURE:
+            reconsider(node, job_id, (status, node_id), age_ms, left_ms, text, now_ms)
+        elif status <= EXPIRED:
+            compare(node, peer, job_id, (status, node_id), age_ms, left_ms, text, now_ms)
+
+
+def compare(
+    node: "Node",
+    peer: bytes,
+    job_id: bytes,
+    what: tuple[int, bytes],
+    age_ms: int,
+    left_ms: int,
+    text: bytes,
+    now_ms: int,
+) -> None:
+    """``peer`` says how a job has ended (``what``: status, and the node that took it). The better end wins."""
+    status, node_id = what
+    known = node.ends.by_id.get(job_id)
+    job = node.find(job_id)
+    if known is None:
+        if job is None or (job.state == ACKED and not left_ms):
+            return
+        note(node, job, status, text, node_id, now_ms, age_ms=age_ms, left_ms=left_ms)
+    elif (known.status, known.node_id, known.text) == (status, node_id, text):
+        return
+    elif was_sure(node, known):
+        said = message_of(node, known)
+        node.send(peer, (said[0], WAS_SURE, *said[2:]))
+    elif known.beats(status, node_id, text):
+        node.send(peer, message_of(node, known))
+    elif known.is_strange:
+        remove(node, job_id)  # a holder knows better
+    else:
+        tell_others(node, peer, replace(node, known, what, age_ms, left_ms, text, now_ms))
+
+
+def was_sure(node: "Node", end: End) -> bool:
+    """Whether all holders knew this end, and it may have been told: it is kept, and nothing else of its job."""
+    return end.lasts and not end.is_strange and not end.sure_ms and node.find(end.id) is None
+
+
+def reconsider(
+    node: "Node", job_id: bytes, what: tuple[int, bytes], age_ms: int, left_ms: int, text: bytes, now_ms: int
+) -> None:
+    """This node has forgotten an end that all holders knew, and taken another one: the first one counts."""
+    known = node.ends.by_id.get(job_id)
+    if known is not None and not known.is_strange and not was_sure(node, known) and what[0] <= EXPIRED:
+        replace(node, known, what, age_ms, left_ms, text, now_ms)
+
+
+def replace(
+    node: "Node", known: End, what: tuple[int, bytes], age_ms: int, left_ms: int, text: bytes, now_ms: int
+) -> End:
+    """Take a better end in place of the known one."""
+    until_ms = now_ms + min(left_ms, KEEP_MOST_MS) if left_ms else known.until_ms
+    new = End(known.id, known.queue, what[0], what[1], max(0, now_ms - age_ms), until_ms)
+    new.lasts = known.lasts or left_ms > 0
+    new.body, new.tries, new.error, new.text = known.body, known.tries, known.error, text
+    put(node, new)
+    return new
+
+
+def tell_stranger(node: "Node", peer: bytes, job_id: bytes) -> None:
+    """A node that never had a copy has a result for a job that has ended: it is too late."""
+    end = node.ends.by_id[job_id]
+    if not end.is_strange:
+        node.send(peer, message_of(node, end))
+
+
+def tell_others(node: "Node", peer: bytes, end: End) -> None:
+    """A better end has come from ``peer``: those who may know another one hear of it."""
+    ack = node.acks.by_id.get(end.id)
+    if ack is None:
+        return
+    for holder in ack.holders:
+        known = node.peers.get(holder)
+        if holder != peer and known is not None and known.linked:
+            node.send(holder, message_of(node, end))
+
+
+def is_sure(node: "Node", job_id: bytes) -> bool:
+    """Whether a job has ended here, and all holders that can be reached know that."""
+    job = node.find(job_id)
+    if job is not None and job.state != ACKED:
+        return False
+    end = node.ends.by_id.get(job_id)
+    if end is not None and (end.is_strange or end.sure_ms):
+        return False
+    ack = node.acks.by_id.get(job_id)
+    if ack is None or job is None:
+        return True  # without the job, an acknowledgement is one that came late
+    if not ack.holders:
+        return False
+    for holder in ack.holders:
+        if holder not in ack.confirmed:
+            peer = node.peers.get(holder)
+            if peer is not None and peer.linked and not node.failed(holder):
+                return False
+    return True
+
+
+def over(node: "Node", job_id: bytes) -> None:
+    """All holders know that a job is done, or it is forgotten here: what was kept for them only goes."""
+    review(node, job_id)
+    end = node.ends.by_id.get(job_id)
+    if end is not None and (end.is_strange or not end.lasts) and not end.sure_ms:
+        remove(node, job_id)
+
+
+# -- those who want to hear it -----------------------------------------------------------------------------------------
+
+
+def watched(node: "Node", peer: bytes, message: tuple[int, int, tuple[bytes, ...]], now_ms: int) -> None:
+    """WATCH: ``peer`` wants to hear how jobs end, or does not any more."""
+    _, what, ids = message
+    for job_id in ids:
+        if what == TELL_ME:
+            watch(node, peer, job_id, now_ms)
+        else:
+            node.used -= node.ends.unwatch(peer, job_id)
+
+
+def watch(node: "Node", peer: bytes, job_id: bytes, now_ms: int) -> None:
+    """A node, which may be this one, wants to hear how a job ends."""
+    status, text = known_of(node, job_id)
+    if 0 < status < GONE:
+        tell(node, peer, job_id, status, text, now_ms)
+        return
+    if peer != node.node_id and len(node.ends.by_node.get(peer, ())) >= WATCHES_MOST:
+        node.messages_skipped += 1
+        return
+    node.used += node.ends.watch(peer, job_id)
+    if status:
+        tell(node, peer, job_id, status, text, now_ms)
+    elif has_ended(node, job_id):
+        node.ends.unsure.setdefault(job_id, [])
+
+
+def has_ended(node: "Node", job_id: bytes) -> bool:
+    """Whether a job that is known here is done, or gone and its end is known; other holders may not know."""
+    job = node.find(job_id)
+    if job is not None:
+        return job.state == ACKED
+    end = node.ends.by_id.get(job_id)
+    return end is not None and not end.is_strange
+
+
+def known_of(node: "Node", job_id: bytes) -> tuple[int, bytes]:
+    """What this node can say of a job, and the text that belongs to it; 0: it has not ended, or that is not sure."""
+    if has_ended(node, job_id):
+        return verdict(node, job_id) if is_sure(node, job_id) else (0, b"")
+    job = node.find(job_id)
+    if job is None:
+        return (GONE if job_id in node.tombstones else UNKNOWN), b""
+    extra = node.extra_of(job)
+    if extra is not None and extra.is_dead:
+        return DEAD_LETTER, extra.error
+    return 0, b""
+
+
+def verdict(node: "Node", job_id: bytes) -> tuple[int, bytes]:
+    """How a job has ended, for which that is sure; if nobody has said more, it is done."""
+    end = node.ends.by_id.get(job_id)
+    return (DONE, b"") if end is None else (end.status, end.text)
+
+
+def tell(node: "Node", peer: bytes, job_id: bytes, status: int, text: bytes, now_ms: int) -> None:
+    """Tell a node what it wants to hear."""
+    if peer == node.node_id:
+        waits.told(node, peer, job_id, status, text, now_ms)
+        return
+    known = node.peers.get(peer)
+    if known is not None and known.linked:
+        node.batch(peer, (SAY_ENDED, IS_SURE, status, node.node_id, 0, 0, text), job_id)
+
+
+def tell_all(node: "Node", job_id: bytes, status: int, text: bytes) -> None:
+    """Tell all who wait for a job, once."""
+    for peer in list(node.ends.watched.get(job_id, ())):
+        node.used -= node.ends.unwatch(peer, job_id)
+        tell(node, peer, job_id, status, text, node.beat_ms)
+
+
+def died(node: "Node", job: Job) -> None:
+    """``job`` has moved; if it is a dead letter now, those who wait for it have their answer."""
+    extra = node.extra_of(job)
+    if extra is not None and extra.is_dead and job.id in node.ends.watched:
+        tell_all(node, job.id, DEAD_LETTER, extra.error)
+
+
+def review(node: "Node", job_id: bytes) -> None:
+    """See whether it is sure now how a job has ended: then tell those who want to hear it, and those who have asked."""
+    ends = node.ends
+    if job_id not in ends.unsure or not is_sure(node, job_id):
+        return
+    questions = ends.unsure.pop(job_id)
+    tell_all(node, job_id, *verdict(node, job_id))
+    end = ends.by_id.get(job_id)
+    words = words_of(end, node.beat_ms) if end is not None and (end.lasts or end.text) else NOT_KNOWN
+    for asked in questions:
+        surveys.say(node, asked, words)
+
+
+def review_all(node: "Node", now_ms: int) -> None:
+    """Links or nodes have changed: some ends may be sure now."""
+    for job_id in list(node.ends.unsure):
+        review(node, job_id)
+    if node.ends.wanted:
+        waits.review(node, now_ms)
+
+
+def forget_node(node: "Node", peer_id: bytes) -> None:
+    """A link to or from this node has ended: what it wants to hear it says again when there is another one."""
+    for job_id in list(node.ends.by_node.get(peer_id, ())):
+        node.used -= node.ends.unwatch(peer_id, job_id)
+
+
+def break_off(node: "Node") -> None:
+    """This node forgets all jobs: whoever waits for one has heard all that there is to hear."""
+    for job_id in list(node.ends.watched):
+        tell_all(node, job_id, GONE, b"")
+    waits.break_off(node)
+
+
+# -- answers to RESULT -------------------------------------------------------------------------------------------------
+
+#: Nothing is known of the job.
+NOT_KNOWN: "Final[Words]" = (b"0 0 0 0", b"", b"", b"", b"")
+
+
+def words_of(end: End, now_ms: int) -> "Words":
+    """What a node says of an end: status, rank, tries and age as one word; queue, result, last error, progress."""
+    numbers = b"%d 0 %d %d" % (end.status, end.tries, max(0, now_ms - end.ended_ms))
+    return (numbers, end.queue, end.text if end.status == DONE else b"", end.error, b"")
+
+
+# -- the journal -------------------------------------------------------------------------------------------------------
+
+
+def file(node: "Node", end: End) -> None:
+    """Write an end; it counts for the newest segment from here on."""
+    numbers = (end.tries, int(end.is_strange), end.ended_ms, end.until_ms)
+    texts = (end.text, end.error, end.body)
+    node.outbox.add((ENDED, end.id, end.queue, end.status, end.node_id, *numbers, *texts))
+    lies_in(node, end, node.segment)
+
+
+def lies_in(node: "Node", end: End, segment: int) -> None:
+    """The newest record of an end is in this segment."""
+    if end.segment:
+        node.live[end.segment] -= 1
+    end.segment = segment
+    node.live[segment] = node.live.get(segment, 0) + 1
+
+
+def apply_end(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> None:
+    """ENDED."""
+    _, job_id, queue, status, node_id, tries, strange, ended_ms, until_ms, text, error, body = record
+    node = recovery.node
+    end = End(job_id, queue, status, node_id, ended_ms, until_ms)
+    end.text, end.error, end.body = text, error, body
+    end.tries = tries
+    end.is_strange = strange > 0
+    end.lasts = True
+    put(node, end)
+    lies_in(node, end, segment)
+
+
+def apply_unend(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> None:
+    """UNEND."""
+    del segment
+    remove(recovery.node, record[1])
+
+
+def copy_ends(node: "Node", copying: "Copying") -> "Iterator[int]":
+    """Write again the ends whose record is in an old segment."""
+    for job_id in list(node.ends.by_id):
+        end = node.ends.by_id.get(job_id)
+        if end is not None and end.lasts and end.segment <= copying.upto:
+            file(node, end)
+            yield 1 + (len(end.text) + len(end.body)) // 4096
+
+
+def forget_ends(node: "Node") -> "Iterator[None]":
+    """No end has a record any more."""
+    for end in node.ends.by_id.values():
+        end.segment = 0
+    yield

@@ -1,0 +1,199 @@
+"""Who waits at this node for the ends of jobs, and what they are answered: the side of WAITJOB that asks.
+
+All nodes are asked (WATCH), this one as well, and each tells (ENDED) when a job has ended, or that it does not know
+it. The first end that is sure counts; that a job has expired only when nobody knows better. A request stands as long
+as the link over which it went: over a new one it is said again. Nobody knows a job if all nodes of the cluster say so
+twice, a second apart; while one of them cannot be asked, its client goes on waiting.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from cluster.messages import NO_MORE, TELL_ME, WATCH
+from disque.core.base import resp
+from disque.core.model.ends import EXPIRED, GONE, NAMES, UNKNOWN, Wait, Wanted
+from disque.core.model.memory import WAIT_BYTES
+from disque.core.model.peers import Peer
+from disque.core.model.session import NOT_WAITING, WAIT_ENDS, Session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from disque.core.node import Node
+
+#: Between the two times that all nodes are asked about a job that nobody knows, in ms.
+AGAIN_MS: Final = 1000
+#: What one node says of a job may be wrong, if others know better: it was cut off when the job was done. The smallest
+#: number counts.
+WEAK: Final = frozenset({EXPIRED, GONE, UNKNOWN})
+#: Requests that one step of a chore says again.
+SLICE: Final = 500
+
+
+def begin(node: "Node", session: Session, ids: list[bytes], *, is_any: bool) -> list[bytes]:
+    """A client waits for these jobs. Gives those that nobody else waits for here: all nodes are to be asked."""
+    wait = Wait(session, ids, is_any=is_any)
+    ends = node.ends
+    ends.by_session[session.id] = wait
+    node.used += wait.size()
+    new: list[bytes] = []
+    for job_id in wait.open:
+        wanted = ends.wanted.get(job_id)
+        if wanted is None:
+            wanted = ends.wanted[job_id] = Wanted(job_id)
+            node.used += WAIT_BYTES
+            new.append(job_id)
+        wanted.waits.append(wait)
+    return new
+
+
+def stand(node: "Node", session: Session, timeout_ms: int, now_ms: int) -> None:
+    """The client has to wait; 0 ms means for ever."""
+    session.waiting = WAIT_ENDS
+    if timeout_ms:
+        node.timers.arm(node.ends.by_session[session.id], now_ms + timeout_ms)
+
+
+def ask(node: "Node", ids: list[bytes]) -> None:
+    """Ask all other nodes about those of these jobs of which nothing is known yet."""
+    for job_id in ids:
+        if job_id in node.ends.wanted:
+            for peer in node.peers.values():
+                if peer.linked:
+                    node.batch(peer.id, (WATCH, TELL_ME), job_id)
+
+
+def tell_again(node: "Node", peer: Peer, saying: int) -> "Iterator[bool]":
+    """There is a new link to or from ``peer``: ask it about all jobs that somebody waits for."""
+    is_enough = False
+    for count, job_id in enumerate(list(node.ends.wanted), 1):
+        if peer.saying != saying:
+            return
+        wanted = node.ends.wanted.get(job_id)
+        if wanted is not None:
+            wanted.without.pop(peer.id, None)
+            node.batch(peer.id, (WATCH, TELL_ME), job_id)
+            is_enough = peer.tell(0)
+        if is_enough or count % SLICE == 0:
+            yield is_enough
+            is_enough = False
+
+
+# -- being told --------------------------------------------------------------------------------------------------------
+
+
+def told(node: "Node", teller: bytes, job_id: bytes, status: int, text: bytes, now_ms: int) -> None:
+    """A node, which may be this one, says how a job has ended, or that it does not know it."""
+    wanted = node.ends.wanted.get(job_id)
+    if wanted is None:
+        return
+    if status not in WEAK:
+        end(node, wanted, status, text)
+        return
+    wanted.without[teller] = status
+    judge(node, wanted, now_ms)
+
+
+def judge(node: "Node", wanted: Wanted, now_ms: int) -> None:
+    """See whether nobody knows a job."""
+    without = wanted.without
+    if node.node_id not in without:
+        return
+    is_whole = True
+    for peer in node.peers.values():
+        if peer.id not in without:
+            if peer.linked and not node.failed(peer.id):
+                return  # it knows the job, or has yet to answer
+            is_whole = False
+    said = min(without.values())
+    if said != UNKNOWN:
+        end(node, wanted, said, b"")
+    elif is_whole and wanted.again:
+        end(node, wanted, UNKNOWN, b"")
+    elif is_whole and not wanted.due_ms:
+        node.timers.arm(wanted, now_ms + AGAIN_MS)
+
+
+def end(node: "Node", wanted: Wanted, status: int, text: bytes) -> None:
+    """It is known how a job has ended: answer those who waited for nothing else."""
+    forget(node, wanted)
+    for wait in wanted.waits:
+        wait.open.pop(wanted.id, None)
+        wait.found[wanted.id] = (status, text)
+        node.used += len(text)
+        if wait.is_over():
+            answer(node, wait)
+
+
+def answer(node: "Node", wait: Wait) -> None:
+    """Answer a client with what is known."""
+    session = wait.session
+    leave(node, wait)
+    replies = []
+    for job_id in wait.ids:
+        found = wait.found.get(job_id)
+        if found is None:
+            replies.append(resp.null_array(session.protocol))
+            continue
+        status, text = found
+        shown = resp.bulk(text) if text else resp.null_bulk(session.protocol)
+        replies.append(resp.array([resp.bulk(NAMES[status]), shown]))
+    reply = resp.array(replies)
+    if node.journaling:
+        session.unsettled = True
+    if session.waiting != WAIT_ENDS:  # at once
+        session.out.append(reply)
+        return
+    session.waiting = NOT_WAITING
+    if session.wait_silent:
+        session.wait_silent = False
+    else:
+        session.out.append(reply)
+    node.touch(session)
+
+
+def leave(node: "Node", wait: Wait) -> None:
+    """A client waits no more. What nobody else waits for is not asked for any more."""
+    node.timers.disarm(wait)
+    del node.ends.by_session[wait.session.id]
+    node.used -= wait.size() + sum([len(text) for _, text in wait.found.values()])
+    for job_id in wait.open:
+        wanted = node.ends.wanted.get(job_id)
+        if wanted is not None:
+            wanted.waits.remove(wait)
+            if not wanted.waits:
+                forget(node, wanted)
+
+
+def forget(node: "Node", wanted: Wanted) -> None:
+    """Nobody waits for this job any more."""
+    del node.ends.wanted[wanted.id]
+    node.used -= WAIT_BYTES + node.ends.unwatch(node.node_id, wanted.id)
+    node.timers.disarm(wanted)
+    for peer in node.peers.values():
+        if peer.linked:
+            node.batch(peer.id, (WATCH, NO_MORE), wanted.id)
+
+
+def time_out(node: "Node", wait: Wait, now_ms: int) -> None:
+    """The client has waited for long enough."""
+    del now_ms
+    answer(node, wait)
+
+
+def review(node: "Node", now_ms: int) -> None:
+    """Links or nodes have changed: somebody who has not answered may not be there any more."""
+    for wanted in list(node.ends.wanted.values()):
+        if wanted.without:
+            judge(node, wanted, now_ms)
+
+
+def disconnect(node: "Node", session: Session) -> None:
+    """A client is gone that waits."""
+    session.waiting = NOT_WAITING
+    leave(node, node.ends.by_session[session.id])
+
+
+def break_off(node: "Node") -> None:
+    """This node forgets all jobs: nobody waits for them any more."""
+    for wait in list(node.ends.by_session.values()):
+        answer(node, wait)

@@ -1,0 +1,79 @@
+"""RESULT: the best of what all nodes know, and nonsense of peers."""
+
+from typing import Any
+
+import pytest
+
+from cluster.messages import SURVEY, SURVEYED
+from disque.core.jobs import results
+from disque.core.jobs.results import DELAYED, RUNS, WAITS, Result
+from disque.core.model.ends import CANCELLED, DEAD_LETTER, DONE, EXPIRED
+from tests.core.support import UNKNOWN_ID, Bench
+
+MOST = 1000
+
+
+def words(status: int, rank: int = 0, text: bytes = b"") -> tuple[bytes, ...]:
+    return (b"%d %d 1 5" % (status, rank), b"q", text, b"", b"")
+
+
+def asked(*answers: tuple[bytes, ...]) -> bytes:
+    """What is replied after these answers."""
+    result = Result(UNKNOWN_ID, 2, MOST)
+    for answer in answers:
+        assert result.take(b"a" * 40, answer)
+    return result.reply()
+
+
+def test_nobody_knows_it() -> None:
+    nothing = (b"0 0 0 0", b"", b"", b"", b"")
+    assert asked(nothing, nothing) == b"$-1\r\n"
+
+
+@pytest.mark.parametrize(
+    ("answers", "status"),
+    [
+        ([words(WAITS), words(DONE)], b"done"),
+        ([words(CANCELLED), words(DONE), words(EXPIRED)], b"done"),
+        ([words(EXPIRED), words(CANCELLED)], b"cancelled"),
+        ([words(RUNS, 1), words(WAITS, 2), words(DELAYED, 0)], b"queued"),
+        ([words(WAITS, 3), words(DEAD_LETTER, 5)], b"dead-letter"),
+    ],
+)
+def test_the_best_answer_counts_in_any_order(answers: list[Any], status: bytes) -> None:
+    assert asked(*answers) == asked(*answers[::-1])
+    assert b"status\r\n$%d\r\n%b\r\n" % (len(status), status) in asked(*answers)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (b"1 0 0 0",),
+        (b"1 0 0", b"", b"", b"", b""),
+        (b"x 0 0 0", b"", b"", b"", b""),
+        (b"6 0 0 0", b"", b"", b"", b""),
+        (b"99 0 0 0", b"", b"", b"", b""),
+        (b"1 -1 0 0", b"", b"", b"", b""),
+        (b"1 0 0 0", b"", b"", b"", b"", b""),
+    ],
+)
+def test_nonsense_is_no_answer(answer: tuple[bytes, ...]) -> None:
+    assert not Result(UNKNOWN_ID, 2, MOST).take(b"a" * 40, answer)
+
+
+def test_who_asks_for_none_or_several_gets_no_answer() -> None:
+    bench = Bench(peers=1)
+    for number, given in enumerate([(), (UNKNOWN_ID, UNKNOWN_ID)], 7):
+        bench.hear(bench.peers[0], (SURVEY, number, results.RESULT, given))
+        assert [message[2] for message in bench.told(bench.peers[0], SURVEYED)] == [()]
+
+
+def test_it_is_asked_of_all_nodes() -> None:
+    bench = Bench(peers=1)
+    client = bench.client()
+    client.send("RESULT", UNKNOWN_ID)
+    ((_, number, what, given),) = bench.told(bench.peers[0], SURVEY)
+    assert (what, given) == (results.RESULT, (UNKNOWN_ID,))
+    bench.hear(bench.peers[0], (SURVEYED, number, words(DONE, 0, b"value")))
+    reply = client.read()
+    assert reply[reply.index(b"result") + 1] == b"value"

@@ -1,0 +1,314 @@
+"""How holders agree how a job has ended, and whom they tell."""
+
+from typing import Any
+
+import pytest
+
+from cluster.messages import (
+    BY_HOLDER,
+    BY_STRANGER,
+    ENDED,
+    GOTACK,
+    IS_SURE,
+    NO_MORE,
+    SETACK,
+    SURVEY,
+    SURVEYED,
+    TELL_ME,
+    WAS_SURE,
+    WATCH,
+)
+from disque.core.jobs.results import RESULT
+from disque.core.model.ends import CANCELLED, DEAD, DEAD_LETTER, DONE, EXPIRED, GONE, UNKNOWN
+from disque.core.model.spec import RETAIN
+from tests.core.support import MYSELF, UNKNOWN_ID, Bench, foreign_id
+from tests.support.formats import repljob
+
+ID = foreign_id()
+KEPT_MS = 60_000
+
+
+@pytest.fixture
+def bench() -> Bench:
+    """A node with a copy of a job with RETAIN that two other nodes have, too."""
+    bench = Bench(peers=2, journaling=True)
+    holders = tuple(sorted([MYSELF, *[peer.id for peer in bench.peers]]))
+    bench.hear(bench.peers[0], repljob(ID, retry=300, rows={RETAIN.number: KEPT_MS // 1000}, holders=holders))
+    bench.sent()
+    return bench
+
+
+def ended(status: int, node_id: bytes, text: bytes = b"", *, what: int = BY_HOLDER, left_ms: int = KEPT_MS) -> Any:
+    return (ENDED, what, status, node_id, 0, left_ms, text, (ID,))
+
+
+def end_of(bench: Bench) -> tuple[int, bytes, bytes]:
+    end = bench.node.ends.by_id[ID]
+    return (end.status, end.node_id, end.text)
+
+
+def say_it_is_done(bench: Bench) -> None:
+    """All holders confirm that the job is done."""
+    for peer in bench.peers:
+        bench.hear(peer, (GOTACK, 1, (), (ID,)))
+
+
+def test_the_other_holders_hear_how_before_they_hear_that(bench: Bench) -> None:
+    assert bench.client()("ACKJOB", ID, "RESULT", "value") == 1
+    for peer in bench.peers:
+        said = bench.told(peer, ENDED, SETACK) if peer is bench.peers[0] else []
+        if said:
+            assert [message[0] for message in said] == [ENDED, SETACK]
+            assert said[0] == ended(DONE, MYSELF, b"value")
+
+
+def test_each_setack_that_is_said_again_comes_with_it(bench: Bench) -> None:
+    bench.client()("ACKJOB", ID, "RESULT", "value")
+    bench.sent()
+    bench.live(20_000)
+    kinds = [message[0] for _, message in bench.sent(ENDED, SETACK)]
+    assert kinds.count(ENDED) == kinds.count(SETACK) > 0
+
+
+def test_a_holder_takes_what_it_hears(bench: Bench) -> None:
+    one, _ = bench.peers
+    bench.hear(one, ended(DONE, one.id, b"value"), (SETACK, (MYSELF, one.id), (ID,)))
+    assert end_of(bench) == (DONE, one.id, b"value")
+    bench.advance(KEPT_MS)
+    assert not bench.node.ends.by_id
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "who", "winner"),
+    [
+        (("ACKJOB", "RESULT", "mine"), DONE, "smaller", "theirs"),
+        (("ACKJOB", "RESULT", "mine"), DONE, "greater", "mine"),
+        (("ACKJOB", "RESULT", "mine"), CANCELLED, "smaller", "mine"),
+        (("CANCEL",), DONE, "greater", "theirs"),
+        (("CANCEL",), DEAD, "smaller", "mine"),
+        (("CANCEL",), EXPIRED, "smaller", "mine"),
+    ],
+)
+def test_two_ends_meet(bench: Bench, mine: tuple[str, ...], theirs: int, who: str, winner: str) -> None:
+    one, two = bench.peers
+    bench.client().send(mine[0], ID, *mine[1:])
+    bench.live(100)
+    before = end_of(bench)
+    other = b"0" * 40 if who == "smaller" else b"f" * 40
+    bench.sent()
+    bench.hear(one, ended(theirs, other, b"theirs"))
+    if winner == "mine":
+        assert end_of(bench) == before
+        ((_, _, status, node_id, *_),) = bench.told(one, ENDED)
+        assert (status, node_id) == before[:2]
+    else:
+        assert end_of(bench) == (theirs, other, b"theirs")
+        assert [peer_id for peer_id, _ in bench.sent(ENDED)] == [two.id], "the third holder may know the other end"
+
+
+def test_what_is_said_to_those_who_wait_is_no_news_for_a_holder(bench: Bench) -> None:
+    bench.hear(bench.peers[0], ended(DONE, bench.peers[0].id, b"value", what=IS_SURE))
+    assert not bench.node.ends.by_id
+
+
+def test_it_is_told_when_all_holders_know_it(bench: Bench) -> None:
+    one, two = bench.peers
+    bench.hear(one, (WATCH, TELL_ME, (ID,)))
+    assert not bench.sent(ENDED)
+    bench.client()("ACKJOB", ID, "RESULT", "value")
+    bench.sent()
+    bench.hear(one, (GOTACK, 1, (), (ID,)))
+    assert not bench.sent(ENDED)
+    bench.hear(two, (GOTACK, 1, (), (ID,)))
+    assert [message[1:3] + message[6:] for message in bench.told(one, ENDED)] == [(IS_SURE, DONE, b"value", (ID,))]
+    assert not bench.node.ends.watched
+
+
+def test_a_holder_that_cannot_be_reached_is_not_waited_for(bench: Bench) -> None:
+    one, two = bench.peers
+    bench.hear(one, (WATCH, TELL_ME, (ID,)))
+    bench.client()("ACKJOB", ID, "RESULT", "value")
+    bench.hear(one, (GOTACK, 1, (), (ID,)))
+    bench.sent()
+    bench.link_down(two)
+    assert [message[1:3] for message in bench.told(one, ENDED)] == [(IS_SURE, DONE)]
+
+
+def test_a_question_for_the_result_waits_as_well(bench: Bench) -> None:
+    one, _ = bench.peers
+    bench.client()("ACKJOB", ID, "RESULT", "value")
+    bench.hear(one, (SURVEY, 7, RESULT, (ID,)))
+    assert not bench.sent(SURVEYED)
+    say_it_is_done(bench)
+    ((peer_id, (_, number, words)),) = bench.sent(SURVEYED)
+    assert (peer_id, number, words[2]) == (one.id, 7, b"value")
+
+
+def test_who_asks_late_is_told_at_once(bench: Bench) -> None:
+    one, _ = bench.peers
+    bench.client()("ACKJOB", ID, "RESULT", "value")
+    say_it_is_done(bench)
+    bench.sent()
+    bench.hear(one, (WATCH, TELL_ME, (ID,)))
+    assert [message[1:3] + message[6:] for message in bench.told(one, ENDED)] == [(IS_SURE, DONE, b"value", (ID,))]
+
+
+def test_an_acknowledgement_that_comes_late_makes_it_no_less_sure(bench: Bench) -> None:
+    bench.client()("ACKJOB", ID, "RESULT", "value")
+    say_it_is_done(bench)
+    assert bench.client()("ACKJOB", ID) == 0
+    bench.sent()
+    bench.hear(bench.peers[0], (WATCH, TELL_ME, (ID,)))
+    assert [message[2] for message in bench.told(bench.peers[0], ENDED)] == [DONE]
+
+
+def test_who_asks_about_nothing_is_told_that(bench: Bench) -> None:
+    one, _ = bench.peers
+    bench.hear(one, (WATCH, TELL_ME, (UNKNOWN_ID,)))
+    assert [message[2] for message in bench.told(one, ENDED)] == [UNKNOWN]
+    bench.hear(one, (WATCH, NO_MORE, (UNKNOWN_ID,)))
+    assert not bench.node.ends.watched
+
+
+def test_a_job_that_was_done_here_is_gone(bench: Bench) -> None:
+    one, _ = bench.peers
+    bench.hear(one, (SETACK, (MYSELF, one.id), (ID,)))
+    bench.client()("FASTACK", ID)
+    bench.live(100)
+    bench.sent()
+    bench.hear(one, (WATCH, TELL_ME, (ID,)))
+    assert [message[2] for message in bench.told(one, ENDED)][-1:] in ([GONE], [DONE])
+
+
+def test_a_dead_letter_is_told(bench: Bench) -> None:
+    one, _ = bench.peers
+    bench.hear(one, (WATCH, TELL_ME, (ID,)))
+    client = bench.client()
+    client.send("ENQUEUE", ID)
+    client.send("GETJOB", "FROM", "q")
+    client.send("NACK", ID, "DEAD", "ERROR", "broken")
+    bench.live(100)
+    assert (IS_SURE, DEAD_LETTER, b"broken") in [
+        (message[1], message[2], message[6]) for message in bench.told(one, ENDED)
+    ]
+
+
+def test_a_link_that_ends_takes_its_requests_along(bench: Bench) -> None:
+    one, _ = bench.peers
+    bench.hear(one, (WATCH, TELL_ME, (ID,)))
+    bench.link_down(one)
+    assert not bench.node.ends.watched
+
+
+def test_one_node_has_so_many_requests(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("disque.core.replication.ends.WATCHES_MOST", 1)
+    one, two = bench.peers
+    bench.hear(one, (WATCH, TELL_ME, (ID,)), (WATCH, TELL_ME, (UNKNOWN_ID,)))
+    bench.hear(two, (WATCH, TELL_ME, (ID,)))
+    assert bench.node.ends.watched == {ID: [one.id, two.id]}
+    assert bench.node.messages_skipped == 1
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        (ENDED, BY_HOLDER, 0, b"b" * 40, 0, 0, b"", (ID,)),
+        (ENDED, BY_HOLDER, 8, b"b" * 40, 0, 0, b"", (ID,)),
+        (ENDED, BY_HOLDER, DEAD_LETTER, b"b" * 40, 0, 0, b"", (ID,)),
+        (ENDED, IS_SURE, 2**43 - 1, b"b" * 40, 0, 0, b"", (ID,)),
+        (ENDED, BY_STRANGER, DONE, b"b" * 40, 0, 2**43 - 1, b"x", (UNKNOWN_ID,)),
+    ],
+)
+def test_nonsense_changes_nothing(bench: Bench, message: tuple[Any, ...]) -> None:
+    bench.hear(bench.peers[0], message)
+    assert not bench.node.ends.by_id
+    assert bench.state(ID) == "active"
+
+
+def test_a_peer_cannot_make_an_end_last_for_ever(bench: Bench) -> None:
+    one, _ = bench.peers
+    bench.hear(one, ended(DONE, one.id, b"value", left_ms=2**43 - 1), (SETACK, (MYSELF, one.id), (ID,)))
+    assert bench.node.ends.by_id[ID].until_ms <= bench.now_ms + 31_536_000_000
+
+
+class TestStrangers:
+    """A result for a job that is not known here."""
+
+    def test_the_others_are_told_with_the_acknowledgement(self) -> None:
+        bench = Bench(peers=1, journaling=True)
+        (one,) = bench.peers
+        assert bench.client()("ACKJOB", ID, "RESULT", "value") == 0
+        said = bench.told(one, ENDED, SETACK)
+        assert [message[0] for message in said] == [ENDED, SETACK]
+        assert (said[0][1], said[0][2], said[0][6]) == (BY_STRANGER, DONE, b"value")
+        bench.hear(one, (GOTACK, 1, (one.id,), (ID,)))
+        assert not bench.node.ends.by_id
+
+    def test_it_is_too_late(self, bench: Bench) -> None:
+        one, two = bench.peers
+        bench.client()("ACKJOB", ID, "RESULT", "value")
+        bench.sent()
+        bench.hear(one, ended(DONE, one.id, b"late", what=BY_STRANGER, left_ms=0))
+        assert end_of(bench)[2] == b"value"
+        assert [message[6] for message in bench.told(one, ENDED)] == [b"value"]
+        assert two.id
+
+
+class TestEviction:
+    def test_the_oldest_that_all_know_go_first(self) -> None:
+        bench = Bench(journaling=True)
+        client = bench.client()
+        jobs = [client.add("q", "b", "RETAIN", 600) for _ in range(5)]
+        for job in jobs:
+            client("ACKJOB", job, "RESULT", "x" * 10_000)
+        bench.set("maxmemory", bench.node.used + 100)
+        bench.live(1000)
+        assert list(bench.node.ends.by_id) == jobs[-len(bench.node.ends.by_id) :]
+        assert 0 < len(bench.node.ends.by_id) < 5
+        assert bench.node.stats.ends_evicted == 5 - len(bench.node.ends.by_id)
+
+    def test_what_some_do_not_know_stays(self, bench: Bench) -> None:
+        bench.client()("ACKJOB", ID, "RESULT", "x" * 100_000)
+        bench.set("maxmemory", 110_000)
+        bench.live(1000)
+        assert list(bench.node.ends.by_id) == [ID]
+
+
+class TestForgotten:
+    """An end that all holders knew, and that one of them has lost: it may have been told."""
+
+    def test_who_keeps_it_says_so(self, bench: Bench) -> None:
+        one, _ = bench.peers
+        bench.client()("ACKJOB", ID, "RESULT", "value")
+        say_it_is_done(bench)
+        bench.sent()
+        for node_id in (b"0" * 40, MYSELF, one.id):
+            bench.hear(one, ended(DONE, node_id, b"other"))
+            assert [message[1:4] + message[6:] for message in bench.told(one, ENDED)] == [
+                (WAS_SURE, DONE, MYSELF, b"value", (ID,))
+            ]
+        assert end_of(bench) == (DONE, MYSELF, b"value")
+
+    def test_who_has_lost_it_believes_that(self, bench: Bench) -> None:
+        one, _ = bench.peers
+        bench.client()("ACKJOB", ID, "RESULT", "again")
+        bench.hear(one, ended(CANCELLED, b"f" * 40, what=WAS_SURE))
+        assert end_of(bench) == (CANCELLED, b"f" * 40, b"")
+
+    def test_who_has_lost_nothing_does_not(self, bench: Bench) -> None:
+        one, _ = bench.peers
+        bench.hear(one, ended(DONE, one.id, b"value", what=WAS_SURE))
+        assert not bench.node.ends.by_id
+        bench.client()("ACKJOB", ID, "RESULT", "value")
+        say_it_is_done(bench)
+        bench.hear(one, ended(DONE, b"0" * 40, b"other", what=WAS_SURE))
+        assert end_of(bench) == (DONE, MYSELF, b"value")
+
+    def test_of_two_that_one_node_has_taken_the_greater_result_wins(self, bench: Bench) -> None:
+        one, _ = bench.peers
+        bench.client()("ACKJOB", ID, "RESULT", "b")
+        bench.sent()
+        bench.hear(one, ended(DONE, MYSELF, b"a"))
+        assert [message[6] for message in bench.told(one, ENDED)] == [b"b"]
+        bench.hear(one, ended(DONE, MYSELF, b"c"))
+        assert end_of(bench) == (DONE, MYSELF, b"c")

@@ -1,0 +1,156 @@
+"""WAITJOB asks all nodes, and believes the first that is sure."""
+
+from typing import Any
+
+import pytest
+
+from cluster.membership import Member
+from cluster.messages import BY_HOLDER, ENDED, IS_SURE, NO_MORE, TELL_ME, WATCH
+from disque.core.model.ends import CANCELLED, DONE, EXPIRED, GONE, UNKNOWN
+from tests.core.support import UNKNOWN_ID, Bench, Client, foreign_id
+
+ID, OTHER_ID = foreign_id(), UNKNOWN_ID
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench(peers=2)
+
+
+@pytest.fixture
+def client(bench: Bench) -> Client:
+    return bench.client()
+
+
+def tell(bench: Bench, peer: Member, status: int, text: bytes = b"", *, what: int = IS_SURE) -> None:
+    """A node that was asked knows how the job has ended."""
+    bench.hear(peer, (ENDED, what, status, peer.id, 0, 0, text, (ID,)))
+
+
+def test_all_nodes_are_asked_once(bench: Bench, client: Client) -> None:
+    client.send("WAITJOB", 0, ID, OTHER_ID, ID)
+    bench.client().send("WAITJOB", 0, ID)
+    bench.live(1)
+    asked = [(peer_id, said) for peer_id, said in bench.sent(WATCH)]
+    assert sorted(asked) == sorted((peer.id, (WATCH, TELL_ME, (ID, OTHER_ID))) for peer in bench.peers)
+
+
+def test_the_first_that_is_sure_counts(bench: Bench, client: Client) -> None:
+    one, two = bench.peers
+    client.send("WAITJOB", 0, ID)
+    bench.sent()
+    tell(bench, one, DONE, b"no", what=BY_HOLDER)
+    assert client.waiting
+    tell(bench, one, DONE, b"value")
+    assert client.read() == [[b"done", b"value"]]
+    tell(bench, two, CANCELLED)
+    assert client.read_all() == []
+    assert {said for _, said in bench.sent(WATCH)} == {(WATCH, NO_MORE, (ID,))}
+
+
+def test_nobody_is_asked_any_more_when_the_last_client_leaves(bench: Bench, client: Client) -> None:
+    other = bench.client()
+    client.send("WAITJOB", 0, ID)
+    other.send("WAITJOB", 0, ID)
+    bench.sent()
+    client.disconnect()
+    bench.live(1)
+    assert not bench.sent(WATCH)
+    other.disconnect()
+    bench.live(1)
+    assert {said for _, said in bench.sent(WATCH)} == {(WATCH, NO_MORE, (ID,))}
+    assert not bench.node.ends.wanted
+
+
+def test_over_a_new_link_it_is_said_again(bench: Bench, client: Client) -> None:
+    one, _ = bench.peers
+    client.send("WAITJOB", 0, ID)
+    bench.sent()
+    bench.link_down(one)
+    bench.link_up(one)
+    bench.live(100)
+    assert bench.told(one, WATCH) == [(WATCH, TELL_ME, (ID,))]
+
+
+def test_all_have_to_say_twice_that_they_do_not_know_it(bench: Bench, client: Client) -> None:
+    one, two = bench.peers
+    client.send("WAITJOB", 0, ID)
+    bench.sent()
+    tell(bench, one, UNKNOWN)
+    bench.live(2000)
+    assert not bench.sent(WATCH)
+    tell(bench, two, UNKNOWN)
+    bench.live(999)
+    assert not bench.sent(WATCH)
+    bench.live(1)
+    assert {peer_id for peer_id, _ in bench.sent(WATCH)} == {one.id, two.id}
+    tell(bench, one, UNKNOWN)
+    assert client.waiting
+    tell(bench, two, UNKNOWN)
+    assert client.read() == [[b"unknown", None]]
+
+
+def test_one_that_remembers_it_is_enough(bench: Bench, client: Client) -> None:
+    one, two = bench.peers
+    client.send("WAITJOB", 0, ID)
+    tell(bench, one, GONE)
+    assert client.waiting
+    tell(bench, two, UNKNOWN)
+    assert client.read() == [[b"gone", None]]
+
+
+def test_that_it_has_expired_counts_when_nobody_knows_better(bench: Bench, client: Client) -> None:
+    one, two = bench.peers
+    client.send("WAITJOB", 0, ID)
+    tell(bench, one, EXPIRED)
+    assert client.waiting
+    tell(bench, two, GONE)
+    assert client.read() == [[b"expired", None]]
+    client.send("WAITJOB", 0, ID)
+    tell(bench, one, EXPIRED)
+    tell(bench, two, DONE, b"value")
+    assert client.read() == [[b"done", b"value"]]
+
+
+def test_while_one_cannot_be_asked_the_client_waits(bench: Bench, client: Client) -> None:
+    one, two = bench.peers
+    bench.link_down(two)
+    client.send("WAITJOB", 3000, ID)
+    for _ in range(2):
+        tell(bench, one, UNKNOWN)
+        bench.advance(1000)
+    assert client.waiting
+    bench.advance(1000)
+    assert client.read() == [None]
+
+
+def test_one_that_fails_meanwhile_is_not_waited_for(bench: Bench, client: Client) -> None:
+    one, two = bench.peers
+    client.send("WAITJOB", 0, ID)
+    tell(bench, one, GONE)
+    assert client.waiting
+    bench.fail(two)
+    bench.link_down(two)
+    assert client.read() == [[b"gone", None]]
+
+
+@pytest.mark.parametrize("status", [0, 8, 2**43 - 1])
+def test_nonsense_is_no_answer(bench: Bench, client: Client, status: int) -> None:
+    client.send("WAITJOB", 0, ID)
+    tell(bench, bench.peers[0], status)
+    assert client.waiting
+    assert bench.node.messages_skipped == 1
+
+
+def test_what_nobody_asked_is_nothing(bench: Bench) -> None:
+    tell(bench, bench.peers[0], DONE, b"value")
+    assert not bench.node.ends.by_id
+
+
+def test_memory_comes_back(bench: Bench, client: Client) -> None:
+    before: Any = bench.node.used
+    client.send("WAITJOB", 0, ID, OTHER_ID)
+    tell(bench, bench.peers[0], DONE, b"x" * 1000)
+    assert bench.node.used > before + 1000
+    client.disconnect()
+    assert bench.node.used == before

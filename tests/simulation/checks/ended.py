@@ -1,0 +1,114 @@
+"""I17: how a job has ended is said once, and the same to all."""
+
+from typing import Any
+
+from disque.core.model.ends import NAMES
+from tests.simulation.cluster import Cluster
+from tests.simulation.connection import Request
+from tests.simulation.process import Process
+from tests.simulation.watch import acked_ids
+from tests.simulation.world import Violation
+
+#: So long may it take until everybody who waits has heard of an end.
+TALK_MS = 3000
+ENDED = frozenset({b"done", b"cancelled", b"dead", b"expired"})
+
+Said = tuple[bytes, Any]
+
+
+class Ended:
+    """What RESULT and WAITJOB say of the end of a job is the same everywhere, and one of the ends that it was given.
+
+    In runs with faults that holds from the time on when all nodes reach each other again; ends that were forgotten
+    since memory was short are excepted. And a WAITJOB hears of an end that was taken while it stood.
+    """
+
+    promise = "I17"
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.world = cluster.world
+        self.history = cluster.watch.history
+        self.calm = cluster.world.options.calm and not cluster.world.options.jumps
+        #: By job, what was said of its end first, by whom and when.
+        self._said: dict[bytes, tuple[Said, str, int]] = {}
+        #: By job, the results that consumers gave, and how often it was acknowledged without one.
+        self._given: dict[bytes, set[bytes]] = {}
+
+    def ran(self, process: Process, request: Request, reply: bytes) -> None:
+        """A request was executed."""
+        del process, reply
+        if request.verb == b"ACKJOB" and acked_ids(request) != request.args[1:]:
+            self._given.setdefault(request.args[1], set()).add(request.args[3])
+
+    def left(self, process: Process, request: Request, reply: Any) -> None:
+        """A reply begins to leave."""
+        if not isinstance(reply, list):
+            return
+        if request.verb == b"RESULT":
+            row = dict(zip(reply[::2], reply[1::2], strict=True))
+            text = row[b"result"] if row[b"status"] == b"done" else None
+            self.note(process, request, request.args[1], (row[b"status"], text))
+        elif request.verb == b"WAITJOB":
+            ids = [word for word in request.args[2:] if word != b"ANY"]
+            for job_id, row in zip(ids, reply, strict=True):
+                if row is not None:
+                    self.note(process, request, job_id, (row[0], row[1] if row[0] == b"done" else None))
+                elif request.args[-1] != b"ANY":
+                    self.waited(process, request, job_id)
+
+    def note(self, process: Process, request: Request, job_id: bytes, said: Said) -> None:
+        """Somebody is told how a job is."""
+        status, text = said
+        self.world.count(f"{status.decode()} {request.verb.decode()}")
+        if request.verb == b"WAITJOB" and status not in NAMES:
+            raise Violation("I17", f"{process.name} says of {job_id!r}: {said!r}")
+        if status not in ENDED:
+            return
+        if text is not None and text not in self._given.get(job_id, ()):
+            raise Violation("I17", f"{process.name} says of {job_id!r}: {said!r}, but nobody gave it that result")
+        if not self.is_quiet(request.ran_ms):
+            return
+        before = self._said.setdefault(job_id, (said, process.name, self.world.now))
+        if before[0] != said and not self.history.evicted(before[2], self.world.now):
+            raise Violation("I17", f"{process.name} says of {job_id!r}: {said!r}, but before: {before!r}")
+
+    def waited(self, process: Process, request: Request, job_id: bytes) -> None:
+        """A WAITJOB has waited in vain for a job."""
+        known = self.history.jobs.get(job_id)
+        if known is None or not self.is_quiet(request.ran_ms):
+            return
+        for ack in known.acks:
+            if 0 <= ack.left_ms < self.world.now - TALK_MS and ack.left_ms >= request.ran_ms and not ack.forgotten:
+                raise Violation(
+                    "I17",
+                    f"{process.name} has waited for {job_id!r} from {request.ran_ms} to {self.world.now}: "
+                    f"it was acknowledged at n{ack.machine} at {ack.at_ms}",
+                )
+
+    def is_quiet(self, since_ms: int) -> bool:
+        """Whether all nodes have reached each other since that time, and for long enough before."""
+        if self.world.options.mixed:
+            return False  # who does not know of ends says only that a job is done
+        healed_ms = self.history.healed_ms
+        return self.calm or 0 <= healed_ms < since_ms - TALK_MS
+
+    def end(self) -> None:
+        """The run is over: whoever waits is not waited for."""
+        for process in self.cluster.processes():
+            ends = process.node.ends
+            for job_id, end in ends.by_id.items():
+                if not end.lasts:
+                    raise Violation("I17", f"{process.name} still has an end of {job_id!r} that nobody wants")
+                if end.is_strange:
+                    raise Violation("I17", f"{process.name} still has a result for {job_id!r}, which it does not know")
+            if ends.unsure:
+                raise Violation("I17", f"{process.name} is not sure of {list(ends.unsure)[:3]}")
+            nobody = [job_id for job_id, nodes in ends.watched.items() if not self.is_wanted(job_id, nodes)]
+            if nobody:
+                raise Violation("I17", f"{process.name} is to tell of {nobody[:3]}, which nobody waits for")
+
+    def is_wanted(self, job_id: bytes, nodes: list[bytes]) -> bool:
+        """Whether somebody waits for a job at each of these nodes."""
+        processes = {process.node.node_id: process for process in self.cluster.processes()}
+        return all(one in processes and job_id in processes[one].node.ends.wanted for one in nodes)
