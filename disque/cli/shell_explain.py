@@ -100,7 +100,7 @@ EXPLAINED: Final[Mapping[str, Mapping[str, str]]] = {
         "COUNT": _COUNT,
         "BUSYLOOP": "all in one reply",
         "QUEUE": "only jobs of this queue",
-        "STATE": "only jobs in this state: wait-repl, active, queued, acked; may come several times",
+        "STATE": "only jobs in this state: wait-repl, active, queued, acked, delayed, in-flight; may be said again",
         "REPLY": "ALL: what SHOW gives for each; ID: only the IDs (ID)",
     },
     "pause": {"queue": "name of a queue"},
