@@ -181,13 +181,13 @@ def history(reply: object) -> History | None:
     """Names, and numbers or lists, as a dict, or None."""
     if reply is None:
         return None
-    items = listed(reply)
-    return {
-        text(key): whole(value)
-        if isinstance(value, int)
-        else [one if isinstance(one, int) else text(one) for one in listed(value)]
-        for key, value in zip(items[::2], items[1::2], strict=True)
-    }
+    found: History = {}
+    for name, value in pairs(reply):
+        if isinstance(value, list):
+            found[text(name)] = [one if isinstance(one, int) else text(one) for one in value]
+        else:
+            found[text(name)] = whole(value)
+    return found
 
 
 def plain(name: str, value: object) -> str | int | bytes | list[str] | dict[str, str] | None:

@@ -18,6 +18,7 @@ from tests.client.fake import A, B, MakeHands, config, lost
             *("QSTAT q CLUSTER", [b"unreachable", [b"a" * 40]], {"unreachable": ["a" * 40]}),
         ),
         ("queue_history", ["q", "day"], {}, "QHISTORY q day", None, None),
+        ("queue_history", ["q", "minute"], {}, "QHISTORY q minute", {b"died": [0, 2]}, {"died": [0, 2]}),
         (
             *("queue_history", ["q", "hour"], {"cluster": True}, "QHISTORY q hour CLUSTER"),
             *([b"begin", 7200, b"added", [0, 1], b"unreachable", [b"a"]],),
