@@ -1,11 +1,12 @@
-"""Answers to jobs that were read: their IDs are written back with action=ack, or with action=nack.
+"""Answers to jobs that were read: their IDs are written back with an action: ack, nack, revive or cancel.
 
-Both can be repeated without harm: a task that is retried acknowledges jobs that are acknowledged already, and gives
-back jobs that are in their queue already. NULLs are errors, and so is text that is no ID. A job that no node knows is
-done or expired, and is not reported.
+All can be repeated without harm: a task that is retried acknowledges jobs that are acknowledged already, and gives back
+jobs that are in their queue already. NULLs are errors, and so is text that is no ID. A job that no node knows is done
+or expired, and is not reported. Nor is a job that is revived and is no dead letter: it stays where it is.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 import pyarrow as pa
 
@@ -13,8 +14,11 @@ from disque.client import Disque, DisqueError
 from disque.client.delivery import Reply
 from disque.spark.adding import WriteError
 from disque.spark.nodes import Nodes, send
-from disque.spark.options import ACK, SECONDS_MAX, Options
+from disque.spark.options import ACK, CANCEL, REVIVE, SECONDS_MAX, Options
 from disque.spark.rows import RowError, as_bytes, pieces
+
+#: IDs in one REVIVEJOB or CANCEL, for which a node may have to ask the others.
+GROUP: Final = 1000
 
 
 def answer_rows(client: Disque, batches: Iterable[pa.RecordBatch], options: Options, columns: Mapping[str, int]) -> int:
@@ -26,6 +30,10 @@ def answer_rows(client: Disque, batches: Iterable[pa.RecordBatch], options: Opti
             ids = ids_of(piece, columns["id"], done)
             if options.action == ACK:
                 client.ack_many(ids)
+            elif options.action in {REVIVE, CANCEL}:
+                do = client.revive if options.action == REVIVE else client.cancel
+                for at in range(0, len(ids), GROUP):
+                    do(*ids[at : at + GROUP])
             else:
                 give_back(nodes, ids, delays_of(piece, columns, options, done))
             done += len(ids)

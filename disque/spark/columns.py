@@ -46,6 +46,7 @@ JOB: Final[dict[str, tuple[type[DataType], ...]]] = {
     "backoff": TEXT,
     "deadletter": TEXT,
     "priority": WHOLE,
+    "retain": WHOLE,
     "headers": (MapType,),
     "at": (TimestampType,),
 }

@@ -55,6 +55,8 @@ class Fetcher:
         self._nodes = nodes
         self._patience_s = options.backoff_ms / 1000
         self._what = what
+        #: With poisonTries, jobs in other queues are dead letters, and not acknowledged with the batch.
+        self._queues = frozenset(options.sources) if options.poison_tries else None
         self._gone = 0
         self._spent = 0
 
@@ -65,7 +67,7 @@ class Fetcher:
         while at < len(ids):
             some = ids[at : at + count]
             found = self._known(some, maker)
-            jobs = [job for one in some if (job := claimed(found.get(one))) is not None]
+            jobs = [job for one in some if (job := claimed(found.get(one))) is not None and self._is_ours(job)]
             kept = [job for job in jobs if not (partition.again and at_most_once(found[job.id]))]
             self._gone += len(some) - len(jobs)
             self._spent += len(jobs) - len(kept)
@@ -73,6 +75,9 @@ class Fetcher:
             at += len(some)
             average = sum(len(job.body) for job in jobs) // max(1, len(jobs))
             count = max(1, min(MOST, 8 * count, CHUNK_BYTES // max(1, average)))
+
+    def _is_ours(self, job: Claimed) -> bool:
+        return self._queues is None or job.queue in self._queues
 
     def _known(self, ids: Sequence[str], maker: Any) -> dict[str, Reply]:  # noqa: ANN401 - what Nodes.maker gives
         """What is known of jobs. Nodes that are away are waited for if they may know more."""
@@ -95,7 +100,7 @@ class Fetcher:
     def report(self, of: int) -> None:
         """Warn of jobs that were left out."""
         for count, why in (
-            (self._gone, "are acknowledged, expired or deleted"),
+            (self._gone, "are acknowledged, expired, deleted or in another queue"),
             (self._spent, "are at-most-once (RETRY 0) and may have been processed"),
         ):
             if count:

@@ -47,6 +47,12 @@ OFF: Final = "off"
 ADD_ACTION: Final = "add"
 ACK: Final = "ack"
 NACK: Final = "nack"
+REVIVE: Final = "revive"
+CANCEL: Final = "cancel"
+#: What can be done with jobs whose IDs are written.
+ANSWERS: Final = (ACK, NACK, REVIVE, CANCEL)
+#: The end of a job is kept for a year at most.
+RETAIN_MAX_S: Final = 31_536_000
 COMMIT: Final = "commit"
 MANUAL: Final = "manual"
 ON_READ: Final = "read"
@@ -148,7 +154,7 @@ class Options:
     queues: str | None = option(text, None, READ)
     pipeline_size: int = option(whole(1, 1_000_000), 1000, ALL)
 
-    action: str = option(choice(ADD_ACTION, ACK, NACK), ADD_ACTION, WRITE)
+    action: str = option(choice(ADD_ACTION, *ANSWERS), ADD_ACTION, WRITE)
     delay: int | None = option(whole(0, SECONDS_MAX), None, WRITE)
     ttl: int | None = option(whole(1, SECONDS_MAX), None, (ADD,))
     retry: int | None = option(whole(0, SECONDS_MAX), None, (ADD,))
@@ -158,6 +164,7 @@ class Options:
     backoff: str | None = option(backoff, None, (ADD,))
     deadletter: str | None = option(name, None, (ADD,))
     priority: int | None = option(whole(0, 255), None, (ADD,))
+    retain: int | None = option(whole(0, RETAIN_MAX_S), None, (ADD,))
     background: bool = option(flag, False, (ADD,), name="async")
     dedup: str = option(switch, ON, (ADD,))
     dedup_window: int = option(whole(0, WINDOW_MAX_S), 600, (ADD,))
@@ -168,6 +175,7 @@ class Options:
     partitions: int = option(whole(1, 100_000), 4, READ)
     max_jobs_per_trigger: int = option(whole(1, 10_000_000), 1000, (STREAM,))
     max_bytes_per_trigger: int = option(whole(1, 2**50), 0, (STREAM,))
+    poison_tries: int = option(whole(1, 1000), 0, (STREAM,))
     max_jobs: int = option(whole(1, 10_000_000), 0, (DRAIN,))
     poll_timeout_ms: int = option(whole(0, MILLISECONDS_MAX), 500, READ)
     fetch_size: int = option(whole(1, 10_000), 1000, READ)
@@ -231,7 +239,7 @@ def check_given(given: Mapping[str, str]) -> None:
 def use_of_writer(given: Mapping[str, str]) -> str:
     """Whether a write adds jobs or answers some; a wrong `action` is complained about as one that adds."""
     actions = [value.strip().lower() for name, value in given.items() if name.lower() == "action"]
-    return ANSWER if actions and actions[-1] in {ACK, NACK} else ADD
+    return ANSWER if actions and actions[-1] in ANSWERS else ADD
 
 
 def known_name(name: str, use: str) -> str:
@@ -275,8 +283,8 @@ def check_together(options: Options, use: str) -> Options:
         check_sources(options, use)
     if use == ADD:
         check_adding(options)
-    if use == ANSWER and options.action == ACK and options.delay is not None:
-        raise OptionError("option 'delay' is for action=nack and for adding jobs, not for action=ack")
+    if use == ANSWER and options.action != NACK and options.delay is not None:
+        raise OptionError(f"option 'delay' is for action=nack and for adding jobs, not for action={options.action}")
     if use in READ:
         modes = ACK_MODES[use]
         if options.ack_mode and options.ack_mode not in modes:

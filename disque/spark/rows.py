@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from disque.spark.doors import PlainError
 from disque.spark.keys import Keys, head
-from disque.spark.options import FAIL, KEY_MAX_BYTES, SECONDS_MAX, TO_QUEUE, USUAL_TTL_S, Options
+from disque.spark.options import FAIL, KEY_MAX_BYTES, RETAIN_MAX_S, SECONDS_MAX, TO_QUEUE, USUAL_TTL_S, Options
 from disque.spark.terms import Terms, Words, distinct, moments
 
 #: A pipeline is cut when it has so many bytes, so that large bodies take no more memory than many small ones.
@@ -29,6 +29,7 @@ NUMBERS: Final = {
     "maxlen": (1, 2**63 - 1),
     "tries": (0, 65_535),
     "priority": (0, 255),
+    "retain": (0, RETAIN_MAX_S),
 }
 #: What comes from a timestamp, in place of a delay.
 AT: Final = "at"

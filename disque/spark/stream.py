@@ -26,7 +26,7 @@ from disque.spark.options import COMMIT, Options
 from disque.spark.partitions import Claimed, IdsPartition, JobsPartition, batches, split_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
@@ -39,15 +39,19 @@ class Lease:
         # The planner pickles a reader that has none of this; only the process of the query connects.
         from disque.spark.claims import Claims  # noqa: PLC0415
         from disque.spark.heartbeat import Heartbeat  # noqa: PLC0415
+        from disque.spark.poison import Poison  # noqa: PLC0415
 
         self.claims: Claims = Claims(options, bodies=False)
         self.heartbeat: Heartbeat = Heartbeat(self.claims.working, time.monotonic)
         self.claims.on_claim = self.heartbeat.hold
+        self.poison = Poison(options) if options.poison_tries else None
 
     def close(self) -> None:
         """Hold nothing any more."""
         self.heartbeat.stop()
         self.claims.close()
+        if self.poison is not None:
+            self.poison.close()
 
 
 class RefusedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -144,10 +148,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start == end:
             return []
         offset = read(end, self._queue)
+        ids: Sequence[str] = offset.ids
         if self._batch.number != offset.number:
-            self._leased().heartbeat.hold(offset.ids)
+            lease = self._leased()
+            if lease.poison is not None:
+                ids = lease.poison.failed(ids)
+            lease.heartbeat.hold(ids)
             self._batch, self._again = offset, offset.number
-        return [*split_ids(offset.ids, self._options.partitions, again=offset.number == self._again)]
+        return [*split_ids(ids, self._options.partitions, again=offset.number == self._again)]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """Give the jobs of a partition, in a task."""
@@ -185,7 +193,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return
         self._leased().heartbeat.release(offset.ids)  # first, so that no beat asks about jobs that are done
         if offset.ids and self._options.ack_mode == COMMIT:
-            self._leased().claims.acknowledge(offset.ids)
+            lease = self._leased()
+            ids = offset.ids if lease.poison is None else lease.poison.ours(offset.ids)
+            lease.claims.acknowledge(ids)
         self._leased().claims.forget(offset.ids)
         self._settled = offset.number
 

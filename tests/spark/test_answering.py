@@ -36,6 +36,19 @@ def test_jobs_are_given_back_now_or_later(node: Node) -> None:
     assert node.ask("QLEN", "mails") == 3
 
 
+def test_dead_letters_are_revived_and_jobs_cancelled(node: Node) -> None:
+    ids = claimed(node)
+    for one in ids[:3]:
+        node.ask("NACK", one, "DEAD")
+    with client_of(node) as client:
+        for _ in range(2):
+            answer_rows(client, [batch(id=ids)], options(ANSWER, action="revive"), {"id": 0})
+        assert (node.ask("QLEN", "mails"), node.ask("QLEN", "mails:dead")) == (3, 0)
+        for _ in range(2):
+            answer_rows(client, [batch(id=ids[1:])], options(ANSWER, action="cancel"), {"id": 0})
+    assert node.info("registered_jobs") == "1"
+
+
 def test_jobs_are_given_back_at_the_node_that_knows_them(cluster: Cluster) -> None:
     first, second, _ = cluster.members
     for number in range(30):
@@ -49,7 +62,7 @@ def test_jobs_are_given_back_at_the_node_that_knows_them(cluster: Cluster) -> No
 
 def test_what_is_no_id_fails_the_task(node: Node) -> None:
     with client_of(node) as client:
-        for given in (ACK, NACK):
+        for given in (ACK, NACK, options(ANSWER, action="revive"), options(ANSWER, action="cancel")):
             with pytest.raises(WriteError, match="BADID"):
                 answer_rows(client, [batch(id=["nonsense"])], given, {"id": 0})
 

@@ -73,7 +73,8 @@ class TestJobs:
     def test_an_unknown_column_is_refused_with_the_nearest(self) -> None:
         assert refusal("body string, dely int") == "unknown column 'dely': did you mean 'delay'?"
         every = (
-            "at, backoff, body, deadletter, delay, headers, key, maxlen, priority, queue, replicate, retry, tries, ttl"
+            "at, backoff, body, deadletter, delay, headers, key, maxlen, priority, queue, replicate, retain, retry, "
+            "tries, ttl"
         )
         assert refusal("body string, xyzzy int").endswith(f"only {every}, value can be written")
 

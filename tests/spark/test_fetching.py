@@ -37,7 +37,10 @@ def test_by_id_whatever_became_of_the_claim(node: Node, caplog: pytest.LogCaptur
     node.ask("ACKJOB", ids[1])
     assert fetched(node, ids) == [b"0", b"2"]
     assert caplog.messages == [
-        "queue 'mails': 1 of 3 jobs of the batch are acknowledged, expired or deleted, and are left out"
+        (
+            "queue 'mails': 1 of 3 jobs of the batch are acknowledged, expired, deleted or in another queue, "
+            "and are left out"
+        )
     ]
 
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import hiredis
 
+from disque.client.packing import pack
 from tests.end_to_end.node import LOOPBACK
 from tests.speed.server import PLAIN, Form, Nodes, Ours, Redis
 
@@ -45,7 +46,7 @@ class Raw:
 
     def send(self, *words: bytes) -> None:
         """Send a request."""
-        self.writer.write(hiredis.pack_command(words))
+        self.writer.write(pack(words))
 
     async def read(self) -> Any:
         """The next reply."""
@@ -179,9 +180,7 @@ def main() -> None:
                 f"{name:12} {median(rates[name]):8.0f} /s   p50 {cuts[49] * 1000:6.2f}   p99 {cuts[98] * 1000:6.2f} ms"
             )
         stand, passed = asyncio.run(many(single.port))
-        print(
-            f"{WAITING} clients for {WAITING * JOBS_EACH} jobs: they wait after {stand:.1f} s, answered in {passed:.1f} s"
-        )
+        print(f"{WAITING} clients, {WAITING * JOBS_EACH} jobs: waiting after {stand:.1f} s, answered in {passed:.1f} s")
 
 
 if __name__ == "__main__":

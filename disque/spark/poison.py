@@ -1,0 +1,99 @@
+"""Batches that fail again and again: jobs that were in one too often become dead letters (poisonTries).
+
+A query that is started again on its checkpoint gets the batch once more with which it ended. So this batch has failed,
+and nobody knows which of its jobs is to blame. How often that was is noted with each job, as its PROGRESS, so it is
+known wherever the query is started. Jobs with which a batch has failed too often are given back with NACK DEAD. From
+then on they are in another queue: they are left out of the batch, and not acknowledged with it.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Any, Final
+
+from disque.client import Disque, DisqueError
+from disque.client.delivery import Reply
+from disque.spark.claims import ReadError, named
+from disque.spark.commits import LOG
+from disque.spark.connection import connect
+from disque.spark.fetching import fields, is_shown, show
+from disque.spark.nodes import Nodes, send
+from disque.spark.options import Options
+
+#: What the PROGRESS of a job says before the number.
+NOTE: Final = b"batches that failed: "
+
+
+class Poison:
+    """Counts how often batches have failed with a job."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._what = named(options.sources)
+        self._client = connect(options)
+        self._nodes = Nodes(self._client)
+        self._dead: set[str] = set()
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._nodes.close()
+
+    def failed(self, ids: Sequence[str]) -> list[str]:
+        """A batch of these jobs has failed: those that stay in it. Raises ReadError if a node refuses that."""
+        most = self._options.poison_tries
+        shown = self._shown(ids)
+        failures = {one: failures_of(reply) + 1 for one, reply in shown.items()}
+        self._say([note(one, count) for one, count in failures.items()])  # which also takes them out of their queue
+        answers = self._say([kill(one, count) for one, count in failures.items() if count >= most])
+        dead = {one for one, reply in answers.items() if reply == 1}
+        if dead:
+            LOG.warning("%s: %d jobs of a batch that failed %d times are dead letters now", self._what, len(dead), most)
+        self._dead |= dead
+        return [one for one in ids if one in failures and one not in dead]
+
+    def ours(self, ids: Sequence[str]) -> list[str]:
+        """Those of these jobs that are still in a queue that is read, and were not put back there meanwhile."""
+        shown = self._shown(ids)
+        return [one for one in ids if one in shown and one not in self._dead]
+
+    def _shown(self, ids: Sequence[str]) -> dict[str, Reply]:
+        found = self._nodes.about(ids, show, is_shown, self._nodes.maker()).known
+        return {one: reply for one, reply in found.items() if is_in(reply, self._options.sources)}
+
+    def _say(self, commands: Sequence[tuple[bytes, ...]]) -> dict[str, Reply]:
+        """Tell a node that knows each job: its answer, by ID. Raises ReadError."""
+        by_id = {words[1].decode(): words for words in commands}
+
+        def ask(client: Disque, some: Sequence[str]) -> list[Reply]:
+            return send(client, [by_id[one] for one in some])
+
+        answers = self._nodes.about(list(by_id), ask, is_done, self._nodes.maker())
+        for one, reply in answers.known.items():
+            if isinstance(reply, DisqueError) and reply.code not in {"TOOLATE", "CANCELLED"}:
+                raise ReadError(f"{self._what}, job {one}: {reply}")
+        return answers.known
+
+
+def is_in(reply: Reply, queues: Collection[str]) -> bool:
+    """Whether a reply of SHOW is about a job in one of these queues."""
+    return isinstance(reply, list) and fields(reply)[b"queue"].decode("utf-8", "surrogateescape") in queues
+
+
+def failures_of(reply: Any) -> int:  # noqa: ANN401 - a reply of SHOW
+    """How often a batch has failed with this job."""
+    progress = fields(reply).get(b"progress")
+    number = progress.removeprefix(NOTE) if isinstance(progress, bytes) else b""
+    return int(number) if number != progress and number.isdigit() else 0
+
+
+def note(job_id: str, count: int) -> tuple[bytes, ...]:
+    """The words that note this; they also hold the job."""
+    return (b"WORKING", job_id.encode(), b"PROGRESS", NOTE + b"%d" % count)
+
+
+def kill(job_id: str, count: int) -> tuple[bytes, ...]:
+    """The words that make a dead letter of a job."""
+    return (b"NACK", job_id.encode(), b"DEAD", b"ERROR", b"a batch with it failed %d times" % count)
+
+
+def is_done(reply: Reply) -> bool:
+    """Whether a node knew the job."""
+    return reply != 0 and not (isinstance(reply, DisqueError) and reply.code == "NOJOB")

@@ -1,0 +1,112 @@
+"""Batches that fail again and again: what is noted with their jobs, and what becomes of these."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+from disque.client import DisqueError, NoJobError
+from disque.spark.claims import ReadError
+from disque.spark.options import STREAM
+from disque.spark.poison import NOTE, Poison, failures_of, is_done, is_in, kill, note
+from tests.end_to_end.node import Node
+from tests.spark.support import options
+from tests.spark.test_stream import Account, fill, start
+
+ID = "D-00000000-000000000000000000000000-05a1"
+
+
+@pytest.fixture
+def poison(node: Node) -> Iterator[Poison]:
+    made = Poison(options(STREAM, hosts=f"127.0.0.1:{node.port}", poisonTries=2))
+    yield made
+    made.close()
+
+
+def taken(node: Node, count: int, *words: str | int) -> list[str]:
+    """Add jobs and take them; their IDs."""
+    fill(node, count, *words)
+    return [job_id.decode() for _, job_id, _ in node.ask("GETJOB", "COUNT", count, "FROM", "mails")]
+
+
+def progress(node: Node, job_id: str) -> Any:
+    reply = node.ask("SHOW", job_id)
+    return dict(zip(reply[::2], reply[1::2], strict=True))[b"progress"]
+
+
+class TestFailed:
+    def test_it_is_noted_and_then_they_are_dead_letters(self, node: Node, poison: Poison) -> None:
+        ids = taken(node, 3)
+        assert poison.failed(ids) == ids
+        assert progress(node, ids[0]) == NOTE + b"1"
+        assert poison.ours(ids) == ids
+        assert poison.failed(ids) == []
+        assert node.ask("QLEN", "mails:dead") == 3
+        assert poison.ours(ids) == []
+
+    def test_also_those_that_came_back_into_their_queue(self, node: Node, poison: Poison) -> None:
+        ids = taken(node, 2)
+        poison.failed(ids)
+        node.ask("ENQUEUE", *ids)
+        assert poison.failed(ids) == []
+        assert (node.ask("QLEN", "mails"), node.ask("QLEN", "mails:dead")) == (0, 2)
+
+    def test_what_is_done_or_elsewhere_is_left_out(self, node: Node, poison: Poison) -> None:
+        ids = taken(node, 3)
+        node.ask("ACKJOB", ids[0])
+        node.ask("MOVE", "other", ids[1])
+        assert poison.failed(ids) == ids[2:]
+        assert poison.ours(ids) == ids[2:]
+
+    def test_what_was_put_back_is_not_acknowledged_with_the_batch(self, node: Node, poison: Poison) -> None:
+        ids = taken(node, 1)
+        for _ in range(2):
+            poison.failed(ids)
+        assert node.ask("REVIVEJOB", ids[0]) == 1
+        assert poison.ours(ids) == []
+
+    def test_a_refusal_ends_the_query(self, node: Node, poison: Poison, monkeypatch: pytest.MonkeyPatch) -> None:
+        ids = taken(node, 1)
+        refusal = DisqueError("ERR WORKING PROGRESS needs all nodes to know it")
+        monkeypatch.setattr("disque.spark.poison.send", lambda _client, some: [refusal for _ in some])
+        with pytest.raises(ReadError, match=r"job .* needs all nodes"):
+            poison.failed(ids)
+
+
+def test_a_batch_that_fails_too_often_goes_on_without_its_jobs(
+    spark: SparkSession, node: Node, hosts: str, tmp_path: Path
+) -> None:
+    fill(node, 5)
+    account = Account()
+
+    def failing(frame: Any, number: int) -> None:
+        account(frame, number)
+        if number == 0 and account.batches[0]:
+            raise OSError("poison")
+
+    words: dict[str, Any] = {"available": True, "maxJobsPerTrigger": 2, "poisonTries": 2}
+    for _ in range(2):
+        with pytest.raises(StreamingQueryException, match="poison"):
+            start(spark, hosts, tmp_path, failing, **words).awaitTermination()
+    start(spark, hosts, tmp_path, failing, **words).awaitTermination()
+    assert account.attempts[0] == 3
+    assert account.batches[0] == []
+    assert sorted(body for batch in account.batches.values() for body in batch) == [b"2", b"3", b"4"]
+    assert node.ask("QLEN", "mails:dead") == 2
+    assert node.info("registered_jobs") == "2"
+
+
+def test_what_progress_says() -> None:
+    assert failures_of([b"id", b"x"]) == 0
+    for said, count in ((None, 0), (b"", 0), (b"page 9", 0), (b"7", 0), (NOTE + b"x", 0), (NOTE + b"12", 12)):
+        assert failures_of([b"progress", said]) == count
+    assert note(ID, 3) == (b"WORKING", ID.encode(), b"PROGRESS", NOTE + b"3")
+    assert kill(ID, 3) == (b"NACK", ID.encode(), b"DEAD", b"ERROR", b"a batch with it failed 3 times")
+    assert is_in([b"queue", b"q\xff"], {"q\udcff"})
+    assert not is_in(None, {"q"})
+    assert [is_done(reply) for reply in (0, 1, 300, NoJobError("x"), DisqueError("x"))] == [
+        *(False, True, True, False, True)
+    ]
