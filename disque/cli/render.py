@@ -173,7 +173,9 @@ def is_text(args: Sequence[bytes]) -> bool:
     return words[:1] in _TEXTS or words in _TEXTS
 
 
-_PAIRS: Final = frozenset({(b"qstat",), (b"show",), (b"config", b"get"), (b"hello", b"2"), (b"hello", b"3")})
+_PAIRS: Final = frozenset(
+    {(b"qstat",), (b"qhistory",), (b"show",), (b"config", b"get"), (b"hello", b"2"), (b"hello", b"3")}
+)
 _JOBS_OF_JSCAN: Final = (b"jscan",)
 
 

@@ -82,6 +82,11 @@ EXPLAINED: Final[Mapping[str, Mapping[str, str]]] = {
     "revive": {"queue": "name of a queue of dead letters", "COUNT": "only n dead letters, the oldest of all nodes"},
     "qflush": {"queue": "name of a queue", "COUNT": "only n jobs, the oldest of all nodes"},
     "qstat": {"queue": "name of a queue", "CLUSTER": "all nodes that can be reached together"},
+    "qhistory": {
+        "queue": "name of a queue",
+        "minute|hour|day": "how long the times are that are counted apart",
+        "CLUSTER": "all nodes that can be reached together",
+    },
     "qscan": {
         "cursor": "0 to begin, then what the last reply began with, until that is 0 (0)",
         "COUNT": _COUNT,
@@ -95,7 +100,7 @@ EXPLAINED: Final[Mapping[str, Mapping[str, str]]] = {
         "COUNT": _COUNT,
         "BUSYLOOP": "all in one reply",
         "QUEUE": "only jobs of this queue",
-        "STATE": "only jobs in this state: wait-repl, active, queued, acked; may come several times",
+        "STATE": "only jobs in this state: wait-repl, active, queued, acked, delayed, in-flight; may be said again",
         "REPLY": "ALL: what SHOW gives for each; ID: only the IDs (ID)",
     },
     "pause": {"queue": "name of a queue"},

@@ -6,7 +6,7 @@ Most of these concern one node: use `Disque.at` to choose it. Those that change 
 from disque.client import replies
 from disque.client.config import Config
 from disque.client.packing import as_word, as_words
-from disque.client.replies import JobInfo, NodeInfo
+from disque.client.replies import History, JobInfo, NodeInfo
 from disque.client.requests import OTHERS_MS, Request
 from disque.client.sweeps import SWEEP_MS
 from disque.client.values import Name, Value, name_word, number_word
@@ -23,6 +23,17 @@ def queue_stat(config: Config, queue: Name, *, cluster: bool = False) -> Request
     del config
     words = [b"QSTAT", name_word(queue), *[b"CLUSTER"] * cluster]
     return Request(words, replies.job_info, wait_ms=OTHERS_MS * cluster)
+
+
+def queue_history(config: Config, queue: Name, unit: str, *, cluster: bool = False) -> Request[History | None]:
+    """What happened in the last 60 "minute", 168 "hour" or 90 "day", as lists of counts, the oldest first (QHISTORY).
+
+    ``begin`` is when the first one began, in seconds since 1970, and ``seconds`` how long each lasts. None where the
+    node has none, with ``cluster`` all that it reaches.
+    """
+    words = [b"QHISTORY", name_word(queue), name_word(unit, "unit"), *[b"CLUSTER"] * cluster]
+    del config
+    return Request(words, replies.history, wait_ms=OTHERS_MS * cluster)
 
 
 def find(config: Config, queue: Name, key: Value) -> Request[str | None]:
@@ -178,7 +189,7 @@ def cluster_leaving(config: Config, leaving: bool | None = None) -> Request[str]
 #: Commands that may be sent to another node when it is not known whether the first has done them.
 REPEATABLE = frozenset({
     *(b"ADDJOB", b"GETJOB", b"ACKJOB", b"FASTACK", b"NACK", b"WORKING", b"ENQUEUE", b"DEQUEUE", b"SHOW"),
-    *(b"CANCEL", b"RESULT", b"WAITJOB"),
+    *(b"CANCEL", b"RESULT", b"WAITJOB", b"QHISTORY"),
     *(b"QLEN", b"QPEEK", b"QSTAT", b"FIND", b"PING", b"ECHO", b"TIME", b"HELLO", b"INFO", b"COMMAND"),
 })  # fmt: skip
 

@@ -233,6 +233,7 @@ class AsyncDisque:
 
     queue_length = _method(admin.queue_length)
     queue_stat = _method(admin.queue_stat)
+    queue_history = _method(admin.queue_history)
     find = _method(admin.find)
     move_queue = _method(sweeps.move_queue)
     revive_queue = _method(sweeps.revive_queue)

@@ -251,6 +251,7 @@ class Disque:
 
     queue_length = _method(admin.queue_length)
     queue_stat = _method(admin.queue_stat)
+    queue_history = _method(admin.queue_history)
     find = _method(admin.find)
     move_queue = _method(sweeps.move_queue)
     revive_queue = _method(sweeps.revive_queue)

@@ -8,6 +8,9 @@ from disque.client.values import text_of
 #: What is known of a job or a queue: names as in SHOW and QSTAT, with underscores for dashes.
 JobInfo: TypeAlias = dict[str, "str | int | bytes | list[str] | dict[str, str] | None"]
 
+#: What happened in a queue, as in QHISTORY.
+History: TypeAlias = dict[str, "int | list[int | str]"]
+
 
 class Meta(NamedTuple):
     """What is known of a job beyond its body, when it was delivered (WITHMETA). Times are in ms.
@@ -172,6 +175,19 @@ def job_info(reply: object) -> JobInfo | None:
         (name := text(key).replace("-", "_")): plain(name, value)
         for key, value in zip(items[::2], items[1::2], strict=True)
     }
+
+
+def history(reply: object) -> History | None:
+    """Names, and numbers or lists, as a dict, or None."""
+    if reply is None:
+        return None
+    found: History = {}
+    for name, value in pairs(reply):
+        if isinstance(value, list):
+            found[text(name)] = [one if isinstance(one, int) else text(one) for one in value]
+        else:
+            found[text(name)] = whole(value)
+    return found
 
 
 def plain(name: str, value: object) -> str | int | bytes | list[str] | dict[str, str] | None:

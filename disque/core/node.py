@@ -27,6 +27,7 @@ from disque.core.model.early_holders import EarlyHolders
 from disque.core.model.ends import Ends
 from disque.core.model.evictable import Evictable
 from disque.core.model.extra import IN_JOURNAL, Extra, Extras, encode
+from disque.core.model.history import Histories
 from disque.core.model.job import (
     ACKED,
     ACTIVE,
@@ -108,6 +109,7 @@ class Node:
         "extras",
         "federation",
         "grace_ms",
+        "histories",
         "host",
         "ids",
         "jobless",
@@ -232,9 +234,10 @@ class Node:
         #: Questions to all nodes; how many jobs are delayed and in flight. These parts have nothing of single jobs.
         self.surveys = Surveys(self.timers, self.start)
         self.census = Census()
-        #: How jobs have ended that somebody wants to know of, and who waits for that.
+        #: How jobs have ended that somebody wants to know of, and who waits for that; what happened in queues.
         self.ends = Ends(self.timers, self.node_id)
-        self.jobless: tuple[Part, ...] = (self.surveys, self.census, self.ends)
+        self.histories = Histories()
+        self.jobless: tuple[Part, ...] = (self.surveys, self.census, self.ends, self.histories)
         #: IDs of jobs that were acknowledged or deleted everywhere lately.
         self.tombstones = Tombstones()
         self.early_holders = EarlyHolders()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from disque.core.dedup import finding
-from disque.core.jobs import figures, orders, results
+from disque.core.jobs import figures, history, orders, results
 from disque.core.model.session import Session
 from disque.core.model.survey import Answers, Asked, Words
 from disque.core.replication import surveys
@@ -24,6 +24,7 @@ TABLE: "Final[dict[int, Answerer]]" = {
     figures.LENGTH: figures.say_length,
     figures.FIGURES: figures.say_figures,
     finding.KEY: finding.say_key,
+    history.PAST: history.say_past,
     orders.WHERE: orders.say_where,
     orders.THESE: orders.do_these,
     orders.OLDEST: orders.say_oldest,

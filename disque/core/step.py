@@ -60,7 +60,7 @@ from disque.core.commands import scan, shown
 from disque.core.dedup import acquire, key_keeper, keys, outcomes
 from disque.core.federation import demand, supply
 from disque.core.host import CROSS_PROTOCOL
-from disque.core.jobs import add, bulk, deliver, eviction, queues, requeue, waiting
+from disque.core.jobs import add, bulk, deliver, eviction, history, queues, requeue, waiting
 from disque.core.model import memory
 from disque.core.model.ack_batch import Ack, AckBatch
 from disque.core.model.command import DENYOOM, FAST, LOADING, NO_AUTH, SKIP_MONITOR, WRITE, Command
@@ -322,6 +322,7 @@ def undelivered(node: "Node", peer: bytes, messages: "list[Message]", now_ms: in
 def beat(node: "Node", now_ms: int) -> None:
     """Ten times a second: look after the other nodes, and notice that this process stood still."""
     links.beat(node, now_ms)
+    history.beat(node, now_ms)
     outcomes.hand_on(node, now_ms)
 
 

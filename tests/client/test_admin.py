@@ -17,6 +17,13 @@ from tests.client.fake import A, B, MakeHands, config, lost
             *("queue_stat", ["q"], {"cluster": True}),
             *("QSTAT q CLUSTER", [b"unreachable", [b"a" * 40]], {"unreachable": ["a" * 40]}),
         ),
+        ("queue_history", ["q", "day"], {}, "QHISTORY q day", None, None),
+        ("queue_history", ["q", "minute"], {}, "QHISTORY q minute", {b"died": [0, 2]}, {"died": [0, 2]}),
+        (
+            *("queue_history", ["q", "hour"], {"cluster": True}, "QHISTORY q hour CLUSTER"),
+            *([b"begin", 7200, b"added", [0, 1], b"unreachable", [b"a"]],),
+            {"begin": 7200, "added": [0, 1], "unreachable": ["a"]},
+        ),
         ("find", ["q", 7], {}, "FIND q 7", None, None),
         ("find", ["q", b"k"], {}, "FIND q k", b"D-1", "D-1"),
         ("scan_queues", [], {}, "QSCAN 0", [b"0", [b"q"]], (0, ["q"])),

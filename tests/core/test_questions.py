@@ -1,6 +1,6 @@
 from disque.core import questions
 from disque.core.dedup import finding
-from disque.core.jobs import figures
+from disque.core.jobs import figures, history
 
 
 def test_numbers_are_for_ever() -> None:
@@ -8,10 +8,11 @@ def test_numbers_are_for_ever() -> None:
         1: "say_length",
         2: "say_figures",
         3: "say_key",
+        4: "say_past",
         10: "say_where",
         11: "do_these",
         12: "say_oldest",
         13: "do_all",
         20: "say_result",
     }
-    assert (figures.LENGTH, figures.FIGURES, finding.KEY) == (1, 2, 3)
+    assert (figures.LENGTH, figures.FIGURES, finding.KEY, history.PAST) == (1, 2, 3, 4)

@@ -370,6 +370,7 @@ def meddling(load: Workload, random: Random, ids: list[bytes]) -> list[bytes]:
         [b"QSTAT", queue],
         [b"QLEN", queue, b"CLUSTER"],
         [b"QSTAT", queue, b"CLUSTER"],
+        [b"QHISTORY", queue, random.choice((b"minute", b"hour")), b"CLUSTER"],
         [b"FIND", queue, random.choice((b"k0", b"k1"))],
         [b"JSCAN", b"COUNT", b"20"],
         [b"QSCAN"],

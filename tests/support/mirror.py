@@ -567,7 +567,7 @@ class Mirror(RuleBasedStateMachine):
         used += PLACE_BYTES * sum(len(queue.waiters or ()) for queue in node.queues.values())
         assert {key.cost() for key in node.unique.table.values()} <= {KEY_BYTES}
         assert node.used == used + KEY_BYTES * len(node.unique.table) + SHELF_BYTES * node.unique.store.count
-        things: list[Any] = [*jobs, *keys(node).values(), *node.queues.values()]
+        things: list[Any] = [*jobs, *keys(node).values(), *node.queues.values(), *node.histories.by_queue.values()]
         live: dict[int, int] = {}
         for thing in things:
             if thing.segment:

@@ -17,6 +17,7 @@ def counted(node: Node) -> dict[int, int]:
     """How many things have their newest record in which segment."""
     things: list[Any] = [job for shard in node.shards for job in shard.values()]
     things += [*keys(node).values(), *node.queues.values(), *node.acks.by_id.values(), *node.registry.entries()]
+    things += node.histories.by_queue.values()
     found: dict[int, int] = {}
     if node.registry.purged_segment:
         found[node.registry.purged_segment] = 1

@@ -8,12 +8,13 @@ one walk after the other. Its reply can be as large as all jobs, so while client
 too many bytes together, the other walks stand still.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from disque.core.base import errors, resp
 from disque.core.base.numbers import parse_int, parse_uint64
 from disque.core.commands import show
 from disque.core.federation.supply import import_rate
+from disque.core.jobs import census
 from disque.core.model.job import STATE_NAMES, Job
 from disque.core.model.queue import Queue
 from disque.core.model.session import NOT_WAITING, WAIT_SCAN, Session
@@ -59,6 +60,10 @@ class ScanOptions:
 
 
 QUEUE_NUMBERS = frozenset({b"COUNT", b"MINLEN", b"MAXLEN", b"IMPORTRATE"})
+#: States that JSCAN knows: those of jobs, and what QSTAT counts beside them.
+STATES: Final = (*STATE_NAMES, b"delayed", b"in-flight")
+DELAYED: Final = 1 << 4
+IN_FLIGHT: Final = 1 << 5
 JOB_NUMBERS = frozenset({b"COUNT"})
 JOB_WORDS = frozenset({b"QUEUE", b"STATE", b"REPLY"})
 NO_WORDS: frozenset[bytes] = frozenset()
@@ -96,9 +101,9 @@ def take_word(options: ScanOptions, word: bytes, value: bytes) -> bytes:
         options.queue = value
         return b""
     if word == b"STATE":
-        if value.lower() not in STATE_NAMES:
+        if value.lower() not in STATES:
             return errors.BAD_STATE
-        options.states |= 1 << STATE_NAMES.index(value.lower())
+        options.states |= 1 << STATES.index(value.lower())
         return b""
     if value.upper() not in {b"ALL", b"ID"}:
         return errors.BAD_REPLY_TYPE
@@ -232,6 +237,15 @@ def matches(job: Job, options: ScanOptions) -> bool:
     """Whether a JSCAN wants ``job``."""
     if options.queue is not None and job.queue != options.queue:
         return False
-    if options.states and not options.states >> job.state & 1:
+    if options.states and not is_in_one_of(job, options.states):
         return False
     return bool(job.holders)
+
+
+def is_in_one_of(job: Job, states: int) -> bool:
+    """Whether ``job`` is in one of these states."""
+    if states >> job.state & 1:
+        return True
+    if states < DELAYED or not census.is_out(job):
+        return False
+    return states & (IN_FLIGHT if census.is_in_flight(job) else DELAYED) != 0

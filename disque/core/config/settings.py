@@ -377,6 +377,11 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         mutable=True,
     ),
     Setting(
+        "history-queues", Whole(0, 1_000_000, "queues"), 10_000, LIMITS,
+        "For how many queues QHISTORY knows what happened. A further queue replaces one that had no traffic for an "
+        "hour. Each takes 2 KB to 16 KB, which count for maxmemory. 0 keeps nothing.", mutable=True,
+    ),
+    Setting(
         "cluster-forget-after", Whole(1, MAX_INT32, "seconds"), 86400, CLUSTER,
         "Seconds after which a node that cannot be reached is forgotten, as by CLUSTER FORGET.", mutable=True,
     ),

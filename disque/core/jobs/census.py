@@ -86,13 +86,22 @@ def count(node: "Node", then: "Callable[[Node, Asked, int], None]", now_ms: int)
     census.running = False
 
 
+def is_out(job: Job) -> bool:
+    """Whether this node speaks for a job outside its queue."""
+    return job.state == ACTIVE and job.flags & SPOKEN != 0 and job.place != ELSEWHERE
+
+
+def is_in_flight(job: Job) -> bool:
+    """Whether a job that is out was delivered, and not given back."""
+    return job.flags & (DELIVERED | DEFERRED) == DELIVERED
+
+
 def tally(node: "Node", shard: dict[bytes, Job], names: frozenset[bytes]) -> None:
     """Count some jobs."""
     delayed, in_flight = node.census.delayed, node.census.in_flight
     for job in shard.values():
-        if job.state == ACTIVE and job.flags & SPOKEN and job.place != ELSEWHERE:
-            flags = job.flags
-            table = in_flight if flags & DELIVERED and not flags & DEFERRED else delayed
+        if is_out(job):
+            table = in_flight if is_in_flight(job) else delayed
             name = job.spec.queue
             known = table.get(name)
             if known is not None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from disque.core.dedup import keys
-from disque.core.jobs import queues, restore, sessions
+from disque.core.jobs import history, queues, restore, sessions
 from disque.core.journal import checks
 from disque.core.journal.checks import NewerError, OlderError, ReplayError
 from disque.core.journal.compaction import Copy, Copying
@@ -26,6 +26,7 @@ from disque.core.journal.schema import (
     FLUSH,
     FORMAT,
     HEAD,
+    HISTORY,
     HOLDERS,
     JOBS,
     KEYS,
@@ -197,6 +198,14 @@ KINDS: Final[tuple[Kind, ...]] = (
         registry.apply_purged,
         copy=registry.copy_purged,
         forget=registry.forget_entries,
+    ),
+    Kind(
+        HISTORY,
+        (bytes, int, bytes, bytes),
+        history.is_history,
+        history.apply_history,
+        copy=history.copy_histories,
+        forget=history.forget_histories,
     ),
     Kind(FLUSH, (), checks.is_anything, apply_flush, is_mark=True),
     Kind(OFF, (), checks.is_anything, apply_off, is_mark=True),

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from disque.core.dedup import keys
+from disque.core.jobs import history
 from disque.core.journal.checks import ReplayError
 from disque.core.journal.codec import unpack
 from disque.core.journal.kinds import TABLE, check
@@ -190,8 +191,10 @@ class Replay(Recovery):
 def clean_list(node: "Node") -> Iterator[Record]:
     """The records of a clean stop: with them the next start finds everything as it is now.
 
-    But it does not speak for jobs that were handed on: whoever has them knows better by then.
+    But it does not speak for jobs that were handed on: whoever has them knows better by then. What QHISTORY knows comes
+    before them, by the outbox.
     """
+    history.close(node)
     batch: list[tuple[bytes, int, int, int, int, int]] = []
     for shard in node.shards:
         for job in shard.values():

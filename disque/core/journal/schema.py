@@ -18,6 +18,7 @@ ENTRY   an entry of the registry: name, field, value, kind, counter, node where 
 PURGED  counter: deletions of entries up to it may have been forgotten
 MORE    id, extra (see `model.extra`): what is to be known of a job beyond its fields; it stands before its job
 MOVE    id, queue, spec, end of life, not to be queued before (0: queued), extra: the job is in another queue for good
+HISTORY queue, whether it is all (0 or 1), hours, days: what happened to its jobs, as rows of `model.history`
 ENDED   how a job ended, for as long as that is kept: id, queue, status, node that took it, tries, whether the job is
         not known here (0 or 1), when, until when; result, last error, body
 UNEND   id: how it ended is forgotten
@@ -61,6 +62,7 @@ JOBS: Final = 18
 KEYS: Final = 19
 MORE: Final = 21
 MOVE: Final = 22
+HISTORY: Final = 23
 ENDED: Final = 24
 UNEND: Final = 25
 
@@ -74,6 +76,7 @@ HEAVY: Final[dict[int, tuple[int, ...]]] = {
     ENTRY: (1, 3),
     MORE: (2,),
     MOVE: (2, 6),
+    HISTORY: (1, 3, 4),
     ENDED: (2, 9, 10, 11),
 }
 #: Jobs or keys in one record, and bytes of their bodies that are enough for one.

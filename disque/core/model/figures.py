@@ -80,10 +80,11 @@ class Figures:
     """Those of one queue at one node, since that knows jobs of it.
 
     Counts only grow. ``waits`` are times from due to the first delivery, ``runs`` from a delivery to its
-    acknowledgement. ``sample_ms`` is when the next of these may be taken.
+    acknowledgement. ``sample_ms`` is when the next of these may be taken. ``noted`` is what was added, acknowledged,
+    given back and died when QHISTORY looked last.
     """
 
-    __slots__ = ("acked", "added", "cancelled", "died", "expired", "nacked", "retried", "runs",
+    __slots__ = ("acked", "added", "cancelled", "died", "expired", "nacked", "noted", "retried", "runs",
                  "sample_ms", "waits")  # fmt: skip
 
     def __init__(self) -> None:
@@ -95,6 +96,7 @@ class Figures:
         self.died = 0
         self.expired = 0
         self.cancelled = 0
+        self.noted = (0, 0, 0, 0)
         self.waits: Histogram | None = None
         self.runs: Histogram | None = None
 

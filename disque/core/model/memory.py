@@ -44,6 +44,9 @@ WAIT_BYTES: Final = 600
 #: When a delivery began whose consumer has said WORKING.
 BEGAN_BYTES: Final = 250
 
+#: What happened to the jobs of a queue, without its rows.
+HISTORY_BYTES: Final = 1500
+
 #: A place in the line of a queue, in which a GETJOB waits.
 PLACE_BYTES: Final = 60
 

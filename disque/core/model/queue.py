@@ -37,6 +37,7 @@ class Queue(Lane):
         "jobs_out",
         "low",
         "name",
+        "noted",
         "number",
         "paused",
         "ready",
@@ -58,6 +59,8 @@ class Queue(Lane):
         self.jobs_out = 0
         #: Of these, jobs that other nodes got.
         self.given = 0
+        #: Deliveries to clients when QHISTORY looked last.
+        self.noted = 0
         #: When it may be looked at again how long a job waited.
         self.sample_ms = 0
         self.paused = 0

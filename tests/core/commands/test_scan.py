@@ -8,7 +8,7 @@ from disque.core import step
 from disque.core.commands import scan
 from disque.core.model import memory
 from tests.conftest import examples
-from tests.core.support import NOTHING, Bench, Client
+from tests.core.support import NOTHING, Bench, Client, repljob
 
 
 def first_walk(bench: Bench) -> scan.Walk:
@@ -300,3 +300,31 @@ def test_qscan_keeps_queues_to_which_jobs_come_quickly(bench: Bench, client: Cli
     assert client("QSCAN", "IMPORTRATE", 200)[1] == [b"imported"]
     assert client("QSCAN", "IMPORTRATE", 201)[1] == []
     assert client("QSCAN", "IMPORTRATE", -5)[1] == [b"home", b"imported"]
+
+
+class TestWhatQstatCounts:
+    def found(self, client: Client, *states: str) -> set[bytes]:
+        words = [word for state in states for word in ("STATE", state)]
+        return set(client("JSCAN", "BUSYLOOP", *words)[1])
+
+    def test_delayed_and_in_flight(self, client: Client) -> None:
+        waits = client.add("q", "body", "DELAY", 10)
+        ids = [client.add("q") for _ in range(4)]
+        client.get("q", count=3)
+        client("NACK", ids[0], "DELAY", 10)
+        client("ACKJOB", ids[1])
+        assert self.found(client, "delayed") == {waits, ids[0]}
+        assert self.found(client, "in-flight") == {ids[2]}
+        assert self.found(client, "In-Flight", "queued") == {ids[2], ids[3]}
+        assert self.found(client, "active") == self.found(client, "delayed", "in-flight") == {waits, ids[0], ids[2]}
+
+    def test_only_where_a_node_speaks_for_the_job(self) -> None:
+        bench = Bench(peers=1)
+        client = bench.client()
+        bench.hear(bench.peers[0], repljob(bench.peers[0].id))
+        assert len(self.found(client, "active")) == 1
+        assert self.found(client, "delayed", "in-flight") == set()
+
+    def test_a_state_that_is_none(self, client: Client) -> None:
+        for state in ("", "inflight", "dead-letter"):
+            assert str(client("JSCAN", "STATE", state)) == "ERR Invalid job state name"

@@ -60,6 +60,7 @@ OTHER = {
     "default-replicate": "2",
     "restart-grace": "0",
     "registry-max-bytes": "1000000",
+    "history-queues": "0",
     "max-result-bytes": "4096",
 }
 
@@ -104,6 +105,7 @@ WRONG = {
     "default-replicate": "65536",
     "restart-grace": "-1",
     "registry-max-bytes": "10",
+    "history-queues": "1000001",
     "max-result-bytes": "65mb",
 }
 

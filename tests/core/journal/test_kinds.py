@@ -15,6 +15,7 @@ from disque.core.journal.schema import (
     DUMMY,
     ENDED,
     ENTRY,
+    HISTORY,
     HOLDERS,
     JOBS,
     KEYS,
@@ -141,6 +142,17 @@ def purge(bench: Bench, client: Client) -> int:
     return bench.node.registry.purged
 
 
+def let_a_minute_pass(bench: Bench, client: Client) -> int:
+    client.add("q", "body", "REPLICATE", 1)
+    bench.live(60_000)
+    return bench.now_ms // 3_600_000
+
+
+def is_history(node: Node, hour: int) -> bool:
+    _, hours, days = node.histories.by_queue[b"q"].rows
+    return hours.last() == (hour, 1, 0, 0, 0, 0) and days.last() == (hour // 24, 1, 0, 0, 0, 0)
+
+
 def is_there(node: Node, job_id: bytes) -> bool:
     job = node.find(job_id)
     return job is not None and job.state != ACKED and not job.nacks and len(job.holders) == 1
@@ -232,6 +244,7 @@ CASES: Final[dict[int, tuple[Act, Callable[[Node, Any], bool]]]] = {
     PURGED: (purge, is_purged),
     MORE: (add_with_headers, has_headers),
     MOVE: (die, is_a_dead_letter),
+    HISTORY: (let_a_minute_pass, is_history),
     ENDED: (end_with_result, has_ended),
     UNEND: (forget_the_end, has_forgotten_the_end),
 }

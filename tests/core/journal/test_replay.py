@@ -25,6 +25,7 @@ from disque.core.journal.schema import (
     FLUSH,
     FORMAT,
     HEAD,
+    HISTORY,
     HOLDERS,
     JOBS,
     JOBS_BODIES,
@@ -36,6 +37,7 @@ from disque.core.journal.schema import (
     SPEND,
     Record,
 )
+from disque.core.model.history import COUNT_MOST, ROW
 from disque.core.model.job import ACKED, ACTIVE, DEFERRED, DELIVERED, LEASE_OWNER, LEASE_RELAYED, QUEUED, SPENT, Job
 from disque.core.model.memory import JOB_BYTES
 from disque.core.model.registry import PAUSED_QUEUE
@@ -605,6 +607,7 @@ GOOD = [
     (DUMMY, job_id(4), NOW_MS + 9),
     pause_entry(b"q", 2, NOW_MS, node_id(2)),
     (PURGED, 7),
+    (HISTORY, b"q", 1, ROW.pack(1, 1, 2, 3, 4, 5), ROW.pack(1, 0, 0, 0, 0, 0)),
     job_record(5, holders=(node_id(1), node_id(2))),
     job_record(6, holders=(node_id(1), node_id(2)), state=ACKED, body=b""),
 ]
@@ -730,6 +733,13 @@ class TestNonsense:
             (ENTRY, b"q", b"", b"1", 1, 1, b"short", 0),
             (ENTRY, b"q", b"", b"1", 1, 1, node_id(2), 1),
             (PURGED, -1),
+            (HISTORY, b"q", 2, b"", b""),
+            (HISTORY, b"q", 1, b"x", b""),
+            (HISTORY, b"q", 1, b"", ROW.pack(1, 0, 0, 0, 0, COUNT_MOST + 1)),
+            (HISTORY, b"q", 1, ROW.pack(1, 0, 0, 0, 0, 0) * 2, b""),
+            (HISTORY, b"q", 1, ROW.pack(1, 0, 0, 0, 0, 0) + ROW.pack(169, 0, 0, 0, 0, 0), b""),
+            (HISTORY, b"q", 1, b"".join(ROW.pack(at, 0, 0, 0, 0, 0) for at in range(169)), b""),
+            (HISTORY, b"q", 1, "", b""),
             job_record(holders=()),
             job_record(holders=(node_id(2), node_id(1))),
             job_record(ttl=-1),
