@@ -432,16 +432,16 @@ def working(node: "Node", session: Session, args: list[bytes], now_ms: int) -> N
     """
     ids = args[1:]
     progress: bytes | None = None
-    if len(ids) > 1 and ids[-1].upper() == b"PROGRESS":
-        session.out.append(resp.error(errors.BAD_PROGRESS))
-        return
     if len(ids) > 2 and ids[-2].upper() == b"PROGRESS":
-        progress = ids[-1][:PROGRESS_MOST]
+        progress = ids[-1][:PROGRESS_MOST]  # it takes the next word whatever that is
         ids = ids[:-2]
         wrong = terms.lacking(node, b"WORKING PROGRESS")
         if wrong:
             session.out.append(resp.error(wrong))
             return
+    elif len(ids) > 1 and ids[-1].upper() == b"PROGRESS":
+        session.out.append(resp.error(errors.BAD_PROGRESS))
+        return
     if len(ids) > bulk.MOST:
         bulk.begin(node, Postponing(session, ids, progress))
         return

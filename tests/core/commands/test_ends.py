@@ -308,6 +308,11 @@ class TestProgress:
         client("WORKING", job, "PROGRESS", "x" * 5000)
         assert client.show(job)["progress"] == b"x" * PROGRESS_MOST
 
+    def test_it_may_be_any_word(self, client: Client) -> None:
+        job = taken(client, "RETRY", 60)
+        assert client("WORKING", job, "PROGRESS", "progress") == 60
+        assert client.show(job)["progress"] == b"progress"
+
     @pytest.mark.parametrize("words", [("PROGRESS",), ("PROGRESS", "a", "b")])
     def test_it_is_one_text(self, client: Client, words: tuple[str, ...]) -> None:
         job = taken(client)
