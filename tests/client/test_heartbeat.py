@@ -43,7 +43,6 @@ class TestPulse:
         pulse.missed(wrong)
         assert (pulse.ids, pulse.errors) == ([], {"a": wrong})
 
-
     def test_progress_is_told_until_a_beat_was_answered(self) -> None:
         pulse = Pulse(["a"])
         assert pulse.news() is None

@@ -189,7 +189,7 @@ def test_a_job_of_a_half_closed_client_is_answered_under_always(start_node: Star
     raw = node.raw()
     raw.send(request("ADDJOB", "q", "body", 0) * 100)
     raw.end()
-    assert raw.all().count(b"+D-") == 100
+    assert raw.all().count(b"-05a1\r\n") == 100
     assert node.ask("QLEN", "q") == 100
 
 

@@ -172,7 +172,7 @@ def test_a_half_closed_client_that_waits_for_a_walk_is_answered_and_closed(monke
         shell.pump.on_timer()
         shell.loop.settle()
     shell.loop.settle()
-    assert transport.take().count(b"+D-") == 20
+    assert transport.take().count(b"-05a1\r\n") == 20
     assert transport.closed
 
 
@@ -189,7 +189,7 @@ def test_the_reply_of_a_walk_counts_as_unread_until_the_client_takes_it(monkeypa
     assert shell.node.unread > 20 * 40
     client.resume_writing()
     shell.loop.settle()
-    assert transport.take().count(b"+D-") == 20
+    assert transport.take().count(b"-05a1\r\n") == 20
     assert shell.node.unread == 0
 
 

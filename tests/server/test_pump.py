@@ -80,7 +80,7 @@ def test_the_journal_is_written_before_replies_leave() -> None:
     shell = Shell()
     writer = shell.journal()
     client, _ = shell.connect()
-    assert shell.ask(client, ADD * 5).count(b"+D-") == 5
+    assert shell.ask(client, ADD * 5).count(b"-05a1\r\n") == 5
     assert len(writer.payloads) == 1, "one record for what came together"
 
 
@@ -181,7 +181,7 @@ class TestFullDisk:
         shell.pump.release()
         answer = transport.take()
         assert answer.startswith(b"*1\r\n*3\r\n$1\r\nq\r\n")
-        assert answer.count(b"+D-") == 1
+        assert answer.count(b"-05a1\r\n") == 2
 
     def test_without_a_timeout_it_waits(self, shell: Shell) -> None:
         client, transport = shell.connect()
@@ -282,9 +282,9 @@ def test_without_a_journal_nothing_has_to_wait_and_the_next_one_counts_anew() ->
         quiet.ticket = writer.sequence
     shell.pump.journal = None
     shell.pump.release_all()
-    assert transport.take().count(b"+D-") == 3
+    assert transport.take().count(b"-05a1\r\n") == 3
     shell.journal()
-    assert shell.ask(quiet, ADD).count(b"+D-") == 1
+    assert shell.ask(quiet, ADD).count(b"-05a1\r\n") == 1
 
 
 def test_nothing_is_flushed_twice_in_a_turn() -> None:
@@ -388,7 +388,7 @@ def test_each_held_reply_waits_for_its_own_record() -> None:
     for safe in (1, 2, 3):
         writer.safe = safe
         shell.pump.release()
-        assert transport.take().count(b"+D-") == 1
+        assert transport.take().count(b"-05a1\r\n") == 1
 
 
 def test_a_reply_that_joins_held_ones_does_not_leave_before_its_record_is_written() -> None:
@@ -401,12 +401,12 @@ def test_a_reply_that_joins_held_ones_does_not_leave_before_its_record_is_writte
     assert len(writer.payloads) == 1
     writer.safe = 1
     shell.pump.release()
-    assert transport.take().count(b"+D-") == 1
+    assert transport.take().count(b"-05a1\r\n") == 1
     shell.loop.settle()
     assert transport.take() == b""
     writer.safe = writer.sequence
     shell.pump.release()
-    assert transport.take().count(b"+D-") == 1
+    assert transport.take().count(b"-05a1\r\n") == 1
 
 
 def test_a_client_that_goes_on_asking_gets_what_is_safe_meanwhile() -> None:
@@ -419,7 +419,7 @@ def test_a_client_that_goes_on_asking_gets_what_is_safe_meanwhile() -> None:
         shell.ask(client, ADD)
         writer.safe = writer.sequence - 1
         shell.pump.release()
-        assert transport.take().count(b"+D-") == 1
+        assert transport.take().count(b"-05a1\r\n") == 1
 
 
 def test_jobs_in_the_replies_that_did_not_leave_go_back_and_the_others_do_not() -> None:

@@ -7,6 +7,8 @@ from tests.simulation.world import Violation
 
 #: Two nodes must have been able to talk for so long, and for the time of a message each way, before they must agree.
 TALK_MS = 1500
+#: Nodes look at their clocks so often.
+NEARLY_MS = 50
 
 
 class Acknowledged:
@@ -56,14 +58,18 @@ class Acknowledged:
             return True
         return self.news_ms(known, ack, claim) <= claim.at_ms
 
-    @staticmethod
-    def was_out(known: Known, ack: Ack, claim: Claim) -> bool:
+    def was_out(self, known: Known, ack: Ack, claim: Claim) -> bool:
         """Whether the job was a consumer's when it was acknowledged, by an earlier delivery than this one.
 
-        Else another node may have it in its queue, and hand it out while the news is on its way.
+        Else another node may have it in its queue, and hand it out while the news is on its way; so may one that is
+        about to queue it, since the delivery ends at this moment.
         """
-        retry_ms = known.plan.retry * 1000
-        return any(taken.at_ms <= ack.at_ms < taken.at_ms + retry_ms for taken in known.claims if taken is not claim)
+        travel_ms = self.cluster.network.slowest(ack.machine, claim.machine) + NEARLY_MS
+        return any(
+            taken.at_ms <= ack.at_ms < taken.at_ms + (taken.lease_ms or known.plan.retry * 1000) - travel_ms
+            for taken in known.claims
+            if taken is not claim
+        )
 
     def was_freed(self, known: Known, ack: Ack, claim: Claim) -> bool:
         """Whether somebody put the job into a queue at about that time."""
