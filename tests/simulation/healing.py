@@ -13,6 +13,7 @@ from tests.simulation.world import Violation
 
 if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster
+    from tests.simulation.machine import Machine
 
 #: Nodes may take so long to start and to find each other again.
 GATHER_MS = 4000
@@ -109,6 +110,17 @@ class Healing:
                 client = Client(self.cluster, f"wants to know {machine.name}", home=machine)
                 self.drains.append(client)
                 client.begin(asker(list(self.load.recent)))
+            self.send_for(machines)
+
+    def send_for(self, machines: "list[Machine]") -> None:
+        """Somebody waits at one node for jobs that are added, and known, at another one."""
+        ids: list[bytes] = []
+        here, there = self.random.choice(machines), self.random.choice(machines)
+        adder = Client(self.cluster, "adds what is waited for", home=here)
+        waiter = Client(self.cluster, "waits for what is added", home=there)
+        self.drains += [adder, waiter]
+        adder.begin(add_late(self.load, ids))
+        waiter.begin(wait_late(ids))
 
 
 def asker(ids: list[bytes]) -> Story:
@@ -120,6 +132,19 @@ def asker(ids: list[bytes]) -> Story:
         yield Ask([b"WAITJOB", b"8000", *ids])
     for job_id in ids:
         yield Ask([b"RESULT", job_id])
+
+
+def add_late(load: Workload, ids: list[bytes]) -> Story:
+    """Adds jobs that nobody can get for a while."""
+    replies = yield Ask(*[load.addjob_late() for _ in range(3)])
+    ids += [reply for reply in replies or [] if isinstance(reply, bytes)]
+
+
+def wait_late(ids: list[bytes]) -> Story:
+    """Waits for them from before anybody gets them."""
+    yield 500
+    if ids:
+        yield Ask([b"WAITJOB", b"15000", *ids], patience_ms=20_000)
 
 
 def drain(queue: bytes, limit: list[bytes]) -> Story:

@@ -66,7 +66,7 @@ MUTANTS: Final[list[Mutant]] = []
 
 
 def mutant(
-    *promises: str, nodes: int = 3, seeds: int = 12, **options: Any
+    *promises: str, nodes: int = 3, seeds: int = 60, **options: Any
 ) -> Callable[[Callable[[], Iterator[None]]], Callable[[], Iterator[None]]]:
     """Add the breakage that the decorated generator makes and takes back."""
 
@@ -135,7 +135,7 @@ def sizes_are_compared_for_sets() -> Iterator[None]:
         yield
 
 
-@mutant("I1", "I4", "I5", "I6", nodes=3, seeds=30, faults={"crash": 1500}, policy="always")
+@mutant("I1", "I4", "I5", "I6", nodes=3, faults={"crash": 1500}, policy="always")
 def unknown_is_answered_while_loading() -> Iterator[None]:
     """A node talks to others before it has read its journal."""
     genuine = Process.__init__
@@ -169,14 +169,14 @@ def spent_is_not_written() -> Iterator[None]:
         yield
 
 
-@mutant("I3", nodes=1, seeds=30, faults={"power": 1500}, policy="everysec")
+@mutant("I3", nodes=1, faults={"power": 1500}, policy="everysec")
 def lost_tail_is_trusted() -> Iterator[None]:
     """After a loss of power the journal is believed to be complete."""
     with patch.object(Replay, "tail_is_sure", lambda *_: True):
         yield
 
 
-@mutant("I3", "I4", "I9", nodes=1, seeds=40, faults={"stop": 1500, "crash": 1500}, policy="everysec", active_ms=20000)
+@mutant("I3", "I4", "I9", nodes=1, faults={"stop": 1500, "crash": 1500}, policy="everysec", active_ms=20000)
 def used_clean_list_is_replayed() -> Iterator[None]:
     """The list of a clean stop counts although more was written behind it."""
     genuine = Replay._apply
@@ -191,7 +191,7 @@ def used_clean_list_is_replayed() -> Iterator[None]:
         yield
 
 
-@mutant("I3", nodes=3, seeds=40, faults={"reset": 100, "slow": 300}, policy="off")
+@mutant("I3", nodes=3, faults={"reset": 100, "slow": 300}, policy="off")
 def hand_over_is_taken_back_after_it_left() -> Iterator[None]:
     """When a link ends, what is on its way counts as undelivered."""
     genuine = Bus.ended
@@ -219,7 +219,7 @@ def replica_is_counted_twice() -> Iterator[None]:
         yield
 
 
-@mutant("I1", nodes=5, seeds=8, faults={"crash": 400, "cut": 300}, policy="off", clients=12, active_ms=12000)
+@mutant("I1", nodes=5, faults={"crash": 400, "cut": 300}, policy="off", clients=12, active_ms=12000)
 def restarted_node_keeps_its_vote() -> Iterator[None]:
     """What a process confirmed counts for the next one of that node."""
     with patch.object(coordinator, "restarted", nothing):
@@ -261,7 +261,7 @@ def reply_does_not_wait() -> Iterator[None]:
         yield
 
 
-@mutant("I10", nodes=3, faults={"fsync": 1000}, policy="always", seeds=20)
+@mutant("I10", nodes=3, faults={"fsync": 1000}, policy="always")
 def achieved_add_does_not_wait() -> Iterator[None]:
     """The answer to an ADDJOB whose last copy was confirmed does not wait for the record here."""
     genuine = coordinator.tell
@@ -274,7 +274,7 @@ def achieved_add_does_not_wait() -> Iterator[None]:
         yield
 
 
-@mutant("I11", nodes=5, seeds=4, policy="off", zones=2)
+@mutant("I11", nodes=5, policy="off", zones=2)
 def zones_are_ignored() -> Iterator[None]:
     """Copies go to any nodes, and count wherever they are."""
 
@@ -285,7 +285,7 @@ def zones_are_ignored() -> Iterator[None]:
         yield
 
 
-@mutant("I11", nodes=5, seeds=30, faults={"cut": 300, "crash": 700}, policy="off", zones=2, clients=16, active_ms=15000)
+@mutant("I11", nodes=5, faults={"cut": 300, "crash": 700}, policy="off", zones=2, clients=16, active_ms=15000)
 def two_copies_of_a_zone_are_counted() -> Iterator[None]:
     """Copies are asked of other zones first, and count wherever they are."""
     with patch.object(zoning, "must_wait", lambda *_: False):
@@ -327,7 +327,7 @@ def questions_are_answered_no() -> Iterator[None]:
 # -- UNIQUE ------------------------------------------------------------------------------------------------------------
 
 
-@mutant("I1", "I7", nodes=4, seeds=40, faults={"cut": 800, "reset": 400}, policy="off", unique=True, clients=6)
+@mutant("I1", "I7", nodes=4, faults={"cut": 800, "reset": 400}, policy="off", unique=True, clients=6)
 def key_is_given_out_before_it_is_vouched_for() -> Iterator[None]:
     """Whoever finds a key taken answers with the ID that has it, decided or not."""
 
@@ -422,14 +422,14 @@ def adds_never_time_out() -> Iterator[None]:
         yield
 
 
-@mutant("I8", nodes=3, seeds=30, faults={"stop": 2500}, grace_s=60, timeout_ms=1000, active_ms=15000, policy="always")
+@mutant("I8", nodes=3, faults={"stop": 2500}, grace_s=60, timeout_ms=1000, active_ms=15000, policy="always")
 def nodes_that_restart_are_not_waited_for() -> Iterator[None]:
     """There are too few nodes as soon as one of them cannot be reached."""
     with patch.object(add, "expected", lambda node, _: len(node.membership.reachable())):
         yield
 
 
-@mutant("I8", nodes=3, seeds=30, faults={"retire": 2000}, grace_s=0, timeout_ms=1000, clients=6)
+@mutant("I8", nodes=3, faults={"retire": 2000}, grace_s=0, timeout_ms=1000, clients=6)
 def waiting_is_for_ever() -> Iterator[None]:
     """Nobody is told that the nodes that are waited for do not come back."""
     with patch.object(coordinator, "is_hopeless", lambda *_: False):
@@ -469,7 +469,7 @@ def memory_leaks() -> Iterator[None]:
         yield
 
 
-@mutant("I6", "I8", nodes=2, seeds=30, faults={"reset": 150, "slow": 500}, policy="off", clients=16, active_ms=15000)
+@mutant("I6", "I8", nodes=2, faults={"reset": 150, "slow": 500}, policy="off", clients=16, active_ms=15000)
 def nothing_is_said_again() -> Iterator[None]:
     """What a link lost is not sent over the next one."""
     with patch.object(links, "say_again", nothing):
@@ -540,14 +540,14 @@ def sizes_are_forgotten() -> Iterator[None]:
 # -- versions ----------------------------------------------------------------------------------------------------------
 
 
-@mutant("I13", nodes=3, seeds=6, policy="off", mixed=True)
+@mutant("I13", nodes=3, policy="off", mixed=True)
 def everything_is_said_to_everybody() -> Iterator[None]:
     """Nobody looks whether the receiver of a message understands it."""
     with patch.object(Table, "understood", lambda _, outbox: outbox):
         yield
 
 
-@mutant("I13", nodes=3, seeds=12, faults={"crash": 1500}, policy="off", mixed=True)
+@mutant("I13", nodes=3, faults={"crash": 1500}, policy="off", mixed=True)
 def what_a_node_understands_is_learnt_once() -> Iterator[None]:
     """A node that starts again as an earlier version counts as what it was."""
     genuine = Table.set_capabilities
@@ -563,7 +563,7 @@ def what_a_node_understands_is_learnt_once() -> Iterator[None]:
 # -- questions to all nodes --------------------------------------------------------------------------------------------
 
 
-@mutant("I8", "I9", nodes=3, seeds=12, tries=True, faults={"freeze": 800, "cut": 800}, policy="off")
+@mutant("I8", "I9", nodes=3, tries=True, faults={"freeze": 800, "cut": 800}, policy="off")
 def who_does_not_answer_is_waited_for() -> Iterator[None]:
     """A question to all nodes is not over while one of them is silent."""
     with patch.object(surveys, "give_up", nothing):
@@ -573,14 +573,14 @@ def who_does_not_answer_is_waited_for() -> Iterator[None]:
 # -- the registry ------------------------------------------------------------------------------------------------------
 
 
-@mutant("I14", nodes=3, seeds=12, faults={"cut": 1500}, policy="off", pause=True)
+@mutant("I14", nodes=3, faults={"cut": 1500}, policy="off", pause=True)
 def what_was_missed_is_not_told_again() -> Iterator[None]:
     """Over a new link nobody says what he knows."""
     with patch.object(registry, "link_up", nothing):
         yield
 
 
-@mutant("I14", nodes=3, seeds=12, faults={"cut": 1500}, policy="off", pause=True)
+@mutant("I14", nodes=3, faults={"cut": 1500}, policy="off", pause=True)
 def what_comes_last_wins() -> Iterator[None]:
     """An entry replaces what is known, although it is older."""
     with patch.object(registry, "is_news", lambda *_: True):
@@ -597,7 +597,7 @@ def tries_are_not_counted() -> Iterator[None]:
         yield
 
 
-@mutant("I15", tries=True, queues=1)
+@mutant("I15", tries=True, queues=1, clients=8, long_retry=False, policy="off")
 def tries_at_other_nodes_do_not_count() -> Iterator[None]:
     """What other nodes say of tries is not heard."""
     with patch.object(generations, "merge", nothing):

@@ -256,6 +256,9 @@ def replace(
     new.lasts = known.lasts or left_ms > 0
     new.body, new.tries, new.error, new.text = known.body, known.tries, known.error, text
     put(node, new)
+    if known.sure_ms:
+        new.sure_ms = known.sure_ms
+        node.timers.arm(new, new.sure_ms)
     return new
 
 

@@ -10,6 +10,7 @@ that has just started may have lost it.
 
 from typing import TYPE_CHECKING, Final
 
+from cluster.capabilities import JOBS
 from cluster.messages import MORE, MOVED, NUMBER_BITS
 from disque.core.journal.schema import MOVE
 from disque.core.model.extra import IN_JOURNAL, Extra, decode, encode
@@ -124,7 +125,9 @@ def is_behind(node: "Node", peer_id: bytes, job: Job) -> bool:
     if extra is None or not extra.generation or not job.retry:
         return False  # of one that is delivered at most once there is one copy
     peer = node.peers.get(peer_id)
-    return peer is not None and (extra.sure is None or extra.sure.get(peer_id) != peer.start)
+    if peer is None or (peer.linked and not peer.understands(JOBS)):
+        return False  # it cannot be told: what it says must count, or both would serve the job
+    return extra.sure is None or extra.sure.get(peer_id) != peer.start
 
 
 def note_sure(node: "Node", peer_id: bytes, extra: Extra) -> None:

@@ -182,8 +182,9 @@ def time_out(node: "Node", wait: Wait, now_ms: int) -> None:
 
 def review(node: "Node", now_ms: int) -> None:
     """Links or nodes have changed: somebody who has not answered may not be there any more."""
-    for wanted in list(node.ends.wanted.values()):
-        if wanted.without:
+    for job_id in list(node.ends.wanted):
+        wanted = node.ends.wanted.get(job_id)  # the answer to one client may be all that others were wanted for
+        if wanted is not None and wanted.without:
             judge(node, wanted, now_ms)
 
 

@@ -25,6 +25,7 @@ from tests.core.support import MYSELF, UNKNOWN_ID, Bench, foreign_id
 from tests.support.formats import repljob
 
 ID = foreign_id()
+OTHER = foreign_id(2)
 KEPT_MS = 60_000
 
 
@@ -160,6 +161,18 @@ def test_an_acknowledgement_that_comes_late_makes_it_no_less_sure(bench: Bench) 
     bench.sent()
     bench.hear(bench.peers[0], (WATCH, TELL_ME, (ID,)))
     assert [message[2] for message in bench.told(bench.peers[0], ENDED)] == [DONE]
+
+
+def test_an_expiry_that_another_node_saw_is_told_when_all_must_have_seen_it(bench: Bench) -> None:
+    one, _ = bench.peers
+    bench.hear(one, repljob(OTHER, ttl=5, retry=300, rows={RETAIN.number: 60}, holders=(MYSELF, one.id)))
+    bench.live(5100)
+    bench.hear(one, (WATCH, TELL_ME, (OTHER,)))
+    bench.hear(one, (ENDED, BY_HOLDER, EXPIRED, b"0" * 40, 0, KEPT_MS, b"", (OTHER,)))
+    assert not bench.told(one, ENDED)
+    bench.live(2100)
+    assert [message[1:3] for message in bench.told(one, ENDED)] == [(IS_SURE, EXPIRED)]
+    assert not bench.node.ends.unsure
 
 
 def test_who_asks_about_nothing_is_told_that(bench: Bench) -> None:

@@ -72,6 +72,17 @@ def test_who_is_behind_is_told_and_what_he_says_does_not_count() -> None:
     assert one.id
 
 
+def test_who_cannot_be_told_is_not_behind() -> None:
+    bench = backup(1)
+    (one,) = bench.peers
+    bench.client()("MOVE", "r", ID)
+    bench.sent()
+    bench.node.peers[one.id].capabilities = 0
+    bench.hear(one, (QUEUED, STILL, (ID,)))
+    assert bench.state(ID) == "active", "one of two that have it queued steps back"
+    assert not bench.sent(MOVED)
+
+
 def test_a_process_that_starts_again_may_have_lost_it() -> None:
     bench = backup(1)
     (one,) = bench.peers

@@ -134,6 +134,16 @@ def test_one_that_fails_meanwhile_is_not_waited_for(bench: Bench, client: Client
     assert client.read() == [[b"gone", None]]
 
 
+def test_the_answer_to_one_client_takes_along_what_nobody_else_waits_for(bench: Bench, client: Client) -> None:
+    one, two = bench.peers
+    client.send("WAITJOB", 0, ID, OTHER_ID, "ANY")
+    bench.hear(one, (ENDED, IS_SURE, GONE, one.id, 0, 0, b"", (ID, OTHER_ID)))
+    bench.fail(two)
+    bench.link_down(two)
+    assert client.read() == [[b"gone", None], None]
+    assert not bench.node.ends.wanted
+
+
 @pytest.mark.parametrize("status", [0, 8, 2**43 - 1])
 def test_nonsense_is_no_answer(bench: Bench, client: Client, status: int) -> None:
     client.send("WAITJOB", 0, ID)
