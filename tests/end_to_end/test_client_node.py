@@ -317,6 +317,7 @@ def test_an_iteration_hands_out_each_job_once_and_gives_back_the_rest(hands: Han
     assert hands.info()["registered_jobs"] == 200
 
 
+@pytest.mark.slow
 def test_work_may_take_longer_than_its_retry(hands: Hands) -> None:
     hands.add("q", "long", retry=1)
     [job] = hands.get("q")

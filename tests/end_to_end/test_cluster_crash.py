@@ -47,6 +47,7 @@ def test_all_nodes_killed_at_once_under_load_lose_nothing(make_cluster: MakeClus
         load.more()
 
 
+@pytest.mark.slow
 def test_all_nodes_killed_with_jobs_that_nobody_has_got_yet_give_them_back(make_cluster: MakeCluster) -> None:
     cluster = make_cluster(3)
     with cluster_load(cluster, 3, "NOREPL", consumers=0) as load:

@@ -2,12 +2,12 @@
 
 import pytest
 
-from tests.conftest import rarely
 from tests.end_to_end.cluster_load import cluster_load
 from tests.end_to_end.conftest import MakeCluster
 
 
-@pytest.mark.parametrize("size", [3, *rarely(5)])
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [3, 5])
 def test_a_node_that_stands_still_loses_nothing_and_no_request_fails(make_cluster: MakeCluster, size: int) -> None:
     cluster = make_cluster(size)
     victim = cluster.members[0]  # a producer is there

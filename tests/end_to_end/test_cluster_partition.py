@@ -23,6 +23,7 @@ def load_while_cut(cluster: Divided, ways: list[tuple[Node, Node]], failed: list
         load.more()
 
 
+@pytest.mark.slow
 def test_a_node_that_is_cut_off_from_the_others(divided: Divided) -> None:
     alone, *others = divided.members
     load_while_cut(divided, both_ways([alone], others), [(other, alone) for other in others])

@@ -12,6 +12,8 @@ from collections import Counter, defaultdict
 from contextlib import closing
 from typing import Any, Final
 
+import pytest
+
 from tests.end_to_end.cluster import Cluster
 from tests.end_to_end.conftest import MakeCluster
 from tests.end_to_end.node import Node, until
@@ -113,6 +115,7 @@ def result_of(node: Node, job_id: bytes) -> bytes:
     return result
 
 
+@pytest.mark.slow
 def test_tries_stay_within_their_bound_and_no_dead_letter_and_no_result_is_lost(make_cluster: MakeCluster) -> None:
     cluster = make_cluster(3)
     load = Load(cluster)
