@@ -12,7 +12,7 @@ PORT ?= 7711
 ARGS ?=
 # Tests go in several processes: one has those that start servers, one those that start Java, the others compute (see
 # tests/conftest.py).
-WORKERS ?= $(if $(ARGS),,-n 3 --dist loadgroup)
+WORKERS ?= $(if $(ARGS),,-n 3 --dist loadscope --no-loadscope-reorder)
 BIN := $(VENV)/bin
 # Each node has a folder of its own in here, named after its port.
 DATA ?= data
@@ -106,13 +106,13 @@ test-pythons:
 	  venv=.venv-$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
 	  echo "tests with $$($$python --version), in $$venv"; \
 	  { $$python -m venv $$venv && $$venv/bin/python -m pip install --quiet --editable '.[test,client]'; } || exit 1; \
-	  $$venv/bin/python -m pytest -p no:cacheprovider -n 3 --dist loadgroup $(PYTHON_TESTS) || exit 1; \
+	  $$venv/bin/python -m pytest -p no:cacheprovider -n 3 --dist loadscope --no-loadscope-reorder $(PYTHON_TESTS) || exit 1; \
 	done
 
 # Lines and branches that the quick tests run in their own process; COVERAGE is what it was when it was last looked at.
 COVERAGE ?= 96.9
 coverage: $(VENV)/.can-test
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup --cov --cov-report=term:skip-covered --cov-fail-under=$(COVERAGE) \
+	@$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder --cov --cov-report=term:skip-covered --cov-fail-under=$(COVERAGE) \
 	  $(PYTHON_TESTS)
 
 check: lint

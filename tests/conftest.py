@@ -38,6 +38,9 @@ TOOLS: Final = {
 
 #: Where tests only compute: they can run beside any others.
 COMPUTING: Final = ("tests/core/", "tests/scenarios/", "tests/simulation/")
+#: What takes longest begins first: the tests with Java, all in one process, and those with real nodes, file by file.
+SPARK: Final = "tests/spark/"
+PROCESSES: Final = "tests/end_to_end/"
 
 #: So begin the reasons of the skips that CI allows.
 NO_NAMESPACES: Final = "network namespaces cannot be made here"
@@ -77,15 +80,29 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     leave_out_slow_ones(config, items)
+    items.sort(key=lambda item: (not item.nodeid.startswith(SPARK), not item.nodeid.startswith(PROCESSES)))
     for item in items:
-        # What starts servers and looks at clocks stays in one process, what starts Java in another one.
-        if item.nodeid.startswith("tests/spark/"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
-        elif not item.nodeid.startswith(COMPUTING):
-            item.add_marker(pytest.mark.xdist_group("waiting"))
         mark = item.get_closest_marker("plain_only")
         if mark is not None and FORM != "plain":
             item.add_marker(pytest.mark.skip(reason=f"{PLAIN_ONLY}: {mark.args[0]}"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Divide the tests among processes."""
+    from xdist.scheduler.loadscope import LoadScopeScheduling  # noqa: PLC0415 - it may be missing
+
+    class ByFolder(LoadScopeScheduling):  # type: ignore[misc]
+        """The tests of a folder or file that look at clocks stay in one process."""
+
+        def _split_scope(self, nodeid: str) -> str:
+            if nodeid.startswith(COMPUTING):
+                return nodeid
+            if nodeid.startswith(PROCESSES):
+                return nodeid.partition("::")[0]
+            return "/".join(nodeid.split("/")[:2])
+
+    return ByFolder(config, log)
 
 
 def leave_out_slow_ones(config: pytest.Config, items: list[pytest.Item]) -> None:
