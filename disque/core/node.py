@@ -50,8 +50,8 @@ from disque.core.model.outcome import Outcome
 from disque.core.model.part import Part
 from disque.core.model.peers import Peer
 from disque.core.model.queue import PAUSED_OUT, QUEUE_IDLE_MS, Queue
-from disque.core.model.queue_index import QueueIndex
 from disque.core.model.registry import Registry
+from disque.core.model.roll import Roll
 from disque.core.model.session import PendingAdd, Session
 from disque.core.model.sliced import Bulks, Sliced
 from disque.core.model.slowlog import SlowLog
@@ -138,7 +138,6 @@ class Node:
         "peak",
         "peers",
         "places",
-        "queue_index",
         "queues",
         "random",
         "ready",
@@ -148,6 +147,7 @@ class Node:
         "resets",
         "resting",
         "retries",
+        "roll",
         "seen_version",
         "segment",
         "selves",
@@ -191,7 +191,7 @@ class Node:
         self.ids = IdMaker(self.node_id, host.entropy)
         self.shards: list[dict[bytes, Job]] = [{} for _ in range(SHARDS)]
         self.queues: dict[bytes, Queue] = {}
-        self.queue_index = QueueIndex()
+        self.roll: Roll[Queue] = Roll()
         self.timers = Timers()
         #: How many records of each segment of the journal are the newest of something.
         self.live: dict[int, int] = {}
@@ -546,7 +546,7 @@ class Node:
             queue = Queue(name, now_ms)
             queue.specs = self.names.get(name)
             self.queues[name] = queue
-            queue.number = self.queue_index.add(queue)
+            queue.number = self.roll.add(queue)
             self.federation.adopt(queue)
             self.used += QUEUE_BYTES + len(name)
             self.timers.arm(queue, now_ms + QUEUE_IDLE_MS[0])
@@ -557,7 +557,7 @@ class Node:
         assert not queue.length
         assert queue.waiters is None
         del self.queues[queue.name]
-        self.queue_index.drop(queue.number)
+        self.roll.drop(queue.number)
         self.used -= QUEUE_BYTES + len(queue.name)
         self.timers.disarm(queue)
 

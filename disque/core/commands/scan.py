@@ -1,7 +1,8 @@
 """QSCAN and JSCAN: walks through queues and jobs that need no memory between calls.
 
-JSCAN's cursor is the number of the next dict of jobs: a job never moves to another one. QSCAN's is the number of the
-next queue (see `queue_index`). An element that is there throughout a walk is returned.
+JSCAN's cursor is the number of the next dict of jobs: a job never moves to another one. Behind the last dict it goes on
+with the number of the next end that is kept, if such are asked for. QSCAN's is the number of the next queue. These two
+are numbers of a roll (see `roll`). An element that is there throughout a walk is returned.
 
 With BUSYLOOP the client waits for a whole walk, and others do not: what one turn does not reach is done in the ticks,
 one walk after the other. Its reply can be as large as all jobs, so while clients do not read such replies, and they are
@@ -14,11 +15,14 @@ from disque.core.base import errors, resp
 from disque.core.base.numbers import parse_int, parse_uint64
 from disque.core.commands import show
 from disque.core.federation.supply import import_rate
-from disque.core.jobs import census
+from disque.core.jobs import census, results
+from disque.core.model.ends import DONE, EXPIRED, End
+from disque.core.model.ends import NAMES as END_NAMES
 from disque.core.model.job import STATE_NAMES, Job
 from disque.core.model.queue import Queue
 from disque.core.model.session import NOT_WAITING, WAIT_SCAN, Session
 from disque.core.model.sliced import Sliced
+from disque.core.replication.ends import words_of
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -60,10 +64,13 @@ class ScanOptions:
 
 
 QUEUE_NUMBERS = frozenset({b"COUNT", b"MINLEN", b"MAXLEN", b"IMPORTRATE"})
-#: States that JSCAN knows: those of jobs, and what QSTAT counts beside them.
-STATES: Final = (*STATE_NAMES, b"delayed", b"in-flight")
+#: States that JSCAN knows: those of jobs, what QSTAT counts beside them, and those of jobs that have ended.
+STATES: Final = (*STATE_NAMES, b"delayed", b"in-flight", *END_NAMES[DONE : EXPIRED + 1])
 DELAYED: Final = 1 << 4
 IN_FLIGHT: Final = 1 << 5
+#: The bit of DONE, and all those before it.
+ENDED: Final = 6
+OF_JOBS: Final = (1 << ENDED) - 1
 JOB_NUMBERS = frozenset({b"COUNT"})
 JOB_WORDS = frozenset({b"QUEUE", b"STATE", b"REPLY"})
 NO_WORDS: frozenset[bytes] = frozenset()
@@ -148,15 +155,16 @@ class Walk(Sliced):
                 return not self.options.busy
 
     def _look_at_queues(self, node: "Node", now_ms: int) -> int:
-        self.cursor, some = node.queue_index.look(self.cursor, 100)
+        self.cursor, some = node.roll.look(self.cursor, 100)
         self._take([resp.bulk(queue.name) for queue in some if suits(queue, self.options, now_ms)])
         return 100
 
     def _look_at_jobs(self, node: "Node", now_ms: int) -> int:
         options = self.options
+        if self.cursor == 0 and options.states and not options.states & OF_JOBS:
+            self.cursor = len(node.shards)
         if self.cursor >= len(node.shards):
-            self.cursor = 0
-            return 0
+            return self._look_at_ends(node, now_ms)
         shard = node.shards[self.cursor]
         some = [job for job in shard.values() if matches(job, options)]
         if options.show:
@@ -165,9 +173,21 @@ class Walk(Sliced):
         else:
             self._take([resp.status(job.id) for job in some])
         self.cursor += 1
-        if self.cursor >= len(node.shards):
+        if self.cursor >= len(node.shards) and not options.states >> ENDED:
             self.cursor = 0
         return len(shard)
+
+    def _look_at_ends(self, node: "Node", now_ms: int) -> int:
+        options, shards = self.options, len(node.shards)
+        number, some = node.ends.roll.look(self.cursor - shards, 100) if options.states >> ENDED else (0, [])
+        self.cursor = shards + number if number else 0
+        ends = [end for end in some if suits_end(end, options)]
+        if options.show:
+            protocol = self.session.protocol
+            self._take([results.shown(end.id, words_of(end, now_ms), protocol) for end in ends])
+        else:
+            self._take([resp.status(end.id) for end in ends])
+        return 100
 
     def _take(self, shown: list[bytes]) -> None:
         part = b"".join(shown)
@@ -240,6 +260,14 @@ def matches(job: Job, options: ScanOptions) -> bool:
     if options.states and not is_in_one_of(job, options.states):
         return False
     return bool(job.holders)
+
+
+def suits_end(end: End, options: ScanOptions) -> bool:
+    """Whether a JSCAN wants a job that has ended so: it is kept, and that it has ended is known for sure here."""
+    is_kept = end.lasts and not end.is_strange and not end.sure_ms
+    if not is_kept or (options.queue is not None and end.queue != options.queue):
+        return False
+    return options.states >> (ENDED + end.status - DONE) & 1 > 0
 
 
 def is_in_one_of(job: Job, states: int) -> bool:

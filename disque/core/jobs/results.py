@@ -105,22 +105,24 @@ class Result(Answers):
 
     def reply(self) -> bytes:
         """As in `Answers`."""
-        if not self._key[0]:
-            return resp.null_bulk(self._protocol)
-        numbers = numbers_of(self._best[0], 4, DIGITS_MOST)
-        assert numbers is not None
-        status, _, tries, age_ms = numbers
-        _, queue, result, error, progress = self._best
-        protocol = self._protocol
-        has_ended = status <= model.EXPIRED
-        pairs = [
-            (b"id", resp.bulk(self._id)),
-            (b"queue", resp.bulk(queue)),
-            (b"status", resp.bulk(NAMES[status])),
-            (b"result", resp.bulk(result) if result else resp.null_bulk(protocol)),
-            (b"error", resp.bulk(error) if error else resp.null_bulk(protocol)),
-            (b"tries", resp.integer(tries)),
-            (b"ended-ms-ago", resp.integer(age_ms) if has_ended else resp.null_bulk(protocol)),
-            (b"progress", resp.bulk(progress) if progress else resp.null_bulk(protocol)),
-        ]
-        return resp.mapping([part for name, value in pairs for part in (resp.bulk(name), value)], protocol)
+        return shown(self._id, self._best, self._protocol) if self._key[0] else resp.null_bulk(self._protocol)
+
+
+def shown(job_id: bytes, words: "Words", protocol: int) -> bytes:
+    """What a node says of a job, as clients see it: a map."""
+    numbers = numbers_of(words[0], 4, DIGITS_MOST)
+    assert numbers is not None
+    status, _, tries, age_ms = numbers
+    _, queue, result, error, progress = words
+    has_ended = status <= model.EXPIRED
+    pairs = [
+        (b"id", resp.bulk(job_id)),
+        (b"queue", resp.bulk(queue)),
+        (b"status", resp.bulk(NAMES[status])),
+        (b"result", resp.bulk(result) if result else resp.null_bulk(protocol)),
+        (b"error", resp.bulk(error) if error else resp.null_bulk(protocol)),
+        (b"tries", resp.integer(tries)),
+        (b"ended-ms-ago", resp.integer(age_ms) if has_ended else resp.null_bulk(protocol)),
+        (b"progress", resp.bulk(progress) if progress else resp.null_bulk(protocol)),
+    ]
+    return resp.mapping([part for name, value in pairs for part in (resp.bulk(name), value)], protocol)

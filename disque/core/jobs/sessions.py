@@ -8,7 +8,7 @@ from disque.core.jobs import deliver
 from disque.core.journal.schema import FLUSH
 from disque.core.model.early_holders import EarlyHolders
 from disque.core.model.memory import JOB_BYTES, KEY_BYTES, PLACE_BYTES, QUEUE_BYTES
-from disque.core.model.queue_index import QueueIndex
+from disque.core.model.roll import Roll
 from disque.core.model.session import NOT_WAITING, WAIT_COPIES, WAIT_ENDS, WAIT_JOBS, WAIT_NODES, Session
 from disque.core.model.tombstones import Tombstones
 from disque.core.replication import coordinator, ends, registry, surveys, waits
@@ -92,7 +92,7 @@ def forget_everything(node: "Node") -> None:
     node.live.clear()
     registry.forget_segments(node)
     node.queues = {}
-    node.queue_index = QueueIndex()
+    node.roll = Roll()
     node.used = node.places * PLACE_BYTES  # of those that wait no more and leave their lines now
 
 

@@ -15,6 +15,7 @@ from mypy_extensions import mypyc_attr
 from disque.core.base.timers import IDLE, Timed
 from disque.core.model.memory import END_BYTES, WAIT_BYTES, WATCH_BYTES
 from disque.core.model.part import Part
+from disque.core.model.roll import Roll
 
 if TYPE_CHECKING:
     from disque.core.base.timers import Timers
@@ -57,6 +58,7 @@ class End(Timed):
         "is_strange",
         "lasts",
         "node_id",
+        "number",
         "queue",
         "segment",
         "status",
@@ -73,6 +75,7 @@ class End(Timed):
         self.queue = queue
         self.status = status
         self.node_id = node_id
+        self.number = 0
         self.ended_ms = ended_ms
         self.until_ms = until_ms
         self.sure_ms = 0
@@ -143,10 +146,10 @@ class Wanted(Timed):
 class Ends(Part):
     """The ends that a node knows, and who waits.
 
-    ``by_id`` are ends, the oldest first; ``done`` counts the results that are kept, by queue:
-    those that this node took, so that each counts once. ``watched`` are the
-    nodes that want to hear of a job, this one among them; ``by_node`` the same the other way around. ``unsure`` are
-    jobs that have ended here, when not all holders know: with the questions that are answered when they do.
+    ``by_id`` are ends, the oldest first, and ``roll`` all of them by number, for JSCAN; ``done`` counts the results
+    that are kept, by queue: those that this node took, so that each counts once. ``watched`` are the nodes that want to
+    hear of a job, this one among them; ``by_node`` the same the other way around. ``unsure`` are jobs that have ended
+    here, when not all holders know: with the questions that are answered when they do.
     """
 
     __slots__ = (
@@ -155,6 +158,7 @@ class Ends(Part):
         "by_session",
         "done",
         "node_id",
+        "roll",
         "strange",
         "timers",
         "unsure",
@@ -166,6 +170,7 @@ class Ends(Part):
         self.timers = timers
         self.node_id = node_id
         self.by_id: OrderedDict[bytes, End] = OrderedDict()
+        self.roll: Roll[End] = Roll()
         self.done: dict[bytes, int] = {}
         self.strange = 0
         self.watched: dict[bytes, list[bytes]] = {}
@@ -178,6 +183,7 @@ class Ends(Part):
         """Let this be the end of its job. Returns how many bytes more that takes."""
         more = end.size() - self.drop(end.id)
         self.by_id[end.id] = end
+        end.number = self.roll.add(end)
         self.strange += end.strange_size()
         if self.counts(end):
             self.done[end.queue] = self.done.get(end.queue, 0) + 1
@@ -193,6 +199,7 @@ class Ends(Part):
         if end is None:
             return 0
         self.timers.disarm(end)
+        self.roll.drop(end.number)
         self.strange -= end.strange_size()
         if self.counts(end):
             left = self.done.pop(end.queue) - 1
@@ -226,6 +233,7 @@ class Ends(Part):
     def clear(self) -> None:
         """All ends are forgotten. Who waits was answered before, and whoever asked."""
         self.by_id.clear()
+        self.roll = Roll()
         self.done.clear()
         self.strange = 0
         self.unsure.clear()

@@ -288,6 +288,45 @@ def test_jscan_by_state_and_queue(client: Client) -> None:
     assert found("QUEUE", "a", "QUEUE", "none") == set()
 
 
+def test_jscan_shows_ends_that_are_kept(client: Client) -> None:
+    done, cancelled, unkept = (client.add("q", "body", "RETAIN", seconds) for seconds in (60, 60, 0))
+    gone = client.add("other", "body", "RETAIN", 60, "TTL", 5, "RETRY", 1)
+    client("ACKJOB", done, "RESULT", "value")
+    client("CANCEL", cancelled)
+    client("ACKJOB", unkept)
+    dead = client.add("q", "body", "RETAIN", 60, "DEADLETTER", "")
+    assert client.get("q") == [dead]
+    client("NACK", dead, "DEAD")
+    waits = client.add("q", "body", "RETAIN", 60)
+    client.bench.advance(9000)
+
+    def found(*words: str) -> set[bytes]:
+        return set(client("JSCAN", "BUSYLOOP", *words)[1])
+
+    assert found("STATE", "done") == {done}
+    assert found("STATE", "cancelled") == {cancelled}
+    assert found("STATE", "dead") == {dead}
+    assert found("STATE", "expired") == {gone}
+    assert found("STATE", "expired", "QUEUE", "q") == set()
+    assert found("STATE", "done", "STATE", "queued", "QUEUE", "q") >= {done, waits}
+    assert not found() & {done, cancelled, dead, gone}, "without STATE, it shows jobs that go on"
+    ((shown,)) = client("JSCAN", "STATE", "done", "REPLY", "ALL")[1]
+    row = dict(zip(shown[::2], shown[1::2], strict=True))
+    assert (row[b"id"], row[b"status"], row[b"result"]) == (done, b"done", b"value")
+
+
+def test_a_walk_through_ends_meets_each_once(client: Client) -> None:
+    ids = [client.add("q", "body", "RETAIN", 60) for _ in range(500)]
+    client("ACKJOB", *ids)
+    cursor, found = client("JSCAN", "STATE", "done", "COUNT", 10)
+    extra = [client.add("q", "body", "RETAIN", 60) for _ in range(50)]
+    client("ACKJOB", *extra)
+    while cursor != b"0":
+        cursor, some = client("JSCAN", cursor, "STATE", "done", "COUNT", 10)
+        found += some
+    assert sorted(found) == sorted(ids + extra)
+
+
 def test_jscan_shows_jobs_that_wait_for_copies(cluster: Bench) -> None:
     producer, client = cluster.client(), cluster.client()
     producer("ADDJOB", "q", "b", 0, "REPLICATE", 3)

@@ -2,18 +2,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from disque.core.model.queue import Queue
-from disque.core.model.queue_index import QueueIndex
+from disque.core.model.roll import Roll
 
 
-def rolled(count: int) -> tuple[QueueIndex, list[Queue]]:
-    roll = QueueIndex()
+def rolled(count: int) -> tuple[Roll[Queue], list[Queue]]:
+    roll: Roll[Queue] = Roll()
     queues = [Queue(b"%d" % number, 0) for number in range(count)]
     for queue in queues:
         queue.number = roll.add(queue)
     return roll, queues
 
 
-def walked(roll: QueueIndex, most: int) -> list[Queue]:
+def walked(roll: Roll[Queue], most: int) -> list[Queue]:
     cursor, found = roll.look(0, most)
     while cursor:
         cursor, some = roll.look(cursor, most)
@@ -22,9 +22,10 @@ def walked(roll: QueueIndex, most: int) -> list[Queue]:
 
 
 def test_an_empty_roll() -> None:
-    assert QueueIndex().look(0, 10) == (0, [])
-    assert QueueIndex().look(77, 10) == (0, [])
-    assert QueueIndex().some(10) == []
+    roll: Roll[Queue] = Roll()
+    assert roll.look(0, 10) == (0, [])
+    assert roll.look(77, 10) == (0, [])
+    assert roll.some(10) == []
 
 
 @given(st.integers(0, 300), st.integers(1, 50), st.sets(st.integers(0, 299)))
@@ -47,7 +48,7 @@ def test_gaps_are_closed_when_they_are_the_majority() -> None:
     roll, queues = rolled(1000)
     for queue in queues[:-5]:
         roll.drop(queue.number)
-    assert len(roll._queues) < 150
+    assert len(roll._elements) < 150
     assert walked(roll, 7) == queues[-5:]
 
 
