@@ -100,7 +100,7 @@ EXPLAINED: Final[Mapping[str, Mapping[str, str]]] = {
         "COUNT": _COUNT,
         "BUSYLOOP": "all in one reply",
         "QUEUE": "only jobs of this queue",
-        "STATE": "wait-repl, active, queued, acked, delayed, in-flight, done, cancelled, dead, expired; may be repeated",
+        "STATE": "wait-repl, active, queued, acked, delayed, in-flight, done, cancelled, dead, expired; repeatable",
         "REPLY": "ALL: what SHOW gives for each, or RESULT for one that has ended; ID: only the IDs (ID)",
     },
     "pause": {"queue": "name of a queue"},
