@@ -6,7 +6,7 @@ leaves nothing behind.
 
 from typing import TYPE_CHECKING
 
-from tests.simulation.clients import Ask, Client, Story
+from tests.simulation.clients import Ask, Client, Leave, Story
 from tests.simulation.faults import Faults
 from tests.simulation.workload import Workload
 from tests.simulation.world import Violation
@@ -111,6 +111,10 @@ class Healing:
                 self.drains.append(client)
                 client.begin(asker(list(self.load.recent)))
             self.send_for(machines)
+        if self.world.options.tries and not self.world.options.mixed:
+            client = Client(self.cluster, "revives", home=self.random.choice(machines))
+            self.drains.append(client)
+            client.begin(revive(self.load))
 
     def send_for(self, machines: "list[Machine]") -> None:
         """Somebody waits at one node for jobs that are added, and known, at another one."""
@@ -136,7 +140,7 @@ def asker(ids: list[bytes]) -> Story:
 
 def add_late(load: Workload, ids: list[bytes]) -> Story:
     """Adds jobs that nobody can get for a while."""
-    replies = yield Ask(*[load.addjob_late() for _ in range(3)])
+    replies = yield Ask(*[load.addjob_late(load.queues[0], delay=2) for _ in range(3)])
     ids += [reply for reply in replies or [] if isinstance(reply, bytes)]
 
 
@@ -145,6 +149,23 @@ def wait_late(ids: list[bytes]) -> Story:
     yield 500
     if ids:
         yield Ask([b"WAITJOB", b"15000", *ids], patience_ms=20_000)
+
+
+def revive(load: Workload) -> Story:
+    """Lets jobs die in a queue of their own, and brings them back: as many as REVIVE counts."""
+    queue, dead = b"late", b"late:dead"
+    added = yield Ask(*[load.addjob_late(queue) for _ in range(5)])
+    ids = [reply for reply in added or [] if isinstance(reply, bytes)]
+    found = yield Ask([b"GETJOB", b"COUNT", b"5", b"FROM", queue])
+    taken = [entry[1] for entry in found[0]] if found else []
+    yield Ask([b"NACK", *taken, b"DEAD"])
+    yield Leave()  # and to the same node again: others are asked by it
+    answers = yield Ask([b"REVIVE", dead])
+    again = yield Ask([b"GETJOB", b"TIMEOUT", b"3000", b"COUNT", b"9", b"FROM", queue])
+    back = [entry[1] for entry in (again[0] or [])] if again else []
+    if answers is None or answers[0][1] != len(taken) or sorted(back) != sorted(ids):
+        raise Violation("I16", f"of {ids}, {taken} died, REVIVE said {answers}, and {back} came back")
+    yield Ask([b"ACKJOB", *back])
 
 
 def drain(queue: bytes, limit: list[bytes]) -> Story:

@@ -618,6 +618,13 @@ def of_two_moves_both_win() -> Iterator[None]:
         yield
 
 
+@mutant("I16", tries=True)
+def what_is_revived_is_counted_only() -> Iterator[None]:
+    """REVIVE says that a job is back, and leaves it where it is."""
+    with patch.object(tries, "revive", lambda *_: True):
+        yield
+
+
 # -- ends --------------------------------------------------------------------------------------------------------------
 
 

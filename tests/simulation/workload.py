@@ -111,13 +111,14 @@ class Workload:
         self.history.plans[plan.body] = plan
         return words
 
-    def addjob_late(self) -> list[bytes]:
-        """A job with one copy that nobody gets for 2 s."""
+    def addjob_late(self, queue: bytes, *, delay: int = 0) -> list[bytes]:
+        """A job with one copy that nobody gets for some seconds."""
         self.number += 1
-        plan = Plan(b"job %d" % self.number, self.queues[0])
-        plan.retry, plan.delay, plan.timeout_ms = 5, 2, 1000
+        plan = Plan(b"job %d" % self.number, queue)
+        plan.retry, plan.delay, plan.timeout_ms = 5, delay, 1000
         self.history.plans[plan.body] = plan
-        return [b"ADDJOB", plan.queue, plan.body, b"1000", b"RETRY", b"5", b"REPLICATE", b"1", b"DELAY", b"2"]
+        words = [b"ADDJOB", queue, plan.body, b"1000", b"RETRY", b"5", b"REPLICATE", b"1"]
+        return [*words, b"DELAY", b"%d" % delay] if delay else words
 
     def _long(self, plan: Plan, words: list[bytes]) -> list[bytes]:
         """A job that nobody would get for a long time if it got lost on its way."""
