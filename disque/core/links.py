@@ -72,7 +72,8 @@ def review(node: "Node", now_ms: int) -> None:
         say_again(node, peers[peer_id], now_ms)
         supply.link_up(node, peer_id, now_ms)
         registry.link_up(node, peer_id)
-    registry.nodes_changed(node, frozenset([peer_id for peer_id in peers if known[peer_id].flags & UNREACHABLE]))
+    failing = frozenset([peer_id for peer_id in peers if known[peer_id].flags & UNREACHABLE])
+    registry.nodes_changed(node, failing, membership.forgotten)
     if membership.forgotten:
         forgotten, membership.forgotten = membership.forgotten, []
         node.chores.append(forget_holders(node, frozenset(forgotten)))

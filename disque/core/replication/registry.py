@@ -1,9 +1,9 @@
 """The replicated registry: how entries are written, told to other nodes, compared with theirs, and purged.
 
-Whoever sets an entry tells it to all nodes to which there is a link. When a link comes up, or a third node fails, a
-node sends a digest of what it knows. The other one answers with its own, and with its entries of the buckets that
-differ; then the first one does the same. So both know the union, of which the newest wins, whatever the order in which
-entries arrive, and it does not matter which of them are lost or come twice.
+Whoever sets an entry tells it to all nodes to which there is a link. When a link comes up, or a third node fails or is
+forgotten, a node sends a digest of what it knows. The other one answers with its own, and with its entries of the
+buckets that differ; then the first one does the same. So both know the union, of which the newest wins, whatever the
+order in which entries arrive, and it does not matter which of them are lost or come twice.
 
 A deletion is kept for `cluster-forget-after`, and then purged. An entry that is unknown here and not newer than what
 was purged may be one that was deleted: it is not taken, and deleted at the node that sent it.
@@ -84,9 +84,12 @@ def link_up(node: "Node", peer_id: bytes) -> None:
         node.send(peer_id, (DIGEST, ANSWER_ME, node.registry.digest()))
 
 
-def nodes_changed(node: "Node", failing: "frozenset[bytes]") -> None:
-    """These nodes cannot be reached. One that is new among them may have told an entry to some nodes only: compare."""
-    if not failing <= node.registry.failing:
+def nodes_changed(node: "Node", failing: "frozenset[bytes]", forgotten: list[bytes]) -> None:
+    """These cannot be reached, or are not of the cluster any more.
+
+    One that is new among them may have told an entry to some nodes only: compare.
+    """
+    if not failing.union(forgotten) <= node.registry.failing:
         for peer in node.linked:
             link_up(node, peer.id)
     node.registry.failing = failing

@@ -65,6 +65,20 @@ def test_when_a_node_fails_the_others_compare_what_it_has_told_them(bench: Bench
     assert not bench.told(two, DIGEST)
 
 
+@pytest.mark.parametrize("has_failed", [False, True])
+def test_so_they_do_when_it_is_forgotten_before_anybody_knows_that_it_has_failed(
+    bench: Bench, *, has_failed: bool
+) -> None:
+    entries.set_value(bench.node, key(), b"v", bench.now_ms)
+    one, two = bench.peers
+    if has_failed:
+        bench.fail(one)
+    bench.sent()
+    bench.client()("CLUSTER", "FORGET", one.id)
+    bench.live(1)
+    assert [peer_id for peer_id, _ in bench.sent(DIGEST)] == ([] if has_failed else [two.id])
+
+
 def test_each_side_tells_what_the_other_lacks_and_that_is_the_end_of_it(bench: Bench) -> None:
     entries.set_value(bench.node, key(), b"v", bench.now_ms)
     bench.sent()
