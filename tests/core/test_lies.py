@@ -135,6 +135,7 @@ class Walk:
         self.bench = Bench(peers=3, journaling=True)
         self.bench.agreeable = self.random.random() < 0.5
         self.client = self.bench.client()
+        self.starts = 0
         #: What lies in the files, with the numbers of these.
         self.payloads: list[tuple[int, bytes]] = []
         self.begin_segment()
@@ -325,7 +326,8 @@ class Walk:
 
     def replayed(self) -> Bench:
         """What a start finds."""
-        fresh = Bench(journaling=True, seed=len(self.payloads))
+        self.starts += 1
+        fresh = Bench(journaling=True, seed=1 + self.starts)  # no two starts make the same IDs
         fresh.now_ms = self.bench.now_ms
         fresh.agreeable = self.bench.agreeable
         for known in self.bench.peers:
