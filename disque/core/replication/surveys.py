@@ -127,9 +127,10 @@ def end_if_over(node: "Node", survey: Survey) -> None:
 
 
 def due(node: "Node", survey: Survey, now_ms: int) -> None:
-    """The others were waited for long enough."""
+    """The others were waited for long enough. The last answer may have come in the same moment."""
     del now_ms
-    give_up(node, survey, [peer_id for peer_id in survey.open if peer_id != node.node_id])
+    if node.surveys.by_number.get(survey.number) is survey:
+        give_up(node, survey, [peer_id for peer_id in survey.open if peer_id != node.node_id])
 
 
 def give_up(node: "Node", survey: Survey, ids: list[bytes]) -> None:

@@ -175,9 +175,10 @@ def forget(node: "Node", wanted: Wanted) -> None:
 
 
 def time_out(node: "Node", wait: Wait, now_ms: int) -> None:
-    """The client has waited for long enough."""
+    """The client has waited for long enough. What it waits for may have ended in the same moment."""
     del now_ms
-    answer(node, wait)
+    if node.ends.by_session.get(wait.session.id) is wait:
+        answer(node, wait)
 
 
 def review(node: "Node", now_ms: int) -> None:

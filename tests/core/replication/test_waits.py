@@ -134,6 +134,18 @@ def test_one_that_fails_meanwhile_is_not_waited_for(bench: Bench, client: Client
     assert client.read() == [[b"gone", None]]
 
 
+def test_the_timeout_and_the_end_of_the_job_can_come_in_one_moment() -> None:
+    bench = Bench()
+    client = bench.client()
+    job_id = client.add("q", "body", "TTL", 5, "RETRY", 1)
+    client.send("WAITJOB", 7500, job_id)
+    bench.live(6000)
+    bench.now_ms += 60_000  # the process stands still
+    bench.live(1)
+    assert client.read() == [[b"expired", None]]
+    assert not bench.node.ends.by_session
+
+
 def test_the_answer_to_one_client_takes_along_what_nobody_else_waits_for(bench: Bench, client: Client) -> None:
     one, two = bench.peers
     client.send("WAITJOB", 0, ID, OTHER_ID, "ANY")
