@@ -87,6 +87,17 @@ EXPLAINED: Final[Mapping[str, Mapping[str, str]]] = {
         "minute|hour|day": "how long the times are that are counted apart",
         "CLUSTER": "all nodes that can be reached together",
     },
+    "qconfig set": {
+        "queue": "name of a queue, or the beginning of names and *",
+        "name": "ttl, retry, replicate, tries, backoff, priority, retain, deadletter, dead-ttl, maxlen",
+        "value": "as ADDJOB has it",
+    },
+    "qconfig get": {"queue": "name of a queue"},
+    "qconfig unset": {
+        "queue": "name of a queue, or the beginning of names and *",
+        "name": "only this option; may be said again",
+    },
+    "qconfig list": {"cursor": "0 to begin, then what the last reply began with, until that is 0 (0)"},
     "qscan": {
         "cursor": "0 to begin, then what the last reply began with, until that is 0 (0)",
         "COUNT": _COUNT,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from cluster.messages import ENTRIES
 from disque.core.base import errors
 from disque.core.jobs import queues
-from disque.core.model.registry import PAUSED_QUEUE, Entry, Key
-from disque.core.replication import registry
+from disque.core.model.registry import PAUSED_QUEUE, QUEUE_OPTION, Entry, Key
+from disque.core.replication import queue_options, registry
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -50,8 +50,20 @@ class EntryKind:
         self.change = change
 
 
-KINDS: Final = (EntryKind(PAUSED_QUEUE, queues.is_pause, queues.may_pause, queues.pause_as_all),)
+KINDS: Final = (
+    EntryKind(PAUSED_QUEUE, queues.is_pause, queues.may_pause, queues.pause_as_all),
+    EntryKind(QUEUE_OPTION, queue_options.is_option, queue_options.is_ready, queue_options.has_changed),
+)
 TABLE: Final[dict[int, EntryKind]] = {kind.number: kind for kind in KINDS}
+
+
+def has_room(node: "Node", more: list[tuple[Key, bytes]]) -> bool:
+    """Whether all these values can be set."""
+    size = 0
+    for key, value in more:
+        known = node.registry.get(key)
+        size += Entry(key, value, 0, b"", 0).size() - (known.size() if known is not None else 0)
+    return size <= 0 or node.registry.size + size <= node.registry_most
 
 
 def set_value(node: "Node", key: Key, value: bytes, now_ms: int, *, deleted: bool = False) -> bytes:

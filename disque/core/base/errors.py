@@ -109,4 +109,7 @@ def one_line(text: bytes) -> bytes:
     return text.replace(b"\r", b" ").replace(b"\n", b" ")
 
 
+UNKNOWN_OPTION: Final = b"ERR unknown option of queues '%b', try one of: %b"
+BAD_OPTION: Final = b"ERR %b must be %b"
+LONG_NAME: Final = b"ERR the name of a queue that has options, or its beginning, can have at most 512 bytes"
 REGISTRY_FULL: Final = b"ERR the nodes of this cluster share too many settings already: see registry-max-bytes"

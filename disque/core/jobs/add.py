@@ -11,7 +11,7 @@ from disque.core.base import errors, resp
 from disque.core.base.numbers import SECONDS_MAX, parse_int, parse_ms, parse_seconds
 from disque.core.base.timers import NEVER
 from disque.core.dedup import acquire, keys
-from disque.core.jobs import eviction, terms
+from disque.core.jobs import defaults, eviction, terms
 from disque.core.jobs.terms import TERMS
 from disque.core.model.extra import Extra
 from disque.core.model.job import Job
@@ -20,7 +20,7 @@ from disque.core.model.queue import PAUSED_IN
 from disque.core.model.request import DEFAULT_TTL, Kind, Request
 from disque.core.model.session import PendingAdd, Session
 from disque.core.model.spec import PRIORITY, REPL, JobSpec, Row, encode
-from disque.core.replication import coordinator, replica
+from disque.core.replication import coordinator, queue_options, replica
 
 if TYPE_CHECKING:
     from disque.core.model.session import Acquisition
@@ -53,11 +53,15 @@ _plain.kind = kind_of(DEFAULT_TTL, RETRY_CAP)
 
 def parse(node: "Node", args: list[bytes]) -> Request | bytes:
     """The words of an ADDJOB as a `Request`, or the text of the error. The order of the checks is Disque's."""
-    if len(args) == 4:
+    known = node.registry.defaults
+    found = None if known is not None and known.is_empty else queue_options.of(node, args[1])
+    if len(args) == 4 and found is None:
         request = _plain
         request.queue, request.body, request.replicate = args[1], args[2], node.default_replicate
     else:
         request = Request(args[1], args[2], node.default_replicate)
+        if found is not None:
+            defaults.begin(request)
         wrong = parse_options(request, args)
         if wrong:
             return wrong
@@ -65,12 +69,14 @@ def parse(node: "Node", args: list[bytes]) -> Request | bytes:
             request.delay_ms = until(node, request.at_ms)
         elif request.delay_ms < 0:
             request.delay_ms = 0
+        if found is not None:
+            defaults.fill_in(node, request, found)
     timeout_ms = parse_int(args[3])
     if timeout_ms is None or timeout_ms < 0:
         return errors.BAD_TIMEOUT if timeout_ms is None else errors.NEGATIVE_TIMEOUT
     request.timeout_ms = timeout_ms
     wrong = check(request)
-    if not wrong and len(args) > 4:
+    if not wrong and (len(args) > 4 or found is not None):
         wrong = terms.check(node, request)
     return wrong or request
 

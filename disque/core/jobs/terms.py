@@ -9,13 +9,12 @@ from disque.core.base.numbers import parse_int
 from disque.core.model import backoff
 from disque.core.model.extra import HEADER_NAME_MOST, HEADERS_BYTES, HEADERS_MOST
 from disque.core.model.spec import BACKOFF, DEADLETTER, RETAIN, TRIES
+from disque.core.replication.queue_options import NAME_MOST
 
 if TYPE_CHECKING:
     from disque.core.model.request import Request
     from disque.core.node import Node
 
-#: Bytes of the name of a queue for dead letters.
-NAME_MOST: Final = 512
 #: What a name or a value of a header must not have.
 CONTROLS: Final = bytes([*range(32), 127])
 
@@ -104,9 +103,12 @@ def check(node: "Node", request: "Request") -> bytes:
     return lacking(node, b"ADDJOB with these options")
 
 
-def lacking(node: "Node", what: bytes) -> bytes:
-    """The error for what needs nodes that know of headers, tries and dead letters, if one does not; else nothing."""
+def lacking(node: "Node", what: bytes, capability: int = JOBS) -> bytes:
+    """The error for what needs nodes that know of headers, tries and dead letters, if one does not; else nothing.
+
+    Or that have another capability.
+    """
     for peer in node.peers.values():
-        if peer.linked and not peer.understands(JOBS):
+        if peer.linked and not peer.understands(capability):
             return errors.LACKING % (what, peer.id)
     return b""

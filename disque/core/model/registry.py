@@ -11,8 +11,11 @@ from hashlib import blake2b
 from typing import Final
 from zlib import crc32
 
+from disque.core.model.defaults import Defaults
+
 #: Kinds of entries. Numbers are for ever.
 PAUSED_QUEUE: Final = 1
+QUEUE_OPTION: Final = 2
 
 #: Bytes that an entry counts for beside its name, field and value.
 ENTRY_BYTES: Final = 300
@@ -65,12 +68,14 @@ class Registry:
     ``size`` are the bytes that they count for. ``greatest`` is the greatest counter that was seen, ``purged`` the
     greatest one of a deletion that was purged, ``purged_segment`` the part of the journal where that stands.
     ``waiting`` are keys of entries that could not take effect yet. ``must_ask``: others know more.
-    ``failing`` are the nodes that could not be reached when this was last compared.
+    ``failing`` are the nodes that could not be reached when this was last compared. ``defaults`` are the options of
+    queues among the entries; None: they have to be read anew.
     """
 
     __slots__ = (
         "buckets",
         "count",
+        "defaults",
         "failing",
         "greatest",
         "must_ask",
@@ -93,6 +98,7 @@ class Registry:
         self.must_ask = False
         self.failing: frozenset[bytes] = frozenset()
         self.waiting: dict[Key, None] = {}
+        self.defaults: Defaults | None = None
         #: The bucket that is looked through next for deletions that are old.
         self.turn = 0
 
@@ -114,6 +120,8 @@ class Registry:
             self.size -= gone.size()
             self.count -= 1
         bucket[entry.key] = entry
+        if entry.key[0] == QUEUE_OPTION:
+            self.defaults = None
         self.sums[at] ^= entry.sum()
         self.size += entry.size()
         self.count += 1
@@ -124,6 +132,8 @@ class Registry:
         """Forget an entry that is there."""
         at = bucket_of(entry.key)
         del self.buckets[at][entry.key]
+        if entry.key[0] == QUEUE_OPTION:
+            self.defaults = None
         self.sums[at] ^= entry.sum()
         self.size -= entry.size()
         self.count -= 1

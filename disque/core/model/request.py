@@ -59,6 +59,10 @@ class Request:
 
     def say(self, row: Row, value: Value) -> None:
         """Take an option of the job's spec that is none of TTL, RETRY and REPLICATE."""
+        self.say_number(row.number, value)
+
+    def say_number(self, number: int, value: Value) -> None:
+        """The same by the number of the row."""
         if self.rows is None:
             self.rows = {}
-        self.rows[row.number] = value
+        self.rows[number] = value

@@ -14,14 +14,14 @@ from disque.core.model.extra import DIED_NACK, DIED_TRIES, ERROR_MOST
 from disque.core.model.job import COUNTER_MAX, DEFERRED, DELIVERED, Job
 from disque.core.model.queue import PAUSED_IN
 from disque.core.model.spec import BACKOFF, DEADLETTER, TRIES, encode
-from disque.core.replication import acks, announcements, generations, moves
+from disque.core.replication import acks, announcements, generations, moves, queue_options
 from disque.core.replication.generations import are_counted
 
 if TYPE_CHECKING:
     from disque.core.model.spec import JobSpec
     from disque.core.node import Node
 
-#: How long a dead letter lives, in seconds: 30 days.
+#: How long a dead letter lives where nothing is set for its queue, in seconds: 30 days.
 DEAD_TTL_S: Final = 30 * 86_400
 #: Options that a dead letter does not have any more.
 OF_TRIES: Final = (TRIES.number, BACKOFF.number, DEADLETTER.number)
@@ -106,9 +106,11 @@ def die(node: "Node", job: Job, cause: int, now_ms: int) -> None:
     extra.origin, extra.died, extra.first = spec.queue, cause, spec.encoded
     extra.tries = 0
     rows = {number: value for number, value in (spec.rows or {}).items() if number not in OF_TRIES}
-    dead = node.read_spec(name, encode(DEAD_TTL_S, spec.retry, spec.repl, rows or None))
+    found = queue_options.of(node, name)
+    ttl = found.dead_ttl if found is not None and found.dead_ttl > 0 else DEAD_TTL_S
+    dead = node.read_spec(name, encode(ttl, spec.retry, spec.repl, rows or None))
     assert dead is not None
-    moves.move(node, job, dead, extra, DEAD_TTL_S * 1000, 0, now_ms)
+    moves.move(node, job, dead, extra, ttl * 1000, 0, now_ms)
 
 
 def is_dead(node: "Node", job: Job) -> bool:
