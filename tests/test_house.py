@@ -97,7 +97,6 @@ TESTED_ELSEWHERE: Final[dict[str, str]] = {
     "disque.core.dedup.outcomes": "tests/core/dedup/test_acquire.py",
     "disque.core.jobs.defaults": "tests/core/commands/test_qconfig.py",  # what ADDJOB makes of what was set
     "disque.core.replication.queue_options": "tests/core/commands/test_qconfig.py",
-    "disque.core.model.defaults": "tests/core/commands/test_qconfig.py",
     "disque.core.jobs.restore": "tests/core/journal/test_kinds.py",  # with all that a start finds
     "disque.core.journal.checks": "tests/core/journal/test_replay.py",  # nonsense of every kind, replayed
     "disque.core.journal.codec": "tests/core/journal/test_replay.py",  # written, and read again

@@ -1,7 +1,6 @@
 """QCONFIG: options of queues, which count at all nodes where ADDJOB says nothing."""
 
 from typing import TYPE_CHECKING, Final
-from zlib import crc32
 
 from cluster.capabilities import QUEUES
 from disque.core import entries
@@ -9,18 +8,18 @@ from disque.core.base import errors, resp
 from disque.core.base.numbers import parse_uint64
 from disque.core.commands.helped import helped
 from disque.core.jobs import terms
+from disque.core.jobs.add import RETRY_CAP
 from disque.core.model.command import ADMIN, DENYOOM, HELP, READONLY, Command
 from disque.core.model.registry import QUEUE_OPTION
+from disque.core.model.request import DEFAULT_TTL
 from disque.core.model.session import Session
 from disque.core.replication import queue_options
 from disque.core.replication.queue_options import OPTIONS, QUEUE_MOST
 
 if TYPE_CHECKING:
-    from disque.core.model.defaults import Words
     from disque.core.node import Node
 
-#: Places of the walk of LIST; names that one reply has at least, if there are more.
-PLACES: Final = 1024
+#: Names that one reply of LIST has at most.
 NAMES: Final = 100
 
 
@@ -103,6 +102,9 @@ def shown(node: "Node", name: bytes, protocol: int) -> bytes:
         word = row.default
         if found is not None and option in found.words:
             word, source = found.words[option], found.sources[option]
+        elif option == b"retry":
+            ttl = found.ttl if found is not None and found.ttl > 0 else DEFAULT_TTL
+            word = b"%d" % (min(ttl // 10, RETRY_CAP) or 1)
         elif option == b"replicate":
             word = b"%d" % node.default_replicate
         elif option == b"deadletter":
@@ -112,22 +114,15 @@ def shown(node: "Node", name: bytes, protocol: int) -> bytes:
 
 
 def listed(node: "Node", cursor: int, protocol: int) -> bytes:
-    """The names under which options are set, with these, from a place on; and the place to go on from, 0 at the end."""
+    """The names under which options are set, with these, from a number on; and the number to go on from, or 0."""
     defaults = queue_options.known(node)
-    names: dict[bytes, Words] = dict(defaults.by_name)
-    names.update({prefix + b"*": words for prefix, words in defaults.by_prefix.items()})
-    places: dict[int, list[bytes]] = {}
-    for name in sorted(names):
-        places.setdefault(crc32(name) % PLACES, []).append(name)
+    cursor, names = defaults.roll.look(cursor, NAMES)
     rows: list[bytes] = []
-    at = cursor
-    while at < PLACES and len(rows) < NAMES:
-        for name in places.get(at, []):
-            words = names[name]
-            pairs = [resp.bulk(word) for option in OPTIONS if option in words for word in (option, words[option])]
-            rows.append(resp.array([resp.bulk(name), resp.mapping(pairs, protocol)]))
-        at += 1
-    return resp.array([resp.bulk(b"%d" % (at if at < PLACES else 0)), resp.array(rows)])
+    for name in names:
+        words = defaults.by_name[name]
+        pairs = [resp.bulk(word) for option in OPTIONS if option in words for word in (option, words[option])]
+        rows.append(resp.array([resp.bulk(name), resp.mapping(pairs, protocol)]))
+    return resp.array([resp.bulk(b"%d" % cursor), resp.array(rows)])
 
 
 COMMANDS: Final = (

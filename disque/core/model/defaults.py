@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from disque.core.model.roll import Roll
 from disque.core.model.spec import Rows
 
 #: Queues whose options are remembered once they were looked up.
@@ -32,30 +33,59 @@ class QueueDefaults:
 
 
 class Defaults:
-    """The options of all queues. ``by_name`` is what was set for one queue, ``by_prefix`` for names that begin so.
+    """The options of all queues, by name; a name that ends in a star stands for all that begin so.
 
-    ``lengths`` are those of the beginnings, the longest first. ``resolved`` are queues that were looked up.
+    ``roll`` are the names by number, for QCONFIG LIST. ``lengths`` are those of the beginnings, the longest first.
+    ``resolved`` are queues that were looked up.
     """
 
-    __slots__ = ("by_name", "by_prefix", "is_empty", "lengths", "resolved")
+    __slots__ = ("_counts", "_numbers", "by_name", "lengths", "resolved", "roll")
 
-    def __init__(self, by_name: dict[bytes, Words], by_prefix: dict[bytes, Words]) -> None:
-        self.by_name = by_name
-        self.by_prefix = by_prefix
-        self.is_empty = not by_name and not by_prefix
-        self.lengths = sorted({len(prefix) for prefix in by_prefix}, reverse=True)
+    def __init__(self) -> None:
+        self.by_name: dict[bytes, Words] = {}
+        self.roll: Roll[bytes] = Roll()
+        self.lengths: list[int] = []
         self.resolved: dict[bytes, QueueDefaults | None] = {}
+        self._numbers: dict[bytes, int] = {}
+        #: How many names end in a star, by the length of what stands before it.
+        self._counts: dict[int, int] = {}
+
+    def set(self, name: bytes, option: bytes, word: bytes) -> None:
+        """An option counts for this name."""
+        words = self.by_name.get(name)
+        if words is None:
+            words = self.by_name[name] = {}
+            self._numbers[name] = self.roll.add(name)
+            self._count(name, 1)
+        words[option] = word
+        self.resolved.clear()
+
+    def unset(self, name: bytes, option: bytes) -> None:
+        """It does not, or not any more."""
+        words = self.by_name.get(name)
+        if words is None or option not in words:
+            return
+        del words[option]
+        if not words:
+            del self.by_name[name]
+            self.roll.drop(self._numbers.pop(name))
+            self._count(name, -1)
+        self.resolved.clear()
+
+    def _count(self, name: bytes, more: int) -> None:
+        if not name.endswith(b"*"):
+            return
+        length = len(name) - 1
+        count = self._counts[length] = self._counts.get(length, 0) + more
+        if not count:
+            del self._counts[length]
+        if len(self._counts) != len(self.lengths):
+            self.lengths = sorted(self._counts, reverse=True)
 
     def layers(self, name: bytes) -> list[tuple[bytes, Words]]:
         """What was set for this queue, with the names for which it was: of each option the first one counts."""
-        found: list[tuple[bytes, Words]] = []
-        if name in self.by_name:
-            found.append((name, self.by_name[name]))
-        for length in self.lengths:
-            prefix = name[:length]
-            if len(prefix) == length and prefix in self.by_prefix:
-                found.append((prefix + b"*", self.by_prefix[prefix]))
-        return found
+        names = [name, *[name[:length] + b"*" for length in self.lengths if length <= len(name)]]
+        return [(one, self.by_name[one]) for one in names if one in self.by_name]
 
     def remember(self, name: bytes, found: QueueDefaults | None) -> None:
         """Keep what was looked up."""

@@ -69,7 +69,7 @@ class Registry:
     greatest one of a deletion that was purged, ``purged_segment`` the part of the journal where that stands.
     ``waiting`` are keys of entries that could not take effect yet. ``must_ask``: others know more.
     ``failing`` are the nodes that could not be reached when this was last compared. ``defaults`` are the options of
-    queues among the entries; None: they have to be read anew.
+    queues among the entries; None: nobody has asked for them since the start.
     """
 
     __slots__ = (
@@ -120,8 +120,7 @@ class Registry:
             self.size -= gone.size()
             self.count -= 1
         bucket[entry.key] = entry
-        if entry.key[0] == QUEUE_OPTION:
-            self.defaults = None
+        self._note(entry, is_there=not entry.deleted)
         self.sums[at] ^= entry.sum()
         self.size += entry.size()
         self.count += 1
@@ -132,12 +131,21 @@ class Registry:
         """Forget an entry that is there."""
         at = bucket_of(entry.key)
         del self.buckets[at][entry.key]
-        if entry.key[0] == QUEUE_OPTION:
-            self.defaults = None
+        self._note(entry, is_there=False)
         self.sums[at] ^= entry.sum()
         self.size -= entry.size()
         self.count -= 1
         self.waiting.pop(entry.key, None)
+
+    def _note(self, entry: Entry, *, is_there: bool) -> None:
+        """Keep the options of queues as the entries say them."""
+        kind, name, field = entry.key
+        if kind != QUEUE_OPTION or self.defaults is None:
+            return
+        if is_there:
+            self.defaults.set(name, field, entry.value)
+        else:
+            self.defaults.unset(name, field)
 
     def digest(self) -> bytes:
         """The sums of all buckets; nothing when there are no entries."""

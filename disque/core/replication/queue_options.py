@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from disque.core.base.numbers import SECONDS_MAX, parse_int, parse_seconds
 from disque.core.model import backoff
-from disque.core.model.defaults import Defaults, QueueDefaults, Words
+from disque.core.model.defaults import Defaults, QueueDefaults
 from disque.core.model.registry import QUEUE_OPTION, Entry
 from disque.core.model.request import DEFAULT_TTL
 from disque.core.model.spec import BACKOFF, DEADLETTER, PRIORITY, REPL, RETAIN, TRIES, Row, Value
@@ -107,37 +107,27 @@ def is_ready(node: "Node", entry: Entry) -> bool:
 
 
 def has_changed(node: "Node", entry: Entry, now_ms: int) -> None:
-    """An option of queues has changed: the registry knows, and all are read anew when the next job is added."""
+    """An option of queues has changed: the registry has noted that."""
     del node, entry, now_ms
 
 
-def read_all(node: "Node") -> Defaults:
-    """The options that are set, as the registry has them."""
-    by_name: dict[bytes, Words] = {}
-    by_prefix: dict[bytes, Words] = {}
-    for entry in node.registry.entries():
-        kind, name, field = entry.key
-        if kind != QUEUE_OPTION or entry.deleted or field not in OPTIONS:
-            continue
-        if name.endswith(b"*"):
-            by_prefix.setdefault(name[:-1], {})[field] = entry.value
-        else:
-            by_name.setdefault(name, {})[field] = entry.value
-    return Defaults(by_name, by_prefix)
-
-
 def known(node: "Node") -> Defaults:
-    """The options of all queues."""
+    """The options of all queues: read from the entries once, and kept from then on."""
     defaults = node.registry.defaults
     if defaults is None:
-        defaults = node.registry.defaults = read_all(node)
+        defaults = Defaults()
+        for entry in node.registry.entries():
+            kind, name, field = entry.key
+            if kind == QUEUE_OPTION and not entry.deleted:
+                defaults.set(name, field, entry.value)
+        node.registry.defaults = defaults
     return defaults
 
 
 def of(node: "Node", name: bytes) -> QueueDefaults | None:
     """The options of a queue; None if nothing is set for it."""
     defaults = known(node)
-    if defaults.is_empty:
+    if not defaults.by_name:
         return None
     if name in defaults.resolved:
         return defaults.resolved[name]
@@ -154,7 +144,7 @@ def resolve(defaults: Defaults, name: bytes) -> QueueDefaults | None:
     found = QueueDefaults()
     for source, words in layers:
         for option, word in words.items():
-            if option not in found.words:
+            if option in OPTIONS and option not in found.words:
                 found.words[option] = word
                 found.sources[option] = source
     found.ttl = number(found, b"ttl")

@@ -90,7 +90,7 @@ class TestJobs:
         words = client("SHOW", job_id)
         assert (words[words.index(b"queue") + 1], words[words.index(b"ttl") + 1]) == (b"sick", 77)
 
-    def test_it_is_there_after_a_start(self, client: Client, bench: Bench) -> None:
+    def test_what_is_read_anew_is_the_same(self, client: Client, bench: Bench) -> None:
         client("QCONFIG", "SET", "q", "retry", 7)
         bench.node.registry.defaults = None
         assert added(client, "q")["retry"] == 7
@@ -105,6 +105,8 @@ class TestShown:
         assert found["backoff"] == ("exponential:1:60", "ma*")
         assert found["ttl"] == ("86400", "default")
         assert found["replicate"] == ("1", "default")
+        client("QCONFIG", "SET", "q", "ttl", 50)
+        assert shown(client, "q")["retry"] == ("5", "default")
         assert found["deadletter"] == ("mails:dead", "default")
 
     def test_taken_back_it_counts_no_more(self, client: Client) -> None:
@@ -178,6 +180,15 @@ class TestCluster:
         row = (QUEUE_OPTION, b"q", b"retry", b"7", bench.now_ms, one.id, 0)
         bench.hear(one, (ENTRIES, (row,)))
         assert added(bench.client(), "q", "REPLICATE", 1)["retry"] == 7
+
+    def test_what_it_takes_back_counts_no_more(self) -> None:
+        bench = Bench(peers=1)
+        (one,) = bench.peers
+        client = bench.client()
+        client("QCONFIG", "SET", "q", "retry", 7)
+        assert added(client, "q", "REPLICATE", 1)["retry"] == 7
+        bench.hear(one, (ENTRIES, ((QUEUE_OPTION, b"q", b"retry", b"", bench.now_ms + 1, one.id, 1),)))
+        assert added(client, "q", "REPLICATE", 1)["retry"] == 300
 
     @pytest.mark.parametrize(
         ("name", "field", "value"), [(b"q" * 600, b"retry", b"7"), (b"q", b"", b"7"), (b"q", b"retry", b"seven")]
