@@ -4,6 +4,8 @@ import pytest
 
 from cluster.messages import ENTRIES
 from disque.core.model.registry import QUEUE_OPTION
+from disque.core.replication import queue_options
+from tests.core.journal.test_replay import replayed
 from tests.core.support import Bench, Client
 
 
@@ -89,6 +91,13 @@ class TestJobs:
         client("NACK", job_id, "DEAD")
         words = client("SHOW", job_id)
         assert (words[words.index(b"queue") + 1], words[words.index(b"ttl") + 1]) == (b"sick", 77)
+
+    def test_it_is_there_after_a_start(self, client: Client, bench: Bench) -> None:
+        client("QCONFIG", "SET", "q", "retry", 7, "tries", 3)
+        client("QCONFIG", "UNSET", "q", "tries")
+        found = queue_options.of(replayed(bench.records())[0], b"q")
+        assert found is not None
+        assert found.words == {b"retry": b"7"}
 
     def test_what_is_read_anew_is_the_same(self, client: Client, bench: Bench) -> None:
         client("QCONFIG", "SET", "q", "retry", 7)
