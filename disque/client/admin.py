@@ -112,6 +112,32 @@ def pause(config: Config, queue: Name, *how: str) -> Request[str]:
     return Request([b"PAUSE", name_word(queue), *[word.encode() for word in how or ("state",)]], replies.text)
 
 
+def queue_options(config: Config, queue: Name) -> Request[dict[str, tuple[str, str]]]:
+    """What counts for jobs of a queue where `add` says nothing (QCONFIG GET).
+
+    By option its value, and the name for which it was set, or "default".
+    """
+    del config
+    return Request([b"QCONFIG", b"GET", name_word(queue)], replies.queue_options)
+
+
+def set_queue_options(config: Config, /, queue: Name, **options: Value) -> Request[None]:
+    """Set options at all nodes, of a queue or, if the name ends in ``*``, of all that begin so (QCONFIG SET).
+
+    They are ttl, retry, replicate, tries, backoff, priority, retain, deadletter, dead_ttl and maxlen.
+    """
+    del config
+    words = [word for name, value in options.items() for word in (name.replace("_", "-").encode(), as_word(value))]
+    return Request([b"QCONFIG", b"SET", name_word(queue), *words], replies.nothing)
+
+
+def unset_queue_options(config: Config, queue: Name, *names: str) -> Request[int]:
+    """Take options back that were set for this name, or all of them; how many it were (QCONFIG UNSET)."""
+    del config
+    words = [name.replace("_", "-").encode() for name in names]
+    return Request([b"QCONFIG", b"UNSET", name_word(queue), *words], replies.whole)
+
+
 def ping(config: Config, message: Name | None = None) -> Request[str]:
     """PONG, or the message (PING)."""
     del config

@@ -206,6 +206,15 @@ def dictionary(reply: object) -> dict[str, str]:
     return {text(name): text(value) for name, value in pairs(reply)}
 
 
+def queue_options(reply: object) -> dict[str, tuple[str, str]]:
+    """Options of a queue: of each its value, and for which name it was set."""
+    found: dict[str, tuple[str, str]] = {}
+    for name, row in pairs(reply):
+        value, source = texts(row)
+        found[text(name)] = (value, source)
+    return found
+
+
 def scanned(reply: object) -> tuple[int, list[str]]:
     """Cursor and names of QSCAN, or cursor and IDs of JSCAN."""
     cursor, found = listed(reply)

@@ -24,6 +24,16 @@ from tests.client.fake import A, B, MakeHands, config, lost
             *([b"begin", 7200, b"added", [0, 1], b"unreachable", [b"a"]],),
             {"begin": 7200, "added": [0, 1], "unreachable": ["a"]},
         ),
+        (
+            *("queue_options", ["q"], {}, "QCONFIG GET q"),
+            *([b"ttl", [b"5", b"q*"], b"retry", [b"1", b"default"]],),
+            {"ttl": ("5", "q*"), "retry": ("1", "default")},
+        ),
+        (
+            *("set_queue_options", ["q*"], {"tries": 3, "dead_ttl": 60}),
+            *("QCONFIG SET q* tries 3 dead-ttl 60", b"OK", None),
+        ),
+        ("unset_queue_options", ["q", "dead_ttl"], {}, "QCONFIG UNSET q dead-ttl", 1, 1),
         ("find", ["q", 7], {}, "FIND q 7", None, None),
         ("find", ["q", b"k"], {}, "FIND q k", b"D-1", "D-1"),
         ("scan_queues", [], {}, "QSCAN 0", [b"0", [b"q"]], (0, ["q"])),
