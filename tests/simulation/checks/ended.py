@@ -19,8 +19,9 @@ Said = tuple[bytes, Any]
 class Ended:
     """What RESULT and WAITJOB say of the end of a job is the same everywhere, and one of the ends that it was given.
 
-    In runs with faults that holds from the time on when all nodes reach each other again; ends that were forgotten
-    since memory was short are excepted. And a WAITJOB hears of an end that was taken while it stood.
+    The same everywhere: where the job was added with RETAIN, so that its end is kept. In runs with faults that holds
+    from the time on when all nodes reach each other again; ends that were forgotten since memory was short are
+    excepted. And a WAITJOB hears of an end that was taken while it stood.
     """
 
     promise = "I17"
@@ -67,11 +68,16 @@ class Ended:
             return
         if text is not None and text not in self._given.get(job_id, ()):
             raise Violation("I17", f"{process.name} says of {job_id!r}: {said!r}, but nobody gave it that result")
-        if not self.is_quiet(request.ran_ms):
+        if not self.is_kept(job_id) or not self.is_quiet(request.ran_ms):
             return
         before = self._said.setdefault(job_id, (said, process.name, self.world.now))
         if before[0] != said and not self.history.evicted(before[2], self.world.now):
             raise Violation("I17", f"{process.name} says of {job_id!r}: {said!r}, but before: {before!r}")
+
+    def is_kept(self, job_id: bytes) -> bool:
+        """Whether the end of this job is kept; if not, each of two consumers may have ended it for some."""
+        known = self.history.jobs.get(job_id)
+        return known is not None and known.plan.retain > 0
 
     def waited(self, process: Process, request: Request, job_id: bytes) -> None:
         """A WAITJOB has waited in vain for a job."""
