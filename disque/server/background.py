@@ -14,7 +14,7 @@ class Background(Protocol):
         """Run `work` elsewhere, then `done` in the loop with what it raised. Not called again before `done` ran."""
 
     def wait(self) -> None:
-        """Block until the work submitted last, if any, is finished and its `done` has run."""
+        """Block until nothing runs: what was submitted, and what its `done` submitted, is finished and told."""
 
     def close(self) -> None:
         """Wait, and take no more work."""

@@ -7,7 +7,7 @@ trusts the state of a node, but where a promise is about that state.
 from bisect import bisect_right
 from typing import Final
 
-from tests.simulation.world import World
+from tests.simulation.world import BEAT_MS, World
 
 FOREVER: Final = 1 << 60
 
@@ -196,6 +196,8 @@ class History:
         self.reset_ms = -1
         self.resets: set[int] = set()
         self.disk_trouble: dict[int, list[Interval]] = {}
+        #: By machine, the beats at which its journal let nothing out.
+        self.silences: dict[int, list[int]] = {}
         #: When the last fault was repaired and all nodes were up; -1 before.
         self.healed_ms = -1
 
@@ -255,6 +257,11 @@ class History:
             end - begin > least_ms and begin <= until_ms and end >= since_ms
             for begin, end in self.still.get(machine, ())
         )
+
+    def silent_ms(self, machine: int, since_ms: int, until_ms: int) -> int:
+        """How much of this time a node could not say what hangs on its journal."""
+        beats = self.silences.get(machine, [])
+        return BEAT_MS * (bisect_right(beats, until_ms) - bisect_right(beats, since_ms - 1))
 
     def evicted(self, since_ms: int, until_ms: int) -> bool:
         """Whether any node threw away what it may throw away, in this time."""

@@ -25,14 +25,13 @@ from tests.simulation.bus import Bus
 from tests.simulation.clock import Clock
 from tests.simulation.connection import Connection
 from tests.simulation.host import SimulatedHost
-from tests.simulation.world import Violation
+from tests.simulation.world import BEAT_MS, Violation
 from tests.simulation.writer import Writer
 
 if TYPE_CHECKING:
     from tests.simulation.machine import Machine
     from tests.simulation.wires import Wire
 
-BEAT_MS = 100
 #: How often in a beat a node sets an entry of the registry, and of which kind.
 SETTING_RATE = 0.05
 UNKNOWN_KIND = 99

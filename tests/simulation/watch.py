@@ -424,6 +424,8 @@ class Watch:
 
     def beat(self, process: "Process") -> None:
         """A tenth of a second."""
+        if process.journal.holds_back:
+            self.history.silences.setdefault(process.machine.number, []).append(self.world.now)
         self.tell("beat", process)
 
     def replayed(self, process: "Process") -> None:

@@ -18,6 +18,8 @@ from tests.simulation.options import Options
 
 #: The wall clock of a machine whose clock is right, at world time 0.
 WALL_MS: Final = 1_800_000_000_000
+#: A process looks after itself so often, in ms.
+BEAT_MS: Final = 100
 #: Last lines of the trace that are kept.
 LAST: Final = 400
 

@@ -84,10 +84,10 @@ class Beside:
         return self._done is not None and self._work is None and self._error is not None
 
     def wait(self) -> None:
-        """Let it be done now."""
-        self._run()
-        done, self._done = self._done, None
-        if done is not None:
+        """Let it be done now, and what that leads to."""
+        while self._done is not None:
+            self._run()
+            done, self._done = self._done, None
             done(self._error)
 
     def close(self) -> None:
@@ -210,6 +210,12 @@ class Writer:
         """Whether the files say all that the node has handed in."""
         writer = self.journal
         return writer is not None and not (writer.backlog or writer.failing or writer.rebuilding)
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether what hangs on records can not leave the node for now."""
+        writer = self.journal
+        return writer is not None and bool(writer.failing or writer.rebuilding)
 
     @property
     def traceless(self) -> bool:

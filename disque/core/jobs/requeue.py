@@ -19,11 +19,13 @@ from disque.core.model.job import (
     DELIVERED,
     LEASE_OWNER,
     LEASE_RELAYED,
+    OUT,
     QUEUED,
     SPENT,
     WAIT_REPL,
     Job,
 )
+from disque.core.model.queue import ELSEWHERE
 from disque.core.replication import acks, arbitration, coordinator, ends, generations, spans, tries
 from disque.core.replication.announcements import count, file_requeue, tell_holders, tell_queued
 
@@ -180,6 +182,8 @@ def working(node: "Node", job: Job, now_ms: int) -> int:
     if node.votes.by_id:
         node.drop_vote(job.id)
     spans.prolong(node, job)
+    if job.place == ELSEWHERE:
+        job.place = OUT  # this node speaks for it from now on, and does not take it when it is sent back
     held = job.flags & DEFERRED
     more_ms = leases.extension_ms(node, job)
     until_ms = now_ms + more_ms

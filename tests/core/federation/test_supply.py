@@ -586,6 +586,18 @@ def test_a_job_that_is_out_with_a_consumer_here_is_not_queued_again() -> None:
     assert client.get("q") == []
 
 
+def test_a_job_that_was_handed_on_and_then_postponed_here_is_not_queued_when_it_is_sent_back() -> None:
+    bench = Bench(peers=1)
+    client = bench.client()
+    job_id = client.add("q", "b", "RETRY", 60, "REPLICATE", 1)
+    need(bench, bench.peers[0])
+    bench.sent()
+    assert client("WORKING", job_id) == 60, "the consumer of an earlier delivery goes on"
+    send(bench, bench.peers[0], (job_id, *row(1)[1:]))
+    assert bench.sent(HOLD) == [(B0, (HOLD, 0, (), (job_id,), (60_000,)))]
+    assert client.get("q") == []
+
+
 def test_a_job_that_is_queued_here_already_stays_where_it_is() -> None:
     bench = Bench(peers=1)
     client = bench.client()

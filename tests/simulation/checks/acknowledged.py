@@ -15,7 +15,8 @@ class Acknowledged:
     """After an ACKJOB of a job was answered 1 or more by a node that knew it, the job is not delivered any more.
 
     Excused is what a node delivers to which the news had no way: no row of nodes with copies, from the one that took
-    the acknowledgement to it, each able to talk to the next for long enough and one after the other; and what follows
+    the acknowledgement to it, each able to talk to the next for long enough and one after the other (a node whose
+    journal can not be written says nothing that hangs on it); and what follows
     when the node that took it has forgotten it, or was told to forget others, or started with a clock by which the TTL
     may have ended, or when what nodes remembered was thrown away.
     """
@@ -104,8 +105,8 @@ class Acknowledged:
         network = self.cluster.network
         best = FOREVER
         for other, since_ms in reached.items():
-            travel_ms = TALK_MS + network.slowest(other, machine)
             for begin, end in network.log.up(other, machine, since_ms, until_ms):
+                travel_ms = TALK_MS + network.slowest(other, machine) + self.history.silent_ms(other, begin, end)
                 if end - begin >= travel_ms:
                     best = min(best, begin + travel_ms)
         return best

@@ -84,6 +84,8 @@ class Counted:
                 continue  # one with ASYNC is written before its copies are there
             if one is None and other == (ACKED,):
                 continue  # all others have confirmed or were forgotten: a start asks once more, no harm
+            if one == (ACKED,) and other is None and waits_for_strangers(node, job_id):
+                continue  # a start would wait for nobody
             if not same(one, other, now) and not self.is_over(node, fresh, job_id, now):
                 raise Violation("I9", f"{process.name}: {job_id!r} is {one}, but its journal says {other}")
         self.compare_rest(process, node, fresh, now)
@@ -123,6 +125,13 @@ def key_counts(node: Node, key: Any, now: int) -> bool:
     """Whether a UNIQUE key is decided and not over."""
     del node
     return bool(key.state != TENTATIVE and key.end_ms() > now)
+
+
+def waits_for_strangers(node: Node, job_id: bytes) -> bool:
+    """Whether only nodes that this one does not know may not have heard that the job is done."""
+    job = node.find(job_id)
+    nodes = node.membership.nodes
+    return job is not None and not any(holder in nodes for holder in job.holders if holder != node.node_id)
 
 
 def is_journalled(job: Job) -> bool:
