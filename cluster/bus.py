@@ -30,7 +30,7 @@ from cluster.handshake import NONCE_LENGTH, Identity
 from cluster.large import encode_large, framed
 from cluster.link import HANDSHAKE_S, Incoming, Outgoing, connected, host_of
 from cluster.membership import HANDSHAKE, Member
-from cluster.messages import FAIL, MEET, PING, PONG, Message, encode_message, frame, has_large, is_large
+from cluster.messages import FAIL, FLEETING, MEET, PING, PONG, Message, encode_message, frame, has_large, is_large
 from cluster.peer import Peer
 
 #: What nodes say of each other.
@@ -43,6 +43,8 @@ MB: Final = 1 << 20
 #: What a frame may be longer than the longest body, and what may wait for a link that is slow.
 FRAME_ROOM: Final = 64 * MB
 QUEUE_MOST: Final = 64 * MB
+#: Bytes that may wait on a link that takes what is sent once and may be missed.
+FLEETING_MOST: Final = 8 * MB
 #: A frame is ended when it has so many messages or bytes: the other side takes it apart in one go.
 FRAME_MESSAGES: Final = 1024
 FRAME_BYTES: Final = 256 * 1024
@@ -466,8 +468,9 @@ class Bus:
         if urgent:
             link.send(urgent, frame(pack_all(urgent, packed)), urgent=True)
         run: list[Message] = []
+        is_behind = link.queued_bytes > FLEETING_MOST
         for message in messages:
-            if message[0] in OF_MEMBERSHIP:
+            if message[0] in OF_MEMBERSHIP or (is_behind and message[0] in FLEETING):
                 continue
             if not is_large(message):
                 run.append(message)

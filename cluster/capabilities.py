@@ -21,16 +21,20 @@ JOBS: Final = 1 << 2
 #: A node applies the options that are set for queues.
 QUEUES: Final = 1 << 3
 
+#: A node passes on what clients of other nodes publish.
+PUBSUB: Final = 1 << 4
+
 #: The capabilities by bit: the name that the log shows, and what a node without it does not understand.
 CAPABILITIES: Final[dict[int, tuple[str, str]]] = {
     SIZES: ("sizes", "LIMIT: the longest body that a node takes has changed"),
     REGISTRY: ("registry", "the entries of the replicated registry"),
     JOBS: ("jobs", "headers, tries, dead letters, and questions to all nodes"),
     QUEUES: ("queues", "options of queues, which count where ADDJOB says nothing"),
+    PUBSUB: ("pubsub", "PUBLISHED: what clients publish"),
 }
 
 #: What this version says at the handshake. A capability is added here when all that it promises is there.
-MINE: Final = SIZES | REGISTRY | JOBS | QUEUES
+MINE: Final = SIZES | REGISTRY | JOBS | QUEUES | PUBSUB
 
 #: A mask on the wire is no number from here on.
 MASK_END: Final = 1 << 63

@@ -22,7 +22,7 @@ from typing import Final, cast
 
 from msgpack import Packer, unpackb
 
-from cluster.capabilities import JOBS, REGISTRY, SIZES
+from cluster.capabilities import JOBS, PUBSUB, REGISTRY, SIZES
 from cluster.large import LARGE_BODY, BadFrameError, fill
 
 #: Offered here as well: who decodes frames needs it.
@@ -72,6 +72,7 @@ SURVEYED: Final = 38
 MORE: Final = 39
 ENDED: Final = 40
 WATCH: Final = 41
+PUBLISHED: Final = 42
 
 #: `flags` of REPLJOB: whoever takes the copy queues it, nobody else does.
 QUEUE_IT: Final = 1
@@ -166,6 +167,7 @@ FIELDS: Final[dict[str, str]] = {
     "body": _BYTES,
     "body_most": _NUMBER,  # bytes
     "bus_port": _NUMBER,
+    "channel": _BYTES,
     "count": _NUMBER,  # jobs wanted; 0 takes the wish back
     "counter": _STAMP,  # with the ID of the node that it began at: the greatest wins
     "ctime": _STAMP,
@@ -202,7 +204,7 @@ FIELDS: Final[dict[str, str]] = {
     "round": _STAMP,  # a number of the asker's that comes back with the answer; up to HANDED_ON: nobody asked
     "spec": _BYTES,  # what the job has in common with others: see `disque.core.model.spec`
     "status": _NUMBER,  # how jobs have ended: see `disque.core.model.ends`
-    "text": _BYTES,  # a result, or why a job died
+    "text": _BYTES,  # a result, why a job died, or what a client publishes
     "state": _NUMBER,  # 0 undecided, 1 decided, 2 all keepers have it
     "survey": _STAMP,  # the number of a question to all nodes, which comes back with each answer
     "value": _BYTES,
@@ -426,6 +428,7 @@ KINDS: Final[dict[int, tuple[str, Shape]]] = {
         # How jobs have ended; it goes before SETACK, and to those who want to hear it.
         (ENDED, "ENDED", "what status node_id age_ms left_ms text ids"),
         (WATCH, "WATCH", "what ids"),  # tell me how they end, or no more
+        (PUBLISHED, "PUBLISHED", "channel text"),  # a client says this to all who listen
     )
 }
 
@@ -435,11 +438,14 @@ NEEDS: Final[dict[int, int]] = {
     ENTRIES: REGISTRY,
     DIGEST: REGISTRY,
     **dict.fromkeys((MOVED, GOTMOVE, SURVEY, SURVEYED, MORE, ENDED, WATCH), JOBS),
+    PUBLISHED: PUBSUB,
 }
 
 #: Kinds that rest on no record of the journal: they ask or offer, and nothing is lost if the sender forgets them. They
 #: leave at once; all others wait until the journal is as durable as was promised.
-EARLY: Final = frozenset({REPLJOB, REFUSED, WILLQUEUE, ANSWER, NEEDJOBS, NEEDNOW, OFFER})
+EARLY: Final = frozenset({REPLJOB, REFUSED, WILLQUEUE, ANSWER, NEEDJOBS, NEEDNOW, OFFER, PUBLISHED})
+#: Kinds that are sent once, to those who take them at that moment: a link that is far behind takes none.
+FLEETING: Final = frozenset({PUBLISHED})
 
 #: Where the fields of REPLJOB, of YOURJOBS, and of a job in its list stand.
 REPLJOB_FLAGS: Final = 1

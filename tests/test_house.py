@@ -45,7 +45,7 @@ STOREYS: Final[tuple[tuple[str, ...], ...]] = (
     ("disque.core.host", "disque.core.journal.outbox", "disque.core.journal.schema"),
     ("disque.core.node",),
     ("disque.core.journal",),
-    ("disque.core.replication",),
+    ("disque.core.pubsub", "disque.core.replication"),
     ("disque.core.dedup",),
     ("disque.core.jobs", "disque.core.federation"),
     ("disque.core.journal.kinds", "disque.core.journal.replay"),

@@ -115,6 +115,13 @@ EXPLAINED: Final[Mapping[str, Mapping[str, str]]] = {
         "REPLY": "ALL: what SHOW gives for each, or RESULT for one that has ended; ID: only the IDs (ID)",
     },
     "pause": {"queue": "name of a queue"},
+    "subscribe": {"channel": "name of a channel"},
+    "psubscribe": {"pattern": "what channels look like: * is anything, ? one character, [ab] one of these"},
+    "unsubscribe": {"channel": "name of a channel; none: all of them"},
+    "punsubscribe": {"pattern": "a pattern of PSUBSCRIBE; none: all of them"},
+    "publish": {"channel": "name of a channel, not one that begins with job:", "message": "at most 1 MB"},
+    "pubsub channels": {"pattern": "only channels that look like this"},
+    "pubsub numsub": {"channel": "name of a channel"},
     "auth": {"user": "name of the user; there is only `default`", "password": "that of requirepass"},
     "hello": {
         "2|3": "version of RESP that this connection speaks from now on; without it, list the nodes",

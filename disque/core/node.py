@@ -49,6 +49,8 @@ from disque.core.model.moves import Moves
 from disque.core.model.outcome import Outcome
 from disque.core.model.part import Part
 from disque.core.model.peers import Peer
+from disque.core.model.pubsub import DELIVERED as EVENT_DELIVERED
+from disque.core.model.pubsub import READY, Pubsub
 from disque.core.model.queue import PAUSED_OUT, QUEUE_IDLE_MS, Queue
 from disque.core.model.registry import Registry
 from disque.core.model.roll import Roll
@@ -138,6 +140,7 @@ class Node:
         "peak",
         "peers",
         "places",
+        "pubsub",
         "queues",
         "random",
         "ready",
@@ -197,6 +200,8 @@ class Node:
         self.live: dict[int, int] = {}
         self.sessions: dict[int, Session] = {}
         self.monitors: dict[int, Session] = {}
+        #: Who listens to what.
+        self.pubsub = Pubsub()
         #: UNIQUE keys, and what ADDJOBs do to get one.
         self.unique = Unique(membership, self.timers, self.live)
         #: Jobs that memory is taken from when it is short.
@@ -585,6 +590,8 @@ class Node:
         queue.used_ms = now_ms
         queue.jobs_in += 1
         queue.push(job)
+        if self.pubsub.heard & READY:
+            self.pubsub.happened(READY, spec.queue, job.id)
         wanted = queue.waiters is not None or queue.wants is not None or bool(self.federation.crowded)
         if wanted and not queue.ready and not queue.paused & PAUSED_OUT:
             queue.ready = True
@@ -617,6 +624,8 @@ class Node:
         job.state = ACTIVE
         job.flags |= DELIVERED | LEASE_OWNER
         self.stats.jobs_delivered += 1
+        if self.pubsub.heard & EVENT_DELIVERED:
+            self.pubsub.happened(EVENT_DELIVERED, job.queue, job.id)
         if job.retry:
             due_ms = now_ms + job.retry * 1000
             job.requeue_ms = due_ms

@@ -40,6 +40,7 @@ from cluster.messages import (
     OFFER,
     PING,
     PONG,
+    PUBLISHED,
     QUEUED,
     REFUSED,
     REPLJOB,
@@ -53,7 +54,7 @@ from cluster.messages import (
     WORKING,
     YOURJOBS,
 )
-from disque.core import entries, handover, links, questions, sizes
+from disque.core import entries, handover, links, pubsub, questions, sizes
 from disque.core.base import errors, resp
 from disque.core.base.timers import Timed
 from disque.core.commands import scan, shown
@@ -63,7 +64,7 @@ from disque.core.host import CROSS_PROTOCOL
 from disque.core.jobs import add, bulk, deliver, eviction, history, queues, requeue, waiting
 from disque.core.model import memory
 from disque.core.model.ack_batch import Ack, AckBatch
-from disque.core.model.command import DENYOOM, FAST, LOADING, NO_AUTH, SKIP_MONITOR, WRITE, Command
+from disque.core.model.command import DENYOOM, FAST, LISTENING, LOADING, NO_AUTH, SKIP_MONITOR, WRITE, Command
 from disque.core.model.ends import End, Wait, Wanted
 from disque.core.model.job import Job
 from disque.core.model.key import Key
@@ -127,7 +128,8 @@ def command(node: "Node", session: Session, args: list[bytes], now_ms: int) -> C
             return None
     words = len(args)
     wrong_count = words < row.least or words > row.most
-    if wrong_count or node.password or node.misconf or node.loading or node.used > node.limits.full:
+    listens = session.subscriptions is not None and session.protocol == 2
+    if wrong_count or listens or node.password or node.misconf or node.loading or node.used > node.limits.full:
         wrong = refusal(node, session, row, args)
         if wrong:
             refuse(node, session, args, wrong, now_ms)
@@ -152,6 +154,8 @@ def refusal(node: "Node", session: Session, row: Command, args: list[bytes]) -> 
         wrong = errors.too_many_words(row.name, row.most) if is_list else errors.wrong_arity(row.name)
     elif not flags & NO_AUTH and not session.may(node.password):
         wrong = errors.NO_AUTH
+    elif session.subscriptions is not None and session.protocol == 2 and not flags & LISTENING:
+        wrong = errors.only_listens(row.name)
     elif flags & DENYOOM and node.used > node.limits.full and not has_room(node, args):
         wrong = errors.OUT_OF_MEMORY
     elif node.misconf and flags & WRITE:
@@ -258,6 +262,7 @@ MESSAGES: Final[dict[int, Receiver]] = {
     LIMIT: sizes.told,
     SURVEY: questions.asked,
     SURVEYED: surveys.surveyed,
+    PUBLISHED: pubsub.published,
     ENDED: ends.told,
     WATCH: ends.watched,
 }
@@ -447,6 +452,7 @@ def settle(node: "Node", now_ms: int) -> None:
         batching.seal(node)
     if node.batches:
         send_batches(node)
+    pubsub.tell(node)
 
 
 def send_batches(node: "Node") -> None:

@@ -234,7 +234,8 @@ class Server:
 
     def _watch_outputs(self) -> None:
         """Cut clients that do not take their replies (`client-output-buffer-limit`)."""
-        hard, soft, soft_s = self.config.output_limits()
+        hard, soft, soft_s = usual = self.config.output_limits("normal")
+        of_subscribers = self.config.output_limits("pubsub")
         now_ms = self.clock.now_ms()
         for walk in list(self.node.walks):
             walking = self.pump.connections.get(walk.session.id)
@@ -243,6 +244,7 @@ class Server:
         for connection in list(self.pump.choked):
             connection.join_output()
             size = connection.output_bytes()
+            hard, soft, soft_s = usual if connection.session.subscriptions is None else of_subscribers
             if not soft or size <= soft:
                 connection.over_since_ms = 0
             elif not connection.over_since_ms:
@@ -283,7 +285,8 @@ class Server:
             now_ms = self.clock.now_ms()
             for connection in list(self.pump.connections.values()):
                 session = connection.session
-                if session.waiting == NOT_WAITING and not session.monitoring and now_ms - session.active_ms > limit_ms:
+                watches = session.monitoring or session.subscriptions is not None
+                if session.waiting == NOT_WAITING and not watches and now_ms - session.active_ms > limit_ms:
                     self.log.verbose(f"Closing idle client id={session.id}")
                     connection.abort()
 

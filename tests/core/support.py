@@ -57,6 +57,7 @@ from disque.core.model.job import (
 )
 from disque.core.model.key import TENTATIVE
 from disque.core.model.lane import leaving_order
+from disque.core.model.pubsub import SUBSCRIPTION_BYTES
 from disque.core.model.session import (
     NOT_WAITING,
     WAIT_COPIES,
@@ -561,12 +562,23 @@ def assert_queues_are_true(node: Node, jobs: list[Job]) -> None:
     assert {queue.name for queue in node.roll.look(0, 1 << 40)[1]} == set(node.queues)
 
 
+def subscriptions_cost(node: Node) -> int:
+    """What those who listen count for, by what their sessions say."""
+    said = [one.subscriptions for one in node.sessions.values() if one.subscriptions is not None]
+    names = [name for one in said for name in (*one.channels, *one.patterns)]
+    topics = [*node.pubsub.channels.values(), *node.pubsub.patterns.values()]
+    assert sum(len(topic.subscribers) for topic in topics) == len(names)
+    assert all(topic.subscribers for topic in topics)
+    return sum(SUBSCRIPTION_BYTES + len(name) for name in names)
+
+
 def assert_memory_is_true(node: Node, jobs: list[Job]) -> None:
     """The accounted memory equals a recount."""
     recount = sum(memory.JOB_BYTES + len(job.body) for job in jobs)
     recount += sum(memory.QUEUE_BYTES + len(name) for name in node.queues)
     recount += sum(part.cost() for part in (*node.parts, *node.jobless)) + memory.GONE_BYTES * len(node.tombstones)
     recount += memory.PLACE_BYTES * node.places
+    recount += subscriptions_cost(node)
     assert node.unread == sum(session.walked for session in node.sessions.values())
     assert node.used == recount
     if node.journaling:

@@ -32,6 +32,7 @@ from cluster.messages import (
     NEEDJOBS,
     NEEDNOW,
     OFFER,
+    PUBLISHED,
     QUEUED,
     REFUSED,
     SETACK,
@@ -178,6 +179,8 @@ def about(bench: Bench, job_id: bytes) -> dict[str, list[tuple[Any, ...]]]:
         "DELJOB": [(DELJOB, twice)],
         "NEEDJOBS": [(NEEDJOBS, name, count) for name in (b"q", b"", b"new") for count in (0, 1, most)],
         "LIMIT": [(LIMIT, size) for size in (0, 1, most)],
+        "PUBLISHED": [(PUBLISHED, channel, text) for channel in (b"", b"news", b"job:added:q", b"x" * 5000)
+                      for text in (b"", b"x" * ((1 << 20) + 1))],
         "NEEDNOW": [(NEEDNOW, name, count) for name in (b"q", b"", b"new") for count in (0, 1, most)],
         "OFFER": [(OFFER, b"q"), (OFFER, b"other")],
         "YOURJOBS": [(YOURJOBS, b"q", rows) for rows in (

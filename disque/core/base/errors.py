@@ -60,6 +60,10 @@ MANY_HEADERS: Final = b"ERR a job can have at most 64 headers, 65536 bytes toget
 SAME_HEADER: Final = b"ERR a job can have one HEADER of each name"
 TWICE: Final = b"ERR %b can be said once"
 ONE_DELIVERY: Final = b"ERR with RETRY 0 a job is delivered once: it has no TRIES, BACKOFF or DEADLETTER"
+LONG_CHANNEL: Final = b"ERR The name of a channel may have at most 4096 bytes"
+LONG_MESSAGE: Final = b"ERR A message may have at most 1048576 bytes; ADDJOB takes larger bodies"
+OWN_CHANNEL: Final = b"ERR Channels that begin with 'job:' are the server's own: it tells there what happens to jobs"
+TOO_MANY_SUBSCRIPTIONS: Final = b"ERR A connection may listen to at most 4096 channels and patterns"
 LACKING: Final = b"ERR %b needs all nodes to know it: node %b runs an older version"
 NACK_CONTRADICTS: Final = b"ERR NACK: NOCOUNT cannot be said with ERROR or DEAD, nor DEAD with DELAY"
 BAD_KEY: Final = b"ERR a UNIQUE key has 1 to 512 bytes"
@@ -102,6 +106,14 @@ def wrong_arity(name: bytes) -> bytes:
 def too_many_words(name: bytes, most: int) -> bytes:
     """The reply to a command with so many words that to look at them would stop everybody."""
     return b"ERR too many arguments for '%b' command: at most %d words" % (name, most)
+
+
+def only_listens(name: bytes) -> bytes:
+    """The reply to a command of a RESP2 connection that has subscribed: its replies could not be told from messages."""
+    return (
+        b"ERR Can't execute '%b': only (P)SUBSCRIBE / (P)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
+        % name
+    )
 
 
 def one_line(text: bytes) -> bytes:

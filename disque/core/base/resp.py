@@ -73,6 +73,11 @@ def mapping(pairs: list[bytes], protocol: int) -> bytes:
     return array(pairs)
 
 
+def push(items: list[bytes], protocol: int) -> bytes:
+    """What a client gets without having asked for it just now: a push in RESP3, an array in RESP2."""
+    return b"%b%d\r\n%b" % (b">" if protocol == 3 else b"*", len(items), b"".join(items))
+
+
 def unordered(items: list[bytes], protocol: int) -> bytes:
     """A set in RESP3, an array in RESP2."""
     if protocol == 3:

@@ -31,6 +31,7 @@ def line(node: "Node", session: Session, now_ms: int) -> bytes:
     """One connection as CLIENT LIST shows it; the fields of Disque first, in its order."""
     facts = node.host.client_facts(session)
     flags = b"O" if session.monitoring else b""
+    flags += b"P" if session.subscriptions is not None else b""
     flags += b"b" if session.waiting != NOT_WAITING else b""
     flags += b"c" if session.closing else b""
     flags += b"U" if facts["unix"] else b""

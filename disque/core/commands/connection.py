@@ -5,10 +5,11 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from disque import VERSION
+from disque.core import pubsub as channels
 from disque.core.base import errors, resp
 from disque.core.base.numbers import parse_int
 from disque.core.host import FAILED_AUTH
-from disque.core.model.command import FAST, LOADING, NO_AUTH, READONLY, Command
+from disque.core.model.command import FAST, LISTENING, LOADING, NO_AUTH, READONLY, Command
 from disque.core.model.session import REPLY_ON, Session
 
 if TYPE_CHECKING:
@@ -163,6 +164,8 @@ def ping(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None
     del now_ms
     if len(args) > 2:
         session.out.append(resp.error(errors.wrong_arity(b"ping")))
+    elif session.subscriptions is not None and session.protocol == 2:
+        session.out.append(resp.bulks([b"pong", args[1] if len(args) == 2 else b""]))  # all that comes is an array
     elif len(args) == 2:
         session.out.append(resp.bulk(args[1]))
     elif node.misconf:
@@ -194,6 +197,7 @@ def reset(node: "Node", session: Session, args: list[bytes], now_ms: int) -> Non
     del args, now_ms
     node.monitors.pop(session.id, None)
     session.monitoring = False
+    channels.leave(node, session)
     session.passed = not node.password
     session.protocol = 2
     session.name = b""
@@ -207,6 +211,9 @@ def quit_(node: "Node", session: Session, args: list[bytes], now_ms: int) -> Non
     session.closing = True
     session.out.append(resp.OK)
 
+
+#: Flags of what any connection may send at any time.
+ALWAYS: Final = READONLY | FAST | LOADING | NO_AUTH | LISTENING
 
 COMMANDS: Final = (
     Command(
@@ -227,9 +234,9 @@ COMMANDS: Final = (
         "[2|3 [AUTH user password] [SETNAME name]]",
         "List the nodes of the cluster; or choose the protocol as Redis' clients do.",
     ),
-    Command("ping", -1, READONLY | FAST, ping, "connection", "[message]", "Answer PONG, or the message."),
+    Command("ping", -1, READONLY | FAST | LISTENING, ping, "connection", "[message]", "Answer PONG, or the message."),
     Command("echo", 2, READONLY | FAST | LOADING, echo, "connection", "message", "Answer the message."),
     Command("select", 2, READONLY | FAST | LOADING, select, "connection", "0", "For Redis' clients; there is only 0."),
-    Command("reset", 1, READONLY | FAST | LOADING | NO_AUTH, reset, "connection", "", "Start over, logged out."),
-    Command("quit", -1, READONLY | FAST | LOADING | NO_AUTH, quit_, "connection", "", "Close the connection."),
+    Command("reset", 1, ALWAYS, reset, "connection", "", "Start over, logged out."),
+    Command("quit", -1, ALWAYS, quit_, "connection", "", "Close the connection."),
 )

@@ -384,24 +384,38 @@ class Addresses(Kind):
         return " ".join(map(word_text, value)) or '""'
 
 
-class OutputLimit(Kind):
-    """`normal`, a hard limit, a soft limit, and the seconds that the soft one may be exceeded; 0 is no limit."""
+class OutputLimits(Kind):
+    """By class of clients a hard limit, a soft limit, and the seconds that the soft one may be exceeded; 0: none."""
 
     __slots__ = ()
 
+    CLASSES: Final = ("normal", "pubsub")
+
     def __init__(self) -> None:
-        super().__init__("normal <hard limit> <soft limit> <soft seconds>, such as normal 1gb 32mb 60", 1, 4)
+        usage = "normal|pubsub <hard limit> <soft limit> <soft seconds>, such as normal 1gb 32mb 60"
+        super().__init__(usage, 1, 4 * len(self.CLASSES))
 
     def parse(self, words: tuple[str, ...]) -> Value | None:
-        """Read the four words, also if all came in one; sizes may have units."""
+        """Read four words for each class, also if all came in one; sizes may have units."""
         parts = " ".join(words).lower().split()
-        if len(parts) != 4 or parts[0] != "normal":
+        if not parts or len(parts) % 4:
             return None
-        hard, soft, seconds = size_bytes(parts[1]), size_bytes(parts[2]), whole_number(parts[3])
-        if hard is None or soft is None or seconds is None:
-            return None
-        sound = hard <= MAX_SIZE and soft <= MAX_SIZE and 0 <= seconds <= MAX_INT32
-        return ("normal", str(hard), str(soft), str(seconds)) if sound else None
+        found: list[str] = []
+        for at in range(0, len(parts), 4):
+            kind, hard, soft, seconds = parts[at], *map(size_bytes, parts[at + 1 : at + 3]), whole_number(parts[at + 3])
+            if kind not in self.CLASSES or kind in found or hard is None or soft is None or seconds is None:
+                return None
+            if hard > MAX_SIZE or soft > MAX_SIZE or not 0 <= seconds <= MAX_INT32:
+                return None
+            found += (kind, str(hard), str(soft), str(seconds))
+        return tuple(found)
+
+    def merge(self, old: Value, new: Value) -> Value:
+        """Keep the classes that are not named."""
+        assert isinstance(old, tuple)
+        assert isinstance(new, tuple)
+        rows = {words[at]: words[at : at + 4] for words in (old, new) for at in range(0, len(words), 4)}
+        return tuple(word for kind in self.CLASSES for word in rows[kind])
 
     def show(self, value: Value) -> str:
         """Join the words, sizes in plain bytes."""
@@ -411,7 +425,10 @@ class OutputLimit(Kind):
     def write(self, value: Value) -> str:
         """Join the words, sizes with units."""
         assert isinstance(value, tuple)
-        return f"normal {size_text(int(value[1]))} {size_text(int(value[2]))} {value[3]}"
+        rows = [value[at : at + 4] for at in range(0, len(value), 4)]
+        return " ".join(
+            f"{kind} {size_text(int(hard))} {size_text(int(soft))} {seconds}" for kind, hard, soft, seconds in rows
+        )
 
 
 class Renames(Kind):

@@ -31,7 +31,7 @@ from disque.core.config.kinds import (
     Label,
     NeededPath,
     OneOf,
-    OutputLimit,
+    OutputLimits,
     Path,
     Permissions,
     Renames,
@@ -245,13 +245,15 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         mutable=True,
     ),
     Setting(
-        "client-output-buffer-limit", OutputLimit(), ("normal", str(1 * GB), str(32 * MB), "60"), LIMITS,
+        "client-output-buffer-limit", OutputLimits(),
+        ("normal", str(1 * GB), str(32 * MB), "60", "pubsub", str(32 * MB), str(8 * MB), "60"), LIMITS,
         "Bounds for the replies that a client does not read. The client is disconnected when they reach the hard "
         "limit, or stay above the soft limit for that many seconds. 0 is no limit. A client with unread replies is not "
         "served, so little more than one reply collects. The hard limit must hold the largest reply: twice "
         "proto-max-bulk-len. The soft limit keeps many such clients from using up the memory of the node: 32mb unread "
         "for a minute means that nobody reads. Raise it for very large bodies over slow networks. A client in MONITOR "
-        "gets what all others do, and may be above the soft limit for one second.",
+        "gets what all others do, and may be above the soft limit for one second. The class pubsub is of clients that "
+        "have subscribed to channels: what they miss grows without end. Each class is set by itself, or both at once.",
         mutable=True,
     ),
     Setting(
@@ -482,9 +484,11 @@ class Config:
         assert isinstance(value, tuple)
         return value
 
-    def output_limits(self) -> tuple[int, int, int]:
-        """Give hard bytes, soft bytes and soft seconds of client-output-buffer-limit; 0 is no limit."""
-        _normal, hard, soft, seconds = self.words("client-output-buffer-limit")
+    def output_limits(self, kind: str) -> tuple[int, int, int]:
+        """Give hard bytes, soft bytes and soft seconds of client-output-buffer-limit for a class; 0 is no limit."""
+        words = self.words("client-output-buffer-limit")
+        at = words.index(kind) + 1
+        hard, soft, seconds = words[at : at + 3]
         return int(hard), int(soft), int(seconds)
 
     def renames(self) -> tuple[tuple[str, str], ...]:

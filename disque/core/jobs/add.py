@@ -16,6 +16,7 @@ from disque.core.jobs.terms import TERMS
 from disque.core.model.extra import Extra
 from disque.core.model.job import Job
 from disque.core.model.jobid import ttl_suffix
+from disque.core.model.pubsub import ADDED
 from disque.core.model.queue import PAUSED_IN
 from disque.core.model.request import DEFAULT_TTL, Kind, Request
 from disque.core.model.session import PendingAdd, Session
@@ -411,6 +412,8 @@ def rare(node: "Node", request: Request) -> JobSpec:
 def make_here(node: "Node", request: Request, now_ms: int, bid: "Acquisition | None" = None) -> Job:
     """A new job that needs no other node: registered, queued or delayed, and in the journal."""
     job = make(node, request, now_ms, bid)
+    if node.pubsub.heard & ADDED:
+        node.pubsub.happened(ADDED, request.queue, job.id)
     node.register(job)
     replica.start(node, job, replica.first_ms(job, now_ms), now_ms)
     return job

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from disque.core.model.pubsub import MOVED
 from disque.core.replication import generations, moves
 
 if TYPE_CHECKING:
@@ -18,4 +19,5 @@ def move(node: "Node", job_id: bytes, queue: bytes, delay_ms: int, now_ms: int) 
     assert spec is not None
     extra = generations.own(node, job)
     extra.tries = 0
+    node.pubsub.happened(MOVED, job.spec.queue, job_id)
     return moves.move(node, job, spec, extra, job.expires_ms - now_ms, delay_ms, now_ms)

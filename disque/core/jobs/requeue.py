@@ -25,6 +25,8 @@ from disque.core.model.job import (
     WAIT_REPL,
     Job,
 )
+from disque.core.model.pubsub import DEAD as EVENT_DEAD
+from disque.core.model.pubsub import EXPIRED, NACKED
 from disque.core.model.queue import ELSEWHERE
 from disque.core.replication import acks, arbitration, coordinator, ends, generations, spans, tries
 from disque.core.replication.announcements import count, file_requeue, tell_holders, tell_queued
@@ -60,6 +62,7 @@ def expire(node: "Node", job: Job, now_ms: int) -> None:
         node.stats.jobs_expired += 1
         if job.state == QUEUED or job.flags & (LEASE_OWNER | LEASE_RELAYED):
             job.spec.figures.expired += 1
+            node.pubsub.happened(EXPIRED, job.spec.queue, job.id)
     if job.spec.rows is not None or node.ends.watched:
         ends.expire(node, job, now_ms)
     keys.expired(node, job)
@@ -103,6 +106,7 @@ def nack(node: "Node", job: Job, said: Nack, now_ms: int) -> bool:
         count(job, nack=True)
         node.stats.jobs_nacked += 1
         job.spec.figures.nacked += 1
+        node.pubsub.happened(NACKED, job.spec.queue, job.id)
         ended = tries.end_one(node, job, now_ms) if is_tried else 0
         if said.is_dead and not tries.is_dead(node, job):
             tries.kill(node, job, now_ms)
@@ -123,6 +127,7 @@ def end_spent(node: "Node", job: Job, now_ms: int) -> bool:
     if not job.flags & SPENT or job.state != ACTIVE:
         return False
     node.stats.jobs_died += 1
+    node.pubsub.happened(EVENT_DEAD, job.spec.queue, job.id)
     return acks.end(node, job, DEAD, b"", now_ms)
 
 

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from disque.core import pubsub
 from disque.core.base import errors, resp
 from disque.core.dedup import outcomes
 from disque.core.jobs import deliver
@@ -30,6 +31,8 @@ def disconnect(node: "Node", session: Session, now_ms: int) -> None:
     """A client is gone. What was handed to it in replies that never began to leave goes back; what waits, ends."""
     node.sessions.pop(session.id, None)
     node.monitors.pop(session.id, None)
+    if session.subscriptions is not None:
+        pubsub.leave(node, session)
     session.closing = True
     if session.waiting == WAIT_JOBS:
         deliver.disconnect_waiting(node, session)
@@ -94,6 +97,7 @@ def forget_everything(node: "Node") -> None:
     node.queues = {}
     node.roll = Roll()
     node.used = node.places * PLACE_BYTES  # of those that wait no more and leave their lines now
+    node.used += node.pubsub.size
 
 
 def walk_taken(node: "Node", session: Session) -> None:

@@ -18,6 +18,8 @@ SKIP_MONITOR: Final = 64
 FAST: Final = 128
 #: Takes a list of any length, which it does in slices.
 LIST: Final = 512
+#: Allowed to a RESP2 connection that has subscribed to something; not shown by COMMAND, since Disque had no pub/sub.
+LISTENING: Final = 1024
 #: Allowed before AUTH; not shown by COMMAND as a flag of Disque, since it had no such commands but AUTH.
 NO_AUTH: Final = 256
 

@@ -97,6 +97,23 @@ class PendingAdd(Timed):
         self.silent = False
 
 
+class Subscriptions:
+    """The channels and patterns that one client listens to, in their order."""
+
+    __slots__ = ("channels", "patterns")
+
+    def __init__(self) -> None:
+        self.channels: dict[bytes, None] = {}
+        self.patterns: dict[bytes, None] = {}
+
+    def __len__(self) -> int:
+        return len(self.channels) + len(self.patterns)
+
+    def names(self, *, are_patterns: bool) -> dict[bytes, None]:
+        """The patterns, or the channels."""
+        return self.patterns if are_patterns else self.channels
+
+
 class Session(Waiter):
     """One client.
 
@@ -125,6 +142,7 @@ class Session(Waiter):
         "passed",
         "protocol",
         "reply_mode",
+        "subscriptions",
         "touched",
         "unsettled",
         "wait_bodies",
@@ -158,6 +176,8 @@ class Session(Waiter):
         self.protocol = 2
         self.reply_mode = REPLY_ON
         self.monitoring = False
+        #: What it listens to (SUBSCRIBE); None: nothing.
+        self.subscriptions: Subscriptions | None = None
         self.closing = False
         #: In `Node.touched`: has replies that the shell has not looked at.
         self.touched = False

@@ -24,6 +24,8 @@ from disque.core.model.job import ACKED, QUEUED, WAIT_REPL, Job
 from disque.core.model.memory import ACK_BYTES, GONE_BYTES
 from disque.core.model.outcome import Ended
 from disque.core.model.peers import TOLD_MOST, Peer
+from disque.core.model.pubsub import ACKED as EVENT_ACKED
+from disque.core.model.pubsub import CANCELLED as EVENT_CANCELLED
 from disque.core.replication import ack_batches, coordinator, ends, replica, spans
 
 if TYPE_CHECKING:
@@ -42,6 +44,8 @@ STRANGER_TRIES_OF_SEVERAL: Final = 7
 DUMMIES_MOST = 100_000  # not Final: tests want less, compiled too
 #: IDs that are remembered as gone.
 GONE_MOST: Final = 2_000_000
+#: What is told of a job that ends in this way.
+EVENTS: Final = {DONE: EVENT_ACKED, CANCELLED: EVENT_CANCELLED}
 #: Acknowledgements that one step of a chore looks at.
 SLICE: Final = 500
 
@@ -61,6 +65,7 @@ def acknowledge(node: "Node", job_id: bytes, now_ms: int) -> bool:
         return end(node, job, DONE, b"", now_ms)
     figures = job.spec.figures
     figures.acked += 1
+    node.pubsub.happened(EVENT_ACKED, job.spec.queue, job_id)
     if now_ms >= figures.sample_ms:
         spans.note_run(node, job, now_ms)
     if len(job.holders) == 1:
@@ -97,6 +102,8 @@ def end(node: "Node", job: Job, status: int, text: bytes, now_ms: int) -> bool:
         spans.note_run(node, job, now_ms)
     elif status == CANCELLED:
         figures.cancelled += 1
+    event = EVENTS.get(status, 0)
+    node.pubsub.happened(event, job.spec.queue, job.id)
     if text or status == CANCELLED or ends.concerns(node, job):
         ends.note(node, job, status, text, node.node_id, now_ms)
     if len(job.holders) == 1:
@@ -163,6 +170,7 @@ def fast_ack(node: "Node", job_id: bytes, now_ms: int) -> bool:
         return False
     if job.state != ACKED:
         job.spec.figures.acked += 1
+        node.pubsub.happened(EVENT_ACKED, job.spec.queue, job_id)
         spans.note_run(node, job, now_ms)
         ends.heard(node, job, node.node_id, now_ms)
     for holder in job.holders:

@@ -23,6 +23,7 @@ from disque.core.model.job import WAIT_REPL, Job
 from disque.core.model.memory import SPREAD_BYTES
 from disque.core.model.outcome import Abandoned, Decided
 from disque.core.model.peers import TOLD_MOST, Peer
+from disque.core.model.pubsub import ADDED
 from disque.core.model.session import NOT_WAITING, WAIT_COPIES, PendingAdd, Session, Spread
 from disque.core.replication import batching, replica, zoning
 from disque.core.replication.announcements import JITTER_MS
@@ -96,6 +97,7 @@ def begin_async(node: "Node", job: Job, now_ms: int, *, outside: bool) -> None:
     node.copies.wanted[job.id] = spread
     node.used += SPREAD_BYTES
     if outside:
+        node.pubsub.happened(ADDED, job.spec.queue, job.id)
         job.state = WAIT_REPL
         node.register(job)
         node.timers.arm(job, job.expires_ms)
@@ -353,6 +355,8 @@ def achieved(node: "Node", spread: Spread, now_ms: int) -> None:
             return
         add.key.copies = spread.confirmed
     node.drop_copies(job.id)
+    if add is not None:
+        node.pubsub.happened(ADDED, job.spec.queue, job.id)
     if spread.outside:
         hand_out(node, spread, now_ms)
     elif add is not None:

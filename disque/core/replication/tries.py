@@ -12,6 +12,8 @@ from disque.core.model.backoff import read
 from disque.core.model.ends import DEAD
 from disque.core.model.extra import DIED_NACK, DIED_TRIES, ERROR_MOST
 from disque.core.model.job import COUNTER_MAX, DEFERRED, DELIVERED, Job
+from disque.core.model.pubsub import DEAD as EVENT_DEAD
+from disque.core.model.pubsub import MOVED, RETRIED
 from disque.core.model.queue import PAUSED_IN
 from disque.core.model.spec import BACKOFF, DEADLETTER, TRIES, encode
 from disque.core.replication import acks, announcements, generations, moves, queue_options
@@ -67,6 +69,7 @@ def come_back(node: "Node", job: Job, now_ms: int) -> None:
         announcements.count(job, nack=False)
         node.stats.jobs_requeued += 1
         job.spec.figures.retried += 1
+        node.pubsub.happened(RETRIED, job.spec.queue, job.id)
         if job.spec.rows is not None and are_counted(job.spec) and are_used_up(job, end_one(node, job, now_ms)):
             die(node, job, DIED_TRIES, now_ms)
             return
@@ -97,6 +100,7 @@ def die(node: "Node", job: Job, cause: int, now_ms: int) -> None:
     """There are no more tries: ``job`` becomes a dead letter, or ends if there is no queue for it."""
     node.stats.jobs_died += 1
     job.spec.figures.died += 1
+    node.pubsub.happened(EVENT_DEAD, job.spec.queue, job.id)
     name = dead_queue(job.spec)
     extra = generations.own(node, job)
     if name is None or not job.retry:  # what is delivered at most once can only end
@@ -134,4 +138,5 @@ def revive(node: "Node", job: Job, now_ms: int) -> bool:
         return False
     extra.origin, extra.died, extra.first = b"", 0, b""
     extra.tries = 0
+    node.pubsub.happened(MOVED, job.spec.queue, job.id)
     return moves.move(node, job, spec, extra, spec.ttl * 1000, 0, now_ms)

@@ -111,11 +111,18 @@ def test_a_relative_path_counts_from_the_directory(directory: str, path: str, re
         (kinds.Addresses(2), ("a b c",), None),
         (kinds.Addresses(2), ("-",), None),
         (kinds.Addresses(2), ("a\0",), None),
-        (kinds.OutputLimit(), ("normal", "1mb", "1k", "5"), ("normal", "1048576", "1000", "5")),
-        (kinds.OutputLimit(), ("Normal 0 0 0",), ("normal", "0", "0", "0")),
-        (kinds.OutputLimit(), ("slave", "0", "0", "0"), None),
-        (kinds.OutputLimit(), ("normal", "0", "0", "-1"), None),
-        (kinds.OutputLimit(), ("normal", "0", "0"), None),
+        (kinds.OutputLimits(), ("normal", "1mb", "1k", "5"), ("normal", "1048576", "1000", "5")),
+        (kinds.OutputLimits(), ("Normal 0 0 0",), ("normal", "0", "0", "0")),
+        (
+            kinds.OutputLimits(),
+            ("pubsub 1k 0 1 normal 2k 0 2",),
+            ("pubsub", "1000", "0", "1", "normal", "2000", "0", "2"),
+        ),
+        (kinds.OutputLimits(), ("normal 0 0 0 normal 0 0 0",), None),
+        (kinds.OutputLimits(), ("",), None),
+        (kinds.OutputLimits(), ("slave", "0", "0", "0"), None),
+        (kinds.OutputLimits(), ("normal", "0", "0", "-1"), None),
+        (kinds.OutputLimits(), ("normal", "0", "0"), None),
         (kinds.Renames(), ("DEBUG", ""), ("DEBUG", "")),
         (kinds.Renames(), ("", "x"), None),
     ],
@@ -130,8 +137,13 @@ def test_permissions_are_shown_in_octal() -> None:
 
 def test_an_output_limit_is_shown_in_bytes_and_written_with_units() -> None:
     limit = ("normal", "1073741824", "1000", "60")
-    assert kinds.OutputLimit().show(limit) == "normal 1073741824 1000 60"
-    assert kinds.OutputLimit().write(limit) == "normal 1gb 1000 60"
+    assert kinds.OutputLimits().show(limit) == "normal 1073741824 1000 60"
+    assert kinds.OutputLimits().write(limit) == "normal 1gb 1000 60"
+
+
+def test_each_class_of_output_limits_is_set_by_itself() -> None:
+    both = ("normal", "5", "4", "3", "pubsub", "3", "2", "1")
+    assert kinds.OutputLimits().merge(both, ("pubsub", "9", "8", "7")) == (*both[:4], "pubsub", "9", "8", "7")
 
 
 def test_pairs_of_names_are_shown_as_words() -> None:

@@ -46,7 +46,7 @@ OTHER = {
     "appendfsync": "always",
     "appendonly": "yes",
     "dir": "/var/lib/dis que",
-    "client-output-buffer-limit": "normal 100 50 1",
+    "client-output-buffer-limit": "normal 100 50 1 pubsub 200 60 2",
     "aof-segment-size": "65536",
     "protected-mode": "no",
     "proto-max-bulk-len": "1024",
@@ -91,7 +91,7 @@ WRONG = {
     "appendfsync": "yes",
     "appendonly": "everysec",
     "dir": "",
-    "client-output-buffer-limit": "pubsub 0 0 0",
+    "client-output-buffer-limit": "replica 0 0 0",
     "aof-segment-size": "65535",
     "protected-mode": "2",
     "proto-max-bulk-len": "3gb",
@@ -146,7 +146,7 @@ class TestDefaults:
             ("proto-max-bulk-len", "67108864"),
             ("client-query-buffer-limit", "1073741824"),
             ("aof-segment-size", "67108864"),
-            ("client-output-buffer-limit", "normal 1073741824 33554432 60"),
+            ("client-output-buffer-limit", "normal 1073741824 33554432 60 pubsub 33554432 8388608 60"),
         ],
     )
     def test_defaults(self, name: str, text: str) -> None:
@@ -156,7 +156,7 @@ class TestDefaults:
         config = Config()
         body = config.number("proto-max-bulk-len")
         assert config.number("client-query-buffer-limit") > body
-        assert config.output_limits()[0] >= 2 * body
+        assert config.output_limits("normal")[0] >= 2 * body
 
 
 class TestSet:
@@ -245,7 +245,8 @@ class TestTyped:
         assert config.flag("protected-mode") is True
         assert config.text("loglevel") == "notice"
         assert config.words("bind") == ("127.0.0.1", "-::1")
-        assert config.output_limits() == (2**30, 2**25, 60)
+        assert config.output_limits("normal") == (2**30, 2**25, 60)
+        assert config.output_limits("pubsub") == (2**25, 2**23, 60)
 
     def test_renamed_commands_come_in_their_order(self) -> None:
         config = Config()

@@ -32,7 +32,7 @@ def test_names_are_lower_case_and_unique() -> None:
 @pytest.mark.parametrize("command", ROWS, ids=lambda one: one.name.decode())
 def test_every_command_can_be_explained(command: Command) -> None:
     assert command.summary.endswith(".")
-    assert command.group in {"jobs", "queues", "connection", "server", "cluster"}
+    assert command.group in {"jobs", "queues", "pubsub", "connection", "server", "cluster"}
     assert all(summary.endswith(".") for _, _, summary in command.subcommands)
 
 

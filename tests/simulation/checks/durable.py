@@ -14,7 +14,16 @@ from tests.simulation.world import Violation
 FREE = frozenset(
     {
         *range(4),
-        *(wire.REPLJOB, wire.NEEDJOBS, wire.WILLQUEUE, wire.ANSWER, wire.REFUSED, wire.OFFER, wire.NEEDNOW),
+        *(
+            wire.REPLJOB,
+            wire.NEEDJOBS,
+            wire.WILLQUEUE,
+            wire.ANSWER,
+            wire.REFUSED,
+            wire.OFFER,
+            wire.NEEDNOW,
+            wire.PUBLISHED,
+        ),
     }
 )
 

@@ -1,0 +1,177 @@
+"""The commands of pub/sub: SUBSCRIBE, PSUBSCRIBE, their opposites, PUBLISH, PUBSUB."""
+
+from typing import TYPE_CHECKING, Final
+
+from disque.core import pubsub as channels
+from disque.core.base import errors, resp
+from disque.core.base.glob import Glob
+from disque.core.commands.helped import helped
+from disque.core.model.command import DENYOOM, FAST, HELP, LISTENING, READONLY, Command
+from disque.core.model.pubsub import JOB
+from disque.core.model.session import Session
+
+if TYPE_CHECKING:
+    from disque.core.node import Node
+
+
+def subscribe(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """SUBSCRIBE channel [channel ...]."""
+    del now_ms
+    listen(node, session, args[1:], is_pattern=False)
+
+
+def psubscribe(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """PSUBSCRIBE pattern [pattern ...]."""
+    del now_ms
+    listen(node, session, args[1:], is_pattern=True)
+
+
+def listen(node: "Node", session: Session, names: list[bytes], *, is_pattern: bool) -> None:
+    """Listen to channels or patterns; one answer for each, unless one of them cannot be."""
+    if max(map(len, names)) > channels.NAME_MOST:
+        session.out.append(resp.error(errors.LONG_CHANNEL))
+        return
+    known = session.subscriptions
+    new = len(names) if known is None else len(set(names) - known.names(are_patterns=is_pattern).keys())
+    if new + count(session) > channels.SUBSCRIPTIONS_MOST:
+        session.out.append(resp.error(errors.TOO_MANY_SUBSCRIPTIONS))
+        return
+    verb = b"psubscribe" if is_pattern else b"subscribe"
+    for name in names:
+        channels.subscribe(node, session, name, is_pattern=is_pattern)
+        confirm(session, verb, resp.bulk(name))
+
+
+def unsubscribe(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """UNSUBSCRIBE [channel ...]."""
+    del now_ms
+    listen_no_more(node, session, args[1:], is_pattern=False)
+
+
+def punsubscribe(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """PUNSUBSCRIBE [pattern ...]."""
+    del now_ms
+    listen_no_more(node, session, args[1:], is_pattern=True)
+
+
+def listen_no_more(node: "Node", session: Session, names: list[bytes], *, is_pattern: bool) -> None:
+    """Listen no more to these channels or patterns, or to all; one answer for each."""
+    verb = b"punsubscribe" if is_pattern else b"unsubscribe"
+    known = session.subscriptions
+    if not names and known is not None:
+        names = list(known.names(are_patterns=is_pattern))
+    for name in names:
+        channels.unsubscribe(node, session, name, is_pattern=is_pattern)
+        confirm(session, verb, resp.bulk(name))
+    if not names:
+        confirm(session, verb, resp.null_bulk(session.protocol))
+
+
+def confirm(session: Session, verb: bytes, name: bytes) -> None:
+    """Say to what a connection listens now: the verb, the channel, and how many there are of both kinds."""
+    session.out.append(resp.push([resp.bulk(verb), name, resp.integer(count(session))], session.protocol))
+
+
+def count(session: Session) -> int:
+    """How many channels and patterns a connection listens to."""
+    return 0 if session.subscriptions is None else len(session.subscriptions)
+
+
+def publish(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """PUBLISH channel message. How many subscriptions of this node it was for."""
+    del now_ms
+    _, channel, message = args
+    if channel.startswith(JOB):
+        session.out.append(resp.error(errors.OWN_CHANNEL))
+    elif len(channel) > channels.NAME_MOST:
+        session.out.append(resp.error(errors.LONG_CHANNEL))
+    elif len(message) > channels.MESSAGE_MOST:
+        session.out.append(resp.error(errors.LONG_MESSAGE))
+    else:
+        session.out.append(resp.integer(channels.publish(node, channel, message)))
+
+
+def pubsub(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """PUBSUB CHANNELS [pattern] | NUMSUB [channel ...] | NUMPAT."""
+    del now_ms
+    if helped(node, session, args):
+        return
+    word = args[1].upper()
+    topics = node.pubsub.channels
+    if word == b"CHANNELS" and len(args) <= 3:
+        glob = Glob(args[2] if len(args) == 3 else b"*")
+        session.out.append(resp.bulks([name for name in topics if glob.matches(name)]))
+    elif word == b"NUMSUB":
+        pairs: list[bytes] = []
+        for name in args[2:]:
+            topic = topics.get(name)
+            pairs += [resp.bulk(name), resp.integer(0 if topic is None else len(topic.subscribers))]
+        session.out.append(resp.mapping(pairs, session.protocol))
+    elif word == b"NUMPAT" and len(args) == 2:
+        session.out.append(resp.integer(len(node.pubsub.patterns)))
+    else:
+        session.out.append(resp.error(errors.SYNTAX))
+
+
+COMMANDS: Final = (
+    Command(
+        "subscribe",
+        -2,
+        READONLY | DENYOOM | LISTENING,
+        subscribe,
+        "pubsub",
+        "channel [channel ...]",
+        "Listen to channels.",
+    ),
+    Command(
+        "psubscribe",
+        -2,
+        READONLY | DENYOOM | LISTENING,
+        psubscribe,
+        "pubsub",
+        "pattern [pattern ...]",
+        "Listen to all channels that fit a pattern.",
+    ),
+    Command(
+        "unsubscribe",
+        -1,
+        READONLY | LISTENING,
+        unsubscribe,
+        "pubsub",
+        "[channel ...]",
+        "Listen no more to channels, or to any.",
+    ),
+    Command(
+        "punsubscribe",
+        -1,
+        READONLY | LISTENING,
+        punsubscribe,
+        "pubsub",
+        "[pattern ...]",
+        "Listen no more to patterns, or to any.",
+    ),
+    Command(
+        "publish",
+        3,
+        READONLY | FAST,
+        publish,
+        "pubsub",
+        "channel message",
+        "Say something to all who listen to a channel, at all nodes.",
+    ),
+    Command(
+        "pubsub",
+        -2,
+        READONLY,
+        pubsub,
+        "pubsub",
+        "CHANNELS [pattern] | NUMSUB [channel ...] | NUMPAT",
+        "Who listens at this node.",
+        (
+            ("CHANNELS", "[pattern]", "The channels that somebody listens to."),
+            ("NUMSUB", "[channel ...]", "How many connections listen to each of these channels."),
+            ("NUMPAT", "", "How many patterns somebody listens to."),
+            HELP,
+        ),
+    ),
+)

@@ -1,0 +1,171 @@
+"""Pub/sub: who listens to which channels, and what they are about to hear.
+
+A topic is one channel, or one pattern of channels, with its subscribers. What is published in one turn of the loop is
+gathered by topic, and handed to each subscriber as one piece, so a thousand subscribers cost a thousand appends a turn,
+however much happens in it. Which topics a channel concerns is looked up once and kept until topics come or go.
+
+Channels `job:<event>:<queue>` tell what happens to jobs at this node. `heard` has a bit for each event that somebody
+may be listening for: nothing is made of all others.
+"""
+
+from typing import Final
+
+from disque.core.base import resp
+from disque.core.base.glob import Glob
+from disque.core.model.session import Session
+
+ADDED: Final = 1 << 0
+READY: Final = 1 << 1
+DELIVERED: Final = 1 << 2
+ACKED: Final = 1 << 3
+NACKED: Final = 1 << 4
+RETRIED: Final = 1 << 5
+DEAD: Final = 1 << 6
+EXPIRED: Final = 1 << 7
+CANCELLED: Final = 1 << 8
+MOVED: Final = 1 << 9
+
+#: The beginning of the channels that are the server's own.
+JOB: Final = b"job:"
+#: What stands before the name of the queue in the channel of each event.
+CHANNELS: Final[dict[int, bytes]] = {
+    ADDED: b"job:added:",
+    READY: b"job:ready:",
+    DELIVERED: b"job:delivered:",
+    ACKED: b"job:acked:",
+    NACKED: b"job:nacked:",
+    RETRIED: b"job:retried:",
+    DEAD: b"job:dead:",
+    EXPIRED: b"job:expired:",
+    CANCELLED: b"job:cancelled:",
+    MOVED: b"job:moved:",
+}
+
+#: What a subscription counts for in memory, beside the bytes of its name.
+SUBSCRIPTION_BYTES: Final = 300
+#: Channels of which is known whom they concern.
+KNOWN_MOST: Final = 4096
+
+
+class Topic:
+    """A channel, or with ``glob`` a pattern of channels, and those who listen to it, by the ID of their session.
+
+    ``news`` are messages of this turn of the loop, each without its first byte, which differs between protocols.
+    """
+
+    __slots__ = ("events", "glob", "head", "name", "news", "subscribers")
+
+    def __init__(self, name: bytes, *, is_pattern: bool) -> None:
+        self.name = name
+        self.glob = Glob(name) if is_pattern else None
+        self.head = (b"4\r\n$8\r\npmessage\r\n" if is_pattern else b"3\r\n$7\r\nmessage\r\n") + resp.bulk(name)
+        self.events = events_of(name, is_pattern=is_pattern)
+        self.subscribers: dict[int, Session] = {}
+        self.news: list[bytes] = []
+
+    def take(self, channel: bytes, message: bytes) -> None:
+        """Note what its subscribers are to hear."""
+        if self.glob is None:
+            self.news.append(b"%b%b" % (self.head, resp.bulk(message)))
+        else:
+            self.news.append(b"%b%b%b" % (self.head, resp.bulk(channel), resp.bulk(message)))
+
+
+class Pubsub:
+    """The topics of a node. ``pending`` are events of jobs that nobody was told of yet: (event, queue, job ID)."""
+
+    __slots__ = ("_counts", "_known", "channels", "dirty", "heard", "patterns", "pending", "size")
+
+    def __init__(self) -> None:
+        self.heard = 0
+        self.pending: list[tuple[int, bytes, bytes]] = []
+        self.channels: dict[bytes, Topic] = {}
+        self.patterns: dict[bytes, Topic] = {}
+        #: Topics that have news.
+        self.dirty: list[Topic] = []
+        #: Bytes of memory that all subscriptions count for.
+        self.size = 0
+        self._counts = dict.fromkeys(CHANNELS, 0)
+        self._known: dict[bytes, list[Topic]] = {}
+
+    def topics(self, *, are_patterns: bool) -> dict[bytes, Topic]:
+        """The patterns, or the channels."""
+        return self.patterns if are_patterns else self.channels
+
+    def subscribe(self, session: Session, name: bytes, *, is_pattern: bool) -> int:
+        """Let ``session`` listen. Returns the bytes that this costs."""
+        topics = self.topics(are_patterns=is_pattern)
+        topic = topics.get(name)
+        if topic is None:
+            topic = topics[name] = Topic(name, is_pattern=is_pattern)
+            self._has_changed(topic, 1)
+        if session.id in topic.subscribers:
+            return 0
+        topic.subscribers[session.id] = session
+        size = SUBSCRIPTION_BYTES + len(name)
+        self.size += size
+        return size
+
+    def unsubscribe(self, session: Session, name: bytes, *, is_pattern: bool) -> int:
+        """Let ``session`` listen no more. Returns the bytes that this frees."""
+        topics = self.topics(are_patterns=is_pattern)
+        topic = topics.get(name)
+        if topic is None or topic.subscribers.pop(session.id, None) is None:
+            return 0
+        if not topic.subscribers:
+            del topics[name]
+            self._has_changed(topic, -1)
+        size = SUBSCRIPTION_BYTES + len(name)
+        self.size -= size
+        return size
+
+    def _has_changed(self, topic: Topic, by: int) -> None:
+        """A topic has come or gone."""
+        self._known.clear()
+        for event in CHANNELS:
+            if topic.events & event:
+                self._counts[event] += by
+                if self._counts[event]:
+                    self.heard |= event
+                else:
+                    self.heard &= ~event
+
+    def concerned(self, channel: bytes) -> list[Topic]:
+        """The topics that hear of what is said on ``channel``."""
+        found = self._known.get(channel)
+        if found is None:
+            topic = self.channels.get(channel)
+            found = [] if topic is None else [topic]
+            found += [one for one in self.patterns.values() if one.glob is not None and one.glob.matches(channel)]
+            if len(self._known) >= KNOWN_MOST:
+                self._known.clear()
+            self._known[channel] = found
+        return found
+
+    def say(self, channel: bytes, message: bytes) -> int:
+        """Gather a message for all whom it concerns; how many subscriptions that are."""
+        count = 0
+        for topic in self.concerned(channel):
+            if not topic.news:
+                self.dirty.append(topic)
+            topic.take(channel, message)
+            count += len(topic.subscribers)
+        return count
+
+    def happened(self, event: int, queue: bytes, job_id: bytes) -> None:
+        """Something has happened to a job: it is noted if it is `heard`. Where every job passes, look at that first."""
+        if self.heard & event:
+            self.pending.append((event, queue, job_id))
+
+
+def events_of(name: bytes, *, is_pattern: bool) -> int:
+    """The events of jobs that may be said on a channel, or on one that fits the pattern."""
+    literal = name
+    if is_pattern:
+        for special in (b"*", b"?", b"[", b"\\"):
+            literal = literal.partition(special)[0]
+    found = 0
+    for event, channel in CHANNELS.items():
+        if literal.startswith(channel) or (literal != name and channel.startswith(literal)):
+            found |= event
+    return found
