@@ -24,7 +24,7 @@ from disque.core.model.ends import (
     WATCHES_MOST,
     End,
 )
-from disque.core.model.job import ACKED, ACTIVE, DEFERRED, WAIT_REPL, Job
+from disque.core.model.job import ACKED, ACTIVE, DEFERRED, LEASE_OWNER, WAIT_REPL, Job
 from disque.core.model.spec import RETAIN
 from disque.core.replication import generations, surveys, waits
 
@@ -67,10 +67,17 @@ def note(
     """``job`` is about to end so here. ``node_id`` has taken this end, so long ago, and keeps it for ``left_ms``.
 
     A job that a consumer may have when it is cancelled is kept in mind for its RETRY: the consumer is to hear of it.
+    Whether one may have it is known to the node that took the end, and to the one that delivered the job. A copy of a
+    job that was queued elsewhere needs no such thing.
     """
     keep_ms = job.spec.number(RETAIN) * 1000
     with_body = keep_ms > 0
-    if status == CANCELLED and job.state == ACTIVE and not job.flags & DEFERRED:
+    if (
+        status == CANCELLED
+        and job.state == ACTIVE
+        and not job.flags & DEFERRED
+        and (node_id == node.node_id or job.flags & LEASE_OWNER)
+    ):
         keep_ms = max(keep_ms, job.retry * 1000)
     keep_ms = min(left_ms, KEEP_MOST_MS) or keep_ms
     end = End(job.id, job.queue, status, node_id, max(0, now_ms - age_ms), max(now_ms + 1, job.expires_ms))

@@ -7,6 +7,7 @@ import pytest
 from cluster.messages import (
     BY_HOLDER,
     BY_STRANGER,
+    DELJOB,
     ENDED,
     GOTACK,
     IS_SURE,
@@ -19,6 +20,7 @@ from cluster.messages import (
     WATCH,
 )
 from disque.core.jobs.results import RESULT
+from disque.core.journal.schema import ENDED as ENDED_RECORD
 from disque.core.model.ends import CANCELLED, DEAD, DEAD_LETTER, DONE, EXPIRED, GONE, UNKNOWN
 from disque.core.model.spec import RETAIN
 from tests.core.support import MYSELF, UNKNOWN_ID, Bench, foreign_id
@@ -105,6 +107,17 @@ def test_two_ends_meet(bench: Bench, mine: tuple[str, ...], theirs: int, who: st
     else:
         assert end_of(bench) == (theirs, other, b"theirs")
         assert [peer_id for peer_id, _ in bench.sent(ENDED)] == [two.id], "the third holder may know the other end"
+
+
+@pytest.mark.parametrize(("left_ms", "is_kept"), [(0, False), (300_000, True)])
+def test_a_copy_keeps_a_cancelled_job_in_mind_only_if_a_consumer_may_have_it(left_ms: int, is_kept: bool) -> None:
+    bench = Bench(peers=1, journaling=True)
+    (one,) = bench.peers
+    bench.hear(one, repljob(ID, retry=300, holders=(MYSELF, one.id)))
+    bench.hear(one, ended(CANCELLED, one.id, left_ms=left_ms), (SETACK, (MYSELF, one.id), (ID,)))
+    bench.hear(one, (DELJOB, (ID,)))
+    assert (ID in bench.node.ends.by_id) == is_kept
+    assert any(record[0] == ENDED_RECORD for record in bench.records()) == is_kept
 
 
 def test_what_is_said_to_those_who_wait_is_no_news_for_a_holder(bench: Bench) -> None:
