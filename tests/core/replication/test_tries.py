@@ -135,3 +135,22 @@ def test_a_job_of_retry_0_is_moved_at_its_node_alone() -> None:
     assert client("MOVE", "r", job) == 1
     assert MOVED not in {message[0] for _, message in bench.sent()}
     assert not bench.node.moves.by_id
+
+
+def test_a_dead_letter_is_a_job_like_any_other(bench: Bench, client: Client) -> None:
+    listener = bench.client()
+    listener("SUBSCRIBE", "job:delivered:q:dead")
+    jobs = [client.add("q", str(number), "TRIES", 1) for number in range(3)]
+    assert client.get("q", count=3) == jobs
+    assert client("NACK", *jobs) == 3
+    assert client("QLEN", "q:dead") == 3
+    assert [entry[1] for entry in client("QPEEK", "q:dead", 2)] == jobs[:2]
+    assert b"q:dead" in client("QSCAN", "BUSYLOOP")[1]
+    assert client("JSCAN", "BUSYLOOP", "QUEUE", "q:dead", "STATE", "queued")[1] != []
+    client("PAUSE", "q:dead", "out")
+    assert client.get("q:dead") == []
+    client("PAUSE", "q:dead", "none")
+    assert client.get("q:dead") == jobs[:1]
+    assert listener.read() == [b"message", b"job:delivered:q:dead", jobs[0]]
+    assert client("ACKJOB", jobs[0]) == 1
+    assert client("QSTAT", "q:dead")[3] == 2
