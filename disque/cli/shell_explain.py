@@ -131,13 +131,16 @@ EXPLAINED: Final[Mapping[str, Mapping[str, str]]] = {
     "ping": {"message": "answer this instead of PONG"},
     "echo": {"message": "any bytes"},
     "select": {"0": "the only database"},
-    "client list": {"TYPE": "connections of this kind; there is no other", "ID": "only connections with these numbers"},
+    "client list": {
+        "TYPE": "normal, or pubsub: those that have subscribed",
+        "ID": "only connections with these numbers",
+    },
     "client kill": {
         "ip:port": "the one connection from this address",
         "ID": "the connection with this number",
         "ADDR": "the connection from this address",
         "LADDR": "connections to this address of the node",
-        "TYPE": "all of them; there is no other kind",
+        "TYPE": "normal, or pubsub: those that have subscribed",
         "SKIPME": "spare this connection (yes)",
     },
     "client setname": {"name": "without spaces; shown by CLIENT LIST"},

@@ -2,13 +2,15 @@
 
 A message goes once to whoever listens at that moment, at all nodes, and is not kept: who is not there misses it, and a
 link to another node that is far behind takes none. What happens to a job is told at the node where it happens only, on
-`job:<event>:<queue>`; the message is the ID of the job. See `disque.core.model.pubsub`.
+`job:<event>:<queue>`; the message is the ID of the job. As a reply, it waits for the records of the journal on which it
+hangs: the pump takes events after they are written (`Pubsub.take`), and lets them be told. See
+`disque.core.model.pubsub`.
 """
 
 from typing import TYPE_CHECKING, Final
 
 from cluster.messages import PUBLISHED
-from disque.core.model.pubsub import CHANNELS, JOB, Topic
+from disque.core.model.pubsub import CHANNELS, JOB, Event, Topic
 from disque.core.model.session import Session, Subscriptions
 
 if TYPE_CHECKING:
@@ -69,26 +71,41 @@ def leave(node: "Node", session: Session) -> None:
 
 
 def tell(node: "Node") -> None:
-    """Hand what was gathered to those who listen."""
+    """Hand what was said to those who listen: each hears all that concerns it in the order in which it was said."""
     pubsub = node.pubsub
-    if pubsub.pending:
-        pending, pubsub.pending = pubsub.pending, []
-        for event, queue, job_id in pending:
-            pubsub.say(CHANNELS[event] + queue, job_id)
-    if pubsub.dirty:
-        dirty, pubsub.dirty = pubsub.dirty, []
-        for topic in dirty:
-            hand_out(node, topic)
-
-
-def hand_out(node: "Node", topic: Topic) -> None:
-    """Give each subscriber the news of one topic, as one piece that all share."""
-    news, topic.news = topic.news, []
-    pieces = {2: b"", 3: b""}
-    for session in topic.subscribers.values():
-        protocol = session.protocol
-        if not pieces[protocol]:
-            first = b">" if protocol == 3 else b"*"
-            pieces[protocol] = first + first.join(news)
-        session.out.append(pieces[protocol])
+    if not pubsub.dirty:
+        return
+    topics, pubsub.dirty = pubsub.dirty, []
+    hears: dict[int, list[int]] = {}
+    for place, topic in enumerate(topics):
+        for number in topic.subscribers:
+            hears.setdefault(number, []).append(place)
+    pieces: dict[tuple[int, ...], bytes] = {}
+    for number, places in hears.items():
+        session = topics[places[0]].subscribers[number]
+        key = (session.protocol, *places)
+        piece = pieces.get(key)
+        if piece is None:
+            piece = pieces[key] = joined(session.protocol, [topics[place] for place in places])
+        session.out.append(piece)
         node.touch(session)
+    for topic in topics:
+        topic.news = []
+
+
+def tell_events(node: "Node", events: list[Event]) -> None:
+    """Hand what has happened to jobs to those who listen: what hangs on it is as durable as promised by now."""
+    pubsub = node.pubsub
+    for event, queue, job_id in events:
+        for topic, head in pubsub.concerned(CHANNELS[event] + queue):
+            pubsub.note(topic, b"%b$40\r\n%b\r\n" % (head, job_id))
+    tell(node)
+
+
+def joined(protocol: int, topics: list[Topic]) -> bytes:
+    """The news of some topics as one piece, which all share who listen to the same of them."""
+    first = b">" if protocol == 3 else b"*"
+    news = topics[0].news
+    if len(topics) > 1:
+        news = sorted([one for topic in topics for one in topic.news])
+    return first + first.join([text for _, text in news])

@@ -155,7 +155,7 @@ def refusal(node: "Node", session: Session, row: Command, args: list[bytes]) -> 
     elif not flags & NO_AUTH and not session.may(node.password):
         wrong = errors.NO_AUTH
     elif session.subscriptions is not None and session.protocol == 2 and not flags & LISTENING:
-        wrong = errors.only_listens(row.name)
+        wrong = errors.only_listens(row.full_name(args))
     elif flags & DENYOOM and node.used > node.limits.full and not has_room(node, args):
         wrong = errors.OUT_OF_MEMORY
     elif node.misconf and flags & WRITE:
@@ -185,11 +185,17 @@ def silently(node: "Node", session: Session, row: Command, args: list[bytes], no
         return  # CLIENT REPLY ON, RESET
     if session.reply_mode == REPLY_SKIPPING:
         session.reply_mode = REPLY_ON
+    if row.name in CONFIRMED:
+        return
     del session.out[replies:]
     del session.handed[handed:]
     session.wait_silent = session.waiting in {WAIT_JOBS, WAIT_HOST, WAIT_SCAN, WAIT_NODES, WAIT_ENDS}
     if session.adds:
         session.adds[-1].silent = True
+
+
+#: Commands that are not answered but confirmed, as messages are sent: to who wants no replies, too.
+CONFIRMED: Final = frozenset({b"subscribe", b"psubscribe", b"unsubscribe", b"punsubscribe"})
 
 
 def has_room(node: "Node", args: list[bytes]) -> bool:

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
+from disque.core import pubsub
 from disque.core.base import errors, resp
 from disque.core.base.timers import NEVER
 from disque.core.jobs import sessions
@@ -25,6 +26,7 @@ from disque.core.model.session import Session
 from disque.core.step import settle, tick
 
 if TYPE_CHECKING:
+    from disque.core.model.pubsub import Event
     from disque.core.node import Message, Node
     from disque.server.connection import Connection
     from disque.server.facts import NodeClock
@@ -92,6 +94,8 @@ class Pump:
         #: Messages that the journal holds back, with the sequence number that must be safe, and `Node.resets` then:
         #: what a node said of its jobs before it was reset is not true any more.
         self._held_messages: deque[tuple[int, int, list[tuple[bytes, Message]]]] = deque()
+        #: What has happened to jobs and the journal holds back, with the same number.
+        self._held_events: deque[tuple[int, list[Event]]] = deque()
         self._later: dict[Connection, None] = {}
         self._paused: dict[Connection, None] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -252,6 +256,8 @@ class Pump:
             self.write_journal(now_ms)
         if node.messages or node.early or node.membership.messages:
             self._tell()
+        if node.pubsub.pending:
+            self._tell_events()
         touched = node.touched
         if touched:
             node.touched = []
@@ -339,6 +345,22 @@ class Pump:
         if outbox:
             self._send(outbox)
 
+    def _tell_events(self) -> None:
+        """Let those who listen hear what has happened to jobs, when its records are safe."""
+        events = self.node.pubsub.take()
+        writer = self.journal
+        if writer is not None and (writer.safe < writer.sequence or self._held_events):
+            self._held_events.append((writer.sequence, events))
+            self._release_events()
+        else:
+            pubsub.tell_events(self.node, events)
+
+    def _release_events(self) -> None:
+        """Tell what has happened to jobs as far as its records are safe, in its order."""
+        held, safe = self._held_events, self.safe
+        while held and held[0][0] <= safe:
+            pubsub.tell_events(self.node, held.popleft()[1])
+
     def _send(self, outbox: "list[tuple[bytes, Message]]") -> None:
         if self.mesh is not None:  # else there is nobody to tell
             self.mesh.send(outbox)
@@ -372,6 +394,9 @@ class Pump:
         safe = self.safe
         if self._held_messages:
             self._release_messages()
+        if self._held_events:
+            self._release_events()
+            self.schedule()
         for connection in list(self._held):
             if connection.ticket <= safe and not connection.session.touched:
                 del self._held[connection]
@@ -401,6 +426,7 @@ class Pump:
     def release_all(self) -> None:
         """There is no journal any more: nothing has to wait for it. The next one counts from 0 again."""
         self._release_messages()
+        self._release_events()
         for connection in self.connections.values():
             connection.ticket = 0
         held, self._held = self._held, {}

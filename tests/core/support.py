@@ -32,7 +32,7 @@ from cluster.messages import (
     encode_message,
     frame,
 )
-from disque.core import links, step
+from disque.core import links, pubsub, step
 from disque.core.base import resp
 from disque.core.base.timers import IDLE, NEVER, Timed
 from disque.core.commands import ROWS
@@ -399,6 +399,8 @@ class Bench:
         step.settle(self.node, self.now_ms)
         while self.agreeable and self.agree():
             step.settle(self.node, self.now_ms)
+        if self.node.pubsub.pending:
+            pubsub.tell_events(self.node, self.node.pubsub.take())
         for client in self.clients:
             client.receive()
         self.node.touched.clear()

@@ -3,9 +3,10 @@
 import pytest
 
 from cluster.capabilities import MINE, PUBSUB
-from cluster.messages import PUBLISHED, REPLJOB, REPLJOB_IDS
+from cluster.messages import PUBLISHED, REPLJOB, REPLJOB_IDS, SETACK
 from disque.core import pubsub
-from tests.core.support import Bench, Client
+from disque.core.model.pubsub import ADDED
+from tests.core.support import MYSELF, Bench, Client, foreign_id, repljob
 
 
 @pytest.fixture
@@ -79,11 +80,72 @@ class TestEvents:
         (job_id,) = client.read_all()
         assert heard(watcher) == [("job:added:q", job_id)]
 
+    def test_who_acknowledges_where_nobody_knows_the_job_is_heard_where_it_was_delivered(self) -> None:
+        bench = Bench(peers=2)
+        watcher, client = listener(bench, "job:acked:*"), bench.client()
+        bench.hear(bench.peers[0], repljob(bench.peers[0].id, job_id=foreign_id(1)))
+        bench.hear(bench.peers[1], (SETACK, (), (foreign_id(1),)))
+        assert heard(watcher) == [], "it is a copy: whoever has delivered it tells"
+        here = client.add("q", "b", "REPLICATE", 1)
+        client.get("q")
+        bench.hear(bench.peers[1], (SETACK, (), (here,)))
+        assert heard(watcher) == [("job:acked:q", here)]
+        assert client("QSTAT", "q")[1::2][client("QSTAT", "q")[::2].index(b"acked")] == 1
+
+    def test_who_acknowledges_at_another_holder_is_heard_there(self) -> None:
+        bench = Bench(peers=1)
+        watcher, client = listener(bench, "job:acked:*"), bench.client()
+        client.send("ADDJOB", "q", "body", 0, "REPLICATE", 2, "ASYNC")
+        (job_id,) = client.read_all()
+        client.get("q")
+        bench.hear(bench.peers[0], (SETACK, tuple(sorted((MYSELF, bench.peers[0].id))), (job_id,)))
+        assert heard(watcher) == []
+
+    def test_a_job_that_is_done_before_it_has_its_copies_was_added(self) -> None:
+        bench = Bench(peers=1)
+        watcher, client = listener(bench, "job:*"), bench.client()
+        client.send("ADDJOB", "q", "body", 5000, "REPLICATE", 2)
+        (message,) = bench.told(bench.peers[0], REPLJOB)
+        bench.hear(bench.peers[0], (SETACK, tuple(sorted((MYSELF, bench.peers[0].id))), message[REPLJOB_IDS]))
+        (job_id,) = client.read_all()
+        assert heard(watcher) == [("job:added:q", job_id)], "it was acknowledged over there"
+
+    def test_a_job_that_is_given_back_unread_is_ready_again(self, bench: Bench) -> None:
+        watcher, client, worker = listener(bench, "job:*"), bench.client(), bench.client()
+        job_id = client.add("q")
+        worker.choked = True
+        worker.send("GETJOB", "FROM", "q")
+        worker.disconnect()
+        names = ["added", "ready", "delivered", "ready"]
+        assert heard(watcher) == [(f"job:{name}:q", job_id) for name in names]
+
+    def test_every_job_of_a_queue_that_is_flushed_is_cancelled(self, bench: Bench) -> None:
+        watcher, client = listener(bench, "job:cancelled:*"), bench.client()
+        ids = [client.add("q") for _ in range(3)]
+        client("QFLUSH", "q")
+        bench.live(100)
+        assert sorted(heard(watcher)) == sorted(("job:cancelled:q", job_id) for job_id in ids)
+
+    def test_what_cannot_be_moved_is_not_told(self, bench: Bench) -> None:
+        watcher, client = listener(bench, "job:moved:*"), bench.client()
+        job_id = client.add("q", "b", "RETRY", 0)
+        client.get("q")
+        client("MOVE", "other", job_id)
+        client("REVIVEJOB", client.add("q"))
+        assert heard(watcher) == []
+
     def test_nothing_is_made_of_what_nobody_listens_for(self, bench: Bench) -> None:
         listener(bench, "job:dead:*")
         client = bench.client()
         client.send("ADDJOB", "q", "body", 0)
         assert bench.node.pubsub.pending == []
+
+    def test_the_pump_takes_what_has_happened_and_has_it_told(self, bench: Bench) -> None:
+        watcher, client = listener(bench, "job:added:*"), bench.client()
+        client.send("ADDJOB", "q", "body", 0)
+        assert [event[:2] for event in bench.node.pubsub.take()] == [(ADDED, b"q")]
+        assert bench.node.pubsub.take() == []
+        assert heard(watcher) == []
 
     def test_one_piece_a_turn_is_shared_by_all(self, bench: Bench) -> None:
         watchers = [listener(bench, "job:*") for _ in range(3)]

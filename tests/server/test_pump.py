@@ -259,6 +259,42 @@ def test_what_was_written_is_kept_no_longer() -> None:
     assert shell.node.outbox._filed is None
 
 
+def test_who_listens_hears_what_has_happened_when_its_record_is_safe() -> None:
+    shell = Shell()
+    writer = shell.journal()
+    listener, ears = shell.connect()
+    producer, _ = shell.connect()
+    assert shell.ask(listener, b"PSUBSCRIBE job:added:*\r\n").startswith(b"*3\r\n$10\r\npsubscribe")
+    shell.ask(producer, ADD)
+    assert ears.take().count(b"job:added:q") == 1
+    writer.hold = True
+    shell.ask(producer, ADD)
+    shell.ask(producer, PING)
+    assert ears.take() == b""
+    shell.pump.release()
+    shell.loop.settle()
+    assert ears.take() == b""
+    writer.safe = writer.sequence
+    shell.pump.release()
+    shell.loop.settle()
+    assert ears.take().count(b"job:added:q") == 1
+
+
+def test_who_listens_hears_all_when_there_is_no_journal_any_more() -> None:
+    shell = Shell()
+    shell.journal().hold = True
+    listener, ears = shell.connect()
+    producer, _ = shell.connect()
+    shell.ask(listener, b"PSUBSCRIBE job:added:*\r\n")
+    ears.take()
+    shell.ask(producer, ADD)
+    shell.pump.journal = None
+    shell.pump.release_all()
+    shell.pump.schedule()
+    shell.loop.settle()
+    assert ears.take().count(b"job:added:q") == 1
+
+
 def test_a_safe_record_of_one_does_not_free_the_reply_of_another() -> None:
     shell = Shell()
     writer = shell.journal()

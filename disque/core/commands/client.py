@@ -31,14 +31,15 @@ def line(node: "Node", session: Session, now_ms: int) -> bytes:
     """One connection as CLIENT LIST shows it; the fields of Disque first, in its order."""
     facts = node.host.client_facts(session)
     flags = b"O" if session.monitoring else b""
-    flags += b"P" if session.subscriptions is not None else b""
+    listens = session.subscriptions
+    flags += b"P" if listens is not None else b""
     flags += b"b" if session.waiting != NOT_WAITING else b""
     flags += b"c" if session.closing else b""
     flags += b"U" if facts["unix"] else b""
     numbers = {key: value for key, value in facts.items() if isinstance(value, int)}
     return (
         b"id=%d addr=%b fd=%d name=%b age=%d idle=%d flags=%b qbuf=%d qbuf-free=%d obl=%d oll=%d omem=%d"
-        b" events=%b cmd=%b laddr=%b resp=%d lib-name=%b lib-ver=%b user=default\n"
+        b" events=%b cmd=%b laddr=%b sub=%d psub=%d ssub=0 resp=%d lib-name=%b lib-ver=%b user=default\n"
         % (
             session.id,
             session.address,
@@ -55,6 +56,8 @@ def line(node: "Node", session: Session, now_ms: int) -> bytes:
             str(facts["events"]).encode(),
             session.command,
             session.local_address,
+            0 if listens is None else len(listens.channels),
+            0 if listens is None else len(listens.patterns),
             session.protocol,
             session.library,
             session.library_version,
@@ -62,17 +65,36 @@ def line(node: "Node", session: Session, now_ms: int) -> bytes:
     )
 
 
+#: Types of clients, as Redis names them; there are no replicas here.
+TYPES: Final = frozenset({b"normal", b"pubsub"})
+
+
+def is_of(session: Session, kind: bytes) -> bool:
+    """Whether a connection is of this type: it has subscribed to something, or not."""
+    return kind == (b"normal" if session.subscriptions is None else b"pubsub")
+
+
+def unknown_type(word: bytes) -> bytes:
+    """The error about a type of clients that there is not."""
+    return b"ERR Unknown client type '%b'" % errors.one_line(word[:128])
+
+
 def list_(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
-    """CLIENT LIST [TYPE normal] [ID id ...]."""
+    """CLIENT LIST [TYPE type] [ID id ...]."""
     chosen = list(node.sessions.values())
     if len(args) > 2:
         word = args[2].upper()
         ids = {parse_int(arg) for arg in args[3:]}
         if word == b"ID" and len(args) > 3 and None not in ids:
             chosen = [one for one in chosen if one.id in ids]
-        elif word != b"TYPE" or len(args) != 4 or args[3].lower() != b"normal":
+        elif word != b"TYPE" or len(args) != 4:
             session.out.append(resp.error(errors.SYNTAX))
             return
+        elif args[3].lower() not in TYPES:
+            session.out.append(resp.error(unknown_type(args[3])))
+            return
+        else:
+            chosen = [one for one in chosen if is_of(one, args[3].lower())]
     session.out.append(resp.text(b"".join([line(node, one, now_ms) for one in chosen]), session.protocol))
 
 
@@ -185,10 +207,11 @@ def kill(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None
 class Filters:
     """What CLIENT KILL asks for: all that is given must fit."""
 
-    __slots__ = ("address", "client_id", "local_address", "skip_me")
+    __slots__ = ("address", "client_id", "kind", "local_address", "skip_me")
 
     def __init__(self) -> None:
         self.client_id: int | None = None
+        self.kind = b""
         self.address: bytes | None = None
         self.local_address: bytes | None = None
         self.skip_me = True
@@ -209,13 +232,13 @@ class Filters:
             self.client_id = parse_int(value)
             good = self.client_id is not None and self.client_id > 0
             return b"" if good else b"ERR client-id should be greater than 0"
+        if word == b"TYPE":
+            self.kind = value.lower()
+            return b"" if self.kind in TYPES else unknown_type(value)
         if word == b"ADDR":
             self.address = value
         elif word == b"LADDR":
             self.local_address = value
-        elif word == b"TYPE":
-            if value.lower() != b"normal":
-                return b"ERR Unknown client type '%b'" % errors.one_line(value[:128])
         elif word == b"SKIPME" and value.lower() in {b"yes", b"no"}:
             self.skip_me = value.lower() == b"yes"
         else:
@@ -229,6 +252,7 @@ class Filters:
                 self.client_id in {None, one.id}
                 and self.address in {None, one.address}
                 and self.local_address in {None, one.local_address}
+                and (not self.kind or is_of(one, self.kind))
                 and not (self.skip_me and one is session)
             ):
                 yield one
@@ -260,9 +284,13 @@ COMMANDS: Final = (
         "subcommand [word ...]",
         "See and manage the connections of this node.",
         (
-            ("LIST", "[TYPE normal] [ID id ...]", "A line for each connection."),
+            ("LIST", "[TYPE normal|pubsub] [ID id ...]", "A line for each connection."),
             ("INFO", "", "The line of this connection."),
-            ("KILL", "ip:port | [ID id] [ADDR ip:port] [LADDR ip:port] [TYPE normal] [SKIPME yes|no]", "Close some."),
+            (
+                "KILL",
+                "ip:port | [ID id] [ADDR ip:port] [LADDR ip:port] [TYPE normal|pubsub] [SKIPME yes|no]",
+                "Close some.",
+            ),
             ("GETNAME", "", "The name of this connection."),
             ("SETNAME", "name", "Name this connection."),
             ("SETINFO", "LIB-NAME|LIB-VER value", "Tell which client library this is."),

@@ -61,6 +61,7 @@ def clients(node: "Node", facts: Facts, now_ms: int) -> Lines:
         ("client_biggest_input_buf", facts["biggest_input"]),
         ("blocked_clients", waiting),
         ("blocked_clients_places", node.places),
+        ("pubsub_clients", sum(session.subscriptions is not None for session in node.sessions.values())),
     ]
 
 
@@ -148,6 +149,8 @@ def stats(node: "Node", facts: Facts, now_ms: int) -> Lines:
         ("total_jobs_died", counted.jobs_died),
         ("evicted_ends", counted.ends_evicted),
         ("acl_access_denied_auth", counted.auths_denied),
+        ("pubsub_channels", len(node.pubsub.channels)),
+        ("pubsub_patterns", len(node.pubsub.patterns)),
         ("latest_fork_usec", 0),
         ("longest_turn_usec", int(counted.longest_turn_s * 1e6)),
         ("unknown_messages_skipped", node.messages_skipped),

@@ -106,7 +106,7 @@ def pubsub(node: "Node", session: Session, args: list[bytes], now_ms: int) -> No
         for name in args[2:]:
             topic = topics.get(name)
             pairs += [resp.bulk(name), resp.integer(0 if topic is None else len(topic.subscribers))]
-        session.out.append(resp.mapping(pairs, session.protocol))
+        session.out.append(resp.array(pairs))
     elif word == b"NUMPAT" and len(args) == 2:
         session.out.append(resp.integer(len(node.pubsub.patterns)))
     else:

@@ -19,5 +19,4 @@ def move(node: "Node", job_id: bytes, queue: bytes, delay_ms: int, now_ms: int) 
     assert spec is not None
     extra = generations.own(node, job)
     extra.tries = 0
-    node.pubsub.happened(MOVED, job.spec.queue, job_id)
-    return moves.move(node, job, spec, extra, job.expires_ms - now_ms, delay_ms, now_ms)
+    return moves.move(node, job, spec, extra, job.expires_ms - now_ms, delay_ms, now_ms, MOVED)

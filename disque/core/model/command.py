@@ -92,6 +92,11 @@ class Command:
         """
         self.function(node, session, args, now_ms)
 
+    def full_name(self, args: list[bytes]) -> bytes:
+        """Its name as Redis tells it of a request: with the subcommand, ``client|list``."""
+        known = len(args) > 1 and any(one[0].encode() == args[1].upper() for one in self.subcommands)
+        return b"%b|%b" % (self.name, args[1].lower()) if known else self.name
+
     def accepts(self, words: int) -> bool:
         """Whether a request may have this many words."""
         return self.least <= words <= self.most

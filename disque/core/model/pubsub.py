@@ -1,8 +1,9 @@
 """Pub/sub: who listens to which channels, and what they are about to hear.
 
 A topic is one channel, or one pattern of channels, with its subscribers. What is published in one turn of the loop is
-gathered by topic, and handed to each subscriber as one piece, so a thousand subscribers cost a thousand appends a turn,
-however much happens in it. Which topics a channel concerns is looked up once and kept until topics come or go.
+gathered by topic, and handed to each subscriber as one piece that others share, so a thousand subscribers cost a
+thousand appends a turn, however much happens in it. Which topics a channel concerns is looked up once and kept until
+topics come or go.
 
 Channels `job:<event>:<queue>` tell what happens to jobs at this node. `heard` has a bit for each event that somebody
 may be listening for: nothing is made of all others.
@@ -47,10 +48,15 @@ SUBSCRIPTION_BYTES: Final = 300
 KNOWN_MOST: Final = 4096
 
 
+#: What has happened to a job: one of the numbers above, its queue then, its ID.
+Event = tuple[int, bytes, bytes]
+
+
 class Topic:
     """A channel, or with ``glob`` a pattern of channels, and those who listen to it, by the ID of their session.
 
-    ``news`` are messages of this turn of the loop, each without its first byte, which differs between protocols.
+    ``news`` are messages of this turn of the loop, each with its number, and without its first byte, which differs
+    between protocols.
     """
 
     __slots__ = ("events", "glob", "head", "name", "news", "subscribers")
@@ -61,32 +67,30 @@ class Topic:
         self.head = (b"4\r\n$8\r\npmessage\r\n" if is_pattern else b"3\r\n$7\r\nmessage\r\n") + resp.bulk(name)
         self.events = events_of(name, is_pattern=is_pattern)
         self.subscribers: dict[int, Session] = {}
-        self.news: list[bytes] = []
+        self.news: list[tuple[int, bytes]] = []
 
-    def take(self, channel: bytes, message: bytes) -> None:
-        """Note what its subscribers are to hear."""
-        if self.glob is None:
-            self.news.append(b"%b%b" % (self.head, resp.bulk(message)))
-        else:
-            self.news.append(b"%b%b%b" % (self.head, resp.bulk(channel), resp.bulk(message)))
+    def head_of(self, channel: bytes) -> bytes:
+        """What stands before each message of ``channel`` that its subscribers hear."""
+        return self.head if self.glob is None else self.head + resp.bulk(channel)
 
 
 class Pubsub:
-    """The topics of a node. ``pending`` are events of jobs that nobody was told of yet: (event, queue, job ID)."""
+    """The topics of a node. ``pending`` are events of jobs that nobody was told of yet."""
 
-    __slots__ = ("_counts", "_known", "channels", "dirty", "heard", "patterns", "pending", "size")
+    __slots__ = ("_counts", "_known", "_said", "channels", "dirty", "heard", "patterns", "pending", "size")
 
     def __init__(self) -> None:
         self.heard = 0
-        self.pending: list[tuple[int, bytes, bytes]] = []
+        self.pending: list[Event] = []
         self.channels: dict[bytes, Topic] = {}
         self.patterns: dict[bytes, Topic] = {}
         #: Topics that have news.
         self.dirty: list[Topic] = []
         #: Bytes of memory that all subscriptions count for.
         self.size = 0
+        self._said = 0
         self._counts = dict.fromkeys(CHANNELS, 0)
-        self._known: dict[bytes, list[Topic]] = {}
+        self._known: dict[bytes, list[tuple[Topic, bytes]]] = {}
 
     def topics(self, *, are_patterns: bool) -> dict[bytes, Topic]:
         """The patterns, or the channels."""
@@ -130,13 +134,14 @@ class Pubsub:
                 else:
                     self.heard &= ~event
 
-    def concerned(self, channel: bytes) -> list[Topic]:
-        """The topics that hear of what is said on ``channel``."""
+    def concerned(self, channel: bytes) -> list[tuple[Topic, bytes]]:
+        """The topics that hear of what is said on ``channel``, and what stands before each message."""
         found = self._known.get(channel)
         if found is None:
             topic = self.channels.get(channel)
-            found = [] if topic is None else [topic]
-            found += [one for one in self.patterns.values() if one.glob is not None and one.glob.matches(channel)]
+            topics = [] if topic is None else [topic]
+            topics += [one for one in self.patterns.values() if one.glob is not None and one.glob.matches(channel)]
+            found = [(one, one.head_of(channel)) for one in topics]
             if len(self._known) >= KNOWN_MOST:
                 self._known.clear()
             self._known[channel] = found
@@ -145,12 +150,22 @@ class Pubsub:
     def say(self, channel: bytes, message: bytes) -> int:
         """Gather a message for all whom it concerns; how many subscriptions that are."""
         count = 0
-        for topic in self.concerned(channel):
-            if not topic.news:
-                self.dirty.append(topic)
-            topic.take(channel, message)
+        for topic, head in self.concerned(channel):
+            self.note(topic, head + resp.bulk(message))
             count += len(topic.subscribers)
         return count
+
+    def note(self, topic: Topic, text: bytes) -> None:
+        """The subscribers of ``topic`` are to hear this."""
+        if not topic.news:
+            self.dirty.append(topic)
+        self._said += 1
+        topic.news.append((self._said, text))
+
+    def take(self) -> list[Event]:
+        """What has happened since this was asked last, for who may tell it."""
+        events, self.pending = self.pending, []
+        return events
 
     def happened(self, event: int, queue: bytes, job_id: bytes) -> None:
         """Something has happened to a job: it is noted if it is `heard`. Where every job passes, look at that first."""

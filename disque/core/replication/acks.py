@@ -20,7 +20,7 @@ from cluster.messages import DELJOB, GOTACK, SETACK
 from disque.core.journal.schema import ACK, DELETE, DUMMY, HOLDERS
 from disque.core.model.ack_batch import AGAIN_MS, AGAIN_SPREAD_MS, LOT_LEAST, LOT_MOST, Ack, AckBatch, AckStage, Telling
 from disque.core.model.ends import CANCELLED, DONE, STRANGE_MOST
-from disque.core.model.job import ACKED, QUEUED, WAIT_REPL, Job
+from disque.core.model.job import ACKED, ACTIVE, DELIVERED, LEASE_OWNER, QUEUED, WAIT_REPL, Job
 from disque.core.model.memory import ACK_BYTES, GONE_BYTES
 from disque.core.model.outcome import Ended
 from disque.core.model.peers import TOLD_MOST, Peer
@@ -46,6 +46,8 @@ DUMMIES_MOST = 100_000  # not Final: tests want less, compiled too
 GONE_MOST: Final = 2_000_000
 #: What is told of a job that ends in this way.
 EVENTS: Final = {DONE: EVENT_ACKED, CANCELLED: EVENT_CANCELLED}
+#: A job that a consumer has got here.
+OUT_HERE: Final = DELIVERED | LEASE_OWNER
 #: Acknowledgements that one step of a chore looks at.
 SLICE: Final = 500
 
@@ -102,8 +104,7 @@ def end(node: "Node", job: Job, status: int, text: bytes, now_ms: int) -> bool:
         spans.note_run(node, job, now_ms)
     elif status == CANCELLED:
         figures.cancelled += 1
-    event = EVENTS.get(status, 0)
-    node.pubsub.happened(event, job.spec.queue, job.id)
+    node.pubsub.happened(EVENTS.get(status, 0), job.spec.queue, job.id)
     if text or status == CANCELLED or ends.concerns(node, job):
         ends.note(node, job, status, text, node.node_id, now_ms)
     if len(job.holders) == 1:
@@ -406,6 +407,9 @@ def acked_there(node: "Node", job: Job, peer: bytes, now_ms: int) -> None:
     """A job that is alive here was acknowledged at ``peer``, or, without one, where nobody knew it."""
     if job.state == WAIT_REPL:
         decide(node, job)
+    if not peer and job.state == ACTIVE and job.flags & OUT_HERE == OUT_HERE:
+        job.spec.figures.acked += 1  # else the node that was told has counted it
+        node.pubsub.happened(EVENT_ACKED, job.spec.queue, job.id)
     if job.spec.rows is not None or node.ends.watched:
         ends.heard(node, job, peer or node.node_id, now_ms)
     if len(job.holders) == 1:

@@ -396,6 +396,7 @@ def decided(node: "Node", job: Job) -> None:
         return
     node.drop_copies(job.id)
     if spread.add is not None:
+        node.pubsub.happened(ADDED, job.spec.queue, job.id)
         spread.add.spread = None
         tell(node, spread.add, job, is_over=True)
 

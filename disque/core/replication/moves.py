@@ -37,13 +37,17 @@ def may_move(job: Job) -> bool:
     return job.state in {ACTIVE, QUEUED} and not job.flags & SPENT
 
 
-def move(node: "Node", job: Job, spec: "JobSpec", extra: Extra, life_ms: int, delay_ms: int, now_ms: int) -> bool:
+def move(
+    node: "Node", job: Job, spec: "JobSpec", extra: Extra, life_ms: int, delay_ms: int, now_ms: int, event: int = 0
+) -> bool:
     """Put ``job`` into the queue of ``spec``, now or in ``delay_ms``; it lives for ``life_ms`` from now.
 
-    ``extra`` says what is to be known of it there; its generation is set here. False if it has moved too often.
+    ``extra`` says what is to be known of it there; its generation is set here. ``event`` is what those hear who listen.
+    False if it has moved too often.
     """
     if extra.generation + 1 >= GENERATION_MOST:
         return False
+    node.pubsub.happened(event, job.spec.queue, job.id)
     if job.state == QUEUED:
         node.take_out(job, now_ms)
     node.drop_vote(job.id)

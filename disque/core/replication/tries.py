@@ -138,5 +138,4 @@ def revive(node: "Node", job: Job, now_ms: int) -> bool:
         return False
     extra.origin, extra.died, extra.first = b"", 0, b""
     extra.tries = 0
-    node.pubsub.happened(MOVED, job.spec.queue, job.id)
-    return moves.move(node, job, spec, extra, spec.ttl * 1000, 0, now_ms)
+    return moves.move(node, job, spec, extra, spec.ttl * 1000, 0, now_ms, MOVED)

@@ -21,7 +21,7 @@ def test_a_line_of_client_list(bench: Bench, client: Client) -> None:
     bench.advance(5000)
     line = (
         b"id=1 addr=127.0.0.1:50001 fd=7 name=me age=5 idle=2 flags=N qbuf=0 qbuf-free=32768 obl=0 oll=0 omem=0"
-        b" events=r cmd=client laddr=127.0.0.1:7711 resp=2 lib-name=lib lib-ver=1.2 user=default\n"
+        b" events=r cmd=client laddr=127.0.0.1:7711 sub=0 psub=0 ssub=0 resp=2 lib-name=lib lib-ver=1.2 user=default\n"
     )
     assert client.raw("CLIENT", "LIST") == b"$%d\r\n%b\r\n" % (len(line), line)
     assert client("CLIENT", "INFO") == line
@@ -53,11 +53,27 @@ def test_a_list_can_be_of_some_ids_or_of_a_type(bench: Bench, client: Client) ->
     assert client("CLIENT", "LIST").count(b"\n") == 2
 
 
-@pytest.mark.parametrize(
-    "words", [("ID",), ("ID", "x"), ("TYPE",), ("TYPE", "slave"), ("x", "y"), ("TYPE", "normal", "x")]
-)
+@pytest.mark.parametrize("words", [("ID",), ("ID", "x"), ("TYPE",), ("x", "y"), ("TYPE", "normal", "x")])
 def test_a_list_of_anything_else_is_a_syntax_error(client: Client, words: tuple[str, ...]) -> None:
     assert client.raw("CLIENT", "LIST", *words) == b"-ERR syntax error\r\n"
+
+
+def test_there_are_no_other_types(client: Client) -> None:
+    assert client.raw("CLIENT", "LIST", "TYPE", "slave") == b"-ERR Unknown client type 'slave'\r\n"
+
+
+def test_those_that_have_subscribed_are_a_type(bench: Bench, client: Client) -> None:
+    listener = bench.client()
+    listener.send("SUBSCRIBE", "a", "b")
+    listener.send("PSUBSCRIBE", "c*")
+    line = client("CLIENT", "LIST", "TYPE", "pubsub")
+    assert line.count(b"\n") == 1
+    assert b" flags=P " in line
+    assert b" cmd=psubscribe laddr=127.0.0.1:7711 sub=2 psub=1 ssub=0 " in line
+    assert client("CLIENT", "LIST", "TYPE", "normal").count(b"\n") == 1
+    assert client("INFO", "clients").endswith(b"\r\npubsub_clients:1\r\n")
+    assert client("CLIENT", "KILL", "TYPE", "pubsub") == 1
+    assert bench.host.asked == [("kill", 2)]
 
 
 def test_names(client: Client) -> None:

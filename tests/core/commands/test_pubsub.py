@@ -105,6 +105,30 @@ class TestUnsubscribe:
         bench.client().send("PUBLISH", "a", "x")
         assert told(client, "UNSUBSCRIBE") == [[b"message", b"a", b"x"], [b"unsubscribe", b"a", 0]]
 
+    def test_all_channels_are_heard_in_the_order_in_which_they_were_said(self, bench: Bench, client: Client) -> None:
+        other = bench.client()
+        for one in (client, other):
+            told(one, "SUBSCRIBE", "a", "b")
+        speaker = bench.client()
+        for channel, text in (("a", "1"), ("b", "2"), ("a", "3"), ("c", "4"), ("b", "5")):
+            speaker.send("PUBLISH", channel, text)
+        said = [[b"message", b"a", b"1"], [b"message", b"b", b"2"], [b"message", b"a", b"3"], [b"message", b"b", b"5"]]
+        bench.settle()
+        assert client.read_all() == other.read_all() == said
+
+    def test_who_wants_no_replies_gets_confirmations_and_messages(self, bench: Bench, client: Client) -> None:
+        client("CLIENT", "REPLY", "OFF")
+        assert told(client, "SUBSCRIBE", "a") == [[b"subscribe", b"a", 1]]
+        assert told(client, "PING") == []
+        bench.client().send("PUBLISH", "a", "x")
+        assert told(client, "UNSUBSCRIBE") == [[b"message", b"a", b"x"], [b"unsubscribe", b"a", 0]]
+        assert told(client, "PING") == []
+
+    def test_a_reply_that_is_skipped_is_not_a_confirmation(self, client: Client) -> None:
+        client("CLIENT", "REPLY", "SKIP")
+        assert told(client, "SUBSCRIBE", "a") == [[b"subscribe", b"a", 1]]
+        assert told(client, "PING") == [[b"pong", b""]]
+
     def test_reset_ends_all_subscriptions(self, bench: Bench, client: Client) -> None:
         told(client, "SUBSCRIBE", "a")
         assert told(client, "RESET") == [b"RESET"]
