@@ -9,6 +9,8 @@ COMPILED ?=
 # make run: so many nodes, at this port and those after it.
 NODES ?= 3
 PORT ?= 7711
+# make run: the port of the gateway (HTTP); its admin port is the next one. 0: no gateway.
+GATEWAY ?= 7780
 ARGS ?=
 # Tests go in several processes: one has those that start servers, one those that start Java, the others compute (see
 # tests/conftest.py).
@@ -21,7 +23,8 @@ DATA ?= data
 .DEFAULT_GOAL := help
 
 help:
-	@echo 'make run     start three nodes on 127.0.0.1, ports 7711 to 7713, with their journals in ./data'
+	@echo 'make run     start three nodes on 127.0.0.1, ports 7711 to 7713, with their journals in ./data, and a gateway'
+	@echo '             for HTTP at http://127.0.0.1:7780'
 	@echo '             make run NODES=1 PORT=7721 ARGS="--loglevel verbose"'
 	@echo '             make run COMPILED=yes  compiles the core first: some minutes once, about twice the speed'
 	@echo 'make demo    Spark writes 100,000 records, a stream and a plain consumer take them, a node dies; needs Java 17'
@@ -54,12 +57,14 @@ $(BIN)/python:
 
 $(VENV)/.can-run: pyproject.toml $(BIN)/python
 	@echo 'installing into $(VENV)'
-	@$(BIN)/python -m pip install --quiet --editable '.[client]'
+	@$(BIN)/python -m pip install --quiet --editable '.[client,gateway]' \
+	  || { echo 'what the gateway needs cannot be installed here: the nodes run without it'; \
+	       $(BIN)/python -m pip install --quiet --editable '.[client]'; }
 	@touch $@
 
 $(VENV)/.can-test: pyproject.toml $(BIN)/python
 	@echo 'installing into $(VENV), with what the tests need'
-	@$(BIN)/python -m pip install --quiet --editable '.[test,client,spark,demo,docs]'
+	@$(BIN)/python -m pip install --quiet --editable '.[test,client,gateway,spark,demo,docs]'
 	@touch $(VENV)/.can-run $@
 
 $(VENV)/.can-demo: pyproject.toml $(BIN)/python
@@ -76,7 +81,7 @@ FORM := $(if $(filter yes,$(COMPILED)),$(COMPILED_VENV),$(if $(filter no,$(COMPI
 
 # PYTHONSAFEPATH: the files of the tree must not win over the compiled ones.
 run: $(FORM)/.can-run
-	@PYTHONSAFEPATH=1 exec $(FORM)/bin/python -m disque.cli.local --nodes $(NODES) --port $(PORT) --data $(DATA) -- $(ARGS)
+	@PYTHONSAFEPATH=1 exec $(FORM)/bin/python -m disque.cli.local --nodes $(NODES) --port $(PORT) --data $(DATA) --gateway $(GATEWAY) -- $(ARGS)
 
 # ---- a Spark job writes, a stream and a plain consumer read, a node dies: nothing is missing at the end
 
@@ -136,7 +141,7 @@ $(COMPILED_VENV)/.can-test: $(SOURCES) $(VENV)/.can-test
 	@$(BIN)/python -m venv $(COMPILED_VENV)
 	@DISQUE_CORE=compiled $(BIN)/python -m build --outdir $(COMPILED_VENV)/dist . >$(COMPILED_VENV)/build.log 2>&1 \
 	  || { tail -n 40 $(COMPILED_VENV)/build.log; exit 1; }
-	@wheel=$$(echo $(COMPILED_VENV)/dist/*.whl) && $(COMPILED_VENV)/bin/python -m pip install --quiet "$$wheel[test,client,spark,demo]" \
+	@wheel=$$(echo $(COMPILED_VENV)/dist/*.whl) && $(COMPILED_VENV)/bin/python -m pip install --quiet "$$wheel[test,client,gateway,spark,demo]" \
 	  && $(COMPILED_VENV)/bin/python -m pip install --quiet --no-deps --force-reinstall "$$wheel"
 	@touch $(COMPILED_VENV)/.can-run $@
 
@@ -148,6 +153,8 @@ $(COMPILED_VENV)/.can-run: $(SOURCES) $(BIN)/python
 	@DISQUE_CORE=compiled $(BIN)/python -m pip wheel --no-deps --wheel-dir $(COMPILED_VENV)/dist . >$(COMPILED_VENV)/build.log 2>&1 \
 	  || { tail -n 40 $(COMPILED_VENV)/build.log; exit 1; }
 	@wheel=$$(echo $(COMPILED_VENV)/dist/*.whl) && $(COMPILED_VENV)/bin/python -m pip install --quiet "$$wheel" \
+	  && { $(COMPILED_VENV)/bin/python -m pip install --quiet "$$wheel[client,gateway]" \
+	       || echo 'what the gateway needs cannot be installed here: the nodes run without it'; } \
 	  && $(COMPILED_VENV)/bin/python -m pip install --quiet --no-deps --force-reinstall "$$wheel"
 	@touch $@
 

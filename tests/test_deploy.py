@@ -96,12 +96,48 @@ class TestKubernetes:
         return {each["name"]: each for each in self.container()["env"]}
 
 
+class TestGateway:
+    """The gateway beside the nodes."""
+
+    PODS = tuple(yaml.safe_load_all((CONF / "kubernetes-gateway.yaml").read_text()))
+
+    @staticmethod
+    def parsed(words: list[str]) -> Any:
+        settings = pytest.importorskip("disque.gateway.settings", reason="the extra gateway is missing")
+        assert words[:2] == ["disque", "gateway"]
+        at = words.index("--secret-file") if "--secret-file" in words else len(words)
+        return settings.parse(words[2:at], {})
+
+    def test_in_kubernetes_it_knows_all_nodes_and_is_asked_whether_it_is_ready(self) -> None:
+        service, deployment = self.PODS
+        template = deployment["spec"]["template"]
+        assert service["spec"]["selector"] == template["metadata"]["labels"]
+        assert deployment["spec"]["selector"]["matchLabels"] == template["metadata"]["labels"]
+        (container,) = template["spec"]["containers"]
+        settings = self.parsed(container["args"])
+        seeds = [f"{host}:{port}" for host, port in settings.nodes]
+        assert seeds == [word for word in TestKubernetes().container()["args"] if word.endswith(":7711")]
+        assert settings.listen == ("0.0.0.0", service["spec"]["ports"][0]["port"])
+        assert container["image"] == IMAGE
+        assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+        assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
+        assert template["spec"]["securityContext"]["runAsNonRoot"] is True
+
+    def test_in_compose_it_knows_all_nodes(self) -> None:
+        service = TestCompose.FILE["services"]["gateway"]
+        settings = self.parsed(service["command"])
+        assert settings.nodes == (("disque-1", 7711), ("disque-2", 7712), ("disque-3", 7713))
+        assert service["image"] == IMAGE
+        assert service["ports"] == [f"127.0.0.1:{settings.listen[1]}:{settings.listen[1]}"]
+
+
 class TestCompose:
     TEXT = (ROOT / "docker-compose.yml").read_text()
     FILE = yaml.safe_load(TEXT)
+    NODES = {name: one for name, one in FILE["services"].items() if name != "gateway"}  # noqa: RUF012 - only read
 
     def test_what_hello_says_is_true_on_this_machine_with_the_line_that_the_comment_gives(self) -> None:
-        names = self.FILE["services"]
+        names = self.NODES
         assert re.search(r"^#     127\.0\.0\.1 (.*)$", self.TEXT, re.MULTILINE)[1].split() == list(names)  # type: ignore[index]  # it is there
         for name, service in names.items():
             port = service["environment"]["DISQUE_PORT"]
@@ -111,7 +147,7 @@ class TestCompose:
             assert f"127.0.0.1:{port}" in self.TEXT.split("\nname:")[0]
 
     def test_all_nodes_have_all_seeds_and_a_volume_and_the_image_of_this_version(self) -> None:
-        for service in self.FILE["services"].values():
+        for service in self.NODES.values():
             seeds = [word for word in service["command"] if ":" in word]
             assert seeds == ["disque-1:7711", "disque-2:7712", "disque-3:7713"]
             assert service["image"] == IMAGE

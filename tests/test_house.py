@@ -32,6 +32,7 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
     "disque.core": ("disque.core", *PURE_CLUSTER),
     "disque.server": ("disque.core", "disque.server", "cluster"),
     "disque.client": ("disque.core", "disque.client"),
+    "disque.gateway": ("disque.client", "disque.gateway"),
     "disque.spark": ("disque.core", "disque.client", "disque.spark"),
     "disque.cli": PACKAGES,
 }
@@ -117,6 +118,10 @@ TESTED_ELSEWHERE: Final[dict[str, str]] = {
     "disque.core.model.sliced": "tests/core/jobs/test_bulk.py",
     "disque.core.model.vote": "tests/core/replication/test_arbitration.py",
     "disque.core.model.zones": "tests/core/replication/test_zoning.py",
+    "disque.gateway.guard": "tests/gateway/test_pages.py",  # who may do what, tried where it is asked
+    "disque.gateway.health": "tests/gateway/test_app.py",
+    "disque.gateway.hub": "tests/gateway/test_app.py",
+    "disque.gateway.options": "tests/gateway/test_settings.py",
     "disque.server.background": "tests/server/test_journal.py",  # the journal with a fake of each of these four
     "disque.server.disk": "tests/server/test_journal.py",
     "disque.server.pending": "tests/server/test_journal.py",

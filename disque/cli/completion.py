@@ -16,6 +16,7 @@ from disque.cli.shell_help import Part as UsagePart
 from disque.cli.shell_options import FLAGS
 from disque.core.commands import ROWS
 from disque.core.config.settings import SETTINGS
+from disque.gateway import options as gateway
 
 _USAGE: Final = """\
 Usage: disque completion bash|zsh|fish
@@ -68,12 +69,14 @@ def commands() -> dict[str, Words]:
 def tools() -> dict[str, Words]:
     """Give what may follow each tool, and `help`."""
     flags = [name for action in new_parser()._actions for name in action.option_strings]  # noqa: SLF001 - has no other
+    ports = [name for action in gateway.new_parser()._actions for name in action.option_strings]  # noqa: SLF001
     topics = {f"@{group}": "" for group in groups({row.name: row for row in ROWS})}
     topics |= {row.name.decode(): row.summary for row in ROWS}
     return {
         "bench": Words(TOOLS["bench"], {}, {"": [*WORKLOADS, *flags]}),
         "check-aof": Words(TOOLS["check-aof"], {}, {"": ["--fix", "--yes", "--help"]}),
         "completion": Words(TOOLS["completion"], dict.fromkeys(SCRIPTS, ""), {}),
+        "gateway": Words(TOOLS["gateway"], {}, {"": ports}),
         "help": Words(SHELL_COMMANDS["help"][1], topics, {}),
     }
 

@@ -7,6 +7,8 @@ is reported and not started again, so that you can kill one and see what happens
 Ctrl-C, SIGTERM and SIGHUP stop the nodes cleanly, one after the other. So each can hand its jobs to those that are
 still up, and the last one knows best what is queued. The nodes are in sessions of their own: signals of the terminal
 reach them only through this program. A second signal kills them.
+
+Beside them runs a gateway, where its libraries are installed: one more process, which serves them over HTTP.
 """
 
 import argparse
@@ -31,6 +33,9 @@ LOOPBACK: Final = "127.0.0.1"
 NODES_MOST: Final = 9
 PORT_MOST: Final = 65535
 BUS_DISTANCE: Final = 10_000
+GATEWAY_PORT: Final = 7780
+#: What only the gateway needs, and is missing where it cannot run.
+GATEWAY_NEEDS: Final = ("starlette", "uvicorn", "prometheus_client", "cryptography")
 #: Between two looks at whether the nodes have found each other, in seconds.
 LOOK_EVERY_S: Final = 0.2
 #: How long a node has to answer such a look.
@@ -50,11 +55,15 @@ Say = Callable[[str], None]
 
 
 class Plan(NamedTuple):
-    """What is to be run: nodes at these ports, with their directories in `data` and these further options."""
+    """What is to be run: nodes at these ports, with their directories in `data` and these further options.
+
+    `gateway` is the port of a gateway; 0: there is none.
+    """
 
     ports: tuple[int, ...]
     data: Path
     options: tuple[str, ...] = ()
+    gateway: int = 0
 
     def command(self, port: int) -> list[str]:
         """Give the words that start the node at `port`."""
@@ -64,6 +73,13 @@ class Plan(NamedTuple):
             words += ["--default-replicate", "2", "--cluster-seeds", *[f"{LOOPBACK}:{each}" for each in self.ports]]
         return [*words, *self.options]
 
+    def gateway_command(self) -> list[str]:
+        """Give the words that start the gateway. Its admin port is the next one."""
+        nodes = ",".join(f"{LOOPBACK}:{port}" for port in self.ports)
+        words = [sys.executable, "-m", "disque.gateway.main", "--nodes", nodes]
+        words += ["--listen", f"{LOOPBACK}:{self.gateway}", "--admin-listen", f"{LOOPBACK}:{self.gateway + 1}"]
+        return [*words, "--tokens-file", str(self.data / "tokens.json")]
+
 
 def parse(argv: Sequence[str]) -> Plan:
     """Read the command line. Raises SystemExit with a message for what is none."""
@@ -71,13 +87,28 @@ def parse(argv: Sequence[str]) -> Plan:
     parser.add_argument("--nodes", type=int, default=3, metavar="N", help=f"how many, 1 to {NODES_MOST} (default: 3)")
     parser.add_argument("--port", type=int, default=7711, help="port of the first, the others count on (default: 7711)")
     parser.add_argument("--data", type=Path, default=Path("data"), help="where their directories are (default: ./data)")
+    parser.add_argument("--gateway", type=int, default=GATEWAY_PORT, metavar="PORT", help="of HTTP; 0: none (7780)")
     parser.add_argument("options", nargs="*", metavar="-- --option value", help="options of disque-server for each")
     words = parser.parse_args(argv)
     if not 1 <= words.nodes <= NODES_MOST:
         parser.error(f"--nodes must be from 1 to {NODES_MOST}, not {words.nodes}")
     if not 1 <= words.port <= PORT_MOST - BUS_DISTANCE - words.nodes + 1:
         parser.error(f"--port {words.port}: each node needs its port and, for the other nodes, port + {BUS_DISTANCE}")
-    return Plan(tuple(range(words.port, words.port + words.nodes)), words.data.resolve(), tuple(words.options))
+    if not 0 <= words.gateway < PORT_MOST:
+        parser.error(f"--gateway {words.gateway}: it needs its port and the next one")
+    ports = tuple(range(words.port, words.port + words.nodes))
+    return Plan(ports, words.data.resolve(), tuple(words.options), words.gateway)
+
+
+def why_no_gateway(plan: Plan) -> str:
+    """Tell why there will be no gateway; nothing if there will be one, or if nobody wants one."""
+    missing = [name for name in GATEWAY_NEEDS if importlib.util.find_spec(name) is None]
+    if plan.gateway and missing:
+        return f"No gateway: it needs {', '.join(missing)}. pip install 'disque-server[gateway]' brings them."
+    used = [port for port in (plan.gateway, plan.gateway + 1) if plan.gateway and not is_free(port)]
+    if used:
+        return f"No gateway: port {used[0]} is in use. make run GATEWAY={plan.gateway + 10} takes others."
+    return ""
 
 
 def taken(ports: Sequence[int]) -> list[int]:
@@ -115,6 +146,9 @@ def guide(plan: Plan, pids: Sequence[int]) -> str:
         (f"{shown(Path(sys.executable).parent)}/disque -p {first}", "a shell that knows every command"),
         (f"kill -9 {pids[-1]}", f"the node at {last}: nothing is lost" if many else ""),
     ]
+    if plan.gateway:
+        page = f"http://{LOOPBACK}:{plan.gateway}"
+        lines.insert(4, (page, "the gateway: dashboard, REST and lmstfy's API, /metrics"))
     width = max(len(command) for command, why in lines if why)
     rows = [f"    {command:<{width}}  {f'({why})' if why else ''}".rstrip() for command, why in lines]
     where = f"Journals are in {shown(plan.data)}. Ctrl-C stops. From another terminal:"
@@ -187,7 +221,9 @@ class Crew:
     def __init__(self, plan: Plan, *, colours: bool = False) -> None:
         self.plan = plan
         self.children: list[Child] = []
-        self.terminal = Terminal(plan.ports, colours=colours, gone=self.stop)
+        self.gateway: Child | None = None
+        ports = [*plan.ports, *[plan.gateway] * bool(plan.gateway)]
+        self.terminal = Terminal(ports, colours=colours, gone=self.stop)
         self._stop = asyncio.Event()
         self._signals = 0
         #: Ports of nodes that ended before anybody wanted that.
@@ -198,14 +234,21 @@ class Crew:
         self._signals += 1
         self._stop.set()
         if self._signals > 1:
-            for child in self.children:
+            for child in self._all():
                 child.signal(signal.SIGKILL)
+
+    def _all(self) -> list[Child]:
+        return [*self.children, *([self.gateway] if self.gateway is not None else [])]
 
     async def run(self) -> int:
         """Start the nodes and stay until they have ended. The exit code: see `_report`."""
         for port in self.plan.ports:
             self.children.append(await self._start(port))
         relays = [asyncio.create_task(self._relay(child)) for child in self.children]
+        if self.plan.gateway:
+            command = self.plan.gateway_command()
+            self.gateway = await children.start(self.plan.gateway, command, own_session=True)
+            beside = asyncio.create_task(self._relay_gateway(self.gateway))
         watch = asyncio.create_task(self._watch())
         told = asyncio.create_task(self._stop.wait())
         everybody = asyncio.gather(*relays)
@@ -216,7 +259,18 @@ class Crew:
             await self._stop_all()
         told.cancel()
         await everybody
+        if self.gateway is not None:
+            await children.stop_in_turn([self.gateway])
+            await beside
         return self._report()
+
+    async def _relay_gateway(self, child: Child) -> None:
+        """Show the log of the gateway until it ends. Nodes go on without it."""
+        async for line in child.lines():
+            self.terminal.relay(child.port, line)
+        code = await child.process.wait()
+        if not self._stop.is_set() and any(node.alive for node in self.children):
+            self.terminal.say(f"*** The gateway {how_it_ended(code)}. The nodes go on.")
 
     async def _start(self, port: int) -> Child:
         directory = self.plan.data / str(port)
@@ -271,6 +325,8 @@ class Crew:
 
     async def _stop_all(self) -> None:
         self.terminal.say("*** Stopping the nodes, one after the other. Ctrl-C again kills them.")
+        if self.gateway is not None:
+            await children.stop_in_turn([self.gateway])
         await children.stop_in_turn(self.children)
 
     def _report(self) -> int:
@@ -310,6 +366,10 @@ def main(argv: Sequence[str] | None = None, start: Callable[[Coroutine[Any, Any,
         hint = f"make run PORT={plan.ports[-1] + 1} takes others, with directories of their own."
         print(f"Not started: {names} in use. Do these nodes run in another terminal? {hint}", file=sys.stderr)
         return 1
+    reason = why_no_gateway(plan)
+    if reason:
+        print(reason, file=sys.stderr)
+        plan = plan._replace(gateway=0)
     return start(run(plan, colours=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
 
 

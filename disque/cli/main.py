@@ -1,4 +1,4 @@
-"""The command `disque`: a shell for the queue, and its tools `bench`, `check-aof` and `completion`.
+"""The command `disque`: a shell for the queue, and its tools `bench`, `check-aof`, `completion` and `gateway`.
 
 `main` decides what to run. Each way of running is a small function from options to an exit code: 0 when every reply was
 good, 1 when something went wrong, 130 when Ctrl-C ended a command.
@@ -26,6 +26,7 @@ SUBCOMMANDS: Final = {
     "bench": "disque.cli.bench",
     "check-aof": "disque.cli.check_aof",
     "completion": "disque.cli.completion",
+    "gateway": "disque.gateway.main",
 }
 """Tools with a command line of their own, imported only when they are called."""
 

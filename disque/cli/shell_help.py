@@ -28,6 +28,7 @@ TOOLS: Final = {
     "bench": "Measure a server",
     "check-aof": "Check or repair a journal",
     "completion": "Print a script that lets bash, zsh or fish complete `disque`",
+    "gateway": "Serve a cluster over HTTP",
 }
 """Words of the command line that are no commands of the server: what they do."""
 

@@ -320,6 +320,7 @@ _PAGE: Final = """\
 Usage: disque [flags] [command [argument ...]]
        disque bench [flags]          measure a server (disque bench --help)
        disque check-aof [--fix] path check or repair a journal (disque check-aof --help)
+       disque gateway [flags]        serve a cluster over HTTP (disque gateway --help)
        disque completion bash        let bash, zsh or fish complete all this (disque completion --help)
 
 {flags}

@@ -24,6 +24,7 @@ from disque.cli.local import (
     parse,
     shown,
     taken,
+    why_no_gateway,
 )
 from tests.conftest import FORM
 
@@ -45,12 +46,15 @@ class Play(Plan):
     def command(self, port: int) -> list[str]:
         return [sys.executable, "-c", READY + self.options[self.ports.index(port)]]
 
+    def gateway_command(self) -> list[str]:
+        return [sys.executable, "-c", READY + self.options[-1]]
+
 
 class Stage(Terminal):
     """What was shown, and whoever waits until something is."""
 
     def __init__(self) -> None:
-        super().__init__(range(1, 10), colours=False, gone=lambda: pytest.fail("nobody looks"))
+        super().__init__([*range(1, 10), 7780], colours=False, gone=lambda: pytest.fail("nobody looks"))
         self.text = ""
         self._news = asyncio.Event()
 
@@ -67,8 +71,9 @@ class Stage(Terminal):
 class Troupe(Crew):
     """A crew on a stage, whose nodes are scripts."""
 
-    def __init__(self, tmp_path: Path, *scripts: str) -> None:
-        super().__init__(Play(tuple(range(1, len(scripts) + 1)), tmp_path, scripts))
+    def __init__(self, tmp_path: Path, *scripts: str, gateway: str = "") -> None:
+        ports = tuple(range(1, len(scripts) + 1))
+        super().__init__(Play(ports, tmp_path, (*scripts, gateway), 7780 if gateway else 0))
         self.terminal = self.stage = Stage()
 
     def play(self, act: Callable[[], Awaitable[None]]) -> int:
@@ -97,13 +102,17 @@ class TestCommandLine:
     def test_three_nodes_by_default(self) -> None:
         assert parse([]).ports == (7711, 7712, 7713)
         assert parse([]).options == ()
+        assert parse([]).gateway == 7780
 
     def test_further_options_stand_behind_two_dashes(self) -> None:
         plan = parse(["--nodes", "2", "--port", "9000", "--", "--loglevel", "verbose"])
         assert plan.ports == (9000, 9001)
         assert plan.options == ("--loglevel", "verbose")
 
-    @pytest.mark.parametrize("words", [["--nodes", "0"], ["--nodes", "10"], ["--port", "0"], ["--port", "55534"]])
+    @pytest.mark.parametrize(
+        "words",
+        [["--nodes", "0"], ["--nodes", "10"], ["--port", "0"], ["--port", "55534"], ["--gateway", "65535"]],
+    )
     def test_what_cannot_be_is_refused(self, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit):
             parse(words)
@@ -142,6 +151,48 @@ class TestPorts:
         assert f"port {free_port} in use" in error
         assert f"make run PORT={free_port + 1}" in error
         assert not (tmp_path / "data").exists()
+
+
+class TestGateway:
+    def test_it_knows_all_nodes_and_is_shown(self, tmp_path: Path) -> None:
+        plan = Plan((7711, 7712), tmp_path, (), 7780)
+        words = " ".join(plan.gateway_command())
+        assert "--nodes 127.0.0.1:7711,127.0.0.1:7712 --listen 127.0.0.1:7780 --admin-listen 127.0.0.1:7781" in words
+        assert "http://127.0.0.1:7780" in guide(plan, [1, 2])
+        assert "http" not in guide(Plan((7711,), tmp_path), [1])
+
+    def test_where_it_cannot_run_it_is_said_why(
+        self, free_port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        plan = Plan((7711,), tmp_path, (), free_port)
+        monkeypatch.setattr("disque.cli.local.GATEWAY_NEEDS", ("json",))
+        assert why_no_gateway(plan) == ""
+        assert why_no_gateway(plan._replace(gateway=0)) == ""
+        with socket.create_server(("127.0.0.1", free_port)):
+            assert f"port {free_port} is in use" in why_no_gateway(plan)
+        monkeypatch.setattr("disque.cli.local.GATEWAY_NEEDS", ("there_is_no_such_library",))
+        assert "it needs there_is_no_such_library" in why_no_gateway(plan)
+        assert why_no_gateway(plan._replace(gateway=0)) == ""
+
+    def test_it_stops_before_the_nodes(self, tmp_path: Path) -> None:
+        crew = Troupe(tmp_path, OBEDIENT, gateway=OBEDIENT)
+
+        async def end() -> None:
+            await crew.stage.until("7780 | up")
+            crew.stop()
+
+        assert crew.play(end) == 0
+        assert [line for line in crew.stage.text.splitlines() if "bye" in line] == ["7780 | bye", "1 | bye"]
+
+    def test_nodes_go_on_without_it_and_it_does_not_go_on_without_them(self, tmp_path: Path) -> None:
+        crew = Troupe(tmp_path, OBEDIENT, gateway=KILLED)
+
+        async def both() -> None:
+            await crew.stage.until("The gateway was killed by SIGKILL. The nodes go on.")
+            crew.stop()
+
+        assert crew.play(both) == 0
+        assert asyncio.run(Troupe(tmp_path, "pass", gateway=OBEDIENT).run()) == 0
 
 
 class TestTexts:

@@ -35,6 +35,7 @@ class Local:
         first = self.ports.start or free_port()
         self.ports = range(first, first + COUNT)
         words = ["--nodes", str(COUNT), "--port", str(first), "--data", str(self.directory / "data")]
+        words += ["--gateway", "0"]
         with self.log_path.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "disque.cli.local", *words],

@@ -1,0 +1,96 @@
+"""A gateway as an ASGI application: what comes in goes to lmstfy's API, or to the pages, REST and the rest.
+
+Both are given an ID for each request, which the answer has in `X-Request-Id`. Requests are counted by the pattern of
+their route, and logged without their query, which may hold a token.
+"""
+
+import time
+from collections.abc import MutableMapping
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from disque.gateway import guard, health
+from disque.gateway.asgi import BodyError
+from disque.gateway.guard import RefusedError
+from disque.gateway.hub import Hub, log
+from disque.gateway.metrics import TYPE
+from disque.gateway.pages import Pages
+
+
+class Counted:
+    """Gives requests IDs and headers, counts and logs them."""
+
+    def __init__(self, hub: Hub, app: ASGIApp) -> None:
+        self.hub = hub
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        begun_s = time.perf_counter()
+        request_id = scope["request_id"] = self.hub.request_id()
+        more = [(b"x-request-id", request_id.encode()), *guard.HEADERS]
+        status = 500
+
+        async def answer(message: MutableMapping[str, Any]) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message.get("headers", ()), *more]
+            await send(message)
+
+        try:
+            await self.app(scope, receive, answer)
+        except Exception:  # noqa: BLE001 - whatever a route raises is a failure of this request alone
+            log.exception("request %s failed", request_id)
+        route = scope.get("route")
+        place = route.path if isinstance(route, Route) else "other"
+        self.hub.note(scope["method"], place, status, time.perf_counter() - begun_s, request_id)
+
+
+async def broken(request: Request, error: Exception) -> Response:
+    """A failure of ours, whose reason is in the log."""
+    del request, error
+    return PlainTextResponse("internal error\n", 500)
+
+
+async def refused(request: Request, error: Exception) -> Response:
+    """What does not seem to be meant."""
+    del request
+    return PlainTextResponse(f"{error}\n", 403)
+
+
+async def not_read(request: Request, error: Exception) -> Response:
+    """A body that is not taken."""
+    del request
+    assert isinstance(error, BodyError)
+    return PlainTextResponse(f"{error.text}\n", error.status, error.more)
+
+
+async def failed(request: Request, error: Exception) -> Response:
+    """No such path, no such method."""
+    del request
+    assert isinstance(error, HTTPException)
+    return PlainTextResponse(f"{error.detail}\n", error.status_code, error.headers)
+
+
+def metrics(hub: Hub) -> Route:
+    """`/metrics`."""
+
+    async def show(request: Request) -> Response:
+        del request
+        return Response(hub.metrics.text(), media_type=TYPE)
+
+    return Route("/metrics", show)
+
+
+def build(hub: Hub) -> ASGIApp:
+    """The application at the public port."""
+    routes: list[BaseRoute] = [*health.routes(hub), metrics(hub), *Pages(hub).routes()]
+    handlers: dict[Any, Any] = {Exception: broken, RefusedError: refused, BodyError: not_read, HTTPException: failed}
+    return Counted(hub, Starlette(routes=routes, exception_handlers=handlers))

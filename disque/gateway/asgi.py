@@ -1,0 +1,131 @@
+"""Requests and answers of ASGI without a framework: for the routes that must be fast.
+
+A body is read up to a bound, and in a time: one that is longer, or that trickles in, ends in an error that says so. All
+bodies that are being read share a bound, too, so that many slow ones cost no more memory than that.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterable, Mapping
+from typing import ClassVar, Final
+
+from starlette.types import Receive, Scope, Send
+
+#: How long a body may take to come in, in seconds.
+BODY_S: Final = 60.0
+#: Bytes of bodies that have come in part, of all requests together.
+READING_MOST: Final = 256 << 20
+JSON_TYPE: Final = (b"content-type", b"application/json; charset=utf-8")
+
+Headers = list[tuple[bytes, bytes]]
+
+
+class BodyError(Exception):
+    """A body that is not taken; ``status`` is what HTTP calls it."""
+
+    status = 400
+    text = "the body did not come"
+    #: Headers of the answer: what is left of the body is not read, so the connection ends.
+    more: ClassVar[Mapping[str, str]] = {"Connection": "close"}
+
+
+class TooLargeError(BodyError):
+    """The body is longer than allowed."""
+
+    status = 413
+    text = "body too large"
+
+
+class TooSlowError(BodyError):
+    """The body did not come in time."""
+
+    status = 408
+    text = "body too slow"
+
+
+class CrowdedError(BodyError):
+    """Too many large bodies are being read at this moment."""
+
+    status = 503
+    text = "too many bodies at once"
+    more: ClassVar[Mapping[str, str]] = {"Connection": "close", "Retry-After": "1"}
+
+
+class GoneError(BodyError):
+    """The client has left before its body had come: nobody reads an answer."""
+
+
+class Reading:
+    """Reads bodies. One for a process: it counts what all of them hold."""
+
+    def __init__(self, most: int = READING_MOST, patience_s: float = BODY_S) -> None:
+        self.most = most
+        self.patience_s = patience_s
+        self.held = 0
+
+    async def body(self, receive: Receive, most: int) -> bytes:
+        """The body of a request. Raises BodyError."""
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise GoneError
+        part: bytes = message.get("body", b"")
+        if message.get("more_body"):
+            try:
+                async with asyncio.timeout(self.patience_s):
+                    return await self._rest(receive, most, part)
+            except TimeoutError:
+                raise TooSlowError from None
+        if len(part) > most:
+            raise TooLargeError
+        return part
+
+    async def _rest(self, receive: Receive, most: int, first: bytes) -> bytes:
+        parts: list[bytes] = []
+        size, part, more = 0, first, True
+        try:
+            while True:
+                parts.append(part)
+                size += len(part)
+                self.held += len(part)
+                if size > most:
+                    raise TooLargeError
+                if self.held > self.most:
+                    raise CrowdedError
+                if not more:
+                    return b"".join(parts)
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise GoneError
+                part, more = message.get("body", b""), bool(message.get("more_body"))
+        finally:
+            self.held -= size
+
+
+def header(scope: Scope, name: bytes) -> bytes:
+    """The value of a header, the first if there are several; empty if there is none. ``name`` is lower-case."""
+    for one, value in scope["headers"]:
+        if one == name:
+            found: bytes = value
+            return found
+    return b""
+
+
+def headers(scope: Scope, name: bytes) -> Iterable[bytes]:
+    """All values of a header."""
+    return [value for one, value in scope["headers"] if one == name]
+
+
+async def respond(send: Send, status: int, body: bytes, more: Headers | None = None) -> None:
+    """Answer with a body whose type is among ``more``, or nothing."""
+    length = (b"content-length", b"%d" % len(body))
+    await send({"type": "http.response.start", "status": status, "headers": [length, *(more or ())]})
+    await send({"type": "http.response.body", "body": body})
+
+
+def as_json(value: object) -> bytes:
+    """JSON as Go's servers write it: keys in alphabetical order, no spaces, and no signs of HTML."""
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    for sign in "<>&\u2028\u2029":
+        if sign in text:
+            text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text.encode("utf-8", "replace")

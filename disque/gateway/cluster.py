@@ -1,0 +1,137 @@
+"""The cluster as the gateway sees it: one client for the gateway itself, and one for each user who has logged in.
+
+Rights are the servers' business. Who comes with a user and a password is served by connections of that user, so what
+the user may not do is refused where it is known. Who comes without is served by connections without a password, which
+nodes that want one refuse.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from hashlib import blake2b
+from typing import Final, TypeVar
+
+from disque.client import AsyncDisque, Config, DisqueError, NodeInfo
+from disque.gateway.lane import Lane
+from disque.gateway.polls import Polls, Row, Terms
+
+#: Users whose connections are kept.
+USERS: Final = 64
+#: With several nodes, a take that does not wait still lets other nodes answer for so long, in ms.
+OTHERS_S: Final = 0.1
+
+T = TypeVar("T")
+
+
+class Cluster:
+    """All that is asked with the rights of one user."""
+
+    def __init__(self, config: Config) -> None:
+        self.client = AsyncDisque(config)
+        self.adding = Lane(self.client, config.timeout_ms)
+        self.asking = Lane(self.client)
+        self.polls = Polls(self.client)
+        self._single: dict[tuple[str, int], AsyncDisque] = {}
+
+    async def take(self, queues: tuple[bytes, ...], count: int, how: tuple[bytes, ...], wait_s: float) -> list[Row]:
+        """Up to ``count`` jobs as nodes give them; if there are none, wait so long for one. Raises DisqueError."""
+        words = [b"GETJOB", b"NOHANG", b"COUNT", b"%d" % count, *how, b"FROM", *queues]
+        rows = await self.asking.ask(words)
+        if rows:
+            return rows  # type: ignore[return-value]  # as nodes give them
+        if not wait_s and self.client.router.count() > 1:
+            wait_s = OTHERS_S
+        if not wait_s:
+            return []
+        terms: Terms = (queues, how)
+        row = await self.polls.wait(terms, wait_s)
+        return [] if row is None else [row]
+
+    async def nodes(self) -> list[NodeInfo]:
+        """All nodes, as one of them knows them. Raises DisqueError.
+
+        A node that is alone may not know its own address: it is where it was asked.
+        """
+        nodes = await self.client.nodes()
+        host = (self.client.router.current or self.client.config.nodes[0])[0]
+        return [node if node.host else node._replace(host=host) for node in nodes]
+
+    async def at_each(self, ask: Callable[[AsyncDisque], Awaitable[T]]) -> list[tuple[NodeInfo, T | DisqueError]]:
+        """Ask all nodes at once; of each what it said. Raises DisqueError if no node tells who they are."""
+        nodes = await self.nodes()
+        answers = await asyncio.gather(*[self._at(node, ask) for node in nodes])
+        return list(zip(nodes, answers, strict=True))
+
+    async def _at(self, node: NodeInfo, ask: Callable[[AsyncDisque], Awaitable[T]]) -> T | DisqueError:
+        client = self.at(node)
+        try:
+            return await ask(client)
+        except DisqueError as error:
+            return error
+
+    def at(self, node: NodeInfo) -> AsyncDisque:
+        """A client of one node. It is tried once: a node that is down must not hold up a page."""
+        address = (node.host, node.port)
+        if address not in self._single:
+            config = replace(self.client.config, nodes=(address,), discover=False, attempts=1)
+            self._single[address] = AsyncDisque(config)
+        return self._single[address]
+
+    async def close(self) -> None:
+        """End what waits, and close all connections."""
+        await self.polls.close()
+        for client in (self.client, *self._single.values()):
+            await client.aclose()
+
+
+class Clusters:
+    """The cluster with the rights of whoever asks. ``own`` is the gateway itself."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.own = Cluster(config)
+        self._users: OrderedDict[bytes, Cluster] = OrderedDict()
+        self._closing: set[asyncio.Task[None]] = set()
+
+    async def of(self, user: str | None, password: str | None) -> Cluster:
+        """The cluster for a user, or for somebody without a password.
+
+        Raises DisqueError if the nodes do not let them in. Who has not come for long is forgotten.
+        """
+        key = blake2b(repr((user, password)).encode(), digest_size=16).digest()
+        found = self._users.get(key)
+        if found is None:
+            found = await self._let_in(Cluster(replace(self.config, user=user, password=password)))
+            found = self._users.setdefault(key, found)
+            if len(self._users) > USERS:
+                self._retire(self._users.popitem(last=False)[1])
+        self._users.move_to_end(key)
+        return found
+
+    async def _let_in(self, cluster: Cluster) -> Cluster:
+        """Ask a node once, so that those with a wrong password push nobody else out."""
+        try:
+            await cluster.client.ping()
+        except BaseException:
+            await cluster.close()
+            raise
+        return cluster
+
+    def _retire(self, cluster: Cluster) -> None:
+        task = asyncio.get_running_loop().create_task(cluster.close())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    @property
+    def polls(self) -> int:
+        """Long polls that wait at this moment."""
+        return sum(cluster.polls.waiting for cluster in (self.own, *self._users.values()))
+
+    async def end_polls(self) -> None:
+        """Let all long polls end without a job."""
+        await asyncio.gather(*[cluster.polls.close() for cluster in (self.own, *self._users.values())])
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await asyncio.gather(self.own.close(), *[cluster.close() for cluster in self._users.values()])

@@ -1,0 +1,122 @@
+"""Who asks, and whether that is meant: logins, requests that other sites make, and headers that browsers obey."""
+
+import base64
+import binascii
+import hmac
+from typing import Final
+from urllib.parse import parse_qsl, urlsplit
+
+from starlette.requests import Request
+
+from disque.client import DisqueError
+from disque.gateway.cluster import Cluster
+from disque.gateway.hub import Hub
+from disque.gateway.sessions import Session
+
+SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+#: What `Sec-Fetch-Site` says of a request that this site, or nobody but the user, has made.
+OWN: Final = frozenset({"same-origin", "none"})
+CSRF_HEADER: Final = "x-csrf-token"
+CSRF_FIELD: Final = "csrf"
+#: Bytes and fields of a form.
+FORM_MOST: Final = 64 << 10
+FIELDS_MOST: Final = 1000
+
+#: Of all answers. Scripts and styles come from files of ours only.
+HEADERS: Final[list[tuple[bytes, bytes]]] = [
+    (
+        b"content-security-policy",
+        (
+            b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+            b"font-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+        ),
+    ),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+
+
+class RefusedError(Exception):
+    """Not done, since it does not seem to be meant by the user."""
+
+
+def cookie_name(hub: Hub) -> str:
+    """The name of the cookie: with TLS one that other hosts cannot set."""
+    return "__Host-disque" if hub.settings.cert else "disque"
+
+
+def session_of(hub: Hub, request: Request) -> Session | None:
+    """The session of a request, if it has one that counts."""
+    return hub.sessions.read(request.cookies.get(cookie_name(hub)))
+
+
+def basic(request: Request) -> tuple[str | None, str] | None:
+    """User and password of the header `Authorization: Basic`; None where there are none."""
+    kind, _, word = request.headers.get("authorization", "").partition(" ")
+    if kind.lower() != "basic":
+        return None
+    try:
+        user, colon, password = base64.b64decode(word, validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+    return (user or None, password) if colon else None
+
+
+def check_site(request: Request) -> None:
+    """Refuse what another site has a browser do. Raises RefusedError."""
+    if request.method in SAFE:
+        return
+    site = request.headers.get("sec-fetch-site")
+    if site is not None and site not in OWN:
+        raise RefusedError("another site has made this request")
+    origin = request.headers.get("origin")
+    if site is None and origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+        raise RefusedError("another site has made this request")
+
+
+def check_token(session: Session, request: Request, given: str | None = None) -> None:
+    """A change by a session needs its token, in a header or a field of the form. Raises RefusedError."""
+    said = given if given is not None else request.headers.get(CSRF_HEADER, "")
+    if request.method not in SAFE and not hmac.compare_digest(said.encode(), session.csrf.encode()):
+        raise RefusedError("the form is too old, or not ours: load the page again")
+
+
+async def form_of(hub: Hub, request: Request) -> dict[str, str]:
+    """The fields of a form, as browsers send it. Raises BodyError, RefusedError."""
+    if not request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
+        raise RefusedError("this is no form")
+    body = await hub.reading.body(request.receive, FORM_MOST)
+    return dict(parse_qsl(body.decode("ascii", "replace"), max_num_fields=FIELDS_MOST, keep_blank_values=True))
+
+
+async def check_form(hub: Hub, session: Session, request: Request) -> dict[str, str]:
+    """The fields of a form of ours. Raises BodyError, RefusedError."""
+    form = await form_of(hub, request)
+    check_token(session, request, form.get(CSRF_FIELD, ""))
+    return form
+
+
+async def cluster_of(hub: Hub, request: Request) -> Cluster:
+    """The cluster with the rights of whoever asks. Raises RefusedError, DisqueError."""
+    check_site(request)
+    given = basic(request)
+    if given is not None:
+        return await hub.clusters.of(*given)
+    session = session_of(hub, request)
+    if session is None:
+        return await hub.clusters.of(None, None)
+    check_token(session, request)
+    return await hub.clusters.of(session.user, session.password)
+
+
+async def may_enter(hub: Hub, user: str | None, password: str | None) -> bool:
+    """Whether nodes let this user in. Raises DisqueError where they cannot be asked."""
+    try:
+        await hub.clusters.of(user, password)
+    except DisqueError as error:
+        if error.code in {"NOAUTH", "WRONGPASS"}:
+            return False
+        raise
+    return True

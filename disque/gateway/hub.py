@@ -1,0 +1,50 @@
+"""What all parts of a gateway share."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from disque.gateway.asgi import Reading
+from disque.gateway.cluster import Clusters
+from disque.gateway.metrics import Metrics
+from disque.gateway.sessions import Sessions
+from disque.gateway.settings import Settings
+from disque.gateway.ulid import UlidMaker
+
+log = logging.getLogger("disque.gateway")
+
+
+class Hub:
+    """One gateway. ``stopping`` is set when it ends: what streams or waits looks at it."""
+
+    def __init__(self, settings: Settings, wall_s: Callable[[], float] = time.time) -> None:
+        self.settings = settings
+        self.wall_s = wall_s
+        self.clusters = Clusters(settings.cluster())
+        self.metrics = Metrics()
+        self.sessions = Sessions(settings.secret, wall_s)
+        self.reading = Reading()
+        self.request_id = UlidMaker(wall_s)
+        self.access_log = settings.access_log
+        self.stopping = asyncio.Event()
+        self.metrics.watch(lambda: self.clusters.polls)
+
+    def note(self, method: str, place: str, status: int, seconds: float, request_id: str) -> None:
+        """Count a request, and log it if wanted. ``place`` is what may be told of its path: no token, no query."""
+        self.metrics.note(method, place, status, seconds)
+        if self.access_log:
+            log.info("%s %s %d %.1f ms %s", method, printable(place), status, seconds * 1000, request_id)
+
+    async def stop(self) -> None:
+        """Let what waits come to an end."""
+        self.stopping.set()
+        await self.clusters.end_polls()
+
+
+def printable(text: str) -> str:
+    """A text that stays in its line of the log."""
+    return text.encode("ascii", "backslashreplace").decode().translate(CONTROL)[:200]
+
+
+CONTROL = {number: f"\\x{number:02x}" for number in (*range(32), 127)}

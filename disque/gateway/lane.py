@@ -1,0 +1,70 @@
+"""Requests of many clients that travel to the cluster together.
+
+What is asked within one iteration of the event loop leaves as one parcel, over one connection. While some parcels are
+under way the next one grows, so the busier the gateway is, the less a request costs. Replies come in the order of
+requests: one that a node lets wait holds back those behind it in its parcel. So what may wait long does not belong
+here.
+"""
+
+import asyncio
+from typing import Final
+
+from disque.client import AsyncDisque, DisqueError
+from disque.client.delivery import Parcel, Reply, deliver
+from disque.client.errors import typed
+from disque.client.packing import pack
+
+#: Parcels that are under way at one time.
+PARCELS: Final = 4
+#: Requests of one parcel.
+REQUESTS: Final = 256
+
+
+class Lane:
+    """A way to the cluster. ``wait_ms`` is how long nodes may take by themselves for each of its requests."""
+
+    def __init__(self, client: AsyncDisque, wait_ms: int = 0) -> None:
+        self.client = client
+        self.wait_ms = wait_ms
+        self._waiting: list[tuple[bytes, asyncio.Future[Reply]]] = []
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._called = False
+
+    def ask(self, words: list[bytes]) -> "asyncio.Future[Reply]":
+        """Send a request; what it becomes is the reply, or the `DisqueError`."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Reply] = loop.create_future()
+        self._waiting.append((pack(words), answer))
+        if not self._called and len(self._under_way) < PARCELS:
+            self._called = True
+            loop.call_soon(self._leave)
+        return answer
+
+    def _leave(self) -> None:
+        """Let those that wait travel, as far as there is a parcel for them."""
+        self._called = False
+        while self._waiting and len(self._under_way) < PARCELS:
+            parcel, self._waiting = self._waiting[:REQUESTS], self._waiting[REQUESTS:]
+            task = asyncio.get_running_loop().create_task(self._travel(parcel))
+            self._under_way.add(task)
+            task.add_done_callback(self._arrived)
+
+    def _arrived(self, task: "asyncio.Task[None]") -> None:
+        self._under_way.discard(task)
+        self._leave()
+
+    async def _travel(self, asked: "list[tuple[bytes, asyncio.Future[Reply]]]") -> None:
+        client = self.client
+        parcel = Parcel([request for request, _ in asked], self.wait_ms)
+        try:
+            replies: list[Reply] = list(await client.drive(deliver(client.router, client.config, parcel)))
+        except DisqueError as error:
+            replies = [error if reply is None else reply for reply in error.results] or [error] * len(asked)
+        for (_, answer), reply in zip(asked, replies, strict=True):
+            if answer.done():
+                continue
+            wrong = typed(reply) if isinstance(reply, Exception) else None
+            if wrong is None:
+                answer.set_result(reply)
+            else:
+                answer.set_exception(wrong)

@@ -1,0 +1,1 @@
+// What pages share. There is nothing yet that the server does not do.

@@ -1,0 +1,93 @@
+"""The cluster with the rights of whoever asks."""
+
+import asyncio
+
+import pytest
+
+from disque.client import Config, DisqueError, NodeInfo, WrongPassError
+from disque.gateway import cluster as module
+from disque.gateway.cluster import Clusters
+from tests.end_to_end.node import Node
+
+PASSWORD = "open sesame"
+
+
+@pytest.fixture
+def locked(node: Node) -> Node:
+    """The node with a password, which it loses again."""
+    assert node.ask("CONFIG", "SET", "requirepass", PASSWORD) == b"OK"
+    return node
+
+
+def config_of(node: Node) -> Config:
+    return Config(nodes=(("127.0.0.1", node.port),), discover=False, password=PASSWORD, attempts=1)
+
+
+def test_who_has_no_password_is_not_let_in_and_pushes_nobody_out(locked: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "USERS", 1)
+
+    async def both() -> None:
+        clusters = Clusters(config_of(locked))
+        mine = await clusters.of("default", PASSWORD)
+        for wrong in ((None, None), ("default", "wrong"), ("nobody", PASSWORD)):
+            with pytest.raises(DisqueError) as refused:
+                await clusters.of(*wrong)
+            assert refused.value.code in {"NOAUTH", "WRONGPASS"}
+        assert await clusters.of("default", PASSWORD) is mine
+        other = await clusters.of(None, PASSWORD)
+        assert other is not mine
+        assert await clusters.of("default", PASSWORD) is not mine, "it was forgotten"
+        await clusters.own.client.config_set("requirepass", "")
+        await clusters.close()
+
+    asyncio.run(both())
+
+
+def test_jobs_are_taken_at_once_or_when_they_come(node: Node) -> None:
+    async def both() -> None:
+        clusters = Clusters(config_of(node))
+        cluster = clusters.own
+        assert await cluster.take((b"mails",), 2, (), 0) == []
+        for body in ("one", "two", "three"):
+            await cluster.client.add("mails", body)
+        rows = await cluster.take((b"mails",), 2, (), 60)
+        assert [row[2] for row in rows] == [b"one", b"two"]
+        await cluster.take((b"mails",), 2, (), 60)
+        later = asyncio.create_task(cluster.take((b"mails",), 2, (), 60))
+        await asyncio.sleep(0)
+        await cluster.client.add("mails", "four")
+        assert [row[2] for row in await later] == [b"four"]
+        await clusters.close()
+
+    assert node.ask("CONFIG", "SET", "requirepass", "") == b"OK"
+    asyncio.run(both())
+
+
+def test_each_node_is_asked_and_one_that_is_gone_is_told_of(node: Node) -> None:
+    async def both() -> None:
+        clusters = Clusters(config_of(node))
+        gone = NodeInfo("x" * 40, "127.0.0.1", 1, 100)
+        cluster = clusters.own
+        [here] = await cluster.nodes()
+
+        async def nodes() -> list[NodeInfo]:
+            return [here, gone]
+
+        cluster.nodes = nodes  # type: ignore[method-assign]  # one more node, which is down
+        answers = await cluster.at_each(lambda client: client.ping())
+        assert answers[0] == (here, "PONG")
+        assert isinstance(answers[1][1], DisqueError)
+        await clusters.close()
+
+    asyncio.run(both())
+
+
+def test_a_wrong_password_is_an_error_of_its_own(locked: Node) -> None:
+    async def both() -> None:
+        clusters = Clusters(config_of(locked))
+        with pytest.raises(WrongPassError):
+            await clusters.of("default", "wrong")
+        await clusters.own.client.config_set("requirepass", "")
+        await clusters.close()
+
+    asyncio.run(both())

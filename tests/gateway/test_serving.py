@@ -1,0 +1,116 @@
+"""The HTTP server: what comes on a socket that no client library would send, and how it ends."""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import pytest
+
+from disque.gateway import serving
+from disque.gateway.app import build
+from disque.gateway.hub import Hub
+from disque.gateway.serving import listener, make_server, serve
+from disque.gateway.settings import BadSettingError, Settings
+
+GET: Final = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+def play(act: Callable[[int], Awaitable[None]], settings: Settings = Settings(grace_s=1)) -> None:  # noqa: B008 - frozen
+    """Serve while something is done at the port."""
+
+    async def both() -> None:
+        hub = Hub(settings)
+        stop = asyncio.Event()
+        place = listener(("127.0.0.1", 0))
+        serving_it = asyncio.create_task(serve([(make_server(build(hub), settings), place)], stop))
+        try:
+            await act(place.getsockname()[1])
+        finally:
+            stop.set()
+            await serving_it
+            await hub.clusters.close()
+
+    asyncio.run(both())
+
+
+async def talk(port: int, data: bytes) -> bytes:
+    """Send bytes, and give all that comes until the server closes the connection."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(data)
+    try:
+        return await reader.read()
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"nonsense\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
+        b"GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: +3\r\n\r\nabc",
+        b"GET /healthz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: xchunked\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: x\r\nA b: c\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: x\nA: b\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: x\r\n A: folded\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: x\r\nA: \x00\r\n\r\n",
+        b"GET /heal thz HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: x\r\nA: " + b"b" * serving.HEADERS_MOST,
+    ],
+)
+def test_what_could_be_read_in_two_ways_is_refused(data: bytes) -> None:
+    async def act(port: int) -> None:
+        answer = await talk(port, data)
+        assert answer.startswith(b"HTTP/1.1 400 "), answer
+        assert answer.count(b"HTTP/1.1") == 1
+
+    play(act)
+
+
+def test_requests_one_after_the_other_use_one_connection() -> None:
+    async def act(port: int) -> None:
+        last = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        assert (await talk(port, GET + GET + last)).count(b"HTTP/1.1 200 OK") == 3
+
+    play(act)
+
+
+def test_headers_that_do_not_come_end_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "HEADERS_S", 0.01)
+
+    async def act(port: int) -> None:
+        for data in (b"", b"GET /healthz HTTP/1.1\r\nHost:", GET + b"GET /"):
+            answer = await talk(port, data)
+            assert answer.count(b"200 OK") == data.count(b"\r\n\r\n")
+
+    play(act)
+
+
+def test_a_body_that_does_not_come_is_answered_and_the_connection_ends() -> None:
+    async def act(port: int) -> None:
+        head = b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+        answer = await talk(port, head + b"Content-Length: 1000000\r\n\r\n" + b"x" * 100_000)
+        assert answer.startswith(b"HTTP/1.1 413 ")
+        assert b"connection: close" in answer.lower()
+
+    play(act)
+
+
+def test_more_connections_than_allowed_are_told_so() -> None:
+    async def act(port: int) -> None:
+        _, first = await asyncio.open_connection("127.0.0.1", port)
+        second = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        while not (await talk(port, second)).startswith(b"HTTP/1.1 503 "):  # noqa: ASYNC110 - until the first is there
+            await asyncio.sleep(0)
+        first.close()
+
+    play(act, Settings(connections_most=2, grace_s=1))
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(BadSettingError, match=f"127.0.0.1:{port} cannot be listened at"):
+            listener(("127.0.0.1", port))
