@@ -55,7 +55,7 @@ class Stage(Terminal):
 
     def __init__(self) -> None:
         super().__init__([*range(1, 10), 7780], colours=False, gone=lambda: pytest.fail("nobody looks"))
-        self.text = ""
+        self.text = "\n"
         self._news = asyncio.Event()
 
     def _write(self, text: str) -> None:
@@ -178,6 +178,7 @@ class TestGateway:
         crew = Troupe(tmp_path, OBEDIENT, gateway=OBEDIENT)
 
         async def end() -> None:
+            await crew.stage.until("\n1 | up")
             await crew.stage.until("7780 | up")
             crew.stop()
 
@@ -188,6 +189,7 @@ class TestGateway:
         crew = Troupe(tmp_path, OBEDIENT, gateway=KILLED)
 
         async def both() -> None:
+            await crew.stage.until("\n1 | up")
             await crew.stage.until("The gateway was killed by SIGKILL. The nodes go on.")
             crew.stop()
 
