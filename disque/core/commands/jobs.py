@@ -473,12 +473,14 @@ def show_job(node: "Node", session: Session, args: list[bytes], now_ms: int) -> 
     job_id, protocol = args[1], session.protocol
     job = node.find(job_id)
     if job is not None:
-        reply = show.encode(node, job, protocol, now_ms)
+        reply = show.pieces(node, job, protocol, now_ms)
+        if len(reply) > 1:
+            session.large = True
+        session.out += reply
     elif job_id in node.acks.by_id:
-        reply = show.encode_dummy(node, node.acks.by_id[job_id], protocol, now_ms)
+        session.out.append(show.encode_dummy(node, node.acks.by_id[job_id], protocol, now_ms))
     else:
-        reply = resp.null_bulk(protocol)
-    session.out.append(reply)
+        session.out.append(resp.null_bulk(protocol))
 
 
 class AddJob(Command):

@@ -7,9 +7,10 @@ from disque.core.base import errors, resp
 from disque.core.base.numbers import parse_int
 from disque.core.commands import scan
 from disque.core.dedup import finding, keys
-from disque.core.jobs import figures
+from disque.core.jobs import deliver, figures
 from disque.core.jobs.queues import pause, pause_flags
 from disque.core.model.command import FAST, READONLY, Command
+from disque.core.model.job import Job
 from disque.core.model.queue import PAUSE_NAMES, PAUSED_IN, PAUSED_OUT
 from disque.core.model.registry import PAUSED_QUEUE
 from disque.core.model.session import Session
@@ -56,14 +57,17 @@ def qpeek(node: "Node", session: Session, args: list[bytes], now_ms: int) -> Non
         return
     queue = node.queues.get(args[1])
     jobs = queue.peek(max(-PEEK_MOST, min(count, PEEK_MOST))) if queue is not None and count else []
-    shown: list[bytes] = []
+    shown: list[Job] = []
     size = 0
     for job in jobs:
-        shown.append(resp.array([resp.bulk(job.queue), resp.bulk(job.id), resp.bulk(job.body)]))
+        shown.append(job)
         size += len(job.body)
         if size >= PEEK_BYTES_MOST:
             break
-    session.out.append(resp.array(shown))
+    reply = deliver.encode(node, shown, counters=False, bodies=True)
+    if len(reply) > 1:
+        session.large = True
+    session.out += reply
 
 
 def qstat(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:

@@ -16,6 +16,7 @@ from disque.core.base.numbers import parse_int, parse_uint64
 from disque.core.commands import show
 from disque.core.federation.supply import import_rate
 from disque.core.jobs import census, results
+from disque.core.jobs.deliver import LARGE_REPLY
 from disque.core.model.ends import DONE, EXPIRED, End
 from disque.core.model.ends import NAMES as END_NAMES
 from disque.core.model.job import STATE_NAMES, Job
@@ -169,7 +170,8 @@ class Walk(Sliced):
         some = [job for job in shard.values() if matches(job, options)]
         if options.show:
             protocol = self.session.protocol
-            self._take([show.encode(node, job, protocol, now_ms) for job in some])
+            shown = [piece for job in some for piece in show.pieces(node, job, protocol, now_ms)]
+            self._take(shown, len(some))
         else:
             self._take([resp.status(job.id) for job in some])
         self.cursor += 1
@@ -189,15 +191,20 @@ class Walk(Sliced):
             self._take([resp.status(end.id) for end in ends])
         return 100
 
-    def _take(self, shown: list[bytes]) -> None:
-        part = b"".join(shown)
-        self.found += len(shown)
-        self.size += len(part)
-        self.parts.append(part)
+    def _take(self, shown: list[bytes], count: int = -1) -> None:
+        """Let these pieces of ``count`` elements be part of the reply; without it, each is one."""
+        size = sum([len(piece) for piece in shown])
+        self.found += len(shown) if count < 0 else count
+        self.size += size
+        if size >= LARGE_REPLY:
+            self.parts += shown
+        else:
+            self.parts.append(b"".join(shown))
 
-    def reply(self) -> bytes:
-        """The reply."""
-        return b"".join([b"*2\r\n", resp.bulk(b"%d" % self.cursor), b"*%d\r\n" % self.found, *self.parts])
+    def reply(self) -> list[bytes]:
+        """The reply: in pieces if it is large, which nobody copies."""
+        pieces = [b"*2\r\n%b*%d\r\n" % (resp.bulk(b"%d" % self.cursor), self.found), *self.parts]
+        return pieces if self.size >= LARGE_REPLY else [b"".join(pieces)]
 
 
 def start(node: "Node", session: Session, args: list[bytes], now_ms: int, *, of_jobs: bool) -> None:
@@ -208,7 +215,7 @@ def start(node: "Node", session: Session, args: list[bytes], now_ms: int, *, of_
         return
     walk = Walk(session, options, of_jobs=of_jobs)
     if walk.go_on(node, LOOK_MOST, now_ms):
-        session.out.append(walk.reply())
+        answer(session, walk.reply())
     else:
         session.waiting = WAIT_SCAN
         node.walks.append(walk)
@@ -224,13 +231,20 @@ def go_on(node: "Node", now_ms: int) -> None:
             return
         reply = walk.reply()
     except Exception:
-        finish(node, session, resp.error(errors.INTERNAL))
+        finish(node, session, [resp.error(errors.INTERNAL)])
         session.closing = True
         raise
     finish(node, session, reply)
 
 
-def finish(node: "Node", session: Session, reply: bytes) -> None:
+def answer(session: Session, reply: list[bytes]) -> None:
+    """Reply, in one piece or in several."""
+    if len(reply) > 1:
+        session.large = True
+    session.out += reply
+
+
+def finish(node: "Node", session: Session, reply: list[bytes]) -> None:
     """The first walk is over."""
     node.walks.popleft()
     if session.closing:
@@ -239,9 +253,9 @@ def finish(node: "Node", session: Session, reply: bytes) -> None:
     if session.wait_silent:
         session.wait_silent = False
     else:
-        session.out.append(reply)
-        session.walked = len(reply)
-        node.unread += len(reply)
+        answer(session, reply)
+        session.walked = sum([len(piece) for piece in reply])
+        node.unread += session.walked
     node.touch(session)
 
 

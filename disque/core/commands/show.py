@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 from disque.core.base import resp
 from disque.core.jobs import meta
+from disque.core.jobs.deliver import LARGE_REPLY
 from disque.core.model.job import ACKED, ACTIVE, EXTRA, QUEUED, STATE_NAMES, Job
 from disque.core.model.spec import JobSpec
 
@@ -62,11 +63,18 @@ def encode_dummy(node: "Node", ack: "Ack", protocol: int, now_ms: int) -> bytes:
 
 
 def encode(node: "Node", job: Job, protocol: int, now_ms: int) -> bytes:
-    """The reply of SHOW for ``job``."""
+    """The reply of SHOW for ``job``, in one piece: one whose body is not large."""
+    return b"".join(pieces(node, job, protocol, now_ms))
+
+
+def pieces(node: "Node", job: Job, protocol: int, now_ms: int) -> list[bytes]:
+    """The reply of SHOW for ``job``. A large body is a piece of its own: to copy some MB would stop the node."""
     pending = node.copies.wanted.get(job.id)
     ack = node.acks.by_id.get(job.id)
     confirmed = sorted(pending.confirmed if pending is not None else ack.confirmed if ack is not None else ())
     requeue_ms = requeue_within_ms(job, now_ms)
+    body = job.body
+    is_large = len(body) >= LARGE_REPLY and job.state != ACKED
     shown = SHOWN % (
         resp.bulk(job.id),
         resp.bulk(job.queue),
@@ -82,10 +90,10 @@ def encode(node: "Node", job: Job, protocol: int, now_ms: int) -> bytes:
         resp.bulks(confirmed),
         resp.null_bulk(protocol) if requeue_ms < 0 else resp.integer(requeue_ms),
         awake_within_ms(job, now_ms),
-        resp.bulk(job.body) if job.state != ACKED else resp.null_bulk(protocol),
+        resp.head(len(body)) if is_large else resp.bulk(body) if job.state != ACKED else resp.null_bulk(protocol),
     )
     more = meta.shown(node, job, protocol, now_ms) if job.spec.rows is not None or job.flags & EXTRA else []
-    if not more:
-        return shown
     fields = b"".join([part for name, value in more for part in (resp.bulk(name), value)])
-    return b"*%d\r\n%b%b" % (2 * (len(FIELDS) + len(more)), shown[len(HEAD) :], fields)
+    if more:
+        shown = b"*%d\r\n%b" % (2 * (len(FIELDS) + len(more)), shown[len(HEAD) :])
+    return [shown, body, b"\r\n" + fields] if is_large else [shown + fields] if fields else [shown]

@@ -1,5 +1,7 @@
 import pytest
 
+from disque.core.commands import scan, show
+from disque.core.jobs import deliver
 from tests.core.support import MYSELF, Bench, Client
 
 FIELDS = [
@@ -58,3 +60,19 @@ def test_a_time_that_has_come_is_0_not_less(bench: Bench, client: Client) -> Non
     bench.now_ms += 5000  # the timer is late
     shown = client.show(job)
     assert shown["next-requeue-within"] == shown["next-awake-within"] == 0
+
+
+@pytest.mark.parametrize("options", [(), ("HEADER", "a", "b")])
+@pytest.mark.parametrize("words", ["SHOW -", "QPEEK q 2", "JSCAN 0 BUSYLOOP REPLY ALL"])
+def test_a_large_body_is_a_piece_of_its_own(
+    bench: Bench, client: Client, words: str, options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id = client.add("q", "x" * 20_000, *options)
+    request = [job_id if word == "-" else word for word in words.split()]
+    expected = client.raw(*request)
+    for module in (deliver, scan, show):
+        monkeypatch.setattr(module, "LARGE_REPLY", 1000)
+    client.send(*request)
+    assert client.session.large
+    assert any(piece is bench.job(job_id).body for piece in client.session.out)
+    assert b"".join(client.session.out) == expected
