@@ -114,6 +114,10 @@ EXPLAINED: Final[Mapping[str, Mapping[str, str]]] = {
         "STATE": "wait-repl, active, queued, acked, delayed, in-flight, done, cancelled, dead, expired; repeatable",
         "REPLY": "ALL: what SHOW gives for each, or RESULT for one that has ended; ID: only the IDs (ID)",
     },
+    "metrics": {
+        "pattern": "only queues whose names look like this (*)",
+        "COUNT": "so many queues, those that were used most (1000)",
+    },
     "pause": {"queue": "name of a queue"},
     "subscribe": {"channel": "name of a channel"},
     "psubscribe": {"pattern": "what channels look like: * is anything, ? one character, [ab] one of these"},

@@ -120,9 +120,7 @@ def listener(address: Address) -> socket.socket:
 
 async def serve(servers: list[tuple[Server, socket.socket]], stop: asyncio.Event) -> None:
     """Run servers until ``stop`` is set, and let what they do come to an end."""
-    running: list[asyncio.Task[Any]] = [
-        asyncio.create_task(server.serve(sockets=[where])) for server, where in servers
-    ]
+    running: list[asyncio.Task[Any]] = [asyncio.create_task(server.serve(sockets=[where])) for server, where in servers]
     told = asyncio.create_task(stop.wait())
     await asyncio.wait([*running, told], return_when=asyncio.FIRST_COMPLETED)
     for server, _ in servers:

@@ -15,9 +15,7 @@ BLOCK: Final = 10 * 256
 class UlidMaker:
     """Makes ULIDs out of milliseconds and random bytes."""
 
-    def __init__(
-        self, wall_s: Callable[[], float] = time.time, draw: Callable[[int], bytes] = os.urandom
-    ) -> None:
+    def __init__(self, wall_s: Callable[[], float] = time.time, draw: Callable[[int], bytes] = os.urandom) -> None:
         self._wall_s = wall_s
         self._draw = draw
         self._block = b""

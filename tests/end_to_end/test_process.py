@@ -9,6 +9,7 @@ from typing import Final
 
 import psutil
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.end_to_end.conftest import StartNode
 from tests.end_to_end.node import ROOT, Node, ServerError, request, until
@@ -217,3 +218,12 @@ def test_a_server_that_cannot_open_its_log_says_so_before_it_goes_to_the_backgro
     done = run("--daemonize", "yes", "--dir", str(tmp_path), "--logfile", str(tmp_path / "missing" / "log"))
     assert done.returncode == 1
     assert "Can't open the log file: No such file or directory" in done.stderr
+
+
+def test_metrics_of_a_running_node(node: Node) -> None:
+    node.ask("ADDJOB", "q", "body", 0)
+    text = node.ask("METRICS").decode()
+    values = {one.name: one.value for family in text_string_to_metric_families(text) for one in family.samples}
+    assert values["disque_queue_length"] == values["disque_node_jobs"] == 1
+    assert values["disque_memory_resident_bytes"] > 1_000_000
+    assert values["disque_bus_sent_bytes_total"] >= 0

@@ -67,5 +67,3 @@ class TestRequests:
         answer = gateway.ask("GET", "/metrics")
         assert (answer.status, answer.text) == (500, "internal error\n")
         assert answer.headers["x-request-id"] in caplog.text
-
-

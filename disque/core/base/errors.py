@@ -60,6 +60,7 @@ MANY_HEADERS: Final = b"ERR a job can have at most 64 headers, 65536 bytes toget
 SAME_HEADER: Final = b"ERR a job can have one HEADER of each name"
 TWICE: Final = b"ERR %b can be said once"
 ONE_DELIVERY: Final = b"ERR with RETRY 0 a job is delivered once: it has no TRIES, BACKOFF or DEADLETTER"
+BAD_METRICS_COUNT: Final = b"ERR COUNT must be a number from 0 to 10000"
 LONG_CHANNEL: Final = b"ERR The name of a channel may have at most 4096 bytes"
 LONG_MESSAGE: Final = b"ERR A message may have at most 1048576 bytes; ADDJOB takes larger bodies"
 OWN_CHANNEL: Final = b"ERR Channels that begin with 'job:' are the server's own: it tells there what happens to jobs"

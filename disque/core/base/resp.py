@@ -87,6 +87,9 @@ def unordered(items: list[bytes], protocol: int) -> bytes:
 
 def text(data: bytes, protocol: int) -> bytes:
     """Prose for people (INFO, CLIENT LIST): a verbatim string in RESP3, a bulk in RESP2."""
-    if protocol == 3:
-        return b"=%d\r\ntxt:%b\r\n" % (len(data) + 4, data)
-    return bulk(data)
+    return b"%b%b\r\n" % (text_head(len(data), protocol), data)
+
+
+def text_head(size: int, protocol: int) -> bytes:
+    """What stands before ``size`` bytes of prose."""
+    return b"=%d\r\ntxt:" % (size + 4) if protocol == 3 else head(size)

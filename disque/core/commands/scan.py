@@ -213,11 +213,15 @@ def start(node: "Node", session: Session, args: list[bytes], now_ms: int, *, of_
     if isinstance(options, bytes):
         session.out.append(resp.error(options))
         return
-    walk = Walk(session, options, of_jobs=of_jobs)
+    begin(node, Walk(session, options, of_jobs=of_jobs), now_ms)
+
+
+def begin(node: "Node", walk: Walk, now_ms: int) -> None:
+    """Do the first part of a walk, and answer it, or let the client wait until the ticks have done the others."""
     if walk.go_on(node, LOOK_MOST, now_ms):
-        answer(session, walk.reply())
+        answer(walk.session, walk.reply())
     else:
-        session.waiting = WAIT_SCAN
+        walk.session.waiting = WAIT_SCAN
         node.walks.append(walk)
 
 

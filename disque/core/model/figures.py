@@ -19,25 +19,48 @@ COUNTS_MOST: Final = 168
 
 @mypyc_attr(acyclic=True)
 class Histogram:
-    """How often which times in ms were seen. ``counts`` are those by `place`, as far as there are any."""
+    """How often which times in ms were seen. ``counts`` are those by `place`, as far as there are any.
 
-    __slots__ = ("counts", "total")
+    ``aged`` is what halving took from them, ``sum_ms`` the sum of all times.
+    """
+
+    __slots__ = ("aged", "counts", "sum_ms", "total")
 
     def __init__(self) -> None:
         self.counts: list[int] = []
+        self.aged: list[int] = []
+        self.sum_ms = 0
         self.total = 0
 
     def add(self, ms: int) -> None:
         """Count a time."""
-        at = place(max(0, min(ms, TIME_MOST)))
+        ms = max(0, min(ms, TIME_MOST))
+        at = place(ms)
+        self.sum_ms += ms
         counts = self.counts
         while len(counts) <= at:
             counts.append(0)
         counts[at] += 1
         self.total += 1
         if self.total >= TOTAL_MOST:
-            self.counts = [count >> 1 for count in counts]
-            self.total = sum(self.counts)
+            self._halve()
+
+    def _halve(self) -> None:
+        """Let the times so far count half."""
+        counts, aged = self.counts, self.aged
+        self.counts = [count >> 1 for count in counts]
+        self.total = sum(self.counts)
+        while len(aged) < len(counts):
+            aged.append(0)
+        for at, count in enumerate(counts):
+            aged[at] += count - self.counts[at]
+
+    def ever(self) -> list[int]:
+        """How often each time was seen since the queue is there; this only grows."""
+        ever = list(self.counts)
+        for at, count in enumerate(self.aged):
+            ever[at] += count
+        return ever
 
     def merge(self, counts: list[int]) -> None:
         """Add the counts of another one."""

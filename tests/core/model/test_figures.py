@@ -66,3 +66,12 @@ def test_a_queue_without_times_has_no_histogram() -> None:
     figures.ran(7)
     figures.ran(7)
     assert [times.total for times in (figures.waits, figures.runs) if times is not None] == [1, 2]
+
+
+def test_what_was_ever_seen_only_grows() -> None:
+    times = Histogram()
+    for number in range(3 * TOTAL_MOST):
+        times.add(number % 3)
+    assert times.ever() == [TOTAL_MOST] * 3
+    assert times.sum_ms == 3 * TOTAL_MOST
+    assert times.total < TOTAL_MOST
