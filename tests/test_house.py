@@ -34,6 +34,7 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
     "disque.client": ("disque.core", "disque.client"),
     "disque.gateway": ("disque.client", "disque.gateway"),
     "disque.spark": ("disque.core", "disque.client", "disque.spark"),
+    "disque.celery": ("disque.client", "disque.celery"),
     "disque.cli": PACKAGES,
 }
 
@@ -63,6 +64,8 @@ TOGETHER: Final[dict[tuple[str, ...], str]] = {
     ("disque.client.client", "disque.client.job", "disque.client.stream", "disque.client.heartbeat",
      "disque.client.async_client", "disque.client.async_job", "disque.client.async_stream",
      "disque.client.async_heartbeat", "disque.client.pipeline"): "a client gives jobs, and a job acts by its client",
+    ("disque.celery.transport", "disque.celery.channel", "disque.celery.poller", "disque.celery.batch"):
+        "a transport makes channels, which share what it has and are told what came",
     ("disque.spark.sink", "disque.spark.tasks"): "a writer begins a task in another process, which gets the writer",
 }  # fmt: skip
 
@@ -82,6 +85,9 @@ IMPURE_BUILTINS: Final = frozenset({"__import__", "breakpoint", "eval", "exec", 
 
 #: Modules whose tests are not in the file that mirrors them, and where they are.
 TESTED_ELSEWHERE: Final[dict[str, str]] = {
+    "disque.celery.batch": "tests/celery/test_channel.py",  # with real nodes, as kombu uses them
+    "disque.celery.poller": "tests/celery/test_transport.py",
+    "disque.celery.qos": "tests/celery/test_channel.py",
     "disque.cli.bench_crew": "tests/cli/test_bench.py",  # only as a whole: processes that measure together
     "disque.cli.bench_load": "tests/cli/test_bench.py",
     "disque.cli.bench_resp": "tests/cli/test_bench_lane.py",  # replies at any chunking, as a lane counts them

@@ -1,0 +1,82 @@
+"""Names of channels of the server's pub/sub for what is published to fanout exchanges.
+
+A message goes to the channel of its exchange, with its routing key behind it if it has one. A queue that was bound
+without a key hears all of them; one with a key, or a pattern of topics, what fits, as with kombu's transport for Redis.
+Long messages go in pieces.
+"""
+
+from typing import Final, NamedTuple
+from uuid import uuid4
+
+HEAD: Final = "kombu:fanout:"
+#: Nodes take so much at once, less some room for a head; a piece begins with this byte, which no JSON does.
+PIECE: Final = 200_000
+MARK: Final = 0
+#: Bytes of messages that are not whole yet.
+INCOMPLETE_MOST: Final = 64 << 20
+#: What patterns of channels give a meaning to.
+SPECIAL: Final = frozenset("*?[]\\^")
+
+
+class Topic(NamedTuple):
+    """A channel, or a pattern of channels."""
+
+    name: str
+    is_pattern: bool = False
+
+
+def channel_of(prefix: str, exchange: str, routing_key: str | None) -> str:
+    """The channel that a message is published on."""
+    name = f"{prefix}{HEAD}{exchange}"
+    return f"{name}/{routing_key}" if routing_key else name
+
+
+def topics_of(prefix: str, exchange: str, routing_key: str | None) -> list[Topic]:
+    """What a queue listens to that was bound with this key."""
+    head = channel_of(prefix, exchange, None)
+    if not routing_key:
+        return [Topic(head), Topic(f"{escaped(head)}/*", is_pattern=True)]
+    key = routing_key.replace("#", "*")
+    if "*" not in key:
+        return [Topic(f"{head}/{key}")]
+    return [Topic(f"{escaped(head)}/{'*'.join(map(escaped, key.split('*')))}", is_pattern=True)]
+
+
+def escaped(text: str) -> str:
+    """A text as a pattern that only it fits."""
+    return "".join(f"\\{one}" if one in SPECIAL else one for one in text)
+
+
+def cut(payload: bytes) -> list[bytes]:
+    """What is published: the payload, or where that is long its pieces, each with a head that says which it is."""
+    if len(payload) <= PIECE:
+        return [payload]
+    ident = uuid4().hex.encode()
+    parts = [payload[at : at + PIECE] for at in range(0, len(payload), PIECE)]
+    return [b"%c%b %d %d %b" % (MARK, ident, at, len(parts), part) for at, part in enumerate(parts)]
+
+
+class Joiner:
+    """Pieces of long messages until they are whole. Those that never become whole make room for others."""
+
+    def __init__(self) -> None:
+        self._parts: dict[bytes, list[bytes]] = {}
+        self._bytes = 0
+
+    def join(self, piece: bytes) -> bytes | None:
+        """The message that is whole with this piece; None while it is not. Raises ValueError for nonsense."""
+        if not piece.startswith(b"%c" % MARK):
+            return piece
+        ident, at, count, part = piece[1:].split(b" ", 3)
+        parts = self._parts.pop(ident, [])
+        self._bytes -= sum(map(len, parts))
+        if int(at) != len(parts):
+            return None  # one was lost: the message is
+        parts.append(part)
+        if len(parts) == int(count):
+            return b"".join(parts)
+        self._parts[ident] = parts
+        self._bytes += sum(map(len, parts))
+        while self._bytes > INCOMPLETE_MOST:
+            self._bytes -= sum(map(len, self._parts.pop(next(iter(self._parts)))))
+        return None

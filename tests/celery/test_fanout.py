@@ -1,0 +1,83 @@
+import pytest
+
+from disque.celery import fanout
+from disque.celery.fanout import Joiner, channel_of, cut, topics_of
+from disque.core.base.glob import Glob
+
+KEYS = ("", "task.sent", "worker.online", "worker.eu.online")
+
+
+@pytest.mark.parametrize(
+    ("bound", "heard"),
+    [
+        ("", KEYS),
+        ("#", ("task.sent", "worker.online", "worker.eu.online")),
+        ("worker.#", ("worker.online", "worker.eu.online")),
+        ("worker.*", ("worker.online", "worker.eu.online")),
+        ("*.online", ("worker.online", "worker.eu.online")),
+        ("task.sent", ("task.sent",)),
+    ],
+)
+def test_who_hears_what(bound: str, heard: tuple[str, ...]) -> None:
+    topics = topics_of("", "events", bound)
+    found = []
+    for key in KEYS:
+        channel = channel_of("", "events", key).encode()
+        fits = [
+            Glob(one.name.encode()).matches(channel) if one.is_pattern else one.name.encode() == channel
+            for one in topics
+        ]
+        assert sum(fits) <= 1, "it would be heard twice"
+        found += [key] * any(fits)
+    assert tuple(found) == heard
+
+
+def test_other_exchanges_and_hosts_are_not_heard() -> None:
+    for prefix, exchange in (("", "events2"), ("", "event"), ("a/", "events"), ("", "e[vx]ents")):
+        channel = channel_of(prefix, exchange, "task.sent").encode()
+        for bound in ("", "#", "task.sent"):
+            for one in topics_of("", "events", bound):
+                assert not Glob(one.name.encode()).matches(channel)
+
+
+def test_a_name_is_no_pattern() -> None:
+    name = r"a*b?c[d]^e\f"
+    [whole, pattern] = topics_of("", name, "")
+    assert whole.name == channel_of("", name, None)
+    assert Glob(pattern.name.encode()).matches(channel_of("", name, "key").encode())
+    assert not Glob(pattern.name.encode()).matches(channel_of("", r"aXb?c[d]^e\f", "key").encode())
+
+
+class TestPieces:
+    @pytest.mark.parametrize("size", [0, 1, fanout.PIECE, fanout.PIECE + 1, 3 * fanout.PIECE])
+    def test_what_is_cut_is_joined(self, size: int) -> None:
+        payload = b"x y" * (size // 3) + b"z" * (size % 3)
+        joiner = Joiner()
+        pieces = cut(payload)
+        assert max(map(len, pieces)) < 1 << 18
+        assert [joiner.join(piece) for piece in pieces] == [None] * (len(pieces) - 1) + [payload]
+
+    def test_pieces_of_several_messages_may_be_mixed(self) -> None:
+        first, second = cut(b"a" * fanout.PIECE * 2), cut(b"b" * fanout.PIECE * 2)
+        joiner = Joiner()
+        assert [joiner.join(piece) for piece in (first[0], second[0])] == [None, None]
+        assert joiner.join(second[1]) == b"b" * fanout.PIECE * 2
+        assert joiner.join(b"{}") == b"{}"
+        assert joiner.join(first[1]) == b"a" * fanout.PIECE * 2
+
+    def test_one_of_which_a_piece_is_lost_is_lost(self) -> None:
+        pieces = cut(b"a" * fanout.PIECE * 3)
+        joiner = Joiner()
+        assert [joiner.join(piece) for piece in (pieces[0], pieces[2], pieces[1])] == [None, None, None]
+
+    def test_what_never_becomes_whole_makes_room(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(fanout, "INCOMPLETE_MOST", 3 * fanout.PIECE)
+        joiner = Joiner()
+        messages = [cut(b"a" * fanout.PIECE * 2) for _ in range(5)]
+        assert [joiner.join(pieces[0]) for pieces in messages] == [None] * 5
+        assert [joiner.join(pieces[1]) is not None for pieces in messages] == [False, False, True, True, True]
+
+    @pytest.mark.parametrize("nonsense", [b"\0", b"\0a b", b"\0a b c d", b"\0a 0 x d"])
+    def test_nonsense_is_refused(self, nonsense: bytes) -> None:
+        with pytest.raises(ValueError, match=r".+"):
+            Joiner().join(nonsense)
