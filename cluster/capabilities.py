@@ -24,6 +24,9 @@ QUEUES: Final = 1 << 3
 #: A node passes on what clients of other nodes publish.
 PUBSUB: Final = 1 << 4
 
+#: A node adds the jobs of schedules at their time, and says how long it has been up.
+SCHEDULES: Final = 1 << 5
+
 #: The capabilities by bit: the name that the log shows, and what a node without it does not understand.
 CAPABILITIES: Final[dict[int, tuple[str, str]]] = {
     SIZES: ("sizes", "LIMIT: the longest body that a node takes has changed"),
@@ -31,10 +34,11 @@ CAPABILITIES: Final[dict[int, tuple[str, str]]] = {
     JOBS: ("jobs", "headers, tries, dead letters, and questions to all nodes"),
     QUEUES: ("queues", "options of queues, which count where ADDJOB says nothing"),
     PUBSUB: ("pubsub", "PUBLISHED: what clients publish"),
+    SCHEDULES: ("schedules", "schedules, which add jobs at certain times"),
 }
 
 #: What this version says at the handshake. A capability is added here when all that it promises is there.
-MINE: Final = SIZES | REGISTRY | JOBS | QUEUES | PUBSUB
+MINE: Final = SIZES | REGISTRY | JOBS | QUEUES | PUBSUB | SCHEDULES
 
 #: A mask on the wire is no number from here on.
 MASK_END: Final = 1 << 63

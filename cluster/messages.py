@@ -22,7 +22,7 @@ from typing import Final, cast
 
 from msgpack import Packer, unpackb
 
-from cluster.capabilities import JOBS, PUBSUB, REGISTRY, SIZES
+from cluster.capabilities import JOBS, PUBSUB, REGISTRY, SCHEDULES, SIZES
 from cluster.large import LARGE_BODY, BadFrameError, fill
 
 #: Offered here as well: who decodes frames needs it.
@@ -73,6 +73,7 @@ MORE: Final = 39
 ENDED: Final = 40
 WATCH: Final = 41
 PUBLISHED: Final = 42
+UPSINCE: Final = 45
 
 #: `flags` of REPLJOB: whoever takes the copy queues it, nobody else does.
 QUEUE_IT: Final = 1
@@ -204,6 +205,7 @@ FIELDS: Final[dict[str, str]] = {
     "round": _STAMP,  # a number of the asker's that comes back with the answer; up to HANDED_ON: nobody asked
     "spec": _BYTES,  # what the job has in common with others: see `disque.core.model.spec`
     "status": _NUMBER,  # how jobs have ended: see `disque.core.model.ends`
+    "up_ms": _NUMBER,  # so long the node has been up without a break
     "text": _BYTES,  # a result, why a job died, or what a client publishes
     "state": _NUMBER,  # 0 undecided, 1 decided, 2 all keepers have it
     "survey": _STAMP,  # the number of a question to all nodes, which comes back with each answer
@@ -429,6 +431,7 @@ KINDS: Final[dict[int, tuple[str, Shape]]] = {
         (ENDED, "ENDED", "what status node_id age_ms left_ms text ids"),
         (WATCH, "WATCH", "what ids"),  # tell me how they end, or no more
         (PUBLISHED, "PUBLISHED", "channel text"),  # a client says this to all who listen
+        (UPSINCE, "UPSINCE", "up_ms"),  # I have been up for so long
     )
 }
 
@@ -439,11 +442,12 @@ NEEDS: Final[dict[int, int]] = {
     DIGEST: REGISTRY,
     **dict.fromkeys((MOVED, GOTMOVE, SURVEY, SURVEYED, MORE, ENDED, WATCH), JOBS),
     PUBLISHED: PUBSUB,
+    UPSINCE: SCHEDULES,
 }
 
 #: Kinds that rest on no record of the journal: they ask or offer, and nothing is lost if the sender forgets them. They
 #: leave at once; all others wait until the journal is as durable as was promised.
-EARLY: Final = frozenset({REPLJOB, REFUSED, WILLQUEUE, ANSWER, NEEDJOBS, NEEDNOW, OFFER, PUBLISHED})
+EARLY: Final = frozenset({REPLJOB, REFUSED, WILLQUEUE, ANSWER, NEEDJOBS, NEEDNOW, OFFER, PUBLISHED, UPSINCE})
 #: Kinds that are sent once, to those who take them at that moment: a link that is far behind takes none.
 FLEETING: Final = frozenset({PUBLISHED})
 

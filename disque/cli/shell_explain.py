@@ -98,6 +98,22 @@ EXPLAINED: Final[Mapping[str, Mapping[str, str]]] = {
         "name": "only this option; may be said again",
     },
     "qconfig list": {"cursor": "0 to begin, then what the last reply began with, until that is 0 (0)"},
+    "cron set": {
+        "name": "name of the schedule",
+        "spec": "minute hour day month weekday, or @hourly and its like, or @every 30s",
+        "queue": "name of a queue",
+        "body": "the job",
+        "TZ": "time zone of the spec, such as Europe/Berlin (UTC)",
+        "CATCHUP": "what becomes of ticks that passed while no node was up (none)",
+        "option": "an option of ADDJOB, but UNIQUE and ASYNC",
+    },
+    **{f"cron {word}": {"name": "name of the schedule"} for word in ("get", "del", "pause", "resume", "run")},
+    "cron list": {"cursor": "0 to begin, then what the last reply began with, until that is 0 (0)"},
+    "cron next": {
+        "spec": "minute hour day month weekday, or @hourly and its like, or @every 30s",
+        "count": "how many, up to 1000",
+        "TZ": "time zone of the spec (UTC)",
+    },
     "qscan": {
         "cursor": "0 to begin, then what the last reply began with, until that is 0 (0)",
         "COUNT": _COUNT,

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 from cluster.messages import ENTRIES
 from disque.core.base import errors
 from disque.core.jobs import queues
-from disque.core.model.registry import PAUSED_QUEUE, QUEUE_OPTION, Entry, Key
+from disque.core.model.registry import LAST_TICK, PAUSED_QUEUE, QUEUE_OPTION, SCHEDULE, Entry, Key
 from disque.core.replication import queue_options, registry
+from disque.core.schedule import keeping
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -53,6 +54,8 @@ class EntryKind:
 KINDS: Final = (
     EntryKind(PAUSED_QUEUE, queues.is_pause, queues.may_pause, queues.pause_as_all),
     EntryKind(QUEUE_OPTION, queue_options.is_option, queue_options.is_ready, queue_options.has_changed),
+    EntryKind(SCHEDULE, keeping.is_schedule, keeping.is_ready, keeping.has_changed),
+    EntryKind(LAST_TICK, keeping.is_tick, keeping.is_ready, keeping.has_changed),
 )
 TABLE: Final[dict[int, EntryKind]] = {kind.number: kind for kind in KINDS}
 

@@ -32,6 +32,9 @@ class Host(Protocol):
     def suspect(self, session: Session, what: str) -> None:
         """A client has done what attackers do: the log says so, with its address, and not at every time."""
 
+    def warn(self, text: str) -> None:
+        """Something that whoever runs the node should know: a line of the log."""
+
     def configure(self, name: str) -> None:
         """A setting has changed in the node's config.
 

@@ -30,6 +30,7 @@ from disque.core.replication import (
     waits,
     zoning,
 )
+from disque.core.schedule import firing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,6 +73,7 @@ def review(node: "Node", now_ms: int) -> None:
         say_again(node, peers[peer_id], now_ms)
         supply.link_up(node, peer_id, now_ms)
         registry.link_up(node, peer_id)
+        firing.link_up(node, peer_id, now_ms)
     failing = frozenset([peer_id for peer_id in peers if known[peer_id].flags & UNREACHABLE])
     registry.nodes_changed(node, failing, membership.forgotten)
     if membership.forgotten:
@@ -133,6 +135,7 @@ def link_up(node: "Node", peer_id: bytes, start: int, now_ms: int) -> None:
     if not was_met:
         supply.link_up(node, peer_id, now_ms)
         registry.link_up(node, peer_id)
+        firing.link_up(node, peer_id, now_ms)
 
 
 def link_down(node: "Node", peer_id: bytes, now_ms: int, *, refused: bool) -> None:

@@ -54,6 +54,7 @@ from disque.core.model.pubsub import READY, Pubsub
 from disque.core.model.queue import PAUSED_OUT, QUEUE_IDLE_MS, Queue
 from disque.core.model.registry import Registry
 from disque.core.model.roll import Roll
+from disque.core.model.schedules import Schedules
 from disque.core.model.session import PendingAdd, Session
 from disque.core.model.sliced import Bulks, Sliced
 from disque.core.model.slowlog import SlowLog
@@ -151,6 +152,7 @@ class Node:
         "resting",
         "retries",
         "roll",
+        "schedules",
         "seen_version",
         "segment",
         "selves",
@@ -242,7 +244,9 @@ class Node:
         #: How jobs have ended that somebody wants to know of, and who waits for that; what happened in queues.
         self.ends = Ends(self.timers, self.node_id)
         self.histories = Histories()
-        self.jobless: tuple[Part, ...] = (self.surveys, self.census, self.ends, self.histories)
+        #: Jobs that are added at certain times.
+        self.schedules = Schedules(now_ms)
+        self.jobless: tuple[Part, ...] = (self.surveys, self.census, self.ends, self.histories, self.schedules)
         #: IDs of jobs that were acknowledged or deleted everywhere lately.
         self.tombstones = Tombstones()
         self.early_holders = EarlyHolders()
@@ -659,6 +663,8 @@ class Node:
             or self.chores
             or self.leavers
             or self.bulks.line
+            or self.schedules.has_work()
+            or (self.registry.schedules and not self.loading)
         ):
             return 0
         if self.walks and self.unread <= memory.UNREAD_MOST:

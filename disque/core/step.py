@@ -49,6 +49,7 @@ from cluster.messages import (
     SURVEY,
     SURVEYED,
     UNBIND,
+    UPSINCE,
     WATCH,
     WILLQUEUE,
     WORKING,
@@ -71,6 +72,7 @@ from disque.core.model.key import Key
 from disque.core.model.key_store import KeyStore
 from disque.core.model.moves import Move
 from disque.core.model.queue import Queue
+from disque.core.model.schedules import Alarm
 from disque.core.model.session import (
     REPLY_ON,
     REPLY_SKIP,
@@ -100,6 +102,7 @@ from disque.core.replication import (
     surveys,
     waits,
 )
+from disque.core.schedule import firing
 
 if TYPE_CHECKING:
     from disque.core.node import Message, Node
@@ -271,6 +274,7 @@ MESSAGES: Final[dict[int, Receiver]] = {
     PUBLISHED: pubsub.published,
     ENDED: ends.told,
     WATCH: ends.watched,
+    UPSINCE: firing.told,
 }
 
 #: Messages about who the nodes are: these are taken from nodes that are not known yet, too.
@@ -332,7 +336,9 @@ def undelivered(node: "Node", peer: bytes, messages: "list[Message]", now_ms: in
 
 def beat(node: "Node", now_ms: int) -> None:
     """Ten times a second: look after the other nodes, and notice that this process stood still."""
+    gap_ms = now_ms - node.beat_ms
     links.beat(node, now_ms)
+    firing.beat(node, now_ms, gap_ms)
     history.beat(node, now_ms)
     outcomes.hand_on(node, now_ms)
 
@@ -358,6 +364,9 @@ def tick(node: "Node", now_ms: int) -> None:
         scan.go_on(node, now_ms)
     if node.bulks.line:
         bulk.go_on(node, now_ms)
+    if node.schedules.line:
+        firing.go_on(node, now_ms)
+        outcomes.hand_on(node, now_ms)
 
 
 def due(node: "Node", item: Timed, now_ms: int) -> None:
@@ -386,6 +395,7 @@ DUE: Final[dict[type[Timed], Callable[["Node", Any, int], None]]] = {
     End: ends.due,
     Wait: waits.time_out,
     Wanted: waiting.again,
+    Alarm: firing.due,
 }
 
 
@@ -447,9 +457,8 @@ def settle(node: "Node", now_ms: int) -> None:
     if node.surveys.following:
         questions.go_on(node, now_ms)
         outcomes.hand_on(node, now_ms)
-    while node.retries:
-        add.again(node, node.retries.popleft(), now_ms)
-        outcomes.hand_on(node, now_ms)
+    if node.retries or node.schedules.open or node.registry.schedules:
+        try_again(node, now_ms)
     if node.ready:
         deliver.serve_lines(node, now_ms)
     if node.federation.marked:
@@ -459,6 +468,14 @@ def settle(node: "Node", now_ms: int) -> None:
     if node.batches:
         send_batches(node)
     pubsub.tell(node)
+
+
+def try_again(node: "Node", now_ms: int) -> None:
+    """Try the ADDJOBs whose rival failed, and go on with those of schedules."""
+    while node.retries:
+        add.again(node, node.retries.popleft(), now_ms)
+        outcomes.hand_on(node, now_ms)
+    firing.settle(node, now_ms)
 
 
 def send_batches(node: "Node") -> None:

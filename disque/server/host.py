@@ -125,6 +125,10 @@ class ServerHost:
         server = self._server()
         server.suspects.add(what, session.address, server.loop.time())
 
+    def warn(self, text: str) -> None:
+        """Write a line to the log."""
+        self._server().log.warning(text)
+
     def configure(self, name: str) -> None:
         """Act on a changed setting. Raises HostRefusedError."""
         self._server().configure(name)

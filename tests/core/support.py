@@ -174,6 +174,9 @@ class FakeHost:
     def suspect(self, session: Session, what: str) -> None:
         self.note("suspect", session.id, what)
 
+    def warn(self, text: str) -> None:
+        self.note("warn", text)
+
     def configure(self, name: str) -> None:
         self.note("configure", name)
 
@@ -508,6 +511,11 @@ def all_jobs(node: Node) -> list[Job]:
     return [job for shard in node.shards if shard for job in shard.values()]
 
 
+def all_sessions(node: Node) -> list[Session]:
+    """Those of clients, and those by which schedules add jobs."""
+    return [*node.sessions.values(), *[one.session for one in node.schedules.open if one.session is not None]]
+
+
 def assert_counters_are_true(node: Node) -> None:
     """Everything that a node keeps twice agrees."""
     jobs = all_jobs(node)
@@ -614,7 +622,7 @@ def assert_waits_are_true(node: Node) -> None:
         assert (session.waiting == WAIT_NODES) == (session.id in node.surveys.by_session)
         assert not session.adds or not session.adds[0].reply
         assert session.adds_bytes == sum(pending.size for pending in session.adds)
-    owed = {pending for session in node.sessions.values() for pending in session.adds if not pending.reply}
+    owed = {pending for session in all_sessions(node) for pending in session.adds if not pending.reply}
     bids = list(node.unique.acquisitions.values())
     in_lines_of_keys = [pending for bid in bids for pending in bid.waiting]
     in_lines_of_keys += [bid.add for bid in bids if bid.add is not None and bid.add.spread is None]
@@ -655,7 +663,7 @@ def assert_timers_are_true(node: Node, jobs: list[Job]) -> None:
     armed = [key for key in node.unique.table.values() if key.state != TENTATIVE or key.owner != node.node_id]
     bids = [bid for bid in node.unique.acquisitions.values() if bid.slot != IDLE]
     sessions = [session for session in node.sessions.values() if session.slot != IDLE]
-    adds = [pending for session in node.sessions.values() for pending in session.adds if pending.slot != IDLE]
+    adds = [pending for session in all_sessions(node) for pending in session.adds if pending.slot != IDLE]
     live = [job for job in jobs if job.state != ACKED]
     acks = [ack for ack in node.acks.by_id.values() if not isinstance(ack, AckStage)]
     lots = lots_of(node)
@@ -677,7 +685,8 @@ def assert_timers_are_true(node: Node, jobs: list[Job]) -> None:
     assert all(session.waiting == WAIT_JOBS for session in sessions)
     bids_and_votes = (bids, node.votes.by_id)
     timed = (live, node.queues, armed, *bids_and_votes, sessions, adds, acks, lots, surveys, told, ends, waits)
-    assert node.timers.count == (node.unique.store.slot != IDLE) + sum(map(len, timed))
+    alone = (node.unique.store.slot != IDLE) + (node.schedules.alarm.slot != IDLE)
+    assert node.timers.count == alone + sum(map(len, timed))
     assert {job.id for job in jobs if job.flags & EXTRA} == set(node.extras.by_id)
     assert all(node.find(job_id) is move.job for job_id, move in node.moves.by_id.items())
     assert_the_shelf_is_true(node)

@@ -39,6 +39,7 @@ from cluster.messages import (
     STOPPING,
     SURVEY,
     SURVEYED,
+    UPSINCE,
     WATCH,
     WILLQUEUE,
     WORKING,
@@ -181,6 +182,7 @@ def about(bench: Bench, job_id: bytes) -> dict[str, list[tuple[Any, ...]]]:
         "LIMIT": [(LIMIT, size) for size in (0, 1, most)],
         "PUBLISHED": [(PUBLISHED, channel, text) for channel in (b"", b"news", b"job:added:q", b"x" * 5000)
                       for text in (b"", b"x" * ((1 << 20) + 1))],
+        "UPSINCE": [(UPSINCE, up_ms) for up_ms in (0, 5000, most)],
         "NEEDNOW": [(NEEDNOW, name, count) for name in (b"q", b"", b"new") for count in (0, 1, most)],
         "OFFER": [(OFFER, b"q"), (OFFER, b"other")],
         "YOURJOBS": [(YOURJOBS, b"q", rows) for rows in (
@@ -188,7 +190,7 @@ def about(bench: Bench, job_id: bytes) -> dict[str, list[tuple[Any, ...]]]:
         )],
         "STOPPING": [(STOPPING, what) for what in (I_STOP, ALL_SENT, most)],
         "WORKING": [(WORKING, given) for given in (ids, twice)],
-        "ENTRIES": [(ENTRIES, ((kind, b"q", field, value, counter, who, deleted),)) for kind in (1, most)
+        "ENTRIES": [(ENTRIES, ((kind, b"q", field, value, counter, who, deleted),)) for kind in (1, 3, 4, most)
                     for field in (b"", b"f") for value in (b"", b"3", b"9") for counter in (0, 2**62 - 1)
                     for who in (one, stranger) for deleted in (0, 1, most)],
         "DIGEST": [(DIGEST, what, digest) for what in (0, 1, most)

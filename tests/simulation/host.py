@@ -32,6 +32,9 @@ class SimulatedHost:
     def suspect(self, session: Session, what: str) -> None:
         del session, what
 
+    def warn(self, text: str) -> None:
+        del text
+
     def configure(self, name: str) -> None:
         del name
 

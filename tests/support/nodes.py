@@ -32,6 +32,9 @@ class NotedHost:
     def suspect(self, session: Session, what: str) -> None:
         self.asked.append(f"suspect {session.id} {what}")
 
+    def warn(self, text: str) -> None:
+        self.asked.append(f"warn {text}")
+
     def configure(self, name: str) -> None:
         self.asked.append(f"configure {name}")
 

@@ -99,7 +99,7 @@ def attempt(node: "Node", bid: Acquisition, now_ms: int) -> None:
     node.timers.disarm(bid)
     kind = request.kind
     bid.job_id = node.ids.make(ttl_suffix(request.ttl, request.retry) if kind is None else kind[0])
-    bid.keepers = node.unique.ring.keepers(bid.digest, request.replicate)
+    bid.keepers = node.unique.ring.keepers(bid.digest, request.key_copies())
     node.unique.bids[bid.job_id] = bid
     if node.node_id in bid.keepers and not bind_here(node, bid, now_ms):
         step_back(node, bid, now_ms)
@@ -380,7 +380,7 @@ def widen(node: "Node", bid: Acquisition, now_ms: int) -> None:
     """
     request = bid.request
     bid.bound = tuple([one for one in bid.bound if one in node.unique.ring.nodes])
-    bid.keepers = node.unique.ring.keepers(bid.digest, request.replicate)
+    bid.keepers = node.unique.ring.keepers(bid.digest, request.key_copies())
     if node.node_id in bid.keepers and node.node_id not in bid.bound and not bind_here(node, bid, now_ms):
         step_back(node, bid, now_ms)
         return

@@ -106,7 +106,7 @@ def ask(node: "Node", bid: "Acquisition", keeper: bytes) -> None:
         request = bid.request
         if keeper not in bid.asked:
             bid.asked = (*bid.asked, keeper)
-        gather(node, keeper, (BIND, request.replicate, request.window * 1000), bid.job_id, bid.digest)
+        gather(node, keeper, (BIND, request.key_copies(), request.window * 1000), bid.job_id, bid.digest)
 
 
 def bind(
@@ -356,7 +356,7 @@ def commit(node: "Node", bid: "Acquisition", job: "Job", now_ms: int) -> bool:
         keys.put(node, key)
     key.expires_ms = now_ms + request.window * 1000 if request.window else 0
     key.life_ms = 0 if request.window else job.expires_ms
-    key.repl = request.replicate
+    key.repl = request.key_copies()
     key.copies = () if request.replicate == 1 else bid.copies
     key.state = COMMITTED
     keys.count(node, key)

@@ -213,12 +213,17 @@ def set_unique(request: Request, key: bytes, window: bytes) -> bytes:
     return b""
 
 
-def add(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
-    """The whole of ADDJOB. The reply goes to the session, behind those that it is still owed."""
+def add(node: "Node", session: Session, args: list[bytes], now_ms: int, *, keepers: int = 0) -> None:
+    """The whole of ADDJOB. The reply goes to the session, behind those that it is still owed.
+
+    A UNIQUE key lies on as many nodes as copies are wanted, and on ``keepers`` at least.
+    """
     request = parse(node, args)
     if isinstance(request, bytes):
         settle(node, session, args, resp.error(request), now_ms)
         return
+    if keepers:
+        request.keepers = keepers
     if request.timeout_ms or session.answer_by_ms != NEVER:
         session.expect(request.timeout_ms, now_ms)
     digest = b""
@@ -271,6 +276,8 @@ def taken(node: "Node", session: Session, digest: bytes, now_ms: int) -> bytes |
 
 def alone(node: "Node", request: Request, digest: bytes, now_ms: int) -> bytes:
     """The reply to an ADDJOB with a free UNIQUE key that this node keeps alone, and the only copy; else nothing."""
+    if request.key_copies() > 1 and len(node.unique.ring.nodes) > 1:
+        return b""
     if request.replicate > 1 or coordinator.from_outside(node):
         return b""
     if not node.unique.ring.is_alone(digest, node.node_id, now_ms):

@@ -16,6 +16,8 @@ from disque.core.model.defaults import Defaults
 #: Kinds of entries. Numbers are for ever.
 PAUSED_QUEUE: Final = 1
 QUEUE_OPTION: Final = 2
+SCHEDULE: Final = 3
+LAST_TICK: Final = 4
 
 #: Bytes that an entry counts for beside its name, field and value.
 ENTRY_BYTES: Final = 300
@@ -69,7 +71,8 @@ class Registry:
     greatest one of a deletion that was purged, ``purged_segment`` the part of the journal where that stands.
     ``waiting`` are keys of entries that could not take effect yet. ``must_ask``: others know more.
     ``failing`` are the nodes that could not be reached when this was last compared. ``defaults`` are the options of
-    queues among the entries; None: nobody has asked for them since the start.
+    queues among the entries; None: nobody has asked for them since the start. ``schedules`` are names of which an entry
+    has changed since somebody looked.
     """
 
     __slots__ = (
@@ -81,6 +84,7 @@ class Registry:
         "must_ask",
         "purged",
         "purged_segment",
+        "schedules",
         "size",
         "sums",
         "turn",
@@ -99,6 +103,7 @@ class Registry:
         self.failing: frozenset[bytes] = frozenset()
         self.waiting: dict[Key, None] = {}
         self.defaults: Defaults | None = None
+        self.schedules: dict[bytes, None] = {}
         #: The bucket that is looked through next for deletions that are old.
         self.turn = 0
 
@@ -138,8 +143,11 @@ class Registry:
         self.waiting.pop(entry.key, None)
 
     def _note(self, entry: Entry, *, is_there: bool) -> None:
-        """Keep the options of queues as the entries say them."""
+        """Keep the options of queues as the entries say them, and the names of schedules that are to be looked at."""
         kind, name, field = entry.key
+        if kind in {SCHEDULE, LAST_TICK}:
+            self.schedules[name] = None
+            return
         if kind != QUEUE_OPTION or self.defaults is None:
             return
         if is_there:

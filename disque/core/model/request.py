@@ -18,7 +18,7 @@ class Request:
     ``retry`` is -1 until it follows from the TTL, ``delay_ms`` until it is known that nobody said it. ``at_ms`` is when
     the job is to be queued by the wall clock; -1: nobody said that. Other times are seconds. ``kind`` is None where TTL
     and RETRY are not known beforehand. ``rows`` are options of the job's spec beside TTL, RETRY and REPLICATE.
-    ``headers`` go with the job alone.
+    ``headers`` go with the job alone. ``keepers`` is on how many nodes a UNIQUE key lies at least.
     """
 
     __slots__ = (
@@ -27,6 +27,7 @@ class Request:
         "body",
         "delay_ms",
         "headers",
+        "keepers",
         "key",
         "kind",
         "maxlen",
@@ -56,6 +57,11 @@ class Request:
         self.rows: Rows | None = None
         #: Names and values in turn.
         self.headers: tuple[bytes, ...] = ()
+        self.keepers = 0
+
+    def key_copies(self) -> int:
+        """On how many nodes the UNIQUE key is to lie."""
+        return max(self.replicate, self.keepers)
 
     def say(self, row: Row, value: Value) -> None:
         """Take an option of the job's spec that is none of TTL, RETRY and REPLICATE."""

@@ -8,6 +8,8 @@ class Stats:
         "auths_denied",
         "commands",
         "connections",
+        "cron_failed",
+        "cron_fired",
         "ends_evicted",
         "jobs_acknowledged",
         "jobs_added",
@@ -42,6 +44,9 @@ class Stats:
         self.jobs_expired = 0
         #: Jobs that became dead letters here, or ended since there is no queue for these.
         self.jobs_died = 0
+        #: Ticks of schedules that this node has fired, and that it has given up.
+        self.cron_fired = 0
+        self.cron_failed = 0
         #: Kept ends of jobs that were forgotten before their RETAIN was over, since memory was short.
         self.ends_evicted = 0
         self.auths_denied = 0

@@ -23,6 +23,7 @@ FREE = frozenset(
             wire.OFFER,
             wire.NEEDNOW,
             wire.PUBLISHED,
+            wire.UPSINCE,
         ),
     }
 )

@@ -1,0 +1,1 @@
+"""Schedules: jobs that are added at certain times."""
