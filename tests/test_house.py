@@ -138,6 +138,7 @@ TESTED_ELSEWHERE: Final[dict[str, str]] = {
     "disque.gateway.guard": "tests/gateway/test_pages.py",  # who may do what, tried where it is asked
     "disque.gateway.health": "tests/gateway/test_app.py",
     "disque.gateway.hub": "tests/gateway/test_app.py",
+    "disque.gateway.lmstfy.call": "tests/gateway/lmstfy/test_api.py",  # what is answered, to the byte
     "disque.gateway.options": "tests/gateway/test_settings.py",
     "disque.server.background": "tests/server/test_journal.py",  # the journal with a fake of each of these four
     "disque.server.disk": "tests/server/test_journal.py",

@@ -19,6 +19,7 @@ from disque.gateway import guard, health
 from disque.gateway.asgi import BodyError
 from disque.gateway.guard import RefusedError
 from disque.gateway.hub import Hub, log
+from disque.gateway.lmstfy.api import Api
 from disque.gateway.metrics import TYPE
 from disque.gateway.pages import Pages
 
@@ -89,8 +90,22 @@ def metrics(hub: Hub) -> Route:
     return Route("/metrics", show)
 
 
+class Front:
+    """Chooses who serves a path: `/api/v1` is ours, and all else below `/api/` is lmstfy's."""
+
+    def __init__(self, lmstfy: ASGIApp, rest: ASGIApp) -> None:
+        self.lmstfy = lmstfy
+        self.rest = rest
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        path: str = scope["path"]
+        is_lmstfy = path.startswith("/api/") and not path.startswith("/api/v1/") and path != "/api/v1"
+        await (self.lmstfy if is_lmstfy else self.rest)(scope, receive, send)
+
+
 def build(hub: Hub) -> ASGIApp:
     """The application at the public port."""
     routes: list[BaseRoute] = [*health.routes(hub), metrics(hub), *Pages(hub).routes()]
     handlers: dict[Any, Any] = {Exception: broken, RefusedError: refused, BodyError: not_read, HTTPException: failed}
-    return Counted(hub, Starlette(routes=routes, exception_handlers=handlers))
+    return Front(Api(hub, hub.tokens), Counted(hub, Starlette(routes=routes, exception_handlers=handlers)))

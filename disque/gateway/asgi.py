@@ -6,8 +6,8 @@ bodies that are being read share a bound, too, so that many slow ones cost no mo
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping
-from typing import ClassVar, Final
+from collections.abc import Coroutine, Iterable, Mapping
+from typing import Any, ClassVar, Final, TypeVar
 
 from starlette.types import Receive, Scope, Send
 
@@ -18,6 +18,7 @@ READING_MOST: Final = 256 << 20
 JSON_TYPE: Final = (b"content-type", b"application/json; charset=utf-8")
 
 Headers = list[tuple[bytes, bytes]]
+T = TypeVar("T")
 
 
 class BodyError(Exception):
@@ -101,6 +102,25 @@ class Reading:
             self.held -= size
 
 
+async def unless_gone(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
+    """Do something as long as the client is there, whose body has come. Raises GoneError."""
+    doing = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(_left(receive))
+    try:
+        await asyncio.wait([doing, leaving], return_when=asyncio.FIRST_COMPLETED)
+        if not doing.done():
+            raise GoneError
+        return doing.result()
+    finally:
+        doing.cancel()
+        leaving.cancel()
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
 def header(scope: Scope, name: bytes) -> bytes:
     """The value of a header, the first if there are several; empty if there is none. ``name`` is lower-case."""
     for one, value in scope["headers"]:
@@ -117,8 +137,8 @@ def headers(scope: Scope, name: bytes) -> Iterable[bytes]:
 
 async def respond(send: Send, status: int, body: bytes, more: Headers | None = None) -> None:
     """Answer with a body whose type is among ``more``, or nothing."""
-    length = (b"content-length", b"%d" % len(body))
-    await send({"type": "http.response.start", "status": status, "headers": [length, *(more or ())]})
+    length = [] if status == 204 else [(b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": status, "headers": [*length, *(more or ())]})
     await send({"type": "http.response.body", "body": body})
 
 

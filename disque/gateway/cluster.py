@@ -12,7 +12,10 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import Final, TypeVar
 
+from starlette.types import Receive
+
 from disque.client import AsyncDisque, Config, DisqueError, NodeInfo
+from disque.gateway.asgi import unless_gone
 from disque.gateway.lane import Lane
 from disque.gateway.polls import Polls, Row, Terms
 
@@ -34,8 +37,18 @@ class Cluster:
         self.polls = Polls(self.client)
         self._single: dict[tuple[str, int], AsyncDisque] = {}
 
-    async def take(self, queues: tuple[bytes, ...], count: int, how: tuple[bytes, ...], wait_s: float) -> list[Row]:
-        """Up to ``count`` jobs as nodes give them; if there are none, wait so long for one. Raises DisqueError."""
+    async def take(
+        self,
+        queues: tuple[bytes, ...],
+        count: int,
+        how: tuple[bytes, ...],
+        wait_s: float,
+        receive: Receive | None = None,
+    ) -> list[Row]:
+        """Up to ``count`` jobs as nodes give them; if there are none, wait so long for one.
+
+        With ``receive`` the wait ends when the HTTP client leaves: GoneError. Raises DisqueError.
+        """
         words = [b"GETJOB", b"NOHANG", b"COUNT", b"%d" % count, *how, b"FROM", *queues]
         rows = await self.asking.ask(words)
         if rows:
@@ -45,7 +58,8 @@ class Cluster:
         if not wait_s:
             return []
         terms: Terms = (queues, how)
-        row = await self.polls.wait(terms, wait_s)
+        wait = self.polls.wait(terms, wait_s)
+        row = await (wait if receive is None else unless_gone(receive, wait))
         return [] if row is None else [row]
 
     async def nodes(self) -> list[NodeInfo]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from disque.gateway.asgi import Reading
 from disque.gateway.cluster import Clusters
+from disque.gateway.lmstfy.tokens import Tokens
 from disque.gateway.metrics import Metrics
 from disque.gateway.sessions import Sessions
 from disque.gateway.settings import Settings
@@ -25,6 +26,7 @@ class Hub:
         self.metrics = Metrics()
         self.sessions = Sessions(settings.secret, wall_s)
         self.reading = Reading()
+        self.tokens = Tokens(settings.tokens)
         self.request_id = UlidMaker(wall_s)
         self.access_log = settings.access_log
         self.stopping = asyncio.Event()

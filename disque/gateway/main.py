@@ -49,6 +49,7 @@ async def run(settings: "Settings") -> int:
     """Run a gateway until SIGTERM, SIGINT or SIGHUP. Raises BadSettingError."""
     from disque.gateway.app import build  # noqa: PLC0415 - see above
     from disque.gateway.hub import Hub, log  # noqa: PLC0415
+    from disque.gateway.lmstfy.admin import Admin  # noqa: PLC0415
     from disque.gateway.serving import listener, make_server, serve  # noqa: PLC0415
 
     hub = Hub(settings)
@@ -57,8 +58,13 @@ async def run(settings: "Settings") -> int:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)
     servers = [(make_server(build(hub), settings), listener(settings.listen))]
-    host, port = servers[0][1].getsockname()[:2]
-    log.info("listening at %s://%s:%d", settings.scheme, host, port)
+    if settings.admin_listen is not None:
+        servers.append((make_server(Admin(hub), settings), listener(settings.admin_listen)))
+    for (_, where), what in zip(servers, ("", " for lmstfy's administration"), strict=False):
+        host, port = where.getsockname()[:2]
+        log.info("listening at %s://%s:%d%s", settings.scheme, host, port, what)
+    if settings.tokens is None:
+        log.warning("lmstfy's tokens are in memory, and go with this process: --tokens-file keeps them")
 
     async def ending() -> None:
         await stop.wait()

@@ -7,7 +7,8 @@ that loses no job; jobs for which nobody is left go back to their queue, and cou
 
 import asyncio
 from collections import deque
-from typing import Final
+from collections.abc import Coroutine
+from typing import Any, Final
 
 from disque.client import AsyncDisque, DisqueError, UnavailableError
 from disque.client.async_pool import AsyncInterrupt
@@ -76,6 +77,10 @@ class Polls:
         self.waiting += 1
         try:
             return await poll
+        except asyncio.CancelledError:
+            if poll.done() and not poll.cancelled() and (row := poll.result()) is not None:
+                self._begin(self.give_back([row[1]]))  # type: ignore[list-item]  # the ID
+            raise
         finally:
             timer.cancel()
             self.waiting -= 1
@@ -98,8 +103,8 @@ class Polls:
         if not poll.done():
             poll.set_result(None)
 
-    def _begin(self, work: "asyncio.Future[None] | object") -> None:
-        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)  # type: ignore[arg-type]  # a coroutine
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
