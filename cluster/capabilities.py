@@ -26,6 +26,8 @@ PUBSUB: Final = 1 << 4
 
 #: A node adds the jobs of schedules at their time, and says how long it has been up.
 SCHEDULES: Final = 1 << 5
+#: A node drops the oldest jobs of queues that are too long, where that is set, and knows that jobs can end so.
+OVERFLOW: Final = 1 << 8
 
 #: The capabilities by bit: the name that the log shows, and what a node without it does not understand.
 CAPABILITIES: Final[dict[int, tuple[str, str]]] = {
@@ -35,10 +37,11 @@ CAPABILITIES: Final[dict[int, tuple[str, str]]] = {
     QUEUES: ("queues", "options of queues, which count where ADDJOB says nothing"),
     PUBSUB: ("pubsub", "PUBLISHED: what clients publish"),
     SCHEDULES: ("schedules", "schedules, which add jobs at certain times"),
+    OVERFLOW: ("overflow", "jobs that are dropped since their queue is too long"),
 }
 
 #: What this version says at the handshake. A capability is added here when all that it promises is there.
-MINE: Final = SIZES | REGISTRY | JOBS | QUEUES | PUBSUB | SCHEDULES
+MINE: Final = SIZES | REGISTRY | JOBS | QUEUES | PUBSUB | SCHEDULES | OVERFLOW
 
 #: A mask on the wire is no number from here on.
 MASK_END: Final = 1 << 63

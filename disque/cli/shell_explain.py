@@ -89,7 +89,7 @@ EXPLAINED: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "qconfig set": {
         "queue": "name of a queue, or the beginning of names and *",
-        "name": "ttl, retry, replicate, tries, backoff, priority, retain, deadletter, dead-ttl, maxlen",
+        "name": "ttl, retry, replicate, tries, backoff, priority, retain, deadletter, dead-ttl, maxlen, overflow",
         "value": "as ADDJOB has it",
     },
     "qconfig get": {"queue": "name of a queue"},
@@ -127,7 +127,7 @@ EXPLAINED: Final[Mapping[str, Mapping[str, str]]] = {
         "COUNT": _COUNT,
         "BUSYLOOP": "all in one reply",
         "QUEUE": "only jobs of this queue",
-        "STATE": "wait-repl, active, queued, acked, delayed, in-flight, done, cancelled, dead, expired; repeatable",
+        "STATE": "wait-repl, active, queued, acked, delayed, in-flight; ended: done, cancelled, dead, expired, dropped",
         "REPLY": "ALL: what SHOW gives for each, or RESULT for one that has ended; ID: only the IDs (ID)",
     },
     "metrics": {

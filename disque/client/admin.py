@@ -124,7 +124,8 @@ def queue_options(config: Config, queue: Name) -> Request[dict[str, tuple[str, s
 def set_queue_options(config: Config, /, queue: Name, **options: Value) -> Request[None]:
     """Set options at all nodes, of a queue or, if the name ends in ``*``, of all that begin so (QCONFIG SET).
 
-    They are ttl, retry, replicate, tries, backoff, priority, retain, deadletter, dead_ttl and maxlen.
+    They are ttl, retry, replicate, tries, backoff, priority, retain, deadletter, dead_ttl, maxlen and overflow
+    ("refuse" or "drop-oldest").
     """
     del config
     words = [word for name, value in options.items() for word in (name.replace("_", "-").encode(), as_word(value))]

@@ -26,6 +26,8 @@ DONE: Final = "done"
 CANCELLED: Final = "cancelled"
 DEAD: Final = "dead"
 EXPIRED: Final = "expired"
+#: Its queue was too long: `overflow drop-oldest`.
+DROPPED: Final = "dropped"
 #: It died, and is a job in a queue of dead letters.
 DEAD_LETTER: Final = "dead-letter"
 #: It has ended, and nobody knows any more how; nobody knows it.
@@ -66,8 +68,9 @@ class Fate:
 class Ended(Fate):
     """A job that was waited for (WAITJOB).
 
-    ``status`` is "done", "cancelled", "dead" (it died, and has no queue for dead letters) or "expired" (its TTL was
-    over), and also "dead-letter", "gone" (it has ended, and nothing more is known), or "unknown" (to all nodes).
+    ``status`` is "done", "cancelled", "dead" (it died, and has no queue for dead letters), "expired" (its TTL was over)
+    or "dropped" (its queue was too long), and also "dead-letter", "gone" (it has ended, and nothing more is known), or
+    "unknown" (to all nodes).
     """
 
 
@@ -75,8 +78,9 @@ class Ended(Fate):
 class Result(Fate):
     """What has become of a job (RESULT).
 
-    ``status`` is how it ended: "done", "cancelled", "dead" or "expired". For a job that has not ended it is "delayed",
-    "queued", "in-flight" or "dead-letter". ``tries`` have ended. ``ended_ms_ago`` is None if it has not ended.
+    ``status`` is how it ended: "done", "cancelled", "dead", "expired" or "dropped". For a job that has not ended it
+    is "delayed", "queued", "in-flight" or "dead-letter". ``tries`` have ended. ``ended_ms_ago`` is None if it has not
+    ended.
     ``progress`` is what its consumer said last.
     """
 

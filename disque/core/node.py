@@ -136,6 +136,7 @@ class Node:
         "node_id",
         "outbox",
         "outcomes",
+        "overflowing",
         "parts",
         "password",
         "peak",
@@ -276,6 +277,8 @@ class Node:
         self.retries: deque[PendingAdd] = deque()
         #: What replication leaves to the features above it: see `dedup.outcomes`.
         self.outcomes: list[Outcome] = []
+        #: Queues that may be too long, and whose oldest jobs are dropped then: see `jobs.overflow`.
+        self.overflowing: dict[bytes, None] = {}
         self.touched: list[Session] = []
         #: Messages by peer, with what stands before the job IDs: sent together at the next settle.
         self.batches: dict[tuple[bytes, Message], list[bytes]] = {}
@@ -669,6 +672,6 @@ class Node:
             return 0
         if self.walks and self.unread <= memory.UNREAD_MOST:
             return 0
-        if self.federation.marked and not self.reconciling and not self.misconf:
+        if (self.federation.marked or self.overflowing) and not self.reconciling and not self.misconf:
             return 0
         return self.timers.next_due_ms()

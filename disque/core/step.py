@@ -62,7 +62,7 @@ from disque.core.commands import scan, shown
 from disque.core.dedup import acquire, key_keeper, keys, outcomes
 from disque.core.federation import demand, supply
 from disque.core.host import CROSS_PROTOCOL
-from disque.core.jobs import add, bulk, deliver, eviction, history, queues, requeue, waiting
+from disque.core.jobs import add, bulk, deliver, eviction, history, overflow, queues, requeue, waiting
 from disque.core.model import memory
 from disque.core.model.ack_batch import Ack, AckBatch
 from disque.core.model.command import DENYOOM, FAST, LISTENING, LOADING, NO_AUTH, SKIP_MONITOR, WRITE, Command
@@ -461,6 +461,7 @@ def settle(node: "Node", now_ms: int) -> None:
         try_again(node, now_ms)
     if node.ready:
         deliver.serve_lines(node, now_ms)
+    overflow.trim(node, now_ms)
     if node.federation.marked:
         demand.ask(node, now_ms)
     if node.copies.batch is not None:

@@ -1,10 +1,22 @@
-from cluster.capabilities import CAPABILITIES, JOBS, MASK_END, MINE, PUBSUB, QUEUES, REGISTRY, SCHEDULES, SIZES, names
+from cluster.capabilities import (
+    CAPABILITIES,
+    JOBS,
+    MASK_END,
+    MINE,
+    OVERFLOW,
+    PUBSUB,
+    QUEUES,
+    REGISTRY,
+    SCHEDULES,
+    SIZES,
+    names,
+)
 
 
 def test_bits_are_for_ever() -> None:
-    bits = {"sizes": 1, "registry": 2, "jobs": 4, "queues": 8, "pubsub": 16, "schedules": 32}
+    bits = {"sizes": 1, "registry": 2, "jobs": 4, "queues": 8, "pubsub": 16, "schedules": 32, "overflow": 256}
     assert {name: bit for bit, (name, _) in CAPABILITIES.items()} == bits
-    assert (SIZES, REGISTRY, JOBS, QUEUES, PUBSUB, SCHEDULES) == (1, 2, 4, 8, 16, 32)
+    assert (SIZES, REGISTRY, JOBS, QUEUES, PUBSUB, SCHEDULES, OVERFLOW) == (1, 2, 4, 8, 16, 32, 256)
 
 
 def test_each_capability_is_one_bit_that_fits_into_the_mask() -> None:

@@ -147,6 +147,7 @@ def stats(node: "Node", facts: Facts, now_ms: int) -> Lines:
         ("total_jobs_requeued", counted.jobs_requeued),
         ("total_jobs_expired", counted.jobs_expired),
         ("total_jobs_died", counted.jobs_died),
+        ("total_jobs_dropped", counted.jobs_dropped),
         ("evicted_ends", counted.ends_evicted),
         ("acl_access_denied_auth", counted.auths_denied),
         ("pubsub_channels", len(node.pubsub.channels)),

@@ -155,6 +155,7 @@ def jobs(node: "Node", facts: Facts, now_ms: int) -> list[Family]:
         counter(b"node_jobs_retried_total", b"Jobs that came back after their RETRY.", stats.jobs_requeued),
         counter(b"node_jobs_died_total", b"Jobs whose tries were used up.", stats.jobs_died),
         counter(b"node_jobs_expired_total", b"Jobs whose TTL ended.", stats.jobs_expired),
+        counter(b"node_jobs_dropped_total", b"Jobs whose queue was too long.", stats.jobs_dropped),
     ]
 
 
@@ -242,6 +243,7 @@ OF_QUEUES: Final = (
     (COUNTER, b"jobs_died_total", b"Jobs whose tries were used up."),
     (COUNTER, b"jobs_expired_total", b"Jobs whose TTL ended."),
     (COUNTER, b"jobs_cancelled_total", b"Jobs that were cancelled."),
+    (COUNTER, b"jobs_dropped_total", b"Jobs that were dropped since the queue was too long."),
 )
 
 
@@ -295,7 +297,7 @@ def numbers_of(queue: Queue | None, delayed: int, in_flight: int) -> list[int]:
     waiting = len(queue.waiters or ())
     numbers = [queue.length, delayed, in_flight, waiting, queue.paused & PAUSED_IN, (queue.paused & PAUSED_OUT) >> 1]
     numbers += [figures.added, queue.jobs_out - queue.given, figures.acked, figures.nacked, figures.retried]
-    return [*numbers, figures.died, figures.expired, figures.cancelled]
+    return [*numbers, figures.died, figures.expired, figures.cancelled, figures.dropped]
 
 
 #: Metrics that are more than one number of `OF_QUEUES`.

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from cluster.capabilities import QUEUES
+from cluster.capabilities import OVERFLOW, QUEUES
 from disque.core import entries
 from disque.core.base import errors, resp
 from disque.core.base.numbers import parse_uint64
@@ -10,6 +10,8 @@ from disque.core.commands.helped import helped
 from disque.core.jobs import terms
 from disque.core.jobs.add import RETRY_CAP
 from disque.core.model.command import ADMIN, DENYOOM, HELP, READONLY, Command
+from disque.core.model.defaults import OVERFLOW as OVERFLOW_OPTION
+from disque.core.model.defaults import drops
 from disque.core.model.registry import QUEUE_OPTION
 from disque.core.model.request import DEFAULT_TTL
 from disque.core.model.session import Session
@@ -53,6 +55,8 @@ def set_options(node: "Node", name: bytes, words: list[bytes], now_ms: int) -> b
         return errors.LONG_NAME
     wanted = dict(zip([word.lower() for word in words[::2]], words[1::2], strict=True))
     wrong = trouble(words) or terms.lacking(node, b"QCONFIG SET", QUEUES)
+    if not wrong and drops(OVERFLOW_OPTION, wanted.get(OVERFLOW_OPTION, b"")):
+        wrong = terms.lacking(node, b"QCONFIG SET overflow drop-oldest", OVERFLOW)
     more = [((QUEUE_OPTION, name, option), value) for option, value in wanted.items()]
     if not wrong and not entries.has_room(node, more):
         wrong = errors.REGISTRY_FULL

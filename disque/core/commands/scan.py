@@ -17,7 +17,7 @@ from disque.core.commands import show
 from disque.core.federation.supply import import_rate
 from disque.core.jobs import census, results
 from disque.core.jobs.deliver import LARGE_REPLY
-from disque.core.model.ends import DONE, EXPIRED, End
+from disque.core.model.ends import ENDINGS, End
 from disque.core.model.ends import NAMES as END_NAMES
 from disque.core.model.job import STATE_NAMES, Job
 from disque.core.model.queue import Queue
@@ -66,7 +66,7 @@ class ScanOptions:
 
 QUEUE_NUMBERS = frozenset({b"COUNT", b"MINLEN", b"MAXLEN", b"IMPORTRATE"})
 #: States that JSCAN knows: those of jobs, what QSTAT counts beside them, and those of jobs that have ended.
-STATES: Final = (*STATE_NAMES, b"delayed", b"in-flight", *END_NAMES[DONE : EXPIRED + 1])
+STATES: Final = (*STATE_NAMES, b"delayed", b"in-flight", *[END_NAMES[one] for one in ENDINGS])
 DELAYED: Final = 1 << 4
 IN_FLIGHT: Final = 1 << 5
 #: The bit of DONE, and all those before it.
@@ -285,7 +285,7 @@ def suits_end(end: End, options: ScanOptions) -> bool:
     is_kept = end.lasts and not end.is_strange and not end.sure_ms
     if not is_kept or (options.queue is not None and end.queue != options.queue):
         return False
-    return options.states >> (ENDED + end.status - DONE) & 1 > 0
+    return options.states >> (ENDED + ENDINGS.index(end.status)) & 1 > 0
 
 
 def is_in_one_of(job: Job, states: int) -> bool:

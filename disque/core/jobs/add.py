@@ -423,4 +423,5 @@ def make_here(node: "Node", request: Request, now_ms: int, bid: "Acquisition | N
         node.pubsub.happened(ADDED, request.queue, job.id)
     node.register(job)
     replica.start(node, job, replica.first_ms(job, now_ms), now_ms)
+    queue_options.grows(node, request.queue)
     return job

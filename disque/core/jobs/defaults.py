@@ -32,5 +32,5 @@ def fill_in(node: "Node", request: "Request", found: QueueDefaults) -> None:
         is_said = request.rows is not None and row in request.rows
         if not is_said and (request.retry != 0 or row not in OF_TRIES):
             request.say_number(row, value)
-    if not request.maxlen and found.maxlen > 0:
+    if not request.maxlen and found.maxlen > 0 and not found.drops:
         request.maxlen = found.maxlen

@@ -107,7 +107,10 @@ FIELDS: Final = (
     Field(b"died", ADD),
     Field(b"expired", ADD),
     Field(b"cancelled", ADD),
+    Field(b"dropped", ADD),
 )
+#: Nodes of the first version that could be asked told so many; what they do not know is 0.
+FIELDS_LEAST: Final = 20
 PAUSE: Final = 7
 FIRST_NEW: Final = 9
 DELAYED: Final = 9
@@ -160,7 +163,7 @@ def told(node: "Node", name: bytes, now_ms: int) -> Words:
     ]
     figures = NO_FIGURES if queue.specs is None else queue.specs.last.figures
     numbers += [node.ends.done.get(name, 0), figures.added, queue.jobs_out - queue.given, figures.acked, figures.nacked]
-    numbers += [figures.retried, figures.died, figures.expired, figures.cancelled]
+    numbers += [figures.retried, figures.died, figures.expired, figures.cancelled, figures.dropped]
     times = [b"" if one is None else words_of(one.counts) for one in (figures.waits, figures.runs)]
     return (words_of(numbers), *times, *supply.sent_from(queue, now_ms))
 
@@ -221,12 +224,12 @@ class Totals(Answers):
         numbers = numbers_of(words[0], NUMBERS_MOST, DIGITS_MOST)
         waits = numbers_of(words[1], COUNTS_MOST, COUNT_DIGITS_MOST)
         runs = numbers_of(words[2], COUNTS_MOST, COUNT_DIGITS_MOST)
-        if numbers is None or len(numbers) < len(FIELDS) or waits is None or runs is None:
+        if numbers is None or len(numbers) < FIELDS_LEAST or waits is None or runs is None:
             return False
         if numbers[PAUSE] >= len(PAUSE_NAMES) or any(len(one) != ID_LENGTH for one in words[3:]):
             return False
         self._nodes += 1
-        self._merge(numbers)
+        self._merge(numbers + [0] * (len(FIELDS) - len(numbers)))
         self._waits.merge(waits)
         self._runs.merge(runs)
         self._imports.update(dict.fromkeys(words[3:]))

@@ -22,7 +22,7 @@ WAITS: Final = 10
 RUNS: Final = 11
 DELAYED: Final = 12
 NAMES: Final = {
-    **{number: model.NAMES[number] for number in range(model.DONE, model.DEAD_LETTER + 1)},
+    **{number: model.NAMES[number] for number in (*model.ENDINGS, model.DEAD_LETTER)},
     WAITS: b"queued",
     RUNS: b"in-flight",
     DELAYED: b"delayed",
@@ -98,7 +98,7 @@ class Result(Answers):
         if status not in NAMES:
             return False
         # An end before all that goes on; of two ends that which wins, of what goes on the node that knows most.
-        key = (2, -status) if status <= model.EXPIRED else (1, rank)
+        key = (2, -status) if status in model.ENDINGS else (1, rank)
         if key > self._key:
             self._key, self._best = key, words
         return True
@@ -114,7 +114,7 @@ def shown(job_id: bytes, words: "Words", protocol: int) -> bytes:
     assert numbers is not None
     status, _, tries, age_ms = numbers
     _, queue, result, error, progress = words
-    has_ended = status <= model.EXPIRED
+    has_ended = status in model.ENDINGS
     pairs = [
         (b"id", resp.bulk(job_id)),
         (b"queue", resp.bulk(queue)),

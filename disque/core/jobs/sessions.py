@@ -92,6 +92,7 @@ def forget_everything(node: "Node") -> None:
     node.resting.clear()
     node.reconciling = False
     node.ready.clear()
+    node.overflowing.clear()
     node.live.clear()
     registry.forget_segments(node)
     node.queues = {}

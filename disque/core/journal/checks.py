@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from disque.core.journal.schema import CTIME_A_MS
 from disque.core.model import extra, spec
-from disque.core.model.ends import DONE, EXPIRED
+from disque.core.model.ends import ENDINGS
 from disque.core.model.job import (
     ACKED,
     ACTIVE,
@@ -141,7 +141,7 @@ def is_move(record: tuple[Any, ...]) -> bool:
 def is_end(record: tuple[Any, ...]) -> bool:
     """Whether the values of an ENDED fit together."""
     _, job_id, _, status, node_id, tries, strange, ended_ms, until_ms, *_ = record
-    if not valid(job_id) or len(node_id) != 40 or not DONE <= status <= EXPIRED or not small((ended_ms, until_ms)):
+    if not valid(job_id) or len(node_id) != 40 or status not in ENDINGS or not small((ended_ms, until_ms)):
         return False
     return bool(0 <= tries <= COUNTER_MAX and 0 <= strange <= 1)
 

@@ -8,6 +8,10 @@ from disque.core.model.spec import Rows
 #: Queues whose options are remembered once they were looked up.
 RESOLVED_MOST: Final = 10_000
 
+#: The option that says what becomes of a queue that is too long, and the word for: its oldest jobs are dropped.
+OVERFLOW: Final = b"overflow"
+DROP_OLDEST: Final = b"drop-oldest"
+
 #: Words of options by their names.
 Words = dict[bytes, bytes]
 
@@ -18,7 +22,7 @@ class QueueDefaults:
     ``words`` are the options as they were written, and ``sources`` the names, or beginnings with a star, for which.
     """
 
-    __slots__ = ("dead_ttl", "maxlen", "replicate", "retry", "rows", "sources", "ttl", "words")
+    __slots__ = ("dead_ttl", "drops", "maxlen", "replicate", "retry", "rows", "sources", "ttl", "words")
 
     def __init__(self) -> None:
         self.ttl = -1
@@ -26,6 +30,8 @@ class QueueDefaults:
         self.replicate = -1
         self.maxlen = -1
         self.dead_ttl = -1
+        #: A queue that is longer than ``maxlen`` loses its oldest jobs. Else it takes no more.
+        self.drops = False
         #: Options of the job's spec beside TTL, RETRY and REPLICATE.
         self.rows: Rows = {}
         self.words: Words = {}
@@ -36,15 +42,16 @@ class Defaults:
     """The options of all queues, by name; a name that ends in a star stands for all that begin so.
 
     ``roll`` are the names by number, for QCONFIG LIST. ``lengths`` are those of the beginnings, the longest first.
-    ``resolved`` are queues that were looked up.
+    ``resolved`` are queues that were looked up. ``dropping`` is for how many names it is said that jobs are dropped.
     """
 
-    __slots__ = ("_counts", "_numbers", "by_name", "lengths", "resolved", "roll")
+    __slots__ = ("_counts", "_numbers", "by_name", "dropping", "lengths", "resolved", "roll")
 
     def __init__(self) -> None:
         self.by_name: dict[bytes, Words] = {}
         self.roll: Roll[bytes] = Roll()
         self.lengths: list[int] = []
+        self.dropping = 0
         self.resolved: dict[bytes, QueueDefaults | None] = {}
         self._numbers: dict[bytes, int] = {}
         #: How many names end in a star, by the length of what stands before it.
@@ -57,6 +64,7 @@ class Defaults:
             words = self.by_name[name] = {}
             self._numbers[name] = self.roll.add(name)
             self._count(name, 1)
+        self.dropping += drops(option, word) - drops(option, words.get(option, b""))
         words[option] = word
         self.resolved.clear()
 
@@ -65,7 +73,7 @@ class Defaults:
         words = self.by_name.get(name)
         if words is None or option not in words:
             return
-        del words[option]
+        self.dropping -= drops(option, words.pop(option))
         if not words:
             del self.by_name[name]
             self.roll.drop(self._numbers.pop(name))
@@ -92,3 +100,8 @@ class Defaults:
         if len(self.resolved) >= RESOLVED_MOST:
             self.resolved.clear()
         self.resolved[name] = found
+
+
+def drops(option: bytes, word: bytes) -> int:
+    """1 where jobs are dropped, else 0."""
+    return int(option == OVERFLOW and word.lower() == DROP_OLDEST)

@@ -32,7 +32,11 @@ EXPIRED: Final = 4
 DEAD_LETTER: Final = 5
 GONE: Final = 6
 UNKNOWN: Final = 7
-NAMES: Final = (b"", b"done", b"cancelled", b"dead", b"expired", b"dead-letter", b"gone", b"unknown")
+#: Its queue was too long, and has `overflow drop-oldest`.
+DROPPED: Final = 8
+NAMES: Final = (b"", b"done", b"cancelled", b"dead", b"expired", b"dead-letter", b"gone", b"unknown", b"dropped")
+#: The numbers that are ends of jobs.
+ENDINGS: Final = (DONE, CANCELLED, DEAD, EXPIRED, DROPPED)
 
 #: Bytes of results for jobs that are not known here, together.
 STRANGE_MOST = 64 << 20  # not Final: tests want less, compiled too

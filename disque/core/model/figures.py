@@ -107,7 +107,7 @@ class Figures:
     given back and died when QHISTORY looked last.
     """
 
-    __slots__ = ("acked", "added", "cancelled", "died", "expired", "nacked", "noted", "retried", "runs",
+    __slots__ = ("acked", "added", "cancelled", "died", "dropped", "expired", "nacked", "noted", "retried", "runs",
                  "sample_ms", "waits")  # fmt: skip
 
     def __init__(self) -> None:
@@ -119,6 +119,7 @@ class Figures:
         self.died = 0
         self.expired = 0
         self.cancelled = 0
+        self.dropped = 0
         self.noted = (0, 0, 0, 0)
         self.waits: Histogram | None = None
         self.runs: Histogram | None = None

@@ -25,6 +25,7 @@ DEAD: Final = 1 << 6
 EXPIRED: Final = 1 << 7
 CANCELLED: Final = 1 << 8
 MOVED: Final = 1 << 9
+DROPPED: Final = 1 << 10
 
 #: The beginning of the channels that are the server's own.
 JOB: Final = b"job:"
@@ -40,6 +41,7 @@ CHANNELS: Final[dict[int, bytes]] = {
     EXPIRED: b"job:expired:",
     CANCELLED: b"job:cancelled:",
     MOVED: b"job:moved:",
+    DROPPED: b"job:dropped:",
 }
 
 #: What a subscription counts for in memory, beside the bytes of its name.

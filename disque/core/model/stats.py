@@ -15,6 +15,7 @@ class Stats:
         "jobs_added",
         "jobs_delivered",
         "jobs_died",
+        "jobs_dropped",
         "jobs_expired",
         "jobs_nacked",
         "jobs_requeued",
@@ -47,6 +48,8 @@ class Stats:
         #: Ticks of schedules that this node has fired, and that it has given up.
         self.cron_fired = 0
         self.cron_failed = 0
+        #: Jobs that were dropped here since their queue was too long.
+        self.jobs_dropped = 0
         #: Kept ends of jobs that were forgotten before their RETAIN was over, since memory was short.
         self.ends_evicted = 0
         self.auths_denied = 0

@@ -19,13 +19,14 @@ from cluster.member import HEX_DIGITS
 from cluster.messages import DELJOB, GOTACK, SETACK
 from disque.core.journal.schema import ACK, DELETE, DUMMY, HOLDERS
 from disque.core.model.ack_batch import AGAIN_MS, AGAIN_SPREAD_MS, LOT_LEAST, LOT_MOST, Ack, AckBatch, AckStage, Telling
-from disque.core.model.ends import CANCELLED, DONE, STRANGE_MOST
+from disque.core.model.ends import CANCELLED, DONE, DROPPED, STRANGE_MOST
 from disque.core.model.job import ACKED, ACTIVE, DELIVERED, LEASE_OWNER, QUEUED, WAIT_REPL, Job
 from disque.core.model.memory import ACK_BYTES, GONE_BYTES
 from disque.core.model.outcome import Ended
 from disque.core.model.peers import TOLD_MOST, Peer
 from disque.core.model.pubsub import ACKED as EVENT_ACKED
 from disque.core.model.pubsub import CANCELLED as EVENT_CANCELLED
+from disque.core.model.pubsub import DROPPED as EVENT_DROPPED
 from disque.core.replication import ack_batches, coordinator, ends, replica, spans
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ DUMMIES_MOST = 100_000  # not Final: tests want less, compiled too
 #: IDs that are remembered as gone.
 GONE_MOST: Final = 2_000_000
 #: What is told of a job that ends in this way.
-EVENTS: Final = {DONE: EVENT_ACKED, CANCELLED: EVENT_CANCELLED}
+EVENTS: Final = {DONE: EVENT_ACKED, CANCELLED: EVENT_CANCELLED, DROPPED: EVENT_DROPPED}
 #: A job that a consumer has got here.
 OUT_HERE: Final = DELIVERED | LEASE_OWNER
 #: Acknowledgements that one step of a chore looks at.
@@ -104,6 +105,9 @@ def end(node: "Node", job: Job, status: int, text: bytes, now_ms: int) -> bool:
         spans.note_run(node, job, now_ms)
     elif status == CANCELLED:
         figures.cancelled += 1
+    elif status == DROPPED:
+        figures.dropped += 1
+        node.stats.jobs_dropped += 1
     node.pubsub.happened(EVENTS.get(status, 0), job.spec.queue, job.id)
     if text or status == CANCELLED or ends.concerns(node, job):
         ends.note(node, job, status, text, node.node_id, now_ms)

@@ -25,7 +25,7 @@ from disque.core.model.outcome import Abandoned, Decided
 from disque.core.model.peers import TOLD_MOST, Peer
 from disque.core.model.pubsub import ADDED
 from disque.core.model.session import NOT_WAITING, WAIT_COPIES, PendingAdd, Session, Spread
-from disque.core.replication import batching, replica, zoning
+from disque.core.replication import batching, queue_options, replica, zoning
 from disque.core.replication.announcements import JITTER_MS
 
 if TYPE_CHECKING:
@@ -364,6 +364,7 @@ def achieved(node: "Node", spread: Spread, now_ms: int) -> None:
             keep_behind(node, job, now_ms)
         else:
             replica.start(node, job, replica.first_ms(job, now_ms), now_ms)
+            queue_options.grows(node, job.queue)
     if add is not None:
         add.spread = None
         tell(node, add, job)

@@ -18,6 +18,8 @@ from disque.core.model.ends import (
     DEAD,
     DEAD_LETTER,
     DONE,
+    DROPPED,
+    ENDINGS,
     EXPIRED,
     GONE,
     UNKNOWN,
@@ -195,7 +197,7 @@ def told(
 ) -> None:
     """ENDED: how jobs have ended, as ``peer`` knows it."""
     _, what, status, node_id, age_ms, left_ms, text, ids = message
-    if not DONE <= status <= UNKNOWN or len(text) > TEXT_MOST:
+    if not DONE <= status <= DROPPED or len(text) > TEXT_MOST:
         node.messages_skipped += len(ids)
         return
     for job_id in ids:
@@ -205,7 +207,7 @@ def told(
             tell_stranger(node, peer, job_id)
         elif what == WAS_SURE:
             reconsider(node, job_id, (status, node_id), age_ms, left_ms, text, now_ms)
-        elif status <= EXPIRED:
+        elif status in ENDINGS:
             compare(node, peer, job_id, (status, node_id), age_ms, left_ms, text, now_ms)
 
 
@@ -250,7 +252,7 @@ def reconsider(
 ) -> None:
     """This node has forgotten an end that all holders knew, and taken another one: the first one counts."""
     known = node.ends.by_id.get(job_id)
-    if known is not None and not known.is_strange and not was_sure(node, known) and what[0] <= EXPIRED:
+    if known is not None and not known.is_strange and not was_sure(node, known) and what[0] in ENDINGS:
         replace(node, known, what, age_ms, left_ms, text, now_ms)
 
 
@@ -332,7 +334,7 @@ def watched(node: "Node", peer: bytes, message: tuple[int, int, tuple[bytes, ...
 def watch(node: "Node", peer: bytes, job_id: bytes, now_ms: int) -> None:
     """A node, which may be this one, wants to hear how a job ends."""
     status, text = known_of(node, job_id)
-    if 0 < status < GONE:
+    if status and status not in {GONE, UNKNOWN}:
         tell(node, peer, job_id, status, text, now_ms)
         return
     if peer != node.node_id and len(node.ends.by_node.get(peer, ())) >= WATCHES_MOST:

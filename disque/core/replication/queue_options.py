@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from disque.core.base.numbers import SECONDS_MAX, parse_int, parse_seconds
 from disque.core.model import backoff
-from disque.core.model.defaults import Defaults, QueueDefaults
+from disque.core.model.defaults import DROP_OLDEST, OVERFLOW, Defaults, QueueDefaults
 from disque.core.model.registry import QUEUE_OPTION, Entry
 from disque.core.model.request import DEFAULT_TTL
 from disque.core.model.spec import BACKOFF, DEADLETTER, PRIORITY, REPL, RETAIN, TRIES, Row, Value
@@ -24,6 +24,8 @@ NAME_MOST: Final = DEADLETTER.most - 1
 DEAD_TTL_MOST: Final = 45 * 86_400
 #: A bound of the length of a queue is below.
 MAXLEN_END: Final = 1 << 31
+#: A queue that is too long takes no more jobs.
+REFUSE: Final = b"refuse"
 #: Bytes of the name of a queue or of a beginning of names, the star included.
 QUEUE_MOST: Final = NAME_MOST + 1
 
@@ -59,6 +61,11 @@ def queue_name(word: bytes) -> Value | None:
     return b"=" + word if len(word) <= NAME_MOST else None
 
 
+def overflow(word: bytes) -> Value | None:
+    """Reads what becomes of a queue that is too long."""
+    return word.lower() if word.lower() in {REFUSE, DROP_OLDEST} else None
+
+
 class Option:
     """One option of queues: how its word is read, what it must be, and the row of the job's spec, if it is one."""
 
@@ -85,6 +92,7 @@ OPTIONS: Final[dict[bytes, Option]] = {
     b"deadletter": Option(b"the name of a queue with at most 512 bytes, or empty", queue_name, b"", DEADLETTER),
     b"dead-ttl": Option(b"a number of seconds between 1 and 3888000", span(1, DEAD_TTL_MOST), b"2592000"),
     b"maxlen": Option(b"a number of jobs, or 0 for no bound", whole(0, MAXLEN_END - 1), b"0"),
+    OVERFLOW: Option(b"refuse or drop-oldest", overflow, REFUSE),
 }
 
 
@@ -152,12 +160,23 @@ def resolve(defaults: Defaults, name: bytes) -> QueueDefaults | None:
     found.replicate = number(found, b"replicate")
     found.maxlen = number(found, b"maxlen")
     found.dead_ttl = number(found, b"dead-ttl")
+    found.drops = found.words.get(OVERFLOW, REFUSE).lower() == DROP_OLDEST
     for field, kind in OPTIONS.items():
         if kind.row is not None and field in found.words:
             value = kind.read(found.words[field])
             if value is not None and value != kind.row.default:
                 found.rows[kind.row.number] = value
     return found
+
+
+def grows(node: "Node", name: bytes) -> None:
+    """A new job is in a queue, or a dead letter: it may be too long now, see `overflow`."""
+    defaults = node.registry.defaults
+    if defaults is not None and not defaults.dropping:
+        return
+    found = of(node, name)
+    if found is not None and found.drops and found.maxlen > 0:
+        node.overflowing[name] = None
 
 
 def number(found: QueueDefaults, option: bytes) -> int:

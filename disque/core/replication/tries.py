@@ -115,6 +115,7 @@ def die(node: "Node", job: Job, cause: int, now_ms: int) -> None:
     dead = node.read_spec(name, encode(ttl, spec.retry, spec.repl, rows or None))
     assert dead is not None
     moves.move(node, job, dead, extra, ttl * 1000, 0, now_ms)
+    queue_options.grows(node, name)
 
 
 def is_dead(node: "Node", job: Job) -> bool:

@@ -366,5 +366,3 @@ def shown_row(row: Row, namespace: str, cut: int) -> bytes:
 def text(word: bytes) -> str:
     """A word as text."""
     return word.decode("utf-8", "replace")
-
-

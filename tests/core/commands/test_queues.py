@@ -114,12 +114,12 @@ def test_qstat_byte_for_byte(bench: Bench, client: Client, protocol: int) -> Non
         )
     )
     assert client.raw("QSTAT", "q") == (
-        b"*56\r\n$4\r\nname\r\n$1\r\nq\r\n$3\r\nlen\r\n:2\r\n$3\r\nage\r\n:9\r\n$4\r\nidle\r\n:2\r\n$7\r\nblocked\r\n:0\r\n"
+        b"*58\r\n$4\r\nname\r\n$1\r\nq\r\n$3\r\nlen\r\n:2\r\n$3\r\nage\r\n:9\r\n$4\r\nidle\r\n:2\r\n$7\r\nblocked\r\n:0\r\n"
         b"$11\r\nimport-from\r\n*0\r\n$11\r\nimport-rate\r\n:0\r\n$7\r\njobs-in\r\n:3\r\n$8\r\njobs-out\r\n:1\r\n"
         b"$5\r\npause\r\n$4\r\nnone\r\n$9\r\noldest-ms\r\n:9999\r\n"
         b"$7\r\ndelayed\r\n:0\r\n$9\r\nin-flight\r\n:1\r\n$4\r\ndone\r\n:0\r\n$5\r\nadded\r\n:3\r\n"
         b"$9\r\ndelivered\r\n:1\r\n$5\r\nacked\r\n:0\r\n$6\r\nnacked\r\n:0\r\n$7\r\nretried\r\n:0\r\n"
-        b"$4\r\ndied\r\n:0\r\n$7\r\nexpired\r\n:0\r\n$9\r\ncancelled\r\n:0\r\n" + times
+        b"$4\r\ndied\r\n:0\r\n$7\r\nexpired\r\n:0\r\n$9\r\ncancelled\r\n:0\r\n$7\r\ndropped\r\n:0\r\n" + times
     )
 
 

@@ -239,7 +239,7 @@ def test_one_node_has_so_many_requests(bench: Bench, monkeypatch: pytest.MonkeyP
     "message",
     [
         (ENDED, BY_HOLDER, 0, b"b" * 40, 0, 0, b"", (ID,)),
-        (ENDED, BY_HOLDER, 8, b"b" * 40, 0, 0, b"", (ID,)),
+        (ENDED, BY_HOLDER, 9, b"b" * 40, 0, 0, b"", (ID,)),
         (ENDED, BY_HOLDER, DEAD_LETTER, b"b" * 40, 0, 0, b"", (ID,)),
         (ENDED, IS_SURE, 2**43 - 1, b"b" * 40, 0, 0, b"", (ID,)),
         (ENDED, BY_STRANGER, DONE, b"b" * 40, 0, 2**43 - 1, b"x", (UNKNOWN_ID,)),

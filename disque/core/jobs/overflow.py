@@ -1,0 +1,37 @@
+"""Queues that are too long: `overflow drop-oldest` of QCONFIG.
+
+The bound is `maxlen`, of each node by itself. It is looked at when ADDJOB has made a job, and when a dead letter has
+come: a job that comes back is the oldest one, and must not be lost for it. Consumers that wait get jobs first. What is
+too much ends, as by CANCEL, at all nodes, with the status `dropped`.
+"""
+
+from typing import TYPE_CHECKING
+
+from disque.core.model.ends import DROPPED
+from disque.core.replication import acks, queue_options
+
+if TYPE_CHECKING:
+    from disque.core.node import Node
+
+#: Jobs that are dropped at once; the others a moment later.
+DROPS_MOST = 1000  # not Final: tests want less, compiled too
+
+
+def trim(node: "Node", now_ms: int) -> None:
+    """Drop what is too much in queues that have grown: the oldest jobs."""
+    if not node.overflowing or node.reconciling or node.misconf:
+        return  # others may have these jobs; or it could not be written
+    left = DROPS_MOST
+    names, node.overflowing = node.overflowing, {}
+    for name in names:
+        queue = node.queues.get(name)
+        found = queue_options.of(node, name)
+        if queue is None or found is None or not found.drops or found.maxlen <= 0:
+            continue
+        while queue.length > found.maxlen and left > 0:
+            job = queue.oldest()
+            assert job is not None
+            acks.end(node, job, DROPPED, b"", now_ms)
+            left -= 1
+        if queue.length > found.maxlen:
+            node.overflowing[name] = None
