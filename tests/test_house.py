@@ -35,6 +35,7 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
     "disque.gateway": ("disque.client", "disque.gateway"),
     "disque.spark": ("disque.core", "disque.client", "disque.spark"),
     "disque.celery": ("disque.client", "disque.celery"),
+    "disque.tasks": ("disque.client", "disque.tasks"),
     "disque.cli": PACKAGES,
 }
 
@@ -140,6 +141,14 @@ TESTED_ELSEWHERE: Final[dict[str, str]] = {
     "disque.gateway.hub": "tests/gateway/test_app.py",
     "disque.gateway.lmstfy.call": "tests/gateway/lmstfy/test_api.py",  # what is answered, to the byte
     "disque.gateway.options": "tests/gateway/test_settings.py",
+    "disque.tasks.chains": "tests/tasks/test_testing.py",  # whole chains, in memory
+    "disque.tasks.context": "tests/tasks/test_execute.py",
+    "disque.tasks.cpu_child": "tests/tasks/test_cpu.py",  # both ends of the pipe
+    "disque.tasks.door": "tests/tasks/test_app.py",  # both doors, to a node
+    "disque.tasks.handle": "tests/tasks/test_testing.py",
+    "disque.tasks.held": "tests/tasks/test_execute.py",
+    "disque.tasks.middleware": "tests/tasks/test_app.py",
+    "disque.tasks.task": "tests/tasks/test_app.py",
     "disque.server.background": "tests/server/test_journal.py",  # the journal with a fake of each of these four
     "disque.server.disk": "tests/server/test_journal.py",
     "disque.server.pending": "tests/server/test_journal.py",

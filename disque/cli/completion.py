@@ -28,6 +28,12 @@ Prints a script that lets this shell complete disque and disque-server. To have 
   fish   disque completion fish > ~/.config/fish/completions/disque.fish
 """
 
+#: Options of `disque worker`, which needs packages of its own to say them itself.
+WORKER_FLAGS: Final = [
+    *("--queues", "--strict", "--concurrency", "--processes", "--cpus", "--grace", "--reload", "--health"),
+    *("--health-host", "--log-level", "--help"),
+]
+
 
 class Words(NamedTuple):
     """What may follow a command or tool: the word right behind it, if it is one of these, and any later ones.
@@ -77,6 +83,7 @@ def tools() -> dict[str, Words]:
         "check-aof": Words(TOOLS["check-aof"], {}, {"": ["--fix", "--yes", "--help"]}),
         "completion": Words(TOOLS["completion"], dict.fromkeys(SCRIPTS, ""), {}),
         "gateway": Words(TOOLS["gateway"], {}, {"": ports}),
+        "worker": Words(TOOLS["worker"], {}, {"": WORKER_FLAGS}),
         "help": Words(SHELL_COMMANDS["help"][1], topics, {}),
     }
 

@@ -27,6 +27,7 @@ SUBCOMMANDS: Final = {
     "check-aof": "disque.cli.check_aof",
     "completion": "disque.cli.completion",
     "gateway": "disque.gateway.main",
+    "worker": "disque.tasks.command",
 }
 """Tools with a command line of their own, imported only when they are called."""
 

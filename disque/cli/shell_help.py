@@ -29,6 +29,7 @@ TOOLS: Final = {
     "check-aof": "Check or repair a journal",
     "completion": "Print a script that lets bash, zsh or fish complete `disque`",
     "gateway": "Serve a cluster over HTTP",
+    "worker": "Run the tasks of a Python app",
 }
 """Words of the command line that are no commands of the server: what they do."""
 

@@ -1,0 +1,127 @@
+"""`disque worker module:app`: runs the tasks of an app, in one process or several.
+
+Signals: SIGTERM or Ctrl-C stops it, a second one at once; SIGTSTP lets it take no more jobs, SIGCONT goes on. The exit
+code is 0 after a stop, 1 when it could not begin.
+"""
+
+import argparse
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+import uvloop
+
+from disque.client import DisqueError
+from disque.tasks.loading import AppNotFoundError, load_app
+from disque.tasks.supervisor import Supervisor
+from disque.tasks.worker import Settings, Worker
+
+LOG: Final = logging.getLogger("disque.tasks")
+
+USAGE: Final = "disque worker module:app [--queues mail:3,default:1] [--concurrency 100] [--processes 2]"
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command; its exit code."""
+    words = sys.argv[1:] if argv is None else argv
+    options = parser().parse_args(words)
+    logging.basicConfig(level=options.log_level.upper(), format="%(asctime)s %(process)d %(levelname)s %(message)s")
+    logging.getLogger("asyncio").setLevel(logging.WARNING)
+    if options.processes > 1 or options.reload:
+        return Supervisor(words_of_one(words), options.processes, reload=options.reload, health=options.health).run()
+    return serve(options.app, settings_of(options))
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    found = argparse.ArgumentParser(prog="disque worker", description="Runs the tasks of an app.")
+    found.add_argument("app", help="where it is: module:name")
+    found.add_argument("--queues", type=queues, help="name:weight,name:weight; all queues of its tasks unless said")
+    found.add_argument("--strict", action="store_true", help="empty the queues in the order given")
+    found.add_argument("--concurrency", type=positive, default=100, help="calls at once in a process (100)")
+    found.add_argument("--processes", type=positive, default=1, help="processes (1)")
+    found.add_argument("--cpus", type=positive, default=os.cpu_count() or 1, help="processes for cpu=True, in each")
+    found.add_argument("--grace", type=float, default=30.0, help="seconds that calls may go on at a stop (30)")
+    found.add_argument("--reload", action="store_true", help="start anew when a Python file changes: for development")
+    found.add_argument("--health", type=int, help="port of /healthz, /readyz, /metrics; more processes: the next ones")
+    found.add_argument("--health-host", default="127.0.0.1", help="address of this port (127.0.0.1)")
+    found.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
+    return found
+
+
+def positive(text: str) -> int:
+    """A whole number above 0."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("it must be at least 1")
+    return number
+
+
+def queues(text: str) -> dict[str, int]:
+    """Names of queues with weights: "mail:3,default:1"."""
+    found: dict[str, int] = {}
+    for part in text.split(","):
+        name, colon, weight = part.rpartition(":")
+        if not colon or not weight.isdigit():
+            name, weight = part, "1"
+        if not name or int(weight) < 1:
+            raise argparse.ArgumentTypeError(f"{part!r} is no queue with a weight, such as mail:3")
+        found[name] = int(weight)
+    return found
+
+
+def settings_of(options: argparse.Namespace) -> Settings:
+    """How the worker is to work."""
+    return Settings(
+        queues=options.queues, strict=options.strict, concurrency=options.concurrency, grace_s=options.grace,
+        cpus=options.cpus, place=options.app, health=options.health, health_host=options.health_host,
+    )  # fmt: skip
+
+
+def words_of_one(words: Sequence[str]) -> list[str]:
+    """The same command line for one process of several."""
+    kept: list[str] = []
+    skip = False
+    for word in words:
+        if skip:
+            skip = False
+        elif word in {"--processes", "--health"}:
+            skip = True
+        elif word != "--reload" and not word.startswith(("--processes=", "--health=")):
+            kept.append(word)
+    return kept
+
+
+def serve(place: str, settings: Settings) -> int:
+    """Run one worker in this process."""
+    try:
+        app = load_app(place)
+    except AppNotFoundError as error:
+        LOG.error("%s", error)  # noqa: TRY400 - the text says it all
+        return 1
+    leaves_threads = False
+
+    async def work() -> None:
+        nonlocal leaves_threads
+        worker = Worker(app, settings)
+        worker.listen()
+        await worker.run()
+        leaves_threads = worker.leaves_threads
+
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(work())
+            if leaves_threads:  # nobody could wait for them
+                logging.shutdown()
+                os._exit(0)
+    except (DisqueError, ValueError, OSError) as error:
+        LOG.error("the worker cannot go on: %s", error)  # noqa: TRY400 - the same
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,114 @@
+"""What tasks ask of the cluster: one small interface, with the clients behind it, or the memory of a test."""
+
+from collections.abc import Coroutine, Sequence
+from typing import Any, Protocol, TypeVar
+
+from disque.client import AsyncDisque, Disque, Ended, NewJob, Result
+from disque.client.values import Duration
+
+T = TypeVar("T")
+
+
+class Door(Protocol):
+    """Adds jobs and asks after them. Raises `DisqueError`."""
+
+    async def add(self, job: NewJob) -> str:
+        """Add a job: its ID."""
+
+    async def add_many(self, jobs: Sequence[NewJob]) -> list[str]:
+        """Add several: their IDs."""
+
+    async def wait(
+        self, ids: Sequence[str], timeout: Duration | None  # noqa: ASYNC109 - the node waits
+    ) -> list[Ended | None]:
+        """How jobs have ended, as soon as all have; None for those that have not when the time is over."""
+
+    async def result(self, job_id: str) -> Result | None:
+        """What has become of a job."""
+
+    async def cancel(self, *ids: str) -> int:
+        """End jobs: how many this ended."""
+
+    async def find(self, queue: str, key: str) -> str | None:
+        """The ID of the job with this UNIQUE key."""
+
+
+class ServerDoor:
+    """The door to a cluster, with asyncio."""
+
+    def __init__(self, client: AsyncDisque) -> None:
+        self.client = client
+
+    async def add(self, job: NewJob) -> str:
+        """See `Door`."""
+        [added] = await self.client.add_many([job])
+        return added
+
+    async def add_many(self, jobs: Sequence[NewJob]) -> list[str]:
+        """See `Door`."""
+        return await self.client.add_many(jobs)
+
+    async def wait(
+        self, ids: Sequence[str], timeout: Duration | None  # noqa: ASYNC109 - see `Door`
+    ) -> list[Ended | None]:
+        """See `Door`."""
+        return await self.client.wait(*ids, timeout=timeout)
+
+    async def result(self, job_id: str) -> Result | None:
+        """See `Door`."""
+        return await self.client.result(job_id)
+
+    async def cancel(self, *ids: str) -> int:
+        """See `Door`."""
+        return await self.client.cancel(*ids)
+
+    async def find(self, queue: str, key: str) -> str | None:
+        """See `Door`."""
+        return await self.client.find(queue, key)
+
+
+class BlockingDoor:
+    """The same over the blocking client: its coroutines never wait, so that `door.finish` runs them without a loop."""
+
+    def __init__(self, client: Disque) -> None:
+        self.client = client
+
+    async def add(self, job: NewJob) -> str:
+        """See `Door`."""
+        [added] = self.client.add_many([job])
+        return added
+
+    async def add_many(self, jobs: Sequence[NewJob]) -> list[str]:
+        """See `Door`."""
+        return self.client.add_many(jobs)
+
+    async def wait(
+        self, ids: Sequence[str], timeout: Duration | None  # noqa: ASYNC109 - see `Door`
+    ) -> list[Ended | None]:
+        """See `Door`."""
+        return self.client.wait(*ids, timeout=timeout)
+
+    async def result(self, job_id: str) -> Result | None:
+        """See `Door`."""
+        return self.client.result(job_id)
+
+    async def cancel(self, *ids: str) -> int:
+        """See `Door`."""
+        return self.client.cancel(*ids)
+
+    async def find(self, queue: str, key: str) -> str | None:
+        """See `Door`."""
+        return self.client.find(queue, key)
+
+
+
+
+def finish(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that never waits: those of `BlockingDoor` do not. Raises RuntimeError where one does."""
+    try:
+        work.send(None)
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+    work.close()
+    raise RuntimeError("this waits for an event loop: a middleware that awaits something works only with enqueue()")

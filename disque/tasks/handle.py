@@ -1,0 +1,145 @@
+"""A job of a task, as whoever has enqueued it sees it: its result, its status, its end."""
+
+import time
+from collections.abc import Callable
+from typing import Any, Final, Generic, Protocol, TypeVar, cast
+
+from disque.client import Ended, Result
+from disque.client.values import Duration
+from disque.tasks.convert import ConvertError
+from disque.tasks.door import Door, finish
+from disque.tasks.errors import JobFailedError, MessageError, NotDoneError, ResultLostError, seconds
+from disque.tasks.message import read
+
+R_co = TypeVar("R_co", covariant=True)
+
+#: How a job has ended whose end nobody has kept.
+LOST: Final = frozenset({"gone", "unknown"})
+
+
+def next_key(job_id: str) -> str:
+    """The UNIQUE key of the job that comes after this one: however often a worker adds it, there is one."""
+    return f"then:{job_id}"
+
+
+def check(job_id: str, ended: Ended | None) -> Ended:
+    """The end of a job that is done. Raises NotDoneError, JobFailedError, ResultLostError."""
+    if ended is None:
+        raise NotDoneError(f"job {job_id} has not ended yet")
+    if ended.status in LOST:
+        raise ResultLostError(job_id, ended.status, "no node remembers how it ended; give its task a retain")
+    if not ended.done:
+        raise JobFailedError(job_id, ended.status, ended.error)
+    return ended
+
+
+class Home(Protocol):
+    """Where a job of a task can be asked for: the app."""
+
+    def door(self) -> Door:
+        """The door for asyncio."""
+
+    def blocking_door(self) -> Door:
+        """The one that blocks."""
+
+
+class AnyJob(Generic[R_co]):
+    """What both kinds have. Equal if the IDs are."""
+
+    __slots__ = ("_home", "_load", "_next_queues", "id", "queue", "task")
+
+    def __init__(
+        self,
+        home: Home,
+        job_id: str,
+        task: str,
+        queue: str,
+        load: Callable[[object], Any],
+        next_queues: tuple[str, ...] = (),
+    ) -> None:
+        self._home = home
+        self._load = load
+        self._next_queues = next_queues
+        self.id = job_id
+        self.task = task
+        self.queue = queue
+
+    async def _result(self, door: Door, timeout: Duration | None) -> R_co:  # noqa: ASYNC109 - the node waits
+        """What the last job of the chain has returned. Raises what it, or one before, has come to instead."""
+        until_s = None if timeout is None else time.monotonic() + seconds(timeout, "timeout")
+        job_id = self.id
+        for queue in (*self._next_queues, None):
+            left_s = None if until_s is None else max(0.0, until_s - time.monotonic())
+            [ended] = await door.wait([job_id], left_s)
+            if queue is None:
+                return self._value(job_id, ended)
+            following = await door.find(queue, next_key(job_id)) if ended is not None else None
+            if following is None:
+                check(job_id, ended)
+                raise ResultLostError(job_id, "done", "the job that came after it is not known any more")
+            job_id = following
+        raise AssertionError
+
+    def _value(self, job_id: str, ended: Ended | None) -> R_co:
+        done = check(job_id, ended)
+        if done.result is None:
+            return cast("R_co", None)
+        try:
+            return cast("R_co", self._load(read(done.result)))
+        except ConvertError as error:
+            raise MessageError(f"the result of job {job_id} does not fit: {error}") from error
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AnyJob) and self.id == other.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id} of {self.task}>"
+
+
+class Job(AnyJob[R_co]):
+    """A job that was enqueued with asyncio."""
+
+    __slots__ = ()
+
+    async def result(self, timeout: Duration | None = None) -> R_co:  # noqa: ASYNC109 - the node waits
+        """What the task has returned, as soon as it has; of a chain, what its last task has.
+
+        Raises NotDoneError when ``timeout`` is over, JobFailedError for a job that died, was cancelled or expired, and
+        ResultLostError for one that ended when nobody waited and whose task has no ``retain``.
+        """
+        return await self._result(self._home.door(), timeout)
+
+    async def status(self) -> Result | None:
+        """What has become of it: status, tries, error, progress; None if no node knows it any more."""
+        return await self._home.door().result(self.id)
+
+    async def cancel(self) -> bool:
+        """End it, whatever its state. A worker that runs it is told, and its function is cancelled."""
+        return await self._home.door().cancel(self.id) > 0
+
+    async def next_id(self) -> str | None:
+        """The ID of the job that came after this one by `then`; None if it has not come to that. Known for a day."""
+        if not self._next_queues:
+            return None
+        return await self._home.door().find(self._next_queues[0], next_key(self.id))
+
+
+class SyncJob(AnyJob[R_co]):
+    """A job that was enqueued without asyncio: the same, and its methods block."""
+
+    __slots__ = ()
+
+    def result(self, timeout: Duration | None = None) -> R_co:
+        """See `Job.result`."""
+        return finish(self._result(self._home.blocking_door(), timeout))
+
+    def status(self) -> Result | None:
+        """See `Job.status`."""
+        return finish(self._home.blocking_door().result(self.id))
+
+    def cancel(self) -> bool:
+        """See `Job.cancel`."""
+        return finish(self._home.blocking_door().cancel(self.id)) > 0

@@ -1,0 +1,33 @@
+"""Finds an app by its name: "module:name"."""
+
+import importlib
+import sys
+from pathlib import Path
+
+from disque.tasks.app import App
+
+
+class AppNotFoundError(Exception):
+    """There is no app of this name; the text says why."""
+
+
+def load_app(place: str) -> App:
+    """Import the app at ``place``: "module:name", or "module" if it is called ``app``. Raises AppNotFoundError.
+
+    Modules are looked for in the current folder, too.
+    """
+    name, _, path = place.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise AppNotFoundError(f"there is no module {name!r} in {here} or where Python looks") from error
+        raise
+    for part in (path or "app").split("."):
+        found = getattr(found, part, None)  # type: ignore[assignment]  # from module to app
+    if not isinstance(found, App):
+        raise AppNotFoundError(f"{place!r} is no App: write module:name, such as shop.tasks:app")
+    return found

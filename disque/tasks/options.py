@@ -1,0 +1,151 @@
+"""What can be said of the jobs of a task: by the app for all, by a task for its own, by `using` for one call.
+
+The nearest that says something counts. What is None is left to the next, and at last to the queue and the server.
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from typing import Any, Final, TypedDict
+
+from disque.client import Backoff, NewJob
+from disque.client.terms import backoff_word
+from disque.client.values import Duration, Name
+from disque.tasks.convert import plain
+from disque.tasks.errors import seconds
+
+#: A job lives for so long beyond its delay unless something else is said.
+TTL_S: Final = 30 * 86_400
+#: Nodes take no longer keys: of a longer one its digest counts.
+KEY_BYTES: Final = 512
+
+
+class CallOptions(TypedDict, total=False):
+    """What `using` takes: see `Options`."""
+
+    queue: str
+    delay: Duration
+    at: datetime | float
+    tries: int
+    backoff: Backoff | str
+    timeout: Duration
+    deadline: datetime | float
+    retain: Duration
+    unique: str | bool
+    unique_for: Duration
+    priority: int
+    ttl: Duration
+    replicate: int
+    deadletter: str
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What is said of jobs.
+
+    - ``queue``: where they wait. ``priority``: 0 to 255, higher ones leave their queue first.
+    - ``delay``, ``at``: when they may begin.
+    - ``tries``: how often they are tried before they are dead letters (0: without end), ``backoff``: how long a failure
+      holds them back, ``deadletter``: the queue where they end up ("": nowhere).
+    - ``timeout``: for how long a call may run (0: without end). ``deadline``: when it must be done.
+    - ``retain``: for how long the end and the result are kept.
+    - ``unique``: a text with the arguments by name, such as "{user_id}", or True for all arguments: while a job with
+      the same key lives, or for ``unique_for`` after it was added, no second one is added.
+    - ``ttl``: how long a job lives, run or not. ``replicate``: how many nodes have it.
+    - ``headers``: names and values that go with it.
+    - ``at_most_once``: it is begun once, and lost if its worker dies.
+    """
+
+    queue: str | None = None
+    delay: Duration | None = None
+    at: datetime | float | None = None
+    tries: int | None = None
+    backoff: Backoff | str | None = None
+    timeout: Duration | None = None
+    deadline: datetime | float | None = None
+    retain: Duration | None = None
+    unique: str | bool | None = None
+    unique_for: Duration | None = None
+    priority: int | None = None
+    ttl: Duration | None = None
+    replicate: int | None = None
+    deadletter: str | None = None
+    headers: Mapping[str, str] | None = None
+    at_most_once: bool = False
+
+    def __post_init__(self) -> None:
+        if self.backoff is not None:
+            backoff_word(self.backoff)
+        if self.at is not None and self.delay is not None:
+            raise ValueError("at and delay cannot be used together")
+
+    def over(self, other: "Options") -> "Options":
+        """These, and what they do not say from ``other``."""
+        said = {one.name: value for one in fields(self) if (value := getattr(self, one.name)) is not None}
+        if "delay" in said or "at" in said:
+            other = replace(other, delay=None, at=None)
+        return replace(other, **{**said, "at_most_once": self.at_most_once or other.at_most_once})
+
+    def deadline_s(self) -> float | None:
+        """The deadline in seconds since 1970. Raises ValueError for a datetime without a time zone."""
+        if isinstance(self.deadline, datetime):
+            if self.deadline.tzinfo is None:
+                raise ValueError("deadline needs a time zone: datetime.now(UTC), or .astimezone() for local time")
+            return self.deadline.timestamp()
+        return self.deadline
+
+    def delay_s(self) -> float:
+        """How far from now the job may begin."""
+        if self.at is None:
+            return 0.0 if self.delay is None else seconds(self.delay, "delay")
+        at_s = self.at.timestamp() if isinstance(self.at, datetime) else self.at
+        return max(0.0, at_s - time.time())
+
+    def keeps(self) -> bool:
+        """Whether the result is kept."""
+        return self.retain is not None and seconds(self.retain, "retain") > 0
+
+    def job(self, queue: Name, body: bytes, lease_s: int, key: str | None) -> NewJob:
+        """The job that these say."""
+        once = self.at_most_once
+        ttl = self.ttl
+        if ttl is None:
+            ttl = TTL_S + self.delay_s()
+        return NewJob(
+            queue,
+            body,
+            delay=self.delay,
+            at=self.at,
+            retry=0 if once else lease_s,
+            ttl=ttl,
+            replicate=1 if once else self.replicate,
+            unique=key,
+            window=self.unique_for if key is not None else None,
+            tries=None if once else self.tries,
+            backoff=None if once else self.backoff,
+            deadletter=None if once else self.deadletter,
+            priority=self.priority or None,
+            headers=self.headers,  # type: ignore[arg-type]  # names of texts are names
+            retain=self.retain if self.keeps() else None,
+        )
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def key_of(task: str, rule: str | bool | None, arguments: Mapping[str, Any]) -> str | None:
+    """The UNIQUE key of a call. Raises ValueError where the rule names an argument that is not there."""
+    if rule is None or rule is False:
+        return None
+    if rule is True:
+        return f"{task}:{_digest(json.dumps(arguments, default=plain, sort_keys=True))}"
+    try:
+        key = f"{task}:{rule.format_map(arguments)}"
+        return key if len(key.encode()) <= KEY_BYTES else f"{task[:200]}:{_digest(key)}"
+    except (KeyError, IndexError, AttributeError) as error:
+        raise ValueError(f"unique={rule!r} of task {task} names what is no argument: {error}") from None

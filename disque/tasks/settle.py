@@ -1,0 +1,157 @@
+"""Says what has become of jobs: acknowledgements and failures gather while others are on their way, and leave together.
+
+One flush at a time. What gathered meanwhile leaves with the next one: plain acknowledgements as few ACKJOBs with many
+IDs, those with a result and NACKs one by one, all of one node in one exchange. So a fast worker pays little for each,
+and a slow one waits for nothing.
+
+What no node takes is kept, and sent again. An acknowledgement counts at any time, also when its lease is long over:
+then nobody begins the job once more. A NACK is dropped with its lease: it could hit the try of another worker.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from disque.client import AsyncDisque, DisqueError
+from disque.client.config import Address, Config
+from disque.client.delivery import Flow, Parcel, deliver
+from disque.client.packing import pack
+from disque.client.requests import nack
+from disque.tasks.held import Held
+from disque.tasks.outcome import Back, Done, Gone, Outcome
+
+LOG: Final = logging.getLogger("disque.tasks")
+
+#: IDs in one ACKJOB, and requests in one exchange.
+IDS_MOST: Final = 1000
+#: What no node took is sent again after so long.
+AGAIN_S: Final = 0.5
+#: Words of NACK do not depend on it.
+CONFIG: Final = Config()
+
+
+class Settler:
+    """What is to be said of jobs. ``refused`` counts what the nodes did not want to hear."""
+
+    def __init__(self, client: AsyncDisque, clock: Callable[[], float]) -> None:
+        self._client = client
+        self._clock = clock
+        self._pile: list[tuple[Held, Outcome]] = []
+        self._task: asyncio.Task[None] | None = None
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self.refused = 0
+
+    def __len__(self) -> int:
+        return len(self._pile)
+
+    def waiting(self) -> Iterator[Held]:
+        """The jobs of which nothing was said yet: their leases must be renewed."""
+        return (held for held, _ in self._pile)
+
+    def put(self, held: Held, outcome: Outcome) -> None:
+        """Say this soon."""
+        if isinstance(outcome, Gone):
+            return
+        self._pile.append((held, outcome))
+        if self._task is None:
+            self._idle.clear()
+            self._task = asyncio.get_running_loop().create_task(self._run(), name="disque-settle")
+
+    async def flushed(self, timeout_s: float) -> bool:
+        """Wait until all was said; False when the time is over."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._idle.wait()
+        except TimeoutError:
+            if self._task is not None:
+                self._task.cancel()
+            return False
+        return True
+
+    async def _run(self) -> None:
+        try:
+            while self._pile:
+                pile, self._pile = self._pile, []
+                left = await self._flush(pile)
+                if left:
+                    self._pile = left + self._pile
+                    await asyncio.sleep(AGAIN_S)
+        finally:
+            self._task = None
+            self._idle.set()
+
+    async def _flush(self, pile: list[tuple[Held, Outcome]]) -> list[tuple[Held, Outcome]]:
+        """Send all of these: what must be sent again."""
+        left: list[tuple[Held, Outcome]] = []
+        now_s = self._clock()
+        for node, all_said in by_node(pile).items():
+            said = [one for one in all_said if not isinstance(one[1], Back) or one[0].lease_until_s > now_s]
+            batches = list(gathered(said))
+            if not batches:
+                continue
+            try:
+                replies = await self._client.drive(self._flow(node, [words for words, _ in batches]))
+            except DisqueError as error:
+                LOG.warning("what became of %d jobs cannot be said now: %s", len(said), error)
+                results = list(error.results) or [None] * len(batches)
+                replies = results
+            left += self._answered(batches, replies)
+        return left
+
+    def _flow(self, node: Address | None, requests: list[bytes]) -> Flow[list[object]]:
+        return (yield from deliver(self._client.router, self._client.config, Parcel(requests, prefer=node)))
+
+    def _answered(
+        self, batches: list[tuple[bytes, list[tuple[Held, Outcome]]]], replies: list[object]
+    ) -> list[tuple[Held, Outcome]]:
+        left: list[tuple[Held, Outcome]] = []
+        for (_, said), reply in zip(batches, replies, strict=True):
+            if reply is None:
+                left += said
+            elif isinstance(reply, DisqueError):
+                left += self._refusal(said, reply)
+        return left
+
+    def _refusal(self, said: list[tuple[Held, Outcome]], error: DisqueError) -> list[tuple[Held, Outcome]]:
+        """A node does not take what was said: a result that is too long is a failure of its job."""
+        self.refused += len(said)
+        LOG.error("what became of %d jobs was refused: %s", len(said), error)
+        return [
+            (held, Back(f"the function has ended, but its result was refused: {error}", dead=True))
+            for held, outcome in said
+            if isinstance(outcome, Done) and outcome.result is not None
+        ]
+
+
+def by_node(pile: list[tuple[Held, Outcome]]) -> dict[Address | None, list[tuple[Held, Outcome]]]:
+    """What is said to each node."""
+    groups: dict[Address | None, list[tuple[Held, Outcome]]] = {}
+    for one in pile:
+        groups.setdefault(one[0].node, []).append(one)
+    return groups
+
+
+def gathered(said: list[tuple[Held, Outcome]]) -> Iterator[tuple[bytes, list[tuple[Held, Outcome]]]]:
+    """Requests, and what each says."""
+    plain = [one for one in said if isinstance(one[1], Done) and one[1].result is None]
+    for at in range(0, len(plain), IDS_MOST):
+        part = plain[at : at + IDS_MOST]
+        yield pack([b"ACKJOB", *[held.id.encode() for held, _ in part]]), part
+    uncounted = [one for one in said if isinstance(one[1], Back) and not one[1].counts and one[1].delay_s is None]
+    for at in range(0, len(uncounted), IDS_MOST):
+        part = uncounted[at : at + IDS_MOST]
+        yield pack([b"NACK", *[held.id.encode() for held, _ in part], b"NOCOUNT"]), part
+    for held, outcome in said:
+        if isinstance(outcome, Done):
+            if outcome.result is not None:
+                yield pack([b"ACKJOB", held.id.encode(), b"RESULT", outcome.result]), [(held, outcome)]
+        elif isinstance(outcome, Back) and (outcome.counts or outcome.delay_s is not None):
+            yield pack(back_words(held, outcome)), [(held, outcome)]
+
+
+def back_words(held: Held, back: Back) -> list[bytes]:
+    """The words of NACK."""
+    error = back.error if back.counts else None
+    return nack(CONFIG, held.id, delay=back.delay_s, count=back.counts, error=error, dead=back.dead).words

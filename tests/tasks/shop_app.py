@@ -1,0 +1,72 @@
+"""An app that processes of tests import. Its node is in the environment."""
+
+import asyncio
+import logging
+import os
+import time
+from pathlib import Path
+
+from disque.tasks import App, Dead, Snooze, current
+
+app = App(os.environ.get("SHOP_URL", "disque://127.0.0.1:1"), lease=int(os.environ.get("SHOP_LEASE", "2")), tries=3,
+          backoff="fixed:0.05:0.05:0")  # fmt: skip
+
+
+def note(text: str) -> None:
+    """Write a line where the test reads it."""
+    with Path(os.environ["SHOP_LOG"]).open("a") as log:
+        log.write(f"{text}\n")
+
+
+@app.task(retain=60)
+async def mail(number: int) -> int:
+    note(f"mail {number} try {current().tries}")
+    return number
+
+
+@app.task
+async def slow(number: int, seconds: float) -> None:
+    note(f"begin {number} try {current().tries}")
+    await asyncio.sleep(seconds)
+    note(f"end {number}")
+
+
+@app.task
+def stuck(number: int) -> None:
+    note(f"stuck {number}")
+    time.sleep(1000)
+
+
+@app.task(retain=60, cpu=True, timeout=30)
+def square(number: int) -> int:
+    print("what is printed goes to standard error")  # noqa: T201 - that is the point
+    current().progress(f"squaring {number}")
+    if number == -1:
+        os._exit(7)
+    if number == -2:
+        raise Dead("two")
+    if number == -3:
+        raise Snooze(0.01)
+    if number == -4:
+        time.sleep(1000)
+    return number * number
+
+
+@app.task
+def forks(number: int) -> None:
+    if os.fork() == 0:
+        return  # a child that comes back: the worker ends it
+    note(f"forked {number}")
+
+
+@app.task
+async def forks_in_the_loop(number: int) -> None:
+    if os.fork() == 0:
+        return
+    note(f"forked {number}")
+
+
+@app.task
+async def blocks(seconds: float) -> None:
+    time.sleep(seconds)  # noqa: ASYNC251 - that is the point
+    logging.getLogger("shop").info("unblocked")

@@ -1,0 +1,219 @@
+"""Apps: tasks are registered, typed, enqueued with and without asyncio, through middleware."""
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from disque.tasks import App, Event, Go, TaskError
+from tests.conftest import ROOT
+from tests.tasks.support import Shop
+
+TYPES = """
+from disque.tasks import App, Depends, Job
+
+app = App()
+
+def open_db() -> int:
+    return 1
+
+@app.task(queue="mail", tries=5)
+async def welcome(user_id: int, *, db: int = Depends(open_db)) -> str:
+    return ""
+
+@app.task
+def add(a: int, b: int = 2) -> int:
+    return a + b
+
+@app.batch(max_size=5)
+async def clicks(items: list[str]) -> None: ...
+
+async def main() -> None:
+    job: Job[str] = await welcome.enqueue(7)
+    text: str = await job.result(timeout=5)
+    text = await welcome(7)
+    number: int = add(1)
+    number = add.delay(1, b=3).result()
+    await app.enqueue_many(welcome.bind(i) for i in range(3))
+    await clicks.enqueue("x")
+    await add.bind(1).then(add, 3).enqueue()
+    print(text, number)
+"""
+WRONG = {
+    'await welcome.enqueue("x")': 'Argument 1 to "enqueue" of "Call" has incompatible type "str"; expected "int"',
+    "await welcome.enqueue()": 'Missing positional argument "user_id" in call to "enqueue"',
+    "add.delay(1, c=3)": 'Unexpected keyword argument "c" for "delay"',
+    'add.bind("x")': 'Argument 1 to "bind" of "Call" has incompatible type "str"; expected "int"',
+    "await welcome.using(soon=1).enqueue(7)": 'Unexpected keyword argument "soon" for "using"',
+    "await clicks.enqueue(5)": 'expected "str"',
+    "await welcome.bind(1).then(add, 3).enqueue()": 'has incompatible type "SyncTask[[int, int], int]"',
+    "number = await (await welcome.enqueue(7)).result()": 'expression has type "str", variable has type "int"',
+}
+
+
+@pytest.mark.slow
+def test_a_wrong_argument_is_found_by_mypy(tmp_path: Path) -> None:
+    lines = TYPES + "".join(f"    {line}\n" for line in WRONG)
+    path = tmp_path / "shop.py"
+    path.write_text(lines)
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), str(path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    errors = [line for line in done.stdout.splitlines() if ": error: " in line]
+    first = len(TYPES.splitlines()) + 1
+    for number, (line, reason) in enumerate(WRONG.items(), first):
+        found = [error for error in errors if f"shop.py:{number}: " in error]
+        assert any(reason in error for error in found), f"{line}: {found or errors}"
+    assert not [error for error in errors if int(error.split(":")[1]) < first], errors
+
+
+def test_a_plain_call_stays_one() -> None:
+    app = App()
+
+    @app.task
+    def add(a: int, b: int = 2) -> int:
+        """Add."""
+        return a + b
+
+    @app.task(name="other")
+    async def later(a: int) -> int:
+        return a
+
+    assert add(1) == 3
+    assert asyncio.run(later(5)) == 5
+    assert (add.__doc__, add.__name__, add.name, later.name) == ("Add.", "add", "add", "other")
+    assert repr(add) == "<Task add>"
+    assert repr(app) == "<App app: 2 tasks>"
+
+
+def test_what_is_wrong_is_said_when_the_task_is_made_or_called() -> None:
+    app = App()
+
+    @app.task
+    def add(a: int) -> int:
+        return a
+
+    with pytest.raises(ValueError, match="two tasks 'add'"):
+        app.task(name="add")(lambda: None)
+    with pytest.raises(TypeError, match="plain function"):
+
+        @app.task(cpu=True)
+        async def compute() -> None: ...
+
+    with pytest.raises(ValueError, match="limit of task x"):
+        app.task(name="x", limit=0)(lambda: None)
+    with pytest.raises(TypeError, match="task add: too many positional"):
+        add.bind(1, 2)  # type: ignore[call-arg]  # that is what is refused, and that a name is unknown
+    with pytest.raises(TypeError, match="soon"):
+        add.using(soon=5)  # type: ignore[call-arg]  # the same
+    for wrong in ({"lease": 0}, {"format": "pickle"}, {"url": "nonsense"}):
+        with pytest.raises(ValueError):  # noqa: PT011 - of any kind
+            App(**wrong)
+
+
+def test_middleware_is_around_each_enqueue_and_each_run() -> None:
+    app = App()
+    log: list[str] = []
+
+    @app.middleware
+    async def outer(event: Event, go: Go) -> Any:
+        log.append(f"outer {event.phase} {event.task}{event.args}")
+        if event.phase == "enqueue":
+            event.headers["by"] = "ada"
+        found = await go()
+        log.append(f"outer {event.phase} ends")
+        return found
+
+    @app.middleware
+    async def inner(event: Event, go: Go) -> Any:
+        log.append(f"inner {event.phase} {event.headers}")
+        return (await go()) + (1 if event.phase == "run" else "")
+
+    @app.task(retain=60)
+    def add(a: int) -> int:
+        log.append("add")
+        return a
+
+    async def scene() -> None:
+        async with app.testing() as t:
+            job = await add.enqueue(1)
+            await t.run()
+            assert await job.result() == 2
+            [many] = await app.enqueue_many([add.bind(3)])
+            now = add.enqueue_sync(4)
+            await t.run()
+            assert await many.result() == 4
+            assert now.result() == 5
+
+    asyncio.run(scene())
+    assert log[:8] == [
+        "outer enqueue add[1]",
+        "inner enqueue {'by': 'ada'}",
+        "outer enqueue ends",
+        "outer run add[1]",
+        "inner run {'by': 'ada'}",
+        "add",
+        "outer run ends",
+        "outer enqueue add[3]",
+    ]
+
+
+def test_middleware_that_is_wrong() -> None:
+    app = App()
+
+    @app.middleware
+    async def forgets(_event: Event, go: Go) -> None:
+        await asyncio.sleep(0)
+        await go()
+
+    @app.task
+    def add(a: int) -> int:
+        return a
+
+    async def scene() -> None:
+        async with app.testing():
+            with pytest.raises(TaskError, match="must return the ID"):
+                await add.enqueue(1)
+            with pytest.raises(RuntimeError, match="only with enqueue"):
+                add.delay(1)
+
+    asyncio.run(scene())
+
+
+def test_jobs_reach_a_node_from_loops_and_threads(shop: Shop) -> None:
+    app = shop.app
+
+    @app.task(retain=60)
+    async def double(number: int) -> int:
+        return 2 * number
+
+    async def first() -> list[int | None]:
+        async with app, shop.working():
+            jobs = await app.enqueue_many(double.bind(number) for number in range(2500))
+            assert len({job.id for job in jobs}) == 2500
+            sync = await asyncio.to_thread(double.delay, 7)
+            assert await asyncio.to_thread(sync.result, 30) == 14
+            status = await asyncio.to_thread(sync.status)
+            assert status is not None
+            assert status.done
+            assert not await asyncio.to_thread(sync.cancel)
+            return [await job.result(30) for job in jobs[:3]]
+
+    assert asyncio.run(first()) == [0, 2, 4]
+    assert double.enqueue_sync(1).queue == shop.queue
+
+    async def second() -> None:  # in another loop, with connections of its own
+        async with app, shop.working():
+            assert await (await double.enqueue(4)).result(30) == 8
+
+    asyncio.run(second())
+    app.blocking_client.close()
+
+
+def test_where_an_app_is() -> None:
+    assert App().place() is None
+    from tests.tasks import shop_app  # noqa: PLC0415 - it is imported to be found
+
+    assert shop_app.app.place() == "tests.tasks.shop_app:app"

@@ -1,0 +1,26 @@
+"""Apps are found by name, and what is wrong with the name is said."""
+
+import pytest
+
+from disque.tasks.loading import AppNotFoundError, load_app
+
+
+def test_found() -> None:
+    from tests.tasks import shop_app  # noqa: PLC0415 - to compare
+
+    assert load_app("tests.tasks.shop_app:app") is shop_app.app
+    assert load_app("tests.tasks.shop_app") is shop_app.app
+
+
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [
+        ("nowhere.at.all:app", "there is no module 'nowhere.at.all'"),
+        ("tests.tasks.shop_app:nobody", "is no App"),
+        ("tests.tasks.shop_app:app.name", "is no App"),
+        ("json", "is no App"),
+    ],
+)
+def test_not_found(place: str, reason: str) -> None:
+    with pytest.raises(AppNotFoundError, match=reason):
+        load_app(place)

@@ -1,0 +1,64 @@
+"""Options: what a call says counts before what its task says, and that before the app."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from disque.tasks import Options, exponential
+from disque.tasks.options import KEY_BYTES, TTL_S, key_of
+
+
+def test_the_nearest_counts() -> None:
+    app = Options(tries=10, queue="default", delay=5)
+    task = Options(tries=3).over(app)
+    call = Options(at=1e9, priority=9).over(task)
+    assert (call.tries, call.queue, call.priority, call.at, call.delay) == (3, "default", 9, 1e9, None)
+    assert Options(delay=0).over(call).at is None
+    assert Options().over(Options(at_most_once=True)).at_most_once
+
+
+def test_a_job_of_them() -> None:
+    options = Options(tries=5, backoff=exponential(1, 60), retain=60, priority=3, delay=10, headers={"a": "b"})
+    job = options.job("q", b"body", 60, None)
+    assert (job.tries, job.retry, job.retain, job.priority, job.delay) == (5, 60, 60, 3, 10)
+    assert job.ttl == TTL_S + 10
+    assert Options(ttl=5, delay=1).job("q", b"", 60, None).ttl == 5
+    once = Options(tries=5, backoff="fixed:1", deadletter="d", at_most_once=True).job("q", b"", 60, None)
+    assert (once.retry, once.tries, once.backoff, once.deadletter, once.replicate) == (0, None, None, None, 1)
+    assert Options(unique_for=60).job("q", b"", 60, "k").window == 60
+    assert Options(unique_for=60).job("q", b"", 60, None).window is None
+
+
+def test_a_time_far_away_lives_long_enough() -> None:
+    at = datetime.now(UTC) + timedelta(days=90)
+    ttl = Options(at=at).job("q", b"", 60, None).ttl
+    assert isinstance(ttl, float)
+    assert ttl > TTL_S + 89 * 86400
+
+
+@pytest.mark.parametrize(
+    ("rule", "key"),
+    [(None, None), (False, None), ("{a}-{b[0]}", "t:1-x"), ("all", "t:all")],
+)
+def test_keys(rule: str | bool | None, key: str | None) -> None:
+    assert key_of("t", rule, {"a": 1, "b": ["x"]}) == key
+
+
+def test_keys_of_all_arguments_and_long_ones() -> None:
+    assert key_of("t", True, {"a": 1, "b": 2}) == key_of("t", True, {"b": 2, "a": 1}) != key_of("t", True, {"a": 2})
+    long = key_of("t", "{a}", {"a": "x" * 1000})
+    assert long is not None
+    assert len(long) < KEY_BYTES
+    assert long != key_of("t", "{a}", {"a": "y" * 1000})
+    with pytest.raises(ValueError, match="names what is no argument"):
+        key_of("t", "{c}", {"a": 1})
+
+
+def test_what_makes_no_sense() -> None:
+    with pytest.raises(ValueError, match="together"):
+        Options(at=1, delay=1)
+    with pytest.raises(ValueError, match="backoff must be"):
+        Options(backoff="soon")
+    with pytest.raises(ValueError, match="time zone"):
+        Options(deadline=datetime(2030, 1, 1)).deadline_s()  # noqa: DTZ001 - that is what is refused
+    assert Options(deadline=datetime(2030, 1, 1, tzinfo=UTC)).deadline_s() == 1893456000

@@ -1,0 +1,86 @@
+"""What a task takes from its callers."""
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from disque.tasks import Depends, MessageError
+from disque.tasks.shape import Shape
+
+if TYPE_CHECKING:
+    from nowhere import Db  # type: ignore[import-not-found]  # that is the point
+
+
+def provider() -> int:
+    return 1
+
+
+def test_what_is_provided_is_not_the_callers() -> None:
+    def task(user: int, *, db: "Db" = Depends(provider), again: bool = False) -> str:
+        del user, db, again
+        return ""
+
+    shape = Shape(task, "t")
+    assert list(shape.signature.parameters) == ["user", "again"]
+    shape.bind((1,), {"again": True})
+    for args, kwargs in (((), {}), ((1, 2), {}), ((1,), {"db": 5}), ((1,), {"other": 5})):
+        with pytest.raises(TypeError, match="task t: "):
+            shape.bind(args, kwargs)
+
+
+def test_arguments_are_read_by_annotation() -> None:
+    def task(a: int, b: set[str], *rest: float, c: bytes = b"", **more: int) -> None: ...
+
+    shape = Shape(task, "t")
+    assert shape.read([1, ["x"], 2, 3.5], {"c": "AA==", "d": 5}) == ([1, {"x"}, 2.0, 3.5], {"c": b"\0", "d": 5})
+    cases: list[tuple[list[object], dict[str, object], str]] = [
+        (["1", []], {}, "a: int is expected, not str '1'"),
+        ([1, [2]], {}, r"b\[0\]: str is expected"),
+        ([1, [], "x"], {}, "argument 3: a number"),
+        ([1, []], {"c": 5}, "c: bytes"),
+        ([1, []], {"d": "x"}, "d: int"),
+        ([1], {}, "missing a required argument: 'b'"),
+    ]
+    for args, kwargs, reason in cases:
+        with pytest.raises(MessageError, match=reason):
+            shape.read(args, kwargs)
+
+
+def test_a_type_that_cannot_be_read_is_refused_when_the_task_is_made() -> None:
+    def odd(a: object, b: "complex") -> None: ...
+
+    with pytest.raises(TypeError, match=r"task odd: parameter 'b': .*complex cannot be made of JSON"):
+        Shape(odd, "odd")
+
+    def unknown(a: "Db") -> None: ...
+
+    with pytest.raises(TypeError, match="imported for type checking only"):
+        Shape(unknown, "unknown")
+
+    def returns(a: int) -> complex:
+        return complex(a)
+
+    assert Shape(returns, "returns").result is None, "whoever does not ask for a result need not read it"
+
+
+def test_arguments_by_name_with_defaults() -> None:
+    def task(a: int, b: str = "x", *, c: int = 3) -> None: ...
+
+    assert Shape(task, "t").arguments((1,), {"c": 4}) == {"a": 1, "b": "x", "c": 4}
+
+
+def test_the_items_of_a_batch() -> None:
+    def batch(items: list[int], db: Any = Depends(provider)) -> None: ...
+
+    shape = Shape.of_items(batch, "batch")
+    assert shape.read([1], {}) == ([1], {})
+    with pytest.raises(MessageError, match="item: int"):
+        shape.read(["x"], {})
+
+    def no_list(items: int) -> None: ...
+
+    def two(items: list[int], other: int) -> None: ...
+
+    for wrong in (no_list, two):
+        with pytest.raises(TypeError, match="one parameter, annotated as a list"):
+            Shape.of_items(wrong, "wrong")

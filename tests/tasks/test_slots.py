@@ -1,0 +1,65 @@
+"""Which job begins next."""
+
+from typing import Any
+
+import pytest
+
+from disque.tasks import App
+from disque.tasks.held import Held
+from disque.tasks.slots import Slots
+
+app = App()
+
+
+@app.task
+def free() -> None: ...
+
+
+@app.task(limit=1)
+def narrow() -> None: ...
+
+
+def job(task: Any, queue: str = "q") -> Held:
+    held = Held("D-1", queue, b"", None, None, 0.0)
+    held.task = task
+    return held
+
+
+def test_as_many_as_there_are_places() -> None:
+    slots = Slots(2)
+    jobs = [job(free) for _ in range(3)]
+    for one in jobs:
+        slots.put(one)
+    assert [slots.next(), slots.next(), slots.next()] == [jobs[0], jobs[1], None]
+    assert (slots.free, slots.waiting) == (0, 1)
+    slots.ended(free)
+    assert slots.next() is jobs[2]
+
+
+def test_a_task_with_a_limit_lets_others_pass_and_its_queue_is_left_alone() -> None:
+    slots = Slots(10)
+    first, second, third, other = job(narrow, "n"), job(narrow, "n"), job(narrow, "n"), job(free)
+    for one in (first, second, third, other):
+        slots.put(one)
+    assert [slots.next(), slots.next(), slots.next()] == [first, other, None]
+    assert slots.blocked() == {"n"}
+    assert slots.waiting == 2
+    slots.ended(narrow)
+    assert slots.next() is second
+    assert slots.drain() == [third]
+    assert slots.blocked() == set()
+    slots.ended(narrow)
+    slots.ended(free)
+    assert slots.running == 0
+
+
+def test_what_must_begin_begins() -> None:
+    slots = Slots(1)
+    slots.force(narrow)
+    slots.force(narrow)
+    assert slots.free == -1
+    slots.ended(narrow)
+    slots.ended(narrow)
+    assert slots.free == 1
+    with pytest.raises(ValueError, match="at least 1"):
+        Slots(0)

@@ -1,0 +1,84 @@
+"""Several processes, started again when they die, and anew when files change."""
+
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from disque.tasks import supervisor
+from disque.tasks.supervisor import Supervisor, command, snapshot
+from tests.end_to_end.node import until
+
+RUNS = "import pathlib, sys, time, os; p = pathlib.Path({!r}); p.open('a').write(f'{{os.getpid()}}\\n'); {}"
+WAITS = "time.sleep(1000)"
+
+
+def pids(path: Path) -> list[int]:
+    return [int(line) for line in path.read_text().split()] if path.exists() else []
+
+
+def place(one: Supervisor, path: Path, then: str) -> None:
+    for each in one.places:
+        each.command = [sys.executable, "-c", RUNS.format(str(path), then)]
+
+
+def in_background(one: Supervisor, monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Thread, list[int]]:
+    """Run it in a thread, where signals cannot be listened to: the test calls what they call."""
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    codes: list[int] = []
+    thread = threading.Thread(target=lambda: codes.append(one.run()))
+    thread.start()
+    return thread, codes
+
+
+def test_what_dies_is_started_again_and_all_end_with_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "AT_ONCE_S", 0.0)
+    one, path = Supervisor(["shop:app"], 2, reload=False, health=None), tmp_path / "pids"
+    place(one, path, WAITS)
+    thread, codes = in_background(one, monkeypatch)
+    until(lambda: len(pids(path)) == 2, "two processes")
+    os.kill(pids(path)[0], signal.SIGKILL)
+    until(lambda: len(pids(path)) == 3, "a third one")
+    one._signalled(signal.SIGINT, None)
+    thread.join(30)
+    assert codes == [0]
+
+
+def test_what_can_never_begin_is_not_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "AT_ONCE_S", 1000.0)
+    one, path = Supervisor(["shop:app"], 1, reload=False, health=None), tmp_path / "pids"
+    place(one, path, "sys.exit(3)")
+    thread, codes = in_background(one, monkeypatch)
+    thread.join(30)
+    assert codes == [1]
+    assert len(pids(path)) == 1
+
+
+def test_files_that_change_start_it_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "FILES_S", 0.05)
+    monkeypatch.chdir(tmp_path)
+    source = tmp_path / "shop.py"
+    source.write_text("a = 1")
+    one, path = Supervisor(["shop:app"], 1, reload=True, health=None), tmp_path / "pids"
+    place(one, path, WAITS)
+    thread, _ = in_background(one, monkeypatch)
+    until(lambda: len(pids(path)) == 1, "a process")
+    os.utime(source, ns=(1, time.time_ns() + 10**9))
+    until(lambda: len(pids(path)) == 2, "a second one")
+    one._signalled(signal.SIGTERM, None)
+    thread.join(30)
+
+
+def test_commands_and_snapshots(tmp_path: Path) -> None:
+    assert command(["a:b"], 9001)[1:] == ["-m", "disque.tasks.command", "a:b", "--health", "9001"]
+    for name in ("a.py", "b.txt", ".hidden/c.py", "__pycache__/d.py", "deep/e.py"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    assert {Path(name).name for name in snapshot(tmp_path)} == {"a.py", "e.py"}
+    ports = [one.command[-1] for one in Supervisor(["a:b"], 2, reload=False, health=9000).places]
+    assert ports == ["9000", "9001"]
