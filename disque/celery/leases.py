@@ -1,8 +1,9 @@
 """What a connection has taken and not settled, and that it keeps it: WORKING for all of it, three times a lease.
 
-Where kombu has an event loop, a timer of that does it; elsewhere a thread, which is there while there is something to
-keep. So a message stays with a consumer as long as its process lives, however long its work takes, and comes to another
-one a lease after that process has died.
+A thread does it, which is there while there is something to keep: an event loop may be busy with the work itself. Only
+under Celery's pool of processes a timer of the loop does it: that loop is never busy, and its process forks. So a
+message stays with a consumer as long as its process lives, however long its work takes, and comes to another one a
+lease after that process has died.
 """
 
 import threading

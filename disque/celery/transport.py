@@ -5,6 +5,7 @@ an event loop, remote control. What it does better is in docs/celery.md.
 """
 
 import os
+import sys
 import weakref
 from collections.abc import Mapping
 from typing import Any, Final
@@ -23,6 +24,8 @@ from disque.celery.poller import LOOK_S, Poller
 from disque.client import Disque, DisqueError, IncompleteError, UnavailableError
 from disque.client.url import DEFAULT_PORT
 
+#: Where Celery has the pool whose loop never runs a task itself, and forks: there a timer renews leases, not a thread.
+FORKING: Final = "celery.concurrency.prefork"
 #: Arguments of a queue, in ms: how long it is kept without consumers, and how long its messages are kept.
 EXPIRES: Final = "x-expires"
 MESSAGE_TTL: Final = "x-message-ttl"
@@ -89,14 +92,15 @@ class Transport(virtual.Transport):
     def register_with_event_loop(self, connection: object, loop: Any) -> None:
         """Let an event loop wait, and keep what was taken."""
         del connection
-        self.leases.has_timer = True
         self.cycle.attach(loop)
         self._stop_timers()
         self._timers = [
-            loop.call_repeatedly(self.leases.interval_s, self.leases.renew),
             loop.call_repeatedly(LOOK_S, self.cycle.look),
             loop.call_repeatedly(REFRESH_S, self.refresh_bindings),
         ]
+        if FORKING in sys.modules:
+            self.leases.has_timer = True
+            self._timers.append(loop.call_repeatedly(self.leases.interval_s, self.leases.renew))
 
     def _stop_timers(self) -> None:
         for timer in self._timers:

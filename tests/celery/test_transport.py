@@ -16,6 +16,7 @@ from kombu.exceptions import OperationalError
 
 from disque import VERSION
 from disque.celery.poller import Poller
+from disque.celery.transport import FORKING
 from tests.celery.support import Got, connect, consume, drain, looping, publish, url_of
 from tests.end_to_end.cluster import Cluster
 from tests.end_to_end.node import ROOT, Node, free_port, until
@@ -141,14 +142,22 @@ class TestEventLoop:
             step_until(lambda: got.bodies, "one")
             assert node.ask("QLEN", "mails") == 2
 
-    def test_no_thread_renews_leases(self, node: Node) -> None:
-        connection = connect(node)
+    @pytest.mark.parametrize("forks", [False, True])
+    def test_a_thread_renews_leases_unless_the_process_forks(self, node: Node, monkeypatch: Any, forks: bool) -> None:
+        monkeypatch.delitem(sys.modules, FORKING, raising=False)
+        if forks:
+            monkeypatch.setitem(sys.modules, FORKING, sys)
+        connection = connect(node, lease=0.3)
         publish(connection, 1, MAILS)
         got = Got(keep=True)
         with looping(connection) as step_until:
             kombu.Consumer(connection.channel(), [MAILS], callbacks=[got]).consume()
             step_until(lambda: got.bodies, "one")
-            assert "disque-leases" not in {thread.name for thread in threading.enumerate()}
+            leases = connection.transport.leases
+            assert (leases._thread is None) is forks
+            renewed: list[Any] = []
+            monkeypatch.setattr(leases, "_judge", lambda *answers: renewed.append(answers))
+            step_until(lambda: renewed, "a renewal")
 
 
 class TestFaults:
@@ -253,7 +262,7 @@ def test_tls(secured: tuple[Node, int]) -> None:
         step_until(lambda: len(got.bodies) == 2, "news")
     for url, words in ((f"disques://:secret@127.0.0.1:{port}", {}), (f"disques://:wrong@127.0.0.1:{port}", files)):
         with kombu.Connection(url, ssl=words) as stranger, pytest.raises(stranger.connection_errors):
-            stranger.connect()
+            stranger.transport.establish_connection()
 
 
 def test_a_child_process_leaves_the_connections_of_its_parent_alone(node: Node) -> None:
