@@ -1,5 +1,7 @@
 """One node of a scenario."""
 
+from collections.abc import Callable
+
 from cluster.membership import Member
 from disque.core import step
 from disque.core.base.timers import NEVER
@@ -15,9 +17,10 @@ BEAT_MS = 100
 class Place:
     """A node of a scenario with what is around it: its clients, its journal, the machine that it runs on."""
 
-    def __init__(self, number: int, now_ms: int) -> None:
+    def __init__(self, number: int, now_ms: int, clock: Callable[[], int]) -> None:
         self.number = number
-        self.node: Node | None = make_node(now_ms, number)
+        self.clock = clock
+        self.node: Node | None = make_node(now_ms, number, clock=clock)
         self.sessions: dict[str, Session] = {}
         self.stalled: set[str] = set()
         self.payloads: list[bytes] = []

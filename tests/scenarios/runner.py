@@ -56,9 +56,11 @@ from disque.core.jobs import sessions
 from disque.core.journal import codec
 from disque.core.journal import replay as journal
 from disque.core.model.extra import CAUSES, decode
+from disque.core.model.registry import LAST_TICK, SCHEDULE
 from disque.core.model.session import NOT_WAITING, WAIT_COPIES, Session
 from disque.core.model.spec import read
 from disque.core.node import Message, Node
+from disque.core.schedule.keeping import decode as decode_schedule
 from tests.scenarios.place import BEAT_MS, Place
 from tests.support.formats import repljob_with, row_with, yourjobs, yourjobs_rows
 from tests.support.nodes import START_MS, make_node, node_id
@@ -68,6 +70,9 @@ WORD = re.compile(r"\([^)]*\)|\S+")
 JOB_ID = re.compile(rb"D-[0-9a-f]{8}-[0-9A-Za-z+/]{24}-[0-9a-f]{4}")
 #: What keys of the queue q are called between nodes, and their names.
 DIGESTS = {digest_of(b"q", name.encode()): name for name in ("k", "j", "key")}
+DIGESTS |= {
+    digest_of(b"q", b"cron:sync:%d" % (START_MS // 1000 + tick)): f"cron:sync:{tick} s" for tick in range(0, 100, 10)
+}
 KIND_NAMES = {number: name for number, (name, _) in messages.KINDS.items()}
 KINDS = {name: number for number, name in KIND_NAMES.items()}
 INDENT = "    "
@@ -88,9 +93,22 @@ def spelled(message: Message) -> tuple[Any, ...]:  # noqa: PLR0911 - one for eac
         return (message[0], known(message[1]), message[2])
     if message[0] in {messages.SURVEY, messages.SURVEYED}:
         return (message[0], cast("int", message[1]) & 0xFFFF, *message[2:])
+    if message[0] == messages.ENTRIES:
+        return (message[0], tuple([with_schedule(row) for row in cast("tuple[tuple[Any, ...], ...]", message[1])]))
     if message[0] == messages.DIGEST:
         return (*message[:2], b"sums" if message[2] else b"")
     return message
+
+
+def with_schedule(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """An entry with what a schedule says in words, and its last tick as the time of the scenario."""
+    kind, name, field, value, *rest = row
+    saying = decode_schedule(value) if kind == SCHEDULE and value else None
+    if saying is not None:
+        value = b"%b%b" % (saying.spec, b" paused" if saying.paused else b"")
+    elif kind == LAST_TICK and value:
+        value = b"%d s" % (int(value) - START_MS // 1000)
+    return (kind, name, field, value, *rest)
 
 
 def with_more(values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -158,7 +176,9 @@ class Scenario:
             self.flush_all()
 
     def place(self, number: str) -> Place:
-        return self.places.setdefault(int(number), Place(int(number), self.now_ms))
+        if int(number) not in self.places:
+            self.places[int(number)] = Place(int(number), self.now_ms, lambda: self.now_ms)
+        return self.places[int(number)]
 
     def show(self, what: str) -> None:
         elapsed_ms = self.now_ms - START_MS
@@ -371,7 +391,7 @@ class Scenario:
 
     def start(self, rest: str) -> None:
         place = self.place(rest)
-        place.node = node = make_node(self.now_ms, place.number, seed=self.now_ms)
+        place.node = node = make_node(self.now_ms, place.number, seed=self.now_ms, clock=place.clock)
         place.know(place.peers)
         node.membership.set_zone(node_id(place.number), place.zone)
         replay = journal.Replay(node, f"boot {place.boot}")

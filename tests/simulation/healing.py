@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tests.simulation.clients import Ask, Client, Leave, Story
 from tests.simulation.faults import Faults
-from tests.simulation.workload import Workload
+from tests.simulation.workload import MOODY, STEADY, Workload
 from tests.simulation.world import Violation
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ GATHER_MS = 4000
 #: No RETRY or DELAY that is waited for is longer.
 LONGEST_MS = 22_000
 QUIET_MS = 5000
+#: So long schedules go on after it.
+TICKING_MS = 12_000
 #: Seconds that nodes may take beyond that when some had been told to forget others.
 PATIENCE = 20
 
@@ -46,11 +48,21 @@ class Healing:
         self.world.note("healed")
         self.drain()
         timeout_ms = self.world.options.timeout_ms
+        if self.world.options.cron:
+            self.world.run(self.world.now + TICKING_MS)
+            self.unset()
         self.world.run(self.world.now + LONGEST_MS + timeout_ms + QUIET_MS)
         for client in self.drains:
             client.end()
         self.world.note("drained")
         self.world.run(self.world.now + QUIET_MS + 2 * timeout_ms)
+
+    def unset(self) -> None:
+        """No more schedules."""
+        self.cluster.watch.history.unset_ms = self.world.now
+        for machine in self.cluster.machines:
+            for name in (*STEADY, MOODY):
+                machine.tell([b"CRON", b"DEL", name])
 
     def gather(self) -> None:
         """All nodes must find and reach each other again, without help."""

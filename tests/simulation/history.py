@@ -198,6 +198,8 @@ class History:
         self.disk_trouble: dict[int, list[Interval]] = {}
         #: By machine, the beats at which its journal let nothing out.
         self.silences: dict[int, list[int]] = {}
+        #: When all schedules were deleted at the end; -1 before.
+        self.unset_ms = -1
         #: When the last fault was repaired and all nodes were up; -1 before.
         self.healed_ms = -1
 

@@ -12,9 +12,10 @@ from unittest.mock import patch
 from cluster import messages as wire
 from cluster.table import Table
 from disque.core import handover, links, step
+from disque.core.commands import cron
 from disque.core.dedup import acquire, key_keeper
 from disque.core.federation import supply
-from disque.core.jobs import add
+from disque.core.jobs import add, terms
 from disque.core.journal import replay
 from disque.core.journal.replay import Replay
 from disque.core.journal.schema import CLEAN, END
@@ -40,6 +41,7 @@ from disque.core.replication import (
     tries,
     zoning,
 )
+from disque.core.schedule import firing, keeping
 from tests.simulation.bus import Bus
 from tests.simulation.process import Process
 
@@ -81,6 +83,7 @@ def mutant(
             "mixed": False,
             "tries": False,
             "ends": False,
+            "cron": False,
             "active_ms": 8000,
         }
         changed |= options
@@ -680,4 +683,62 @@ def what_is_cancelled_is_forgotten_here_alone() -> Iterator[None]:
         return True
 
     with patch.object(acks, "end", end):
+        yield
+
+
+# -- schedules ---------------------------------------------------------------------------------------------------------
+
+
+@mutant("I19", cron=True)
+def every_node_fires() -> Iterator[None]:
+    """Each node takes itself for the first in order, and a tick has no key."""
+
+    def words(schedule: Any, saying: Any) -> list[bytes]:
+        return firing.job_words(schedule.name, saying, schedule.tick)
+
+    with patch.object(firing, "owner", lambda node, _: node.node_id), patch.object(firing, "words", words):
+        yield
+
+
+@mutant("I19", cron=True, faults={"crash": 2000}, policy="always", active_ms=15000)
+def who_steps_in_makes_up_for_nothing() -> Iterator[None]:
+    """A tick that is late when a node looks at it is left out."""
+    genuine = firing.pending
+
+    def pending(node: Any, schedule: Any, wall_ms: int, now_ms: int) -> int:
+        tick = genuine(node, schedule, wall_ms, now_ms)
+        if not tick or tick * 1000 > wall_ms - 500:
+            return tick
+        schedule.skipped = wall_ms // 1000
+        return int(schedule.ticks.after(schedule.skipped))
+
+    with patch.object(firing, "pending", pending):
+        yield
+
+
+@mutant("I19", cron=True, faults={"freeze": 2000}, policy="always", active_ms=15000)
+def nobody_else_was_up() -> Iterator[None]:
+    """A node makes nothing of how long others have been up."""
+    with patch.object(firing, "oldest_ms", lambda node: node.schedules.up_ms):
+        yield
+
+
+@mutant("I19", cron=True)
+def a_paused_one_goes_on() -> Iterator[None]:
+    """PAUSE is not looked at."""
+    genuine = keeping.take
+
+    def take(node: Any, name: bytes) -> None:
+        genuine(node, name)
+        if name in node.schedules.by_name:
+            node.schedules.by_name[name].paused = False
+
+    with patch.object(keeping, "take", take):
+        yield
+
+
+@mutant("I19", cron=True, mixed=True)
+def a_schedule_is_set_at_old_nodes_as_well() -> Iterator[None]:
+    """CRON SET asks nobody what other nodes understand."""
+    with patch.object(cron, "lacking", lambda *_: b""), patch.object(terms, "lacking", lambda *_: b""):
         yield

@@ -77,6 +77,8 @@ class Options:
     tries: bool = False
     #: Somebody wants to know how jobs end.
     ends: bool = False
+    #: There are schedules.
+    cron: bool = False
     #: restart-grace in s.
     grace_s: int = 60
 
@@ -96,7 +98,8 @@ class Options:
             f"nodes {self.nodes}, appendfsync {self.policy}, node timeout {self.timeout_ms} ms, "
             f"{self.clients} clients, {self.queues} queues, {self.active_ms} ms, jumps {self.jumps}, "
             f"unique {self.unique}, pause {self.pause}, zones {self.zones}, bodies {self.body_most}, "
-            f"mixed {self.mixed}, tries {self.tries}, ends {self.ends}, grace {self.grace_s} s, faults {faults}"
+            f"mixed {self.mixed}, tries {self.tries}, ends {self.ends}, cron {self.cron}, "
+            f"grace {self.grace_s} s, faults {faults}"
         )
 
 
@@ -125,6 +128,7 @@ def draw(seed: int, nodes: int) -> Options:
     options.mixed = nodes > 1 and Random(f"{seed} versions").random() < 0.4
     options.tries = Random(f"{seed} tries").random() < 0.4
     options.ends = Random(f"{seed} ends").random() < 0.4
+    options.cron = Random(f"{seed} cron").random() < 0.4
     options.grace_s = Random(f"{seed} grace").choice((0, 1, 3, 8, 60, 60))
     return options
 

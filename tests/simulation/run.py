@@ -14,6 +14,7 @@ from tests.simulation.checks.counted import Counted
 from tests.simulation.checks.delivered import Delivered, Orderly
 from tests.simulation.checks.durable import Durable
 from tests.simulation.checks.ended import Ended
+from tests.simulation.checks.fired import Fired
 from tests.simulation.checks.kept import Kept
 from tests.simulation.checks.moved import Moved
 from tests.simulation.checks.prompt import Prompt
@@ -105,6 +106,7 @@ def whole_run(world: World) -> None:
             Moved,
             Urgent,
             Ended,
+            Fired,
         )
     ]
     for checker in checkers:

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
 #: IDs that meddlers pick from: the newest.
 RECENT = 60
+#: The queue of what schedules add, those that nobody changes once they are set, with their periods in s, and one that
+#: is changed all the time.
+TICKS = b"ticks"
+STEADY = {b"steady 1": 1, b"steady 2": 2, b"steady 3": 3, b"steady 5": 5}
+MOODY = b"moody"
 MIXES = ((10, 1), (6, 3), (3, 6), (1, 1))
 
 
@@ -33,6 +38,8 @@ class Workload:
         self.all_queues = [*self.queues, *[queue + b":dead" for queue in self.queues if self.options.tries]]
         #: Those in which jobs can be at the end: what was moved to a queue of dead letters may have died there.
         self.last_queues = [*self.all_queues, *[queue + b":dead" for queue in self.all_queues[len(self.queues) :]]]
+        if self.options.cron:
+            self.last_queues.append(TICKS)
         self.recent: list[bytes] = []
         self.clients: list[Client] = []
         self.number = 0
@@ -59,6 +66,22 @@ class Workload:
                 client = Client(self.cluster, f"curious {number}")
                 self.clients.append(client)
                 client.begin(curious(self, client.random))
+
+        if self.options.cron:
+            self._begin_schedules()
+
+    def _begin_schedules(self) -> None:
+        """Somebody sets schedules, and others take what comes of them."""
+        for name in (*STEADY, MOODY):
+            body = b"of " + name
+            self.history.plans[body] = plan = Plan(body, TICKS)
+            plan.retry = 5
+        stories = [keeper(self), *[moody(self.world.random(f"moody {number}")) for number in range(2)]]
+        stories += [taker(self.world.random(f"taker {number}")) for number in range(2)]
+        for number, story in enumerate(stories):
+            client = Client(self.cluster, f"of schedules {number}")
+            self.clients.append(client)
+            client.begin(story)
 
     def end(self) -> None:
         """All of them hang up."""
@@ -211,6 +234,51 @@ def one_errand(requests: list[list[bytes]]) -> Story:
         replies = yield Ask(*requests, patience_ms=1500)
         if replies is not None:
             return
+
+
+def cron_set(name: bytes, every: int, *options: bytes) -> list[bytes]:
+    """Set a schedule whose jobs one node can keep."""
+    spec = b"@every %ds" % every
+    return [b"CRON", b"SET", name, spec, TICKS, b"of " + name, *options, b"RETRY", b"5", b"REPLICATE", b"1"]
+
+
+def keeper(load: Workload) -> Story:
+    """Sets the steady ones, each until it is set."""
+    random = load.world.random("keeper")
+    for name, every in STEADY.items():
+        catchup = random.choice((b"none", b"none", b"last", b"all"))
+        while True:
+            replies = yield Ask(cron_set(name, every, b"CATCHUP", catchup), patience_ms=1000)
+            if replies and replies[0] == b"OK":
+                break
+            yield random.randint(50, 500)
+            yield Leave()
+
+
+def moody(random: Random) -> Story:
+    """Sets a schedule, pauses it, deletes it, at any node."""
+    while True:
+        yield random.randint(0, 3000)
+        chance = random.random()
+        if chance < 0.4:
+            yield Ask(cron_set(MOODY, random.choice((1, 1, 2))))
+        elif chance < 0.9:
+            yield Ask([b"CRON", random.choice((b"DEL", b"PAUSE", b"RESUME")), MOODY])
+        else:
+            yield Ask([b"CRON", b"LIST"], [b"CRON", b"GET", random.choice((MOODY, *STEADY))])
+        if random.random() < 0.5:
+            yield Leave()
+
+
+def taker(random: Random) -> Story:
+    """Takes what schedules have added."""
+    while True:
+        replies = yield Ask([b"GETJOB", b"TIMEOUT", b"2000", b"COUNT", b"20", b"FROM", TICKS], patience_ms=4000)
+        jobs = replies[0] if replies and isinstance(replies[0], list) else []
+        if jobs:
+            yield Ask([b"ACKJOB", *[entry[1] for entry in jobs]])
+        if random.random() < 0.1:
+            yield Leave()
 
 
 def producer(load: Workload, random: Random) -> Story:

@@ -1,5 +1,6 @@
 """A node without a process around it: what it asks of its host is noted, never done."""
 
+from collections.abc import Callable
 from random import Random
 
 from cluster.membership import Member, Membership
@@ -18,6 +19,8 @@ class NotedHost:
     def __init__(self, seed: int = 0) -> None:
         self.asked: list[str] = []
         self._random = Random(seed)
+        #: The wall clock, in ms.
+        self.clock: Callable[[], int] = lambda: START_MS
 
     def facts(self) -> dict[str, int | float | str]:
         return {}
@@ -68,7 +71,7 @@ class NotedHost:
         return self._random.randbytes(size)
 
     def wall_us(self) -> int:
-        return START_MS * 1000
+        return self.clock() * 1000
 
 
 def node_id(number: int) -> bytes:
@@ -76,9 +79,16 @@ def node_id(number: int) -> bytes:
     return (b"%d" % number * 40)[:40]
 
 
-def make_node(now_ms: int = START_MS, number: int = 1, others: int = 0, seed: int = 0) -> Node:
-    """A fresh node that knows ``others`` reachable nodes; everything that it draws follows from ``seed``."""
+def make_node(
+    now_ms: int = START_MS, number: int = 1, others: int = 0, seed: int = 0, clock: Callable[[], int] | None = None
+) -> Node:
+    """A fresh node that knows ``others`` reachable nodes; everything that it draws follows from ``seed``.
+
+    ``clock`` gives the time of its wall clock in ms.
+    """
     membership = Membership(Member(node_id(number), b"10.0.0.%d" % number, 7711))
     for other in [other for other in range(1, others + 2) if other != number][:others]:
         membership.add(Member(node_id(other), b"10.0.0.%d" % other, 7711))
-    return Node(membership, Config(), Random(seed), NotedHost(seed), ROWS, now_ms)
+    host = NotedHost(seed)
+    host.clock = clock or host.clock
+    return Node(membership, Config(), Random(seed), host, ROWS, now_ms)

@@ -110,19 +110,20 @@ def sound(node: "Node", digest: bytes, job_id: bytes, repl: int, window_ms: int)
     return False
 
 
-def keep_alone(node: "Node", digest: bytes, job: "Job", window_ms: int, now_ms: int) -> None:
-    """``job`` has a key that nobody else keeps: it is settled at once."""
+def keep_alone(node: "Node", digest: bytes, job: "Job", window_ms: int, repl: int, now_ms: int) -> None:
+    """``job`` has a key that nobody else keeps: it is settled at once. With others, ``repl`` nodes will."""
     if window_ms:
         segment = 0
         expires_ms = now_ms + window_ms
         if node.journaling:
-            node.outbox.file_key(digest, job.id, expires_ms, 0, 1)
+            node.outbox.file_key(digest, job.id, expires_ms, 0, repl)
             segment = node.segment
             node.live[segment] = node.live.get(segment, 0) + 1
-        shelve(node, digest, (job.id, expires_ms, segment, 1, SETTLED), was_shelved=False)
+        shelve(node, digest, (job.id, expires_ms, segment, repl, SETTLED), was_shelved=False)
         return
     key = Key(digest, job.id, 0, node.node_id)
     key.life_ms, key.copies, key.state = job.expires_ms, (), SETTLED
+    key.repl = repl
     put(node, key)
     count(node, key)
     if node.journaling:

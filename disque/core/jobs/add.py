@@ -286,7 +286,7 @@ def alone(node: "Node", request: Request, digest: bytes, now_ms: int) -> bytes:
     if reply:
         return reply
     job = make_here(node, request, now_ms)
-    keys.keep_alone(node, digest, job, request.window * 1000, now_ms)
+    keys.keep_alone(node, digest, job, request.window * 1000, request.key_copies(), now_ms)
     return resp.status(job.id)
 
 

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 AWAY: Final = PFAIL | FAIL | HANDSHAKE | DELETED | STOPPED
 #: After a start, each link must have stood for so long before anything fires, in ms.
 IN_STEP_MS: Final = 500
+#: One that says that it came up so much later than was known, in ms, is asked and told anew.
+NEWS_MS: Final = 1000
 #: A wall clock that was set forward by so many ms: what it has passed over was no time in which this node was up.
 JUMP_MS: Final = 10_000
 #: Ticks that are made up for.
@@ -63,6 +65,8 @@ def beat(node: "Node", now_ms: int, gap_ms: int) -> None:
     schedules = node.schedules
     ahead_ms = node.host.wall_us() // 1000 - now_ms
     stood = has_stood(node, gap_ms)
+    if stood:
+        schedules.up.clear()  # they say it again when they have heard that this node stood still
     if stood or ahead_ms - schedules.ahead_ms > JUMP_MS:
         schedules.up_ms = now_ms
         tell_up(node, now_ms)
@@ -96,9 +100,8 @@ def settle(node: "Node", now_ms: int) -> None:
                 over(node, schedule, session, now_ms)
     if node.registry.schedules:
         keeping.refresh(node)
-        if schedules.by_name and not schedules.speaks:
-            schedules.speaks = True
-            tell_up(node, now_ms)
+        if schedules.by_name:
+            speak(node, now_ms)
 
 
 def due(node: "Node", alarm: Alarm, now_ms: int) -> None:
@@ -141,6 +144,13 @@ def link_up(node: "Node", peer_id: bytes, now_ms: int) -> None:
         node.send(peer_id, (UPSINCE, max(0, now_ms - node.schedules.up_ms)))
 
 
+def speak(node: "Node", now_ms: int) -> None:
+    """There is a schedule somewhere: from now on the others are told."""
+    if not node.schedules.speaks:
+        node.schedules.speaks = True
+        tell_up(node, now_ms)
+
+
 def tell_up(node: "Node", now_ms: int) -> None:
     """Tell all others, if there are schedules."""
     if node.schedules.speaks:
@@ -148,8 +158,13 @@ def tell_up(node: "Node", now_ms: int) -> None:
 
 
 def told(node: "Node", peer: bytes, message: tuple[int, int], now_ms: int) -> None:
-    """UPSINCE: so long ``peer`` has been up."""
+    """UPSINCE: so long ``peer`` has been up. If that is news, it may not know how long this node has been."""
+    before = node.schedules.up.get(peer, 0)
     node.schedules.up[peer] = now_ms - message[1]
+    if not node.schedules.speaks:
+        speak(node, now_ms)
+    elif now_ms - message[1] > before + NEWS_MS:
+        link_up(node, peer, now_ms)
 
 
 def review(node: "Node") -> None:
@@ -183,11 +198,14 @@ def look_at_all(node: "Node") -> None:
 
 
 def is_in_step(node: "Node", now_ms: int) -> bool:
-    """Whether all others that are there have had the time to tell this node what they know."""
+    """Whether all others that are there have said how long they have been up, and have had time for all else."""
     for member in node.membership.nodes.values():
         if member.flags & (MYSELF | AWAY):
             continue
         if not member.linked or now_ms - member.linked_ms < IN_STEP_MS:
+            return False
+        peer = node.peers.get(member.id)
+        if peer is not None and peer.understands(SCHEDULES) and peer.id not in node.schedules.up:
             return False
     return True
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from cluster.messages import UPSINCE
 from disque.core.schedule.keeping import Saying
 from tests.core.support import Bench, Client, FakeHost, Word
 
@@ -30,7 +31,10 @@ class CronBench(Bench):
         self.wall = WallHost(self)
         self.node.host = self.wall
         self.one = self.client()
+        for peer in self.peers:
+            self.hear(peer, (UPSINCE, 3_600_000))
         self.live(1000 if peers else 100)
+        self.sent()
         self.wall.ahead_ms = BEGIN_S * 1000 - EARLY_MS - self.now_ms
         self.node.schedules.ahead_ms = self.wall.ahead_ms
         self.records()

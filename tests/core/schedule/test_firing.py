@@ -343,12 +343,15 @@ class TestManyNodes:
         bench.until(5.5)
         bench.node.schedules.up_ms = bench.now_ms - 1000
         bench.hear(second, (UPSINCE, 3000))
+        bench.hear(first, (UPSINCE, 0))
         bench.fail(first)
         bench.live(200)
         assert bench.ticks() == [3, 4, 5], "what passed before is not made up for"
 
     def test_a_node_says_how_long_it_has_been_up(self) -> None:
-        bench = CronBench(peers=2)
+        bench = CronBench()
+        bench.meet(0)
+        bench.meet(1)
         bench.live(5000)
         assert bench.sent(UPSINCE) == [], "there is no schedule"
         bench.set("s", "@every 1h", "q", "b")
@@ -362,6 +365,41 @@ class TestManyNodes:
         bench.now_ms += bench.membership.timeout_ms
         bench.live(100)
         assert {message[1] for _, message in bench.sent(UPSINCE)} == {0}
+
+    def test_who_hears_how_long_others_have_been_up_says_it_too(self) -> None:
+        bench = CronBench()
+        peer = bench.meet(0)
+        bench.hear(peer, (UPSINCE, 500_000))
+        bench.hear(peer, (UPSINCE, 500_000))
+        assert len(bench.sent(UPSINCE)) == 1
+        bench.hear(peer, (UPSINCE, 5))
+        bench.hear(peer, (UPSINCE, 5))
+        assert len(bench.sent(UPSINCE)) == 1, "it is another process"
+
+    def test_a_node_that_stood_still_waits_for_what_was_said_meanwhile(self) -> None:
+        bench = CronBench(peers=1)
+        name = name_with(bench, MYSELF)
+        bench.set(name.decode(), "@every 1s", "q", "b", "REPLICATE", 1)
+        bench.until(0.5)
+        bench.now_ms += bench.membership.timeout_ms
+        bench.live(1000)
+        assert bench.ticks() == [0]
+        bench.hear(bench.peers[0], (UPSINCE, 60_000))
+        bench.live(200)
+        assert bench.ticks() == list(range(1, 17))
+
+    def test_nothing_fires_before_all_have_said_how_long_they_have_been_up(self) -> None:
+        bench = CronBench(peers=2)
+        name = name_with(bench, MYSELF)
+        bench.node.schedules.held = True
+        bench.node.schedules.up.clear()
+        bench.set(name.decode(), "@every 1s", "q", "b", "REPLICATE", 1)
+        bench.hear(bench.peers[0], (UPSINCE, 5))
+        bench.until(2.5)
+        assert bench.ticks() == []
+        bench.hear(bench.peers[1], (UPSINCE, 5))
+        bench.until(2.8)
+        assert bench.ticks() == [0, 1, 2]
 
     def test_after_a_start_nothing_fires_before_the_others_were_heard(self) -> None:
         bench = CronBench(peers=2)
