@@ -23,9 +23,10 @@ QUEUES: Final = 1 << 3
 
 #: A node passes on what clients of other nodes publish.
 PUBSUB: Final = 1 << 4
-
 #: A node adds the jobs of schedules at their time, and says how long it has been up.
 SCHEDULES: Final = 1 << 5
+#: A node keeps users and holds their clients to what they may.
+USERS: Final = 1 << 6
 #: A node drops the oldest jobs of queues that are too long, where that is set, and knows that jobs can end so.
 OVERFLOW: Final = 1 << 8
 
@@ -38,10 +39,11 @@ CAPABILITIES: Final[dict[int, tuple[str, str]]] = {
     PUBSUB: ("pubsub", "PUBLISHED: what clients publish"),
     SCHEDULES: ("schedules", "schedules, which add jobs at certain times"),
     OVERFLOW: ("overflow", "jobs that are dropped since their queue is too long"),
+    USERS: ("users", "users, and what they may"),
 }
 
 #: What this version says at the handshake. A capability is added here when all that it promises is there.
-MINE: Final = SIZES | REGISTRY | JOBS | QUEUES | PUBSUB | SCHEDULES | OVERFLOW
+MINE: Final = SIZES | REGISTRY | JOBS | QUEUES | PUBSUB | SCHEDULES | USERS | OVERFLOW
 
 #: A mask on the wire is no number from here on.
 MASK_END: Final = 1 << 63

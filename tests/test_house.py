@@ -51,6 +51,7 @@ STOREYS: Final[tuple[tuple[str, ...], ...]] = (
     ("disque.core.pubsub", "disque.core.replication"),
     ("disque.core.dedup",),
     ("disque.core.jobs", "disque.core.federation", "disque.core.schedule"),
+    ("disque.core.auth",),
     ("disque.core.journal.kinds", "disque.core.journal.replay"),
     (
         "disque.core.entries",
@@ -121,6 +122,10 @@ TESTED_ELSEWHERE: Final[dict[str, str]] = {
     "disque.core.journal.codec": "tests/core/journal/test_replay.py",  # written, and read again
     "disque.core.journal.recovery": "tests/core/journal/test_replay.py",
     "disque.core.model.ack_batch": "tests/core/replication/test_ack_batches.py",  # plain data, and what is done with it
+    "disque.core.model.acl_log": "tests/core/commands/test_acl.py",
+    "disque.core.model.catalog": "tests/core/commands/test_acl.py",
+    "disque.core.model.claims": "tests/core/auth/test_access.py",  # what each command claims
+    "disque.core.model.user": "tests/core/auth/test_rules.py",
     "disque.core.model.acks": "tests/core/replication/test_acks.py",
     "disque.core.jobs.relocate": "tests/core/commands/test_relocate.py",
     "disque.core.model.moves": "tests/core/replication/test_moves.py",

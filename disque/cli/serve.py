@@ -13,10 +13,13 @@ import uvloop
 
 from disque import VERSION
 from disque.cli import processes
-from disque.core.commands import COMMANDS
+from disque.core.auth.rules import fault, name_fault
+from disque.core.commands import COMMANDS, ROWS
 from disque.core.config import conffile
-from disque.core.config.kinds import as_bytes
+from disque.core.config.kinds import as_bytes, as_text
 from disque.core.config.settings import BY_NAME, MAX_NAME, Config, SettingError
+from disque.core.model.catalog import Catalog
+from disque.core.model.user import User
 from disque.server import daemon
 from disque.server.facts import NodeClock
 from disque.server.log import LEVELS, Log, open_syslog
@@ -61,13 +64,31 @@ def read_config(argv: Sequence[str]) -> tuple[Config, str]:
     conffile.load_options(arguments.options, config, read_text, check_option)
     check_bus_port(config)
     check_renames(config)
+    check_users(config)
     return config, shown
 
 
 def check_option(name: str, words: tuple[str, ...]) -> None:
-    """`rename-command` must name a command. Raises SettingError."""
+    """`rename-command` must name a command, and `user` have rules that make sense. Raises SettingError."""
     if name == conffile.RENAME and as_bytes(words[0]).lower() not in COMMANDS:
         raise SettingError("No such command in rename-command", "Expected: rename-command <command> <new name>")
+
+    if name == "user":
+        user = as_bytes(words[0])
+        wrong = name_fault(user) or fault(User(user), list(map(as_bytes, words[1:])), Catalog(ROWS))
+        if wrong:
+            raise SettingError(
+                as_text(wrong.removeprefix(b"ERR ")), "Expected: user <name> [<rule of ACL SETUSER> ...]"
+            )
+
+
+def check_users(config: Config) -> None:
+    """Each user has one line. Raises ConfigError."""
+    names = [line.split("\0")[0] for line in config.words("user")]
+    for name in names:
+        if names.count(name) > 1:
+            wrong = SettingError(f"There are two lines for user {name}", "Expected: one line with all rules of a user")
+            raise conffile.ConfigError(conffile.COMMAND_LINE, 0, f"user {name}", wrong)
 
 
 def check_renames(config: Config) -> None:

@@ -142,7 +142,7 @@ EXPLAINED: Final[Mapping[str, Mapping[str, str]]] = {
     "publish": {"channel": "name of a channel, not one that begins with job:", "message": "at most 1 MB"},
     "pubsub channels": {"pattern": "only channels that look like this"},
     "pubsub numsub": {"channel": "name of a channel"},
-    "auth": {"user": "name of the user; there is only `default`", "password": "that of requirepass"},
+    "auth": {"user": "name of the user (default)", "password": "that of the user; of `default` it may be requirepass"},
     "hello": {
         "2|3": "version of RESP that this connection speaks from now on; without it, list the nodes",
         "AUTH": "log in as well",
@@ -160,6 +160,7 @@ EXPLAINED: Final[Mapping[str, Mapping[str, str]]] = {
         "ID": "the connection with this number",
         "ADDR": "the connection from this address",
         "LADDR": "connections to this address of the node",
+        "USER": "connections of this user",
         "TYPE": "normal, or pubsub: those that have subscribed",
         "SKIPME": "spare this connection (yes)",
     },
@@ -169,6 +170,16 @@ EXPLAINED: Final[Mapping[str, Mapping[str, str]]] = {
     "client reply": {"ON|OFF|SKIP": "always, never, or not the next time"},
     "client no-evict": _ON_OFF,
     "client no-touch": _ON_OFF,
+    "acl setuser": {
+        "name": "of the user; it is made if there is none",
+        "rule": "on, off, >password, ~queues, %R~queues, %W~queues, &channels, +command, -command, +@category",
+    },
+    "acl deluser": {"name": "of the user"},
+    "acl getuser": {"name": "of the user"},
+    "acl cat": {"category": "as ACL CAT names it"},
+    "acl genpass": {"bits": "so many, in hexadecimal digits (256)"},
+    "acl dryrun": {"name": "of the user", "command": "as the user would send it", "word": "a word behind it"},
+    "acl log": {"count": "so many entries (10)", "RESET": "forget them"},
     "info": {
         "section": "server, clients, memory, jobs, queues, cluster, persistence, stats, cpu, commandstats, or all",
     },

@@ -1,7 +1,7 @@
 """The history file of the shell: plain text, private, and without passwords.
 
-A line with a password (AUTH, HELLO ... AUTH, CONFIG SET requirepass) is stored nowhere, not even for the arrow keys. Of
-a paste of several lines only such lines are left out.
+A line with a password (AUTH, HELLO ... AUTH, CONFIG SET requirepass, ACL SETUSER) is stored nowhere, not even for the
+arrow keys. Of a paste of several lines only such lines are left out.
 """
 
 import contextlib
@@ -24,6 +24,8 @@ def is_secret(line: str) -> bool:
     words = [word.strip("\"'").lower() for word in line.split()]
     while words and words[0].isdigit():
         del words[0]
+    if words[:2] == ["acl", "setuser"]:
+        return True
     if words[:1] == ["auth"] or (words[:1] == ["hello"] and "auth" in words):
         return True
     return words[:2] == ["config", "set"] and not _SECRET_SETTINGS.isdisjoint(words[2:])

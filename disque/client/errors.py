@@ -117,6 +117,12 @@ class WrongPassError(DisqueError, exceptions.AuthenticationError):
     code = "WRONGPASS"
 
 
+class NoPermError(DisqueError, exceptions.NoPermissionError):
+    """NOPERM: the user may not run this command, or not on this queue or channel."""
+
+    code = "NOPERM"
+
+
 class DeniedError(DisqueError):
     """DENIED: protected mode, a node without a password that was asked from another machine."""
 
@@ -166,6 +172,7 @@ BY_CODE: Final[dict[str, type[DisqueError]]] = {
         *(CommandError, BadIdError, NoJobError, TooLateError, NoReplError, OomError, MaxlenError, PausedError),
         JobCancelledError,
         *(LeavingError, LoadingError, MisconfError, NoAuthError, WrongPassError, DeniedError, NoProtoError),
+        NoPermError,
     )
 }
 

@@ -8,9 +8,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from cluster.messages import ENTRIES
+from disque.core.auth import users
 from disque.core.base import errors
 from disque.core.jobs import queues
-from disque.core.model.registry import LAST_TICK, PAUSED_QUEUE, QUEUE_OPTION, SCHEDULE, Entry, Key
+from disque.core.model.registry import LAST_TICK, PAUSED_QUEUE, QUEUE_OPTION, SCHEDULE, USER, Entry, Key
 from disque.core.replication import queue_options, registry
 from disque.core.schedule import keeping
 
@@ -56,6 +57,7 @@ KINDS: Final = (
     EntryKind(QUEUE_OPTION, queue_options.is_option, queue_options.is_ready, queue_options.has_changed),
     EntryKind(SCHEDULE, keeping.is_schedule, keeping.is_ready, keeping.has_changed),
     EntryKind(LAST_TICK, keeping.is_tick, keeping.is_ready, keeping.has_changed),
+    EntryKind(USER, users.is_user, users.is_ready, users.has_changed),
 )
 TABLE: Final[dict[int, EntryKind]] = {kind.number: kind for kind in KINDS}
 

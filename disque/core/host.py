@@ -8,9 +8,11 @@ from typing import Final, Protocol
 
 from disque.core.model.session import Session
 
-#: What clients may be suspected of: to be a browser that a web page has sent here, and to guess passwords.
+#: What clients may be suspected of: to be a browser that a web page has sent here, to have no right password, and to
+#: guess it.
 CROSS_PROTOCOL: Final = "cross-protocol"
 FAILED_AUTH: Final = "failed-auth"
+GUESSING: Final = "guessing"
 
 
 class HostRefusedError(Exception):

@@ -19,6 +19,8 @@ from disque.core.journal.outbox import Outbox
 from disque.core.journal.schema import MORE, SPEND
 from disque.core.model import memory
 from disque.core.model.acks import Acks
+from disque.core.model.acl_log import AclLog
+from disque.core.model.catalog import Catalog
 from disque.core.model.census import Census
 from disque.core.model.command import Command, renamed
 from disque.core.model.copies import Copies
@@ -63,6 +65,7 @@ from disque.core.model.stats import Stats
 from disque.core.model.survey import Surveys
 from disque.core.model.tombstones import Tombstones
 from disque.core.model.unique import Unique
+from disque.core.model.user import Users
 from disque.core.model.votes import Votes
 from disque.core.model.zones import Zones
 
@@ -91,12 +94,14 @@ class Node:
 
     __slots__ = (
         "acks",
+        "acl_log",
         "batches",
         "beat_ms",
         "body_least",
         "bulks",
         "calls",
         "calls_us",
+        "catalog",
         "census",
         "chores",
         "clients_paused_until_ms",
@@ -138,7 +143,6 @@ class Node:
         "outcomes",
         "overflowing",
         "parts",
-        "password",
         "peak",
         "peers",
         "places",
@@ -174,6 +178,7 @@ class Node:
         "unique",
         "unread",
         "used",
+        "users",
         "votes",
         "walks",
         "zones",
@@ -255,6 +260,10 @@ class Node:
         #: What all nodes agree on, and how many bytes of it somebody may set here.
         self.registry = Registry()
         self.registry_most = 0
+        #: Who may log in, what rules about them can name, and what they tried and might not.
+        self.users = Users()
+        self.catalog = Catalog(table)
+        self.acl_log = AclLog()
         #: No shared job may leave its queue: see `arbitration.doubt`.
         self.reconciling = False
         #: Work on many jobs, done some at a time by the ticks; what rests goes on at the next beat.
@@ -336,12 +345,22 @@ class Node:
         """Copy the settings that the hot path needs out of the config; called after each change."""
         config = self.config
         self.limits.set(config.number("maxmemory"))
-        self.password = config.text("requirepass").encode("utf-8", "surrogateescape")
+        self.require(config.text("requirepass").encode("utf-8", "surrogateescape"))
         self.evict_acks = config.text("maxmemory-policy") == "acks"
         self.slowlog.max_len = config.number("slowlog-max-len")
+        self.acl_log.most = config.number("acllog-max-len")
+        self.acl_log.trim()
         self.grace_ms = config.number("restart-grace") * 1000
         self.registry_most = config.number("registry-max-bytes")
         self.count_nodes()
+
+    def require(self, password: bytes) -> None:
+        """Give the default user the password of `requirepass`. Clients that are logged in stay so."""
+        before = self.users.default
+        user = self.users.require(password)
+        for session in self.sessions.values():
+            if session.user is before:
+                session.log_in(user, passed=session.passed)
 
     def name_commands(self) -> None:
         """Make the table of names, with what `rename-command` changed."""

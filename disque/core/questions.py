@@ -8,6 +8,7 @@ of what comes. A number that has no row comes from a newer node, which hears tha
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from disque.core.auth import permits
 from disque.core.dedup import finding
 from disque.core.jobs import figures, history, orders, results
 from disque.core.model.session import Session
@@ -30,6 +31,7 @@ TABLE: "Final[dict[int, Answerer]]" = {
     orders.OLDEST: orders.say_oldest,
     orders.ALL: orders.do_all,
     results.RESULT: results.say_result,
+    permits.PERMITS: permits.say_permits,
 }
 
 
@@ -52,11 +54,14 @@ def ask(node: "Node", session: Session, answers: Answers, now_ms: int, *, everyw
 
 
 def go_on(node: "Node", now_ms: int) -> None:
-    """Ask what follows on questions that are over."""
+    """Ask what follows on questions that are over, or do it."""
     following = node.surveys.following
     while following:
         session, answers = following.pop(next(iter(following)))
-        ask(node, session, answers, now_ms)
+        if isinstance(answers, permits.Request):
+            permits.go_on(node, session, answers, now_ms)
+        else:
+            ask(node, session, answers, now_ms)
 
 
 def asked(node: "Node", peer: bytes, message: tuple[int, int, int, Words], now_ms: int) -> None:

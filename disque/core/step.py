@@ -56,6 +56,7 @@ from cluster.messages import (
     YOURJOBS,
 )
 from disque.core import entries, handover, links, pubsub, questions, sizes
+from disque.core.auth import access, login, permits
 from disque.core.base import errors, resp
 from disque.core.base.timers import Timed
 from disque.core.commands import scan, shown
@@ -80,6 +81,7 @@ from disque.core.model.session import (
     WAIT_ENDS,
     WAIT_HOST,
     WAIT_JOBS,
+    WAIT_LOGIN,
     WAIT_NODES,
     WAIT_SCAN,
     Acquisition,
@@ -110,6 +112,9 @@ if TYPE_CHECKING:
 #: What stands at the beginning of lines of HTTP: such a client is a browser that some web page has sent here.
 HTTP: Final = frozenset({b"post", b"host:"})
 
+#: Waits that end with a reply, which a client may not want.
+WAITS_WITH_A_REPLY: Final = frozenset({WAIT_JOBS, WAIT_HOST, WAIT_SCAN, WAIT_NODES, WAIT_ENDS, WAIT_LOGIN})
+
 #: Timers that one tick handles, so that a hundred thousand jobs due together stop nobody.
 TICK_MOST: Final = 1000
 
@@ -132,8 +137,11 @@ def command(node: "Node", session: Session, args: list[bytes], now_ms: int) -> C
     words = len(args)
     wrong_count = words < row.least or words > row.most
     listens = session.subscriptions is not None and session.protocol == 2
-    if wrong_count or listens or node.password or node.misconf or node.loading or node.used > node.limits.full:
-        wrong = refusal(node, session, row, args)
+    if wrong_count or listens or session.limited or node.misconf or node.loading or node.used > node.limits.full:
+        wrong = refusal(node, session, row, args, now_ms)
+        if wrong == access.UNKNOWN:
+            ask_first(node, session, row, args, now_ms)
+            return row
         if wrong:
             refuse(node, session, args, wrong, now_ms)
             return None
@@ -149,13 +157,13 @@ def command(node: "Node", session: Session, args: list[bytes], now_ms: int) -> C
     return row
 
 
-def refusal(node: "Node", session: Session, row: Command, args: list[bytes]) -> bytes:
+def refusal(node: "Node", session: Session, row: Command, args: list[bytes], now_ms: int) -> bytes:
     """Why a command must not run now, or nothing: the one place that decides, in Disque's order."""
     flags = row.flags
     if not row.accepts(len(args)):
         is_list = row.arity <= 0 and len(args) > row.most
         wrong = errors.too_many_words(row.name, row.most) if is_list else errors.wrong_arity(row.name)
-    elif not flags & NO_AUTH and not session.may(node.password):
+    elif not flags & NO_AUTH and not session.may():
         wrong = errors.NO_AUTH
     elif session.subscriptions is not None and session.protocol == 2 and not flags & LISTENING:
         wrong = errors.only_listens(row.full_name(args))
@@ -165,9 +173,22 @@ def refusal(node: "Node", session: Session, row: Command, args: list[bytes]) -> 
         wrong = node.misconf
     elif node.loading and not flags & LOADING:
         wrong = errors.LOADING
+    elif session.limited and session.may():
+        wrong = access.refusal(node, session, row, args, now_ms)
     else:
         wrong = b""
     return wrong
+
+
+def ask_first(node: "Node", session: Session, row: Command, args: list[bytes], now_ms: int) -> None:
+    """Before this request runs, the other nodes must say whether its client may name these jobs."""
+    if node.monitors and not row.flags & SKIP_MONITOR:
+        show_monitors(node, session, row, args)
+    session.command = row.name
+    questions.ask(node, session, permits.ask(node, session, row, args), now_ms)
+    session.wait_silent = session.reply_mode != REPLY_ON
+    if session.reply_mode == REPLY_SKIP:
+        session.reply_mode = REPLY_ON
 
 
 def refuse(node: "Node", session: Session, args: list[bytes], text: bytes, now_ms: int) -> None:
@@ -192,7 +213,7 @@ def silently(node: "Node", session: Session, row: Command, args: list[bytes], no
         return
     del session.out[replies:]
     del session.handed[handed:]
-    session.wait_silent = session.waiting in {WAIT_JOBS, WAIT_HOST, WAIT_SCAN, WAIT_NODES, WAIT_ENDS}
+    session.wait_silent = session.waiting in WAITS_WITH_A_REPLY
     if session.adds:
         session.adds[-1].silent = True
 
@@ -379,9 +400,23 @@ def due(node: "Node", item: Timed, now_ms: int) -> None:
         outcomes.hand_on(node, now_ms)
 
 
+def wait_is_over(node: "Node", session: Session, now_ms: int) -> None:
+    """A client has waited for jobs for long enough, or for its login to be looked at."""
+    if session.waiting == WAIT_LOGIN:
+        args = login.go_on(node, session)
+        silent, session.wait_silent = session.wait_silent, False
+        replies = len(session.out)
+        node.lookup[args[0].lower()].function(node, session, args, now_ms)
+        if silent:
+            del session.out[replies:]
+        node.touch(session)
+    else:
+        deliver.time_out(node, session, now_ms)
+
+
 #: What each kind of thing was armed for, jobs apart.
 DUE: Final[dict[type[Timed], Callable[["Node", Any, int], None]]] = {
-    Session: deliver.time_out,
+    Session: wait_is_over,
     Queue: queues.due,
     PendingAdd: coordinator.time_out,
     RequeueVote: arbitration.due,

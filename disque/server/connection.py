@@ -212,8 +212,6 @@ class Connection:
         most = HELD_MOST if held else MANY
         left = TURN_COMMANDS
         size = sum(map(len, out)) if held else 0
-        if not node.password and not reader.trusted:
-            reader.trusted = True
         last: Command | None = None
         run_of = 0
         run_started = started = clock()
@@ -227,8 +225,7 @@ class Connection:
             and not session.closing
             and not self.choked
         ):
-            if node.password:
-                reader.trusted = session.passed
+            reader.trusted = session.passed
             idle = session.waiting == NOT_WAITING and self._held_request is None
             args = reader.next() if idle else self._next(session)
             if args is None:

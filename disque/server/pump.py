@@ -136,7 +136,12 @@ class Pump:
             return b"ERR max number of clients reached"
         peer = connection.transport.get_extra_info("peername")
         config = self.node.config
-        if config.flag("protected-mode") and not self.node.password and not connection.unix_path and not loopback(peer):
+        if (
+            config.flag("protected-mode")
+            and self.node.users.default.is_open()
+            and not connection.unix_path
+            and not loopback(peer)
+        ):
             return (
                 b"DENIED Disque runs in protected mode: without a password only clients on this machine may connect. "
                 b"Set requirepass, or protected-mode no if the network in front of it can be trusted"

@@ -17,6 +17,7 @@ from pathlib import Path
 from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Any, Final
 
+from disque.core.auth import users
 from disque.core.base import resp
 from disque.core.commands import ROWS
 from disque.core.config.settings import Config
@@ -84,6 +85,7 @@ class Server:
         random = Random(seed)  # noqa: S311 - to spread what nodes do; IDs use urandom
         self.node = Node(membership, config, random, self.host, ROWS, clock.now_ms())
         self.loop = asyncio.get_running_loop()
+        users.reload(self.node, clock.now_ms())
         self.pump = Pump(self.node, clock, log, self.loop)
         boot_id = self.host.process.boot_id
         self.persistence = Persistence(self.pump, boot_id, lambda: SystemRandom().getrandbits(32))

@@ -6,7 +6,7 @@ at its end. The memory for this is bounded, too: beyond a number of addresses, a
 
 from typing import Final
 
-from disque.core.host import CROSS_PROTOCOL, FAILED_AUTH
+from disque.core.host import CROSS_PROTOCOL, FAILED_AUTH, GUESSING
 from disque.server.log import Log, printable
 
 QUIET_S: Final = 60.0
@@ -27,6 +27,10 @@ LINES: Final = {
     FAILED_AUTH: (
         "Failed AUTH of a client at %s: wrong user or password.",
         "%d more failed AUTHs of clients at %s in the last minute.",
+    ),
+    GUESSING: (
+        "Ten wrong passwords within a minute from %s: for a minute, logins from there are answered a second late.",
+        "%d more times ten wrong passwords from %s in the last minute.",
     ),
 }
 

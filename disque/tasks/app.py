@@ -323,5 +323,3 @@ class App:
 
     def __repr__(self) -> str:
         return f"<App {self.name}: {len(self.tasks)} tasks>"
-
-

@@ -79,9 +79,7 @@ class Telling(Held):
         super().__setattr__(name, value)
 
 
-async def answer(
-    app: App, execution: Execution, words: dict[str, Any], say: Callable[[str], object]
-) -> dict[str, Any]:
+async def answer(app: App, execution: Execution, words: dict[str, Any], say: Callable[[str], object]) -> dict[str, Any]:
     """What comes of one message, as a frame says it."""
     known = Meta(words["tries"], words["left"], 0, 0, 0, 0, 0, 0, 0, words["error"], None, words["headers"])
     held = Telling(words, known, say)

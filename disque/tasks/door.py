@@ -19,7 +19,9 @@ class Door(Protocol):
         """Add several: their IDs."""
 
     async def wait(
-        self, ids: Sequence[str], timeout: Duration | None  # noqa: ASYNC109 - the node waits
+        self,
+        ids: Sequence[str],
+        timeout: Duration | None,  # noqa: ASYNC109 - the node waits
     ) -> list[Ended | None]:
         """How jobs have ended, as soon as all have; None for those that have not when the time is over."""
 
@@ -49,7 +51,9 @@ class ServerDoor:
         return await self.client.add_many(jobs)
 
     async def wait(
-        self, ids: Sequence[str], timeout: Duration | None  # noqa: ASYNC109 - see `Door`
+        self,
+        ids: Sequence[str],
+        timeout: Duration | None,  # noqa: ASYNC109 - see `Door`
     ) -> list[Ended | None]:
         """See `Door`."""
         return await self.client.wait(*ids, timeout=timeout)
@@ -83,7 +87,9 @@ class BlockingDoor:
         return self.client.add_many(jobs)
 
     async def wait(
-        self, ids: Sequence[str], timeout: Duration | None  # noqa: ASYNC109 - see `Door`
+        self,
+        ids: Sequence[str],
+        timeout: Duration | None,  # noqa: ASYNC109 - see `Door`
     ) -> list[Ended | None]:
         """See `Door`."""
         return self.client.wait(*ids, timeout=timeout)
@@ -99,8 +105,6 @@ class BlockingDoor:
     async def find(self, queue: str, key: str) -> str | None:
         """See `Door`."""
         return self.client.find(queue, key)
-
-
 
 
 def finish(work: Coroutine[Any, Any, T]) -> T:

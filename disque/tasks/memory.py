@@ -90,7 +90,9 @@ class Memory:
         return [await self.add(job) for job in jobs]
 
     async def wait(
-        self, ids: Sequence[str], timeout: Duration | None  # noqa: ASYNC109 - see `Door`
+        self,
+        ids: Sequence[str],
+        timeout: Duration | None,  # noqa: ASYNC109 - see `Door`
     ) -> list[Ended | None]:
         """How they have ended by now: nothing happens while somebody waits, so nobody does."""
         del timeout

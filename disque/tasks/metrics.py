@@ -71,9 +71,7 @@ def head(lines: list[str], name: str, kind: str, meaning: str) -> None:
     lines += (f"# HELP {name} {meaning}", f"# TYPE {name} {kind}")
 
 
-def histograms(
-    lines: list[str], name: str, meaning: str, label: str, found: Iterable[tuple[str, Histogram]]
-) -> None:
+def histograms(lines: list[str], name: str, meaning: str, label: str, found: Iterable[tuple[str, Histogram]]) -> None:
     """All histograms of a metric."""
     head(lines, name, "histogram", meaning)
     for value, histogram in sorted(found):

@@ -454,5 +454,3 @@ def client_name(app: str) -> str:
     """How a worker calls itself in CLIENT LIST: no spaces."""
     plain = "".join(one if one.isalnum() or one in "-_." else "_" for one in app)
     return f"worker:{plain}:{socket.gethostname()}:{os.getpid()}"
-
-

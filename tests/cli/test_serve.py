@@ -73,6 +73,19 @@ def test_a_command_does_not_take_the_name_of_another_one(tmp_path: Path) -> None
         read_config([written(tmp_path, "rename-command addjob GetJob")])
 
 
+def test_users_of_the_configuration_have_rules_that_make_sense(tmp_path: Path) -> None:
+    config, _ = read_config([written(tmp_path, 'user alice on ">a b" ~mails* +@consume', "user bob off")])
+    assert config.words("user") == ("alice\0on\0>a b\0~mails*\0+@consume", "bob\0off")
+    with pytest.raises(ConfigError, match=r"modifier '\+nope': Unknown command or category"):
+        read_config([written(tmp_path, "", "user alice +nope")])
+    with pytest.raises(ConfigError, match="Usernames can't contain spaces"):
+        read_config([written(tmp_path, 'user "a b" on')])
+    with pytest.raises(ConfigError, match="two lines for user alice"):
+        read_config([written(tmp_path, "user alice on", "user bob on", "user alice off")])
+    config, _ = read_config(["--user", "rescue", "on", ">p", "~*", "&*", "+@all"])
+    assert config.words("user")[0].startswith("rescue")
+
+
 @pytest.mark.parametrize("flag", ["-v", "--version"])
 def test_the_version(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([flag]) == 0

@@ -15,6 +15,7 @@ SECRET = [
     "HELLO 3 AUTH u p",
     "hello 2 setname n auth u p",
     "CONFIG SET requirepass x",
+    "acl setuser u on >x",
     'config set maxmemory 1 "requirepass" x',
     "config set cluster-secret x",
 ]

@@ -14,7 +14,8 @@ from cluster.capabilities import (
 
 
 def test_bits_are_for_ever() -> None:
-    bits = {"sizes": 1, "registry": 2, "jobs": 4, "queues": 8, "pubsub": 16, "schedules": 32, "overflow": 256}
+    bits = {"sizes": 1, "registry": 2, "jobs": 4, "queues": 8, "pubsub": 16, "schedules": 32, "users": 64}
+    bits["overflow"] = 256
     assert {name: bit for bit, (name, _) in CAPABILITIES.items()} == bits
     assert (SIZES, REGISTRY, JOBS, QUEUES, PUBSUB, SCHEDULES, OVERFLOW) == (1, 2, 4, 8, 16, 32, 256)
 

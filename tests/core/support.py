@@ -65,6 +65,7 @@ from disque.core.model.session import (
     WAIT_HOST,
     WAIT_JOBS,
     WAIT_LINES,
+    WAIT_LOGIN,
     WAIT_NODES,
     Session,
 )
@@ -682,7 +683,7 @@ def assert_timers_are_true(node: Node, jobs: list[Job]) -> None:
             continue
         if job.state == ACTIVE and job.requeue_ms:
             assert job.due_ms <= job.requeue_ms
-    assert all(session.waiting == WAIT_JOBS for session in sessions)
+    assert all(session.waiting in {WAIT_JOBS, WAIT_LOGIN} for session in sessions)
     bids_and_votes = (bids, node.votes.by_id)
     timed = (live, node.queues, armed, *bids_and_votes, sessions, adds, acks, lots, surveys, told, ends, waits)
     alone = (node.unique.store.slot != IDLE) + (node.schedules.alarm.slot != IDLE)

@@ -88,6 +88,21 @@ PAUSED: Final = b"PAUSED Queue paused in input, try later"
 CANCELLED: Final = b"CANCELLED Job was cancelled, nobody wants it any more."
 NO_JOB: Final = b"NOJOB Job not known in the context of this node."
 TOO_LATE: Final = b"TOOLATE Half of job TTL already elapsed, you are no longer allowed to postpone the next delivery."
+NO_QUEUE: Final = b"NOPERM this user has no permissions to access one of the keys used as arguments"
+NO_CHANNEL: Final = b"NOPERM this user has no permissions to access one of the channels used as arguments"
+NO_COMMAND: Final = b"NOPERM this user has no permissions to run the '%b' command"
+MANY_CLAIMS: Final = b"ERR a user with rights to some queues only can name at most %d jobs in one command"
+NOT_CHECKED: Final = (
+    b"NOJOB Job not known, and some nodes cannot be reached: nobody can say whether this user may see it"
+)
+FIXED_USER: Final = b"ERR user '%b' stands in the configuration of this node, so ACL cannot change it here"
+PASSWORD_FIXED: Final = (
+    b"ERR the password of user 'default' is requirepass at this node: change it there, or set requirepass to nothing"
+)
+LAST_USER: Final = b"ERR nobody would be left who may do everything: only the configuration can do that"
+NO_ACL_FILE: Final = (
+    b"ERR Users need no ACL file here: all nodes keep those of ACL SETUSER, and the configuration may have more of them"
+)
 BAD_CURSOR: Final = b"ERR invalid cursor or option name"
 BAD_STATE: Final = b"ERR Invalid job state name"
 BAD_REPLY_TYPE: Final = b"ERR Invalid REPLY type, try ID or ALL"

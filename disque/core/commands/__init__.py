@@ -3,6 +3,7 @@
 from typing import Final
 
 from disque.core.commands import (
+    acl,
     client,
     cluster,
     command,
@@ -35,6 +36,7 @@ ROWS: Final[tuple[Command, ...]] = (
     *pubsub.COMMANDS,
     *connection.COMMANDS,
     *client.COMMANDS,
+    *acl.COMMANDS,
     *info.COMMANDS,
     *metrics.COMMANDS,
     *server.COMMANDS,

@@ -39,7 +39,7 @@ def line(node: "Node", session: Session, now_ms: int) -> bytes:
     numbers = {key: value for key, value in facts.items() if isinstance(value, int)}
     return (
         b"id=%d addr=%b fd=%d name=%b age=%d idle=%d flags=%b qbuf=%d qbuf-free=%d obl=%d oll=%d omem=%d"
-        b" events=%b cmd=%b laddr=%b sub=%d psub=%d ssub=0 resp=%d lib-name=%b lib-ver=%b user=default\n"
+        b" events=%b cmd=%b laddr=%b sub=%d psub=%d ssub=0 resp=%d lib-name=%b lib-ver=%b user=%b\n"
         % (
             session.id,
             session.address,
@@ -61,6 +61,7 @@ def line(node: "Node", session: Session, now_ms: int) -> bytes:
             session.protocol,
             session.library,
             session.library_version,
+            session.user.name,
         )
     )
 
@@ -207,7 +208,7 @@ def kill(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None
 class Filters:
     """What CLIENT KILL asks for: all that is given must fit."""
 
-    __slots__ = ("address", "client_id", "kind", "local_address", "skip_me")
+    __slots__ = ("address", "client_id", "kind", "local_address", "skip_me", "user")
 
     def __init__(self) -> None:
         self.client_id: int | None = None
@@ -215,6 +216,7 @@ class Filters:
         self.address: bytes | None = None
         self.local_address: bytes | None = None
         self.skip_me = True
+        self.user: bytes | None = None
 
     def parse(self, args: list[bytes]) -> bytes:
         """Read pairs of words; returns the text of an error, or nothing."""
@@ -239,6 +241,8 @@ class Filters:
             self.address = value
         elif word == b"LADDR":
             self.local_address = value
+        elif word == b"USER":
+            self.user = value
         elif word == b"SKIPME" and value.lower() in {b"yes", b"no"}:
             self.skip_me = value.lower() == b"yes"
         else:
@@ -253,10 +257,13 @@ class Filters:
                 and self.address in {None, one.address}
                 and self.local_address in {None, one.local_address}
                 and (not self.kind or is_of(one, self.kind))
+                and self.user in {None, one.user.name}
                 and not (self.skip_me and one is session)
             ):
                 yield one
 
+
+KILL_WORDS: Final = "ip:port | [ID id] [ADDR ip:port] [LADDR ip:port] [USER name] [TYPE normal|pubsub] [SKIPME yes|no]"
 
 #: Subcommand: the least and the largest number of words, the function.
 SUBCOMMANDS: Final[dict[bytes, tuple[int, int, Handler]]] = {
@@ -286,11 +293,7 @@ COMMANDS: Final = (
         (
             ("LIST", "[TYPE normal|pubsub] [ID id ...]", "A line for each connection."),
             ("INFO", "", "The line of this connection."),
-            (
-                "KILL",
-                "ip:port | [ID id] [ADDR ip:port] [LADDR ip:port] [TYPE normal|pubsub] [SKIPME yes|no]",
-                "Close some.",
-            ),
+            ("KILL", KILL_WORDS, "Close some."),
             ("GETNAME", "", "The name of this connection."),
             ("SETNAME", "name", "Name this connection."),
             ("SETINFO", "LIB-NAME|LIB-VER value", "Tell which client library this is."),
@@ -302,5 +305,6 @@ COMMANDS: Final = (
             ("NO-TOUCH", "ON|OFF", "Accepted for Redis' clients."),
             HELP,
         ),
+        tame=frozenset({"INFO", "GETNAME", "SETNAME", "SETINFO", "ID", "REPLY", "NO-TOUCH", "HELP"}),
     ),
 )

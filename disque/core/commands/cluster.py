@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 from cluster.member import NODE_ID_LENGTH, PORT_MAX, default_bus_port, is_host
 from disque.core import links
+from disque.core.auth import users
 from disque.core.base import errors, resp
 from disque.core.base.numbers import parse_int
 from disque.core.commands.helped import helped
@@ -135,6 +136,7 @@ def reset(node: "Node", session: Session, args: list[bytes], now_ms: int) -> Non
         session.out.append(resp.error(errors.SYNTAX))
         return
     registry.forget_all(node)
+    users.reload(node, now_ms)
     sessions.flush_all(node, now_ms)
     node.early, node.messages = [], []
     node.batches.clear()
@@ -195,5 +197,6 @@ COMMANDS: Final = (
             ("RESET", "[SOFT|HARD]", "Drop all jobs and forget all other nodes; HARD also takes a new ID."),
             HELP,
         ),
+        tame=frozenset({"MYID", "NODES", "INFO", "HELP"}),
     ),
 )

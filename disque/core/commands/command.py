@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 from disque import VERSION
 from disque.core.base import resp
 from disque.core.commands.helped import helped
+from disque.core.model.catalog import CATEGORIES, categories
 from disque.core.model.command import FLAG_NAMES, HELP, LOADING, READONLY, Command, Subcommand
 from disque.core.model.session import Session
 
@@ -51,8 +52,8 @@ def named_row(node: "Node", name: bytes, protocol: int) -> bytes:
 def row_reply(row: Command, protocol: int) -> bytes:
     """One row as Disque shows it: name, arity, flags, and where keys stand: nowhere.
 
-    In RESP3 four columns follow, as in Redis, which clients there count on: ACL categories, tips, key specifications,
-    subcommands; nothing stands in them.
+    In RESP3 four columns follow, as in Redis, which clients there count on: ACL categories, and tips, key
+    specifications, subcommands, in which nothing stands.
     """
     flags = [resp.status(name) for flag, name in FLAG_NAMES if row.flags & flag]
     columns = [
@@ -64,7 +65,8 @@ def row_reply(row: Command, protocol: int) -> bytes:
         resp.ZERO,
     ]
     if protocol >= 3:
-        columns += [resp.unordered([], protocol), resp.EMPTY_ARRAY, resp.EMPTY_ARRAY, resp.EMPTY_ARRAY]
+        groups = [resp.status(b"@" + name) for name in CATEGORIES if name in categories(row)]
+        columns += [resp.unordered(groups, protocol), resp.EMPTY_ARRAY, resp.EMPTY_ARRAY, resp.EMPTY_ARRAY]
     return resp.array(columns)
 
 

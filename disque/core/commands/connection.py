@@ -1,23 +1,20 @@
 """The commands about the connection itself: AUTH, HELLO, PING, ECHO, SELECT, RESET, QUIT."""
 
-import hmac
 import re
 from typing import TYPE_CHECKING, Final
 
 from disque import VERSION
 from disque.core import pubsub as channels
+from disque.core.auth import login
 from disque.core.base import errors, resp
 from disque.core.base.numbers import parse_int
-from disque.core.host import FAILED_AUTH
 from disque.core.model.command import FAST, LISTENING, LOADING, NO_AUTH, READONLY, Command
 from disque.core.model.session import REPLY_ON, Session
+from disque.core.model.user import DEFAULT
 
 if TYPE_CHECKING:
     from disque.core.node import Node
 
-#: The only user there is until there are users with rights.
-DEFAULT_USER: Final = b"default"
-PASSWORD_MAX: Final = 512
 #: Bytes of what clients call themselves and their libraries, which is kept as long as they are connected.
 NAME_MAX: Final = 1024
 CLEAN_NAME: Final = re.compile(rb"[!-~]*")
@@ -32,45 +29,32 @@ def name_fault(what: bytes, name: bytes) -> bytes:
     return b""
 
 
-def right_password(node: "Node", given: bytes) -> bool:
-    """Whether ``given`` is the password, compared in a time that does not tell how much of it fits."""
-    return hmac.compare_digest(given[: PASSWORD_MAX + 1], node.password)
-
-
-def denied(node: "Node", session: Session) -> None:
-    """Somebody has given a wrong user or password: count it, and let the log say so."""
-    node.stats.auths_denied += 1
-    node.host.suspect(session, FAILED_AUTH)
-
-
 def auth(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
-    """AUTH password, or AUTH default password: log in. A wrong password logs out.
+    """AUTH password, or AUTH user password: log in. A wrong password logs out.
 
-    While no password is set, the default user takes any, as in Redis; the form without a user keeps Disque's error.
+    While the default user has no password, it takes any, as in Redis; the form without a user keeps Disque's error.
     """
-    del now_ms
     if len(args) > 3:
         session.out.append(resp.error(errors.SYNTAX))
-    elif not node.password and len(args) == 2:
+        return
+    if len(args) == 2 and node.users.default.is_open():
         session.out.append(resp.error(errors.NO_PASSWORD_SET))
-    elif len(args) == 3 and args[1] != DEFAULT_USER:
-        session.passed = False
-        denied(node, session)
-        session.out.append(resp.error(errors.WRONG_PASS))
-    elif not node.password or right_password(node, args[-1]):
-        session.passed = True
+        return
+    if login.must_wait(node, session, args, now_ms):
+        return
+    name = args[1] if len(args) == 3 else DEFAULT
+    if login.log_in(node, session, name, args[-1], b"auth", now_ms):
         session.out.append(resp.OK)
     else:
-        session.passed = False
-        denied(node, session)
+        session.log_in(node.users.default, passed=False)
         session.out.append(resp.error(errors.WRONG_PASSWORD if len(args) == 2 else errors.WRONG_PASS))
 
 
 def hello(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """HELLO alone lists the nodes, as in Disque; with a protocol version it is the handshake of Redis' clients."""
     if len(args) > 1:
-        shake_hands(node, session, args)
-    elif not session.may(node.password):
+        shake_hands(node, session, args, now_ms)
+    elif not session.may():
         session.out.append(resp.error(errors.NO_AUTH))
     else:
         nodes = [resp.bulks(list(entry)) for entry in hello_nodes(node, now_ms)]
@@ -117,18 +101,16 @@ def parse_handshake(args: list[bytes], wanted: Handshake) -> bytes:
     return b"" if wanted.name is None else name_fault(b"Client names", wanted.name)
 
 
-def shake_hands(node: "Node", session: Session, args: list[bytes]) -> None:
+def shake_hands(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """Choose the protocol, log in and take a name in one step; on any error nothing changes."""
     wanted = Handshake()
     wrong = parse_handshake(args, wanted)
-    passed = session.passed
     if not wrong and wanted.user is not None:
-        # Without a password the default user takes any, as in Redis.
-        passed = wanted.user == DEFAULT_USER and (not node.password or right_password(node, wanted.password))
-        if not passed:
-            denied(node, session)
+        if login.must_wait(node, session, args, now_ms):
+            return
+        if not login.log_in(node, session, wanted.user, wanted.password, b"hello", now_ms):
             wrong = errors.WRONG_PASS
-    if not wrong and node.password and not passed:
+    if not wrong and not session.may():
         wrong = (
             b"NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH "
             b"<user> <pass> option can be used to authenticate the client and select the RESP protocol version at the "
@@ -138,7 +120,6 @@ def shake_hands(node: "Node", session: Session, args: list[bytes]) -> None:
         session.out.append(resp.error(wrong))
         return
     assert wanted.version is not None
-    session.passed = passed
     session.protocol = wanted.version
     if wanted.name is not None:
         session.name = wanted.name
@@ -198,7 +179,7 @@ def reset(node: "Node", session: Session, args: list[bytes], now_ms: int) -> Non
     node.monitors.pop(session.id, None)
     session.monitoring = False
     channels.leave(node, session)
-    session.passed = not node.password
+    login.start_over(node, session)
     session.protocol = 2
     session.name = b""
     session.reply_mode = REPLY_ON
@@ -223,7 +204,7 @@ COMMANDS: Final = (
         auth,
         "connection",
         "[user] password",
-        "Log in with the password of `requirepass`.",
+        "Log in as a user; without a name as `default`.",
     ),
     Command(
         "hello",

@@ -6,8 +6,11 @@ from cluster.capabilities import SCHEDULES
 from disque.core import entries
 from disque.core.base import errors, resp
 from disque.core.base.numbers import parse_int, parse_uint64
+from disque.core.commands import jobs
 from disque.core.commands.helped import helped
 from disque.core.jobs import add, eviction, terms
+from disque.core.model import claims as may
+from disque.core.model.claims import Claims
 from disque.core.model.command import HELP, WRITE, Command
 from disque.core.model.registry import LAST_TICK, SCHEDULE
 from disque.core.model.session import Session
@@ -42,7 +45,7 @@ def cron(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None
         session.out.append(shown(node, args[2], session.protocol))
     elif word == b"LIST" and count <= 3:
         cursor = parse_uint64(args[2]) if count == 3 else 0
-        session.out.append(resp.error(errors.BAD_CURSOR) if cursor is None else listed(node, cursor, session.protocol))
+        session.out.append(resp.error(errors.BAD_CURSOR) if cursor is None else listed(node, cursor, session))
     elif word in {b"DEL", b"PAUSE", b"RESUME"} and count == 3:
         session.out.append(change(node, word, args[2], now_ms))
     elif word == b"RUN" and count == 3:
@@ -53,12 +56,21 @@ def cron(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None
         session.out.append(resp.error(errors.SYNTAX))
 
 
-def queues_of(node: "Node", args: list[bytes]) -> list[bytes]:
-    """The queues whose jobs a CRON command is about, for who looks after rights: the new one and the one until now."""
+def claimed(args: list[bytes]) -> Claims:
+    """A schedule adds jobs to its queue: who changes it needs that right, also to the queue that it has had until now.
+
+    GET shows the body, which is for who may look at such jobs.
+    """
     word = args[1].upper() if len(args) > 2 else b""
-    queues = [args[4]] if word == b"SET" and len(args) >= 6 else []
-    known = keeping.find(node, args[2]) if word not in {b"", b"LIST", b"NEXT"} else None
-    return queues if known is None else [*queues, known.queue]
+    claims = Claims()
+    if word not in {b"", b"LIST", b"NEXT", b"HELP"}:
+        claims.schedules.append((args[2], may.READ if word == b"GET" else may.WRITE))
+    if word == b"SET" and len(args) >= 6:
+        claims.queues.append((args[4], may.WRITE))
+        words = Words()
+        if not words.read(args[6:]):
+            claims.queues += jobs.dead_letters([b"", args[4], b"", b"0", *words.options])
+    return claims
 
 
 # -- SET ---------------------------------------------------------------------------------------------------------------
@@ -194,13 +206,17 @@ def facts(node: "Node", name: bytes, saying: Saying, protocol: int) -> list[byte
     ]
 
 
-def listed(node: "Node", cursor: int, protocol: int) -> bytes:
-    """Some schedules, from a number on; and the number to go on from, or 0."""
+def listed(node: "Node", cursor: int, session: Session) -> bytes:
+    """Some schedules, from a number on; and the number to go on from, or 0.
+
+    Only those whose queue the client may know.
+    """
+    user, protocol = session.user, session.protocol
     cursor, found = node.schedules.roll.look(cursor, NAMES)
     rows: list[bytes] = []
     for schedule in found:
         saying = keeping.find(node, schedule.name)
-        if saying is not None:
+        if saying is not None and user.sees(saying.queue):
             rows.append(resp.mapping(facts(node, schedule.name, saying, protocol), protocol))
     return resp.array([resp.bulk(b"%d" % cursor), resp.array(rows)])
 
@@ -270,5 +286,7 @@ COMMANDS: Final = (
             ("NEXT", "spec count [TZ zone]", "When a spec is due next."),
             HELP,
         ),
+        touches=claimed,
+        tame=frozenset({"GET", "LIST", "NEXT", "HELP"}),
     ),
 )

@@ -8,7 +8,9 @@ from disque.core.base.numbers import parse_int
 from disque.core.commands import asking
 from disque.core.jobs import orders, results, terms, waiting
 from disque.core.jobs.orders import Order
-from disque.core.model.command import FAST, LIST, READONLY, WRITE, Command
+from disque.core.model import claims as may
+from disque.core.model.claims import Claims
+from disque.core.model.command import BLOCKING, FAST, LIST, PRODUCE, READONLY, WRITE, Command
 from disque.core.model.ends import WATCHES_MOST
 from disque.core.model.jobid import valid
 from disque.core.model.session import Session
@@ -66,24 +68,52 @@ def waitjob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> N
     waiting.begin(node, session, ids, timeout_ms, is_any=is_any, now_ms=now_ms)
 
 
+def cancelled(args: list[bytes]) -> Claims:
+    """CANCEL is for who may take the jobs, and for who may add such jobs."""
+    ids = args[1:]
+    return may.of_ids(ids[:-1] if len(ids) > 1 and ids[-1].upper() == orders.WAITING else ids, may.EITHER, counts=True)
+
+
+def followed(args: list[bytes]) -> Claims:
+    """RESULT, too."""
+    return may.of_ids(args[1:], may.EITHER, counts=False)
+
+
+def waited_for(args: list[bytes]) -> Claims:
+    """And so is WAITJOB."""
+    ids = args[2:]
+    return may.of_ids(ids[:-1] if len(ids) > 1 and ids[-1].upper() == b"ANY" else ids, may.EITHER, counts=False)
+
+
 COMMANDS: Final = (
     Command(
         "cancel",
         -2,
-        WRITE | FAST | LIST,
+        WRITE | FAST | LIST | PRODUCE,
         cancel,
         "jobs",
         "id [id ...] [WAITING]",
         "End jobs at all nodes, whatever their state; the reply is how many.",
+        touches=cancelled,
     ),
-    Command("result", 2, READONLY, result, "jobs", "id", "What has become of a job, at whichever nodes it is known."),
+    Command(
+        "result",
+        2,
+        READONLY | PRODUCE,
+        result,
+        "jobs",
+        "id",
+        "What has become of a job, at whichever nodes it is known.",
+        touches=followed,
+    ),
     Command(
         "waitjob",
         -3,
-        READONLY | LIST,
+        READONLY | LIST | PRODUCE | BLOCKING,
         waitjob,
         "jobs",
         "ms-timeout id [id ...] [ANY]",
         "Wait until jobs have ended; the reply is how, and their results.",
+        touches=waited_for,
     ),
 )

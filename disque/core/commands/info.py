@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from disque import VERSION
 from disque.core.base import errors, resp
-from disque.core.model.command import LOADING, READONLY, Command
+from disque.core.model.command import DANGEROUS, LOADING, READONLY, Command
 from disque.core.model.session import NOT_WAITING, Session
 
 if TYPE_CHECKING:
@@ -152,6 +152,7 @@ def stats(node: "Node", facts: Facts, now_ms: int) -> Lines:
         ("acl_access_denied_auth", counted.auths_denied),
         ("pubsub_channels", len(node.pubsub.channels)),
         ("pubsub_patterns", len(node.pubsub.patterns)),
+        ("acl_access_denied_rights", counted.acl_denied),
         ("latest_fork_usec", 0),
         ("longest_turn_usec", int(counted.longest_turn_s * 1e6)),
         ("unknown_messages_skipped", node.messages_skipped),
@@ -221,5 +222,5 @@ def render(title: str, section: Section, node: "Node", facts: Facts, now_ms: int
 
 
 COMMANDS: Final = (
-    Command("info", -1, READONLY | LOADING, info, "server", "[section]", "Facts and figures of this node."),
+    Command("info", -1, READONLY | LOADING | DANGEROUS, info, "server", "[section]", "Facts and figures of this node."),
 )

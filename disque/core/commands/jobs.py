@@ -9,12 +9,26 @@ from disque.core.commands import show
 from disque.core.federation import demand
 from disque.core.jobs import add, bulk, deliver, meta, requeue, terms
 from disque.core.jobs.bulk import Bulk
-from disque.core.model.command import DENYOOM, FAST, LIST, READONLY, WRITE, Command
+from disque.core.model import claims as may
+from disque.core.model.claims import Claims
+from disque.core.model.command import (
+    BLOCKING,
+    CONSUME,
+    DENYOOM,
+    FAST,
+    LIST,
+    PRODUCE,
+    READONLY,
+    WRITE,
+    Command,
+)
 from disque.core.model.ends import CANCELLED, DONE
 from disque.core.model.extra import PROGRESS_MOST
 from disque.core.model.job import ACKED, WAIT_REPL
 from disque.core.model.jobid import SHARDS, shard_of, valid
+from disque.core.model.request import Request
 from disque.core.model.session import Session
+from disque.core.model.spec import DEADLETTER
 from disque.core.replication import acks, generations
 
 if TYPE_CHECKING:
@@ -483,6 +497,53 @@ def show_job(node: "Node", session: Session, args: list[bytes], now_ms: int) -> 
         session.out.append(resp.null_bulk(protocol))
 
 
+# -- what requests claim -----------------------------------------------------------------------------------------------
+
+
+def added(args: list[bytes]) -> Claims:
+    """ADDJOB puts a job into its queue, and later perhaps into the one for dead letters."""
+    claims = Claims()
+    claims.queues.append((args[1], may.WRITE))
+    claims.queues += dead_letters(args)
+    return claims
+
+
+def dead_letters(args: list[bytes]) -> list[tuple[bytes, int]]:
+    """The claim to the queue that an ADDJOB names for dead letters, if it names one."""
+    request = Request(args[1], b"", 1)
+    if not add.parse_options(request, args) and request.rows is not None:
+        name = request.rows.get(DEADLETTER.number, b"")
+        if isinstance(name, bytes) and len(name) > 1:
+            return [(name[1:], may.WRITE)]
+    return []
+
+
+def taken(args: list[bytes]) -> Claims:
+    """GETJOB takes jobs out of its queues."""
+    claims = Claims()
+    options = GetOptions()
+    if not parse_get(args, options):
+        claims.queues += [(name, may.READ) for name in args[options.first :]]
+    return claims
+
+
+def acknowledged(args: list[bytes]) -> Claims:
+    """ACKJOB ends jobs."""
+    is_one = len(args) == 4 and args[2].upper() == b"RESULT"
+    return may.of_ids(args[1:2] if is_one else args[1:], may.READ, counts=True)
+
+
+def given_back(args: list[bytes]) -> Claims:
+    """NACK gives back jobs."""
+    return may.of_ids(parse_nack(args, requeue.Nack())[0], may.READ, counts=True)
+
+
+def worked_on(args: list[bytes]) -> Claims:
+    """WORKING postpones jobs."""
+    ids = args[1:]
+    return may.of_ids(ids[:-2] if len(ids) > 2 and ids[-2].upper() == b"PROGRESS" else ids, may.READ, counts=False)
+
+
 class AddJob(Command):
     """The row of ADDJOB."""
 
@@ -514,54 +575,104 @@ COMMANDS: Final = (
     AddJob(
         "addjob",
         -4,
-        WRITE | DENYOOM | FAST,
+        WRITE | DENYOOM | FAST | PRODUCE,
         add.add,
         "jobs",
         "queue body ms-timeout [REPLICATE n] [DELAY s] [AT unix-ms] [RETRY s] [TTL s] [PRIORITY n] "
         "[MAXLEN n] [UNIQUE key s] [ASYNC] "
         "[TRIES n] [BACKOFF kind:s] [DEADLETTER queue] [RETAIN s] [HEADER name value ...]",
         "Add a job to a queue; the reply is its ID.",
+        touches=added,
     ),
     GetJob(
         "getjob",
         -2,
-        OF_IDS,
+        OF_IDS | CONSUME | BLOCKING,
         getjob,
         "jobs",
         "[NOHANG] [TIMEOUT ms] [COUNT n] [BYTES n] [LEASE s] [STRICT] [WITHCOUNTERS] [WITHMETA] [NOBODY] "
         "FROM queue [queue ...]",
         "Get jobs out of queues, or wait for them.",
+        touches=taken,
     ),
     AckJob(
         "ackjob",
         -1,
-        OF_IDS,
+        OF_IDS | CONSUME,
         ackjob,
         "jobs",
         "id [id ...] | id RESULT value",
         "Acknowledge jobs: they are done everywhere.",
+        touches=acknowledged,
     ),
-    Command("fastack", -1, OF_IDS, fastack, "jobs", "id [id ...]", "Acknowledge at once, with weaker promises."),
-    Command("deljob", -1, OF_IDS, deljob, "jobs", "id [id ...]", "Delete jobs from this node, in any state."),
+    Command(
+        "fastack",
+        -1,
+        OF_IDS | CONSUME,
+        fastack,
+        "jobs",
+        "id [id ...]",
+        "Acknowledge at once, with weaker promises.",
+        touches=may.ends_ids,
+    ),
+    Command(
+        "deljob",
+        -1,
+        OF_IDS,
+        deljob,
+        "jobs",
+        "id [id ...]",
+        "Delete jobs from this node, in any state.",
+        touches=may.ends_ids,
+    ),
     Command(
         "nack",
         -1,
-        OF_IDS | DENYOOM,
+        OF_IDS | DENYOOM | CONSUME,
         nack,
         "jobs",
         "id [id ...] [DELAY s] [ERROR text] [DEAD] [NOCOUNT]",
         "Give jobs back to their queues, now or after a delay, and count the failure unless it is none.",
+        touches=given_back,
     ),
     Command(
         "working",
         -2,
-        OF_IDS,
+        OF_IDS | CONSUME,
         working,
         "jobs",
         "id [id ...] [PROGRESS text]",
         "Postpone the next delivery of jobs by their RETRY, or their lease; the reply is its seconds.",
+        touches=worked_on,
     ),
-    Command("enqueue", -1, OF_IDS | DENYOOM, enqueue, "jobs", "id [id ...]", "Put jobs into their queues now."),
-    Command("dequeue", -1, OF_IDS, dequeue, "jobs", "id [id ...]", "Take jobs out of their queues until RETRY."),
-    Command("show", 2, READONLY | FAST, show_job, "jobs", "id", "Show what this node knows of a job."),
+    Command(
+        "enqueue",
+        -1,
+        OF_IDS | DENYOOM,
+        enqueue,
+        "jobs",
+        "id [id ...]",
+        "Put jobs into their queues now.",
+        touches=may.ends_ids,
+    ),
+    Command(
+        "dequeue",
+        -1,
+        OF_IDS,
+        dequeue,
+        "jobs",
+        "id [id ...]",
+        "Take jobs out of their queues until RETRY.",
+        touches=may.ends_ids,
+    ),
+    Command(
+        "show",
+        2,
+        READONLY | FAST,
+        show_job,
+        "jobs",
+        "id",
+        "Show what this node knows of a job.",
+        touches=may.shows_ids,
+    ),
 )

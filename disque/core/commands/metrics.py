@@ -18,7 +18,8 @@ from disque.core.commands import scan
 from disque.core.jobs import census
 from disque.core.jobs.deliver import LARGE_REPLY
 from disque.core.jobs.figures import NO_FIGURES, oldest_ms
-from disque.core.model.command import READONLY, Command
+from disque.core.model import claims as may
+from disque.core.model.command import DANGEROUS, READONLY, Command
 from disque.core.model.figures import Histogram, place
 from disque.core.model.queue import PAUSED_IN, PAUSED_OUT, Queue
 from disque.core.model.session import NOT_WAITING, Session
@@ -121,6 +122,7 @@ def process(node: "Node", facts: Facts, now_ms: int) -> list[Family]:
         counter(b"connections_total", b"Clients that have connected.", stats.connections),
         counter(b"connections_rejected_total", b"Clients that were turned away.", stats.rejected),
         counter(b"authentications_failed_total", b"Wrong passwords.", stats.auths_denied),
+        counter(b"requests_not_permitted_total", b"Refused to the user of a client.", stats.acl_denied),
         counter(b"network_received_bytes_total", b"Bytes from clients.", stats.net_in),
         counter(b"network_sent_bytes_total", b"Bytes to clients.", stats.net_out),
     ]
@@ -357,7 +359,7 @@ class Metrics(scan.Walk):
         """Look which queues are used most."""
         self.cursor, some = node.roll.look(self.cursor, 100)
         for queue in some:
-            if self._glob.matches(queue.name):
+            if self._is_meant(queue.name):
                 self._chosen.append((queue.jobs_in + queue.jobs_out + queue.length, -queue.number, queue))
         chosen = self._chosen
         if not self.cursor or len(chosen) > 2 * self._most:
@@ -424,7 +426,11 @@ class Metrics(scan.Walk):
 
     def _is_other(self, node: "Node", name: bytes) -> bool:
         """Whether all jobs of a queue that is meant are out, so that there is no queue."""
-        return name not in node.queues and self._glob.matches(name)
+        return name not in node.queues and self._is_meant(name)
+
+    def _is_meant(self, name: bytes) -> bool:
+        """Whether a queue fits the pattern, and the client may know it."""
+        return self._glob.matches(name) and self.session.user.sees(name)
 
     def _write_node(self, node: "Node", now_ms: int) -> None:
         facts = node.host.facts()
@@ -496,10 +502,11 @@ COMMANDS: Final = (
     Command(
         "metrics",
         -1,
-        READONLY,
+        READONLY | DANGEROUS,
         metrics,
         "server",
         "[pattern] [COUNT n]",
         "Figures of this node and of its queues, as Prometheus reads them.",
+        touches=may.nothing,  # it leaves out what its client may not know
     ),
 )

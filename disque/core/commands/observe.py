@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Final
 from disque.core.base import errors, resp
 from disque.core.base.numbers import parse_int
 from disque.core.commands.helped import helped
-from disque.core.model.command import ADMIN, FAST, HELP, LOADING, READONLY, Command
+from disque.core.model import claims as may
+from disque.core.model.command import ADMIN, DANGEROUS, FAST, HELP, LOADING, READONLY, Command
 from disque.core.model.session import Session
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ COMMANDS: Final = (
     Command(
         "slowlog",
         -2,
-        READONLY,
+        READONLY | DANGEROUS,
         slowlog,
         "server",
         "GET [n] | LEN | RESET",
@@ -107,6 +108,8 @@ COMMANDS: Final = (
             ("RESET", "", "Forget them."),
             HELP,
         ),
+        touches=may.everything,
+        tame=frozenset({"HELP"}),
     ),
     Command(
         "latency",
@@ -125,6 +128,15 @@ COMMANDS: Final = (
             HELP,
         ),
     ),
-    Command("monitor", 1, READONLY | ADMIN, monitor, "server", "", "Show every command that is executed."),
+    Command(
+        "monitor",
+        1,
+        READONLY | ADMIN,
+        monitor,
+        "server",
+        "",
+        "Show every command that is executed.",
+        touches=may.everything,
+    ),
     Command("time", 1, READONLY | FAST, time, "server", "", "The wall clock of the node."),
 )

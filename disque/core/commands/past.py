@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 from disque.core import questions
 from disque.core.base import errors, resp
 from disque.core.jobs import history
+from disque.core.model import claims as may
 from disque.core.model.command import READONLY, Command
 from disque.core.model.session import Session
 
@@ -32,5 +33,6 @@ COMMANDS: Final = (
         "queues",
         "queue minute|hour|day [CLUSTER]",
         "What happened to jobs of a queue in the last 60 minutes, 168 hours or 90 days.",
+        touches=may.looks,
     ),
 )

@@ -3,9 +3,12 @@
 from typing import TYPE_CHECKING, Final
 
 from disque.core import pubsub as channels
+from disque.core.auth import users
 from disque.core.base import errors, resp
 from disque.core.base.glob import Glob
 from disque.core.commands.helped import helped
+from disque.core.model import claims as may
+from disque.core.model.claims import Claims
 from disque.core.model.command import DENYOOM, FAST, HELP, LISTENING, READONLY, Command
 from disque.core.model.pubsub import JOB
 from disque.core.model.session import Session
@@ -100,17 +103,39 @@ def pubsub(node: "Node", session: Session, args: list[bytes], now_ms: int) -> No
     topics = node.pubsub.channels
     if word == b"CHANNELS" and len(args) <= 3:
         glob = Glob(args[2] if len(args) == 3 else b"*")
-        session.out.append(resp.bulks([name for name in topics if glob.matches(name)]))
+        names = [name for name in topics if glob.matches(name) and users.may_listen(session.user, name)]
+        session.out.append(resp.bulks(names))
     elif word == b"NUMSUB":
         pairs: list[bytes] = []
         for name in args[2:]:
-            topic = topics.get(name)
+            topic = topics.get(name) if users.may_listen(session.user, name) else None
             pairs += [resp.bulk(name), resp.integer(0 if topic is None else len(topic.subscribers))]
         session.out.append(resp.array(pairs))
     elif word == b"NUMPAT" and len(args) == 2:
         session.out.append(resp.integer(len(node.pubsub.patterns)))
     else:
         session.out.append(resp.error(errors.SYNTAX))
+
+
+def listened(args: list[bytes]) -> Claims:
+    """SUBSCRIBE names channels."""
+    claims = Claims()
+    claims.channels = args[1:]
+    return claims
+
+
+def listened_to_all(args: list[bytes]) -> Claims:
+    """PSUBSCRIBE names patterns."""
+    claims = Claims()
+    claims.patterns = args[1:]
+    return claims
+
+
+def published(args: list[bytes]) -> Claims:
+    """PUBLISH names one channel."""
+    claims = Claims()
+    claims.channels = args[1:2]
+    return claims
 
 
 COMMANDS: Final = (
@@ -122,6 +147,7 @@ COMMANDS: Final = (
         "pubsub",
         "channel [channel ...]",
         "Listen to channels.",
+        touches=listened,
     ),
     Command(
         "psubscribe",
@@ -131,6 +157,7 @@ COMMANDS: Final = (
         "pubsub",
         "pattern [pattern ...]",
         "Listen to all channels that fit a pattern.",
+        touches=listened_to_all,
     ),
     Command(
         "unsubscribe",
@@ -140,6 +167,7 @@ COMMANDS: Final = (
         "pubsub",
         "[channel ...]",
         "Listen no more to channels, or to any.",
+        touches=may.nothing,
     ),
     Command(
         "punsubscribe",
@@ -149,6 +177,7 @@ COMMANDS: Final = (
         "pubsub",
         "[pattern ...]",
         "Listen no more to patterns, or to any.",
+        touches=may.nothing,
     ),
     Command(
         "publish",
@@ -158,6 +187,7 @@ COMMANDS: Final = (
         "pubsub",
         "channel message",
         "Say something to all who listen to a channel, at all nodes.",
+        touches=published,
     ),
     Command(
         "pubsub",
@@ -173,5 +203,6 @@ COMMANDS: Final = (
             ("NUMPAT", "", "How many patterns somebody listens to."),
             HELP,
         ),
+        touches=may.nothing,
     ),
 )

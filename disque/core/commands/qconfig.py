@@ -9,7 +9,9 @@ from disque.core.base.numbers import parse_uint64
 from disque.core.commands.helped import helped
 from disque.core.jobs import terms
 from disque.core.jobs.add import RETRY_CAP
-from disque.core.model.command import ADMIN, DENYOOM, HELP, READONLY, Command
+from disque.core.model import claims as may
+from disque.core.model.claims import Claims
+from disque.core.model.command import ADMIN, CHANGES, DENYOOM, HELP, READONLY, Command
 from disque.core.model.defaults import OVERFLOW as OVERFLOW_OPTION
 from disque.core.model.defaults import drops
 from disque.core.model.registry import QUEUE_OPTION
@@ -39,7 +41,7 @@ def qconfig(node: "Node", session: Session, args: list[bytes], now_ms: int) -> N
         unset(node, session, args[2], args[3:], now_ms)
     elif word == b"LIST" and len(args) <= 3:
         cursor = parse_uint64(args[2]) if len(args) == 3 else 0
-        session.out.append(resp.error(errors.BAD_CURSOR) if cursor is None else listed(node, cursor, session.protocol))
+        session.out.append(resp.error(errors.BAD_CURSOR) if cursor is None else listed(node, cursor, session))
     else:
         session.out.append(resp.error(errors.SYNTAX))
 
@@ -117,23 +119,48 @@ def shown(node: "Node", name: bytes, protocol: int) -> bytes:
     return resp.mapping(pairs, protocol)
 
 
-def listed(node: "Node", cursor: int, protocol: int) -> bytes:
-    """The names under which options are set, with these, from a number on; and the number to go on from, or 0."""
+def listed(node: "Node", cursor: int, session: Session) -> bytes:
+    """The names under which options are set, with these, from a number on; and the number to go on from, or 0.
+
+    Only names that the client may know.
+    """
+    user, protocol = session.user, session.protocol
     defaults = queue_options.known(node)
     cursor, names = defaults.roll.look(cursor, NAMES)
     rows: list[bytes] = []
     for name in names:
+        if not (user.all_queues or user.sees(name) or (name.endswith(b"*") and user.sees_all(name[:-1]))):
+            continue
         words = defaults.by_name[name]
         pairs = [resp.bulk(word) for option in OPTIONS if option in words for word in (option, words[option])]
         rows.append(resp.array([resp.bulk(name), resp.mapping(pairs, protocol)]))
     return resp.array([resp.bulk(b"%d" % cursor), resp.array(rows)])
 
 
+def configured(args: list[bytes]) -> Claims:
+    """Options of queues are for who may do anything with all of them; dead letters go where he may add jobs."""
+    word = args[1].upper() if len(args) > 2 else b""
+    claims = Claims()
+    if word not in {b"SET", b"GET", b"UNSET"}:
+        return claims
+    accesses = (may.EITHER,) if word == b"GET" else (may.READ, may.WRITE)
+    name = args[2]
+    if name.endswith(b"*") and word != b"GET":
+        claims.beginnings += [(name[:-1], access) for access in accesses]
+    else:
+        claims.queues += [(name, access) for access in accesses]
+    if word == b"SET":
+        for option, value in zip(args[3::2], args[4::2], strict=False):
+            if option.lower() == b"deadletter" and value:
+                claims.queues.append((value, may.WRITE))
+    return claims
+
+
 COMMANDS: Final = (
     Command(
         "qconfig",
         -2,
-        READONLY | ADMIN | DENYOOM,
+        READONLY | ADMIN | DENYOOM | CHANGES,
         qconfig,
         "queues",
         "SET queue name value [name value ...] | GET queue | UNSET queue [name ...] | LIST [cursor]",
@@ -145,5 +172,7 @@ COMMANDS: Final = (
             ("LIST", "[cursor]", "Walk through the names under which options are set."),
             HELP,
         ),
+        touches=configured,
+        tame=frozenset({"GET", "LIST", "HELP"}),
     ),
 )

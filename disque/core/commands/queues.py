@@ -9,7 +9,9 @@ from disque.core.commands import scan
 from disque.core.dedup import finding, keys
 from disque.core.jobs import deliver, figures
 from disque.core.jobs.queues import pause, pause_flags
-from disque.core.model.command import FAST, READONLY, Command
+from disque.core.model import claims as may
+from disque.core.model.claims import Claims
+from disque.core.model.command import CHANGES, FAST, READONLY, Command
 from disque.core.model.job import Job
 from disque.core.model.queue import PAUSE_NAMES, PAUSED_IN, PAUSED_OUT
 from disque.core.model.registry import PAUSED_QUEUE
@@ -132,6 +134,21 @@ def pause_queue(node: "Node", session: Session, args: list[bytes], now_ms: int) 
     session.out.append(resp.status(PAUSE_NAMES[pause_flags(node, args[1])]))
 
 
+def walked(args: list[bytes]) -> Claims:
+    """JSCAN may name a queue; else it shows the jobs that its client may look at."""
+    options = scan.parse(args, scan.JOB_NUMBERS, scan.JOB_WORDS)
+    claims = Claims()
+    if isinstance(options, scan.ScanOptions) and options.queue is not None:
+        claims.queues.append((options.queue, may.READ))
+    return claims
+
+
+def paused(args: list[bytes]) -> Claims:
+    """PAUSE is for who may do anything with the queue; to look is for who may look."""
+    changes = [word for word in args[2:] if word.upper() not in {b"STATE", b"BCAST"}]
+    return may.of_queue(args, may.READ, may.WRITE) if changes else may.looks(args)
+
+
 COMMANDS: Final = (
     Command(
         "qlen",
@@ -141,9 +158,28 @@ COMMANDS: Final = (
         "queues",
         "queue [CLUSTER]",
         "Length of a queue on this node, or on all nodes together.",
+        touches=may.looks,
     ),
-    Command("find", 3, READONLY, find, "queues", "queue key", "The job that has a UNIQUE key, on any node."),
-    Command("qpeek", 3, READONLY, qpeek, "queues", "queue count", "Look at jobs without taking them."),
+    Command(
+        "find",
+        3,
+        READONLY,
+        find,
+        "queues",
+        "queue key",
+        "The job that has a UNIQUE key, on any node.",
+        touches=lambda args: may.of_queue(args, may.EITHER),
+    ),
+    Command(
+        "qpeek",
+        3,
+        READONLY,
+        qpeek,
+        "queues",
+        "queue count",
+        "Look at jobs without taking them.",
+        touches=may.looks,
+    ),
     Command(
         "qstat",
         -2,
@@ -152,6 +188,7 @@ COMMANDS: Final = (
         "queues",
         "queue [CLUSTER]",
         "Figures of a queue on this node, or on all nodes together.",
+        touches=may.looks,
     ),
     Command(
         "qscan",
@@ -161,6 +198,7 @@ COMMANDS: Final = (
         "queues",
         "[cursor] [COUNT n] [BUSYLOOP] [MINLEN n] [MAXLEN n] [IMPORTRATE n]",
         "Walk through the queues.",
+        touches=may.nothing,
     ),
     Command(
         "jscan",
@@ -170,11 +208,12 @@ COMMANDS: Final = (
         "queues",
         "[cursor] [COUNT n] [BUSYLOOP] [QUEUE queue] [STATE state ...] [REPLY ALL|ID]",
         "Walk through the jobs.",
+        touches=walked,
     ),
     Command(
         "pause",
         -3,
-        READONLY | FAST,
+        READONLY | FAST | CHANGES,
         pause_queue,
         "queues",
         "queue option [option ...]",
@@ -187,5 +226,6 @@ COMMANDS: Final = (
             ("state", "", "Only show the state."),
             ("bcast", "", "Tell all nodes."),
         ),
+        touches=paused,
     ),
 )

@@ -7,6 +7,8 @@ from disque.core.base.numbers import SECONDS_MAX, parse_ms
 from disque.core.commands import asking
 from disque.core.jobs import orders, terms
 from disque.core.jobs.orders import Order
+from disque.core.model import claims as may
+from disque.core.model.claims import Claims
 from disque.core.model.command import DENYOOM, FAST, LIST, WRITE, Command
 from disque.core.model.session import Session
 
@@ -38,7 +40,15 @@ def revivejob(node: "Node", session: Session, args: list[bytes], now_ms: int) ->
     if wrong:
         session.out.append(resp.error(wrong))
         return
-    asking.by_ids(node, session, args[1:], Order(orders.REVIVEJOB, b"", b"", 0), now_ms)
+    asking.by_ids(node, session, args[1:], Order(orders.REVIVEJOB, b"", orders.rights_of(session.user), 0), now_ms)
+
+
+def moved(args: list[bytes]) -> Claims:
+    """MOVE takes jobs out of their queues, and puts them into another one."""
+    ids = args[2:]
+    claims = may.of_ids(ids[:-2] if len(ids) >= 2 and ids[-2].upper() == b"DELAY" else ids, may.READ, counts=True)
+    claims.queues.append((args[1], may.WRITE))
+    return claims
 
 
 COMMANDS: Final = (
@@ -50,6 +60,7 @@ COMMANDS: Final = (
         "jobs",
         "queue id [id ...] [DELAY s]",
         "Put jobs into another queue for good; the reply is how many.",
+        touches=moved,
     ),
     Command(
         "revivejob",
@@ -59,5 +70,6 @@ COMMANDS: Final = (
         "jobs",
         "id [id ...]",
         "Put dead letters back into the queue in which they died, as they were at first.",
+        touches=may.ends_ids,
     ),
 )

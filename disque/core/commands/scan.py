@@ -17,6 +17,7 @@ from disque.core.commands import show
 from disque.core.federation.supply import import_rate
 from disque.core.jobs import census, results
 from disque.core.jobs.deliver import LARGE_REPLY
+from disque.core.model.claims import READ
 from disque.core.model.ends import ENDINGS, End
 from disque.core.model.ends import NAMES as END_NAMES
 from disque.core.model.job import STATE_NAMES, Job
@@ -157,7 +158,9 @@ class Walk(Sliced):
 
     def _look_at_queues(self, node: "Node", now_ms: int) -> int:
         self.cursor, some = node.roll.look(self.cursor, 100)
-        self._take([resp.bulk(queue.name) for queue in some if suits(queue, self.options, now_ms)])
+        user = self.session.user
+        found = [queue.name for queue in some if suits(queue, self.options, now_ms)]
+        self._take([resp.bulk(name) for name in found if user.all_queues or user.sees(name)])
         return 100
 
     def _look_at_jobs(self, node: "Node", now_ms: int) -> int:
@@ -167,7 +170,10 @@ class Walk(Sliced):
         if self.cursor >= len(node.shards):
             return self._look_at_ends(node, now_ms)
         shard = node.shards[self.cursor]
+        user = self.session.user
         some = [job for job in shard.values() if matches(job, options)]
+        if not user.all_queues:
+            some = [job for job in some if user.may(job.queue, READ)]
         if options.show:
             protocol = self.session.protocol
             shown = [piece for job in some for piece in show.pieces(node, job, protocol, now_ms)]
@@ -183,7 +189,8 @@ class Walk(Sliced):
         options, shards = self.options, len(node.shards)
         number, some = node.ends.roll.look(self.cursor - shards, 100) if options.states >> ENDED else (0, [])
         self.cursor = shards + number if number else 0
-        ends = [end for end in some if suits_end(end, options)]
+        user = self.session.user
+        ends = [end for end in some if suits_end(end, options) and (user.all_queues or user.may(end.queue, READ))]
         if options.show:
             protocol = self.session.protocol
             self._take([results.shown(end.id, words_of(end, now_ms), protocol) for end in ends])

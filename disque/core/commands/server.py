@@ -9,6 +9,7 @@ from disque.core.config.kinds import as_bytes, as_text
 from disque.core.config.settings import SettingError
 from disque.core.host import HostRefusedError
 from disque.core.jobs import sessions
+from disque.core.model import claims as may
 from disque.core.model.command import ADMIN, HELP, LOADING, READONLY, WRITE, Command, Handler
 from disque.core.model.session import Session
 
@@ -270,6 +271,7 @@ COMMANDS: Final = (
             ("OOM", "", "Crash."),
             HELP,
         ),
+        touches=may.everything,
     ),
     Command("shutdown", -1, READONLY | ADMIN | LOADING, shutdown, "server", "[REWRITE-AOF]", "Stop the node cleanly."),
     Command("bgrewriteaof", 1, READONLY | ADMIN, bgrewriteaof, "server", "", "Compact the journal while serving."),

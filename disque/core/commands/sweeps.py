@@ -7,7 +7,9 @@ from disque.core.base.numbers import parse_int
 from disque.core.commands import asking
 from disque.core.jobs import orders, terms
 from disque.core.jobs.orders import Order
-from disque.core.model.command import DENYOOM, WRITE, Command
+from disque.core.model import claims as may
+from disque.core.model.claims import Claims
+from disque.core.model.command import DANGEROUS, DENYOOM, WRITE, Command
 from disque.core.model.session import Session
 
 if TYPE_CHECKING:
@@ -40,12 +42,19 @@ def qmove(node: "Node", session: Session, args: list[bytes], now_ms: int) -> Non
 
 def revive(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """REVIVE dead-queue [COUNT n]: how many dead letters went back, and how many jobs are none."""
-    sweep(node, session, Order(orders.REVIVE, args[1], b"", 0), args[2:], now_ms)
+    sweep(node, session, Order(orders.REVIVE, args[1], orders.rights_of(session.user), 0), args[2:], now_ms)
 
 
 def qflush(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """QFLUSH queue [COUNT n]: how many jobs have ended."""
     sweep(node, session, Order(orders.QFLUSH, args[1], b"", 0), args[2:], now_ms)
+
+
+def moved(args: list[bytes]) -> Claims:
+    """QMOVE takes jobs out of one queue and puts them into another one."""
+    claims = may.looks(args)
+    claims.queues.append((args[2], may.WRITE))
+    return claims
 
 
 COUNT: Final = "queue [COUNT n]"
@@ -59,6 +68,7 @@ COMMANDS: Final = (
         "queues",
         "from to [COUNT n]",
         "Put the jobs of a queue into another one, at all nodes.",
+        touches=moved,
     ),
     Command(
         "revive",
@@ -68,14 +78,16 @@ COMMANDS: Final = (
         "queues",
         COUNT,
         "Put the dead letters of a queue back where they died, at all nodes.",
+        touches=may.looks,
     ),
     Command(
         "qflush",
         -2,
-        WRITE,
+        WRITE | DANGEROUS,
         qflush,
         "queues",
         COUNT,
         "Delete the jobs of a queue, at all nodes.",
+        touches=may.looks,
     ),
 )

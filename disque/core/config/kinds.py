@@ -431,6 +431,30 @@ class OutputLimits(Kind):
         )
 
 
+class UserLines(Kind):
+    """Users, a line each: the name and its rules. In one row as they were given, the words of each joined by a NUL."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__("<name> [<rule> ...], such as alice on >password ~mails* +@consume", 1, 1024)
+
+    def parse(self, words: tuple[str, ...]) -> Value | None:
+        """Take the words; None without a name. Whoever knows the commands looks at the rules."""
+        return None if not words[0] or any("\0" in word for word in words) else ("\0".join(words),)
+
+    def show(self, value: Value) -> str:
+        """Give the names: the rules may have passwords."""
+        assert isinstance(value, tuple)
+        return " ".join(word_text(line.split("\0")[0]) for line in value)
+
+    def merge(self, old: Value, new: Value) -> Value:
+        """Put the user behind the others."""
+        assert isinstance(old, tuple)
+        assert isinstance(new, tuple)
+        return old + new
+
+
 class Renames(Kind):
     """Pairs of an old and a new name, all in one row in the order they were given; an empty new name removes."""
 

@@ -38,6 +38,7 @@ from disque.core.config.kinds import (
     Size,
     Switch,
     Text,
+    UserLines,
     Value,
     Whole,
     YesNo,
@@ -435,6 +436,18 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "Whether to start beside a journal with appendonly no, without its jobs. By default such a start stops, since "
         "the jobs would seem to be lost. The files are not changed. If the journal is switched on later, they are "
         "first renamed to <file>.ignored. This option has no effect with appendonly yes.",
+    ),
+    Setting(
+        "user", UserLines(), (), SECURITY,
+        "A user of this node, with the rules of ACL SETUSER: on or off, >password or #sha256, ~queues, &channels, "
+        "+command, -command, +@category. May be given several times, for another user each. ACL cannot change these "
+        "users at this node, and other nodes do not learn of them. All nodes keep users of ACL SETUSER instead.",
+        gettable=False, example='alice on ">a long password" ~mails* +@consume +ping',
+    ),
+    Setting(
+        "acllog-max-len", Whole(0, 10_000), 128, SECURITY,
+        "How many entries ACL LOG keeps.",
+        mutable=True,
     ),
 )
 # fmt: on

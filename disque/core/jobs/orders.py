@@ -16,10 +16,12 @@ from disque.core.base.numbers import SECONDS_MAX
 from disque.core.jobs import relocate
 from disque.core.jobs.census import SPOKEN
 from disque.core.jobs.figures import DIGITS_MOST, number, numbers_of, words_of
+from disque.core.model.claims import WRITE
 from disque.core.model.ends import CANCELLED
 from disque.core.model.job import ACTIVE, DEFERRED, DELIVERED, LEASE_OWNER, QUEUED, SPENT, Job
 from disque.core.model.jobid import SHARDS, valid
 from disque.core.model.queue import ELSEWHERE
+from disque.core.model.user import User, of_queues
 from disque.core.replication import acks, surveys, tries
 
 if TYPE_CHECKING:
@@ -64,19 +66,35 @@ ORDER_WORDS: Final = 4
 
 
 class Order:
-    """What is to be done with jobs. ``queue`` is where they are, of orders for queues; ``to`` where they shall be."""
+    """What is to be done with jobs. ``queue`` is where they are, of orders for queues; ``to`` where they shall be.
 
-    __slots__ = ("delay_ms", "queue", "to", "verb")
+    Of orders that revive jobs, ``to`` are the rights of who gives them, if he may not add jobs everywhere.
+    """
+
+    __slots__ = ("_rights", "delay_ms", "queue", "to", "verb")
 
     def __init__(self, verb: bytes, queue: bytes, to: bytes, delay_ms: int) -> None:
         self.verb = verb
         self.queue = queue
         self.to = to
         self.delay_ms = delay_ms
+        self._rights: User | None = None
+
+    def may_write(self, node: "Node", job: Job) -> bool:
+        """Whether who gives the order may add jobs to the queue that a dead letter came from."""
+        if self._rights is None:
+            self._rights = of_queues(b"", self.to) or User(b"")
+        extra = node.extra_of(job)
+        return extra is not None and self._rights.may(extra.origin, WRITE)
 
     def words(self) -> "Words":
         """How another node is told: `read` makes the order of it again."""
         return (self.verb, self.queue, self.to, b"%d" % self.delay_ms)
+
+
+def rights_of(user: User) -> bytes:
+    """What an order to revive jobs says of who gives it: nothing if he may add jobs everywhere."""
+    return b"" if user.all_queues else b" ".join(user.words_of_queues()) or b"%W~"
 
 
 def read(words: "Words") -> Order | None:
@@ -104,8 +122,9 @@ def move_on(node: "Node", job: Job, order: Order, now_ms: int) -> bool:
 
 
 def revive_one(node: "Node", job: Job, order: Order, now_ms: int) -> bool:
-    """REVIVEJOB, REVIVE."""
-    del order
+    """REVIVEJOB, REVIVE. Who may not do everything must be allowed to add jobs where this one goes."""
+    if order.to and not order.may_write(node, job):
+        return False
     return tries.revive(node, job, now_ms)
 
 

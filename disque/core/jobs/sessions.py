@@ -10,7 +10,7 @@ from disque.core.journal.schema import FLUSH
 from disque.core.model.early_holders import EarlyHolders
 from disque.core.model.memory import JOB_BYTES, KEY_BYTES, PLACE_BYTES, QUEUE_BYTES
 from disque.core.model.roll import Roll
-from disque.core.model.session import NOT_WAITING, WAIT_COPIES, WAIT_ENDS, WAIT_JOBS, WAIT_NODES, Session
+from disque.core.model.session import NOT_WAITING, WAIT_COPIES, WAIT_ENDS, WAIT_JOBS, WAIT_LOGIN, WAIT_NODES, Session
 from disque.core.model.tombstones import Tombstones
 from disque.core.replication import coordinator, ends, registry, surveys, waits
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def connect(node: "Node", session_id: int, address: bytes, local_address: bytes, now_ms: int) -> Session:
     """A client has connected. While there is no password it counts as logged in, also when one is set later."""
     session = Session(session_id, address, local_address, now_ms)
-    session.passed = not node.password
+    session.log_in(node.users.default, passed=node.users.default.is_open())
     node.sessions[session_id] = session
     node.stats.connections += 1
     return session
@@ -40,6 +40,10 @@ def disconnect(node: "Node", session: Session, now_ms: int) -> None:
         surveys.disconnect(node, session)
     elif session.waiting == WAIT_ENDS:
         waits.disconnect(node, session)
+    elif session.waiting == WAIT_LOGIN:
+        node.timers.disarm(session)
+        del node.users.late[session.id]
+    node.users.waited.discard(session.id)
     if session.adds:
         coordinator.disconnect(node, session)
         outcomes.hand_on(node, now_ms)
@@ -82,7 +86,11 @@ def forget_everything(node: "Node") -> None:
     if node.queues:
         node.trash.append(node.queues)
     node.trash += [line for line in node.evictable.lines() if line]
+    for session_id in node.users.late:
+        node.timers.disarm(node.sessions[session_id])
     node.trash += [line for line in node.timers.clear() if line]
+    for session_id, (_, due_ms) in node.users.late.items():
+        node.timers.arm(node.sessions[session_id], due_ms)
     node.shards = [{} for _ in node.shards]
     for part in (*node.parts, *node.jobless):
         part.clear()

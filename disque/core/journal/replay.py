@@ -20,6 +20,7 @@ there for longer. So the next process writes that jobs with keys are deleted.
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from disque.core.auth import users
 from disque.core.dedup import keys
 from disque.core.jobs import history
 from disque.core.journal.checks import ReplayError
@@ -131,6 +132,7 @@ class Replay(Recovery):
         for name, jobs in waiting.items():
             self._fill(name, jobs, now_ms)
             yield done
+        users.reload(self.node, now_ms)
 
     def _place(self, job: Job, waiting: dict[bytes, list[Job]], sure: bool, now_ms: int) -> None:
         node = self.node

@@ -6,6 +6,7 @@ COMMAND, the shell's help and completion, and docs/commands.md all come from the
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from disque.core.model.claims import Claims, Touches, everything, nothing
 from disque.core.model.session import Session
 
 WRITE: Final = 1
@@ -20,6 +21,13 @@ FAST: Final = 128
 LIST: Final = 512
 #: Allowed to a RESP2 connection that has subscribed to something; not shown by COMMAND, since Disque had no pub/sub.
 LISTENING: Final = 1024
+#: For categories of commands only (`model.catalog`): what producers and consumers need, what may wait, what shows more
+#: than one's own, what changes something although its flags of Disque say READONLY.
+PRODUCE: Final = 2048
+CONSUME: Final = 4096
+BLOCKING: Final = 8192
+DANGEROUS: Final = 16384
+CHANGES: Final = 32768
 #: Allowed before AUTH; not shown by COMMAND as a flag of Disque, since it had no such commands but AUTH.
 NO_AUTH: Final = 256
 
@@ -50,16 +58,22 @@ Subcommand = tuple[str, str, str]
 #: What every command with subcommands has, too: see `helped`.
 HELP: Final[Subcommand] = ("HELP", "", "Print this help.")
 
+#: Groups of commands that have to do with no queue, unless their rows say otherwise. Of others, a row that does not say
+#: what it touches is only for users who may touch everything.
+FREE_GROUPS: Final = frozenset({"connection", "server", "cluster"})
+NONE_TAME: Final[frozenset[str]] = frozenset()
+
 
 class Command:
     """One command. A positive ``arity`` is the exact number of words, a negative one the least, 0 any number.
 
     ``least`` and ``most`` are what follows for the number of words. ``index`` is the row's place in the table; a node
-    counts calls by it.
+    counts calls by it. ``touches`` says what a request claims, for users who may not do everything; ``tame`` are
+    subcommands that are for anybody, although the command is not.
     """
 
     __slots__ = ("arity", "flags", "function", "group", "index", "least", "most", "name", "subcommands", "summary",
-                 "usage")  # fmt: skip
+                 "tame", "touches", "usage")  # fmt: skip
 
     def __init__(
         self,
@@ -71,6 +85,9 @@ class Command:
         usage: str,
         summary: str,
         subcommands: tuple[Subcommand, ...] = (),
+        *,
+        touches: Touches | None = None,
+        tame: frozenset[str] = NONE_TAME,
     ) -> None:
         self.name = name.encode()
         self.arity = arity
@@ -82,6 +99,8 @@ class Command:
         self.usage = usage
         self.summary = summary
         self.subcommands = subcommands
+        self.touches = touches
+        self.tame = tame
         self.index = -1
 
     def run(self, node: Any, session: Session, args: list[bytes], now_ms: int) -> None:  # noqa: ANN401 - see Handler
@@ -96,6 +115,12 @@ class Command:
         """Its name as Redis tells it of a request: with the subcommand, ``client|list``."""
         known = len(args) > 1 and any(one[0].encode() == args[1].upper() for one in self.subcommands)
         return b"%b|%b" % (self.name, args[1].lower()) if known else self.name
+
+    def claims(self, args: list[bytes]) -> Claims:
+        """What this request claims. Its number of words is right."""
+        if self.touches is not None:
+            return self.touches(args)
+        return nothing(args) if self.group in FREE_GROUPS else everything(args)
 
     def accepts(self, words: int) -> bool:
         """Whether a request may have this many words."""

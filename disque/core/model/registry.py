@@ -18,6 +18,7 @@ PAUSED_QUEUE: Final = 1
 QUEUE_OPTION: Final = 2
 SCHEDULE: Final = 3
 LAST_TICK: Final = 4
+USER: Final = 5
 
 #: Bytes that an entry counts for beside its name, field and value.
 ENTRY_BYTES: Final = 300

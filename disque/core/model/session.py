@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from disque.core.base.timers import IDLE, NEVER, Timed
 from disque.core.model.job import Job
 from disque.core.model.queue import Queue
+from disque.core.model.user import User, open_default
 from disque.core.model.waiter import Waiter
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ WAIT_LINES: Final = 5
 WAIT_NODES: Final = 6
 #: For the ends of jobs: see `waits`.
 WAIT_ENDS: Final = 7
+#: For its AUTH or HELLO to be looked at: too many from its address were wrong.
+WAIT_LOGIN: Final = 8
 #: Waits that end with an answer in any case, also for a client that will send nothing more.
 OWED: Final = frozenset({WAIT_COPIES, WAIT_HOST, WAIT_SCAN, WAIT_NODES})
 
@@ -41,6 +44,10 @@ REPLY_SKIPPING: Final = 3
 #: Bounds of what one connection may have unanswered.
 ADDS_MAX: Final = 1024
 ADDS_BYTES_MAX: Final = 1 << 20
+
+
+#: The user of a session that nobody has given one yet.
+ANYBODY: Final[User] = open_default()
 
 
 class Spread:
@@ -134,6 +141,7 @@ class Session(Waiter):
         "large",
         "library",
         "library_version",
+        "limited",
         "local",
         "local_address",
         "monitoring",
@@ -145,6 +153,7 @@ class Session(Waiter):
         "subscriptions",
         "touched",
         "unsettled",
+        "user",
         "wait_bodies",
         "wait_bytes",
         "wait_counters",
@@ -172,7 +181,11 @@ class Session(Waiter):
         #: On this machine, or come over the Unix socket: the shell knows.
         self.local = True
         self.command = b"NULL"
+        #: Who it is, and whether it has proven that.
+        self.user = ANYBODY
         self.passed = False
+        #: There is something that it may not do.
+        self.limited = True
         self.protocol = 2
         self.reply_mode = REPLY_ON
         self.monitoring = False
@@ -208,9 +221,15 @@ class Session(Waiter):
         if due_ms < self.answer_by_ms or self.answer_by_ms <= now_ms or not (self.out or self.adds):
             self.answer_by_ms = due_ms
 
-    def may(self, password: bytes) -> bool:
-        """Whether this session may run commands: the one place that decides, until there are users with rights."""
-        return self.passed or not password
+    def log_in(self, user: User, *, passed: bool) -> None:
+        """From now on this is the client of ``user``, if it has proven that."""
+        self.user = user
+        self.passed = passed
+        self.limited = user.is_limited() or not self.may()
+
+    def may(self) -> bool:
+        """Whether it may run commands at all: it has logged in, or need not."""
+        return self.passed or self.user.is_open()
 
     def full(self) -> bool:
         """Whether as many ADDJOBs are unanswered as one connection may have."""

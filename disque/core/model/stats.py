@@ -5,6 +5,7 @@ class Stats:
     """Counters for INFO, from the start or the last CONFIG RESETSTAT."""
 
     __slots__ = (
+        "acl_denied",
         "auths_denied",
         "commands",
         "connections",
@@ -52,6 +53,7 @@ class Stats:
         self.jobs_dropped = 0
         #: Kept ends of jobs that were forgotten before their RETAIN was over, since memory was short.
         self.ends_evicted = 0
+        self.acl_denied = 0
         self.auths_denied = 0
         self.net_in = 0
         self.net_out = 0

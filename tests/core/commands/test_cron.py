@@ -201,16 +201,6 @@ class TestOthers:
     def test_help(self, client: Client) -> None:
         assert any(b"CATCHUP" in line for line in client("CRON", "HELP"))
 
-    def test_which_queues_a_command_is_about(self, bench: Bench, client: Client) -> None:
-        def queues_of(*words: bytes) -> list[bytes]:
-            return cron.queues_of(bench.node, [b"CRON", *words])
-
-        client("CRON", "SET", "s", "@daily", "old", "b")
-        assert queues_of(b"set", b"s", b"@daily", b"new", b"b") == [b"new", b"old"]
-        assert queues_of(b"SET", b"t", b"@daily", b"new", b"b") == [b"new"]
-        assert queues_of(b"GET", b"s") == queues_of(b"RUN", b"s") == queues_of(b"DEL", b"s") == [b"old"]
-        assert queues_of(b"LIST") == queues_of(b"NEXT", b"@daily", b"1") == queues_of(b"GET", b"t") == []
-
     def test_a_spec_that_is_not_known_here_is_shown_without_ticks(self, bench: Bench, client: Client) -> None:
         client("CRON", "SET", "s", "@daily", "q", "b")
         entry = bench.node.registry.entries()[0]

@@ -2,6 +2,7 @@ import pytest
 
 from disque.core.host import HostRefusedError
 from disque.core.model.memory import JOB_BYTES
+from disque.core.model.user import digest_of
 from tests.core.support import NOTHING, Bench, Client
 
 # -- CONFIG -----------------------------------------------------------------------------------------------------------
@@ -55,7 +56,8 @@ def test_several_settings_are_set_at_once(bench: Bench, client: Client) -> None:
     assert client.raw("CONFIG", "SET", "maxmemory", "1mb", "SLOWLOG-MAX-LEN", 7, "requirepass", "x") == b"+OK\r\n"
     assert (client.session.passed, bench.client().session.passed) == (True, False)
     assert bench.host.asked == [("configure", name) for name in ("maxmemory", "slowlog-max-len", "requirepass")]
-    assert (bench.node.limits.max_bytes, bench.node.slowlog.max_len, bench.node.password) == (1 << 20, 7, b"x")
+    assert (bench.node.limits.max_bytes, bench.node.slowlog.max_len) == (1 << 20, 7)
+    assert bench.node.users.default.passwords == [digest_of(b"x")]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import pytest
 
 from disque.core.base.timers import NEVER
 from disque.core.model.session import ADDS_BYTES_MAX, ADDS_MAX, NOT_WAITING, PendingAdd, Session
+from disque.core.model.user import Users, open_default
 
 
 @pytest.fixture
@@ -16,13 +17,16 @@ def test_a_new_session_waits_for_nothing_and_speaks_resp2(session: Session) -> N
 
 
 def test_without_a_password_everybody_may(session: Session) -> None:
-    assert session.may(b"")
+    session.log_in(open_default(), passed=False)
+    assert (session.may(), session.limited) == (True, False)
 
 
 def test_with_a_password_only_those_may_who_gave_it(session: Session) -> None:
-    assert not session.may(b"secret")
-    session.passed = True
-    assert session.may(b"secret")
+    users = Users()
+    session.log_in(users.require(b"secret"), passed=False)
+    assert (session.may(), session.limited) == (False, True)
+    session.log_in(users.default, passed=True)
+    assert (session.may(), session.limited) == (True, False)
 
 
 def test_a_connection_is_full_with_too_many_unanswered_adds(session: Session) -> None:

@@ -1,0 +1,1 @@
+"""Users, how they log in, and what they may."""

@@ -1,0 +1,196 @@
+"""Users as all nodes agree on them: each is one entry of the registry, whose value is the line that ACL LIST shows.
+
+The configuration of a node can have users of its own (`user` lines). They count at that node only, whatever the
+registry says of users of the same name, and ACL cannot change them there. `requirepass` is the password of the default
+user at its node; what the registry says of that user's passwords does not count there, but its rights do.
+
+Clients of a user that changes have the new rights at once. Those of one that is deleted are disconnected, as are those
+that listen to channels that are not theirs any more. Who waits for jobs or ends that are not his any more waits no
+longer.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from cluster.capabilities import USERS
+from disque.core.auth import rules
+from disque.core.base import errors, resp
+from disque.core.config.kinds import as_bytes
+from disque.core.jobs import deliver
+from disque.core.model.catalog import Catalog
+from disque.core.model.claims import READ
+from disque.core.model.registry import USER, Entry
+from disque.core.model.session import WAIT_ENDS, WAIT_JOBS, Session
+from disque.core.model.user import DEFAULT, RULES_MOST, User, open_default
+from disque.core.replication import waits
+
+if TYPE_CHECKING:
+    from disque.core.node import Node
+
+#: What joins the words of a `user` line in the configuration.
+JOINT: Final = "\0"
+
+
+# -- entries of the registry -------------------------------------------------------------------------------------------
+
+
+#: Says nothing of which commands there are: another version may have others.
+NO_COMMANDS: Final = Catalog(())
+
+
+def is_user(entry: Entry) -> bool:
+    """Whether an entry can be a user. The default user cannot be deleted: that would let everybody in."""
+    _, name, field = entry.key
+    if field or rules.name_fault(name) or len(entry.value) > RULES_MOST:
+        return False
+    if entry.deleted:
+        return name != DEFAULT
+    return rules.read(name, entry.value.split(b" "), NO_COMMANDS, lenient=True) is not None
+
+
+def read(node: "Node", name: bytes, value: bytes) -> User | None:
+    """The user that an entry says; None for nonsense."""
+    return rules.read(name, value.split(b" "), node.catalog, lenient=True)
+
+
+def is_ready(node: "Node", entry: Entry) -> bool:
+    """A user can take effect at any time."""
+    del node, entry
+    return True
+
+
+def has_changed(node: "Node", entry: Entry, now_ms: int) -> None:
+    """Another node has set or deleted a user."""
+    name = entry.key[1]
+    if name not in node.users.fixed:
+        user = None if entry.deleted else read(node, name, entry.value)
+        change(node, name, user, now_ms)
+
+
+# -- what changes ------------------------------------------------------------------------------------------------------
+
+
+def change(node: "Node", name: bytes, user: User | None, now_ms: int) -> None:
+    """This is the user of that name from now on; None: there is none."""
+    before = node.users.by_name.get(name)
+    if user is None:
+        node.users.by_name.pop(name, None)
+    else:
+        user = node.users.put(user)
+    if before is None or before is user:
+        return
+    for session in list(node.sessions.values()):
+        if session.user is not before:
+            continue
+        if user is None:
+            session.log_in(node.users.default, passed=False)
+            node.host.kill(session)
+        else:
+            session.log_in(user, passed=session.passed)
+            review(node, session, now_ms)
+
+
+def review(node: "Node", session: Session, now_ms: int) -> None:
+    """The rights of a client have changed: what it does right now may not be allowed any more."""
+    user = session.user
+    listens = session.subscriptions
+    if listens is not None and not (
+        all(may_listen(user, name) for name in listens.channels)
+        and all(may_listen_to_all(user, name) for name in listens.patterns)
+    ):
+        node.host.kill(session)
+    if session.waiting == WAIT_JOBS and not all(user.may(queue.name, READ) for queue in session.wait_queues):
+        deliver.unblock(node, session, resp.error(errors.NO_QUEUE))
+    elif session.waiting == WAIT_ENDS and not user.all_queues:
+        waits.time_out(node, node.ends.by_session[session.id], now_ms)
+
+
+def reload(node: "Node", now_ms: int) -> None:
+    """Take the users of the configuration and those of the registry: at the start, and when either was read anew.
+
+    Clients that came before and had to prove nothing are what others like them are now.
+    """
+    users = node.users
+    found = {DEFAULT: open_default()}
+    for entry in node.registry.entries():
+        kind, name, _ = entry.key
+        user = read(node, name, entry.value) if kind == USER and not entry.deleted and is_user(entry) else None
+        if user is not None:
+            found[name] = user
+    fixed = [of_line(node, line) for line in node.config.words("user")]
+    found.update({user.name: user for user in fixed})
+    users.fixed = frozenset([user.name for user in fixed])
+    was_open = users.default.is_open()
+    for name in [name for name in users.by_name if name not in found]:
+        change(node, name, None, now_ms)
+    for name, user in found.items():
+        change(node, name, user, now_ms)
+    if was_open and not users.default.is_open():
+        for session in node.sessions.values():
+            if session.user is users.default:
+                session.log_in(users.default, passed=False)
+
+
+def of_line(node: "Node", line: str) -> User:
+    """The user of a line of the configuration, which was checked when it was read."""
+    name, *words = map(as_bytes, line.split(JOINT))
+    user = rules.read(name, words, node.catalog)
+    assert user is not None
+    user.is_fixed = True
+    return user
+
+
+# -- channels that tell of jobs ----------------------------------------------------------------------------------------
+
+#: The beginning of channels on which the server tells what happens to jobs: the event and the queue follow.
+JOB: Final = b"job:"
+#: What makes a pattern of a name.
+SPECIAL: Final = b"*?[\\"
+
+
+def may_listen(user: User, channel: bytes) -> bool:
+    """Whether a user may listen to a channel. One that tells of jobs needs the right to look at their queue, too."""
+    if not user.may_channel(channel):
+        return False
+    if not channel.startswith(JOB) or user.all_queues:
+        return True
+    return user.may(channel[len(JOB) :].partition(b":")[2], READ)
+
+
+def may_listen_to_all(user: User, pattern: bytes) -> bool:
+    """Whether a user may listen to all channels of a pattern.
+
+    One that could fit channels that tell of jobs must name the event, and then only queues that the user may look at.
+    """
+    if not user.may_pattern(pattern):
+        return False
+    if user.all_queues or user.reads_all():
+        return True
+    plain = 0
+    while plain < len(pattern) and pattern[plain] not in SPECIAL:
+        plain += 1
+    beginning = pattern[:plain]
+    if not beginning.startswith(JOB):
+        return not JOB.startswith(beginning)
+    _, colon, queue = beginning[len(JOB) :].partition(b":")
+    if plain == len(pattern):
+        return user.may(queue, READ)
+    return bool(colon) and user.may_all(queue, READ)
+
+
+# -- commands ----------------------------------------------------------------------------------------------------------
+
+
+def lacking(node: "Node") -> bytes:
+    """The error while a node is known that would not hold clients to what they may; else nothing."""
+    for peer in node.peers.values():
+        if (peer.linked or peer.capabilities) and not peer.understands(USERS):
+            return errors.LACKING % (b"ACL", peer.id)
+    return b""
+
+
+def is_last(node: "Node", gone: list[User], instead: User | None) -> bool:
+    """Whether nobody is left who may do everything, without these users and with ``instead``."""
+    left = [user for user in node.users.by_name.values() if user not in gone]
+    if instead is not None:
+        left.append(instead)
+    return not any(user.may_log_in() and not user.is_limited() for user in left)
