@@ -46,6 +46,7 @@ from disque.client.errors import (
 from disque.client.job import Job
 from disque.client.newjob import NewJob
 from disque.client.replies import Delivered, Meta, NodeInfo
+from disque.client.schedules import Schedule
 from disque.client.sweeps import Swept
 from disque.client.terms import Backoff
 from disque.client.values import json_body
@@ -80,6 +81,7 @@ __all__ = [
     "OomError",
     "PausedError",
     "Result",
+    "Schedule",
     "Swept",
     "TooLateError",
     "UnavailableError",

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
 from disque.client import admin, batch, ends, requests, sweeps, upkeep
+from disque.client import schedules as cron
 from disque.client.async_heartbeat import AsyncKeepWorking
 from disque.client.async_job import AsyncJob
 from disque.client.async_pool import AsyncInterrupt, AsyncPool
@@ -245,6 +246,14 @@ class AsyncDisque:
     queue_options = _method(admin.queue_options)
     set_queue_options = _method(admin.set_queue_options)
     unset_queue_options = _method(admin.unset_queue_options)
+    set_schedule = _method(cron.set_schedule)
+    schedule = _method(cron.schedule)
+    schedules = _method(cron.schedules)
+    delete_schedule = _method(cron.delete_schedule)
+    pause_schedule = _method(cron.pause_schedule)
+    resume_schedule = _method(cron.resume_schedule)
+    run_schedule = _method(cron.run_schedule)
+    next_ticks = _method(cron.next_ticks)
     ping = _method(admin.ping)
     nodes = _method(admin.nodes)
     node_time = _method(admin.node_time)

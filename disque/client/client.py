@@ -16,6 +16,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from disque.client import admin, batch, ends, requests, sweeps, upkeep
+from disque.client import schedules as cron
 from disque.client.batch import AnyNewJob, BatchOptions, Errors, Packer
 from disque.client.config import Address, Config
 from disque.client.delivery import Exchange, Flow, Outcome, Step
@@ -263,6 +264,14 @@ class Disque:
     queue_options = _method(admin.queue_options)
     set_queue_options = _method(admin.set_queue_options)
     unset_queue_options = _method(admin.unset_queue_options)
+    set_schedule = _method(cron.set_schedule)
+    schedule = _method(cron.schedule)
+    schedules = _method(cron.schedules)
+    delete_schedule = _method(cron.delete_schedule)
+    pause_schedule = _method(cron.pause_schedule)
+    resume_schedule = _method(cron.resume_schedule)
+    run_schedule = _method(cron.run_schedule)
+    next_ticks = _method(cron.next_ticks)
     ping = _method(admin.ping)
     nodes = _method(admin.nodes)
     node_time = _method(admin.node_time)

@@ -35,6 +35,7 @@ from disque.tasks.errors import (
     Snooze,
     TaskError,
 )
+from disque.tasks.groups import Group
 from disque.tasks.handle import Job, SyncJob
 from disque.tasks.middleware import Event, Go
 from disque.tasks.options import Options
@@ -52,6 +53,7 @@ __all__ = [
     "EncodeError",
     "Event",
     "Go",
+    "Group",
     "Job",
     "JobFailedError",
     "MessageError",

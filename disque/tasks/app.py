@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import sys
 import weakref
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from itertools import islice
 from types import TracebackType
@@ -12,11 +12,14 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, Unpack, ov
 
 from disque.client import AsyncDisque, Backoff, Config, Disque
 from disque.client.values import Duration, seconds_word
+from disque.tasks import groups, tracing
 from disque.tasks.backoff import exponential
 from disque.tasks.batches import BatchTask
+from disque.tasks.cron import Catchup, CronDecorator, Planned
 from disque.tasks.door import BlockingDoor, Door, ServerDoor, finish
 from disque.tasks.errors import TaskError
 from disque.tasks.handle import Job
+from disque.tasks.memory import Memory
 from disque.tasks.message import Format
 from disque.tasks.middleware import Event, Middleware, around
 from disque.tasks.options import CallOptions, Options
@@ -119,11 +122,13 @@ class App:
             replicate=replicate, deadletter=deadletter,
         )  # fmt: skip
         self.tasks: dict[str, Task[Any, Any]] = {}
+        self.planned: list[Planned] = []
         self.middlewares: list[Middleware] = []
         self.instead: Door | None = None
         self._lifespan: Lifespan | None = None
         self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncDisque] = weakref.WeakKeyDictionary()
         self._blocking: Disque | None = None
+        self.builtins: dict[str, Task[Any, Any]] = {groups.NAME: groups.collector(self, self.door, self.now_s)}
 
     # -- tasks -----------------------------------------------------------------------------------------------------
 
@@ -203,6 +208,47 @@ class App:
         self.tasks[task.name] = task
         return task
 
+    def cron(
+        self,
+        spec: str,
+        /,
+        *,
+        tz: str | None = None,
+        catchup: Catchup = "none",
+        name: str | None = None,
+        **options: Unpack[TaskOptions],
+    ) -> CronDecorator:
+        """Run a task at certain times; the task, or a function that becomes one, is decorated with it.
+
+        ``spec`` is "minute hour day month weekday" in the time zone ``tz`` (UTC), "@hourly" and its like, or "@every
+        30s". ``catchup`` says what becomes of times that passed while no node was up: nothing, the last one, or all.
+        ``name`` is that of the schedule behind the app's, by default the task's. The servers keep the schedules: any
+        number of workers may run, or none.
+        """
+
+        def make(function: Callable[..., Any]) -> Task[..., Any]:
+            return self.register(self._task(function, **options))
+
+        def plan(task: Task[..., Any]) -> None:
+            own = f"{self.name}:{name or task.name}"
+            if any(one.name == own for one in self.planned):
+                raise ValueError(f"there are two schedules {own!r}: give one of them another name=")
+            self.planned.append(Planned(own, spec, task.bind(), tz, catchup))
+
+        return CronDecorator(make, plan)
+
+    def group(self, calls: Iterable[Bound[R]]) -> "groups.Group[list[R]]":
+        """Calls that run side by side, with something behind all of them: see `disque.tasks.groups`."""
+        return groups.group(self, calls)
+
+    def now_s(self) -> float:
+        """The time of day: that of the test, inside of `testing`."""
+        return self.instead.now_s if isinstance(self.instead, Memory) else groups.now_s()
+
+    def layers(self) -> Sequence[Middleware]:
+        """All middleware, tracing among it where somebody listens."""
+        return [tracing.tracing, *self.middlewares] if tracing.is_active() else self.middlewares
+
     def middleware(self, middleware: M) -> M:
         """Let this run around each enqueue and each run: see `disque.tasks.middleware`. The first one is outermost."""
         self.middlewares.append(middleware)
@@ -230,7 +276,8 @@ class App:
         return finish(self._send(self.blocking_door(), bound))
 
     async def _send(self, door: Door, bound: Bound[Any]) -> str:
-        if not self.middlewares:
+        layers = self.layers()
+        if not layers:
             return await door.add(bound.job())
         kwargs = dict(bound.kwargs)
         headers = dict(bound.options.headers or {})
@@ -239,7 +286,7 @@ class App:
         async def last() -> str:
             return await door.add(bound.job(event.headers))
 
-        job_id = await around(self.middlewares, event, last)()
+        job_id = await around(layers, event, last)()
         if not isinstance(job_id, str):
             raise TaskError("a middleware must return the ID that go() gives it at enqueue")
         return job_id
@@ -255,6 +302,9 @@ class App:
         while part := list(islice(calls, SIDE_BY_SIDE if self.middlewares else TOGETHER)):
             if self.middlewares:
                 ids = await asyncio.gather(*[self._send(door, one) for one in part])
+            elif tracing.is_active():
+                with tracing.many(len(part)) as headers:
+                    ids = await door.add_many([one.job(headers) for one in part])
             else:
                 ids = await door.add_many([one.job() for one in part])
             handles += [one.handle(job_id) for one, job_id in zip(part, ids, strict=True)]

@@ -9,7 +9,7 @@ import inspect
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, Final, Protocol
 
@@ -43,14 +43,17 @@ class Registry(Protocol):
     """What is needed of an app."""
 
     tasks: dict[str, Task[Any, Any]]
-    middlewares: list[Middleware]
+    builtins: dict[str, Task[Any, Any]]
     format: Format
+
+    def layers(self) -> Sequence[Middleware]:
+        """What is around each run."""
 
 
 def read(app: Registry, held: Held) -> None:
     """Read the message of a job, and find its task. Raises MessageError."""
     message = held.message = decode(held.body)
-    held.task = app.tasks.get(message.task)
+    held.task = app.tasks.get(message.task) or app.builtins.get(message.task)
     if held.task is None:
         known = ", ".join(sorted(app.tasks)) or "none"
         raise MessageError(f"this worker has no task {message.task!r}; it has: {known[:300]}")
@@ -101,13 +104,14 @@ class Execution:
             return self._failed(run, error)
 
     async def _call(self, run: Run) -> Any:  # noqa: ANN401 - what the function returns
-        if not self.app.middlewares:
+        layers = self.app.layers()
+        if not layers:
             return await self.function(run)
         context = run.context()
         event = Event(
             "run", run.task.name, context.queue, run.args, run.kwargs, dict(context.headers), context.id, context.tries
         )
-        return await around(self.app.middlewares, event, lambda: self.function(run))()
+        return await around(layers, event, lambda: self.function(run))()
 
     async def function(self, run: Run) -> Any:  # noqa: ANN401 - the same
         """Call the function without middleware, where it belongs. Raises what it raises."""

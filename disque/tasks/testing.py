@@ -11,19 +11,27 @@ Functions are really called, with what they depend on and with middleware. Limit
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final, Protocol
 
 from disque.client.values import Duration
 from disque.tasks.batches import BatchTask, Bucket, Buckets
+from disque.tasks.cron import Planned
 from disque.tasks.errors import seconds
 from disque.tasks.execute import Execution, Registry, begin, read
 from disque.tasks.held import Run
 from disque.tasks.memory import Entry, Memory
 from disque.tasks.outcome import Back, of_error
+from disque.tasks.task import Task
 from disque.tasks.threads import Threads
 
 #: More runs than this without end are a circle.
 RUNS_MOST: Final = 100_000
+
+
+class Planning(Registry, Protocol):
+    """An app with schedules."""
+
+    planned: list[Planned]
 
 
 class Testing:
@@ -31,7 +39,7 @@ class Testing:
 
     __test__ = False  # pytest need not look for tests in here
 
-    def __init__(self, app: Registry) -> None:
+    def __init__(self, app: Planning) -> None:
         self.memory = Memory()
         self.runs = 0
         self._app = app
@@ -73,6 +81,13 @@ class Testing:
             count += await self.run()
         self.memory.now_s = until_s
         return count + await self.run()
+
+    async def tick(self, task: Task[..., Any]) -> str:
+        """Let a schedule of this task fire now, whatever its times are: the ID of the job. Raises ValueError."""
+        for planned in self._app.planned:
+            if planned.bound.task is task:
+                return await self.memory.add(planned.bound.job()._replace(unique=None, window=None))
+        raise ValueError(f"{task!r} has no schedule")
 
     def jobs(self, queue: str | None = None) -> list[Entry]:
         """The jobs that are queued or held back, oldest first."""

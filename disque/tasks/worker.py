@@ -24,9 +24,10 @@ from dataclasses import dataclass, replace
 from random import SystemRandom
 from typing import Any, Final
 
-from disque.client import AsyncDisque, CommandError, DisqueError, NewJob
+from disque.client import AsyncDisque, CommandError, DisqueError, IncompleteError, NewJob, UnavailableError
 from disque.client.async_pool import AsyncInterrupt
 from disque.client.errors import NoAuthError, WrongPassError
+from disque.tasks import cron
 from disque.tasks.app import App
 from disque.tasks.batches import BatchTask, Bucket, Buckets
 from disque.tasks.cpu import CpuPool
@@ -105,6 +106,7 @@ class Worker:
         self._stops = 0
         self._over = asyncio.Event()
         self._interrupt = AsyncInterrupt()
+        self._said = False
         self._pid = os.getpid()
         self._is_connected = False
 
@@ -123,9 +125,17 @@ class Worker:
         self.leases = Leases(self.client, self.app.lease_s, self.held, self._lost, self._cancelled, self.clock)
         cpu = self._cpu_pool()
         self.execution = Execution(self.app, Threads(self.settings.concurrency), cpu, self._add)
+        try:
+            if self.settings.health is not None:
+                await self.health.start(self.settings.health_host, self.settings.health)
+            await self._live(cpu)
+        finally:
+            await self.health.close()
+            await self.client.aclose()
+            await self.app.aclose()
+
+    async def _live(self, cpu: CpuPool | None) -> None:
         watchdog = Watchdog()
-        if self.settings.health is not None:
-            await self.health.start(self.settings.health_host, self.settings.health)
         async with self.app.alive():
             await self._prepare()
             self.ready.set()
@@ -137,12 +147,9 @@ class Worker:
             finally:
                 looking.cancel()
                 watchdog.stop()
-                await self.health.close()
                 await self.leases.close()
                 if cpu is not None:
                     await cpu.close()
-        await self.client.aclose()
-        await self.app.aclose()
 
     @property
     def leaves_threads(self) -> bool:
@@ -167,6 +174,16 @@ class Worker:
             LOG.warning("no node can be reached yet: %s", error)
         else:
             self._is_connected = True
+            await self._say_schedules()
+
+    async def _say_schedules(self) -> None:
+        """Say the schedules of the app, when a node can be reached. Raises CommandError for a spec that is none."""
+        try:
+            await cron.say(self.client, self.app.name, self.app.planned)
+        except (UnavailableError, IncompleteError) as error:
+            LOG.warning("the schedules cannot be said now: %s", error)
+        else:
+            self._said = True
 
     async def _work(self) -> None:
         fetching = asyncio.create_task(self._fetch(), name="disque-fetch")
@@ -263,6 +280,8 @@ class Worker:
         taking = flow(client.router, client.config, queues, room, wait_ms, self.app.lease_s)
         taken = await client.drive(taking, self._interrupt)
         self._is_connected = True
+        if not self._said:
+            await self._say_schedules()
         if taken is None:
             return
         node, rows = taken

@@ -1,0 +1,118 @@
+"""Many jobs at once, and something when all of them are done: `App.group`.
+
+A group has no state of its own anywhere. Its members are jobs whose ends are kept (RETAIN), and beside them there is
+one more job, the collector: a call of a task that every worker has. The collector asks how the members have ended
+(WAITJOB). If some have not, it snoozes, which uses up no try, at first shortly and then for a quarter of the time that
+the group has taken so far, half a minute at most. If all are done it returns their results as a list, and what comes
+after it in the chain gets that list. If one has failed for good, the collector is a dead letter whose error names it:
+after the member was put right and revived, revive the collector.
+
+docs/decisions/groups.md says why not a counter.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVar, cast
+
+from disque.client import Ended
+from disque.tasks.door import Door
+from disque.tasks.errors import Dead, Snooze
+from disque.tasks.handle import Job
+from disque.tasks.message import read
+from disque.tasks.options import Options
+from disque.tasks.task import AsyncTask, Bound, Call, Link, Sender, Task
+
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+S = TypeVar("S")
+R_co = TypeVar("R_co", covariant=True)
+
+#: The task of collectors.
+NAME: Final = "disque:group"
+#: Ends of members are kept for so long, unless they say themselves for how long.
+RETAIN_S: Final = 86_400
+#: IDs in one WAITJOB, and how long it waits.
+IDS_MOST: Final = 1000
+WAIT_S: Final = 0.5
+#: Between two looks.
+SOONEST_S: Final = 0.2
+LATEST_S: Final = 30.0
+
+
+class Grouping(Sender, Protocol):
+    """What a group needs of its app."""
+
+    builtins: dict[str, Task[Any, Any]]
+
+    async def enqueue_many(self, calls: Iterable[Bound[S]]) -> list[Job[S]]:
+        """Add the jobs of many calls."""
+
+    def now_s(self) -> float:
+        """The time of day."""
+
+
+def collector(app: Grouping, door: Callable[[], Door], clock: Callable[[], float]) -> Task[..., Any]:
+    """The task of an app that collects."""
+
+    async def collect(ids: list[str], since: float) -> list[Any]:
+        ended: list[Ended | None] = []
+        for at in range(0, len(ids), IDS_MOST):
+            ended += await door().wait(ids[at : at + IDS_MOST], WAIT_S)
+            if None in ended:
+                passed_s = max(0.0, clock() - since)
+                raise Snooze(min(max(passed_s / 4, SOONEST_S), LATEST_S), "members of the group still run")
+        known = [one for one in ended if one is not None]
+        failed = [one for one in known if not one.done]
+        if failed:
+            first = failed[0]
+            reason = f"{first.id} is {first.status}" + (f": {first.error}" if first.error else "")
+            raise Dead(f"{len(failed)} of {len(known)} jobs of the group have not succeeded: {reason}")
+        return [None if one.result is None else read(one.result) for one in known]
+
+    return AsyncTask(app, collect, NAME, Options())
+
+
+@dataclass(frozen=True, slots=True)
+class Group(Generic[R_co]):
+    """Calls that run side by side. ``R_co`` is what its handle gives: the list of results, or what the chain gives."""
+
+    app: Grouping
+    members: tuple[Bound[Any], ...]
+    links: tuple[Link, ...] = field(default=())
+
+    def then(self, task: "Call[Concatenate[R_co, Q], S]", /, *args: Q.args, **kwargs: Q.kwargs) -> "Group[S]":
+        """Call ``task`` when all have succeeded, with the list of their results first. See `Bound.then`."""
+        following: Bound[Any] = Bound(task.task, task.options, args, kwargs)
+        return replace(cast("Group[S]", self), links=(*self.links, Link(following, takes=True)))
+
+    async def enqueue(self) -> Job[R_co]:
+        """Add all jobs, and the one that collects: its handle.
+
+        When this raises, some members may have been added, and run; what comes after them does not.
+        """
+        since = self.app.now_s()
+        jobs = await self.app.enqueue_many(self.members)
+        queue = self.links[0].bound.queue if self.links else self.members[0].queue
+        kept = Options(queue=queue) if self.links else Options(queue=queue, retain=RETAIN_S)
+        task = self.app.builtins[NAME]
+        bound: Bound[Any] = Bound(task, kept.over(task.options), ([job.id for job in jobs], since), {}, self.links)
+        return cast("Job[R_co]", await bound.enqueue())
+
+
+def group(app: Grouping, calls: Iterable[Bound[S]]) -> "Group[list[S]]":
+    """A group of calls. Raises ValueError for none, and for chains."""
+    members = []
+    for one in calls:
+        if one.links:
+            raise ValueError("a member of a group cannot be a chain")
+        kept = one.options.keeps()
+        members.append(one if kept else replace(one, options=replace(one.options, retain=RETAIN_S)))
+    if not members:
+        raise ValueError("a group needs members")
+    return Group(app, tuple(members))
+
+
+def now_s() -> float:
+    """The time of day: how long a group has taken is counted by it, and nothing else."""
+    return time.time()

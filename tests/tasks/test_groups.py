@@ -1,0 +1,125 @@
+"""Groups: something when all are done, or a dead letter that says who is not."""
+
+import asyncio
+
+import pytest
+
+from disque.tasks import App, JobFailedError, NotDoneError
+from tests.tasks.support import Shop
+
+
+def test_all_results_in_order_then_the_next_task() -> None:
+    app = App()
+    got: list[list[int]] = []
+
+    @app.task
+    async def square(number: int) -> int:
+        return number * number
+
+    @app.task(queue="sums", retain=60)
+    def total(numbers: list[int], more: int) -> int:
+        got.append(numbers)
+        return sum(numbers) + more
+
+    async def scene() -> None:
+        async with app.testing() as t:
+            job = await app.group(square.bind(n) for n in range(5)).then(total, 100).enqueue()
+            assert len(t.jobs("default")) == 5
+            assert len(t.jobs("sums")) == 1
+            with pytest.raises(NotDoneError):
+                await job.result()
+            await t.run()
+            assert got == [[0, 1, 4, 9, 16]]
+            assert await job.result() == 130
+            plain = await app.group([square.bind(2), square.bind(3)]).enqueue()
+            await t.run()
+            assert await plain.result() == [4, 9]
+
+    asyncio.run(scene())
+
+
+def test_the_collector_snoozes_longer_and_longer_and_uses_up_no_try() -> None:
+    app = App()
+
+    @app.task
+    async def late() -> str:
+        return "done"
+
+    async def scene() -> None:
+        async with app.testing() as t:
+            began = t.memory.now_s
+            job = await app.group([late.using(delay=1000).bind(), late.bind()]).enqueue()
+            await t.run()
+            await t.advance(900)
+            looks = t.runs - 1
+            assert 30 < looks < 60, "at most half a minute apart"
+            [entry] = [one for one in t.jobs() if one.id == job.id]
+            assert entry.tries == 0
+            await t.advance(131)
+            assert await job.result() == ["done", "done"]
+            assert t.memory.now_s == began + 1031
+
+    asyncio.run(scene())
+
+
+def test_a_member_that_fails_is_named_and_both_can_be_revived() -> None:
+    app = App(tries=1)
+    works = [False]
+
+    @app.task
+    async def fragile(number: int) -> int:
+        if not works[0] and number == 1:
+            raise ValueError("not yet")
+        return number
+
+    async def scene() -> None:
+        async with app.testing() as t:
+            job = await app.group(fragile.bind(n) for n in range(3)).enqueue()
+            await t.run()
+            await t.advance(1)
+            with pytest.raises(JobFailedError, match=r"1 of 3 jobs of the group .* is dead-letter: ValueError"):
+                await job.result()
+            works[0] = True
+            for entry in t.dead():
+                t.revive(entry)
+            await t.run()
+            assert await job.result() == [0, 1, 2]
+
+    asyncio.run(scene())
+
+
+def test_what_is_no_group() -> None:
+    app = App()
+
+    @app.task
+    async def one() -> int:
+        return 1
+
+    @app.task
+    async def two(before: int) -> int:
+        return before
+
+    with pytest.raises(ValueError, match="needs members"):
+        app.group([])
+    with pytest.raises(ValueError, match="cannot be a chain"):
+        app.group([one.bind().then(two)])
+
+
+def test_over_a_node(shop: Shop) -> None:
+    app = shop.app
+
+    @app.task
+    async def square(number: int) -> int:
+        await asyncio.sleep(number / 100)
+        return number * number
+
+    @app.task(retain=60)
+    def total(numbers: list[int]) -> int:
+        return sum(numbers)
+
+    async def scene() -> None:
+        async with app, shop.working():
+            job = await app.group(square.bind(n) for n in range(20)).then(total).enqueue()
+            assert await job.result(30) == sum(n * n for n in range(20))
+
+    asyncio.run(scene())
