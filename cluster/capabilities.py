@@ -27,6 +27,8 @@ PUBSUB: Final = 1 << 4
 SCHEDULES: Final = 1 << 5
 #: A node keeps users and holds their clients to what they may.
 USERS: Final = 1 << 6
+#: A node says which jobs it has a copy of, and takes copies that are made again.
+REPAIR: Final = 1 << 7
 #: A node drops the oldest jobs of queues that are too long, where that is set, and knows that jobs can end so.
 OVERFLOW: Final = 1 << 8
 
@@ -38,12 +40,13 @@ CAPABILITIES: Final[dict[int, tuple[str, str]]] = {
     QUEUES: ("queues", "options of queues, which count where ADDJOB says nothing"),
     PUBSUB: ("pubsub", "PUBLISHED: what clients publish"),
     SCHEDULES: ("schedules", "schedules, which add jobs at certain times"),
+    REPAIR: ("repair", "ASKCOPY, COPYIS: who has a copy, so that lost ones are made again"),
     OVERFLOW: ("overflow", "jobs that are dropped since their queue is too long"),
     USERS: ("users", "users, and what they may"),
 }
 
 #: What this version says at the handshake. A capability is added here when all that it promises is there.
-MINE: Final = SIZES | REGISTRY | JOBS | QUEUES | PUBSUB | SCHEDULES | USERS | OVERFLOW
+MINE: Final = SIZES | REGISTRY | JOBS | QUEUES | PUBSUB | SCHEDULES | USERS | REPAIR | OVERFLOW
 
 #: A mask on the wire is no number from here on.
 MASK_END: Final = 1 << 63

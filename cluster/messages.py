@@ -22,7 +22,7 @@ from typing import Final, cast
 
 from msgpack import Packer, unpackb
 
-from cluster.capabilities import JOBS, PUBSUB, REGISTRY, SCHEDULES, SIZES
+from cluster.capabilities import JOBS, PUBSUB, REGISTRY, REPAIR, SCHEDULES, SIZES
 from cluster.large import LARGE_BODY, BadFrameError, fill
 
 #: Offered here as well: who decodes frames needs it.
@@ -73,12 +73,16 @@ MORE: Final = 39
 ENDED: Final = 40
 WATCH: Final = 41
 PUBLISHED: Final = 42
+ASKCOPY: Final = 43
+COPYIS: Final = 44
 UPSINCE: Final = 45
 
 #: `flags` of REPLJOB: whoever takes the copy queues it, nobody else does.
 QUEUE_IT: Final = 1
 #: `flags` of REPLJOB: the other holders do not know of whoever takes this copy, which tells them (HAVE).
 ANNOUNCE: Final = 2
+#: `flags` of REPLJOB: a copy was lost, and this one takes its place. So it does not matter whether the queue is paused.
+REPLACEMENT: Final = 4
 
 #: `flags` of KEEPKEY: the key ends with its job, after `left_ms` at the latest; all keepers have it.
 GOES_WITH_JOB: Final = 1
@@ -132,6 +136,13 @@ TELL_ME: Final = 1
 #: `what` of ANSWER.
 ANSWER_NO: Final = 0
 ANSWER_QUEUED: Final = 1
+
+#: `what` of COPYIS: the jobs are not known; there are copies of them; there are, but nobody knows yet whether they will
+#: stay, since their ADDJOB is not answered; they are over, as SETACK says.
+COPY_UNKNOWN: Final = 0
+COPY_THERE: Final = 1
+COPY_UNDECIDED: Final = 2
+COPY_OVER: Final = 3
 
 ID_LENGTH: Final = 40
 #: The most elements of one list, the messages of a frame included.
@@ -431,6 +442,8 @@ KINDS: Final[dict[int, tuple[str, Shape]]] = {
         (ENDED, "ENDED", "what status node_id age_ms left_ms text ids"),
         (WATCH, "WATCH", "what ids"),  # tell me how they end, or no more
         (PUBLISHED, "PUBLISHED", "channel text"),  # a client says this to all who listen
+        (ASKCOPY, "ASKCOPY", "holders ids"),  # have you copies of these jobs? I have
+        (COPYIS, "COPYIS", "what holders ids"),  # yes, no, or they are over; holders: those that you did not name
         (UPSINCE, "UPSINCE", "up_ms"),  # I have been up for so long
     )
 }
@@ -443,11 +456,12 @@ NEEDS: Final[dict[int, int]] = {
     **dict.fromkeys((MOVED, GOTMOVE, SURVEY, SURVEYED, MORE, ENDED, WATCH), JOBS),
     PUBLISHED: PUBSUB,
     UPSINCE: SCHEDULES,
+    **dict.fromkeys((ASKCOPY, COPYIS), REPAIR),
 }
 
 #: Kinds that rest on no record of the journal: they ask or offer, and nothing is lost if the sender forgets them. They
 #: leave at once; all others wait until the journal is as durable as was promised.
-EARLY: Final = frozenset({REPLJOB, REFUSED, WILLQUEUE, ANSWER, NEEDJOBS, NEEDNOW, OFFER, PUBLISHED, UPSINCE})
+EARLY: Final = frozenset({REPLJOB, REFUSED, WILLQUEUE, ANSWER, NEEDJOBS, NEEDNOW, OFFER, PUBLISHED, ASKCOPY, UPSINCE})
 #: Kinds that are sent once, to those who take them at that moment: a link that is far behind takes none.
 FLEETING: Final = frozenset({PUBLISHED})
 

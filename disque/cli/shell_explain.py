@@ -204,5 +204,6 @@ EXPLAINED: Final[Mapping[str, Mapping[str, str]]] = {
         "bus-port": "where nodes reach it (port + 10000)",
     },
     "cluster forget": {"id": "ID of the node, as CLUSTER NODES shows it"},
+    "cluster repair": {"id": "ID of the node, as CLUSTER NODES shows it"},
     "cluster reset": {"SOFT|HARD": "keep the ID of this node, or take a new one (SOFT)"},
 }

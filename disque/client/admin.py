@@ -206,6 +206,12 @@ def cluster_forget(config: Config, node_id: str) -> Request[None]:
     return Request([b"CLUSTER", b"FORGET", node_id.encode()], replies.nothing, again=False)
 
 
+def cluster_repair(config: Config, node_id: str) -> Request[int]:
+    """Have all nodes copy the jobs of a node again that will not come back; how many begin (CLUSTER REPAIR)."""
+    del config
+    return Request([b"CLUSTER", b"REPAIR", node_id.encode()], replies.whole, again=False)
+
+
 def cluster_leaving(config: Config, leaving: bool | None = None) -> Request[str]:
     """Say that the node goes, or stays, or only ask: "yes", "no", or "OK" to what was said (CLUSTER LEAVING)."""
     del config

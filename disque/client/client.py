@@ -283,6 +283,7 @@ class Disque:
     cluster_id = _method(admin.cluster_id)
     cluster_meet = _method(admin.cluster_meet)
     cluster_forget = _method(admin.cluster_forget)
+    cluster_repair = _method(admin.cluster_repair)
     cluster_leaving = _method(admin.cluster_leaving)
     echo = _method(upkeep.echo)
     commands = _method(upkeep.commands)

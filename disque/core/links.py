@@ -26,6 +26,7 @@ from disque.core.replication import (
     ends,
     moves,
     registry,
+    repair,
     surveys,
     waits,
     zoning,
@@ -76,6 +77,7 @@ def review(node: "Node", now_ms: int) -> None:
         firing.link_up(node, peer_id, now_ms)
     failing = frozenset([peer_id for peer_id in peers if known[peer_id].flags & UNREACHABLE])
     registry.nodes_changed(node, failing, membership.forgotten)
+    repair.review(node, membership.forgotten, now_ms)
     if membership.forgotten:
         forgotten, membership.forgotten = membership.forgotten, []
         node.chores.append(forget_holders(node, frozenset(forgotten)))
@@ -173,6 +175,7 @@ def note_start(node: "Node", peer: Peer, start: int, now_ms: int) -> None:
         coordinator.restarted(node, peer, now_ms)
         acquire.restarted(node, peer.id, now_ms)
         supply.link_down(node, peer.id)
+        repair.started_again(node, peer.id, now_ms)
         peer.stopping = False
         node.seen_version = -1
     peer.start = start
@@ -243,4 +246,5 @@ def beat(node: "Node", now_ms: int) -> None:
     acks.beat(node, now_ms)
     supply.beat(node, now_ms)
     eviction.beat(node)
+    repair.beat(node, now_ms)
     entries.beat(node, now_ms)

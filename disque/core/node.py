@@ -55,6 +55,7 @@ from disque.core.model.pubsub import DELIVERED as EVENT_DELIVERED
 from disque.core.model.pubsub import READY, Pubsub
 from disque.core.model.queue import PAUSED_OUT, QUEUE_IDLE_MS, Queue
 from disque.core.model.registry import Registry
+from disque.core.model.repair import Repairs
 from disque.core.model.roll import Roll
 from disque.core.model.schedules import Schedules
 from disque.core.model.session import PendingAdd, Session
@@ -153,6 +154,7 @@ class Node:
         "reconciling",
         "registry",
         "registry_most",
+        "repairs",
         "resets",
         "resting",
         "retries",
@@ -250,9 +252,11 @@ class Node:
         #: How jobs have ended that somebody wants to know of, and who waits for that; what happened in queues.
         self.ends = Ends(self.timers, self.node_id)
         self.histories = Histories()
-        #: Jobs that are added at certain times.
+        #: Jobs that are added at certain times; copies that were lost, and are made again.
         self.schedules = Schedules(now_ms)
-        self.jobless: tuple[Part, ...] = (self.surveys, self.census, self.ends, self.histories, self.schedules)
+        self.repairs = Repairs(self.node_id, now_ms)
+        jobless: list[Part] = [self.surveys, self.census, self.ends, self.histories, self.schedules, self.repairs]
+        self.jobless: tuple[Part, ...] = tuple(jobless)
         #: IDs of jobs that were acknowledged or deleted everywhere lately.
         self.tombstones = Tombstones()
         self.early_holders = EarlyHolders()

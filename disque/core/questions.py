@@ -13,7 +13,7 @@ from disque.core.dedup import finding
 from disque.core.jobs import figures, history, orders, results
 from disque.core.model.session import Session
 from disque.core.model.survey import Answers, Asked, Words
-from disque.core.replication import surveys
+from disque.core.replication import repair_by_hand, surveys
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -32,6 +32,7 @@ TABLE: "Final[dict[int, Answerer]]" = {
     orders.ALL: orders.do_all,
     results.RESULT: results.say_result,
     permits.PERMITS: permits.say_permits,
+    repair_by_hand.LOST: repair_by_hand.say_lost,
 }
 
 

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 from cluster.messages import (
     ABORT,
     ANSWER,
+    ASKCOPY,
     ASKKEY,
     BIND,
     BOUND,
+    COPYIS,
     DELJOB,
     DIGEST,
     ENDED,
@@ -100,6 +102,7 @@ from disque.core.replication import (
     generations,
     moves,
     registry,
+    repair,
     replica,
     surveys,
     waits,
@@ -296,6 +299,8 @@ MESSAGES: Final[dict[int, Receiver]] = {
     ENDED: ends.told,
     WATCH: ends.watched,
     UPSINCE: firing.told,
+    ASKCOPY: repair.asked,
+    COPYIS: repair.told,
 }
 
 #: Messages about who the nodes are: these are taken from nodes that are not known yet, too.

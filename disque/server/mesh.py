@@ -187,6 +187,8 @@ class Mesh:
         self.reconcile()
         self._roster.look()
         node = self.node
+        while node.repairs.news:
+            self.log.notice(node.repairs.news.popleft())
         if membership.messages or node.messages or node.early or node.outbox.records or node.batches or node.chores:
             self.pump.schedule()
 

@@ -68,6 +68,7 @@ from tests.client.fake import A, B, MakeHands, config, lost
         ("cluster_id", [], {}, "CLUSTER MYID", b"i", "i"),
         ("cluster_meet", ["h", 7711], {}, "CLUSTER MEET h 7711", b"OK", None),
         ("cluster_forget", ["i"], {}, "CLUSTER FORGET i", b"OK", None),
+        ("cluster_repair", ["i"], {}, "CLUSTER REPAIR i", 3, 3),
         ("cluster_leaving", [], {}, "CLUSTER LEAVING", b"no", "no"),
         ("cluster_leaving", [True], {}, "CLUSTER LEAVING yes", b"OK", "OK"),
         ("execute_command", ["CONFIG GET", "port"], {}, "CONFIG GET port", {b"a": 1}, {b"a": 1}),

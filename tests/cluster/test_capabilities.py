@@ -7,6 +7,7 @@ from cluster.capabilities import (
     PUBSUB,
     QUEUES,
     REGISTRY,
+    REPAIR,
     SCHEDULES,
     SIZES,
     names,
@@ -15,9 +16,9 @@ from cluster.capabilities import (
 
 def test_bits_are_for_ever() -> None:
     bits = {"sizes": 1, "registry": 2, "jobs": 4, "queues": 8, "pubsub": 16, "schedules": 32, "users": 64}
-    bits["overflow"] = 256
+    bits |= {"repair": 128, "overflow": 256}
     assert {name: bit for bit, (name, _) in CAPABILITIES.items()} == bits
-    assert (SIZES, REGISTRY, JOBS, QUEUES, PUBSUB, SCHEDULES, OVERFLOW) == (1, 2, 4, 8, 16, 32, 256)
+    assert (SIZES, REGISTRY, JOBS, QUEUES, PUBSUB, SCHEDULES, REPAIR, OVERFLOW) == (1, 2, 4, 8, 16, 32, 128, 256)
 
 
 def test_each_capability_is_one_bit_that_fits_into_the_mask() -> None:

@@ -399,7 +399,7 @@ TOUCHES: Final[list[tuple[Any, ...]]] = [
 SURVEYS: Final[list[tuple[Any, ...]]] = [
     *(("QLEN", "q", "CLUSTER"), ("QSTAT", "q"), ("QSTAT", "q", "CLUSTER"), ("FIND", "q", "k"), ("FIND", "q", "l")),
     *(("MOVE", "r", *POOL[:3]), ("REVIVEJOB", POOL[0]), ("QMOVE", "q", "r"), ("QMOVE", "r", "q", "COUNT", 2)),
-    *(("QHISTORY", "q", "minute"), ("QHISTORY", "q", "day", "CLUSTER")),
+    *(("CLUSTER", "REPAIR", "b0" * 20), ("QHISTORY", "q", "minute"), ("QHISTORY", "q", "day", "CLUSTER")),
     *(("REVIVE", "q"), ("REVIVE", "r", "COUNT", 1), ("QFLUSH", "q", "COUNT", 1), ("QFLUSH", "r")),
 ]
 

@@ -15,5 +15,6 @@ def test_numbers_are_for_ever() -> None:
         13: "do_all",
         20: "say_result",
         30: "say_permits",
+        40: "say_lost",
     }
     assert (figures.LENGTH, figures.FIGURES, finding.KEY, history.PAST) == (1, 2, 3, 4)

@@ -14,6 +14,8 @@ from cluster.messages import (
     ABORT,
     ALL_SENT,
     ANSWER,
+    ASKCOPY,
+    COPYIS,
     DELJOB,
     DIGEST,
     ENDED,
@@ -206,6 +208,8 @@ def about(bench: Bench, job_id: bytes) -> dict[str, list[tuple[Any, ...]]]:
         "HOLD": [(HOLD, number, given, twice, (1, left_ms)) for number in (0, 2**62 - 1) for given in sets
                  for left_ms in (0, 5000, most)],
         "HAVE": [(HAVE, given) for given in (ids, twice)],
+        "ASKCOPY": [(ASKCOPY, given, some) for given in sets for some in (ids, twice)],
+        "COPYIS": [(COPYIS, what, given, twice) for what in (0, 1, 2, 3, most) for given in sets],
         "MOVED": [(MOVED, name, spec, left_ms, delay_ms, given, more, twice) for name in (b"q", b"r")
                   for spec in (encoded(60, 5, 2), encoded(60, 0, 1), b"x")
                   for left_ms, delay_ms, given in ((0, most, mine), (most, 0, sets[2])) for more in some_extras(one)],

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from tests.simulation.cluster import Cluster
 
 
+#: How often a machine that leaves is looked at, and how long it has.
+PART_MS = 300
+PART_MOST_MS = 25_000
+
+
 class Faults:
     """Breaks things as the options say until `end`."""
 
@@ -45,6 +50,8 @@ class Faults:
             "half": self.half,
             "memory": self.memory,
             "newcomer": self.newcomer,
+            "decline": self.decline,
+            "depart": self.depart,
         }
 
     def begin(self) -> None:
@@ -283,6 +290,53 @@ class Faults:
         machine.retired = True
         self.world.after(self._later(), self.cluster.forget_strangers)
         return True
+
+    def decline(self) -> bool:
+        """A machine is gone for good while all others have all the copies that there should be.
+
+        Nobody says so, or everybody hears of it after a while.
+        """
+        machines = [machine for machine in self.cluster.machines if not machine.retired]
+        if len(machines) < 3 or not all(machine.up for machine in machines) or not self.cluster.watch.is_repaired():
+            return False
+        machine = self.random.choice(machines)
+        machine.wipe()
+        machine.retired = True
+        if self.random.random() < 0.3:
+            self.world.after(self._later(), self.cluster.forget_strangers)
+        elif self.random.random() < 0.5:
+            self.world.after(self._later(), self._say_gone, machine)
+        return True
+
+    def depart(self) -> bool:
+        """A machine leaves for good: as soon as it says that it can be stopped, it is."""
+        machine = self._running()
+        left = [one for one in self.cluster.machines if not one.retired]
+        if machine is None or machine.process is None or len(left) < 3 or machine.process.node.membership.leaving:
+            return False
+        machine.tell([b"CLUSTER", b"LEAVING", b"yes"])
+        self.world.after(PART_MS, self._part, machine, self.world.now + PART_MOST_MS)
+        return True
+
+    def _part(self, machine: Machine, until_ms: int) -> None:
+        """Stop a machine that leaves if it can be; or it stays after all."""
+        process = machine.process
+        left = [one for one in self.cluster.machines if not one.retired]
+        if self.ended or machine.retired or len(left) < 3 or self.world.now >= until_ms or process is None:
+            machine.tell([b"CLUSTER", b"LEAVING", b"no"])
+        elif machine.up and not process.frozen and process.node.membership.leaving and not process.node.repairs.left:
+            machine.stop()
+            machine.retired = machine.departed = True
+            self.world.count("machines that left for good")
+            self.world.after(self._later(), self.cluster.forget_strangers)
+        else:
+            self.world.after(PART_MS, self._part, machine, until_ms)
+
+    def _say_gone(self, machine: Machine) -> None:
+        """CLUSTER REPAIR at some node, which tells the others."""
+        running = self._running()
+        if running is not None:
+            running.tell([b"CLUSTER", b"REPAIR", machine.node_id])
 
     def half(self) -> bool:
         """A client says that it sends nothing more, and waits for its answers."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tests.simulation.clients import Ask, Client, Leave, Story
 from tests.simulation.faults import Faults
+from tests.simulation.options import REPAIR_NEVER_S
 from tests.simulation.workload import MOODY, STEADY, Workload
 from tests.simulation.world import Violation
 
@@ -22,6 +23,8 @@ LONGEST_MS = 22_000
 QUIET_MS = 5000
 #: So long schedules go on after it.
 TICKING_MS = 12_000
+#: Lost copies are made again so long after `cluster-repair-after`.
+REPAIRED_MS = 60_000
 #: Seconds that nodes may take beyond that when some had been told to forget others.
 PATIENCE = 20
 
@@ -44,6 +47,9 @@ class Healing:
         self.reset()
         self.world.run(self.world.now + 50)
         self.gather()
+        if self.world.options.repair_s < REPAIR_NEVER_S:
+            self.world.run(self.world.now + 1000 * self.world.options.repair_s + REPAIRED_MS)
+            self.cluster.watch.tell("rested")
         self.cluster.watch.history.healed_ms = self.world.now
         self.world.note("healed")
         self.drain()

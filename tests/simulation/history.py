@@ -200,6 +200,8 @@ class History:
         self.silences: dict[int, list[int]] = {}
         #: When all schedules were deleted at the end; -1 before.
         self.unset_ms = -1
+        #: When a machine has lost its copy of a job, the last time.
+        self.forgot_ms: dict[bytes, dict[int, int]] = {}
         #: When the last fault was repaired and all nodes were up; -1 before.
         self.healed_ms = -1
 
@@ -232,6 +234,11 @@ class History:
     def forget(self, job_id: bytes, machine: int) -> None:
         """A machine has lost its copy."""
         self.forgot.setdefault(job_id, set()).add(machine)
+        self.note_lost(job_id, machine)
+
+    def note_lost(self, job_id: bytes, machine: int) -> None:
+        """A machine has lost a copy, which may be one that no answer rested on."""
+        self.forgot_ms.setdefault(job_id, {})[machine] = self.world.now
 
     def open_interval(self, intervals: dict[int, list[Interval]], machine: int) -> None:
         """Something begins."""

@@ -26,7 +26,10 @@ JUMP_MOST_MS = 2 * HOUR_MS
 
 
 class Machine:
-    """``process`` is the node process that runs now. ``dark`` without power. ``retired`` when it never comes back."""
+    """``process`` is the node process that runs now. ``dark`` without power. ``retired`` when it never comes back.
+
+    ``departed``: it left before that, and had said that it can be stopped.
+    """
 
     def __init__(self, cluster: "Cluster", number: int) -> None:
         self.cluster = cluster
@@ -48,6 +51,7 @@ class Machine:
         self.process: Process | None = None
         self.dark = False
         self.retired = False
+        self.departed = False
         self._wanted = False
         self.jumped = False
         self.node_id = b"%040x" % self.random.getrandbits(160)

@@ -36,6 +36,7 @@ from disque.core.replication import (
     generations,
     moves,
     registry,
+    repair,
     replica,
     surveys,
     tries,
@@ -84,6 +85,7 @@ def mutant(
             "tries": False,
             "ends": False,
             "cron": False,
+            "repair_s": 600,
             "active_ms": 8000,
         }
         changed |= options
@@ -741,4 +743,55 @@ def a_paused_one_goes_on() -> Iterator[None]:
 def a_schedule_is_set_at_old_nodes_as_well() -> Iterator[None]:
     """CRON SET asks nobody what other nodes understand."""
     with patch.object(cron, "lacking", lambda *_: b""), patch.object(terms, "lacking", lambda *_: b""):
+        yield
+
+
+# -- repair ------------------------------------------------------------------------------------------------------------
+
+
+@mutant("I21", nodes=4, faults={"decline": 1500}, repair_s=1, timeout_ms=1000)
+def lost_copies_stay_lost() -> Iterator[None]:
+    """Nobody begins to repair."""
+    with patch.object(repair, "begin", nothing):
+        yield
+
+
+@mutant("I21", nodes=4, faults={"wipe": 2500}, repair_s=1, timeout_ms=1000)
+def holders_are_taken_for_copies() -> Iterator[None]:
+    """Whoever may have a copy, and can be reached, is counted."""
+    genuine = repair.decide
+
+    def decide(node: Any, walk: Any, job: Any, found: Any, now_ms: int) -> None:
+        found.have = [one for one in job.holders if one != node.node_id and repair.is_able(node, one)]
+        genuine(node, walk, job, found, now_ms)
+
+    with patch.object(repair, "decide", decide):
+        yield
+
+
+@mutant("I21", nodes=4, faults={"decline": 1500}, repair_s=1, timeout_ms=1000)
+def replacements_count_when_they_are_sent() -> Iterator[None]:
+    """A copy that takes the place of a lost one is confirmed and not kept."""
+    genuine = replica.replicate
+
+    def replicate(node: Any, peer: bytes, message: Any, now_ms: int) -> None:
+        if message[wire.REPLJOB_FLAGS] & wire.REPLACEMENT:
+            node.send(peer, (wire.GOTJOB, message[wire.REPLJOB_IDS]))
+        else:
+            genuine(node, peer, message, now_ms)
+
+    with patch.dict(step.MESSAGES, {wire.REPLJOB: replicate}):
+        yield
+
+
+@mutant("I1", nodes=3, faults={"depart": 1500}, repair_s=1, timeout_ms=1000, active_ms=20_000)
+def who_leaves_does_not_look_back() -> Iterator[None]:
+    """A node that leaves says at once that it can be stopped."""
+    genuine = repair.finish
+
+    def finish(node: Any, walk: Any) -> None:
+        walk.left = walk.unsure = 0
+        genuine(node, walk)
+
+    with patch.object(repair, "finish", finish), patch.object(coordinator, "replace", nothing):
         yield

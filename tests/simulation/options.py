@@ -33,10 +33,15 @@ FAULTS: Final[dict[str, int]] = {
     "half": 3000,  # a client shuts down its sending side
     "memory": 9000,  # maxmemory becomes small for a while
     "newcomer": 20000,  # another node joins
+    "depart": 8000,  # a machine leaves for good, as it should be done: CLUSTER LEAVING, SHUTDOWN, CLUSTER FORGET
+    "decline": 5000,  # a machine never comes back, once all copies that the one before had were made again
 }
 #: Faults that make no sense with one node.
 ONLY_MANY: Final = frozenset(
-    {"cut", "split", "reset", "slow", "leaving", "forget", "newcomer", "massacre", "clear", "retire"}
+    {
+        *("cut", "split", "reset", "slow", "leaving", "forget", "newcomer", "massacre", "clear", "retire"),
+        *("decline", "depart"),
+    }
 )
 #: Faults under which the nodes themselves and what is between them go on without a break.
 HARMLESS: Final = frozenset({"compact"})
@@ -81,6 +86,8 @@ class Options:
     cron: bool = False
     #: restart-grace in s.
     grace_s: int = 60
+    #: cluster-repair-after in s: from REPAIR_NEVER_S on, a run is not that long.
+    repair_s: int = 600
 
     @property
     def calm(self) -> bool:
@@ -99,7 +106,7 @@ class Options:
             f"{self.clients} clients, {self.queues} queues, {self.active_ms} ms, jumps {self.jumps}, "
             f"unique {self.unique}, pause {self.pause}, zones {self.zones}, bodies {self.body_most}, "
             f"mixed {self.mixed}, tries {self.tries}, ends {self.ends}, cron {self.cron}, "
-            f"grace {self.grace_s} s, faults {faults}"
+            f"grace {self.grace_s} s, repair {self.repair_s} s, faults {faults}"
         )
 
 
@@ -130,7 +137,21 @@ def draw(seed: int, nodes: int) -> Options:
     options.ends = Random(f"{seed} ends").random() < 0.4
     options.cron = Random(f"{seed} cron").random() < 0.4
     options.grace_s = Random(f"{seed} grace").choice((0, 1, 3, 8, 60, 60))
+    options.repair_s = Random(f"{seed} repair").choice((1, 2, 5, 600, 600, 600))
+    draw_decline(options)
     return options
+
+
+def draw_decline(options: Options) -> None:
+    """In some runs all machines but two go, one after the other, lost or as it should be done: this takes its time."""
+    random = Random(f"{options.seed} decline")
+    if options.nodes < 3 or random.random() > 0.15:
+        return
+    for kind in random.choice((("decline",), ("depart",), ("decline", "depart"))):
+        options.faults[kind] = FAULTS[kind]
+    options.repair_s, options.timeout_ms = random.choice((1, 2)), 1000
+    options.active_ms = 40_000
+    options.body_most = 0
 
 
 def draw_zones(seed: int, nodes: int) -> int:
@@ -146,7 +167,7 @@ def draw_body_most(seed: int, nodes: int) -> int:
 
 def draw_faults(random: Random, nodes: int) -> dict[str, int]:
     """Which faults a run has: none, one, a few, or all, more or less often."""
-    possible = [kind for kind in FAULTS if nodes > 1 or kind not in ONLY_MANY]
+    possible = [kind for kind in FAULTS if (nodes > 1 or kind not in ONLY_MANY) and kind not in {"decline", "depart"}]
     how = random.random()
     if how < 0.15:
         chosen = []
@@ -158,3 +179,7 @@ def draw_faults(random: Random, nodes: int) -> dict[str, int]:
         chosen = possible
     pace = random.choice([0.5, 1.0, 1.0, 2.0])
     return {kind: int(FAULTS[kind] * pace) for kind in FAULTS if kind in chosen}
+
+
+#: From here on, no run is so long that a node is missed for that time.
+REPAIR_NEVER_S: Final = 600

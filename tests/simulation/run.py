@@ -18,6 +18,7 @@ from tests.simulation.checks.fired import Fired
 from tests.simulation.checks.kept import Kept
 from tests.simulation.checks.moved import Moved
 from tests.simulation.checks.prompt import Prompt
+from tests.simulation.checks.repaired import Repaired
 from tests.simulation.checks.retry import Retry
 from tests.simulation.checks.sized import Sized
 from tests.simulation.checks.tried import Tried
@@ -88,7 +89,7 @@ def whole_run(world: World) -> None:
     cluster = Cluster(world)
     watch = cluster.watch
     kept = Kept(cluster)
-    checkers: list[object] = [kept, Delivered(cluster, kept), Orderly(cluster, kept)]
+    checkers: list[object] = [kept, Delivered(cluster, kept), Orderly(cluster, kept), Repaired(cluster, kept)]
     checkers += [kind(cluster) for kind in (AtMostOnce, Retry, Acknowledged, Collected)]
     checkers += [
         kind(cluster)

@@ -54,6 +54,7 @@ class Summary:
         lines = [
             f"{self.runs} seeds, {self.events} events in {spent:.1f} s, {self.events / max(spent, 0.001):.0f} a second",
             f"jobs {self.counts['jobs']}, deliveries {self.counts['deliveries']}, frames {self.counts['frames']}",
+            f"jobs that got copies again {self.counts['jobs repaired']}",
             "faults: " + (", ".join(f"{name[6:]} {self.counts[name]}" for name in faults) or "none"),
         ]
         for promise, seeds in sorted(self.broken.items()):

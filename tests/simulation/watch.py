@@ -33,7 +33,7 @@ Outbox = list[tuple[bytes, Message]]
 
 HOOKS: Final = (
     *("answered", "hit", "refused", "delivered", "popped", "ran", "left", "flushing", "flushed", "ticking", "beat"),
-    *("free", "leaving", "replayed", "started", "died", "end", "taken"),
+    *("free", "leaving", "replayed", "started", "died", "end", "taken", "rested", "has_all"),
 )
 #: Kinds that may carry a job from node to node for good.
 HAND_OVER: Final = getattr(wire, "YOURJOBS", 13)
@@ -157,6 +157,7 @@ class Watch:
             if number in machines:
                 history.forget(job_id, number)
         for known in history.jobs.values():
+            history.note_lost(known.id, number)
             if number in known.holders:
                 history.forget(known.id, number)
             for ack in known.acks:
@@ -488,6 +489,10 @@ class Watch:
     def thawed(self, process: "Process") -> None:
         """A process goes on."""
         self.history.close_interval(self.history.still, process.machine.number)
+
+    def is_repaired(self) -> bool:
+        """Whether each promised job has as many copies as it should."""
+        return all(method() for method in self.hooks["has_all"])
 
     def finished(self) -> None:
         """The run is over."""

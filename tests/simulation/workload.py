@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.simulation.clients import Ask, Client, Leave, Story
 from tests.simulation.history import Plan
+from tests.simulation.options import REPAIR_NEVER_S
 from tests.simulation.world import WALL_MS
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Workload:
         #: For what came later, so that seeds stay about what they were.
         self.terms = self.world.random("terms")
         self.ends = self.world.random("ends")
+        self.keeping = self.world.random("keeping")
 
     def begin(self) -> None:
         """Start the clients: at least one of each of the first two kinds."""
@@ -117,6 +119,8 @@ class Workload:
         self._retry(plan, words, random)
         self._times(plan, words, random)
         self._terms(plan, words)
+        if self.options.repair_s < REPAIR_NEVER_S and plan.retry and plan.ttl > 600 and not plan.delay:
+            self._keep(plan, words)
         if self.options.tries and plan.retry:
             self._tries(plan, words, random)
         if self.options.ends and self.ends.random() < 0.5:
@@ -203,6 +207,12 @@ class Workload:
             words += [b"DELAY", b"%.3f" % (delay_ms / 1000)]
         else:
             words += [b"AT", b"%d" % (WALL_MS + self.world.now + delay_ms)]
+
+    def _keep(self, plan: Plan, words: list[bytes]) -> None:
+        """A job that is there to the end: only its copies matter."""
+        if self.keeping.random() < 0.2:
+            plan.delay = 300
+            words += [b"DELAY", b"300"]
 
     def getjob(self, random: Random) -> Ask:
         """A GETJOB, blocking or not."""

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Final
 
 from cluster.member import NODE_ID_LENGTH, PORT_MAX, default_bus_port, is_host
-from disque.core import links
+from disque.core import links, questions
 from disque.core.auth import users
 from disque.core.base import errors, resp
 from disque.core.base.numbers import parse_int
@@ -15,6 +15,7 @@ from disque.core.model.command import ADMIN, HELP, READONLY, Command, Handler
 from disque.core.model.jobid import IdMaker
 from disque.core.model.session import Session
 from disque.core.replication import coordinator, registry
+from disque.core.replication.repair_by_hand import Losing
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -25,6 +26,7 @@ BAD_ADDRESS: Final = b"ERR Invalid node address specified: %b:%b"
 BUSY_MEETING: Final = b"ERR Too many nodes are being met or known already, try again later"
 BAD_NODE_ID: Final = b"ERR Invalid node identifier"
 UNKNOWN_NODE: Final = b"ERR Unknown node %b"
+NOT_GONE: Final = b"ERR Node %b does not fail: it is not gone"
 NOT_MYSELF: Final = b"ERR I tried hard but I can't forget myself..."
 
 
@@ -56,11 +58,25 @@ def info(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None
     del args, now_ms
     membership = node.membership
     lines = [b"cluster_state:%b\r\n" % state(node), *[b"%b:%d\r\n" % pair for pair in membership.info()]]
+    lines += [b"%b:%d\r\n" % pair for pair in repair_figures(node)]
     zones = membership.zones()
     if zones:
         lines.append(b"cluster_zone:%b\r\n" % membership.myself.zone)
     lines += [b"cluster_zone_%b:%b\r\n" % (zone, b",".join(zones[zone])) for zone in sorted(zones)]
     session.out.append(resp.text(b"".join(lines), session.protocol))
+
+
+def repair_figures(node: "Node") -> list[tuple[bytes, int]]:
+    """What CLUSTER INFO says of copies that were lost."""
+    repairs = node.repairs
+    pairs = [
+        (b"under_replicated_jobs", repairs.short),
+        (b"one_copy_jobs", repairs.alone),
+        (b"repaired_jobs", repairs.made),
+    ]
+    if node.membership.leaving:
+        pairs.append((b"leaving_jobs", repairs.left if repairs.left >= 0 else node.jobs_registered()))
+    return pairs
 
 
 def state(node: "Node") -> bytes:
@@ -129,6 +145,19 @@ def forget(node: "Node", session: Session, args: list[bytes], now_ms: int) -> No
         session.out.append(resp.OK)
 
 
+def repair(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """CLUSTER REPAIR id: that node is gone for good, so make its copies again at once. How many nodes begin."""
+    node_id = args[2]
+    if len(node_id) != NODE_ID_LENGTH:
+        session.out.append(resp.error(BAD_NODE_ID))
+    elif node_id not in node.membership.nodes:
+        session.out.append(resp.error(errors.one_line(UNKNOWN_NODE % node_id)))
+    elif node_id not in node.repairs.failing:
+        session.out.append(resp.error(NOT_GONE % node_id))
+    else:
+        questions.ask(node, session, Losing(node_id), now_ms)
+
+
 def reset(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """CLUSTER RESET [SOFT|HARD]: drop all jobs and forget all other nodes; HARD also takes a new ID."""
     how = args[2].upper() if len(args) > 2 else b"SOFT"
@@ -174,6 +203,7 @@ SUBCOMMANDS: Final[dict[bytes, tuple[int, int, Handler]]] = {
     b"LEAVING": (2, 3, leaving),
     b"MEET": (4, 5, meet),
     b"FORGET": (3, 3, forget),
+    b"REPAIR": (3, 3, repair),
     b"RESET": (2, 3, reset),
 }
 
@@ -194,6 +224,7 @@ COMMANDS: Final = (
             ("LEAVING", "[yes|no]", "Whether this node is about to leave."),
             ("MEET", "ip port [bus-port]", "Join the cluster of the node at this address or host name."),
             ("FORGET", "id", "Remove a node that will not come back. Send it to every other node."),
+            ("REPAIR", "id", "Make the copies of a node that will not come back again at once. All nodes are told."),
             ("RESET", "[SOFT|HARD]", "Drop all jobs and forget all other nodes; HARD also takes a new ID."),
             HELP,
         ),

@@ -389,6 +389,12 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "Seconds after which a node that cannot be reached is forgotten, as by CLUSTER FORGET.", mutable=True,
     ),
     Setting(
+        "cluster-repair-after", Whole(0, MAX_INT32, "seconds"), 600, CLUSTER,
+        "Seconds after which the copies of jobs on a node that cannot be reached count as lost. Then the other nodes "
+        "that have these jobs make copies elsewhere, until there are as many as REPLICATE says. 0 never does that by "
+        "itself; CLUSTER REPAIR, CLUSTER FORGET and CLUSTER LEAVING still do.", mutable=True,
+    ),
+    Setting(
         "max-result-bytes", Size(0, 64 * MB), 1 * MB, LIMITS,
         "The longest result of a job, in bytes, that ACKJOB RESULT takes. A result is copied to the nodes that have "
         "the job, and kept in memory and in the journal for the RETAIN of the job. 0 takes none but the empty one.",

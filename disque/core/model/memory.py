@@ -28,6 +28,8 @@ GONE_BYTES: Final = 120
 #: its other holders. Copies for which a client waits are bounded by what one connection may have unanswered.
 SPREAD_BYTES: Final = 600
 VOTE_BYTES: Final = 500
+#: A job whose copies are being counted, on top of it.
+CHECK_BYTES: Final = 500
 #: On top of its job, while it is in flight: a lease of its own.
 LEASE_BYTES: Final = 150
 

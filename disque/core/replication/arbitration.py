@@ -55,6 +55,7 @@ from disque.core.model.peers import Peer
 from disque.core.model.queue import ELSEWHERE
 from disque.core.model.vote import RequeueVote
 from disque.core.replication import acks, announcements, coordinator, generations, replica, tries
+from disque.core.replication.rank import rank
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,11 +75,7 @@ SPREAD_MS: Final = 100
 
 def wins(node_id: bytes, other_id: bytes, job_id: bytes) -> bool:
     """Which of two nodes comes first for a job: as fair as chance, and both come to the same result."""
-    salt = int.from_bytes(job_id[11:35], "big")
-    return (int.from_bytes(node_id, "big") * salt) % PRIME > (int.from_bytes(other_id, "big") * salt) % PRIME
-
-
-PRIME: Final = 2**61 - 1
+    return rank(node_id, job_id) > rank(other_id, job_id)
 
 
 def say_still(node: "Node", peer: Peer, saying: int) -> "Iterator[bool]":

@@ -24,8 +24,9 @@ from disque.core.model.memory import SPREAD_BYTES
 from disque.core.model.outcome import Abandoned, Decided
 from disque.core.model.peers import TOLD_MOST, Peer
 from disque.core.model.pubsub import ADDED
+from disque.core.model.repair import Replacement
 from disque.core.model.session import NOT_WAITING, WAIT_COPIES, PendingAdd, Session, Spread
-from disque.core.replication import batching, queue_options, replica, zoning
+from disque.core.replication import batching, queue_options, replacement, replica, zoning
 from disque.core.replication.announcements import JITTER_MS
 
 if TYPE_CHECKING:
@@ -108,7 +109,10 @@ def begin_async(node: "Node", job: Job, now_ms: int, *, outside: bool) -> None:
 
 def send(node: "Node", peer: Peer, spread: Spread, now_ms: int) -> None:
     """Send a job over a new link."""
-    node.send(peer.id, batching.wire(node, spread, peer.id, now_ms, ANNOUNCE))
+    if isinstance(spread, Replacement):
+        node.send(peer.id, replacement.wire(node, spread, now_ms))
+    else:
+        node.send(peer.id, batching.wire(node, spread, peer.id, now_ms, ANNOUNCE))
 
 
 def send_again(node: "Node", peer: Peer, now_ms: int) -> "Iterator[bool]":
@@ -136,6 +140,9 @@ def more(node: "Node", spread: Spread, now_ms: int) -> None:
     job = spread.job
     if node.copies.wanted.get(job.id) is not spread or (not job.retry and is_asked(node, job.id)):
         return
+    if isinstance(spread, Replacement):
+        replace(node, spread, now_ms)
+        return
     if node.zones.shared:
         fresh = zoning.next_ones(node, spread, now_ms)
     else:
@@ -146,13 +153,33 @@ def more(node: "Node", spread: Spread, now_ms: int) -> None:
         node.copies.short[job.id] = spread
         return
     peer = fresh[0] if len(fresh) == 1 else node.random.choice(fresh)
+    ask_too(node, peer, spread, now_ms)
+    node.send(peer.id, batching.wire(node, spread, peer.id, now_ms, ANNOUNCE))
+
+
+def ask_too(node: "Node", peer: Peer, spread: Spread, now_ms: int) -> None:
+    """Note that ``peer`` is asked for a copy, too; the caller sends it."""
+    job = spread.job
     spread.asked = (*spread.asked, peer.id)
     if job.retry:
         replica.add_holders(node, job, (peer.id,))
     if not peer.waiting:
         peer.heard_ms = now_ms
     peer.waiting[job.id] = spread
-    node.send(peer.id, batching.wire(node, spread, peer.id, now_ms, ANNOUNCE))
+
+
+def replace(node: "Node", spread: Replacement, now_ms: int) -> None:
+    """Ask one more node for a copy that takes the place of a lost one. It ends if nobody is left to be asked."""
+    pending = replacement.pending(node, spread)
+    if pending >= spread.missing():
+        return
+    peers = replacement.targets(node, spread)
+    peer = replacement.ripe(peers, now_ms)
+    if peer is not None:
+        ask_too(node, peer, spread, now_ms)
+        node.send(peer.id, replacement.wire(node, spread, now_ms))
+    elif not pending:
+        replacement.give_up(node, spread, may_refuse=bool(peers or spread.refused))
 
 
 def is_asked(node: "Node", job_id: bytes) -> bool:
@@ -311,8 +338,10 @@ def got_job(node: "Node", peer_id: bytes, message: tuple[int, tuple[bytes, ...]]
 def count(node: "Node", spread: Spread, now_ms: int) -> None:
     """Go on with a job that may have all its copies. They are not enough yet if a zone without one is to be heard."""
     if spread.missing() > 0:
+        if isinstance(spread, Replacement):
+            replace(node, spread, now_ms)
         return
-    if node.zones.shared and zoning.must_wait(node, spread, now_ms):
+    if node.zones.shared and not isinstance(spread, Replacement) and zoning.must_wait(node, spread, now_ms):
         if not zoning.is_coming(node, spread, now_ms):
             more(node, spread, now_ms)
         node.copies.short[spread.job.id] = spread
@@ -337,7 +366,7 @@ def refused(node: "Node", peer_id: bytes, message: tuple[int, int, tuple[bytes, 
             node.body_least = min(node.body_least, peer.body_most)
         if spread is not None and node.copies.wanted.get(job_id) is spread:
             bid = spread.add.key if spread.add is not None else None
-            if bid is None or peer_id not in bid.companions():
+            if (bid is None or peer_id not in bid.companions()) and not was_holder(spread, peer_id):
                 replica.drop_holder(node, spread.job, peer_id)
             if not spread.job.retry and message[1] != REFUSED_GONE:
                 # It has not queued it, so it may be asked again.
@@ -345,6 +374,11 @@ def refused(node: "Node", peer_id: bytes, message: tuple[int, int, tuple[bytes, 
             spread.refused += (peer_id,)
             more(node, spread, now_ms)
             count(node, spread, now_ms)
+
+
+def was_holder(spread: Spread, peer_id: bytes) -> bool:
+    """Whether a node was a holder before it was asked for a copy that takes the place of a lost one: so it stays."""
+    return isinstance(spread, Replacement) and peer_id in spread.before
 
 
 def achieved(node: "Node", spread: Spread, now_ms: int) -> None:
@@ -355,6 +389,8 @@ def achieved(node: "Node", spread: Spread, now_ms: int) -> None:
             return
         add.key.copies = spread.confirmed
     node.drop_copies(job.id)
+    if node.repairs.copying:
+        replacement.made(node, job.id)
     if add is not None:
         node.pubsub.happened(ADDED, job.spec.queue, job.id)
     if spread.outside:

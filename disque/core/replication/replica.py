@@ -19,6 +19,7 @@ from cluster.messages import (
     REFUSED_MEMORY,
     REFUSED_PAUSED,
     REFUSED_SIZE,
+    REPLACEMENT,
     STILL,
 )
 from cluster.messages import QUEUED as SAY_QUEUED
@@ -34,6 +35,7 @@ from disque.core.model.job import (
     LEASE_OWNER,
     QUEUED,
     REQUEUE_ANNOUNCED,
+    WAIT_REPL,
     Job,
 )
 from disque.core.model.jobid import comes_again, valid
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from cluster.messages import ReplJob
+    from disque.core.model.spec import JobSpec
     from disque.core.node import Node
 
 
@@ -80,7 +83,7 @@ def replicate(node: "Node", peer: bytes, message: "ReplJob", now_ms: int) -> Non
         return
     retry = spec.retry
     holders = shared_by(node, sent) if retry else node.selves  # at most once has one holder, whatever was sent
-    reason = refusal(node, queue_name)
+    reason = refusal(node, queue_name, flags)
     due_ms = now_ms + delay_ms
     if retry and not flags & QUEUE_IT:
         due_ms += retry * 1000 + int(node.random.random() * JITTER_MS)
@@ -102,14 +105,30 @@ def replicate(node: "Node", peer: bytes, message: "ReplJob", now_ms: int) -> Non
             generations.begin(node, peer, job, more, now_ms)
             keep(node, job, due_ms, flags, held, now_ms)
             join_early(node, job)
-        elif retry:
-            add_holders(node, job, sent)
-            job = generations.come_with(node, peer, job, spec, more, left_ms, delay_ms, now_ms) or job
+        else:
+            job = come_again(node, peer, job, spec, message, now_ms)
+        if job is None:
+            continue
         if flags & ANNOUNCE and retry and not flags & QUEUE_IT:
             announce(node, peer, job)
         got.append(job_id)
     if got:
         node.batches.setdefault((peer, GOT), []).extend(got)
+
+
+def come_again(node: "Node", peer: bytes, job: Job, spec: "JobSpec", message: "ReplJob", now_ms: int) -> Job | None:
+    """A copy of ``job``, which is known here: its object from now on.
+
+    None if it would take the place of a lost one, and nobody knows yet whether the job stays here: it is refused.
+    """
+    _, flags, _, _, left_ms, delay_ms, sent, _, _, _, more = message
+    if not spec.retry:
+        return job
+    if flags & REPLACEMENT and job.state == WAIT_REPL:
+        node.batch(peer, (REFUSED, REFUSED_GONE), job.id)
+        return None
+    add_holders(node, job, sent)
+    return generations.come_with(node, peer, job, spec, more, left_ms, delay_ms, now_ms) or job
 
 
 def keep(node: "Node", job: Job, due_ms: int, flags: int, held: int, now_ms: int) -> None:
@@ -144,14 +163,16 @@ def announce(node: "Node", peer: bytes, job: Job) -> None:
             node.batch(holder, (HAVE,), job.id)
 
 
-def refusal(node: "Node", queue_name: bytes) -> int:
-    """Why this node keeps no copies of jobs of a queue, or -1."""
+def refusal(node: "Node", queue_name: bytes, flags: int) -> int:
+    """Why this node keeps no copies of jobs of a queue, or -1. ``flags`` are those of REPLJOB."""
     if node.used > node.limits.warn:
         return REFUSED_MEMORY
     if node.membership.leaving:
         return REFUSED_LEAVING
     if node.misconf:
         return REFUSED_JOURNAL
+    if flags & REPLACEMENT:
+        return -1
     queue = node.queues.get(queue_name)
     return REFUSED_PAUSED if queue is not None and queue.paused & PAUSED_IN else -1
 

@@ -35,6 +35,7 @@ def test_info(cluster: Bench) -> None:
     assert client("CLUSTER", "INFO") == (
         b"cluster_state:ok\r\ncluster_known_nodes:5\r\ncluster_reachable_nodes:4\r\ncluster_size:5\r\n"
         b"cluster_stats_messages_sent:0\r\ncluster_stats_messages_received:0\r\n"
+        b"under_replicated_jobs:0\r\none_copy_jobs:0\r\nrepaired_jobs:0\r\n"
     )
 
 
@@ -79,7 +80,7 @@ def test_info_shows_zones_that_have_a_label(cluster: Bench) -> None:
     first, second = [peer.id for peer in cluster.peers[:2]]
     cluster.membership.set_zone(first, b"rack-1")
     cluster.membership.set_zone(second, b"rack-1")
-    assert cluster.client()("CLUSTER", "INFO").split(b"\r\n")[6:] == [
+    assert cluster.client()("CLUSTER", "INFO").split(b"\r\n")[9:] == [
         b"cluster_zone:",
         b"cluster_zone_rack-1:%b,%b" % (first, second),
         b"",

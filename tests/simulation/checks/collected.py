@@ -50,6 +50,8 @@ class Collected:
             left: Any = attrgetter(name)(node)
             if name.startswith("copies."):
                 left = {job_id: spread for job_id, spread in left.items() if not self.is_all_there_is(node, spread)}
+            if name in {"chores", "resting", "copies.wanted"} and node.repairs.walk is not None:
+                continue  # as long as copies are missing that no node can take, this goes on now and then
             if len(left) > 0:
                 some = [described(left[key]) for key in list(left)[:3]] if isinstance(left, dict) else []
                 raise Violation("I6", f"{process.name} still has {len(left)} in {name}: {some}")

@@ -24,6 +24,7 @@ FREE = frozenset(
             wire.NEEDNOW,
             wire.PUBLISHED,
             wire.UPSINCE,
+            wire.ASKCOPY,
         ),
     }
 )

@@ -1,6 +1,6 @@
 """I1: what was answered with an ID is not lost."""
 
-from disque.core.model.job import ACKED
+from disque.core.model.job import ACKED, WAIT_REPL
 from tests.simulation.cluster import Cluster
 from tests.simulation.connection import Request
 from tests.simulation.history import Known
@@ -18,6 +18,9 @@ class Kept:
     confirmed count, however many there are. A job without RETRY moves with each hand-over, and may be lost when a link
     ends in the middle of one; once it was handed to a consumer, nothing more is promised.
 
+    Copies that were lost are made again, so the promise goes on: also while not all that had a copy at the last look
+    have lost theirs since, or are gone for good.
+
     An answer rests on R different nodes: that is looked at when it leaves. A node that was started again counts no
     more once the coordinator has met its new process, if that one does not have the job.
     """
@@ -30,6 +33,8 @@ class Kept:
         self.history = cluster.watch.history
         self.live: dict[bytes, Known] = {}
         self._next_ms = EVERY_MS
+        #: The machines that had a copy at the last look, and when that was.
+        self.copies: dict[bytes, tuple[set[int], int]] = {}
         #: Since when nobody holds a job.
         self._missing: dict[bytes, int] = {}
 
@@ -63,7 +68,12 @@ class Kept:
 
     def died(self, process: Process, what: str) -> None:
         """Somebody may have forgotten something."""
-        del process, what
+        del what
+        number = process.machine.number
+        survived = self.cluster.watch.survived[number]
+        for job_id, (copies, _) in self.copies.items():
+            if number in copies and job_id not in survived:
+                self.history.note_lost(job_id, number)
         self.look()
 
     def started(self, process: Process) -> None:
@@ -86,7 +96,10 @@ class Kept:
         """Look for a job that is promised and that nobody holds."""
         self.live = {job_id: known for job_id, known in self.live.items() if self.is_promised(known)}
         for job_id, known in self.live.items():
-            if self.is_held(job_id) or known.flying:
+            copies = self.holders(job_id)
+            if copies and known.plan.retry:
+                self.copies[job_id] = (copies, self.world.now)
+            if copies or known.flying or self.is_held(job_id):
                 self._missing.pop(job_id, None)
             elif self.world.now - self._missing.setdefault(job_id, self.world.now) >= self._patience(known):
                 lost = sorted(self.history.forgot.get(job_id, ()))
@@ -116,14 +129,37 @@ class Kept:
         wanted = plan.repl
         if plan.asynchronous or self.history.reset_ms >= 0:  # a machine that was reset may have confirmed twice
             wanted = min(wanted, len(known.holders))
-        gone = {machine.number for machine in self.cluster.machines if machine.retired}
-        return len((self.history.forgot.get(known.id, set()) | gone) & known.holders) < wanted
+        # One that left, and said that it can be stopped, costs nothing.
+        gone = {machine.number for machine in self.cluster.machines if machine.retired and not machine.departed}
+        if len((self.history.forgot.get(known.id, set()) | gone) & known.holders) < wanted:
+            return True
+        copies, seen_ms = self.copies.get(known.id, (set(), 0))
+        forgot = self.history.forgot_ms.get(known.id, {})
+        return any(machine not in gone and forgot.get(machine, -1) < seen_ms for machine in copies)
+
+    def holders(self, job_id: bytes) -> set[int]:
+        """The machines that have a copy which lasts, or whose disk yields it."""
+        survived = self.cluster.watch.survived
+        found = set()
+        for machine in self.cluster.machines:
+            process = machine.process
+            if machine.retired:
+                continue
+            if process is not None and process.listening:
+                job = process.node.find(job_id)
+                if job is not None and job.state not in {ACKED, WAIT_REPL}:
+                    found.add(machine.number)
+            elif job_id in survived.get(machine.number, ()):
+                found.add(machine.number)
+        return found
 
     def is_held(self, job_id: bytes) -> bool:
         """Whether some node has it."""
         survived = self.cluster.watch.survived
         for machine in self.cluster.machines:
             process = machine.process
+            if machine.retired:
+                continue
             if process is not None and process.listening:
                 job = process.node.find(job_id)
                 if job is not None and job.state != ACKED:
