@@ -22,11 +22,12 @@ import traceback
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from cluster.complaints import Complaints
+from disque.core.auth import login
 from disque.core.base import resp
 from disque.server import listen
 from disque.server.connection import Connection
 from disque.server.pump import HANDSHAKES_BESIDE
-from disque.server.tls import reason
+from disque.server.tls import common_name, reason
 
 if TYPE_CHECKING:
     from disque.server.pump import Pump
@@ -192,7 +193,15 @@ class Encrypted(asyncio.Transport, asyncio.Protocol):
         self._leave()
         self._connection = Connection(self._listener.pump, "")
         self._connection.connection_made(self)
+        if not self._closing and self._listener.pump.node.config.text("tls-auth-clients-user") == "CN":
+            self._log_in(tls)
         return not self._closing
+
+    def _log_in(self, tls: ssl.SSLObject) -> None:
+        """Make the client the user that its certificate names."""
+        name = common_name(tls.getpeercert() or {})
+        if name and self._connection is not None:
+            login.by_certificate(self._listener.pump.node, self._connection.session, name.encode())
 
     def _read(self, tls: ssl.SSLObject) -> None:
         """Decrypt all that is there, and hand it on in one piece."""

@@ -38,7 +38,7 @@ from disque.server.persistence import Persistence
 from disque.server.pump import Pump
 from disque.server.segments import JournalError
 from disque.server.suspects import Suspects
-from disque.server.tls import TlsError, client_context
+from disque.server.tls import SETTINGS_OF_TLS, TlsError, client_context, contexts
 
 if TYPE_CHECKING:
     from cluster.membership import Membership
@@ -194,7 +194,29 @@ class Server:
     def _take_signals(self) -> None:
         self.loop.add_signal_handler(signal.SIGTERM, self._on_stop_signal, "SIGTERM")
         self.loop.add_signal_handler(signal.SIGINT, self._on_stop_signal, "SIGINT")
-        self.loop.add_signal_handler(signal.SIGHUP, self.log.reopen)
+        self.loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
+
+    def _on_hangup(self) -> None:
+        """Open the log file anew, and read certificates anew."""
+        self.log.reopen()
+        try:
+            if self._read_certificates():
+                self.log.notice("The certificates were read anew")
+        except TlsError as wrong:
+            self.log.warning(f"{wrong}. Those that were read before stay in use")
+
+    def _read_certificates(self) -> bool:
+        """Read the files of TLS anew, for connections that come later; whether there are any. Raises TlsError."""
+        listeners = [one for one in self._listeners if isinstance(one, TlsListener)]
+        for_clients = client_context(self.config) if listeners else None
+        bus = self.mesh.bus if self.mesh is not None and self.config.flag("tls-cluster") else None
+        for_nodes = contexts(self.config) if bus is not None else None
+        for one in listeners:
+            assert for_clients is not None
+            one.context = for_clients
+        if bus is not None and for_nodes is not None:
+            bus.use_tls(*for_nodes)
+        return bool(listeners or bus)
 
     def _on_stop_signal(self, name: str) -> None:
         self._interrupts += 1
@@ -313,6 +335,7 @@ class Server:
             "maxmemory": self._warn_of_little_memory,
             "loglevel": lambda: self.log.set_level(self.config.text("loglevel")),
             "aof-segment-size": self._configure_segment_size,
+            **dict.fromkeys(SETTINGS_OF_TLS, self._configure_certificates),
         }.get(name)
         if act is not None:
             act()
@@ -351,6 +374,13 @@ class Server:
         most = self.config.number("maxmemory")
         if 0 < most < LITTLE_MEMORY:
             self.log.warning(f"maxmemory is {most} bytes, less than 1 MB: almost no job fits. Is this intended?")
+
+    def _configure_certificates(self) -> None:
+        try:
+            self._read_certificates()
+        except TlsError as wrong:
+            self.log.warning(f"{wrong}. Those that were read before stay in use")
+            raise HostRefusedError(f"ERR {wrong}") from wrong
 
     def _configure_segment_size(self) -> None:
         if self.pump.journal is not None:

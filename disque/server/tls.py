@@ -8,11 +8,13 @@ node is up to them.
 """
 
 import ssl
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from disque.core.config.settings import Config
 
+#: What a change of these settings reads anew.
+SETTINGS_OF_TLS: Final = ("tls-cert-file", "tls-key-file", "tls-ca-cert-file", "tls-auth-clients")
 #: What `tls-auth-clients` means.
 VERIFY: Final = {"yes": ssl.CERT_REQUIRED, "optional": ssl.CERT_OPTIONAL, "no": ssl.CERT_NONE}
 
@@ -40,6 +42,12 @@ def client_context(config: Config) -> ssl.SSLContext:
     context.num_tickets = 0
     _load(context, config, "tls-port", VERIFY[config.text("tls-auth-clients")])
     return context
+
+
+def common_name(certificate: Mapping[str, Any]) -> str:
+    """The common name of the subject of a certificate, as `SSLObject.getpeercert` gives it; "" if there is none."""
+    subject: Any = certificate.get("subject", ())
+    return next((str(value) for part in subject for name, value in part if name == "commonName"), "")
 
 
 def _load(context: ssl.SSLContext, config: Config, what: str, verify: ssl.VerifyMode) -> None:

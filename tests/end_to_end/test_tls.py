@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import ssl
 import subprocess
@@ -17,7 +18,7 @@ import pytest
 import redis
 
 from disque.client import Disque
-from tests.end_to_end.node import LOOPBACK, PATIENCE_S, ROOT, Node, Raw, request, until
+from tests.end_to_end.node import LOOPBACK, PATIENCE_S, ROOT, Node, Raw, ServerError, request, until
 from tests.support import certificates
 
 MB: Final = 1 << 20
@@ -354,6 +355,60 @@ class TestPressure:
         visit(600)
         until(lambda: node.info("connected_clients") == "1", "the end of all clients")
         assert node.rss() - before < 3 * MB, "5 KB a connection, where one that stays takes 30"
+
+
+class TestNewCertificates:
+    """The files are read anew while the node runs; clients that are there stay."""
+
+    @staticmethod
+    def put(directory: Path, who: str) -> None:
+        for file in certificates.pair(who):
+            (directory / f"own{Path(file).suffix}").write_bytes(Path(file).read_bytes())
+
+    @staticmethod
+    def shown(node: Tls) -> str:
+        """The common name in the certificate of the node, which may be of any authority."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        with socket.create_connection((LOOPBACK, node.tls_port)) as plain, context.wrap_socket(plain) as tls:
+            der = tls.getpeercert(binary_form=True)
+        assert der is not None
+        return next(who for who in ("server", "client", "stranger") if who.encode() in der)
+
+    def test_on_sighup(self, make_tls: MakeTls, tmp_path: Path) -> None:
+        self.put(tmp_path, "server")
+        own = [f"--tls-{kind}-file={tmp_path / f'own.{end}'}" for kind, end in (("cert", "crt"), ("key", "key"))]
+        words = [word for option in own for word in option.split("=")]
+        node = make_tls(*words, auth="no")
+        node.start()
+        there = node.secured(None)
+        assert self.shown(node) == "server"
+        self.put(tmp_path, "client")
+        node.signal(signal.SIGHUP)
+        node.await_log("The certificates were read anew")
+        assert self.shown(node) == "client"
+        (tmp_path / "own.key").write_text("nonsense")
+        node.signal(signal.SIGHUP)
+        node.await_log("Those that were read before stay in use")
+        assert self.shown(node) == "client"
+        assert there.ask("PING") == b"PONG"
+
+    def test_by_config_set(self, node: Tls) -> None:
+        certificate, key = certificates.pair("stranger")
+        wrong = node.ask("CONFIG", "SET", "tls-cert-file", certificate)
+        assert isinstance(wrong, ServerError)
+        assert str(wrong).startswith("ERR Cannot use the certificates of tls-port")
+        assert str(wrong).endswith("key values mismatch")
+        assert node.ask("CONFIG", "GET", "tls-cert-file")[1].decode() == certificates.pair("server")[0]
+        assert self.shown(node) == "server"
+        assert node.ask("CONFIG", "SET", "tls-cert-file", certificate, "tls-key-file", key) == b"OK"
+        assert self.shown(node) == "stranger"
+        assert node.ask("CONFIG", "SET", "tls-auth-clients", "no") == b"OK"
+        assert self.shown(node) == "stranger"
+        wrong = node.ask("CONFIG", "SET", "tls-auth-clients", "yes", "tls-ca-cert-file", "/no/such")
+        assert isinstance(wrong, ServerError)
+        assert node.ask("CONFIG", "GET", "tls-auth-clients")[1] == b"no"
 
 
 class TestWrong:

@@ -134,6 +134,24 @@ class TestServing:
         assert door.sessions == 1
         assert door.lines == []
 
+    def test_a_certificate_can_name_the_user(self) -> None:
+        door = Door()
+        node = door.shell.pump.node
+        admin = door.client().shake_hands()
+        admin.say(b"ACL SETUSER client on +acl|whoami\r\n")
+        assert door.client().shake_hands().say(b"ACL WHOAMI\r\n") == b"$7\r\ndefault\r\n"
+        node.config.set_text("tls-auth-clients-user", "cn")
+        assert door.client().shake_hands().say(b"ACL WHOAMI\r\n") == b"$6\r\nclient\r\n"
+        admin.say(b"ACL SETUSER client off\r\n")
+        assert door.client().shake_hands().say(b"ACL WHOAMI\r\n") == b"$7\r\ndefault\r\n"
+        assert node.stats.certificates_denied == 1
+
+    def test_without_a_certificate_there_is_no_name(self) -> None:
+        door = Door("optional")
+        door.shell.pump.node.config.set_text("tls-auth-clients-user", "CN")
+        assert door.client(None).shake_hands().say(b"ACL WHOAMI\r\n") == b"$7\r\ndefault\r\n"
+        assert door.client("client").shake_hands().say(b"ACL WHOAMI\r\n") == b"$7\r\ndefault\r\n"
+
     def test_older_versions_are_not_spoken(self) -> None:
         assert Door().listener.context.minimum_version == ssl.TLSVersion.TLSv1_2
 

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from disque.core.config.settings import Config
-from disque.server.tls import TlsError, client_context, contexts, reason
+from disque.server.tls import TlsError, client_context, common_name, contexts, reason
 from tests.cluster.buses import Station, Stranger, in_loop
 from tests.conftest import ROOT
 from tests.support import certificates
@@ -199,3 +199,9 @@ def test_the_recipe_of_the_documentation_makes_certificates_that_strict_clients_
     subprocess.run(["/bin/sh", "-eu"], input=recipe, text=True, cwd=tmp_path, check=True, capture_output=True)
     pair = (str(tmp_path / "node.crt"), str(tmp_path / "node.key"))
     shake_hands(tmp_path / "ca.crt", pair, pair, "node-1")
+
+
+def test_the_common_name_of_a_certificate() -> None:
+    assert common_name({"subject": ((("organizationName", "x"),), (("commonName", "u"), ("commonName", "v")))}) == "u"
+    assert common_name({"subject": ((("organizationName", "x"),),)}) == ""
+    assert common_name({}) == ""

@@ -87,6 +87,8 @@ def by_certificate(node: "Node", session: Session, name: bytes) -> None:
     user = node.users.by_name.get(name)
     if user is not None and user.enabled:
         session.log_in(user, passed=True)
+    else:
+        node.stats.certificates_denied += 1
 
 
 def start_over(node: "Node", session: Session) -> None:

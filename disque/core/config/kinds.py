@@ -241,10 +241,10 @@ class OneOf(Kind):
     def parse(self, words: tuple[str, ...]) -> Value | None:
         """Read one of the words in any case."""
         word = words[0].lower()
-        return word if word in self.choices else None
+        return next((choice for choice in self.choices if choice.lower() == word), None)
 
     def show(self, value: Value) -> str:
-        """Write the word in lower case."""
+        """Write the word as the table has it."""
         return str(value)
 
 

@@ -414,17 +414,21 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     Setting(
         "tls-cert-file", Path(), "", TLS,
         "The certificate of this node, and those between it and the authority. It is for clients and, with "
-        "tls-cluster, for other nodes.",
+        "tls-cluster, for other nodes. SIGHUP reads all files of certificates anew. If they cannot be used, those that "
+        "were read before stay in use.",
+        mutable=True,
         example='"/etc/disque/node.crt"',
     ),
     Setting(
         "tls-key-file", Path(), "", TLS, "The private key of this node, without a passphrase.",
+        mutable=True,
         example='"/etc/disque/node.key"',
     ),
     Setting(
         "tls-ca-cert-file", Path(), "", TLS,
         "The authority whose certificates are trusted: those of nodes, with tls-cluster, and those of clients, unless "
-        "tls-auth-clients is no. Use one of your own that signs nothing else.", example='"/etc/disque/ca.crt"',
+        "tls-auth-clients is no. Use one of your own that signs nothing else.",
+        mutable=True, example='"/etc/disque/ca.crt"',
     ),
     Setting(
         "tls-port", Whole(0, 65535), 0, TLS,
@@ -435,7 +439,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "tls-auth-clients", OneOf("yes", "no", "optional"), "yes", TLS,
         "Whether clients must show a certificate of tls-ca-cert-file on tls-port. yes: clients without one are "
         "refused. optional: a certificate that is shown must be valid. no: none is asked for. A certificate does not "
-        "replace the password: see requirepass.",
+        "replace the password: see requirepass and tls-auth-clients-user.",
+        mutable=True,
     ),
     Setting(
         "ignore-journal", Switch(), False, JOURNAL,
@@ -449,6 +454,13 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "+command, -command, +@category. May be given several times, for another user each. ACL cannot change these "
         "users at this node, and other nodes do not learn of them. All nodes keep users of ACL SETUSER instead.",
         gettable=False, example='alice on ">a long password" ~mails* +@consume +ping',
+    ),
+    Setting(
+        "tls-auth-clients-user", OneOf("off", "CN"), "off", TLS,
+        "Whether the certificate of a client names its user. CN: the common name of its subject does, and the client "
+        "is logged in as that user without a password. If there is no such user, or it is off, the client is what it "
+        "would be without a certificate.",
+        mutable=True,
     ),
     Setting(
         "acllog-max-len", Whole(0, 10_000), 128, SECURITY,

@@ -7,6 +7,7 @@ class Stats:
     __slots__ = (
         "acl_denied",
         "auths_denied",
+        "certificates_denied",
         "commands",
         "connections",
         "cron_failed",
@@ -55,6 +56,7 @@ class Stats:
         self.ends_evicted = 0
         self.acl_denied = 0
         self.auths_denied = 0
+        self.certificates_denied = 0
         self.net_in = 0
         self.net_out = 0
         #: The longest that one turn of the loop took, in seconds.

@@ -64,6 +64,11 @@ OTHER = {
     "history-queues": "0",
     "max-result-bytes": "4096",
     "acllog-max-len": "5",
+    "tls-cert-file": "/a.crt",
+    "tls-key-file": "/a.key",
+    "tls-ca-cert-file": "/ca.crt",
+    "tls-auth-clients": "optional",
+    "tls-auth-clients-user": "CN",
 }
 
 # A value that the option does not take.
@@ -111,6 +116,11 @@ WRONG = {
     "history-queues": "1000001",
     "max-result-bytes": "65mb",
     "acllog-max-len": "-1",
+    "tls-cert-file": "x" * 4096,
+    "tls-key-file": "a\0b",
+    "tls-ca-cert-file": "a\0b",
+    "tls-auth-clients": "perhaps",
+    "tls-auth-clients-user": "URI",
 }
 
 
