@@ -8,6 +8,7 @@ from disque.client.config import Config
 from disque.client.packing import as_word, as_words
 from disque.client.replies import History, JobInfo, NodeInfo
 from disque.client.requests import OTHERS_MS, Request
+from disque.client.schedules import RUN_MS
 from disque.client.sweeps import SWEEP_MS
 from disque.client.values import Name, Value, name_word, number_word
 
@@ -260,6 +261,8 @@ def waits_ms(name: bytes, words: list[bytes], config: Config) -> int | None:
         text = options[options.index(b"TIMEOUT") + 1] if b"TIMEOUT" in options[:-1] else b"0"
     elif name in OF_OTHERS or (name in {b"QLEN", b"QSTAT"} and len(words) > 2):
         return OTHERS_MS
+    elif name == b"CRON":
+        return RUN_MS if words[1:2] and words[1].upper() == b"RUN" else 0
     else:
         return SWEEP_MS if name in SWEEPS else 0
     return (int(text) or None) if text.isdigit() else 0

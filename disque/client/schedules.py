@@ -3,13 +3,16 @@
 None of them is sent twice but SET, which changes nothing the second time, and what only looks.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from disque.client import replies
 from disque.client.config import Config
 from disque.client.newjob import NewJob
 from disque.client.requests import Request
 from disque.client.values import Name, body_word, name_word, number_word
+
+#: How long a node that adds the job of a schedule now waits for copies, in ms.
+RUN_MS: Final = 10_000
 
 
 class Schedule(NamedTuple):
@@ -78,8 +81,8 @@ def resume_schedule(config: Config, name: Name) -> Request[bool]:
 
 def run_schedule(config: Config, name: Name) -> Request[str]:
     """Add its job now, whatever the time is: the ID. That counts as no tick (CRON RUN)."""
-    words = [b"CRON", b"RUN", name_word(name, "name")]
-    return Request(words, replies.job_id, wait_ms=config.timeout_ms, again=False)
+    del config
+    return Request([b"CRON", b"RUN", name_word(name, "name")], replies.job_id, wait_ms=RUN_MS, again=False)
 
 
 def next_ticks(config: Config, spec: str, count: int = 1, *, tz: str | None = None) -> Request[list[int]]:
@@ -128,5 +131,3 @@ def _tick(word: object) -> int | None:
 def shown(options: object) -> str:
     """Options as one text, whether they come as words or as a text."""
     return " ".join(replies.texts(options)) if isinstance(options, list) else replies.text(options)
-
-

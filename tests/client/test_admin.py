@@ -120,6 +120,8 @@ def test_what_is_about_one_connection_is_refused(make: MakeHands, words: Any) ->
         ("WAITJOB 0 x", None),
         ("WAITJOB", 0),
         ("QFLUSH q", 600_000),
+        ("cron run s", 10_000),
+        ("CRON LIST", 0),
     ],
 )
 def test_how_long_the_server_may_wait(words: str, wait_ms: int | None) -> None:

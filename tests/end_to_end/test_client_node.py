@@ -383,6 +383,10 @@ def test_the_examples_run(shared: Node) -> None:
     assert example("client_results.py", url).splitlines() == [
         *("done 6", "done 42", "in-flight and at work", "cancelled: 1", "it is cancelled"),
     ]
+    *ticks, last = example("client_schedules.py", url, "1").splitlines()
+    assert [tick[8:] for tick in ticks] == [" what is to be done"]
+    assert last.startswith("the last one was for ")
+    shared.ask("DEBUG", "FLUSHALL")
     assert shared.info("registered_jobs") == "0"
 
 

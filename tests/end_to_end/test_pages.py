@@ -1,4 +1,4 @@
-"""The examples of README.md, docs/guide.md and docs/client.md are played against three real nodes, page by page.
+"""The examples of README.md and of some pages in docs/ are played against three real nodes, page by page.
 
 A page is one session. The ID in its examples stands for the job that the last ADDJOB before has made. What a page tells
 in its prose (a consumer takes a job, a job dies) happens before the first example that needs it: see `STORY`.
@@ -140,6 +140,17 @@ def test_the_commands_of_the_readme_are_answered_as_it_says(session: Session) ->
     session.block(text)
 
 
+def test_the_commands_about_schedules_are_answered(session: Session) -> None:
+    for text in blocks("docs/schedules.md", ""):
+        session.block(text)
+    told = dict(session.replies)
+    assert len(told['CRON NEXT "0 2 * * *" 3 TZ Europe/Berlin']) == 3
+    assert told["CRON GET nightly"][:4] == [b"name", b"nightly", b"spec", b"0 2 * * *"]
+    assert len(told["CRON RUN nightly"]) == 40
+    assert [told[f"CRON {verb} nightly"] for verb in ("PAUSE", "RESUME", "DEL")] == [1, 1, 1]
+    session.ask("CRON DEL poll")
+
+
 # -- Python ------------------------------------------------------------------------------------------------------------
 
 
@@ -172,7 +183,7 @@ class Short(Disque):
         return Once(super().jobs(*queues, **options))
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/guide.md", "docs/client.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/guide.md", "docs/client.md", "docs/schedules.md"])
 def test_the_programs_of_a_page_run(page: str, session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[Job] = []
     monkeypatch.setattr("disque.client.Disque", Short)

@@ -172,7 +172,7 @@ class TestOthers:
         assert extra is not None
         assert extra.headers == (b"x", b"y", b"cron-name", b"s", b"cron-tick", b"%d" % WALL_S)
         assert (job.body, job.retry) == (b"b", 9)
-        assert client.error("CRON", "RUN", "other").startswith("NOCRON ")
+        assert client.error("CRON", "RUN", "other").startswith("ERR there is no schedule")
 
     def test_run_waits_for_copies_as_addjob_does(self) -> None:
         bench = Bench(peers=1)

@@ -152,3 +152,12 @@ def test_every_field_is_in_the_reference(client: Client) -> None:
         missing = [name for name in fields if f"`{name}`" not in text]
         assert f"## {title}" in text
         assert not missing, title
+
+
+def test_schedules_are_counted_and_what_has_become_of_their_times() -> None:
+    bench = Bench()
+    client = bench.client()
+    client("CRON", "SET", "s", "@hourly", "q", "b")
+    bench.node.stats.cron_fired, bench.node.stats.cron_failed = 7, 2
+    stats = read(client, "stats")["Stats"]
+    assert (stats["cron_schedules"], stats["cron_fired"], stats["cron_failed"]) == ("1", "7", "2")
