@@ -35,6 +35,7 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
     "disque.gateway": ("disque.client", "disque.gateway"),
     "disque.spark": ("disque.core", "disque.client", "disque.spark"),
     "disque.celery": ("disque.client", "disque.celery"),
+    "disque.django": ("disque.client", "disque.django"),
     "disque.tasks": ("disque.client", "disque.tasks"),
     "disque.cli": PACKAGES,
 }
@@ -154,6 +155,7 @@ TESTED_ELSEWHERE: Final[dict[str, str]] = {
     "disque.tasks.held": "tests/tasks/test_execute.py",
     "disque.tasks.middleware": "tests/tasks/test_app.py",
     "disque.tasks.task": "tests/tasks/test_app.py",
+    "disque.django.management.commands.disque_worker": "tests/django/test_worker.py",  # as a process, too
     "disque.server.background": "tests/server/test_journal.py",  # the journal with a fake of each of these four
     "disque.server.disk": "tests/server/test_journal.py",
     "disque.server.pending": "tests/server/test_journal.py",

@@ -42,8 +42,11 @@ PATIENCE: Final = 2
 TURN_S: Final = 0.005
 #: TLS handshakes beyond `maxclients`, so that one client too many can be told so in its own language.
 HANDSHAKES_BESIDE: Final = 8
-#: Which word of a command is a body.
-BODIES: Final[dict[bytes, int]] = {b"addjob": 2, b"loadjob": 1, b"echo": 1, b"ping": 1}
+#: Which word of a command is a body, or as long as one: the result of ACKJOB, the message of PUBLISH.
+BODIES: Final[dict[bytes, int]] = {
+    b"addjob": 2, b"loadjob": 1, b"echo": 1, b"ping": 1,
+    b"ackjob": 3, b"publish": 2, b"cron": 5,
+}
 
 
 class Pump:

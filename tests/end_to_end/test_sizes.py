@@ -46,3 +46,16 @@ def test_where_nobody_takes_a_job_its_client_hears_so_and_others_are_served(make
     assert refusal(giver, 2).startswith("NOREPL")
     for number in range(OTHERS):
         add(giver, "q", f"body {number}", 2)
+
+
+def test_results_and_messages_may_be_as_long_as_their_bounds_say(shared: Node) -> None:
+    megabyte = "x" * (1 << 20)
+    job_id = shared.ask("ADDJOB", "q", "body", 0, "RETAIN", 60)
+    shared.ask("GETJOB", "FROM", "q")
+    assert shared.ask("ACKJOB", job_id, "RESULT", megabyte) == 1
+    found = shared.ask("RESULT", job_id)
+    assert found[found.index(b"result") + 1] == megabyte.encode()
+    assert shared.ask("PUBLISH", "news", megabyte) == 0
+    assert "at most 1048576 bytes" in str(shared.ask("PUBLISH", "news", megabyte + "x"))
+    assert shared.ask("CRON", "SET", "night", "0 0 * * *", "q", megabyte[:-1000]) == b"OK"
+    assert shared.ask("CRON", "DEL", "night") == 1
