@@ -73,7 +73,8 @@ TOGETHER: Final[dict[tuple[str, ...], str]] = {
     ("disque.server.host", "disque.server.server"): "the host is the server as the core sees it",
     ("disque.client.client", "disque.client.job", "disque.client.stream", "disque.client.heartbeat",
      "disque.client.async_client", "disque.client.async_job", "disque.client.async_stream",
-     "disque.client.async_heartbeat", "disque.client.pipeline"): "a client gives jobs, and a job acts by its client",
+     "disque.client.async_heartbeat", "disque.client.pipeline", "disque.client.listening",
+     "disque.client.async_listening"): "a client gives jobs, and a job acts by its client",
     ("disque.celery.transport", "disque.celery.channel", "disque.celery.poller", "disque.celery.batch"):
         "a transport makes channels, which share what it has and are told what came",
     ("disque.spark.sink", "disque.spark.tasks"): "a writer begins a task in another process, which gets the writer",
@@ -112,6 +113,7 @@ TESTED_ELSEWHERE: Final[dict[str, str]] = {
     "disque.client.async_client": "tests/client/test_client.py",  # both kinds in the same scenes
     "disque.client.async_heartbeat": "tests/client/test_heartbeat.py",
     "disque.client.async_job": "tests/client/test_job.py",
+    "disque.client.async_listening": "tests/client/test_listening.py",
     "disque.client.async_pool": "tests/client/test_pool.py",
     "disque.client.async_stream": "tests/client/test_stream.py",
     "disque.core.commands.helped": "tests/core/commands/test_server.py",

@@ -44,6 +44,7 @@ from disque.client.errors import (
     WrongPassError,
 )
 from disque.client.job import Job
+from disque.client.listening import Event, Message
 from disque.client.newjob import NewJob
 from disque.client.replies import Delivered, Meta, NodeInfo
 from disque.client.schedules import Schedule
@@ -63,12 +64,14 @@ __all__ = [
     "Disque",
     "DisqueError",
     "Ended",
+    "Event",
     "IncompleteError",
     "Job",
     "JobCancelledError",
     "LeavingError",
     "LoadingError",
     "MaxlenError",
+    "Message",
     "Meta",
     "MisconfError",
     "NewJob",

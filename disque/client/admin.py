@@ -10,7 +10,7 @@ from disque.client.replies import History, JobInfo, NodeInfo
 from disque.client.requests import OTHERS_MS, Request
 from disque.client.schedules import RUN_MS
 from disque.client.sweeps import SWEEP_MS
-from disque.client.values import Name, Value, name_word, number_word
+from disque.client.values import Body, Name, Value, body_word, name_word, number_word
 
 
 def queue_length(config: Config, queue: Name, *, cluster: bool = False) -> Request[int]:
@@ -138,6 +138,16 @@ def unset_queue_options(config: Config, queue: Name, *names: str) -> Request[int
     del config
     words = [name.replace("_", "-").encode() for name in names]
     return Request([b"QCONFIG", b"UNSET", name_word(queue), *words], replies.whole)
+
+
+def publish(config: Config, channel: Name, message: Body) -> Request[int]:
+    """Say something to all who listen to a channel, at all nodes; to how many subscriptions of this node (PUBLISH).
+
+    It is said once, or not at all if the node is lost: a message that may have been heard is not sent again.
+    """
+    del config
+    words = [b"PUBLISH", name_word(channel, "channel"), body_word(message, "message")]
+    return Request(words, replies.whole, again=False)
 
 
 def ping(config: Config, message: Name | None = None) -> Request[str]:

@@ -14,6 +14,7 @@ from disque.client import admin, batch, ends, requests, sweeps, upkeep
 from disque.client import schedules as cron
 from disque.client.async_heartbeat import AsyncKeepWorking
 from disque.client.async_job import AsyncJob
+from disque.client.async_listening import AsyncListening
 from disque.client.async_pool import AsyncInterrupt, AsyncPool
 from disque.client.async_stream import AsyncAcknowledger, AsyncJobs
 from disque.client.batch import AnyNewJob, BatchOptions, Errors, Packer
@@ -22,6 +23,7 @@ from disque.client.delivery import Exchange, Flow, Outcome, Step
 from disque.client.ends import Ended
 from disque.client.errors import BadIdError, CommandError, DisqueError, IncompleteError
 from disque.client.job import AnyJob
+from disque.client.listening import Event, Message, event_patterns, read_event, read_message, subscriptions
 from disque.client.methods import describe
 from disque.client.pipeline import AsyncPipeline
 from disque.client.requests import Request
@@ -255,6 +257,7 @@ class AsyncDisque:
     run_schedule = _method(cron.run_schedule)
     next_ticks = _method(cron.next_ticks)
     ping = _method(admin.ping)
+    publish = _method(admin.publish)
     nodes = _method(admin.nodes)
     node_time = _method(admin.node_time)
     info = _method(admin.info)
@@ -296,6 +299,26 @@ class AsyncDisque:
     async def execute_command(self, *args: Value) -> Any:  # noqa: ANN401 - replies are of any kind, as in redis-py
         """Send any command, as redis-py does; the reply as it comes. See `Disque.execute_command`."""
         return await self.run(admin.any_command(self.config, *args))
+
+    def listen(
+        self, *channels: Name, patterns: Iterable[Name] = (), timeout: Duration | None = None
+    ) -> AsyncListening[Message]:
+        """Iterate over what is published on channels, or on those that fit patterns, as it comes: see `AsyncListening`.
+
+        One node is listened to, and another one when it fails: what is published reaches all nodes. Raises ValueError
+        without a channel and a pattern, UnavailableError, CommandError.
+        """
+        return AsyncListening(self, subscriptions(channels, patterns), read_message, timeout=timeout)
+
+    def events(self, *events: str, queue: Name = "*", timeout: Duration | None = None) -> AsyncListening[Event]:
+        """Iterate over what happens to jobs as it happens: `Event`s of these kinds, or of all.
+
+        They are added, ready, delivered, acked, nacked, retried, dead, expired, cancelled, dropped and moved, of queues
+        whose names look like ``queue`` (PSUBSCRIBE). All nodes are listened to, also those that come later. See
+        `AsyncListening`. Raises ValueError for others, UnavailableError, CommandError.
+        """
+        wanted = subscriptions((), event_patterns(events, queue))
+        return AsyncListening(self, wanted, read_event, timeout=timeout, everywhere=True)
 
     def pipeline(self, transaction: bool = False) -> AsyncPipeline:
         """Gather commands that travel together. There are no transactions; the argument is for old code."""

@@ -24,6 +24,15 @@ from disque.client.ends import Ended
 from disque.client.errors import BadIdError, CommandError, DisqueError, IncompleteError
 from disque.client.heartbeat import KeepWorking
 from disque.client.job import AnyJob, Job
+from disque.client.listening import (
+    Event,
+    Listening,
+    Message,
+    event_patterns,
+    read_event,
+    read_message,
+    subscriptions,
+)
 from disque.client.methods import describe
 from disque.client.pipeline import Pipeline
 from disque.client.pool import Interrupt, Pool, connection_options
@@ -273,6 +282,7 @@ class Disque:
     run_schedule = _method(cron.run_schedule)
     next_ticks = _method(cron.next_ticks)
     ping = _method(admin.ping)
+    publish = _method(admin.publish)
     nodes = _method(admin.nodes)
     node_time = _method(admin.node_time)
     info = _method(admin.info)
@@ -318,6 +328,26 @@ class Disque:
         sent: then IncompleteError is raised. ValueError for commands about one connection: see `redis`.
         """
         return self.run(admin.any_command(self.config, *args))
+
+    def listen(
+        self, *channels: Name, patterns: Iterable[Name] = (), timeout: Duration | None = None
+    ) -> Listening[Message]:
+        """Iterate over what is published on channels, or on those that fit patterns, as it comes: see `Listening`.
+
+        One node is listened to, and another one when it fails: what is published reaches all nodes. Raises ValueError
+        without a channel and a pattern, UnavailableError, CommandError.
+        """
+        return Listening(self, subscriptions(channels, patterns), read_message, timeout=timeout)
+
+    def events(self, *events: str, queue: Name = "*", timeout: Duration | None = None) -> Listening[Event]:
+        """Iterate over what happens to jobs as it happens: `Event`s of these kinds, or of all.
+
+        They are added, ready, delivered, acked, nacked, retried, dead, expired, cancelled, dropped and moved, of queues
+        whose names look like ``queue`` (PSUBSCRIBE). All nodes are listened to, also those that come later. See
+        `Listening`. Raises ValueError for others, UnavailableError, CommandError.
+        """
+        wanted = subscriptions((), event_patterns(events, queue))
+        return Listening(self, wanted, read_event, timeout=timeout, everywhere=True)
 
     def pipeline(self, transaction: bool = False) -> Pipeline:
         """Gather commands that travel together. There are no transactions; the argument is for old code."""

@@ -33,6 +33,7 @@ from tests.client.fake import A, B, MakeHands, config, lost
             *("set_queue_options", ["q*"], {"tries": 3, "dead_ttl": 60}),
             *("QCONFIG SET q* tries 3 dead-ttl 60", b"OK", None),
         ),
+        ("publish", ["news", "hi"], {}, "PUBLISH news hi", 2, 2),
         ("unset_queue_options", ["q", "dead_ttl"], {}, "QCONFIG UNSET q dead-ttl", 1, 1),
         ("find", ["q", 7], {}, "FIND q 7", None, None),
         ("find", ["q", b"k"], {}, "FIND q k", b"D-1", "D-1"),

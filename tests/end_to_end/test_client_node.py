@@ -387,6 +387,11 @@ def test_the_examples_run(shared: Node) -> None:
     assert [tick[8:] for tick in ticks] == [" what is to be done"]
     assert last.startswith("the last one was for ")
     shared.ask("DEBUG", "FLUSHALL")
+    told = example("client_events.py", url).splitlines()
+    assert told[0] == "parcels done: 2"
+    happened = ("added", "added", "ready", "ready", "delivered", "delivered", "acked", "nacked", "dead")
+    assert sorted(told[1:]) == sorted(f"{event} parcels" for event in happened)
+    shared.ask("QFLUSH", "parcels:dead")
     assert shared.info("registered_jobs") == "0"
 
 

@@ -11,6 +11,7 @@ import pytest
 import redis
 import redis.asyncio
 
+from disque.client import AsyncDisque, Config, Disque
 from tests.end_to_end.conftest import MakeCluster, StartNode
 from tests.end_to_end.node import LOOPBACK, Node, Raw, free_port, request, until
 
@@ -247,3 +248,38 @@ def test_events_wait_for_the_journal_as_replies_do(start_node: StartNode) -> Non
     heard = [listener.reply()[2:] for _ in range(40)]
     assert [job_id for channel, job_id in heard if channel == b"job:added:q"] == ids
     assert [job_id for channel, job_id in heard if channel == b"job:ready:q"] == ids
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["blocking", "asyncio"])
+def test_our_client_hears_of_all_nodes_and_comes_back(make_cluster: MakeCluster, kind: str) -> None:
+    cluster = make_cluster(2)
+    first, second = cluster.members
+    config = Config(nodes=((first.host, first.port),), backoff_ms=20)
+
+    def add(node: Node) -> str:
+        return str(node.client().execute_command("ADDJOB", "q", "body", 5000, "REPLICATE", 1).decode())
+
+    def blocking() -> None:
+        with Disque(config) as client, client.events("added", timeout=20) as events:
+            assert events.ready(20)
+            assert {add(first), add(second)} == {next(events).id, next(events).id}
+            cluster.kill(second)
+            cluster.start(second)
+            until(lambda: events.lost > 0 and events.ready(0.1), "it listens at both nodes again")
+            assert add(second) == next(events).id
+
+    async def with_asyncio() -> None:
+        async with AsyncDisque(config) as client, client.events("added", timeout=20) as events:
+            assert await events.ready(20)
+            assert {add(first), add(second)} == {(await anext(events)).id for _ in range(2)}
+            await asyncio.to_thread(cluster.kill, second)
+            await asyncio.to_thread(cluster.start, second)
+            while not (events.lost and await events.ready(0.1)):
+                await asyncio.to_thread(second.info, "tcp_port")
+            assert add(second) == (await anext(events)).id
+
+    if kind == "blocking":
+        blocking()
+    else:
+        asyncio.run(with_asyncio())

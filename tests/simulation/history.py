@@ -176,6 +176,8 @@ class History:
         self.world = world
         self.plans: dict[bytes, Plan] = {}
         self.jobs: dict[bytes, Known] = {}
+        #: Jobs that were dropped since their queue was too long.
+        self.dropped: set[bytes] = set()
         #: By job, the machines that have confirmed a copy to the coordinator, and those that lost theirs.
         self.confirmed: dict[bytes, set[int]] = {}
         self.forgot: dict[bytes, set[int]] = {}
@@ -213,6 +215,7 @@ class History:
             if plan is None:
                 return None
             known = self.jobs[job_id] = Known(job_id, plan, self.world.now + plan.ttl * 1000)
+            known.ended = "dropped" if job_id in self.dropped else ""
         return known
 
     def vote(self, job_id: bytes, machine: int, *, counts: bool) -> None:

@@ -20,7 +20,9 @@ class SimulatedHost:
 
     def facts(self) -> dict[str, int | float | str]:
         numbers: dict[str, int | float | str] = {name: number for number, name in enumerate(NUMBERS, 1)}
-        return {**numbers, **{name: f"the {name}" for name in TEXTS}, "persist:loading": int(self.process.node.loading)}
+        node = self.process.node
+        persistence = {"persist:loading": int(node.loading), "persist:aof_enabled": int(node.journaling)}
+        return {**numbers, **{name: f"the {name}" for name in TEXTS}, **persistence}
 
     def client_facts(self, session: Session) -> dict[str, int | str]:
         numbers = {"fd": session.id + 6, "qbuf": 0, "qbuf_free": 32768, "obl": 0, "oll": 0, "omem": 0}

@@ -11,18 +11,20 @@ from unittest.mock import patch
 
 from cluster import messages as wire
 from cluster.table import Table
-from disque.core import handover, links, step
+from disque.core import handover, links, pubsub, step
 from disque.core.commands import cron
 from disque.core.dedup import acquire, key_keeper
 from disque.core.federation import supply
-from disque.core.jobs import add, terms
+from disque.core.jobs import add, overflow, terms
 from disque.core.journal import replay
 from disque.core.journal.replay import Replay
 from disque.core.journal.schema import CLEAN, END
-from disque.core.model.ends import CANCELLED
+from disque.core.model.ends import CANCELLED, DROPPED
 from disque.core.model.job import ACTIVE, LEASE_OWNER, QUEUED
 from disque.core.model.key import SETTLED
 from disque.core.model.peers import Peer
+from disque.core.model.pubsub import ACKED as EVENT_ACKED
+from disque.core.model.pubsub import DROPPED as EVENT_DROPPED
 from disque.core.model.queue import Queue
 from disque.core.model.session import Acquisition, PendingAdd, Spread
 from disque.core.model.spec import JobSpec
@@ -35,6 +37,7 @@ from disque.core.replication import (
     ends,
     generations,
     moves,
+    queue_options,
     registry,
     repair,
     replica,
@@ -86,6 +89,8 @@ def mutant(
             "ends": False,
             "cron": False,
             "repair_s": 600,
+            "overflow": False,
+            "talk": False,
             "active_ms": 8000,
         }
         changed |= options
@@ -794,4 +799,88 @@ def who_leaves_does_not_look_back() -> Iterator[None]:
         genuine(node, walk)
 
     with patch.object(repair, "finish", finish), patch.object(coordinator, "replace", nothing):
+        yield
+
+
+# -- queues that are too long, and those who listen --------------------------------------------------------------------
+
+
+@mutant("I22", overflow=True)
+def what_is_too_much_stays() -> Iterator[None]:
+    """Nobody looks whether a queue is too long."""
+    with patch.object(queue_options, "grows", nothing):
+        yield
+
+
+@mutant("I22", overflow=True)
+def one_job_too_many_is_dropped() -> Iterator[None]:
+    """A queue that is too long loses one job more than it must."""
+    genuine = overflow.trim
+
+    def trim(node: Any, now_ms: int) -> None:
+        names = list(node.overflowing)
+        genuine(node, now_ms)
+        for name in names:
+            queue, found = node.queues.get(name), queue_options.of(node, name)
+            if queue is not None and found is not None and 0 < found.maxlen == queue.length and found.drops:
+                acks.end(node, queue.oldest(), DROPPED, b"", now_ms)
+
+    with patch.object(overflow, "trim", trim):
+        yield
+
+
+@mutant("I5", overflow=True)
+def what_is_dropped_is_forgotten_here_alone() -> Iterator[None]:
+    """A job that is dropped is removed at one node."""
+    genuine = acks.end
+
+    def end(node: Any, job: Any, status: int, *words: Any) -> bool:
+        if status != DROPPED:
+            return genuine(node, job, status, *words)
+        node.pubsub.happened(EVENT_DROPPED, job.queue, job.id)
+        acks.forget(node, job)
+        return True
+
+    with patch.object(acks, "end", end):
+        yield
+
+
+@mutant("I9", overflow=True, policy="always")
+def what_is_dropped_is_not_written() -> Iterator[None]:
+    """The journal does not say that a job was dropped."""
+    with patch.object(overflow, "trim", without_journal(overflow.trim)):
+        yield
+
+
+@mutant("I23", talk=True)
+def what_is_published_is_said_again() -> Iterator[None]:
+    """Who hears of a message tells it to all others."""
+    genuine = pubsub.published
+
+    def published(node: Any, peer: bytes, message: Any, now_ms: int) -> None:
+        genuine(node, peer, message, now_ms)
+        if node.random.random() < 0.5:
+            node.tell_all(message)
+
+    with patch.dict(step.MESSAGES, {wire.PUBLISHED: published}):
+        yield
+
+
+@mutant("I23", talk=True)
+def what_is_published_stays_here() -> Iterator[None]:
+    """A message goes to no other node."""
+    with patch.object(pubsub, "publish", lambda node, channel, message: node.pubsub.say(channel, message)):
+        yield
+
+
+@mutant("I23")
+def who_hears_of_an_end_tells_it_too() -> Iterator[None]:
+    """That a job was acknowledged is told at each node that hears of it, and again."""
+    genuine = acks.finish
+
+    def finish(node: Any, job: Any) -> None:
+        node.pubsub.happened(EVENT_ACKED, job.queue, job.id)
+        genuine(node, job)
+
+    with patch.object(acks, "finish", finish):
         yield

@@ -84,6 +84,10 @@ class Options:
     ends: bool = False
     #: There are schedules.
     cron: bool = False
+    #: Somebody sets options of queues: how long they may be, and what becomes of what is too much.
+    overflow: bool = False
+    #: Clients publish messages.
+    talk: bool = False
     #: restart-grace in s.
     grace_s: int = 60
     #: cluster-repair-after in s: from REPAIR_NEVER_S on, a run is not that long.
@@ -106,6 +110,7 @@ class Options:
             f"{self.clients} clients, {self.queues} queues, {self.active_ms} ms, jumps {self.jumps}, "
             f"unique {self.unique}, pause {self.pause}, zones {self.zones}, bodies {self.body_most}, "
             f"mixed {self.mixed}, tries {self.tries}, ends {self.ends}, cron {self.cron}, "
+            f"overflow {self.overflow}, talk {self.talk}, "
             f"grace {self.grace_s} s, repair {self.repair_s} s, faults {faults}"
         )
 
@@ -136,6 +141,8 @@ def draw(seed: int, nodes: int) -> Options:
     options.tries = Random(f"{seed} tries").random() < 0.4
     options.ends = Random(f"{seed} ends").random() < 0.4
     options.cron = Random(f"{seed} cron").random() < 0.4
+    options.overflow = Random(f"{seed} overflow").random() < 0.35
+    options.talk = Random(f"{seed} talk").random() < 0.35
     options.grace_s = Random(f"{seed} grace").choice((0, 1, 3, 8, 60, 60))
     options.repair_s = Random(f"{seed} repair").choice((1, 2, 5, 600, 600, 600))
     draw_decline(options)

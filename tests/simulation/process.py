@@ -24,6 +24,7 @@ from disque.server.segments import JournalError
 from tests.simulation.bus import Bus
 from tests.simulation.clock import Clock
 from tests.simulation.connection import Connection
+from tests.simulation.ears import Ears
 from tests.simulation.host import SimulatedHost
 from tests.simulation.world import BEAT_MS, Violation
 from tests.simulation.writer import Writer
@@ -63,6 +64,7 @@ class Process:
         self._settings = self.world.random(f"{self.name} entries")
         self.clock: Clock = machine.clock()
         self.node: Node = self._make_node()
+        self.ears = Ears(self.node, self.now_ms())
         self.journal = Writer(self)
         self.bus = Bus(self)
         self.connections: dict[int, Connection] = {}
@@ -234,6 +236,7 @@ class Process:
         node = self.node
         if not node.loading:
             step.settle(node, self.now_ms())
+        self.watch.heard(self, self.ears.news(), self.ears.events())
         for session in node.touched:
             connection = self.connections.get(session.id)
             if connection is not None:

@@ -9,12 +9,14 @@ from tests.simulation.checks.acknowledged import Acknowledged
 from tests.simulation.checks.agreed import Agreed
 from tests.simulation.checks.answers import Answers
 from tests.simulation.checks.at_most_once import AtMostOnce
+from tests.simulation.checks.bounded import Bounded
 from tests.simulation.checks.collected import Collected
 from tests.simulation.checks.counted import Counted
 from tests.simulation.checks.delivered import Delivered, Orderly
 from tests.simulation.checks.durable import Durable
 from tests.simulation.checks.ended import Ended
 from tests.simulation.checks.fired import Fired
+from tests.simulation.checks.heard import Heard
 from tests.simulation.checks.kept import Kept
 from tests.simulation.checks.moved import Moved
 from tests.simulation.checks.prompt import Prompt
@@ -108,6 +110,8 @@ def whole_run(world: World) -> None:
             Urgent,
             Ended,
             Fired,
+            Bounded,
+            Heard,
         )
     ]
     for checker in checkers:

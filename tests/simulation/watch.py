@@ -12,6 +12,7 @@ from cluster import messages as wire
 from disque.core.jobs import orders
 from disque.core.journal.schema import JOBS
 from disque.core.model.job import ACKED, QUEUED, Job
+from disque.core.model.pubsub import CHANNELS, DROPPED, Event
 from disque.core.model.session import Session
 from tests.simulation.connection import Request
 from tests.simulation.history import Ack, Claim, History, Known
@@ -34,6 +35,7 @@ Outbox = list[tuple[bytes, Message]]
 HOOKS: Final = (
     *("answered", "hit", "refused", "delivered", "popped", "ran", "left", "flushing", "flushed", "ticking", "beat"),
     *("free", "leaving", "replayed", "started", "died", "end", "taken", "rested", "has_all"),
+    *("news", "happened"),
 )
 #: Kinds that may carry a job from node to node for good.
 HAND_OVER: Final = getattr(wire, "YOURJOBS", 13)
@@ -314,6 +316,26 @@ class Watch:
     def too_many(self, process: "Process", reply: Any) -> None:
         """A reply that nobody asked for."""
         raise Violation("I8", f"{process.name} sent a reply too many: {reply!r}")
+
+    def heard(self, process: "Process", messages: list[bytes], events: list[Event]) -> None:
+        """A turn is over: what was said to those who listen at a node, and what has happened to jobs there."""
+        for event, _, job_id in events:
+            self.world.counts[f"told {CHANNELS[event].decode()}"] += 1
+            if event == DROPPED:
+                self._dropped(process, job_id)
+        if messages:
+            self.tell("news", process, messages)
+        if events:
+            self.tell("happened", process, events)
+
+    def _dropped(self, process: "Process", job_id: bytes) -> None:
+        """A queue was too long: this job ends as by CANCEL, and nobody was told before that it would."""
+        self.history.dropped.add(job_id)
+        for known in self._known([job_id]):
+            known.ended = known.ended or "dropped"
+            ack = Ack(self.world.now, process.machine.number, is_cancel=True)
+            ack.left_ms = self.world.now
+            known.acks.append(ack)
 
     # -- messages --------------------------------------------------------------------------------------------------
 

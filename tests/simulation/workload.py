@@ -9,11 +9,14 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.clients import Ask, Client, Leave, Story
+from tests.simulation.ears import NEWS
 from tests.simulation.history import Plan
 from tests.simulation.options import REPAIR_NEVER_S
 from tests.simulation.world import WALL_MS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.simulation.cluster import Cluster
 
 #: IDs that meddlers pick from: the newest.
@@ -63,12 +66,15 @@ class Workload:
             client = Client(self.cluster, "sweeper")
             self.clients.append(client)
             client.begin(sweeper(self, client.random))
+        if self.options.overflow and not self.options.eager:
+            self._begin("steward", steward)
+        if self.options.talk:
+            self._begin("speaker", speaker)
         if self.options.ends and not self.options.eager:
             for number in range(2):
                 client = Client(self.cluster, f"curious {number}")
                 self.clients.append(client)
                 client.begin(curious(self, client.random))
-
         if self.options.cron:
             self._begin_schedules()
 
@@ -84,6 +90,11 @@ class Workload:
             client = Client(self.cluster, f"of schedules {number}")
             self.clients.append(client)
             client.begin(story)
+
+    def _begin(self, name: str, story: "Callable[[Workload, Random], Story]") -> None:
+        client = Client(self.cluster, name)
+        self.clients.append(client)
+        client.begin(story(self, client.random))
 
     def end(self) -> None:
         """All of them hang up."""
@@ -423,6 +434,39 @@ def sweeper(load: Workload, random: Random) -> Story:
         else:
             yield Ask(sweeping(load, random))
         yield Leave()
+
+
+def steward(load: Workload, random: Random) -> Story:
+    """Says how long queues may be, and what becomes of what is too much."""
+    while True:
+        name = random.choice([*load.all_queues, b"q*", b"q*"])
+        chance = random.random()
+        if chance < 0.6:
+            overflow = b"drop-oldest" if random.random() < 0.8 else b"refuse"
+            bound = b"%d" % random.choice((1, 2, 3, 5, 20))
+            yield Ask([b"QCONFIG", b"SET", name, b"maxlen", bound, b"overflow", overflow])
+        elif chance < 0.7:
+            yield Ask([b"QCONFIG", b"SET", name, b"dead-ttl", random.choice((b"86400", b"172800"))])
+        elif chance < 0.85:
+            yield Ask([b"QCONFIG", b"UNSET", name])
+        else:
+            yield Ask([b"QCONFIG", b"GET", name], [b"QCONFIG", b"LIST"], [b"METRICS"])
+        if random.random() < 0.5:
+            yield Leave()
+        yield random.randint(0, 1500)
+
+
+def speaker(load: Workload, random: Random) -> Story:
+    """Publishes messages, each of them once: who does not know whether it was heard does not say it again."""
+    while True:
+        requests = []
+        for _ in range(random.choice((1, 1, 3))):
+            load.number += 1
+            requests.append([b"PUBLISH", NEWS, b"message %d" % load.number])
+        yield Ask(*requests, patience_ms=300)
+        if random.random() < 0.5:
+            yield Leave()
+        yield random.randint(0, 400)
 
 
 def sweeping(load: Workload, random: Random) -> list[bytes]:

@@ -400,7 +400,7 @@ def achieved(node: "Node", spread: Spread, now_ms: int) -> None:
             keep_behind(node, job, now_ms)
         else:
             replica.start(node, job, replica.first_ms(job, now_ms), now_ms)
-            queue_options.grows(node, job.queue)
+        queue_options.grows(node, job.queue)
     if add is not None:
         add.spread = None
         tell(node, add, job)

@@ -11,7 +11,7 @@ from tests.simulation.world import Violation
 
 #: So long may it take until everybody who waits has heard of an end.
 TALK_MS = 3000
-ENDED = frozenset({b"done", b"cancelled", b"dead", b"expired"})
+ENDED = frozenset({b"done", b"cancelled", b"dead", b"expired", b"dropped"})
 
 Said = tuple[bytes, Any]
 

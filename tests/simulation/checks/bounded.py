@@ -1,0 +1,49 @@
+"""I22: a queue with `overflow drop-oldest` is as long as `maxlen` allows, and loses no job for nothing."""
+
+from disque.core.model.pubsub import ADDED, DEAD, DROPPED, Event
+from disque.core.replication import queue_options
+from tests.simulation.cluster import Cluster
+from tests.simulation.process import Process
+from tests.simulation.world import Violation
+
+
+class Bounded:
+    """When ADDJOB has made a job at a node, or one has died into a queue, that has at most `maxlen` jobs at the flush.
+
+    And when jobs were dropped, it has exactly so many. What a node has been told of options is what counts there.
+    Excused is a node that is frozen, whose journal cannot be written, or that keeps no jobs itself.
+    """
+
+    promise = "I22"
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.history = cluster.watch.history
+
+    def happened(self, process: Process, events: list[Event]) -> None:
+        """All that is due in this turn has been done, and nothing has left."""
+        node = process.node
+        if node.reconciling or node.misconf or node.membership.leaving or node.used > node.limits.warn:
+            return
+        grown = {queue for event, queue, _ in events if event == ADDED}
+        grown |= {queue for queue in map(self.died_into, events) if queue}
+        dropped = {queue for event, queue, _ in events if event == DROPPED}
+        for name in sorted(grown | dropped):
+            found = queue_options.of(node, name)
+            length = node.queues[name].length if name in node.queues else 0
+            if found is None or not found.drops or found.maxlen <= 0:
+                if name in dropped:
+                    raise Violation(self.promise, f"{process.name} dropped jobs of {name!r}, which has no bound")
+                continue
+            self.cluster.world.count("queues with a bound")
+            if length > found.maxlen:
+                raise Violation(self.promise, f"{name!r} of {process.name} has {length} jobs, not {found.maxlen}")
+            if name in dropped and length < found.maxlen:
+                raise Violation(self.promise, f"{process.name} dropped all but {length} jobs of {name!r}")
+
+    def died_into(self, event: Event) -> bytes:
+        """The queue that a job has come into by its death; nothing where that is not certain, or there is none."""
+        what, queue, job_id = event
+        known = self.history.jobs.get(job_id)
+        is_plain = known is not None and not known.moved and known.plan.queue == queue and known.plan.retry > 0
+        return known.plan.dead if known is not None and what == DEAD and is_plain else b""
