@@ -117,6 +117,7 @@ ALL_SENT: Final = 1
 #: `what` of DIGEST.
 IS_ANSWER: Final = 0
 ANSWER_ME: Final = 1
+NOTHING_YET: Final = 2
 
 #: `what` of UNBIND.
 JOB_IS_DONE: Final = 0
@@ -187,6 +188,7 @@ FIELDS: Final[dict[str, str]] = {
     "delay_ms": _NUMBER,
     "deleted": _NUMBER,  # 0 or 1
     "deliveries": _NUMBER,
+    "greatest": _STAMP,  # no entry that I have seen has a greater counter
     "digest": _BYTES,  # a sum for each bucket of the registry; nothing: there are no entries
     "entries": _ENTRIES,  # see `ENTRY_SHAPE`
     "field": _BYTES,
@@ -431,7 +433,7 @@ KINDS: Final[dict[int, tuple[str, Shape]]] = {
         (NEEDNOW, "NEEDNOW", "queue count"),  # somebody does, at this moment
         (STOPPING, "STOPPING", "what"),  # I stop: send me no more jobs. Or: what I had sent you before is all
         (LIMIT, "LIMIT", "body_most"),  # from now on, I take bodies of this length at most
-        (DIGEST, "DIGEST", "what digest"),  # all entries that I know add up to this: say what I lack
+        (DIGEST, "DIGEST", "what digest greatest?"),  # all entries that I know add up to this: say what I lack
         # Jobs that are in another queue for good. GOTMOVE says that they are known to be there.
         (MOVED, "MOVED", "queue spec left_ms delay_ms holders more ids"),
         (GOTMOVE, "GOTMOVE", "generation node_id ids"),

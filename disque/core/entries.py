@@ -8,24 +8,26 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from cluster.messages import ENTRIES
-from disque.core.auth import users
-from disque.core.base import errors
+from disque.core.auth import access, users
+from disque.core.base import errors, resp
 from disque.core.jobs import queues
 from disque.core.model.registry import LAST_TICK, PAUSED_QUEUE, QUEUE_OPTION, SCHEDULE, USER, Entry, Key
+from disque.core.model.session import NOT_WAITING, WAIT_ENTRIES, Session
 from disque.core.replication import queue_options, registry
 from disque.core.schedule import keeping
 
 if TYPE_CHECKING:
     from disque.core.node import Node
 
-#: A counter that is farther ahead of the time than a century is a lie: nothing could ever be newer.
-AHEAD_MOST_MS: Final = 100 * 365 * 86_400_000
 #: Bytes of one value.
 VALUE_MOST: Final = 1 << 20
 #: Waiting entries that one beat tries.
 APPLY_MOST: Final = 500
 #: What other nodes have set is taken up to so many times the bound: each of them has looked at it for itself.
 ROOM: Final = 2
+
+#: Clients that wait to set something; more do not wait.
+HELD_MOST = 100  # not Final: tests want less, compiled too
 
 Row = tuple[int, bytes, bytes, bytes, int, bytes, int]
 
@@ -60,6 +62,47 @@ KINDS: Final = (
     EntryKind(USER, users.is_user, users.is_ready, users.has_changed),
 )
 TABLE: Final[dict[int, EntryKind]] = {kind.number: kind for kind in KINDS}
+
+
+def must_wait(node: "Node", session: Session, args: list[bytes], now_ms: int) -> bool:
+    """Whether a client that sets something has to wait, since this node has started a moment ago.
+
+    Other nodes may know newer entries than this one: what it set would be lost to them. The request is executed once
+    more when another node has said how new its entries are, or after one node timeout.
+    """
+    held = node.registry.held
+    if is_sure(node, now_ms) or len(held) >= HELD_MOST or sum(map(len, args)) > VALUE_MOST:
+        return False
+    session.waiting = WAIT_ENTRIES
+    held[session.id] = (session, args)
+    return True
+
+
+def is_sure(node: "Node", now_ms: int) -> bool:
+    """Whether what is set here now is newer than all that the others know, or they cannot be asked."""
+    registry = node.registry
+    return registry.is_met or len(node.membership.nodes) <= 1 or 0 <= registry.sure_ms <= now_ms
+
+
+def execute_held(node: "Node", now_ms: int) -> None:
+    """Nobody needs to wait any more: execute what was asked for."""
+    held = list(node.registry.held.values())
+    node.registry.held.clear()
+    for session, args in held:
+        session.waiting = NOT_WAITING
+        replies = len(session.out)
+        row = node.lookup[args[0].lower()]
+        wrong = b""  # what the client may do can have changed meanwhile
+        if session.limited:
+            wrong = access.refusal(node, session, row, args, now_ms) if session.may() else errors.NO_AUTH
+        if wrong:
+            session.out.append(resp.error(wrong))
+        else:
+            row.function(node, session, args, now_ms)
+        if session.wait_silent:
+            session.wait_silent = False
+            del session.out[replies:]
+        node.touch(session)
 
 
 def has_room(node: "Node", more: list[tuple[Key, bytes]]) -> bool:
@@ -110,7 +153,7 @@ def is_sound(entry: Entry, now_ms: int) -> bool:
     """Whether another node can mean this."""
     if entry.deleted > 1 or (entry.deleted and entry.value) or len(entry.value) > VALUE_MOST:
         return False
-    if entry.counter > now_ms + AHEAD_MOST_MS:
+    if entry.counter > now_ms + registry.AHEAD_MOST_MS:
         return False
     kind = TABLE.get(entry.key[0])
     return kind is None or kind.check(entry)
@@ -126,10 +169,23 @@ def change(node: "Node", entry: Entry, now_ms: int) -> None:
         node.registry.waiting[entry.key] = None
         return
     node.registry.waiting.pop(entry.key, None)
+    entry.is_strange = kind is None
     if node.journaling:
         registry.file(node, entry)
     if kind is not None:
         kind.change(node, entry, now_ms)
+
+
+def try_again(node: "Node", entry: Entry, now_ms: int) -> None:
+    """Let an entry take effect that could not before: memory was full, or the program before did not know its kind."""
+    if not entry.is_strange:
+        change(node, entry, now_ms)
+    elif entry.key[0] in TABLE:
+        if is_sound(entry, now_ms):
+            change(node, entry, now_ms)
+        else:  # another node means nothing that this version knows
+            node.messages_skipped += 1
+            registry.drop(node, entry)
 
 
 def settled(node: "Node", key: Key) -> None:
@@ -143,9 +199,13 @@ def settled(node: "Node", key: Key) -> None:
 
 def beat(node: "Node", now_ms: int) -> None:
     """Ten times a second: try what waits, and forget deletions that are old."""
+    if node.registry.sure_ms < 0:
+        node.registry.sure_ms = now_ms + node.membership.timeout_ms
+    if node.registry.held and is_sure(node, now_ms):
+        execute_held(node, now_ms)
     for key in list(islice(node.registry.waiting, APPLY_MOST)):
         del node.registry.waiting[key]  # at the end again, if it stays
         entry = node.registry.get(key)
         if entry is not None:
-            change(node, entry, now_ms)
+            try_again(node, entry, now_ms)
     registry.purge_some(node, now_ms)

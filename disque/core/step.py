@@ -81,6 +81,7 @@ from disque.core.model.session import (
     REPLY_SKIP,
     REPLY_SKIPPING,
     WAIT_ENDS,
+    WAIT_ENTRIES,
     WAIT_HOST,
     WAIT_JOBS,
     WAIT_LOGIN,
@@ -116,7 +117,9 @@ if TYPE_CHECKING:
 HTTP: Final = frozenset({b"post", b"host:"})
 
 #: Waits that end with a reply, which a client may not want.
-WAITS_WITH_A_REPLY: Final = frozenset({WAIT_JOBS, WAIT_HOST, WAIT_SCAN, WAIT_NODES, WAIT_ENDS, WAIT_LOGIN})
+WAITS_WITH_A_REPLY: Final = frozenset(
+    {WAIT_JOBS, WAIT_HOST, WAIT_SCAN, WAIT_NODES, WAIT_ENDS, WAIT_LOGIN, WAIT_ENTRIES}
+)
 
 #: Timers that one tick handles, so that a hundred thousand jobs due together stop nobody.
 TICK_MOST: Final = 1000

@@ -62,6 +62,7 @@ from disque.core.model.session import (
     NOT_WAITING,
     WAIT_COPIES,
     WAIT_ENDS,
+    WAIT_ENTRIES,
     WAIT_HOST,
     WAIT_JOBS,
     WAIT_LINES,
@@ -333,6 +334,7 @@ class Bench:
         self.node = Node(self.membership, Config(), Random(seed), self.host, ROWS, self.now_ms)
         self.node.journaling = journaling
         self.node.segment = 1 if journaling else 0
+        self.node.registry.is_met = True  # it has been there for a while
         for number in range(peers):
             self.meet(number)
 
@@ -621,6 +623,7 @@ def assert_waits_are_true(node: Node) -> None:
         assert (session.waiting == WAIT_COPIES) == bool(session.adds)
         assert (session.waiting == WAIT_ENDS) == (session.id in node.ends.by_session)
         assert (session.waiting == WAIT_NODES) == (session.id in node.surveys.by_session)
+        assert (session.waiting == WAIT_ENTRIES) == (session.id in node.registry.held)
         assert not session.adds or not session.adds[0].reply
         assert session.adds_bytes == sum(pending.size for pending in session.adds)
     owed = {pending for session in all_sessions(node) for pending in session.adds if not pending.reply}

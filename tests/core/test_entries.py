@@ -2,10 +2,13 @@
 
 import pytest
 
-from cluster.messages import ENTRIES
+from cluster.messages import DIGEST, ENTRIES
 from disque.core import entries
-from disque.core.model.registry import PAUSED_QUEUE
-from tests.core.support import MYSELF, Bench
+from disque.core.model.queue import PAUSED_OUT
+from disque.core.model.registry import DIGEST_BYTES, PAUSED_QUEUE
+from disque.core.node import Node
+from tests.core.journal.test_replay import replayed
+from tests.core.support import MYSELF, NOTHING, START_MS, Bench
 from tests.support.formats import pauses_everywhere
 
 B0 = b"b0" * 20
@@ -79,3 +82,110 @@ def test_of_two_at_the_same_place_in_the_order_the_deletion_wins(bench: Bench) -
         bench.hear(bench.peers[0], (ENTRIES, ((PAUSED_QUEUE, b"q", b"", value, 5, B0, deleted),)))
     assert pauses_everywhere(bench.node) == {b"q": (0, 5, B0)}
     assert bench.client()("PAUSE", "q", "state") == b"none"
+
+
+class TestAStart:
+    """A node that has just started does not know how new the settings of the others are."""
+
+    @pytest.fixture
+    def bench(self) -> Bench:
+        bench = Bench(peers=2, journaling=True)
+        bench.node.registry.is_met = False
+        return bench
+
+    @pytest.mark.parametrize("words", ["PAUSE q in bcast", "QCONFIG SET q tries 3", "QCONFIG UNSET q"])
+    def test_who_sets_something_waits_until_another_node_has_said_it(self, bench: Bench, words: str) -> None:
+        client = bench.client()
+        client.send(*words.split())
+        bench.live(1000)
+        assert client.read() is NOTHING
+        assert not bench.sent(ENTRIES)
+        ahead_ms = bench.now_ms + 60_000
+        bench.hear(bench.peers[1], (DIGEST, 0, bytes(DIGEST_BYTES), ahead_ms))
+        bench.live(200)
+        assert client.read() in {b"in", b"OK", 0}
+        told = [row for _, message in bench.sent(ENTRIES) for row in message[1]]
+        assert all(row[4] == ahead_ms + 1 for row in told), "it is newer than all that the other one knows"
+
+    def test_nobody_waits_for_longer_than_the_node_timeout(self, bench: Bench) -> None:
+        client = bench.client()
+        client.send("PAUSE", "q", "in", "bcast")
+        bench.live(bench.membership.timeout_ms)
+        assert client.read() is NOTHING
+        bench.live(200)
+        assert client.read() == b"in"
+        assert bench.client()("PAUSE", "q", "out", "bcast") == b"out"
+
+    def test_a_node_alone_and_what_is_for_one_node_do_not_wait(self, bench: Bench) -> None:
+        assert bench.client()("PAUSE", "q", "in") == b"in"
+        assert bench.client()("QCONFIG", "GET", "q")
+        alone = Bench()
+        alone.node.registry.is_met = False
+        assert alone.client()("PAUSE", "q", "in", "bcast") == b"in"
+
+    def test_a_client_that_goes_away_sets_nothing(self, bench: Bench) -> None:
+        client = bench.client()
+        client.send("PAUSE", "q", "in", "bcast")
+        client.disconnect()
+        bench.live(bench.membership.timeout_ms + 200)
+        assert bench.node.registry.count == 0
+        assert not bench.node.registry.held
+
+    def test_a_client_that_wants_no_reply_gets_none(self, bench: Bench) -> None:
+        client = bench.client()
+        client.send("CLIENT", "REPLY", "SKIP")
+        client.send("PAUSE", "q", "in", "bcast")
+        bench.live(bench.membership.timeout_ms + 200)
+        assert client.read() is NOTHING
+        assert client("PAUSE", "q", "state") == b"in"
+
+    def test_not_very_many_wait(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(entries, "HELD_MOST", 1)
+        bench.client().send("PAUSE", "q", "in", "bcast")
+        assert bench.client()("PAUSE", "r", "in", "bcast") == b"in"
+        assert str(bench.client()("QCONFIG", "SET", "q", "deadletter", "x" * entries.VALUE_MOST)).startswith("ERR")
+
+    def test_a_reset_node_has_to_ask_again(self, bench: Bench) -> None:
+        bench.node.registry.is_met = True
+        assert bench.client()("CLUSTER", "RESET") == b"OK"
+        bench.meet(3)
+        client = bench.client()
+        client.send("PAUSE", "q", "in", "bcast")
+        assert client.read() is NOTHING
+
+
+class TestAnUpgrade:
+    """What the version before did not know takes effect when a version starts that does."""
+
+    NEW_PAUSE = (PAUSED_QUEUE, b"q", b"", b"2", 5, B0, 0)
+
+    def upgraded(self, monkeypatch: pytest.MonkeyPatch, row: tuple[object, ...]) -> tuple[Node, Bench]:
+        """A node that has read what one wrote that did not know pauses."""
+        old = Bench(peers=2, journaling=True)
+        with monkeypatch.context() as patch:
+            patch.delitem(entries.TABLE, PAUSED_QUEUE)
+            old.hear(old.peers[0], (ENTRIES, (row,)))
+        assert not old.node.queues
+        return replayed(old.records())[0], old
+
+    def test_it_takes_effect(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        node, _ = self.upgraded(monkeypatch, self.NEW_PAUSE)
+        assert node.registry.count == 1
+        node.journaling, node.segment = True, 2
+        entries.beat(node, START_MS)
+        assert node.queues[b"q"].paused == PAUSED_OUT
+        again = replayed([*node.outbox.records])[0]
+        assert not again.registry.waiting, "once"
+        assert again.queues[b"q"].paused == PAUSED_OUT
+
+    def test_what_is_still_not_known_is_kept_and_not_written_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        node, _ = self.upgraded(monkeypatch, (NEWER, b"n", b"f", b"v", 5, B0, 0))
+        node.journaling, node.segment = True, 2
+        entries.beat(node, START_MS)
+        assert node.outbox.records == []
+        assert node.registry.count == 1
+
+    def test_what_no_node_of_this_version_can_mean_goes(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        node, _ = self.upgraded(monkeypatch, (PAUSED_QUEUE, b"q", b"", b"9", 5, B0, 0))
+        entries.beat(node, START_MS)
+        assert (node.registry.count, node.messages_skipped) == (0, 1)

@@ -21,6 +21,7 @@ class Place:
         self.number = number
         self.clock = clock
         self.node: Node | None = make_node(now_ms, number, clock=clock)
+        self.node.registry.is_met = True  # it has been there for a while
         self.sessions: dict[str, Session] = {}
         self.stalled: set[str] = set()
         self.payloads: list[bytes] = []

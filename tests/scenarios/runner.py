@@ -96,7 +96,7 @@ def spelled(message: Message) -> tuple[Any, ...]:  # noqa: PLR0911 - one for eac
     if message[0] == messages.ENTRIES:
         return (message[0], tuple([with_schedule(row) for row in cast("tuple[tuple[Any, ...], ...]", message[1])]))
     if message[0] == messages.DIGEST:
-        return (*message[:2], b"sums" if message[2] else b"")
+        return (message[0], message[1], b"sums" if message[2] else b"")
     return message
 
 

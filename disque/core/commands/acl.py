@@ -41,6 +41,8 @@ def acl(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
 
 def set_user(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """ACL SETUSER name [rule ...]: make or change a user, at all nodes."""
+    if entries.must_wait(node, session, args, now_ms):
+        return
     name = args[2]
     known = node.users.by_name.get(name)
     user = said(node, name)
@@ -84,6 +86,8 @@ OF_PASSWORDS: Final = frozenset({b"nopass", b"resetpass", b"reset"})
 
 def del_user(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """ACL DELUSER name [name ...]: delete users at all nodes, and end their connections. The reply is how many."""
+    if entries.must_wait(node, session, args, now_ms):
+        return
     names = list(dict.fromkeys(args[2:]))
     gone = [node.users.by_name[name] for name in names if name in node.users.by_name]
     wrong = users.lacking(node)

@@ -26,6 +26,8 @@ NAMES: Final = 100
 TICKS_MOST: Final = 1000
 #: NEXT looks so far ahead, in seconds: rare ticks are far apart.
 SPAN: Final = 100 * 366 * 86_400
+#: What changes a schedule at all nodes.
+SETS: Final = frozenset({b"SET", b"DEL", b"PAUSE", b"RESUME"})
 #: Words that ADDJOB options take behind their own; all others take one.
 TAKES: Final[dict[bytes, int]] = {b"ASYNC": 0, b"UNIQUE": 2, b"HEADER": 2}
 #: A tick with as many digits as one can have, to see whether there is room for it.
@@ -34,9 +36,9 @@ LONGEST_TICK: Final = ticks.TIME_END
 
 def cron(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """CRON SET, GET, LIST, DEL, PAUSE, RESUME, RUN, NEXT."""
-    if helped(node, session, args):
-        return
     word = args[1].upper()
+    if helped(node, session, args) or (word in SETS and entries.must_wait(node, session, args, now_ms)):
+        return
     count = len(args)
     if word == b"SET" and count >= 6:
         wrong = set_one(node, args, now_ms)

@@ -33,12 +33,14 @@ def qconfig(node: "Node", session: Session, args: list[bytes], now_ms: int) -> N
     if helped(node, session, args):
         return
     if word == b"SET" and len(args) >= 5 and len(args) % 2:
-        wrong = set_options(node, args[2], args[3:], now_ms)
-        session.out.append(resp.error(wrong) if wrong else resp.OK)
+        if not entries.must_wait(node, session, args, now_ms):
+            wrong = set_options(node, args[2], args[3:], now_ms)
+            session.out.append(resp.error(wrong) if wrong else resp.OK)
     elif word == b"GET" and len(args) == 3:
         session.out.append(shown(node, args[2], session.protocol))
     elif word == b"UNSET" and len(args) >= 3:
-        unset(node, session, args[2], args[3:], now_ms)
+        if not entries.must_wait(node, session, args, now_ms):
+            unset(node, session, args[2], args[3:], now_ms)
     elif word == b"LIST" and len(args) <= 3:
         cursor = parse_uint64(args[2]) if len(args) == 3 else 0
         session.out.append(resp.error(errors.BAD_CURSOR) if cursor is None else listed(node, cursor, session))

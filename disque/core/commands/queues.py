@@ -122,12 +122,8 @@ def pause_queue(node: "Node", session: Session, args: list[bytes], now_ms: int) 
         return
     if not wanted:
         flags = pause_flags(node, args[1])
-    if b"BCAST" in words:
-        value = b"%d" % flags if flags else b""
-        wrong = entries.set_value(node, (PAUSED_QUEUE, args[1], b""), value, now_ms, deleted=not flags)
-        if wrong:
-            session.out.append(resp.error(wrong))
-            return
+    if b"BCAST" in words and not pause_everywhere(node, session, args, flags, now_ms):
+        return
     if wanted:
         pause(node, args[1], flags, now_ms)
         entries.settled(node, (PAUSED_QUEUE, args[1], b""))
@@ -147,6 +143,17 @@ def paused(args: list[bytes]) -> Claims:
     """PAUSE is for who may do anything with the queue; to look is for who may look."""
     changes = [word for word in args[2:] if word.upper() not in {b"STATE", b"BCAST"}]
     return may.of_queue(args, may.READ, may.WRITE) if changes else may.looks(args)
+
+
+def pause_everywhere(node: "Node", session: Session, args: list[bytes], flags: int, now_ms: int) -> bool:
+    """Let all nodes know how a queue stands. False if that was refused, or the client has to wait."""
+    if entries.must_wait(node, session, args, now_ms):
+        return False
+    value = b"%d" % flags if flags else b""
+    wrong = entries.set_value(node, (PAUSED_QUEUE, args[1], b""), value, now_ms, deleted=not flags)
+    if wrong:
+        session.out.append(resp.error(wrong))
+    return not wrong
 
 
 COMMANDS: Final = (

@@ -10,7 +10,16 @@ from disque.core.journal.schema import FLUSH
 from disque.core.model.early_holders import EarlyHolders
 from disque.core.model.memory import JOB_BYTES, KEY_BYTES, PLACE_BYTES, QUEUE_BYTES
 from disque.core.model.roll import Roll
-from disque.core.model.session import NOT_WAITING, WAIT_COPIES, WAIT_ENDS, WAIT_JOBS, WAIT_LOGIN, WAIT_NODES, Session
+from disque.core.model.session import (
+    NOT_WAITING,
+    WAIT_COPIES,
+    WAIT_ENDS,
+    WAIT_ENTRIES,
+    WAIT_JOBS,
+    WAIT_LOGIN,
+    WAIT_NODES,
+    Session,
+)
 from disque.core.model.tombstones import Tombstones
 from disque.core.replication import coordinator, ends, registry, surveys, waits
 
@@ -43,6 +52,8 @@ def disconnect(node: "Node", session: Session, now_ms: int) -> None:
     elif session.waiting == WAIT_LOGIN:
         node.timers.disarm(session)
         del node.users.late[session.id]
+    elif session.waiting == WAIT_ENTRIES:
+        del node.registry.held[session.id]
     node.users.waited.discard(session.id)
     if session.adds:
         coordinator.disconnect(node, session)

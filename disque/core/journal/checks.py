@@ -153,10 +153,10 @@ def is_pause(record: tuple[Any, ...]) -> bool:
 
 def is_registry_entry(record: tuple[Any, ...]) -> bool:
     """Whether the values of an ENTRY fit together."""
-    _, _, _, value, kind, counter, origin, deleted = record
-    if not small((kind, counter, deleted)) or len(origin) != 40 or deleted > 1:
+    _, _, _, value, kind, counter, origin, flags = record
+    if not small((kind, counter, flags)) or len(origin) != 40 or flags > 3:
         return False
-    return not (deleted and value)
+    return not (flags & 1 and value)
 
 
 def is_purged(record: tuple[Any, ...]) -> bool:

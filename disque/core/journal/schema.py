@@ -14,7 +14,8 @@ DUMMY   id, until when: an acknowledgement of a job that is not known here
 SPEND   id: an at-most-once job left its queue and must never be queued again
 REQUEUE id, nacks, deliveries, not to be queued before (0: queued): NACK or ENQUEUE
 PAUSE   queue, flags: how it stands on this node
-ENTRY   an entry of the registry: name, field, value, kind, counter, node where it was set, deleted (0 or 1)
+ENTRY   an entry of the registry: name, field, value, kind, counter, node where it was set, flags: 1 it is deleted,
+        2 its kind was not known, so it has not taken effect
 PURGED  counter: deletions of entries up to it may have been forgotten
 MORE    id, extra (see `model.extra`): what is to be known of a job beyond its fields; it stands before its job
 MOVE    id, queue, spec, end of life, not to be queued before (0: queued), extra: the job is in another queue for good

@@ -12,6 +12,7 @@ from typing import Final
 from zlib import crc32
 
 from disque.core.model.defaults import Defaults
+from disque.core.model.session import Session
 
 #: Kinds of entries. Numbers are for ever.
 PAUSED_QUEUE: Final = 1
@@ -32,9 +33,12 @@ Key = tuple[int, bytes, bytes]
 
 
 class Entry:
-    """One entry. ``deleted`` is 0 or 1; a deletion has no value. ``segment`` is the part of the journal it lies in."""
+    """One entry. ``deleted`` is 0 or 1; a deletion has no value. ``segment`` is the part of the journal it lies in.
 
-    __slots__ = ("counter", "deleted", "key", "origin", "segment", "value")
+    ``is_strange``: this node does not know its kind, so it has not taken effect here.
+    """
+
+    __slots__ = ("counter", "deleted", "is_strange", "key", "origin", "segment", "value")
 
     def __init__(self, key: Key, value: bytes, counter: int, origin: bytes, deleted: int) -> None:
         self.key = key
@@ -43,6 +47,7 @@ class Entry:
         self.origin = origin
         self.deleted = deleted
         self.segment = 0
+        self.is_strange = False
 
     def stamp(self) -> tuple[int, bytes, int]:
         """What decides between two entries of one key."""
@@ -74,6 +79,9 @@ class Registry:
     ``failing`` are the nodes that could not be reached when this was last compared. ``defaults`` are the options of
     queues among the entries; None: nobody has asked for them since the start. ``schedules`` are names of which an entry
     has changed since somebody looked.
+
+    ``held`` are clients that want to set something, by session, with their request. They wait until this process knows
+    how far another node is (``is_met``), or the time is ``sure_ms`` (-1: no beat yet).
     """
 
     __slots__ = (
@@ -82,12 +90,15 @@ class Registry:
         "defaults",
         "failing",
         "greatest",
+        "held",
+        "is_met",
         "must_ask",
         "purged",
         "purged_segment",
         "schedules",
         "size",
         "sums",
+        "sure_ms",
         "turn",
         "waiting",
     )
@@ -103,6 +114,9 @@ class Registry:
         self.must_ask = False
         self.failing: frozenset[bytes] = frozenset()
         self.waiting: dict[Key, None] = {}
+        self.held: dict[int, tuple[Session, list[bytes]]] = {}
+        self.is_met = False
+        self.sure_ms = -1
         self.defaults: Defaults | None = None
         self.schedules: dict[bytes, None] = {}
         #: The bucket that is looked through next for deletions that are old.

@@ -32,8 +32,10 @@ WAIT_NODES: Final = 6
 WAIT_ENDS: Final = 7
 #: For its AUTH or HELLO to be looked at: too many from its address were wrong.
 WAIT_LOGIN: Final = 8
+#: For what other nodes know of the registry, to set something: see `entries`.
+WAIT_ENTRIES: Final = 9
 #: Waits that end with an answer in any case, also for a client that will send nothing more.
-OWED: Final = frozenset({WAIT_COPIES, WAIT_HOST, WAIT_SCAN, WAIT_NODES})
+OWED: Final = frozenset({WAIT_COPIES, WAIT_HOST, WAIT_SCAN, WAIT_NODES, WAIT_ENTRIES})
 
 REPLY_ON: Final = 0
 REPLY_OFF: Final = 1

@@ -5,13 +5,17 @@ forgotten, a node sends a digest of what it knows. The other one answers with it
 buckets that differ; then the first one does the same. So both know the union, of which the newest wins, whatever the
 order in which entries arrive, and it does not matter which of them are lost or come twice.
 
+Who has just started does not know how new the entries of the others are, and might set one that loses to an older one.
+So it says so over each new link, and clients that set something wait until another node has told its greatest counter,
+or for one node timeout: see `entries`.
+
 A deletion is kept for `cluster-forget-after`, and then purged. An entry that is unknown here and not newer than what
 was purged may be one that was deleted: it is not taken, and deleted at the node that sent it.
 """
 
 from typing import TYPE_CHECKING, Any, Final
 
-from cluster.messages import ANSWER_ME, DIGEST, ENTRIES, IS_ANSWER, STAMP_BITS
+from cluster.messages import ANSWER_ME, DIGEST, ENTRIES, IS_ANSWER, NOTHING_YET, STAMP_BITS
 from disque.core.journal.schema import ENTRY, PURGED
 from disque.core.model.registry import BUCKETS, Entry, Key
 
@@ -25,6 +29,10 @@ if TYPE_CHECKING:
 
 #: Counters end here.
 COUNTER_MOST: Final = (1 << STAMP_BITS) - 1
+#: A counter that is farther ahead of the time than a century is a lie: nothing could ever be newer.
+AHEAD_MOST_MS: Final = 100 * 365 * 86_400_000
+#: In a record, beside whether an entry is a deletion: it has not taken effect, since its kind was not known.
+STRANGE: Final = 2
 #: Entries, and bytes of them, that go in one message.
 TOLD_MOST: Final = 200
 TOLD_BYTES: Final = 64 * 1024
@@ -77,11 +85,14 @@ def tell_all(node: "Node", entry: Entry) -> None:
 def link_up(node: "Node", peer_id: bytes) -> None:
     """Say what this node knows, so that the other one can tell what is missing.
 
-    Who knows nothing waits to be told, unless it has forgotten what it knew (for the others its links are no new ones),
-    or somebody has said that there is something while nothing could be answered.
+    Who knows nothing waits to be told, unless it has just started, or has forgotten what it knew (for the others its
+    links are no new ones), or somebody has said that there is something while nothing could be answered.
     """
-    if node.registry.count or node.registry.must_ask:
-        node.send(peer_id, (DIGEST, ANSWER_ME, node.registry.digest()))
+    registry = node.registry
+    if registry.count or registry.must_ask:
+        node.send(peer_id, (DIGEST, ANSWER_ME, registry.digest(), registry.greatest))
+    elif not registry.is_met:
+        node.send(peer_id, (DIGEST, NOTHING_YET, b"", registry.greatest))
 
 
 def nodes_changed(node: "Node", failing: "frozenset[bytes]", forgotten: list[bytes]) -> None:
@@ -95,22 +106,27 @@ def nodes_changed(node: "Node", failing: "frozenset[bytes]", forgotten: list[byt
     node.registry.failing = failing
 
 
-def compared(node: "Node", peer_id: bytes, message: tuple[int, int, bytes], now_ms: int) -> None:
+def compared(node: "Node", peer_id: bytes, message: tuple[int, int, bytes, int], now_ms: int) -> None:
     """DIGEST: all that the other node knows adds up to this. Tell it what it lacks, and let it do the same.
 
     While there is no link to it, nothing can be told: when there is one, this node begins.
     """
-    del now_ms
-    _, what, digest = message
+    _, what, digest, greatest = message
     peer = node.peers[peer_id]
-    if digest == node.registry.digest():
+    registry = node.registry
+    registry.is_met = True
+    if greatest <= now_ms + AHEAD_MOST_MS:
+        registry.greatest = max(registry.greatest, greatest)
+    if digest == registry.digest() or what == NOTHING_YET:
+        if what != IS_ANSWER and not registry.count:  # who knows something says so by itself
+            node.send(peer_id, (DIGEST, IS_ANSWER, b"", registry.greatest))
         return
     if not peer.linked:
-        node.registry.must_ask = True
+        registry.must_ask = True
         return
-    differing = node.registry.differing(digest)
+    differing = registry.differing(digest)
     if what == ANSWER_ME:
-        node.send(peer_id, (DIGEST, IS_ANSWER, node.registry.digest()))
+        node.send(peer_id, (DIGEST, IS_ANSWER, registry.digest(), registry.greatest))
     if differing:
         node.begin_chore(tell(node, peer, differing))
 
@@ -174,6 +190,8 @@ def forget_all(node: "Node") -> None:
         node.live[node.registry.purged_segment] -= 1
     node.registry.purged = node.registry.purged_segment = 0
     node.registry.must_ask = True
+    node.registry.is_met = False
+    node.registry.sure_ms = -1
 
 
 # -- journal -----------------------------------------------------------------------------------------------------------
@@ -182,7 +200,8 @@ def forget_all(node: "Node") -> None:
 def file(node: "Node", entry: Entry) -> None:
     """Write an entry; it counts for the newest segment from here on."""
     kind, name, field = entry.key
-    node.outbox.add((ENTRY, name, field, entry.value, kind, entry.counter, entry.origin, entry.deleted))
+    flags = entry.deleted | (STRANGE if entry.is_strange else 0)
+    node.outbox.add((ENTRY, name, field, entry.value, kind, entry.counter, entry.origin, flags))
     lies_in(node, entry, node.segment)
 
 
@@ -225,14 +244,21 @@ def forget_segments(node: "Node") -> None:
 
 
 def apply_entry(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> None:
-    """ENTRY; it replaces what an earlier record said. What it is about has records of its own."""
-    _, name, field, value, kind, counter, origin, deleted = record
+    """ENTRY; it replaces what an earlier record said. What it is about has records of its own.
+
+    One of a kind that the program before did not know takes effect soon, if this one knows it.
+    """
+    _, name, field, value, kind, counter, origin, flags = record
     node = recovery.node
-    entry = Entry((kind, recovery.names.setdefault(name, name), field), value, counter, origin, deleted)
+    entry = Entry((kind, recovery.names.setdefault(name, name), field), value, counter, origin, flags & ~STRANGE)
+    entry.is_strange = flags & STRANGE > 0
     known = node.registry.get(entry.key)
     if known is None or entry.stamp() >= known.stamp():
         put(node, entry)
         lies_in(node, entry, segment)
+        node.registry.waiting.pop(entry.key, None)
+        if entry.is_strange:
+            node.registry.waiting[entry.key] = None
 
 
 def copy_entries(node: "Node", copying: "Copying") -> "Iterator[int]":
@@ -240,8 +266,9 @@ def copy_entries(node: "Node", copying: "Copying") -> "Iterator[int]":
     for at in range(BUCKETS):
         for key in list(node.registry.buckets[at]):
             entry = node.registry.get(key)
-            # One that waits is news again after a start.
-            if entry is not None and entry.segment <= copying.upto and key not in node.registry.waiting:
+            # One that waits is news again after a start, unless it stands there.
+            is_there = entry is not None and (entry.segment > 0 or key not in node.registry.waiting)
+            if entry is not None and is_there and entry.segment <= copying.upto:
                 file(node, entry)
                 yield 1 + len(entry.value) // 4096
 

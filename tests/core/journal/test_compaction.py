@@ -35,6 +35,7 @@ def filled() -> Node:
     node = make_node()
     node.journaling = True
     node.segment = 1
+    node.registry.is_met = True
     session = sessions.connect(node, 1, b"", b"", NOW_MS)
     for number in range(300):
         words = [b"ADDJOB", b"q%d" % (number % 7), b"%d" % number, b"0", b"RETRY", b"%d" % (number % 3)]

@@ -728,7 +728,7 @@ class TestNonsense:
             (HOLDERS, job_id(1), (5,)),
             (DUMMY, b"x" * 40, NOW_MS),
             (DUMMY, job_id(1), -1),
-            (ENTRY, b"q", b"", b"1", 1, 1, node_id(2), 2),
+            (ENTRY, b"q", b"", b"1", 1, 1, node_id(2), 4),
             pause_entry(b"q", 1, -1, node_id(2)),
             (ENTRY, b"q", b"", b"1", 1, 1, b"short", 0),
             (ENTRY, b"q", b"", b"1", 1, 1, node_id(2), 1),

@@ -35,7 +35,7 @@ def test_over_a_new_link_only_what_differs_is_told(bench: Bench) -> None:
     entries.set_value(bench.node, key(7), b"new", bench.now_ms)
     bench.sent()
     bench.link_up(bench.peers[0], 77)
-    assert bench.told(bench.peers[0], DIGEST) == [(DIGEST, 1, bench.node.registry.digest())]
+    assert bench.told(bench.peers[0], DIGEST) == [digest(bench, 1)]
     bench.hear(bench.peers[0], (DIGEST, 1, known))
     found = told(bench)
     assert (b"name7", b"new") in found
@@ -44,14 +44,41 @@ def test_over_a_new_link_only_what_differs_is_told(bench: Bench) -> None:
     assert told(bench) == []
 
 
+def digest(bench: Bench, what: int) -> tuple[int, int, bytes, int]:
+    """What this node says of its entries."""
+    return (DIGEST, what, bench.node.registry.digest(), bench.node.registry.greatest)
+
+
 def test_who_knows_nothing_says_nothing_until_somebody_knows_something(bench: Bench) -> None:
     bench.sent()
     bench.link_up(bench.peers[0], 77)
     assert bench.sent(DIGEST) == []
     bench.hear(bench.peers[0], (DIGEST, 1, bytes(2048)))
-    assert bench.sent(DIGEST) == [(B0, (DIGEST, 0, b""))]
-    bench.hear(bench.peers[0], (DIGEST, 1, b""))
+    assert bench.sent(DIGEST) == [(B0, digest(bench, 0))]
+    bench.hear(bench.peers[0], (DIGEST, 0, b""))
     assert bench.sent() == []
+
+
+def test_who_has_just_started_says_so_and_is_answered_also_by_those_who_know_nothing(bench: Bench) -> None:
+    bench.node.registry.is_met = False
+    bench.sent()
+    bench.link_up(bench.peers[0], 77)
+    assert bench.sent(DIGEST) == [(B0, (DIGEST, 2, b"", 0))]
+    bench.hear(bench.peers[0], (DIGEST, 2, b"", 0))
+    assert bench.sent(DIGEST) == [(B0, (DIGEST, 0, b"", 0))]
+    assert bench.node.registry.is_met
+    entries.set_value(bench.node, key(), b"v", bench.now_ms)
+    bench.sent()
+    bench.hear(bench.peers[0], (DIGEST, 2, b"", 0))
+    assert bench.sent() == [], "it has asked over the new link by itself, and tells all then"
+
+
+def test_how_new_the_entries_of_others_are_is_known_before_the_entries(bench: Bench) -> None:
+    ahead_ms = bench.now_ms + 500_000
+    bench.hear(bench.peers[0], (DIGEST, 0, bytes(2048), ahead_ms))
+    assert registry.make(bench.node, key(), b"v", bench.now_ms, deleted=False).counter == ahead_ms + 1
+    bench.hear(bench.peers[0], (DIGEST, 0, bytes(2048), 2**62 - 1))
+    assert bench.node.registry.greatest == ahead_ms, "a century ahead is a lie"
 
 
 def test_when_a_node_fails_the_others_compare_what_it_has_told_them(bench: Bench) -> None:
@@ -59,7 +86,7 @@ def test_when_a_node_fails_the_others_compare_what_it_has_told_them(bench: Bench
     one, two = bench.peers
     bench.sent()
     bench.fail(one)
-    assert bench.sent(DIGEST) == [(two.id, (DIGEST, 1, bench.node.registry.digest()))]
+    assert bench.sent(DIGEST) == [(two.id, digest(bench, 1))]
     bench.fail(one, 0)
     bench.live(100)
     assert not bench.told(two, DIGEST)
@@ -83,7 +110,7 @@ def test_each_side_tells_what_the_other_lacks_and_that_is_the_end_of_it(bench: B
     entries.set_value(bench.node, key(), b"v", bench.now_ms)
     bench.sent()
     bench.hear(bench.peers[0], (DIGEST, 1, bytes(2048)))
-    assert bench.sent(DIGEST) == [(B0, (DIGEST, 0, bench.node.registry.digest()))]
+    assert bench.sent(DIGEST) == [(B0, digest(bench, 0))]
     bench.hear(bench.peers[0], (DIGEST, 0, bytes(2048)))
     assert [message[0] for _, message in bench.sent()] == [ENTRIES]
     bench.link_down(bench.peers[0])
@@ -98,7 +125,7 @@ def test_who_could_not_answer_asks_when_it_can_also_when_it_knows_nothing() -> N
     bench.hear(bench.peers[0], (DIGEST, 1, bytes(2048)))
     bench.sent()
     bench.link_up(bench.peers[0])
-    assert bench.told(bench.peers[0], DIGEST) == [(DIGEST, 1, b"")]
+    assert bench.told(bench.peers[0], DIGEST) == [(DIGEST, 1, b"", 0)]
 
 
 def test_many_entries_go_in_several_messages_of_moderate_length(bench: Bench) -> None:
@@ -143,4 +170,5 @@ def test_a_reset_forgets_everything(bench: Bench) -> None:
     bench.sent()
     bench.meet(0)
     bench.link_up(bench.peers[-1])
-    assert bench.told(bench.peers[-1], DIGEST) == [(DIGEST, 1, b"")], "for the others it is no new link"
+    (said,) = bench.told(bench.peers[-1], DIGEST)
+    assert said[:3] == (DIGEST, 1, b""), "for the others it is no new link"
