@@ -12,7 +12,7 @@ from tests.core.support import MYSELF, NOTHING, START_MS, Bench
 from tests.support.formats import pauses_everywhere
 
 B0 = b"b0" * 20
-NEWER = 9  # a kind that this version does not know
+NEWER = 99  # a kind that this version does not know
 
 
 @pytest.fixture

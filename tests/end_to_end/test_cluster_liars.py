@@ -107,7 +107,7 @@ def some_id(random: Random) -> bytes:
 def some_spec(random: Random) -> bytes:
     """Give what jobs may have in common, or nonsense."""
     said = encoded(random.choice([60, 2**32 - 1, 2**43]), random.choice([0, 5]), random.choice([1, 9, 65536]))
-    return random.choice([said, said, encoded(60, 5, 1, {9: 2**64 - 1, 99: b"x" * 900}), b"", b"\xff" * 300])
+    return random.choice([said, said, encoded(60, 5, 1, {98: 2**64 - 1, 99: b"x" * 900}), b"", b"\xff" * 300])
 
 
 def lie(random: Random, field: str) -> Any:

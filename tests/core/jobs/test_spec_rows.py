@@ -18,7 +18,7 @@ from tests.support.formats import encoded, repljob_with, row_with, yourjobs, you
 from tests.support.nodes import make_node
 
 #: As a newer node says them.
-ROWS: Final[Rows] = {9: 7, 10_000: b"new"}
+ROWS: Final[Rows] = {99: 7, 10_000: b"new"}
 NEWER: Final = encoded(60, 60, 2, ROWS)
 
 
@@ -85,7 +85,7 @@ def test_jobs_that_say_the_same_share_it_wherever_they_come_from() -> None:
 
 
 @pytest.mark.parametrize(
-    "spec", [b"", b"\xc1", encoded(0), encoded(repl=2**31), encoded(rows={9: bytes(ENCODED_MOST)})]
+    "spec", [b"", b"\xc1", encoded(0), encoded(repl=2**31), encoded(rows={99: bytes(ENCODED_MOST)})]
 )
 def test_nonsense_is_skipped_and_counted(spec: bytes) -> None:
     bench = Bench(peers=1)

@@ -10,7 +10,7 @@ from tests.core.support import Bench
 from tests.support.formats import pause_everywhere, pauses_everywhere
 
 B0 = b"b0" * 20
-UNKNOWN = 9
+UNKNOWN = 99
 
 
 def key(number: int = 0, kind: int = UNKNOWN) -> Key:
