@@ -90,7 +90,7 @@ class Member:
     way. `linked_ms` is when the link came up, `met_ms` when a node that is half met came into the table,
     `failing_ms` since when it fails without a break. `zone` is the label of those with which it fails together, as its
     last link told; `body_most` the longest body that it takes, as it said last; `capabilities` the mask of what it
-    understands, as its last link told, 0 before. `named` says that a link has proved the
+    understands, as its last link told, or what nodes.conf says, 0 before. `named` says that a link has proved the
     ID, `heard` that the node has said something to this one, `owes_pong` that it waits for an answer until there is a
     link. `reports` has the nodes that see it fail, and when they said so last.
     """

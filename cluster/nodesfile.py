@@ -2,8 +2,9 @@
 
 Each node has a line of six words, as in CLUSTER NODES: ID, address, flags, ping sent, pong received, link. Nodes in
 HANDSHAKE are left out. The address is `ip:port`, or `ip:port@busport` where the bus port is not the usual one. Readers
-that do not know the latter take the leading number. A line that begins with `vars` is skipped, and so are blank lines.
-Exactly one line is this node's own.
+that do not know the latter take the leading number. Exactly one line is this node's own. Blank lines are skipped, and
+lines that begin with `vars`, but for one: `vars capabilities` and, for each node that has said it, `ID:mask`. So it is
+known what a node understands that is away when this one starts.
 
 Times of an earlier process mean nothing to the clock of this one. "Never" stays as it is, and every other time becomes
 now. Nodes that had failed are pinged anew: this node may have been the one that was cut off.
@@ -12,6 +13,7 @@ now. Nodes that had failed are pinged anew: this node may have been the one that
 from random import Random
 from typing import Final
 
+from cluster.capabilities import MASK_END
 from cluster.member import (
     FAILING,
     FLAG_NAMES,
@@ -31,6 +33,7 @@ from cluster.membership import NODES_MOST, Membership
 FLAG_OF_NAME: Final[dict[bytes, int]] = {name: flag for flag, name in FLAG_NAMES} | {NO_FLAGS: 0}
 LINKS: Final = (b"connected", b"disconnected")
 WORDS: Final = 6
+DIGITS_MOST: Final = 20
 
 
 class NodesFileError(Exception):
@@ -44,8 +47,13 @@ class NodesFileError(Exception):
 
 def render(membership: Membership, now_ms: int) -> bytes:
     """Give the text for a node table."""
-    nodes = membership.nodes.values()
-    return b"".join([node_line(node, _address(node), now_ms) for node in nodes if not node.flags & HANDSHAKE])
+    nodes = [node for node in membership.nodes.values() if not node.flags & HANDSHAKE]
+    lines = [node_line(node, _address(node), now_ms) for node in nodes]
+    others = [node for node in nodes if node.capabilities and not node.flags & MYSELF]
+    if others:
+        said = [b"%b:%d" % (node.id, node.capabilities) for node in others]
+        lines.append(b"vars capabilities %b\n" % b" ".join(said))
+    return b"".join(lines)
 
 
 def parse(text: bytes, now_ms: int, random: Random | None = None) -> Membership:
@@ -54,14 +62,20 @@ def parse(text: bytes, now_ms: int, random: Random | None = None) -> Membership:
     Raises NodesFileError, with the line, for anything that is not as the module says.
     """
     nodes: dict[bytes, Member] = {}
+    masks: dict[bytes, int] = {}
     for number, line in enumerate(text.split(b"\n"), 1):
         words = line.split()
         if not words or words[0] == b"vars":
+            if words[1:2] == [b"capabilities"]:
+                masks |= _masks(words[2:])
             continue
         node = _node(words, number, now_ms)
         if node.id in nodes:
             raise NodesFileError(number, f"node {node.id.decode()} is listed twice")
         nodes[node.id] = node
+    for node_id, mask in masks.items():
+        if node_id in nodes:
+            nodes[node_id].capabilities = mask
     return _membership(list(nodes.values()), random)
 
 
@@ -93,6 +107,16 @@ def _node(words: list[bytes], line: int, now_ms: int) -> Member:
     node.ping_sent_ms = now_ms if _number(ping_sent, line) else 0
     node.pong_received_ms = now_ms if _number(pong_received, line) else 0
     return node
+
+
+def _masks(words: list[bytes]) -> dict[bytes, int]:
+    """What nodes understand. What makes no sense is skipped: they say it again."""
+    found = {}
+    for word in words:
+        node_id, _, mask = word.partition(b":")
+        if mask.isdigit() and len(mask) < DIGITS_MOST and int(mask) < MASK_END:
+            found[node_id] = int(mask)
+    return found
 
 
 def _address(node: Member) -> bytes:

@@ -222,6 +222,7 @@ class Table:
         if node.capabilities != mask:
             node.capabilities = mask
             self.version += 1
+            self.dirty |= node is not self.myself
         if node is not self.myself:
             mine = self.myself.capabilities
             needed = mine

@@ -164,3 +164,28 @@ def test_what_was_written_is_read_back(table: list[Member]) -> None:
         membership.add(node)
     text = render(membership, NOW_MS)
     assert render(parse(text, NOW_MS), NOW_MS) == text
+
+
+class TestCapabilities:
+    def test_what_other_nodes_understand_comes_back(self) -> None:
+        membership = Membership(Member(A, b"10.0.0.1", 7711))
+        for node_id, mask in ((B, 7), (C, 0)):
+            membership.add(Member(node_id, b"10.0.0.2", 7711))
+            membership.set_capabilities(node_id, mask)
+        again = parse(render(membership, NOW_MS), NOW_MS)
+        assert [node.capabilities for node in again.nodes.values()] == [again.myself.capabilities, 7, 0]
+        assert again.lacking == {}
+        assert not again.dirty
+
+    def test_it_is_written_when_it_has_changed(self) -> None:
+        membership = Membership(Member(A, b"10.0.0.1", 7711))
+        membership.add(Member(B, b"10.0.0.2", 7711))
+        for mask, dirty in ((7, True), (7, False), (8, True)):
+            membership.dirty = False
+            membership.set_capabilities(B, mask)
+            assert membership.dirty == dirty
+
+    @pytest.mark.parametrize("said", [b"x", b"7", b":7", B, B + b":", B + b":x", B + b":-1", B + b":" + b"9" * 30])
+    def test_what_makes_no_sense_is_skipped(self, said: bytes) -> None:
+        text = OWN_LINE + B + b" 10.0.0.2:7711 noflags 0 0 connected\nvars capabilities " + said + b"\n"
+        assert parse(text, NOW_MS).nodes[B].capabilities == 0

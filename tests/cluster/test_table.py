@@ -278,4 +278,4 @@ class TestCapabilities:
         for _ in range(2):
             table.set_capabilities(B, MINE)
             table.set_capabilities(C, MINE)
-        assert (table.version, table.dirty) == (version + 1, False)
+        assert (table.version, table.dirty) == (version + 1, True)

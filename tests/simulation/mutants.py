@@ -12,7 +12,6 @@ from unittest.mock import patch
 from cluster import messages as wire
 from cluster.table import Table
 from disque.core import handover, links, pubsub, step
-from disque.core.commands import cron
 from disque.core.dedup import acquire, key_keeper
 from disque.core.federation import supply
 from disque.core.jobs import add, overflow, terms
@@ -747,7 +746,7 @@ def a_paused_one_goes_on() -> Iterator[None]:
 @mutant("I19", cron=True, mixed=True)
 def a_schedule_is_set_at_old_nodes_as_well() -> Iterator[None]:
     """CRON SET asks nobody what other nodes understand."""
-    with patch.object(cron, "lacking", lambda *_: b""), patch.object(terms, "lacking", lambda *_: b""):
+    with patch.object(terms, "lacking", lambda *_: b""):
         yield
 
 
@@ -883,4 +882,21 @@ def who_hears_of_an_end_tells_it_too() -> Iterator[None]:
         genuine(node, job)
 
     with patch.object(acks, "finish", finish):
+        yield
+
+
+@mutant("I13", nodes=4, mixed=True, tries=True, faults={"crash": 2000})
+def only_linked_nodes_must_understand() -> Iterator[None]:
+    """A node that is away is not asked for its version before a command is executed that needs a later one."""
+    genuine = terms.lacking
+
+    def lacking(node: Any, *words: Any) -> bytes:
+        peers = node.peers
+        try:
+            node.peers = {peer_id: peer for peer_id, peer in peers.items() if peer.linked}
+            return genuine(node, *words)
+        finally:
+            node.peers = peers
+
+    with patch.object(terms, "lacking", lacking):
         yield

@@ -11,7 +11,6 @@ longer.
 
 from typing import TYPE_CHECKING, Final
 
-from cluster.capabilities import USERS
 from disque.core.auth import rules
 from disque.core.base import errors, resp
 from disque.core.config.kinds import as_bytes
@@ -178,14 +177,6 @@ def may_listen_to_all(user: User, pattern: bytes) -> bool:
 
 
 # -- commands ----------------------------------------------------------------------------------------------------------
-
-
-def lacking(node: "Node") -> bytes:
-    """The error while a node is known that would not hold clients to what they may; else nothing."""
-    for peer in node.peers.values():
-        if (peer.linked or peer.capabilities) and not peer.understands(USERS):
-            return errors.LACKING % (b"ACL", peer.id)
-    return b""
 
 
 def is_last(node: "Node", gone: list[User], instead: User | None) -> bool:

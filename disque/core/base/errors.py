@@ -66,6 +66,8 @@ LONG_MESSAGE: Final = b"ERR A message may have at most 1048576 bytes; ADDJOB tak
 OWN_CHANNEL: Final = b"ERR Channels that begin with 'job:' are the server's own: it tells there what happens to jobs"
 TOO_MANY_SUBSCRIPTIONS: Final = b"ERR A connection may listen to at most 4096 channels and patterns"
 LACKING: Final = b"ERR %b needs all nodes to know it: node %b runs an older version"
+#: The same of one that has not said it yet.
+UNHEARD: Final = b"ERR %b needs all nodes to know it: node %b is away, and nobody knows which version it runs"
 NACK_CONTRADICTS: Final = b"ERR NACK: NOCOUNT cannot be said with ERROR or DEAD, nor DEAD with DELAY"
 BAD_KEY: Final = b"ERR a UNIQUE key has 1 to 512 bytes"
 UNIQUE_ASYNC: Final = b"ERR UNIQUE cannot be used with ASYNC: the reply must wait until the key is known to be new"

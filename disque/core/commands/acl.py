@@ -2,11 +2,13 @@
 
 from typing import TYPE_CHECKING, Final
 
+from cluster.capabilities import USERS
 from disque.core import entries
 from disque.core.auth import access, rules, users
 from disque.core.base import errors, resp
 from disque.core.base.numbers import parse_int
 from disque.core.commands.helped import helped
+from disque.core.jobs import terms
 from disque.core.model.catalog import CATEGORIES
 from disque.core.model.command import ADMIN, HELP, LOADING, READONLY, Command, Handler
 from disque.core.model.registry import USER
@@ -46,7 +48,7 @@ def set_user(node: "Node", session: Session, args: list[bytes], now_ms: int) -> 
     name = args[2]
     known = node.users.by_name.get(name)
     user = said(node, name)
-    wrong = rules.name_fault(name) or users.lacking(node) or fixed(node, name, args[3:])
+    wrong = rules.name_fault(name) or terms.lacking(node, b"ACL", USERS) or fixed(node, name, args[3:])
     wrong = wrong or rules.fault(user, args[3:], node.catalog)
     if not wrong and known is not None and users.is_last(node, [known], user):
         wrong = errors.LAST_USER
@@ -90,7 +92,7 @@ def del_user(node: "Node", session: Session, args: list[bytes], now_ms: int) -> 
         return
     names = list(dict.fromkeys(args[2:]))
     gone = [node.users.by_name[name] for name in names if name in node.users.by_name]
-    wrong = users.lacking(node)
+    wrong = terms.lacking(node, b"ACL", USERS)
     if DEFAULT in names:
         wrong = b"ERR The 'default' user cannot be removed"
     for name in names:

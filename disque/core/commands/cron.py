@@ -98,7 +98,7 @@ def set_one(node: "Node", args: list[bytes], now_ms: int) -> bytes:
         if known.encoded() == saying.encoded():
             return b""
     value = saying.encoded()
-    wrong = terms.lacking(node, b"CRON SET", SCHEDULES) or lacking(node)
+    wrong = terms.lacking(node, b"CRON SET", SCHEDULES)
     if not wrong and len(value) > entries.VALUE_MOST:
         wrong = errors.LONG_SCHEDULE
     if not wrong and node.used > node.limits.full and not eviction.make_room(node):
@@ -107,14 +107,6 @@ def set_one(node: "Node", args: list[bytes], now_ms: int) -> bytes:
     if not wrong and not entries.has_room(node, more):
         wrong = errors.REGISTRY_FULL
     return wrong or firing.put(node, name, saying, now_ms)
-
-
-def lacking(node: "Node") -> bytes:
-    """The error when a node is known, but not linked now, that knows nothing of schedules; else nothing."""
-    for peer in node.peers.values():
-        if peer.start and not peer.understands(SCHEDULES):
-            return errors.LACKING % (b"CRON SET", peer.id)
-    return b""
 
 
 class Words:

@@ -104,11 +104,14 @@ def check(node: "Node", request: "Request") -> bytes:
 
 
 def lacking(node: "Node", what: bytes, capability: int = JOBS) -> bytes:
-    """The error for what needs nodes that know of headers, tries and dead letters, if one does not; else nothing.
+    """The error for ``what``, which needs a capability of all nodes, while a node is known that lacks it; else nothing.
 
-    Or that have another capability.
+    Not only nodes that can be reached count: an older one that is away would skip what it must know, and go on with
+    what it has. What it understood last is known, also over a restart of this node.
     """
+    known = node.membership.nodes
     for peer in node.peers.values():
-        if peer.linked and not peer.understands(capability):
-            return errors.LACKING % (what, peer.id)
+        if not peer.understands(capability):
+            is_heard = peer.linked or peer.start or known[peer.id].capabilities
+            return (errors.LACKING if is_heard else errors.UNHEARD) % (what, peer.id)
     return b""

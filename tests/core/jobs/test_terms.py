@@ -1,6 +1,9 @@
 import pytest
 
-from tests.core.support import Bench, Client
+from cluster.capabilities import MINE, SIZES
+from cluster.member import Member
+from disque.core import links
+from tests.core.support import NOTHING, UNKNOWN_ID, Bench, Client, foreign_id
 
 TWICE = "ERR {} can be said once"
 TRIES = "ERR TRIES must be a number between 0 and 65535"
@@ -59,15 +62,40 @@ def test_as_many_headers_as_there_can_be(client: Client) -> None:
     assert len(client.show(job)["headers"]) == 128
 
 
-def test_no_trouble_with_nodes_that_are_away_but_older_ones_are_named() -> None:
-    bench = Bench(peers=1)
-    (one,) = bench.peers
+OPTIONS = "ERR ADDJOB with these options needs all nodes to know it: node "
+
+
+def test_an_older_node_is_named_whether_or_not_it_is_there() -> None:
+    bench = Bench(peers=2)
+    one = bench.peers[0]
     client = bench.client()
-    bench.node.peers[one.id].capabilities = 0
-    text = client.error("ADDJOB", "q", "body", 0, "TRIES", 2)
-    assert (
-        text
-        == f"ERR ADDJOB with these options needs all nodes to know it: node {one.id.decode()} runs an older version"
-    )
+    bench.membership.set_capabilities(one.id, SIZES)
+    links.review(bench.node, bench.now_ms)
+    wrong = f"{OPTIONS}{one.id.decode()} runs an older version"
+    assert client.error("ADDJOB", "q", "body", 0, "TRIES", 2) == wrong
     bench.link_down(one)
+    assert client.error("ADDJOB", "q", "body", 0, "TRIES", 2) == wrong
+    client.add("q", "body", "REPLICATE", 1)
+    bench.client()("CLUSTER", "FORGET", one.id)
     client.add("q", "body", "TRIES", 2, "REPLICATE", 1)
+
+
+def test_a_node_of_this_version_that_is_away_is_no_trouble() -> None:
+    bench = Bench(peers=1)
+    bench.link_down(bench.peers[0], refused=True)
+    bench.client().add("q", "body", "TRIES", 2, "REPLICATE", 1)
+
+
+def test_a_node_of_which_nothing_is_known_is_named() -> None:
+    bench = Bench(peers=1)
+    stranger = Member(b"f" * 40, b"127.0.0.1", 7799)
+    bench.membership.add(stranger)
+    links.review(bench.node, bench.now_ms)
+    client = bench.client()
+    text = client.error("MOVE", "r", foreign_id())
+    assert (
+        text == f"ERR MOVE needs all nodes to know it: node {'f' * 40} is away, and nobody knows which version it runs"
+    )
+    bench.membership.set_capabilities(stranger.id, MINE)
+    links.review(bench.node, bench.now_ms)
+    assert client("MOVE", "r", UNKNOWN_ID) is NOTHING
