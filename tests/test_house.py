@@ -148,6 +148,8 @@ TESTED_ELSEWHERE: Final[dict[str, str]] = {
     "disque.gateway.health": "tests/gateway/test_app.py",
     "disque.gateway.hub": "tests/gateway/test_app.py",
     "disque.gateway.lmstfy.call": "tests/gateway/lmstfy/test_api.py",  # what is answered, to the byte
+    "disque.gateway.rest.operation": "tests/gateway/rest/test_api.py",
+    "disque.gateway.rest.shapes": "tests/gateway/rest/test_jobs.py",  # jobs as they are shown
     "disque.gateway.options": "tests/gateway/test_settings.py",
     "disque.tasks.chains": "tests/tasks/test_testing.py",  # whole chains, in memory
     "disque.tasks.context": "tests/tasks/test_execute.py",

@@ -22,6 +22,7 @@ from disque.gateway.hub import Hub, log
 from disque.gateway.lmstfy.api import Api
 from disque.gateway.metrics import TYPE
 from disque.gateway.pages import Pages
+from disque.gateway.rest.api import Rest
 
 
 class Counted:
@@ -50,7 +51,7 @@ class Counted:
         except Exception:  # noqa: BLE001 - whatever a route raises is a failure of this request alone
             log.exception("request %s failed", request_id)
         route = scope.get("route")
-        place = route.path if isinstance(route, Route) else "other"
+        place = scope.get("place") or (route.path if isinstance(route, Route) else "other")
         self.hub.note(scope["method"], place, status, time.perf_counter() - begun_s, request_id)
 
 
@@ -91,21 +92,27 @@ def metrics(hub: Hub) -> Route:
 
 
 class Front:
-    """Chooses who serves a path: `/api/v1` is ours, and all else below `/api/` is lmstfy's."""
+    """Chooses who serves a path: `/api/v1` is REST, all else below `/api/` is lmstfy's, and the rest are pages."""
 
-    def __init__(self, lmstfy: ASGIApp, rest: ASGIApp) -> None:
+    def __init__(self, lmstfy: ASGIApp, rest: ASGIApp, pages: ASGIApp) -> None:
         self.lmstfy = lmstfy
         self.rest = rest
+        self.pages = pages
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        path: str = scope["path"]
-        is_lmstfy = path.startswith("/api/") and not path.startswith("/api/v1/") and path != "/api/v1"
-        await (self.lmstfy if is_lmstfy else self.rest)(scope, receive, send)
+        """Serve one request. What was sent decides: a slash that is written %2F is a part of a word."""
+        path: bytes = scope["raw_path"]
+        if path.startswith(b"/api/v1/") or path == b"/api/v1":
+            await self.rest(scope, receive, send)
+        elif path.startswith(b"/api/"):
+            await self.lmstfy(scope, receive, send)
+        else:
+            await self.pages(scope, receive, send)
 
 
 def build(hub: Hub) -> ASGIApp:
     """The application at the public port."""
     routes: list[BaseRoute] = [*health.routes(hub), metrics(hub), *Pages(hub).routes()]
     handlers: dict[Any, Any] = {Exception: broken, RefusedError: refused, BodyError: not_read, HTTPException: failed}
-    return Front(Api(hub, hub.tokens), Counted(hub, Starlette(routes=routes, exception_handlers=handlers)))
+    pages = Starlette(routes=routes, exception_handlers=handlers)
+    return Front(Api(hub, hub.tokens), Counted(hub, Rest(hub)), Counted(hub, pages))

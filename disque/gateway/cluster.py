@@ -6,6 +6,7 @@ nodes that want one refuse.
 """
 
 import asyncio
+import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -24,6 +25,10 @@ USERS: Final = 64
 #: With several nodes, a take that does not wait still lets other nodes answer for so long, in ms.
 OTHERS_S: Final = 0.1
 
+#: Names of queues of one node that a list looks at; seconds for which such a list counts.
+NAMES_MOST: Final = 500_000
+FRESH_S: Final = 2.0
+
 T = TypeVar("T")
 
 
@@ -36,6 +41,8 @@ class Cluster:
         self.asking = Lane(self.client)
         self.polls = Polls(self.client)
         self._single: dict[tuple[str, int], AsyncDisque] = {}
+        self._names: list[str] = []
+        self._names_at_s = -FRESH_S
 
     async def take(
         self,
@@ -84,6 +91,15 @@ class Cluster:
         except DisqueError as error:
             return error
 
+    async def queue_names(self) -> list[str]:
+        """The names of all queues, sorted, as they were a moment ago: pages of one list agree. Raises DisqueError."""
+        now_s = time.monotonic()
+        if now_s - self._names_at_s >= FRESH_S:
+            answers = await self.at_each(scan_names)
+            self._names = sorted(set[str]().union(*[found for _, found in answers if isinstance(found, set)]))
+            self._names_at_s = now_s
+        return self._names
+
     def at(self, node: NodeInfo) -> AsyncDisque:
         """A client of one node. It is tried once: a node that is down must not hold up a page."""
         address = (node.host, node.port)
@@ -97,6 +113,18 @@ class Cluster:
         await self.polls.close()
         for client in (self.client, *self._single.values()):
             await client.aclose()
+
+
+async def scan_names(client: AsyncDisque) -> set[str]:
+    """The names of the queues of a node."""
+    found: set[str] = set()
+    cursor = 0
+    while len(found) < NAMES_MOST:
+        cursor, names = await client.scan_queues(cursor, count=5000)
+        found.update(names)
+        if not cursor:
+            break
+    return found
 
 
 class Clusters:
@@ -116,9 +144,11 @@ class Clusters:
         key = blake2b(repr((user, password)).encode(), digest_size=16).digest()
         found = self._users.get(key)
         if found is None:
-            found = await self._let_in(Cluster(replace(self.config, user=user, password=password)))
-            found = self._users.setdefault(key, found)
-            if len(self._users) > USERS:
+            new = await self._let_in(Cluster(replace(self.config, user=user, password=password)))
+            found = self._users.setdefault(key, new)
+            if found is not new:  # somebody else with this password came at the same time
+                self._retire(new)
+            elif len(self._users) > USERS:
                 self._retire(self._users.popitem(last=False)[1])
         self._users.move_to_end(key)
         return found

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from disque.gateway.asgi import Reading
 from disque.gateway.cluster import Clusters
@@ -30,6 +31,9 @@ class Hub:
         self.request_id = UlidMaker(wall_s)
         self.access_log = settings.access_log
         self.stopping = asyncio.Event()
+        #: What ends the streams of clients that hear events at this moment.
+        self.streams: set[Callable[[], None]] = set()
+        self._later: set[asyncio.Task[None]] = set()
         self.metrics.watch(lambda: self.clusters.polls)
 
     def note(self, method: str, place: str, status: int, seconds: float, request_id: str) -> None:
@@ -38,9 +42,23 @@ class Hub:
         if self.access_log:
             log.info("%s %s %d %.1f ms %s", method, printable(place), status, seconds * 1000, request_id)
 
+    def later(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something that nobody waits for."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._later.add(task)
+        task.add_done_callback(self._later.discard)
+
+    async def close(self) -> None:
+        """Close all connections to the cluster."""
+        if self._later:
+            await asyncio.wait(self._later)
+        await self.clusters.close()
+
     async def stop(self) -> None:
         """Let what waits come to an end."""
         self.stopping.set()
+        for end in list(self.streams):
+            end()
         await self.clusters.end_polls()
 
 

@@ -75,7 +75,7 @@ async def run(settings: "Settings") -> int:
     await serve(servers, stop)
     stop.set()
     await end
-    await hub.clusters.close()
+    await hub.close()
     return 0
 
 

@@ -20,6 +20,9 @@ from disque.gateway import guard
 from disque.gateway.cluster import Cluster
 from disque.gateway.faults import RETRY_AFTER_S, fault_of
 from disque.gateway.hub import Hub
+from disque.gateway.rest.api import OPERATIONS
+from disque.gateway.rest.openapi import query_parameters
+from disque.gateway.rest.schema import Schema
 from disque.gateway.sessions import LASTS_S, Session
 
 HERE: Final = Path(__file__).parent
@@ -42,8 +45,24 @@ async def overview(request: Request, cluster: Cluster) -> Values:
     return {"nodes": await cluster.nodes()}
 
 
+async def api(request: Request, cluster: Cluster) -> Values:
+    """The operations of the REST API."""
+    del request, cluster
+    return {"operations": [(one, query_parameters(one), properties(one.body)) for one in OPERATIONS]}
+
+
+def properties(schema: Schema | None) -> list[tuple[str, Schema, bool]]:
+    """The fields of a body: name, schema, whether it must be there."""
+    if schema is None:
+        return []
+    return [(name, one, name in schema["required"]) for name, one in schema["properties"].items()]
+
+
 #: All pages, in the order of the navigation.
-PAGES: Final[tuple[Page, ...]] = (Page("/", "Overview", "overview.html", overview),)
+PAGES: Final[tuple[Page, ...]] = (
+    Page("/", "Overview", "overview.html", overview),
+    Page("/api", "API", "api.html", api),
+)
 
 
 class Pages:

@@ -119,4 +119,4 @@ class Gateway:
 
     async def _close(self) -> None:
         await self.hub.stop()
-        await self.hub.clusters.close()
+        await self.hub.close()

@@ -72,3 +72,10 @@ def test_examples_are_what_they_show(ports: Ports) -> None:
         here = command.replace(":7780", f":{ports.public}").replace(":7781", f":{ports.admin}")
         done = subprocess.run(shlex.split(here), capture_output=True, text=True, check=True)
         assert fits(shown, done.stdout), f"{command}\n{done.stdout}"
+
+
+def test_python_does_what_it_says(ports: Ports) -> None:
+    [program] = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    here = program.replace(":7780", f":{ports.public}")
+    done = subprocess.run([sys.executable, "-c", here], capture_output=True, text=True, check=True)
+    assert done.stdout == 'done {"width":640}\n'

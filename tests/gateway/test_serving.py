@@ -29,7 +29,7 @@ def play(act: Callable[[int], Awaitable[None]], settings: Settings = Settings(gr
         finally:
             stop.set()
             await serving_it
-            await hub.clusters.close()
+            await hub.close()
 
     asyncio.run(both())
 

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 from starlette.types import Receive, Scope, Send
 
 from disque import VERSION
-from disque.client import AsyncDisque, DisqueError
+from disque.client import DisqueError
 from disque.gateway.asgi import JSON_TYPE, BodyError, GoneError, as_json, header, respond
 from disque.gateway.hub import Hub, log
 from disque.gateway.lmstfy import names, query
@@ -200,18 +200,8 @@ class Admin:
 
     async def queues(self) -> list[tuple[str, str]]:
         """Namespace and name of all queues at all nodes, dead letters aside."""
-
-        async def scan(client: AsyncDisque) -> list[str]:
-            cursor, found = 0, list[str]()
-            while True:
-                cursor, more = await client.scan_queues(cursor, count=1000)
-                found += more
-                if not cursor:
-                    return found
-
-        answers = await self.hub.clusters.own.at_each(scan)
-        pairs = {name.partition("/")[::2] for _, answer in answers if isinstance(answer, list) for name in answer}
-        return sorted(pair for pair in pairs if not names.wrong_for_consuming(*pair))
+        pairs = [name.partition("/")[::2] for name in await self.hub.clusters.own.queue_names()]
+        return [pair for pair in pairs if not names.wrong_for_consuming(*pair)]
 
     async def pools(self, ask: Ask) -> Reply:
         """GET /pools."""

@@ -1,0 +1,148 @@
+"""What happens to jobs, as it is told to a browser."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from disque.gateway.rest import events as module
+from disque.gateway.rest.events import Feed, cloud_event, patterns_of
+from tests.end_to_end.node import Node
+from tests.gateway.rest.conftest import Api
+from tests.gateway.support import Gateway
+
+
+class Listener:
+    """A browser that listens."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.status = 0
+        self.left = asyncio.Event()
+        self._news = asyncio.Event()
+
+    async def receive(self) -> MutableMapping[str, Any]:
+        await self.left.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:
+        self.status = message.get("status", self.status)
+        self.text += message.get("body", b"").decode()
+        self._news.set()
+
+    async def until(self, said: str) -> None:
+        while said not in self.text:
+            self._news.clear()
+            await self._news.wait()
+
+    def events(self) -> list[dict[str, Any]]:
+        return [json.loads(line[6:]) for line in self.text.splitlines() if line.startswith("data: {")]
+
+
+@asynccontextmanager
+async def listening(gateway: Gateway, query: str = "") -> AsyncIterator[Listener]:
+    """Listen while something is done."""
+    listener = Listener()
+    scope = {
+        "type": "http", "method": "GET", "path": "/api/v1/events", "raw_path": b"/api/v1/events", "headers": [],
+        "query_string": query.encode(), "scheme": "http", "server": ("x", 1), "client": ("x", 1), "root_path": "",
+        "http_version": "1.1",
+    }  # fmt: skip
+    task = asyncio.ensure_future(gateway.client.app(scope, listener.receive, listener.send))
+    await listener.until("retry:")
+    yield listener
+    listener.left.set()
+    await task
+
+
+def play(gateway: Gateway, act: Callable[[], Awaitable[None]]) -> None:
+    gateway.run(act())
+
+
+def test_what_happens_is_told_as_cloud_events(gateway: Gateway) -> None:
+    async def act() -> None:
+        client = gateway.hub.clusters.own.client
+        async with listening(gateway) as listener:
+            job_id = await client.add("shop/mails", "x")
+            await client.get("shop/mails")
+            await client.ack(job_id)
+            await listener.until("job.acked")
+        found = listener.events()
+        assert {one["type"] for one in found} >= {"disque.job.added", "disque.job.delivered", "disque.job.acked"}
+        assert {one["data"]["queue"] for one in found} == {"shop/mails"}
+        assert {one["specversion"] for one in found} == {"1.0"}
+        assert found[0]["source"].startswith("/nodes/")
+        assert found[0]["subject"] == found[0]["data"]["id"]
+
+    play(gateway, act)
+
+
+def test_only_some_events_of_some_queues(gateway: Gateway) -> None:
+    async def act() -> None:
+        client = gateway.hub.clusters.own.client
+        async with listening(gateway, "event=acked,added&queue=a*") as listener:
+            for queue in ("b", "a1"):
+                await client.ack(await client.add(queue, "x"))
+            await listener.until("job.acked")
+        assert [(one["data"]["event"], one["data"]["queue"]) for one in listener.events()] == [
+            ("added", "a1"), ("acked", "a1")
+        ]  # fmt: skip
+
+    play(gateway, act)
+
+
+def test_who_leaves_is_forgotten_and_a_stop_ends_the_stream(gateway: Gateway) -> None:
+    async def act() -> None:
+        async with listening(gateway):
+            assert len(gateway.hub.streams) == 1
+        assert not gateway.hub.streams
+        async with listening(gateway):
+            await gateway.hub.stop()
+
+    play(gateway, act)
+
+
+def test_what_a_slow_client_misses_is_counted(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "WAITING_MOST", 2)
+    feed = Feed(gateway.hub.clusters.own, [])
+    for _ in range(5):
+        feed._take("node", b"job:added:q", b"id")
+    assert feed.lost == 3
+    assert gateway.run(feed.next(0)) == ("node", b"job:added:q", b"id")
+
+
+def test_a_node_that_comes_back_is_heard_again(gateway: Gateway, node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "AGAIN_S", 0.01)
+
+    async def act() -> None:
+        client = gateway.hub.clusters.own.client
+        async with listening(gateway) as listener:
+            await client.add("q", "first")
+            await listener.until("job.added")
+            for line in (await client.execute_command("CLIENT", "LIST", "TYPE", "pubsub")).decode().splitlines():
+                number = dict(pair.split("=", 1) for pair in line.split())["id"]
+                await client.execute_command("CLIENT", "KILL", "ID", number)
+            listener.text = ""
+            while "job.added" not in listener.text:
+                await client.add("q", "again")
+                await asyncio.sleep(0.01)
+
+    del node
+    play(gateway, act)
+
+
+def test_events_that_there_are_not_and_too_many_clients(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "must be one of" in api.refused("GET", "/events?event=x")
+    monkeypatch.setattr(module, "CLIENTS_MOST", 0)
+    assert api.refused("GET", "/events", status=503) == "at most 0 can"
+
+
+def test_names_of_queues_cannot_end_an_event_or_begin_another() -> None:
+    told = cloud_event("1", "node", "job:added:a\n\ndata: b:c\u2028\xff".encode(), b"D-+/", 0.0)
+    assert told.count(b"\n\n") == 1
+    assert told.endswith(b"\n\n")
+    assert b'"id": "D-._"' in told
+    assert patterns_of(["added"], "a\udcff") == [b"job:added:a\xff"]
