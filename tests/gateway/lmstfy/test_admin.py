@@ -178,7 +178,6 @@ class TestLimits:
 
 class TestWhatThereIs:
     def test_queues_are_listed_by_namespace_as_text(self, desk: Desk, door: Door) -> None:
-        assert desk("GET", "/info").text == "{}\n"
         for path in ("ns/b", "ns/a"):
             door.publish(path)
         client = door.gateway.hub.clusters.own.client
@@ -189,6 +188,9 @@ class TestWhatThereIs:
         assert answer.text == json.dumps({"ns": ["a", "b"], "other": ["q"]}, indent=4) + "\n"
         assert desk("GET", "/info?pool=default").text == answer.text
         assert desk("GET", "/info?pool=other").body == b""
+
+    def test_where_there_is_nothing(self, desk: Desk) -> None:
+        assert desk("GET", "/info").text == "{}\n"
 
     def test_the_rest(self, desk: Desk) -> None:
         assert desk("GET", "/pools").json() == ["default"]

@@ -13,7 +13,8 @@ from tests.gateway.rest.conftest import Api
 
 class TestAdd:
     def test_a_job_has_all_its_options(self, api: Api) -> None:
-        options: dict[str, Any] = {"delay": 0.5, "ttl": 100, "retry": 10, "tries": 3, "backoff": "fixed:2", "priority": 7, "retain": 60}
+        options: dict[str, Any] = {"delay": 0.5, "ttl": 100, "retry": 10, "tries": 3, "backoff": "fixed:2"}
+        options |= {"priority": 7, "retain": 60}
         job_id = api.add(**options, headers={"a": "b"}, deadletter="grave")
         job = api("GET", f"/jobs/{job_id}")
         assert (job["ttl"], job["retry"], job["tries_left"], job["priority"]) == (100, 10, 3, 7)
