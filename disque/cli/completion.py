@@ -33,6 +33,14 @@ WORKER_FLAGS: Final = [
     *("--queues", "--strict", "--concurrency", "--processes", "--cpus", "--grace", "--reload", "--health"),
     *("--health-host", "--log-level", "--help"),
 ]
+#: The same of what `disque.tasks.listing` shows.
+LISTING_FLAGS: Final = {
+    "dead": ["--count", "--delete", "--json", "--revive"],
+    "jobs": ["--cancel", "--count", "--delete", "--json", "--revive", "--run-now", "--status"],
+    "queues": ["--json", "--pause", "--resume"],
+    "top": ["--interval", "--once"],
+    "workers": ["--json"],
+}
 
 
 class Words(NamedTuple):
@@ -83,6 +91,7 @@ def tools() -> dict[str, Words]:
         "check-aof": Words(TOOLS["check-aof"], {}, {"": ["--fix", "--yes", "--help"]}),
         "completion": Words(TOOLS["completion"], dict.fromkeys(SCRIPTS, ""), {}),
         "gateway": Words(TOOLS["gateway"], {}, {"": ports}),
+        **{name: Words(TOOLS[name], {}, {"": flags}) for name, flags in LISTING_FLAGS.items()},
         "worker": Words(TOOLS["worker"], {}, {"": WORKER_FLAGS}),
         "help": Words(SHELL_COMMANDS["help"][1], topics, {}),
     }

@@ -12,6 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Final, cast
 
 from disque import VERSION
@@ -30,6 +31,9 @@ SUBCOMMANDS: Final = {
     "worker": "disque.tasks.command",
 }
 """Tools with a command line of their own, imported only when they are called."""
+
+LISTINGS: Final = frozenset({"cron", "dead", "jobs", "queues", "top", "workers"})
+"""What `disque.tasks.listing` shows. `cron` with more words is the server's CRON."""
 
 INTERRUPTED: Final = 130
 
@@ -61,8 +65,12 @@ def _unread() -> int:
 def _run(words: list[str]) -> int:
     if words and words[0] in SUBCOMMANDS:
         return _tool(words[0], words[1:])
+    if words and is_listing(words):
+        return _listing(words)
     options = parse_options(words, os.environ)
     name = os.fsdecode(options.command[0]) if options.command else ""
+    if is_listing([os.fsdecode(word) for word in options.command]):
+        return _listing(words)
     if name in SUBCOMMANDS:
         behind = [os.fsdecode(word) for word in options.command[1:]]
         # Only the bench asks a server; for the others it makes no difference which one.
@@ -75,7 +83,28 @@ def _run(words: list[str]) -> int:
 
 
 def _tool(name: str, words: list[str]) -> int:
-    return cast("int", importlib.import_module(SUBCOMMANDS[name]).main(words))
+    return cast("int", _imported(SUBCOMMANDS[name]).main(words))
+
+
+def _listing(words: list[str]) -> int:
+    return cast("int", _imported("disque.tasks.listing").main(words))
+
+
+def _imported(name: str) -> ModuleType:
+    """A module of a tool, whose packages may be missing: the error says which extra brings them."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        if error.name is None or error.name.startswith("disque"):
+            raise
+        raise UsageError(str(error)) from error
+
+
+def is_listing(words: list[str]) -> bool:
+    """Tell whether these words are a listing, and not a command of the server."""
+    if not words or words[0] not in LISTINGS:
+        return False
+    return words[0] != "cron" or all(word.startswith("-") for word in words[1:])
 
 
 def complain(text: str) -> None:

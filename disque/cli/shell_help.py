@@ -29,7 +29,12 @@ TOOLS: Final = {
     "check-aof": "Check or repair a journal",
     "completion": "Print a script that lets bash, zsh or fish complete `disque`",
     "gateway": "Serve a cluster over HTTP",
+    "dead": "Dead letters with their errors",
+    "jobs": "Jobs of a queue, or one job",
+    "queues": "Figures of queues, of all nodes together",
+    "top": "Queues and workers, live",
     "worker": "Run the tasks of a Python app",
+    "workers": "Processes that take jobs",
 }
 """Words of the command line that are no commands of the server: what they do."""
 

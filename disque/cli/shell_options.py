@@ -322,6 +322,7 @@ Usage: disque [flags] [command [argument ...]]
        disque check-aof [--fix] path check or repair a journal (disque check-aof --help)
        disque gateway [flags]        serve a cluster over HTTP (disque gateway --help)
        disque worker module:app      run the tasks of a Python app (disque worker --help)
+       disque queues|jobs|dead|cron|workers|top      what waits, runs and fails (disque queues --help)
        disque completion bash        let bash, zsh or fish complete all this (disque completion --help)
 
 {flags}

@@ -135,6 +135,12 @@ class NoProtoError(DisqueError):
     code = "NOPROTO"
 
 
+class NoCronError(DisqueError):
+    """NOCRON: there is no schedule of this name."""
+
+    code = "NOCRON"
+
+
 class UnavailableError(DisqueError, exceptions.ConnectionError):
     """No node could do it; the message lists each that was tried, and why. ``failures`` has the same as pairs."""
 
@@ -172,7 +178,7 @@ BY_CODE: Final[dict[str, type[DisqueError]]] = {
         *(CommandError, BadIdError, NoJobError, TooLateError, NoReplError, OomError, MaxlenError, PausedError),
         JobCancelledError,
         *(LeavingError, LoadingError, MisconfError, NoAuthError, WrongPassError, DeniedError, NoProtoError),
-        NoPermError,
+        *(NoCronError, NoPermError),
     )
 }
 

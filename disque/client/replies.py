@@ -170,11 +170,7 @@ def job_info(reply: object) -> JobInfo | None:
     """Names and values as a dict, or None."""
     if reply is None:
         return None
-    items = listed(reply)
-    return {
-        (name := text(key).replace("-", "_")): plain(name, value)
-        for key, value in zip(items[::2], items[1::2], strict=True)
-    }
+    return {(name := text(key).replace("-", "_")): plain(name, value) for key, value in pairs(reply)}
 
 
 def history(reply: object) -> History | None:

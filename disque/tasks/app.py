@@ -19,6 +19,7 @@ from disque.tasks.cron import Catchup, CronDecorator, Planned
 from disque.tasks.door import BlockingDoor, Door, ServerDoor, finish
 from disque.tasks.errors import TaskError
 from disque.tasks.handle import Job
+from disque.tasks.inspector import Inspector, JobView, QueueView
 from disque.tasks.memory import Memory
 from disque.tasks.message import Format
 from disque.tasks.middleware import Event, Middleware, around
@@ -328,6 +329,23 @@ class App:
         return client
 
     @property
+    def inspect(self) -> Inspector:
+        """Questions and orders about queues, jobs and workers, with asyncio: see `Inspector`."""
+        return Inspector(self.client)
+
+    async def queues(self, pattern: str = "*") -> list[QueueView]:
+        """Figures of the queues whose names match, of all nodes together."""
+        return await self.inspect.queues(pattern)
+
+    async def jobs(self, queue: str | None = None, status: str | None = None, limit: int = 100) -> list[JobView]:
+        """Some jobs of a queue in a state: see `Inspector.jobs`."""
+        return await self.inspect.jobs(queue, status, limit)
+
+    async def job(self, job_id: str) -> JobView | None:
+        """One job, wherever it is known."""
+        return await self.inspect.job(job_id)
+
+    @property
     def blocking_client(self) -> Disque:
         """The client for threads."""
         if self._blocking is None:
@@ -360,6 +378,7 @@ class App:
                 yield testing
         finally:
             self.instead = before
+            testing.close()
 
     def place(self) -> str | None:
         """Where this app can be imported, as "module:name", if it is a global of the module of one of its tasks."""

@@ -44,7 +44,8 @@ class Testing:
         self.runs = 0
         self._app = app
         self._buckets = Buckets()
-        self._execution = Execution(app, Threads(4), None, self.memory.add)
+        self._threads = Threads(4)
+        self._execution = Execution(app, self._threads, None, self.memory.add)
 
     async def run(self) -> int:
         """Run everything that is due now, and what comes of it: how many calls that were."""
@@ -81,6 +82,10 @@ class Testing:
             count += await self.run()
         self.memory.now_s = until_s
         return count + await self.run()
+
+    def close(self) -> None:
+        """Let the threads end."""
+        self._threads.close()
 
     async def tick(self, task: Task[..., Any]) -> str:
         """Let a schedule of this task fire now, whatever its times are: the ID of the job. Raises ValueError."""

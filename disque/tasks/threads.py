@@ -81,11 +81,11 @@ def call(run: ThreadRun, function: Callable[[], Any]) -> Ended:
 
 
 class Threads:
-    """Up to so many threads, begun when they are needed. They end with the process."""
+    """Up to so many threads, begun when they are needed. One that is stuck does not keep the process."""
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self._work: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._idle = threading.Semaphore(0)
         self._count = 0
 
@@ -116,9 +116,21 @@ class Threads:
     def _begin_one(self) -> None:
         if not self._idle.acquire(blocking=False) and self._count < self.most:
             self._count += 1
-            threading.Thread(target=self._serve, name=f"disque-task-{self._count}", daemon=True).start()
+            own = (self._work, self._idle)  # not this object: the threads end with it
+            threading.Thread(target=serve, args=own, name=f"disque-task-{self._count}", daemon=True).start()
 
-    def _serve(self) -> None:
-        while True:
-            self._work.get()()
-            self._idle.release()
+    def close(self) -> None:
+        """Let all threads end that have nothing to do."""
+        for _ in range(self._count):
+            self._work.put(None)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def serve(work: "queue.SimpleQueue[Callable[[], None] | None]", idle: threading.Semaphore) -> None:
+    """What each thread does, until it is told to end."""
+    while (one := work.get()) is not None:
+        one()
+        del one
+        idle.release()

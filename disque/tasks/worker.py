@@ -124,12 +124,14 @@ class Worker:
         self.settler = Settler(self.client, self.clock)
         self.leases = Leases(self.client, self.app.lease_s, self.held, self._lost, self._cancelled, self.clock)
         cpu = self._cpu_pool()
-        self.execution = Execution(self.app, Threads(self.settings.concurrency), cpu, self._add)
+        threads = Threads(self.settings.concurrency)
+        self.execution = Execution(self.app, threads, cpu, self._add)
         try:
             if self.settings.health is not None:
                 await self.health.start(self.settings.health_host, self.settings.health)
             await self._live(cpu)
         finally:
+            threads.close()
             await self.health.close()
             await self.client.aclose()
             await self.app.aclose()

@@ -1,5 +1,6 @@
 """The command `disque`: ways of running, output, exit codes."""
 
+import importlib
 import io
 import json
 import math
@@ -325,6 +326,41 @@ def test_tools_get_the_rest_of_the_line(tool: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, SUBCOMMANDS[tool], module)
     assert main([tool, "-p", "1", "x"]) == 7
     assert calls == [["-p", "1", "x"]]
+
+
+@pytest.mark.parametrize(
+    ("words", "is_one"),
+    [
+        (["queues"], True),
+        (["-p", "7712", "jobs", "mail", "--json"], True),
+        (["cron"], True),
+        (["-p", "1", "cron", "--json"], True),
+        (["cron", "pause", "x"], False),
+        (["qlen", "queues"], False),
+    ],
+)
+def test_listings_get_the_whole_line(words: list[str], is_one: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[list[str]] = []
+
+    def listing(given: list[str]) -> int:
+        calls.append(given)
+        return 0
+
+    monkeypatch.setattr(main_module, "_listing", listing)
+    monkeypatch.setitem(main_module._ACTIONS, "command", lambda _options: 0)
+    assert main(words) == 0
+    assert calls == [words] * is_one
+
+
+def test_a_tool_whose_packages_are_missing_says_which_extra(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def missing(_name: str) -> types.ModuleType:
+        raise ImportError("tasks need redis-py: pip install 'disque-server[tasks]'", name="redis")
+
+    monkeypatch.setattr(importlib, "import_module", missing)
+    assert main(["worker", "x"]) == 1
+    assert "disque-server[tasks]" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

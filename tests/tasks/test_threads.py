@@ -38,6 +38,21 @@ def test_no_more_threads_than_wanted() -> None:
     assert asyncio.run(scene()) == 2
 
 
+def test_they_end_when_they_are_not_needed() -> None:
+    async def scene() -> Threads:
+        threads = Threads(3)
+        await asyncio.gather(*[threads.run(ThreadRun(), threading.get_ident) for _ in range(6)])
+        return threads
+
+    before = set(threading.enumerate())
+    threads = asyncio.run(scene())
+    begun = set(threading.enumerate()) - before
+    threads.close()
+    for thread in begun:
+        thread.join(30)
+    assert begun
+
+
 def test_a_loop_of_python_is_ended() -> None:
     began = threading.Event()
 

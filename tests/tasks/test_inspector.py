@@ -1,0 +1,101 @@
+"""The inspector on a real node: what it shows, and what it puts right."""
+
+import asyncio
+
+import pytest
+
+from disque.client import AsyncDisque
+from disque.tasks import JobFailedError
+from disque.tasks.inspector import Inspector, call_of, view_of
+from tests.tasks.support import Shop
+
+
+def test_queues_jobs_and_workers(shop: Shop) -> None:
+    app = shop.again(name=shop.queue)
+    go_on = asyncio.Event()
+
+    @app.task(retain=60, tries=1)
+    async def work(how: str, again: bool = False) -> str:
+        if how == "fail":
+            raise ValueError("bad thing")
+        if how == "wait":
+            await go_on.wait()
+        return f"{how} {again}"
+
+    async def scene() -> None:
+        async with app:
+            later = await work.using(delay=1000).enqueue("later")
+            async with shop.working(app):
+                done, waits, failed = [await work.enqueue(how) for how in ("quick", "wait", "fail")]
+                assert await done.result(30) == "quick False"
+                with pytest.raises(JobFailedError):
+                    await failed.result(30)
+                inspector = app.inspect
+                [queue] = await app.queues(shop.queue)
+                assert (queue.delayed, queue.in_flight, queue.dead, queue.added) == (1, 1, 1, 4)
+                assert [one.id for one in await app.jobs(shop.queue, "delayed")] == [later.id]
+                [running] = await app.jobs(shop.queue, "in-flight")
+                assert (running.id, running.task, running.args) == (waits.id, "work", "'wait'")
+                assert running.status == "in-flight"
+                [dead] = await app.jobs(shop.queue, "dead-letter")
+                assert (dead.status, dead.origin) == ("dead-letter", shop.queue)
+                assert (dead.error or "").startswith("ValueError: bad thing")
+                [kept] = await app.jobs(shop.queue, "done")
+                assert (kept.id, kept.status) == (done.id, "done")
+                one = await app.job(done.id)
+                assert one is not None
+                assert (one.status, one.result) == ("done", b'"quick False"')
+                assert await app.job("D-9d30ade3-JhamKYkR8xNKQ/LMOYf7Li6P-05a1") is None
+                [worker] = [one for one in await inspector.workers() if one.app == shop.queue]
+                assert worker.connections >= 1
+                assert await inspector.run_now(later.id) == 1
+                assert await later.result(30) == "later False"
+                assert await inspector.revive(failed.id) == 1
+                await shop.until(lambda: app.jobs(shop.queue, "dead-letter"))
+                assert (await inspector.revive_all(shop.queue)).jobs == 1
+                go_on.set()
+
+    asyncio.run(scene())
+
+
+def test_pause_and_delete(shop: Shop) -> None:
+    app = shop.app
+
+    @app.task
+    async def work() -> None: ...
+
+    async def scene() -> None:
+        async with app:
+            inspector = app.inspect
+            await inspector.pause(shop.queue)
+            jobs = [await work.enqueue() for _ in range(4)]
+            found = await inspector.queue(shop.queue)
+            assert found is not None
+            assert found.paused == "out"
+            assert await inspector.delete(jobs[0].id) == 1
+            assert await inspector.cancel(jobs[1].id) == 1
+            assert (await inspector.delete_all(shop.queue)).jobs == 2
+            assert await inspector.resume(shop.queue) == "none"
+            with pytest.raises(ValueError, match="queue by queue"):
+                await inspector.jobs(None, "dead-letter")
+            assert await inspector.queue("nobody has ever heard of it") is None
+            assert [one.name for one in await inspector.schedules() if one.name == "none"] == []
+
+    asyncio.run(scene())
+
+
+def test_nodes_that_do_not_answer_are_left_out(shop: Shop) -> None:
+    async def scene() -> int:
+        async with AsyncDisque(shop.config) as client:
+            client.router._known[("127.0.0.1", 1)] = client.router._known[client.config.nodes[0]]
+            return len(await Inspector(client)._each(lambda node: node.ping()))
+
+    assert asyncio.run(scene()) == 1
+
+
+def test_bodies_that_are_no_messages() -> None:
+    assert call_of(None) == (None, "")
+    assert call_of(b"\xff") == (None, "b'\\xff'")
+    assert call_of(b'{"task":"t","args":[1],"kwargs":{"a":"b"}}') == ("t", "1, a='b'")
+    view = view_of({"id": "D-1", "queue": "q", "state": "queued", "origin": "o", "error": b"\xff"}, None)
+    assert (view.status, view.error) == ("dead-letter", "\ufffd")

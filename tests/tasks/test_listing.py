@@ -1,0 +1,95 @@
+"""The commands that show and put right, on a real node."""
+
+import asyncio
+import json
+
+import pytest
+
+from disque.client import AsyncDisque, NewJob
+from disque.tasks.listing import cell, config_of, main, parser, table
+from tests.tasks.support import Shop
+
+
+class Shell:
+    def __init__(self, shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+        self.port = str(shop.config.nodes[0][1])
+        self.capsys = capsys
+
+    def run(self, *words: str) -> str:
+        assert main([*words, "-p", self.port]) == 0
+        return self.capsys.readouterr().out
+
+    def rows(self, *words: str) -> list[dict[str, object]]:
+        return [json.loads(line) for line in self.run(*words, "--json").splitlines()]
+
+
+def test_commands(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    shell, queue = Shell(shop, capsys), shop.queue
+
+    async def prepare() -> tuple[str, str]:
+        async with AsyncDisque(shop.config) as client:
+            later = await client.add(queue, b'{"task":"mail","args":[7]}', delay=1000)
+            await client.add(queue, b"\xff", tries=1)
+            [job] = await client.get(queue)
+            await job.fail("bad\nthing " + "x" * 100)
+            await client.set_schedule(f"{queue}-nightly", "@daily", NewJob(queue, "x"))
+            return later, job.id
+
+    later, dead = asyncio.run(prepare())
+    [row] = shell.rows("queues", queue)
+    assert (row["delayed"], row["dead"]) == (1, 1)
+    assert "in-flight" in shell.run("queues", queue).splitlines()[0]
+    assert [row["id"] for row in shell.rows("jobs", queue)] == [later]
+    assert {row["what"]: row["value"] for row in shell.rows("jobs", later)}["task"] == "mail"
+    assert {"queue": queue, "dead": 1} in shell.rows("dead")
+    [row] = shell.rows("dead", queue)
+    assert row["id"] == dead
+    assert "bad thing xxx" in shell.run("dead", queue)
+    assert shell.rows("dead", queue, "--revive") == [{"queue": f"{queue}:dead", "revive": 1, "unreachable": 0}]
+    assert shell.rows("jobs", later, "--run-now") == [{"job": later, "run-now": 1}]
+    assert shell.rows("jobs", later, "--cancel") == [{"job": later, "cancel": 1}]
+    assert [row["paused"] for row in shell.rows("queues", queue, "--pause")] == ["out"]
+    assert [row["paused"] for row in shell.rows("queues", queue, "--resume")] == ["none"]
+    [row] = [row for row in shell.rows("cron") if row["name"] == f"{queue}-nightly"]
+    assert row["spec"] == "@daily"
+    assert str(row["next"]).endswith("00:00:00")
+    assert f"{queue} " in shell.run("top", "--once")
+    shell.run("workers")
+    assert shell.run("jobs", "no such queue at all") == "none\n"
+
+
+def test_what_makes_no_sense(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    port = str(shop.config.nodes[0][1])
+    for words, reason in (
+        (["queues", "--pause"], "which queue?"),
+        (["jobs", "--cancel"], "--cancel needs the ID of a job"),
+        (["dead", "--revive"], "--revive needs a queue"),
+        (["queues", "-u", "http://x"], "Invalid URL"),
+        (["queues", "-u", "disque://127.0.0.1:1?attempts=1"], "no node could be used"),
+    ):
+        assert main([*words, "-p", port]) == 1
+        assert reason in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["nothing"])
+
+
+def test_where_the_nodes_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nodes(*words: str) -> object:
+        return config_of(parser().parse_args(words)).nodes
+
+    assert nodes("queues") == (("127.0.0.1", 7711),)
+    assert nodes("-p", "5", "queues", "-h", "a") == (("a", 5),)
+    monkeypatch.setenv("DISQUE_URL", "disque://b:7")
+    assert nodes("queues") == (("b", 7),)
+    assert nodes("queues", "-p", "8") == (("127.0.0.1", 8),)
+
+
+def test_tables() -> None:
+    assert table([{"name": "a", "in_flight": 5}, {"name": "long", "in_flight": 10}]) == [
+        "name  in-flight",
+        "a             5",
+        "long         10",
+    ]
+    assert cell(b"\xff") == "/w=="
+    assert cell("a\nb " + "x" * 100).endswith("...")
+    assert cell(None) == ""
