@@ -82,6 +82,7 @@ class Result(Answers):
         self._id = job_id
         self._protocol = protocol
         self.most += most
+        self.awaits_own = False  # how the job has ended may not be sure for long: a holder does not confirm
         #: Of the best answer: its order among others, and the words.
         self._key: tuple[int, int] = (0, 0)
         self._best: Words = ends.NOT_KNOWN

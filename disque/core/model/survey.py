@@ -27,10 +27,11 @@ class Answers:
     ``what`` is the number of the kind, ``words`` what is asked, ``most`` how many bytes an answer may have, ``wait_ms``
     how long others may take. With ``only``, no more than these nodes are asked, each with words of its own. Once it is
     over, ``unreachable`` are the IDs of the nodes that did not answer, sorted. ``may_go_on``: another question may
-    follow (`following`).
+    follow (`following`). ``awaits_own``: what this node itself answers is waited for, however long that takes, since it
+    may be at work.
     """
 
-    __slots__ = ("may_go_on", "most", "only", "unreachable", "wait_ms", "what", "words")
+    __slots__ = ("awaits_own", "may_go_on", "most", "only", "unreachable", "wait_ms", "what", "words")
 
     def __init__(self, what: int, words: Words) -> None:
         self.what = what
@@ -40,6 +41,7 @@ class Answers:
         self.only: dict[bytes, Words] | None = None
         self.unreachable: list[bytes] = []
         self.may_go_on = True
+        self.awaits_own = True
 
     def words_for(self, node_id: bytes) -> Words:
         """What this node is asked."""

@@ -73,7 +73,7 @@ def tell(node: "Node", survey: Survey, now_ms: int) -> None:
             others = True
             node.send(peer_id, (SURVEY, survey.number, answers.what, answers.words_for(peer_id)))
     survey.session.waiting = WAIT_NODES
-    if others:
+    if others or not answers.awaits_own:
         node.timers.arm(survey, now_ms + answers.wait_ms)
 
 
@@ -130,7 +130,8 @@ def due(node: "Node", survey: Survey, now_ms: int) -> None:
     """The others were waited for long enough. The last answer may have come in the same moment."""
     del now_ms
     if node.surveys.by_number.get(survey.number) is survey:
-        give_up(node, survey, [peer_id for peer_id in survey.open if peer_id != node.node_id])
+        own = node.node_id if survey.answers.awaits_own else b""
+        give_up(node, survey, [peer_id for peer_id in survey.open if peer_id != own])
 
 
 def give_up(node: "Node", survey: Survey, ids: list[bytes]) -> None:

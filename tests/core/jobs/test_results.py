@@ -4,11 +4,13 @@ from typing import Any
 
 import pytest
 
-from cluster.messages import SURVEY, SURVEYED
+from cluster.messages import GOTACK, SURVEY, SURVEYED
 from disque.core.jobs import results
 from disque.core.jobs.results import DELAYED, RUNS, WAITS, Result
 from disque.core.model.ends import CANCELLED, DEAD_LETTER, DONE, EXPIRED
-from tests.core.support import UNKNOWN_ID, Bench
+from disque.core.model.spec import RETAIN
+from tests.core.support import MYSELF, NOTHING, UNKNOWN_ID, Bench, foreign_id
+from tests.support.formats import repljob
 
 MOST = 1000
 
@@ -43,6 +45,26 @@ def test_nobody_knows_it() -> None:
 def test_the_best_answer_counts_in_any_order(answers: list[Any], status: bytes) -> None:
     assert asked(*answers) == asked(*answers[::-1])
     assert b"status\r\n$%d\r\n%b\r\n" % (len(status), status) in asked(*answers)
+
+
+def test_an_end_that_is_not_sure_for_long_is_not_waited_for() -> None:
+    """A holder whose disk fails confirms nothing."""
+    bench = Bench(peers=1)
+    (one,) = bench.peers
+    job_id = foreign_id()
+    bench.hear(one, repljob(job_id, retry=300, rows={RETAIN.number: 60}, holders=(MYSELF, one.id)))
+    client = bench.client()
+    assert client("ACKJOB", job_id, "RESULT", "value") == 1
+    bench.sent()
+    client.send("RESULT", job_id)
+    ((_, (_, number, *_)),) = bench.sent(SURVEY)
+    bench.hear(one, (SURVEYED, number, words(RUNS)))
+    bench.live(4000)
+    assert client.read() is NOTHING
+    bench.live(1100)
+    assert client.read()[5] == b"in-flight"
+    bench.hear(one, (GOTACK, 1, (), (job_id,)))
+    assert client("RESULT", job_id) is NOTHING  # it asks the others, too
 
 
 @pytest.mark.parametrize(
