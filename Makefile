@@ -19,7 +19,7 @@ BIN := $(VENV)/bin
 # Each node has a folder of its own in here, named after its port.
 DATA ?= data
 
-.PHONY: help run demo test test-all test-slow test-pythons coverage test-compiled test-compiled-core test-compiled-other wheel check simulate bench docs cpu yardstick clean tools lint
+.PHONY: help run demo demo-tasks test test-all test-slow test-pythons coverage test-compiled test-compiled-core test-compiled-other wheel check simulate bench docs cpu yardstick clean tools lint
 .DEFAULT_GOAL := help
 
 help:
@@ -28,6 +28,7 @@ help:
 	@echo '             make run NODES=1 PORT=7721 ARGS="--loglevel verbose"'
 	@echo '             make run COMPILED=yes  compiles the core first: some minutes once, about twice the speed'
 	@echo 'make demo    Spark writes 100,000 records, a stream and a plain consumer take them, a node dies; needs Java 17'
+	@echo 'make demo-tasks  a web shop with two workers on three nodes; a worker is killed, one stopped, a node killed'
 	@echo 'make test    lint, types, and all tests that are not slow; make test ARGS="tests/core -k queue" for some of them'
 	@echo 'make test-all  the slow ones, too (test-slow), those with later Pythons that are here (test-pythons), and all'
 	@echo '             with the core compiled to C and installed (test-compiled; needs a C compiler)'
@@ -90,6 +91,11 @@ demo: $(VENV)/.can-demo
 	  echo 'Java is missing, which Spark runs on: apt-get install --no-install-recommends openjdk-17-jre-headless' >&2; \
 	  exit 1; }
 	@exec $(BIN)/python examples/demo.py $(ARGS)
+
+# ---- a web shop's tasks: workers killed and stopped, a node killed; at the end, what became of every job
+
+demo-tasks: $(VENV)/.can-run
+	@exec $(BIN)/python examples/tasks/demo.py
 
 # ---- tests
 
