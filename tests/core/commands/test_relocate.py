@@ -89,3 +89,17 @@ def test_nodes_of_before_are_named() -> None:
     client = bench.client()
     for words in (("MOVE", "q", UNKNOWN_ID), ("REVIVEJOB", UNKNOWN_ID), ("NACK", UNKNOWN_ID, "DEAD")):
         assert client.error(*words).endswith(f"node {bench.peers[0].id.decode()} runs an older version")
+
+
+def test_a_job_that_comes_back_does_not_take_its_key_back(client: Client) -> None:
+    first = client.add("q", "body", "TRIES", 1, "UNIQUE", "k", 0)
+    assert client("FIND", "q", "k") == first
+    assert client.get("q") == [first]
+    assert client("NACK", first) == 1
+    assert client("FIND", "q", "k") is None
+    second = client.add("q", "body", "UNIQUE", "k", 0)
+    assert second != first
+    assert client("REVIVEJOB", first) == 1
+    assert client("FIND", "q", "k") == second
+    assert client("ACKJOB", first) == 1
+    assert client("FIND", "q", "k") == second
