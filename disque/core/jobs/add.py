@@ -213,34 +213,46 @@ def set_unique(request: Request, key: bytes, window: bytes) -> bytes:
     return b""
 
 
-def add(node: "Node", session: Session, args: list[bytes], now_ms: int, *, keepers: int = 0) -> None:
-    """The whole of ADDJOB. The reply goes to the session, behind those that it is still owed.
-
-    A UNIQUE key lies on as many nodes as copies are wanted, and on ``keepers`` at least.
-    """
+def add(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
+    """The whole of ADDJOB. The reply goes to the session, behind those that it is still owed."""
     request = parse(node, args)
     if isinstance(request, bytes):
         settle(node, session, args, resp.error(request), now_ms)
         return
-    if keepers:
-        request.keepers = keepers
     if request.timeout_ms or session.answer_by_ms != NEVER:
         session.expect(request.timeout_ms, now_ms)
-    digest = b""
-    is_new = False
-    reply: bytes | None
-    if request.key is None:
-        reply = refused(node, request, now_ms)
-        if not reply and (request.replicate == 1 or request.asynchronous):
-            reply = at_once(node, request, now_ms)
+    if request.key is not None:
+        add_with_key(node, session, args, request, request.key, now_ms)
+        return
+    reply = refused(node, request, now_ms)
+    if not reply and (request.replicate == 1 or request.asynchronous):
+        reply = at_once(node, request, now_ms)
+    if reply:
+        settle(node, session, args, reply, now_ms)
     else:
-        digest = keys.digest_of(request.queue, request.key)
-        request.kind = kind_of(request.ttl, request.retry)
-        acquire.nodes_changed(node, now_ms)
-        reply = taken(node, session, digest, now_ms)
-        is_new = reply is None
-        if reply is None:
-            reply = alone(node, request, digest, now_ms)
+        place(node, coordinator.owe(node, session, args, request.timeout_ms, now_ms), request, b"", now_ms)
+
+
+def add_kept(node: "Node", session: Session, args: list[bytes], keepers: int, now_ms: int) -> None:
+    """An ADDJOB with UNIQUE whose key lies on so many nodes at least, however many copies are wanted."""
+    request = parse(node, args)
+    if isinstance(request, bytes):
+        settle(node, session, args, resp.error(request), now_ms)
+        return
+    assert request.key is not None
+    request.keepers = keepers
+    add_with_key(node, session, args, request, request.key, now_ms)
+
+
+def add_with_key(node: "Node", session: Session, args: list[bytes], request: Request, key: bytes, now_ms: int) -> None:
+    """Answer an ADDJOB with a UNIQUE key, or let it wait."""
+    digest = keys.digest_of(request.queue, key)
+    request.kind = kind_of(request.ttl, request.retry)
+    acquire.nodes_changed(node, now_ms)
+    reply = taken(node, session, digest, now_ms)
+    is_new = reply is None
+    if reply is None:
+        reply = alone(node, request, digest, now_ms)
     if reply:
         settle(node, session, args, reply, now_ms)
         return

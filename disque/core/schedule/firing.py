@@ -304,7 +304,7 @@ def fire(node: "Node", schedule: Schedule, now_ms: int) -> None:
     if node.misconf:
         session.out.append(b"-" + node.misconf)
     else:
-        add.add(node, session, words(schedule, saying), now_ms, keepers=KEEPERS)
+        add.add_kept(node, session, words(schedule, saying), KEEPERS, now_ms)
     if session.adds:
         node.schedules.open.append(schedule)
     else:
