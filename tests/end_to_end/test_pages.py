@@ -192,6 +192,7 @@ def test_the_programs_of_a_page_run(page: str, session: Session, monkeypatch: py
         'disque.jobs("sums")': lambda disque: disque.add("sums", "[1, 2]"),
         'disque.jobs("mails")': lambda disque: disque.add("mails", "one more"),
     }
+    names: dict[str, Any] = {"body": "b", "send": sent.append, "json": json, "signal": signal}  # imports stay
     with Short.from_url(f"disque://127.0.0.1:{session.ports[0]}") as disque:
         for text in blocks(page, "python"):
             if page == "README.md" and "disque.client" not in text:
@@ -199,7 +200,7 @@ def test_the_programs_of_a_page_run(page: str, session: Session, monkeypatch: py
             for sign, prepare in before.items():
                 if sign in text:
                     prepare(disque)
-            names = {"disque": disque, "body": "b", "send": sent.append, "json": json, "signal": signal}
+            names["disque"] = disque
             with monkeypatch.context() as patch:
                 patch.setattr(signal, "signal", lambda *_: None)
                 exec(compile(session.own(text).replace("timeout=30", "timeout=0.1"), page, "exec"), names)
