@@ -36,6 +36,7 @@ MAY_IMPORT: Final[dict[str, tuple[str, ...]]] = {
     "disque.spark": ("disque.core", "disque.client", "disque.spark"),
     "disque.celery": ("disque.client", "disque.celery"),
     "disque.django": ("disque.client", "disque.django"),
+    "disque.taskiq": ("disque.client", "disque.taskiq"),
     "disque.tasks": ("disque.client", "disque.tasks"),
     "disque.cli": PACKAGES,
 }

@@ -1,0 +1,125 @@
+import asyncio
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from taskiq import TaskiqEvents
+from taskiq.scheduler.scheduled_task import ScheduledTask
+
+from disque.client import Disque
+from disque.taskiq import DisqueBroker, DisqueScheduleSource
+from disque.taskiq.marks import PLACE
+from disque.taskiq.schedules import labelled, spec_of
+from tests.end_to_end.node import Node
+
+NEXT_YEAR = datetime.now(UTC) + timedelta(days=365)
+
+
+@pytest.fixture
+def client(node: Node, url: str) -> Iterator[Disque]:
+    """Give a client; schedules are gone afterwards."""
+    del node
+    with Disque.from_url(url) as one:
+        yield one
+        for schedule in one.schedules()[1]:
+            one.delete_schedule(schedule.name)
+
+
+def scheduled(**words: Any) -> ScheduledTask:
+    return ScheduledTask(task_name="report", labels={}, args=[1], kwargs={"a": 2}, **words)
+
+
+def test_a_schedule_is_one_of_the_server_and_each_job_has_an_id_of_its_own(client: Disque, url: str) -> None:
+    async def main() -> list[dict[str, Any]]:
+        broker = DisqueBroker(url)
+        source = DisqueScheduleSource(broker, catchup="last")
+        one = scheduled(cron="0 9 * * *", cron_offset="Europe/Berlin", schedule_id="mornings")
+        await source.add_schedule(one)
+        await source.add_schedule(one)
+        assert await source.get_schedules() == []
+        found = client.schedule("taskiq:mornings")
+        assert found is not None
+        assert (found.spec, found.tz, found.catchup, found.queue) == ("0 9 * * *", "Europe/Berlin", "last", "taskiq")
+        ids = [client.run_schedule("taskiq:mornings") for _ in range(2)]
+        listening = broker.listen()
+        messages = [json.loads((await anext(listening)).data) for _ in range(2)]
+        await listening.aclose()
+        assert sorted(message["task_id"] for message in messages) == sorted(ids)
+        await source.delete_schedule("mornings")
+        assert client.schedule("taskiq:mornings") is None
+        await broker.shutdown()
+        return messages
+
+    [message, _] = asyncio.run(main())
+    assert (message["task_name"], message["args"], message["kwargs"]) == ("report", [1], {"a": 2})
+    assert message["labels"]["schedule_id"] == "mornings"
+
+
+def test_a_single_time_is_a_job_that_waits_and_may_be_taken_back(node: Node, client: Disque, url: str) -> None:
+    async def main() -> None:
+        broker = DisqueBroker(url)
+        source = DisqueScheduleSource(broker)
+        one = scheduled(time=NEXT_YEAR.replace(tzinfo=None), schedule_id="once", task_id="my own")
+        broker.options["ttl"] = 400 * 86_400
+        await source.add_schedule(one)
+        [job] = client.scan_job_infos(0, busyloop=True, queue="taskiq", states=("delayed",))[1]
+        assert b"my own" in bytes(job["body"])  # type: ignore[arg-type]  # a body is bytes
+        assert PLACE.encode() not in bytes(job["body"])  # type: ignore[arg-type]  # a body is bytes
+        await source.delete_schedule("once")
+        await source.delete_schedule("once")
+        await broker.shutdown()
+
+    asyncio.run(main())
+    assert int(node.info("registered_jobs")) == 0
+
+
+def test_those_in_labels_are_written_when_a_worker_starts(client: Disque, url: str) -> None:
+    async def main() -> None:
+        broker = DisqueBroker(url)
+        DisqueScheduleSource(broker)
+        schedules = [
+            {"interval": 30, "labels": {"queue_name": "reports"}},
+            {"cron": "* * * * *", "args": [5], "schedule_id": "minutes"},
+            {"time": datetime(2020, 1, 1, tzinfo=UTC)},
+            {"nothing": 1},
+        ]
+
+        @broker.task("report", schedule=schedules)
+        async def report() -> None:
+            """Do nothing."""
+
+        assert TaskiqEvents.WORKER_STARTUP in broker.event_handlers
+        for _ in range(2):
+            broker.is_worker_process = True
+            await broker.startup()
+        await broker.shutdown()
+
+    asyncio.run(main())
+    found = sorted((one.spec, one.queue) for one in client.schedules()[1])
+    assert found == [("* * * * *", "taskiq"), ("@every 30s", "reports")]
+
+
+def test_ids_stay_the_same_as_long_as_what_they_stand_for() -> None:
+    first, second = ([one.schedule_id for one in labelled("report", {"schedule": [{"cron": spec}]})] for spec in "12")
+    again = [one.schedule_id for one in labelled("report", {"schedule": [{"cron": "1"}]})]
+    assert first == again != second
+
+
+@pytest.mark.parametrize(
+    ("words", "spec"),
+    [
+        ({"cron": "0 9 * * *"}, ("0 9 * * *", None)),
+        ({"cron": "0 9 * * *", "cron_offset": timedelta(0)}, ("0 9 * * *", None)),
+        ({"interval": 90}, ("@every 90s", None)),
+        ({"interval": timedelta(hours=1)}, ("@every 3600s", None)),
+    ],
+)
+def test_specs(words: dict[str, Any], spec: tuple[str, str | None]) -> None:
+    assert spec_of(scheduled(**words)) == spec
+
+
+def test_an_offset_that_is_no_zone_is_refused() -> None:
+    with pytest.raises(ValueError, match="must be the name of a time zone"):
+        spec_of(scheduled(cron="* * * * *", cron_offset=timedelta(hours=2)))
