@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Request:
     """One request of a client. World times: when it was sent, executed, and when its reply was ready and left."""
 
-    __slots__ = ("args", "left_ms", "ran_ms", "ready_ms", "sent_ms", "verb")
+    __slots__ = ("args", "left_ms", "ran_ms", "ready_ms", "sent_ms", "user", "verb")
 
     def __init__(self, args: list[bytes], sent_ms: int) -> None:
         self.args = args
@@ -32,6 +32,8 @@ class Request:
         self.ran_ms = -1
         self.ready_ms = -1
         self.left_ms = -1
+        #: Whose client has sent it.
+        self.user = b""
 
 
 class Connection:
@@ -77,6 +79,7 @@ class Connection:
         while self.inbox and not session.closing and not self.choked and self._may(self.inbox[0]):
             request = self.inbox.popleft()
             request.ran_ms = self.world.now
+            request.user = session.user.name
             self.owed.append(request)
             before = len(session.out)
             process.watch.before(process, request)

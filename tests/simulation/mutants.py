@@ -11,7 +11,8 @@ from unittest.mock import patch
 
 from cluster import messages as wire
 from cluster.table import Table
-from disque.core import handover, links, pubsub, step
+from disque.core import entries, handover, links, pubsub, step
+from disque.core.auth import access, users
 from disque.core.dedup import acquire, key_keeper
 from disque.core.federation import supply
 from disque.core.jobs import add, overflow, terms
@@ -25,6 +26,7 @@ from disque.core.model.peers import Peer
 from disque.core.model.pubsub import ACKED as EVENT_ACKED
 from disque.core.model.pubsub import DROPPED as EVENT_DROPPED
 from disque.core.model.queue import Queue
+from disque.core.model.registry import USER
 from disque.core.model.session import Acquisition, PendingAdd, Spread
 from disque.core.model.spec import JobSpec
 from disque.core.node import Node
@@ -87,6 +89,7 @@ def mutant(
             "tries": False,
             "ends": False,
             "cron": False,
+            "users": False,
             "repair_s": 600,
             "overflow": False,
             "talk": False,
@@ -899,4 +902,38 @@ def only_linked_nodes_must_understand() -> Iterator[None]:
             node.peers = peers
 
     with patch.object(terms, "lacking", lacking):
+        yield
+
+
+# -- users -------------------------------------------------------------------------------------------------------------
+
+
+@mutant("I20", users=True)
+def rights_to_queues_are_not_looked_at() -> Iterator[None]:
+    """Whoever may run a command may name any queue."""
+    with patch.object(access, "denied_queue", lambda *_: None):
+        yield
+
+
+@mutant("I20", users=True)
+def who_waits_keeps_waiting() -> Iterator[None]:
+    """A GETJOB that waits is left alone when its user loses the right."""
+    with patch.object(users, "review", nothing):
+        yield
+
+
+@mutant("I20", users=True, ends=True)
+def jobs_stand_for_nothing() -> Iterator[None]:
+    """A job that a user names by its ID is not held against his rights."""
+    with patch.object(access, "judge", lambda *_: access.MAY):
+        yield
+
+
+@mutant("I20", users=True)
+def users_of_other_nodes_are_kept_and_not_used() -> Iterator[None]:
+    """An entry of another node takes no effect."""
+    kinds = {**entries.TABLE}
+    kind = kinds[USER]
+    kinds[USER] = entries.EntryKind(kind.number, kind.check, kind.is_ready, nothing)
+    with patch.dict(entries.TABLE, kinds):
         yield

@@ -88,10 +88,17 @@ class Options:
     overflow: bool = False
     #: Clients publish messages.
     talk: bool = False
+    #: There are users with rights to some queues.
+    users: bool = False
     #: restart-grace in s.
     grace_s: int = 60
     #: cluster-repair-after in s: from REPAIR_NEVER_S on, a run is not that long.
     repair_s: int = 600
+
+    @property
+    def user_names(self) -> tuple[bytes, ...]:
+        """Those users."""
+        return (b"ann", b"bob") if self.users else ()
 
     @property
     def calm(self) -> bool:
@@ -110,7 +117,7 @@ class Options:
             f"{self.clients} clients, {self.queues} queues, {self.active_ms} ms, jumps {self.jumps}, "
             f"unique {self.unique}, pause {self.pause}, zones {self.zones}, bodies {self.body_most}, "
             f"mixed {self.mixed}, tries {self.tries}, ends {self.ends}, cron {self.cron}, "
-            f"overflow {self.overflow}, talk {self.talk}, "
+            f"overflow {self.overflow}, talk {self.talk}, users {self.users}, "
             f"grace {self.grace_s} s, repair {self.repair_s} s, faults {faults}"
         )
 
@@ -143,6 +150,7 @@ def draw(seed: int, nodes: int) -> Options:
     options.cron = Random(f"{seed} cron").random() < 0.4
     options.overflow = Random(f"{seed} overflow").random() < 0.35
     options.talk = Random(f"{seed} talk").random() < 0.35
+    options.users = Random(f"{seed} users").random() < 0.3
     options.grace_s = Random(f"{seed} grace").choice((0, 1, 3, 8, 60, 60))
     options.repair_s = Random(f"{seed} repair").choice((1, 2, 5, 600, 600, 600))
     draw_decline(options)

@@ -16,6 +16,7 @@ from tests.simulation.checks.delivered import Delivered, Orderly
 from tests.simulation.checks.durable import Durable
 from tests.simulation.checks.ended import Ended
 from tests.simulation.checks.fired import Fired
+from tests.simulation.checks.guarded import Guarded
 from tests.simulation.checks.heard import Heard
 from tests.simulation.checks.kept import Kept
 from tests.simulation.checks.moved import Moved
@@ -112,6 +113,7 @@ def whole_run(world: World) -> None:
             Fired,
             Bounded,
             Heard,
+            Guarded,
         )
     ]
     for checker in checkers:

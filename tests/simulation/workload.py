@@ -77,6 +77,15 @@ class Workload:
                 client.begin(curious(self, client.random))
         if self.options.cron:
             self._begin_schedules()
+        if self.options.users:
+            self._begin_users()
+
+    def _begin_users(self) -> None:
+        """Somebody gives and takes rights, and others try what they may."""
+        for number, story in enumerate((granter, restricted, restricted, restricted)):
+            client = Client(self.cluster, f"of users {number}")
+            self.clients.append(client)
+            client.begin(story(self, self.world.random(f"users {number}")))
 
     def _begin_schedules(self) -> None:
         """Somebody sets schedules, and others take what comes of them."""
@@ -300,6 +309,53 @@ def taker(random: Random) -> Story:
             yield Ask([b"ACKJOB", *[entry[1] for entry in jobs]])
         if random.random() < 0.1:
             yield Leave()
+
+
+def granter(load: Workload, random: Random) -> Story:
+    """Gives users rights to some queues, takes them back, and deletes users, at any node."""
+    while True:
+        name = random.choice(load.options.user_names)
+        if random.random() < 0.1:
+            yield Ask([b"ACL", b"DELUSER", name])
+        else:
+            some = random.sample(load.all_queues, random.randint(0, len(load.all_queues)))
+            rules = [b"reset", b"on", b"nopass", b"+@all", b"-acl", *[b"~" + queue for queue in some]]
+            yield Ask([b"ACL", b"SETUSER", name, *rules])
+        yield random.choice((50, 500, 2000))
+        if random.random() < 0.5:
+            yield Leave()
+
+
+def restricted(load: Workload, random: Random) -> Story:
+    """Is a client of a user, and asks for what it may have and for what it may not."""
+    name = random.choice(load.options.user_names)
+    while True:
+        yield random.randint(0, 300)
+        replies = yield Ask([b"AUTH", name, b"any"], patience_ms=3000)
+        if not replies or replies[0] != b"OK":
+            yield Leave()
+            continue
+        for _ in range(random.randint(1, 20)):
+            replies = yield trying(load, random)
+            if replies is None:
+                break  # the next request may go to another node, where it is nobody
+            for entry in replies[0] if isinstance(replies[0], list) else []:
+                if isinstance(entry, list) and len(entry) == 3:  # of GETJOB or QPEEK
+                    load.note(entry[1])
+                    load.errand([b"ACKJOB", entry[1]])
+            yield random.randint(0, 100)
+        yield Leave()
+
+
+def trying(load: Workload, random: Random) -> Ask:
+    """One thing that a client of a user asks for."""
+    queue = random.choice(load.all_queues)
+    chance = random.random()
+    if chance < 0.5 or not load.recent or load.options.tries:
+        return Ask([b"GETJOB", b"TIMEOUT", b"%d" % random.choice((1, 500, 3000)), b"FROM", queue], patience_ms=5000)
+    if chance < 0.6:
+        return Ask([b"QPEEK", queue, b"3"])
+    return Ask([random.choice((b"SHOW", b"RESULT")), random.choice(load.recent)], patience_ms=8000)
 
 
 def producer(load: Workload, random: Random) -> Story:

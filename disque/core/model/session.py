@@ -35,7 +35,7 @@ WAIT_LOGIN: Final = 8
 #: For what other nodes know of the registry, to set something: see `entries`.
 WAIT_ENTRIES: Final = 9
 #: Waits that end with an answer in any case, also for a client that will send nothing more.
-OWED: Final = frozenset({WAIT_COPIES, WAIT_HOST, WAIT_SCAN, WAIT_NODES, WAIT_ENTRIES})
+OWED: Final = frozenset({WAIT_COPIES, WAIT_HOST, WAIT_SCAN, WAIT_NODES, WAIT_ENTRIES, WAIT_LOGIN})
 
 REPLY_ON: Final = 0
 REPLY_OFF: Final = 1
