@@ -6,6 +6,8 @@ that other connections have their turn. Bytes that were read stay in the reader 
 """
 
 import asyncio
+import contextlib
+import socket
 import traceback
 from collections import deque
 from time import perf_counter
@@ -36,6 +38,10 @@ JOIN_LEAST: Final = 100
 #: Of large replies, bytes of one piece, and bytes that leave in one turn of the loop.
 PIECE_BYTES = 1 << 18  # not Final: tests want less, compiled too
 PIECES_BYTES = 1 << 22  # not Final: tests want less, compiled too
+#: What the system keeps for each of many clients that listen.
+SEND_BYTES: Final = 1 << 16
+#: What a client that listens is sent before others have their turn.
+SOME_BYTES = 1 << 16  # not Final: tests want less, compiled too
 MANY: Final = 1 << 62
 
 
@@ -47,6 +53,8 @@ class Connection:
 
     __slots__ = (
         "_closed",
+        "_counted",
+        "_counted_bytes",
         "_ending",
         "_full",
         "_held_request",
@@ -54,6 +62,7 @@ class Connection:
         "_leaving",
         "_leaving_bytes",
         "_marks",
+        "_narrow",
         "_reading",
         "_unsent_then",
         "choked",
@@ -86,6 +95,9 @@ class Connection:
         self._held_request: list[bytes] | None = None
         #: Pieces at the front of the replies that `join_output` has made.
         self._joined = 0
+        #: Pieces at the front of the replies whose bytes are counted, and these: see `output_bytes`.
+        self._counted = 0
+        self._counted_bytes = 0
         #: Large replies that have left this connection and did not come to the transport yet, cut into pieces. Until
         #: they have, the connection is `choked`, as if the transport had all of them and its client did not read.
         self._leaving: deque[bytes | memoryview] = deque()
@@ -94,6 +106,7 @@ class Connection:
         self._full = False
         #: What `takes_some` saw when it was asked last.
         self._unsent_then = MANY
+        self._narrow = False
         self._reading = True
         self._ending = False
         self._closed = False
@@ -311,7 +324,7 @@ class Connection:
             session.out.clear()
             session.handed.clear()
             self._marks.clear()
-            self._joined = 0
+            self._joined = self._counted = self._counted_bytes = 0
         if session.walked and not self.choked and not session.out:
             sessions.walk_taken(self.pump.node, session)
             self.pump.schedule()
@@ -321,6 +334,46 @@ class Connection:
             self.pump.later(self)
         if not self._reading:
             self._regulate()
+
+    def write_some(self) -> bool:
+        """Send some of what a client that listens is to hear; whether there is more that could leave."""
+        session = self.session
+        out = session.out
+        if len(out) < 2 or session.large or self._marks or self.choked or session.closing or self._ending:
+            self.write_out()
+            return False
+        count = size = 0
+        for piece in out:
+            count += 1
+            size += len(piece)
+            if size >= SOME_BYTES:
+                break
+        if count == len(out):
+            self.write_out()
+            return False
+        leaving = out[:count]
+        del out[:count]
+        if self._counted >= count:
+            self._counted -= count
+            self._counted_bytes -= size
+        else:
+            self._counted = self._counted_bytes = 0
+        self._joined = max(0, self._joined - count)
+        self._write(leaving)
+        return not self.choked
+
+    def narrow(self) -> None:
+        """Have the system keep little for this client, once and for all: it listens, and so do many others.
+
+        Who does not read shows that soon then, and takes no time any more from those who do.
+        """
+        if self._narrow:
+            return
+        self._narrow = True
+        sock = self.transport.get_extra_info("socket")
+        if sock is not None:
+            with contextlib.suppress(OSError):
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
 
     def mark(self) -> None:
         """All replies that are there must wait for the ticket: called at the flush."""
@@ -340,6 +393,7 @@ class Connection:
         leaving = session.out[:replies]
         del session.out[:replies], session.handed[:handed]
         self._joined = max(0, self._joined - replies)
+        self._counted = self._counted_bytes = 0
         large = session.large
         self._write(leaving)
         session.large = large and bool(session.out)  # the large ones may be among those that stay
@@ -363,6 +417,7 @@ class Connection:
         del out[:count]
         self._marks = [(ticket, some - count, jobs) for ticket, some, jobs in self._marks if some > count]
         self._joined = max(0, self._joined - count)
+        self._counted = self._counted_bytes = 0
         if leaving:
             data = b"".join(leaving)
             self.pump.node.stats.net_out += len(data)
@@ -443,17 +498,27 @@ class Connection:
     def join_output(self) -> None:
         """Make one piece of the small replies that came since the last time and that no mark counts.
 
-        What a stalled MONITOR misses is millions of them: to count them again and again would stop everybody.
+        What a stalled MONITOR misses is millions of them: to count them again and again would stop everybody. Those of
+        a client that listens are shared with others, and larger: to join them would take a copy for each.
         """
         out = self.session.out
+        if self.session.subscriptions is not None:
+            return
         start = max(self._joined, self._marks[-1][1] if self._marks else 0)
         if len(out) - start >= JOIN_LEAST:
             out[start:] = [b"".join(out[start:])]
             self._joined = len(out)
+            self._counted = self._counted_bytes = 0
 
     def output_bytes(self) -> int:
-        """Bytes of replies that the client has not taken."""
-        return self.unsent_bytes() + sum(map(len, self.session.out))
+        """Bytes of replies that the client has not taken. Those that were counted before are not counted again."""
+        out = self.session.out
+        if self._counted > len(out):
+            self._counted = self._counted_bytes = 0
+        for at in range(self._counted, len(out)):
+            self._counted_bytes += len(out[at])
+        self._counted = len(out)
+        return self.unsent_bytes() + self._counted_bytes
 
     def unsent_bytes(self) -> int:
         """Bytes of replies that are on their way, and that the system has not taken."""

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import socket
 import traceback
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
@@ -40,12 +40,22 @@ MANY: Final = 1 << 62
 PATIENCE: Final = 2
 #: Seconds after which a turn of the loop is long enough: connections that it has not come to wait for the next one.
 TURN_S: Final = 0.005
+#: Seconds of a turn in which those who listen are sent what they hear.
+LISTENERS_S: Final = 0.001
+#: So many subscriptions are many: who has them is told of events not in each turn, but after so many seconds.
+LISTENERS_MANY = 50  # not Final: tests want less, compiled too
+TELL_EVERY_S: Final = 0.005
 #: TLS handshakes beyond `maxclients`, so that one client too many can be told so in its own language.
 HANDSHAKES_BESIDE: Final = 8
 #: Which word of a command is a body, or as long as one: the result of ACKJOB, the message of PUBLISH.
 BODIES: Final[dict[bytes, int]] = {
-    b"addjob": 2, b"loadjob": 1, b"echo": 1, b"ping": 1,
-    b"ackjob": 3, b"publish": 2, b"cron": 5,
+    b"addjob": 2,
+    b"loadjob": 1,
+    b"echo": 1,
+    b"ping": 1,
+    b"ackjob": 3,
+    b"publish": 2,
+    b"cron": 5,
 }
 
 
@@ -91,6 +101,11 @@ class Pump:
         self.resuming = False
         self._scheduled = False
         self._waited = 0
+        #: Clients that listen and have something to hear, in the order of their turns.
+        self.listeners: OrderedDict[Connection, None] = OrderedDict()
+        self._listeners_soon = False
+        #: Many listen, and were told of events just now.
+        self._has_told = False
         self._held: dict[Connection, None] = {}
         #: When the first ADDJOB is too late whose reply waits for a journal that cannot be written.
         self._late_ms = NEVER
@@ -172,6 +187,7 @@ class Pump:
         self._later.pop(connection, None)
         self._paused.pop(connection, None)
         self.choked.pop(connection, None)
+        self.listeners.pop(connection, None)
         self.schedule()
 
     def holds_back(self, connection: "Connection", now_ms: int) -> bool:
@@ -264,7 +280,7 @@ class Pump:
             self.write_journal(now_ms)
         if node.messages or node.early or node.membership.messages:
             self._tell()
-        if node.pubsub.pending:
+        if node.pubsub.pending and not self._has_told:
             self._tell_events()
         touched = node.touched
         if touched:
@@ -354,7 +370,10 @@ class Pump:
             self._send(outbox)
 
     def _tell_events(self) -> None:
-        """Let those who listen hear what has happened to jobs, when its records are safe."""
+        """Let those who listen hear what has happened to jobs, when its records are safe.
+
+        To touch a thousand of them takes as long as some ten jobs: where there are many, events are gathered first.
+        """
         events = self.node.pubsub.take()
         writer = self.journal
         if writer is not None and (writer.safe < writer.sequence or self._held_events):
@@ -362,6 +381,16 @@ class Pump:
             self._release_events()
         else:
             pubsub.tell_events(self.node, events)
+
+        if self.node.pubsub.count > LISTENERS_MANY:
+            self._has_told = True
+            self.loop.call_later(TELL_EVERY_S, self._tell_more)
+
+    def _tell_more(self) -> None:
+        """Some time has passed: more events may be told."""
+        self._has_told = False
+        if self.node.pubsub.pending:
+            self.schedule()
 
     def _release_events(self) -> None:
         """Tell what has happened to jobs as far as its records are safe, in its order."""
@@ -392,7 +421,42 @@ class Pump:
                     if self.node.misconf:
                         self._late_ms = min(self._late_ms, session.answer_by_ms)
                     continue
-            connection.write_out()
+            if session.subscriptions is None:
+                connection.write_out()
+            else:
+                session.touched = False
+                self.listeners[connection] = None
+        if self.listeners and not self._listeners_soon:
+            self._serve_listeners()
+
+    def _serve_listeners(self) -> None:
+        """Send what those hear who listen, for a short time: a thousand of them must not hold up everybody else.
+
+        Who has to wait goes on in the next turn. What they miss meanwhile is shared by all, and counts for their limit.
+        Whoever has got replies in this turn waits for its flush: these may hang on the journal.
+        """
+        listeners, many = self.listeners, self.node.pubsub.count > LISTENERS_MANY
+        until_s = perf_counter() + LISTENERS_S
+        while listeners:
+            connection, _ = listeners.popitem(last=False)
+            if many:
+                connection.narrow()
+            if not connection.session.touched and connection.write_some():
+                listeners[connection] = None
+            if perf_counter() >= until_s:
+                break
+        if listeners:
+            self._listeners_soon = True
+            self.loop.call_soon(self._go_on_with_listeners)
+
+    def _go_on_with_listeners(self) -> None:
+        """A new turn of the loop has begun."""
+        self._listeners_soon = False
+        if self.ended:
+            return
+        self.begin_turn()
+        self._serve_listeners()
+        self.end_turn()
 
     def release(self) -> None:
         """The journal has become safe further than it was: messages and replies that waited may leave.

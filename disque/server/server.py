@@ -265,7 +265,7 @@ class Server:
             walking = self.pump.connections.get(walk.session.id)
             if hard and walk.size >= hard and walking is not None:
                 self._cut(walking, walk.size)
-        for connection in list(self.pump.choked):
+        for connection in [*self.pump.choked, *self.pump.listeners]:
             connection.join_output()
             size = connection.output_bytes()
             hard, soft, soft_s = usual if connection.session.subscriptions is None else of_subscribers
@@ -285,7 +285,8 @@ class Server:
 
         Those that have the most are cut first, but those that read, whose long replies are leaving, behind all others.
         """
-        unread = {connection: connection.output_bytes() for connection in self.pump.choked} if most else {}
+        behind = [*self.pump.choked, *self.pump.listeners] if most else []
+        unread = {connection: connection.output_bytes() for connection in behind}
         reads = {connection: connection.takes_some() for connection in unread}
         total = sum(unread.values())
         for connection in sorted(unread, key=lambda one: (reads[one], -unread[one])):

@@ -657,3 +657,110 @@ def test_work_that_asks_for_a_flush_belongs_to_one_turn_with_it() -> None:
     assert shell.pump.turn_s == began
     shell.loop.settle()
     assert shell.pump.turn_s == 0.0
+
+
+class TestListeners:
+    """Those who listen are served for a short time in each turn, and none of them copies what all hear."""
+
+    SUBSCRIBE = b"SUBSCRIBE news\r\n"
+
+    @pytest.fixture
+    def shell(self) -> Shell:
+        return Shell()
+
+    def say(self, shell: Shell, text: bytes, times: int = 1) -> None:
+        for _ in range(times):
+            shell.node.pubsub.say(b"news", text)
+            shell.pump.flush()
+
+    def test_who_does_not_come_in_one_turn_has_his_turn_in_the_next(
+        self, shell: Shell, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        ears = [shell.connect() for _ in range(5)]
+        for client, transport in ears:
+            shell.ask(client, self.SUBSCRIBE)
+            transport.take()
+        moments = iter(range(1000))
+        monkeypatch.setattr("disque.server.pump.perf_counter", lambda: float(next(moments)))
+        self.say(shell, b"hi")
+        assert sum(transport.written != b"" for _, transport in ears) == 1
+        assert len(shell.pump.listeners) == 4
+        shell.loop.turn()
+        assert sum(transport.written != b"" for _, transport in ears) == 2
+        shell.loop.settle()
+        assert [transport.take().count(b"hi") for _, transport in ears] == [1] * 5
+        assert not shell.pump.listeners
+
+    def test_much_leaves_in_pieces_between_which_others_have_their_turn(
+        self, shell: Shell, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("disque.server.connection.SOME_BYTES", 100)
+        client, transport = shell.connect()
+        shell.ask(client, self.SUBSCRIBE)
+        transport.take()
+        client.pause_writing()
+        self.say(shell, b"x" * 60, 10)
+        assert client.output_bytes() == sum(map(len, client.session.out))
+        client.choked = False
+        shell.pump.choked.clear()
+        assert client.write_some()
+        assert transport.take().count(b"x" * 60) == 2
+        assert client.output_bytes() == sum(map(len, client.session.out))
+        self.say(shell, b"y")
+        assert client.output_bytes() == sum(map(len, client.session.out))
+        shell.loop.settle()
+        assert transport.take().count(b"x" * 60) == 8
+        assert client.output_bytes() == 0
+
+    def test_what_waits_for_a_client_that_does_not_read_is_shared_with_others(self, shell: Shell) -> None:
+        ears = [shell.connect()[0] for _ in range(2)]
+        for client in ears:
+            shell.ask(client, self.SUBSCRIBE)
+            client.pause_writing()
+        self.say(shell, b"x" * 1000, 200)
+        for client in ears:
+            client.join_output()
+        one, other = [client.session.out for client in ears]
+        assert len(one) == 200
+        assert all(mine is its for mine, its in zip(one, other, strict=True))
+        assert ears[0].output_bytes() == ears[1].output_bytes() == sum(map(len, one))
+
+    def test_replies_of_a_client_that_listens_wait_for_the_journal(self, shell: Shell) -> None:
+        writer = shell.journal()
+        client, transport = shell.connect()
+        shell.ask(client, b"HELLO 3\r\n")
+        shell.ask(client, self.SUBSCRIBE)
+        transport.take()
+        writer.hold = True
+        self.say(shell, b"before")
+        assert b"before" in transport.take()
+        shell.ask(client, ADD)
+        self.say(shell, b"behind")
+        assert transport.take() == b""
+        writer.safe = writer.sequence
+        shell.pump.release()
+        shell.loop.settle()
+        assert b"behind" in transport.take()
+
+    def test_where_many_listen_events_are_gathered(self, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("disque.server.pump.LISTENERS_MANY", 0)
+        client, transport = shell.connect()
+        producer, _ = shell.connect()
+        shell.ask(client, b"PSUBSCRIBE job:added:*\r\n")
+        transport.take()
+        shell.ask(producer, ADD)
+        assert transport.take().count(b"job:added:q") == 1
+        shell.ask(producer, ADD)
+        shell.ask(producer, ADD)
+        assert transport.take() == b""
+        (timer,) = [one for one in shell.loop.waiting() if one.delay_s == 0.005]
+        timer.call()
+        shell.loop.settle()
+        assert transport.take().count(b"job:added:q") == 2
+
+    def test_who_is_gone_is_not_served(self, shell: Shell) -> None:
+        client, _ = shell.connect()
+        shell.ask(client, self.SUBSCRIBE)
+        shell.pump.listeners[client] = None
+        client.connection_lost(None)
+        assert not shell.pump.listeners

@@ -79,7 +79,7 @@ class Topic:
 class Pubsub:
     """The topics of a node. ``pending`` are events of jobs that nobody was told of yet."""
 
-    __slots__ = ("_counts", "_known", "_said", "channels", "dirty", "heard", "patterns", "pending", "size")
+    __slots__ = ("_counts", "_known", "_said", "channels", "count", "dirty", "heard", "patterns", "pending", "size")
 
     def __init__(self) -> None:
         self.heard = 0
@@ -88,6 +88,8 @@ class Pubsub:
         self.patterns: dict[bytes, Topic] = {}
         #: Topics that have news.
         self.dirty: list[Topic] = []
+        #: How many subscriptions there are.
+        self.count = 0
         #: Bytes of memory that all subscriptions count for.
         self.size = 0
         self._said = 0
@@ -110,6 +112,7 @@ class Pubsub:
         topic.subscribers[session.id] = session
         size = SUBSCRIPTION_BYTES + len(name)
         self.size += size
+        self.count += 1
         return size
 
     def unsubscribe(self, session: Session, name: bytes, *, is_pattern: bool) -> int:
@@ -123,6 +126,7 @@ class Pubsub:
             self._has_changed(topic, -1)
         size = SUBSCRIPTION_BYTES + len(name)
         self.size -= size
+        self.count -= 1
         return size
 
     def _has_changed(self, topic: Topic, by: int) -> None:

@@ -23,7 +23,7 @@ class Heard:
     talk from then on for long enough.
 
     That a job was added, and each way in which it ends, is told at most once by a process; that it was added at one
-    node only.
+    node only. In runs with faults a job may come back after its end, and end again.
     """
 
     promise = "I23"
@@ -61,8 +61,9 @@ class Heard:
 
     def happened(self, process: Process, events: list[Event]) -> None:
         """These things have happened to jobs at a node."""
+        calm = self.world.options.calm and not self.world.options.jumps
         for event, queue, job_id in events:
-            if event not in ONCE:
+            if event not in ONCE or (event != ADDED and not calm):
                 continue
             key = (process.name, event, job_id)
             if key in self.told:
