@@ -289,6 +289,8 @@ def is_able(node: "Node", peer_id: bytes) -> bool:
 
 def check(node: "Node", walk: Walk, job: Job) -> int:
     """Ask who has a copy of ``job``; what that will cost, in us."""
+    if job.id in node.repairs.checks:
+        return 0  # asked already, when it seemed to have another number of copies
     asked = [holder for holder in job.holders if holder != node.node_id and is_able(node, holder)]
     found = Check(asked)
     if not asked:

@@ -26,6 +26,7 @@ from cluster.messages import (
     SETACK,
 )
 from disque.core.model.job import ACTIVE
+from disque.core.model.repair import Walk
 from disque.core.replication import repair
 from disque.core.replication.rank import rank
 from tests.core.support import MYSELF, NOTHING, PROCESS, Bench, foreign_id
@@ -342,6 +343,18 @@ def test_repairs_are_in_slices(four: Bench, monkeypatch: pytest.MonkeyPatch) -> 
     lost = [job_id for job_id in ids if target.id not in four.job(job_id).holders or job_id in seen]
     assert sorted(seen) == sorted(lost)
     assert four.node.repairs.made == len(seen)
+
+
+def test_a_job_that_comes_by_once_more_is_not_asked_about_twice(four: Bench) -> None:
+    job_id = made(four, 3)
+    walk = Walk(frozenset(), "", four.now_ms, everything=True)
+    four.node.repairs.walk = walk
+    assert repair.check(four.node, walk, four.job(job_id)) > 0
+    used = four.node.used
+    assert repair.check(four.node, walk, four.job(job_id)) == 0
+    assert four.node.used == used
+    repair.break_off(four.node)
+    four.node.repairs.walk = None
 
 
 def test_flushing_ends_a_repair(four: Bench) -> None:
