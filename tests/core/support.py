@@ -602,6 +602,7 @@ def assert_memory_is_true(node: Node, jobs: list[Job]) -> None:
         segments += [end.segment for end in node.ends.by_id.values() if end.segment]
         segments += [entry.segment for entry in node.registry.entries() if entry.segment]
         segments += [node.registry.purged_segment] if node.registry.purged_segment else []
+        segments += [node.repairs.noted] if node.repairs.noted else []
         segments += [history.segment for history in node.histories.by_queue.values() if history.segment]
         assert {segment: count for segment, count in node.live.items() if count} == {
             segment: segments.count(segment) for segment in set(segments)

@@ -52,6 +52,7 @@ class Faults:
             "newcomer": self.newcomer,
             "decline": self.decline,
             "depart": self.depart,
+            "away": self.away,
         }
 
     def begin(self) -> None:
@@ -307,6 +308,23 @@ class Faults:
         elif self.random.random() < 0.5:
             self.world.after(self._later(), self._say_gone, machine)
         return True
+
+    def away(self) -> bool:
+        """A machine is off until the others have forgotten it, and comes back with what it had."""
+        machine = self._some()
+        if machine.process is None or not all(other.up for other in self.cluster.machines):
+            return False
+        machine.crash()
+        options = self.world.options
+        self.world.after(1000 * options.forget_s + 2 * options.timeout_ms, self._come_back, machine)
+        return True
+
+    def _come_back(self, machine: Machine) -> None:
+        """Start it; a while later somebody says that it is there."""
+        machine.start()
+        for other in self.cluster.machines:
+            if other is not machine:
+                self.world.after(3000, other.meet, machine)
 
     def depart(self) -> bool:
         """A machine leaves for good: as soon as it says that it can be stopped, it is."""

@@ -109,6 +109,7 @@ class Machine:
         seeded = self.world.random(f"{self.name} {self.lives} membership")
         membership.random = seeded
         membership.timeout_ms = self.world.options.timeout_ms
+        membership.forget_after_ms = self.world.options.forget_s * 1000
         return membership
 
     def start(self) -> None:

@@ -42,6 +42,7 @@ from disque.core.replication import (
     registry,
     repair,
     replica,
+    returned,
     surveys,
     tries,
     zoning,
@@ -936,4 +937,11 @@ def users_of_other_nodes_are_kept_and_not_used() -> Iterator[None]:
     kind = kinds[USER]
     kinds[USER] = entries.EntryKind(kind.number, kind.check, kind.is_ready, nothing)
     with patch.dict(entries.TABLE, kinds):
+        yield
+
+
+@mutant("I5", nodes=3, faults={"away": 3000}, policy="always", timeout_ms=1000, forget_s=5, active_ms=40_000)
+def who_was_away_for_long_delivers_what_it_had() -> Iterator[None]:
+    """A node that was forgotten asks nobody whether its jobs are known."""
+    with patch.object(returned, "mark", nothing):
         yield

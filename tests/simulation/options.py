@@ -33,6 +33,7 @@ FAULTS: Final[dict[str, int]] = {
     "half": 3000,  # a client shuts down its sending side
     "memory": 9000,  # maxmemory becomes small for a while
     "newcomer": 20000,  # another node joins
+    "away": 6000,  # a machine is off for so long that the others forget it, and comes back
     "depart": 8000,  # a machine leaves for good, as it should be done: CLUSTER LEAVING, SHUTDOWN, CLUSTER FORGET
     "decline": 5000,  # a machine never comes back, once all copies that the one before had were made again
 }
@@ -40,9 +41,11 @@ FAULTS: Final[dict[str, int]] = {
 ONLY_MANY: Final = frozenset(
     {
         *("cut", "split", "reset", "slow", "leaving", "forget", "newcomer", "massacre", "clear", "retire"),
-        *("decline", "depart"),
+        *("decline", "depart", "away"),
     }
 )
+#: Faults that some runs have beside those that are drawn, or alone.
+APART: Final = frozenset({"decline", "depart", "away"})
 #: Faults under which the nodes themselves and what is between them go on without a break.
 HARMLESS: Final = frozenset({"compact"})
 
@@ -94,6 +97,8 @@ class Options:
     grace_s: int = 60
     #: cluster-repair-after in s: from REPAIR_NEVER_S on, a run is not that long.
     repair_s: int = 600
+    #: cluster-forget-after in s.
+    forget_s: int = 86_400
 
     @property
     def user_names(self) -> tuple[bytes, ...]:
@@ -118,7 +123,8 @@ class Options:
             f"unique {self.unique}, pause {self.pause}, zones {self.zones}, bodies {self.body_most}, "
             f"mixed {self.mixed}, tries {self.tries}, ends {self.ends}, cron {self.cron}, "
             f"overflow {self.overflow}, talk {self.talk}, users {self.users}, "
-            f"grace {self.grace_s} s, repair {self.repair_s} s, faults {faults}"
+            f"grace {self.grace_s} s, repair {self.repair_s} s, forget {self.forget_s} s, "
+            f"faults {faults}"
         )
 
 
@@ -158,9 +164,16 @@ def draw(seed: int, nodes: int) -> Options:
 
 
 def draw_decline(options: Options) -> None:
-    """In some runs all machines but two go, one after the other, lost or as it should be done: this takes its time."""
+    """In some runs all machines but two go, one after the other, lost or as it should be done; in some they are away.
+
+    That takes its time.
+    """
     random = Random(f"{options.seed} decline")
-    if options.nodes < 3 or random.random() > 0.15:
+    chance = random.random()
+    if options.nodes > 1 and chance > 0.95:
+        options.faults, options.forget_s, options.timeout_ms = {"away": FAULTS["away"]}, random.choice((5, 8)), 1000
+        options.active_ms, options.jumps = 40_000, False
+    if options.nodes < 3 or chance > 0.15:
         return
     for kind in random.choice((("decline",), ("depart",), ("decline", "depart"))):
         options.faults[kind] = FAULTS[kind]
@@ -182,7 +195,7 @@ def draw_body_most(seed: int, nodes: int) -> int:
 
 def draw_faults(random: Random, nodes: int) -> dict[str, int]:
     """Which faults a run has: none, one, a few, or all, more or less often."""
-    possible = [kind for kind in FAULTS if (nodes > 1 or kind not in ONLY_MANY) and kind not in {"decline", "depart"}]
+    possible = [kind for kind in FAULTS if (nodes > 1 or kind not in ONLY_MANY) and kind not in APART]
     how = random.random()
     if how < 0.15:
         chosen = []

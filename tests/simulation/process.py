@@ -92,6 +92,7 @@ class Process:
         config.set_text("maxmemory", str(machine.max_bytes))
         config.set_text("cluster-node-timeout", str(self.world.options.timeout_ms))
         config.set_text("restart-grace", str(self.world.options.grace_s))
+        config.set_text("cluster-forget-after", str(self.world.options.forget_s))
         config.set_text("cluster-repair-after", str(self.world.options.repair_s))
         config.put("appendonly", ("yes" if machine.disk.policy != "off" else "no",))
         if machine.disk.policy != "off":

@@ -19,8 +19,10 @@ def counted(node: Node) -> dict[int, int]:
     things += [*keys(node).values(), *node.queues.values(), *node.acks.by_id.values(), *node.registry.entries()]
     things += node.histories.by_queue.values()
     found: dict[int, int] = {}
+    if node.repairs.noted:
+        found[node.repairs.noted] = 1
     if node.registry.purged_segment:
-        found[node.registry.purged_segment] = 1
+        found[node.registry.purged_segment] = found.get(node.registry.purged_segment, 0) + 1
     for thing in things:
         if thing.segment:
             found[thing.segment] = found.get(thing.segment, 0) + 1

@@ -164,6 +164,11 @@ def is_purged(record: tuple[Any, ...]) -> bool:
     return small(record[1:])
 
 
+def is_returned(record: tuple[Any, ...]) -> bool:
+    """Whether it says yes or no."""
+    return record[1] in {0, 1}
+
+
 def is_clean(record: tuple[Any, ...]) -> bool:
     """Whether each entry in this part of a clean stop's list makes sense."""
     return all(map(is_entry, record[1]))

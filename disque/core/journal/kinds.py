@@ -37,11 +37,12 @@ from disque.core.journal.schema import (
     PAUSE,
     PURGED,
     REQUEUE,
+    RETURNED,
     SPEND,
     UNEND,
     WHOLE,
 )
-from disque.core.replication import ends, registry
+from disque.core.replication import ends, registry, returned
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -175,6 +176,14 @@ KINDS: Final[tuple[Kind, ...]] = (
         forget=ends.forget_ends,
     ),
     Kind(UNEND, (bytes,), checks.is_id, ends.apply_unend),
+    Kind(
+        RETURNED,
+        (int,),
+        checks.is_returned,
+        returned.apply_returned,
+        copy=returned.copy_returned,
+        forget=returned.forget_returned,
+    ),
     Kind(
         PAUSE,
         (bytes, int),

@@ -46,7 +46,7 @@ from disque.core.model.job import (
 from disque.core.model.memory import ACK_BYTES
 from disque.core.model.queue import ELSEWHERE
 from disque.core.model.spec import SpecCache
-from disque.core.replication import acks, ends, moves
+from disque.core.replication import acks, ends, moves, returned
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -129,6 +129,7 @@ class Replay(Recovery):
                 done += 1
                 if done % FINISH_SLICE == 0:
                     yield done
+        returned.mark(self.node, now_ms - self.time_ms if self.time_ms else 0)
         for name, jobs in waiting.items():
             self._fill(name, jobs, now_ms)
             yield done

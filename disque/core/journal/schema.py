@@ -23,6 +23,7 @@ HISTORY queue, whether it is all (0 or 1), hours, days: what happened to its job
 ENDED   how a job ended, for as long as that is kept: id, queue, status, node that took it, tries, whether the job is
         not known here (0 or 1), when, until when; result, last error, body
 UNEND   id: how it ended is forgotten
+RETURNED whether jobs are in doubt, since this node was away for long (0 or 1)
 KEYS    UNIQUE keys that differ in digest and job only: end of the window (0: as long as the job), end of the job's
         life then, nodes that keep it; digests of queue and key, ids
 FLUSH   everything before it is gone
@@ -66,6 +67,7 @@ MOVE: Final = 22
 HISTORY: Final = 23
 ENDED: Final = 24
 UNEND: Final = 25
+RETURNED: Final = 28
 
 #: Version of the records, in each HEAD. Those before were never released, and are not read any more.
 FORMAT: Final = 3

@@ -80,7 +80,8 @@ WRONG_TIMES: Final = (frozenset({ERROR_AGE_MS, PROGRESS_AGE_MS}), frozenset({ERR
 #: Why a job died, by number.
 DIED_TRIES: Final = 1
 DIED_NACK: Final = 2
-CAUSES: Final = (b"", b"tries", b"nack")
+DIED_RETURNED: Final = 3
+CAUSES: Final = (b"", b"tries", b"nack", b"returned")
 
 #: Names and values in turn.
 Headers = tuple[bytes, ...]

@@ -28,8 +28,9 @@ GONE_BYTES: Final = 120
 #: its other holders. Copies for which a client waits are bounded by what one connection may have unanswered.
 SPREAD_BYTES: Final = 600
 VOTE_BYTES: Final = 500
-#: A job whose copies are being counted, on top of it.
+#: A job whose copies are being counted, on top of it; one that is in doubt since its node was away for long.
 CHECK_BYTES: Final = 500
+RETURNED_BYTES: Final = 200
 #: On top of its job, while it is in flight: a lease of its own.
 LEASE_BYTES: Final = 150
 

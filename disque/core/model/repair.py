@@ -4,7 +4,7 @@ from collections import Counter, deque
 from typing import Final
 
 from disque.core.model.job import Job
-from disque.core.model.memory import CHECK_BYTES
+from disque.core.model.memory import CHECK_BYTES, RETURNED_BYTES
 from disque.core.model.part import Part
 from disque.core.model.session import Spread
 
@@ -96,6 +96,9 @@ class Repairs(Part):
     copies are being counted, ``copying`` those of which copies are being made. ``short`` and ``alone`` are as in
     `Walk`: an estimate while it goes on, then what it has left. So is ``left``; -1 as long as that is not known.
     ``made`` counts jobs. ``news`` are lines for the log.
+
+    ``returned`` are jobs that are in doubt since this node was away for long, with the nodes that do not know them;
+    ``is_asking`` about them, ``noted`` is the segment of the journal that says so, 0 for none.
     """
 
     __slots__ = (
@@ -107,13 +110,16 @@ class Repairs(Part):
         "everything",
         "failing",
         "gone",
+        "is_asking",
         "leaving",
         "left",
         "linked",
         "made",
         "news",
+        "noted",
         "open",
         "pause_ms",
+        "returned",
         "short",
         "urgent",
         "walk",
@@ -137,6 +143,9 @@ class Repairs(Part):
         self.alone = 0
         self.left = -1
         self.made = 0
+        self.returned: dict[bytes, tuple[bytes, ...]] = {}
+        self.is_asking = False
+        self.noted = 0
         self.news: deque[str] = deque(maxlen=NEWS_MOST)
 
     def drop_job(self, job: Job) -> int:
@@ -151,7 +160,10 @@ class Repairs(Part):
         self.checks.clear()
         self.copying.clear()
         self.short = self.alone = 0
+        self.returned.clear()
+        self.is_asking = False
+        self.noted = 0
 
     def cost(self) -> int:
         """Bytes of memory that they count for."""
-        return CHECK_BYTES * len(self.checks)
+        return CHECK_BYTES * len(self.checks) + RETURNED_BYTES * len(self.returned)

@@ -147,6 +147,8 @@ def review(node: "Node", claim: RequeueVote, now_ms: int) -> None:
         if holder != node.node_id and now_ms - claim.answered.get(holder, 0) > FRESH_MS and not node.failed(holder):
             open_ = True
             break
+    if node.repairs.returned and job.id in node.repairs.returned:
+        open_ = True  # nobody delivers it before it is known whether it was done long ago: see `returned`
     if not open_ and now_ms >= job.requeue_ms:
         node.drop_vote(job.id)
         tries.come_back(node, job, now_ms)

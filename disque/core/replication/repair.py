@@ -33,7 +33,7 @@ from cluster.messages import ASKCOPY, COPY_OVER, COPY_THERE, COPY_UNDECIDED, COP
 from disque.core.model.job import ACKED, ACTIVE, EXTRA, QUEUED, SPENT, WAIT_REPL, Job
 from disque.core.model.memory import CHECK_BYTES, SPREAD_BYTES
 from disque.core.model.repair import Check, Replacement, Walk
-from disque.core.replication import acks, coordinator, generations, replacement, replica
+from disque.core.replication import acks, coordinator, generations, replacement, replica, returned
 from disque.core.replication.rank import rank
 
 if TYPE_CHECKING:
@@ -125,6 +125,8 @@ def name(node_id: bytes) -> str:
 def beat(node: "Node", now_ms: int) -> None:
     """Begin a walk when there is a reason."""
     repairs = node.repairs
+    if repairs.returned or repairs.noted:
+        returned.beat(node, now_ms)
     is_idle = not (repairs.doubts or repairs.failing or repairs.urgent or repairs.again_ms)
     if is_idle or now_ms % LOOK_EVERY_MS >= BEAT_MS:
         return
@@ -165,7 +167,7 @@ def begin(node: "Node", due: frozenset[bytes], now_ms: int) -> None:
 def break_off(node: "Node") -> None:
     """What is under way is left to another walk."""
     repairs = node.repairs
-    node.used -= repairs.cost()
+    node.used -= CHECK_BYTES * len(repairs.checks)
     repairs.checks.clear()
     for job_id in list(repairs.copying):
         node.drop_copies(job_id)
@@ -393,6 +395,8 @@ def told(
     _, what, holders, ids = message
     repairs = node.repairs
     for job_id in ids:
+        if repairs.returned:
+            returned.told(node, peer, job_id, what, now_ms)
         found = repairs.checks.get(job_id)
         job = node.find(job_id)
         is_news = job is not None and (peer not in job.holders or (holders and holders != job.holders))

@@ -98,16 +98,29 @@ def dead_queue(spec: "JobSpec") -> bytes | None:
 
 def die(node: "Node", job: Job, cause: int, now_ms: int) -> None:
     """There are no more tries: ``job`` becomes a dead letter, or ends if there is no queue for it."""
+    name = dead_queue(job.spec)
+    if name is not None and job.retry:
+        put_away(node, job, name, cause, now_ms)
+        return
+    note_death(node, job)  # what is delivered at most once can only end
+    acks.end(node, job, DEAD, b"", now_ms)
+
+
+def note_death(node: "Node", job: Job) -> None:
+    """Count it, and tell those who listen."""
     node.stats.jobs_died += 1
     job.spec.figures.died += 1
     node.pubsub.happened(EVENT_DEAD, job.spec.queue, job.id)
-    name = dead_queue(job.spec)
-    extra = generations.own(node, job)
-    if name is None or not job.retry:  # what is delivered at most once can only end
-        acks.end(node, job, DEAD, b"", now_ms)
-        return
+
+
+def put_away(node: "Node", job: Job, name: bytes, cause: int, now_ms: int) -> None:
+    """``job`` becomes a dead letter in the queue ``name``. One that is a dead letter goes on to say where it died."""
+    note_death(node, job)
     spec = job.spec
-    extra.origin, extra.died, extra.first = spec.queue, cause, spec.encoded
+    extra = generations.own(node, job)
+    if not extra.is_dead:
+        extra.origin, extra.first = spec.queue, spec.encoded
+    extra.died = cause
     extra.tries = 0
     rows = {number: value for number, value in (spec.rows or {}).items() if number not in OF_TRIES}
     found = queue_options.of(node, name)

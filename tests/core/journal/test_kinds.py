@@ -24,14 +24,17 @@ from disque.core.journal.schema import (
     PAUSE,
     PURGED,
     REQUEUE,
+    RETURNED,
     SPEND,
     UNEND,
 )
 from disque.core.model.ends import DONE
 from disque.core.model.job import ACKED, DEFERRED, SPENT
+from disque.core.model.memory import RETURNED_BYTES
 from disque.core.model.registry import PAUSED_QUEUE
 from disque.core.node import Node
-from tests.core.support import MYSELF, START_MS, UNKNOWN_ID, Bench, Client
+from disque.core.replication import returned
+from tests.core.support import MYSELF, START_MS, UNKNOWN_ID, Bench, Client, foreign_id
 from tests.support.keys import keys
 
 BOOT: Final = "boot 1"
@@ -225,6 +228,19 @@ def is_paused_everywhere(node: Node, name: bytes) -> bool:
     return is_paused(node, name) and node.registry.get((PAUSED_QUEUE, name, b"")) is not None
 
 
+def come_back_late(bench: Bench, client: Client) -> None:
+    del client
+    bench.node.repairs.returned[foreign_id()] = ()
+    bench.node.used += RETURNED_BYTES
+    returned.beat(bench.node, bench.now_ms + 1000)
+    bench.settle()
+
+
+def is_in_doubt(node: Node, what: None) -> bool:
+    del what
+    return node.repairs.noted > 0
+
+
 def is_purged(node: Node, counter: int) -> bool:
     return node.registry.purged == counter > 0
 
@@ -247,6 +263,7 @@ CASES: Final[dict[int, tuple[Act, Callable[[Node, Any], bool]]]] = {
     HISTORY: (let_a_minute_pass, is_history),
     ENDED: (end_with_result, has_ended),
     UNEND: (forget_the_end, has_forgotten_the_end),
+    RETURNED: (come_back_late, is_in_doubt),
 }
 NAMES: Final = {
     getattr(schema, name): name for name in schema.__dict__ if name.isupper() and name not in {"FORMAT", "HEAVY"}

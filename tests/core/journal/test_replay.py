@@ -34,6 +34,7 @@ from disque.core.journal.schema import (
     PAUSE,
     PURGED,
     REQUEUE,
+    RETURNED,
     SPEND,
     Record,
 )
@@ -607,6 +608,7 @@ GOOD = [
     (DUMMY, job_id(4), NOW_MS + 9),
     pause_entry(b"q", 2, NOW_MS, node_id(2)),
     (PURGED, 7),
+    (RETURNED, 1),
     (HISTORY, b"q", 1, ROW.pack(1, 1, 2, 3, 4, 5), ROW.pack(1, 0, 0, 0, 0, 0)),
     job_record(5, holders=(node_id(1), node_id(2))),
     job_record(6, holders=(node_id(1), node_id(2)), state=ACKED, body=b""),
@@ -733,6 +735,7 @@ class TestNonsense:
             (ENTRY, b"q", b"", b"1", 1, 1, b"short", 0),
             (ENTRY, b"q", b"", b"1", 1, 1, node_id(2), 1),
             (PURGED, -1),
+            (RETURNED, 2),
             (HISTORY, b"q", 2, b"", b""),
             (HISTORY, b"q", 1, b"x", b""),
             (HISTORY, b"q", 1, b"", ROW.pack(1, 0, 0, 0, 0, COUNT_MOST + 1)),

@@ -1,5 +1,6 @@
 """I2: once everything works again, what is held is delivered."""
 
+from disque.core.replication import returned
 from tests.simulation.checks.kept import Kept
 from tests.simulation.cluster import Cluster
 from tests.simulation.history import Known
@@ -49,9 +50,16 @@ class Delivered:
         came = any(self.history.healed_ms <= claim.left_ms <= deadline_ms for claim in known.deliveries())
         if came or self.world.now < deadline_ms:
             return True
+        if self.is_put_away(known):
+            return True
         # With ASYNC it was answered before it was anywhere, and may have been lost on its way: see `Kept`.
         unsafe = known.dequeued or (known.plan.asynchronous and not self.kept.is_held(known.id))
         return unsafe and not known.plan.retry
+
+    def is_put_away(self, known: Known) -> bool:
+        """Whether a node that was away for long has put it into a queue where nobody takes it from."""
+        jobs = [process.node.find(known.id) for process in self.cluster.processes()]
+        return any(job is not None and job.queue == returned.QUEUE for job in jobs)
 
 
 class Orderly:

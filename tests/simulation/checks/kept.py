@@ -129,10 +129,11 @@ class Kept:
         wanted = plan.repl
         if plan.asynchronous or self.history.reset_ms >= 0:  # a machine that was reset may have confirmed twice
             wanted = min(wanted, len(known.holders))
-        # One that left, and said that it can be stopped, costs nothing.
-        gone = {machine.number for machine in self.cluster.machines if machine.retired and not machine.departed}
+        gone = {machine.number for machine in self.cluster.machines if machine.retired}
         if len((self.history.forgot.get(known.id, set()) | gone) & known.holders) < wanted:
             return True
+        # One that left, and said that it can be stopped, costs no copy.
+        gone -= {machine.number for machine in self.cluster.machines if machine.departed}
         copies, seen_ms = self.copies.get(known.id, (set(), 0))
         forgot = self.history.forgot_ms.get(known.id, {})
         return any(machine not in gone and forgot.get(machine, -1) < seen_ms for machine in copies)

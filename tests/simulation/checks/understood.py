@@ -49,8 +49,8 @@ class Understood:
     def ran(self, process: Process, request: Request, reply: bytes) -> None:
         """A command was executed."""
         needs = needed(request)
-        if not needs or not self.world.options.mixed or reply.startswith(b"-"):
-            return
+        if not needs or not self.world.options.mixed or not reply or reply.startswith(b"-"):
+            return  # no reply yet: an error may wait behind the replies to requests before it
         for peer in process.node.peers.values():
             mask = self.masks.get(peer.start, needs)
             if needs & ~mask:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from cluster.member import UNREACHABLE
 from cluster.messages import GOTJOB, REFUSED
+from disque.core.model.repair import Replacement
 from tests.simulation.cluster import Cluster
 from tests.simulation.connection import Request
 from tests.simulation.history import Known
@@ -65,7 +66,9 @@ class Zoned:
         for job_id in [job_id for job_id in before if job_id not in node.copies.wanted]:
             self.judge(process, job_id, before[job_id], usable)
         self.open[process] = {
-            job_id: Open(spread, set(spread.confirmed), usable) for job_id, spread in node.copies.wanted.items()
+            job_id: Open(spread, set(spread.confirmed), usable)
+            for job_id, spread in node.copies.wanted.items()
+            if not isinstance(spread, Replacement)
         }
 
     @staticmethod

@@ -1,0 +1,164 @@
+from cluster.messages import (
+    ANSWER,
+    ANSWER_NO,
+    ASKCOPY,
+    COPY_THERE,
+    COPY_UNKNOWN,
+    COPYIS,
+    GOTJOB,
+    MOVED,
+    REPLJOB,
+    REPLJOB_IDS,
+    WILLQUEUE,
+)
+from disque.core import links
+from disque.core.journal.codec import encode
+from disque.core.journal.replay import Replay
+from disque.core.journal.schema import RETURNED
+from disque.core.model.memory import RETURNED_BYTES
+from tests.core.support import NOTHING, START_MS, Bench
+
+DAY_MS = 86_400_000
+
+
+def restarted(bench: Bench, after_ms: int) -> Bench:
+    """The node starts again, so much later; the others are there."""
+    records = bench.node.outbox.take()
+    again = Bench(peers=2, journaling=True)
+    again.set("restart-grace", 0)
+    again.now_ms = bench.now_ms + after_ms
+    reader = Replay(again.node, "boot")
+    for payload in encode(records, bench.now_ms):
+        reader.apply(payload, 1)
+    for _ in reader.finish(again.now_ms):
+        pass
+    again.node.beat_ms = again.now_ms
+    again.membership.tick(again.now_ms)
+    return again
+
+
+def with_job() -> tuple[Bench, bytes]:
+    """A node with a job that the two others have, too."""
+    bench = Bench(peers=2, journaling=True)
+    client = bench.client()
+    client.send("ADDJOB", "q", "body", 0, "REPLICATE", 3, "TTL", 9 * 86_400, "RETRY", 60)
+    (job_id,) = bench.sent(REPLJOB)[0][1][REPLJOB_IDS]
+    for peer in bench.peers:
+        bench.hear(peer, (GOTJOB, (job_id,)))
+    assert client.read() == job_id
+    return bench, job_id
+
+
+def say(bench: Bench, what: int, job_id: bytes) -> None:
+    """All others say so."""
+    for peer in bench.peers:
+        bench.hear(peer, (COPYIS, what, (), (job_id,)))
+
+
+def test_after_a_short_absence_nothing_is_in_doubt() -> None:
+    bench, _ = with_job()
+    assert not restarted(bench, DAY_MS - 1000).node.repairs.returned
+
+
+def test_what_nobody_knows_any_more_is_put_away() -> None:
+    bench, job_id = with_job()
+    again = restarted(bench, DAY_MS)
+    client = again.client()
+    assert client("GETJOB", "FROM", "q") is NOTHING
+    again.live(3000)
+    for peer_id, message in again.sent(WILLQUEUE):
+        peer = next(one for one in again.peers if one.id == peer_id)
+        again.hear(peer, (ANSWER, message[1], ANSWER_NO, (), (job_id,)))
+    again.live(5000)
+    assert client.waiting
+    assert {peer_id for peer_id, _ in again.sent(ASKCOPY)} == {peer.id for peer in again.peers}
+    say(again, COPY_UNKNOWN, job_id)
+    assert {message[1] for _, message in again.sent(MOVED)} == {b"disque:returned"}
+    assert client.waiting
+    shown = again.client().show(job_id)
+    assert (shown["queue"], shown["origin"], shown["died"]) == (b"disque:returned", b"q", b"returned")
+    assert not again.node.repairs.returned
+    assert again.client()("REVIVEJOB", job_id) == 1
+    again.settle()
+    assert not client.waiting
+
+
+def test_what_one_of_them_knows_goes_on_as_ever() -> None:
+    bench, job_id = with_job()
+    again = restarted(bench, DAY_MS)
+    one, two = again.peers
+    again.live(3000)
+    again.hear(two, (COPYIS, COPY_UNKNOWN, (), (job_id,)))
+    again.hear(one, (COPYIS, COPY_THERE, (), (job_id,)))
+    assert not again.node.repairs.returned
+    for _ in range(3):
+        for peer_id, message in again.sent(WILLQUEUE):
+            peer = next(other for other in again.peers if other.id == peer_id)
+            again.hear(peer, (ANSWER, message[1], ANSWER_NO, (), (job_id,)))
+        again.live(1000)
+    assert again.state(job_id) == "queued"
+    assert again.job(job_id).queue == b"q"
+
+
+def test_one_that_cannot_be_reached_is_waited_for_until_it_is_forgotten() -> None:
+    bench, job_id = with_job()
+    again = restarted(bench, DAY_MS)
+    one, two = again.peers
+    again.fail(one)
+    again.live(30_000)
+    again.hear(two, (COPYIS, COPY_UNKNOWN, (), (job_id,)))
+    assert again.job(job_id).queue == b"q"
+    assert again.state(job_id) == "active"
+    again.client()("CLUSTER", "FORGET", one.id)
+    again.peers.remove(one)
+    again.live(6000)
+    say(again, COPY_UNKNOWN, job_id)
+    assert again.job(job_id).queue == b"disque:returned"
+
+
+def test_with_nobody_left_it_is_delivered() -> None:
+    bench, job_id = with_job()
+    again = restarted(bench, DAY_MS)
+    for peer in list(again.peers):
+        again.client()("CLUSTER", "FORGET", peer.id)
+        again.peers.remove(peer)
+    again.live(6000)
+    assert again.state(job_id) == "queued"
+    assert not again.node.repairs.returned
+    assert again.node.repairs.noted == 0
+
+
+def test_a_node_that_does_not_understand_the_question_is_believed_to_know_it() -> None:
+    bench, job_id = with_job()
+    again = restarted(bench, DAY_MS)
+    again.membership.set_capabilities(again.peers[0].id, 7)
+    links.review(again.node, again.now_ms)
+    again.live(6000)
+    assert not again.node.repairs.returned
+    assert again.job(job_id).queue == b"q"
+
+
+def test_another_start_goes_on_with_it() -> None:
+    bench, job_id = with_job()
+    records = bench.node.outbox.take()
+    bench.node.outbox.records.extend(records)
+    again = restarted(bench, DAY_MS)
+    again.live(1000)
+    assert (RETURNED, 1) in again.node.outbox.records
+    again.node.outbox.records[:0] = records
+    third = restarted(again, 1000)
+    assert list(third.node.repairs.returned) == [job_id]
+    third.live(6000)
+    say(third, COPY_UNKNOWN, job_id)
+    third.live(1000)
+    assert (RETURNED, 0) in third.node.outbox.records
+    assert third.now_ms > START_MS + DAY_MS
+
+
+def test_what_is_in_doubt_counts_for_memory() -> None:
+    bench, job_id = with_job()
+    again = restarted(bench, DAY_MS)
+    assert again.node.repairs.cost() == RETURNED_BYTES
+    used = again.node.used
+    again.hear(again.peers[0], (COPYIS, COPY_THERE, (), (job_id,)))
+    assert again.node.used == used - RETURNED_BYTES
