@@ -1,5 +1,6 @@
 """I22: a queue with `overflow drop-oldest` is as long as `maxlen` allows, and loses no job for nothing."""
 
+from disque.core.model.job import DEFERRED
 from disque.core.model.pubsub import ADDED, DEAD, DROPPED, Event
 from disque.core.replication import queue_options
 from tests.simulation.cluster import Cluster
@@ -25,7 +26,7 @@ class Bounded:
         node = process.node
         if node.reconciling or node.misconf or node.membership.leaving or node.used > node.limits.warn:
             return
-        grown = {queue for event, queue, _ in events if event == ADDED}
+        grown = {queue for event, queue, job_id in events if event == ADDED and not is_delayed(process, job_id)}
         grown |= {queue for queue in map(self.died_into, events) if queue}
         dropped = {queue for event, queue, _ in events if event == DROPPED}
         for name in sorted(grown | dropped):
@@ -47,3 +48,9 @@ class Bounded:
         known = self.history.jobs.get(job_id)
         is_plain = known is not None and not known.moved and known.plan.queue == queue and known.plan.retry > 0
         return known.plan.dead if known is not None and what == DEAD and is_plain else b""
+
+
+def is_delayed(process: Process, job_id: bytes) -> bool:
+    """Whether a job that was added is in no queue yet."""
+    job = process.node.find(job_id)
+    return job is not None and job.flags & DEFERRED != 0
