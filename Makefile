@@ -235,11 +235,12 @@ $(VENV)/.can-bench: pyproject.toml $(BIN)/python
 	@touch $(VENV)/.can-run $@
 
 $(RIVALS)/.can-bench: $(BIN)/python
-	@echo 'installing RQ, Celery and dramatiq into $(RIVALS)'
+	@echo 'installing RQ, Celery, dramatiq, taskiq, huey and arq into $(RIVALS)'
 	@$(BIN)/python -m venv $(RIVALS)
-	@for package in rq 'celery[redis]' 'dramatiq[redis]'; do \
-	  $(RIVALS)/bin/python -m pip install --quiet "$$package" && touch $@ || echo "without $$package"; \
+	@for package in rq 'celery[redis]' 'dramatiq[redis]' 'taskiq taskiq-redis' huey; do \
+	  $(RIVALS)/bin/python -m pip install --quiet $$package && touch $@ || echo "without $$package"; \
 	done; test -e $@
+	@$(BIN)/python -m venv $(RIVALS)/arq && $(RIVALS)/arq/bin/python -m pip install --quiet arq || echo 'without arq'
 
 # ---- CPU of the core for one operation, beside what it was when ARGS=--write noted it
 

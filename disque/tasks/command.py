@@ -16,12 +16,13 @@ import uvloop
 
 from disque.client import DisqueError
 from disque.tasks.loading import AppNotFoundError, load_app
-from disque.tasks.supervisor import Supervisor
+from disque.tasks.supervisor import PARENT, Supervisor
 from disque.tasks.worker import Settings, Worker
 
 LOG: Final = logging.getLogger("disque.tasks")
 
-USAGE: Final = "disque worker module:app [--queues mail:3,default:1] [--concurrency 100] [--processes 2]"
+#: How often a process looks whether its supervisor is there.
+PARENT_S: Final = 1.0
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -108,7 +109,11 @@ def serve(place: str, settings: Settings) -> int:
         nonlocal leaves_threads
         worker = Worker(app, settings)
         worker.listen()
-        await worker.run()
+        watching = asyncio.create_task(mind_parent(worker, os.environ.get(PARENT)))
+        try:
+            await worker.run()
+        finally:
+            watching.cancel()
         leaves_threads = worker.leaves_threads
 
     try:
@@ -121,6 +126,16 @@ def serve(place: str, settings: Settings) -> int:
         LOG.error("the worker cannot go on: %s", error)  # noqa: TRY400 - the same
         return 1
     return 0
+
+
+async def mind_parent(worker: Worker, pid: str | None) -> None:
+    """Stop the worker when its supervisor is gone, for nobody would stop it then."""
+    while pid is not None:
+        if os.getppid() != int(pid):
+            LOG.error("the supervisor is gone")
+            worker.stop()
+            return
+        await asyncio.sleep(PARENT_S)
 
 
 if __name__ == "__main__":

@@ -61,10 +61,6 @@ class NotDoneError(TaskError, TimeoutError):
     """A job has not ended in the time that it was waited for."""
 
 
-class MissingExtraError(TaskError, ImportError):
-    """A package is not installed; the text says which extra brings it."""
-
-
 class Cancelled(BaseException):
     """Raised inside of a function that runs in a thread, when its job is cancelled or its time is over."""
 

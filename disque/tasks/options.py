@@ -79,7 +79,7 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.backoff is not None:
-            backoff_word(self.backoff)
+            object.__setattr__(self, "backoff", backoff_word(self.backoff).decode())
         if self.at is not None and self.delay is not None:
             raise ValueError("at and delay cannot be used together")
 

@@ -23,6 +23,8 @@ FILES_S: Final = 1.0
 #: A process that died sooner than this after its start could never begin.
 AT_ONCE_S: Final = 3.0
 PASSED_ON: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGTSTP, signal.SIGCONT)
+#: In the environment of a process: who its supervisor is. It stops when that is gone.
+PARENT: Final = "DISQUE_WORKER_SUPERVISOR"
 #: Folders whose files are not looked at.
 SKIPPED: Final = frozenset({"__pycache__", "node_modules", "site-packages"})
 
@@ -38,7 +40,9 @@ class Place:
     def start(self) -> None:
         """Begin it."""
         self.since_s = time.monotonic()
-        self.process = subprocess.Popen(self.command)  # noqa: S603 - this very command
+        environment = {**os.environ, PARENT: str(os.getpid())}
+        # A group of its own: what the terminal says is passed on, once.
+        self.process = subprocess.Popen(self.command, env=environment, process_group=0)  # noqa: S603 - this very command
 
     def signal(self, number: int) -> None:
         """Tell it."""
@@ -74,7 +78,7 @@ class Supervisor:
     def _signalled(self, number: int, _frame: FrameType | None) -> None:
         if number in {signal.SIGTERM, signal.SIGINT}:
             self._is_stopping = True
-            number = signal.SIGTERM  # a terminal tells all of them by itself
+            number = signal.SIGTERM
         for place in self.places:
             place.signal(number)
 

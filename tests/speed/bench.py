@@ -16,7 +16,7 @@ from typing import Final
 import psutil
 
 from tests.end_to_end.node import ROOT
-from tests.speed import cluster, machine, rival, scenes
+from tests.speed import cluster, machine, rival, scenes, task_scene
 from tests.speed.book import Book
 from tests.speed.report import document
 from tests.speed.scale import FULL, QUICK, jobs_that_fit
@@ -33,6 +33,7 @@ SCENES: Final[dict[str, Callable[[Setting], None]]] = {
     "mixed": scenes.mixed,
     "restart": scenes.restart,
     "rivals": rival.rivals,
+    "tasks": task_scene.tasks,
     "standing": scenes.standing,
     "flat": scenes.flat,
 }
@@ -110,7 +111,7 @@ def prepare(chosen: argparse.Namespace, folder: Path) -> Setting:
         book.notes.append("The compiled form is not here: the plain one is judged.")
     book.notes += [f"{program} is not installed (apt-get install {program}): left out." for program in absent]
     for one in rival.RIVALS:
-        if one.package and not rival.program(run, one.package).exists():
+        if one.package and not rival.program(run, one).exists():
             book.notes.append(f"{one.name} is not installed: left out.")
     if most < max(scale.levels):
         book.notes.append(f"No more than {most:,} standing jobs: that is what was asked for, or what fits.")

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from tests.speed.book import Book, Cell, Spread
+from tests.speed.rival import TASKS
 from tests.speed.server import REDIS
 
 MILLION: Final = 1_000_000
@@ -176,6 +177,46 @@ def grown(book: Book, ours: str) -> Found | None:
     )
 
 
+def of_tasks(what: str) -> Callable[[Book, str], Found | None]:
+    """A rate of `disque.tasks`, and what the fastest of the others reached in the same run."""
+
+    def find(book: Book, _ours: str) -> Found | None:
+        one = book.spread(Cell("rivals", TASKS, what, 1), "rate")
+        if one is None:
+            return None
+        names = [name for name in book.servers("rivals") if not name.startswith("disque.")]
+        plain = "add" if what.startswith("add") else "work"
+        rates = {name: book.spread(Cell("rivals", name, plain, 1), "rate") for name in names}
+        fastest = max(((rate.middle, name) for name, rate in rates.items() if rate is not None), default=None)
+        beside = "" if fastest is None else f"; the fastest other, {fastest[1]}: {fastest[0]:,.0f}"
+        return Found(f"{one.text(',.0f')} /s{beside}", one.middle)
+
+    return find
+
+
+def latency(key: str) -> Callable[[Book, str], Found | None]:
+    def find(book: Book, _ours: str) -> Found | None:
+        for rate in book.sizes("tasks", TASKS, "latency"):
+            one = book.spread(Cell("tasks", TASKS, "latency", rate), key)
+            return one and Found(f"{one.text('.2f')} ms at {rate:,} a second", one.middle)
+        return None
+
+    return find
+
+
+def worker_growth(book: Book, _ours: str) -> Found | None:
+    """How much a worker grows over a million tasks, by its growth over the second half of those that were tried."""
+    sizes = book.sizes("tasks", TASKS, "done")
+    if len(sizes) < 3:
+        return None
+    first, last = sizes[len(sizes) // 2], sizes[-1]
+    low, high = (book.spread(Cell("tasks", TASKS, "done", size), "rss_bytes") for size in (first, last))
+    if low is None or high is None:
+        return None
+    whole = max(0.0, high.middle - low.middle) * MILLION / (last - first)
+    return Found(f"{whole / 1e6:.1f} MB more after a million, from {first:,} to {last:,} tasks", whole)
+
+
 GOALS: Final = (
     Goal("add beside LPUSH, one at a time", 0.95, False, "0.95", of_redis("add", 1)),
     Goal("get beside RPOP, one at a time", 0.95, False, "0.95", of_redis("get", 1)),
@@ -205,6 +246,12 @@ GOALS: Final = (
     Goal("restart with a million jobs after kill -9", 6, True, "below 6 s", restart_s),
     Goal("CPU of a job among very many queued ones", 1.3, True, "within 1.3", growth("queued")),
     Goal("CPU of a job among very many delayed ones", 1.3, True, "within 1.3", growth("delayed")),
+    Goal("tasks a second, one worker process", 6000, False, "6,000 /s", of_tasks("work")),
+    Goal("tasks a second, two worker processes", 12_600, False, "12,600 /s", of_tasks("work, two processes")),
+    Goal("enqueue_many, one process", 20_000, False, "20,000 /s", of_tasks("add, many at once")),
+    Goal("from enqueue to start at a tenth of the load: p50", 2, True, "below 2 ms", latency("p50_ms")),
+    Goal("from enqueue to start at a tenth of the load: p99", 10, True, "below 10 ms", latency("p99_ms")),
+    Goal("memory of a worker over a million tasks", 20e6, True, "below 20 MB of growth", worker_growth),
 )
 
 

@@ -23,7 +23,7 @@ BUSY: Final = 0.2
 LIBRARIES: Final = ("uvloop", "hiredis", "msgpack", "redis", "psutil", "matplotlib")
 #: How each program says its version.
 PROGRAMS: Final = {"redis-server": "--version", "redis-benchmark": "--version", "beanstalkd": "-v"}
-RIVALS: Final = ("rq", "celery", "kombu", "dramatiq", "redis")
+RIVALS: Final = ("rq", "celery", "kombu", "dramatiq", "taskiq", "taskiq-redis", "huey", "redis")
 
 
 class Work:

@@ -118,7 +118,7 @@ def rivals(book: Book) -> Any:
     pairs = [(what, server) for what in book.whats("rivals") for server in book.servers("rivals", what)]
     figure, axes = plt.subplots(figsize=(6.4, 0.3 * len(pairs) + 0.8))
     values = [middle(book.spread(Cell("rivals", server, what, 1), "rate")) for what, server in pairs]
-    colours = [COLOURS["compiled"] if server == "disque.client" else COLOURS[BEANSTALKD] for _, server in pairs]
+    colours = [COLOURS["compiled"] if server.startswith("disque.") else COLOURS[BEANSTALKD] for _, server in pairs]
     bars(axes, [f"{what}: {server}" for what, server in pairs], values, list(colours))
     axes.set(xscale="log", xlabel="jobs a second, one process")
     axes.margins(x=0.15)

@@ -22,9 +22,13 @@ SPOKEN: Final = {
 PERCENTILES: Final = ("p50", "p95", "p99", "p99.9", "max")
 GUARANTEES: Final[Rows] = [
     ("disque.client", "at least once: a job that is not acknowledged comes again; here one copy, no journal"),
+    ("disque.tasks", "the same, with tries, back-off and a lease that is renewed"),
     ("RQ", "a job whose worker dies goes to the registry of failed jobs; nothing brings it back by itself"),
     ("Celery", "at most once as it is: a task counts as done when it begins (`acks_late` changes that)"),
     ("dramatiq", "at least once: acknowledged after the work; jobs of a worker that dies come again in a minute"),
+    ("taskiq", "at most once as it is: the list is popped before the work"),
+    ("huey", "at most once: a task of a worker that dies is lost"),
+    ("arq", "at least once: a job whose worker dies comes again after its timeout"),
 ]
 COMMANDS: Final = """\
     make bench                                  # everything in this file
@@ -210,6 +214,21 @@ def rivals(book: Book) -> list[str]:
     return lines + table(("", *whats), rows)
 
 
+def tasks(book: Book) -> list[str]:
+    """How soon tasks begin, and whether a worker grows."""
+    lines = ["## Tasks", "", "`disque.tasks` on one node, tasks that do nothing, one worker process.", ""]
+    rows: Rows = []
+    for rate in book.sizes("tasks", what="latency"):
+        cell = Cell("tasks", "disque.tasks", "latency", rate)
+        p50, p99 = (shown(book.spread(cell, key), ".2f") for key in ("p50_ms", "p99_ms"))
+        rows.append((f"from enqueue to start, {rate:,} a second", f"p50 {p50} ms, p99 {p99} ms"))
+    for done in book.sizes("tasks", what="done"):
+        found = book.spread(Cell("tasks", "disque.tasks", "done", done), "rss_bytes")
+        if found is not None:
+            rows.append((f"memory of the worker after {done:,} tasks", f"{found.middle / 1e6:.1f} MB"))
+    return lines + table(("what", "measured"), rows)
+
+
 def driver(book: Book) -> list[str]:
     lines = ["## The driver", ""]
     lines += [
@@ -239,6 +258,7 @@ SECTIONS: Final = {
     "nodes": (nodes,),
     "journal": (journal,),
     "rivals": (rivals,),
+    "tasks": (tasks,),
     "driver": (driver,),
 }
 

@@ -21,11 +21,13 @@ APPS: Final = Path(__file__).parent / "rivals"
 POLL_S: Final = 0.01
 PATIENCE_S: Final = 30.0
 OURS: Final = "disque.client"
+TASKS: Final = "disque.tasks"
 
 
 class Rival(NamedTuple):
     """One of them: its program, the words of its worker, where its jobs wait, and how many times the jobs it is given.
 
+    `length` asks how many there are. `place` is a folder in that of the programs, for one with packages of its own.
     `workers` has the words behind the folder of programs; `{port}` stands for the server's.
     """
 
@@ -35,10 +37,16 @@ class Rival(NamedTuple):
     workers: dict[str, tuple[str, ...]]
     key: str
     factor: int = 1
+    length: str = "LLEN"
+    place: str = ""
 
+
+TWO: Final = "work, two processes"
+OUR_WORKER: Final = ("-m", "disque.tasks.command", "tasks_app:app", "--log-level", "error")
 
 RIVALS: Final = (
     Rival(OURS, "", "disque_app.py", {"work": ("disque_app.py", "{port}")}, "", 40),
+    Rival(TASKS, "", "tasks_app.py", {"work": OUR_WORKER, TWO: (*OUR_WORKER, "--processes", "2")}, "", 20),
     Rival(
         "RQ",
         "rq",
@@ -68,28 +76,46 @@ RIVALS: Final = (
         {"work": ("dramatiq", "dramatiq_app", "--processes", "1")},
         "dramatiq:default",
     ),
+    Rival(
+        "taskiq",
+        "taskiq",
+        "taskiq_app.py",
+        {"work": ("taskiq", "worker", "taskiq_app:broker", "--workers", "1", "--log-level", "ERROR")},
+        "taskiq",
+        4,
+    ),
+    Rival(
+        "huey",
+        "huey_consumer",
+        "huey_app.py",
+        {"work": ("huey_consumer", "huey_app.huey", "--quiet")},
+        "huey.redis.jobs",
+        10,
+    ),
+    Rival("arq", "arq", "arq_app.py", {"work": ("arq", "arq_app.Worker")}, "arq:queue", 1, "ZCARD", "arq"),
 )
 
 
 def rivals(run: Setting) -> None:
     """Producers and workers in turn, each on a server of its own."""
-    there = [rival for rival in RIVALS if not rival.package or program(run, rival.package).exists()]
+    there = [rival for rival in RIVALS if not rival.package or program(run, rival).exists()]
     if REDIS not in run.others:
-        there = there[:1]
+        there = [rival for rival in there if not rival.package]
     for turn in range(run.scale.rival_rounds):
         for rival in there:
             with run.server(REDIS if rival.package else run.best) as server:
                 one(run, rival, server, turn)
 
 
-def program(run: Setting, name: str) -> Path:
-    return run.rivals.absolute() / "bin" / name
+def program(run: Setting, rival: Rival, name: str = "") -> Path:
+    """A program of a rival, by default the one that it is known by."""
+    return run.rivals.absolute() / rival.place / "bin" / (name or rival.package)
 
 
 def one(run: Setting, rival: Rival, server: Server, turn: int) -> None:
     """Measure one of them, once."""
     jobs = run.scale.rival_jobs * rival.factor
-    python = [str(program(run, "python"))] if rival.package else [sys.executable]
+    python = [str(program(run, rival, "python"))] if rival.package else [sys.executable]
     environment = {**os.environ, "RIVAL_PORT": str(server.port)}
     if not rival.package:
         environment["PYTHONPATH"] = str(ROOT)
@@ -98,7 +124,7 @@ def one(run: Setting, rival: Rival, server: Server, turn: int) -> None:
     for what, text in zip(("add", "add, many at once"), done.stdout.split(), strict=False):
         run.note("rivals", rival.name, what, 1, turn, rate=float(text))
     for what, words in rival.workers.items():
-        own = [str(program(run, words[0])), *words[1:]] if rival.package else [*python, *words]
+        own = [str(program(run, rival, words[0])), *words[1:]] if rival.package else [*python, *words]
         rate = worker(server, rival, [word.format(port=server.port) for word in own], environment, run.scale.rival_s)
         run.note("rivals", rival.name, what, 1, turn, rate=rate)
         if not left(server, rival):
@@ -106,7 +132,7 @@ def one(run: Setting, rival: Rival, server: Server, turn: int) -> None:
 
 
 def left(server: Server, rival: Rival) -> int:
-    return int(server.ask("LLEN", rival.key) if rival.key else server.info("registered_jobs"))
+    return int(server.ask(rival.length, rival.key) if rival.key else server.info("registered_jobs"))
 
 
 def worker(server: Server, rival: Rival, command: list[str], environment: dict[str, str], most_s: float) -> float:

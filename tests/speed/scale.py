@@ -29,6 +29,8 @@ class Scale:
     rival_jobs: int
     rival_s: float
     rival_rounds: int
+    task_latencies: int
+    tasks_done: int
 
     def operations_at(self, depth: int) -> int:
         """How many operations make a measurement of about the same time at any depth."""
@@ -51,6 +53,8 @@ QUICK: Final = Scale(
     rival_jobs=1000,
     rival_s=3.0,
     rival_rounds=1,
+    task_latencies=3000,
+    tasks_done=100_000,
 )
 FULL: Final = Scale(
     rounds=5,
@@ -68,6 +72,8 @@ FULL: Final = Scale(
     rival_jobs=5000,
     rival_s=8.0,
     rival_rounds=3,
+    task_latencies=6000,
+    tasks_done=MILLION,
 )
 
 

@@ -245,6 +245,24 @@ def test_several_processes(app: App, work: MakeWorker) -> None:
     assert worker.log.read_text().count("works on") == 2
 
 
+def test_processes_end_with_their_supervisor(app: App, work: MakeWorker) -> None:
+    worker = work("--processes", "2")
+    until(lambda: worker.log.read_text().count("works on") == 2, "both processes")
+    worker.signal(signal.SIGKILL)
+    worker.ended()
+    until(lambda: worker.log.read_text().count("the supervisor is gone") == 2, "both have noticed")
+    assert app.tasks
+
+
+def test_ctrl_c_of_several_processes_is_one_stop(app: App, work: MakeWorker) -> None:
+    ids = enqueue(app, 2, 1.5)
+    worker = work("--processes", "2", "--concurrency", "1")
+    until(lambda: len(worker.noted()) >= 2, "both run")
+    worker.signal(signal.SIGINT)
+    assert worker.ended() == 0
+    assert statuses(app, ids) == {"done": 2}, "the grace was kept"
+
+
 def test_a_node_that_leaves(tmp_path: Path) -> None:
     nodes = [Node(tmp_path, "--appendonly", "no", "--cluster-node-timeout", "2000") for _ in range(2)]
     for number, node in enumerate(nodes):
