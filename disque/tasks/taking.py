@@ -98,7 +98,10 @@ def flow(
     asked = request(queues, count, wait_ms, lease_s)
     parcel = asked.parcel()
     [reply] = yield from deliver(router, config, parcel)
-    return parcel.answered_by, asked.value(reply)
+    found = asked.value(reply)
+    if config.affinity and found:
+        router.saw_jobs(row[1].decode() for row in found)
+    return parcel.answered_by, found
 
 
 def held(row: list[Any], node: Address | None, lease_until_s: float) -> Held:

@@ -14,6 +14,7 @@ then cancel it and give it back, uncounted, too; tell everything. A second signa
 
 import asyncio
 import logging
+import math
 import os
 import signal
 import socket
@@ -25,6 +26,7 @@ from random import SystemRandom
 from typing import Any, Final
 
 from disque.client import AsyncDisque, CommandError, DisqueError, IncompleteError, NewJob, UnavailableError
+from disque.client.async_client import TLS_WAIT_MS
 from disque.client.async_pool import AsyncInterrupt
 from disque.client.errors import NoAuthError, WrongPassError
 from disque.tasks import cron
@@ -279,6 +281,8 @@ class Worker:
 
     async def _take(self, queues: list[str], room: int, wait_ms: int) -> None:
         client = self.client
+        if client.config.tls:  # a wait over TLS cannot be ended from here
+            wait_ms = min(wait_ms, TLS_WAIT_MS)
         taking = flow(client.router, client.config, queues, room, wait_ms, self.app.lease_s)
         taken = await client.drive(taking, self._interrupt)
         self._is_connected = True
@@ -305,6 +309,8 @@ class Worker:
         """A job has come: it is read, and waits for its turn."""
         try:
             read(self.app, held)
+            if held.task is not None and held.task.options.at_most_once:
+                held.lease_until_s = math.inf
             if isinstance(held.task, BatchTask):
                 full = self.buckets.put(held, now_s)
                 if full is not None:

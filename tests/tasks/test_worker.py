@@ -226,6 +226,7 @@ def test_what_runs_may_end_in_the_grace(shop: Shop) -> None:
                 worker.stop()
                 await asyncio.sleep(0.05)
                 go_on.set()
+                await shop.until(lambda: worker.metrics.ended["slow", "done"])  # a second stop would cancel it
             assert await job.result(30) == "done"
 
     play(scene())
