@@ -141,7 +141,7 @@ def walked(args: list[bytes]) -> Claims:
 
 def paused(args: list[bytes]) -> Claims:
     """PAUSE is for who may do anything with the queue; to look is for who may look."""
-    changes = [word for word in args[2:] if word.upper() not in {b"STATE", b"BCAST"}]
+    changes = [word for word in args[2:] if word.upper() != b"STATE"]  # BCAST alone tells others how it is here
     return may.of_queue(args, may.READ, may.WRITE) if changes else may.looks(args)
 
 

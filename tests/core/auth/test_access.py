@@ -55,6 +55,7 @@ def test_a_command_that_does_not_say_it_is_for_those_who_may_everything() -> Non
         (b"revive a", [(b"a", READ)]),
         (b"pause a in", [(b"a", READ), (b"a", WRITE)]),
         (b"pause a state", [(b"a", READ)]),
+        (b"pause a bcast", [(b"a", READ), (b"a", WRITE)]),
         (b"qconfig set a ttl 5 deadletter d", [(b"a", READ), (b"a", WRITE), (b"d", WRITE)]),
         (b"qconfig get a", [(b"a", EITHER)]),
         (b"jscan queue a", [(b"a", READ)]),
