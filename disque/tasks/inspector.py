@@ -112,9 +112,7 @@ class Inspector:
             str(found.get("pause", "none")),
         )  # fmt: skip
 
-    async def jobs(
-        self, queue: str | None = None, status: str | None = None, limit: int = JOBS_MOST
-    ) -> list[JobView]:
+    async def jobs(self, queue: str | None = None, status: str | None = None, limit: int = JOBS_MOST) -> list[JobView]:
         """Some jobs of a queue, or of all.
 
         ``status`` is queued, delayed, in-flight, dead-letter, or, of those that are kept by RETAIN, done, cancelled,

@@ -105,6 +105,7 @@ def add_common(found: argparse.ArgumentParser) -> None:
     found.add_argument("--insecure", action="store_true")
     found.add_argument("--json", action="store_true", help="an object a line")
 
+
 def action(parser: argparse.ArgumentParser, *names: str) -> None:
     """Options that do something."""
     group = parser.add_mutually_exclusive_group()

@@ -53,13 +53,26 @@ def stand(node: "Node", session: Session, timeout_ms: int, now_ms: int) -> None:
         node.timers.arm(node.ends.by_session[session.id], now_ms + timeout_ms)
 
 
+def say(node: "Node", peer_id: bytes, what: int, job_id: bytes) -> None:
+    """WATCH: that this node wants to hear of a job, or does not any more. Of both in one turn only the last is said.
+
+    Messages of one turn are gathered by what they say, so the other one might leave behind it.
+    """
+    others = node.batches.get((peer_id, (WATCH, NO_MORE if what == TELL_ME else TELL_ME)))
+    if others is not None and job_id in others:
+        others.remove(job_id)
+        if not others:
+            del node.batches[peer_id, (WATCH, NO_MORE if what == TELL_ME else TELL_ME)]
+    node.batch(peer_id, (WATCH, what), job_id)
+
+
 def ask(node: "Node", ids: list[bytes]) -> None:
     """Ask all other nodes about those of these jobs of which nothing is known yet."""
     for job_id in ids:
         if job_id in node.ends.wanted:
             for peer in node.peers.values():
                 if peer.linked:
-                    node.batch(peer.id, (WATCH, TELL_ME), job_id)
+                    say(node, peer.id, TELL_ME, job_id)
 
 
 def tell_again(node: "Node", peer: Peer, saying: int) -> "Iterator[bool]":
@@ -71,7 +84,7 @@ def tell_again(node: "Node", peer: Peer, saying: int) -> "Iterator[bool]":
         wanted = node.ends.wanted.get(job_id)
         if wanted is not None:
             wanted.without.pop(peer.id, None)
-            node.batch(peer.id, (WATCH, TELL_ME), job_id)
+            say(node, peer.id, TELL_ME, job_id)
             is_enough = peer.tell(0)
         if is_enough or count % SLICE == 0:
             yield is_enough
@@ -171,7 +184,7 @@ def forget(node: "Node", wanted: Wanted) -> None:
     node.timers.disarm(wanted)
     for peer in node.peers.values():
         if peer.linked:
-            node.batch(peer.id, (WATCH, NO_MORE), wanted.id)
+            say(node, peer.id, NO_MORE, wanted.id)
 
 
 def time_out(node: "Node", wait: Wait, now_ms: int) -> None:

@@ -128,9 +128,7 @@ def no_json(name: str) -> object:
 
 def query_of(request: Request, operation: Operation) -> dict[str, Any]:
     """The query, checked, with defaults. Raises Problem."""
-    found: dict[str, Any] = {
-        name: schema["default"] for name, schema in operation.query.items() if "default" in schema
-    }
+    found: dict[str, Any] = {name: schema["default"] for name, schema in operation.query.items() if "default" in schema}
     text: bytes = request.scope["query_string"]
     try:
         pairs = parse_qsl(text.decode("latin-1"), keep_blank_values=True, errors="surrogateescape", max_num_fields=100)

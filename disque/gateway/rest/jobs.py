@@ -328,4 +328,3 @@ OPERATIONS: Final = (
     ),
     Operation("POST", "/jobs/{id}/revive", revive, "Put a dead letter back where it died", wants=COUNT),
 )
-

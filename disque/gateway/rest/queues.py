@@ -34,9 +34,7 @@ async def list_queues(ask: Ask) -> Result:
     prefix, suffix, part = query.get("prefix", ""), query.get("suffix", ""), query.get("contains", "")
     limit = min(query["limit"], FIGURES_MOST) if query.get("figures") else query["limit"]
     fitting = [
-        name
-        for name in names
-        if name > after and name.startswith(prefix) and name.endswith(suffix) and part in name
+        name for name in names if name > after and name.startswith(prefix) and name.endswith(suffix) and part in name
     ]
     shown = fitting[:limit]
     more = cursors.written(shown[-1]) if len(fitting) > limit else None

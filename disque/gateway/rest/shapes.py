@@ -54,9 +54,7 @@ TAKEN: Final = record(
 JOB: Final = {"type": "object", "description": "What is known of a job, as SHOW has it, or how it ended, as RESULT."}
 QUEUE: Final = {"type": "object", "description": "Figures of a queue at all nodes, as QSTAT CLUSTER has them."}
 ADDED: Final = record({"id": ID}, "id")
-ADDED_MANY: Final = record(
-    {"jobs": array(record({"id": ID, "error": string(), "code": string()}), None)}, "jobs"
-)
+ADDED_MANY: Final = record({"jobs": array(record({"id": ID, "error": string(), "code": string()}), None)}, "jobs")
 COUNT: Final = record({"count": integer()}, "count")
 SWEPT: Final = record({"count": integer(), "unreachable": array(string("nodes that did not answer"))}, "count")
 

@@ -6,6 +6,7 @@ import pytest
 
 from cluster.membership import Member
 from cluster.messages import BY_HOLDER, ENDED, IS_SURE, NO_MORE, TELL_ME, WATCH
+from disque.core.jobs import sessions
 from disque.core.model.ends import CANCELLED, DONE, EXPIRED, GONE, UNKNOWN
 from tests.core.support import UNKNOWN_ID, Bench, Client, foreign_id
 
@@ -60,6 +61,33 @@ def test_nobody_is_asked_any_more_when_the_last_client_leaves(bench: Bench, clie
     bench.live(1)
     assert {said for _, said in bench.sent(WATCH)} == {(WATCH, NO_MORE, (ID,))}
     assert not bench.node.ends.wanted
+
+
+def test_who_asks_again_in_the_turn_in_which_he_did_not_want_to_any_more_is_told(bench: Bench, client: Client) -> None:
+    other = bench.client()
+    client.send("WAITJOB", 0, ID)
+    bench.sent()
+    other.send("WAITJOB", 0, OTHER_ID)
+    sessions.disconnect(bench.node, client.session, bench.now_ms)
+    bench.clients.remove(client)
+    third = bench.client()
+    third.send("WAITJOB", 0, ID)
+    bench.live(1)
+    said = {said for _, said in bench.sent(WATCH)}
+    assert said == {(WATCH, TELL_ME, (OTHER_ID, ID))}
+
+
+def test_who_asks_and_is_gone_in_one_turn_is_not_told(bench: Bench, client: Client) -> None:
+    other = bench.client()
+    other.send("WAITJOB", 0, OTHER_ID)
+    bench.sent()
+    sessions.disconnect(bench.node, other.session, bench.now_ms)
+    bench.clients.remove(other)
+    client.send("WAITJOB", 0, ID)
+    sessions.disconnect(bench.node, client.session, bench.now_ms)
+    bench.clients.remove(client)
+    bench.live(1)
+    assert {said for _, said in bench.sent(WATCH)} == {(WATCH, NO_MORE, (OTHER_ID, ID))}
 
 
 def test_over_a_new_link_it_is_said_again(bench: Bench, client: Client) -> None:
