@@ -27,8 +27,10 @@ RETRY_S: Final = 10
 #: A binding of a queue that expires lives twice as long as its queue, and at least so many seconds.
 LEAST_S: Final = 3600
 #: A node that fails is not asked for so long, and after that time it is no reason to believe that bindings are missing.
-COOLDOWN_S: Final = 5
+COOLDOWN_S: Final = 15
 MISSED_S: Final = 60
+#: So long may it take to reach a node, in ms: who publishes waits for it.
+CONNECT_MS: Final = 1000
 ROWS_MOST: Final = 10_000
 
 
@@ -61,6 +63,13 @@ class Bindings:
 
     def read(self, exchange: str) -> list[Binding]:
         """The bindings of an exchange. Raises UnavailableError where none is known and some may be missed."""
+        found, complete = self._gather(exchange)
+        if not found and not complete:
+            raise UnavailableError("the bindings of an exchange are not known, since nodes cannot be reached")
+        return found
+
+    def _gather(self, exchange: str) -> tuple[list[Binding], bool]:
+        """What all nodes tell, and whether none may be missed."""
         found: dict[str, Binding] = {}
         complete = True
         for address in self.client.router.addresses():
@@ -71,19 +80,17 @@ class Bindings:
             else:
                 self._failed.pop(address, None)
                 found |= {one.job_id: one for one in rows}
-        now_s = time.time()
         if not complete:
+            now_s = time.time()
             found = {one.job_id: one for one in self._known.get(exchange, {}).values() if one.until_s > now_s} | found
-            if not found:
-                raise UnavailableError("the bindings of an exchange are not known, since nodes cannot be reached")
         self._known[exchange] = found
-        return list(found.values())
+        return list(found.values()), complete
 
     def add(self, exchange: str, row: Row, queue_ttl_s: float | None = None) -> None:
         """Bind a queue, unless it is bound already for long enough. ``queue_ttl_s``: how long it keeps messages."""
         life_s = FOREVER_S if queue_ttl_s is None else max(2 * queue_ttl_s, LEAST_S)
         now_s = time.time()
-        for one in self.read(exchange):
+        for one in self._gather(exchange)[0]:
             if one.row == row and one.until_s > now_s + life_s / 2 and one.queue_ttl_s == queue_ttl_s:
                 return
         body = dumps([*row, now_s + life_s, queue_ttl_s])
@@ -92,7 +99,7 @@ class Bindings:
     def remove(self, exchange: str, rows: Iterable[Row]) -> None:
         """Bind these no more."""
         gone = set(rows)
-        ids = [one.job_id for one in self.read(exchange) if one.row in gone]
+        ids = [one.job_id for one in self._gather(exchange)[0] if one.row in gone]
         if ids:
             self.client.cancel(*ids)
             for job_id in ids:
@@ -111,7 +118,9 @@ class Bindings:
         if self._cools(address):
             raise UnavailableError("it has failed a moment ago")
         if address not in self._nodes:
-            self._nodes[address] = Disque(replace(self.client.config, nodes=(address,), discover=False, attempts=1))
+            config = replace(self.client.config, nodes=(address,), discover=False, attempts=1)
+            limit_ms = min(config.connect_timeout_ms, CONNECT_MS)
+            self._nodes[address] = Disque(replace(config, connect_timeout_ms=limit_ms))
         rows: list[Binding] = []
         for job in self._nodes[address].peek(self._queue(exchange), ROWS_MOST):
             try:

@@ -68,6 +68,8 @@ class Poller:
         """Everything is closed."""
         if self.loop is not None:
             self.loop.on_tick.discard(self.on_tick)
+            for fd in self._by_fd:
+                self.loop.remove(fd)
             self.loop = None
         if self._poller is not None:
             self._poller.close()

@@ -25,17 +25,24 @@ class QoS(virtual.QoS):
         return most
 
     def ack(self, delivery_tag: str) -> None:
-        """It is done."""
-        self.channel.settle(delivery_tag)
-        super().ack(delivery_tag)
-        self.channel.credit()
+        """It is done. Raises DisqueError: then it comes again, since no node knows."""
+        try:
+            self.channel.settle(delivery_tag)
+        finally:
+            self._forget(delivery_tag)
 
     def reject(self, delivery_tag: str, requeue: bool = False) -> None:
-        """It is not done: back to its queue, which counts as a failure, or a dead letter."""
-        if requeue:
-            self.channel.give_back([delivery_tag])
-        else:
-            self.channel.give_back([delivery_tag], error=REJECTED, dead=True)
+        """It is not done: back to its queue, which counts as a failure, or a dead letter. Raises as `ack`."""
+        try:
+            if requeue:
+                self.channel.give_back([delivery_tag])
+            else:
+                self.channel.give_back([delivery_tag], error=REJECTED, dead=True)
+        finally:
+            self._forget(delivery_tag)
+
+    def _forget(self, delivery_tag: str) -> None:
+        """It counts no more against the limit."""
         super().ack(delivery_tag)
         self.channel.credit()
 

@@ -128,9 +128,15 @@ def test_where_nothing_is_known_and_a_node_is_away_it_is_an_error(
     assert rows(table) == {ROW}
 
 
+def test_a_queue_can_be_bound_while_a_node_is_away(table: Bindings, nodes: list[FakeNode]) -> None:
+    nodes[1].fails = True
+    table.remove("direct", [ROW])
+    table.add("direct", ROW)
+    assert rows(table) == {ROW}
+
+
 def test_a_node_that_failed_is_not_asked_for_a_while(table: Bindings, nodes: list[FakeNode]) -> None:
     nodes[1].fails = True
-    table.add("direct", ROW) if nodes[0].jobs else None
     nodes[0].jobs[b"D-" + b"9" * 38] = dumps([*ROW, time.time() + 100, None]).encode()
     rows(table)
     asked = len(nodes[1].served.requests)

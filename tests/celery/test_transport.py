@@ -182,39 +182,6 @@ class TestFaults:
             connection.drain_events(timeout=10)
         assert got.bodies == [1, 2]
 
-    def test_the_next_node_is_used_when_one_is_gone(self, cluster: Cluster) -> None:
-        first, second, third = cluster.members
-        with connect(first, second, third, job_options={"replicate": 2}) as connection:
-            publish(connection, 1, MAILS)
-            got = Got(keep=True)
-            with kombu.Consumer(connection.channel(), [MAILS, NEWS], callbacks=[got]):
-                connection.drain_events(timeout=10)
-                cluster.kill(first)
-                got.messages[0].ack()  # what was taken stays taken, and is settled at another node
-                publish(connection, 2, MAILS)
-                connection.drain_events(timeout=30)
-                drain(connection)
-                kombu.Producer(connection.default_channel).publish(3, exchange=NEWS.exchange)
-                connection.drain_events(timeout=10)
-            assert got.bodies == [1, 2, 3]
-
-    def test_messages_come_from_whatever_node_they_are_at(self, cluster: Cluster) -> None:
-        first, second, third = cluster.members
-        with connect(first) as one, connect(second) as two, connect(third) as three:
-            publish(one, 1, MAILS)
-            publish(two, 2, MAILS)
-            assert three.default_channel.queue_declare("mails", passive=True).message_count == 2
-            bound = MAILS(three.default_channel)
-            assert sorted([bound.get().payload, bound.get().payload]) == [1, 2]
-            publish(one, 3, MAILS)
-            publish(two, 4, MAILS)
-            assert bound.purge() == 2
-            got = Got()
-            with kombu.Consumer(three.channel(), [NEWS], callbacks=[got]):
-                kombu.Producer(one.default_channel).publish("news", exchange=NEWS.exchange, declare=[NEWS])
-                three.drain_events(timeout=10)
-            assert got.bodies == ["news"]
-
     def test_connections_that_hang_are_given_up(self, connection: Any) -> None:
         got = Got()
         channel = connection.channel()
@@ -236,6 +203,51 @@ class TestFaults:
             publish(connection, 1, MAILS)
             connection.drain_events(timeout=10)
         assert got.bodies == [1]
+
+
+@pytest.fixture(scope="class")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Give three nodes that the tests of a class share, in their order."""
+    cluster = Cluster(tmp_path_factory.mktemp("three"), 3)
+    cluster.start_whole()
+    yield cluster
+    cluster.discard()
+
+
+class TestCluster:
+    def test_messages_come_from_whatever_node_they_are_at(self, three: Cluster) -> None:
+        first, second, third = three.members
+        with connect(first) as one, connect(second) as two, connect(third) as last:
+            publish(one, 1, MAILS)
+            publish(two, 2, MAILS)
+            assert last.default_channel.queue_declare("mails", passive=True).message_count == 2
+            bound = MAILS(last.default_channel)
+            assert sorted([bound.get().payload, bound.get().payload]) == [1, 2]
+            publish(one, 3, MAILS)
+            publish(two, 4, MAILS)
+            assert bound.purge() == 2
+            got = Got()
+            with kombu.Consumer(last.channel(), [NEWS], callbacks=[got]):
+                kombu.Producer(one.default_channel).publish("news", exchange=NEWS.exchange, declare=[NEWS])
+                last.drain_events(timeout=10)
+            assert got.bodies == ["news"]
+
+    def test_the_next_node_is_used_when_one_is_gone(self, three: Cluster) -> None:
+        first, second, third = three.members
+        with connect(first, second, third, job_options={"replicate": 2}) as connection:
+            MAILS(connection.default_channel).purge()
+            publish(connection, 1, MAILS)
+            got = Got(keep=True)
+            with kombu.Consumer(connection.channel(), [MAILS, NEWS], callbacks=[got]):
+                connection.drain_events(timeout=10)
+                three.kill(first)
+                got.messages[0].ack()  # what was taken stays taken, and is settled at another node
+                publish(connection, 2, MAILS)
+                connection.drain_events(timeout=30)
+                drain(connection)
+                kombu.Producer(connection.default_channel).publish(3, exchange=NEWS.exchange)
+                connection.drain_events(timeout=10)
+            assert got.bodies == [1, 2, 3]
 
 
 @pytest.fixture

@@ -256,6 +256,22 @@ class TestPrefork:
             until(lambda: all(lines(tmp_path, f"done-{number}") for number in range(80)), "all tasks", 0.05)
         assert lines(tmp_path, "begun-a") == 1, worker.log()
 
+    def test_a_worker_goes_on_when_its_only_node_is_there_again(self, start: StartWorker, tmp_path: Path) -> None:
+        (tmp_path / "node").mkdir()
+        node = Node(tmp_path / "node", "--appendonly", "yes").start()
+        try:
+            worker = start(url_of(node), "--concurrency", "1", *QUIET, BACKEND="rpc://", LEASE="5").await_ready()
+            with closing(application(url_of(node))) as app:
+                assert send(app, "add", 1, 2).get(timeout=60) == 3
+                send(app, "done", 1, countdown=1)
+                node.kill()
+                worker.await_log("Cannot connect")
+                node.start()
+                assert send(app, "add", 3, 4).get(timeout=60) == 7
+                until(lambda: lines(tmp_path, "done-1"), "the task that waited in the server")
+        finally:
+            node.discard()
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pool", ["solo", "threads", "gevent"])
