@@ -8,7 +8,8 @@ from typing import Any
 
 from disque.gateway.asgi import Reading
 from disque.gateway.cluster import Clusters
-from disque.gateway.lmstfy.tokens import Tokens
+from disque.gateway.lmstfy.tokens import FileTokens, Tokens
+from disque.gateway.lmstfy.user_tokens import UserTokens
 from disque.gateway.metrics import Metrics
 from disque.gateway.sessions import Sessions
 from disque.gateway.settings import Settings
@@ -27,12 +28,16 @@ class Hub:
         self.metrics = Metrics()
         self.sessions = Sessions(settings.secret, wall_s)
         self.reading = Reading()
-        self.tokens = Tokens(settings.tokens)
+        self.tokens: Tokens
+        if settings.tokens is None and settings.secret:
+            self.tokens = UserTokens(self.clusters.own, settings.secret, time.monotonic)
+        else:
+            self.tokens = FileTokens(settings.tokens)
         self.request_id = UlidMaker(wall_s)
         self.access_log = settings.access_log
         self.stopping = asyncio.Event()
-        #: What ends the streams of clients that hear events at this moment.
-        self.streams: set[Callable[[], None]] = set()
+        #: What clients listen to at this moment.
+        self.streams: set[object] = set()
         self._later: set[asyncio.Task[None]] = set()
         self.metrics.watch(lambda: self.clusters.polls)
 
@@ -57,8 +62,6 @@ class Hub:
     async def stop(self) -> None:
         """Let what waits come to an end."""
         self.stopping.set()
-        for end in list(self.streams):
-            end()
         await self.clusters.end_polls()
 
 

@@ -63,8 +63,8 @@ async def run(settings: "Settings") -> int:
     for (_, where), what in zip(servers, ("", " for lmstfy's administration"), strict=False):
         host, port = where.getsockname()[:2]
         log.info("listening at %s://%s:%d%s", settings.scheme, host, port, what)
-    if settings.tokens is None:
-        log.warning("lmstfy's tokens are in memory, and go with this process: --tokens-file keeps them")
+    if settings.tokens is None and not settings.secret:
+        log.warning("lmstfy's tokens go with this process: --secret-file keeps them in the cluster, or --tokens-file")
 
     async def ending() -> None:
         await stop.wait()

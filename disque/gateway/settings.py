@@ -24,7 +24,8 @@ class Settings:
     - ``listen``: where clients come in. ``admin_listen``: where lmstfy's admin routes are; None: nowhere.
     - ``cert``, ``key``: files for TLS at both.
     - ``secret``: encrypts sessions; gateways that share it share sessions. Without one, sessions end with the process.
-    - ``tokens``: the file with lmstfy's tokens and limits. ``accounts``: users and passwords for the admin routes.
+    - ``tokens``: the file with lmstfy's tokens and limits; None: they are users of the cluster, encrypted with the
+      secret, or without one in memory. ``accounts``: users and passwords for the admin routes.
     - ``open_size``: whether sizes of lmstfy's queues are told without a token, as lmstfy does.
     - ``metrics_compat``: whether `/metrics` also has the names of lmstfy and asynq.
     - ``connections_most``: HTTP connections at one time. ``grace_s``: how long requests may last when it stops.

@@ -114,7 +114,7 @@ class Admin:
     async def list_tokens(self, ask: Ask) -> Reply:
         """GET /token/:namespace."""
         ask.pool()
-        known = self.tokens.of(ask.words[0])
+        known = await self.tokens.of(ask.words[0])
         return indented(200, {"tokens": {token: one.description for token, one in known.items()}})
 
     async def new_token(self, ask: Ask) -> Reply:
@@ -135,13 +135,13 @@ class Admin:
             ask.query["pool"], token = pool, behind
         ask.pool()
         token = token or self.hub.request_id()
-        if not self.tokens.add(namespace, token, description):
+        if not await self.tokens.add(namespace, token, description):
             raise RefusedError(400, "the token has already existed")
         return indented(201, {"token": token})
 
     async def delete_token(self, ask: Ask) -> Reply:
         """DELETE /token/:namespace/:token."""
-        self.tokens.remove(*ask.token())
+        await self.tokens.remove(*ask.token())
         return NOTHING
 
     # -- limits ----------------------------------------------------------------------------------------------------
@@ -149,28 +149,28 @@ class Admin:
     async def add_limit(self, ask: Ask) -> Reply:
         """POST /token/:namespace/:token/limit: only where there is none."""
         limit, (namespace, token) = limit_of(ask), ask.token()
-        known = self.tokens.find(namespace, token)
+        known = await self.tokens.find(namespace, token)
         if known is not None and known.limit is not None:
             raise RefusedError(500, f"throttler token({token}) has already exists")
-        self.tokens.limit(namespace, token, limit)
+        await self.tokens.limit(namespace, token, limit)
         return Reply(201, ordered({"limiter": limit.shown()}))
 
     async def set_limit(self, ask: Ask) -> Reply:
         """PUT /token/:namespace/:token/limit."""
         limit = limit_of(ask)
-        self.tokens.limit(*ask.token(), limit)
+        await self.tokens.limit(*ask.token(), limit)
         return Reply(200, ordered({"limiter": limit.shown()}))
 
     async def get_limit(self, ask: Ask) -> Reply:
         """GET /token/:namespace/:token/limit."""
-        known = self.tokens.find(*ask.token())
+        known = await self.tokens.find(*ask.token())
         if known is None or known.limit is None:
             return Reply(404, b"null")
         return Reply(200, ordered(known.limit.shown()))
 
     async def delete_limit(self, ask: Ask) -> Reply:
         """DELETE /token/:namespace/:token/limit."""
-        self.tokens.limit(*ask.token(), None)
+        await self.tokens.limit(*ask.token(), None)
         return Reply(200, b'{"msg":"success"}')
 
     async def limits(self, ask: Ask) -> Reply:
@@ -181,7 +181,7 @@ class Admin:
             ordered(
                 [
                     {"namespace": namespace, "token": token, "limiter": limit.shown()}
-                    for namespace, token, limit in self.tokens.limits()
+                    for namespace, token, limit in await self.tokens.limits()
                 ]
             ),
         )

@@ -106,7 +106,7 @@ class Api:
             return await route.do(self.jobs, call)
         if not call.token:
             raise RefusedError(401, "token not found")
-        known = self.tokens.find(call.namespace, call.token)
+        known = await self.tokens.find(call.namespace, call.token)
         if known is None:
             raise RefusedError(401, "invalid token")
         if not route.limited or known.limit is None:

@@ -1,8 +1,8 @@
-"""Tokens and their limits, in a file that all gateways of a cluster share.
+"""Tokens and their limits: what is known of one, and where they are kept if that is a file, or memory.
 
-It is read again when it has changed, looked at once a second at most, and written as a whole: a crash leaves the old or
-the new one. Writers hold a lock beside it, so two gateways that change it at once lose nothing. Without a file, tokens
-are in memory, and go with the process.
+A file is read again when it has changed, looked at once a second at most, and written as a whole: a crash leaves the
+old or the new one. Writers hold a lock beside it, so two gateways that change it at once lose nothing. Without a file,
+tokens are in memory, and go with the process. `user_tokens` keeps them in the cluster.
 """
 
 import fcntl
@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 #: How long a file that was read counts, in seconds.
 FRESH_S: Final = 1.0
@@ -45,8 +45,30 @@ class BrokenError(Exception):
     """The file cannot be read or written; the message says why."""
 
 
-class Tokens:
-    """All tokens. Where the file cannot be read, BrokenError is raised."""
+class Tokens(Protocol):
+    """All tokens, wherever they are kept. Raises BrokenError, DisqueError where that place is out of order."""
+
+    async def find(self, namespace: str, token: str) -> Known | None:
+        """What is known of a token; None: there is no such."""
+
+    async def of(self, namespace: str) -> dict[str, Known]:
+        """All tokens of a namespace."""
+
+    async def limits(self) -> list[tuple[str, str, Limit]]:
+        """All limits: namespace, token, limit."""
+
+    async def add(self, namespace: str, token: str, description: str) -> bool:
+        """Add a token; False: there is one already."""
+
+    async def remove(self, namespace: str, token: str) -> None:
+        """Remove a token and its limit."""
+
+    async def limit(self, namespace: str, token: str, limit: Limit | None) -> None:
+        """Set or remove the limit of a token; nothing where there is no such token."""
+
+
+class FileTokens:
+    """All tokens, in a file or in memory. Where the file cannot be read, BrokenError is raised."""
 
     def __init__(self, path: Path | None = None, clock_s: Callable[[], float] = time.monotonic) -> None:
         self.path = path
@@ -55,15 +77,15 @@ class Tokens:
         self._seen: tuple[int, int, int] | None = None
         self._looked_s = -FRESH_S
 
-    def find(self, namespace: str, token: str) -> Known | None:
+    async def find(self, namespace: str, token: str) -> Known | None:
         """What is known of a token; None: there is no such."""
         return self._fresh().get(namespace, {}).get(token)
 
-    def of(self, namespace: str) -> dict[str, Known]:
+    async def of(self, namespace: str) -> dict[str, Known]:
         """All tokens of a namespace."""
         return dict(self._fresh(now=True).get(namespace, {}))
 
-    def limits(self) -> list[tuple[str, str, Limit]]:
+    async def limits(self) -> list[tuple[str, str, Limit]]:
         """All limits: namespace, token, limit."""
         table = self._fresh(now=True)
         return [
@@ -73,7 +95,7 @@ class Tokens:
             if known.limit is not None
         ]
 
-    def add(self, namespace: str, token: str, description: str) -> bool:
+    async def add(self, namespace: str, token: str, description: str) -> bool:
         """Add a token; False: there is one already."""
         with self._changing() as table:
             tokens = table.setdefault(namespace, {})
@@ -82,7 +104,7 @@ class Tokens:
             tokens[token] = Known(description)
         return True
 
-    def remove(self, namespace: str, token: str) -> None:
+    async def remove(self, namespace: str, token: str) -> None:
         """Remove a token and its limit."""
         with self._changing() as table:
             tokens = table.get(namespace, {})
@@ -90,7 +112,7 @@ class Tokens:
             if not tokens:
                 table.pop(namespace, None)
 
-    def limit(self, namespace: str, token: str, limit: Limit | None) -> None:
+    async def limit(self, namespace: str, token: str, limit: Limit | None) -> None:
         """Set or remove the limit of a token; nothing where there is no such token."""
         with self._changing() as table:
             known = table.get(namespace, {}).get(token)

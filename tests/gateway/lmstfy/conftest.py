@@ -20,7 +20,7 @@ class Door:
 
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
-        gateway.hub.tokens.add("ns", TOKEN, "of the tests")
+        gateway.run(gateway.hub.tokens.add("ns", TOKEN, "of the tests"))
 
     def __call__(self, method: str, path: str, body: bytes = b"", token: str = TOKEN, **headers: str) -> Answer:
         given = {"x_token": token} if token else {}

@@ -32,7 +32,7 @@ class Desk:
         return self.gateway.run(self.client.ask(method, path, body, given))
 
     def token(self, token: str = LONG) -> None:
-        self.gateway.hub.tokens.add("ns", token, "x")
+        self.gateway.run(self.gateway.hub.tokens.add("ns", token, "x"))
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ class TestLimits:
 
     def test_a_limit_is_deleted_with_or_without_its_token(self, desk: Desk) -> None:
         desk.token()
-        desk.gateway.hub.tokens.limit("ns", LONG, Limit(1, 1, 1))
+        desk.gateway.run(desk.gateway.hub.tokens.limit("ns", LONG, Limit(1, 1, 1)))
         answer = desk("DELETE", self.PATH)
         assert (answer.status, answer.body) == (200, b'{"msg":"success"}')
         assert desk("GET", self.PATH).status == 404

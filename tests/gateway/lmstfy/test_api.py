@@ -166,7 +166,7 @@ class TestTokens:
 class TestLimits:
     @pytest.fixture
     def limited(self, door: Door) -> Door:
-        door.gateway.hub.tokens.limit("ns", TOKEN, Limit(1, 2, 3600))
+        door.gateway.run(door.gateway.hub.tokens.limit("ns", TOKEN, Limit(1, 2, 3600)))
         return door
 
     def test_who_produces_too_much_is_told_to_retry(self, limited: Door) -> None:

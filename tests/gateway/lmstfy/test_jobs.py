@@ -180,7 +180,7 @@ class TestLooking:
 
     def test_a_job_of_another_queue_is_not_shown(self, door: Door) -> None:
         job_id = door.publish()
-        door.gateway.hub.tokens.add("other", TOKEN, "x")
+        door.gateway.run(door.gateway.hub.tokens.add("other", TOKEN, "x"))
         assert door("GET", f"ns/other/job/{job_id}").status == 404
         assert door("GET", f"other/q/job/{job_id}").status == 404
 

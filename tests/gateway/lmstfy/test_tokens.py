@@ -1,13 +1,21 @@
 """Tokens in a file that gateways share."""
 
+import asyncio
 import stat
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 
-from disque.gateway.lmstfy.tokens import FRESH_S, BrokenError, Known, Limit, Tokens
+from disque.gateway.lmstfy.tokens import FRESH_S, BrokenError, FileTokens, Known, Limit
 
 LIMIT = Limit(10, 20, 1)
+T = TypeVar("T")
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(work)
 
 
 class Now:
@@ -21,50 +29,50 @@ class Now:
 
 
 def test_a_token_is_for_its_namespace() -> None:
-    tokens = Tokens()
-    assert tokens.add("ns", "t", "what for")
-    assert not tokens.add("ns", "t", "again")
-    assert tokens.find("ns", "t") == Known("what for")
-    assert tokens.find("other", "t") is None
-    tokens.remove("ns", "t")
-    tokens.remove("ns", "t")
-    assert tokens.find("ns", "t") is None
-    assert tokens.of("ns") == {}
+    tokens = FileTokens()
+    assert run(tokens.add("ns", "t", "what for"))
+    assert not run(tokens.add("ns", "t", "again"))
+    assert run(tokens.find("ns", "t")) == Known("what for")
+    assert run(tokens.find("other", "t")) is None
+    run(tokens.remove("ns", "t"))
+    run(tokens.remove("ns", "t"))
+    assert run(tokens.find("ns", "t")) is None
+    assert run(tokens.of("ns")) == {}
 
 
 def test_limits_belong_to_tokens(tmp_path: Path) -> None:
-    tokens = Tokens(tmp_path / "tokens")
-    tokens.limit("ns", "t", LIMIT)
-    assert tokens.limits() == [], "there is no such token"
-    tokens.add("ns", "t", "x")
-    tokens.limit("ns", "t", LIMIT)
-    assert Tokens(tmp_path / "tokens").limits() == [("ns", "t", LIMIT)]
-    tokens.limit("ns", "t", None)
-    assert Tokens(tmp_path / "tokens").find("ns", "t") == Known("x")
+    tokens = FileTokens(tmp_path / "tokens")
+    run(tokens.limit("ns", "t", LIMIT))
+    assert run(tokens.limits()) == [], "there is no such token"
+    run(tokens.add("ns", "t", "x"))
+    run(tokens.limit("ns", "t", LIMIT))
+    assert run(FileTokens(tmp_path / "tokens").limits()) == [("ns", "t", LIMIT)]
+    run(tokens.limit("ns", "t", None))
+    assert run(FileTokens(tmp_path / "tokens").find("ns", "t")) == Known("x")
 
 
 def test_they_survive_a_start_and_nobody_else_can_read_them(tmp_path: Path) -> None:
     path = tmp_path / "tokens"
-    Tokens(path).add("ns", "t", "\u00e9 <x>")
-    assert Tokens(path).of("ns") == {"t": Known("\u00e9 <x>")}
+    run(FileTokens(path).add("ns", "t", "\u00e9 <x>"))
+    assert run(FileTokens(path).of("ns")) == {"t": Known("\u00e9 <x>")}
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_what_another_gateway_has_changed_is_known_within_a_second(tmp_path: Path) -> None:
     now = Now()
     path = tmp_path / "tokens"
-    mine, other = Tokens(path, now), Tokens(path, now)
-    assert mine.find("ns", "t") is None
-    other.add("ns", "t", "x")
-    assert mine.find("ns", "t") is None, "it was looked at just now"
+    mine, other = FileTokens(path, now), FileTokens(path, now)
+    assert run(mine.find("ns", "t")) is None
+    run(other.add("ns", "t", "x"))
+    assert run(mine.find("ns", "t")) is None, "it was looked at just now"
     now.seconds += FRESH_S
-    assert mine.find("ns", "t") == Known("x")
-    mine.add("ns", "second", "y")
-    other.add("ns", "third", "z")
-    assert set(Tokens(path).of("ns")) == {"t", "second", "third"}, "nothing that the other did is lost"
+    assert run(mine.find("ns", "t")) == Known("x")
+    run(mine.add("ns", "second", "y"))
+    run(other.add("ns", "third", "z"))
+    assert set(run(FileTokens(path).of("ns"))) == {"t", "second", "third"}, "nothing that the other did is lost"
     path.unlink()
     now.seconds += FRESH_S
-    assert mine.find("ns", "t") is None
+    assert run(mine.find("ns", "t")) is None
 
 
 @pytest.mark.parametrize(
@@ -74,16 +82,16 @@ def test_what_another_gateway_has_changed_is_known_within_a_second(tmp_path: Pat
 def test_a_file_that_holds_no_tokens_is_named_and_left_alone(tmp_path: Path, text: str) -> None:
     path = tmp_path / "tokens"
     path.write_text(text)
-    tokens = Tokens(path)
+    tokens = FileTokens(path)
     with pytest.raises(BrokenError, match="holds no tokens"):
-        tokens.find("ns", "t")
+        run(tokens.find("ns", "t"))
     with pytest.raises(BrokenError, match="holds no tokens"):
-        tokens.add("ns", "t", "x")
+        run(tokens.add("ns", "t", "x"))
     assert path.read_text() == text
 
 
 def test_what_cannot_be_written_is_not_known_afterwards(tmp_path: Path) -> None:
-    tokens = Tokens(tmp_path / "nowhere" / "tokens")
+    tokens = FileTokens(tmp_path / "nowhere" / "tokens")
     with pytest.raises(BrokenError, match="cannot be written"):
-        tokens.add("ns", "t", "x")
-    assert tokens.find("ns", "t") is None
+        run(tokens.add("ns", "t", "x"))
+    assert run(tokens.find("ns", "t")) is None
