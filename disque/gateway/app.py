@@ -15,8 +15,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from disque.gateway import guard, health
+from disque.client import DisqueError
+from disque.gateway import guard, health, scrape
 from disque.gateway.asgi import BodyError
+from disque.gateway.faults import fault_of
 from disque.gateway.guard import RefusedError
 from disque.gateway.hub import Hub, log
 from disque.gateway.lmstfy.api import Api
@@ -81,14 +83,23 @@ async def failed(request: Request, error: Exception) -> Response:
     return PlainTextResponse(f"{error.detail}\n", error.status_code, error.headers)
 
 
-def metrics(hub: Hub) -> Route:
-    """`/metrics`."""
+def metrics(hub: Hub) -> list[Route]:
+    """`/metrics`: all nodes, with the rights of who asks, and the gateway; `/metrics/gateway`: that alone."""
 
-    async def show(request: Request) -> Response:
+    async def show_all(request: Request) -> Response:
+        try:
+            told = await scrape.nodes(await guard.cluster_of(hub, request))
+        except DisqueError as error:
+            fault = fault_of(error)
+            more = {"WWW-Authenticate": 'Basic realm="disque"'} if fault.status == 401 else None
+            return PlainTextResponse(f"{fault.title}\n", fault.status, more)
+        return Response(hub.metrics.text() + told.encode("utf-8", "replace"), media_type=TYPE)
+
+    async def show_own(request: Request) -> Response:
         del request
         return Response(hub.metrics.text(), media_type=TYPE)
 
-    return Route("/metrics", show)
+    return [Route("/metrics", show_all), Route("/metrics/gateway", show_own)]
 
 
 class Front:
@@ -112,7 +123,7 @@ class Front:
 
 def build(hub: Hub) -> ASGIApp:
     """The application at the public port."""
-    routes: list[BaseRoute] = [*health.routes(hub), metrics(hub), *Pages(hub).routes()]
+    routes: list[BaseRoute] = [*health.routes(hub), *metrics(hub), *Pages(hub).routes()]
     handlers: dict[Any, Any] = {Exception: broken, RefusedError: refused, BodyError: not_read, HTTPException: failed}
     pages = Starlette(routes=routes, exception_handlers=handlers)
     return Front(Api(hub, hub.tokens), Counted(hub, Rest(hub)), Counted(hub, pages))

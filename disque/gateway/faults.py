@@ -21,6 +21,7 @@ FAULTS: Final[dict[str, Fault]] = {
     "ERR": Fault(400, "The cluster refused the request"),
     "BADID": Fault(400, "This is not the ID of a job"),
     "NOJOB": Fault(404, "There is no such job"),
+    "NOCRON": Fault(404, "There is no such schedule"),
     "TOOLATE": Fault(409, "Half of the job's TTL is over"),
     "CANCELLED": Fault(409, "The job was cancelled"),
     "MAXLEN": Fault(409, "The queue is full", again=True),

@@ -39,7 +39,7 @@ class TestRequests:
     def test_they_are_counted_by_the_pattern_of_their_route(self, gateway: Gateway) -> None:
         for path in ("/healthz", "/login", "/one", "/two"):
             gateway.ask("GET", path)
-        text = gateway.ask("GET", "/metrics").text
+        text = gateway.ask("GET", "/metrics/gateway").text
         assert 'disque_gateway_requests_total{code="200",method="GET",route="/healthz"} 1.0' in text
         assert 'disque_gateway_requests_total{code="404",method="GET",route="other"} 2.0' in text
 
@@ -64,6 +64,6 @@ class TestRequests:
         self, gateway: Gateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         monkeypatch.setattr(gateway.hub.metrics, "text", lambda: 1 // 0)
-        answer = gateway.ask("GET", "/metrics")
+        answer = gateway.ask("GET", "/metrics/gateway")
         assert (answer.status, answer.text) == (500, "internal error\n")
         assert answer.headers["x-request-id"] in caplog.text

@@ -1,4 +1,4 @@
-"""The examples of docs/http.md, tried: what stands behind `$` is run, and what follows is compared."""
+"""The examples of docs/http.md and docs/monitoring.md: what stands behind `$` is run, and what follows compared."""
 
 import os
 import re
@@ -17,6 +17,7 @@ from tests.conftest import ROOT
 from tests.end_to_end.node import Node, free_port, until
 
 PAGE: Final = ROOT / "docs" / "http.md"
+PAGES: Final = (PAGE, ROOT / "docs" / "monitoring.md")
 
 
 class Ports(NamedTuple):
@@ -66,7 +67,7 @@ def fits(wanted: str, shown: str) -> bool:
 def test_examples_are_what_they_show(ports: Ports) -> None:
     if shutil.which("curl") is None:
         pytest.skip("curl is missing: apt-get install curl")
-    found = examples(PAGE.read_text())
+    found = [one for page in PAGES for one in examples(page.read_text())]
     assert len(found) > 5
     for command, shown in found:
         here = command.replace(":7780", f":{ports.public}").replace(":7781", f":{ports.admin}")
