@@ -13,6 +13,9 @@ from disque.gateway.options import PASSWORD_VARIABLE, PORT, new_parser
 #: Bytes of a secret that signs sessions.
 SECRET_LEAST: Final = 16
 
+#: How often a request is sent, though at least once to each node: clients of HTTP try again by themselves.
+ATTEMPTS: Final = 2
+
 Address = tuple[str, int]
 
 
@@ -58,6 +61,7 @@ class Settings:
             tls=self.cluster_tls,
             ca=self.cluster_ca,
             client_name="gateway",
+            attempts=ATTEMPTS,
         )
 
     @property

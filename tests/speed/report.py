@@ -251,6 +251,27 @@ def driver(book: Book) -> list[str]:
     return lines + table(("what", "depth", "driver", "a second", "server, us", "driver, us"), rows)
 
 
+def gateway(book: Book) -> list[str]:
+    lines = ["## HTTP", ""]
+    lines += [
+        (
+            "The gateway at 32 connections: lmstfy's publish and consume routes, a job of 100 bytes, one gateway "
+            "process, one node of the best form, and the load in Python on the same machine; beside a route of "
+            "Starlette that does nothing. CPU is that of the HTTP process for each publish, or each job consumed and acknowledged. lmstfy "
+            "itself, with Redis and its own client, had 6,600 and 3,400 a second on another machine of this size."
+        ),
+        "",
+    ]
+    rows: Rows = []
+    for name in book.servers("gateway"):
+        for what in book.whats("gateway"):
+            for depth in book.sizes("gateway", name, what):
+                cell = Cell("gateway", name, what, depth)
+                figures = (shown(book.spread(cell, key)) for key in ("rate", "cpu_us"))
+                rows.append((name, what, *figures))
+    return lines + table(("", "what", "a second", "CPU, us"), rows)
+
+
 SECTIONS: Final = {
     "depth": (speed, latency),
     "memory": (memory,),
@@ -259,6 +280,7 @@ SECTIONS: Final = {
     "journal": (journal,),
     "rivals": (rivals,),
     "tasks": (tasks,),
+    "gateway": (gateway,),
     "driver": (driver,),
 }
 

@@ -1,0 +1,135 @@
+"""Gateways and nodes that die, hang and come back, as clients see it: real processes."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.end_to_end.node import LOOPBACK, Node, free_port, until
+
+TOKEN: Final = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+
+
+class Process:
+    """A gateway of its own."""
+
+    def __init__(self, folder: Path, node: Node) -> None:
+        self.port = free_port()
+        self.node = node
+        (folder / "tokens").write_text(json.dumps({"ns": {TOKEN: {"description": "x"}}}))
+        words = ["--nodes", f"{LOOPBACK}:{node.port}", "--listen", f"{LOOPBACK}:{self.port}", "--grace", "5"]
+        with (folder / "log").open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "disque.gateway.main", *words, "--tokens-file", str(folder / "tokens")],
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+            )
+        until(lambda: "listening" in (folder / "log").read_text(), "the gateway")
+
+    def send(self, method: str, path: str, body: bytes = b"") -> socket.socket:
+        """Begin a request."""
+        raw = socket.create_connection((LOOPBACK, self.port), 60)
+        head = f"{method} /api/{path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Token: {TOKEN}\r\n"
+        raw.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        return raw
+
+    def ask(self, method: str, path: str, body: bytes = b"") -> tuple[int, str]:
+        with closing(self.send(method, path, body)) as raw:
+            return answer(raw)
+
+    def until_it_waits(self) -> None:
+        """Wait until a long poll of the gateway waits at the node."""
+        until(lambda: int(self.node.info("blocked_clients")), "the poll")
+
+    def end(self, number: signal.Signals = signal.SIGKILL) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(60)
+
+
+def answer(raw: socket.socket) -> tuple[int, str]:
+    """Status and all the rest."""
+    data = b"".join(iter(lambda: raw.recv(65536), b"")).decode()
+    return (int(data[9:12]) if data else 0), data
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    """A node of its own, with a journal."""
+    one = Node(tmp_path, "--appendonly", "yes").start()
+    yield one
+    one.discard()
+
+
+@pytest.fixture
+def process(tmp_path: Path, node: Node) -> Iterator[Process]:
+    one = Process(tmp_path, node)
+    yield one
+    if one.process.poll() is None:
+        one.end()
+
+
+def test_a_gateway_that_is_killed_in_a_long_poll_loses_no_job(process: Process, node: Node) -> None:
+    poll = process.send("GET", "ns/q?timeout=60&ttr=1")
+    process.until_it_waits()
+    process.process.send_signal(signal.SIGSTOP)
+    job_id = node.ask("ADDJOB", "ns/q", "precious", 1000)
+    until(lambda: not int(node.info("blocked_clients")), "the node to give the job away")
+    process.end()
+    assert answer(poll)[0] == 0, "its client got nothing"
+    poll.close()
+    [[_, again, body]] = node.ask("GETJOB", "TIMEOUT", 60_000, "FROM", "ns/q")
+    assert (again, body) == (job_id, b"precious")
+
+
+def test_a_gateway_that_stops_answers_its_polls_and_takes_nothing_along(process: Process, node: Node) -> None:
+    poll = process.send("GET", "ns/q?timeout=60")
+    process.until_it_waits()
+    assert process.end(signal.SIGTERM) == 0
+    status, text = answer(poll)
+    poll.close()
+    assert (status, text.endswith('{"msg":"no job available"}')) == (404, True)
+    assert int(node.info("blocked_clients")) == 0
+
+
+def test_without_nodes_it_says_so_and_goes_on_when_they_are_back(process: Process, node: Node) -> None:
+    assert process.ask("PUT", "ns/q", b"one")[0] == 201
+    node.kill()
+    status, text = process.ask("PUT", "ns/q", b"two")
+    assert status == 503
+    assert "retry-after: 1" in text.lower()
+    node.start()
+    until(lambda: process.ask("PUT", "ns/q", b"three")[0] == 201, "the node to be used again")
+    assert process.ask("GET", "ns/q")[0] == 200
+
+
+@pytest.mark.slow
+def test_a_node_that_hangs_is_told_as_one_that_is_away(process: Process, node: Node) -> None:
+    assert process.ask("PUT", "ns/q", b"one")[0] == 201
+    node.signal(signal.SIGSTOP)
+    assert process.ask("PUT", "ns/q", b"two")[0] == 503
+    node.signal(signal.SIGCONT)
+    until(lambda: process.ask("PUT", "ns/q", b"three")[0] == 201, "the node to be used again")
+
+
+def test_what_hangs_in_the_middle_of_a_request_hinders_nobody(process: Process, node: Node) -> None:
+    slow = [socket.create_connection((LOOPBACK, process.port)) for _ in range(50)]
+    for raw in slow[:25]:
+        raw.sendall(b"PUT /api/ns/q HTTP/1.1\r\nHost: x\r\nX-To")
+    for raw in slow[25:]:
+        raw.sendall(f"PUT /api/ns/q HTTP/1.1\r\nHost: x\r\nX-Token: {TOKEN}\r\nContent-Length: 1000\r\n\r\nx".encode())
+    assert process.ask("PUT", "ns/q", b"one")[0] == 201
+    for raw in slow:
+        raw.close()
+    assert node.ask("QLEN", "ns/q") == 1
+
+
