@@ -257,8 +257,9 @@ def gateway(book: Book) -> list[str]:
         (
             "The gateway at 32 connections: lmstfy's publish and consume routes, a job of 100 bytes, one gateway "
             "process, one node of the best form, and the load in Python on the same machine; beside a route of "
-            "Starlette that does nothing. CPU is that of the HTTP process for each publish, or each job consumed and acknowledged. lmstfy "
-            "itself, with Redis and its own client, had 6,600 and 3,400 a second on another machine of this size."
+            "Starlette that does nothing. CPU is that of the HTTP process for each publish, or each job consumed and "
+            "acknowledged. lmstfy itself, with Redis and its own client, had 6,600 and 3,400 a second on another "
+            "machine of this size."
         ),
         "",
     ]
