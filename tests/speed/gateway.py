@@ -15,7 +15,7 @@ import time
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import psutil
 import uvloop
@@ -59,9 +59,8 @@ class Talk(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        transport.write(CONSUME if self.acknowledge else PUBLISH)
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.write(CONSUME if self.acknowledge else PUBLISH)
 
     def data_received(self, data: bytes) -> None:
         self._data += data
