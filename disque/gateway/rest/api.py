@@ -14,7 +14,7 @@ from disque.gateway.asgi import BodyError, GoneError
 from disque.gateway.faults import RETRY_AFTER_S, Fault, fault_of
 from disque.gateway.guard import RefusedError
 from disque.gateway.hub import Hub, log
-from disque.gateway.rest import events, jobs, nodes, openapi, queues, schedules
+from disque.gateway.rest import events, jobs, nodes, openapi, queues, schedules, users
 from disque.gateway.rest.operation import JSON_MOST, Ask, Operation, Problem, Result, bad
 from disque.gateway.rest.schema import read, wrong
 
@@ -24,6 +24,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *queues.OPERATIONS,
     *jobs.OPERATIONS,
     *schedules.OPERATIONS,
+    *users.OPERATIONS,
     *events.OPERATIONS,
 )
 #: By the number of words in a path, and its method.

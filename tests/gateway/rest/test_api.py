@@ -58,7 +58,7 @@ class TestRoutes:
 
     def test_requests_are_counted_by_operation(self, api: Api) -> None:
         api.add("hidden-name")
-        text = api.gateway.ask("GET", "/metrics").text
+        text = api.gateway.ask("GET", "/metrics/gateway").text
         assert 'code="201",method="POST",route="/api/v1/queues/{queue}/jobs"' in text
         assert "hidden-name" not in text
 
