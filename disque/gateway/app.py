@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from disque.client import DisqueError
-from disque.gateway import guard, health, scrape
+from disque.gateway import compat, guard, health, scrape
 from disque.gateway.asgi import BodyError
 from disque.gateway.faults import fault_of
 from disque.gateway.guard import RefusedError
@@ -93,6 +93,9 @@ def metrics(hub: Hub) -> list[Route]:
             fault = fault_of(error)
             more = {"WWW-Authenticate": 'Basic realm="disque"'} if fault.status == 401 else None
             return PlainTextResponse(f"{fault.title}\n", fault.status, more)
+        if hub.lmstfy is not None:
+            found = compat.samples(told)
+            told += compat.asynq(found) + hub.lmstfy.text(found)
         return Response(hub.metrics.text() + told.encode("utf-8", "replace"), media_type=TYPE)
 
     async def show_own(request: Request) -> Response:

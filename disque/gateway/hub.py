@@ -8,6 +8,7 @@ from typing import Any
 
 from disque.gateway.asgi import Reading
 from disque.gateway.cluster import Clusters
+from disque.gateway.lmstfy.metrics import LmstfyMetrics
 from disque.gateway.lmstfy.tokens import FileTokens, Tokens
 from disque.gateway.lmstfy.user_tokens import UserTokens
 from disque.gateway.metrics import Metrics
@@ -39,6 +40,7 @@ class Hub:
         #: What clients listen to at this moment.
         self.streams: set[object] = set()
         self._later: set[asyncio.Task[None]] = set()
+        self.lmstfy = LmstfyMetrics() if settings.metrics_compat else None
         self.metrics.watch(lambda: self.clusters.polls)
 
     def note(self, method: str, place: str, status: int, seconds: float, request_id: str) -> None:

@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from disque import VERSION
 from disque.client import DisqueError
+from disque.gateway import compat, scrape
 from disque.gateway.asgi import JSON_TYPE, BodyError, GoneError, as_json, header, respond
 from disque.gateway.hub import Hub, log
 from disque.gateway.lmstfy import names, query
@@ -216,7 +217,11 @@ class Admin:
     async def metrics(self, ask: Ask) -> Reply:
         """GET /metrics."""
         del ask
-        return Reply(200, self.hub.metrics.text(), [(b"content-type", TYPE.encode())])
+        text = self.hub.metrics.text()
+        if self.hub.lmstfy is not None:
+            told = compat.samples(await scrape.nodes(self.hub.clusters.own))
+            text += self.hub.lmstfy.text(told).encode("utf-8", "replace")
+        return Reply(200, text, [(b"content-type", TYPE.encode())])
 
     async def profile(self, ask: Ask) -> Reply:
         """GET /debug/pprof: there is none, and that is said."""

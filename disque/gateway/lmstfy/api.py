@@ -79,7 +79,10 @@ class Api:
             except Exception as error:  # noqa: BLE001 - whatever a route raises is a failure of this request alone
                 reply = self._failed(error, request_id)
         await respond(send, reply.status, reply.body, [*reply.headers, (b"x-request-id", request_id.encode())])
-        self.hub.note(scope["method"], pattern, reply.status, time.perf_counter() - begun_s, request_id)
+        took_s = time.perf_counter() - begun_s
+        self.hub.note(scope["method"], pattern, reply.status, took_s, request_id)
+        if self.hub.lmstfy is not None and route is not None:
+            self.hub.lmstfy.answered(path[2], pattern, scope["method"], reply.status, took_s)
 
     @staticmethod
     def _route(method: str, path: list[str]) -> Route | None:
@@ -116,6 +119,8 @@ class Api:
     async def _limited(self, route: Route, call: Call, limit: Limit) -> Reply:
         reads = route.limited == "consume"
         if not self.throttle.admit(call.namespace, call.token, limit, reads=reads):
+            if self.hub.lmstfy is not None:
+                self.hub.lmstfy.limited(call.namespace, call.token, route.limited)
             said = f"token({call.token}) {route.limited} reach the limit rate, please retry later"
             return Reply(429, as_json({"msg": said}))
         status = 0

@@ -59,6 +59,7 @@ class Jobs:
         body = await self.hub.reading.body(call.receive, BODY_MOST)
         options += attributes(call)
         job_id = await self._add(names.inside(call.namespace, call.queue), body, options)
+        self._published(call, 1, options)
         return Reply(201, b'{"job_id":"%b","msg":"published"}' % ids.shown(job_id))
 
     async def publish_bulk(self, call: Call) -> Reply:
@@ -75,7 +76,12 @@ class Jobs:
         queue = names.inside(call.namespace, call.queue)
         asked = [self.cluster.adding.ask(self._words(queue, body, options)) for body in bodies]
         added = [ids.shown(await one) for one in asked]  # type: ignore[arg-type]  # IDs
+        self._published(call, len(added), options)
         return Reply(201, b'{"job_ids":["%b"],"msg":"published"}' % b'","'.join(added))
+
+    def _published(self, call: Call, jobs: int, options: list[bytes]) -> None:
+        if self.hub.lmstfy is not None:
+            self.hub.lmstfy.published(call.namespace, call.queue, jobs, delayed=b"DELAY" in options)
 
     def _words(self, queue: bytes, body: bytes, options: list[bytes]) -> list[bytes]:
         return [b"ADDJOB", queue, body, self._timeout, *options]
@@ -105,13 +111,26 @@ class Jobs:
         if not rows:
             return NO_JOB
         cut = len(call.namespace) + 1
+        if self.hub.lmstfy is not None:
+            self._consumed(call.namespace, rows, several=len(queues) > 1)
         if count == 1:
             return Reply(200, shown_row(rows[0], call.namespace, cut))
         return Reply(200, b"[%b]" % b",".join([shown_row(row, call.namespace, cut) for row in rows]))
 
+    def _consumed(self, namespace: str, rows: list[Row], *, several: bool) -> None:
+        """Count what was consumed."""
+        assert self.hub.lmstfy is not None
+        for queue, _, _, known in rows:
+            meta: dict[bytes, Any] = known  # type: ignore[assignment]  # of WITHMETA
+            name = text(queue)[len(namespace) + 1 :]  # type: ignore[arg-type]  # bytes
+            self.hub.lmstfy.consumed(namespace, name, meta[b"created-ms-ago"])
+        self.hub.lmstfy.count("consume_multi_jobs", len(rows) * several)
+
     async def delete(self, call: Call) -> Reply:
         """DELETE job: acknowledge it. It is no error if there is none."""
         job_id = ids.meant(call.job_id)
+        if self.hub.lmstfy is not None:
+            self.hub.lmstfy.count("pool_delete_jobs")
         if job_id is not None:
             await self.cluster.asking.ask([b"ACKJOB", job_id])
         return NOTHING
@@ -199,6 +218,8 @@ class Jobs:
         if ttl is None:
             raise RefusedError(400, "invalid ttl")
         swept = await self.cluster.client.revive_queue(names.dead(call.namespace, call.queue), count=limit)
+        if self.hub.lmstfy is not None:
+            self.hub.lmstfy.count("deadletter_respawn_jobs", swept.jobs)
         return Reply(200, as_json({"count": swept.jobs, "msg": "respawned"}))
 
     async def delete_dead(self, call: Call) -> Reply:
