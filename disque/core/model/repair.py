@@ -65,11 +65,11 @@ class Walk:
     ``made`` are jobs that have their copies again; ``short`` are those that have too few, and that this node is the one
     to repair; ``alone`` those of them that have one; ``refused`` those that may get more, since a node that could take
     one only refuses to at the moment. ``unsure`` are those of which not enough is known, since a link has ended.
-    ``left`` are those that have too few copies elsewhere, while this node leaves.
+    ``leaves``: this node left when it began; ``left`` are those that have too few copies elsewhere then.
     """
 
-    __slots__ = ("all", "alone", "beat_us", "doubted", "left", "levels", "made", "memo", "refused", "said_ms", "short",
-                 "step_us", "unsure", "why")  # fmt: skip
+    __slots__ = ("all", "alone", "beat_us", "doubted", "leaves", "left", "levels", "made", "memo", "refused", "said_ms",
+                 "short", "step_us", "unsure", "why")  # fmt: skip
 
     def __init__(self, doubted: frozenset[bytes], why: str, now_ms: int, *, everything: bool) -> None:
         self.doubted = doubted
@@ -77,6 +77,7 @@ class Walk:
         self.why = why
         self.said_ms = now_ms
         self.levels: Counter[int] = Counter()
+        self.leaves = False
         self.memo: dict[tuple[bytes, ...], tuple[int, bool]] = {}
         self.step_us = self.beat_us = 0
         self.made = self.short = self.alone = self.refused = self.unsure = self.left = 0

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 #: What is done is counted in microseconds, about: to look at a job, to ask one node about it, to make a copy, and to
 #: send so many bytes of its body.
 LOOK_US: Final = 1
-ASK_US: Final = 15
-COPY_US: Final = 80
+ASK_US: Final = 10
+COPY_US: Final = 40
 BYTES_A_US: Final = 256
 #: One step of a walk; all its steps between two beats, which is a tenth of the time.
 STEP_US: Final = 1000
@@ -161,6 +161,7 @@ def begin(node: "Node", due: frozenset[bytes], now_ms: int) -> None:
     repairs.again_ms = repairs.short = repairs.alone = 0
     repairs.open = doubted
     walk = repairs.walk = Walk(doubted, why, now_ms, everything=everything)
+    walk.leaves = node.membership.leaving
     node.begin_chore(go(node, walk))
 
 
@@ -215,8 +216,16 @@ def see_to(node: "Node", walk: Walk, level: int, jobs: list[Job]) -> None:
             walk.levels[found] += 1
             if found <= job.repl:
                 estimate(node, job, found - 1)
-        elif not job.retry and node.membership.leaving and job.state in {ACTIVE, QUEUED} and not job.flags & SPENT:
+        elif walk.leaves and is_only_here(node, job):
             walk.left += 1
+
+
+def is_only_here(node: "Node", job: Job) -> bool:
+    """Whether a job is lost with this node which is not repaired: delivered at most once, or ASYNC and just begun."""
+    spread = node.copies.wanted.get(job.id) if node.copies.wanted else None
+    if spread is not None:
+        return spread.add is None
+    return not job.retry and job.state in {ACTIVE, QUEUED} and not job.flags & SPENT
 
 
 def is_full(node: "Node") -> bool:
@@ -347,7 +356,7 @@ def finish(node: "Node", walk: Walk) -> None:
     if repairs.short and (walk.why or walk.made):
         cause = "nodes refuse to take more for now" if walk.refused else "there is no further node to take one"
         repairs.news.append(f"Repair: {repairs.short} jobs still have too few copies: {cause}")
-    if node.membership.leaving:
+    if walk.leaves and node.membership.leaving:
         if not walk.left and not walk.unsure and repairs.left:
             repairs.news.append("This node leaves, and all its jobs have their copies elsewhere: it can be stopped")
         repairs.left = walk.left + walk.unsure

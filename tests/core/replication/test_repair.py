@@ -314,6 +314,37 @@ def test_a_node_that_leaves_copies_its_jobs_away(four: Bench) -> None:
     assert "it can be stopped" in four.node.repairs.news[-1]
 
 
+def test_a_walk_that_began_before_says_nothing_of_a_node_that_leaves(four: Bench) -> None:
+    alone = made(four, 1, "DELAY", "5000")
+    shared = made(four, 2)
+    (gone,) = others(four, shared)
+    four.fail(gone)
+    four.live(AFTER_MS + 2000)
+    walk = four.node.repairs.walk
+    assert walk is not None
+    client = four.client()
+    client("CLUSTER", "LEAVING", "yes")
+    for peer_id, _ in copies(four):
+        four.hear(node_of(four, peer_id), (GOTJOB, (shared,)))
+    four.live(300)
+    assert four.node.repairs.walk is not walk
+    assert four.node.repairs.left == -1
+    four.live(3000)
+    assert [message[REPLJOB_IDS] for _, message in copies(four)] == [(alone,)]
+
+
+def test_what_nobody_else_can_have_keeps_a_node_that_leaves(four: Bench) -> None:
+    client = four.client()
+    once = client.add("q", "body", "RETRY", 0, "REPLICATE", 1)
+    begun = client.add("q", "body", "RETRY", 60, "REPLICATE", 3, "ASYNC")
+    client("CLUSTER", "LEAVING", "yes")
+    four.live(3000)
+    assert four.node.repairs.left == 2
+    assert client("ACKJOB", once, begun) == 2
+    four.live(12_000)
+    assert four.node.repairs.left == 0
+
+
 def test_copies_at_a_node_that_leaves_do_not_count(four: Bench) -> None:
     job_id = made(four, 2)
     (one,) = others(four, job_id)
