@@ -41,6 +41,8 @@ class Cluster:
         self.asking = Lane(self.client)
         self.polls = Polls(self.client)
         self._single: dict[tuple[str, int], AsyncDisque] = {}
+        #: What is to be done when it is closed.
+        self.ends: list[Callable[[], None]] = []
         self._names: list[str] = []
         self._names_at_s = -FRESH_S
 
@@ -110,6 +112,8 @@ class Cluster:
 
     async def close(self) -> None:
         """End what waits, and close all connections."""
+        for end in self.ends:
+            end()
         await self.polls.close()
         for client in (self.client, *self._single.values()):
             await client.aclose()

@@ -19,7 +19,7 @@ OWN: Final = frozenset({"same-origin", "none"})
 CSRF_HEADER: Final = "x-csrf-token"
 CSRF_FIELD: Final = "csrf"
 #: Bytes and fields of a form.
-FORM_MOST: Final = 64 << 10
+FORM_MOST: Final = 1 << 20
 FIELDS_MOST: Final = 1000
 
 #: Of all answers. Scripts and styles come from files of ours only.
@@ -83,19 +83,32 @@ def check_token(session: Session, request: Request, given: str | None = None) ->
         raise RefusedError("the form is too old, or not ours: load the page again")
 
 
-async def form_of(hub: Hub, request: Request) -> dict[str, str]:
-    """The fields of a form, as browsers send it. Raises BodyError, RefusedError."""
+async def fields_of(hub: Hub, request: Request) -> list[tuple[str, str]]:
+    """The fields of a form in their order, as browsers send it. Raises BodyError, RefusedError."""
     if not request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
         raise RefusedError("this is no form")
     body = await hub.reading.body(request.receive, FORM_MOST)
-    return dict(parse_qsl(body.decode("ascii", "replace"), max_num_fields=FIELDS_MOST, keep_blank_values=True))
+    try:
+        return parse_qsl(
+            body.decode("ascii", "replace"),
+            max_num_fields=FIELDS_MOST,
+            keep_blank_values=True,
+            errors="surrogateescape",
+        )
+    except ValueError:
+        raise RefusedError("the form has too many fields") from None
 
 
-async def check_form(hub: Hub, session: Session, request: Request) -> dict[str, str]:
+async def form_of(hub: Hub, request: Request) -> dict[str, str]:
+    """The fields of a form by name. Raises BodyError, RefusedError."""
+    return dict(await fields_of(hub, request))
+
+
+async def check_form(hub: Hub, session: Session, request: Request) -> list[tuple[str, str]]:
     """The fields of a form of ours. Raises BodyError, RefusedError."""
-    form = await form_of(hub, request)
-    check_token(session, request, form.get(CSRF_FIELD, ""))
-    return form
+    fields = await fields_of(hub, request)
+    check_token(session, request, dict(fields).get(CSRF_FIELD, ""))
+    return fields
 
 
 async def cluster_of(hub: Hub, request: Request) -> Cluster:

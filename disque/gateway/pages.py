@@ -1,16 +1,21 @@
 """The frame of the dashboard: login and logout, templates, files, and the table of its pages.
 
 A page is a function `(request, cluster) -> dict` and a template; it is served with the rights of whoever is logged in.
-Where the nodes want no password, everybody has a session without a user.
+Where the nodes want no password, everybody is let in. A template with a block `live` is also a stream: that block
+again and again, as server-sent events, while somebody looks. What pages can do is the table of
+`disque.gateway.dashboard.actions`; after it the browser is sent back to its page, with a sentence that says what came
+of it.
 """
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Final, NamedTuple
+from urllib.parse import urlencode, urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -18,14 +23,19 @@ from disque import VERSION
 from disque.client import DisqueError
 from disque.gateway import guard
 from disque.gateway.cluster import Cluster
+from disque.gateway.dashboard import actions, adding, form, looks, rights
+from disque.gateway.dashboard.sampler import EVERY_S
 from disque.gateway.faults import RETRY_AFTER_S, fault_of
 from disque.gateway.hub import Hub
 from disque.gateway.rest.api import OPERATIONS
 from disque.gateway.rest.openapi import query_parameters
+from disque.gateway.rest.operation import Problem
 from disque.gateway.rest.schema import Schema
 from disque.gateway.sessions import LASTS_S, Session
 
 HERE: Final = Path(__file__).parent
+#: What a browser asks for that wants the stream of a page.
+STREAM: Final = "text/event-stream"
 
 Values = dict[str, object]
 
@@ -37,12 +47,6 @@ class Page(NamedTuple):
     name: str
     template: str
     show: Callable[[Request, Cluster], Awaitable[Values]]
-
-
-async def overview(request: Request, cluster: Cluster) -> Values:
-    """The nodes of the cluster."""
-    del request
-    return {"nodes": await cluster.nodes()}
 
 
 async def api(request: Request, cluster: Cluster) -> Values:
@@ -60,7 +64,19 @@ def properties(schema: Schema | None) -> list[tuple[str, Schema, bool]]:
 
 #: All pages, in the order of the navigation.
 PAGES: Final[tuple[Page, ...]] = (
-    Page("/", "Overview", "overview.html", overview),
+    Page("/", "Overview", "overview.html", looks.overview),
+    Page("/queues", "Queues", "queues.html", looks.queues),
+    Page("/queues/{queue:path}", "", "queue.html", looks.queue),
+    Page("/jobs", "Jobs", "jobs.html", looks.list_jobs),
+    Page("/jobs/{job}", "", "job.html", looks.job),
+    Page("/dead", "Dead letters", "dead.html", looks.dead),
+    Page("/schedules", "Schedules", "schedules.html", looks.schedules),
+    Page("/schedules/{name:path}", "", "schedule.html", looks.schedule),
+    Page("/workers", "Workers", "workers.html", looks.workers),
+    Page("/nodes", "Nodes", "nodes.html", looks.nodes),
+    Page("/nodes/{node}", "", "node.html", looks.node),
+    Page("/users", "Users", "users.html", looks.users),
+    Page("/add", "Add", "add.html", adding.add),
     Page("/api", "API", "api.html", api),
 )
 
@@ -77,22 +93,38 @@ class Pages:
             trim_blocks=True,
             lstrip_blocks=True,
         )
+        self.templates.filters.update(form.FILTERS)
 
     def routes(self) -> list[Route | Mount]:
         """All of them, with the login and the files."""
         pages = [Route(page.path, self._shows(page), methods=["GET"]) for page in PAGES]
         return [
             *pages,
+            Route("/do/{action}", self.do, methods=["POST"]),
             Route("/login", self.login, methods=["GET", "POST"]),
             Route("/logout", self.logout, methods=["POST"]),
             Mount("/static", StaticFiles(directory=HERE / "static")),
         ]
 
+    def values(self, request: Request, session: Session | None, given: Values) -> Values:
+        """What all templates know, and what this page shows."""
+        query = request.query_params
+        said = actions.sentence(query.get("did", ""), query.get("n", "0"), query.get("more", ""))
+        common = {
+            "pages": [page for page in PAGES if page.name],
+            "path": request.url.path,
+            "url": f"{request.url.path}?{request.url.query}",
+            "session": session,
+            "version": VERSION,
+            "may": frozenset[str](),
+            "said": said,
+            "said_job": query.get("job", "") if said else "",
+        }
+        return {**common, **given}
+
     def render(self, request: Request, template: str, session: Session | None, /, **values: object) -> str:
         """A page as HTML."""
-        named = [page for page in PAGES if page.name]
-        text = self.templates.get_template(template)
-        return text.render(pages=named, path=request.url.path, session=session, version=VERSION, **values)
+        return self.templates.get_template(template).render(self.values(request, session, values))
 
     def answer(
         self, request: Request, template: str, session: Session | None = None, status: int = 200, /, **values: object
@@ -101,23 +133,81 @@ class Pages:
         html = self.render(request, template, session, **values)
         return HTMLResponse(html, status, {"Cache-Control": "no-store"})
 
+    async def _cluster_of(self, session: Session | None) -> Cluster:
+        return await self.hub.clusters.of(*(session.user, session.password) if session else (None, None))
+
     def _shows(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
         async def show(request: Request) -> Response:
             session = guard.session_of(self.hub, request)
             try:
-                cluster = await self.hub.clusters.of(*(session.user, session.password) if session else (None, None))
-                values = await page.show(request, cluster)
+                cluster = await self._cluster_of(session)
+                if request.headers.get("accept") == STREAM:
+                    return StreamingResponse(self._stream(page, request, cluster), media_type=STREAM)
+                values = {"may": await rights.of(cluster), **await page.show(request, cluster)}
             except DisqueError as error:
                 return self._failed(request, session, error)
+            except Problem as problem:
+                fault = problem.fault
+                return self.answer(request, "error.html", session, fault.status, title=fault.title, detail=str(problem))
             return self.answer(request, page.template, session, **values)
 
         return show
 
-    def _failed(self, request: Request, session: Session | None, error: DisqueError) -> Response:
+    async def _stream(self, page: Page, request: Request, cluster: Cluster) -> AsyncIterator[str]:
+        """The live part of a page, each time that it has changed."""
+        template = self.templates.get_template(page.template)
+        live = template.blocks.get("live")
+        last = ""
+        while live is not None and not self.hub.stopping.is_set():
+            try:
+                values = {"may": await rights.of(cluster), **await page.show(request, cluster)}
+                context = template.new_context(self.values(request, None, values))
+                text = "".join(live(context))
+            except DisqueError as error:
+                text = self.templates.get_template("gone.html").render(detail=str(error))
+            if text != last:
+                last = text
+                yield "".join(f"data: {line}\n" for line in text.splitlines()) + "\n"
+            else:
+                yield ": nothing new\n\n"
+            try:
+                await asyncio.wait_for(self.hub.stopping.wait(), EVERY_S)
+            except TimeoutError:
+                continue
+
+    async def do(self, request: Request) -> Response:
+        """An action: what a form of a page says."""
+        session = guard.session_of(self.hub, request)
+        guard.check_site(request)
+        if session is None:
+            fields = await guard.fields_of(self.hub, request)
+        else:
+            fields = await guard.check_form(self.hub, session, request)
+        back = own_path(dict(fields).get("back", "/"))
+        action = actions.ACTIONS.get(request.path_params["action"])
+        if action is None:
+            return self.answer(request, "error.html", session, 404, title="There is no such action", detail="")
+        try:
+            cluster = await self._cluster_of(session)
+            did = await action.do(cluster, actions.read(fields))
+        except actions.BadFormError as error:
+            values = {"title": "That cannot be done", "detail": str(error), "path": back}
+            return self.answer(request, "error.html", session, 400, **values)
+        except DisqueError as error:
+            return self._failed(request, session, error, back)
+        words = {"did": request.path_params["action"], "n": did.jobs}
+        words |= {"more": did.more} if did.more else {}
+        words |= {"job": did.job_id} if did.job_id else {}
+        return RedirectResponse(f"{back}{'&' if '?' in back else '?'}{urlencode(words)}", 303)
+
+    def _failed(
+        self, request: Request, session: Session | None, error: DisqueError, back: str | None = None
+    ) -> Response:
         fault = fault_of(error)
         if fault.status == 401:
             return RedirectResponse("/login", 303)
-        answer = self.answer(request, "error.html", session, fault.status, title=fault.title, detail=str(error))
+        values = {"title": fault.title, "detail": str(error), "path": back or request.url.path}
+        answer = self.answer(request, "error.html", session, fault.status, **values)
         if fault.status == 503:
             answer.headers["Retry-After"] = str(RETRY_AFTER_S)
         return answer
@@ -158,3 +248,12 @@ class Pages:
         answer = RedirectResponse("/login", 303)
         answer.delete_cookie(guard.cookie_name(self.hub), secure=bool(self.hub.settings.cert), httponly=True)
         return answer
+
+
+def own_path(text: str) -> str:
+    """Where to go back to: a path of ours, without what was said there before; else the first page."""
+    parts = urlsplit(text)
+    if parts.scheme or parts.netloc or not text.startswith("/") or text.startswith(("//", "/\\")) or "\\" in text:
+        return "/"
+    kept = [one for one in parts.query.split("&") if one and one.partition("=")[0] not in {"did", "n", "more", "job"}]
+    return f"{parts.path}?{'&'.join(kept)}" if kept else parts.path

@@ -1,0 +1,371 @@
+"""What pages show: each function gathers the values of one template."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from starlette.requests import Request
+
+from disque.client import AsyncDisque, DisqueError
+from disque.client.replies import JobInfo
+from disque.gateway import ids
+from disque.gateway.cluster import Cluster
+from disque.gateway.dashboard import form, sampler
+from disque.gateway.dashboard.charts import Chart, Line, chart
+from disque.gateway.rest import cursors, jobs
+from disque.gateway.rest.nodes import state_of
+from disque.gateway.rest.queues import OPTIONS, STATES, figures
+
+Values = dict[str, Any]
+
+#: Rows of a page.
+QUEUES_A_PAGE: Final = 50
+JOBS_A_PAGE: Final = 50
+#: Dead letters that are looked at, to group them by their errors.
+DEAD_MOST: Final = 2000
+#: Of an error that groups dead letters, so many letters count.
+ERROR_MOST: Final = 200
+#: States of jobs in the words of a page, in the order of a job's life.
+WORDS: Final = {
+    "wait-repl": "waits for copies",
+    "delayed": "delayed",
+    "queued": "queued",
+    "in-flight": "in flight",
+    "active": "in flight or a copy",
+    "acked": "acknowledged",
+    "done": "done",
+    "dead": "dead",
+    "cancelled": "cancelled",
+    "expired": "expired",
+    "dropped": "dropped",
+}
+DEAD: Final = ":dead"
+#: The charts of the first page: what each shows, in which colour.
+CHARTS: Final = {
+    "Jobs a second": {"added": 0, "delivered": 1, "acked": 2},
+    "Failures a second": {"nacked": 3, "retried": 4, "died": 5},
+}
+#: By the unit of a history, where the time of the clock that matters stands in a moment.
+CUTS: Final = {"minute": slice(11, 16), "hour": slice(5, 16), "day": slice(0, 10)}
+
+_samplers: WeakKeyDictionary[Cluster, sampler.Sampler] = WeakKeyDictionary()
+
+
+def samples_of(cluster: Cluster) -> sampler.Sampler:
+    """The samples of a cluster, which are taken while somebody looks."""
+    found = _samplers.get(cluster)
+    if found is None:
+        found = _samplers[cluster] = sampler.Sampler(cluster)
+        cluster.ends.append(found.stop)
+    return found
+
+
+async def overview(request: Request, cluster: Cluster) -> Values:
+    """Rates, nodes, and what needs somebody."""
+    del request
+    samples = samples_of(cluster)
+    await samples.look()
+    infos = [info for _, info in samples.nodes if isinstance(info, dict)]
+    taken = list(samples.samples)
+    charts = [rates_chart(title, taken, lines) for title, lines in CHARTS.items()] if len(taken) > 1 else []
+    return {
+        "nodes": [node_row(node, info) for node, info in samples.nodes],
+        "now": taken[-1].rates if taken else None,
+        "charts": charts,
+        "memory": sum(sampler.number(info, "used_memory") for info in infos),
+        "maxmemory": sum(sampler.number(info, "maxmemory") for info in infos),
+        "kept": sum(sampler.number(info, "registered_jobs") for info in infos),
+        "queue_count": len(await cluster.queue_names()),
+        "up": len(infos),
+    }
+
+
+def rates_chart(title: str, taken: list[sampler.Sample], lines: dict[str, int]) -> Chart:
+    """Rates over the last minutes."""
+    labels = [form.moment(one.at_s)[11:19] for one in taken]
+    return chart(title, [Line(name, [one.rates[name] for one in taken], at) for name, at in lines.items()], labels)
+
+
+def node_row(node: Any, info: sampler.Info | DisqueError) -> Values:  # noqa: ANN401 - NodeInfo
+    """A node as tables have it."""
+    told = info if isinstance(info, dict) else {}
+    return {
+        "id": node.id,
+        "address": f"{node.host}:{node.port}",
+        "state": state_of(node) if isinstance(info, dict) else "does not answer",
+        "ok": isinstance(info, dict) and node.priority < 5,
+        "error": None if isinstance(info, dict) else str(info),
+        "info": told,
+    }
+
+
+async def queues(request: Request, cluster: Cluster) -> Values:
+    """The queues of all nodes, a page of them."""
+    query = request.query_params
+    part, after = query.get("q", ""), query.get("after", "")
+    names = [name for name in await cluster.queue_names() if part.lower() in name.lower()]
+    fitting = [name for name in names if name > after]
+    shown = fitting[:QUEUES_A_PAGE]
+    rows = [await figures(cluster, name) for name in shown]
+    return {
+        "rows": rows,
+        "q": part,
+        "total": len(names),
+        "first": len(names) - len(fitting) + 1,
+        "next": shown[-1] if len(fitting) > QUEUES_A_PAGE else None,
+        "is_first": not after,
+    }
+
+
+async def queue(request: Request, cluster: Cluster) -> Values:
+    """One queue: figures, what happened, options."""
+    name = request.path_params["queue"]
+    found = await cluster.client.queue_stat(name, cluster=True)
+    unit = request.query_params.get("unit", "minute")
+    history = None
+    if found is not None and unit in {"minute", "hour", "day"}:
+        history = history_chart(await cluster.client.queue_history(name, unit, cluster=True), unit)
+    options = await cluster.client.queue_options(name)
+    return {"name": name, "stat": found, "chart": history, "unit": unit, "options": options, "known": OPTIONS}
+
+
+def history_chart(found: dict[str, Any] | None, unit: str) -> Chart | None:
+    """The history of a queue as a chart."""
+    if not found or not isinstance(found.get("added"), list):
+        return None
+    step = int(found["seconds"])
+    names = {"added": 0, "delivered": 1, "acked": 2, "nacked": 3, "died": 5}
+    labels = [form.moment(found["begin"] + at * step)[CUTS[unit]] for at in range(len(found["added"]))]
+    return chart(f"Jobs a {unit}", [Line(name, found[name], at) for name, at in names.items()], labels)
+
+
+async def list_jobs(request: Request, cluster: Cluster) -> Values:
+    """Jobs of a queue, by state and header; a job with copies is shown once a page."""
+    query = request.query_params
+    name, state, header = query.get("queue", ""), query.get("state", ""), query.get("header", "")
+    rows: list[Values] = []
+    more = None
+    if name or state:
+        states = (state,) if state in STATES else ()
+
+        async def step(client: AsyncDisque, at: int) -> tuple[int, list[JobInfo]]:
+            return await client.scan_job_infos(at, count=JOBS_A_PAGE, queue=name or None, states=states)
+
+        found, more = await cursors.walk(cluster, query.get("cursor", ""), JOBS_A_PAGE, step)
+        rows = once(job_row(info) for _, info in found if has_header(info, header))
+    return {
+        "rows": rows,
+        "queue": name,
+        "state": state,
+        "header": header,
+        "states": {one: WORDS.get(one, one) for one in STATES},
+        "next": more,
+        "is_asked": bool(name or state),
+    }
+
+
+def once(rows: Iterable[Values]) -> list[Values]:
+    """Each job once; of its copies the one that says most of it."""
+    found: dict[str, Values] = {}
+    for row in rows:
+        known = found.get(row["id"])
+        if known is None or (known["state"] == "active" and row["state"] != "active"):
+            found[row["id"]] = row
+    return list(found.values())
+
+
+def has_header(info: JobInfo, wanted: str) -> bool:
+    """Whether a job has a header: `name`, or `name=value`."""
+    if not wanted:
+        return True
+    name, equals, value = wanted.partition("=")
+    headers: dict[str, str] = info.get("headers") or {}  # type: ignore[assignment]  # as SHOW has them
+    return name in headers and (not equals or headers[name] == value)
+
+
+def job_row(info: JobInfo) -> Values:
+    """A job as tables have it."""
+    body, kind = form.body(value if isinstance(value := info.get("body"), bytes) else None)
+    return {
+        **info,
+        "shown_id": ids.shown(str(info["id"]).encode()).decode(),
+        "word": WORDS.get(str(info.get("state", "")), str(info.get("state", ""))),
+        "preview": " ".join(body[:160].split()) if kind != "binary" else "binary",
+    }
+
+
+async def job(request: Request, cluster: Cluster) -> Values:
+    """All about one job: where it is, what happened to it, its body and its end."""
+    job_id = ids.meant(request.path_params["job"])
+    info = None if job_id is None else await jobs.find(cluster, job_id)
+    fate = None if job_id is None else await cluster.client.result(job_id)
+    body, kind = form.body(info.get("body") if info else None)  # type: ignore[arg-type]  # bytes, as SHOW has it
+    result, result_kind = form.body(fate.result if fate else None)
+    shown = ids.shown(job_id).decode() if job_id else request.path_params["job"]
+    return {
+        "id": job_id.decode() if job_id else request.path_params["job"],
+        "shown_id": shown,
+        "info": info,
+        "fate": fate,
+        "body": body,
+        "kind": kind,
+        "result": result,
+        "result_kind": result_kind,
+        "events": time_line(info, fate),
+        "word": WORDS.get(str(info.get("state")), str(info.get("state"))) if info else None,
+    }
+
+
+def time_line(info: JobInfo | None, fate: Any) -> list[tuple[str, str]]:  # noqa: ANN401 - a Result
+    """What is known of a job's life: when, and what."""
+    rows: list[tuple[str, str]] = []
+    if info:
+        born_ns = info.get("ctime")
+        if isinstance(born_ns, int) and born_ns:
+            rows.append((form.moment(born_ns / 1e9), "added"))
+        if info.get("origin"):
+            why = str(info.get("died") or "moved")
+            rows.append((form.NOTHING, f"died in {info['origin']!s} ({why})"))
+        if isinstance(ago := info.get("error_ms_ago"), int):
+            rows.append((f"{form.lasting(ago)} ago", f"failed: {info.get('error')!s}"))
+        if info.get("progress"):
+            rows.append(("now", f"progress: {info['progress']!s}"))
+        if info.get("state") == "active":
+            rows.append((f"in {form.lasting(info.get('next_requeue_within'))}", "comes back unless it is acknowledged"))
+        if isinstance(left := info.get("ttl"), int):
+            rows.append((f"in {form.seconds(left)}", "expires"))
+    if fate and fate.ended_ms_ago is not None:
+        rows.append((f"{form.lasting(fate.ended_ms_ago)} ago", fate.status))
+    return rows
+
+
+async def dead(request: Request, cluster: Cluster) -> Values:
+    """Queues of dead letters, and one of them grouped by error."""
+    name = request.query_params.get("queue", "")
+    names = [one for one in await cluster.queue_names() if one.endswith(DEAD)]
+    rows = [await figures(cluster, one) for one in names[:QUEUES_A_PAGE]]
+    groups: list[tuple[str, int, str]] = []
+    looked = 0
+    if name:
+        counted, examples, looked = await errors_of(cluster, name)
+        groups = [(error, count, examples[error]) for error, count in counted.most_common(QUEUES_A_PAGE)]
+    return {
+        "rows": [row for row in rows if row.get("len") or row.get("delayed")],
+        "queue": name,
+        "groups": groups,
+        "looked": looked,
+        "looked_most": DEAD_MOST,
+        "total": len(names),
+    }
+
+
+async def errors_of(cluster: Cluster, name: str) -> tuple[Counter[str], dict[str, str], int]:
+    """How many dead letters of a queue have which error, an ID for each, and how many were looked at."""
+    seen: set[str] = set()
+    counted: Counter[str] = Counter()
+    examples: dict[str, str] = {}
+    cursor: str | None = ""
+
+    async def step(client: AsyncDisque, at: int) -> tuple[int, list[JobInfo]]:
+        return await client.scan_job_infos(at, count=500, queue=name, states=("queued", "delayed"))
+
+    while cursor is not None and len(seen) < DEAD_MOST:
+        found, cursor = await cursors.walk(cluster, cursor, 500, step)
+        for _, info in found:
+            job_id = str(info["id"])
+            if job_id not in seen:
+                seen.add(job_id)
+                error = error_of(info)
+                counted[error] += 1
+                examples.setdefault(error, ids.shown(job_id.encode()).decode())
+    return counted, examples, len(seen)
+
+
+def error_of(info: JobInfo) -> str:
+    """The error by which a dead letter is grouped."""
+    lines = str(info.get("error") or "").strip().splitlines()
+    return lines[0][:ERROR_MOST] if lines else ""
+
+
+async def schedules(request: Request, cluster: Cluster) -> Values:
+    """All schedules, a page of them."""
+    cursor = request.query_params.get("cursor", "0")
+    after, rows = await cluster.client.schedules(int(cursor) if cursor.isascii() and cursor.isdigit() else 0)
+    return {"rows": rows, "next": after or None}
+
+
+async def schedule(request: Request, cluster: Cluster) -> Values:
+    """One schedule, and when it is due next."""
+    name = request.path_params["name"]
+    found = await cluster.client.schedule(name)
+    ticks = await cluster.client.next_ticks(found.spec, 10, tz=found.tz) if found else []
+    body, kind = form.body(found.body if found else None)
+    return {"name": name, "schedule": found, "ticks": ticks, "body": body, "kind": kind}
+
+
+async def workers(request: Request, cluster: Cluster) -> Values:
+    """Who is connected to which node: workers first."""
+    del request
+    answers = await cluster.at_each(clients_of)
+    rows: list[Values] = []
+    failed: list[str] = []
+    for node, answer in answers:
+        if isinstance(answer, DisqueError):
+            failed.append(f"{node.host}:{node.port}: {answer}")
+            continue
+        rows += [{**row, "node": f"{node.host}:{node.port}"} for row in answer]
+    rows.sort(key=lambda row: (not row["name"].startswith("worker:"), not row["name"], row["name"], row["node"]))
+    return {"rows": rows[:500], "total": len(rows), "failed": failed}
+
+
+async def clients_of(client: AsyncDisque) -> list[dict[str, Any]]:
+    """CLIENT LIST of a node."""
+    return await client.client_list()  # type: ignore[return-value]  # all are texts
+
+
+async def nodes(request: Request, cluster: Cluster) -> Values:
+    """The nodes: memory, links, copies, journal."""
+    del request
+    samples = samples_of(cluster)
+    await samples.look()
+    rows = [node_row(node, info) for node, info in samples.nodes]
+    for row, (node, info) in zip(rows, samples.nodes, strict=True):
+        row["cluster"] = {}
+        if isinstance(info, dict):
+            try:
+                row["cluster"] = await cluster.at(node).cluster_info()
+            except DisqueError as error:
+                row["error"] = str(error)
+    return {"nodes": rows}
+
+
+async def node(request: Request, cluster: Cluster) -> Values:
+    """All that a node tells of itself."""
+    node_id = request.path_params["node"]
+    for one in await cluster.nodes():
+        if one.id == node_id:
+            info = await cluster.at(one).info()
+            return {"id": node_id, "address": f"{one.host}:{one.port}", "info": info, "state": state_of(one)}
+    return {"id": node_id, "address": None, "info": {}, "state": "unknown"}
+
+
+async def users(request: Request, cluster: Cluster) -> Values:
+    """The users, and what they may do."""
+    del request
+    names = await cluster.client.execute_command("ACL", "USERS")
+    rows = []
+    for name in sorted(names)[:500]:
+        found = await cluster.client.execute_command("ACL", "GETUSER", name)
+        rows.append({"name": text(name), **{text(key): told(value) for key, value in (found or {}).items()}})
+    return {"rows": rows, "total": len(names)}
+
+
+def text(value: object) -> str:
+    """A word of a reply."""
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
+
+
+def told(value: object) -> object:
+    """A value of a reply: a text, or a list of them."""
+    return [text(one) for one in value] if isinstance(value, list) else text(value)
