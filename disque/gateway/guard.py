@@ -18,8 +18,9 @@ SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 OWN: Final = frozenset({"same-origin", "none"})
 CSRF_HEADER: Final = "x-csrf-token"
 CSRF_FIELD: Final = "csrf"
-#: Bytes and fields of a form.
-FORM_MOST: Final = 1 << 20
+#: Bytes of a form, of one of somebody who is logged in or need not be, and fields.
+FORM_MOST: Final = 64 << 10
+ACTION_MOST: Final = 1 << 20
 FIELDS_MOST: Final = 1000
 
 #: Of all answers. Scripts and styles come from files of ours only.
@@ -83,11 +84,11 @@ def check_token(session: Session, request: Request, given: str | None = None) ->
         raise RefusedError("the form is too old, or not ours: load the page again")
 
 
-async def fields_of(hub: Hub, request: Request) -> list[tuple[str, str]]:
+async def fields_of(hub: Hub, request: Request, most: int = FORM_MOST) -> list[tuple[str, str]]:
     """The fields of a form in their order, as browsers send it. Raises BodyError, RefusedError."""
     if not request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
         raise RefusedError("this is no form")
-    body = await hub.reading.body(request.receive, FORM_MOST)
+    body = await hub.reading.body(request.receive, most)
     try:
         return parse_qsl(
             body.decode("ascii", "replace"),
@@ -106,7 +107,7 @@ async def form_of(hub: Hub, request: Request) -> dict[str, str]:
 
 async def check_form(hub: Hub, session: Session, request: Request) -> list[tuple[str, str]]:
     """The fields of a form of ours. Raises BodyError, RefusedError."""
-    fields = await fields_of(hub, request)
+    fields = await fields_of(hub, request, ACTION_MOST)
     check_token(session, request, dict(fields).get(CSRF_FIELD, ""))
     return fields
 

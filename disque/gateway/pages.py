@@ -8,7 +8,7 @@ of it.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import urlencode, urlsplit
@@ -142,7 +142,7 @@ class Pages:
             try:
                 cluster = await self._cluster_of(session)
                 if request.headers.get("accept") == STREAM:
-                    return StreamingResponse(self._stream(page, request, cluster), media_type=STREAM)
+                    return StreamingResponse(self.stream(page, request, cluster), media_type=STREAM)
                 values = {"may": await rights.of(cluster), **await page.show(request, cluster)}
             except DisqueError as error:
                 return self._failed(request, session, error)
@@ -153,7 +153,7 @@ class Pages:
 
         return show
 
-    async def _stream(self, page: Page, request: Request, cluster: Cluster) -> AsyncIterator[str]:
+    async def stream(self, page: Page, request: Request, cluster: Cluster) -> AsyncGenerator[str, None]:
         """The live part of a page, each time that it has changed."""
         template = self.templates.get_template(page.template)
         live = template.blocks.get("live")
@@ -180,7 +180,7 @@ class Pages:
         session = guard.session_of(self.hub, request)
         guard.check_site(request)
         if session is None:
-            fields = await guard.fields_of(self.hub, request)
+            fields = await guard.fields_of(self.hub, request, guard.ACTION_MOST)
         else:
             fields = await guard.check_form(self.hub, session, request)
         back = own_path(dict(fields).get("back", "/"))

@@ -1,7 +1,8 @@
 """What a page offers to a user: what the nodes would not refuse.
 
-Whether a user may send a command is asked with words that do nothing, such as an ID that is none: nodes look at rights
-first. The right to a queue is looked at when something is done: then the node refuses, and the page says so.
+Whether a user may send a command is asked with words that are wrong, such as an ID that is none: a node looks at rights
+before it looks at these. Whether the user has the right to a queue is only seen when something is done: then the node
+refuses, and the page says so.
 """
 
 import asyncio
@@ -14,22 +15,24 @@ from disque.gateway.cluster import Cluster
 
 #: What each thing that a page offers would send.
 PROBES: Final[dict[str, tuple[str, ...]]] = {
-    "add": ("ADDJOB",),
+    "add": ("ADDJOB", "-", "-", "-"),
     "cancel": ("CANCEL", "-"),
     "delete": ("DELJOB", "-"),
     "move": ("MOVE", "-", "-"),
     "revive": ("REVIVEJOB", "-"),
     "run": ("ENQUEUE", "-"),
-    "flush": ("QFLUSH",),
-    "pause": ("PAUSE",),
-    "options": ("QCONFIG", "SET"),
-    "cron": ("CRON", "SET"),
+    "flush": ("QFLUSH", "-", "COUNT", "-"),
+    "pause": ("PAUSE", "-", "bcast", "-"),
+    "options": ("QCONFIG", "SET", "-", "-", "-"),
+    "cron": ("CRON", "SET", "-", "-", "-", "-"),
     "users": ("ACL", "LIST"),
     "repair": ("CLUSTER", "REPAIR", "-"),
 }
 #: Seconds for which an answer counts.
 FRESH_S: Final = 30.0
+#: How a node refuses a command, whatever its words.
 REFUSED: Final = "NOPERM"
+WHOLLY: Final = "to run the"
 
 _known: WeakKeyDictionary[Cluster, tuple[float, frozenset[str]]] = WeakKeyDictionary()
 
@@ -53,5 +56,5 @@ async def allowed(cluster: Cluster, words: tuple[str, ...]) -> bool:
     except DisqueError as error:
         if error.code == "UNAVAILABLE":
             raise
-        return error.code != REFUSED
+        return error.code != REFUSED or WHOLLY not in error.message
     return True
