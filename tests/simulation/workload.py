@@ -336,13 +336,14 @@ def restricted(load: Workload, random: Random) -> Story:
             yield Leave()
             continue
         for _ in range(random.randint(1, 20)):
-            replies = yield trying(load, random)
+            ask = trying(load, random)
+            replies = yield ask
             if replies is None:
                 break  # the next request may go to another node, where it is nobody
-            for entry in replies[0] if isinstance(replies[0], list) else []:
-                if isinstance(entry, list) and len(entry) == 3:  # of GETJOB or QPEEK
-                    load.note(entry[1])
-                    load.errand([b"ACKJOB", entry[1]])
+            took = ask.requests[0][0] == b"GETJOB" and isinstance(replies[0], list)
+            for entry in replies[0] if took else []:  # what QPEEK shows may be a job whose ADDJOB is not answered yet
+                load.note(entry[1])
+                load.errand([b"ACKJOB", entry[1]])
             yield random.randint(0, 100)
         yield Leave()
 

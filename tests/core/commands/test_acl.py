@@ -15,6 +15,7 @@ from disque.core.commands import ROWS
 from disque.core.model.acl_log import SAME_MS
 from disque.core.model.catalog import CATEGORIES, Catalog
 from disque.core.model.user import digest_of
+from tests.conftest import ROOT
 from tests.core.support import Bench, Client, words
 
 
@@ -155,6 +156,27 @@ def test_the_log_is_bounded(bench: Bench, client: Client) -> None:
     assert [len(one["object"]) for one in entries(client)] == [256] * 3
     bench.set("acllog-max-len", 1)
     assert len(entries(client)) == 1
+
+
+def test_the_users_of_the_documentation(bench: Bench, client: Client) -> None:
+    text = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    lines = [line.split() for line in text.splitlines() if line.startswith("ACL SETUSER ")]
+    assert [line[2] for line in lines] == ["mailer", "shop", "root", "default"]
+    for line in lines:
+        assert client(*line) == b"OK"
+    mailer, shop, root = (bench.client() for _ in range(3))
+    for number, (name, one) in enumerate((("mailer", mailer), ("shop", shop), ("root", root)), 1):
+        assert one("AUTH", name, f"secret{number}") == b"OK"
+        assert one("PING") == b"PONG"
+    job_id = shop.add("mails1")
+    assert shop("RESULT", job_id)[1] == job_id
+    assert shop.error("GETJOB", "NOHANG", "FROM", "mails1").startswith("NOPERM")
+    assert mailer.get("mails1") == [job_id]
+    assert mailer("ACKJOB", job_id) == 1
+    assert mailer.add("mails:log")
+    assert mailer.error("ADDJOB", "mails1", "b", 0).startswith("NOPERM")
+    assert root("CONFIG", "GET", "timeout")
+    assert bench.client().error("PING").startswith("NOAUTH")
 
 
 def test_nobody_sees_passwords(bench: Bench, client: Client) -> None:
