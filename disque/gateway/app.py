@@ -19,7 +19,7 @@ from disque.client import DisqueError
 from disque.gateway import compat, guard, health, scrape
 from disque.gateway.asgi import BodyError
 from disque.gateway.faults import fault_of
-from disque.gateway.guard import RefusedError
+from disque.gateway.guard import RefusedError, TooManyError
 from disque.gateway.hub import Hub, log
 from disque.gateway.lmstfy.api import Api
 from disque.gateway.metrics import TYPE
@@ -66,7 +66,7 @@ async def broken(request: Request, error: Exception) -> Response:
 async def refused(request: Request, error: Exception) -> Response:
     """What does not seem to be meant."""
     del request
-    return PlainTextResponse(f"{error}\n", 403)
+    return PlainTextResponse(f"{error}\n", 429 if isinstance(error, TooManyError) else 403)
 
 
 async def not_read(request: Request, error: Exception) -> Response:

@@ -43,6 +43,10 @@ class RefusedError(Exception):
     """Not done, since it does not seem to be meant by the user."""
 
 
+class TooManyError(RefusedError):
+    """Not done now: too many wrong passwords came from where this came from."""
+
+
 def cookie_name(hub: Hub) -> str:
     """The name of the cookie: with TLS one that other hosts cannot set."""
     return "__Host-disque" if hub.settings.cert else "disque"
@@ -117,7 +121,7 @@ async def cluster_of(hub: Hub, request: Request) -> Cluster:
     check_site(request)
     given = basic(request)
     if given is not None:
-        return await hub.clusters.of(*given)
+        return await let_in(hub, request, *given)
     session = session_of(hub, request)
     if session is None:
         return await hub.clusters.of(None, None)
@@ -125,10 +129,23 @@ async def cluster_of(hub: Hub, request: Request) -> Cluster:
     return await hub.clusters.of(session.user, session.password)
 
 
-async def may_enter(hub: Hub, user: str | None, password: str | None) -> bool:
-    """Whether nodes let this user in. Raises DisqueError where they cannot be asked."""
+async def let_in(hub: Hub, request: Request, user: str | None, password: str | None) -> Cluster:
+    """The cluster for a user, unless too many wrong passwords came from there. Raises TooManyError, DisqueError."""
+    address = request.client.host if request.client else ""
+    if hub.failures.must_wait(address):
+        raise TooManyError("too many wrong passwords came from this address: try again in a minute")
     try:
-        await hub.clusters.of(user, password)
+        return await hub.clusters.of(user, password)
+    except DisqueError as error:
+        if error.code in {"NOAUTH", "WRONGPASS"}:
+            hub.failures.note(address)
+        raise
+
+
+async def may_enter(hub: Hub, request: Request, user: str | None, password: str | None) -> bool:
+    """Whether nodes let this user in. Raises TooManyError, and DisqueError where they cannot be asked."""
+    try:
+        await let_in(hub, request, user, password)
     except DisqueError as error:
         if error.code in {"NOAUTH", "WRONGPASS"}:
             return False

@@ -8,6 +8,7 @@ from typing import Any
 
 from disque.gateway.asgi import Reading
 from disque.gateway.cluster import Clusters
+from disque.gateway.failures import Failures
 from disque.gateway.lmstfy.metrics import LmstfyMetrics
 from disque.gateway.lmstfy.tokens import FileTokens, Tokens
 from disque.gateway.lmstfy.user_tokens import UserTokens
@@ -29,6 +30,7 @@ class Hub:
         self.metrics = Metrics()
         self.sessions = Sessions(settings.secret, wall_s)
         self.reading = Reading()
+        self.failures = Failures(time.monotonic)
         self.tokens: Tokens
         if settings.tokens is None and settings.secret:
             self.tokens = UserTokens(self.clusters.own, settings.secret, time.monotonic)

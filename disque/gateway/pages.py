@@ -220,7 +220,7 @@ class Pages:
         form = await guard.form_of(self.hub, request)
         user, password = form.get("user") or None, form.get("password") or None
         try:
-            welcome = await guard.may_enter(self.hub, user, password)
+            welcome = await guard.may_enter(self.hub, request, user, password)
         except DisqueError as error:
             return self._failed(request, None, error)
         if not welcome:

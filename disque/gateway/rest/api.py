@@ -12,7 +12,7 @@ from disque.client import DisqueError
 from disque.gateway import guard
 from disque.gateway.asgi import BodyError, GoneError
 from disque.gateway.faults import RETRY_AFTER_S, Fault, fault_of
-from disque.gateway.guard import RefusedError
+from disque.gateway.guard import RefusedError, TooManyError
 from disque.gateway.hub import Hub, log
 from disque.gateway.rest import events, jobs, nodes, openapi, queues, schedules, users
 from disque.gateway.rest.operation import JSON_MOST, Ask, Operation, Problem, Result, bad
@@ -166,6 +166,9 @@ def problem(error: Exception, request_id: str) -> Response:
         fault, code, detail = fault_of(error), error.code, error.message
         if fault.status >= 500:
             log.warning("request %s: %s", request_id, error)
+    elif isinstance(error, TooManyError):
+        fault = Fault(429, "Too many wrong passwords")
+        more["Retry-After"] = "60"
     elif isinstance(error, RefusedError):
         fault = Fault(403, "This does not seem to be meant by the user")
     elif isinstance(error, BodyError):
