@@ -35,6 +35,7 @@ class Schedule:
         "catchup",
         "done",
         "due_ms",
+        "heard_ms",
         "in_line",
         "name",
         "number",
@@ -50,8 +51,10 @@ class Schedule:
         "warned",
     )
 
-    def __init__(self, name: bytes, slot: bytes) -> None:
+    def __init__(self, name: bytes, slot: bytes, heard_ms: int = 0) -> None:
         self.name = name
+        #: When this node heard of it, by its own time.
+        self.heard_ms = heard_ms
         #: Among all, for CRON LIST.
         self.number = 0
         #: What its order of nodes follows from.
@@ -181,7 +184,9 @@ class Schedules(Part):
         self.alarm = Alarm()
         self.open = []
         for schedule in self.by_name.values():
-            schedule.session = None
+            if schedule.session is not None:
+                schedule.session.closing = True  # nobody goes on with what it is owed
+                schedule.session = None
             schedule.tries = 0
             self.look_at(schedule)
 

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 AWAY: Final = PFAIL | FAIL | HANDSHAKE | DELETED | STOPPED
 #: After a start, each link must have stood for so long before anything fires, in ms.
 IN_STEP_MS: Final = 500
+#: A tick that is late by so many ms may have been fired before this node heard of its schedule.
+LATE_MS: Final = 1000
 #: One that says that it came up so much later than was known, in ms, is asked and told anew.
 NEWS_MS: Final = 1000
 #: A wall clock that was set forward by so many ms: what it has passed over was no time in which this node was up.
@@ -240,6 +242,8 @@ def look(node: "Node", schedule: Schedule, now_ms: int) -> bool:
     again_ms = 0
     if schedule.tries and schedule.tick == tick:
         again_ms = schedule.tried_ms + pause_ms(schedule.tries)
+    if node.peers and tick * 1000 < wall_ms - LATE_MS and now_ms - schedule.heard_ms < IN_STEP_MS:
+        again_ms = wall_ms + IN_STEP_MS  # its last tick may be on its way here
     if not tick or tick * 1000 > wall_ms or again_ms > wall_ms:
         schedules.wake_at(schedule, max(tick * 1000, again_ms))
         return False

@@ -148,7 +148,7 @@ def take(node: "Node", name: bytes) -> None:
         return
     schedule = schedules.by_name.get(name)
     if schedule is None:
-        schedule = Schedule(name, slot_of(name))
+        schedule = Schedule(name, slot_of(name), node.beat_ms)
         schedules.add(schedule)
     found = ticks.read(saying.spec, saying.zone)
     schedule.ticks = found if isinstance(found, Ticks) else None

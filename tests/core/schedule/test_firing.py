@@ -437,6 +437,21 @@ class TestManyNodes:
         bench.until(5)
         assert bench.ticks() == [0]
 
+    def test_what_was_fired_before_a_node_heard_of_the_schedule_is_not_fired_again(self) -> None:
+        bench = CronBench(peers=1)
+        peer = bench.peers[0]
+        name = name_with(bench, MYSELF)
+        bench.until(25.5)
+        often = saying(b"@every 10s", since=BEGIN_S - 100 * DAY_S)
+        bench.hear(peer, (UPSINCE, 100 * DAY_S * 1000))
+        bench.hear(peer, (ENTRIES, (entry(SCHEDULE, name, often.encoded(), bench.now_ms, peer.id),)))
+        bench.live(200)
+        assert bench.ticks() == []
+        last = entry(LAST_TICK, name, b"%d" % (BEGIN_S + 10), bench.now_ms, peer.id)
+        bench.hear(peer, (ENTRIES, (last,)))
+        bench.live(1000)
+        assert bench.ticks() == [20]
+
     def test_a_spec_that_is_not_known_here_is_logged_once(self) -> None:
         bench = CronBench(peers=1)
         name = name_with(bench, MYSELF)
