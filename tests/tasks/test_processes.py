@@ -238,11 +238,11 @@ def test_a_worker_that_stood_still_for_longer_than_a_lease(app: App, work: MakeW
 
 def test_several_processes(app: App, work: MakeWorker) -> None:
     worker = work("--processes", "2", "--concurrency", "2")
+    until(lambda: worker.log.read_text().count("works on") == 2, "both processes")
     ids = enqueue(app, 20, 0.01)
     until(lambda: statuses(app, ids) == {"done": 20}, "all jobs")
     worker.signal(signal.SIGTERM)
     assert worker.ended() == 0
-    assert worker.log.read_text().count("works on") == 2
 
 
 def test_processes_end_with_their_supervisor(app: App, work: MakeWorker) -> None:
@@ -255,8 +255,9 @@ def test_processes_end_with_their_supervisor(app: App, work: MakeWorker) -> None
 
 
 def test_ctrl_c_of_several_processes_is_one_stop(app: App, work: MakeWorker) -> None:
-    ids = enqueue(app, 2, 1.5)
     worker = work("--processes", "2", "--concurrency", "1")
+    until(lambda: worker.log.read_text().count("works on") == 2, "both processes")
+    ids = enqueue(app, 2, 1.5)
     until(lambda: len(worker.noted()) >= 2, "both run")
     worker.signal(signal.SIGINT)
     assert worker.ended() == 0

@@ -11,6 +11,9 @@ import pytest
 
 from disque.client import AsyncDisque, Config, WrongPassError
 from disque.tasks import App, Cancelled, Dead, Discard, JobFailedError, Retry, Snooze, current
+from disque.tasks.execute import Execution, begin, read
+from disque.tasks.held import Held
+from disque.tasks.threads import Threads
 from disque.tasks.worker import Settings, Worker, client_name
 from tests.client.served import Served
 from tests.tasks.support import Shop
@@ -324,6 +327,60 @@ def test_a_chain_over_a_node(shop: Shop) -> None:
             assert await job.next_id() is not None
 
     play(scene())
+
+
+def test_a_chain_goes_on_once_however_often_its_first_job_runs(shop: Shop) -> None:
+    """As after a worker that died between adding the next job and acknowledging this one."""
+    app = shop.app
+    ran: list[str] = []
+
+    @app.task
+    async def first() -> str:
+        ran.append("first")
+        return "x"
+
+    @app.task(queue=f"{shop.queue}-next", retain=60)
+    async def second(before: str) -> str:
+        ran.append("second")
+        return before * 2
+
+    async def scene() -> None:
+        async with app:
+            job = await first.bind().then(second).enqueue()
+            for _ in range(2):
+                [taken] = await app.client.get(shop.queue, lease=0.2)
+                held = Held(taken.id, taken.queue, taken.body, None, None, 1e9)
+                read(app, held)
+                run = begin(held, 0.0, 0.0)
+                await asyncio.create_task(Execution(app, Threads(1), None, app.door().add).run(run))
+            assert ran == ["first", "first"]
+            assert await app.client.queue_length(f"{shop.queue}-next") == 1
+            async with shop.working():
+                assert await job.result(30) == "xx"
+
+    play(scene())
+    assert ran.count("second") == 1
+
+
+def test_strict_order_and_several_queues(shop: Shop) -> None:
+    app = shop.app
+    ran: list[str] = []
+
+    @app.task(retain=60)
+    async def note(text: str) -> None:
+        ran.append(text)
+
+    async def scene() -> None:
+        low, high = f"{shop.queue}-low", f"{shop.queue}-high"
+        async with app:
+            jobs = await app.enqueue_many(note.using(queue=low).bind("low") for _ in range(5))
+            jobs += await app.enqueue_many(note.using(queue=high).bind("high") for _ in range(5))
+            async with shop.working(queues={high: 1, low: 1}, strict=True, concurrency=1):
+                for job in jobs:
+                    await job.result(30)
+
+    play(scene())
+    assert ran == ["high"] * 5 + ["low"] * 5
 
 
 def test_at_most_once(shop: Shop) -> None:
