@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 
 from disque.client import AsyncDisque, Config
 from disque.tasks import App
-from tests.conftest import ROOT
+from tests.conftest import ROOT, path_of
 from tests.end_to_end.node import Node, until
 from tests.tasks import shop_app
 from tests.tasks.support import Shop
@@ -25,11 +26,11 @@ pytestmark = pytest.mark.slow
 class Process:
     """`disque worker` with the app of the tests."""
 
-    def __init__(self, folder: Path, url: str, *words: str, lease: int = 2) -> None:
+    def __init__(self, folder: Path, url: str, *words: str, lease: int = 2, **more: str) -> None:
         self.log = folder / "worker.txt"
         self.notes = folder / "notes.txt"
         environment = {**os.environ, "SHOP_URL": url, "SHOP_LEASE": str(lease), "SHOP_LOG": str(self.notes)}
-        environment["PYTHONPATH"] = str(ROOT)
+        environment |= {"PYTHONPATH": str(ROOT), **more}
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "disque.cli.main", "worker", "tests.tasks.shop_app:app", *words],
@@ -63,10 +64,10 @@ def work(tmp_path: Path, own_node: Node) -> Iterator[MakeWorker]:
     """Begin a worker; it is gone at the end."""
     begun: list[Process] = []
 
-    def begin(*words: str, lease: int = 2) -> Process:
+    def begin(*words: str, lease: int = 2, **more: str) -> Process:
         folder = tmp_path / "work"
         folder.mkdir(exist_ok=True)
-        begun.append(Process(folder, f"disque://127.0.0.1:{own_node.port}?discover=no", *words, lease=lease))
+        begun.append(Process(folder, f"disque://127.0.0.1:{own_node.port}?discover=no", *words, lease=lease, **more))
         return begun[-1]
 
     yield begin
@@ -234,6 +235,27 @@ def test_a_worker_that_stood_still_for_longer_than_a_lease(app: App, work: MakeW
     until(lambda: "the lease is lost" in first.log.read_text(), "it notices")
     until(lambda: statuses(app, ids) == {"done": 1}, "it is done")
     assert second.noted().count("end 0") == 1, "the function that lost its lease was cancelled"
+
+
+def test_a_wall_clock_that_jumps_changes_nothing(app: App, work: MakeWorker, tmp_path: Path) -> None:
+    root = Path(path_of("faketime")).resolve().parent.parent
+    library = next(iter(sorted(root.glob("lib*/**/faketime/libfaketimeMT.so.1"))))
+    clock = tmp_path / "clock"
+    clock.write_text("+0")
+    worker = work(
+        LD_PRELOAD=str(library),
+        FAKETIME_TIMESTAMP_FILE=str(clock),
+        FAKETIME_NO_CACHE="1",
+        FAKETIME_DONT_FAKE_MONOTONIC="1",
+    )
+    ids = enqueue(app, 1, 5)
+    until(worker.noted, "a job that runs")
+    for jump in ("+2h", "-2h", "+30d"):
+        clock.write_text(jump)
+        time.sleep(1)  # longer than a third of a lease: it is renewed in between
+    until(lambda: statuses(app, ids) == {"done": 1}, "the job")
+    assert worker.noted() == ["begin 0 try 0", "end 0"]
+    assert "lost" not in worker.log.read_text()
 
 
 def test_several_processes(app: App, work: MakeWorker) -> None:
