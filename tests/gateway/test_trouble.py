@@ -131,5 +131,3 @@ def test_what_hangs_in_the_middle_of_a_request_hinders_nobody(process: Process, 
     for raw in slow:
         raw.close()
     assert node.ask("QLEN", "ns/q") == 1
-
-

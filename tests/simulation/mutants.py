@@ -6,6 +6,7 @@ simulator must find out, on seeds that are named. `python -m tests.simulation --
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from itertools import count
 from typing import Any, Final, NamedTuple
 from unittest.mock import patch
 
@@ -701,10 +702,12 @@ def what_is_cancelled_is_forgotten_here_alone() -> Iterator[None]:
 
 @mutant("I19", cron=True)
 def every_node_fires() -> Iterator[None]:
-    """Each node takes itself for the first in order, and a tick has no key."""
+    """Each node takes itself for the first in order, and gives each of its jobs a key of its own."""
+    numbers = count()
 
     def words(schedule: Any, saying: Any) -> list[bytes]:
-        return firing.job_words(schedule.name, saying, schedule.tick)
+        key = b"number %d" % next(numbers)
+        return [*firing.job_words(schedule.name, saying, schedule.tick), b"UNIQUE", key, b"86400"]
 
     with patch.object(firing, "owner", lambda node, _: node.node_id), patch.object(firing, "words", words):
         yield
