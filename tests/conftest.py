@@ -30,6 +30,7 @@ FORM: Final = os.environ.get("DISQUE_CORE") or "plain"
 
 #: Program and the Debian package that brings it.
 TOOLS: Final = {
+    "chromium": "chromium",
     "ip": "iproute2",
     "redis-benchmark": "redis-tools",
     "redis-cli": "redis-tools",

@@ -146,6 +146,8 @@ class Pages:
                 values = {"may": await rights.of(cluster), **await page.show(request, cluster)}
             except DisqueError as error:
                 return self._failed(request, session, error)
+            except looks.ElsewhereError as elsewhere:
+                return RedirectResponse(str(elsewhere), 303)
             except Problem as problem:
                 fault = problem.fault
                 return self.answer(request, "error.html", session, fault.status, title=fault.title, detail=str(problem))

@@ -41,6 +41,8 @@ WORDS: Final = {
     "dropped": "dropped",
 }
 DEAD: Final = ":dead"
+#: What a node leaves out where a job has none.
+NONE_OF: Final[JobInfo] = {"origin": None, "headers": {}, "error": None, "progress": None}
 #: The charts of the first page: what each shows, in which colour.
 CHARTS: Final = {
     "Jobs a second": {"added": 0, "delivered": 1, "acked": 2},
@@ -50,6 +52,10 @@ CHARTS: Final = {
 CUTS: Final = {"minute": slice(11, 16), "hour": slice(5, 16), "day": slice(0, 10)}
 
 _samplers: WeakKeyDictionary[Cluster, sampler.Sampler] = WeakKeyDictionary()
+
+
+class ElsewhereError(Exception):
+    """The page is another one; the message is its path."""
 
 
 def samples_of(cluster: Cluster) -> sampler.Sampler:
@@ -141,8 +147,13 @@ def history_chart(found: dict[str, Any] | None, unit: str) -> Chart | None:
 
 
 async def list_jobs(request: Request, cluster: Cluster) -> Values:
-    """Jobs of a queue, by state and header; a job with copies is shown once a page."""
+    """Jobs of a queue, by state and header; a job with copies is shown once a page.
+
+    Raises ElsewhereError where one is asked for by its ID.
+    """
     query = request.query_params
+    if job_id := query.get("id", "").strip():
+        raise ElsewhereError(f"/jobs/{form.word(ids.shown(job_id.encode(errors='replace')).decode())}")
     name, state, header = query.get("queue", ""), query.get("state", ""), query.get("header", "")
     rows: list[Values] = []
     more = None
@@ -198,7 +209,8 @@ def job_row(info: JobInfo) -> Values:
 async def job(request: Request, cluster: Cluster) -> Values:
     """All about one job: where it is, what happened to it, its body and its end."""
     job_id = ids.meant(request.path_params["job"])
-    info = None if job_id is None else await jobs.find(cluster, job_id)
+    found = None if job_id is None else await jobs.find(cluster, job_id)
+    info = {**NONE_OF, **found} if found else None
     fate = None if job_id is None else await cluster.client.result(job_id)
     body, kind = form.body(info.get("body") if info else None)  # type: ignore[arg-type]  # bytes, as SHOW has it
     result, result_kind = form.body(fate.result if fate else None)

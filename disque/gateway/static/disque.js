@@ -1,4 +1,4 @@
-// What pages do beyond plain HTML: colours are switched, live parts are renewed, a job is opened by its ID.
+// What pages do beyond plain HTML: colours are switched, live parts are renewed.
 
 const button = document.getElementById("theme");
 if (button) {
@@ -53,12 +53,4 @@ function renew(html) {
   const open = [...live.querySelectorAll("details")].map((one) => one.open);
   live.replaceChildren(...new DOMParser().parseFromString(html, "text/html").body.childNodes);
   live.querySelectorAll("details").forEach((one, at) => { one.open = open[at] ?? false; });
-}
-
-for (const form of document.querySelectorAll("[data-job]")) {
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    const id = form.elements.id.value.trim().replaceAll("+", ".").replaceAll("/", "_");
-    if (id) location.href = `/jobs/${encodeURIComponent(id)}`;
-  });
 }

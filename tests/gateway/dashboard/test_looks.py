@@ -1,5 +1,8 @@
 """The pages: each shows what is there, whatever it is called."""
 
+from collections.abc import Callable
+from urllib.parse import urlencode
+
 import pytest
 from starlette.requests import Request
 
@@ -72,6 +75,16 @@ class TestJobs:
 
     def test_a_cursor_that_is_none(self, gateway: Gateway) -> None:
         assert gateway.ask("GET", "/jobs?queue=q&cursor=%3Cb%3E").status == 400
+
+    def test_one_that_has_nothing_but_a_body(self, gateway: Gateway, node: Node) -> None:
+        job_id = add(node)
+        assert "<code>body</code>" in gateway.ask("GET", f"/jobs/{shown(job_id)}").text
+
+    @pytest.mark.parametrize("form", [str, shown])
+    def test_one_is_found_by_its_id(self, gateway: Gateway, node: Node, form: Callable[[str], str]) -> None:
+        job_id = add(node)
+        answer = gateway.ask("GET", f"/jobs?{urlencode({'id': form(job_id)})}")
+        assert (answer.status, answer.headers["location"]) == (303, f"/jobs/{shown(job_id)}")
 
     def test_one_with_its_body_error_and_time_line(self, gateway: Gateway, node: Node) -> None:
         job_id = die(node, "ValueError: no address")
