@@ -1,5 +1,6 @@
 """I22: a queue with `overflow drop-oldest` is as long as `maxlen` allows, and loses no job for nothing."""
 
+from disque.core.model.defaults import Words
 from disque.core.model.job import DEFERRED
 from disque.core.model.pubsub import ADDED, DEAD, DROPPED, Event
 from disque.core.replication import queue_options
@@ -12,7 +13,8 @@ class Bounded:
     """When ADDJOB has made a job at a node, or one has died into a queue, that has at most `maxlen` jobs at the flush.
 
     And when jobs were dropped, it has exactly so many. What a node has been told of options is what counts there.
-    Excused is a node that is frozen, whose journal cannot be written, or that keeps no jobs itself.
+    Excused is a node that is frozen, whose journal cannot be written, or that keeps no jobs itself; and a queue whose
+    options have changed since the last flush: the job may have come before its bound.
     """
 
     promise = "I22"
@@ -20,13 +22,25 @@ class Bounded:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.history = cluster.watch.history
+        #: What is set for queues, by process, as it was at its last flush.
+        self.options: dict[str, dict[bytes, Words]] = {}
+
+    def flushed(self, process: Process) -> None:
+        """The next turn begins."""
+        options = queue_options.known(process.node).by_name
+        if self.options.get(process.name) != options:
+            self.options[process.name] = {name: dict(words) for name, words in options.items()}
+
+    def has_changed(self, process: Process) -> bool:
+        """Whether an option of a queue has been set or unset in this turn."""
+        return self.options.get(process.name, {}) != queue_options.known(process.node).by_name
 
     def happened(self, process: Process, events: list[Event]) -> None:
         """All that is due in this turn has been done, and nothing has left."""
         node = process.node
         if node.reconciling or node.misconf or node.membership.leaving or node.used > node.limits.warn:
             return
-        grown = {queue for event, queue, job_id in events if event == ADDED and not is_delayed(process, job_id)}
+        grown = {queue for event, queue, job_id in events if event == ADDED and may_be_queued(process, job_id)}
         grown |= {queue for queue in map(self.died_into, events) if queue}
         dropped = {queue for event, queue, _ in events if event == DROPPED}
         for name in sorted(grown | dropped):
@@ -37,7 +51,7 @@ class Bounded:
                     raise Violation(self.promise, f"{process.name} dropped jobs of {name!r}, which has no bound")
                 continue
             self.cluster.world.count("queues with a bound")
-            if length > found.maxlen:
+            if length > found.maxlen and not self.has_changed(process):
                 raise Violation(self.promise, f"{name!r} of {process.name} has {length} jobs, not {found.maxlen}")
             if name in dropped and length < found.maxlen:
                 raise Violation(self.promise, f"{process.name} dropped all but {length} jobs of {name!r}")
@@ -50,7 +64,7 @@ class Bounded:
         return known.plan.dead if known is not None and what == DEAD and is_plain else b""
 
 
-def is_delayed(process: Process, job_id: bytes) -> bool:
-    """Whether a job that was added is in no queue yet."""
+def may_be_queued(process: Process, job_id: bytes) -> bool:
+    """Whether a job that was added is here, and not delayed. Where memory ran short, another node has it instead."""
     job = process.node.find(job_id)
-    return job is not None and job.flags & DEFERRED != 0
+    return job is not None and job.flags & DEFERRED == 0
