@@ -204,12 +204,23 @@ def command(user: User, word: bytes, catalog: Catalog, *, lenient: bool) -> byte
     rule = word[:1] + what
     # A rule about the same, or about a part of it, has no effect any more.
     kept = [one for one in user.rules if one[1:] != what and not one[1:].startswith(what + b"|")]
-    before = catalog.resolve(kept, base=user.base)
-    after = catalog.resolve([*kept, rule], base=user.base)
-    says_nothing = after == before or (before is None and word.startswith(b"+"))
-    # What is said of a category stays: later versions may have more in it.
-    if units is None or not says_nothing or (what.startswith(b"@") and kept):
-        kept.append(rule)
-    user.rules = kept
-    user.allowed = catalog.resolve(kept, base=user.base)
+    user.rules = effective([*kept, rule], base=user.base, catalog=catalog)
+    user.allowed = catalog.resolve(user.rules, base=user.base)
     return b""
+
+
+def effective(said: list[bytes], *, base: bool, catalog: Catalog) -> list[bytes]:
+    """These rules without those that say nothing, which they may since one before them is gone.
+
+    What is said of a category stays behind others: later versions may have more in it.
+    """
+    kept: list[bytes] = []
+    allowed = set(catalog.units) if base else set()
+    for rule in said:
+        units = catalog.expand(rule[1:])
+        is_more = rule.startswith(b"+")
+        changes = set(units or ()) - allowed if is_more else allowed.intersection(units or ())
+        if changes or units is None or (rule[1:2] == b"@" and kept):
+            kept.append(rule)
+        allowed ^= changes
+    return kept

@@ -4,7 +4,7 @@ import time
 from hashlib import sha256
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from disque.core.auth import rules
@@ -186,6 +186,8 @@ WORDS = st.one_of(
 
 
 @given(st.lists(WORDS, max_size=12))
+@example([b"+getjob", b"-@read", b"+getjob"])
+@example([b"+@consume", b"-getjob", b"+@consume"])
 def test_what_is_shown_makes_the_same_user(words: list[bytes]) -> None:
     made = User(b"u")
     for word in words:
