@@ -41,7 +41,7 @@ class Bounded:
         if node.reconciling or node.misconf or node.membership.leaving or node.used > node.limits.warn:
             return
         grown = {queue for event, queue, job_id in events if event == ADDED and may_be_queued(process, job_id)}
-        grown |= {queue for queue in map(self.died_into, events) if queue}
+        grown |= {queue for event in events if (queue := self.died_into(process, event))}
         dropped = {queue for event, queue, _ in events if event == DROPPED}
         for name in sorted(grown | dropped):
             found = queue_options.of(node, name)
@@ -56,12 +56,17 @@ class Bounded:
             if name in dropped and length < found.maxlen:
                 raise Violation(self.promise, f"{process.name} dropped all but {length} jobs of {name!r}")
 
-    def died_into(self, event: Event) -> bytes:
-        """The queue that a job has come into by its death; nothing where that is not certain, or there is none."""
+    def died_into(self, process: Process, event: Event) -> bytes:
+        """The queue that a job has come into by its death; nothing where that is not certain, or there is none.
+
+        Jobs that nobody else knows when their node comes back become dead letters too, but of a queue of their own.
+        """
         what, queue, job_id = event
         known = self.history.jobs.get(job_id)
-        is_plain = known is not None and not known.moved and known.plan.queue == queue and known.plan.retry > 0
-        return known.plan.dead if known is not None and what == DEAD and is_plain else b""
+        if what != DEAD or known is None or known.moved or known.plan.queue != queue or known.plan.retry <= 0:
+            return b""
+        job = process.node.find(job_id)
+        return b"" if job is None or job.queue != known.plan.dead else known.plan.dead
 
 
 def may_be_queued(process: Process, job_id: bytes) -> bool:

@@ -5,10 +5,13 @@ from typing import Any
 
 import pytest
 
-from disque.core.model.pubsub import ADDED
+from disque.core.model.extra import DIED_NACK, DIED_RETURNED
+from disque.core.model.pubsub import ADDED, DEAD
+from disque.core.replication import returned, tries
 from tests.core.support import Bench, Client
 from tests.simulation.checks.bounded import Bounded
 from tests.simulation.cluster import Cluster
+from tests.simulation.history import Known, Plan
 from tests.simulation.options import Options
 from tests.simulation.process import Process
 from tests.simulation.world import Violation, World
@@ -63,3 +66,35 @@ def test_nor_where_another_node_has_the_job() -> None:
     place.client(*BOUND)
     place.turn_ends()
     place.turn_ends(b"D-11111111-handed-out-to-a-node-05a1")
+
+
+def letter(place: Place, cause: int, queue: bytes) -> bytes:
+    """A job of another queue whose dead letters go to q; it dies now, and goes to this one."""
+    job_id = bytes(place.client.add("work", "b", "DEADLETTER", "q"))
+    plan = Plan(job_id, b"work")
+    plan.dead, plan.retry = b"q", 300
+    place.checker.history.jobs[job_id] = Known(job_id, plan, 86_400_000)
+    job = place.bench.node.find(job_id)
+    assert job is not None
+    tries.put_away(place.bench.node, job, queue, cause, place.bench.now_ms)
+    return job_id
+
+
+def test_a_queue_of_dead_letters_too_long_is_wrong() -> None:
+    place = Place()
+    place.add()
+    job_id = letter(place, DIED_NACK, b"q")
+    place.client(*BOUND)
+    place.turn_ends()
+    with pytest.raises(Violation, match="jobs, not 1"):
+        place.checker.happened(place.process, [(DEAD, b"work", job_id)])
+
+
+def test_but_not_by_jobs_that_returned_with_their_node_and_go_elsewhere() -> None:
+    place = Place()
+    job_ids = [place.add(), place.add()]
+    job_id = letter(place, DIED_RETURNED, returned.QUEUE)
+    place.client(*BOUND)
+    place.turn_ends()
+    assert place.client("QLEN", "q") == len(job_ids)
+    place.checker.happened(place.process, [(DEAD, b"work", job_id)])
