@@ -64,7 +64,8 @@ class Claim:
     ``lease_ms`` where that is not 0.
 
     ``left_ms`` is when the reply began to leave, -1 before. ``path`` are the machines by which the job came to the
-    ``machine`` where this happened, itself included. ``late``: it was in the queue of another machine by then.
+    ``machine`` where this happened, itself included. ``late``: it was in the queue of another machine by
+    then, or before that one could hear of this.
     ``queue`` is where a delivery came from.
     """
 

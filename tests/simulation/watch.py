@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cluster import messages as wire
 from disque.core.jobs import orders
 from disque.core.journal.schema import JOBS
-from disque.core.model.job import ACKED, QUEUED, Job
+from disque.core.model.job import ACKED, ACTIVE, QUEUED, Job
 from disque.core.model.pubsub import CHANNELS, DROPPED, Event
 from disque.core.model.session import Session
 from tests.simulation.connection import Request
@@ -176,9 +176,19 @@ class Watch:
             for known in self._known(request.args[1:2]):
                 claim = self._claim(process, known, working=True)
                 claim.lease_ms = int(reply[1:]) * 1000
-                jobs = [one.node.find(known.id) for one in self.cluster.processes() if one is not process]
-                claim.late = any(job is not None and job.state == QUEUED for job in jobs)
+                others = [one for one in self.cluster.processes() if one is not process]
+                claim.late = any(self.is_late(process, other, known.id) for other in others)
                 known.claims.append(claim)
+
+    def is_late(self, process: "Process", other: "Process", job_id: bytes) -> bool:
+        """Whether ``other`` has the job in its queue, or will have it there before it hears of a WORKING now."""
+        job = other.node.find(job_id)
+        if job is None or job.state == QUEUED:
+            return job is not None
+        if job.state != ACTIVE or not job.requeue_ms:
+            return False
+        travel_ms = self.cluster.network.slowest(process.machine.number, other.machine.number)
+        return job.requeue_ms <= other.now_ms() + travel_ms
 
     def _known(self, job_ids: list[bytes]) -> list[Known]:
         jobs = self.history.jobs

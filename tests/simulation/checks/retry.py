@@ -21,8 +21,9 @@ class Retry:
     delivered it, or took the WORKING, or handed the job on to that node, crashed, started with another clock, stood
     still for over 500 ms, or got no answer for the node timeout from the node that delivers it again, or from one
     that handed it to that one; and what follows when nodes threw away what they remembered, were told to delete it, or
-    to forget each other. A WORKING that came so late that another node had the job in its queue already counts only
-    from when that one must have heard of it. Clocks may drift; nothing else counts, not one ms.
+    to forget each other. A WORKING that came so late that another node had the job in its queue already, or would have
+    it before it heard of this, counts only from when that one must have heard of it. Clocks may drift; nothing else
+    counts, not one ms.
     """
 
     promise = "I4"

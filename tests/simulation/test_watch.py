@@ -1,0 +1,30 @@
+"""What those who watch know of a WORKING that comes late."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.core.support import Bench
+from tests.simulation.cluster import Cluster
+from tests.simulation.options import Options
+from tests.simulation.world import World
+
+#: So long the messages of these two machines take, there and back.
+TRAVEL_MS = 6
+
+
+@pytest.mark.parametrize(("left_ms", "late"), [(0, True), (TRAVEL_MS, True), (TRAVEL_MS + 1, False)])
+def test_a_working_is_late_if_the_job_is_queued_elsewhere_before_that_is_heard(left_ms: int, late: bool) -> None:
+    watch = Cluster(World(Options(1, 2))).watch
+    bench = Bench()
+    client = bench.client()
+    job_id = bytes(client.add("q", "b", "RETRY", 1))
+    first: Any = SimpleNamespace(machine=SimpleNamespace(number=0))
+    now_ms = bench.now_ms + 1000 - left_ms
+    other: Any = SimpleNamespace(machine=SimpleNamespace(number=1), node=bench.node, now_ms=lambda: now_ms)
+    assert watch.is_late(first, other, job_id), "it is in the queue"
+    assert client.get("q") == [job_id]
+    assert watch.is_late(first, other, job_id) == late
+    client("ACKJOB", job_id)
+    assert not watch.is_late(first, other, job_id)
