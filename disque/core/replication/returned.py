@@ -80,13 +80,10 @@ def ask(node: "Node") -> "Iterator[bool]":
 
 
 def ask_about(node: "Node", job: Job, said: tuple[bytes, ...]) -> None:
-    """Ask the holders of a job. One that does not understand the question is believed to know the job."""
+    """Ask the holders of a job that have not answered."""
     for holder in job.holders:
         peer = node.peers.get(holder)
-        if holder not in said and peer is not None and peer.linked:
-            if not peer.understands(REPAIR):
-                drop(node, job.id)
-                return
+        if holder not in said and peer is not None and peer.linked and peer.understands(REPAIR):
             node.batch(holder, (ASKCOPY, job.holders), job.id)
 
 
@@ -105,11 +102,18 @@ def told(node: "Node", peer: bytes, job_id: bytes, what: int, now_ms: int) -> No
 
 
 def is_over(node: "Node", job: Job, said: tuple[bytes, ...], now_ms: int) -> bool:
-    """Whether all other holders have said that they do not know ``job``: then it is put away."""
-    if not all(holder == node.node_id or holder in said for holder in job.holders):
-        return False
+    """Whether all other holders have said that they do not know ``job``: then it is put away.
+
+    One that does not understand the question cannot say it, so the others decide. If none can, the job goes on.
+    """
+    for holder in job.holders:
+        peer = node.peers.get(holder)
+        is_mute = peer is not None and peer.linked and not peer.understands(REPAIR)
+        if holder != node.node_id and holder not in said and not is_mute:
+            return False
     drop(node, job.id)
-    tries.put_away(node, job, QUEUE, DIED_RETURNED, now_ms)
+    if said:
+        tries.put_away(node, job, QUEUE, DIED_RETURNED, now_ms)
     return True
 
 

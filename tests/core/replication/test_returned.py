@@ -128,14 +128,32 @@ def test_with_nobody_left_it_is_delivered() -> None:
     assert again.node.repairs.noted == 0
 
 
-def test_a_node_that_does_not_understand_the_question_is_believed_to_know_it() -> None:
+def older(bench: Bench, which: int) -> None:
+    """That node does not understand the question."""
+    bench.membership.set_capabilities(bench.peers[which].id, 7)
+    links.review(bench.node, bench.now_ms)
+
+
+def test_where_no_other_node_understands_the_question_it_goes_on() -> None:
     bench, job_id = with_job()
     again = restarted(bench, DAY_MS)
-    again.membership.set_capabilities(again.peers[0].id, 7)
-    links.review(again.node, again.now_ms)
+    older(again, 0)
+    older(again, 1)
     again.live(6000)
     assert not again.node.repairs.returned
     assert again.job(job_id).queue == b"q"
+
+
+def test_the_others_decide_where_one_does_not_understand_the_question() -> None:
+    bench, job_id = with_job()
+    again = restarted(bench, DAY_MS)
+    older(again, 0)
+    again.live(6000)
+    assert {peer for peer, _ in again.sent(ASKCOPY)} == {again.peers[1].id}
+    assert list(again.node.repairs.returned) == [job_id]
+    again.hear(again.peers[1], (COPYIS, COPY_UNKNOWN, (), (job_id,)))
+    assert not again.node.repairs.returned
+    assert again.job(job_id).queue == b"disque:returned"
 
 
 def test_another_start_goes_on_with_it() -> None:
