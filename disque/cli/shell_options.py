@@ -14,6 +14,7 @@ from disque.cli.client_tls import SYSTEM, Trust, TrustError, context_of
 from disque.cli.shell_url import apply_url, parse_port
 
 PASSWORD_VARIABLE: Final = "DISQUE_AUTH"  # noqa: S105 - the name of a variable, no password
+URL_VARIABLE: Final = "DISQUE_URL"
 
 
 class UsageError(Exception):
@@ -22,7 +23,7 @@ class UsageError(Exception):
 
 @dataclass(slots=True)
 class Options:
-    """What the command line asks for. `notes` are for standard error; `manner` is None until the terminal decides."""
+    """What the command line asks for. `notes` are for standard error; `manner` is None until the terminal decides; `placed`: a flag says where."""
 
     target: Target = field(default_factory=Target)
     action: str = "command"
@@ -32,6 +33,7 @@ class Options:
     repeat: int = 1
     interval_s: float | None = None
     pipe_timeout_s: float = 30.0
+    placed: bool = False
     last_from_stdin: bool = False
     stdin_tag: bytes | None = None
     ask_password: bool = False
@@ -53,14 +55,17 @@ class Flag(NamedTuple):
 
 def _host(options: Options, text: str) -> None:
     options.target.addresses = [(text.strip("[]"), options.target.addresses[0][1])]
+    options.placed = True
 
 
 def _port(options: Options, text: str) -> None:
     options.target.addresses = [(host, parse_port(text)) for host, _port in options.target.addresses]
+    options.placed = True
 
 
 def _socket(options: Options, text: str) -> None:
     options.target.path = text
+    options.placed = True
 
 
 def _password(options: Options, text: str) -> None:
@@ -82,6 +87,7 @@ def _no_warning(options: Options, _text: str) -> None:
 
 def _url(options: Options, text: str) -> None:
     _database(options, apply_url(text, options.target) or "0")
+    options.placed = True
 
 
 def _database(options: Options, text: str) -> None:
@@ -182,7 +188,7 @@ FLAGS: Final = (
     Flag(("-h",), "host", _host, "Server host name (127.0.0.1)."),
     Flag(("-p",), "port", _port, "Server port (7711)."),
     Flag(("-s",), "path", _socket, "Unix socket of the server; host and port are not used."),
-    Flag(("-u",), "url", _url, "disque[s]://user:password@host:port,host:port or redis[s]://... or unix:///path."),
+    Flag(("-u",), "url", _url, f"disque[s]://user:password@host:port,host:port, redis[s]://, unix:///path; or {URL_VARIABLE}."),
     Flag(("-a", "--pass"), "password", _password, f"Password; {PASSWORD_VARIABLE} in the environment is safer."),
     Flag(("--user",), "name", _user, "User name for AUTH, together with a password."),
     Flag(("--askpass",), "", _ask, "Ask for the password at the terminal."),
@@ -237,16 +243,29 @@ REDIS_ONLY: Final[Mapping[str, str]] = {
 
 
 def parse_options(argv: Sequence[str], environment: Mapping[str, str]) -> Options:
-    """Read the command line. Raises UsageError."""
+    """Read the command line. Without a flag that says where, DISQUE_URL does. Raises UsageError."""
+    words = ["--help"] if list(argv) == ["-h"] else list(argv)
+    options = _read(words, environment, None)
+    url = environment.get(URL_VARIABLE)
+    if url and not options.placed and options.action not in {"help", "version"}:
+        options = _read(words, environment, url)
+    _conclude(options)
+    return options
+
+
+def _read(argv: Sequence[str], environment: Mapping[str, str], url: str | None) -> Options:
+    """Read the flags, which go before what the URL says, and the command behind them."""
     options = Options()
     options.target.password = environment.get(PASSWORD_VARIABLE)
+    if url is not None:
+        try:
+            _url(options, url)
+        except ValueError as error:
+            raise UsageError(f"{URL_VARIABLE}: {error}") from None
     words = list(argv)
-    if words == ["-h"]:
-        words = ["--help"]
     while words and words[0].startswith("-") and words[0] != "-":
         _apply(options, words)
     options.command = [os.fsencode(word) for word in words]
-    _conclude(options)
     return options
 
 

@@ -115,7 +115,8 @@ def listener(address: Address) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=4096)
     except OSError as error:
-        raise BadSettingError(f"{host}:{port} cannot be listened at: {error.strerror or error}") from None
+        reason = (error.strerror or str(error)).partition(" (while attempting")[0]
+        raise BadSettingError(f"cannot listen at {host}:{port}: {reason}") from None
 
 
 async def serve(servers: list[tuple[Server, socket.socket]], stop: asyncio.Event) -> None:

@@ -84,8 +84,8 @@ def parse(words: Sequence[str], environment: Mapping[str, str] = os.environ) -> 
     password = environment.get(PASSWORD_VARIABLE)
     return Settings(
         nodes=tuple(address("--nodes", word) for word in given.nodes.split(",")),
-        listen=address("--listen", given.listen),
-        admin_listen=address("--admin-listen", given.admin_listen) if given.admin_listen else None,
+        listen=own_address("--listen", given.listen),
+        admin_listen=own_address("--admin-listen", given.admin_listen) if given.admin_listen else None,
         user=given.user,
         password=text_of(given.password_file).strip() if given.password_file else password,
         cluster_tls=given.cluster_tls or bool(given.cluster_ca),
@@ -109,6 +109,14 @@ def address(option: str, word: str) -> Address:
         return split_address(word.strip())
     except ValueError as error:
         raise BadSettingError(f"{option}: {str(error).removeprefix('Invalid URL: ')}") from None
+
+
+def own_address(option: str, word: str) -> Address:
+    """Host and port where the gateway listens; the port must be there. Raises BadSettingError."""
+    _host, colon, port = word.strip().rpartition(":")
+    if not colon or not port or port.endswith("]"):
+        raise BadSettingError(f"{option}: {word!r} has no port; write it as in 127.0.0.1:{PORT}")
+    return address(option, word)
 
 
 def text_of(path: Path) -> str:

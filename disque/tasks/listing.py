@@ -164,7 +164,9 @@ async def one_job(inspector: Inspector, job_id: str, done: str | None) -> Rows:
         }
         return [{"job": job_id, done: await orders[done](job_id)}]
     found = await inspector.job(job_id)
-    return [] if found is None else [{"what": name, "value": value} for name, value in found._asdict().items()]
+    if found is None:
+        raise ValueError(f"no node knows the job {job_id}: it may have ended, and nothing is retained of it")
+    return [{"what": name, "value": value} for name, value in found._asdict().items()]
 
 
 async def dead(inspector: Inspector, options: argparse.Namespace) -> Rows:
@@ -216,8 +218,8 @@ def brief(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def moment(seconds: int) -> str:
-    """A time in UTC."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    """A time in UTC, which it says."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def shown(value: object) -> object:

@@ -23,6 +23,21 @@ def test_without_flags_a_local_server_is_meant() -> None:
     assert (options.target.resp, options.target.password, options.notes) == (2, None, [])
 
 
+def test_the_environment_says_where_unless_a_flag_does() -> None:
+    url = "disque://u:p@h:1,i:2"
+    options = parse("-a q cron pause nightly", DISQUE_URL=url)
+    assert options.target.addresses == [("h", 1), ("i", 2)]
+    assert (options.target.user, options.target.password, options.command[0]) == ("u", "q", b"cron")
+    for line in ("-p 7712 ping", "-h 127.0.0.1 -p 7712 ping", "-u disque://127.0.0.1:7712 ping"):
+        elsewhere = parse(line, DISQUE_URL=url)
+        assert (elsewhere.target.addresses, elsewhere.target.user) == ([("127.0.0.1", 7712)], None)
+    assert parse("-s /tmp/s ping", DISQUE_URL=url).target.user is None
+    assert parse("--cacert " + AUTHORITY + " ping", DISQUE_URL="disques://h").target.addresses == [("h", 7711)]
+    assert parse("--help", DISQUE_URL="nonsense").action == "help"
+    with pytest.raises(UsageError, match="DISQUE_URL: Invalid URL 'nonsense'"):
+        parse("ping", DISQUE_URL="nonsense")
+
+
 SETTINGS = [
     ("-h h -p 1", "target.addresses", [("h", 1)]),
     ("-p 1 -h ::1", "target.addresses", [("::1", 1)]),

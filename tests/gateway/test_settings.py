@@ -40,6 +40,8 @@ class TestCommandLine:
         ("words", "said"),
         [
             (["--listen", "nowhere:x"], "--listen: port 'x'"),
+            (["--listen", "gateway-1"], "--listen: 'gateway-1' has no port"),
+            (["--admin-listen", "[::1]"], r"--admin-listen: '\[::1\]' has no port"),
             (["--nodes", "a:1,,b:2"], "--nodes: host ''"),
             (["--tls-cert", "a"], "belong together"),
             (["--max-connections", "0"], "above 0"),

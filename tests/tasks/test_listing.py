@@ -52,7 +52,7 @@ def test_commands(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     assert [row["paused"] for row in shell.rows("queues", queue, "--resume")] == ["none"]
     [row] = [row for row in shell.rows("cron") if row["name"] == f"{queue}-nightly"]
     assert row["spec"] == "@daily"
-    assert str(row["next"]).endswith("00:00:00")
+    assert str(row["next"]).endswith("00:00:00 UTC")
     assert f"{queue} " in shell.run("top", "--once")
     shell.run("workers")
     assert shell.run("jobs", "no such queue at all") == "none\n"
@@ -64,6 +64,7 @@ def test_what_makes_no_sense(shop: Shop, capsys: pytest.CaptureFixture[str]) -> 
         (["queues", "--pause"], "which queue?"),
         (["jobs", "--cancel"], "--cancel needs the ID of a job"),
         (["dead", "--revive"], "--revive needs a queue"),
+        (["jobs", "D-dc95f767-NMpun8G+aa7630zWd4snl4KZ-05a1"], "no node knows the job D-dc95f767-"),
         (["queues", "-u", "http://x"], "Invalid URL"),
         (["queues", "-u", "disque://127.0.0.1:1?attempts=1"], "no node could be used"),
     ):
