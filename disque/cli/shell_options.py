@@ -23,7 +23,10 @@ class UsageError(Exception):
 
 @dataclass(slots=True)
 class Options:
-    """What the command line asks for. `notes` are for standard error; `manner` is None until the terminal decides; `placed`: a flag says where."""
+    """What the command line asks for. `notes` are for standard error; `manner` is None until the terminal decides.
+
+    `placed`: a flag says where the server is.
+    """
 
     target: Target = field(default_factory=Target)
     action: str = "command"
@@ -188,7 +191,7 @@ FLAGS: Final = (
     Flag(("-h",), "host", _host, "Server host name (127.0.0.1)."),
     Flag(("-p",), "port", _port, "Server port (7711)."),
     Flag(("-s",), "path", _socket, "Unix socket of the server; host and port are not used."),
-    Flag(("-u",), "url", _url, f"disque[s]://user:password@host:port,host:port, redis[s]://, unix:///path; or {URL_VARIABLE}."),
+    Flag(("-u",), "url", _url, "disque[s]://user:password@host:port,host, redis[s]://, unix:///path; or DISQUE_URL."),
     Flag(("-a", "--pass"), "password", _password, f"Password; {PASSWORD_VARIABLE} in the environment is safer."),
     Flag(("--user",), "name", _user, "User name for AUTH, together with a password."),
     Flag(("--askpass",), "", _ask, "Ask for the password at the terminal."),
