@@ -39,17 +39,38 @@ def main(argv: list[str] | None = None) -> int:
 def parser() -> argparse.ArgumentParser:
     """The options."""
     found = argparse.ArgumentParser(prog="disque worker", description="Runs the tasks of an app.")
-    found.add_argument("app", help="where it is: module:name")
-    found.add_argument("--queues", type=queues, help="name:weight,name:weight; all queues of its tasks unless said")
-    found.add_argument("--strict", action="store_true", help="empty the queues in the order given")
-    found.add_argument("--concurrency", type=positive, default=100, help="calls at once in a process (100)")
-    found.add_argument("--processes", type=positive, default=1, help="processes (1)")
-    found.add_argument("--cpus", type=positive, default=os.cpu_count() or 1, help="processes for cpu=True, in each")
-    found.add_argument("--grace", type=float, default=30.0, help="seconds that calls may go on at a stop (30)")
+    found.add_argument("app", metavar="module:app", help="where the App is; `module` alone means module:app")
+    found.add_argument(
+        "--queues", type=queues, metavar="NAME:WEIGHT,...", help="queues with weights (all queues of its tasks, alike)"
+    )
+    found.add_argument(
+        "--strict", action="store_true", help="look at a queue only when those named before it are empty"
+    )
+    found.add_argument(
+        "--concurrency", type=positive, default=100, metavar="N", help="calls at once in a process (100)"
+    )
+    found.add_argument(
+        "--processes", type=positive, default=1, metavar="N", help="processes (1); one that dies is started again"
+    )
+    found.add_argument(
+        "--cpus",
+        type=positive,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="of each process: processes of its own for tasks with cpu=True (one for each core)",
+    )
+    found.add_argument(
+        "--grace", type=float, default=30.0, metavar="S", help="seconds that calls may go on at a stop (30)"
+    )
     found.add_argument("--reload", action="store_true", help="start anew when a Python file changes: for development")
-    found.add_argument("--health", type=int, help="port of /healthz, /readyz, /metrics; more processes: the next ones")
-    found.add_argument("--health-host", default="127.0.0.1", help="address of this port (127.0.0.1)")
-    found.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
+    found.add_argument(
+        "--health",
+        type=int,
+        metavar="PORT",
+        help="port of /healthz, /readyz, /metrics; further processes have the next",
+    )
+    found.add_argument("--health-host", default="127.0.0.1", metavar="HOST", help="address of this port (127.0.0.1)")
+    found.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"), help="(info)")
     return found
 
 

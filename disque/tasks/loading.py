@@ -26,8 +26,10 @@ def load_app(place: str) -> App:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             raise AppNotFoundError(f"there is no module {name!r} in {here} or where Python looks") from error
         raise
+    apps = [each for each, value in vars(found).items() if isinstance(value, App)]
     for part in (path or "app").split("."):
         found = getattr(found, part, None)  # type: ignore[assignment]  # from module to app
     if not isinstance(found, App):
-        raise AppNotFoundError(f"{place!r} is no App: write module:name, such as shop.tasks:app")
+        known = ", ".join(f"{name}:{each}" for each in apps) or "there is none in this module"
+        raise AppNotFoundError(f"{place!r} is no App; write module:name: {known}")
     return found

@@ -16,9 +16,9 @@ def test_found() -> None:
     ("place", "reason"),
     [
         ("nowhere.at.all:app", "there is no module 'nowhere.at.all'"),
-        ("tests.tasks.shop_app:nobody", "is no App"),
+        ("tests.tasks.shop_app:nobody", "is no App; write module:name: tests.tasks.shop_app:app$"),
         ("tests.tasks.shop_app:app.name", "is no App"),
-        ("json", "is no App"),
+        ("json", "is no App; .* there is none in this module"),
     ],
 )
 def test_not_found(place: str, reason: str) -> None:
