@@ -7,6 +7,7 @@ their route, and logged without their query, which may hold a token.
 import time
 from collections.abc import MutableMapping
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -121,7 +122,8 @@ class Front:
         elif path.startswith(b"/api/"):
             await self.lmstfy(scope, receive, send)
         else:
-            await self.pages(scope, receive, send)
+            whole = unquote_to_bytes(path).decode("utf-8", "surrogateescape")  # names may be no UTF-8
+            await self.pages({**scope, "path": whole}, receive, send)
 
 
 def build(hub: Hub) -> ASGIApp:

@@ -28,6 +28,9 @@ OTHERS_S: Final = 0.1
 #: Names of queues of one node that a list looks at; seconds for which such a list counts.
 NAMES_MOST: Final = 500_000
 FRESH_S: Final = 2.0
+#: After so many seconds nodes are asked again whether they let a user in; how they say that they do not.
+ASKED_AGAIN_S: Final = 30.0
+REFUSED: Final = frozenset({"NOAUTH", "WRONGPASS"})
 
 T = TypeVar("T")
 
@@ -45,6 +48,8 @@ class Cluster:
         self.ends: list[Callable[[], None]] = []
         self._names: list[str] = []
         self._names_at_s = -FRESH_S
+        #: When nodes let its user in last, in seconds of the clock of `Clusters`.
+        self.let_in_s = 0.0
 
     async def take(
         self,
@@ -134,19 +139,24 @@ async def scan_names(client: AsyncDisque) -> set[str]:
 class Clusters:
     """The cluster with the rights of whoever asks. ``own`` is the gateway itself."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, clock_s: Callable[[], float] = time.monotonic) -> None:
         self.config = config
+        self._clock_s = clock_s
         self.own = Cluster(config)
         self._users: OrderedDict[bytes, Cluster] = OrderedDict()
         self._closing: set[asyncio.Task[None]] = set()
 
-    async def of(self, user: str | None, password: str | None) -> Cluster:
+    async def of(self, user: str | None, password: str | None, *, now: bool = False) -> Cluster:
         """The cluster for a user, or for somebody without a password.
 
-        Raises DisqueError if the nodes do not let them in. Who has not come for long is forgotten.
+        Raises DisqueError if the nodes do not let them in. Connections outlive a change of the password, so nodes are
+        asked again from time to time, and with ``now`` at once. Who has not come for long is forgotten.
         """
         key = blake2b(repr((user, password)).encode(), digest_size=16).digest()
         found = self._users.get(key)
+        if found is not None and (now or self._clock_s() - found.let_in_s >= ASKED_AGAIN_S):
+            await self._look_again(key, found)
+            found = self._users.get(key)
         if found is None:
             new = await self._let_in(Cluster(replace(self.config, user=user, password=password)))
             found = self._users.setdefault(key, new)
@@ -157,6 +167,19 @@ class Clusters:
         self._users.move_to_end(key)
         return found
 
+    async def _look_again(self, key: bytes, known: Cluster) -> None:
+        """Whether nodes still let a user in, by a new connection. Raises DisqueError if they do not."""
+        before_s, known.let_in_s = known.let_in_s, self._clock_s()
+        try:
+            self._retire(await self._let_in(Cluster(known.client.config)))
+        except DisqueError as error:
+            if error.code in REFUSED:
+                if self._users.get(key) is known:
+                    del self._users[key]
+                    self._retire(known)
+                raise
+            known.let_in_s = before_s
+
     async def _let_in(self, cluster: Cluster) -> Cluster:
         """Ask a node once, so that those with a wrong password push nobody else out."""
         try:
@@ -164,6 +187,7 @@ class Clusters:
         except BaseException:
             await cluster.close()
             raise
+        cluster.let_in_s = self._clock_s()
         return cluster
 
     def _retire(self, cluster: Cluster) -> None:

@@ -3,6 +3,7 @@
 import base64
 import binascii
 import hmac
+import ipaddress
 from typing import Final
 from urllib.parse import parse_qsl, urlsplit
 
@@ -77,8 +78,29 @@ def check_site(request: Request) -> None:
     if site is not None and site not in OWN:
         raise RefusedError("another site has made this request")
     origin = request.headers.get("origin")
-    if site is None and origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+    if site is None and origin is not None and origin.partition("://")[2] != request.headers.get("host"):
         raise RefusedError("another site has made this request")
+
+
+def check_host(hub: Hub, request: Request) -> None:
+    """Where no password is wanted, refuse a browser that came by the name of another site. Raises RefusedError.
+
+    Somebody can let a name of theirs lead to the address of a gateway, and so make it their own site in a browser that
+    reaches it (DNS rebinding). Addresses, names without a dot and those of `--hosts` cannot be such a name.
+    """
+    heads = request.headers
+    if not ("origin" in heads or "sec-fetch-site" in heads or "mozilla/" in heads.get("user-agent", "").lower()):
+        return
+    try:
+        name = urlsplit(f"//{heads.get('host', '')}").hostname or ""
+    except ValueError:
+        name = "."
+    if not {".", ":"} & set(name) or name.endswith(".localhost") or name in hub.settings.hosts:
+        return
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        raise RefusedError(f"nodes want no password, and {name} is not among --hosts") from None
 
 
 def check_token(session: Session, request: Request, given: str | None = None) -> None:
@@ -124,18 +146,20 @@ async def cluster_of(hub: Hub, request: Request) -> Cluster:
         return await let_in(hub, request, *given)
     session = session_of(hub, request)
     if session is None:
-        return await hub.clusters.of(None, None)
+        cluster = await hub.clusters.of(None, None)
+        check_host(hub, request)
+        return cluster
     check_token(session, request)
     return await hub.clusters.of(session.user, session.password)
 
 
-async def let_in(hub: Hub, request: Request, user: str | None, password: str | None) -> Cluster:
+async def let_in(hub: Hub, request: Request, user: str | None, password: str | None, *, now: bool = False) -> Cluster:
     """The cluster for a user, unless too many wrong passwords came from there. Raises TooManyError, DisqueError."""
     address = request.client.host if request.client else ""
     if hub.failures.must_wait(address):
         raise TooManyError("too many wrong passwords came from this address: try again in a minute")
     try:
-        return await hub.clusters.of(user, password)
+        return await hub.clusters.of(user, password, now=now)
     except DisqueError as error:
         if error.code in {"NOAUTH", "WRONGPASS"}:
             hub.failures.note(address)
@@ -145,7 +169,7 @@ async def let_in(hub: Hub, request: Request, user: str | None, password: str | N
 async def may_enter(hub: Hub, request: Request, user: str | None, password: str | None) -> bool:
     """Whether nodes let this user in. Raises TooManyError, and DisqueError where they cannot be asked."""
     try:
-        await let_in(hub, request, user, password)
+        await let_in(hub, request, user, password, now=True)
     except DisqueError as error:
         if error.code in {"NOAUTH", "WRONGPASS"}:
             return False

@@ -21,6 +21,7 @@ def new_parser() -> argparse.ArgumentParser:
     add("--cluster-ca", metavar="FILE", help="the authorities that nodes' certificates are checked with")
     add("--tls-cert", metavar="FILE", help="certificate of the gateway: clients come with https")
     add("--tls-key", metavar="FILE", help="its key")
+    add("--hosts", default="", metavar="NAME,...", help="names that browsers may use where nodes want no password")
     add("--secret-file", type=Path, metavar="FILE", help="encrypts sessions and tokens; the same for all gateways")
     add("--tokens-file", type=Path, metavar="FILE", help="keep lmstfy's tokens here, and not as users of the cluster")
     add("--accounts-file", type=Path, metavar="FILE", help="lines of user:password who may use lmstfy's admin routes")

@@ -14,8 +14,9 @@ from typing import Final, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -36,8 +37,19 @@ from disque.gateway.sessions import LASTS_S, Session
 HERE: Final = Path(__file__).parent
 #: What a browser asks for that wants the stream of a page.
 STREAM: Final = "text/event-stream"
+#: Pages that are kept live at one time. Others are served, and not renewed by themselves.
+STREAMS_MOST: Final = 200
 
 Values = dict[str, object]
+
+
+class NameConvertor(PathConvertor):
+    """The rest of a path as a name: of any signs, ends of lines, too."""
+
+    regex = "(?s:.*)"
+
+
+register_url_convertor("name", NameConvertor())
 
 
 class Page(NamedTuple):
@@ -66,12 +78,12 @@ def properties(schema: Schema | None) -> list[tuple[str, Schema, bool]]:
 PAGES: Final[tuple[Page, ...]] = (
     Page("/", "Overview", "overview.html", looks.overview),
     Page("/queues", "Queues", "queues.html", looks.queues),
-    Page("/queues/{queue:path}", "", "queue.html", looks.queue),
+    Page("/queues/{queue:name}", "", "queue.html", looks.queue),
     Page("/jobs", "Jobs", "jobs.html", looks.list_jobs),
     Page("/jobs/{job}", "", "job.html", looks.job),
     Page("/dead", "Dead letters", "dead.html", looks.dead),
     Page("/schedules", "Schedules", "schedules.html", looks.schedules),
-    Page("/schedules/{name:path}", "", "schedule.html", looks.schedule),
+    Page("/schedules/{name:name}", "", "schedule.html", looks.schedule),
     Page("/workers", "Workers", "workers.html", looks.workers),
     Page("/nodes", "Nodes", "nodes.html", looks.nodes),
     Page("/nodes/{node}", "", "node.html", looks.node),
@@ -86,6 +98,8 @@ class Pages:
 
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
+        #: Streams at this moment.
+        self.streams = 0
         self.templates = Environment(
             loader=FileSystemLoader(HERE / "templates"),
             autoescape=select_autoescape(default=True, default_for_string=True),
@@ -108,12 +122,13 @@ class Pages:
 
     def values(self, request: Request, session: Session | None, given: Values) -> Values:
         """What all templates know, and what this page shows."""
-        query = request.query_params
+        query = form.query(request)
         said = actions.sentence(query.get("did", ""), query.get("n", "0"), query.get("more", ""))
-        common = {
+        common: Values = {
+            "back": "/",
             "pages": [page for page in PAGES if page.name],
-            "path": request.url.path,
-            "url": f"{request.url.path}?{request.url.query}",
+            "path": request.scope["path"],
+            "url": address_of(request),
             "session": session,
             "version": VERSION,
             "may": frozenset[str](),
@@ -133,16 +148,22 @@ class Pages:
         html = self.render(request, template, session, **values)
         return HTMLResponse(html, status, {"Cache-Control": "no-store"})
 
-    async def _cluster_of(self, session: Session | None) -> Cluster:
-        return await self.hub.clusters.of(*(session.user, session.password) if session else (None, None))
+    async def _cluster_of(self, session: Session | None, request: Request) -> Cluster:
+        if session is not None:
+            return await self.hub.clusters.of(session.user, session.password)
+        cluster = await self.hub.clusters.of(None, None)
+        guard.check_host(self.hub, request)
+        return cluster
 
     def _shows(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
         async def show(request: Request) -> Response:
             session = guard.session_of(self.hub, request)
             try:
-                cluster = await self._cluster_of(session)
+                cluster = await self._cluster_of(session, request)
                 if request.headers.get("accept") == STREAM:
-                    return StreamingResponse(self.stream(page, request, cluster), media_type=STREAM)
+                    if self.streams >= STREAMS_MOST:
+                        return PlainTextResponse("too many pages are open\n", 503, {"Retry-After": str(RETRY_AFTER_S)})
+                    return StreamingResponse(self.stream(page, request), media_type=STREAM)
                 values = {"may": await rights.of(cluster), **await page.show(request, cluster)}
             except DisqueError as error:
                 return self._failed(request, session, error)
@@ -155,13 +176,23 @@ class Pages:
 
         return show
 
-    async def stream(self, page: Page, request: Request, cluster: Cluster) -> AsyncGenerator[str, None]:
-        """The live part of a page, each time that it has changed."""
+    async def stream(self, page: Page, request: Request) -> AsyncGenerator[str, None]:
+        """The live part of a page, each time that it has changed. It ends when the session does."""
+        self.streams += 1
+        try:
+            async for text in self._parts(page, request):
+                yield text
+        finally:
+            self.streams -= 1
+
+    async def _parts(self, page: Page, request: Request) -> AsyncGenerator[str, None]:
+        began = guard.session_of(self.hub, request)
         template = self.templates.get_template(page.template)
         live = template.blocks.get("live")
         last = ""
-        while live is not None and not self.hub.stopping.is_set():
+        while live is not None and not self.hub.stopping.is_set() and guard.session_of(self.hub, request) == began:
             try:
+                cluster = await self._cluster_of(began, request)
                 values = {"may": await rights.of(cluster), **await page.show(request, cluster)}
                 context = template.new_context(self.values(request, None, values))
                 text = "".join(live(context))
@@ -190,10 +221,10 @@ class Pages:
         if action is None:
             return self.answer(request, "error.html", session, 404, title="There is no such action", detail="")
         try:
-            cluster = await self._cluster_of(session)
+            cluster = await self._cluster_of(session, request)
             did = await action.do(cluster, actions.read(fields))
         except actions.BadFormError as error:
-            values = {"title": "That cannot be done", "detail": str(error), "path": back}
+            values = {"title": "That cannot be done", "detail": str(error), "back": back}
             return self.answer(request, "error.html", session, 400, **values)
         except DisqueError as error:
             return self._failed(request, session, error, back)
@@ -208,7 +239,7 @@ class Pages:
         fault = fault_of(error)
         if fault.status == 401:
             return RedirectResponse("/login", 303)
-        values = {"title": fault.title, "detail": str(error), "path": back or request.url.path}
+        values = {"title": fault.title, "detail": str(error), "back": back or address_of(request)}
         answer = self.answer(request, "error.html", session, fault.status, **values)
         if fault.status == 503:
             answer.headers["Retry-After"] = str(RETRY_AFTER_S)
@@ -252,10 +283,20 @@ class Pages:
         return answer
 
 
+def address_of(request: Request) -> str:
+    """Path and query as they were asked for."""
+    raw, query = request.scope["raw_path"], request.scope["query_string"]
+    return f"{raw.decode('latin-1')}{'?' * bool(query)}{query.decode('latin-1')}"
+
+
 def own_path(text: str) -> str:
     """Where to go back to: a path of ours, without what was said there before; else the first page."""
-    parts = urlsplit(text)
-    if parts.scheme or parts.netloc or not text.startswith("/") or text.startswith(("//", "/\\")) or "\\" in text:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return "/"
+    is_odd = not text.isascii() or not text.isprintable() or "\\" in text
+    if is_odd or parts.scheme or parts.netloc or not text.startswith("/") or text.startswith("//"):
         return "/"
     kept = [one for one in parts.query.split("&") if one and one.partition("=")[0] not in {"did", "n", "more", "job"}]
     return f"{parts.path}?{'&'.join(kept)}" if kept else parts.path

@@ -25,6 +25,7 @@ class Settings:
 
     - ``nodes``, ``user``, ``password``, ``cluster_tls``, ``cluster_ca``: how it reaches the cluster, and as whom.
     - ``listen``: where clients come in. ``admin_listen``: where lmstfy's admin routes are; None: nowhere.
+    - ``hosts``: names by which browsers may come where nodes want no password.
     - ``cert``, ``key``: files for TLS at both.
     - ``secret``: encrypts sessions; gateways that share it share sessions. Without one, sessions end with the process.
     - ``tokens``: the file with lmstfy's tokens and limits; None: they are users of the cluster, encrypted with the
@@ -43,6 +44,7 @@ class Settings:
     cluster_ca: str | None = None
     cert: str | None = None
     key: str | None = None
+    hosts: frozenset[str] = frozenset()
     secret: bytes = field(default=b"", repr=False)
     tokens: Path | None = None
     accounts: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -92,6 +94,7 @@ def parse(words: Sequence[str], environment: Mapping[str, str] = os.environ) -> 
         cluster_ca=given.cluster_ca,
         cert=given.tls_cert,
         key=given.tls_key,
+        hosts=frozenset(filter(None, (word.strip().lower() for word in given.hosts.split(",")))),
         secret=secret_of(given.secret_file) if given.secret_file else b"",
         tokens=given.tokens_file,
         accounts=accounts_of(given.accounts_file) if given.accounts_file else {},

@@ -56,8 +56,8 @@ class Client:
             "query_string": query.encode(),
             "root_path": "",
             "headers": [
-                (b"host", b"gateway"),
-                *[(name.lower().encode(), value.encode("latin-1")) for name, value in (headers or {}).items()],
+                (name.lower().encode(), value.encode("latin-1"))
+                for name, value in {"host": "gateway", **(headers or {})}.items()
             ],
             "client": (LOOPBACK, 1),
             "server": (LOOPBACK, 7780),

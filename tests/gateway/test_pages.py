@@ -1,5 +1,6 @@
 """The frame of the dashboard: login, sessions, what other sites may not do, headers."""
 
+import time
 from collections.abc import Iterator
 from typing import Final
 
@@ -80,6 +81,28 @@ class TestLogin:
         answer = locked.ask("POST", "/logout", f"csrf={token}".encode(), content_type=FORM, cookie=cookie)
         assert answer.status == 303
         assert 'disque=""' in answer.headers["set-cookie"]
+
+
+class TestNewPassword:
+    def test_the_old_one_is_refused_at_once_at_the_login(self, locked: Gateway) -> None:
+        log_in(locked)
+        locked.run(locked.hub.clusters.own.client.config_set("requirepass", "other"))
+        assert log_in(locked).status == 401
+        assert log_in(locked, "other").status == 303
+        restore(locked)
+
+    def test_sessions_with_the_old_one_end_soon(self, locked: Gateway) -> None:
+        cookie = cookie_of(log_in(locked))
+        locked.run(locked.hub.clusters.own.client.config_set("requirepass", "other"))
+        locked.hub.clusters._clock_s = lambda: time.monotonic() + 31
+        assert locked.ask("GET", "/", cookie=cookie).status == 303
+        assert locked.ask("GET", "/", cookie=cookie).status == 303
+        restore(locked)
+
+
+def restore(locked: Gateway) -> None:
+    """The password that other tests know."""
+    locked.run(locked.hub.clusters.own.client.config_set("requirepass", PASSWORD))
 
 
 class TestOtherSites:

@@ -7,6 +7,7 @@ does it; a part that takes too long ends, and the sentence says so.
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
 
 from disque.client import AsyncDisque, NewJob, Swept
 from disque.client.replies import JobInfo
@@ -21,6 +22,9 @@ TOGETHER: Final = 200
 LONGEST_S: Final = 20.0
 #: How many jobs one walk looks at in a step.
 STEP: Final = 500
+#: Names of hidden fields end so that hold a name or a text of somebody else's, written as in URLs: browsers change line
+#: ends, and cannot send what is no UTF-8.
+QUOTED: Final = ".quoted"
 
 
 class BadFormError(Exception):
@@ -28,14 +32,16 @@ class BadFormError(Exception):
 
 
 class Form(NamedTuple):
-    """What a form says: its fields, and the jobs that are chosen in it."""
+    """What a form says: its fields, the jobs that are chosen in it, and the names of fields that nobody typed."""
 
     fields: dict[str, str]
     job_ids: list[bytes]
+    exact: frozenset[str] = frozenset()
 
     def need(self, name: str) -> str:
         """A field that must not be empty. Raises BadFormError."""
-        value = self.fields.get(name, "").strip()
+        value = self.fields.get(name, "")
+        value = value if name in self.exact else value.strip()
         if not value:
             raise BadFormError(f"{name.capitalize()} is missing.")
         return value
@@ -71,13 +77,20 @@ SAID: Final = {
 def read(pairs: Sequence[tuple[str, str]]) -> Form:
     """A form as it was sent. Raises BadFormError."""
     job_ids: list[bytes] = []
+    fields: dict[str, str] = {}
+    exact: set[str] = set()
     for name, value in pairs:
+        if name.endswith(QUOTED):
+            exact.add(name.removesuffix(QUOTED))
+            fields[name.removesuffix(QUOTED)] = unquote(value, errors="surrogateescape")
+            continue
+        fields[name] = value
         if name == "id":
             job_id = ids.meant(value)
             if job_id is None:
                 raise BadFormError(f"{value[:100]!r} is not the ID of a job.")
             job_ids.append(job_id)
-    return Form(dict(pairs), job_ids)
+    return Form(fields, job_ids, frozenset(exact))
 
 
 async def swept(asked: Awaitable[Swept]) -> Did:

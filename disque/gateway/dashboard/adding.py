@@ -6,6 +6,7 @@ from starlette.requests import Request
 
 from disque.gateway import ids
 from disque.gateway.cluster import Cluster
+from disque.gateway.dashboard import form
 from disque.gateway.rest import jobs
 
 #: Bytes of a body that a form can hold, since it is sent with each byte as up to three letters.
@@ -14,7 +15,8 @@ FORM_BODY_MOST: Final = 256 << 10
 
 async def add(request: Request, cluster: Cluster) -> dict[str, Any]:
     """The form; `?from=` names a job whose queue, body and terms it begins with."""
-    like = request.query_params.get("from", "")
+    query = form.query(request)
+    like = query.get("from", "")
     job_id = ids.meant(like) if like else None
     info = await jobs.find(cluster, job_id) if job_id else None
     given: dict[str, Any] = dict(info) if info else {}
@@ -27,7 +29,7 @@ async def add(request: Request, cluster: Cluster) -> dict[str, Any]:
     tries = given.get("tries_left")
     return {
         "like": like if info else "",
-        "queue": given.get("origin") or given.get("queue") or request.query_params.get("queue", ""),
+        "queue": given.get("origin") or given.get("queue") or query.get("queue", ""),
         "body": text if len(body) <= FORM_BODY_MOST else "",
         "too_long": len(body) > FORM_BODY_MOST,
         "is_hex": is_hex,

@@ -4,7 +4,9 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote
+
+from starlette.requests import Request
 
 #: Bytes of a body that a page shows.
 BODY_MOST: Final = 64 << 10
@@ -80,6 +82,22 @@ def word(text: object) -> str:
     return quote(str(text), safe="", errors="surrogateescape")
 
 
+def part(text: object) -> str:
+    """A name as the last part of a path; browsers take `.` and `..` for a way, so these become a query."""
+    return f"?name={text}" if text in {".", ".."} else word(text)
+
+
+def query(request: Request) -> dict[str, str]:
+    """What is asked for behind the question mark. Names keep their bytes, whatever they are."""
+    text = request.scope["query_string"].decode("latin-1")
+    return dict(parse_qsl(text, keep_blank_values=True, errors="surrogateescape"))
+
+
+def named(request: Request, name: str) -> str:
+    """A name that is the last part of a path, or where that is empty, the query's `name`."""
+    return request.path_params[name] or query(request).get("name", "")
+
+
 def visible(text: object) -> str:
     """A name or a text of somebody else's, whatever bytes it has."""
     return str(text).encode("utf-8", "backslashreplace").decode()
@@ -122,5 +140,6 @@ FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "moment": moment,
     "share": share,
     "word": word,
+    "part": part,
     "visible": visible,
 }

@@ -15,7 +15,7 @@ from disque.gateway.dashboard import form, sampler
 from disque.gateway.dashboard.charts import Chart, Line, chart
 from disque.gateway.rest import cursors, jobs
 from disque.gateway.rest.nodes import state_of
-from disque.gateway.rest.queues import OPTIONS, STATES, figures
+from disque.gateway.rest.queues import OPTIONS, STATES, figures_of
 
 Values = dict[str, Any]
 
@@ -108,12 +108,12 @@ def node_row(node: Any, info: sampler.Info | DisqueError) -> Values:  # noqa: AN
 
 async def queues(request: Request, cluster: Cluster) -> Values:
     """The queues of all nodes, a page of them."""
-    query = request.query_params
+    query = form.query(request)
     part, after = query.get("q", ""), query.get("after", "")
     names = [name for name in await cluster.queue_names() if part.lower() in name.lower()]
     fitting = [name for name in names if name > after]
     shown = fitting[:QUEUES_A_PAGE]
-    rows = [await figures(cluster, name) for name in shown]
+    rows = await figures_of(cluster, shown)
     return {
         "rows": rows,
         "q": part,
@@ -126,9 +126,9 @@ async def queues(request: Request, cluster: Cluster) -> Values:
 
 async def queue(request: Request, cluster: Cluster) -> Values:
     """One queue: figures, what happened, options."""
-    name = request.path_params["queue"]
+    name = form.named(request, "queue")
     found = await cluster.client.queue_stat(name, cluster=True)
-    unit = request.query_params.get("unit", "minute")
+    unit = form.query(request).get("unit", "minute")
     history = None
     if found is not None and unit in {"minute", "hour", "day"}:
         history = history_chart(await cluster.client.queue_history(name, unit, cluster=True), unit)
@@ -151,7 +151,7 @@ async def list_jobs(request: Request, cluster: Cluster) -> Values:
 
     Raises ElsewhereError where one is asked for by its ID.
     """
-    query = request.query_params
+    query = form.query(request)
     if job_id := query.get("id", "").strip():
         raise ElsewhereError(f"/jobs/{form.word(ids.shown(job_id.encode(errors='replace')).decode())}")
     name, state, header = query.get("queue", ""), query.get("state", ""), query.get("header", "")
@@ -254,9 +254,9 @@ def time_line(info: JobInfo | None, fate: Any) -> list[tuple[str, str]]:  # noqa
 
 async def dead(request: Request, cluster: Cluster) -> Values:
     """Queues of dead letters, and one of them grouped by error."""
-    name = request.query_params.get("queue", "")
+    name = form.query(request).get("queue", "")
     names = [one for one in await cluster.queue_names() if one.endswith(DEAD)]
-    rows = [await figures(cluster, one) for one in names[:QUEUES_A_PAGE]]
+    rows = await figures_of(cluster, names[:QUEUES_A_PAGE])
     groups: list[tuple[str, int, str]] = []
     looked = 0
     if name:
@@ -302,14 +302,14 @@ def error_of(info: JobInfo) -> str:
 
 async def schedules(request: Request, cluster: Cluster) -> Values:
     """All schedules, a page of them."""
-    cursor = request.query_params.get("cursor", "0")
+    cursor = form.query(request).get("cursor", "0")
     after, rows = await cluster.client.schedules(int(cursor) if cursor.isascii() and cursor.isdigit() else 0)
     return {"rows": rows, "next": after or None}
 
 
 async def schedule(request: Request, cluster: Cluster) -> Values:
     """One schedule, and when it is due next."""
-    name = request.path_params["name"]
+    name = form.named(request, "name")
     found = await cluster.client.schedule(name)
     ticks = await cluster.client.next_ticks(found.spec, 10, tz=found.tz) if found else []
     body, kind = form.body(found.body if found else None)

@@ -1,5 +1,7 @@
 """Operations on queues: lists, figures, options, pauses, and what is done with all their jobs."""
 
+import asyncio
+from collections.abc import Sequence
 from typing import Any, Final
 
 from disque.client import AsyncDisque, DisqueError
@@ -11,6 +13,8 @@ from disque.gateway.rest.shapes import JOB, QUEUE, SWEPT, shown_job
 
 #: Queues whose figures one page has.
 FIGURES_MOST: Final = 100
+#: Queues that nodes are asked about at one time, for one page.
+TOGETHER: Final = 16
 STATES: Final = [
     *("queued", "delayed", "in-flight", "active", "wait-repl", "acked"),
     *("done", "dead", "cancelled", "expired"),
@@ -40,13 +44,24 @@ async def list_queues(ask: Ask) -> Result:
     more = cursors.written(shown[-1]) if len(fitting) > limit else None
     if not query.get("figures"):
         return page([{"name": name} for name in shown], more, "queues")
-    return page([await figures(ask.cluster, name) for name in shown], more, "queues")
+    return page(await figures_of(ask.cluster, shown), more, "queues")
 
 
 async def figures(cluster: Cluster, name: str) -> dict[str, object]:
     """Figures of a queue at all nodes."""
     found = await cluster.client.queue_stat(name, cluster=True)
     return {"name": name, **(found or {})}
+
+
+async def figures_of(cluster: Cluster, names: Sequence[str]) -> list[dict[str, object]]:
+    """Figures of queues, some at a time: a node that hangs must not hold up each of them in turn."""
+    turns = asyncio.Semaphore(TOGETHER)
+
+    async def one(name: str) -> dict[str, object]:
+        async with turns:
+            return await figures(cluster, name)
+
+    return await asyncio.gather(*[one(name) for name in names])
 
 
 async def get_queue(ask: Ask) -> Result:

@@ -148,10 +148,11 @@ def test_nothing_that_others_named_is_markup(gateway: Gateway, node: Node) -> No
 
 def test_a_stream_gives_the_live_part(gateway: Gateway, node: Node) -> None:
     page = next(page for page in PAGES if page.path == "/")
-    scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": [], "server": ("h", 1)}
+    place = {"path": "/", "raw_path": b"/", "query_string": b"", "server": ("h", 1)}
+    scope = {"type": "http", "method": "GET", "headers": [], **place}
 
     async def first() -> str:
-        stream = Pages(gateway.hub).stream(page, Request(scope), gateway.hub.clusters.own)
+        stream = Pages(gateway.hub).stream(page, Request(scope))
         text = await anext(stream)
         await stream.aclose()
         return text
