@@ -250,8 +250,12 @@ def walk_short(node: "Node", job_ids: list[bytes], number: int, now_ms: int) -> 
 def try_again(node: "Node", spread: Spread, now_ms: int) -> None:
     """Nodes have come or gone, or some time has passed: ask for the copies of this job that nobody was asked for.
 
-    Its client is told when there are too few nodes, and no more can be expected back soon.
+    Its client is told when there are too few nodes, and no more can be expected back soon. What takes the place of a
+    lost copy is here only when a node is forgotten that was asked for it; nodes that may have a copy stay asked.
     """
+    if isinstance(spread, Replacement):
+        replace(node, spread, now_ms)
+        return
     if spread.outside and spread.add is None and not from_outside(node):
         come_home(node, spread, now_ms)
         if node.copies.wanted.get(spread.job.id) is not spread:

@@ -230,6 +230,26 @@ def test_who_refuses_is_asked_again_when_nobody_else_is_left() -> None:
     assert bench.node.repairs.short == 0
 
 
+def test_another_node_is_asked_when_the_one_that_was_asked_is_forgotten() -> None:
+    bench = bench_of(3)
+    job_id = made(bench, 2)
+    (gone,) = others(bench, job_id)
+    first, second = without(bench, job_id)
+    bench.fail(gone)
+    bench.live(AFTER_MS + 2000)
+    assert [peer_id for peer_id, _ in copies(bench)] == [first.id]
+    for asked, then in ((first, [second.id]), (second, [])):
+        bench.peers.remove(asked)
+        assert bench.client()("CLUSTER", "FORGET", asked.id) == b"OK"
+        bench.live(200)
+        assert [peer_id for peer_id, _ in copies(bench)] == then
+        assert not bench.node.copies.short  # that is for what goes on until somebody is there; the next walk repairs
+    assert not bench.node.copies.wanted
+    other = bench.meet(9)
+    bench.live(5000)
+    assert [peer_id for peer_id, _ in copies(bench)] == [other.id]
+
+
 def test_at_most_once_is_not_repaired(four: Bench) -> None:
     client = four.client()
     client.add("q", "body", "RETRY", 0, "REPLICATE", 1)
