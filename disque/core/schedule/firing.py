@@ -228,6 +228,8 @@ def look(node: "Node", schedule: Schedule, now_ms: int) -> bool:
     schedules = node.schedules
     if schedules.by_name.get(schedule.name) is not schedule or schedule.session is not None:
         return False
+    if schedule.name in node.registry.schedules:
+        return False  # an entry of it has changed in this turn, or is gone: it is looked at when that is known here
     if schedule.ticks is None and not schedule.warned:
         schedule.warned = True
         node.host.warn(f"The spec or the time zone of the schedule {schedule.name!r} is not known here: see CRON GET")

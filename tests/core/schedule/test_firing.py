@@ -7,7 +7,7 @@ import pytest
 
 from cluster.member import FAIL, STOPPED
 from cluster.messages import BIND, ENTRIES, UPSINCE
-from disque.core import step
+from disque.core import entries, step
 from disque.core.jobs import sessions
 from disque.core.model.key_ring import ranked
 from disque.core.model.registry import LAST_TICK, SCHEDULE
@@ -102,6 +102,17 @@ class TestOneNode:
         bench.set("s", "@every 1s", "q", "b")
         bench.until(10.5)
         assert bench.ticks() == [10]
+
+    def test_one_that_is_deleted_in_the_turn_in_which_it_is_due_fires_no_more(self, bench: CronBench) -> None:
+        bench.set("s", "@every 1s", "q", "b")
+        bench.until(0.5)
+        bench.now_ms += 1000
+        entries.set_value(bench.node, (SCHEDULE, b"s", b""), b"", bench.now_ms, deleted=True)
+        bench.node.schedules.look_at(bench.node.schedules.by_name[b"s"])
+        step.tick(bench.node, bench.now_ms)
+        bench.settle()
+        assert bench.ticks() == [0]
+        assert bench.node.schedules.by_name == {}
 
     def test_each_tick_has_a_key_of_its_own(self, bench: CronBench) -> None:
         bench.set("s", "@every 1s", "q", "b")
