@@ -119,6 +119,7 @@ class Bus:
         membership.set_zone(node_id, told.zone)
         membership.set_body_most(node_id, told.body_most)
         membership.set_capabilities(node_id, told.capabilities)
+        self.process.watch.learnt(self.process, node_id, told.capabilities)
 
     def connected(self, link: "Link", node_id: bytes) -> None:
         """The handshake is through: this process may speak."""

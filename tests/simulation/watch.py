@@ -35,7 +35,7 @@ Outbox = list[tuple[bytes, Message]]
 HOOKS: Final = (
     *("answered", "hit", "refused", "delivered", "popped", "ran", "left", "flushing", "flushed", "ticking", "beat"),
     *("free", "leaving", "replayed", "started", "died", "end", "taken", "rested", "has_all"),
-    *("news", "happened"),
+    *("news", "happened", "learnt"),
 )
 #: Kinds that may carry a job from node to node for good.
 HAND_OVER: Final = getattr(wire, "YOURJOBS", 13)
@@ -368,6 +368,10 @@ class Watch:
                         self.history.forgot.pop(job[wire.ROW_ID], None)
         elif kind == wire.ENQUEUE and message[1] in self.history.jobs:
             self.history.jobs[message[1]].sources[process.machine.number] = src.machine.number
+
+    def learnt(self, process: "Process", node_id: bytes, capabilities: int) -> None:
+        """A handshake has told ``process`` what another node understands."""
+        self.tell("learnt", process, node_id, capabilities)
 
     def met(self, process: "Process", src: "Process") -> None:
         """``process`` knows the start number of ``src``: what an earlier process of that machine said is void."""

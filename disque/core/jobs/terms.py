@@ -109,9 +109,11 @@ def lacking(node: "Node", what: bytes, capability: int = JOBS) -> bytes:
     Not only nodes that can be reached count: an older one that is away would skip what it must know, and go on with
     what it has. What it understood last is known, also over a restart of this node.
     """
-    known = node.membership.nodes
+    mine = node.membership.myself.capabilities
     for peer in node.peers.values():
-        if not peer.understands(capability):
-            is_heard = peer.linked or peer.start or known[peer.id].capabilities
+        # Not what the peer has: a handshake that has just been may have said something else.
+        known = node.membership.nodes.get(peer.id)
+        if known is not None and capability & ~(known.capabilities & mine):
+            is_heard = peer.linked or peer.start or known.capabilities
             return (errors.LACKING if is_heard else errors.UNHEARD) % (what, peer.id)
     return b""

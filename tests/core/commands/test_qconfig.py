@@ -218,5 +218,5 @@ class TestCluster:
     def test_nodes_of_before_are_named(self) -> None:
         bench = Bench(peers=1)
         (one,) = bench.peers
-        bench.node.peers[one.id].capabilities = 7
+        bench.membership.set_capabilities(one.id, 7)
         assert one.id.decode() in bench.client().error("QCONFIG", "SET", "q", "retry", 7)

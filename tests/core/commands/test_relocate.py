@@ -85,7 +85,7 @@ def test_a_dead_letter_goes_back_as_it_was_at_first(bench: Bench, client: Client
 
 def test_nodes_of_before_are_named() -> None:
     bench = Bench(peers=1)
-    bench.node.peers[bench.peers[0].id].capabilities = 0
+    bench.membership.set_capabilities(bench.peers[0].id, 0)
     client = bench.client()
     for words in (("MOVE", "q", UNKNOWN_ID), ("REVIVEJOB", UNKNOWN_ID), ("NACK", UNKNOWN_ID, "DEAD")):
         assert client.error(*words).endswith(f"node {bench.peers[0].id.decode()} runs an older version")

@@ -68,7 +68,7 @@ def test_wrong_words(client: Client, words: tuple[str | int, ...], text: str) ->
 
 def test_nodes_of_before_are_named() -> None:
     bench = Bench(peers=1)
-    bench.node.peers[bench.peers[0].id].capabilities = 0
+    bench.membership.set_capabilities(bench.peers[0].id, 0)
     client = bench.client()
     for words in (("QMOVE", "q", "r"), ("REVIVE", "q"), ("QFLUSH", "q", "COUNT", 1)):
         assert client.error(*words).endswith(f"node {bench.peers[0].id.decode()} runs an older version")

@@ -80,6 +80,15 @@ def test_an_older_node_is_named_whether_or_not_it_is_there() -> None:
     client.add("q", "body", "TRIES", 2, "REPLICATE", 1)
 
 
+def test_what_a_handshake_has_said_counts_from_that_moment() -> None:
+    bench = Bench(peers=1)
+    client = bench.client()
+    bench.membership.set_capabilities(bench.peers[0].id, SIZES)  # by the link of the other one: all else comes later
+    assert client.error("ADDJOB", "q", "b", 0, "TRIES", 3).endswith("runs an older version")
+    bench.membership.set_capabilities(bench.peers[0].id, MINE)
+    client.add("q", "b", "TRIES", 3, "REPLICATE", 1)
+
+
 def test_a_node_of_this_version_that_is_away_is_no_trouble() -> None:
     bench = Bench(peers=1)
     bench.link_down(bench.peers[0], refused=True)

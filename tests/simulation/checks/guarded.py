@@ -51,7 +51,7 @@ class Guarded:
             names = [entry[0] for entry in reply]
             since_ms = request.ready_ms
         elif request.verb in SHOWING:
-            names = [reply[reply.index(b"queue") + 1]]
+            names = self.shown(reply)
             since_ms = request.ran_ms
         else:
             return
@@ -62,6 +62,14 @@ class Guarded:
                 verb = request.verb.decode()
                 text = f"{verb} of {request.user!r} at {process.name} gave a job of {name!r}, and he may {set(allowed)}"
                 raise Violation(self.promise, text)
+
+    def shown(self, reply: list[Any]) -> list[bytes]:
+        """The queue of a job that is shown. Where only its end is known, that is the one to which it was added."""
+        name = reply[reply.index(b"queue") + 1]
+        if name is not None:
+            return [name]
+        known = self.cluster.watch.history.jobs.get(reply[reply.index(b"id") + 1])
+        return [known.plan.queue] if known is not None and not known.moved else []
 
     def allowed(self, process: Process, user: bytes, since_ms: int) -> Rights:
         """The queues that a user might use at some moment from then on."""

@@ -21,7 +21,7 @@ class Understood:
     """A kind that needs a capability comes from nodes that have it, and goes to nodes that have it.
 
     A command that needs a capability is refused while the node that is asked knows another one of which it has heard
-    that it lacks it, whether or not that one is there.
+    that it lacks it, whether or not that one is there. What the last handshake said counts, whoever began it.
     """
 
     promise = "I13"
@@ -29,12 +29,12 @@ class Understood:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.world = cluster.world
-        #: By start number, what a process understands.
-        self.masks: dict[int, int] = {}
+        #: By process and ID of another node, what that one said last that it understands.
+        self.masks: dict[tuple[Process, bytes], int] = {}
 
-    def started(self, process: Process) -> None:
-        """A process is there."""
-        self.masks[process.node.start] = process.node.membership.myself.capabilities
+    def learnt(self, process: Process, node_id: bytes, capabilities: int) -> None:
+        """A handshake has told ``process`` what another node understands."""
+        self.masks[process, node_id] = capabilities
 
     def taken(self, process: Process, src: Process, message: tuple[Any, ...]) -> None:
         """A message arrives."""
@@ -52,7 +52,7 @@ class Understood:
         if not needs or not self.world.options.mixed or not reply or reply.startswith(b"-"):
             return  # no reply yet: an error may wait behind the replies to requests before it
         for peer in process.node.peers.values():
-            mask = self.masks.get(peer.start, needs)
+            mask = self.masks.get((process, peer.id), needs)
             if needs & ~mask:
                 raise Violation("I13", f"{process.name} does {request.args!r}, which {peer.id!r} does not know")
         self.world.count("commands that need a capability")
