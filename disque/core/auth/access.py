@@ -27,6 +27,9 @@ OF_CHANNEL: Final = b"channel"
 OF_LOGIN: Final = b"auth"
 ERRORS: Final = {OF_QUEUE: errors.NO_QUEUE, OF_CHANNEL: errors.NO_CHANNEL}
 
+#: A connection may say its name and library whatever its user may do, as HELLO SETNAME does: clients begin with it.
+ABOUT_ITSELF: Final = frozenset({b"client|setname", b"client|setinfo"})
+
 #: Not refused yet: other nodes must be asked first.
 UNKNOWN: Final = b"?"
 
@@ -71,7 +74,7 @@ def denied(node: "Node", user: User, row: Command, args: list[bytes], claims: Cl
     """Why ``user`` may not run this, the jobs that it names aside; None if it may."""
     if not row.flags & NO_AUTH:
         unit = node.catalog.unit_of(row, args)
-        if not user.may_run(unit):
+        if not user.may_run(unit) and unit not in ABOUT_ITSELF:
             return Denial(OF_COMMAND, unit)
     if claims.everything and not user.reads_all():
         return Denial(OF_QUEUE, b"*")

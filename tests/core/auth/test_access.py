@@ -29,6 +29,14 @@ def claims(*words: bytes) -> Claims:
     return row.claims(list(words))
 
 
+def test_a_connection_may_say_its_name_whatever_its_user_may(admin: Client) -> None:
+    client = user(admin, "+addjob", "%W~q")
+    assert client("CLIENT", "SETNAME", "gateway") == b"OK"
+    assert client("CLIENT", "SETINFO", "lib-name", "x") == b"OK"
+    for word in ("LIST", "GETNAME"):
+        assert client.error("CLIENT", word).startswith("NOPERM")
+
+
 def test_every_command_about_jobs_says_what_it_touches() -> None:
     silent = [row.name for row in ROWS if row.touches is None and row.group not in FREE_GROUPS]
     assert silent == []
