@@ -1,6 +1,7 @@
 """What is offered is what the nodes would not refuse."""
 
 from disque.gateway.dashboard import rights
+from tests.conftest import ROOT
 from tests.end_to_end.node import Node
 from tests.gateway.conftest import MakeGateway
 from tests.gateway.dashboard.test_actions import add, shown
@@ -48,3 +49,19 @@ def test_who_may_only_look_is_offered_nothing_and_can_do_nothing(make_gateway: M
     assert answer.status == 403
     assert node.ask("QLEN", "q") == 1
     node.ask("ACL", "DELUSER", "eve")
+
+
+def test_the_viewer_of_the_documentation_sees_all_and_is_offered_nothing(gateway: Gateway, node: Node) -> None:
+    text = (ROOT / "docs" / "dashboard.md").read_text()
+    [line] = [line for line in text.splitlines() if line.startswith("ACL SETUSER viewer")]
+    assert node.ask(*line.split()) == b"OK"
+    add(node, "mails")
+    answer = gateway.ask("POST", "/login", b"user=viewer&password=a-long-password", content_type=FORM)
+    assert answer.status == 303
+    cookie = answer.headers["set-cookie"].partition(";")[0]
+    for path in ("/", "/queues", "/queues/mails", "/jobs?queue=mails", "/dead", "/schedules", "/workers", "/nodes"):
+        page = gateway.ask("GET", path, cookie=cookie)
+        assert page.status == 200
+        assert "/do/" not in page.text, path
+    assert gateway.ask("GET", "/users", cookie=cookie).status == 403
+    node.ask("ACL", "DELUSER", "viewer")
