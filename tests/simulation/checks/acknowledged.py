@@ -1,7 +1,8 @@
 """I5: what was acknowledged is not delivered again."""
 
+from cluster.capabilities import REPAIR
 from tests.simulation.cluster import Cluster
-from tests.simulation.history import FOREVER, Ack, Claim, Known
+from tests.simulation.history import FOREVER, Ack, Claim, Interval, Known
 from tests.simulation.machine import JUMP_MOST_MS
 from tests.simulation.world import Violation
 
@@ -18,7 +19,7 @@ class Acknowledged:
     the acknowledgement to it, each able to talk to the next for long enough and one after the other (a node whose
     journal can not be written says nothing that hangs on it); and what follows
     when the node that took it has forgotten it, or was told to forget others, or started with a clock by which the TTL
-    may have ended, or when what nodes remembered was thrown away.
+    may have ended, or when what nodes remembered was thrown away, or when a node came back that nobody could tell.
     """
 
     promise = "I5"
@@ -30,6 +31,8 @@ class Acknowledged:
 
     def delivered(self, known: Known, claim: Claim) -> None:
         """A reply with the job begins to leave."""
+        if self.came_back(known, claim):
+            return
         if claim.at_ms >= known.expires_ms:
             return  # its TTL ended, and with it what was known of it; clocks that were set may bring it back
         for ack in known.acks:
@@ -50,6 +53,34 @@ class Acknowledged:
         """Whether one of those who should have passed the news on was told that another one never returns."""
         passed_it_on = {ack.machine, *known.holders, *known.sources, *known.sources.values()}
         return not passed_it_on.isdisjoint(self.history.forgets)
+
+    def came_back(self, known: Known, claim: Claim) -> bool:
+        """Whether a node with a copy was off until the others had forgotten it, and nobody could tell it (Rule 52).
+
+        It lacks the capability, or each other node that had the job lacks it, or was off for as long in its turn.
+        """
+        copies = {known.coordinator, claim.machine, *known.holders, *known.sources, *known.sources.values()} - {-1}
+        for machine in copies:
+            others = copies - {machine}
+            for _, back_ms in self.absences(machine, -1, claim.at_ms):
+                if back_ms > claim.at_ms or not others:
+                    continue
+                if not self.asks(machine):
+                    return True
+                if all(not self.asks(other) or self.absences(other, back_ms, claim.at_ms) for other in others):
+                    return True
+        return False
+
+    def absences(self, machine: int, since_ms: int, until_ms: int) -> list[Interval]:
+        """When a machine was off for so long that it was forgotten, from then on and before then."""
+        least_ms = self.cluster.world.options.forget_s * 1000
+        down = self.history.down.get(machine, ())
+        return [one for one in down if one[0] >= since_ms and min(one[1], until_ms) - one[0] >= least_ms]
+
+    def asks(self, machine: int) -> bool:
+        """Whether the node there understands questions about copies."""
+        process = self.cluster.machines[machine].process
+        return process is None or process.node.membership.myself.capabilities & REPAIR != 0
 
     def is_known_to(self, known: Known, ack: Ack, claim: Claim) -> bool:
         """Whether the node that delivers must know of the acknowledgement."""

@@ -1,0 +1,65 @@
+"""What the checker of acknowledgements lets pass, and what it does not."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cluster.capabilities import MINE, REPAIR
+from tests.simulation.checks.acknowledged import Acknowledged
+from tests.simulation.cluster import Cluster
+from tests.simulation.history import Ack, Claim, Interval, Known, Plan
+from tests.simulation.options import Options
+from tests.simulation.world import Violation, World
+
+JOB = b"D-11111111-that-was-acknowledged-before--05a1"
+#: A node is forgotten after so long.
+FORGET_MS = 5000
+
+
+def delivered_again(down: dict[int, Interval], older: int = -1) -> None:
+    """Machine 0 has acknowledged a job of all three, and machine 1 hands it out; these were down meanwhile."""
+    cluster = Cluster(World(Options(1, 3, forget_s=FORGET_MS // 1000)))
+    for number in range(3):
+        machine: Any = cluster.machines[number] if number < len(cluster.machines) else SimpleNamespace()
+        if number >= len(cluster.machines):
+            cluster.machines.append(machine)
+        mask = MINE & ~REPAIR if number == older else MINE
+        machine.process = SimpleNamespace(
+            node=SimpleNamespace(membership=SimpleNamespace(myself=SimpleNamespace(capabilities=mask)))
+        )
+    checker = Acknowledged(cluster)
+    checker.history.down = {number: [one] for number, one in down.items()}
+    known = Known(JOB, Plan(JOB, b"q"), 86_400_000)
+    known.plan.ttl = 86_400
+    known.coordinator = 0
+    known.holders = {0, 1, 2}
+    ack = Ack(10_000, 1)
+    ack.left_ms = 10_000
+    known.acks.append(ack)
+    checker.delivered(known, Claim(30_000, 1, 1, (1,), working=False))
+
+
+def test_a_job_that_was_acknowledged_does_not_come_again() -> None:
+    with pytest.raises(Violation, match="was delivered by n1"):
+        delivered_again({})
+
+
+def test_nor_by_a_node_that_was_forgotten_and_can_ask() -> None:
+    with pytest.raises(Violation, match="was delivered by n1"):
+        delivered_again({1: (11_000, 12_000 + FORGET_MS)})
+
+
+def test_a_node_that_was_forgotten_and_cannot_ask_may_hand_it_out() -> None:
+    delivered_again({1: (11_000, 12_000 + FORGET_MS)}, older=1)
+    with pytest.raises(Violation, match="was delivered by n1"):
+        delivered_again({1: (11_000, 10_000 + FORGET_MS)}, older=1)
+
+
+def test_and_so_may_one_whose_others_were_forgotten_in_their_turn() -> None:
+    back_ms = 12_000 + FORGET_MS
+    down = {1: (11_000, back_ms), 0: (back_ms, back_ms + FORGET_MS), 2: (back_ms, back_ms + FORGET_MS)}
+    delivered_again(down)
+    del down[2]
+    with pytest.raises(Violation, match="was delivered by n1"):
+        delivered_again(down)
