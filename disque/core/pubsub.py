@@ -16,8 +16,11 @@ from disque.core.model.session import Session, Subscriptions
 if TYPE_CHECKING:
     from disque.core.node import Node
 
-#: Bytes of the name of a channel or of a pattern.
+#: Bytes of the name of a channel, and of a pattern.
 NAME_MOST: Final = 4096
+PATTERN_MOST: Final = 256
+#: Different patterns at one node: each is held against each channel on which something is said.
+PATTERNS_MOST = 1000  # not Final: tests want fewer, compiled too
 #: Bytes of a message.
 MESSAGE_MOST: Final = 1 << 20
 #: Channels and patterns that one connection may listen to.

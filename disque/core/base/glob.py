@@ -1,8 +1,9 @@
 r"""Glob patterns over bytes: `*`, `?`, `[abc]`, `[a-z]`, `[^abc]` and `\` before a byte that is meant as it is.
 
-A pattern becomes a row of tokens: a star, or the set of bytes that may stand at one place. Matching walks both rows
-and, when it fails, goes back to the last star only (an earlier star never needs to take more), so the cost is at most
-the length of the text times the number of tokens, and `*a*a*a*a*b` is as quick as any other. Odd patterns mean what
+A pattern becomes a row of tokens: a star, or the set of bytes that may stand at one place. What stands before the first
+star is compared place by place. All behind it is walked through once: a number has a bit for each place that the text
+may have reached, and each byte of the text moves all of them at once. So the cost is the length of the text, and
+`*a*a*a*a*b` or a star and a thousand bytes are as quick as any other. Odd patterns mean what
 they mean in Redis: a class that is not closed ends with the pattern, and a `\` at the end is itself.
 """
 
@@ -12,6 +13,8 @@ Token: TypeAlias = bytes | None  # the bytes that fit at one place; None is a st
 
 MAX_PATTERN: Final = 4096
 ANY: Final = bytes(range(256))
+#: A place that takes more bytes than this is told by those that it does not take.
+WIDE: Final = 128
 STAR: Final = ord("*")
 QUESTION: Final = ord("?")
 OPEN: Final = ord("[")
@@ -23,36 +26,66 @@ RANGE: Final = ord("-")
 class Glob:
     """A pattern made ready; one longer than `MAX_PATTERN` bytes fits nothing."""
 
-    __slots__ = ("_places", "_tokens", "_usable")
+    __slots__ = ("_default", "_head", "_loops", "_masks", "_places", "_rest", "_usable")
 
     def __init__(self, pattern: bytes) -> None:
         self._usable: Final = len(pattern) <= MAX_PATTERN
-        self._tokens: Final[list[Token]] = _tokens(pattern) if self._usable else []
-        self._places: Final = sum(token is not None for token in self._tokens)
+        tokens = _tokens(pattern) if self._usable else []
+        self._places: Final = sum(token is not None for token in tokens)
+        star = tokens.index(None) if None in tokens else len(tokens)
+        self._head: Final = [token for token in tokens[:star] if token is not None]
+        #: From the first star on.
+        self._rest: Final = tokens[star:]
+        #: Bits of places: which take a byte that `_masks` does not name, and before which a star stands; -1: not made.
+        self._default = 0
+        self._masks: dict[int, int] = {}
+        self._loops = -1
 
     def matches(self, text: bytes) -> bool:
         """Say whether the pattern fits the whole text, case-sensitively."""
         if not self._usable or self._places > len(text):
             return False
-        return _fits(self._tokens, text)
-
-
-def _fits(tokens: list[Token], text: bytes) -> bool:
-    at = place = 0
-    star, resume = -1, 0
-    while place < len(text):
-        token = tokens[at] if at < len(tokens) else b""
-        if token is None:
-            star, resume = at, place
+        at = 0
+        for token in self._head:
+            if text[at] not in token:
+                return False
             at += 1
-        elif text[place] in token:
-            at, place = at + 1, place + 1
-        elif star >= 0:
-            resume += 1
-            at, place = star + 1, resume
-        else:
-            return False
-    return all(token is None for token in tokens[at:])
+        if len(self._rest) <= 1:
+            return len(self._rest) == 1 or at == len(text)
+        if self._loops < 0:
+            self._make_masks()
+        return self._walk(text, at)
+
+    def is_beginning(self) -> bool:
+        """Whether it fits all texts that begin in a certain way, and no others: that costs little for any text."""
+        return len(self._rest) == 1
+
+    def _walk(self, text: bytes, at: int) -> bool:
+        """Walk through the text, behind what the head takes."""
+        masks, default, loops = self._masks, self._default, self._loops
+        last = 1 << (self._places - len(self._head))
+        reached = 1
+        for byte in text[at:]:
+            reached = ((reached & masks.get(byte, default)) << 1) | (reached & loops)
+        return reached & last != 0
+
+    def _make_masks(self) -> None:
+        """For each byte, the places that take it. What most bytes have in common is the default."""
+        bit, loops, common = 1, 0, 0
+        more: dict[int, int] = {}
+        less: dict[int, int] = {}
+        for token in self._rest:
+            if token is None:
+                loops |= bit
+                continue
+            is_wide = len(token) > WIDE
+            common |= bit if is_wide else 0
+            bytes_apart, listed = (less, ANY.translate(None, token)) if is_wide else (more, token)
+            for byte in listed:
+                bytes_apart[byte] = bytes_apart.get(byte, 0) | bit
+            bit <<= 1
+        self._masks = {byte: (common & ~less.get(byte, 0)) | more.get(byte, 0) for byte in {*more, *less}}
+        self._default, self._loops = common, loops
 
 
 def _tokens(pattern: bytes) -> list[Token]:
@@ -84,17 +117,16 @@ def _class(pattern: bytes, at: int) -> tuple[bytes, int]:
     """Read a class from behind its bracket: the bytes it allows, and where the pattern goes on."""
     negated = pattern[at : at + 1] == b"^"
     at += negated
-    allowed: set[int] = set()
+    allowed = b""
     while at < len(pattern) and pattern[at] != CLOSE:
         if pattern[at] == ESCAPE and at + 1 < len(pattern):
-            allowed.add(pattern[at + 1])
-            at += 2
+            at += 1
         elif at + 2 < len(pattern) and pattern[at + 1] == RANGE:
             low, high = sorted((pattern[at], pattern[at + 2]))
-            allowed.update(range(low, high + 1))
+            allowed += ANY[low : high + 1]
             at += 3
-        else:
-            allowed.add(pattern[at])
-            at += 1
-    chosen = set(ANY) - allowed if negated else allowed
-    return bytes(sorted(chosen)), at + 1
+            continue
+        allowed += pattern[at : at + 1]
+        at += 1
+    left = ANY.translate(None, allowed)
+    return left if negated else ANY.translate(None, left), at + 1

@@ -10,7 +10,7 @@ from disque.core.commands.helped import helped
 from disque.core.model import claims as may
 from disque.core.model.claims import Claims
 from disque.core.model.command import DENYOOM, FAST, HELP, LISTENING, READONLY, Command
-from disque.core.model.pubsub import JOB
+from disque.core.model.pubsub import JOB, fits
 from disque.core.model.session import Session
 
 if TYPE_CHECKING:
@@ -31,8 +31,11 @@ def psubscribe(node: "Node", session: Session, args: list[bytes], now_ms: int) -
 
 def listen(node: "Node", session: Session, names: list[bytes], *, is_pattern: bool) -> None:
     """Listen to channels or patterns; one answer for each, unless one of them cannot be."""
+    wrong = pattern_fault(node, names) if is_pattern else b""
     if max(map(len, names)) > channels.NAME_MOST:
-        session.out.append(resp.error(errors.LONG_CHANNEL))
+        wrong = errors.LONG_CHANNEL
+    if wrong:
+        session.out.append(resp.error(wrong))
         return
     known = session.subscriptions
     new = len(names) if known is None else len(set(names) - known.names(are_patterns=is_pattern).keys())
@@ -43,6 +46,15 @@ def listen(node: "Node", session: Session, names: list[bytes], *, is_pattern: bo
     for name in names:
         channels.subscribe(node, session, name, is_pattern=is_pattern)
         confirm(session, verb, resp.bulk(name))
+
+
+def pattern_fault(node: "Node", names: list[bytes]) -> bytes:
+    """What is wrong with these patterns: the text of an error, or nothing."""
+    if max(map(len, names)) > channels.PATTERN_MOST:
+        return errors.LONG_PATTERN
+    patterns = node.pubsub.patterns
+    new = {name for name in names if name not in patterns}
+    return errors.TOO_MANY_PATTERNS if new and len(patterns) + len(new) > channels.PATTERNS_MOST else b""
 
 
 def unsubscribe(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
@@ -103,7 +115,7 @@ def pubsub(node: "Node", session: Session, args: list[bytes], now_ms: int) -> No
     topics = node.pubsub.channels
     if word == b"CHANNELS" and len(args) <= 3:
         glob = Glob(args[2] if len(args) == 3 else b"*")
-        names = [name for name in topics if glob.matches(name) and users.may_listen(session.user, name)]
+        names = [name for name in topics if fits(glob, name) and users.may_listen(session.user, name)]
         session.out.append(resp.bulks(names))
     elif word == b"NUMSUB":
         pairs: list[bytes] = []

@@ -48,6 +48,8 @@ CHANNELS: Final[dict[int, bytes]] = {
 SUBSCRIPTION_BYTES: Final = 300
 #: Channels of which is known whom they concern.
 KNOWN_MOST: Final = 4096
+#: Longer names of channels fit only patterns that end with their one star: all others would cost too much.
+COMPARED: Final = 512
 
 
 #: What has happened to a job: one of the numbers above, its queue then, its ID.
@@ -146,7 +148,7 @@ class Pubsub:
         if found is None:
             topic = self.channels.get(channel)
             topics = [] if topic is None else [topic]
-            topics += [one for one in self.patterns.values() if one.glob is not None and one.glob.matches(channel)]
+            topics += [one for one in self.patterns.values() if one.glob is not None and fits(one.glob, channel)]
             found = [(one, one.head_of(channel)) for one in topics]
             if len(self._known) >= KNOWN_MOST:
                 self._known.clear()
@@ -177,6 +179,11 @@ class Pubsub:
         """Something has happened to a job: it is noted if it is `heard`. Where every job passes, look at that first."""
         if self.heard & event:
             self.pending.append((event, queue, job_id))
+
+
+def fits(glob: Glob, channel: bytes) -> bool:
+    """Whether a channel is one of a pattern."""
+    return (len(channel) <= COMPARED or glob.is_beginning()) and glob.matches(channel)
 
 
 def events_of(name: bytes, *, is_pattern: bool) -> int:

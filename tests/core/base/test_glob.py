@@ -68,3 +68,17 @@ def test_stars_and_marks_mean_what_they_mean_in_a_regular_expression(pattern: st
 @given(st.binary(max_size=20), st.binary(max_size=20))
 def test_no_pattern_fails(pattern: bytes, text: bytes) -> None:
     Glob(pattern).matches(text)
+
+
+def test_what_stands_behind_a_star_is_walked_through_once() -> None:
+    """A step for each byte of the text: with a step for each byte and place these would be 2,400 million."""
+    glob = Glob(b"*" + b"a" * 2000 + b"b")
+    assert not any(glob.matches(b"a" * 4000 + b"%d" % number) for number in range(300))
+    assert glob.matches(b"a" * 4000 + b"b")
+
+
+@pytest.mark.parametrize("pattern", [b"*[^a]?[\x01-\xff]b*c", b"x*[a-c][^a-c]*", b"*??", b"*a*a"])
+@given(text=st.binary(max_size=6) | st.text("abcdx", max_size=8).map(str.encode))
+def test_classes_behind_a_star_mean_what_they_mean_in_a_regular_expression(pattern: bytes, text: bytes) -> None:
+    expression = pattern.replace(b"?", b".").replace(b"*", b".*")
+    assert Glob(pattern).matches(text) == bool(re.fullmatch(expression, text, re.DOTALL))

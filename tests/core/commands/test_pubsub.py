@@ -168,3 +168,27 @@ class TestPubsub:
         told(client, "SUBSCRIBE", "a")
         lines = bench.client()("CLIENT", "LIST").split(b"\n")
         assert b"flags=P " in next(line for line in lines if b"cmd=subscribe" in line)
+
+
+class TestCostOfPatterns:
+    def test_a_pattern_has_at_most_256_bytes(self, client: Client) -> None:
+        assert "256 bytes" in client.error("PSUBSCRIBE", "ok", "*" + "a" * 256)
+        assert client("PUBSUB", "NUMPAT") == 0
+
+    def test_a_node_has_at_most_so_many_different_patterns(
+        self, bench: Bench, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(pubsub, "PATTERNS_MOST", 2)
+        told(client, "PSUBSCRIBE", "a*", "b*")
+        other = bench.client()
+        assert "different patterns" in other.error("PSUBSCRIBE", "a*", "c*")
+        assert told(other, "PSUBSCRIBE", "a*") == [[b"psubscribe", b"a*", 1]]
+        told(client, "PUNSUBSCRIBE", "b*")
+        assert told(other, "PSUBSCRIBE", "c*") == [[b"psubscribe", b"c*", 2]]
+
+    def test_a_very_long_channel_fits_only_patterns_whose_star_is_at_the_end(
+        self, bench: Bench, client: Client
+    ) -> None:
+        told(client, "PSUBSCRIBE", "x*", "*x")
+        assert bench.client()("PUBLISH", "x" * 512, "m") == 2
+        assert bench.client()("PUBLISH", "x" * 513, "m") == 1
