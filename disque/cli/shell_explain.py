@@ -98,6 +98,15 @@ EXPLAINED: Final[Mapping[str, Mapping[str, str]]] = {
         "name": "only this option; may be said again",
     },
     "qconfig list": {"cursor": "0 to begin, then what the last reply began with, until that is 0 (0)"},
+    "cron": {
+        "name": "name of the schedule",
+        "spec": "minute hour day month weekday, or @hourly and its like, or @every 30s",
+        "queue": "name of a queue",
+        "body": "the job",
+        "option": "TZ, CATCHUP, or an option of ADDJOB",
+        "cursor": "0 to begin, then what the last reply began with, until that is 0 (0)",
+        "count": "how many, up to 1000",
+    },
     "cron set": {
         "name": "name of the schedule",
         "spec": "minute hour day month weekday, or @hourly and its like, or @every 30s",

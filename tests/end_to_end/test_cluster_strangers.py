@@ -178,7 +178,7 @@ EDITS: Final = {
     "two nodes that are this one": lambda text: text.replace(" noflags ", " myself "),
     "a flag that is none": lambda text: text.replace("noflags", "nonsense"),
     "a port that is none": lambda text: text.replace(":", ":9"),
-    "the same node twice": lambda text: text + text.splitlines(keepends=True)[-1],
+    "the same node twice": lambda text: text + text.splitlines(keepends=True)[0],
     "another file": lambda _: "port 7711\nappendonly yes\n",
     "binary": lambda _: "\x00\x01\x02" * 100,
 }

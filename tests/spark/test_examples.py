@@ -66,7 +66,10 @@ def test_exactly_once(spark: SparkSession, node: Node, hosts: str, tmp_path: Pat
     assert node.info("registered_jobs") == "1", "the note of the run"
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*_*.py")), ids=lambda path: path.stem)
+SCRIPTS = sorted(path for kind in ("client", "spark") for path in (ROOT / "examples").glob(f"{kind}_*.py"))
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_without_arguments_they_say_how_they_are_used(path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, path], env=environment, capture_output=True, check=False)
