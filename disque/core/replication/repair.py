@@ -439,6 +439,9 @@ def decide(node: "Node", walk: Walk, job: Job, found: Check, now_ms: int) -> Non
         return
     if node.membership.leaving and count < max(1, min(repl, len(node.linked))):
         walk.left += 1
+    if job.id in repairs.returned:
+        walk.unsure += 1  # it may have been done long ago: whoever got a copy would deliver it
+        return
     if job.id in node.copies.wanted or first(have or sayers, job.id) != node.node_id:
         return
     walk.short += 1
