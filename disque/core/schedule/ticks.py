@@ -66,8 +66,11 @@ class Ticks:
         self._found_s = 0
 
     def after(self, time_s: int) -> int:
-        """The first tick after ``time_s``; 0: there is none."""
-        if self._asked_s != time_s:
+        """The first tick after ``time_s``; 0: there is none.
+
+        What was found last is the answer for all times up to it: a spec that is rarely due costs its long search once.
+        """
+        if not (0 <= self._asked_s <= time_s and (time_s < self._found_s or not self._found_s)):
             self._found_s = next(self.walk(time_s), 0)
             self._asked_s = time_s
         return self._found_s

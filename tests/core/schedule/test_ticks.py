@@ -6,6 +6,7 @@ from itertools import islice, pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
+from cronsim import CronSim
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -211,3 +212,23 @@ class TestBack:
         assert len(row("0 0 29 2 *").some(now, 1000, 100 * 366 * 86_400)) == 24
         assert len(row("* * * * *").some(now, 1000, 100 * 366 * 86_400)) == 1000
         assert datetime.fromtimestamp(row("0 0 * 2 mon#5").some(now, 1000, 86_400)[0], UTC).day == 29
+
+
+@pytest.mark.plain_only("looks are counted by putting something in the place of the library")
+def test_a_spec_that_is_rarely_due_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[object] = []
+    search = CronSim
+
+    def count(fields: str, begin: datetime) -> object:
+        looks.append(begin)
+        return search(fields, begin)
+
+    rare = row("0 0 * 2 1#5")
+    monkeypatch.setattr(ticks, "CronSim", count)
+    begin = at("2026-11-24 00:00:00")
+    first = rare.after(begin)
+    assert [rare.after(begin + later) for later in (1, 60, 86_400)] == [first] * 3
+    assert rare.after(first - 1) == first
+    assert len(looks) == 1
+    assert rare.after(first) > first
+    assert rare.after(begin) == first, "time may go back"
