@@ -12,9 +12,9 @@ PORT ?= 7711
 # make run: the port of the gateway (HTTP); its admin port is the next one. 0: no gateway.
 GATEWAY ?= 7780
 ARGS ?=
-# Tests go in several processes: one has those that start servers, one those that start Java, the others compute (see
+# Tests go in several processes, more than there are processors, since those that start servers and Java wait a lot (see
 # tests/conftest.py).
-WORKERS ?= $(if $(ARGS),,-n 3 --dist loadscope --no-loadscope-reorder)
+WORKERS ?= $(if $(ARGS),,-n 4 --dist loadscope --no-loadscope-reorder)
 BIN := $(VENV)/bin
 # Each node has a folder of its own in here, named after its port.
 DATA ?= data
