@@ -27,9 +27,9 @@ def test_what_is_said_comes_back() -> None:
     said = saying(b"@hourly", zone=b"Europe/Berlin", catchup=keeping.ALL, paused=True, options=(b"x", b"\xff\0"))
     found = keeping.decode(said.encoded())
     assert found is not None
-    assert {name: getattr(found, name) for name in keeping.Saying.__slots__} == {
-        name: getattr(said, name) for name in keeping.Saying.__slots__
-    }
+    names = [name for name in dir(said) if not name.startswith("_") and not callable(getattr(said, name))]
+    assert {"spec", "options", "paused"} <= set(names)
+    assert [getattr(found, name) for name in names] == [getattr(said, name) for name in names]
 
 
 def test_a_later_version_may_say_more() -> None:
