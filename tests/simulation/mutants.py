@@ -795,7 +795,7 @@ def replacements_count_when_they_are_sent() -> Iterator[None]:
         yield
 
 
-@mutant("I1", nodes=3, faults={"depart": 1500}, repair_s=1, timeout_ms=1000, active_ms=20_000)
+@mutant("I1", "I21", nodes=3, faults={"depart": 1500}, repair_s=1, timeout_ms=1000, active_ms=20_000)
 def who_leaves_does_not_look_back() -> Iterator[None]:
     """A node that leaves says at once that it can be stopped."""
     genuine = repair.finish
