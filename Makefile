@@ -171,7 +171,7 @@ test-compiled-other: test-compiled
 
 test-compiled: tools $(COMPILED_VENV)/.can-test
 	@rm -rf $(COMPILED_VENV)/tree && mkdir $(COMPILED_VENV)/tree
-	@cp -R tests conf docs examples pyproject.toml $(COMPILED_VENV)/tree
+	@cp -R tests conf docs examples README.md pyproject.toml $(COMPILED_VENV)/tree
 	@python=$$(realpath -s $(COMPILED_VENV)/bin/python); cd $(COMPILED_VENV)/tree && \
 	  SLOW=$${SLOW:-also} DISQUE_CORE=compiled $$python -m pytest $(WORKERS) $(if $(ARGS),$(ARGS),$(COMPILED_TESTS))
 
