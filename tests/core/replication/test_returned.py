@@ -1,6 +1,3 @@
-from types import SimpleNamespace
-from typing import Any
-
 from cluster.messages import (
     ANSWER,
     ANSWER_NO,
@@ -19,6 +16,7 @@ from disque.core.journal.codec import encode
 from disque.core.journal.replay import Replay
 from disque.core.journal.schema import RETURNED
 from disque.core.model.memory import RETURNED_BYTES
+from disque.core.model.repair import Check, Walk
 from disque.core.replication import repair
 from tests.core.support import NOTHING, START_MS, Bench
 
@@ -180,14 +178,12 @@ def test_another_start_goes_on_with_it() -> None:
 def test_what_is_in_doubt_is_not_copied() -> None:
     bench, job_id = with_job()
     again = restarted(bench, DAY_MS)
-    job, walk = again.job(job_id), SimpleNamespace(unsure=0, short=0, alone=0, left=0)
-    found: Any = SimpleNamespace(have=[], open=[])
-    whole: Any = walk
-    repair.decide(again.node, whole, job, found, again.now_ms)
-    assert (walk.short, walk.unsure) == (0, 1)
+    job, walk = again.job(job_id), Walk(frozenset(), "", again.now_ms, everything=True)
+    repair.decide(again.node, walk, job, Check([]), again.now_ms)
+    assert [walk.short, walk.unsure] == [0, 1]
     again.node.repairs.returned.clear()
-    repair.decide(again.node, whole, job, found, again.now_ms)
-    assert (walk.short, walk.unsure) == (1, 1)
+    repair.decide(again.node, walk, job, Check([]), again.now_ms)
+    assert [walk.short, walk.unsure] == [1, 1]
 
 
 def test_what_is_in_doubt_counts_for_memory() -> None:
