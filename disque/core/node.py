@@ -61,7 +61,8 @@ from disque.core.model.schedules import Schedules
 from disque.core.model.session import PendingAdd, Session
 from disque.core.model.sliced import Bulks, Sliced
 from disque.core.model.slowlog import SlowLog
-from disque.core.model.spec import JobSpec, SpecCache, read
+from disque.core.model.spec import SpecCache
+from disque.core.model.specs import Specs
 from disque.core.model.stats import Stats
 from disque.core.model.survey import Surveys
 from disque.core.model.tombstones import Tombstones
@@ -85,9 +86,6 @@ VOTE_MS: Final = 500
 
 #: Different sets of holders that are remembered, so that equal ones are one object.
 SHARING_MOST: Final = 4096
-#: Queues that are not there and whose specs are remembered, and how long such a name is at most.
-NAMES_MOST: Final = 4096
-NAME_BYTES: Final = 256
 
 
 class Node:
@@ -138,7 +136,6 @@ class Node:
         "misconf",
         "monitors",
         "moves",
-        "names",
         "node_id",
         "outbox",
         "outcomes",
@@ -167,6 +164,7 @@ class Node:
         "shards",
         "sharing",
         "slowlog",
+        "specs",
         "start",
         "starts",
         "stats",
@@ -204,6 +202,7 @@ class Node:
         self.ids = IdMaker(self.node_id, host.entropy)
         self.shards: list[dict[bytes, Job]] = [{} for _ in range(SHARDS)]
         self.queues: dict[bytes, Queue] = {}
+        self.specs = Specs(self.queues)
         self.roll: Roll[Queue] = Roll()
         self.timers = Timers()
         #: How many records of each segment of the journal are the newest of something.
@@ -234,7 +233,6 @@ class Node:
         self.starts: dict[bytes, int] = {}
         self.beat_ms = now_ms
         self.sharing: dict[tuple[bytes, ...], tuple[bytes, ...]] = {self.selves: self.selves}  # see `shared`
-        self.names: dict[bytes, SpecCache] = {}  # see `spec`
         #: Jobs that this node asks about before it queues them again; acknowledgements that others must still hear of.
         self.votes = Votes(self.timers)
         self.acks = Acks(self.timers, self.live)
@@ -499,41 +497,6 @@ class Node:
             known = self.sharing.setdefault(holders, holders)
         return known
 
-    def spec(self, name: bytes, ttl: int, retry: int, repl: int) -> JobSpec:
-        """The one object for what jobs of the queue ``name`` with these numbers, and no other options, have in common.
-
-        Jobs may wait by the million while the queue itself is not there, so it is not the queue alone that knows.
-        """
-        queue = self.queues.get(name)
-        specs = self.names.get(name) if queue is None else queue.specs
-        if specs is None:
-            return self._first_spec(queue, JobSpec(name if queue is None else queue.name, ttl, retry, repl))
-        last = specs.last
-        if last.ttl == ttl and last.retry == retry and last.repl == repl and last.rows is None:
-            return last  # what `SpecCache.spec` does, written out: one call less for each job
-        return specs.spec(ttl, retry, repl)
-
-    def read_spec(self, name: bytes, encoded: bytes) -> JobSpec | None:
-        """The one object for what jobs of the queue ``name`` have in common if this says it; None if it says nothing.
-
-        What is known is only compared.
-        """
-        queue = self.queues.get(name)
-        specs = self.names.get(name) if queue is None else queue.specs
-        if specs is not None:
-            return specs.read(encoded)
-        spec = read(name if queue is None else queue.name, encoded)
-        return None if spec is None else self._first_spec(queue, spec)
-
-    def _first_spec(self, queue: Queue | None, spec: JobSpec) -> JobSpec:
-        if queue is not None:
-            queue.specs = SpecCache(spec)
-        elif len(spec.queue) <= NAME_BYTES:
-            if len(self.names) >= NAMES_MOST:
-                self.names.clear()
-            self.names[spec.queue] = SpecCache(spec)
-        return spec
-
     def free_key(self, job_id: bytes) -> None:
         """The job of a UNIQUE key that lasts as long as its job is gone."""
         self.used -= self.unique.free(job_id)
@@ -579,7 +542,7 @@ class Node:
         queue = self.queues.get(name)
         if queue is None:
             queue = Queue(name, now_ms)
-            queue.specs = self.names.get(name)
+            queue.specs = self.specs.absent.get(name)
             self.queues[name] = queue
             queue.number = self.roll.add(queue)
             self.federation.adopt(queue)

@@ -12,8 +12,7 @@ from disque.core.jobs import sessions
 from disque.core.journal.schema import JOBS, JOBS_IDS, SPEND
 from disque.core.model.job import ACTIVE, DEFERRED, SPENT
 from disque.core.model.queue import QUEUE_IDLE_MS
-from disque.core.model.spec import JobSpec
-from disque.core.node import NAME_BYTES, NAMES_MOST, Node
+from disque.core.node import Node
 from tests.core.support import START_MS, Bench
 
 
@@ -154,49 +153,3 @@ def test_the_default_of_replicate_follows_the_size_of_the_cluster() -> None:
     bench = Bench(peers=4)
     bench.node.count_nodes()
     assert bench.node.default_replicate == 3
-
-
-def test_jobs_that_wait_for_a_queue_which_is_not_there_share_their_terms() -> None:
-    bench = Bench()
-    client = bench.client()
-    ids = [client.add("q" * 20, "b", "DELAY", 100) for _ in range(3)]
-    assert not bench.node.queues
-    assert len({id(spec_of(bench, job_id)) for job_id in ids}) == 1
-
-
-def test_a_queue_that_comes_into_being_goes_on_with_the_terms_of_the_jobs_that_waited_for_it() -> None:
-    bench = Bench()
-    client = bench.client()
-    waiting = spec_of(bench, client.add("q", "b", "DELAY", 100))
-    first = spec_of(bench, client.add("q", "b"))
-    assert first is waiting
-    assert bench.node.queues[b"q"].name is waiting.queue
-    assert spec_of(bench, client.add("q", "b")) is first
-
-
-def test_a_queue_that_was_waited_for_shares_terms_among_its_jobs() -> None:
-    bench = Bench()
-    client = bench.client()
-    bench.node.queue(b"q", bench.now_ms)
-    ids = [client.add("q", "b", "RETRY", retry) for retry in (5, 7, 5, 7)]
-    found = [spec_of(bench, job_id) for job_id in ids]
-    assert found[0] is found[2] is not found[1] is found[3]
-    assert [one.retry for one in found] == [5, 7, 5, 7]
-    assert found[0].queue is bench.node.queues[b"q"].name
-
-
-def spec_of(bench: Bench, job_id: bytes) -> JobSpec:
-    """What a job shares with others."""
-    job = bench.node.find(job_id)
-    assert job is not None
-    return job.spec
-
-
-def test_names_that_are_remembered_are_bounded() -> None:
-    bench = Bench()
-    for number in range(NAMES_MOST + 10):
-        bench.node.spec(b"%d" % number, 1, 1, 1)
-    assert len(bench.node.names) <= NAMES_MOST
-    long = b"n" * (NAME_BYTES + 1)
-    assert bench.node.spec(long, 1, 1, 1).queue is long
-    assert long not in bench.node.names

@@ -378,7 +378,7 @@ def take_back(node: "Node", peer: bytes, message: tuple[Any, ...], now_ms: int) 
                 node.drop_vote(job.id)
                 node.enqueue(job, now_ms)
             continue
-        spec = node.read_spec(name, row[ROW_SPEC])
+        spec = node.specs.read(name, row[ROW_SPEC])
         if spec is not None and not spec.retry and job_id not in node.tombstones:
             take_in(node, peer, spec, row, node.selves, now_ms)
 
@@ -400,7 +400,7 @@ def your_jobs(node: "Node", peer: bytes, message: "YourJobs", now_ms: int) -> No
     for row in rows:
         job_id = row[ROW_ID]
         size += len(row[ROW_BODY]) + ROW_BYTES
-        spec = node.read_spec(name, row[ROW_SPEC])
+        spec = node.specs.read(name, row[ROW_SPEC])
         if spec is None or not is_true(row, spec):
             node.messages_skipped += 1
             continue
@@ -431,7 +431,7 @@ def from_a_stranger(node: "Node", message: "YourJobs", now_ms: int) -> None:
         job_id = row[ROW_ID]
         if node.used > node.limits.warn:
             break  # it is a stranger: what it sends must not cost more memory than there is
-        spec = node.read_spec(name, row[ROW_SPEC])
+        spec = node.specs.read(name, row[ROW_SPEC])
         is_new = node.find(job_id) is None and job_id not in node.tombstones
         if spec is not None and not spec.retry and is_new and is_true(row, spec):
             take_in(node, b"", spec, row, node.selves, now_ms)

@@ -399,7 +399,10 @@ def make(node: "Node", request: Request, now_ms: int, bid: "Acquisition | None" 
     node.stats.jobs_added += 1
     kind = request.kind
     suffix, ttl, retry = kind_of(request.ttl, request.retry) if kind is None else kind
-    spec = node.spec(request.queue, ttl, retry, request.replicate) if request.rows is None else rare(node, request)
+    if request.rows is None:
+        spec = node.specs.find(request.queue, ttl, retry, request.replicate)
+    else:
+        spec = rare(node, request)
     delay_ms = request.delay_ms if request.at_ms < 0 else until(node, request.at_ms)
     spec.figures.added += 1
     job = Job(
@@ -423,7 +426,7 @@ def make(node: "Node", request: Request, now_ms: int, bid: "Acquisition | None" 
 def rare(node: "Node", request: Request) -> JobSpec:
     """What a job with options that few have has in common with others."""
     encoded = encode(request.ttl, request.retry, request.replicate, request.rows)
-    spec = node.read_spec(request.queue, encoded)
+    spec = node.specs.read(request.queue, encoded)
     assert spec is not None
     return spec
 

@@ -78,7 +78,7 @@ def walk(node: "Node", minute: int) -> "Iterator[None]":
         if not cursor:
             break
         yield
-    for at, name in enumerate(list(node.names), 1):
+    for at, name in enumerate(list(node.specs.absent), 1):
         if name not in histories.by_queue and name not in node.queues:
             look_and_file(node, name, minute)
         if not at % STEP:
@@ -120,7 +120,7 @@ def look(node: "Node", name: bytes, minute: int) -> History | None:
     """Add what the counters of a queue have grown by to this minute; what is known of the queue, if it is kept."""
     history = node.histories.by_queue.get(name)
     queue = node.queues.get(name)
-    specs = node.names.get(name) if queue is None else queue.specs
+    specs = node.specs.of(name)
     figures = None if specs is None else specs.last.figures
     if figures is None and history is not None:
         figures = history.figures  # jobs of a queue that is gone may still end

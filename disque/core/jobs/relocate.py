@@ -15,7 +15,7 @@ def move(node: "Node", job_id: bytes, queue: bytes, delay_ms: int, now_ms: int) 
     if job is None or not moves.may_move(job):
         return False
     old = job.spec
-    spec = node.read_spec(queue, old.encoded)
+    spec = node.specs.read(queue, old.encoded)
     assert spec is not None
     extra = generations.own(node, job)
     extra.tries = 0

@@ -114,7 +114,7 @@ def forget_everything(node: "Node") -> None:
     node.overflowing.clear()
     node.live.clear()
     registry.forget_segments(node)
-    node.queues = {}
+    node.queues = node.specs.queues = {}
     node.roll = Roll()
     node.used = node.places * PLACE_BYTES  # of those that wait no more and leave their lines now
     node.used += node.pubsub.size

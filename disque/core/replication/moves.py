@@ -141,7 +141,7 @@ def moved(
 ) -> None:
     """MOVED: ``peer`` says where jobs are now."""
     _, queue, encoded, left_ms, delay_ms, holders, more, ids = message
-    spec = node.read_spec(queue, encoded)
+    spec = node.specs.read(queue, encoded)
     extra = decode(more, now_ms)
     if spec is None or extra is None or not extra.generation or not spec.retry:
         node.messages_skipped += len(ids)

@@ -77,7 +77,7 @@ def start(node: "Node", job: Job, due_ms: int, now_ms: int) -> None:
 def replicate(node: "Node", peer: bytes, message: "ReplJob", now_ms: int) -> None:
     """REPLJOB: keep copies for ``peer``, or refuse. The jobs have all but ID, body and ctime in common."""
     _, flags, queue_name, encoded, left_ms, delay_ms, sent, ids, bodies, ctimes, more = message
-    spec = node.read_spec(queue_name, encoded)
+    spec = node.specs.read(queue_name, encoded)
     if spec is None or not is_sound(more):
         node.messages_skipped += len(ids)
         return

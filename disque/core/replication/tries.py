@@ -125,7 +125,7 @@ def put_away(node: "Node", job: Job, name: bytes, cause: int, now_ms: int) -> No
     rows = {number: value for number, value in (spec.rows or {}).items() if number not in OF_TRIES}
     found = queue_options.of(node, name)
     ttl = found.dead_ttl if found is not None and found.dead_ttl > 0 else DEAD_TTL_S
-    dead = node.read_spec(name, encode(ttl, spec.retry, spec.repl, rows or None))
+    dead = node.specs.read(name, encode(ttl, spec.retry, spec.repl, rows or None))
     assert dead is not None
     moves.move(node, job, dead, extra, ttl * 1000, 0, now_ms)
     queue_options.grows(node, name)
@@ -147,7 +147,7 @@ def revive(node: "Node", job: Job, now_ms: int) -> bool:
     extra = generations.own(node, job)
     if not extra.is_dead or not moves.may_move(job):
         return False
-    spec = node.read_spec(extra.origin, extra.first)
+    spec = node.specs.read(extra.origin, extra.first)
     if spec is None or (spec.retry > 0) != (job.retry > 0):
         return False
     extra.origin, extra.died, extra.first = b"", 0, b""

@@ -85,7 +85,7 @@ class TestCounters:
 
     def test_a_job_that_comes_to_a_new_queue_brings_them_along(self, bench: Bench, client: Client) -> None:
         client.add("q", "body", "DELAY", 1)
-        bench.node.names.clear()
+        bench.node.specs.absent.clear()
         bench.advance(1000)
         client.get("q")
         assert named(client("QSTAT", "q"))[b"added"] == 1
