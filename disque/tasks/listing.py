@@ -149,8 +149,11 @@ async def jobs(inspector: Inspector, options: argparse.Namespace) -> Rows:
     if what is not None and what.startswith(ID_HEAD) and len(what) == ID_LENGTH:
         return await one_job(inspector, what, options.action)
     if options.action is not None:
-        raise ValueError(f"--{options.action} needs the ID of a job")
-    return [brief(one._asdict()) for one in await inspector.jobs(what, options.status, options.count)]
+        raise ValueError(f"--{options.action} needs the ID of a job, which has {ID_LENGTH} characters")
+    found = await inspector.jobs(what, options.status, options.count)
+    if not found and what is not None and what.startswith(ID_HEAD):
+        raise ValueError(f"{what} is no ID of a job, which has {ID_LENGTH} characters, and no queue that has such jobs")
+    return [brief(one._asdict()) for one in found]
 
 
 async def one_job(inspector: Inspector, job_id: str, done: str | None) -> Rows:

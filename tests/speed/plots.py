@@ -13,7 +13,7 @@ from tests.speed.server import BEANSTALKD, REDIS
 
 COLOURS: Final = {"compiled": "#0b5fa5", "plain": "#6db3e8", REDIS: "#c0392b", BEANSTALKD: "#7f8c8d"}
 NONE: Final = "none"
-STYLE: Final = {
+STYLE: Final[dict[Any, Any]] = {  # matplotlib types each name of a setting
     "svg.fonttype": NONE,  # text stays text: small files, and words that can be searched
     "svg.hashsalt": "disque",
     "font.size": 9,

@@ -65,6 +65,7 @@ def test_what_makes_no_sense(shop: Shop, capsys: pytest.CaptureFixture[str]) -> 
         (["jobs", "--cancel"], "--cancel needs the ID of a job"),
         (["dead", "--revive"], "--revive needs a queue"),
         (["jobs", "D-dc95f767-NMpun8G+aa7630zWd4snl4KZ-05a1"], "no node knows the job D-dc95f767-"),
+        (["jobs", "D-dc95f767"], "D-dc95f767 is no ID of a job, which has 40 characters"),
         (["queues", "-u", "http://x"], "Invalid URL"),
         (["queues", "-u", "disque://127.0.0.1:1?attempts=1"], "no node could be used"),
     ):
