@@ -1,4 +1,4 @@
-"""What all tests share: tools that may be missing, ports that nobody else uses, and how hypothesis searches.
+"""What all tests share: tools that may be missing, real nodes, free ports, and how hypothesis searches.
 
 A test that needs a program of another project asks for it by a fixture (`redis_cli`, `redis_server`,
 `redis_benchmark`) and is skipped where it is missing; what was skipped is listed before the last line. With CI=true
@@ -11,14 +11,19 @@ import os
 import shutil
 import socket
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import SystemRandom
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from _pytest.mark.structures import ParameterSet
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from tests.end_to_end.cluster import Cluster
+    from tests.end_to_end.node import Node
 
 ROOT: Final = Path(__file__).parent.parent
 IN_CI: Final = os.environ.get("CI", "").lower() == "true"
@@ -192,6 +197,51 @@ def redis_server() -> str:
 @pytest.fixture(scope="session")
 def redis_benchmark() -> str:
     return path_of("redis-benchmark")
+
+
+@contextmanager
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Node"]:
+    """A real node, for as long as wanted."""
+    from tests.end_to_end.node import Node  # noqa: PLC0415 - what it needs may be missing
+
+    one = Node(tmp_path_factory.mktemp("node"))
+    try:
+        yield one.start()
+    finally:
+        one.discard()
+
+
+def emptied(one: "Node") -> Iterator["Node"]:
+    """Give a node without the jobs, queues and keys of other tests; settings, users and schedules stay."""
+    assert one.ask("DEBUG", "FLUSHALL") == b"OK"
+    yield one
+    one.hang_up()
+
+
+@pytest.fixture(scope="session")
+def one_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Node"]:
+    """Give a node that all tests of a process share."""
+    with serving(tmp_path_factory) as one:
+        yield one
+
+
+@pytest.fixture
+def node(one_node: "Node") -> Iterator["Node"]:
+    """Give that node, empty."""
+    yield from emptied(one_node)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> "Iterator[Cluster]":
+    """Give three nodes."""
+    from tests.end_to_end.cluster import Cluster  # noqa: PLC0415 - what it needs may be missing
+
+    three = Cluster(tmp_path, 3)
+    try:
+        three.start_whole()
+        yield three
+    finally:
+        three.discard()
 
 
 @pytest.fixture

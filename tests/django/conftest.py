@@ -27,22 +27,6 @@ if INSTALLED:
     django.setup()
 
 
-@pytest.fixture(scope="session")
-def one_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    """Give a node that all tests share."""
-    node = Node(tmp_path_factory.mktemp("node")).start()
-    yield node
-    node.discard()
-
-
-@pytest.fixture
-def node(one_node: Node) -> Iterator[Node]:
-    """Give a node without jobs, queues and keys."""
-    assert one_node.ask("DEBUG", "FLUSHALL") == b"OK"
-    yield one_node
-    one_node.hang_up()
-
-
 @pytest.fixture
 def options() -> dict[str, Any]:
     """Give the options of the backend; a test may change them before it asks for `backend`."""

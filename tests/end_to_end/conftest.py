@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import NO_NAMESPACES, path_of
+from tests.conftest import NO_NAMESPACES, emptied, path_of, serving
 from tests.end_to_end.cluster import Cluster
 from tests.end_to_end.namespaces import Divided, RefusedError
 from tests.end_to_end.node import Node
@@ -47,19 +47,16 @@ def node(start_node: StartNode) -> Node:
 
 
 @pytest.fixture(scope="module")
-def module_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    """Give a node that the tests of a module share."""
-    one = Node(tmp_path_factory.mktemp("shared")).start()
-    yield one
-    one.discard()
+def one_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    """Give a node that the tests of a module share, with settings that some of them change."""
+    with serving(tmp_path_factory) as one:
+        yield one
 
 
 @pytest.fixture
-def shared(module_node: Node) -> Iterator[Node]:
+def shared(one_node: Node) -> Iterator[Node]:
     """Give the node of the module, without jobs and queues."""
-    assert module_node.ask("DEBUG", "FLUSHALL") == b"OK"
-    yield module_node
-    module_node.hang_up()
+    yield from emptied(one_node)
 
 
 @pytest.fixture

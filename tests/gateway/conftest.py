@@ -1,11 +1,11 @@
-"""A real node for the tests of a file, and gateways to it."""
+"""A node for the tests of a file, since some give it users and schedules, and gateways to it."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT  # noqa: F401 - the fixtures of tests/conftest.py are for all
+from tests.conftest import serving
 from tests.end_to_end.node import Node
 from tests.gateway.support import Gateway
 
@@ -13,29 +13,20 @@ MakeGateway = Callable[..., Gateway]
 
 
 @pytest.fixture(scope="module")
-def the_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    one = Node(tmp_path_factory.mktemp("node")).start()
-    yield one
-    one.discard()
+def one_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    with serving(tmp_path_factory) as one:
+        yield one
 
 
 @pytest.fixture
-def node(the_node: Node) -> Iterator[Node]:
-    """The node of the file, empty."""
-    assert the_node.ask("DEBUG", "FLUSHALL") == b"OK"
-    yield the_node
-    the_node.hang_up()
-
-
-@pytest.fixture
-def make_gateway(the_node: Node) -> Iterator[MakeGateway]:
+def make_gateway(one_node: Node) -> Iterator[MakeGateway]:
     """Gives a function that makes a gateway to the node; its arguments are settings."""
     made: list[Gateway] = []
 
     def make(wall_s: Callable[[], float] | None = None, **settings: Any) -> Gateway:
         from disque.gateway.settings import Settings  # noqa: PLC0415 - the extra may be missing
 
-        given = {"nodes": (("127.0.0.1", the_node.port),), **settings}
+        given = {"nodes": (("127.0.0.1", one_node.port),), **settings}
         made.append(Gateway(Settings(**given), wall_s))
         return made[-1]
 

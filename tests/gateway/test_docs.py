@@ -28,11 +28,11 @@ class Ports(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def ports(the_node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ports]:
+def ports(one_node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ports]:
     """A gateway as a process, with tokens in a file."""
     folder: Path = tmp_path_factory.mktemp("gateway")
     found = Ports(free_port(), free_port())
-    words = ["--nodes", f"127.0.0.1:{the_node.port}", "--listen", f"127.0.0.1:{found.public}"]
+    words = ["--nodes", f"127.0.0.1:{one_node.port}", "--listen", f"127.0.0.1:{found.public}"]
     words += ["--admin-listen", f"127.0.0.1:{found.admin}", "--tokens-file", str(folder / "tokens")]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(

@@ -35,15 +35,15 @@ EXPRESSIONS: Final = [
 
 
 @pytest.fixture(scope="module")
-def labels(the_node: Node) -> Iterator[dict[str, set[str]]]:
+def labels(one_node: Node) -> Iterator[dict[str, set[str]]]:
     """The names of samples that there are, with their labels, once there was some traffic."""
     from disque.gateway.settings import Settings  # noqa: PLC0415 - the extra may be missing
     from tests.gateway.support import Gateway  # noqa: PLC0415
 
-    gateway = Gateway(Settings(nodes=(("127.0.0.1", the_node.port),)))
-    job_id = the_node.ask("ADDJOB", "mails", "x", 1000)
-    assert the_node.ask("GETJOB", "FROM", "mails")
-    assert the_node.ask("ACKJOB", job_id) == 1
+    gateway = Gateway(Settings(nodes=(("127.0.0.1", one_node.port),)))
+    job_id = one_node.ask("ADDJOB", "mails", "x", 1000)
+    assert one_node.ask("GETJOB", "FROM", "mails")
+    assert one_node.ask("ACKJOB", job_id) == 1
     gateway.ask("GET", "/healthz")
     text = gateway.ask("GET", "/metrics").text
     found: dict[str, set[str]] = {}

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.end_to_end.cluster import Cluster
 from tests.end_to_end.node import ROOT, Node
 
 if TYPE_CHECKING:
@@ -86,32 +85,7 @@ def spark(spark_environment: dict[str, str], tmp_path_factory: pytest.TempPathFa
     session.stop()
 
 
-@pytest.fixture(scope="session")
-def one_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    """Give a node that all tests share."""
-    node = Node(tmp_path_factory.mktemp("node")).start()
-    yield node
-    node.discard()
-
-
-@pytest.fixture
-def node(one_node: Node) -> Iterator[Node]:
-    """Give a node without jobs, queues and keys."""
-    assert one_node.ask("DEBUG", "FLUSHALL") == b"OK"
-    yield one_node
-    one_node.hang_up()
-
-
 @pytest.fixture
 def hosts(node: Node) -> str:
     """Give the option for that node."""
     return f"127.0.0.1:{node.port}"
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    """Give three nodes."""
-    three = Cluster(tmp_path, 3)
-    three.start_whole()
-    yield three
-    three.discard()

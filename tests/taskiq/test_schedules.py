@@ -19,12 +19,12 @@ NEXT_YEAR = datetime.now(UTC) + timedelta(days=365)
 
 @pytest.fixture
 def client(node: Node, url: str) -> Iterator[Disque]:
-    """Give a client; schedules are gone afterwards."""
+    """Give a client, and no schedules."""
     del node
     with Disque.from_url(url) as one:
-        yield one
         for schedule in one.schedules()[1]:
             one.delete_schedule(schedule.name)
+        yield one
 
 
 def scheduled(**words: Any) -> ScheduledTask:

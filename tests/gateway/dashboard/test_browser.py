@@ -37,9 +37,9 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def site(the_node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def site(one_node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a gateway that serves the node of the file."""
-    one = Process(tmp_path_factory.mktemp("gateway"), the_node)
+    one = Process(tmp_path_factory.mktemp("gateway"), one_node)
     yield f"http://{LOOPBACK}:{one.port}"
     one.end()
 
