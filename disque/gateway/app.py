@@ -89,7 +89,8 @@ def metrics(hub: Hub) -> list[Route]:
 
     async def show_all(request: Request) -> Response:
         try:
-            told = await scrape.nodes(await guard.cluster_of(hub, request))
+            cluster = await guard.cluster_of(hub, request)
+            told = await cluster.soon(lambda: scrape.nodes(cluster))
         except DisqueError as error:
             fault = fault_of(error)
             more = {"WWW-Authenticate": 'Basic realm="disque"'} if fault.status == 401 else None

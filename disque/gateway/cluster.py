@@ -16,9 +16,12 @@ from typing import Final, TypeVar
 from starlette.types import Receive
 
 from disque.client import AsyncDisque, Config, DisqueError, NodeInfo
+from disque.client.config import Address
 from disque.gateway.asgi import unless_gone
+from disque.gateway.circuit import Circuit, LostError, SilentError, unless
 from disque.gateway.lane import Lane
-from disque.gateway.polls import Polls, Row, Terms
+from disque.gateway.polls import Polls, Terms
+from disque.gateway.taken import WITHMETA, Taken, jobs_of
 
 #: Users whose connections are kept.
 USERS: Final = 64
@@ -38,8 +41,9 @@ T = TypeVar("T")
 class Cluster:
     """All that is asked with the rights of one user."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, circuit: Circuit) -> None:
         self.client = AsyncDisque(config)
+        self.circuit = circuit
         self.adding = Lane(self.client, config.timeout_ms)
         self.asking = Lane(self.client)
         self.polls = Polls(self.client)
@@ -58,23 +62,63 @@ class Cluster:
         how: tuple[bytes, ...],
         wait_s: float,
         receive: Receive | None = None,
-    ) -> list[Row]:
+    ) -> list[Taken]:
         """Up to ``count`` jobs as nodes give them; if there are none, wait so long for one.
 
         With ``receive`` the wait ends when the HTTP client leaves: GoneError. Raises DisqueError.
         """
-        words = [b"GETJOB", b"NOHANG", b"COUNT", b"%d" % count, *how, b"FROM", *queues]
-        rows = await self.asking.ask(words)
-        if rows:
-            return rows  # type: ignore[return-value]  # as nodes give them
+        words = [b"GETJOB", b"NOHANG", b"COUNT", b"%d" % count, *how, WITHMETA, b"FROM", *queues]
+        jobs = jobs_of(await self.asking.ask(words))
+        if jobs:
+            return jobs
         if not wait_s and self.client.router.count() > 1:
             wait_s = OTHERS_S
         if not wait_s:
             return []
         terms: Terms = (queues, how)
         wait = self.polls.wait(terms, wait_s)
-        row = await (wait if receive is None else unless_gone(receive, wait))
-        return [] if row is None else [row]
+        job = await (wait if receive is None else unless_gone(receive, wait))
+        return [] if job is None else [job]
+
+    async def soon(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do what somebody waits for, and begin again if a node hangs meanwhile: it must only look, not change.
+
+        Raises DisqueError, SilentError if no node answers.
+        """
+        router, circuit = self.client.router, self.circuit
+        while True:
+            addresses = router.addresses()
+            quiet = list(filter(circuit.is_silent, addresses))
+            if len(quiet) == len(addresses):
+                raise SilentError("no node answers")
+            for address in quiet:
+                router.failed(address)
+            falls = circuit.falls
+
+            async def is_lost(addresses: list[Address] = addresses, falls: int = falls) -> bool:
+                await circuit.look_at(addresses)
+                return circuit.falls != falls
+
+            try:
+                return await unless(work(), is_lost)
+            except LostError:
+                continue
+
+    async def of_all(self, ask: Callable[[], Awaitable[T]], instead: Callable[[], Awaitable[T]]) -> T:
+        """Have one node ask all others, and do something else while one of them hangs: it would be waited for.
+
+        Raises DisqueError.
+        """
+        if self.circuit.quiet():
+            return await instead()
+        try:
+            return await unless(ask(), self._one_hangs)
+        except LostError:
+            return await instead()
+
+    async def _one_hangs(self) -> bool:
+        await self.circuit.look_at([(node.host, node.port) for node in await self.nodes()])
+        return bool(self.circuit.quiet())
 
     async def nodes(self) -> list[NodeInfo]:
         """All nodes, as one of them knows them. Raises DisqueError.
@@ -88,15 +132,19 @@ class Cluster:
     async def at_each(self, ask: Callable[[AsyncDisque], Awaitable[T]]) -> list[tuple[NodeInfo, T | DisqueError]]:
         """Ask all nodes at once; of each what it said. Raises DisqueError if no node tells who they are."""
         nodes = await self.nodes()
+        self.circuit.keep([*self.client.router.addresses(), *[(node.host, node.port) for node in nodes]])
         answers = await asyncio.gather(*[self._at(node, ask) for node in nodes])
         return list(zip(nodes, answers, strict=True))
 
     async def _at(self, node: NodeInfo, ask: Callable[[AsyncDisque], Awaitable[T]]) -> T | DisqueError:
-        client = self.at(node)
         try:
-            return await ask(client)
+            return await self.ask_at(node, ask)
         except DisqueError as error:
             return error
+
+    async def ask_at(self, node: NodeInfo, ask: Callable[[AsyncDisque], Awaitable[T]]) -> T:
+        """Ask one node, once: one that is down or hangs must not hold up a page. Raises DisqueError."""
+        return await self.circuit.ask((node.host, node.port), lambda: ask(self._client_of(node)))
 
     async def queue_names(self) -> list[str]:
         """The names of all queues, sorted, as they were a moment ago: pages of one list agree. Raises DisqueError."""
@@ -107,8 +155,7 @@ class Cluster:
             self._names_at_s = now_s
         return self._names
 
-    def at(self, node: NodeInfo) -> AsyncDisque:
-        """A client of one node. It is tried once: a node that is down must not hold up a page."""
+    def _client_of(self, node: NodeInfo) -> AsyncDisque:
         address = (node.host, node.port)
         if address not in self._single:
             config = replace(self.client.config, nodes=(address,), discover=False, attempts=1)
@@ -142,7 +189,9 @@ class Clusters:
     def __init__(self, config: Config, clock_s: Callable[[], float] = time.monotonic) -> None:
         self.config = config
         self._clock_s = clock_s
-        self.own = Cluster(config)
+        self.circuit = Circuit(config)
+        self.circuit.told = self._leave
+        self.own = Cluster(config, self.circuit)
         self._users: OrderedDict[bytes, Cluster] = OrderedDict()
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -158,7 +207,7 @@ class Clusters:
             await self._look_again(key, found)
             found = self._users.get(key)
         if found is None:
-            new = await self._let_in(Cluster(replace(self.config, user=user, password=password)))
+            new = await self._let_in(Cluster(replace(self.config, user=user, password=password), self.circuit))
             found = self._users.setdefault(key, new)
             if found is not new:  # somebody else with this password came at the same time
                 self._retire(new)
@@ -171,7 +220,7 @@ class Clusters:
         """Whether nodes still let a user in, by a new connection. Raises DisqueError if they do not."""
         before_s, known.let_in_s = known.let_in_s, self._clock_s()
         try:
-            self._retire(await self._let_in(Cluster(known.client.config)))
+            self._retire(await self._let_in(Cluster(known.client.config, self.circuit)))
         except DisqueError as error:
             if error.code in REFUSED:
                 if self._users.get(key) is known:
@@ -183,12 +232,17 @@ class Clusters:
     async def _let_in(self, cluster: Cluster) -> Cluster:
         """Ask a node once, so that those with a wrong password push nobody else out."""
         try:
-            await cluster.client.ping()
+            await cluster.soon(cluster.client.ping)
         except BaseException:
             await cluster.close()
             raise
         cluster.let_in_s = self._clock_s()
         return cluster
+
+    def _leave(self, address: Address) -> None:
+        """A node has fallen silent: others are asked from now on."""
+        for cluster in (self.own, *self._users.values()):
+            cluster.client.router.failed(address)
 
     def _retire(self, cluster: Cluster) -> None:
         task = asyncio.get_running_loop().create_task(cluster.close())
@@ -207,3 +261,4 @@ class Clusters:
     async def close(self) -> None:
         """Close all connections."""
         await asyncio.gather(self.own.close(), *[cluster.close() for cluster in self._users.values()])
+        await self.circuit.close()

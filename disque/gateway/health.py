@@ -27,7 +27,7 @@ def routes(hub: Hub) -> list[Route]:
             return PlainTextResponse("stopping\n", 503)
         try:
             async with asyncio.timeout(PATIENCE_S):
-                await hub.clusters.own.client.ping()
+                await hub.clusters.own.soon(hub.clusters.own.client.ping)
         except (DisqueError, TimeoutError):
             return PlainTextResponse("no node answers\n", 503, {"Retry-After": "1"})
         return PlainTextResponse("ok\n")

@@ -164,7 +164,7 @@ class Pages:
                     if self.streams >= STREAMS_MOST:
                         return PlainTextResponse("too many pages are open\n", 503, {"Retry-After": str(RETRY_AFTER_S)})
                     return StreamingResponse(self.stream(page, request), media_type=STREAM)
-                values = {"may": await rights.of(cluster), **await page.show(request, cluster)}
+                values = await self._shown(page, request, cluster)
             except DisqueError as error:
                 return self._failed(request, session, error)
             except looks.ElsewhereError as elsewhere:
@@ -175,6 +175,15 @@ class Pages:
             return self.answer(request, page.template, session, **values)
 
         return show
+
+    @staticmethod
+    async def _shown(page: Page, request: Request, cluster: Cluster) -> Values:
+        """What a page shows, and what it offers. Raises DisqueError and what the page raises."""
+
+        async def both() -> Values:
+            return {"may": await rights.of(cluster), **await page.show(request, cluster)}
+
+        return await cluster.soon(both)
 
     async def stream(self, page: Page, request: Request) -> AsyncGenerator[str, None]:
         """The live part of a page, each time that it has changed. It ends when the session does."""
@@ -193,7 +202,7 @@ class Pages:
         while live is not None and not self.hub.stopping.is_set() and guard.session_of(self.hub, request) == began:
             try:
                 cluster = await self._cluster_of(began, request)
-                values = {"may": await rights.of(cluster), **await page.show(request, cluster)}
+                values = await self._shown(page, request, cluster)
                 context = template.new_context(self.values(request, None, values))
                 text = "".join(live(context))
             except DisqueError as error:
@@ -258,6 +267,7 @@ class Pages:
             return self._failed(request, None, error)
         if not welcome:
             return self.answer(request, "login.html", None, 401, wrong="Wrong user or password.")
+        self.hub.sessions.end(request.cookies.get(guard.cookie_name(self.hub)))
         return self._begin(Session(user, password))
 
     def _begin(self, session: Session) -> Response:
@@ -273,11 +283,12 @@ class Pages:
         return answer
 
     async def logout(self, request: Request) -> Response:
-        """Forget the session in this browser."""
+        """End the session: copies of its cookie are of no use from now on."""
         guard.check_site(request)
         session = guard.session_of(self.hub, request)
         if session is not None:
             await guard.check_form(self.hub, session, request)
+            self.hub.sessions.end(request.cookies.get(guard.cookie_name(self.hub)))
         answer = RedirectResponse("/login", 303)
         answer.delete_cookie(guard.cookie_name(self.hub), secure=bool(self.hub.settings.cert), httponly=True)
         return answer

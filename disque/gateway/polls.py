@@ -12,9 +12,10 @@ from typing import Any, Final
 
 from disque.client import AsyncDisque, DisqueError, UnavailableError
 from disque.client.async_pool import AsyncInterrupt
-from disque.client.delivery import Parcel, Reply, deliver
+from disque.client.delivery import Parcel, deliver
 from disque.client.errors import typed
 from disque.client.packing import pack
+from disque.gateway.taken import WITHMETA, Taken, jobs_of
 
 #: A GETJOB waits at most so long, in ms; then comes the next one, so a node that hangs is noticed.
 WAIT_MS: Final = 10_000
@@ -25,7 +26,6 @@ LINES: Final = 2000
 
 #: Names of queues, and words of GETJOB such as LEASE.
 Terms = tuple[tuple[bytes, ...], tuple[bytes, ...]]
-Row = list[Reply]
 
 
 class CrowdedError(UnavailableError):
@@ -36,11 +36,11 @@ class Line:
     """Polls that wait for the same, in order."""
 
     def __init__(self) -> None:
-        self.polls: deque[asyncio.Future[Row | None]] = deque()
+        self.polls: deque[asyncio.Future[Taken | None]] = deque()
         self.interrupt = AsyncInterrupt()
         self.left = 0
 
-    def next(self) -> "asyncio.Future[Row | None] | None":
+    def next(self) -> "asyncio.Future[Taken | None] | None":
         """The poll that is first, or None; those that have left are dropped."""
         while self.polls:
             poll = self.polls.popleft()
@@ -59,7 +59,7 @@ class Polls:
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
-    async def wait(self, terms: Terms, timeout_s: float) -> Row | None:
+    async def wait(self, terms: Terms, timeout_s: float) -> Taken | None:
         """The next job, or None when the time is over, or the gateway stops. Raises DisqueError."""
         if self._closed:
             return None
@@ -70,7 +70,7 @@ class Polls:
             line = self._lines[terms] = Line()
             self._begin(self._serve(terms, line))
         loop = asyncio.get_running_loop()
-        poll: asyncio.Future[Row | None] = loop.create_future()
+        poll: asyncio.Future[Taken | None] = loop.create_future()
         timer = loop.call_later(timeout_s, self._over, poll)
         line.polls.append(poll)
         line.left += 1
@@ -78,8 +78,8 @@ class Polls:
         try:
             return await poll
         except asyncio.CancelledError:
-            if poll.done() and not poll.cancelled() and (row := poll.result()) is not None:
-                self._begin(self.give_back([row[1]]))  # type: ignore[list-item]  # the ID
+            if poll.done() and not poll.cancelled() and (job := poll.result()) is not None:
+                self._begin(self.give_back([job.job_id]))
             raise
         finally:
             timer.cancel()
@@ -99,7 +99,7 @@ class Polls:
             await asyncio.wait(self._tasks)
 
     @staticmethod
-    def _over(poll: "asyncio.Future[Row | None]") -> None:
+    def _over(poll: "asyncio.Future[Taken | None]") -> None:
         if not poll.done():
             poll.set_result(None)
 
@@ -112,31 +112,31 @@ class Polls:
         """Bring jobs to a line until it is empty."""
         while not line.interrupt.ended:
             try:
-                rows = await self._fetch(terms, line)
+                jobs = await self._fetch(terms, line)
             except DisqueError as error:
                 self._fail(terms, line, error)
                 return
             spare: list[bytes] = []
-            for row in rows:
+            for job in jobs:
                 poll = line.next()
                 if poll is None:
-                    spare.append(row[1])  # type: ignore[arg-type]  # the ID
+                    spare.append(job.job_id)
                 else:
-                    poll.set_result(row)
+                    poll.set_result(job)
             if spare:
                 await self.give_back(spare)
             await asyncio.sleep(0)  # those that were served leave the line, and it may be over
 
-    async def _fetch(self, terms: Terms, line: Line) -> list[Row]:
+    async def _fetch(self, terms: Terms, line: Line) -> list[Taken]:
         queues, how = terms
         count = min(max(1, len(line.polls)), JOBS)
-        words = [b"GETJOB", b"TIMEOUT", b"%d" % WAIT_MS, b"COUNT", b"%d" % count, *how, b"FROM", *queues]
+        words = [b"GETJOB", b"TIMEOUT", b"%d" % WAIT_MS, b"COUNT", b"%d" % count, *how, WITHMETA, b"FROM", *queues]
         flow = deliver(self.client.router, self.client.config, Parcel([pack(words)], WAIT_MS))
         replies = await self.client.drive(flow, line.interrupt)
         [reply] = replies or [None]
         if isinstance(reply, Exception):
             raise typed(reply) or reply
-        return reply or []  # type: ignore[return-value]  # rows, as nodes give them
+        return jobs_of(reply)
 
     def _fail(self, terms: Terms, line: Line, error: DisqueError) -> None:
         if self._lines.get(terms) is line:

@@ -2,12 +2,16 @@
 
 The cookie is encrypted and signed (Fernet), and has an end. It holds the user and the password, since nodes are asked
 with the rights of the user, and a token against requests that other sites make (CSRF). Each login makes a new one.
+
+A session that was logged out is remembered until its cookie would end anyway, so a copy of the cookie is of no use.
+What is remembered is bounded: beyond, all sessions that began no later than the oldest one end as well.
 """
 
 import base64
 import json
 import secrets
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
@@ -19,6 +23,8 @@ from cryptography.fernet import Fernet, InvalidToken
 LASTS_S: Final = 12 * 3600
 #: Bytes of a cookie that is looked at.
 COOKIE_MOST: Final = 4096
+#: Sessions that were logged out, and are remembered.
+ENDED_MOST = 10_000  # not Final: tests want less
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,10 @@ class Sessions:
         key = blake2b(secret or secrets.token_bytes(32), digest_size=32, person=b"disque-session").digest()
         self._fernet = Fernet(base64.urlsafe_b64encode(key))
         self._wall_s = wall_s
+        #: Digests of sessions that were logged out, the oldest first, and when each had begun.
+        self._ended: OrderedDict[bytes, int] = OrderedDict()
+        #: Sessions that began until then, in seconds since 1970, have ended.
+        self._since_s = 0
 
     def cookie(self, session: Session) -> str:
         """The cookie of a session."""
@@ -48,6 +58,24 @@ class Sessions:
             return None
         try:
             text = self._fernet.decrypt_at_time(cookie.encode(), LASTS_S, int(self._wall_s()))
+            began_s = self._fernet.extract_timestamp(cookie.encode())
         except (InvalidToken, ValueError):
             return None
-        return Session(**json.loads(text))
+        session = Session(**json.loads(text))
+        return None if began_s <= self._since_s or digest(session) in self._ended else session
+
+    def end(self, cookie: str | None) -> None:
+        """The session of a cookie ends at this gateway, whoever else has a copy of it."""
+        session = self.read(cookie)
+        if session is None or cookie is None:
+            return
+        self._ended[digest(session)] = self._fernet.extract_timestamp(cookie.encode())
+        old_s = int(self._wall_s()) - LASTS_S
+        while self._ended and (len(self._ended) > ENDED_MOST or next(iter(self._ended.values())) < old_s):
+            _, first_s = self._ended.popitem(last=False)
+            self._since_s = max(self._since_s, first_s)
+
+
+def digest(session: Session) -> bytes:
+    """What tells sessions apart, and nothing about them."""
+    return blake2b(session.csrf.encode(), digest_size=16, person=b"disque-ended").digest()

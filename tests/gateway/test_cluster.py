@@ -50,13 +50,13 @@ def test_jobs_are_taken_at_once_or_when_they_come(node: Node) -> None:
         assert await cluster.take((b"mails",), 2, (), 0) == []
         for body in ("one", "two", "three"):
             await cluster.client.add("mails", body)
-        rows = await cluster.take((b"mails",), 2, (), 60)
-        assert [row[2] for row in rows] == [b"one", b"two"]
+        jobs = await cluster.take((b"mails",), 2, (), 60)
+        assert [job.body for job in jobs] == [b"one", b"two"]
         await cluster.take((b"mails",), 2, (), 60)
         later = asyncio.create_task(cluster.take((b"mails",), 2, (), 60))
         await asyncio.sleep(0)
         await cluster.client.add("mails", "four")
-        assert [row[2] for row in await later] == [b"four"]
+        assert [job.body for job in await later] == [b"four"]
         await clusters.close()
 
     assert node.ask("CONFIG", "SET", "requirepass", "") == b"OK"

@@ -53,7 +53,7 @@ def test_a_thousand_polls_are_one_client_of_the_node_and_are_served_in_order(nod
         assert (await polls.client.info("clients"))["blocked_clients"] == 1
         ids = [await polls.client.add("mails", str(number)) for number in range(5)]
         rows = await asyncio.gather(*tasks[:5])
-        assert [row[1] for row in rows if row] == [job_id.encode() for job_id in ids]
+        assert [row.job_id for row in rows if row] == [job_id.encode() for job_id in ids]
         assert not any(task.done() for task in tasks[5:])
 
     play(node, act)
@@ -78,7 +78,7 @@ def test_a_job_for_which_nobody_is_left_goes_back_and_no_try_is_used(node: Node)
         await polls.give_back([job_id.encode()])  # as the line does with what is spare
         row = await task
         assert row is not None
-        await polls.give_back([row[1]])  # type: ignore[list-item]  # the ID
+        await polls.give_back([row.job_id])
         assert (await polls.client.show(job_id) or {})["state"] == "queued"
 
     play(node, act)
@@ -91,7 +91,9 @@ def test_polls_that_leave_one_by_one_leave_the_others_alone(node: Node) -> None:
         gone.cancel()
         await asyncio.wait([gone])
         await polls.client.add("mails", "one")
-        assert (await stays or [])[2] == b"one"
+        job = await stays
+        assert job is not None
+        assert job.body == b"one"
 
     play(node, act)
 

@@ -47,6 +47,12 @@ class Process:
         with closing(self.send(method, path, body)) as raw:
             return answer(raw)
 
+    def get(self, path: str) -> tuple[int, str]:
+        """A page, as somebody without a login gets it."""
+        with closing(socket.create_connection((LOOPBACK, self.port), 60)) as raw:
+            raw.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+            return answer(raw)
+
     def until_it_waits(self) -> None:
         """Wait until a long poll of the gateway waits at the node."""
         until(lambda: int(self.node.info("blocked_clients")), "the poll")
@@ -131,3 +137,38 @@ def test_what_hangs_in_the_middle_of_a_request_hinders_nobody(process: Process, 
     for raw in slow:
         raw.close()
     assert node.ask("QLEN", "ns/q") == 1
+
+
+@pytest.mark.slow
+def test_pages_wait_for_a_node_that_hangs_once_at_most(tmp_path: Path) -> None:
+    """Seconds are not looked at: a page that waited for the node would not come before that goes on."""
+    nodes = []
+    for name in ("one", "two", "three"):
+        (tmp_path / name).mkdir()
+        nodes.append(Node(tmp_path / name).start())
+    for other in nodes[1:]:
+        assert nodes[0].ask("CLUSTER", "MEET", LOOPBACK, other.port) == b"OK"
+    until(lambda: all(one.ask("HELLO")[3:] for one in nodes), "the nodes to know each other")
+    one = Process(tmp_path, nodes[0])
+    try:
+        assert one.get("/")[0] == 200
+        for hangs in nodes:
+            hangs.signal(signal.SIGSTOP)
+            for path in ("/", "/queues", "/queues/mails", "/jobs?queue=mails", "/nodes", "/workers", "/api/v1/nodes"):
+                status, text = one.get(path)
+                assert status == 200, path
+                assert "does not answer" in text or path in {"/queues", "/queues/mails", "/jobs?queue=mails"}, path
+            hangs.signal(signal.SIGCONT)
+            until(lambda: "does not answer" not in one.get("/nodes")[1], "the node to be asked again")
+        for hangs in nodes:
+            hangs.signal(signal.SIGSTOP)
+        status, text = one.get("/queues")
+        assert (status, "retry-after: 1" in text.lower()) == (503, True)
+        for hangs in nodes:
+            hangs.signal(signal.SIGCONT)
+        until(lambda: one.get("/queues")[0] == 200, "the nodes to be asked again")
+    finally:
+        one.end()
+        for each in nodes:
+            each.signal(signal.SIGCONT)
+            each.discard()

@@ -4,10 +4,9 @@ from typing import Any, Final
 
 from starlette.requests import Request
 
-from disque.gateway import ids
+from disque.gateway import ids, lookup
 from disque.gateway.cluster import Cluster
 from disque.gateway.dashboard import form
-from disque.gateway.rest import jobs
 
 #: Bytes of a body that a form can hold, since it is sent with each byte as up to three letters.
 FORM_BODY_MOST: Final = 256 << 10
@@ -18,7 +17,7 @@ async def add(request: Request, cluster: Cluster) -> dict[str, Any]:
     query = form.query(request)
     like = query.get("from", "")
     job_id = ids.meant(like) if like else None
-    info = await jobs.find(cluster, job_id) if job_id else None
+    info = await lookup.find(cluster, job_id) if job_id else None
     given: dict[str, Any] = dict(info) if info else {}
     body = given.get("body") or b""
     is_hex = False

@@ -1,5 +1,6 @@
 """What pages show: each function gathers the values of one template."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Final
@@ -8,20 +9,22 @@ from weakref import WeakKeyDictionary
 from starlette.requests import Request
 
 from disque.client import AsyncDisque, DisqueError
-from disque.client.replies import JobInfo
-from disque.gateway import ids
+from disque.client.replies import JobInfo, pairs
+from disque.gateway import figures, ids, lookup
+from disque.gateway.circuit import SilentError
 from disque.gateway.cluster import Cluster
 from disque.gateway.dashboard import form, sampler
 from disque.gateway.dashboard.charts import Chart, Line, chart
-from disque.gateway.rest import cursors, jobs
+from disque.gateway.rest import cursors
 from disque.gateway.rest.nodes import state_of
-from disque.gateway.rest.queues import OPTIONS, STATES, figures_of
+from disque.gateway.rest.queues import OPTIONS, STATES
 
 Values = dict[str, Any]
 
 #: Rows of a page.
 QUEUES_A_PAGE: Final = 50
 JOBS_A_PAGE: Final = 50
+USERS_A_PAGE: Final = 500
 #: Dead letters that are looked at, to group them by their errors.
 DEAD_MOST: Final = 2000
 #: Of an error that groups dead letters, so many letters count.
@@ -113,7 +116,7 @@ async def queues(request: Request, cluster: Cluster) -> Values:
     names = [name for name in await cluster.queue_names() if part.lower() in name.lower()]
     fitting = [name for name in names if name > after]
     shown = fitting[:QUEUES_A_PAGE]
-    rows = await figures_of(cluster, shown)
+    rows = await figures.of_queues(cluster, shown)
     return {
         "rows": rows,
         "q": part,
@@ -127,11 +130,11 @@ async def queues(request: Request, cluster: Cluster) -> Values:
 async def queue(request: Request, cluster: Cluster) -> Values:
     """One queue: figures, what happened, options."""
     name = form.named(request, "queue")
-    found = await cluster.client.queue_stat(name, cluster=True)
+    found = await figures.of_queue(cluster, name)
     unit = form.query(request).get("unit", "minute")
     history = None
     if found is not None and unit in {"minute", "hour", "day"}:
-        history = history_chart(await cluster.client.queue_history(name, unit, cluster=True), unit)
+        history = history_chart(await figures.history(cluster, name, unit), unit)
     options = await cluster.client.queue_options(name)
     return {"name": name, "stat": found, "chart": history, "unit": unit, "options": options, "known": OPTIONS}
 
@@ -209,9 +212,13 @@ def job_row(info: JobInfo) -> Values:
 async def job(request: Request, cluster: Cluster) -> Values:
     """All about one job: where it is, what happened to it, its body and its end."""
     job_id = ids.meant(request.path_params["job"])
-    found = None if job_id is None else await jobs.find(cluster, job_id)
+    found = None if job_id is None else await lookup.find(cluster, job_id)
     info = {**NONE_OF, **found} if found else None
-    fate = None if job_id is None else await cluster.client.result(job_id)
+    fate, unsure = None, ""
+    try:
+        fate = None if job_id is None else await lookup.fate(cluster, job_id)
+    except SilentError as error:
+        unsure = error.message
     body, kind = form.body(info.get("body") if info else None)  # type: ignore[arg-type]  # bytes, as SHOW has it
     result, result_kind = form.body(fate.result if fate else None)
     shown = ids.shown(job_id).decode() if job_id else request.path_params["job"]
@@ -220,6 +227,7 @@ async def job(request: Request, cluster: Cluster) -> Values:
         "shown_id": shown,
         "info": info,
         "fate": fate,
+        "unsure": unsure,
         "body": body,
         "kind": kind,
         "result": result,
@@ -256,7 +264,7 @@ async def dead(request: Request, cluster: Cluster) -> Values:
     """Queues of dead letters, and one of them grouped by error."""
     name = form.query(request).get("queue", "")
     names = [one for one in await cluster.queue_names() if one.endswith(DEAD)]
-    rows = await figures_of(cluster, names[:QUEUES_A_PAGE])
+    rows = await figures.of_queues(cluster, names[:QUEUES_A_PAGE])
     groups: list[tuple[str, int, str]] = []
     looked = 0
     if name:
@@ -342,14 +350,18 @@ async def nodes(request: Request, cluster: Cluster) -> Values:
     samples = samples_of(cluster)
     await samples.look()
     rows = [node_row(node, info) for node, info in samples.nodes]
-    for row, (node, info) in zip(rows, samples.nodes, strict=True):
-        row["cluster"] = {}
-        if isinstance(info, dict):
-            try:
-                row["cluster"] = await cluster.at(node).cluster_info()
-            except DisqueError as error:
-                row["error"] = str(error)
+    told = {node.id: answer for node, answer in await cluster.at_each(cluster_info_of)}
+    for row in rows:
+        answer = told.get(row["id"])
+        row["cluster"] = answer if isinstance(answer, dict) else {}
+        if isinstance(answer, DisqueError):
+            row["error"] = str(answer)
     return {"nodes": rows}
+
+
+async def cluster_info_of(client: AsyncDisque) -> sampler.Info:
+    """CLUSTER INFO of a node."""
+    return await client.cluster_info()
 
 
 async def node(request: Request, cluster: Cluster) -> Values:
@@ -357,7 +369,7 @@ async def node(request: Request, cluster: Cluster) -> Values:
     node_id = request.path_params["node"]
     for one in await cluster.nodes():
         if one.id == node_id:
-            info = await cluster.at(one).info()
+            info = await cluster.ask_at(one, sampler.info_of)
             return {"id": node_id, "address": f"{one.host}:{one.port}", "info": info, "state": state_of(one)}
     return {"id": node_id, "address": None, "info": {}, "state": "unknown"}
 
@@ -365,11 +377,13 @@ async def node(request: Request, cluster: Cluster) -> Values:
 async def users(request: Request, cluster: Cluster) -> Values:
     """The users, and what they may do."""
     del request
-    names = await cluster.client.execute_command("ACL", "USERS")
-    rows = []
-    for name in sorted(names)[:500]:
-        found = await cluster.client.execute_command("ACL", "GETUSER", name)
-        rows.append({"name": text(name), **{text(key): told(value) for key, value in (found or {}).items()}})
+    names: list[bytes] = sorted(await cluster.client.execute_command("ACL", "USERS"))
+    shown = names[:USERS_A_PAGE]
+    found = await asyncio.gather(*[cluster.asking.ask([b"ACL", b"GETUSER", name]) for name in shown])
+    rows = [
+        {"name": text(name), **{text(key): told(value) for key, value in pairs(rules or [])}}
+        for name, rules in zip(shown, found, strict=True)
+    ]
     return {"rows": rows, "total": len(names)}
 
 

@@ -218,8 +218,9 @@ class Admin:
         """GET /metrics."""
         del ask
         text = self.hub.metrics.text()
+        own = self.hub.clusters.own
         if self.hub.lmstfy is not None:
-            told = compat.samples(await scrape.nodes(self.hub.clusters.own))
+            told = compat.samples(await own.soon(lambda: scrape.nodes(own)))
             text += self.hub.lmstfy.text(told).encode("utf-8", "replace")
         return Reply(200, text, [(b"content-type", TYPE.encode())])
 

@@ -8,17 +8,17 @@ Attributes are headers.
 import json
 from base64 import b64encode
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from disque.client import AsyncDisque, DisqueError
 from disque.client.replies import JobInfo
-from disque.gateway import ids
+from disque.gateway import figures, ids, lookup
 from disque.gateway.asgi import as_json, header
 from disque.gateway.hub import Hub
 from disque.gateway.lmstfy import names
 from disque.gateway.lmstfy.call import NOTHING, Call, RefusedError, Reply, failure
 from disque.gateway.lmstfy.query import I64, U16, U32, number
-from disque.gateway.polls import Row
+from disque.gateway.taken import Taken, id_of
 
 #: Bytes of a job, and jobs of one request.
 BODY_MOST: Final = 1 << 20
@@ -75,7 +75,7 @@ class Jobs:
         options += attributes(call)
         queue = names.inside(call.namespace, call.queue)
         asked = [self.cluster.adding.ask(self._words(queue, body, options)) for body in bodies]
-        added = [ids.shown(await one) for one in asked]  # type: ignore[arg-type]  # IDs
+        added = [ids.shown(id_of(await one)) for one in asked]
         self._published(call, len(added), options)
         return Reply(201, b'{"job_ids":["%b"],"msg":"published"}' % b'","'.join(added))
 
@@ -87,7 +87,7 @@ class Jobs:
         return [b"ADDJOB", queue, body, self._timeout, *options]
 
     async def _add(self, queue: bytes, body: bytes, options: list[bytes]) -> bytes:
-        return await self.cluster.adding.ask(self._words(queue, body, options))  # type: ignore[return-value]  # an ID
+        return id_of(await self.cluster.adding.ask(self._words(queue, body, options)))
 
     # -- consume ---------------------------------------------------------------------------------------------------
 
@@ -106,25 +106,23 @@ class Jobs:
         queues = tuple(names.inside(call.namespace, queue) for queue in call.queue.split(",") if queue)
         if not queues:
             raise RefusedError(400, "invalid queue name(s)")
-        how = (b"LEASE", b"%d" % (ttr or 1), b"STRICT", b"WITHMETA")  # lmstfy looks once a second, too
-        rows = await self.cluster.take(queues, count, how, timeout, call.receive)
-        if not rows:
+        how = (b"LEASE", b"%d" % (ttr or 1), b"STRICT")  # lmstfy looks once a second, too
+        jobs = await self.cluster.take(queues, count, how, timeout, call.receive)
+        if not jobs:
             return NO_JOB
         cut = len(call.namespace) + 1
         if self.hub.lmstfy is not None:
-            self._consumed(call.namespace, rows, several=len(queues) > 1)
+            self._consumed(call.namespace, jobs, several=len(queues) > 1)
         if count == 1:
-            return Reply(200, shown_row(rows[0], call.namespace, cut))
-        return Reply(200, b"[%b]" % b",".join([shown_row(row, call.namespace, cut) for row in rows]))
+            return Reply(200, shown(jobs[0], call.namespace, cut))
+        return Reply(200, b"[%b]" % b",".join([shown(job, call.namespace, cut) for job in jobs]))
 
-    def _consumed(self, namespace: str, rows: list[Row], *, several: bool) -> None:
+    def _consumed(self, namespace: str, jobs: list[Taken], *, several: bool) -> None:
         """Count what was consumed."""
         assert self.hub.lmstfy is not None
-        for queue, _, _, known in rows:
-            meta: dict[bytes, Any] = known  # type: ignore[assignment]  # of WITHMETA
-            name = text(queue)[len(namespace) + 1 :]  # type: ignore[arg-type]  # bytes
-            self.hub.lmstfy.consumed(namespace, name, meta[b"created-ms-ago"])
-        self.hub.lmstfy.count("consume_multi_jobs", len(rows) * several)
+        for job in jobs:
+            self.hub.lmstfy.consumed(namespace, text(job.queue)[len(namespace) + 1 :], job.created_ms_ago)
+        self.hub.lmstfy.count("consume_multi_jobs", len(jobs) * several)
 
     async def delete(self, call: Call) -> Reply:
         """DELETE job: acknowledge it. It is no error if there is none."""
@@ -138,19 +136,11 @@ class Jobs:
     async def peek_job(self, call: Call) -> Reply:
         """GET job: look at it, wherever it is, as long as it is one of this queue."""
         job_id = ids.meant(call.job_id)
-        info = None if job_id is None else await self.find(job_id)
+        info = None if job_id is None else await lookup.find(self.cluster, job_id)
         queue = f"{call.namespace}/{call.queue}"
         if info is None or info["body"] is None or info["queue"] not in {queue, f"{queue}:dead"}:
             return NO_SUCH_JOB
         return Reply(200, self._shown(info, call, remain_tries=0))
-
-    async def find(self, job_id: bytes) -> JobInfo | None:
-        """All that is known of a job, from a node that has it; None if none has."""
-        found = await self.cluster.client.show(job_id)
-        if found is not None or self.cluster.client.router.count() == 1:
-            return found
-        answers = await self.cluster.at_each(lambda client: client.show(job_id))
-        return next((info for _, info in answers if isinstance(info, dict)), None)
 
     # -- queues ----------------------------------------------------------------------------------------------------
 
@@ -182,7 +172,7 @@ class Jobs:
         return await self._size(call, names.dead(call.namespace, call.queue))
 
     async def _size(self, call: Call, queue: bytes) -> Reply:
-        size = await self.cluster.client.queue_length(queue, cluster=True)
+        size = await figures.length(self.cluster, queue)
         return Reply(200, as_json({"namespace": call.namespace, "queue": call.queue, "size": size}))
 
     async def destroy(self, call: Call) -> Reply:
@@ -205,7 +195,7 @@ class Jobs:
     async def peek_dead(self, call: Call) -> Reply:
         """GET deadletter: how many there are, and the oldest."""
         queue = names.dead(call.namespace, call.queue)
-        size = await self.cluster.client.queue_length(queue, cluster=True)
+        size = await figures.length(self.cluster, queue)
         info = await self._oldest(queue) if size else None
         head = "" if info is None else ids.shown(str(info["id"]).encode()).decode()
         shown = {"deadletter_head": head, "deadletter_size": size, "namespace": call.namespace, "queue": call.queue}
@@ -362,24 +352,21 @@ def lower(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     return {name.lower(): value for name, value in pairs}
 
 
-def shown_row(row: Row, namespace: str, cut: int) -> bytes:
+def shown(job: Taken, namespace: str, cut: int) -> bytes:
     """A job that was just delivered. Its name and ID have no signs that JSON would write otherwise."""
-    queue, job_id, body, known = row
-    meta: dict[bytes, Any] = known  # type: ignore[assignment]  # of WITHMETA, in RESP3
-    given = meta[b"headers"]
-    left = meta[b"tries-left"]
+    headers, left = job.headers, job.tries_left
     return (
         b'{"attributes":%b,"data":"%b","elapsed_ms":%d,"job_id":"%b","msg":"new job","namespace":"%b","queue":"%b",'
         b'"remain_tries":%d,"ttl":%d}'
         % (
-            as_json(lower([(text(name), text(value)) for name, value in given.items()])) if given else b"null",
-            b64encode(body),  # type: ignore[arg-type]  # bytes
-            meta[b"created-ms-ago"],
-            ids.shown(job_id),  # type: ignore[arg-type]  # bytes
+            as_json(lower([(text(name), text(value)) for name, value in headers.items()])) if headers else b"null",
+            b64encode(job.body),
+            job.created_ms_ago,
+            ids.shown(job.job_id),
             namespace.encode(),
-            queue[cut:],  # type: ignore[index]  # bytes
-            left - 1 if isinstance(left, int) and left > 0 else 0,
-            left_s(meta[b"ttl-ms"]),
+            job.queue[cut:],
+            left - 1 if left else 0,
+            left_s(job.ttl_ms),
         )
     )
 

@@ -88,7 +88,8 @@ class Rest:
         ask.query = query_of(request, operation)
         ask.cluster = await guard.cluster_of(self.hub, request)
         await self._read_body(ask, operation)
-        answer = await operation.do(ask)
+        only_looks = request.method == "GET"
+        answer = await (ask.cluster.soon(lambda: operation.do(ask)) if only_looks else operation.do(ask))
         return shown(answer) if isinstance(answer, Result) else answer
 
     @staticmethod

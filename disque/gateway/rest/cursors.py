@@ -47,9 +47,12 @@ async def walk(cluster: Cluster, cursor: str, limit: int, step: Walk[T]) -> tupl
         if not left:
             return found, None
         node = left[0]
-        at = at if node.id == node_id else 0
+
+        async def go_on(client: AsyncDisque, at: int = at if node.id == node_id else 0) -> tuple[int, list[T]]:
+            return await step(client, at)
+
         try:
-            at, more = await step(cluster.at(node), at)
+            at, more = await cluster.ask_at(node, go_on)
         except DisqueError as error:
             if error.code != "UNAVAILABLE":
                 raise

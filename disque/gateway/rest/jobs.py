@@ -3,14 +3,12 @@
 import asyncio
 from typing import Any, Final
 
-from disque.client import AsyncDisque, NewJob, json_body, replies
+from disque.client import NewJob, json_body, replies
 from disque.client.ends import Fate
 from disque.client.errors import typed
-from disque.client.replies import JobInfo
 from disque.client.values import duration_word, name_word
-from disque.gateway import ids
+from disque.gateway import ids, lookup
 from disque.gateway.asgi import unless_gone
-from disque.gateway.cluster import Cluster
 from disque.gateway.rest.operation import Ask, Operation, Result, bad, unknown
 from disque.gateway.rest.schema import anything, array, boolean, integer, number, record, string
 from disque.gateway.rest.shapes import (
@@ -96,12 +94,12 @@ async def take(ask: Ask) -> Result:
     lease: list[bytes] = []
     if "lease" in given:
         lease = [b"LEASE", duration_word(given["lease"], "lease")]
-    how = (*lease, *[b"STRICT"] * given.get("strict", False), b"WITHMETA")
+    how = (*lease, *[b"STRICT"] * given.get("strict", False))
     queues = tuple(name_word(queue) for queue in given["queues"])
     if not queues:
         raise bad("'queues' is empty")
-    rows = await ask.cluster.take(queues, given.get("count", 1), how, given.get("wait", 0), ask.request.receive)
-    return Result({"jobs": [taken(row) for row in rows]})
+    jobs = await ask.cluster.take(queues, given.get("count", 1), how, given.get("wait", 0), ask.request.receive)
+    return Result({"jobs": [taken(job) for job in jobs]})
 
 
 async def ack(ask: Ask) -> Result:
@@ -181,28 +179,15 @@ async def cancel(ask: Ask) -> Result:
 async def get(ask: Ask) -> Result:
     """GET /jobs/{id}: a job, or how it ended."""
     job_id = ask.job_id()
-    info = await find(ask.cluster, job_id)
+    info = await lookup.find(ask.cluster, job_id)
     if info is not None and info.get("queue"):
         return Result(shown_job(info))
     return await result(ask)
 
 
-async def find(cluster: Cluster, job_id: bytes) -> JobInfo | None:
-    """All that a node that has a job knows of it; None if none has it. Raises DisqueError."""
-    found = await cluster.client.show(job_id)
-    if found is not None or cluster.client.router.count() == 1:
-        return found
-
-    async def show(client: AsyncDisque) -> JobInfo | None:
-        return await client.show(job_id)
-
-    answers = await cluster.at_each(show)
-    return next((info for _, info in answers if isinstance(info, dict)), None)
-
-
 async def result(ask: Ask) -> Result:
     """GET /jobs/{id}/result."""
-    found = await ask.cluster.client.result(ask.job_id())
+    found = await lookup.fate(ask.cluster, ask.job_id())
     if found is None:
         raise unknown("no node knows this job, or how it ended")
     more = {"queue": found.queue, "tries": found.tries, "progress": found.progress}

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from disque import VERSION
 from disque.client import AsyncDisque, DisqueError, NodeInfo
+from disque.gateway import figures
 from disque.gateway.rest.operation import Ask, Operation, Result, unknown
 from disque.gateway.rest.schema import integer, number, record, string
 
@@ -20,13 +21,14 @@ def shown(node: NodeInfo) -> dict[str, object]:
     return {"id": node.id, "host": node.host, "port": node.port, "state": state_of(node)}
 
 
+async def info_of(client: AsyncDisque) -> dict[str, Any]:
+    """INFO of a node."""
+    return await client.info()
+
+
 async def list_nodes(ask: Ask) -> Result:
     """GET /nodes."""
-
-    async def info(client: AsyncDisque) -> dict[str, Any]:
-        return await client.info()
-
-    answers = await ask.cluster.at_each(info)
+    answers = await ask.cluster.at_each(info_of)
     wanted = ("disque_version", "uptime_in_seconds", "used_memory", "maxmemory", "registered_jobs", "registered_queues")
     rows = []
     for node, answer in answers:
@@ -40,13 +42,13 @@ async def get(ask: Ask) -> Result:
     """GET /nodes/{id}: its INFO."""
     for node in await ask.cluster.nodes():
         if node.id == ask.path[0]:
-            return Result({**shown(node), "info": await ask.cluster.at(node).info()})
+            return Result({**shown(node), "info": await ask.cluster.ask_at(node, info_of)})
     raise unknown("there is no node with this ID")
 
 
 async def scaling(ask: Ask) -> Result:
     """GET /scaling/{queue}: backlog and latency, in the form of KEDA's metrics-api scaler."""
-    found = await ask.cluster.client.queue_stat(ask.path[0], cluster=True) or {}
+    found = await figures.of_queue(ask.cluster, ask.path[0]) or {}
     queued, flying = (one if isinstance(one := found.get(name), int) else 0 for name in ("len", "in_flight"))
     oldest_ms = found.get("oldest_ms")
     latency_s = oldest_ms / 1000 if isinstance(oldest_ms, int) and queued else 0

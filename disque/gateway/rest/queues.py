@@ -1,11 +1,9 @@
 """Operations on queues: lists, figures, options, pauses, and what is done with all their jobs."""
 
-import asyncio
-from collections.abc import Sequence
 from typing import Any, Final
 
 from disque.client import AsyncDisque, DisqueError
-from disque.gateway.cluster import Cluster
+from disque.gateway import figures
 from disque.gateway.rest import cursors
 from disque.gateway.rest.operation import CURSOR, LIMIT, Ask, Operation, Result, bad, page, unknown
 from disque.gateway.rest.schema import Schema, array, boolean, integer, record, string
@@ -13,8 +11,6 @@ from disque.gateway.rest.shapes import JOB, QUEUE, SWEPT, shown_job
 
 #: Queues whose figures one page has.
 FIGURES_MOST: Final = 100
-#: Queues that nodes are asked about at one time, for one page.
-TOGETHER: Final = 16
 STATES: Final = [
     *("queued", "delayed", "in-flight", "active", "wait-repl", "acked"),
     *("done", "dead", "cancelled", "expired"),
@@ -44,29 +40,12 @@ async def list_queues(ask: Ask) -> Result:
     more = cursors.written(shown[-1]) if len(fitting) > limit else None
     if not query.get("figures"):
         return page([{"name": name} for name in shown], more, "queues")
-    return page(await figures_of(ask.cluster, shown), more, "queues")
-
-
-async def figures(cluster: Cluster, name: str) -> dict[str, object]:
-    """Figures of a queue at all nodes."""
-    found = await cluster.client.queue_stat(name, cluster=True)
-    return {"name": name, **(found or {})}
-
-
-async def figures_of(cluster: Cluster, names: Sequence[str]) -> list[dict[str, object]]:
-    """Figures of queues, some at a time: a node that hangs must not hold up each of them in turn."""
-    turns = asyncio.Semaphore(TOGETHER)
-
-    async def one(name: str) -> dict[str, object]:
-        async with turns:
-            return await figures(cluster, name)
-
-    return await asyncio.gather(*[one(name) for name in names])
+    return page(await figures.of_queues(ask.cluster, shown), more, "queues")
 
 
 async def get_queue(ask: Ask) -> Result:
     """GET /queues/{queue}."""
-    found = await ask.cluster.client.queue_stat(ask.path[0], cluster=True)
+    found = await figures.of_queue(ask.cluster, ask.path[0])
     if found is None:
         raise unknown("no node has a queue of this name")
     return Result({**found, "name": ask.path[0]})
@@ -74,7 +53,7 @@ async def get_queue(ask: Ask) -> Result:
 
 async def history(ask: Ask) -> Result:
     """GET /queues/{queue}/history."""
-    found = await ask.cluster.client.queue_history(ask.path[0], ask.query["unit"], cluster=True)
+    found = await figures.history(ask.cluster, ask.path[0], ask.query["unit"])
     if found is None:
         raise unknown("no node has a history of this queue")
     return Result(found)

@@ -9,6 +9,7 @@ from disque.client.values import text_of
 from disque.gateway import ids
 from disque.gateway.rest.operation import bad
 from disque.gateway.rest.schema import Schema, anything, array, boolean, integer, number, record, string, texts
+from disque.gateway.taken import Taken
 
 BODY: Final[dict[str, Schema]] = {
     "body": string("the body of the job: a text, or base64 where encoding says so"),
@@ -87,24 +88,21 @@ def seconds(ms: object) -> float | None:
     return ms / 1000 if isinstance(ms, int) else None
 
 
-def taken(row: list[Any]) -> dict[str, object]:
-    """A job that was just delivered (GETJOB WITHMETA)."""
-    queue, job_id, body, meta = row
-    headers = meta[b"headers"]
-    error, origin = meta[b"error"], meta[b"origin"]
+def taken(job: Taken) -> dict[str, object]:
+    """A job that was just delivered."""
     return {
-        "id": ids.shown(job_id).decode(),
-        "queue": text_of(queue),
-        **shown_body(body),
-        "tries": meta[b"tries"],
-        "tries_left": meta[b"tries-left"],
-        "priority": meta[b"priority"],
-        "age_seconds": seconds(meta[b"created-ms-ago"]),
-        "ttl_seconds": seconds(meta[b"ttl-ms"]),
-        "lease_seconds": seconds(meta[b"lease-ms"]),
-        "error": None if error is None else error.decode("utf-8", "replace"),
-        "origin": None if origin is None else text_of(origin),
-        "headers": {text_of(name): text_of(value) for name, value in headers.items()},
+        "id": ids.shown(job.job_id).decode(),
+        "queue": text_of(job.queue),
+        **shown_body(job.body),
+        "tries": job.tries,
+        "tries_left": job.tries_left,
+        "priority": job.priority,
+        "age_seconds": seconds(job.created_ms_ago),
+        "ttl_seconds": seconds(job.ttl_ms),
+        "lease_seconds": seconds(job.lease_ms),
+        "error": None if job.error is None else job.error.decode("utf-8", "replace"),
+        "origin": None if job.origin is None else text_of(job.origin),
+        "headers": {text_of(name): text_of(value) for name, value in job.headers.items()},
     }
 
 

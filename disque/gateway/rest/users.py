@@ -1,5 +1,6 @@
 """Operations on users of the cluster (ACL). Passwords are taken, and never shown, not even as digests."""
 
+import asyncio
 from typing import Any, Final
 
 from disque.client.replies import pairs, text, texts
@@ -38,16 +39,14 @@ def shown(name: str, reply: object) -> dict[str, object]:
 
 async def list_users(ask: Ask) -> Result:
     """GET /users."""
-    client = ask.cluster.client
     after = cursors.read(ask.query["cursor"]) if ask.query.get("cursor") else ""
     if not isinstance(after, str):
         raise bad("this is no cursor of this list")
-    names = [name for name in sorted(texts(await client.execute_command("ACL", "USERS"))) if name > after]
-    rows = []
-    for name in names[: ask.query["limit"]]:
-        reply = await client.execute_command("ACL", "GETUSER", name)
-        if reply is not None:
-            rows.append(shown(name, reply))
+    names = [name for name in sorted(texts(await ask.cluster.client.execute_command("ACL", "USERS"))) if name > after]
+    asking = ask.cluster.asking
+    asked = names[: ask.query["limit"]]
+    replies = await asyncio.gather(*[asking.ask([b"ACL", b"GETUSER", name.encode()]) for name in asked])
+    rows = [shown(name, reply) for name, reply in zip(asked, replies, strict=True) if reply is not None]
     more = cursors.written(names[ask.query["limit"] - 1]) if len(names) > ask.query["limit"] else None
     return page(rows, more, "users")
 

@@ -1,0 +1,155 @@
+"""Nodes that hang are noticed soon, and not waited for again until they answer."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+
+import pytest
+
+from disque.client import AsyncDisque, Config, DisqueError
+from disque.gateway import circuit as module
+from disque.gateway.circuit import AGAIN_S, Circuit, SilentError
+from tests.client.served import SILENCE, Served
+
+Address = tuple[str, int]
+
+
+class Now:
+    """A clock that is moved by hand."""
+
+    def __init__(self) -> None:
+        self.seconds = 100.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+class Hanging(Served):
+    """A server that answers, or hangs, as it is told."""
+
+    def __init__(self) -> None:
+        self.hangs = False
+        self.asked: list[bytes] = []
+        super().__init__(self._said)
+
+    def _said(self, words: list[bytes]) -> bytes:
+        if self.hangs:
+            return SILENCE
+        self.asked.append(words[0])
+        return b"+PONG\r\n"
+
+
+@pytest.fixture
+def node() -> Iterator[Hanging]:
+    with Hanging() as served:
+        yield served
+
+
+def play(node: Hanging, act: Callable[[Circuit, Now], Awaitable[None]]) -> None:
+    """Do something with a circuit."""
+
+    async def both() -> None:
+        now = Now()
+        circuit = Circuit(Config(nodes=(node.address,)), now)
+        await act(circuit, now)
+        await circuit.close()
+
+    asyncio.run(both())
+
+
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for nothing."""
+    monkeypatch.setattr(module, "PATIENCE_S", 0.001)
+    monkeypatch.setattr(module, "PING_S", 0.001)
+
+
+async def never() -> None:
+    await asyncio.Event().wait()
+
+
+def test_who_is_slow_but_answers_is_waited_for(node: Hanging, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PATIENCE_S", 0.001)
+    monkeypatch.setattr(module, "PING_S", 60.0)
+
+    async def act(circuit: Circuit, _: Now) -> None:
+        async def slow() -> str:
+            while node.asked.count(b"PING") < 3:  # noqa: ASYNC110 - it is asked behind our back
+                await asyncio.sleep(0.001)
+            return "done"
+
+        assert await circuit.ask(node.address, slow) == "done"
+        assert not circuit.quiet()
+
+    play(node, act)
+
+
+def test_who_hangs_is_left_and_told_of_and_not_waited_for_again(node: Hanging, monkeypatch: pytest.MonkeyPatch) -> None:
+    hasty(monkeypatch)
+    told: list[Address] = []
+
+    async def act(circuit: Circuit, _: Now) -> None:
+        circuit.told = told.append
+        node.hangs = True
+        with pytest.raises(SilentError, match="does not answer"):
+            await circuit.ask(node.address, never)
+        monkeypatch.setattr(module, "PATIENCE_S", 3600.0)
+        with pytest.raises(SilentError):
+            await circuit.ask(node.address, never)
+        assert (told, circuit.falls, circuit.quiet()) == ([node.address], 1, [node.address])
+
+    play(node, act)
+
+
+def test_it_is_asked_again_behind_the_scenes_while_somebody_wants_it(
+    node: Hanging, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hasty(monkeypatch)
+
+    async def act(circuit: Circuit, now: Now) -> None:
+        node.hangs = True
+        await circuit.look_at([node.address])
+        assert circuit.is_silent(node.address)
+        node.hangs = False
+        assert circuit.is_silent(node.address), "it was asked just now"
+        now.seconds += AGAIN_S
+        assert circuit.is_silent(node.address), "nobody waits for what it says this time"
+        while circuit.is_silent(node.address):  # noqa: ASYNC110 - see above
+            await asyncio.sleep(0.001)
+        assert await circuit.ask(node.address, said) == "said"
+
+    async def said() -> str:
+        return "said"
+
+    play(node, act)
+
+
+def test_a_node_that_refuses_connections_or_the_user_does_not_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PING_S", 60.0)
+
+    async def both() -> None:
+        circuit = Circuit(Config(nodes=(("127.0.0.1", 1),)))
+        await circuit.look_at([("127.0.0.1", 1)])
+        assert not circuit.quiet()
+
+        async def refused() -> None:
+            async with AsyncDisque(Config(nodes=(("127.0.0.1", 1),), discover=False, attempts=1)) as client:
+                await client.ping()
+
+        with pytest.raises(DisqueError):
+            await circuit.ask(("127.0.0.1", 1), refused)
+        await circuit.close()
+
+    asyncio.run(both())
+
+
+def test_a_node_that_has_left_is_forgotten(node: Hanging, monkeypatch: pytest.MonkeyPatch) -> None:
+    hasty(monkeypatch)
+
+    async def act(circuit: Circuit, _: Now) -> None:
+        node.hangs = True
+        await circuit.look_at([node.address])
+        circuit.keep([node.address])
+        assert circuit.quiet()
+        circuit.keep([("127.0.0.1", 1)])
+        assert not circuit.quiet()
+
+    play(node, act)
