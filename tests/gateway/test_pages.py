@@ -81,6 +81,13 @@ class TestLogin:
         answer = locked.ask("POST", "/logout", f"csrf={token}".encode(), content_type=FORM, cookie=cookie)
         assert answer.status == 303
         assert 'disque=""' in answer.headers["set-cookie"]
+        assert locked.ask("GET", "/", cookie=cookie).status == 303, "a copy of the cookie is of no use"
+
+    def test_another_login_ends_the_session_before(self, locked: Gateway) -> None:
+        before = cookie_of(log_in(locked))
+        now = cookie_of(log_in(locked, cookie=before))
+        assert locked.ask("GET", "/", cookie=before).status == 303
+        assert locked.ask("GET", "/", cookie=now).status == 200
 
 
 class TestNewPassword:

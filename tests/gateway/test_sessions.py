@@ -1,5 +1,8 @@
 """Cookies that hold a session."""
 
+import pytest
+
+from disque.gateway import sessions as module
 from disque.gateway.sessions import COOKIE_MOST, LASTS_S, Session, Sessions
 
 SECRET = b"a secret of some length"
@@ -37,3 +40,32 @@ def test_a_cookie_that_was_changed_or_made_up_is_none() -> None:
 
 def test_each_login_has_its_own_token() -> None:
     assert Session(None, None).csrf != Session(None, None).csrf
+
+
+def test_a_session_that_was_logged_out_has_ended_and_others_have_not() -> None:
+    sessions = Sessions(SECRET)
+    mine, other = (sessions.cookie(Session("ada", "secret")) for _ in range(2))
+    sessions.end(mine)
+    sessions.end(mine)
+    sessions.end("no cookie")
+    assert sessions.read(mine) is None
+    assert sessions.read(other) is not None
+
+
+def test_what_is_remembered_is_bounded_and_no_session_comes_to_life_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ENDED_MOST", 3)
+    now = [1_000_000.0]
+    sessions = Sessions(SECRET, lambda: now[0])
+    cookies = []
+    for _ in range(6):
+        now[0] += 1
+        cookies.append(sessions.cookie(Session("ada", "secret")))
+    for cookie in cookies:
+        sessions.end(cookie)
+    assert len(sessions._ended) == 3
+    assert [sessions.read(cookie) for cookie in cookies] == [None] * 6
+    now[0] += 1
+    assert sessions.read(sessions.cookie(Session("ada", "secret"))) is not None
+    now[0] += LASTS_S
+    sessions.end(sessions.cookie(Session("ada", "secret")))
+    assert len(sessions._ended) == 1, "what would have ended anyway is forgotten"
