@@ -8,8 +8,11 @@ from typing import Final
 ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 #: Two characters for each number of ten bits.
 PAIRS: Final = [first + second for first in ALPHABET for second in ALPHABET]
-#: Random bytes that are drawn with one call.
-BLOCK: Final = 10 * 256
+#: The letter that each random byte becomes: five bits of it count.
+LETTERS: Final = bytes([ord(ALPHABET[byte % 32]) for byte in range(256)])
+#: Random letters of one ID, and bytes that are drawn with one call.
+RANDOM: Final = 16
+BLOCK: Final = RANDOM * 256
 
 
 class UlidMaker:
@@ -18,7 +21,7 @@ class UlidMaker:
     def __init__(self, wall_s: Callable[[], float] = time.time, draw: Callable[[int], bytes] = os.urandom) -> None:
         self._wall_s = wall_s
         self._draw = draw
-        self._block = b""
+        self._block = ""
         self._at = 0
         self._ms = -1
         self._head = ""
@@ -30,7 +33,6 @@ class UlidMaker:
             self._ms, self._head = ms, "".join([PAIRS[ms >> shift & 1023] for shift in (40, 30, 20, 10, 0)])
         at = self._at
         if at == len(self._block):
-            self._block, at = self._draw(BLOCK), 0
-        self._at = at + 10
-        number = int.from_bytes(self._block[at : at + 10], "big")
-        return self._head + "".join([PAIRS[number >> shift & 1023] for shift in (70, 60, 50, 40, 30, 20, 10, 0)])
+            self._block, at = self._draw(BLOCK).translate(LETTERS).decode(), 0
+        self._at = end = at + RANDOM
+        return self._head + self._block[at:end]

@@ -5,7 +5,7 @@ import binascii
 import hmac
 import json
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -34,9 +34,9 @@ LOGIN: Final = Reply(401, b"", [(b"www-authenticate", b'Basic realm="Authorizati
 class Ask:
     """A request: the parts of its path that are no words of the route, its query, and the body."""
 
-    def __init__(self, words: list[str], asked: dict[str, str], body: bytes, scope: Scope) -> None:
+    def __init__(self, words: list[str], asked: Mapping[str, str], body: bytes, scope: Scope) -> None:
         self.words = words
-        self.query = asked
+        self.query = dict(asked)
         self.body = body
         self.scope = scope
 

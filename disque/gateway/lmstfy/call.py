@@ -1,5 +1,6 @@
 """A request to lmstfy's API, and what is answered."""
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from starlette.types import Receive, Scope
@@ -22,7 +23,7 @@ class Call:
 
     __slots__ = ("job_id", "namespace", "pool", "query", "queue", "receive", "scope", "token")
 
-    def __init__(self, scope: Scope, receive: Receive, query: dict[str, str]) -> None:
+    def __init__(self, scope: Scope, receive: Receive, query: Mapping[str, str]) -> None:
         self.scope = scope
         self.receive = receive
         self.query = query

@@ -8,6 +8,8 @@ from typing import Final
 
 LENGTH_MOST: Final = 255
 NAME: Final = re.compile(r"[-_A-Za-z0-9]+")
+#: A namespace and a queue that are well.
+BOTH: Final = re.compile(r"[-_A-Za-z0-9]+/[-A-Za-z0-9][-_A-Za-z0-9]*")
 #: What GET takes may be several, with commas between.
 NAMES: Final = re.compile(r"[-_,A-Za-z0-9]+")
 
@@ -18,6 +20,8 @@ BAD_QUEUE: Final = "queue name contains forbidden characters"
 
 def wrong(namespace: str, queue: str) -> str:
     """What is wrong with them; empty if nothing is."""
+    if len(namespace) + len(queue) <= LENGTH_MOST and BOTH.fullmatch(f"{namespace}/{queue}"):
+        return ""
     if len(namespace.encode("utf-8", "replace")) > LENGTH_MOST or len(queue.encode("utf-8", "replace")) > LENGTH_MOST:
         return TOO_LONG
     if NAME.fullmatch(namespace) is None:

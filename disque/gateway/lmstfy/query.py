@@ -1,15 +1,32 @@
 """Queries as lmstfy reads them: the first of several values counts, and numbers are digits within bounds."""
 
+from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Final
 from urllib.parse import unquote_plus
 
 U16: Final = 2**16 - 1
 U32: Final = 2**32 - 1
 I64: Final = 2**63 - 1
+#: Queries that are kept, and bytes of one.
+CACHED_MOST: Final = 1000
+CACHED_BYTES_MOST: Final = 256
 
 
-def parse(query: bytes) -> dict[str, str]:
-    """Names and values."""
+def parse(query: bytes) -> Mapping[str, str]:
+    """Names and values. Clients send the same again and again, so what short ones mean is kept."""
+    return MappingProxyType(parsed(query)) if len(query) > CACHED_BYTES_MOST else cached(query)
+
+
+@lru_cache(CACHED_MOST)
+def cached(query: bytes) -> Mapping[str, str]:
+    """The same, and kept."""
+    return MappingProxyType(parsed(query))
+
+
+def parsed(query: bytes) -> dict[str, str]:
+    """Names and values, read anew."""
     found: dict[str, str] = {}
     if query:
         for part in query.decode("latin-1").split("&"):
