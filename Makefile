@@ -230,8 +230,8 @@ bench: $(VENV)/.can-bench
 	@$(BIN)/python -m tests.speed.bench $(if $(QUICK),--quick) --compiled $(COMPILED_VENV)/bin/python --rivals $(RIVALS) $(ARGS)
 
 $(VENV)/.can-bench: pyproject.toml $(BIN)/python
-	@echo 'installing into $(VENV), with what the plots need'
-	@$(BIN)/python -m pip install --quiet --editable '.[client,bench]'
+	@echo 'installing into $(VENV), with Celery, and what the plots need'
+	@$(BIN)/python -m pip install --quiet --editable '.[client,bench,celery]'
 	@touch $(VENV)/.can-run $@
 
 $(RIVALS)/.can-bench: $(BIN)/python

@@ -13,9 +13,9 @@ except ImportError as missing:
     raise ImportError(needed, name=missing.name) from missing
 
 from disque.celery.options import SCHEMES
-from disque.celery.transport import Transport
+from disque.celery.transport import TlsTransport, Transport
 
-__all__ = ["Transport"]
+__all__ = ["TlsTransport", "Transport"]
 
 del redis  # it was only asked for
 for _scheme in SCHEMES:

@@ -74,8 +74,11 @@ def namespace(virtual_host: str | None) -> str:
     return f"{name}/" if name else ""
 
 
-def config_of(connection: Any) -> Config:
-    """The configuration of a client for a kombu connection: the node in use first, then the alternates."""
+def config_of(connection: Any, *, is_tls: bool = False) -> Config:
+    """The configuration of a client for a kombu connection: the node in use first, then the alternates.
+
+    ``is_tls`` says that the transport itself stands for TLS.
+    """
     parts = [connection_parts(connection), *alternates(connection)]
     nodes = dict.fromkeys(address_of(part) for part in parts)
     login = next((part for part in parts if part.get("password")), {})
@@ -91,7 +94,7 @@ def config_of(connection: Any) -> Config:
         timeout_ms=max(1, round(timeout_s * 1000)),
         connect_timeout_ms=max(1, round(connect_s * 1000)),
         client_name=options.get("client_name"),
-        **tls(connection, parts),
+        **tls(connection, parts, is_tls=is_tls),
     )
 
 
@@ -120,15 +123,15 @@ def said(password: Any) -> str | None:
     return found
 
 
-def tls(connection: Any, parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """The part of the configuration about TLS: from `disques://`, `?ssl=true`, or `broker_use_ssl`. Raises ValueError.
+def tls(connection: Any, parts: list[dict[str, Any]], *, is_tls: bool) -> dict[str, Any]:
+    """The part of the configuration about TLS: from `disques://`, `?ssl=true`, `broker_use_ssl`, or the transport.
 
-    Certificates of nodes are checked unless that is switched off by name.
+    Certificates of nodes are checked unless that is switched off by name. Raises ValueError.
     """
     given = connection.ssl
     if isinstance(given, str):
         given = given.lower() not in {"", "0", "no", "false", "off"}
-    if not given and not any(SCHEMES.get(part.get("transport", ""), False) for part in parts):
+    if not given and not is_tls and not any(SCHEMES.get(part.get("transport", ""), False) for part in parts):
         return {}
     words = {name.removeprefix("ssl_"): value for name, value in given.items()} if isinstance(given, Mapping) else {}
     required = words.pop("cert_reqs", ssl.CERT_REQUIRED)

@@ -42,6 +42,8 @@ class Transport(virtual.Transport):
 
     polling_interval = None
     default_port = DEFAULT_PORT
+    #: Whether connections are encrypted where nothing else says so.
+    is_tls = False
     #: Celery asks by this name what a broker can do, and offers mingle, gossip and fanout events to some names only.
     driver_type = "redis"
     driver_name = "disque"
@@ -66,7 +68,7 @@ class Transport(virtual.Transport):
         super().__init__(client, **kwargs)
         self.cycle = Poller()
         self.options = Options.of(client)
-        self.disque = Disque(config_of(client))
+        self.disque = Disque(config_of(client, is_tls=self.is_tls))
         self.leases = Leases(self.disque, self.options.lease_s)
         self.bindings = Bindings(self.disque, self.options.prefix)
         #: Queues that are bound to fanout exchanges, with the routing key for each exchange.
@@ -181,6 +183,12 @@ class Transport(virtual.Transport):
                     if kind.type != "fanout":
                         meta = kind.prepare_bind(queue, exchange, routing_key, arguments)
                         self.bind(exchange, Row(*(word or "" for word in meta)))
+
+
+class TlsTransport(Transport):
+    """The same over TLS: for `broker_transport`, where nobody is told whether the URL says `disques://`."""
+
+    is_tls = True
 
 
 def _after_fork() -> None:

@@ -4,19 +4,19 @@ import asyncio
 import inspect
 import sys
 import weakref
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from itertools import islice
 from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, Unpack, overload
 
-from disque.client import AsyncDisque, Backoff, Config, Disque
+from disque.client import AsyncDisque, Backoff, Config, Disque, DisqueError, NewJob
 from disque.client.values import Duration, seconds_word
 from disque.tasks import groups, tracing
 from disque.tasks.backoff import exponential
 from disque.tasks.batches import BatchTask
 from disque.tasks.cron import Catchup, CronDecorator, Planned
-from disque.tasks.door import BlockingDoor, Door, ServerDoor, finish
+from disque.tasks.door import BlockingDoor, Door, Gathering, ServerDoor, finish
 from disque.tasks.errors import TaskError
 from disque.tasks.handle import Job
 from disque.tasks.inspector import Inspector, JobView, QueueView
@@ -41,8 +41,7 @@ BACKOFF: Final = exponential(1, 3600)
 TIMEOUT_S: Final = 1800
 #: So long after the death of a worker its jobs run elsewhere.
 LEASE_S: Final = 60
-#: Calls of `enqueue_many` that go through middleware side by side, and jobs that travel together.
-SIDE_BY_SIDE: Final = 100
+#: Jobs of `enqueue_many` that travel together; their calls go through middleware side by side.
 TOGETHER: Final = 1000
 
 
@@ -270,22 +269,22 @@ class App:
 
     async def send(self, bound: Bound[Any]) -> str:
         """Add the job of a call, through the middleware: its ID."""
-        return await self._send(self.door(), bound)
+        return await self._send(self.door().add, bound)
 
     def send_now(self, bound: Bound[Any]) -> str:
         """The same, blocking. A middleware that waits for something raises RuntimeError here."""
-        return finish(self._send(self.blocking_door(), bound))
+        return finish(self._send(self.blocking_door().add, bound))
 
-    async def _send(self, door: Door, bound: Bound[Any]) -> str:
+    async def _send(self, add: Callable[[NewJob], Awaitable[str]], bound: Bound[Any]) -> str:
         layers = self.layers()
         if not layers:
-            return await door.add(bound.job())
+            return await add(bound.job())
         kwargs = dict(bound.kwargs)
         headers = dict(bound.options.headers or {})
         event = Event("enqueue", bound.task.name, bound.queue, list(bound.args), kwargs, headers)
 
         async def last() -> str:
-            return await door.add(bound.job(event.headers))
+            return await add(bound.job(event.headers))
 
         job_id = await around(layers, event, last)()
         if not isinstance(job_id, str):
@@ -295,21 +294,34 @@ class App:
     async def enqueue_many(self, calls: Iterable[Bound[R]]) -> list[Job[R]]:
         """Add the jobs of many calls, a thousand at a time: their handles in order.
 
-        Raises DisqueError; what came of those before is in its ``results``.
+        Raises DisqueError; what came of the jobs so far, IDs and errors, is in its ``results``.
         """
         handles: list[Job[R]] = []
         calls = iter(calls)
         door = self.door()
-        while part := list(islice(calls, SIDE_BY_SIDE if self.middlewares else TOGETHER)):
-            if self.middlewares:
-                ids = await asyncio.gather(*[self._send(door, one) for one in part])
-            elif tracing.is_active():
-                with tracing.many(len(part)) as headers:
-                    ids = await door.add_many([one.job(headers) for one in part])
-            else:
-                ids = await door.add_many([one.job() for one in part])
+        while part := list(islice(calls, TOGETHER)):
+            try:
+                ids = await self._add_part(door, part)
+            except DisqueError as error:
+                error.results = [*(one.id for one in handles), *error.results]
+                raise
             handles += [one.handle(job_id) for one, job_id in zip(part, ids, strict=True)]
         return handles
+
+    async def _add_part(self, door: Door, part: Sequence[Bound[Any]]) -> list[str]:
+        if self.middlewares:
+            add = Gathering(door).add
+            came = await asyncio.gather(*[self._send(add, one) for one in part], return_exceptions=True)
+            for one in came:
+                if isinstance(one, DisqueError):
+                    one.results = came
+                if isinstance(one, BaseException):
+                    raise one
+            return [one for one in came if isinstance(one, str)]
+        if tracing.is_active():
+            with tracing.many(len(part)) as headers:
+                return await door.add_many([one.job(headers) for one in part])
+        return await door.add_many([one.job() for one in part])
 
     def door(self) -> Door:
         """The door to the cluster for the running event loop."""

@@ -1,9 +1,10 @@
 """What tasks ask of the cluster: one small interface, with the clients behind it, or the memory of a test."""
 
+import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
-from disque.client import AsyncDisque, Disque, Ended, NewJob, Result
+from disque.client import AsyncDisque, Disque, DisqueError, Ended, NewJob, Result
 from disque.client.values import Duration
 
 T = TypeVar("T")
@@ -105,6 +106,49 @@ class BlockingDoor:
     async def find(self, queue: str, key: str) -> str | None:
         """See `Door`."""
         return self.client.find(queue, key)
+
+
+class Gathering:
+    """Adds jobs, and those that are added in the same turn of the event loop travel together."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        self._waiting: list[tuple[NewJob, asyncio.Future[str]]] = []
+        self._sending: set[asyncio.Task[None]] = set()
+
+    async def add(self, job: NewJob) -> str:
+        """Add a job: its ID. Raises DisqueError, each job its own."""
+        loop = asyncio.get_running_loop()
+        if not self._waiting:
+            loop.call_soon(self._begin)
+        future: asyncio.Future[str] = loop.create_future()
+        self._waiting.append((job, future))
+        return await future
+
+    def _begin(self) -> None:
+        part, self._waiting = self._waiting, []
+        sending = asyncio.get_running_loop().create_task(self._send(part))
+        self._sending.add(sending)
+        sending.add_done_callback(self._sending.discard)
+
+    async def _send(self, part: list[tuple[NewJob, asyncio.Future[str]]]) -> None:
+        error: BaseException = asyncio.CancelledError()
+        came: Sequence[object] = ()
+        try:
+            came = await self._door.add_many([job for job, _ in part])
+        except DisqueError as raised:
+            error, came = raised, list(raised.results)
+        except Exception as raised:  # noqa: BLE001 - whoever has added hears of it
+            error = raised
+        finally:
+            for at, (_, future) in enumerate(part):
+                one = came[at] if at < len(came) else None
+                if future.done():
+                    continue
+                if isinstance(one, str):
+                    future.set_result(one)
+                else:
+                    future.set_exception(one if isinstance(one, DisqueError) else error)
 
 
 def finish(work: Coroutine[Any, Any, T]) -> T:

@@ -1,14 +1,20 @@
 """Which job begins next: at most so many at once, and of a task with a limit at most as many as that says.
 
-Jobs of a task at its limit step aside, and are begun when one of them ends. Meanwhile nothing more is taken from their
-queues, else these would fill the worker with jobs that it cannot begin: so give a task with a limit a queue of its own.
+Jobs of a task at its limit step aside, and are begun when one of them ends. Others of the same queue pass them. When
+some wait aside, nothing more is taken from their queues, else these would fill the worker with jobs that it cannot
+begin: so a queue of which most jobs are of a task with a limit goes at the pace of that task.
 """
 
 from collections import Counter, deque
-from typing import Any
+from typing import Any, Final
 
 from disque.tasks.held import Held
 from disque.tasks.task import Task
+
+
+#: So many of a task may wait aside before nothing more is taken from their queue: as many as may run, and at least so
+#: many.
+ASIDE_LEAST: Final = 10
 
 
 class Slots:
@@ -70,8 +76,8 @@ class Slots:
                 del self._aside[task]
 
     def blocked(self) -> set[str]:
-        """Queues whose jobs wait for a task with a limit."""
-        return {held.queue for aside in self._aside.values() for held in aside}
+        """Queues of which enough jobs wait for a task with a limit."""
+        return {held.queue for task, aside in self._aside.items() if is_enough(task, aside) for held in aside}
 
     def all_waiting(self) -> list[Held]:
         """The jobs that have not begun."""
@@ -83,3 +89,8 @@ class Slots:
         self.ready.clear()
         self._aside.clear()
         return drained
+
+
+def is_enough(task: Task[Any, Any], aside: deque[Held]) -> bool:
+    """Whether no more jobs of a task should be taken that can only wait."""
+    return len(aside) >= max(ASIDE_LEAST, task.limit or 0)

@@ -233,17 +233,24 @@ class Worker:
         self._stops += 1
         self._stopping.set()
         self._over.set()
-        LOG.info("stops" if self._stops == 1 else "stops at once")
+        if self._stops == 1:
+            LOG.info("takes no more jobs and stops; %d run, and have %g s", len(self.running), self.settings.grace_s)
+        else:
+            LOG.info("stops at once")
 
     def hush(self) -> None:
         """Take no more, until `resume`."""
+        if self.quiet or self._stops:
+            return
         self.quiet = True
         interrupt, self._interrupt = self._interrupt, AsyncInterrupt()
         interrupt.end()
-        LOG.info("takes no more jobs")
+        LOG.info("takes no more jobs until SIGCONT; %d run", len(self.running))
 
     def resume(self) -> None:
-        """Take jobs again."""
+        """Take jobs again. Systems say SIGCONT also to what runs, or stops: then it changes nothing."""
+        if not self.quiet or self._stops:
+            return
         self.quiet = False
         self._room.set()
         LOG.info("takes jobs again")
@@ -302,7 +309,7 @@ class Worker:
     def _wanted(self) -> int:
         """How many jobs to take now."""
         ahead = self._pace.ahead(self.clock())
-        room = self.slots.free + ahead - self.slots.waiting
+        room = self.slots.free + ahead - len(self.slots.ready)
         return room if room > ahead // 2 else 0
 
     def _accept(self, held: Held, now_s: float) -> None:

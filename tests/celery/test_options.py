@@ -58,6 +58,12 @@ class TestTls:
         assert config(url).tls
         assert config(url).verify
 
+    def test_the_transport_may_say_it(self) -> None:
+        url = "disques://node-1:7720"  # with a transport of its own kombu drops the scheme
+        connection = kombu.Connection(url, transport="disque.celery:TlsTransport")
+        assert connection.transport.disque.config.tls
+        assert connection.transport.disque.config.nodes == (("node-1", 7720),)
+
     @pytest.mark.parametrize("url", ["disque://node-1", "disque://node-1?ssl=false"])
     def test_otherwise_there_is_none(self, url: str) -> None:
         assert not config(url).tls

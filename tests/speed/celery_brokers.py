@@ -1,127 +1,81 @@
 """Celery on a node beside Celery on Redis: tasks that do nothing, one producer, one worker of two processes.
 
-`python -m tests.speed.celery_brokers [tasks] [rounds]` prints how many tasks a second are published and done, in turns,
-and at the end the medians and their ratio. Neither server writes to disk. What is done is what the server has no more.
+A scene of `make bench`; alone: `make bench ARGS="--only celery"`. Neither server writes to disk. What is done is what
+the server has no more.
 """
 
+import importlib.util
 import os
-import shutil
 import signal
-import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
-from pathlib import Path
 from typing import Final
 
-import redis
-
-from tests.end_to_end.node import ROOT, free_port
+from tests.end_to_end.node import ROOT
+from tests.speed.server import REDIS, Server
+from tests.speed.setting import Setting
 
 APP: Final = "tests.speed.celery_app"
+PROCESSES: Final = 2
 POLL_S: Final = 0.02
 PATIENCE_S: Final = 60.0
+#: What the two measurements are called.
+PUBLISHED: Final = "publish"
+DONE: Final = "work"
+ON_OURS: Final = "on disque://"
+ON_REDIS: Final = "on redis://"
 
 
-class Broker:
-    """A server with the URL that Celery takes; ``left`` says how many tasks it has, queued or with a worker."""
-
-    def __init__(self, name: str, command: list[str], url: str, left: Callable[[redis.Redis], int], port: int) -> None:
-        self.name = name
-        self.url = url
-        self.client = redis.Redis(port=port)
-        self._left = left
-        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        deadline_s = time.monotonic() + PATIENCE_S
-        while True:
-            try:
-                self.client.ping()
-            except redis.ConnectionError:
-                if time.monotonic() > deadline_s:
-                    raise
-                time.sleep(POLL_S)
-            else:
-                return
-
-    def left(self) -> int:
-        return self._left(self.client)
-
-    def close(self) -> None:
-        self.client.close()
-        self._process.kill()
-        self._process.wait()
+def celery(run: Setting) -> None:
+    """Both brokers in turn, each in a server of its own."""
+    if importlib.util.find_spec("celery") is None:
+        run.book.notes.append("Celery is not installed beside this: its brokers are left out.")
+        return
+    names = [run.best, *[REDIS] * (REDIS in run.others)]
+    for turn in range(run.scale.rival_rounds):
+        for name in names if turn % 2 else names[::-1]:
+            with run.server(name) as server:
+                title, scheme, left = (
+                    (ON_REDIS, "redis", of_redis) if name == REDIS else (ON_OURS, "disque", of_node)
+                )
+                published, done = measure(server, f"{scheme}://127.0.0.1:{server.port}", left, run.scale.celery_tasks)
+                run.note("celery", title, PUBLISHED, PROCESSES, turn, rate=published)
+                run.note("celery", title, DONE, PROCESSES, turn, rate=done)
 
 
-def node(folder: str) -> Broker:
-    port = free_port()
-    command = [sys.executable, "-m", "disque.cli.serve", "--port", str(port), "--dir", folder]
-    return Broker("disque", command, f"disque://127.0.0.1:{port}", of_node, port)
+def of_node(server: Server) -> int:
+    """How many tasks a node has, queued or with a worker."""
+    return int(server.info("registered_jobs")) - len(server.ask("QPEEK", "kombu:bindings:celery", 100))
 
 
-def of_node(client: redis.Redis) -> int:
-    info = client.execute_command("INFO")
-    return int(info["registered_jobs"]) - len(client.execute_command("QPEEK", "kombu:bindings:celery", 100))
+def of_redis(server: Server) -> int:
+    """The same of Redis."""
+    return int(server.ask("LLEN", "celery")) + int(server.ask("HLEN", "unacked"))
 
 
-def redis_server(folder: str) -> Broker:
-    port = free_port()
-    command = ["redis-server", "--port", str(port), "--save", "", "--dir", folder]
-    return Broker("redis", command, f"redis://127.0.0.1:{port}/0", of_redis, port)
-
-
-def of_redis(client: redis.Redis) -> int:
-    waiting = client.llen("celery")
-    taken = client.hlen("unacked")
-    return int(waiting) + int(taken)
-
-
-def measure(broker: Broker, tasks: int) -> tuple[float, float]:
-    """Tasks a second: published, done."""
-    environment = {**os.environ, "BROKER": broker.url, "PYTHONPATH": str(ROOT)}
+def measure(server: Server, url: str, left: Callable[[Server], int], tasks: int) -> tuple[float, float]:
+    """Tasks a second: published, done. Raises RuntimeError when the worker does nothing."""
+    environment = {**os.environ, "BROKER": url, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, "-m", APP, str(tasks)], env=environment, cwd=ROOT, capture_output=True, text=True, check=True
     )
-    words = [sys.executable, "-m", "celery", "-A", APP, "worker", "--concurrency", "2", "--loglevel", "ERROR"]
+    words = ["-m", "celery", "-A", APP, "worker", "--concurrency", str(PROCESSES), "--loglevel", "ERROR"]
     silent = subprocess.DEVNULL
-    worker = subprocess.Popen(words, env=environment, cwd=ROOT, stdout=silent, stderr=silent, start_new_session=True)
+    worker = subprocess.Popen(
+        [sys.executable, *words], env=environment, cwd=ROOT, stdout=silent, stderr=silent, start_new_session=True
+    )
     try:
         deadline_s = time.monotonic() + PATIENCE_S
-        while (first := broker.left()) >= tasks and time.monotonic() < deadline_s:
+        while (first := left(server)) >= tasks:
+            if time.monotonic() > deadline_s:
+                raise RuntimeError(f"{url}: the worker does nothing")
             time.sleep(POLL_S)
         begin_s = time.monotonic()
-        while broker.left() and time.monotonic() < begin_s + PATIENCE_S:
+        while (now := left(server)) and time.monotonic() < begin_s + PATIENCE_S:
             time.sleep(POLL_S)
-        return float(done.stdout), (first - broker.left()) / (time.monotonic() - begin_s)
+        return float(done.stdout), (first - now) / (time.monotonic() - begin_s)
     finally:
         os.killpg(worker.pid, signal.SIGKILL)
         worker.wait()
-
-
-def main() -> None:
-    tasks = int(sys.argv[1]) if len(sys.argv) > 1 else 5000
-    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 3
-    makers = [node, *[redis_server] * bool(shutil.which("redis-server"))]
-    rates: dict[str, list[tuple[float, float]]] = {}
-    for turn in range(rounds):
-        for make in makers if turn % 2 else makers[::-1]:
-            with ExitStack() as stack:
-                folder = stack.enter_context(tempfile.TemporaryDirectory())
-                broker = make(folder)
-                stack.callback(broker.close)
-                published, done = measure(broker, tasks)
-                rates.setdefault(broker.name, []).append((published, done))
-                print(f"{broker.name:8}published {published:6.0f}/s   done {done:6.0f}/s", flush=True)
-    for at, what in enumerate(("published", "done")):
-        medians = {name: statistics.median(pair[at] for pair in found) for name, found in rates.items()}
-        ratio = medians["disque"] / medians["redis"] if "redis" in medians else float("nan")
-        print(
-            f"{what}: " + ", ".join(f"{name} {rate:.0f}/s" for name, rate in medians.items()) + f", ratio {ratio:.2f}"
-        )
-
-
-if __name__ == "__main__":
-    assert Path(ROOT).is_dir()
-    main()

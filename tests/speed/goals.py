@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from tests.speed.book import Book, Cell, Spread
+from tests.speed.celery_brokers import DONE, ON_OURS, ON_REDIS, PROCESSES
 from tests.speed.rival import TASKS
 from tests.speed.server import REDIS
 
@@ -194,6 +195,15 @@ def of_tasks(what: str) -> Callable[[Book, str], Found | None]:
     return find
 
 
+def celery(book: Book, _ours: str) -> Found | None:
+    """Celery on a node beside Celery on Redis."""
+    ours, theirs = (Cell("celery", name, DONE, PROCESSES) for name in (ON_OURS, ON_REDIS))
+    ratio, rate = book.ratio(ours, theirs, "rate"), book.spread(ours, "rate")
+    if ratio is None or rate is None:
+        return None
+    return Found(f"{ratio.text('.2f')}; {rate.middle:,.0f} /s", ratio.middle)
+
+
 def latency(key: str) -> Callable[[Book, str], Found | None]:
     def find(book: Book, _ours: str) -> Found | None:
         for rate in book.sizes("tasks", TASKS, "latency"):
@@ -252,6 +262,7 @@ GOALS: Final = (
     Goal("from enqueue to start at a tenth of the load: p50", 2, True, "below 2 ms", latency("p50_ms")),
     Goal("from enqueue to start at a tenth of the load: p99", 10, True, "below 10 ms", latency("p99_ms")),
     Goal("memory of a worker over a million tasks", 20e6, True, "below 20 MB of growth", worker_growth),
+    Goal("Celery on disque:// beside Celery on Redis, tasks done", 1.0, False, "level", celery),
 )
 
 

@@ -3,6 +3,7 @@
 from typing import Final
 
 from tests.speed.book import Book, Cell, Spread
+from tests.speed.celery_brokers import DONE, ON_OURS, ON_REDIS, PROCESSES, PUBLISHED
 from tests.speed.goals import judged
 from tests.speed.server import BEANSTALKD, REDIS
 
@@ -229,6 +230,25 @@ def tasks(book: Book) -> list[str]:
     return lines + table(("what", "measured"), rows)
 
 
+def celery(book: Book) -> list[str]:
+    """Celery with two brokers."""
+    lines = ["## Celery", ""]
+    lines += [
+        (
+            "Tasks a second that do nothing, of one producer and of one worker with two processes, in the same "
+            "environment: with a node of the best form as its broker, and with a redis-server. Neither writes to disk. "
+            "The ratio is that of a round."
+        ),
+        "",
+    ]
+    rows: Rows = []
+    for what in (PUBLISHED, DONE):
+        ours, theirs = (Cell("celery", name, what, PROCESSES) for name in (ON_OURS, ON_REDIS))
+        rates = [shown(book.spread(cell, "rate")) for cell in (ours, theirs)]
+        rows.append((what, *rates, shown(book.ratio(ours, theirs, "rate"), ".2f")))
+    return lines + table(("what", ON_OURS, ON_REDIS, "ratio"), rows)
+
+
 def driver(book: Book) -> list[str]:
     lines = ["## The driver", ""]
     lines += [
@@ -281,6 +301,7 @@ SECTIONS: Final = {
     "journal": (journal,),
     "rivals": (rivals,),
     "tasks": (tasks,),
+    "celery": (celery,),
     "gateway": (gateway,),
     "driver": (driver,),
 }

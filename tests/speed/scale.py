@@ -31,6 +31,7 @@ class Scale:
     rival_rounds: int
     task_latencies: int
     tasks_done: int
+    celery_tasks: int
 
     def operations_at(self, depth: int) -> int:
         """How many operations make a measurement of about the same time at any depth."""
@@ -55,6 +56,7 @@ QUICK: Final = Scale(
     rival_rounds=1,
     task_latencies=3000,
     tasks_done=100_000,
+    celery_tasks=2000,
 )
 FULL: Final = Scale(
     rounds=5,
@@ -74,6 +76,7 @@ FULL: Final = Scale(
     rival_rounds=3,
     task_latencies=6000,
     tasks_done=MILLION,
+    celery_tasks=10_000,
 )
 
 

@@ -51,6 +51,8 @@ def test_every_section_can_be_written() -> None:
     found.add(Cell("nodes", "compiled", "add R3 P1", 7), 0, cpu_us=30, rate=2)
     found.add(Cell("journal", "off", "add", 1), 0, rate=3)
     found.add(Cell("rivals", "RQ", "add", 1), 0, rate=4)
+    found.add(Cell("celery", "on disque://", "work", 2), 0, rate=6)
+    found.add(Cell("celery", "on redis://", "work", 2), 0, rate=4)
     found.add(Cell("driver", "disque bench", "LPUSH", 16), 0, rate=5, cpu_us=1, client_us=0.5)
     text = document(found, "compiled", ["depth"])
     for line in (
@@ -59,6 +61,8 @@ def test_every_section_can_be_written() -> None:
         "| ours, compiled | add R3 P1 | 7 | 2 | 30.0 |",
         "| add | 1 | - | 3 | - |",
         "| RQ | 4 |",
+        "| work | 6 | 4 | 1.50 |",
+        "| Celery on disque:// beside Celery on Redis, tasks done | level | 1.50; 6 /s | reached |",
         "| LPUSH | 16 | disque bench | 5 | 1.00 | 0.50 |",
     ):
         assert line in text

@@ -3,11 +3,13 @@
 import asyncio
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from disque.client import DisqueError, NewJob, PausedError
 from disque.tasks import App, Event, Go, TaskError
 from tests.conftest import ROOT
 from tests.tasks.support import Shop
@@ -178,6 +180,56 @@ def test_middleware_that_is_wrong() -> None:
                 await add.enqueue(1)
             with pytest.raises(RuntimeError, match="only with enqueue"):
                 add.delay(1)
+
+    asyncio.run(scene())
+
+
+class FakeDoor:
+    """Takes jobs, and refuses those of a queue that is paused."""
+
+    def __init__(self) -> None:
+        self.parts: list[int] = []
+
+    async def add_many(self, jobs: Sequence[NewJob]) -> list[str]:
+        self.parts.append(len(jobs))
+        results = [PausedError("paused") if job.queue == "paused" else f"D-{at}" for at, job in enumerate(jobs)]
+        for one in results:
+            if isinstance(one, DisqueError):
+                one.results = results
+                raise one
+        return [one for one in results if isinstance(one, str)]
+
+
+def test_many_travel_together_through_middleware_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = App()
+    door = FakeDoor()
+    monkeypatch.setattr(app, "door", lambda: door)
+    places = asyncio.Semaphore(10)
+    narrow = False
+
+    @app.middleware
+    async def some(_event: Event, go: Go) -> Any:
+        if narrow:
+            async with places:
+                return await go()
+        return await go()
+
+    @app.task
+    def add(a: int) -> int:
+        return a
+
+    async def scene() -> None:
+        nonlocal narrow
+        jobs = await app.enqueue_many(add.bind(at) for at in range(1500))
+        assert [job.id for job in jobs[:2]] == ["D-0", "D-1"]
+        assert door.parts == [1000, 500]
+        narrow, door.parts = True, []
+        assert len(await app.enqueue_many(add.bind(at) for at in range(35))) == 35
+        assert door.parts == [10, 10, 10, 5]  # what waits in the middleware keeps nobody
+        narrow = False
+        with pytest.raises(PausedError) as raised:
+            await app.enqueue_many([add.bind(1), add.using(queue="paused").bind(2), add.bind(3)])
+        assert raised.value.results == ["D-0", raised.value, "D-2"]
 
     asyncio.run(scene())
 

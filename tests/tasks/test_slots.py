@@ -6,7 +6,7 @@ import pytest
 
 from disque.tasks import App
 from disque.tasks.held import Held
-from disque.tasks.slots import Slots
+from disque.tasks.slots import ASIDE_LEAST, Slots
 
 app = App()
 
@@ -36,13 +36,13 @@ def test_as_many_as_there_are_places() -> None:
     assert slots.next() is jobs[2]
 
 
-def test_a_task_with_a_limit_lets_others_pass_and_its_queue_is_left_alone() -> None:
+def test_a_task_with_a_limit_lets_others_pass() -> None:
     slots = Slots(10)
     first, second, third, other = job(narrow, "n"), job(narrow, "n"), job(narrow, "n"), job(free)
     for one in (first, second, third, other):
         slots.put(one)
     assert [slots.next(), slots.next(), slots.next()] == [first, other, None]
-    assert slots.blocked() == {"n"}
+    assert slots.blocked() == set()
     assert slots.waiting == 2
     slots.ended(narrow)
     assert slots.next() is second
@@ -51,6 +51,18 @@ def test_a_task_with_a_limit_lets_others_pass_and_its_queue_is_left_alone() -> N
     slots.ended(narrow)
     slots.ended(free)
     assert slots.running == 0
+
+
+def test_a_queue_is_left_alone_when_enough_of_it_wait_aside() -> None:
+    slots = Slots(100)
+    for _ in range(ASIDE_LEAST + 1):
+        slots.put(job(narrow, "n"))
+    assert slots.next() is not None
+    assert slots.next() is None
+    assert slots.blocked() == {"n"}
+    slots.ended(narrow)
+    assert slots.next() is not None
+    assert slots.blocked() == set()
 
 
 def test_what_must_begin_begins() -> None:

@@ -1,6 +1,7 @@
 """A worker on a real node, in this process: what it does with jobs, and that it loses none."""
 
 import asyncio
+import logging
 import threading
 import time
 import urllib.request
@@ -236,8 +237,9 @@ def test_what_runs_may_end_in_the_grace(shop: Shop) -> None:
     assert log == ["begin"]
 
 
-def test_quiet_and_on_again(shop: Shop) -> None:
+def test_quiet_and_on_again(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
     app = shop.app
+    caplog.set_level(logging.INFO, "disque.tasks")
 
     @app.task(retain=60)
     async def echo(number: int) -> int:
@@ -245,6 +247,8 @@ def test_quiet_and_on_again(shop: Shop) -> None:
 
     async def scene() -> None:
         async with app, shop.working() as worker:
+            worker.resume()  # systems say SIGCONT also to what runs
+            worker.hush()
             worker.hush()
             job = await echo.enqueue(5)
             await asyncio.sleep(0.2)
@@ -254,8 +258,18 @@ def test_quiet_and_on_again(shop: Shop) -> None:
             assert worker._readyz() == (503, "quiet\n")
             worker.resume()
             assert await job.result(30) == 5
+            worker.stop()
+            worker.resume()  # and to what stops
+            worker.hush()
 
     play(scene())
+    said = [one for one in caplog.messages if "takes" in one or "stops" in one]
+    assert said[:3] == [
+        "takes no more jobs until SIGCONT; 0 run",
+        "takes jobs again",
+        "takes no more jobs and stops; 0 run, and have 10 s",
+    ]
+    assert not any("takes" in one for one in said[3:])
 
 
 def test_limits_and_places(shop: Shop) -> None:
@@ -286,6 +300,33 @@ def test_limits_and_places(shop: Shop) -> None:
     play(scene())
     assert most["narrow"] == 2
     assert 2 <= most["wide"] <= 6
+
+
+def test_a_task_at_its_limit_stops_nobody_else(shop: Shop) -> None:
+    app = shop.app
+    goes_on = asyncio.Event()
+
+    @app.task(limit=1, retain=60)
+    async def narrow() -> None:
+        await goes_on.wait()
+
+    @app.task(retain=60)
+    async def same_queue() -> None: ...
+
+    @app.task(retain=60, queue=f"{shop.queue}-other")
+    async def other_queue() -> None: ...
+
+    async def scene() -> None:
+        async with app, shop.working(concurrency=3):
+            first = await app.enqueue_many([narrow.bind()] * 6)
+            await (await same_queue.enqueue()).result(30)
+            full = await app.enqueue_many([narrow.bind()] * 40)
+            await (await other_queue.enqueue()).result(30)
+            goes_on.set()
+            for job in (*first, *full):
+                await job.result(30)
+
+    play(scene())
 
 
 def test_batches_and_their_failures(shop: Shop) -> None:
