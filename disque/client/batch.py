@@ -59,6 +59,7 @@ class Packer:
         self._window = options.get("window")
         self._timeout = number_word(self.timeout_ms, "timeout_ms")
         self._options = self.defaults.options()
+        self._has_defaults = bool(own) or self._window is not None
 
     def pack(self, job: AnyNewJob) -> bytes:
         """The bytes of one request. Raises TypeError, ValueError."""
@@ -67,6 +68,8 @@ class Packer:
             return pack([b"ADDJOB", name_word(queue), body_word(body), self._timeout, *self._options])
         if not isinstance(job, NewJob):
             raise TypeError(f"a NewJob or a pair of queue and body is expected, not {type(job).__name__}")
+        if not self._has_defaults:
+            return pack(job.words(self.timeout_ms))
         whole = [own if own is not None else default for own, default in zip(job, self.defaults, strict=True)]
         merged = NewJob._make(whole)._replace(background=job.background or self.defaults.background)
         if job.unique is not None and job.window is None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from disque.client.values import Duration, Name, duration_word, name_word, scaled
@@ -50,6 +51,12 @@ def backoff_word(backoff: Backoff | str) -> bytes:
         return backoff.word()
     if not isinstance(backoff, str):
         raise TypeError(f"backoff must be a Backoff or str, not {type(backoff).__name__}")
+    return _written(backoff)
+
+
+@lru_cache(256)
+def _written(backoff: str) -> bytes:
+    """The same for a text: few are in use."""
     if not WRITTEN.fullmatch(backoff):
         text = "kind:base[:max[:jitter]], with kind fixed, linear or exponential, such as exponential:2:60"
         raise ValueError(f"backoff must be {text}, not {backoff!r}")

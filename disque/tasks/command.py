@@ -6,6 +6,7 @@ code is 0 after a stop, 1 when it could not begin.
 
 import argparse
 import asyncio
+import gc
 import logging
 import os
 import sys
@@ -125,6 +126,8 @@ def serve(place: str, settings: Settings) -> int:
         LOG.error("%s", error)  # noqa: TRY400 - the text says it all
         return 1
     leaves_threads = False
+    gc.collect()
+    gc.freeze()  # it stays: to look at it with each full collection would let all jobs wait for 10 ms and more
 
     async def work() -> None:
         nonlocal leaves_threads

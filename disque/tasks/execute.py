@@ -5,7 +5,6 @@ that computes, and in tests.
 """
 
 import asyncio
-import inspect
 import logging
 import os
 import time
@@ -28,6 +27,8 @@ LOG: Final = logging.getLogger("disque.tasks")
 
 #: A next job that cannot be added now is added again after so long, while the lease lasts.
 AGAIN_S: Final = 0.5
+#: What most jobs come to.
+DONE: Final = Done()
 
 Add = Callable[[NewJob], Awaitable[str]]
 
@@ -96,17 +97,15 @@ class Execution:
     async def run(self, run: Run) -> Outcome:
         """Call the function: what becomes of the jobs."""
         try:
-            value = await self._call(run)
+            layers = self.app.layers()
+            value = await (self._through(layers, run) if layers else self.function(run))
             if run.why == "cancelled":
                 return Gone()
-            return await self._succeeded(run, value)
+            return await self._succeeded(run, value) if wants_more(run) else DONE
         except BaseException as error:  # noqa: BLE001 - SystemExit, groups, what not: it ends a job, not the worker
             return self._failed(run, error)
 
-    async def _call(self, run: Run) -> Any:  # noqa: ANN401 - what the function returns
-        layers = self.app.layers()
-        if not layers:
-            return await self.function(run)
+    async def _through(self, layers: Sequence[Middleware], run: Run) -> Any:  # noqa: ANN401 - what the function returns
         context = run.context()
         event = Event(
             "run", run.task.name, context.queue, run.args, run.kwargs, dict(context.headers), context.id, context.tries
@@ -120,13 +119,13 @@ class Execution:
             return await self.cpu.run(run.jobs[0].body, run)
         CURRENT.set(run.context())
         if not task.plan.parts:
-            return await self._plainly(run, {})
+            return await self._plainly(run, run.kwargs)
         async with AsyncExitStack() as stack:
-            return await self._plainly(run, await task.plan.fill(stack, {}))
+            return await self._plainly(run, {**run.kwargs, **await task.plan.fill(stack, {})})
 
-    async def _plainly(self, run: Run, provided: dict[str, object]) -> Any:  # noqa: ANN401 - the same
-        function, kwargs = run.task.function, {**run.kwargs, **provided}
-        if inspect.iscoroutinefunction(function):
+    async def _plainly(self, run: Run, kwargs: dict[str, Any]) -> Any:  # noqa: ANN401 - the same
+        function = run.task.function
+        if run.task.is_async:
             value = await function(*run.args, **kwargs)
         elif self.threads is None:
             value = function(*run.args, **kwargs)
@@ -174,6 +173,15 @@ class Execution:
         elif isinstance(error, Discard):
             LOG.info("task %s discarded job %s: %s", run.task.name, run.jobs[0].id, error)
         return once(run.task, outcome)
+
+
+def wants_more(run: Run) -> bool:
+    """Whether more is to be said than that the jobs are done, or more to be done."""
+    for held in run.jobs:
+        message = held.message
+        if message is not None and (message.result or message.then):
+            return True
+    return False
 
 
 def ended_by_worker(run: Run) -> Outcome:

@@ -81,7 +81,7 @@ def dump(value: object, form: Format) -> bytes:
 def read(data: bytes) -> object:
     """The value of some bytes in either form. Raises MessageError."""
     first = data[:1]
-    reader: Callable[[bytes], object] = json.loads if first in JSON_BEGINS else _unpack
+    reader: Callable[[bytes], object] = _parse if first in JSON_BEGINS else _unpack
     try:
         return reader(data)
     except (ValueError, TypeError, RecursionError, msgpack.UnpackException) as error:
@@ -91,6 +91,19 @@ def read(data: bytes) -> object:
 #: How JSON begins: what msgpack begins with in a map, list or text is a byte from 0x80 on. Its small numbers would be
 #: mistaken for JSON, so a result that is one is sent as JSON.
 JSON_BEGINS: Final = frozenset(bytes([one]) for one in b'{["-0123456789tfnNI \t\r\n')
+
+
+_raw_decode: Final = json.JSONDecoder().raw_decode
+
+
+def _parse(data: bytes) -> object:
+    """The value of JSON. Raises ValueError."""
+    text = data.decode("utf-8", "surrogatepass").strip(" \t\r\n")
+    value: object
+    value, end = _raw_decode(text)
+    if end != len(text):
+        raise ValueError(f"something follows after {end} characters")
+    return value
 
 
 def _unpack(data: bytes) -> object:

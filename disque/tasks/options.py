@@ -114,7 +114,7 @@ class Options:
         once = self.at_most_once
         ttl = self.ttl
         if ttl is None:
-            ttl = TTL_S + self.delay_s()
+            ttl = TTL_S if self.delay is None and self.at is None else TTL_S + self.delay_s()
         return NewJob(
             queue,
             body,

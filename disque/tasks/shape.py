@@ -81,11 +81,14 @@ class Shape:
     def read(self, args: list[object], kwargs: dict[str, object]) -> tuple[list[object], dict[str, object]]:
         """The arguments of a message as what the annotations say. Raises MessageError."""
         try:
-            self.bind(tuple(args), kwargs)
+            if kwargs or not self._is_plain or not self._least <= len(args) <= len(self.positional):
+                self.bind(tuple(args), kwargs)
         except TypeError as error:
             raise MessageError(f"the arguments do not fit {error}") from None
         try:
-            return self._args(args), {name: self._named(name, value) for name, value in kwargs.items()}
+            return self._args(args), {
+                name: self._named(name, value) for name, value in kwargs.items()
+            } if kwargs else {}
         except ConvertError as error:
             raise MessageError(f"the arguments do not fit task {self.name}: {error}") from None
 

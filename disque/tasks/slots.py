@@ -11,7 +11,6 @@ from typing import Any, Final
 from disque.tasks.held import Held
 from disque.tasks.task import Task
 
-
 #: So many of a task may wait aside before nothing more is taken from their queue: as many as may run, and at least so
 #: many.
 ASIDE_LEAST: Final = 10

@@ -5,6 +5,7 @@ checker, and at run time by the one who enqueues, not by the worker. `using` say
 value of it that can be enqueued later, with others, or with something behind it.
 """
 
+import inspect
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -76,7 +77,10 @@ class Call(Generic[P, R]):
 class Task(Call[P, R]):
     """A function that can be enqueued. ``name`` is what its messages say: it must stay the same."""
 
-    __slots__ = ("__dict__", "__weakref__", "app", "cpu", "function", "limit", "name", "plan", "shape")
+    __slots__ = (
+        *("__dict__", "__weakref__", "app", "cpu", "function", "is_async", "limit", "name", "plan", "shape"),
+        "timeout_s",
+    )
 
     def __init__(
         self,
@@ -96,6 +100,9 @@ class Task(Call[P, R]):
         self.name = name
         self.cpu = cpu
         self.limit = limit
+        self.is_async = inspect.iscoroutinefunction(function)
+        #: For how long a call may run.
+        self.timeout_s = None if self.options.timeout is None else seconds(self.options.timeout, "timeout")
         self.shape = Shape(function, name)
         self.plan = Plan(function)
         self.__doc__ = function.__doc__
@@ -107,11 +114,6 @@ class Task(Call[P, R]):
     def queue(self) -> str:
         """Where its jobs wait unless a call says otherwise."""
         return self.options.queue or "default"
-
-    @property
-    def timeout_s(self) -> float | None:
-        """For how long a call may run."""
-        return None if self.options.timeout is None else seconds(self.options.timeout, "timeout")
 
     def using(self, **options: Unpack[CallOptions]) -> Call[P, R]:
         """The same task with other options, for one call or several."""
@@ -206,7 +208,7 @@ class Bound(Generic[R_co]):
 
     @property
     def _next_queues(self) -> tuple[str, ...]:
-        return tuple(link.bound.queue for link in self.links)
+        return tuple([link.bound.queue for link in self.links])
 
     def _load(self, value: object) -> object:
         load = self.last.task.shape.result

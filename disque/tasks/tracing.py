@@ -1,25 +1,28 @@
 """OpenTelemetry: a span for each enqueue and each run, joined by the headers of the job.
 
-It is used where `opentelemetry-api` is installed and the program has set a tracer provider; otherwise nothing of it
-costs anything. The names are those of the semantic conventions for messaging.
+It is used where the program has set a tracer provider; otherwise nothing of it costs anything. The names are those of
+the semantic conventions for messaging.
 """
 
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from typing import Any, Final
 
 from disque.tasks.middleware import Event, Go
 
-IS_INSTALLED: Final = find_spec("opentelemetry") is not None
+#: What a program has imported that has set a provider, and where that keeps it; another way is to name one outside.
+TRACE: Final = "opentelemetry.trace"
+KEPT: Final = "_TRACER_PROVIDER"
+IS_NAMED: Final = "OTEL_PYTHON_TRACER_PROVIDER" in os.environ
 
 
 def is_active() -> bool:
     """Whether somebody listens: a provider was set."""
-    if not IS_INSTALLED:
-        return False
-    from opentelemetry import trace  # noqa: PLC0415 - it may be missing
-
+    trace: Any = sys.modules.get(TRACE)
+    if trace is None or (getattr(trace, KEPT, trace) is None and not IS_NAMED):
+        return False  # each call asks: the whole question costs more than all else
     return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
 
 

@@ -104,6 +104,7 @@ class Worker:
         self._once = any(task.options.at_most_once for task in app.tasks.values())
         self._pace = Pace(0) if self._once else Pace()
         self._room = asyncio.Event()
+        self._is_full = False
         self._stopping = asyncio.Event()
         self._stops = 0
         self._over = asyncio.Event()
@@ -273,9 +274,11 @@ class Worker:
             room = self._wanted()
             if self.quiet or room < 1 or not queues:
                 self._room.clear()
+                self._is_full = True
                 with suppress(TimeoutError):
                     async with asyncio.timeout(LOOK_S):
                         await self._room.wait()
+                self._is_full = False
                 continue
             try:
                 await self._take(queues, room, SHORT_WAIT_MS if blocked else WAIT_MS)
@@ -380,8 +383,9 @@ class Worker:
             self.slots.ended(run.task)
         self._pace.done()
         if not self._stopping.is_set():
-            self._pump()
-            if self._wanted():
+            if self.slots.ready:
+                self._pump()
+            if self._is_full and self._wanted():
                 self._room.set()
 
     def _settle(self, run: Run, outcome: Outcome, now_s: float) -> None:

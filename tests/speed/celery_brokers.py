@@ -37,9 +37,7 @@ def celery(run: Setting) -> None:
     for turn in range(run.scale.rival_rounds):
         for name in names if turn % 2 else names[::-1]:
             with run.server(name) as server:
-                title, scheme, left = (
-                    (ON_REDIS, "redis", of_redis) if name == REDIS else (ON_OURS, "disque", of_node)
-                )
+                title, scheme, left = (ON_REDIS, "redis", of_redis) if name == REDIS else (ON_OURS, "disque", of_node)
                 published, done = measure(server, f"{scheme}://127.0.0.1:{server.port}", left, run.scale.celery_tasks)
                 run.note("celery", title, PUBLISHED, PROCESSES, turn, rate=published)
                 run.note("celery", title, DONE, PROCESSES, turn, rate=done)

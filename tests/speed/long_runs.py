@@ -104,7 +104,9 @@ def etas(server: Ours, count: int, until_s: float) -> None:
             added += part
             if added % (count // LOOKS or 1) < PART:
                 print(f"{added:>9,} tasks wait: the worker has {megabytes(process):6.1f} MB", flush=True)
-        print(f"after {added:,}: the worker has {megabytes(process):.1f} MB, the node {megabytes(node_of(server)):.1f} MB")
+        print(
+            f"after {added:,}: the worker has {megabytes(process):.1f} MB, the node {megabytes(node_of(server)):.1f} MB"
+        )
         before = jobs(server)
         publish(broker, countdown=1)
         until(lambda: jobs(server) > before, "one more", 0.1, PATIENCE_S)

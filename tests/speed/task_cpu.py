@@ -60,7 +60,9 @@ def main() -> None:
 
 def line(figures: dict[str, float]) -> str:
     """One round in words."""
-    return ", ".join(f"{name} {value:,.1f}" if value < 1000 else f"{name} {value:,.0f}" for name, value in figures.items())
+    return ", ".join(
+        f"{name} {value:,.1f}" if value < 1000 else f"{name} {value:,.0f}" for name, value in figures.items()
+    )
 
 
 @contextmanager

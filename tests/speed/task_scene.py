@@ -1,6 +1,7 @@
 """Tasks on one node: how soon they begin at a tenth of the load, and whether a worker grows over very many of them."""
 
 import asyncio
+import gc
 import os
 import subprocess
 import sys
@@ -73,6 +74,7 @@ def app_of(server: Server) -> App:
 
 async def latencies(server: Server, count: int) -> list[float]:
     """How long each of so many tasks took to begin, sorted, at a steady rate."""
+    gc.freeze()  # pauses of this process are none of the worker's
     app = app_of(server)
     stamp, report = app.tasks["stamp"], app.tasks["latencies"]
     async with app:

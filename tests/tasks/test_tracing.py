@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from disque.tasks import App, current
-from disque.tasks.tracing import is_active, tracing
+from disque.tasks.tracing import KEPT, is_active, tracing
 
 sdk = pytest.importorskip("opentelemetry.sdk.trace")
 
@@ -21,8 +21,7 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     exporter = InMemorySpanExporter()
     provider = sdk.TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
-    monkeypatch.setattr(trace, "get_tracer", provider.get_tracer)
+    monkeypatch.setattr(trace, KEPT, provider)  # what set_tracer_provider does, which a process may call once
     yield exporter
     provider.shutdown()
 
