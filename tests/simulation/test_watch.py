@@ -28,3 +28,17 @@ def test_a_working_is_late_if_the_job_is_queued_elsewhere_before_that_is_heard(l
     assert watch.is_late(first, other, job_id) == late
     client("ACKJOB", job_id)
     assert not watch.is_late(first, other, job_id)
+
+
+def test_a_clock_that_was_set_before_a_start_that_failed_has_jumped() -> None:
+    world = World(Options(1, 1))
+    machine = Cluster(world).machines[0]
+    watch = machine.cluster.watch
+    process: Any = SimpleNamespace(machine=machine, now_ms=lambda: 0)
+    watch.started(process)
+    assert not watch.history.jumps
+    machine.offset_ms += 5000
+    machine.jumped = False  # that start ended while it read its journal; the next one finds the clock as it is
+    watch.started(process)
+    watch.started(process)
+    assert watch.history.jumps == {0: [world.now]}

@@ -53,6 +53,8 @@ class Watch:
         self.history = History(world)
         self.survived: dict[int, dict[bytes, Yield]] = {}
         self._acking: set[bytes] = set()
+        #: By machine, how far its clock was off when a process was ready there for the last time, in ms.
+        self._offsets: dict[int, int] = {}
         self.hooks: dict[str, list[Callable[..., None]]] = {name: [] for name in HOOKS}
         for verb, deed in DEEDS.items():
             orders.DEEDS[verb] = Ordered(self, verb, deed)
@@ -474,8 +476,10 @@ class Watch:
         number = process.machine.number
         history = self.history
         history.close_interval(history.down, number)
-        if process.machine.jumped:
+        offset_ms = process.machine.offset_ms
+        if self._offsets.setdefault(number, offset_ms) != offset_ms:  # set by this start, or by one that was not to end
             history.jumps.setdefault(number, []).append(self.world.now)
+            self._offsets[number] = offset_ms
         now = process.now_ms()
         for job_id, found in self.survived.pop(number, {}).items():
             known = history.jobs.get(job_id)
