@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from shlex import quote
 from typing import Any
 
 from tests.simulation.checks.acknowledged import Acknowledged
@@ -44,8 +45,9 @@ LAST_LINES = 60
 class Outcome:
     """How a run went. ``promise`` is empty when it went well, else what was broken, or "error" for an exception."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, changed: dict[str, Any]) -> None:
         self.options = options
+        self.changed = changed
         self.promise = ""
         self.text = ""
         self.last: list[str] = []
@@ -58,6 +60,7 @@ class Outcome:
         options = self.options
         lines = "\n".join(self.last)
         again = f"python -m tests.simulation --seed {options.seed} --nodes {options.nodes} --trace"
+        again += "".join(f" --set {quote(f'{name}={value!r}')}" for name, value in self.changed.items())
         return f"{lines}\nseed {options.seed}: {options}\n{self.text}\nrun it again: {again}"
 
 
@@ -66,7 +69,7 @@ def simulate(
 ) -> Outcome:
     """Run one seed. ``changed`` are options that are not drawn from it."""
     options = replace(draw(seed, nodes), **(changed or {}))
-    outcome = Outcome(options)
+    outcome = Outcome(options, changed or {})
     world = World(options, show)
     try:
         whole_run(world)

@@ -3,21 +3,25 @@
 import argparse
 import os
 import sys
+from ast import literal_eval
 from collections import Counter
 from collections.abc import Iterator
 from multiprocessing import get_context
 from time import perf_counter
+from typing import Any
 
 from tests.simulation.mutants import MUTANTS
-from tests.simulation.options import draw_nodes
+from tests.simulation.options import Options, draw_nodes
 from tests.simulation.run import Outcome, simulate
 
-Task = tuple[int, int]
+#: A seed, the number of nodes, and options that are not drawn from the seed.
+Task = tuple[int, int, dict[str, Any]]
 
 
 def one(task: Task) -> Outcome:
-    """Run one seed with so many nodes."""
-    return simulate(*task)
+    """Run one seed."""
+    seed, nodes, changed = task
+    return simulate(seed, nodes, changed=changed)
 
 
 def outcomes(tasks: list[Task], workers: int) -> Iterator[Outcome]:
@@ -95,12 +99,21 @@ def span(text: str) -> tuple[int, int]:
     return int(first), int(last or first)
 
 
+def pair(text: str) -> tuple[str, Any]:
+    """`name=value`: an option of `Options`, and what Python reads there. ValueError for anything else."""
+    name, _, value = text.partition("=")
+    if name not in Options.__dataclass_fields__:
+        raise ValueError(name)
+    return name, literal_eval(value)
+
+
 def arguments(argv: list[str]) -> argparse.Namespace:
     """What the command line says."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seeds", type=span, help="A-B: run all of these seeds")
     parser.add_argument("--seed", type=int, help="run this seed only")
     parser.add_argument("--nodes", type=span, default=(1, 9), help="number of nodes, or A-B: drawn from the seed")
+    parser.add_argument("--set", type=pair, action="append", default=[], help="name=value: an option that is not drawn")
     parser.add_argument("--trace", action="store_true", help="show everything that happens")
     parser.add_argument("--digest", action="store_true", help="show the hash of each run")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at the first failure")
@@ -121,17 +134,19 @@ def main(argv: list[str]) -> int:
     settled(argv)
     options = arguments(argv)
     write = sys.stdout.write
+    changed = dict(options.set)
     if options.mutants is not None:
         return hunt(options.mutants or [mutant.name for mutant in MUTANTS], options.workers)
     if options.seed is not None:
         nodes = draw_nodes(options.seed, *options.nodes)
-        outcome = simulate(options.seed, nodes, show=(lambda line: void(write(line + "\n"))) if options.trace else None)
+        show = (lambda line: void(write(line + "\n"))) if options.trace else None
+        outcome = simulate(options.seed, nodes, show=show, changed=changed)
         write(f"{outcome.report()}\n" if outcome.promise else f"seed {options.seed}: {outcome.options}\nfine\n")
         write(f"{outcome.events} events, digest {outcome.digest}\n")
         return 1 if outcome.promise else 0
     first, last = options.seeds or (1, 20)
     summary = Summary()
-    tasks = [(seed, draw_nodes(seed, *options.nodes)) for seed in range(first, last + 1)]
+    tasks = [(seed, draw_nodes(seed, *options.nodes), changed) for seed in range(first, last + 1)]
     for outcome in outcomes(tasks, options.workers):
         summary.add(outcome)
         if options.digest:

@@ -4,7 +4,9 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from random import Random
+from shlex import split
 
 import pytest
 
@@ -13,7 +15,8 @@ from tests.simulation.clock import Clock
 from tests.simulation.disk import NAME, Disk
 from tests.simulation.links_log import LinksLog
 from tests.simulation.options import FAULTS, draw
-from tests.simulation.runner import span
+from tests.simulation.run import Outcome
+from tests.simulation.runner import arguments, span
 from tests.simulation.world import World, shown
 from tests.support.disk import FOLDER
 
@@ -46,6 +49,18 @@ def test_the_same_seed_gives_the_same_run_to_the_byte() -> None:
     assert digests[0] is not None
     assert digests[1] is not None
     assert digests[0][1] == digests[1][1]
+
+
+def test_a_run_with_options_of_its_own_says_how_to_see_it_again() -> None:
+    outcome = Outcome(replace(draw(7, 3), forget_s=5), {"forget_s": 5, "faults": {"away": 6000}})
+    words = split(outcome.report().rpartition("again: ")[2])
+    assert words[:6] == ["python", "-m", "tests.simulation", "--seed", "7", "--nodes"]
+    assert dict(arguments(words[3:]).set) == outcome.changed
+
+
+def test_an_option_that_there_is_not_is_refused() -> None:
+    with pytest.raises(SystemExit):
+        arguments(["--set", "colour=1"])
 
 
 def world() -> World:
