@@ -5,6 +5,7 @@ trusts the state of a node, but where a promise is about that state.
 """
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from typing import Final
 
 from tests.simulation.world import BEAT_MS, World
@@ -64,8 +65,8 @@ class Claim:
     ``lease_ms`` where that is not 0.
 
     ``left_ms`` is when the reply began to leave, -1 before. ``path`` are the machines by which the job came to the
-    ``machine`` where this happened, itself included. ``late``: it was in the queue of another machine by
-    then, or before that one could hear of this.
+    ``machine`` where this happened, itself included. ``late`` are the machines in whose queues it was by then, or
+    before they could hear of this.
     ``queue`` is where a delivery came from.
     """
 
@@ -77,7 +78,7 @@ class Claim:
         self.life = life
         self.path = path
         self.working = working
-        self.late = False
+        self.late: frozenset[int] = frozenset()
         self.lease_ms = 0
         self.left_ms = -1
         self.queue = b""
@@ -190,14 +191,21 @@ class History:
         self.still: dict[int, list[Interval]] = {}
         self.crashes: dict[int, list[int]] = {}
         self.jumps: dict[int, list[int]] = {}
-        #: By machine, when it was told to forget some node.
-        self.forgets: dict[int, list[int]] = {}
-        self.evictions: list[int] = []
+        #: By machine, since when it was told to forget some node, and when it and all others knew each other again.
+        self.forgets: dict[int, list[Interval]] = {}
+        #: By machine, when it threw away what it may throw away.
+        self.evictions: dict[int, list[int]] = {}
         #: The last time that some node was told to drop everything.
         self.flushed_ms = -1
         #: The last time that some node dropped what it had, and whom it knew (CLUSTER RESET), and all that ever did.
         self.reset_ms = -1
         self.resets: set[int] = set()
+        #: The jobs that these had then.
+        self.reset_jobs: set[bytes] = set()
+        #: By job, which machines were given a copy, and when first.
+        self.copied: dict[bytes, dict[int, int]] = {}
+        #: By machine, what its processes understood, from when on.
+        self.versions: dict[int, list[tuple[int, int]]] = {}
         self.disk_trouble: dict[int, list[Interval]] = {}
         #: By machine, the beats at which its journal let nothing out.
         self.silences: dict[int, list[int]] = {}
@@ -244,6 +252,24 @@ class History:
         """A machine has lost a copy, which may be one that no answer rested on."""
         self.forgot_ms.setdefault(job_id, {})[machine] = self.world.now
 
+    def has_copy(self, job_id: bytes, machine: int) -> None:
+        """A machine has a copy, or was asked to take one."""
+        self.copied.setdefault(job_id, {}).setdefault(machine, self.world.now)
+
+    def forgot_nodes(self, machines: Iterable[int], since_ms: int, until_ms: int) -> bool:
+        """Whether one of these machines had been told to forget others in this time, and did not know them again."""
+        return any(touches(self.forgets.get(machine, []), since_ms, until_ms) for machine in machines)
+
+    def understood(self, machine: int, capability: int, since_ms: int, until_ms: int) -> bool:
+        """Whether all processes of a machine in this time understood something."""
+        versions = self.versions.get(machine, [])
+        ends = [at_ms for at_ms, _ in versions[1:]] + [FOREVER]
+        return all(
+            mask & capability
+            for (at_ms, mask), end_ms in zip(versions, ends, strict=True)
+            if at_ms <= until_ms and end_ms > since_ms
+        )
+
     def open_interval(self, intervals: dict[int, list[Interval]], machine: int) -> None:
         """Something begins."""
         intervals.setdefault(machine, []).append((self.world.now, FOREVER))
@@ -256,9 +282,7 @@ class History:
 
     def crashed(self, machine: int, since_ms: int, until_ms: int) -> bool:
         """Whether the process of a machine crashed in this time."""
-        times = self.crashes.get(machine, [])
-        at = bisect_right(times, since_ms - 1)
-        return at < len(times) and times[at] <= until_ms
+        return has_one(self.crashes.get(machine, []), since_ms, until_ms)
 
     def jumped(self, machine: int, since_ms: int, until_ms: int) -> bool:
         """Whether a machine started with a clock that had been set, in this time."""
@@ -276,10 +300,16 @@ class History:
         beats = self.silences.get(machine, [])
         return BEAT_MS * (bisect_right(beats, until_ms) - bisect_right(beats, since_ms - 1))
 
-    def evicted(self, since_ms: int, until_ms: int) -> bool:
-        """Whether any node threw away what it may throw away, in this time."""
-        at = bisect_right(self.evictions, since_ms - 1)
-        return at < len(self.evictions) and self.evictions[at] <= until_ms
+    def evicted(self, since_ms: int, until_ms: int, machines: Iterable[int] | None = None) -> bool:
+        """Whether one of these nodes, or any, threw away what it may throw away, in this time."""
+        chosen = self.evictions if machines is None else machines
+        return any(has_one(self.evictions.get(machine, []), since_ms, until_ms) for machine in chosen)
+
+
+def has_one(times: list[int], since_ms: int, until_ms: int) -> bool:
+    """Whether one of the times, which are in order, is in this time."""
+    at = bisect_right(times, since_ms - 1)
+    return at < len(times) and times[at] <= until_ms
 
 
 def touches(intervals: list[Interval], since_ms: int, until_ms: int) -> bool:

@@ -9,13 +9,15 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
 from cluster import messages as wire
+from cluster.member import HANDSHAKE
 from disque.core.jobs import orders
 from disque.core.journal.schema import JOBS
 from disque.core.model.job import ACKED, ACTIVE, QUEUED, Job
 from disque.core.model.pubsub import CHANNELS, DROPPED, Event
 from disque.core.model.session import Session
+from tests.core.support import all_jobs
 from tests.simulation.connection import Request
-from tests.simulation.history import Ack, Claim, History, Known
+from tests.simulation.history import FOREVER, Ack, Claim, History, Known
 from tests.simulation.world import Violation, World
 
 if TYPE_CHECKING:
@@ -78,6 +80,8 @@ class Watch:
         if request.verb == b"ACKJOB":
             found = [(job_id, process.node.find(job_id)) for job_id in acked_ids(request)]
             self._acking = {job_id for job_id, job in found if job is not None and job.state != ACKED}
+        elif request.verb == b"CLUSTER" and request.args[1] == b"RESET":
+            self.history.reset_jobs.update([job.id for job in all_jobs(process.node)])
 
     def ran(self, process: "Process", request: Request, reply: bytes) -> None:
         """A request was executed; ``reply`` is empty when it is not known yet."""
@@ -145,17 +149,37 @@ class Watch:
         if request.args[1] != b"FORGET" or not reply.startswith(b"+"):
             return
         number = process.machine.number
-        self.history.forgets.setdefault(number, []).append(self.world.now)
+        self._forgets_some(number)
         for known in self.history.jobs.values():
             for ack in known.acks:
                 ack.forgotten |= ack.machine == number
+
+    def _forgets_some(self, number: int) -> None:
+        """From now on a machine does not know all others."""
+        forgets = self.history.forgets
+        if number not in forgets or forgets[number][-1][1] != FOREVER:
+            self.history.open_interval(forgets, number)
+
+    def _looks_around(self, process: "Process") -> None:
+        """Whether a machine that was told to forget others, and all others, know each other again."""
+        number = process.machine.number
+        forgets = self.history.forgets.get(number)
+        if not forgets or forgets[-1][1] != FOREVER:
+            return
+        for machine in self.cluster.machines:
+            other = machine.process
+            if machine.retired or machine.number == number:
+                continue
+            if other is None or not machine.up or not knows(process, other) or not knows(other, process):
+                return
+        self.history.close_interval(self.history.forgets, number)
 
     def _ran_reset(self, process: "Process") -> None:
         """RESET: this node has no jobs any more, nor does it know of others, what it told them and who it was."""
         history, number = self.history, process.machine.number
         history.reset_ms = self.world.now
         history.resets.add(number)
-        history.forgets.setdefault(number, []).append(self.world.now)
+        self._forgets_some(number)
         self.crashed(process)
         for job_id, machines in history.confirmed.items():
             if number in machines:
@@ -179,7 +203,8 @@ class Watch:
                 claim = self._claim(process, known, working=True)
                 claim.lease_ms = int(reply[1:]) * 1000
                 others = [one for one in self.cluster.processes() if one is not process]
-                claim.late = any(self.is_late(process, other, known.id) for other in others)
+                late = [other.machine.number for other in others if self.is_late(process, other, known.id)]
+                claim.late = frozenset(late)
                 known.claims.append(claim)
 
     def is_late(self, process: "Process", other: "Process", job_id: bytes) -> bool:
@@ -263,6 +288,7 @@ class Watch:
                 known.holders = set(self.history.confirmed.get(reply, ()))
             if process.node.find(reply) is not None or process.journal.place(JOBS, reply) is not None:
                 known.holders.add(process.machine.number)
+                self.history.has_copy(reply, process.machine.number)
         self.world.count("jobs")
         self.tell("answered", process, request, known)
 
@@ -359,10 +385,16 @@ class Watch:
         if kind == GOTJOB:
             for job_id in message[1]:
                 self._confirmed(src, process, job_id)
+        elif kind == wire.REPLJOB:
+            for job_id in message[wire.REPLJOB_IDS]:
+                self.history.has_copy(job_id, process.machine.number)
+                self.history.has_copy(job_id, src.machine.number)
         elif kind == HAND_OVER:
             for job in message[wire.YOURJOBS_JOBS]:
                 known = self.history.job(job[wire.ROW_ID], job[wire.ROW_BODY])
                 if known is not None:
+                    self.history.has_copy(known.id, process.machine.number)
+                    self.history.has_copy(known.id, src.machine.number)
                     known.sources[process.machine.number] = src.machine.number
                     if not known.plan.retry:
                         known.flying -= 1
@@ -390,6 +422,7 @@ class Watch:
         peer = process.node.peers.get(src.node.node_id)
         self.history.vote(job_id, number, counts=peer is not None and peer.start in {0, src.node.start})
         self.history.confirmed.setdefault(job_id, set()).add(number)
+        self.history.has_copy(job_id, number)
         if src.gone and job_id not in self.survived.get(number, {}):
             self.history.forget(job_id, number)
         elif number in self.history.resets and src.node.find(job_id) is None:
@@ -451,7 +484,7 @@ class Watch:
     def _note_evictions(self, process: "Process") -> None:
         if process.node.evicted != process.evicted:
             process.evicted = process.node.evicted
-            self.history.evictions.append(self.world.now)
+            self.history.evictions.setdefault(process.machine.number, []).append(self.world.now)
 
     def flushed(self, process: "Process") -> None:
         """A flush is over."""
@@ -465,6 +498,7 @@ class Watch:
         """A tenth of a second."""
         if process.journal.holds_back:
             self.history.silences.setdefault(process.machine.number, []).append(self.world.now)
+        self._looks_around(process)
         self.tell("beat", process)
 
     def replayed(self, process: "Process") -> None:
@@ -476,6 +510,7 @@ class Watch:
         number = process.machine.number
         history = self.history
         history.close_interval(history.down, number)
+        history.versions.setdefault(number, []).append((self.world.now, process.node.membership.myself.capabilities))
         offset_ms = process.machine.offset_ms
         if self._offsets.setdefault(number, offset_ms) != offset_ms:  # set by this start, or by one that was not to end
             history.jumps.setdefault(number, []).append(self.world.now)
@@ -518,7 +553,7 @@ class Watch:
                 history.forget(known.id, number)
             for ack in known.acks:
                 lost = ack.machine == number and known.id not in reader.over
-                if lost or known.id in contents:
+                if lost or (known.id in contents and is_over(process, known.id)):
                     ack.forgotten = True
         self.tell("died", process, what)
 
@@ -565,6 +600,18 @@ class Ordered:
                 known.uncounted += 1
                 known.moved = True
         return done
+
+
+def is_over(process: "Process", job_id: bytes) -> bool:
+    """Whether a process had heard that a job is over. One that has not read its journal has heard of nothing."""
+    job = process.node.find(job_id)
+    return not process.node.loading and (job is None or job.state == ACKED)
+
+
+def knows(process: "Process", other: "Process") -> bool:
+    """Whether a process counts another one as one of its cluster."""
+    found = process.node.membership.nodes.get(other.node.node_id)
+    return found is not None and not found.flags & HANDSHAKE
 
 
 def acked_ids(request: Request) -> list[bytes]:

@@ -31,14 +31,14 @@ class Acknowledged:
 
     def delivered(self, known: Known, claim: Claim) -> None:
         """A reply with the job begins to leave."""
-        if self.came_back(known, claim):
-            return
         if claim.at_ms >= known.expires_ms:
             return  # its TTL ended, and with it what was known of it; clocks that were set may bring it back
         for ack in known.acks:
             if ack.left_ms < 0 or ack.left_ms > claim.at_ms or ack.forgotten:
                 continue
-            if self.history.evicted(ack.at_ms, claim.at_ms) or self.is_forgetful(known, ack):
+            if self.history.evicted(ack.at_ms, claim.at_ms, self.concerned(known, ack, claim)):
+                continue
+            if self.is_forgetful(known, ack, claim) or self.came_back(known, ack, claim):
                 continue
             if known.plan.ttl * 1000 <= JUMP_MOST_MS and self.history.jumped(ack.machine, ack.at_ms, claim.at_ms):
                 continue  # by its new clock the TTL had ended
@@ -49,38 +49,49 @@ class Acknowledged:
                     f"acknowledged at n{ack.machine} at {ack.at_ms}",
                 )
 
-    def is_forgetful(self, known: Known, ack: Ack) -> bool:
-        """Whether one of those who should have passed the news on was told that another one never returns."""
-        passed_it_on = {ack.machine, *known.holders, *known.sources, *known.sources.values()}
-        return not passed_it_on.isdisjoint(self.history.forgets)
+    def concerned(self, known: Known, ack: Ack, claim: Claim) -> set[int]:
+        """The machines that took the acknowledgement, deliver, or ever had a copy."""
+        copied = self.history.copied.get(known.id, ())
+        return {ack.machine, claim.machine, *known.holders, *known.sources, *known.sources.values(), *copied}
 
-    def came_back(self, known: Known, claim: Claim) -> bool:
+    def is_forgetful(self, known: Known, ack: Ack, claim: Claim) -> bool:
+        """Whether one of those who should have passed the news on was told that another one never returns.
+
+        It did not know that one again before the job was there: later jobs are not concerned.
+        """
+        passed_it_on = {ack.machine, *known.holders, *known.sources, *known.sources.values()}
+        return self.history.forgot_nodes(passed_it_on, known.plan.asked_ms, claim.at_ms)
+
+    def came_back(self, known: Known, ack: Ack, claim: Claim) -> bool:
         """Whether a node with a copy was off until the others had forgotten it, and nobody could tell it (Rule 52).
 
-        It lacks the capability, or each other node that had the job lacks it, or was off for as long in its turn.
+        It went before the news reached it. From its return on it lacks the capability, or each other node that had a
+        copy when it went lacks it, or was off for as long in its turn. It has not heard of copies that were made later.
         """
-        copies = {known.coordinator, claim.machine, *known.holders, *known.sources, *known.sources.values()} - {-1}
-        for machine in copies:
-            others = copies - {machine}
-            for _, back_ms in self.absences(machine, -1, claim.at_ms):
-                if back_ms > claim.at_ms or not others:
+        copied = self.history.copied.get(known.id, {})
+        for machine, since_ms in copied.items():
+            for gone_ms, back_ms in self.absences(machine, since_ms, claim.at_ms):
+                others = [other for other, at_ms in copied.items() if other != machine and at_ms <= gone_ms]
+                if back_ms > claim.at_ms or not others or self.news_ms(known, ack, machine, gone_ms) <= gone_ms:
                     continue
-                if not self.asks(machine):
+                if not self.asks(machine, back_ms, claim.at_ms):
                     return True
-                if all(not self.asks(other) or self.absences(other, back_ms, claim.at_ms) for other in others):
+                if all(
+                    not self.asks(other, back_ms, claim.at_ms) or self.absences(other, back_ms, claim.at_ms)
+                    for other in others
+                ):
                     return True
         return False
 
     def absences(self, machine: int, since_ms: int, until_ms: int) -> list[Interval]:
-        """When a machine was off for so long that it was forgotten, from then on and before then."""
+        """When a machine was off for so long in this time that it was forgotten."""
         least_ms = self.cluster.world.options.forget_s * 1000
         down = self.history.down.get(machine, ())
-        return [one for one in down if one[0] >= since_ms and min(one[1], until_ms) - one[0] >= least_ms]
+        return [one for one in down if min(one[1], until_ms) - max(one[0], since_ms) >= least_ms]
 
-    def asks(self, machine: int) -> bool:
-        """Whether the node there understands questions about copies."""
-        process = self.cluster.machines[machine].process
-        return process is None or process.node.membership.myself.capabilities & REPAIR != 0
+    def asks(self, machine: int, since_ms: int, until_ms: int) -> bool:
+        """Whether the node there understood questions about copies all this time."""
+        return self.history.understood(machine, REPAIR, since_ms, until_ms)
 
     def is_known_to(self, known: Known, ack: Ack, claim: Claim) -> bool:
         """Whether the node that delivers must know of the acknowledgement."""
@@ -88,7 +99,7 @@ class Acknowledged:
             return True
         if self.calm and self.was_out(known, ack, claim) and not self.was_freed(known, ack, claim):
             return True
-        return self.news_ms(known, ack, claim) <= claim.at_ms
+        return self.news_ms(known, ack, claim.machine, claim.at_ms) <= claim.at_ms
 
     def was_out(self, known: Known, ack: Ack, claim: Claim) -> bool:
         """Whether the job was a consumer's when it was acknowledged, by an earlier delivery than this one.
@@ -107,29 +118,28 @@ class Acknowledged:
         """Whether somebody put the job into a queue at about that time."""
         return any(ack.at_ms - TALK_MS <= at <= claim.at_ms for at in known.freed_ms)
 
-    def news_ms(self, known: Known, ack: Ack, claim: Claim) -> int:
-        """When the news had reached the node that delivers at the latest, on the best way."""
-        left = {*known.holders, *known.sources, *known.sources.values(), known.coordinator, claim.machine}
-        left = {machine for machine in left if machine >= 0 and not self._forgot(machine, ack, claim)}
+    def news_ms(self, known: Known, ack: Ack, target: int, until_ms: int) -> int:
+        """When the news had reached a node with a copy at the latest, on the best way."""
+        if target == ack.machine:
+            return ack.at_ms
+        left = {*known.holders, *known.sources, *known.sources.values(), known.coordinator} - {-1, target}
+        left = {machine for machine in left if not self.history.crashed(machine, ack.at_ms, until_ms)}
+        left.add(target)  # others may have lost the news, but this one is told again
         left.discard(ack.machine)
         reached = {ack.machine: ack.at_ms}
-        source = known.sources.get(claim.machine, -1)
-        is_guest = claim.machine not in known.holders and source not in {-1, ack.machine}
+        source = known.sources.get(target, -1)
+        is_guest = target not in known.holders and source not in {-1, ack.machine}
         while left:
             ways = dict.fromkeys(left, reached)
-            if is_guest and claim.machine in ways:
+            if is_guest and target in ways:
                 # Nobody had a reason to tell it before the job came, and that came from where the news must have been.
-                ways[claim.machine] = {source: reached[source]} if source in reached else {}
-            best_ms, best = min((self._step(way, machine, claim.at_ms), machine) for machine, way in ways.items())
-            if best_ms >= FOREVER or best == claim.machine:
+                ways[target] = {source: reached[source]} if source in reached else {}
+            best_ms, best = min((self._step(way, machine, until_ms), machine) for machine, way in ways.items())
+            if best_ms >= FOREVER or best == target:
                 return best_ms
             reached[best] = best_ms
             left.discard(best)
         return FOREVER
-
-    def _forgot(self, machine: int, ack: Ack, claim: Claim) -> bool:
-        """Whether a node between may have lost the news; the one that delivers is told again."""
-        return machine != claim.machine and self.history.crashed(machine, ack.at_ms, claim.at_ms)
 
     def _step(self, reached: dict[int, int], machine: int, until_ms: int) -> int:
         """When the news had reached ``machine`` from one of those that had it."""

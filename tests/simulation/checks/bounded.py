@@ -1,6 +1,6 @@
 """I22: a queue with `overflow drop-oldest` is as long as `maxlen` allows, and loses no job for nothing."""
 
-from disque.core.model.defaults import Words
+from disque.core.model.defaults import Defaults
 from disque.core.model.job import DEFERRED
 from disque.core.model.pubsub import ADDED, DEAD, DROPPED, Event
 from disque.core.replication import queue_options
@@ -13,8 +13,8 @@ class Bounded:
     """When ADDJOB has made a job at a node, or one has died into a queue, that has at most `maxlen` jobs at the flush.
 
     And when jobs were dropped, it has exactly so many. What a node has been told of options is what counts there.
-    Excused is a node that is frozen, whose journal cannot be written, or that keeps no jobs itself; and a queue whose
-    options have changed since the last flush: the job may have come before its bound.
+    Excused is a node that is frozen, whose journal cannot be written, or that keeps no jobs itself; and a queue that
+    has got its bound, or a smaller one, since the last flush: the job may have come before. What was set then counts.
     """
 
     promise = "I22"
@@ -23,17 +23,23 @@ class Bounded:
         self.cluster = cluster
         self.history = cluster.watch.history
         #: What is set for queues, by process, as it was at its last flush.
-        self.options: dict[str, dict[bytes, Words]] = {}
+        self.options: dict[str, Defaults] = {}
 
     def flushed(self, process: Process) -> None:
         """The next turn begins."""
         options = queue_options.known(process.node).by_name
-        if self.options.get(process.name) != options:
-            self.options[process.name] = {name: dict(words) for name, words in options.items()}
+        before = self.options.get(process.name)
+        if before is None or before.by_name != options:
+            before = self.options[process.name] = Defaults()
+            for name, words in options.items():
+                for option, word in words.items():
+                    before.set(name, option, word)
 
-    def has_changed(self, process: Process) -> bool:
-        """Whether an option of a queue has been set or unset in this turn."""
-        return self.options.get(process.name, {}) != queue_options.known(process.node).by_name
+    def before(self, process: Process, name: bytes) -> int:
+        """The bound that a queue had when this turn began; 0: none."""
+        options = self.options.get(process.name)
+        found = queue_options.resolve(options, name) if options is not None else None
+        return max(0, found.maxlen) if found is not None and found.drops else 0
 
     def happened(self, process: Process, events: list[Event]) -> None:
         """All that is due in this turn has been done, and nothing has left."""
@@ -51,7 +57,8 @@ class Bounded:
                     raise Violation(self.promise, f"{process.name} dropped jobs of {name!r}, which has no bound")
                 continue
             self.cluster.world.count("queues with a bound")
-            if length > found.maxlen and not self.has_changed(process):
+            before = self.before(process, name)
+            if before and length > max(before, found.maxlen):
                 raise Violation(self.promise, f"{name!r} of {process.name} has {length} jobs, not {found.maxlen}")
             if name in dropped and length < found.maxlen:
                 raise Violation(self.promise, f"{process.name} dropped all but {length} jobs of {name!r}")

@@ -10,8 +10,6 @@ from tests.simulation.world import Violation
 
 #: So long a message may take beyond the slowest way, in ms: standing still for a moment, and the next flush.
 TALK_MS = 1500
-#: A node that was forgotten, or has forgotten others, is met again in so many ms.
-FORGET_MS = 5000
 #: What one job comes to once at most, at one node and in one life of it.
 ONCE = {ADDED: "added", ACKED: "acked", CANCELLED: "cancelled", DROPPED: "dropped", EXPIRED: "expired"}
 
@@ -86,16 +84,13 @@ class Heard:
             if speaker.name not in names and not speaker.gone and not speaker.frozen:
                 raise Violation(self.promise, f"{speaker.name} has not heard {message!r}, which was said there")
 
-    def were_forgotten(self, since_ms: int) -> bool:
-        """Whether some node was told to forget others: what these say then means nothing to it."""
-        forgets = self.cluster.watch.history.forgets.values()
-        return any(at >= since_ms - FORGET_MS for times in forgets for at in times)
-
     def could_talk(self, one: Process, other: Process, since_ms: int) -> bool:
         """Whether two processes could talk from that time on for long enough, and understand each other."""
-        if one.gone or other.gone or max(one.reset_ms, other.reset_ms) >= since_ms or self.were_forgotten(since_ms):
+        if one.gone or other.gone or max(one.reset_ms, other.reset_ms) >= since_ms:
             return False
         numbers = (one.machine.number, other.machine.number)
+        if self.cluster.watch.history.forgot_nodes(numbers, since_ms, self.world.now):
+            return False  # what a node says that was forgotten means nothing
         needed_ms = TALK_MS + self.cluster.network.slowest(*numbers)
         understands = one.node.peers.get(other.node.node_id)
         if understands is None or not understands.understands(PUBSUB):

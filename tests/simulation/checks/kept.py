@@ -127,7 +127,8 @@ class Kept:
         if not plan.dead and (known.moved or (plan.tries and (known.popped or known.freed_ms))):
             return False  # it may have died, and there is no queue for it
         wanted = plan.repl
-        if plan.asynchronous or self.history.reset_ms >= 0:  # a machine that was reset may have confirmed twice
+        # A machine that was reset may have confirmed twice.
+        if plan.asynchronous or self.history.reset_ms >= plan.asked_ms:
             wanted = min(wanted, len(known.holders))
         gone = {machine.number for machine in self.cluster.machines if machine.retired}
         if len((self.history.forgot.get(known.id, set()) | gone) & known.holders) < wanted:

@@ -20,10 +20,10 @@ class Retry:
     Excused is what follows an acknowledgement (see `Acknowledged`), a NACK or ENQUEUE; what follows when the node that
     delivered it, or took the WORKING, or handed the job on to that node, crashed, started with another clock, stood
     still for over 500 ms, or got no answer for the node timeout from the node that delivers it again, or from one
-    that handed it to that one; and what follows when nodes threw away what they remembered, were told to delete it, or
-    to forget each other. A WORKING that came so late that another node had the job in its queue already, or would have
-    it before it heard of this, counts only from when that one must have heard of it. Clocks may drift; nothing else
-    counts, not one ms.
+    that handed it to that one; and what follows when these nodes threw away what they remembered, were told to delete
+    it, or to forget others and did not know them again before the job was there. A WORKING that came so late that
+    another node had the job in its queue already, or would have it before it heard of this, counts for what came from
+    there only from when that one must have heard of it. Clocks may drift; nothing else counts, not one ms.
     """
 
     promise = "I4"
@@ -58,9 +58,11 @@ class Retry:
         history = self.history
         if any(since_ms <= ack.at_ms <= until_ms for ack in known.acks):
             return True  # what follows is the business of I5
-        if earlier.late and not self.is_heard(earlier.machine, claim.machine, since_ms, until_ms):
+        is_late = not earlier.late.isdisjoint(claim.path)
+        if is_late and not self.is_heard(earlier.machine, claim.machine, since_ms, until_ms):
             return True
-        if history.evicted(since_ms, until_ms) or {*claim.path, *earlier.path} & set(history.forgets):
+        paths = {*claim.path, *earlier.path}
+        if history.evicted(since_ms, until_ms, paths) or history.forgot_nodes(paths, known.plan.asked_ms, until_ms):
             return True
         return any(
             self.has_failed(machine, again, since_ms, until_ms) for machine in earlier.path for again in claim.path

@@ -59,6 +59,26 @@ def test_but_not_where_the_bound_may_have_come_behind_the_job() -> None:
     place.turn_ends(*job_ids)
 
 
+def test_the_bound_before_counts_meanwhile() -> None:
+    place = Place()
+    job_ids = [place.add() for _ in range(3)]
+    place.client("QCONFIG", "SET", "q", "maxlen", 2, "overflow", "drop-oldest")
+    place.turn_ends()
+    place.client(*BOUND)
+    with pytest.raises(Violation, match="3 jobs, not 1"):
+        place.turn_ends(*job_ids)
+
+
+def test_what_is_set_for_another_queue_excuses_nothing() -> None:
+    place = Place()
+    job_ids = [place.add(), place.add()]
+    place.client(*BOUND)
+    place.turn_ends()
+    place.client("QCONFIG", "SET", "r", "maxlen", 1)
+    with pytest.raises(Violation, match="2 jobs, not 1"):
+        place.turn_ends(*job_ids)
+
+
 def test_nor_where_another_node_has_the_job() -> None:
     place = Place()
     place.add()

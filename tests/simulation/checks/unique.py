@@ -137,7 +137,7 @@ class Unique:
         history = self.history
         now = self.world.now
         began_ms = min(one.asked_ms, other.asked_ms)
-        if history.reset_ms >= 0 or history.flushed_ms >= began_ms or history.evicted(began_ms, now):
+        if history.reset_ms >= began_ms or history.flushed_ms >= began_ms or history.evicted(began_ms, now):
             return True
         if any(history.jumped(number, began_ms, now) for number in range(len(self.cluster.machines))):
             return True  # a window ends by the clock of a node
