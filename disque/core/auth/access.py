@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from disque.core.auth import users
 from disque.core.base import errors
-from disque.core.model.claims import EITHER, IDS_MOST, READ, WRITE, Claims
+from disque.core.model.claims import EITHER, IDS_MOST, QUEUES_MOST, READ, WRITE, Claims
 from disque.core.model.command import NO_AUTH, Command
 from disque.core.model.jobid import valid
 from disque.core.model.session import Session
@@ -52,6 +52,8 @@ def refusal(node: "Node", session: Session, row: Command, args: list[bytes], now
     """Why this client may not do that: the text of an error, or nothing. `UNKNOWN`: ask other nodes first."""
     user = session.user
     claims = row.claims(args)
+    if len(claims.queues) > QUEUES_MOST and not user.all_queues:
+        return errors.MANY_QUEUES % QUEUES_MOST
     denial = denied(node, user, row, args, claims)
     if denial is not None:
         note(node, session, denial, now_ms)

@@ -8,6 +8,7 @@ from typing import Final
 from disque.core.model.catalog import Catalog
 from disque.core.model.user import (
     BOTH,
+    GLOBS_MOST,
     KINDS_OF_PATTERN,
     NAME_MOST,
     PATTERN_MOST,
@@ -15,6 +16,7 @@ from disque.core.model.user import (
     Pattern,
     User,
     digest_of,
+    is_glob,
 )
 
 SYNTAX: Final = b"Syntax error"
@@ -28,6 +30,7 @@ AFTER_ALL: Final = (
 )
 NO_SELECTORS: Final = b"Selectors are not supported: a user has one set of rights"
 LONG_PATTERN: Final = b"A pattern has at most 512 bytes"
+MANY_GLOBS: Final = b"A user has at most 100 patterns that are more than a beginning and a star"
 TOO_LONG: Final = b"All rules of a user together have at most 16384 bytes"
 BAD_BYTES: Final = b"Patterns have no spaces or null characters"
 
@@ -132,6 +135,11 @@ def password(user: User, sign: bytes, text: bytes) -> bytes:
     return b""
 
 
+def too_many(text: bytes, others: list[bytes]) -> bool:
+    """Whether a pattern is one too many that each name must be compared with."""
+    return is_glob(text) and sum([is_glob(one) for one in others]) >= GLOBS_MOST
+
+
 def pattern_fault(text: bytes) -> bytes:
     """Why this can be no pattern, or nothing."""
     if b"\0" in text or any(byte in b" \t\r\n\v\f" for byte in text):
@@ -155,6 +163,8 @@ def queue(user: User, word: bytes) -> bytes:
     known = [one for one in user.patterns if one.text == text]
     if known:
         access |= known[0].access
+    elif too_many(text, [one.text for one in user.patterns]):
+        return MANY_GLOBS
     made = Pattern(text, access)
     user.patterns = [made if one.text == text else one for one in user.patterns] if known else [*user.patterns, made]
     return b""
@@ -178,6 +188,8 @@ def channel(user: User, text: bytes) -> bytes:
         user.all_channels = True
         user.channels = []
     elif text not in user.channels:
+        if too_many(text, user.channels):
+            return MANY_GLOBS
         user.channels = [*user.channels, text]
     return b""
 

@@ -181,7 +181,12 @@ def may_listen_to_all(user: User, pattern: bytes) -> bool:
 
 def is_last(node: "Node", gone: list[User], instead: User | None) -> bool:
     """Whether nobody is left who may do everything, without these users and with ``instead``."""
-    left = [user for user in node.users.by_name.values() if user not in gone]
-    if instead is not None:
-        left.append(instead)
-    return not any(user.may_log_in() and not user.is_limited() for user in left)
+    names = {user.name for user in gone}
+    if instead is not None and is_master(instead):
+        return False
+    return not any(name not in names and is_master(user) for name, user in node.users.by_name.items())
+
+
+def is_master(user: User) -> bool:
+    """Whether somebody can be this user, and may do everything then."""
+    return user.may_log_in() and not user.is_limited()

@@ -96,6 +96,7 @@ NO_QUEUE: Final = b"NOPERM this user has no permissions to access one of the key
 NO_CHANNEL: Final = b"NOPERM this user has no permissions to access one of the channels used as arguments"
 NO_COMMAND: Final = b"NOPERM this user has no permissions to run the '%b' command"
 MANY_CLAIMS: Final = b"ERR a user with rights to some queues only can name at most %d jobs in one command"
+MANY_QUEUES: Final = b"ERR a user with rights to some queues only can name at most %d queues in one command"
 NOT_CHECKED: Final = (
     b"NOJOB Job not known, and some nodes cannot be reached: nobody can say whether this user may see it"
 )

@@ -3,7 +3,8 @@
 Far due times lie in buckets by second, plain lists in which an item knows its index, so that arming and disarming are
 two list operations and a disarmed item leaves nothing behind. The current second and the next one lie in a heap. A
 bucket moves into the heap one second before its time, in slices, so that a hundred thousand items due together stop
-nobody. In the heap, a disarmed item stays as a shell until its turn: at most two seconds of traffic.
+nobody. In the heap, a disarmed item stays as a shell until its turn: at most two seconds of traffic. Shells can be as
+many as items, so they are thrown away in slices, too.
 """
 
 from heapq import heappop, heappush
@@ -16,6 +17,8 @@ NEVER: Final = 2**62
 #: `Timed.slot` of an item that is not armed, and of one in the heap.
 IDLE: Final = -2
 IN_HEAP: Final = -1
+#: Shells that are thrown away at once.
+SHELLS_MOST = 2000  # not Final: tests want less, compiled too
 
 
 @mypyc_attr(acyclic=True)
@@ -108,22 +111,27 @@ class Timers:
         self._fill(now_ms, most)
         heap = self._heap
         out: list[Timed] = []
-        while heap and heap[0][0] <= now_ms and len(out) < most:
+        left = SHELLS_MOST
+        while heap and heap[0][0] <= now_ms and len(out) < most and left > 0:
             due_ms, _, item = heappop(heap)
             if item.slot == IN_HEAP and item.due_ms == due_ms:
                 item.slot = IDLE
                 item.due_ms = 0
                 out.append(item)
+            else:
+                left -= 1
         return out
 
     def next_due_ms(self) -> int:
         """When `due` should be called next, or NEVER.
 
-        The earliest due time, or when the next bucket has to be moved.
+        The earliest due time, or when the next bucket has to be moved. It may be that of a shell, where there are many.
         """
         heap = self._heap
-        while heap and (heap[0][2].slot != IN_HEAP or heap[0][2].due_ms != heap[0][0]):
+        left = SHELLS_MOST
+        while left > 0 and heap and (heap[0][2].slot != IN_HEAP or heap[0][2].due_ms != heap[0][0]):
             heappop(heap)
+            left -= 1
         at_ms = heap[0][0] if heap else NEVER
         while self._seconds and self._seconds[0] not in self._buckets:
             heappop(self._seconds)

@@ -523,7 +523,8 @@ def taken(args: list[bytes]) -> Claims:
     claims = Claims()
     options = GetOptions()
     if not parse_get(args, options):
-        claims.queues += [(name, may.READ) for name in args[options.first :]]
+        # One more than may be named at once: that is all that the error needs.
+        claims.queues += [(name, may.READ) for name in args[options.first : options.first + may.QUEUES_MOST + 1]]
     return claims
 
 

@@ -369,7 +369,7 @@ class Metrics(scan.Walk):
             del chosen[self._most :]
         if not self.cursor:
             self._phase = TALLY
-        return 100
+        return 100 * self.session.user.looks()
 
     def _leave_out(self, length: int) -> None:
         self._left_out += 1

@@ -161,7 +161,7 @@ class Walk(Sliced):
         user = self.session.user
         found = [queue.name for queue in some if suits(queue, self.options, now_ms)]
         self._take([resp.bulk(name) for name in found if user.all_queues or user.sees(name)])
-        return 100
+        return 100 * user.looks()
 
     def _look_at_jobs(self, node: "Node", now_ms: int) -> int:
         options = self.options
@@ -183,7 +183,7 @@ class Walk(Sliced):
         self.cursor += 1
         if self.cursor >= len(node.shards) and not options.states >> ENDED:
             self.cursor = 0
-        return len(shard)
+        return len(shard) * user.looks()
 
     def _look_at_ends(self, node: "Node", now_ms: int) -> int:
         options, shards = self.options, len(node.shards)
@@ -196,7 +196,7 @@ class Walk(Sliced):
             self._take([results.shown(end.id, words_of(end, now_ms), protocol) for end in ends])
         else:
             self._take([resp.status(end.id) for end in ends])
-        return 100
+        return 100 * user.looks()
 
     def _take(self, shown: list[bytes], count: int = -1) -> None:
         """Let these pieces of ``count`` elements be part of the reply; without it, each is one."""

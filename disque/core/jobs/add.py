@@ -54,8 +54,7 @@ _plain.kind = kind_of(DEFAULT_TTL, RETRY_CAP)
 
 def parse(node: "Node", args: list[bytes]) -> Request | bytes:
     """The words of an ADDJOB as a `Request`, or the text of the error. The order of the checks is Disque's."""
-    known = node.registry.defaults
-    found = None if known is not None and not known.by_name else queue_options.of(node, args[1])
+    found = queue_options.of(node, args[1]) if node.registry.defaults.by_name else None
     if len(args) == 4 and found is None:
         request = _plain
         request.queue, request.body, request.replicate = args[1], args[2], node.default_replicate

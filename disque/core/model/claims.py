@@ -14,6 +14,8 @@ EITHER: Final = 4
 
 #: Jobs that one command can name while the rights to their queues must be looked up.
 IDS_MOST: Final = 1000
+#: Queues that it can name then: as many as a client can wait in.
+QUEUES_MOST: Final = 4096
 
 
 class Claims:

@@ -7,6 +7,7 @@ purged. Whoever keeps the entries does not know what their values mean: see `ent
 All entries lie in buckets. Each bucket has a sum of its entries, by which two nodes find where they differ.
 """
 
+from collections import OrderedDict
 from hashlib import blake2b
 from typing import Final
 from zlib import crc32
@@ -77,8 +78,8 @@ class Registry:
     greatest one of a deletion that was purged, ``purged_segment`` the part of the journal where that stands.
     ``waiting`` are keys of entries that could not take effect yet. ``must_ask``: others know more.
     ``failing`` are the nodes that could not be reached when this was last compared. ``defaults`` are the options of
-    queues among the entries; None: nobody has asked for them since the start. ``schedules`` are names of which an entry
-    has changed since somebody looked.
+    queues among the entries. ``schedules`` are names of which an entry has changed since somebody looked, the first one
+    first.
 
     ``held`` are clients that want to set something, by session, with their request. They wait until this process knows
     how far another node is (``is_met``), or the time is ``sure_ms`` (-1: no beat yet).
@@ -117,8 +118,8 @@ class Registry:
         self.held: dict[int, tuple[Session, list[bytes]]] = {}
         self.is_met = False
         self.sure_ms = -1
-        self.defaults: Defaults | None = None
-        self.schedules: dict[bytes, None] = {}
+        self.defaults = Defaults()
+        self.schedules: OrderedDict[bytes, None] = OrderedDict()
         #: The bucket that is looked through next for deletions that are old.
         self.turn = 0
 
@@ -163,7 +164,7 @@ class Registry:
         if kind in {SCHEDULE, LAST_TICK}:
             self.schedules[name] = None
             return
-        if kind != QUEUE_OPTION or self.defaults is None:
+        if kind != QUEUE_OPTION:
             return
         if is_there:
             self.defaults.set(name, field, entry.value)

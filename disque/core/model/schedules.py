@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: The heap is made anew when it has so many entries beside those that count.
 STALE_MOST: Final = 1000
+#: Entries of the heap that do not count and are thrown away at once.
+SHELLS_MOST = 1000  # not Final: tests want less, compiled too
 #: Jobs that are on their way at once.
 OPEN_MOST: Final = 200
 
@@ -163,15 +165,18 @@ class Schedules(Part):
         for _ in range(most):
             if not self.next_ms() or self._heap[0][0] > wall_ms:
                 return
-            schedule = heappop(self._heap)[2]
-            schedule.due_ms = 0
-            self.look_at(schedule)
+            due_ms, _, schedule = heappop(self._heap)
+            if schedule.due_ms == due_ms:
+                schedule.due_ms = 0
+                self.look_at(schedule)
 
     def next_ms(self) -> int:
-        """When the next one is due by the wall clock; 0: none is."""
+        """When the next one is due by the wall clock, or earlier, where many are not due any more; 0: none is."""
         heap = self._heap
-        while heap and heap[0][2].due_ms != heap[0][0]:
+        left = SHELLS_MOST
+        while left > 0 and heap and heap[0][2].due_ms != heap[0][0]:
             heappop(heap)
+            left -= 1
         return heap[0][0] if heap else 0
 
     def drop_job(self, job: "Job") -> int:

@@ -24,6 +24,11 @@ RULES_MOST: Final = 16_384
 NAME_COMPARED: Final = 1024
 #: Answers about queues that are remembered.
 MEMO_MOST: Final = 1000
+#: Patterns that are neither a name nor a beginning with a star: each name is compared with all of them.
+GLOBS_MOST: Final = 100
+#: So many of them take as long as looking at a queue.
+GLOBS_A_LOOK: Final = 2
+SPECIAL: Final = frozenset(b"*?[\\")
 
 
 def digest_of(password: bytes) -> bytes:
@@ -49,9 +54,57 @@ class Pattern:
 
     def covers(self, beginning: bytes) -> bool:
         """Whether it fits all names that begin so. A pattern that is more than a beginning and a star: no."""
-        plain = self.text[:-1]
-        is_beginning = self.text.endswith(b"*") and not any(byte in b"*?[\\" for byte in plain)
-        return is_beginning and beginning.startswith(plain)
+        return is_beginning(self.text) and beginning.startswith(self.text[:-1])
+
+
+def is_name(text: bytes) -> bool:
+    """Whether a pattern fits one name only, as it is."""
+    return SPECIAL.isdisjoint(text)
+
+
+def is_beginning(text: bytes) -> bool:
+    """Whether a pattern is a beginning and a star."""
+    return text.endswith(b"*") and is_name(text[:-1])
+
+
+def is_glob(text: bytes) -> bool:
+    """Whether a pattern must be compared with each name."""
+    return not is_name(text) and not is_beginning(text)
+
+
+class Index:
+    """Patterns made ready for many names: only globs must be compared one by one."""
+
+    __slots__ = ("beginnings", "globs", "names")
+
+    def __init__(self, patterns: list[Pattern]) -> None:
+        self.names: dict[bytes, int] = {}
+        #: By their length.
+        self.beginnings: dict[int, dict[bytes, int]] = {}
+        self.globs: list[Pattern] = []
+        for one in patterns:
+            text = one.text
+            if is_name(text):
+                self.names[text] = self.names.get(text, 0) | one.access
+            elif is_beginning(text):
+                starts = self.beginnings.setdefault(len(text) - 1, {})
+                starts[text[:-1]] = starts.get(text[:-1], 0) | one.access
+            else:
+                self.globs.append(one)
+
+    def allows(self, name: bytes, wanted: int) -> bool:
+        """Whether one of the patterns fits this name and gives one of these rights."""
+        if len(name) > NAME_COMPARED:
+            return self.beginnings.get(0, NOTHING).get(b"", 0) & wanted > 0
+        if self.names.get(name, 0) & wanted:
+            return True
+        for length, starts in self.beginnings.items():
+            if starts.get(name[:length], 0) & wanted:
+                return True
+        return any(one.access & wanted and one.glob.matches(name) for one in self.globs)
+
+
+NOTHING: Final[dict[bytes, int]] = {}
 
 
 class User:
@@ -63,6 +116,8 @@ class User:
     """
 
     __slots__ = (
+        "_channels",
+        "_index",
         "_memo",
         "all_channels",
         "all_queues",
@@ -92,6 +147,9 @@ class User:
         self.allowed: frozenset[bytes] | None = frozenset()
         self.is_fixed = False
         self._memo: dict[tuple[bytes, int], bool] = {}
+        #: Made when they are asked for: the rules are not changed any more by then.
+        self._index: Index | None = None
+        self._channels: Index | None = None
 
     def is_limited(self) -> bool:
         """Whether there is anything that it may not do."""
@@ -124,17 +182,22 @@ class User:
         key = (queue, access)
         found = self._memo.get(key)
         if found is None:
-            wanted = BOTH if access == EITHER else access
-            short = len(queue) <= NAME_COMPARED
-            found = any(
-                one.access & wanted and (one.text == b"*" or (short and one.glob.matches(queue)))
-                for one in self.patterns
-            )
-            if short:
+            found = self._ready().allows(queue, BOTH if access == EITHER else access)
+            if len(queue) <= NAME_COMPARED:
                 if len(self._memo) >= MEMO_MOST:
                     self._memo.clear()
                 self._memo[key] = found
         return found
+
+    def _ready(self) -> Index:
+        index = self._index
+        if index is None:
+            index = self._index = Index(self.patterns)
+        return index
+
+    def looks(self) -> int:
+        """As how many queues one counts that is looked at for this user."""
+        return 1 if self.all_queues else 1 + len(self._ready().globs) // GLOBS_A_LOOK
 
     def may_all(self, beginning: bytes, access: int) -> bool:
         """Whether it may do that with all queues whose names begin so, now and later."""
@@ -156,7 +219,10 @@ class User:
         """Whether it may listen to this channel, and publish there."""
         if self.all_channels:
             return True
-        return len(channel) <= NAME_COMPARED and any(Glob(pattern).matches(channel) for pattern in self.channels)
+        index = self._channels
+        if index is None:
+            index = self._channels = Index([Pattern(one, READ) for one in self.channels])
+        return len(channel) <= NAME_COMPARED and index.allows(channel, READ)
 
     def may_pattern(self, pattern: bytes) -> bool:
         """Whether it may listen to all channels of this pattern: as in Redis, if it is one of its own, as it is."""
@@ -264,7 +330,7 @@ def of_queues(name: bytes, text: bytes) -> User | None:
             user.all_queues = True
         else:
             user.patterns.append(Pattern(pattern, access))
-    return user
+    return None if sum([is_glob(one.text) for one in user.patterns]) > GLOBS_MOST else user
 
 
 def open_default() -> User:

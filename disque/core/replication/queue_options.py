@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from disque.core.base.numbers import SECONDS_MAX, parse_int, parse_seconds
 from disque.core.model import backoff
 from disque.core.model.defaults import DROP_OLDEST, OVERFLOW, Defaults, QueueDefaults
-from disque.core.model.registry import QUEUE_OPTION, Entry
+from disque.core.model.registry import Entry
 from disque.core.model.request import DEFAULT_TTL
 from disque.core.model.spec import BACKOFF, DEADLETTER, PRIORITY, REPL, RETAIN, TRIES, Row, Value
 
@@ -120,16 +120,8 @@ def has_changed(node: "Node", entry: Entry, now_ms: int) -> None:
 
 
 def known(node: "Node") -> Defaults:
-    """The options of all queues: read from the entries once, and kept from then on."""
-    defaults = node.registry.defaults
-    if defaults is None:
-        defaults = Defaults()
-        for entry in node.registry.entries():
-            kind, name, field = entry.key
-            if kind == QUEUE_OPTION and not entry.deleted:
-                defaults.set(name, field, entry.value)
-        node.registry.defaults = defaults
-    return defaults
+    """The options of all queues: the registry keeps them as its entries come and go."""
+    return node.registry.defaults
 
 
 def of(node: "Node", name: bytes) -> QueueDefaults | None:
@@ -172,7 +164,7 @@ def resolve(defaults: Defaults, name: bytes) -> QueueDefaults | None:
 def grows(node: "Node", name: bytes) -> None:
     """A new job is in a queue, or a dead letter: it may be too long now, see `overflow`."""
     defaults = node.registry.defaults
-    if defaults is not None and not defaults.dropping:
+    if not defaults.dropping:
         return
     found = of(node, name)
     if found is not None and found.drops and found.maxlen > 0:

@@ -134,9 +134,7 @@ def refresh(node: "Node") -> None:
     """Look at the schedules whose entries have changed, so many at once."""
     names = node.registry.schedules
     for _ in range(min(len(names), REFRESH_MOST)):
-        name = next(iter(names))
-        del names[name]
-        take(node, name)
+        take(node, names.popitem(last=False)[0])
 
 
 def take(node: "Node", name: bytes) -> None:

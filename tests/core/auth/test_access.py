@@ -2,8 +2,8 @@
 
 import pytest
 
-from disque.core.commands import COMMANDS, ROWS
-from disque.core.model.claims import EITHER, READ, WRITE, Claims
+from disque.core.commands import COMMANDS, ROWS, scan
+from disque.core.model.claims import EITHER, QUEUES_MOST, READ, WRITE, Claims
 from disque.core.model.command import FREE_GROUPS, NO_AUTH, PRODUCE
 from tests.core.support import START_MS, UNKNOWN_ID, Bench, Client
 
@@ -177,6 +177,25 @@ def test_many_jobs_in_one_command_are_too_many(admin: Client) -> None:
     client = user(admin, "~mine", "+@all")
     assert "at most 1000 jobs" in client.error("ACKJOB", *[UNKNOWN_ID] * 1001)
     assert admin("ACKJOB", *[UNKNOWN_ID] * 10) == 0
+
+
+def test_many_queues_in_one_command_are_too_many(admin: Client) -> None:
+    client = user(admin, "~q*", "+@all")
+    names = [f"q{number}" for number in range(QUEUES_MOST)]
+    assert client("GETJOB", "NOHANG", "FROM", *names) is None
+    assert "at most 4096 queues" in client.error("GETJOB", "NOHANG", "FROM", *names, "one-more")
+    assert len(claims(b"getjob", b"from", *[b"q"] * 10_000).queues) == QUEUES_MOST + 1
+    assert admin("GETJOB", "NOHANG", "FROM", *names, "one-more") is None
+
+
+def test_a_user_with_many_patterns_is_served_in_smaller_slices(admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "LOOK_MOST", 1000)
+    for number in range(1000):
+        admin("ADDJOB", f"q{number}", "body", 0)
+    few = user(admin, "~q*", "~one", "+@all")
+    assert len(few("QSCAN", "COUNT", 1000)[1]) == 1000
+    many = user(admin, "~q*", *[f"~a*b{number}*c" for number in range(60)], "+@all", name="many")
+    assert len(many("QSCAN", "COUNT", 1000)[1]) == 100
 
 
 def test_scans_show_nothing_of_foreign_queues(admin: Client) -> None:

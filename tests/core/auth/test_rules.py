@@ -11,7 +11,7 @@ from disque.core.auth import rules
 from disque.core.commands import ROWS
 from disque.core.model.catalog import Catalog
 from disque.core.model.claims import EITHER, READ, WRITE
-from disque.core.model.user import User, copy_of, digest_of, of_queues
+from disque.core.model.user import BOTH, GLOBS_MOST, NAME_COMPARED, Index, Pattern, User, copy_of, digest_of, of_queues
 
 CATALOG = Catalog(ROWS)
 HASH = sha256(b"x").hexdigest()
@@ -197,3 +197,38 @@ def test_what_is_shown_makes_the_same_user(words: list[bytes]) -> None:
     assert again.describe() == made.describe()
     assert again.allowed == made.allowed
     assert made.allowed == CATALOG.resolve(made.rules, base=made.base)
+
+
+PATTERNS = st.tuples(st.text("ab*?[]\\\\", max_size=4).map(str.encode), st.sampled_from([READ, WRITE, BOTH]))
+
+
+@given(st.lists(PATTERNS, max_size=6), st.text("ab*", max_size=5).map(str.encode), st.sampled_from([READ, WRITE, BOTH]))
+def test_patterns_that_are_looked_up_say_what_each_says_alone(
+    said: list[tuple[bytes, int]], name: bytes, wanted: int
+) -> None:
+    patterns = [Pattern(text, access) for text, access in said]
+    expected = any(one.access & wanted and one.glob.matches(name) for one in patterns)
+    assert Index(patterns).allows(name, wanted) == expected
+
+
+def test_a_name_that_is_too_long_fits_only_what_fits_all() -> None:
+    name = b"a" * (NAME_COMPARED + 1)
+    assert not Index([Pattern(b"a*", READ), Pattern(name, READ), Pattern(b"**", READ)]).allows(name, READ)
+    assert Index([Pattern(b"*", READ)]).allows(name, READ)
+    assert not Index([Pattern(b"*", READ)]).allows(name, WRITE)
+
+
+def test_patterns_that_each_name_is_compared_with_are_few() -> None:
+    names = [f"~name-{number}" for number in range(300)] + [f"~beginning-{number}*" for number in range(300)]
+    assert user(*names).looks() == 1
+    globs = [f"%R~*-{number}" for number in range(GLOBS_MOST)]
+    made = user(*names, *globs)
+    assert made.looks() > 1
+    for words in ([*globs, "~*-more"], [f"&*-{number}" for number in range(GLOBS_MOST + 1)]):
+        wrong = rules.fault(User(b"u"), [word.encode() for word in words], CATALOG)
+        assert wrong.endswith(rules.MANY_GLOBS), words[-1]
+    assert user(*globs, "%W~*-0").may(b"x-0", WRITE)
+    assert of_queues(b"u", b" ".join(made.words_of_queues())) is not None
+    assert of_queues(b"u", b" ".join([*made.words_of_queues(), b"~*-more"])) is None
+    channels = user(*[f"&*-{number}" for number in range(GLOBS_MOST)], "&news", "&job:*")
+    assert [channels.may_channel(name) for name in (b"x-7", b"news", b"job:1", b"x-777")] == [True, True, True, False]

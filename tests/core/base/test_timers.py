@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from disque.core.base import timers as timers_module
 from disque.core.base.timers import IDLE, NEVER, Timed, Timers
 from tests.core.support import START_MS as T
 
@@ -181,3 +182,20 @@ def test_following_the_next_due_time_meets_each_item_at_its_moment() -> None:
         now_ms = timers.next_due_ms()
         met.update({id(item): now_ms for item in timers.due(now_ms, 3)})
     assert met == due
+
+
+def test_shells_are_thrown_away_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timers_module, "SHELLS_MOST", 10)
+    timers = Timers()
+    timers.due(T, 10)  # from here on, what is near lies in the heap
+    shells = [armed(timers, T + 100) for _ in range(100)]
+    item = armed(timers, T + 200)
+    for shell in shells:
+        timers.disarm(shell)
+    assert timers.next_due_ms() == T + 100, "as if there were something: whoever comes then throws more away"
+    assert len(timers._heap) == 91
+    assert timers.due(T + 150, 1000) == []
+    assert len(timers._heap) == 81
+    for _ in range(9):
+        assert timers.next_due_ms() <= T + 200
+    assert drain(timers, T + 200) == [item]

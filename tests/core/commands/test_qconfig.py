@@ -99,11 +99,6 @@ class TestJobs:
         assert found is not None
         assert found.words == {b"retry": b"7"}
 
-    def test_what_is_read_anew_is_the_same(self, client: Client, bench: Bench) -> None:
-        client("QCONFIG", "SET", "q", "retry", 7)
-        bench.node.registry.defaults = None
-        assert added(client, "q")["retry"] == 7
-
 
 class TestShown:
     def test_each_option_with_the_name_for_which_it_was_set(self, client: Client) -> None:

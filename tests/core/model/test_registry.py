@@ -1,10 +1,11 @@
 """The entries of one node, and the sums by which two nodes find where they differ."""
 
 import random
+from collections import OrderedDict
 
 import pytest
 
-from disque.core.model.registry import BUCKETS, DIGEST_BYTES, Entry, Registry, bucket_of
+from disque.core.model.registry import BUCKETS, DIGEST_BYTES, QUEUE_OPTION, Entry, Registry, bucket_of
 
 A, B = b"a" * 40, b"b" * 40
 
@@ -72,3 +73,17 @@ def test_who_knows_nothing_lacks_everything_and_nonsense_is_taken_for_that() -> 
         assert registry.differing(digest) == some
     assert Registry().digest() == b""
     assert Registry().differing(registry.digest()) == []
+
+
+def test_options_of_queues_are_known_from_the_start() -> None:
+    """And not read from all entries by the first ADDJOB after a start."""
+    registry = Registry()
+    option = Entry((QUEUE_OPTION, b"q*", b"ttl"), b"60", 1, A, 0)
+    registry.put(option)
+    assert registry.defaults.by_name == {b"q*": {b"ttl": b"60"}}
+    registry.drop(option)
+    assert not registry.defaults.by_name
+
+
+def test_names_of_schedules_come_out_as_quickly_as_they_went_in() -> None:
+    assert isinstance(Registry().schedules, OrderedDict)  # a plain dict finds its first one more slowly the more left

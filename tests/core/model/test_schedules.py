@@ -1,5 +1,7 @@
 """When schedules are due."""
 
+import pytest
+
 from disque.core.model import schedules
 from disque.core.model.schedules import Schedule, Schedules
 
@@ -61,3 +63,21 @@ def test_while_many_are_on_their_way_no_more_are_begun() -> None:
     assert len(table.line) == 1
     table.open = [made[1]] * schedules.OPEN_MOST
     assert not table.has_work()
+
+
+def test_what_is_not_due_any_more_is_thrown_away_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedules, "SHELLS_MOST", 10)
+    table, made = known(100)
+    for schedule in made:
+        table.wake_at(schedule, 10)
+    for schedule in made[:-1]:
+        table.wake_at(schedule, 0)
+    assert table.next_ms() == 10
+    assert len(table._heap) == 90
+    turns = 0
+    while not table.line:
+        table.due(10, 5)
+        turns += 1
+        assert turns < 100
+    assert list(table.line) == made[-1:]
+    assert table.next_ms() == 0
