@@ -7,6 +7,7 @@ bodies that are being read share a bound, too, so that many slow ones cost no mo
 import asyncio
 import json
 from collections.abc import Coroutine, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, ClassVar, Final, TypeVar
 
 from starlette.types import Receive, Scope, Send
@@ -15,6 +16,9 @@ from starlette.types import Receive, Scope, Send
 BODY_S: Final = 60.0
 #: Bytes of bodies that have come in part, of all requests together.
 READING_MOST: Final = 256 << 20
+#: Bytes of a body that are read only to be dropped, and seconds for that.
+DROPPED_MOST = 16 << 20  # not Final: tests want less
+DROPPED_S = 5.0  # not Final: the same
 JSON_TYPE: Final = (b"content-type", b"application/json; charset=utf-8")
 
 Headers = list[tuple[bytes, bytes]]
@@ -35,6 +39,12 @@ class TooLargeError(BodyError):
 
     status = 413
     text = "body too large"
+
+
+class WholeTooLargeError(TooLargeError):
+    """The same, and all of it was read and dropped: the connection goes on."""
+
+    more: ClassVar[Mapping[str, str]] = {}
 
 
 class TooSlowError(BodyError):
@@ -77,7 +87,7 @@ class Reading:
             except TimeoutError:
                 raise TooSlowError from None
         if len(part) > most:
-            raise TooLargeError
+            raise WholeTooLargeError
         return part
 
     async def _rest(self, receive: Receive, most: int, first: bytes) -> bytes:
@@ -89,6 +99,11 @@ class Reading:
                 size += len(part)
                 self.held += len(part)
                 if size > most:
+                    parts.clear()
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(DROPPED_S):
+                            await drop(receive if more else None)
+                            raise WholeTooLargeError
                     raise TooLargeError
                 if self.held > self.most:
                     raise CrowdedError
@@ -100,6 +115,23 @@ class Reading:
                 part, more = message.get("body", b""), bool(message.get("more_body"))
         finally:
             self.held -= size
+
+
+async def drop(receive: Receive | None) -> None:
+    """Read the rest of a body that is too large: some clients listen to no answer before they have sent it all.
+
+    Raises TooLargeError if that is too much, too.
+    """
+    size = 0
+    while receive is not None:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise GoneError
+        size += len(message.get("body", b""))
+        if size > DROPPED_MOST:
+            raise TooLargeError
+        if not message.get("more_body"):
+            receive = None
 
 
 async def unless_gone(receive: Receive, work: Coroutine[Any, Any, T]) -> T:

@@ -42,7 +42,9 @@ class Hub:
         #: What clients listen to at this moment.
         self.streams: set[object] = set()
         self._later: set[asyncio.Task[None]] = set()
-        self.lmstfy = LmstfyMetrics() if settings.metrics_compat else None
+        self.lmstfy = LmstfyMetrics(wall_s) if settings.metrics_compat else None
+        if self.lmstfy is not None:
+            self.clusters.own.adding.watch = self.clusters.own.asking.watch = self.lmstfy.asked
         self.metrics.watch(lambda: self.clusters.polls)
 
     def note(self, method: str, place: str, status: int, seconds: float, request_id: str) -> None:

@@ -7,6 +7,8 @@ here.
 """
 
 import asyncio
+import time
+from collections.abc import Callable
 from typing import Final
 
 from disque.client import AsyncDisque, DisqueError
@@ -20,13 +22,20 @@ PARCELS: Final = 4
 REQUESTS: Final = 256
 
 
+#: Told of requests that were answered: the node, the name of the command, whether it was no error, and seconds.
+Watch = Callable[[str, str, bool, float], None]
+#: A request as it travels, and who waits for its reply.
+Asked = tuple[bytes, "asyncio.Future[Reply]", bytes]
+
+
 class Lane:
     """A way to the cluster. ``wait_ms`` is how long nodes may take by themselves for each of its requests."""
 
     def __init__(self, client: AsyncDisque, wait_ms: int = 0) -> None:
         self.client = client
         self.wait_ms = wait_ms
-        self._waiting: list[tuple[bytes, asyncio.Future[Reply]]] = []
+        self.watch: Watch | None = None
+        self._waiting: list[Asked] = []
         self._under_way: set[asyncio.Task[None]] = set()
         self._called = False
 
@@ -34,7 +43,7 @@ class Lane:
         """Send a request; what it becomes is the reply, or the `DisqueError`."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Reply] = loop.create_future()
-        self._waiting.append((pack(words), answer))
+        self._waiting.append((pack(words), answer, words[0]))
         if not self._called and len(self._under_way) < PARCELS:
             self._called = True
             loop.call_soon(self._leave)
@@ -53,14 +62,19 @@ class Lane:
         self._under_way.discard(task)
         self._leave()
 
-    async def _travel(self, asked: "list[tuple[bytes, asyncio.Future[Reply]]]") -> None:
+    async def _travel(self, asked: list[Asked]) -> None:
         client = self.client
-        parcel = Parcel([request for request, _ in asked], self.wait_ms)
+        parcel = Parcel([request for request, _, _ in asked], self.wait_ms)
+        begun_s = time.monotonic()
         try:
             replies: list[Reply] = list(await client.drive(deliver(client.router, client.config, parcel)))
         except DisqueError as error:
             replies = [error if reply is None else reply for reply in error.results] or [error] * len(asked)
-        for (_, answer), reply in zip(asked, replies, strict=True):
+        if self.watch is not None:
+            node, took_s = "{}:{}".format(*(parcel.answered_by or ("", 0))), time.monotonic() - begun_s
+            for (_, _, name), reply in zip(asked, replies, strict=True):
+                self.watch(node, name.decode("ascii").lower(), not isinstance(reply, Exception), took_s)
+        for (_, answer, _), reply in zip(asked, replies, strict=True):
             if answer.done():
                 continue
             wrong = typed(reply) if isinstance(reply, Exception) else None

@@ -6,7 +6,18 @@ from typing import Any
 
 import pytest
 
-from disque.gateway.asgi import CrowdedError, GoneError, Reading, TooLargeError, TooSlowError, as_json, header, headers
+from disque.gateway import asgi
+from disque.gateway.asgi import (
+    CrowdedError,
+    GoneError,
+    Reading,
+    TooLargeError,
+    TooSlowError,
+    WholeTooLargeError,
+    as_json,
+    header,
+    headers,
+)
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
@@ -41,6 +52,17 @@ class TestBodies:
         for parts in ([b"12345678901"], [b"123456789", b"012"], [b"123456789", b"01", b"", b""]):
             with pytest.raises(TooLargeError):
                 read(coming(*parts))
+
+    def test_one_that_is_too_large_is_read_to_its_end_and_dropped(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(asgi, "DROPPED_MOST", 20)
+        for parts in ([b"x" * 11], [b"x" * 9, b"x" * 9, b"x" * 20], [b"x" * 11, b"x" * 10, b"x" * 10]):
+            with pytest.raises(WholeTooLargeError):
+                read(coming(*parts))
+        with pytest.raises(TooLargeError) as refused:
+            read(coming(b"x" * 11, b"x" * 10, b"x" * 11))
+        assert refused.value.more == {"Connection": "close"}
+        with pytest.raises(GoneError):
+            read(coming(b"x" * 11, b"x", None))
 
     def test_who_leaves_sends_nothing(self) -> None:
         for parts in ([None], [b"one", None]):

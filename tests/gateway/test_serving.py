@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from disque.gateway import serving
+from disque.gateway import asgi, serving
 from disque.gateway.app import build
 from disque.gateway.hub import Hub
 from disque.gateway.serving import listener, make_server, serve
@@ -88,7 +88,9 @@ def test_headers_that_do_not_come_end_the_connection(monkeypatch: pytest.MonkeyP
     play(act)
 
 
-def test_a_body_that_does_not_come_is_answered_and_the_connection_ends() -> None:
+def test_a_body_that_does_not_come_is_answered_and_the_connection_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asgi, "DROPPED_S", 0.01)
+
     async def act(port: int) -> None:
         head = b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\n"
         answer = await talk(port, head + b"Content-Length: 1000000\r\n\r\n" + b"x" * 100_000)

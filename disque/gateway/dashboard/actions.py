@@ -13,8 +13,9 @@ from disque.client import AsyncDisque, NewJob, Swept
 from disque.client.replies import JobInfo
 from disque.gateway import ids
 from disque.gateway.cluster import Cluster
-from disque.gateway.dashboard.looks import error_of, has_header
+from disque.gateway.dashboard.looks import has_header
 from disque.gateway.rest import cursors
+from disque.gateway.rest.dead import error_of
 from disque.gateway.rest.queues import OPTIONS, STATES
 
 #: Jobs of one request to a node, and seconds for which one action goes on.

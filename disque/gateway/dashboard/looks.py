@@ -1,7 +1,6 @@
 """What pages show: each function gathers the values of one template."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -16,6 +15,7 @@ from disque.gateway.cluster import Cluster
 from disque.gateway.dashboard import form, sampler
 from disque.gateway.dashboard.charts import Chart, Line, chart
 from disque.gateway.rest import cursors
+from disque.gateway.rest.dead import DEAD, Groups, groups_of
 from disque.gateway.rest.nodes import state_of
 from disque.gateway.rest.queues import OPTIONS, STATES
 
@@ -25,10 +25,6 @@ Values = dict[str, Any]
 QUEUES_A_PAGE: Final = 50
 JOBS_A_PAGE: Final = 50
 USERS_A_PAGE: Final = 500
-#: Dead letters that are looked at, to group them by their errors.
-DEAD_MOST: Final = 2000
-#: Of an error that groups dead letters, so many letters count.
-ERROR_MOST: Final = 200
 #: States of jobs in the words of a page, in the order of a job's life.
 WORDS: Final = {
     "wait-repl": "waits for copies",
@@ -43,7 +39,6 @@ WORDS: Final = {
     "expired": "expired",
     "dropped": "dropped",
 }
-DEAD: Final = ":dead"
 #: What a node leaves out where a job has none.
 NONE_OF: Final[JobInfo] = {"origin": None, "headers": {}, "error": None, "progress": None}
 #: The charts of the first page: what each shows, in which colour.
@@ -166,7 +161,7 @@ async def list_jobs(request: Request, cluster: Cluster) -> Values:
         async def step(client: AsyncDisque, at: int) -> tuple[int, list[JobInfo]]:
             return await client.scan_job_infos(at, count=JOBS_A_PAGE, queue=name or None, states=states)
 
-        found, more = await cursors.walk(cluster, query.get("cursor", ""), JOBS_A_PAGE, step)
+        found, more = await cursors.page(cluster, query.get("cursor", ""), JOBS_A_PAGE, step)
         rows = once(job_row(info) for _, info in found if has_header(info, header))
     return {
         "rows": rows,
@@ -265,47 +260,15 @@ async def dead(request: Request, cluster: Cluster) -> Values:
     name = form.query(request).get("queue", "")
     names = [one for one in await cluster.queue_names() if one.endswith(DEAD)]
     rows = await figures.of_queues(cluster, names[:QUEUES_A_PAGE])
-    groups: list[tuple[str, int, str]] = []
-    looked = 0
-    if name:
-        counted, examples, looked = await errors_of(cluster, name)
-        groups = [(error, count, examples[error]) for error, count in counted.most_common(QUEUES_A_PAGE)]
+    found = await groups_of(cluster, name) if name else Groups([], 0, is_whole=True)
     return {
         "rows": [row for row in rows if row.get("len") or row.get("delayed")],
         "queue": name,
-        "groups": groups,
-        "looked": looked,
-        "looked_most": DEAD_MOST,
+        "groups": found.groups[:QUEUES_A_PAGE],
+        "looked": found.looked,
+        "is_whole": found.is_whole,
         "total": len(names),
     }
-
-
-async def errors_of(cluster: Cluster, name: str) -> tuple[Counter[str], dict[str, str], int]:
-    """How many dead letters of a queue have which error, an ID for each, and how many were looked at."""
-    seen: set[str] = set()
-    counted: Counter[str] = Counter()
-    examples: dict[str, str] = {}
-    cursor: str | None = ""
-
-    async def step(client: AsyncDisque, at: int) -> tuple[int, list[JobInfo]]:
-        return await client.scan_job_infos(at, count=500, queue=name, states=("queued", "delayed"))
-
-    while cursor is not None and len(seen) < DEAD_MOST:
-        found, cursor = await cursors.walk(cluster, cursor, 500, step)
-        for _, info in found:
-            job_id = str(info["id"])
-            if job_id not in seen:
-                seen.add(job_id)
-                error = error_of(info)
-                counted[error] += 1
-                examples.setdefault(error, ids.shown(job_id.encode()).decode())
-    return counted, examples, len(seen)
-
-
-def error_of(info: JobInfo) -> str:
-    """The error by which a dead letter is grouped."""
-    lines = str(info.get("error") or "").strip().splitlines()
-    return lines[0][:ERROR_MOST] if lines else ""
 
 
 async def schedules(request: Request, cluster: Cluster) -> Values:

@@ -51,7 +51,7 @@ class Ask:
         """Namespace and token of the path, whose pool must be the only one there is. Raises RefusedError."""
         namespace, raw = self.words
         pool, colon, token = raw.partition(":")
-        if colon and pool != DEFAULT_POOL:
+        if colon and pool not in {"", DEFAULT_POOL}:
             raise RefusedError(400, NO_POOL)
         return namespace, token if colon else raw
 

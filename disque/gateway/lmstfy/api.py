@@ -155,4 +155,4 @@ def read_token(call: Call) -> None:
     """Note pool and token, from `X-Token` or the query, as `[pool:]token`."""
     raw = header(call.scope, b"x-token").decode("latin-1") or call.query.get("token", "")
     pool, colon, token = raw.partition(":")
-    call.pool, call.token = (pool, token) if colon else (DEFAULT_POOL, raw)
+    call.pool, call.token = (pool or DEFAULT_POOL, token) if colon else (DEFAULT_POOL, raw)

@@ -17,7 +17,7 @@ from disque.gateway.asgi import as_json, header
 from disque.gateway.hub import Hub
 from disque.gateway.lmstfy import names
 from disque.gateway.lmstfy.call import NOTHING, Call, RefusedError, Reply, failure
-from disque.gateway.lmstfy.query import I64, U16, U32, number
+from disque.gateway.lmstfy.query import U16, U32, number, signed
 from disque.gateway.taken import Taken, id_of
 
 #: Bytes of a job, and jobs of one request.
@@ -121,14 +121,14 @@ class Jobs:
         """Count what was consumed."""
         assert self.hub.lmstfy is not None
         for job in jobs:
-            self.hub.lmstfy.consumed(namespace, text(job.queue)[len(namespace) + 1 :], job.created_ms_ago)
+            self.hub.lmstfy.consumed(namespace, text(job.queue)[len(namespace) + 1 :], job.job_id, job.created_ms_ago)
         self.hub.lmstfy.count("consume_multi_jobs", len(jobs) * several)
 
     async def delete(self, call: Call) -> Reply:
         """DELETE job: acknowledge it. It is no error if there is none."""
         job_id = ids.meant(call.job_id)
         if self.hub.lmstfy is not None:
-            self.hub.lmstfy.count("pool_delete_jobs")
+            self.hub.lmstfy.acknowledged(call.namespace, call.queue, job_id)
         if job_id is not None:
             await self.cluster.asking.ask([b"ACKJOB", job_id])
         return NOTHING
@@ -204,8 +204,8 @@ class Jobs:
     async def respawn(self, call: Call) -> Reply:
         """PUT deadletter: put some back, with tries and TTL as at first."""
         limit = number_of(call, "limit", "1")
-        ttl = number(call.query.get("ttl", "86400"), I64)
-        if ttl is None:
+        ttl = signed(call.query.get("ttl", "86400"))
+        if ttl is None or ttl < 0:
             raise RefusedError(400, "invalid ttl")
         swept = await self.cluster.client.revive_queue(names.dead(call.namespace, call.queue), count=limit)
         if self.hub.lmstfy is not None:
@@ -238,8 +238,8 @@ class Jobs:
 
 def number_of(call: Call, name: str, default: str) -> int:
     """A number above 0 of the query. Raises RefusedError."""
-    value = number(call.query.get(name, default), I64)
-    if not value:
+    value = signed(call.query.get(name, default))
+    if value is None or value <= 0:
         raise RefusedError(400, f"invalid {name}")
     return value
 

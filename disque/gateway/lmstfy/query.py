@@ -1,5 +1,6 @@
 """Queries as lmstfy reads them: the first of several values counts, and numbers are digits within bounds."""
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
@@ -9,6 +10,8 @@ from urllib.parse import unquote_plus
 U16: Final = 2**16 - 1
 U32: Final = 2**32 - 1
 I64: Final = 2**63 - 1
+#: What Go takes for no pair, and leaves out.
+BAD_ESCAPE: Final = re.compile("%(?![0-9A-Fa-f]{2})")
 #: Queries that are kept, and bytes of one.
 CACHED_MOST: Final = 1000
 CACHED_BYTES_MOST: Final = 256
@@ -30,10 +33,17 @@ def parsed(query: bytes) -> dict[str, str]:
     found: dict[str, str] = {}
     if query:
         for part in query.decode("latin-1").split("&"):
+            if not part or ";" in part or BAD_ESCAPE.search(part):
+                continue
             name, _, value = part.partition("=")
-            if name not in found:
-                found[unquote_plus(name)] = unquote_plus(value) if "%" in value or "+" in value else value
+            found.setdefault(unquote_plus(name), unquote_plus(value) if "%" in value or "+" in value else value)
     return found
+
+
+def signed(text: str) -> int | None:
+    """A number of decimal digits, behind a sign or not, of 64 bits; None for anything else."""
+    value = number(text[1:] if text[:1] in {"+", "-"} else text, I64)
+    return -value if value is not None and text.startswith("-") else value
 
 
 def number(text: str, most: int) -> int | None:

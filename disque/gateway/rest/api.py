@@ -14,7 +14,7 @@ from disque.gateway.asgi import BodyError, GoneError
 from disque.gateway.faults import RETRY_AFTER_S, Fault, fault_of
 from disque.gateway.guard import RefusedError, TooManyError
 from disque.gateway.hub import Hub, log
-from disque.gateway.rest import events, jobs, nodes, openapi, queues, schedules, users
+from disque.gateway.rest import dead, events, jobs, nodes, openapi, queues, schedules, users
 from disque.gateway.rest.operation import JSON_MOST, Ask, Operation, Problem, Result, bad
 from disque.gateway.rest.schema import read, wrong
 
@@ -22,6 +22,7 @@ BASE: Final = "/api/v1"
 OPERATIONS: Final[tuple[Operation, ...]] = (
     *nodes.OPERATIONS,
     *queues.OPERATIONS,
+    *dead.OPERATIONS,
     *jobs.OPERATIONS,
     *schedules.OPERATIONS,
     *users.OPERATIONS,

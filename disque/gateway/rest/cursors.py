@@ -3,18 +3,19 @@
 import base64
 import binascii
 import json
+import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
-from disque.client import AsyncDisque, DisqueError, NodeInfo
+from disque.client import AsyncDisque, DisqueError, NodeInfo, UnavailableError
 from disque.gateway.cluster import Cluster
 from disque.gateway.rest.operation import bad
 
 T = TypeVar("T")
 
 CURSOR_MOST: Final = 2000
-#: Steps of a walk that one request makes, so that a page that has nothing to show comes to an end, too.
-STEPS: Final = 200
+#: Seconds for which one request goes on with a walk, so that a page that has nothing to show comes to an end, too.
+LONGEST_S: Final = 0.5
 
 Walk = Callable[[AsyncDisque, int], Awaitable[tuple[int, list[T]]]]
 
@@ -34,41 +35,68 @@ def read(text: str) -> Any:  # noqa: ANN401 - what was written, or anything that
         raise bad("this is no cursor of this API") from None
 
 
-async def walk(cluster: Cluster, cursor: str, limit: int, step: Walk[T]) -> tuple[list[tuple[NodeInfo, T]], str | None]:
-    """Go on with a walk through all nodes, one after the other, until about ``limit`` things are met.
+class Place(NamedTuple):
+    """Where a walk goes on: a node, its cursor, and how many things of that step were shown already."""
 
-    A node that is gone is passed over. Raises Problem, DisqueError.
-    """
+    node_id: str = ""
+    at: int = 0
+    skip: int = 0
+
+
+Met = list[tuple[NodeInfo, T]]
+
+
+async def page(cluster: Cluster, cursor: str, limit: int, step: Walk[T]) -> tuple[Met[T], str | None]:
+    """Go on with a walk, and give ``limit`` things at most, whatever a step brings. Raises Problem, DisqueError."""
+    return await go(cluster, cursor, limit, step, most=limit)
+
+
+async def walk(cluster: Cluster, cursor: str, limit: int, step: Walk[T]) -> tuple[Met[T], str | None]:
+    """Go on with a walk by whole steps, until ``limit`` things are met: for who changes them. Raises as `page`."""
+    return await go(cluster, cursor, limit, step)
+
+
+async def go(
+    cluster: Cluster, cursor: str, limit: int, step: Walk[T], most: int | None = None
+) -> tuple[Met[T], str | None]:
+    """Walk through all nodes, one after the other, for `LONGEST_S` at most. A node that is gone is passed over."""
     nodes = sorted(await cluster.nodes())
-    node_id, at = place_of(cursor)
-    found: list[tuple[NodeInfo, T]] = []
-    for _ in range(STEPS):
-        left = [node for node in nodes if node.id >= node_id]
-        if not left:
-            return found, None
-        node = left[0]
-
-        async def go_on(client: AsyncDisque, at: int = at if node.id == node_id else 0) -> tuple[int, list[T]]:
-            return await step(client, at)
-
-        try:
-            at, more = await cluster.ask_at(node, go_on)
-        except DisqueError as error:
-            if error.code != "UNAVAILABLE":
-                raise
-            at, more = 0, []
-        found += [(node, one) for one in more]
-        node_id = node.id if at else f"{node.id}~"  # which is behind this node, and before any other
-        if len(found) >= limit:
-            break
-    return found, written([node_id, at])
+    until_s = time.monotonic() + LONGEST_S
+    place: Place | None = place_of(cursor)
+    found: Met[T] = []
+    while place is not None and len(found) < limit and time.monotonic() < until_s:
+        met, after = await one_step(cluster, nodes, place, step)
+        fresh = met[place.skip :]
+        if most is not None and len(found) + len(fresh) > most:
+            room = most - len(found)
+            return [*found, *fresh[:room]], written(place._replace(skip=place.skip + room))
+        found += fresh
+        place = after
+    return found, None if place is None else written(place)
 
 
-def place_of(cursor: str) -> tuple[str, int]:
-    """Node and cursor of a walk. Raises Problem."""
+async def one_step(cluster: Cluster, nodes: list[NodeInfo], place: Place, step: Walk[T]) -> tuple[Met[T], Place | None]:
+    """What one step meets, and where the next one begins; None behind the last node. Raises DisqueError."""
+    left = [node for node in nodes if node.id >= place.node_id]
+    if not left:
+        return [], None
+    node = left[0]
+    at = place.at if node.id == place.node_id else 0
+    try:
+        at, more = await cluster.ask_at(node, lambda client: step(client, at))
+    except DisqueError as error:
+        if error.code != UnavailableError.code:
+            raise
+        at, more = 0, []
+    # A name with a tilde is behind this node, and before any other.
+    return [(node, one) for one in more], Place(node.id if at else f"{node.id}~", at)
+
+
+def place_of(cursor: str) -> Place:
+    """The place that a cursor means. Raises Problem."""
     if not cursor:
-        return "", 0
+        return Place()
     place = read(cursor)
-    if not (isinstance(place, list) and [type(one) for one in place] == [str, int] and place[1] >= 0):
+    if not (isinstance(place, list) and [type(one) for one in place] == [str, int, int] and min(place[1:]) >= 0):
         raise bad("this is no cursor of this list")
-    return place[0], place[1]
+    return Place(*place)

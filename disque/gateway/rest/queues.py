@@ -69,7 +69,7 @@ async def list_jobs(ask: Ask) -> Result:
     async def step(client: AsyncDisque, at: int) -> tuple[int, list[Any]]:
         return await client.scan_job_infos(at, count=limit, queue=ask.path[0], states=states)
 
-    found, more = await cursors.walk(ask.cluster, ask.query.get("cursor", ""), limit, step)
+    found, more = await cursors.page(ask.cluster, ask.query.get("cursor", ""), limit, step)
     return page([{**shown_job(info), "node": node.id} for node, info in found], more, "jobs")
 
 
@@ -131,13 +131,6 @@ async def set_options(ask: Ask) -> Result:
 async def unset_options(ask: Ask) -> Result:
     """DELETE /queues/{queue}/options."""
     return Result({"count": await ask.cluster.client.unset_queue_options(ask.path[0], *ask.query.get("name", ()))})
-
-
-async def dead_letters(ask: Ask) -> Result:
-    """GET /dead-letters: the queues of dead letters."""
-    ask.query["suffix"] = ":dead"
-    ask.query["figures"] = True
-    return await list_queues(ask)
 
 
 PAUSE: Final = record({"pause": string("what is paused", enum=PAUSES)}, "pause")
@@ -206,5 +199,4 @@ OPERATIONS: Final = (
         "Take options back",
         {"name": array(string(enum=OPTIONS))},
     ),
-    Operation("GET", "/dead-letters", dead_letters, "Queues of dead letters, with figures", LIST),
 )

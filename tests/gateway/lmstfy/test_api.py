@@ -125,7 +125,9 @@ class TestTokens:
             ("default:", 401, b'{"error":"token not found"}'),
             ("wrong", 401, b'{"error":"invalid token"}'),
             (f"other:{TOKEN}", 404, b'{"error":"pool not found"}'),
-            (f":{TOKEN}", 404, b'{"error":"pool not found"}'),
+            (f":{TOKEN}", 404, b'{"msg":"no job available"}'),
+            (":", 401, b'{"error":"token not found"}'),
+            (f"default:{TOKEN}:", 401, b'{"error":"invalid token"}'),
             (f"default:{TOKEN}", 404, b'{"msg":"no job available"}'),
         ],
     )
