@@ -37,6 +37,7 @@ FORM: Final = os.environ.get("DISQUE_CORE") or "plain"
 TOOLS: Final = {
     "chromium": "chromium",
     "ip": "iproute2",
+    "promtool": "prometheus",
     "redis-benchmark": "redis-tools",
     "redis-cli": "redis-tools",
     "redis-server": "redis-server",

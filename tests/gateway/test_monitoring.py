@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -9,8 +10,9 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, path_of
 from tests.end_to_end.node import Node
+from tests.gateway.support import Gateway
 
 BOARD: Final = json.loads((ROOT / "conf" / "grafana.json").read_text())
 ALERTS: Final = yaml.safe_load((ROOT / "conf" / "alerts.yaml").read_text())
@@ -38,7 +40,6 @@ EXPRESSIONS: Final = [
 def labels(one_node: Node) -> Iterator[dict[str, set[str]]]:
     """The names of samples that there are, with their labels, once there was some traffic."""
     from disque.gateway.settings import Settings  # noqa: PLC0415 - the extra may be missing
-    from tests.gateway.support import Gateway  # noqa: PLC0415
 
     gateway = Gateway(Settings(nodes=(("127.0.0.1", one_node.port),)))
     job_id = one_node.ask("ADDJOB", "mails", "x", 1000)
@@ -82,6 +83,48 @@ def test_the_dashboard_is_one() -> None:
         legends = [target["legendFormat"] for target in panel.get("targets", ())]
         for target, legend in zip(panel.get("targets", ()), legends, strict=True):
             assert set(re.findall(r"\{\{(\w+)\}\}", legend)) <= set(re.findall(r"\w+", target["expr"]))
+
+
+def lost(given: Any, read: Any, place: str = "") -> Iterator[str]:
+    """Where something that was given is not what was read."""
+    if isinstance(given, dict) and isinstance(read, dict):
+        for name, value in given.items():
+            yield from lost(value, read.get(name), f"{place}.{name}")
+    elif isinstance(given, list) and isinstance(read, list) and len(given) == len(read):
+        for number, (one, other) in enumerate(zip(given, read, strict=True)):
+            yield from lost(one, other, f"{place}[{number}]")
+    elif given != read:
+        yield f"{place}: {given!r} was read as {read!r}"
+
+
+@pytest.mark.slow
+def test_the_dashboard_has_nothing_that_grafanas_schema_does_not_know() -> None:
+    pytest.importorskip("grafana_foundation_sdk", reason="grafana-foundation-sdk is missing: it is in the extra test")
+    from grafana_foundation_sdk.cog import encoder, plugins  # noqa: PLC0415 - see above
+    from grafana_foundation_sdk.models.dashboard import Dashboard  # noqa: PLC0415
+
+    plugins.register_default_plugins()
+    read = json.loads(encoder.JSONEncoder().encode(Dashboard.from_json(BOARD)))
+    assert not list(lost(BOARD, read))
+
+
+@pytest.mark.slow
+def test_prometheus_reads_the_alerts() -> None:
+    command = [path_of("promtool"), "check", "rules", "--lint=all", "--lint-fatal", str(ROOT / "conf" / "alerts.yaml")]
+    said = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert said.returncode == 0, said.stdout + said.stderr
+
+
+@pytest.mark.slow
+def test_prometheus_finds_nothing_wrong_with_the_metrics(gateway: Gateway, node: Node) -> None:
+    job_id = node.ask("ADDJOB", "mails", "x", 1000)
+    assert node.ask("GETJOB", "FROM", "mails")
+    assert node.ask("ACKJOB", job_id) == 1
+    gateway.ask("GET", "/healthz")
+    text = gateway.ask("GET", "/metrics").text
+    command = [path_of("promtool"), "check", "metrics"]
+    said = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    assert said.returncode == 0, said.stdout + said.stderr
 
 
 def test_alerts_say_what_is_wrong_and_how_bad_it_is() -> None:
