@@ -24,7 +24,8 @@ def load_app(place: str) -> App:
         found = importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
-            raise AppNotFoundError(f"there is no module {name!r} in {here} or where Python looks") from error
+            hint = f"; a module is named without .py: {name.removesuffix('.py')}" if name.endswith(".py") else ""
+            raise AppNotFoundError(f"there is no module {name!r} in {here} or where Python looks{hint}") from error
         raise
     apps = [each for each, value in vars(found).items() if isinstance(value, App)]
     for part in (path or "app").split("."):

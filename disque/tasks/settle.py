@@ -38,17 +38,18 @@ class Settler:
         self._client = client
         self._clock = clock
         self._pile: list[tuple[Held, Outcome]] = []
+        self._leaving: list[tuple[Held, Outcome]] = []
         self._task: asyncio.Task[None] | None = None
         self._idle = asyncio.Event()
         self._idle.set()
         self.refused = 0
 
     def __len__(self) -> int:
-        return len(self._pile)
+        return len(self._leaving) + len(self._pile)
 
     def waiting(self) -> Iterator[Held]:
-        """The jobs of which nothing was said yet: their leases must be renewed."""
-        return (held for held, _ in self._pile)
+        """The jobs of which no node has heard yet: their leases must be renewed."""
+        return (held for held, _ in (*self._leaving, *self._pile))
 
     def put(self, held: Held, outcome: Outcome) -> None:
         """Say this soon."""
@@ -73,13 +74,15 @@ class Settler:
     async def _run(self) -> None:
         try:
             while self._pile:
-                pile, self._pile = self._pile, []
-                left = await self._flush(pile)
+                self._leaving, self._pile = self._pile, []
+                left = await self._flush(self._leaving)
+                self._leaving = []
                 if left:
                     self._pile = left + self._pile
                     await asyncio.sleep(AGAIN_S)
         finally:
             self._task = None
+            self._leaving = []
             self._idle.set()
 
     async def _flush(self, pile: list[tuple[Held, Outcome]]) -> list[tuple[Held, Outcome]]:

@@ -70,3 +70,33 @@ async def forks_in_the_loop(number: int) -> None:
 async def blocks(seconds: float) -> None:
     time.sleep(seconds)  # noqa: ASYNC251 - that is the point
     logging.getLogger("shop").info("unblocked")
+
+
+def raise_it(kind: str) -> None:
+    """Raise what programs do not expect."""
+    if kind == "exit":
+        raise SystemExit(3)
+    if kind == "interrupt":
+        raise KeyboardInterrupt
+    if kind == "group":
+        raise BaseExceptionGroup("both", [KeyError("a"), KeyboardInterrupt()])
+    if kind == "recursion":
+        raise_it(kind)
+    if kind == "memory":
+        raise MemoryError
+    raise GeneratorExit("nobody wants it")
+
+
+@app.task
+async def raises(kind: str) -> None:
+    raise_it(kind)
+
+
+@app.task
+def raises_in_a_thread(kind: str) -> None:
+    raise_it(kind)
+
+
+@app.task(cpu=True)
+def raises_elsewhere(kind: str) -> None:
+    raise_it(kind)

@@ -16,6 +16,7 @@ def test_found() -> None:
     ("place", "reason"),
     [
         ("nowhere.at.all:app", "there is no module 'nowhere.at.all'"),
+        ("nowhere.py:app", "a module is named without .py: nowhere$"),
         ("tests.tasks.shop_app:nobody", "is no App; write module:name: tests.tasks.shop_app:app$"),
         ("tests.tasks.shop_app:app.name", "is no App"),
         ("json", "is no App; .* there is none in this module"),

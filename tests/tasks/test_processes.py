@@ -180,6 +180,48 @@ def test_functions_that_fork_leave_one_worker(app: App, work: MakeWorker) -> Non
     assert worker.ended() == 0
 
 
+RAISED = {
+    "exit": "SystemExit: 3",
+    "interrupt": "KeyboardInterrupt",
+    "group": "BaseExceptionGroup: both (2 sub-exceptions)",
+    "recursion": "RecursionError: maximum recursion depth exceeded",
+    "memory": "MemoryError",
+    "generator": "GeneratorExit: nobody wants it",
+}
+BODIES = {
+    b"\xff\x00\x01": "neither JSON nor msgpack",
+    b"{": "neither JSON nor msgpack",
+    b"[]": "a map is expected, not list",
+    b'{"task":"nobody"}': "this worker has no task 'nobody'",
+    b'{"task":"mail","args":["x"]}': "the arguments do not fit",
+    b'{"task":"mail","args":' + b"[" * 100_000: "neither JSON nor msgpack",
+}
+
+
+def test_whatever_functions_raise_and_bodies_say_the_worker_goes_on(app: App, work: MakeWorker) -> None:
+    worker = work("--cpus", "1", lease=30)
+
+    async def scene() -> None:
+        for task in (shop_app.raises, shop_app.raises_in_a_thread, shop_app.raises_elsewhere):
+            jobs = {kind: await task.using(tries=1).enqueue(kind) for kind in RAISED}
+            for kind, job in jobs.items():
+                [ended] = await app.client.wait(job.id, timeout=60)
+                assert ended is not None
+                assert ended.status == "dead-letter", (task, kind)
+                assert (ended.error or "").startswith(RAISED[kind]), (task, kind)
+        for body, reason in BODIES.items():
+            job_id = await app.client.add("default", body)
+            [ended] = await app.client.wait(job_id, timeout=60)
+            assert ended is not None
+            assert ended.status == "dead-letter", body[:50]
+            assert reason in (ended.error or ""), body[:50]
+        assert await (await shop_app.mail.enqueue(5)).result(60) == 5
+
+    play(app, scene())
+    worker.signal(signal.SIGTERM)
+    assert worker.ended() == 0
+
+
 def test_a_function_that_blocks_the_loop_is_named(app: App, work: MakeWorker) -> None:
     worker = work(lease=30)
 
@@ -222,6 +264,30 @@ def test_all_nodes_gone_for_longer_than_a_lease_and_back(app: App, work: MakeWor
     until(lambda: statuses(app, [*ids, *more]) == {"done": 5}, lambda: f"all jobs: {statuses(app, [*ids, *more])}")
     worker.signal(signal.SIGTERM)
     assert worker.ended() == 0
+
+
+def test_nodes_that_hang_for_longer_than_a_lease_and_go_on(app: App, work: MakeWorker, own_node: Node) -> None:
+    worker = work("--concurrency", "4", lease=2)
+    ids = enqueue(app, 2, 6)
+    until(lambda: len(worker.noted()) >= 2, "jobs that run")
+    own_node.signal(signal.SIGSTOP)
+    until(lambda: "the lease is lost" in worker.log.read_text(), "the loss of the leases")
+    own_node.signal(signal.SIGCONT)
+    until(lambda: statuses(app, ids) == {"done": 2}, lambda: f"all jobs: {statuses(app, ids)}")
+    worker.signal(signal.SIGTERM)
+    assert worker.ended() == 0
+
+
+def test_a_worker_stops_also_where_no_node_hears_of_it(app: App, work: MakeWorker, own_node: Node) -> None:
+    worker = work("--grace", "0", lease=30)
+    ids = enqueue(app, 2, 1000)
+    until(lambda: len(worker.noted()) == 2, "jobs that run")
+    own_node.kill()
+    worker.signal(signal.SIGTERM)
+    assert worker.ended() == 0
+    assert "what became of 2 jobs could not be told: they run again" in worker.log.read_text()
+    own_node.start()
+    assert set(statuses(app, ids)) <= {"queued", "in-flight"}
 
 
 def test_a_worker_that_stood_still_for_longer_than_a_lease(app: App, work: MakeWorker) -> None:

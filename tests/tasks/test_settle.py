@@ -113,3 +113,28 @@ def test_an_end_that_cannot_be_told() -> None:
         return len(list(settler.waiting()))
 
     assert asyncio.run(scene()) == 1
+
+
+def test_what_is_on_its_way_counts_as_not_told_yet() -> None:
+    async def scene() -> None:
+        client = AsyncDisque(config(A, attempts=1))
+        stays = asyncio.Event()
+
+        async def drive(flow: Any) -> object:
+            flow.close()
+            await stays.wait()
+            return [1]
+
+        client.drive = drive  # type: ignore[method-assign, assignment]  # a node that does not answer yet
+        settler = Settler(client, lambda: 1.0)
+        one, other = held(1), held(2)
+        settler.put(one, Done())
+        await asyncio.sleep(0)
+        settler.put(other, Done())
+        assert list(settler.waiting()) == [one, other]
+        assert len(settler) == 2
+        stays.set()
+        assert await settler.flushed(30)
+        assert len(settler) == 0
+
+    asyncio.run(scene())
