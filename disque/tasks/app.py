@@ -403,4 +403,4 @@ class App:
         return None
 
     def __repr__(self) -> str:
-        return f"<App {self.name}: {len(self.tasks)} tasks>"
+        return f"<App {self.name}: {len(self.tasks)} task{'s' * (len(self.tasks) != 1)}>"
