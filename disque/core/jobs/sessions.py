@@ -20,6 +20,7 @@ from disque.core.model.session import (
     WAIT_NODES,
     Session,
 )
+from disque.core.model.specs import Specs
 from disque.core.model.tombstones import Tombstones
 from disque.core.replication import coordinator, ends, registry, surveys, waits
 
@@ -114,7 +115,8 @@ def forget_everything(node: "Node") -> None:
     node.overflowing.clear()
     node.live.clear()
     registry.forget_segments(node)
-    node.queues = node.specs.queues = {}
+    node.queues = {}
+    node.specs = Specs(node.queues)
     node.roll = Roll()
     node.used = node.places * PLACE_BYTES  # of those that wait no more and leave their lines now
     node.used += node.pubsub.size

@@ -55,6 +55,8 @@ def test_after_everything_was_forgotten_the_jobs_of_a_queue_share_their_terms_ag
     client = bench.client()
     client.add("q", "b")
     sessions.forget_everything(bench.node)
+    assert bench.node.specs.of(b"q") is None
     found = [spec_of(bench, client.add("q", "b")) for _ in range(2)]
     assert found[0] is found[1]
+    assert found[0].figures.added == 2
     assert bench.node.specs.of(b"q") is bench.node.queues[b"q"].specs
