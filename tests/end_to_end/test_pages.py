@@ -1,7 +1,8 @@
-"""The examples of README.md and of some pages in docs/ are played against three real nodes, page by page.
+"""The examples of README.md and of some pages in docs/ are played against real nodes, page by page.
 
 A page is one session. The ID in its examples stands for the job that the last ADDJOB before has made. What a page tells
-in its prose (a consumer takes a job, a job dies) happens before the first example that needs it: see `STORY`.
+in its prose (a consumer takes a job, a job dies) happens before the first example that needs it: see `STORY`. In
+docs/commands.md, each example is a session of its own, on a node without jobs.
 """
 
 import json
@@ -18,7 +19,7 @@ from disque.client.stream import Jobs
 from disque.core.commands import ROWS
 from tests.conftest import ROOT
 from tests.end_to_end.cluster import Cluster
-from tests.end_to_end.node import Raw, ServerError
+from tests.end_to_end.node import Node, Raw, ServerError
 
 pytestmark = pytest.mark.slow
 
@@ -138,6 +139,34 @@ def test_the_commands_of_the_guide_are_answered_as_it_says(session: Session) -> 
 def test_the_commands_of_the_readme_are_answered_as_it_says(session: Session) -> None:
     (text,) = [text for text in blocks("README.md", "") if text.startswith("$ redis-cli")]
     session.block(text)
+
+
+EXAMPLE: Final = re.compile(r"^> (.*)\n((?:(?!> ).*\n)*)", re.MULTILINE)
+
+
+def test_the_examples_of_commands_are_answered_as_they_say(shared: Node, redis_cli: str) -> None:
+    """To the byte, as redis-cli shows it; `...` is anything."""
+    wrong = []
+    for text in blocks("docs/commands.md", "console"):
+        assert shared.ask("DEBUG", "FLUSHALL") == b"OK"
+        job = ""
+        for line, answer in EXAMPLE.findall(text):
+            words = [quoted or bare for quoted, bare in WORD.findall(line.replace("D-...", job))]
+            shown = subprocess.run(
+                [redis_cli, "-p", str(shared.port), "--no-raw", *words], capture_output=True, text=True, check=True
+            ).stdout
+            if words[0] == "ADDJOB" and (found := ID.match(shown)):
+                job = found[0]
+            pattern = ".*?".join(map(re.escape, ID.sub("...", answer).split("...")))
+            if not re.fullmatch(pattern, shown, re.DOTALL):
+                wrong.append(f"> {line}\n{shown}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_each_command_of_jobs_and_queues_has_an_example() -> None:
+    wanted = {row.name.decode().upper() for row in ROWS if row.group in {"jobs", "queues"}}
+    played = {line.split()[0] for text in blocks("docs/commands.md", "console") for line, _ in EXAMPLE.findall(text)}
+    assert wanted - played == {"QHISTORY"}, "whose reply is mostly zeros"
 
 
 def test_the_commands_about_schedules_are_answered(session: Session) -> None:
