@@ -4,7 +4,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
@@ -15,6 +14,9 @@ from typing import Any, Final, Self, TypeVar
 import hiredis
 import psutil
 import redis
+
+from tests.end_to_end import forks
+from tests.end_to_end.forks import Forked
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PATIENCE_S: Final = 60.0  # how long anything may take before a test is given up: nothing is measured by it
@@ -127,7 +129,7 @@ class Node:
         self.host = host
         self.prefix = prefix
         self.port = free_port()
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | Forked | None = None
         self._clients: list[redis.Redis] = []
         self._raws: list[Raw] = []
 
@@ -136,7 +138,7 @@ class Node:
     @property
     def command(self) -> list[str]:
         own = ["--port", str(self.port), "--dir", str(self.directory), "--bind", self.host]
-        return [*self.prefix, sys.executable, "-m", "disque.cli.serve", *own, *self.options]
+        return [*self.prefix, *forks.SERVE, *own, *self.options]
 
     @property
     def pid(self) -> int:
@@ -147,15 +149,20 @@ class Node:
         """Start the process and do not wait for anything."""
         assert self.process is None
         path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+        words = [*(command or self.command), *options]
+        environment = {**os.environ, "PYTHONPATH": path}
         with self.log_path.open("ab") as log:
-            self.process = subprocess.Popen(
-                [*(command or self.command), *options],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=self.directory,
-                env={**os.environ, "PYTHONPATH": path},
-            )
+            if forks.can_start(words):
+                self.process = forks.start(words, self.directory, environment, log.fileno())
+            else:
+                self.process = subprocess.Popen(
+                    words,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    cwd=self.directory,
+                    env=environment,
+                )
         return self
 
     def start(self, *options: str) -> Self:
