@@ -1,4 +1,4 @@
-"""What those who watch know of a WORKING that comes late."""
+"""What those who watch know of a WORKING that comes late, of clocks, and of who had heard that a job is over."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -7,7 +7,9 @@ import pytest
 
 from tests.core.support import Bench
 from tests.simulation.cluster import Cluster
+from tests.simulation.disk import Yield
 from tests.simulation.options import Options
+from tests.simulation.watch import is_over
 from tests.simulation.world import World
 
 #: So long the messages of these two machines take, there and back.
@@ -34,7 +36,7 @@ def test_a_clock_that_was_set_before_a_start_that_failed_has_jumped() -> None:
     world = World(Options(1, 1))
     machine = Cluster(world).machines[0]
     watch = machine.cluster.watch
-    process: Any = SimpleNamespace(machine=machine, now_ms=lambda: 0)
+    process: Any = SimpleNamespace(machine=machine, node=Bench().node, now_ms=lambda: 0)
     watch.started(process)
     assert not watch.history.jumps
     machine.offset_ms += 5000
@@ -42,3 +44,17 @@ def test_a_clock_that_was_set_before_a_start_that_failed_has_jumped() -> None:
     watch.started(process)
     watch.started(process)
     assert watch.history.jumps == {0: [world.now]}
+
+
+def test_a_process_that_dies_had_heard_of_an_end_if_it_or_its_journal_knew() -> None:
+    bench = Bench()
+    client = bench.client()
+    job_id = bytes(client.add("q"))
+    process: Any = SimpleNamespace(node=bench.node)
+    assert not is_over(process, job_id, None)
+    client("ACKJOB", job_id)
+    assert is_over(process, job_id, None)
+    bench.node.loading = True
+    assert not is_over(process, job_id, {job_id: Yield(300, 1000)})
+    assert not is_over(process, job_id, None), "it is the first process of its machine"
+    assert is_over(process, job_id, {}), "the one before knew, and power failed while this one was reading"

@@ -543,6 +543,7 @@ class Watch:
         number = machine.number
         reader = machine.disk.reader(machine.boot_id.encode())
         contents = reader.found
+        before = self.survived.get(number)
         self.survived[number] = contents
         history = self.history
         for job_id, machines in history.confirmed.items():
@@ -553,7 +554,7 @@ class Watch:
                 history.forget(known.id, number)
             for ack in known.acks:
                 lost = ack.machine == number and known.id not in reader.over
-                if lost or (known.id in contents and is_over(process, known.id)):
+                if lost or (known.id in contents and is_over(process, known.id, before)):
                     ack.forgotten = True
         self.tell("died", process, what)
 
@@ -602,10 +603,15 @@ class Ordered:
         return done
 
 
-def is_over(process: "Process", job_id: bytes) -> bool:
-    """Whether a process had heard that a job is over. One that has not read its journal has heard of nothing."""
+def is_over(process: "Process", job_id: bytes, before: "dict[bytes, Yield] | None") -> bool:
+    """Whether a process had heard that a job is over, or one before it, where this one has not read its journal.
+
+    ``before`` is what that journal would have yielded.
+    """
+    if process.node.loading:
+        return before is not None and job_id not in before
     job = process.node.find(job_id)
-    return not process.node.loading and (job is None or job.state == ACKED)
+    return job is None or job.state == ACKED
 
 
 def knows(process: "Process", other: "Process") -> bool:
