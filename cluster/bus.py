@@ -263,7 +263,9 @@ class Bus:
                 continue
             try:
                 sock = await connected(self.loop, socket.socket(family, kind, protocol), address)
-                await asyncio.shield(self._begin(peer, sock))  # ended halfway, the link would never hear of its end
+                beginning = self.loop.create_task(self._begin(peer, sock))
+                beginning.add_done_callback(_heard_of)
+                await asyncio.shield(beginning)  # ended halfway, the link would never hear of its end
             except ConnectionRefusedError as wrong:
                 refused += 1
                 peer.why = peer.why or reason_of(wrong, 0)
@@ -531,6 +533,12 @@ def pack_all(messages: list[Message], packed: dict[int, bytes] | None) -> list[b
             part = packed[key] = encode_message(message)
         parts.append(part)
     return parts
+
+
+def _heard_of(beginning: "asyncio.Task[None]") -> None:
+    """A link was begun, or not: if whoever waited for it is gone, that is in nobody's interest and no fault."""
+    if not beginning.cancelled():
+        beginning.exception()
 
 
 def loopback(host: str) -> bool:

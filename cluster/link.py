@@ -175,13 +175,15 @@ class Link(asyncio.Protocol):
 class Incoming(Link):
     """A link over which another node speaks. ``heard_s`` is when it last did, ``busy`` that it has more to say."""
 
-    __slots__ = ("_at", "_encrypting", "_messages", "_shake", "_silent", "busy", "came", "heard_s", "peer")
+    __slots__ = ("_at", "_early", "_encrypting", "_messages", "_shake", "_silent", "busy", "came", "heard_s", "peer")
 
     def __init__(self, bus: "Bus") -> None:
         super().__init__(bus)
         self._shake: Acceptor | None = None
         #: The TLS handshake, while it is under way.
         self._encrypting: asyncio.Task[None] | None = None
+        #: What has come before that could begin; None: it has begun.
+        self._early: bytearray | None = None
         self._messages: list[Message] = []
         self._at = 0
         self._silent = True
@@ -196,7 +198,8 @@ class Incoming(Link):
         if wrong:
             self.refuse(HandshakeError(wrong))
         elif self.bus.server_tls is not None:
-            self.transport.pause_reading()
+            self.transport.pause_reading()  # uvloop is not stopped by that: it begins to read after this call
+            self._early = bytearray()
             self._encrypting = self.bus.loop.create_task(self._encrypt(self.bus.server_tls))
 
     async def _encrypt(self, tls: ssl.SSLContext) -> None:
@@ -204,6 +207,9 @@ class Incoming(Link):
         if self.closed:
             return
         found: asyncio.Transport | None = None
+        early, self._early = self._early, None
+        if early:
+            self.bus.loop.call_soon(self._hand_over, early)
         try:
             found = await self.bus.loop.start_tls(self.transport, self, tls, server_side=True)
         except OSError as wrong:
@@ -218,10 +224,22 @@ class Incoming(Link):
         elif len(self.reader):
             self._shake_hands()
 
+    def _hand_over(self, early: bytearray) -> None:
+        """Give what came too early to the TLS handshake, which takes it when it begins."""
+        protocol = cast("asyncio.BufferedProtocol", self.transport.get_protocol())
+        while early and not self.closed:
+            room = memoryview(protocol.get_buffer(len(early)))
+            count = min(len(room), len(early))
+            room[:count] = early[:count]
+            protocol.buffer_updated(count)
+            del early[:count]
+
     def data_received(self, data: bytes) -> None:
         """Take what the other side sent; what comes with the end of the TLS handshake waits for its last step."""
         if self._encrypting is None:
             super().data_received(data)
+        elif self._early is not None:
+            self._early += data
         elif not self.closed:
             self.bus.bytes_received += len(data)
             self.reader.feed(data)

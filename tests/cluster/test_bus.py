@@ -4,6 +4,7 @@ import os
 import socket
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 from typing import Any, cast
 
@@ -1058,6 +1059,55 @@ class TestTls:
             assert one.notes.said("TLS failed")
             assert one.bus.strangers == {}
             await end(one)
+
+        in_loop(scene)
+
+    def test_what_is_there_before_the_connection_is_taken_belongs_to_the_handshake(self) -> None:
+        """On a busy machine that is usual. The loop reads it before anybody can say that TLS is to have it."""
+
+        async def scene() -> None:
+            [one] = await secured("a")
+            answers = ssl.MemoryBIO()
+            asks = ssl.MemoryBIO()
+            with suppress(ssl.SSLWantReadError):
+                tls_contexts()[1].wrap_bio(answers, asks).do_handshake()
+            with socket.create_connection((LOOPBACK, one.port)) as stranger:  # the system answers, not the loop
+                stranger.sendall(asks.read())
+                stranger.setblocking(False)
+                answer = await one.bus.loop.sock_recv(stranger, 1)
+                assert answer == b"\x16", "a record of the handshake"
+            await one.notes.until(lambda: not one.bus.strangers)
+            await end(one)
+
+        in_loop(scene)
+
+    def test_a_handshake_that_fails_when_nobody_waits_for_it_any_more_is_no_fault(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("cluster.bus.CONNECT_MOST_S", 0.02)
+        monkeypatch.setattr("cluster.bus.HANDSHAKE_S", 0.05)
+
+        async def scene() -> None:
+            [one] = await secured("a")
+            faults: list[dict[str, Any]] = []
+            one.bus.loop.set_exception_handler(lambda _loop, context: faults.append(context))
+            with socket.create_server((LOOPBACK, 0)) as silent:
+                begun = asyncio.Event()
+                began = Bus._begin
+
+                async def noted(bus: Bus, peer: Peer, sock: socket.socket) -> None:
+                    try:
+                        await began(bus, peer, sock)
+                    finally:
+                        begun.set()
+
+                monkeypatch.setattr(Bus, "_begin", noted)
+                one.bus.reconcile([Member(b"b" * 40, LOOPBACK.encode(), 1, silent.getsockname()[1])])
+                await begun.wait()
+                await end(one)
+            await asyncio.sleep(0)
+            gc.collect()
+            assert faults == []
 
         in_loop(scene)
 
