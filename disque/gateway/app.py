@@ -77,13 +77,6 @@ async def not_read(request: Request, error: Exception) -> Response:
     return PlainTextResponse(f"{error.text}\n", error.status, error.more)
 
 
-async def failed(request: Request, error: Exception) -> Response:
-    """No such path, no such method."""
-    del request
-    assert isinstance(error, HTTPException)
-    return PlainTextResponse(f"{error.detail}\n", error.status_code, error.headers)
-
-
 def metrics(hub: Hub) -> list[Route]:
     """`/metrics`: all nodes, with the rights of who asks, and the gateway; `/metrics/gateway`: that alone."""
 
@@ -129,7 +122,16 @@ class Front:
 
 def build(hub: Hub) -> ASGIApp:
     """The application at the public port."""
-    routes: list[BaseRoute] = [*health.routes(hub), *metrics(hub), *Pages(hub).routes()]
+    shown = Pages(hub)
+    routes: list[BaseRoute] = [*health.routes(hub), *metrics(hub), *shown.routes()]
+
+    async def failed(request: Request, error: Exception) -> Response:
+        """No such path, no such method: as a page to browsers."""
+        assert isinstance(error, HTTPException)
+        if error.status_code == 404 and "text/html" in request.headers.get("accept", ""):
+            return shown.nothing(request)
+        return PlainTextResponse(f"{error.detail}\n", error.status_code, error.headers)
+
     handlers: dict[Any, Any] = {Exception: broken, RefusedError: refused, BodyError: not_read, HTTPException: failed}
     pages = Starlette(routes=routes, exception_handlers=handlers)
     return Front(Api(hub, hub.tokens), Counted(hub, Rest(hub)), Counted(hub, pages))

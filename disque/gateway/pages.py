@@ -148,6 +148,11 @@ class Pages:
         html = self.render(request, template, session, **values)
         return HTMLResponse(html, status, {"Cache-Control": "no-store"})
 
+    def nothing(self, request: Request) -> Response:
+        """The page that there is not."""
+        detail = "It may have been another one, or the address has a mistake."
+        return self.answer(request, "error.html", None, 404, title="There is no such page", detail=detail)
+
     async def _cluster_of(self, session: Session | None, request: Request) -> Cluster:
         if session is not None:
             return await self.hub.clusters.of(session.user, session.password)

@@ -145,6 +145,12 @@ class TestOtherSites:
 
 
 class TestPages:
+    def test_to_a_browser_a_path_that_there_is_not_is_a_page(self, gateway: Gateway) -> None:
+        answer = gateway.ask("GET", "/nothing", accept="text/html,*/*")
+        assert answer.status == 404
+        assert "There is no such page" in answer.text
+        assert gateway.ask("GET", "/nothing").text == "Not Found\n"
+
     def test_no_page_has_a_script_or_a_style_of_its_own(self, gateway: Gateway) -> None:
         for path in ("/", "/login"):
             html = gateway.ask("GET", path).text

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 WIDTH: Final = 720
 HEIGHT: Final = 160
 #: Room below and at the side for what the axes say.
-FOOT: Final = 20
+FOOT: Final = 26
 SIDE: Final = 52
 
 

@@ -1,6 +1,7 @@
 """What pages show: each function gathers the values of one template."""
 
 import asyncio
+import time
 from collections.abc import Iterable
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -25,6 +26,8 @@ Values = dict[str, Any]
 QUEUES_A_PAGE: Final = 50
 JOBS_A_PAGE: Final = 50
 USERS_A_PAGE: Final = 500
+#: The states that only the node tells that serves a job, and not those with a copy.
+SERVED: Final = ("wait-repl", "delayed", "queued", "in-flight")
 #: States of jobs in the words of a page, in the order of a job's life.
 WORDS: Final = {
     "wait-repl": "waits for copies",
@@ -32,6 +35,7 @@ WORDS: Final = {
     "queued": "queued",
     "in-flight": "in flight",
     "active": "in flight or a copy",
+    "held-back": "in flight or held back",
     "acked": "acknowledged",
     "done": "done",
     "dead": "dead",
@@ -145,7 +149,7 @@ def history_chart(found: dict[str, Any] | None, unit: str) -> Chart | None:
 
 
 async def list_jobs(request: Request, cluster: Cluster) -> Values:
-    """Jobs of a queue, by state and header; a job with copies is shown once a page.
+    """Jobs of a queue, by state and header. Unless copies are asked for, each is shown by the node that serves it.
 
     Raises ElsewhereError where one is asked for by its ID.
     """
@@ -156,13 +160,14 @@ async def list_jobs(request: Request, cluster: Cluster) -> Values:
     rows: list[Values] = []
     more = None
     if name or state:
-        states = (state,) if state in STATES else ()
+        states = (state,) if state in STATES else SERVED
 
         async def step(client: AsyncDisque, at: int) -> tuple[int, list[JobInfo]]:
             return await client.scan_job_infos(at, count=JOBS_A_PAGE, queue=name or None, states=states)
 
         found, more = await cursors.page(cluster, query.get("cursor", ""), JOBS_A_PAGE, step)
-        rows = once(job_row(info) for _, info in found if has_header(info, header))
+        now_s = time.time()
+        rows = once(job_row(info, state, now_s) for _, info in found if has_header(info, header))
     return {
         "rows": rows,
         "queue": name,
@@ -193,15 +198,30 @@ def has_header(info: JobInfo, wanted: str) -> bool:
     return name in headers and (not equals or headers[name] == value)
 
 
-def job_row(info: JobInfo) -> Values:
-    """A job as tables have it."""
+def job_row(info: JobInfo, asked: str, now_s: float) -> Values:
+    """A job as tables have it; ``asked`` is the state that it was found by."""
     body, kind = form.body(value if isinstance(value := info.get("body"), bytes) else None)
     return {
         **info,
         "shown_id": ids.shown(str(info["id"]).encode()).decode(),
-        "word": WORDS.get(str(info.get("state", "")), str(info.get("state", ""))),
+        "word": word_of(info, asked, now_s),
         "preview": " ".join(body[:160].split()) if kind != "binary" else "binary",
     }
+
+
+def word_of(info: JobInfo, asked: str, now_s: float) -> str:
+    """The state of a job in words; ``asked`` is the state that it was found by, if any.
+
+    SHOW says of all these that they are active: a job that is delayed, one that a consumer has, and a copy.
+    """
+    state = str(info.get("state", ""))
+    if state == "active":
+        born_ns, delay_s = info.get("ctime"), info.get("delay")
+        if isinstance(born_ns, int) and isinstance(delay_s, int) and born_ns / 1e9 + delay_s > now_s:
+            state = "delayed"
+        else:
+            state = asked or ("held-back" if info.get("nacks") else "in-flight")
+    return WORDS.get(state, state)
 
 
 async def job(request: Request, cluster: Cluster) -> Values:
@@ -228,7 +248,7 @@ async def job(request: Request, cluster: Cluster) -> Values:
         "result": result,
         "result_kind": result_kind,
         "events": time_line(info, fate),
-        "word": WORDS.get(str(info.get("state")), str(info.get("state"))) if info else None,
+        "word": word_of(info, "active", time.time()) if info else None,
     }
 
 

@@ -52,7 +52,7 @@ async def of(cluster: Cluster) -> frozenset[str]:
 async def allowed(cluster: Cluster, words: tuple[str, ...]) -> bool:
     """Whether a node takes a command. Raises DisqueError where nobody can be asked."""
     try:
-        await cluster.client.execute_command(*words)
+        await cluster.asking.ask([word.encode() for word in words])
     except DisqueError as error:
         if error.code == "UNAVAILABLE":
             raise

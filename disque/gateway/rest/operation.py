@@ -20,7 +20,7 @@ T = TypeVar("T")
 JSON_MOST: Final = 16 << 20
 PAGE_MOST: Final = 1000
 
-CURSOR: Final = string("where to go on: `next` of the answer before")
+CURSOR: Final = string("where to go on: the next of the answer before")
 LIMIT: Final = integer("elements of a page", 1, PAGE_MOST, default=100)
 
 

@@ -17,6 +17,9 @@ if (button) {
   name();
 }
 
+// Where the navigation is wider than the window, the page that is shown is among what is seen of it.
+document.querySelector("header nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
 // The server draws the live part again and again, and sends it as an event. What is open, or has the focus, stays.
 const live = document.querySelector("[data-live]");
 if (live) listen();

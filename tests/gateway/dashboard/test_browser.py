@@ -93,6 +93,14 @@ def test_pages_fit_at_all_widths_and_axe_finds_nothing_serious(open_page: Open, 
     assert not wrong, "\n".join(wrong)
 
 
+def test_in_a_small_window_the_navigation_shows_where_one_is(open_page: Open) -> None:
+    page = open_page("/", viewport={"width": 390, "height": 800})
+    for path in ("/", "/schedules", "/users", "/api"):
+        page.goto(path)
+        here = page.locator("header nav [aria-current]")
+        expect(here).to_be_in_viewport(ratio=0.99)
+
+
 def test_nothing_that_others_wrote_runs(open_page: Open, node: Node) -> None:
     job_id = add(node, SCRIPT, SCRIPT, "HEADER", "x", SCRIPT)
     dead_id = die(node, SCRIPT, "q" + SCRIPT)

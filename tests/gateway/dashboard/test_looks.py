@@ -73,6 +73,18 @@ class TestJobs:
         assert shown(two) not in text
         assert shown(one) not in gateway.ask("GET", "/jobs?queue=q&header=tenant%3Dother").text
 
+    def test_states_are_told_apart_where_nodes_say_active_of_all(self, gateway: Gateway, node: Node) -> None:
+        add(node, "q", "1", "DELAY", 600)
+        assert ">delayed</span>" in gateway.ask("GET", "/jobs?queue=q").text
+        node.ask("DEBUG", "FLUSHALL")
+        job_id = add(node)
+        assert ">queued</span>" in gateway.ask("GET", "/jobs?queue=q").text
+        node.ask("GETJOB", "FROM", "q")
+        assert ">in flight</span>" in gateway.ask("GET", "/jobs?queue=q").text
+        node.ask("NACK", job_id, "DELAY", 600)
+        assert ">in flight or held back</span>" in gateway.ask("GET", "/jobs?queue=q").text
+        assert ">delayed</span>" in gateway.ask("GET", "/jobs?queue=q&state=delayed").text
+
     def test_a_cursor_that_is_none(self, gateway: Gateway) -> None:
         assert gateway.ask("GET", "/jobs?queue=q&cursor=%3Cb%3E").status == 400
 
