@@ -5,6 +5,7 @@ import logging
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
@@ -50,8 +51,12 @@ async def run(settings: "Settings") -> int:
     from disque.gateway.app import build  # noqa: PLC0415 - see above
     from disque.gateway.hub import Hub, log  # noqa: PLC0415
     from disque.gateway.lmstfy.admin import Admin  # noqa: PLC0415
-    from disque.gateway.serving import listener, make_server, serve  # noqa: PLC0415
+    from disque.gateway.serving import connections_that_fit, listener, make_server, serve  # noqa: PLC0415
 
+    connections = connections_that_fit(settings.connections_most)
+    if connections < settings.connections_most:
+        log.warning("no more than %d connections at one time: the system allows no more open files", connections)
+        settings = replace(settings, connections_most=connections)
     hub = Hub(settings)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

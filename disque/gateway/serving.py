@@ -8,6 +8,7 @@ each other on two cores, a route without a framework had 40,600 and 42,700 reque
 import asyncio
 import contextlib
 import logging
+import resource
 import socket
 from collections.abc import Iterator
 from typing import Any, Final
@@ -24,6 +25,8 @@ HEADERS_S: Final = 20.0
 KEEP_ALIVE_S: Final = 75
 #: Bytes of the headers of a request, its first line included.
 HEADERS_MOST: Final = 64 << 10
+#: Open files beside the connections of clients: those to nodes above all.
+OTHER_FILES: Final = 500
 
 
 class Protocol(HttpToolsProtocol):
@@ -84,6 +87,17 @@ class Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Leave signals alone."""
         yield
+
+
+def connections_that_fit(wanted: int) -> int:
+    """How many connections the open files allow that this process may have; it asks for as many as are wanted."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = hard if hard != resource.RLIM_INFINITY else wanted + OTHER_FILES
+    soft = max(soft, min(most, wanted + OTHER_FILES)) if soft != resource.RLIM_INFINITY else wanted + OTHER_FILES
+    with contextlib.suppress(OSError, ValueError):  # some systems allow less than they say
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return wanted if allowed == resource.RLIM_INFINITY else max(1, min(wanted, allowed - OTHER_FILES))
 
 
 def make_server(app: ASGIApp, settings: Settings) -> Server:

@@ -1,6 +1,7 @@
 """The HTTP server: what comes on a socket that no client library would send, and how it ends."""
 
 import asyncio
+import resource
 import socket
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -10,7 +11,7 @@ import pytest
 from disque.gateway import asgi, serving
 from disque.gateway.app import build
 from disque.gateway.hub import Hub
-from disque.gateway.serving import listener, make_server, serve
+from disque.gateway.serving import connections_that_fit, listener, make_server, serve
 from disque.gateway.settings import BadSettingError, Settings
 
 GET: Final = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -109,6 +110,25 @@ def test_more_connections_than_allowed_are_told_so() -> None:
         first.close()
 
     play(act, Settings(connections_most=2, grace_s=1))
+
+
+@pytest.mark.parametrize(
+    ("limits", "set_to", "fit"),
+    [
+        ((1024, 4096), 4096, 3596),
+        ((1024, 1 << 20), 20_500, 20_000),
+        ((30_000, 30_000), 30_000, 20_000),
+        ((64, 64), 64, 1),
+    ],
+)
+def test_as_many_connections_as_open_files_allow(
+    monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int], set_to: int, fit: int
+) -> None:
+    now = [limits]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: now[0])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, given: now.__setitem__(0, given))
+    assert connections_that_fit(20_000) == fit
+    assert now == [(set_to, limits[1])]
 
 
 def test_a_port_that_is_taken_is_named() -> None:

@@ -2,10 +2,12 @@
 
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -172,3 +174,26 @@ def test_pages_wait_for_a_node_that_hangs_once_at_most(tmp_path: Path) -> None:
         for each in nodes:
             each.signal(signal.SIGCONT)
             each.discard()
+
+
+@pytest.mark.slow
+def test_ten_thousand_long_polls_are_served_in_their_order_and_end_with_the_gateway(
+    process: Process, node: Node
+) -> None:
+    polls = 10_000
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most != resource.RLIM_INFINITY and most < polls + 1000:
+        pytest.skip("a process may not have so many open files here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    asked = [process.send("GET", "ns/q?timeout=600") for _ in range(polls)]
+    until(lambda: f"disque_gateway_polls {polls}.0" in process.get("/metrics/gateway")[1], "the polls")
+    assert int(node.info("blocked_clients")) == 1
+    job_ids = [process.ask("PUT", "ns/q", b"x")[1].partition('"job_id":"')[2][:40] for _ in range(20)]
+    for poll, job_id in zip(asked, job_ids, strict=False):
+        status, text = answer(poll)
+        assert (status, job_id in text) == (200, True)
+    assert process.end(signal.SIGTERM) == 0
+    statuses = Counter(answer(poll)[0] for poll in asked[len(job_ids) :])
+    assert statuses == {404: polls - len(job_ids)}
+    for poll in asked:
+        poll.close()
