@@ -1,11 +1,13 @@
 """The application of `test_workers`. `FOLDER` is where tasks leave notes; a broker and a backend come from outside."""
 
 import os
+import signal
 import time
 from pathlib import Path
 from typing import Any
 
 from celery import Celery
+from celery.exceptions import Reject
 
 import disque.celery  # noqa: F401 - registers the transport
 
@@ -21,6 +23,7 @@ app.conf.update(
     worker_cancel_long_running_tasks_on_connection_loss=False,
     worker_send_task_events=True,
     result_expires=3600,
+    accept_content=["json", "yaml"],
 )
 
 
@@ -73,3 +76,31 @@ def fail_first(self: Any) -> int:
 @app.task(time_limit=0.3)
 def too_long() -> None:
     time.sleep(60)
+
+
+@app.task(bind=True, acks_late=True)
+def rejected_first(self: Any) -> bool:
+    """Reject the first time, and say whether it was delivered before."""
+    if not self.request.delivery_info["redelivered"]:
+        raise Reject("not now", requeue=True)
+    return True
+
+
+@app.task(bind=True, acks_late=True)
+def rejected(self: Any) -> None:
+    """Reject for good."""
+    del self
+    raise Reject("never", requeue=False)
+
+
+@app.task(bind=True, acks_late=True, reject_on_worker_lost=True)
+def dies_first(self: Any) -> bool:
+    """Kill the process that runs this, the first time."""
+    if not self.request.delivery_info["redelivered"]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return True
+
+
+@app.task
+def same(value: Any) -> Any:
+    return value

@@ -179,6 +179,42 @@ class TestPrefork:
             chain = sign(app, "add", 1, 2) | sign(app, "add", 10) | sign(app, "add", 100)
             assert chain.apply_async().get(timeout=60) == 113
 
+    def test_chords_of_chords_and_chains_around_groups(self, node: Node, start: StartWorker, redis_url: str) -> None:
+        start(url_of(node), "--concurrency", "2", *QUIET, BACKEND=redis_url).await_ready()
+        with closing(application(url_of(node), redis_url)) as app:
+            total = sign(app, "total")
+            inner = [chord([sign(app, "add", row, at) for at in range(3)], total, app=app) for row in range(3)]
+            assert chord(inner, app=app)(total).get(timeout=60) == 18
+            around = sign(app, "add", 1, 1) | group(sign(app, "add", at) for at in range(5)) | total
+            assert around.apply_async().get(timeout=60) == 20
+            chains = group(sign(app, "add", at, 1) | sign(app, "add", 2) for at in range(4))
+            assert chains.apply_async().get(timeout=60) == [3, 4, 5, 6]
+            failing = chord([sign(app, "add", 1, 1), sign(app, "too_long")], app=app)(total)
+            with pytest.raises(TimeLimitExceeded):
+                failing.get(timeout=60)
+
+    def test_what_is_rejected_or_kills_its_process(self, node: Node, app: Celery, start: StartWorker) -> None:
+        worker = start(url_of(node), "--concurrency", "1", *QUIET, BACKEND="rpc://").await_ready()
+        assert send(app, "rejected_first").get(timeout=60)
+        send(app, "rejected", ignore_result=True)
+        until(lambda: node.ask("QLEN", "celery:dead") == 1, "a dead letter")
+        assert send(app, "dies_first").get(timeout=60)
+        late = send(app, "add", 1, 1, countdown=1, expires=0.5)
+        with pytest.raises(TaskRevokedError):
+            late.get(timeout=60)
+        for kind in ("json", "yaml"):
+            assert send(app, "same", {"a": ["\u2603"]}, serializer=kind, compression="zlib").get(timeout=60)
+        assert len(send(app, "same", "x" * 2_000_000).get(timeout=60)) == 2_000_000
+        [grown] = app.control.pool_grow(1, destination=[worker.name], reply=True, timeout=30)
+        assert grown == {worker.name: {"ok": "pool will grow"}}
+        inspect = app.control.inspect(destination=[worker.name], timeout=10)
+        until(lambda: len(inspect.stats()[worker.name]["pool"]["processes"]) == 2, "one more process")
+        app.control.cancel_consumer("celery", destination=[worker.name], reply=True, timeout=30)
+        for number in range(3):
+            send(app, "done", number)
+        send(app, "done", 4, countdown=3600)
+        assert app.control.purge() == 4
+
     def test_what_a_killed_worker_had_comes_to_another_one(
         self, node: Node, app: Celery, start: StartWorker, tmp_path: Path
     ) -> None:
