@@ -137,7 +137,10 @@ def copy_of(message: dict[str, Any]) -> NewJob:
 def celery_worker(broker: str) -> Iterator[psutil.Process]:
     """A worker of Celery with one process for the work: it is the other one, that takes tasks, which is given."""
     words = ["-m", "celery", "-A", APP, "worker", "--concurrency", "1", "--loglevel", "ERROR"]
-    process = subprocess.Popen([sys.executable, *words], env=environment(broker), cwd=ROOT, start_new_session=True)
+    process = subprocess.Popen(
+        [sys.executable, *words],
+        env=environment(broker), cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
     try:
         yield psutil.Process(process.pid)
     finally:
