@@ -31,6 +31,8 @@ USERS: Final = 1 << 6
 REPAIR: Final = 1 << 7
 #: A node drops the oldest jobs of queues that are too long, where that is set, and knows that jobs can end so.
 OVERFLOW: Final = 1 << 8
+#: A node takes over jobs of one that leaves, which are delivered at most once.
+TAKEOVER: Final = 1 << 9
 
 #: The capabilities by bit: the name that the log shows, and what a node without it does not understand.
 CAPABILITIES: Final[dict[int, tuple[str, str]]] = {
@@ -43,10 +45,11 @@ CAPABILITIES: Final[dict[int, tuple[str, str]]] = {
     REPAIR: ("repair", "ASKCOPY, COPYIS: who has a copy, so that lost ones are made again"),
     OVERFLOW: ("overflow", "jobs that are dropped since their queue is too long"),
     USERS: ("users", "users, and what they may"),
+    TAKEOVER: ("takeover", "TAKEJOB: jobs of a node that leaves, which are delivered at most once"),
 }
 
 #: What this version says at the handshake. A capability is added here when all that it promises is there.
-MINE: Final = SIZES | REGISTRY | JOBS | QUEUES | PUBSUB | SCHEDULES | USERS | REPAIR | OVERFLOW
+MINE: Final = SIZES | REGISTRY | JOBS | QUEUES | PUBSUB | SCHEDULES | USERS | REPAIR | OVERFLOW | TAKEOVER
 
 #: A mask on the wire is no number from here on.
 MASK_END: Final = 1 << 63

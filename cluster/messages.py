@@ -22,7 +22,7 @@ from typing import Final, cast
 
 from msgpack import Packer, unpackb
 
-from cluster.capabilities import JOBS, PUBSUB, REGISTRY, REPAIR, SCHEDULES, SIZES
+from cluster.capabilities import JOBS, PUBSUB, REGISTRY, REPAIR, SCHEDULES, SIZES, TAKEOVER
 from cluster.large import LARGE_BODY, BadFrameError, fill
 
 #: Offered here as well: who decodes frames needs it.
@@ -76,6 +76,7 @@ PUBLISHED: Final = 42
 ASKCOPY: Final = 43
 COPYIS: Final = 44
 UPSINCE: Final = 45
+TAKEJOB: Final = 46
 
 #: `flags` of REPLJOB: whoever takes the copy queues it, nobody else does.
 QUEUE_IT: Final = 1
@@ -447,6 +448,8 @@ KINDS: Final[dict[int, tuple[str, Shape]]] = {
         (ASKCOPY, "ASKCOPY", "holders ids"),  # have you copies of these jobs? I have
         (COPYIS, "COPYIS", "what holders ids"),  # yes, no, or they are over; holders: those that you did not name
         (UPSINCE, "UPSINCE", "up_ms"),  # I have been up for so long
+        # I leave, and have let go of these jobs, which are delivered at most once: they are yours. GOTJOB and REFUSED.
+        (TAKEJOB, "TAKEJOB", "flags queue spec left_ms delay_ms holders ids bodies ctimes more"),
     )
 }
 
@@ -459,6 +462,7 @@ NEEDS: Final[dict[int, int]] = {
     PUBLISHED: PUBSUB,
     UPSINCE: SCHEDULES,
     **dict.fromkeys((ASKCOPY, COPYIS), REPAIR),
+    TAKEJOB: TAKEOVER,
 }
 
 #: Kinds that rest on no record of the journal: they ask or offer, and nothing is lost if the sender forgets them. They
@@ -515,6 +519,23 @@ def repljob(
     """REPLJOB."""
     # Said to be of any length: compiled, a tuple of a known one is made anew for each peer, and encoded for each.
     return (REPLJOB, flags, queue, spec, left_ms, delay_ms, holders, ids, bodies, ctimes, more)
+
+
+def takejob(
+    queue: bytes,
+    spec: bytes,
+    *,
+    flags: int,
+    left_ms: int,
+    delay_ms: int,
+    holders: Ids,
+    ids: Ids,
+    bodies: tuple[bytes, ...],
+    ctimes: tuple[int, ...],
+    more: bytes,
+) -> Message:
+    """TAKEJOB, whose fields are those of REPLJOB."""
+    return (TAKEJOB, flags, queue, spec, left_ms, delay_ms, holders, ids, bodies, ctimes, more)
 
 
 def yourjobs_row(
@@ -594,7 +615,7 @@ def _fill(messages: object, bodies: list[bytes]) -> object:
 def has_large(messages: list[Message]) -> bool:
     """Whether one of these messages is large."""
     for message in messages:  # noqa: SIM110 - a loop costs less where it is compiled
-        if (message[0] == REPLJOB or message[0] == YOURJOBS) and is_large(message):
+        if message[0] in {REPLJOB, YOURJOBS, TAKEJOB} and is_large(message):
             return True
     return False
 
@@ -602,7 +623,7 @@ def has_large(messages: list[Message]) -> bool:
 def is_large(message: Message) -> bool:
     """Whether a message has a body that is worth to be sent as it is: that of its last job, since then it is full."""
     kind = message[0]
-    if kind == REPLJOB:
+    if kind in {REPLJOB, TAKEJOB}:
         bodies = cast("tuple[bytes, ...]", message[REPLJOB_BODIES])
         return len(bodies) > 0 and len(bodies[-1]) >= LARGE_BODY
     if kind == YOURJOBS:

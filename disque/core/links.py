@@ -10,7 +10,7 @@ counts no more for jobs that are still undecided.
 from typing import TYPE_CHECKING, Final
 
 from cluster.member import HANDSHAKE, MYSELF, UNREACHABLE
-from cluster.messages import REPLJOB, YOURJOBS
+from cluster.messages import REPLJOB, TAKEJOB, YOURJOBS
 from disque.core import entries
 from disque.core.base.timers import NEVER
 from disque.core.dedup import acquire
@@ -210,7 +210,7 @@ def undelivered(node: "Node", peer_id: bytes, messages: "list[Message]", now_ms:
     for message in messages:
         if message[0] == YOURJOBS:
             supply.take_back(node, peer_id, message, now_ms)
-        elif message[0] == REPLJOB:
+        elif message[0] in {REPLJOB, TAKEJOB}:
             coordinator.not_sent(node, peer_id, message, now_ms)
 
 

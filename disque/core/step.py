@@ -50,6 +50,7 @@ from cluster.messages import (
     STOPPING,
     SURVEY,
     SURVEYED,
+    TAKEJOB,
     UNBIND,
     UPSINCE,
     WATCH,
@@ -106,6 +107,7 @@ from disque.core.replication import (
     repair,
     replica,
     surveys,
+    takeover,
     waits,
 )
 from disque.core.schedule import firing
@@ -177,13 +179,24 @@ def refusal(node: "Node", session: Session, row: Command, args: list[bytes], now
         wrong = errors.OUT_OF_MEMORY
     elif node.misconf and flags & WRITE:
         wrong = node.misconf
-    elif node.loading and not flags & LOADING:
+    elif node.loading and not may_run_while_loading(node, session, row, args):
         wrong = errors.LOADING
     elif session.limited and session.may():
         wrong = access.refusal(node, session, row, args, now_ms)
     else:
         wrong = b""
     return wrong
+
+
+def may_run_while_loading(node: "Node", session: Session, row: Command, args: list[bytes]) -> bool:
+    """Whether this command may run while the journal is being read.
+
+    The users are in there too. So a client that has shown no password may only log in, and ask how far that is.
+    """
+    if not row.flags & LOADING:
+        return False
+    is_progress = row.name == b"info" and len(args) == 2 and args[1].lower() == b"persistence"
+    return row.flags & NO_AUTH != 0 or is_progress or not login.is_unsure(node, session)
 
 
 def ask_first(node: "Node", session: Session, row: Command, args: list[bytes], now_ms: int) -> None:
@@ -304,6 +317,7 @@ MESSAGES: Final[dict[int, Receiver]] = {
     UPSINCE: firing.told,
     ASKCOPY: repair.asked,
     COPYIS: repair.told,
+    TAKEJOB: takeover.taken,
 }
 
 #: Messages about who the nodes are: these are taken from nodes that are not known yet, too.

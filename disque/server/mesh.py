@@ -81,7 +81,7 @@ class Mesh:
         self.seeds: list[Seed] = []
         self._announced = b""
         self._version = -1
-        self._id = self.membership.myself.id
+        self._me = (self.membership.myself.id, self.node.start)
         self._beat_ms = self.clock.now_ms()
         self._join_ms = 0
         #: Addresses that have turned out to be this node, and when.
@@ -198,8 +198,8 @@ class Mesh:
         if membership.version == self._version or not self.started:
             return
         self._version = membership.version
-        if membership.myself.id != self._id:
-            self._id = membership.myself.id
+        if (membership.myself.id, self.node.start) != self._me:
+            self._me = (membership.myself.id, self.node.start)
             self.bus.restart()
         self.bus.reconcile(membership.wanted())
 

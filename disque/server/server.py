@@ -117,6 +117,7 @@ class Server:
         self._take_signals()
         self._set_maxclients(self.config.number("maxclients"))
         self._warn_of_little_memory()
+        self.node.loading = True  # who connects from here on may be somebody whom the journal does not let in
         try:
             await self._listen()
             self._cron()
@@ -178,6 +179,7 @@ class Server:
             await asyncio.sleep(pause_s)
             if self._finished.done():
                 return
+        self.node.loading = False
         if once:
             # All jobs that are not held come back queued anyway: the option has done its work.
             self.config.set_text("aof-enqueue-jobs-once", "no")

@@ -90,9 +90,40 @@ def test_what_writes_nothing_works_while_the_disk_fails(bench: Bench, client: Cl
 
 @pytest.mark.parametrize("name", ["INFO", "HELLO", "COMMAND", "QUIT", "RESET"])
 def test_what_may_run_while_loading(bench: Bench, client: Client, name: str) -> None:
+    bench.set("requirepass", PASSWORD)
     bench.node.loading = True
+    assert client("AUTH", PASSWORD) == b"OK"
+    assert client.error("PING").startswith("LOADING")
     assert not client.raw(name).startswith(b"-")
-    assert bench.client().error("PING").startswith("LOADING")
+
+
+def test_while_the_journal_is_read_nobody_gets_in_whom_its_users_may_refuse(bench: Bench, client: Client) -> None:
+    bench.node.loading = True
+    for request in (
+        ("INFO",),
+        ("SHUTDOWN",),
+        ("HELLO",),
+        ("ACL", "LIST"),
+        ("COMMAND",),
+        ("LATENCY", "LATEST"),
+        ("AUTH", "x"),
+        ("AUTH", "ann", "x"),
+        ("HELLO", "3", "AUTH", "default", "x"),
+    ):
+        assert client.error(*request).startswith("LOADING"), request
+    assert client("INFO", "persistence")
+    assert client("HELLO", "2")
+    assert bench.node.stats.auths_denied == 0
+
+
+def test_users_of_the_configuration_can_log_in_while_the_journal_is_read(bench: Bench, client: Client) -> None:
+    bench.set("requirepass", PASSWORD)
+    bench.node.loading = True
+    client.session.passed = False
+    assert client.error("AUTH", "wrong") == "ERR invalid password"
+    assert client.error("INFO").startswith("NOAUTH")
+    assert client("AUTH", PASSWORD) == b"OK"
+    assert client("INFO", "server")
 
 
 def test_the_command_that_ran_is_told(bench: Bench, client: Client) -> None:

@@ -41,6 +41,7 @@ from cluster.messages import (
     STOPPING,
     SURVEY,
     SURVEYED,
+    TAKEJOB,
     UPSINCE,
     WATCH,
     WILLQUEUE,
@@ -187,6 +188,16 @@ def about(bench: Bench, job_id: bytes) -> dict[str, list[tuple[Any, ...]]]:
         "UPSINCE": [(UPSINCE, up_ms) for up_ms in (0, 5000, most)],
         "NEEDNOW": [(NEEDNOW, name, count) for name in (b"q", b"", b"new") for count in (0, 1, most)],
         "OFFER": [(OFFER, b"q"), (OFFER, b"other")],
+        "TAKEJOB": [
+            (TAKEJOB, *given[1:])
+            for given in (
+                *[repljob_with(repljob(job_id=job_id, retry=retry, flags=flags), holders=holders, delay_ms=delay_ms)
+                  for holders in sets for retry in (0, 5) for flags, delay_ms in ((4, 0), (most, most))],
+                repljob_with(repljob(job_id=job_id, retry=0), ids=twice, bodies=(b"a", b"b"), ctimes=(1, 2)),
+                repljob_with(repljob(job_id=job_id, retry=0), ids=(), bodies=(), ctimes=()),
+                *[repljob_with(repljob(job_id=job_id, retry=0), spec=spec) for spec in specs],
+            )
+        ],
         "YOURJOBS": [(YOURJOBS, b"q", rows) for rows in (
             (row,), (strange_row,), (row, row), *[(row_with(row, spec=spec),) for spec in specs]
         )],

@@ -80,7 +80,7 @@ INDENT = "    "
 
 def spelled(message: Message) -> tuple[Any, ...]:  # noqa: PLR0911 - one for each kind
     """This message with words for what jobs have in common."""
-    if message[0] == messages.REPLJOB:
+    if message[0] in {messages.REPLJOB, messages.TAKEJOB}:
         told = repljob_with(message, spec=said(message[messages.REPLJOB_SPEC]))
         return with_more(told)
     if message[0] == messages.YOURJOBS:

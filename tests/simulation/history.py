@@ -117,6 +117,7 @@ class Known:
         "expires_ms",
         "flying",
         "freed_ms",
+        "handing",
         "holders",
         "id",
         "lost",
@@ -156,6 +157,8 @@ class Known:
         #: Hand-overs on their way, and whether one was lost.
         self.flying = 0
         self.lost = False
+        #: A node that leaves has given it away, and has not heard whether it was taken.
+        self.handing = False
         #: By machine, from where it was handed to it last.
         self.sources: dict[int, int] = {}
 
@@ -200,8 +203,6 @@ class History:
         #: The last time that some node dropped what it had, and whom it knew (CLUSTER RESET), and all that ever did.
         self.reset_ms = -1
         self.resets: set[int] = set()
-        #: The jobs that these had then.
-        self.reset_jobs: set[bytes] = set()
         #: By job, which machines were given a copy, and when first.
         self.copied: dict[bytes, dict[int, int]] = {}
         #: By machine, what its processes understood, from when on.

@@ -371,12 +371,12 @@ class Process:
             sizes.announce(self.node, BODY_USUAL + self._news.randint(0, 1))
 
     def reset(self) -> None:
-        """CLUSTER RESET was executed: with a new ID, nobody is linked to this node any more."""
+        """CLUSTER RESET was executed: this node is as another process, to which nobody is linked."""
         self.reset_ms = self.world.now
         if self.machine.node_id != self.node.node_id:
             self.machine.former_ids.append(self.machine.node_id)
             self.machine.node_id = self.node.node_id
-            self.bus.restart()
+        self.bus.restart()
 
     def save_nodes(self) -> None:
         """Write nodes.conf."""

@@ -15,7 +15,6 @@ from disque.core.journal.schema import JOBS
 from disque.core.model.job import ACKED, ACTIVE, QUEUED, Job
 from disque.core.model.pubsub import CHANNELS, DROPPED, Event
 from disque.core.model.session import Session
-from tests.core.support import all_jobs
 from tests.simulation.connection import Request
 from tests.simulation.history import FOREVER, Ack, Claim, History, Known
 from tests.simulation.world import Violation, World
@@ -80,8 +79,6 @@ class Watch:
         if request.verb == b"ACKJOB":
             found = [(job_id, process.node.find(job_id)) for job_id in acked_ids(request)]
             self._acking = {job_id for job_id, job in found if job is not None and job.state != ACKED}
-        elif request.verb == b"CLUSTER" and request.args[1] == b"RESET":
-            self.history.reset_jobs.update([job.id for job in all_jobs(process.node)])
 
     def ran(self, process: "Process", request: Request, reply: bytes) -> None:
         """A request was executed; ``reply`` is empty when it is not known yet."""
@@ -400,8 +397,16 @@ class Watch:
                         known.flying -= 1
                         known.holders = {process.machine.number}
                         self.history.forgot.pop(job[wire.ROW_ID], None)
+        elif kind == wire.REFUSED:
+            self._handing(message[2], goes_on=False)
         elif kind == wire.ENQUEUE and message[1] in self.history.jobs:
             self.history.jobs[message[1]].sources[process.machine.number] = src.machine.number
+
+    def _handing(self, ids: tuple[bytes, ...], *, goes_on: bool) -> None:
+        """A node that leaves gives these jobs to another one, or has heard what became of that."""
+        for job_id in ids:
+            if job_id in self.history.jobs:
+                self.history.jobs[job_id].handing = goes_on
 
     def learnt(self, process: "Process", node_id: bytes, capabilities: int) -> None:
         """A handshake has told ``process`` what another node understands."""
@@ -430,6 +435,9 @@ class Watch:
         elif not src.gone:
             self.history.forgot.get(job_id, set()).discard(number)
         known = self.history.jobs.get(job_id)
+        if known is not None and known.handing:
+            known.handing = False
+            known.holders = {number}
         if known is not None and known.coordinator == process.machine.number and known.answered_ms >= 0:
             known.holders.add(number)
 
@@ -447,6 +455,8 @@ class Watch:
                     known = self.history.job(job[wire.ROW_ID], job[wire.ROW_BODY])
                     if known is not None and not known.plan.retry:
                         known.flying += 1
+            elif message[0] == wire.TAKEJOB:
+                self._handing(message[wire.REPLJOB_IDS], goes_on=True)
         return outbox
 
     def lost(self, link: "Link", messages: list[Message]) -> None:
@@ -460,6 +470,9 @@ class Watch:
         for known in self._handed_over(messages):
             known.holders = {process.machine.number}
             self.history.forgot.pop(known.id, None)
+        for message in messages:
+            if message[0] == wire.TAKEJOB:
+                self._handing(message[wire.REPLJOB_IDS], goes_on=False)
 
     def _handed_over(self, messages: list[Message]) -> list[Known]:
         """What these messages hand over and is delivered at most once; it is on its way no more."""

@@ -95,10 +95,17 @@ def denied_queue(user: User, claims: Claims) -> Denial | None:
 
 
 def denied_schedule(node: "Node", user: User, claims: Claims) -> Denial | None:
-    """The first schedule to whose queue ``user`` has no right; None if there is none."""
+    """The first schedule to whose queue ``user`` has no right; None if there is none.
+
+    One of which it may not know is as one that is not there; but it must not be overwritten.
+    """
     for name, access in claims.schedules:
         saying = keeping.find(node, name)
-        if saying is not None and not user.may(saying.queue, access):
+        if saying is not None and user.sees(saying.queue) and not user.may(saying.queue, access):
+            return Denial(OF_QUEUE, saying.queue)
+    for name in claims.overwritten:
+        saying = keeping.find(node, name)
+        if saying is not None and not user.may(saying.queue, WRITE):
             return Denial(OF_QUEUE, saying.queue)
     return None
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from disque.core.auth import access
 from disque.core.host import FAILED_AUTH, GUESSING
 from disque.core.model.session import NOT_WAITING, WAIT_LOGIN, Session
-from disque.core.model.user import User
+from disque.core.model.user import DEFAULT, User
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -45,6 +45,17 @@ def go_on(node: "Node", session: Session) -> list[bytes]:
     session.waiting = NOT_WAITING
     node.users.waited.add(session.id)
     return node.users.late.pop(session.id)[0]
+
+
+def is_unsure(node: "Node", session: Session) -> bool:
+    """Whether the journal, which is being read, may yet say that this client needs a password."""
+    return node.loading and session.user is node.users.default and not is_known(node, DEFAULT)
+
+
+def is_known(node: "Node", name: bytes) -> bool:
+    """Whether it is known how this user logs in: while the journal is read, only of those of the configuration."""
+    users = node.users
+    return not node.loading or name in users.fixed or (name == DEFAULT and bool(users.required))
 
 
 def host_of(session: Session) -> bytes:

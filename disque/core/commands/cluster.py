@@ -170,6 +170,7 @@ def reset(node: "Node", session: Session, args: list[bytes], now_ms: int) -> Non
     node.early, node.messages = [], []
     node.batches.clear()
     node.resets += 1  # what still waits for the journal speaks of jobs that are no more: see the pump
+    node.start = node.random.getrandbits(62) + 1  # as another process that starts empty: see `links.note_start`
     node.membership.reset(now_ms, b"%040x" % node.random.getrandbits(160) if how == b"HARD" else None)
     take_id(node)
     links.review(node, now_ms)

@@ -37,12 +37,15 @@ def auth(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None
     if len(args) > 3:
         session.out.append(resp.error(errors.SYNTAX))
         return
+    name = args[1] if len(args) == 3 else DEFAULT
+    if not login.is_known(node, name):
+        session.out.append(resp.error(errors.LOADING))
+        return
     if len(args) == 2 and node.users.default.is_open():
         session.out.append(resp.error(errors.NO_PASSWORD_SET))
         return
     if login.must_wait(node, session, args, now_ms):
         return
-    name = args[1] if len(args) == 3 else DEFAULT
     if login.log_in(node, session, name, args[-1], b"auth", now_ms):
         session.out.append(resp.OK)
     else:
@@ -56,6 +59,8 @@ def hello(node: "Node", session: Session, args: list[bytes], now_ms: int) -> Non
         shake_hands(node, session, args, now_ms)
     elif not session.may():
         session.out.append(resp.error(errors.NO_AUTH))
+    elif login.is_unsure(node, session):
+        session.out.append(resp.error(errors.LOADING))
     else:
         nodes = [resp.bulks(list(entry)) for entry in hello_nodes(node, now_ms)]
         session.out.append(resp.array([resp.ONE, resp.bulk(node.node_id), *nodes]))
@@ -106,6 +111,9 @@ def shake_hands(node: "Node", session: Session, args: list[bytes], now_ms: int) 
     wanted = Handshake()
     wrong = parse_handshake(args, wanted)
     if not wrong and wanted.user is not None:
+        if not login.is_known(node, wanted.user):
+            session.out.append(resp.error(errors.LOADING))
+            return
         if login.must_wait(node, session, args, now_ms):
             return
         if not login.log_in(node, session, wanted.user, wanted.password, b"hello", now_ms):

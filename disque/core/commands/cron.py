@@ -44,12 +44,12 @@ def cron(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None
         wrong = set_one(node, args, now_ms)
         session.out.append(resp.error(wrong) if wrong else resp.OK)
     elif word == b"GET" and count == 3:
-        session.out.append(shown(node, args[2], session.protocol))
+        session.out.append(shown(node, session, args[2]))
     elif word == b"LIST" and count <= 3:
         cursor = parse_uint64(args[2]) if count == 3 else 0
         session.out.append(resp.error(errors.BAD_CURSOR) if cursor is None else listed(node, cursor, session))
     elif word in {b"DEL", b"PAUSE", b"RESUME"} and count == 3:
-        session.out.append(change(node, word, args[2], now_ms))
+        session.out.append(change(node, session, word, args[2], now_ms))
     elif word == b"RUN" and count == 3:
         run(node, session, args, now_ms)
     elif word == b"NEXT" and (count == 4 or (count == 6 and args[4].upper() == b"TZ")):
@@ -65,7 +65,9 @@ def claimed(args: list[bytes]) -> Claims:
     """
     word = args[1].upper() if len(args) > 2 else b""
     claims = Claims()
-    if word not in {b"", b"LIST", b"NEXT", b"HELP"}:
+    if word == b"SET":
+        claims.overwritten.append(args[2])
+    elif word not in {b"", b"LIST", b"NEXT", b"HELP"}:
         claims.schedules.append((args[2], may.READ if word == b"GET" else may.WRITE))
     if word == b"SET" and len(args) >= 6:
         claims.queues.append((args[4], may.WRITE))
@@ -169,9 +171,16 @@ def parse(node: "Node", args: list[bytes]) -> Saying | bytes:
 # -- looking -----------------------------------------------------------------------------------------------------------
 
 
-def shown(node: "Node", name: bytes, protocol: int) -> bytes:
-    """All that is known of a schedule; nil if there is none."""
+def visible(node: "Node", session: Session, name: bytes) -> Saying | None:
+    """What the schedule of this name says, if there is one of which the client may know."""
     saying = keeping.find(node, name)
+    return saying if saying is not None and session.user.sees(saying.queue) else None
+
+
+def shown(node: "Node", session: Session, name: bytes) -> bytes:
+    """All that is known of a schedule; nil if there is none."""
+    protocol = session.protocol
+    saying = visible(node, session, name)
     if saying is None:
         return resp.null_array(protocol)
     more = [resp.bulk(b"body"), resp.bulk(saying.body), resp.bulk(b"options"), resp.bulks(list(saying.options))]
@@ -229,9 +238,9 @@ def upcoming(node: "Node", spec: bytes, count_word: bytes, zone: bytes) -> bytes
 # -- doing -------------------------------------------------------------------------------------------------------------
 
 
-def change(node: "Node", word: bytes, name: bytes, now_ms: int) -> bytes:
+def change(node: "Node", session: Session, word: bytes, name: bytes, now_ms: int) -> bytes:
     """DEL, PAUSE or RESUME; the reply is 1 if that has changed something."""
-    saying = keeping.find(node, name)
+    saying = visible(node, session, name)
     if saying is None or (word != b"DEL" and saying.paused == (word == b"PAUSE")):
         return resp.ZERO
     if word == b"DEL":
@@ -246,7 +255,7 @@ def change(node: "Node", word: bytes, name: bytes, now_ms: int) -> bytes:
 
 def run(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """RUN: add the job of a schedule now. The reply is that of ADDJOB."""
-    saying = keeping.find(node, args[2])
+    saying = visible(node, session, args[2])
     if saying is None:
         session.out.append(resp.error(errors.NO_SCHEDULE))
     elif node.used > node.limits.full and not eviction.make_room(node):

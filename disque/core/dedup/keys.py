@@ -323,6 +323,13 @@ def part(node: "Node", job: "Job") -> None:
             file(node, key)  # behind the record that deletes the job, which frees it
 
 
+def stays(node: "Node", job_id: bytes) -> None:
+    """The job has been deleted from the journal, but its key does not end with it: write the key behind that."""
+    key = node.unique.by_job.get(job_id)
+    if key is not None and node.journaling:
+        file(node, key)
+
+
 def file_end(node: "Node", key: Key) -> None:
     """Write that the key is free: as one whose window ended long ago."""
     node.outbox.file_key(key.digest, key.job_id, 1, 0, key.repl)

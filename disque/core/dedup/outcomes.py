@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from disque.core.base import resp
-from disque.core.dedup import key_keeper
-from disque.core.model.outcome import Abandoned, Decided, Ended, Relocated
+from disque.core.dedup import key_keeper, keys
+from disque.core.model.outcome import Abandoned, Decided, Ended, Parted, Relocated
 from disque.core.replication import coordinator
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ def hand_on(node: "Node", now_ms: int) -> None:
                 decided(node, outcome, now_ms)
             elif isinstance(outcome, Abandoned):
                 key_keeper.leave(node, outcome.add)
+            elif isinstance(outcome, Parted):
+                keys.stays(node, outcome.job_id)
             elif isinstance(outcome, Relocated):
                 key_keeper.job_moved(node, outcome.job_id)
             else:

@@ -123,9 +123,9 @@ def apply_more(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> N
     extra = decode(encoded, IN_JOURNAL)
     assert extra is not None
     job = recovery.node.find(job_id)
-    if job is None:
+    if job is None or job.state == ACKED:  # one that is done may have ended by its TTL, and come again
         recovery.more[job_id] = extra
-    elif job.state != ACKED:
+    else:
         recovery.node.put_extra(job, extra)
 
 

@@ -23,12 +23,24 @@ class Claims:
 
     ``queues`` are names with what is wanted of each. ``beginnings`` are the same for all queues whose names begin so.
     ``ids`` are jobs: their queues must allow ``of_ids``. With ``counts`` the reply is how many of them it worked with,
-    so one that nobody knows can be left out. ``schedules`` stand for their queues, too. ``channels`` are names of
-    channels, ``patterns`` patterns of them, which are claimed as they are. ``everything``: it shows, or touches, the
+    so one that nobody knows can be left out. ``schedules`` stand for their queues, too; one that a user may not know is
+    as one that is not there, but not in ``overwritten``. ``channels`` are names of channels, ``patterns`` patterns of
+    them, which are claimed as they are. ``everything``: it shows, or touches, the
     jobs of any queue.
     """
 
-    __slots__ = ("beginnings", "channels", "counts", "everything", "ids", "of_ids", "patterns", "queues", "schedules")
+    __slots__ = (
+        "beginnings",
+        "channels",
+        "counts",
+        "everything",
+        "ids",
+        "of_ids",
+        "overwritten",
+        "patterns",
+        "queues",
+        "schedules",
+    )
 
     def __init__(self) -> None:
         self.queues: list[tuple[bytes, int]] = []
@@ -37,6 +49,7 @@ class Claims:
         self.of_ids = READ
         self.counts = False
         self.schedules: list[tuple[bytes, int]] = []
+        self.overwritten: list[bytes] = []
         self.channels: list[bytes] = []
         self.patterns: list[bytes] = []
         self.everything = False

@@ -40,6 +40,15 @@ class Ended(Outcome):
         self.told = told
 
 
+class Parted(Outcome):
+    """The journal has let go of a job, which may live elsewhere: a UNIQUE key that it has is not free."""
+
+    __slots__ = ("job_id",)
+
+    def __init__(self, job_id: bytes) -> None:
+        self.job_id = job_id
+
+
 class Relocated(Outcome):
     """A job is in another queue for good: a UNIQUE key that lasts as long as its job is free."""
 

@@ -54,6 +54,15 @@ class Replacement(Spread):
         return self.wanted - len(self.confirmed)
 
 
+class Takeover(Spread):
+    """A job that is delivered at most once, and that a node which leaves gives away: as if its ADDJOB were ASYNC."""
+
+    __slots__ = ()
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(job, None, outside=True)
+
+
 class Walk:
     """One walk through all jobs.
 
@@ -65,11 +74,12 @@ class Walk:
     ``made`` are jobs that have their copies again; ``short`` are those that have too few, and that this node is the one
     to repair; ``alone`` those of them that have one; ``refused`` those that may get more, since a node that could take
     one only refuses to at the moment. ``unsure`` are those of which not enough is known, since a link has ended.
-    ``leaves``: this node left when it began; ``left`` are those that have too few copies elsewhere then.
+    ``leaves``: this node left when it began; ``left`` are those that have too few copies elsewhere then, ``parted``
+    those that are delivered at most once and went to another node.
     """
 
-    __slots__ = ("all", "alone", "beat_us", "doubted", "leaves", "left", "levels", "made", "memo", "refused", "said_ms",
-                 "short", "step_us", "unsure", "why")  # fmt: skip
+    __slots__ = ("all", "alone", "beat_us", "doubted", "leaves", "left", "levels", "made", "memo", "parted", "refused",
+                 "said_ms", "short", "step_us", "unsure", "why")  # fmt: skip
 
     def __init__(self, doubted: frozenset[bytes], why: str, now_ms: int, *, everything: bool) -> None:
         self.doubted = doubted
@@ -80,7 +90,7 @@ class Walk:
         self.leaves = False
         self.memo: dict[tuple[bytes, ...], tuple[int, bool]] = {}
         self.step_us = self.beat_us = 0
-        self.made = self.short = self.alone = self.refused = self.unsure = self.left = 0
+        self.made = self.short = self.alone = self.refused = self.unsure = self.left = self.parted = 0
 
 
 class Repairs(Part):
@@ -94,7 +104,8 @@ class Repairs(Part):
     the next time after ``pause_ms``; ``open`` are the nodes that it was about.
 
     ``linked`` are the nodes that could take copies at the last look. ``walk`` goes on now, ``checks`` are jobs whose
-    copies are being counted, ``copying`` those of which copies are being made. ``short`` and ``alone`` are as in
+    copies are being counted, ``copying`` those of which copies are being made, ``parting`` those that go elsewhere as
+    this node leaves. ``short`` and ``alone`` are as in
     `Walk`: an estimate while it goes on, then what it has left. So is ``left``; -1 as long as that is not known.
     ``made`` counts jobs. ``news`` are lines for the log.
 
@@ -119,6 +130,7 @@ class Repairs(Part):
         "news",
         "noted",
         "open",
+        "parting",
         "pause_ms",
         "returned",
         "short",
@@ -140,6 +152,7 @@ class Repairs(Part):
         self.walk: Walk | None = None
         self.checks: dict[bytes, Check] = {}
         self.copying: dict[bytes, Replacement] = {}
+        self.parting: dict[bytes, Takeover] = {}
         self.short = 0
         self.alone = 0
         self.left = -1
@@ -160,6 +173,7 @@ class Repairs(Part):
         self.again_ms = 0
         self.checks.clear()
         self.copying.clear()
+        self.parting.clear()
         self.short = self.alone = 0
         self.returned.clear()
         self.is_asking = False

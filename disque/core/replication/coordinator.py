@@ -24,9 +24,9 @@ from disque.core.model.memory import SPREAD_BYTES
 from disque.core.model.outcome import Abandoned, Decided
 from disque.core.model.peers import TOLD_MOST, Peer
 from disque.core.model.pubsub import ADDED
-from disque.core.model.repair import Replacement
+from disque.core.model.repair import Replacement, Takeover
 from disque.core.model.session import NOT_WAITING, WAIT_COPIES, PendingAdd, Session, Spread
-from disque.core.replication import batching, queue_options, replacement, replica, zoning
+from disque.core.replication import batching, queue_options, replacement, replica, takeover, zoning
 from disque.core.replication.announcements import JITTER_MS
 
 if TYPE_CHECKING:
@@ -142,6 +142,9 @@ def more(node: "Node", spread: Spread, now_ms: int) -> None:
         return
     if isinstance(spread, Replacement):
         replace(node, spread, now_ms)
+        return
+    if isinstance(spread, Takeover):
+        takeover.go_on(node, spread, now_ms)
         return
     if node.zones.shared:
         fresh = zoning.next_ones(node, spread, now_ms)
@@ -381,8 +384,11 @@ def refused(node: "Node", peer_id: bytes, message: tuple[int, int, tuple[bytes, 
 
 
 def was_holder(spread: Spread, peer_id: bytes) -> bool:
-    """Whether a node was a holder before it was asked for a copy that takes the place of a lost one: so it stays."""
-    return isinstance(spread, Replacement) and peer_id in spread.before
+    """Whether a node was a holder before it was asked for a copy that takes the place of a lost one: so it stays.
+
+    The holders of a job that goes elsewhere do not change: they are who keeps its UNIQUE key.
+    """
+    return isinstance(spread, Takeover) or (isinstance(spread, Replacement) and peer_id in spread.before)
 
 
 def achieved(node: "Node", spread: Spread, now_ms: int) -> None:
@@ -413,6 +419,9 @@ def achieved(node: "Node", spread: Spread, now_ms: int) -> None:
 def hand_out(node: "Node", spread: Spread, now_ms: int) -> None:
     """Copies enough are on other nodes: tell one of them to queue the job, and forget it here."""
     job = spread.job
+    if isinstance(spread, Takeover):
+        takeover.is_there(node, spread)
+        return
     if job.retry and not spread.elsewhere:
         first = node.random.choice(sorted(spread.confirmed))
         node.send(first, (ENQUEUE, job.id, max(0, replica.first_ms(job, now_ms) - now_ms)))
@@ -482,12 +491,14 @@ def lost(node: "Node", spread: Spread) -> None:
     """A job that is delivered at most once may be on its one holder, or lost: it must not go to another one."""
     if spread.add is not None:
         give_up(node, spread.add, resp.error(errors.NO_REPL_REMOVED))
+    elif isinstance(spread, Takeover):
+        takeover.forget(node, spread)
     else:
         node.remove(spread.job)
 
 
 def not_sent(node: "Node", peer_id: bytes, message: "Message", now_ms: int) -> None:
-    """No byte of this REPLJOB has left: another node may have a job that is delivered at most once."""
+    """No byte of this REPLJOB or TAKEJOB has left: another node may have a job that is delivered at most once."""
     peer = node.peers.get(peer_id)
     ids = message[REPLJOB_IDS]
     assert isinstance(ids, tuple)

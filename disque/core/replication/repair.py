@@ -11,8 +11,8 @@ those that have one, in the order of the job (`rank`), repairs it: it sends copi
 `replacement`). All others leave it to that one. Two nodes that both think so, since they do not reach the same nodes,
 choose the same targets. A copy too many stays until the job ends.
 
-*A node that leaves* has copies that do not count. It makes new ones itself of jobs that nobody else has. It goes on
-until it finds none that has too few elsewhere.
+*A node that leaves* has copies that do not count. It makes new ones itself of jobs that nobody else has, and gives away
+those that are delivered at most once (see `takeover`). It goes on until it finds none that has too few elsewhere.
 
 *Slices.* Jobs with the fewest nodes that may have a copy come first. So much is done a beat that it takes a tenth of a
 node's time, and so many jobs are under way at a time. What cannot be done, since a node that could take a copy refuses
@@ -33,7 +33,7 @@ from cluster.messages import ASKCOPY, COPY_OVER, COPY_THERE, COPY_UNDECIDED, COP
 from disque.core.model.job import ACKED, ACTIVE, EXTRA, QUEUED, SPENT, WAIT_REPL, Job
 from disque.core.model.memory import CHECK_BYTES, SPREAD_BYTES
 from disque.core.model.repair import Check, Replacement, Walk
-from disque.core.replication import acks, coordinator, generations, replacement, replica, returned
+from disque.core.replication import acks, coordinator, generations, replacement, replica, returned, takeover
 from disque.core.replication.rank import rank
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def go(node: "Node", walk: Walk) -> "Iterator[bool]":
                     return
         if not level:
             say_begin(node, walk)
-    while repairs.checks or repairs.copying:
+    while repairs.checks or repairs.copying or repairs.parting:
         yield True
         if repairs.walk is not walk:
             return
@@ -218,6 +218,9 @@ def see_to(node: "Node", walk: Walk, level: int, jobs: list[Job]) -> None:
                 estimate(node, job, found - 1)
         elif walk.leaves and is_only_here(node, job):
             walk.left += 1
+            if not job.retry and job.state in {ACTIVE, QUEUED} and node.membership.leaving:
+                walk.step_us += COPY_US + len(job.body) // BYTES_A_US
+                takeover.begin(node, job, node.beat_ms)
 
 
 def is_only_here(node: "Node", job: Job) -> bool:
@@ -230,7 +233,8 @@ def is_only_here(node: "Node", job: Job) -> bool:
 
 def is_full(node: "Node") -> bool:
     """Whether enough jobs are under way; or nothing must be, since the journal takes nothing."""
-    return len(node.repairs.checks) + len(node.repairs.copying) >= OPEN_MOST or len(node.misconf) > 0
+    repairs = node.repairs
+    return len(repairs.checks) + len(repairs.copying) + len(repairs.parting) >= OPEN_MOST or len(node.misconf) > 0
 
 
 def is_enough(node: "Node", walk: Walk) -> bool:
@@ -333,6 +337,9 @@ def tend(node: "Node", walk: Walk) -> None:
             replacement.over(node, spread)  # the job has ended
         elif now_ms - spread.since_ms >= COPY_MOST_MS:
             replacement.give_up(node, spread, may_refuse=True)
+    for job_id, leaver in list(repairs.parting.items()):
+        if node.copies.wanted.get(job_id) is not leaver:
+            del repairs.parting[job_id]  # the job has ended
     if now_ms - walk.said_ms >= SAY_MS:
         walk.said_ms = now_ms
         if walk.made:
@@ -361,7 +368,7 @@ def finish(node: "Node", walk: Walk) -> None:
             repairs.news.append("This node leaves, and all its jobs have their copies elsewhere: it can be stopped")
         repairs.left = walk.left + walk.unsure
     repairs.pause_ms = min(max(AGAIN_MS, 2 * repairs.pause_ms), AGAIN_MOST_MS)
-    if node.membership.leaving and repairs.left and walk.made:
+    if node.membership.leaving and repairs.left and (walk.made or walk.parted):
         repairs.again_ms = now_ms + LEAVING_MS
     elif is_open or repairs.short or (node.membership.leaving and repairs.left):
         repairs.again_ms = now_ms + repairs.pause_ms

@@ -43,7 +43,8 @@ LOOK_BACK: Final = 30 * 366 * 86_400
 #: Specs that are remembered.
 KNOWN_MOST: Final = 20_000
 
-BAD_SPEC: Final = b"ERR the spec must have five fields (minute hour day month weekday), or be @hourly or its like: %b"
+BAD_SPEC: Final = b"ERR the spec must have five fields (minute hour day month weekday), or be @hourly or its like: '%b'"
+BAD_FIELD: Final = b"ERR %b in the spec '%b'"
 BAD_EVERY: Final = b"ERR @every needs a duration such as 30s, 5m or 1h30m: from 1s to 366d"
 BAD_ZONE: Final = b"ERR unknown time zone '%b': it must be a name such as Europe/Berlin"
 NEVER_DUE: Final = b"ERR this spec is never due"
@@ -163,7 +164,8 @@ def _read(spec: bytes, zone: bytes) -> Ticks | bytes:
     try:
         return _of_fields(words, place) if len(words) == 5 else BAD_SPEC % printable(spec)
     except (CronSimError, ValueError, AssertionError) as wrong:
-        return BAD_SPEC % printable(str(wrong).encode())
+        what = str(wrong).encode()  # such as "Bad minute"
+        return BAD_FIELD % (printable(what).lower() or b"a bad field", printable(spec))
 
 
 def _of_fields(words: list[str], place: tzinfo) -> Ticks | bytes:

@@ -246,9 +246,11 @@ def test_schedules_stand_for_their_queues(admin: Client) -> None:
         ("SET", "own", "@daily", "foreign", "b"),
         ("SET", "theirs", "@daily", "mine", "b"),
         ("SET", "own", "@daily", "mine", "b", "TRIES", 2, "DEADLETTER", "foreign"),
-        *((verb, "theirs") for verb in ("GET", "DEL", "PAUSE", "RESUME", "RUN")),
     ):
         assert client.error("CRON", *words) == NO_QUEUE
+    for verb in ("GET", "DEL", "PAUSE", "RESUME", "RUN"):  # as of one that is not there
+        assert client.raw("CRON", verb, "theirs") == client.raw("CRON", verb, "nobody's"), verb
+    assert admin("CRON", "GET", "theirs")
     assert client("CRON", "SET", "own", "@daily", "mine", "b") == b"OK"
     assert [row[1] for row in client("CRON", "LIST")[1]] == [b"own"]
     assert client.error("CRON", "GET", "own") == NO_QUEUE  # it shows the body, which is to look

@@ -239,6 +239,12 @@ def test_reset_soft_keeps_the_id_and_hard_takes_a_new_one(bench: Bench, client: 
     assert bench.job(job_id).holders == (new,)
 
 
+def test_after_a_reset_the_node_is_another_process_to_the_others(bench: Bench, client: Client) -> None:
+    before = bench.node.start
+    client("CLUSTER", "RESET")
+    assert bench.node.start != before
+
+
 def test_reset_keeps_that_the_node_is_leaving(bench: Bench, client: Client) -> None:
     client("CLUSTER", "LEAVING", "yes")
     client("CLUSTER", "RESET")

@@ -62,7 +62,7 @@ class TestSet:
             (("x" * 257, "@hourly", "q", "b"), "ERR the name of a schedule"),
             (("a\nb", "@hourly", "q", "b"), "ERR the name of a schedule"),
             (("s", "hourly", "q", "b"), "ERR the spec must have five fields"),
-            (("s", "0 0 30 2 *", "q", "b"), "ERR the spec must have five fields"),
+            (("s", "0 0 30 2 *", "q", "b"), "ERR bad day-of-month in the spec '0 0 30 2 *'"),
             (("s", "@every 0s", "q", "b"), "ERR @every needs a duration"),
             (("s", "@hourly", "q", "b", "TZ", "Mars"), "ERR unknown time zone 'Mars'"),
             (("s", "@hourly", "q", "b", "TZ"), "ERR syntax error"),

@@ -30,6 +30,7 @@ from disque.core.journal.schema import (
     JOBS,
     JOBS_BODIES,
     KEYS,
+    MORE,
     OFF,
     PAUSE,
     PURGED,
@@ -38,6 +39,8 @@ from disque.core.journal.schema import (
     SPEND,
     Record,
 )
+from disque.core.model.extra import IN_JOURNAL, Extra
+from disque.core.model.extra import encode as encode_extra
 from disque.core.model.history import COUNT_MOST, ROW
 from disque.core.model.job import ACKED, ACTIVE, DEFERRED, DELIVERED, LEASE_OWNER, LEASE_RELAYED, QUEUED, SPENT, Job
 from disque.core.model.memory import JOB_BYTES
@@ -127,6 +130,18 @@ class TestJob:
         assert (job.queue, job.body, job.retry, job.nacks, job.deliveries) == (b"mail", b"\0\xff", 7, 2, 3)
         assert (job.state, job.ctime, job.expires_ms) == (QUEUED, NOW_MS * 1_000_000 + 1, NOW_MS + HOUR_MS)
         assert queued(node, b"mail") == [job.id]
+
+    def test_one_that_was_done_and_has_come_again_has_what_was_written_before_it(self) -> None:
+        extra = Extra()
+        extra.error, extra.tries = b"no disk", 2
+        more = (MORE, job_id(1), encode_extra(extra, IN_JOURNAL))
+        first = job_record(holders=(node_id(1), node_id(2)))
+        node = replay(first, (ACK, job_id(1)), more, job_record(queue=b"again"))
+        job = node.find(job_id(1))
+        assert job is not None
+        found = node.extra_of(job)
+        assert found is not None
+        assert (job.queue, found.error, found.tries) == (b"again", b"no disk", 2)
 
     def test_jobs_of_a_queue_share_what_they_have_in_common(self) -> None:
         node = replay(*[job_record(number, retry=5 + number % 2, queue=b"mail") for number in range(6)])

@@ -24,6 +24,7 @@ from cluster.messages import (
     REPLJOB_HOLDERS,
     REPLJOB_IDS,
     SETACK,
+    TAKEJOB,
 )
 from disque.core.model.job import ACTIVE
 from disque.core.model.repair import Walk
@@ -358,7 +359,11 @@ def test_what_nobody_else_can_have_keeps_a_node_that_leaves(four: Bench) -> None
     once = client.add("q", "body", "RETRY", 0, "REPLICATE", 1)
     begun = client.add("q", "body", "RETRY", 60, "REPLICATE", 3, "ASYNC")
     client("CLUSTER", "LEAVING", "yes")
-    four.live(3000)
+    four.live(1200)
+    for _ in four.peers:
+        for peer_id, _ in four.sent(TAKEJOB):
+            four.hear(node_of(four, peer_id), (REFUSED, REFUSED_MEMORY, (once,)))
+    four.live(2000)
     assert four.node.repairs.left == 2
     assert client("ACKJOB", once, begun) == 2
     four.live(12_000)

@@ -36,7 +36,8 @@ class Durable:
     """Whatever hangs on a record leaves the node only when that record is as durable as `appendfsync` says.
 
     An answer with an ID hangs on the job's record where the node keeps a copy; so does GOTJOB. A job without RETRY
-    leaves behind the record that it is spent. An answered acknowledgement, and SETACK and GOTACK, hang on its record.
+    leaves behind the record that it is spent, or, for another node (TAKEJOB), that it is deleted. An answered
+    acknowledgement, and SETACK and GOTACK, hang on its record.
     What a process does while it reads its journal leaves no message, no reply and no record.
     """
 
@@ -88,6 +89,9 @@ class Durable:
                 for job_id in message[1]:
                     self.need(process, (JOBS, ACK, DELETE), job_id, "GOTJOB", always=False)
                     self.has_record(process, job_id)
+            elif message[0] == wire.TAKEJOB:
+                for job_id in message[wire.REPLJOB_IDS]:
+                    self.need(process, (DELETE,), job_id, "TAKEJOB")
 
     def has_record(self, process: Process, job_id: bytes) -> None:
         """A copy that is confirmed has a record, of this process or of an earlier one."""

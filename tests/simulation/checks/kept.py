@@ -101,6 +101,8 @@ class Kept:
                 self.copies[job_id] = (copies, self.world.now)
             if copies or known.flying or self.is_held(job_id):
                 self._missing.pop(job_id, None)
+            elif known.handing:
+                known.lost = True  # the link over which the answer would come has ended
             elif self.world.now - self._missing.setdefault(job_id, self.world.now) >= self._patience(known):
                 lost = sorted(self.history.forgot.get(job_id, ()))
                 raise Violation(

@@ -13,8 +13,7 @@ class Repaired:
     """After `cluster-repair-after` + 60 s in which nothing happens, each promised job has as many copies as it should.
 
     That is REPLICATE, or the number of nodes that can take one, if that is less; none of them is on a node that is gone
-    for good. Jobs that are delivered at most once have one copy at most, and are not looked at. So are jobs that a node
-    had which was told to drop them all (CLUSTER RESET): nobody notices that, unless the node was missed meanwhile.
+    for good. Jobs that are delivered at most once have one copy at most, and are not looked at.
     """
 
     promise = "I21"
@@ -43,8 +42,6 @@ class Repaired:
             return ""
         for known in self.kept.live.values():
             if not known.plan.retry or not self.kept.is_promised(known):
-                continue
-            if known.id in self.kept.history.reset_jobs:
                 continue
             copies = [process.name for process in processes if has_copy(process, known.id)]
             able = [process.name for process in processes if takes(process, known)]

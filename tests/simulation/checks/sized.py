@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from cluster.messages import REPLJOB, REPLJOB_BODIES, REPLJOB_IDS, ROW_BODY, ROW_ID, YOURJOBS, YOURJOBS_JOBS
+from cluster.messages import REPLJOB, REPLJOB_BODIES, REPLJOB_IDS, ROW_BODY, ROW_ID, TAKEJOB, YOURJOBS, YOURJOBS_JOBS
 from tests.simulation.cluster import Cluster
 from tests.simulation.process import Process
 from tests.simulation.world import Violation
@@ -26,7 +26,7 @@ class Sized:
         if not self.world.options.body_most:
             return
         jobs: list[tuple[bytes, bytes]] = []
-        if message[0] == REPLJOB:
+        if message[0] in {REPLJOB, TAKEJOB}:
             jobs = list(zip(message[REPLJOB_IDS], message[REPLJOB_BODIES], strict=True))
         elif message[0] == YOURJOBS:
             jobs = [(row[ROW_ID], row[ROW_BODY]) for row in message[YOURJOBS_JOBS]]
