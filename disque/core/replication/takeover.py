@@ -137,7 +137,7 @@ def over(node: "Node", job_id: bytes) -> None:
 def taken(node: "Node", peer: bytes, message: "ReplJob", now_ms: int) -> None:
     """TAKEJOB: ``peer`` leaves, and has let go of these jobs: they go on here, or are refused."""
     _, _, queue_name, encoded, left_ms, delay_ms, sent, ids, bodies, ctimes, more = message
-    spec = node.read_spec(queue_name, encoded)
+    spec = node.specs.read(queue_name, encoded)
     if spec is None or spec.retry or not is_sound(more):
         node.messages_skipped += len(ids)
         return
