@@ -387,20 +387,24 @@ class Watch:
                 self.history.has_copy(job_id, process.machine.number)
                 self.history.has_copy(job_id, src.machine.number)
         elif kind == HAND_OVER:
-            for job in message[wire.YOURJOBS_JOBS]:
-                known = self.history.job(job[wire.ROW_ID], job[wire.ROW_BODY])
-                if known is not None:
-                    self.history.has_copy(known.id, process.machine.number)
-                    self.history.has_copy(known.id, src.machine.number)
-                    known.sources[process.machine.number] = src.machine.number
-                    if not known.plan.retry:
-                        known.flying -= 1
-                        known.holders = {process.machine.number}
-                        self.history.forgot.pop(job[wire.ROW_ID], None)
+            self._arrived(process, src, message)
         elif kind == wire.REFUSED:
             self._handing(message[2], goes_on=False)
         elif kind == wire.ENQUEUE and message[1] in self.history.jobs:
             self.history.jobs[message[1]].sources[process.machine.number] = src.machine.number
+
+    def _arrived(self, process: "Process", src: "Process", message: Message) -> None:
+        """YOURJOBS is about to be taken."""
+        for job in message[wire.YOURJOBS_JOBS]:
+            known = self.history.job(job[wire.ROW_ID], job[wire.ROW_BODY])
+            if known is not None:
+                self.history.has_copy(known.id, process.machine.number)
+                self.history.has_copy(known.id, src.machine.number)
+                known.sources[process.machine.number] = src.machine.number
+                if not known.plan.retry:
+                    known.flying -= 1
+                    known.holders = {process.machine.number}
+                    self.history.forgot.pop(job[wire.ROW_ID], None)
 
     def _handing(self, ids: tuple[bytes, ...], *, goes_on: bool) -> None:
         """A node that leaves gives these jobs to another one, or has heard what became of that."""
