@@ -382,7 +382,7 @@ class Watch:
         if kind == GOTJOB:
             for job_id in message[1]:
                 self._confirmed(src, process, job_id)
-        elif kind == wire.REPLJOB:
+        elif kind in {wire.REPLJOB, wire.TAKEJOB}:
             for job_id in message[wire.REPLJOB_IDS]:
                 self.history.has_copy(job_id, process.machine.number)
                 self.history.has_copy(job_id, src.machine.number)
