@@ -14,6 +14,7 @@ from cluster import messages as wire
 from cluster.table import Table
 from disque.core import entries, handover, links, pubsub, step
 from disque.core.auth import access, users
+from disque.core.commands import cluster
 from disque.core.dedup import acquire, key_keeper
 from disque.core.federation import supply
 from disque.core.jobs import add, overflow, terms
@@ -45,6 +46,7 @@ from disque.core.replication import (
     replica,
     returned,
     surveys,
+    takeover,
     tries,
     zoning,
 )
@@ -805,6 +807,46 @@ def who_leaves_does_not_look_back() -> Iterator[None]:
         genuine(node, walk)
 
     with patch.object(repair, "finish", finish), patch.object(coordinator, "replace", nothing):
+        yield
+
+
+@mutant("I21", nodes=4, faults={"clear": 2500}, repair_s=1, timeout_ms=1000)
+def who_was_reset_is_taken_for_what_it_was() -> Iterator[None]:
+    """A node that has dropped all its jobs is the same process to the others."""
+    genuine = cluster.reset
+
+    def reset(node: Any, *words: Any) -> None:
+        start = node.start
+        genuine(node, *words)
+        node.start = start
+
+    with patch.dict(cluster.SUBCOMMANDS, {b"RESET": (2, 3, reset)}):
+        yield
+
+
+@mutant("I10", nodes=3, faults={"depart": 1500}, repair_s=1, timeout_ms=1000, active_ms=20_000)
+def what_is_given_away_is_still_in_the_journal() -> Iterator[None]:
+    """A node that leaves gives away a job which is delivered at most once, and writes nothing of that."""
+    genuine = takeover.begin
+
+    def begin(node: Any, job: Any, now_ms: int) -> None:
+        node.journaling, before = False, node.journaling
+        genuine(node, job, now_ms)
+        node.journaling = before
+
+    with patch.object(takeover, "begin", begin):
+        yield
+
+
+@mutant("I1", nodes=3, faults={"depart": 1500}, repair_s=1, timeout_ms=1000, active_ms=20_000)
+def what_is_taken_over_is_not_kept() -> Iterator[None]:
+    """Whoever is given a job of a node that leaves confirms it, and no more."""
+
+    def taken(node: Any, peer: bytes, message: Any, now_ms: int) -> None:
+        del now_ms
+        node.send(peer, (wire.GOTJOB, message[wire.REPLJOB_IDS]))
+
+    with patch.dict(step.MESSAGES, {wire.TAKEJOB: taken}):
         yield
 
 
