@@ -26,7 +26,7 @@ help:
 	@echo 'make run     start three nodes on 127.0.0.1, ports 7711 to 7713, with their journals in ./data, and a gateway'
 	@echo '             for HTTP at http://127.0.0.1:7780'
 	@echo '             make run NODES=1 PORT=7721 GATEWAY=7790 ARGS="--loglevel verbose"; GATEWAY=0: no gateway'
-	@echo '             make run COMPILED=yes  compiles the core first: some minutes once, about twice the speed'
+	@echo '             make run COMPILED=yes  compiles the core first: two minutes once, about twice the speed'
 	@echo 'make demo    Spark writes 100,000 records, a stream and a plain consumer take them, a node dies; needs Java 17'
 	@echo 'make demo-tasks  a web shop with two workers on three nodes; a worker is killed, one stopped, a node killed'
 	@echo 'make test    lint, types, and all tests that are not slow; make test ARGS="tests/core -k queue" for some of them'
