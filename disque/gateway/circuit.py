@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 
 from disque.client import AsyncDisque, Config, DisqueError, UnavailableError
 from disque.client.config import Address
+from disque.client.router import Router
 
 #: After so many seconds without an answer it is looked whether the node hangs; a PING may take so long.
 PATIENCE_S = 0.3  # not Final: tests on a busy machine want more
@@ -60,6 +61,15 @@ class Circuit:
     def quiet(self) -> list[Address]:
         """The nodes that are silent."""
         return [address for address in list(self._silent) if self.is_silent(address)]
+
+    def spare(self, router: Router) -> bool:
+        """Have a client ask nodes that answer, if there is one, which is said."""
+        quiet = self.quiet()
+        if quiet and set(router.addresses()) <= set(quiet):
+            return False
+        for address in quiet:
+            router.failed(address)
+        return True
 
     def keep(self, addresses: Iterable[Address]) -> None:
         """These are all nodes that there are: forget others, which have left."""

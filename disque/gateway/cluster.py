@@ -44,8 +44,8 @@ class Cluster:
     def __init__(self, config: Config, circuit: Circuit) -> None:
         self.client = AsyncDisque(config)
         self.circuit = circuit
-        self.adding = Lane(self.client, config.timeout_ms)
-        self.asking = Lane(self.client)
+        self.adding = Lane(self.client, config.timeout_ms, circuit)
+        self.asking = Lane(self.client, 0, circuit)
         self.polls = Polls(self.client)
         self._single: dict[tuple[str, int], AsyncDisque] = {}
         #: What is to be done when it is closed.
@@ -87,13 +87,9 @@ class Cluster:
         """
         router, circuit = self.client.router, self.circuit
         while True:
-            addresses = router.addresses()
-            quiet = list(filter(circuit.is_silent, addresses))
-            if len(quiet) == len(addresses):
+            if not circuit.spare(router):
                 raise SilentError("no node answers")
-            for address in quiet:
-                router.failed(address)
-            falls = circuit.falls
+            addresses, falls = router.addresses(), circuit.falls
 
             async def is_lost(addresses: list[Address] = addresses, falls: int = falls) -> bool:
                 await circuit.look_at(addresses)

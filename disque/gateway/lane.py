@@ -15,6 +15,7 @@ from disque.client import AsyncDisque, DisqueError
 from disque.client.delivery import Parcel, Reply, deliver
 from disque.client.errors import typed
 from disque.client.packing import pack
+from disque.gateway.circuit import PATIENCE_S, Circuit
 
 #: Parcels that are under way at one time.
 PARCELS: Final = 4
@@ -31,12 +32,14 @@ Asked = tuple[bytes, "asyncio.Future[Reply]", bytes]
 class Lane:
     """A way to the cluster. ``wait_ms`` is how long nodes may take by themselves for each of its requests."""
 
-    def __init__(self, client: AsyncDisque, wait_ms: int = 0) -> None:
+    def __init__(self, client: AsyncDisque, wait_ms: int = 0, circuit: Circuit | None = None) -> None:
         self.client = client
         self.wait_ms = wait_ms
+        self.circuit = circuit or Circuit(client.config)
         self.watch: Watch | None = None
         self._waiting: list[Asked] = []
         self._under_way: set[asyncio.Task[None]] = set()
+        self._aside: set[asyncio.Task[None]] = set()
         self._called = False
 
     def ask(self, words: list[bytes]) -> "asyncio.Future[Reply]":
@@ -60,14 +63,14 @@ class Lane:
 
     def _arrived(self, task: "asyncio.Task[None]") -> None:
         self._under_way.discard(task)
+        self._aside.discard(task)
         self._leave()
 
     async def _travel(self, asked: list[Asked]) -> None:
-        client = self.client
         parcel = Parcel([request for request, _, _ in asked], self.wait_ms)
         begun_s = time.monotonic()
         try:
-            replies: list[Reply] = list(await client.drive(deliver(client.router, client.config, parcel)))
+            replies = await self._delivered(parcel)
         except DisqueError as error:
             replies = [error if reply is None else reply for reply in error.results] or [error] * len(asked)
         if self.watch is not None:
@@ -82,3 +85,30 @@ class Lane:
                 answer.set_result(reply)
             else:
                 answer.set_exception(wrong)
+
+    async def _delivered(self, parcel: Parcel) -> list[Reply]:
+        """The replies to a parcel, which nodes are given the usual time for: sent again, it might be done twice.
+
+        If its node hangs meanwhile, others need not wait behind it.
+        """
+        client, circuit = self.client, self.circuit
+        circuit.spare(client.router)
+        arriving = asyncio.ensure_future(client.drive(deliver(client.router, client.config, parcel)))
+        try:
+            while not (await asyncio.wait([arriving], timeout=PATIENCE_S))[0]:
+                node = parcel.answered_by
+                if node is not None:
+                    await circuit.look_at([node])
+                    if circuit.is_silent(node):
+                        self._step_aside()
+            return list(arriving.result())
+        finally:
+            arriving.cancel()
+
+    def _step_aside(self) -> None:
+        """The parcel that this task brings waits for a node that hangs, and counts no more as one under way."""
+        task = asyncio.current_task()
+        if task in self._under_way:
+            self._under_way.discard(task)
+            self._aside.add(task)
+            self._leave()

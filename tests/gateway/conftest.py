@@ -18,6 +18,14 @@ def one_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
         yield one
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine under load is slow: no node hangs but where a test says so."""
+    from disque.gateway import circuit  # noqa: PLC0415 - the extra may be missing
+
+    monkeypatch.setattr(circuit, "PING_S", 60.0)
+
+
 @pytest.fixture
 def make_gateway(one_node: Node) -> Iterator[MakeGateway]:
     """Gives a function that makes a gateway to the node; its arguments are settings."""

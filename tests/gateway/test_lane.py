@@ -6,8 +6,11 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 
 from disque.client import AsyncDisque, BadIdError, Config, UnavailableError
+from disque.client.config import Address
+from disque.gateway import circuit
+from disque.gateway import lane as module
 from disque.gateway.lane import PARCELS, Lane
-from tests.client.served import Served
+from tests.client.served import SILENCE, Served
 
 
 def with_lane(served: Served, work: Callable[[Lane], Awaitable[Sequence[object]]]) -> Sequence[object]:
@@ -52,6 +55,31 @@ def test_without_a_node_all_are_told_so() -> None:
                 await lane.ask([b"PING"])
 
     asyncio.run(both())
+
+
+def test_a_node_that_hangs_keeps_what_it_has_and_holds_up_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PATIENCE_S", 0.001)
+    monkeypatch.setattr(circuit, "PING_S", 0.01)
+
+    async def both(hanging: Address, well: Address) -> None:
+        config = Config(nodes=(hanging, well), discover=False, attempts=1, order="given", timeout_ms=60_000)
+        async with AsyncDisque(config) as client:
+            lane = Lane(client)
+            lane.circuit.told = client.router.failed
+            first = [lane.ask([b"ECHO"])]
+            while client.router.current != hanging:  # noqa: ASYNC110 - it leaves in a moment
+                await asyncio.sleep(0)
+            while client.router.current == hanging:
+                first.append(lane.ask([b"ECHO"]))
+                await asyncio.sleep(0.001)
+            assert await lane.ask([b"ECHO"]) == b"well"
+            assert not any(one.done() for one in first[:1])
+            await lane.circuit.close()
+            for one in first:
+                one.cancel()
+
+    with Served(lambda _words: SILENCE) as hanging, Served(lambda _words: b"+well\r\n") as well:
+        asyncio.run(both(hanging.address, well.address))
 
 
 def test_who_has_left_hinders_nobody() -> None:

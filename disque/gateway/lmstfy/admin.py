@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from disque import VERSION
 from disque.client import DisqueError
 from disque.gateway import compat, scrape
-from disque.gateway.asgi import JSON_TYPE, BodyError, GoneError, as_json, header, respond
+from disque.gateway.asgi import BodyError, GoneError, as_json, header, respond
 from disque.gateway.hub import Hub, log
 from disque.gateway.lmstfy import names, query
 from disque.gateway.lmstfy.call import DEFAULT_POOL, INTERNAL, NOTHING, RefusedError, Reply, failure
@@ -312,11 +312,11 @@ def limit_of(ask: Ask) -> Limit:
 
 
 class BadBodyError(RefusedError):
-    """A body that is no limit: lmstfy tells an error that has no text as JSON."""
+    """A body that is no limit: lmstfy shows an error that has no text as JSON, and calls it a text."""
 
     def __init__(self) -> None:
         super().__init__(400, "")
-        self.reply = Reply(400, b'{"error":{}}', [JSON_TYPE])
+        self.reply = Reply(400, b'{"error":{}}', [TEXT])
 
 
 def ordered(value: object) -> bytes:
