@@ -129,6 +129,8 @@ class Replay(Recovery):
                 done += 1
                 if done % FINISH_SLICE == 0:
                     yield done
+        if not sure and len(self.node.membership.nodes) > 1:
+            self.node.acks.doubted = self.node.last_ctime
         returned.mark(self.node, now_ms - self.time_ms if self.time_ms else 0)
         for name, jobs in waiting.items():
             self._fill(name, jobs, now_ms)

@@ -17,15 +17,17 @@ class Acks(Part):
     """Those of a node, by the ID of the job. See `acks` of replication.
 
     ``dummies`` are those of unknown jobs, oldest first; ``oldest`` see `eviction`; ``telling`` are those of this turn,
-    see `ack_batches`. ``live`` counts records by segment.
+    see `ack_batches`. ``live`` counts records by segment. Jobs with a ctime up to ``doubted`` may have gone to other
+    nodes as well, in records that were lost with the end of the journal.
     """
 
-    __slots__ = ("by_id", "dummies", "live", "oldest", "telling", "timers")
+    __slots__ = ("by_id", "doubted", "dummies", "live", "oldest", "telling", "timers")
 
     def __init__(self, timers: "Timers", live: dict[int, int]) -> None:
         self.timers = timers
         self.live = live
         self.by_id: dict[bytes, Ack] = {}
+        self.doubted = 0
         self.oldest: deque[bytes] = deque()
         self.dummies: OrderedDict[bytes, None] = OrderedDict()
         self.telling: dict[tuple[bytes, ...], Telling | None] = {}

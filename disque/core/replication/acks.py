@@ -10,7 +10,8 @@ An ID that this node never saw may be acknowledged here, too: a *dummy* tells al
 or all have said that they do not.
 
 Who answers that a job is unknown, or removes it, remembers its bare ID for a while, so that no copy that is still on
-its way can bring it back.
+its way can bring it back. After power failed, the record that another node has taken a job over may be lost: so the ID
+of a job from before that is remembered too, though no other holder of it is known. Who has it says so over a new link.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -72,6 +73,7 @@ def acknowledge(node: "Node", job_id: bytes, now_ms: int) -> bool:
     if now_ms >= figures.sample_ms:
         spans.note_run(node, job, now_ms)
     if len(job.holders) == 1:
+        remember_doubted(node, job)
         if node.journaling:
             node.outbox.add((ACK, job_id))
         node.remove(job)
@@ -112,6 +114,7 @@ def end(node: "Node", job: Job, status: int, text: bytes, now_ms: int) -> bool:
     if text or status == CANCELLED or ends.concerns(node, job):
         ends.note(node, job, status, text, node.node_id, now_ms)
     if len(job.holders) == 1:
+        remember_doubted(node, job)
         if node.journaling:
             node.outbox.add((ACK, job.id))
         node.remove(job)
@@ -120,6 +123,12 @@ def end(node: "Node", job: Job, status: int, text: bytes, now_ms: int) -> bool:
     tell(node, job.id, mark(node, job, node.selves, now_ms))
     ends.review(node, job.id)
     return True
+
+
+def remember_doubted(node: "Node", job: Job) -> None:
+    """A job ends at its only holder. If another one may have taken it over, that one will say so: remember the ID."""
+    if job.ctime <= node.acks.doubted:
+        node.remember_gone(job.id)
 
 
 def end_unknown(node: "Node", job_id: bytes, text: bytes, now_ms: int) -> bool:

@@ -652,6 +652,25 @@ def assert_sane(node: Node) -> None:
     assert alive(node) == counted(node)
 
 
+@pytest.mark.parametrize(
+    ("boot", "policy", "others", "is_doubted"),
+    [
+        ("another boot", "everysec", 1, True),
+        (BOOT, "everysec", 1, False),
+        ("another boot", "always", 1, False),
+        ("another boot", "everysec", 0, False),
+    ],
+)
+def test_jobs_may_have_gone_elsewhere_where_the_end_of_the_journal_may_be_lost(
+    boot: str, policy: str, others: int, is_doubted: bool
+) -> None:
+    node, _ = replayed([head_record(policy=policy), job_record(1)], boot, others=others)
+    job = node.find(job_id(1))
+    assert job is not None
+    assert (job.ctime <= node.acks.doubted) == is_doubted
+    assert node.next_ctime(NOW_MS) > node.acks.doubted
+
+
 def packed(record: Any) -> bytes:
     payload: bytes = msgpack.packb([NOW_MS, record], use_bin_type=True)
     return payload

@@ -1,7 +1,7 @@
 import pytest
 
 from cluster.membership import Member
-from cluster.messages import DELJOB, GOTACK, REFUSED, REFUSED_GONE, SETACK
+from cluster.messages import DELJOB, GOTACK, QUEUED, REFUSED, REFUSED_GONE, SETACK, STILL
 from disque.core.dedup import keys
 from disque.core.dedup.keys import digest_of
 from disque.core.journal.recovery import Recovery
@@ -404,3 +404,16 @@ def test_a_holder_that_the_collector_does_not_know_is_told_all_the_same() -> Non
     bench.hear(unknown, (GOTACK, 1, (), (job_id,)))
     assert bench.state(job_id) == "gone"
     assert bench.node.acks.by_id == {}
+
+
+@pytest.mark.parametrize("verb", ["ACKJOB", "CANCEL"])
+def test_who_may_have_taken_a_job_over_before_power_failed_hears_that_it_is_done(
+    bench: Bench, client: Client, verb: str
+) -> None:
+    other = bench.meet(1)
+    old, sure = (client.add("q", "b", "REPLICATE", 1) for _ in range(2))
+    bench.node.acks.doubted = bench.job(old).ctime
+    assert client(verb, old, sure) == 2
+    bench.sent()
+    bench.hear(other, (QUEUED, STILL, (old,)), (QUEUED, STILL, (sure,)))
+    assert bench.sent() == [(other.id, (SETACK, (), (old,)))]
