@@ -228,9 +228,9 @@ def purged_lies_in(node: "Node", segment: int) -> None:
 
 
 def file_all(node: "Node") -> None:
-    """Write all that has taken effect: what stood before in the journal is gone."""
+    """Write all that has taken effect, or is of a kind not known here: what stood before in the journal is gone."""
     for entry in node.registry.entries():
-        if entry.key not in node.registry.waiting:
+        if entry.is_strange or entry.key not in node.registry.waiting:
             file(node, entry)
     if node.registry.purged:
         file_purged(node)

@@ -4,6 +4,7 @@ import pytest
 
 from cluster.messages import DIGEST, ENTRIES
 from disque.core import entries
+from disque.core.journal.schema import ENTRY, FLUSH
 from disque.core.model.registry import PAUSED_QUEUE, Key
 from disque.core.replication import registry
 from tests.core.support import Bench
@@ -172,3 +173,16 @@ def test_a_reset_forgets_everything(bench: Bench) -> None:
     bench.link_up(bench.peers[-1])
     (said,) = bench.told(bench.peers[-1], DIGEST)
     assert said[:3] == (DIGEST, 1, b""), "for the others it is no new link"
+
+
+def test_after_a_flush_an_entry_of_a_kind_not_known_is_in_the_journal_again_also_after_a_start() -> None:
+    bench = Bench(journaling=True)
+    assert not entries.set_value(bench.node, key(), b"value", bench.now_ms)
+    entry = bench.node.registry.get(key())
+    assert entry is not None
+    entry.is_strange = True
+    bench.node.registry.waiting[key()] = None  # as a start leaves it until it is looked at again
+    bench.records()
+    bench.client()("DEBUG", "FLUSHALL")
+    kinds = [record[0] for record in bench.records()]
+    assert kinds[:2] == [FLUSH, ENTRY]
