@@ -6,6 +6,7 @@ from dataclasses import replace
 from shlex import quote
 from typing import Any
 
+from disque.core.model.job import COMPILED
 from tests.simulation.checks.acknowledged import Acknowledged
 from tests.simulation.checks.agreed import Agreed
 from tests.simulation.checks.answers import Answers
@@ -61,7 +62,8 @@ class Outcome:
         lines = "\n".join(self.last)
         again = f"python -m tests.simulation --seed {options.seed} --nodes {options.nodes} --trace"
         again += "".join(f" --set {quote(f'{name}={value!r}')}" for name, value in self.changed.items())
-        return f"{lines}\nseed {options.seed}: {options}\n{self.text}\nrun it again: {again}"
+        form = ", in the compiled form, which counts memory otherwise" if COMPILED else ""
+        return f"{lines}\nseed {options.seed}: {options}\n{self.text}\nrun it again{form}: {again}"
 
 
 def simulate(

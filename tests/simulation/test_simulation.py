@@ -53,7 +53,7 @@ def test_the_same_seed_gives_the_same_run_to_the_byte() -> None:
 
 def test_a_run_with_options_of_its_own_says_how_to_see_it_again() -> None:
     outcome = Outcome(replace(draw(7, 3), forget_s=5), {"forget_s": 5, "faults": {"away": 6000}})
-    words = split(outcome.report().rpartition("again: ")[2])
+    words = split(outcome.report().partition("run it again")[2].partition(": ")[2])
     assert words[:6] == ["python", "-m", "tests.simulation", "--seed", "7", "--nodes"]
     assert dict(arguments(words[3:]).set) == outcome.changed
 
