@@ -52,9 +52,9 @@ class Ended:
             self.note(process, request, request.args[1], (row[b"status"], text))
         elif request.verb == b"WAITJOB":
             ids = [word for word in request.args[2:] if word != b"ANY"]
-            for job_id, row in zip(ids, reply, strict=True):
-                if row is not None:
-                    self.note(process, request, job_id, (row[0], row[1] if row[0] == b"done" else None))
+            for job_id, end in zip(ids, reply, strict=True):
+                if end is not None:
+                    self.note(process, request, job_id, (end[0], end[1] if end[0] == b"done" else None))
                 elif request.args[-1] != b"ANY":
                     self.waited(process, request, job_id)
 
