@@ -1,6 +1,7 @@
 """Many runs: their summary, their failures, and how the command line asks for them."""
 
 import argparse
+import gc
 import os
 import sys
 from ast import literal_eval
@@ -16,6 +17,9 @@ from tests.simulation.run import Outcome, simulate
 
 #: A seed, the number of nodes, and options that are not drawn from the seed.
 Task = tuple[int, int, dict[str, Any]]
+
+#: So many new objects between two looks for cycles: a run makes few, and each look takes time.
+MANY_OBJECTS = 100_000
 
 
 def one(task: Task) -> Outcome:
@@ -132,6 +136,7 @@ def settled(argv: list[str]) -> None:
 def main(argv: list[str]) -> int:
     """Run what the command line says; the exit code is 1 when a promise was broken."""
     settled(argv)
+    gc.set_threshold(MANY_OBJECTS)
     options = arguments(argv)
     write = sys.stdout.write
     changed = dict(options.set)
