@@ -3,10 +3,12 @@
 import importlib
 import importlib.util
 import os
+import re
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +66,76 @@ def test_exactly_once(spark: SparkSession, node: Node, hosts: str, tmp_path: Pat
     assert connection.execute("SELECT COUNT(*), COUNT(DISTINCT id) FROM orders").fetchone() == (1000, 1000)
     connection.close()
     assert node.info("registered_jobs") == "1", "the note of the run"
+
+
+class Page:
+    """The examples of docs/spark.md, in their order."""
+
+    def __init__(self, spark: SparkSession, hosts: str, folder: Path) -> None:
+        self.spark = spark
+        self.folder = folder
+        text = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
+        text = text.replace("node-1:7711,node-2:7711", hosts).replace("node-1:7711", hosts)
+        self.blocks = re.findall(r"^```(python|sql)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+        self.names: dict[str, Any] = {"spark": spark, "hosts": hosts, "sqlite3": sqlite3}
+
+    def run(self, language: str) -> None:
+        """Run the next example, and its stream until there is nothing more."""
+        found, text = self.blocks.pop(0)
+        assert found == language
+        if language == "sql":
+            for statement in filter(str.strip, text.split(";")):
+                self.spark.sql(statement)
+            return
+        self.names["checkpoint"] = str(self.folder / f"checkpoint{len(self.blocks)}")
+        exec(text, self.names)
+        for stream in self.spark.streams.active:
+            stream.processAllAvailable()
+            stream.stop()
+
+
+@pytest.mark.slow
+def test_the_page_of_spark(spark: SparkSession, node: Node, hosts: str, tmp_path: Path) -> None:
+    page = Page(spark, hosts, tmp_path)
+    database = str(tmp_path / "orders.db")
+    page.names |= {"df": spark.range(5), "path": str(tmp_path / "orders"), "database": database}
+
+    def add(count: int = 5) -> None:
+        node.ask("DEBUG", "FLUSHALL")
+        for number in range(count):
+            node.ask("ADDJOB", "orders", f'{{"id":{number}}}', 0)
+
+    page.run("python")  # register
+    page.run("python")  # write
+    assert node.ask("QLEN", "orders") == 5
+
+    add()
+    page.run("python")  # a stream
+    assert spark.read.parquet(page.names["path"]).count() == 5
+
+    add()
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("CREATE TABLE batches (number INTEGER PRIMARY KEY)")
+        connection.execute("CREATE TABLE orders (id TEXT, body BLOB)")
+        page.run("python")  # exactly once
+        assert connection.execute("SELECT COUNT(*) FROM orders").fetchone() == (5,)
+
+    add()
+    page.run("python")  # a drain
+    assert node.info("registered_jobs") == "0"
+
+    add(1)
+    [[_, job_id, _]] = node.ask("GETJOB", "FROM", "orders")
+    node.ask("NACK", job_id, "DEAD")
+    page.run("python")  # dead letters
+    assert node.ask("QLEN", "orders") == 1
+
+    add(0)
+    spark.range(5).createOrReplaceTempView("sales")
+    page.run("sql")
+    told = node.ask("QSTAT", "orders")
+    assert [told[told.index(name) + 1] for name in (b"added", b"acked", b"len")] == [5, 5, 0]
+    assert page.blocks == []
 
 
 SCRIPTS = sorted(path for kind in ("client", "spark") for path in (ROOT / "examples").glob(f"{kind}_*.py"))
