@@ -154,3 +154,13 @@ def test_a_dead_letter_is_a_job_like_any_other(bench: Bench, client: Client) -> 
     assert listener.read() == [b"message", b"job:delivered:q:dead", jobs[0]]
     assert client("ACKJOB", jobs[0]) == 1
     assert client("QSTAT", "q:dead")[3] == 2
+
+
+def test_an_error_is_cut_and_the_last_one_counts(bench: Bench, client: Client) -> None:
+    job = client.add("q", "body", "RETRY", 60)
+    fail(client, job, "ERROR", "first")
+    bench.advance(1000)
+    fail(client, job, "ERROR", "x" * 5000)
+    bench.advance(2000)
+    shown = client.show(job)
+    assert (shown["error"], shown["error-ms-ago"]) == (b"x" * 4096, 2000)
