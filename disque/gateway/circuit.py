@@ -36,13 +36,13 @@ class LostError(Exception):
 class Circuit:
     """Which nodes are silent. One for a gateway; ``config`` is how it reaches nodes, ``clock_s`` monotonic seconds.
 
-    ``told`` is called with the address of each node that falls silent.
+    ``told`` is called with the address of each node that falls silent (False), or answers again (True).
     """
 
     def __init__(self, config: Config, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._config = config
         self._clock_s = clock_s
-        self.told: Callable[[Address], None] = lambda _: None
+        self.told: Callable[[Address, bool], None] = lambda _, __: None
         #: How often a node fell silent.
         self.falls = 0
         #: When each silent node is to be asked again.
@@ -114,12 +114,13 @@ class Circuit:
         except TimeoutError:
             if address not in self._silent:
                 self.falls += 1
-                self.told(address)
+                self.told(address, False)
             self._silent[address] = self._clock_s() + AGAIN_S
             return False
         except DisqueError:
             pass  # it says that, or its machine does
-        self._silent.pop(address, None)
+        if self._silent.pop(address, None) is not None:
+            self.told(address, True)
         return True
 
     async def close(self) -> None:

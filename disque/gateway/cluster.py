@@ -93,7 +93,8 @@ class Cluster:
 
             async def is_lost(addresses: list[Address] = addresses, falls: int = falls) -> bool:
                 await circuit.look_at(addresses)
-                return circuit.falls != falls
+                current = router.current
+                return circuit.falls != falls or (current is not None and circuit.is_silent(current))
 
             try:
                 return await unless(work(), is_lost)
@@ -186,7 +187,7 @@ class Clusters:
         self.config = config
         self._clock_s = clock_s
         self.circuit = Circuit(config)
-        self.circuit.told = self._leave
+        self.circuit.told = self._heard
         self.own = Cluster(config, self.circuit)
         self._users: OrderedDict[bytes, Cluster] = OrderedDict()
         self._closing: set[asyncio.Task[None]] = set()
@@ -235,10 +236,14 @@ class Clusters:
         cluster.let_in_s = self._clock_s()
         return cluster
 
-    def _leave(self, address: Address) -> None:
-        """A node has fallen silent: others are asked from now on."""
+    def _heard(self, address: Address, answers: bool) -> None:
+        """A node has fallen silent, so others are asked from now on; or it answers again, and may be asked as well."""
         for cluster in (self.own, *self._users.values()):
-            cluster.client.router.failed(address)
+            router = cluster.client.router
+            if answers:
+                router.worked(address)
+            else:
+                router.failed(address)
 
     def _retire(self, cluster: Cluster) -> None:
         task = asyncio.get_running_loop().create_task(cluster.close())

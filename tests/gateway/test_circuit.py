@@ -84,17 +84,22 @@ def test_who_is_slow_but_answers_is_waited_for(node: Hanging, monkeypatch: pytes
 
 def test_who_hangs_is_left_and_told_of_and_not_waited_for_again(node: Hanging, monkeypatch: pytest.MonkeyPatch) -> None:
     hasty(monkeypatch)
-    told: list[Address] = []
+    told: list[tuple[Address, bool]] = []
 
-    async def act(circuit: Circuit, _: Now) -> None:
-        circuit.told = told.append
+    async def act(circuit: Circuit, now: Now) -> None:
+        circuit.told = lambda *heard: told.append(heard)
         node.hangs = True
         with pytest.raises(SilentError, match="does not answer"):
             await circuit.ask(node.address, never)
         monkeypatch.setattr(module, "PATIENCE_S", 3600.0)
         with pytest.raises(SilentError):
             await circuit.ask(node.address, never)
-        assert (told, circuit.falls, circuit.quiet()) == ([node.address], 1, [node.address])
+        assert (told, circuit.falls, circuit.quiet()) == ([(node.address, False)], 1, [node.address])
+        node.hangs = False
+        now.seconds += AGAIN_S
+        while circuit.is_silent(node.address):  # noqa: ASYNC110 - it is asked behind the scenes
+            await asyncio.sleep(0.001)
+        assert told == [(node.address, False), (node.address, True)]
 
     play(node, act)
 

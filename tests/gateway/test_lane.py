@@ -65,7 +65,7 @@ def test_a_node_that_hangs_keeps_what_it_has_and_holds_up_nothing_else(monkeypat
         config = Config(nodes=(hanging, well), discover=False, attempts=1, order="given", timeout_ms=60_000)
         async with AsyncDisque(config) as client:
             lane = Lane(client)
-            lane.circuit.told = client.router.failed
+            lane.circuit.told = lambda address, _: client.router.failed(address)
             first = [lane.ask([b"ECHO"])]
             while client.router.current != hanging:  # noqa: ASYNC110 - it leaves in a moment
                 await asyncio.sleep(0)
