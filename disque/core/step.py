@@ -540,14 +540,21 @@ def send_batches(node: "Node") -> None:
     """Make messages of what was gathered: one for all jobs of which the same is to be said to the same node."""
     node.acks.telling.clear()
     batches, node.batches = node.batches, {}
-    for (peer, head), ids in batches.items():
+    for (peer, head), gathered in batches.items():
+        ids = gathered
+        if head[0] == WATCH:
+            what = head[1]
+            assert isinstance(what, int)
+            ids = waits.last_said(node, peer, what, gathered)
         if head[0] in key_keeper.WITH_KEYS:
             key_keeper.send(node, peer, head, ids)
         elif len(ids) <= IDS_MOST:
-            node.send(peer, (*head, tuple(ids)))
+            if ids:
+                node.send(peer, (*head, tuple(ids)))
         else:
             for at in range(0, len(ids), IDS_MOST):
                 node.send(peer, (*head, tuple(ids[at : at + IDS_MOST])))
+    node.ends.saying.clear()
 
 
 #: Job IDs in one message.

@@ -153,7 +153,8 @@ class Ends(Part):
     ``by_id`` are ends, the oldest first, and ``roll`` all of them by number, for JSCAN; ``done`` counts the results
     that are kept, by queue: those that this node took, so that each counts once. ``watched`` are the nodes that want to
     hear of a job, this one among them; ``by_node`` the same the other way around. ``unsure`` are jobs that have ended
-    here, when not all holders know: with the questions that are answered when they do.
+    here, when not all holders know: with the questions that are answered when they do. ``saying`` is what was said of
+    jobs in this turn, by node and job: the last counts.
     """
 
     __slots__ = (
@@ -163,6 +164,7 @@ class Ends(Part):
         "done",
         "node_id",
         "roll",
+        "saying",
         "strange",
         "timers",
         "unsure",
@@ -182,6 +184,7 @@ class Ends(Part):
         self.unsure: dict[bytes, list[Asked]] = {}
         self.wanted: dict[bytes, Wanted] = {}
         self.by_session: dict[int, Wait] = {}
+        self.saying: dict[tuple[bytes, bytes], int] = {}
 
     def put(self, end: End) -> int:
         """Let this be the end of its job. Returns how many bytes more that takes."""

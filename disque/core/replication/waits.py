@@ -56,14 +56,24 @@ def stand(node: "Node", session: Session, timeout_ms: int, now_ms: int) -> None:
 def say(node: "Node", peer_id: bytes, what: int, job_id: bytes) -> None:
     """WATCH: that this node wants to hear of a job, or does not any more. Of both in one turn only the last is said.
 
-    Messages of one turn are gathered by what they say, so the other one might leave behind it.
+    Messages of one turn are gathered by what they say, so the other one might leave behind it: see `last_said`.
     """
-    others = node.batches.get((peer_id, (WATCH, NO_MORE if what == TELL_ME else TELL_ME)))
-    if others is not None and job_id in others:
-        others.remove(job_id)
-        if not others:
-            del node.batches[peer_id, (WATCH, NO_MORE if what == TELL_ME else TELL_ME)]
+    node.ends.saying[peer_id, job_id] = what
     node.batch(peer_id, (WATCH, what), job_id)
+
+
+def last_said(node: "Node", peer_id: bytes, what: int, ids: list[bytes]) -> list[bytes]:
+    """Those of ``ids`` of which this was the last that was said to that node in this turn, each once.
+
+    It is looked up, and not looked for: very many clients may come and go in one turn.
+    """
+    saying = node.ends.saying
+    found: list[bytes] = []
+    for job_id in ids:
+        if saying.get((peer_id, job_id), -1) == what:
+            del saying[peer_id, job_id]
+            found.append(job_id)
+    return found
 
 
 def ask(node: "Node", ids: list[bytes]) -> None:

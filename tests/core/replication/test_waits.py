@@ -8,6 +8,7 @@ from cluster.membership import Member
 from cluster.messages import BY_HOLDER, ENDED, IS_SURE, NO_MORE, TELL_ME, WATCH
 from disque.core.jobs import sessions
 from disque.core.model.ends import CANCELLED, DONE, EXPIRED, GONE, UNKNOWN
+from disque.core.replication import waits
 from tests.core.support import UNKNOWN_ID, Bench, Client, foreign_id
 
 ID, OTHER_ID = foreign_id(), UNKNOWN_ID
@@ -88,6 +89,27 @@ def test_who_asks_and_is_gone_in_one_turn_is_not_told(bench: Bench, client: Clie
     bench.clients.remove(client)
     bench.live(1)
     assert {said for _, said in bench.sent(WATCH)} == {(WATCH, NO_MORE, (OTHER_ID, ID))}
+
+
+def test_of_all_that_is_said_in_one_turn_the_last_counts_without_a_search(bench: Bench) -> None:
+    """A hundred clients who left with 1,000 jobs each, while others came, made a node stand still for seconds."""
+
+    class Unsearched(list[bytes]):
+        def __contains__(self, one: object) -> bool:
+            raise AssertionError("this is searched for each job")
+
+        remove = __contains__  # type: ignore[assignment]  # neither may it be taken out one by one
+
+    one, two = bench.peers
+    for peer in bench.peers:
+        for what in (NO_MORE, TELL_ME):
+            bench.node.batches[peer.id, (WATCH, what)] = Unsearched()
+    for what in (NO_MORE, TELL_ME, NO_MORE):
+        waits.say(bench.node, one.id, what, ID)
+        waits.say(bench.node, two.id, TELL_ME, OTHER_ID)
+    bench.live(1)
+    assert bench.sent(WATCH) == [(one.id, (WATCH, NO_MORE, (ID,))), (two.id, (WATCH, TELL_ME, (OTHER_ID,)))]
+    assert not bench.node.ends.saying
 
 
 def test_over_a_new_link_it_is_said_again(bench: Bench, client: Client) -> None:
