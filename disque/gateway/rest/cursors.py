@@ -5,19 +5,16 @@ import binascii
 import json
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 from disque.client import AsyncDisque, DisqueError, NodeInfo, UnavailableError
+from disque.client.replies import JobInfo
 from disque.gateway.cluster import Cluster
 from disque.gateway.rest.operation import bad
-
-T = TypeVar("T")
 
 CURSOR_MOST: Final = 2000
 #: Seconds for which one request goes on with a walk, so that a page that has nothing to show comes to an end, too.
 LONGEST_S: Final = 0.5
-
-Walk = Callable[[AsyncDisque, int], Awaitable[tuple[int, list[T]]]]
 
 
 def written(value: object) -> str:
@@ -36,46 +33,51 @@ def read(text: str) -> Any:  # noqa: ANN401 - what was written, or anything that
 
 
 class Place(NamedTuple):
-    """Where a walk goes on: a node, its cursor, and how many things of that step were shown already."""
+    """Where a walk goes on: a node, its cursor, and the ID of the last job of that step that was shown, if any."""
 
     node_id: str = ""
     at: int = 0
-    skip: int = 0
+    last: str = ""
 
 
-Met = list[tuple[NodeInfo, T]]
+Met = list[tuple[NodeInfo, JobInfo]]
+Walk = Callable[[AsyncDisque, int], Awaitable[tuple[int, list[JobInfo]]]]
 
 
-async def page(cluster: Cluster, cursor: str, limit: int, step: Walk[T]) -> tuple[Met[T], str | None]:
-    """Go on with a walk, and give ``limit`` things at most, whatever a step brings. Raises Problem, DisqueError."""
+async def page(cluster: Cluster, cursor: str, limit: int, step: Walk) -> tuple[Met, str | None]:
+    """Go on with a walk, and give ``limit`` jobs at most, whatever a step brings. Raises Problem, DisqueError."""
     return await go(cluster, cursor, limit, step, most=limit)
 
 
-async def walk(cluster: Cluster, cursor: str, limit: int, step: Walk[T]) -> tuple[Met[T], str | None]:
-    """Go on with a walk by whole steps, until ``limit`` things are met: for who changes them. Raises as `page`."""
+async def walk(cluster: Cluster, cursor: str, limit: int, step: Walk) -> tuple[Met, str | None]:
+    """Go on with a walk by whole steps, until ``limit`` jobs are met: for who changes them. Raises as `page`."""
     return await go(cluster, cursor, limit, step)
 
 
-async def go(
-    cluster: Cluster, cursor: str, limit: int, step: Walk[T], most: int | None = None
-) -> tuple[Met[T], str | None]:
+async def go(cluster: Cluster, cursor: str, limit: int, step: Walk, most: int | None = None) -> tuple[Met, str | None]:
     """Walk through all nodes, one after the other, for `LONGEST_S` at most. A node that is gone is passed over."""
     nodes = sorted(await cluster.nodes())
     until_s = time.monotonic() + LONGEST_S
     place: Place | None = place_of(cursor)
-    found: Met[T] = []
+    found: Met = []
     while place is not None and len(found) < limit and time.monotonic() < until_s:
         met, after = await one_step(cluster, nodes, place, step)
-        fresh = met[place.skip :]
+        fresh = behind(met, place.last)
         if most is not None and len(found) + len(fresh) > most:
-            room = most - len(found)
-            return [*found, *fresh[:room]], written(place._replace(skip=place.skip + room))
+            found += fresh[: most - len(found)]
+            return found, written(place._replace(last=str(found[-1][1]["id"])))
         found += fresh
         place = after
     return found, None if place is None else written(place)
 
 
-async def one_step(cluster: Cluster, nodes: list[NodeInfo], place: Place, step: Walk[T]) -> tuple[Met[T], Place | None]:
+def behind(met: Met, last: str) -> Met:
+    """What a step meets behind the job that was shown last. If that is gone, all: better twice than never."""
+    at = next((at for at, (_, info) in enumerate(met, 1) if info["id"] == last), 0)
+    return met[at:]
+
+
+async def one_step(cluster: Cluster, nodes: list[NodeInfo], place: Place, step: Walk) -> tuple[Met, Place | None]:
     """What one step meets, and where the next one begins; None behind the last node. Raises DisqueError."""
     left = [node for node in nodes if node.id >= place.node_id]
     if not left:
@@ -97,6 +99,6 @@ def place_of(cursor: str) -> Place:
     if not cursor:
         return Place()
     place = read(cursor)
-    if not (isinstance(place, list) and [type(one) for one in place] == [str, int, int] and min(place[1:]) >= 0):
+    if not (isinstance(place, list) and [type(one) for one in place] == [str, int, str] and place[1] >= 0):
         raise bad("this is no cursor of this list")
     return Place(*place)

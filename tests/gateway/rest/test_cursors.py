@@ -14,13 +14,13 @@ from tests.gateway.rest.conftest import Api
 
 
 def test_there_and_back() -> None:
-    for value in ("", "a/b\u00e9", ["node", 5, 0]):
+    for value in ("", "a/b\u00e9", ["node", 5, "D-1"]):
         assert read(written(value)) == value
         assert written(value).isascii()
-    assert place_of("") == ("", 0, 0)
+    assert place_of("") == ("", 0, "")
 
 
-MADE_UP = [{}, [1, 2, 3], ["a", -1, 0], ["a", 1, -1], ["a", 1], ["a", 1, True]]
+MADE_UP = [{}, [1, 2, "x"], ["a", -1, ""], ["a", 1, 2], ["a", 1], ["a", True, ""]]
 
 
 @pytest.mark.parametrize("text", ["x", "\u00e9", "e30", *map(written, MADE_UP), "A" * 5000, "W" * 999])
@@ -29,34 +29,56 @@ def test_what_somebody_made_up_is_refused(text: str) -> None:
         place_of(text)
 
 
-@pytest.mark.parametrize("sizes", [(3, 0, 25, 4), (10, 10), (), (1,) * 30])
-def test_pages_are_never_longer_and_show_each_thing_once(sizes: tuple[int, ...]) -> None:
-    here = NodeInfo("n" * 40, "h", 1, 1)
-    things = [[f"{at}.{number}" for number in range(size)] for at, size in enumerate(sizes)]
+class OneNode:
+    """A cluster of one node, each step of which meets the jobs of one list."""
 
-    class OneNode:
-        async def nodes(self) -> list[NodeInfo]:
-            return [here]
+    def __init__(self, steps: list[list[str]]) -> None:
+        self.steps = steps
 
-        async def ask_at(self, _: NodeInfo, ask: Callable[[AsyncDisque], Awaitable[Any]]) -> Any:
-            return await ask(AsyncDisque())
+    async def nodes(self) -> list[NodeInfo]:
+        return [NodeInfo("n" * 40, "h", 1, 1)]
 
-    async def step(_: AsyncDisque, at: int) -> tuple[int, list[str]]:
-        return (at + 1) % max(1, len(things)), things[at] if things else []
+    async def ask_at(self, _: NodeInfo, ask: Callable[[AsyncDisque], Awaitable[Any]]) -> Any:
+        return await ask(AsyncDisque())
 
-    async def walk(go: Any) -> list[list[str]]:
+    async def step(self, _: AsyncDisque, at: int) -> tuple[int, list[dict[str, str]]]:
+        ids = self.steps[at] if self.steps else []
+        return (at + 1) % max(1, len(self.steps)), [{"id": one} for one in ids]
+
+    def next(self, go: Any, cursor: str) -> tuple[list[str], str | None]:
+        found, more = asyncio.run(go(self, cursor, 10, self.step))
+        return [str(one["id"]) for _, one in found], more
+
+    def all(self, go: Any) -> list[list[str]]:
         pages: list[list[str]] = []
         cursor: str | None = ""
         while cursor is not None:
-            found, cursor = await go(OneNode(), cursor, 10, step)
-            pages.append([one for _, one in found])
+            found, cursor = self.next(go, cursor)
+            pages.append(found)
         return pages
 
-    every = [one for some in things for one in some]
-    pages = asyncio.run(walk(page))
+
+@pytest.mark.parametrize("sizes", [(3, 0, 25, 4), (10, 10), (), (1,) * 30])
+def test_pages_are_never_longer_and_show_each_thing_once(sizes: tuple[int, ...]) -> None:
+    node = OneNode([[f"{at}.{number}" for number in range(size)] for at, size in enumerate(sizes)])
+    every = [one for some in node.steps for one in some]
+    pages = node.all(page)
     assert max(map(len, pages)) <= 10
     assert [one for some in pages for one in some] == every
-    assert [one for some in asyncio.run(walk(whole_steps)) for one in some] == every
+    assert [one for some in node.all(whole_steps) for one in some] == every
+
+
+@pytest.mark.parametrize("gone", [range(10), range(9), range(9, 10), range(3, 7)])
+def test_jobs_that_are_gone_by_the_next_page_hide_no_others(gone: range) -> None:
+    node = OneNode([[str(number) for number in range(25)]])
+    first, cursor = node.next(page, "")
+    assert (first, cursor is None) == (node.steps[0][:10], False)
+    node.steps = [[one for one in node.steps[0] if int(one) not in gone]]
+    shown = set(first)
+    while cursor is not None:
+        found, cursor = node.next(page, cursor)
+        shown.update(found)
+    assert shown == {str(number) for number in range(25)}
 
 
 def test_a_walk_meets_each_job_once_and_ends(api: Api) -> None:
