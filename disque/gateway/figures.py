@@ -6,7 +6,7 @@ the one of all jobs.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 from disque.client import AsyncDisque, DisqueError, NodeInfo
 from disque.client.admin import queue_stat
@@ -25,7 +25,7 @@ WORDS: Final = {bits: word for word, bits in PAUSES.items()}
 
 Figures = JobInfo
 Value = str | int | bytes | list[str] | dict[str, str] | None
-Answers = list[tuple[NodeInfo, list[Figures | None] | DisqueError]]
+T = TypeVar("T")
 
 
 async def of_queue(cluster: Cluster, name: str) -> Figures | None:
@@ -58,17 +58,22 @@ async def sums(cluster: Cluster, names: Sequence[str]) -> list[Figures | None]:
         replies = await client.drive(deliver(client.router, client.config, parcel))
         return [one.value(reply) for one, reply in zip(asked, replies, strict=True)]
 
-    answers: Answers = await cluster.at_each(ask)
-    told = [answer for _, answer in answers if isinstance(answer, list)]
-    errors = [answer for _, answer in answers if isinstance(answer, DisqueError)]
-    if not told:
-        raise errors[0]
+    answers = await cluster.at_each(ask)
+    told = told_by(answers)
     unreachable = [node.id for node, answer in answers if isinstance(answer, DisqueError)]
     found = [merged([one[at] for one in told]) for at in range(len(names))]
     for one in found:
         if one is not None:
             one["nodes"], one["unreachable"] = len(told), unreachable
     return found
+
+
+def told_by(answers: "Sequence[tuple[NodeInfo, T | DisqueError]]") -> list[T]:
+    """What nodes have said. Raises the DisqueError of one, if none has said anything."""
+    told = [answer for _, answer in answers if not isinstance(answer, DisqueError)]
+    if answers and not told:
+        raise next(answer for _, answer in answers if isinstance(answer, DisqueError))
+    return told
 
 
 def merged(told: Iterable[Figures | None]) -> Figures | None:
@@ -103,7 +108,7 @@ async def length(cluster: Cluster, name: bytes) -> int:
 
     async def sum_of_all() -> int:
         answers = await cluster.at_each(lambda client: client.queue_length(name))
-        return sum([answer for _, answer in answers if isinstance(answer, int)])
+        return sum(told_by(answers))
 
     return await cluster.of_all(exact, sum_of_all)
 
@@ -116,7 +121,7 @@ async def history(cluster: Cluster, name: str, unit: str) -> History | None:
 
     async def sum_of_all() -> History | None:
         answers = await cluster.at_each(lambda client: client.queue_history(name, unit))
-        return merged_history([answer for _, answer in answers if isinstance(answer, dict)])
+        return merged_history([one for one in told_by(answers) if one is not None])
 
     return await cluster.of_all(exact, sum_of_all)
 

@@ -1,7 +1,10 @@
 """Figures of queues, put together out of what nodes say."""
 
+import pytest
+
+from disque.client import DisqueError, NodeInfo
 from disque.client.replies import History, JobInfo
-from disque.gateway.figures import merged, merged_history
+from disque.gateway.figures import merged, merged_history, told_by
 
 
 def test_numbers_are_added_but_for_times_and_pauses() -> None:
@@ -25,3 +28,11 @@ def test_a_history_is_added_by_its_times() -> None:
     assert merged_history([late, one]) == {"begin": 600, "seconds": 60, "added": [21, 32, 3]}
     assert merged_history([one]) == one
     assert merged_history([]) is None
+
+
+def test_an_error_of_all_nodes_is_no_figure() -> None:
+    node = NodeInfo("n" * 40, "h", 1, 1)
+    refused = DisqueError("NOPERM you may not")
+    assert told_by([(node, 2), (node, refused), (node, 3)]) == [2, 3]
+    with pytest.raises(DisqueError, match="NOPERM"):
+        told_by([(node, refused), (node, refused)])
