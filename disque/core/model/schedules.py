@@ -161,11 +161,12 @@ class Schedules(Part):
                 heapify(self._heap)
 
     def due(self, wall_ms: int, most: int) -> None:
-        """Put those whose time has come into the line."""
+        """Put those whose time has come into the line: so many, or less where some are not due any more."""
+        heap = self._heap
         for _ in range(most):
-            if not self.next_ms() or self._heap[0][0] > wall_ms:
+            if not heap or heap[0][0] > wall_ms:
                 return
-            due_ms, _, schedule = heappop(self._heap)
+            due_ms, _, schedule = heappop(heap)
             if schedule.due_ms == due_ms:
                 schedule.due_ms = 0
                 self.look_at(schedule)

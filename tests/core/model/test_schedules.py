@@ -74,6 +74,8 @@ def test_what_is_not_due_any_more_is_thrown_away_some_at_a_time(monkeypatch: pyt
         table.wake_at(schedule, 0)
     assert table.next_ms() == 10
     assert len(table._heap) == 90
+    table.due(10, 5)
+    assert len(table._heap) == 85
     turns = 0
     while not table.line:
         table.due(10, 5)
