@@ -52,11 +52,13 @@ def name_fault(name: bytes) -> bytes:
 def read(name: bytes, words: list[bytes], catalog: Catalog, *, lenient: bool = False) -> User | None:
     """The user that these rules make; None if one of them makes no sense.
 
-    ``lenient``: another node has said them, which may know further commands.
+    ``lenient``: another node has said them, which may know further commands. It may allow more patterns, too: those
+    beyond are left out, which takes rights away. A default user that nobody could read would be one that may do all.
     """
     user = User(name)
     for word in words:
-        if apply(user, word, catalog, lenient=lenient):
+        wrong = apply(user, word, catalog, lenient=lenient)
+        if wrong and not (lenient and wrong == MANY_GLOBS):
             return None
     return user
 

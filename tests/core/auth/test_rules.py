@@ -232,3 +232,11 @@ def test_patterns_that_each_name_is_compared_with_are_few() -> None:
     assert of_queues(b"u", b" ".join([*made.words_of_queues(), b"~*-more"])) is None
     channels = user(*[f"&*-{number}" for number in range(GLOBS_MOST)], "&news", "&job:*")
     assert [channels.may_channel(name) for name in (b"x-7", b"news", b"job:1", b"x-777")] == [True, True, True, False]
+
+
+def test_patterns_beyond_of_another_version_are_left_out_and_the_user_stays() -> None:
+    words = [b"on", *[b"~*-%d" % number for number in range(GLOBS_MOST + 1)], b"~name", b"&*", b"+@all"]
+    assert rules.read(b"default", words, CATALOG) is None
+    made = rules.read(b"default", words, CATALOG, lenient=True)
+    assert made is not None
+    assert [made.may(name, READ) for name in (b"x-0", b"name", b"x-%d" % GLOBS_MOST)] == [True, True, False]
