@@ -28,9 +28,10 @@ OPEN_MOST: Final = 200
 class Schedule:
     """One schedule. Times are seconds of the wall clock since 1970, with ``_ms`` milliseconds.
 
-    ``since`` is when it was set or resumed: no earlier tick counts. ``done`` is the last tick that was fired here,
-    ``skipped`` up to where ticks are left out. ``session`` is owed the reply while ``tick`` is being fired, ``tries``
-    is how often that has failed, ``tried_ms`` when it began. ``due_ms`` is when it is to be looked at; 0: not by time.
+    ``since`` is when it was set or resumed, by the clock of this node: no earlier tick counts. ``said_since`` is that
+    by the clock of the node that has set it. ``done`` is the last tick that was fired here, ``skipped`` up to where
+    ticks are left out. ``session`` is owed the reply while ``tick`` is being fired, ``tries`` is how often that has
+    failed, ``tried_ms`` when it began. ``due_ms`` is when it is to be looked at; 0: not by time.
     """
 
     __slots__ = (
@@ -42,6 +43,7 @@ class Schedule:
         "name",
         "number",
         "paused",
+        "said_since",
         "session",
         "since",
         "skipped",
@@ -66,6 +68,7 @@ class Schedule:
         self.catchup = 0
         self.paused = False
         self.since = 0
+        self.said_since = 0
         self.done = 0
         self.skipped = 0
         self.session: Session | None = None

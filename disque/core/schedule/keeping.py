@@ -150,7 +150,9 @@ def take(node: "Node", name: bytes) -> None:
         schedules.add(schedule)
     found = ticks.read(saying.spec, saying.zone)
     schedule.ticks = found if isinstance(found, Ticks) else None
-    if schedule.since != saying.since:
-        schedule.since, schedule.skipped = saying.since, 0
+    if schedule.said_since != saying.since:
+        # The clock of the node that has set it may be ahead. Here it was set now, at the latest.
+        schedule.said_since, schedule.skipped = saying.since, 0
+        schedule.since = min(saying.since, wall_s(node))
     schedule.catchup, schedule.paused = saying.catchup, saying.paused
     schedules.look_at(schedule)

@@ -463,6 +463,20 @@ class TestManyNodes:
         bench.live(1000)
         assert bench.ticks() == [20]
 
+    def test_one_that_was_set_by_a_clock_that_is_ahead_fires_now_all_the_same(self) -> None:
+        bench = CronBench(peers=1)
+        peer = bench.peers[0]
+        name = name_with(bench, MYSELF)
+        ahead = saying(since=BEGIN_S + 3600)
+        bench.until(0.5)
+        bench.hear(peer, (ENTRIES, (entry(SCHEDULE, name, ahead.encoded(), bench.now_ms, peer.id),)))
+        bench.until(3.5)
+        assert bench.ticks() == [1, 2, 3]
+        resumed = saying(b"@every 2s", since=BEGIN_S + 3603)
+        bench.hear(peer, (ENTRIES, (entry(SCHEDULE, name, resumed.encoded(), bench.now_ms + 10_000, peer.id),)))
+        bench.until(6.5)
+        assert bench.ticks() == [4, 6]
+
     def test_a_spec_that_is_not_known_here_is_logged_once(self) -> None:
         bench = CronBench(peers=1)
         name = name_with(bench, MYSELF)
