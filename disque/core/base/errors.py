@@ -97,6 +97,7 @@ NO_CHANNEL: Final = b"NOPERM this user has no permissions to access one of the c
 NO_COMMAND: Final = b"NOPERM this user has no permissions to run the '%b' command"
 MANY_CLAIMS: Final = b"ERR a user with rights to some queues only can name at most %d jobs in one command"
 MANY_QUEUES: Final = b"ERR a user with rights to some queues only can name at most %d queues in one command"
+MANY_NAMES: Final = b"ERR too many names, or too long ones, for the patterns of this user"
 NOT_CHECKED: Final = (
     b"NOJOB Job not known, and some nodes cannot be reached: nobody can say whether this user may see it"
 )

@@ -197,7 +197,15 @@ class User:
 
     def looks(self) -> int:
         """As how many queues one counts that is looked at for this user."""
-        return 1 if self.all_queues else 1 + len(self._ready().globs) // GLOBS_A_LOOK
+        return 1 + self.globs() // GLOBS_A_LOOK
+
+    def globs(self) -> int:
+        """With how many patterns each name of a queue must be compared."""
+        return 0 if self.all_queues else len(self._ready().globs)
+
+    def channel_globs(self) -> int:
+        """With how many patterns each name of a channel must be compared."""
+        return 0 if self.all_channels else len(self._ready_channels().globs)
 
     def may_all(self, beginning: bytes, access: int) -> bool:
         """Whether it may do that with all queues whose names begin so, now and later."""
@@ -219,10 +227,13 @@ class User:
         """Whether it may listen to this channel, and publish there."""
         if self.all_channels:
             return True
+        return len(channel) <= NAME_COMPARED and self._ready_channels().allows(channel, READ)
+
+    def _ready_channels(self) -> Index:
         index = self._channels
         if index is None:
             index = self._channels = Index([Pattern(one, READ) for one in self.channels])
-        return len(channel) <= NAME_COMPARED and index.allows(channel, READ)
+        return index
 
     def may_pattern(self, pattern: bytes) -> bool:
         """Whether it may listen to all channels of this pattern: as in Redis, if it is one of its own, as it is."""

@@ -188,6 +188,19 @@ def test_many_queues_in_one_command_are_too_many(admin: Client) -> None:
     assert admin("GETJOB", "NOHANG", "FROM", *names, "one-more") is None
 
 
+def test_long_names_are_not_compared_with_many_patterns_by_the_thousand(admin: Client) -> None:
+    client = user(
+        admin, *[f"~a*{number}*z" for number in range(10)], *[f"&a*{number}*z" for number in range(10)], "+@all"
+    )
+    long = ["a" + f"{number}".zfill(1000) + "z" for number in range(200)]
+    assert client("GETJOB", "NOHANG", "FROM", *long[:100]) is None
+    assert "too many names" in client.error("GETJOB", "NOHANG", "FROM", *long)
+    assert "too many names" in client.error("SUBSCRIBE", *long)
+    plain = user(admin, "~a*", "&a*", "+@all", name="plain")
+    assert plain("GETJOB", "NOHANG", "FROM", *long) is None
+    assert admin("GETJOB", "NOHANG", "FROM", *long) is None
+
+
 def test_a_user_with_many_patterns_is_served_in_smaller_slices(admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scan, "LOOK_MOST", 1000)
     for number in range(1000):
