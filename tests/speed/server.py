@@ -102,12 +102,15 @@ class Beanstalkd(Server):
 
 
 class Nodes(Cluster):
-    """Nodes of one form that make a cluster, without journals, with the timeout that nodes have by default."""
+    """Nodes of one form that make a cluster, with the timeout that nodes have by default.
 
-    def __init__(self, directory: Path, size: int, form: Form) -> None:
+    They have no journals unless the options say so.
+    """
+
+    def __init__(self, directory: Path, size: int, form: Form, *options: str) -> None:
         self.form = form
         directory.mkdir()
-        super().__init__(directory, size, "--appendonly", "no", "--cluster-node-timeout", "15000")
+        super().__init__(directory, size, "--appendonly", "no", "--cluster-node-timeout", "15000", *options)
 
     def make(self, place: Place | None = None) -> Node:
         assert place in {None, Place()}
@@ -131,9 +134,9 @@ class Nodes(Cluster):
         time.sleep(REST_S)
 
 
-def missing(programs: Sequence[str]) -> list[str]:
-    """Which of these programs are not installed."""
-    return [program for program in programs if shutil.which(program) is None]
+def missing(programs: Sequence[str], path: str | None = None) -> list[str]:
+    """Which of these programs are not installed in `path`, by default the one of the system."""
+    return [program for program in programs if shutil.which(program, path=path) is None]
 
 
 def new_server(name: str, folder: Path, forms: Sequence[Form], *options: str) -> Server:
