@@ -11,6 +11,8 @@ clients are the limit of the rates, so CPU is what counts. Bodies have 100 bytes
   get an acknowledgement for each job; RabbitMQ can have one for a hundred as well. They do not confirm
   acknowledgements, this server does.
 
+What idle nodes take, and for a second after the load, counts too: with few jobs that is much.
+
 It needs `nats-server`, `rabbitmq-server` and the extra `bench`; what is not installed is left out, and named. Nothing
 that runs already is touched. docs/benchmarks.md has figures.
 """
