@@ -68,6 +68,7 @@ def around(folder: Path, epmd_port: int, ctl_port: int) -> dict[str, str]:
     return {
         **{key: word for key, word in os.environ.items() if not key.startswith(("RABBITMQ_", "ERL_"))},
         "HOME": str(folder),  # where the cookie is
+        "ERL_CRASH_DUMP": str(folder / "erl_crash.dump"),  # not where this was started
         "HOSTNAME": "localhost",
         "ERL_EPMD_ADDRESS": LOOPBACK,
         "ERL_EPMD_PORT": str(epmd_port),
