@@ -345,6 +345,7 @@ class Faults:
         elif machine.up and not process.frozen and process.node.membership.leaving and not process.node.repairs.left:
             machine.stop()
             machine.retired = machine.departed = True
+            machine.departed_ms = self.world.now
             self.world.count("machines that left for good")
             self.world.after(self._later(), self.cluster.forget_strangers)
         else:

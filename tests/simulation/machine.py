@@ -28,7 +28,7 @@ JUMP_MOST_MS = 2 * HOUR_MS
 class Machine:
     """``process`` is the node process that runs now. ``dark`` without power. ``retired`` when it never comes back.
 
-    ``departed``: it left before that, and had said that it can be stopped.
+    ``departed``: it left before that, at ``departed_ms``, and had said that it can be stopped.
     """
 
     def __init__(self, cluster: "Cluster", number: int) -> None:
@@ -52,6 +52,7 @@ class Machine:
         self.dark = False
         self.retired = False
         self.departed = False
+        self.departed_ms = -1
         self._wanted = False
         self.jumped = False
         self.node_id = b"%040x" % self.random.getrandbits(160)

@@ -4,6 +4,7 @@ from disque.core.model.job import ACKED, WAIT_REPL
 from tests.simulation.cluster import Cluster
 from tests.simulation.connection import Request
 from tests.simulation.history import Known
+from tests.simulation.machine import Machine
 from tests.simulation.process import Process
 from tests.simulation.world import Violation
 
@@ -19,7 +20,8 @@ class Kept:
     ends in the middle of one; once it was handed to a consumer, nothing more is promised.
 
     Copies that were lost are made again, so the promise goes on: also while not all that had a copy at the last look
-    have lost theirs since, or are gone for good.
+    have lost theirs since, or are gone for good. A node that leaves can be stopped when it says so, but of what another
+    one lost within two node timeouts before that, it may not have heard: then both have lost theirs.
 
     An answer rests on R different nodes: that is looked at when it leaves. A node that was started again counts no
     more once the coordinator has met its new process, if that one does not have the job.
@@ -135,11 +137,18 @@ class Kept:
         gone = {machine.number for machine in self.cluster.machines if machine.retired}
         if len((self.history.forgot.get(known.id, set()) | gone) & known.holders) < wanted:
             return True
-        # One that left, and said that it can be stopped, costs no copy.
-        gone -= {machine.number for machine in self.cluster.machines if machine.departed}
-        copies, seen_ms = self.copies.get(known.id, (set(), 0))
         forgot = self.history.forgot_ms.get(known.id, {})
+        # One that left, and said that it can be stopped, costs no copy: if it could know who else had lost theirs.
+        gone -= {machine.number for machine in self.cluster.machines if machine.departed and self.knew(machine, forgot)}
+        copies, seen_ms = self.copies.get(known.id, (set(), 0))
         return any(machine not in gone and forgot.get(machine, -1) < seen_ms for machine in copies)
+
+    def knew(self, machine: Machine, forgot: dict[int, int]) -> bool:
+        """Whether no other machine lost its copy in the moments before this one left for good."""
+        unheard_ms = machine.departed_ms - 2 * self.world.options.timeout_ms
+        return not any(
+            unheard_ms <= at_ms <= machine.departed_ms for other, at_ms in forgot.items() if other != machine.number
+        )
 
     def holders(self, job_id: bytes) -> set[int]:
         """The machines that have a copy which lasts, or whose disk yields it."""
