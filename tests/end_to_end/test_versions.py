@@ -97,7 +97,7 @@ def test_what_an_older_node_would_not_understand_is_refused_until_it_is_upgraded
     cluster.stop(old)
     make_older(old, understands, tmp_path)
     cluster.await_whole()
-    assert "runs another version: it does not understand" in new.log()
+    new.await_log("runs another version: it does not understand")
     for node in (new, other):
         assert not refusing(node, requests, old_id)
     passes(cluster, old, new)

@@ -84,6 +84,8 @@ class Page:
         found, text = self.blocks.pop(0)
         assert found == language
         if language == "sql":
+            for view in re.findall(r"VIEW (\w+)", text):
+                self.spark.catalog.dropTempView(view)  # of an example before, in the same session
             for statement in filter(str.strip, text.split(";")):
                 self.spark.sql(statement)
             return

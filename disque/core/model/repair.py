@@ -74,12 +74,13 @@ class Walk:
     ``made`` are jobs that have their copies again; ``short`` are those that have too few, and that this node is the one
     to repair; ``alone`` those of them that have one; ``refused`` those that may get more, since a node that could take
     one only refuses to at the moment. ``unsure`` are those of which not enough is known, since a link has ended.
+    ``passed`` are those that it leaves to another node, which comes first; when it ``insists``, it leaves none.
     ``leaves``: this node left when it began; ``left`` are those that have too few copies elsewhere then, ``parted``
     those that are delivered at most once and went to another node.
     """
 
-    __slots__ = ("all", "alone", "beat_us", "doubted", "leaves", "left", "levels", "made", "memo", "parted", "refused",
-                 "said_ms", "short", "step_us", "unsure", "why")  # fmt: skip
+    __slots__ = ("all", "alone", "beat_us", "doubted", "insists", "leaves", "left", "levels", "made", "memo", "parted",
+                 "passed", "refused", "said_ms", "short", "step_us", "unsure", "why")  # fmt: skip
 
     def __init__(self, doubted: frozenset[bytes], why: str, now_ms: int, *, everything: bool) -> None:
         self.doubted = doubted
@@ -87,10 +88,10 @@ class Walk:
         self.why = why
         self.said_ms = now_ms
         self.levels: Counter[int] = Counter()
-        self.leaves = False
+        self.insists = self.leaves = False
         self.memo: dict[tuple[bytes, ...], tuple[int, bool]] = {}
         self.step_us = self.beat_us = 0
-        self.made = self.short = self.alone = self.refused = self.unsure = self.left = self.parted = 0
+        self.made = self.short = self.alone = self.refused = self.unsure = self.left = self.parted = self.passed = 0
 
 
 class Repairs(Part):

@@ -8,8 +8,9 @@ holders walk through all their jobs. As long as nothing of that happens, nobody 
 asked (ASKCOPY), and those that say yes are counted (COPYIS). A node that cannot be reached for less than
 `cluster-repair-after`, or does not understand the question, counts too: most of them have their copies. The first of
 those that have one, in the order of the job (`rank`), repairs it: it sends copies to the next nodes in that order (see
-`replacement`). All others leave it to that one. Two nodes that both think so, since they do not reach the same nodes,
-choose the same targets. A copy too many stays until the job ends.
+`replacement`). All others leave it to that one. It may see no reason to walk, since it has lost its memory of a node
+that failed (CLUSTER RESET): so the others look again, and in the end whoever does repairs. Two nodes that both think
+so, or do not reach the same nodes, choose the same targets. A copy too many stays until the job ends.
 
 *A node that leaves* has copies that do not count. It makes new ones itself of jobs that nobody else has, and gives away
 those that are delivered at most once (see `takeover`). It goes on until it finds none that has too few elsewhere.
@@ -57,6 +58,8 @@ SETTLE_MS: Final = 1000
 #: A walk that has left something undone is followed by another one, after so long at first and at most.
 AGAIN_MS: Final = 5_000
 AGAIN_MOST_MS: Final = 30_000
+#: A walk after such a pause leaves nothing to other nodes: they have had half a minute.
+INSIST_MS: Final = 20_000
 #: The same for a node that leaves.
 LEAVING_MS: Final = 2_000
 #: A copy that was not made in this time is left to the next walk.
@@ -162,6 +165,7 @@ def begin(node: "Node", due: frozenset[bytes], now_ms: int) -> None:
     repairs.open = doubted
     walk = repairs.walk = Walk(doubted, why, now_ms, everything=everything)
     walk.leaves = node.membership.leaving
+    walk.insists = repairs.pause_ms >= INSIST_MS
     node.begin_chore(go(node, walk))
 
 
@@ -357,7 +361,7 @@ def finish(node: "Node", walk: Walk) -> None:
     repairs, now_ms = node.repairs, node.beat_ms
     repairs.walk = None
     repairs.short, repairs.alone = max(0, walk.short), max(0, walk.alone)
-    is_open = walk.refused or walk.unsure
+    is_open = walk.refused or walk.unsure or walk.passed
     if walk.made or (walk.why and not repairs.short):
         repairs.news.append(f"Repair has ended: {walk.made or 'no'} jobs had to get their copies again from here")
     if repairs.short and (walk.why or walk.made):
@@ -449,7 +453,10 @@ def decide(node: "Node", walk: Walk, job: Job, found: Check, now_ms: int) -> Non
     if job.id in repairs.returned:
         walk.unsure += 1  # it may have been done long ago: whoever got a copy would deliver it
         return
-    if job.id in node.copies.wanted or first(have or sayers, job.id) != node.node_id:
+    if job.id in node.copies.wanted:
+        return
+    if first(have or sayers, job.id) != node.node_id and not walk.insists:
+        walk.passed += 1
         return
     walk.short += 1
     is_alone = count <= 1 < repl

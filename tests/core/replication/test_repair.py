@@ -140,6 +140,24 @@ def test_the_first_of_those_that_have_a_copy_repairs(four: Bench) -> None:
     assert four.node.repairs.short == am_first
 
 
+def test_what_the_first_one_does_not_repair_is_repaired_by_another_one_later(four: Bench) -> None:
+    job_id = made(four, 3)
+    while rank(MYSELF, job_id) > rank(others(four, job_id)[0].id, job_id):
+        job_id = made(four, 3)
+    one, two = others(four, job_id)
+    four.fail(two)
+    asked, sent = 0, []
+    for _ in range(60):
+        four.live(1000)
+        messages = four.sent(ASKCOPY, REPLJOB)
+        if (one.id, ASKCOPY) in [(peer_id, message[0]) for peer_id, message in messages]:
+            asked += 1
+            four.hear(one, (COPYIS, COPY_THERE, (), (job_id,)))
+            sent += copies(four)
+    assert asked > 2, "it looks again, and again"
+    assert [message[REPLJOB_IDS] for _, message in sent] == [(job_id,)]
+
+
 def test_who_is_not_the_first_repairs_if_that_one_has_no_copy(four: Bench) -> None:
     job_id = made(four, 3)
     one, two = others(four, job_id)

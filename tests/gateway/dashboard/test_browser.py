@@ -115,6 +115,7 @@ def test_nothing_that_others_wrote_runs(open_page: Open, node: Node) -> None:
         link.click()
     searches = [f"/queues?q={SCRIPT}", f"/jobs/{SCRIPT.replace('/', '')}"]
     paths = ["/jobs?state=queued", f"/jobs/{shown(job_id)}", f"/jobs/{shown(dead_id)}", f"/jobs/{shown(ended_id)}"]
+    until(lambda: ":dead" in page.request.get("/dead").text(), "the list of queues, which counts for a moment,")
     page.goto("/dead")
     page.get_by_role("link", name=f"q{SCRIPT}:dead", exact=True).click()
     expect(page.get_by_role("heading", level=2)).to_contain_text("by error")
