@@ -4,6 +4,7 @@ from typing import Final
 
 from cluster.capabilities import SCHEDULES
 from disque.core.model.job import Job
+from disque.core.model.registry import SCHEDULE
 from tests.simulation.cluster import Cluster
 from tests.simulation.connection import Request
 from tests.simulation.history import touches
@@ -43,6 +44,8 @@ class Fired:
         #: When a schedule was set for the first time, and since when a process knows it.
         self.set_ms: dict[bytes, int] = {}
         self.knows: dict[bytes, dict[Process, int]] = {}
+        #: By node and schedule, the counter of the entry that it took last.
+        self.stamps: dict[tuple[bytes, bytes], int] = {}
         #: When the schedule that is changed was changed last, and whether it fires since then.
         self.moody_ms = 0
         self.moody_fires = False
@@ -73,12 +76,23 @@ class Fired:
         if request.verb != b"CRON" or len(words) < 3 or reply not in {b"+OK\r\n", b":1\r\n"}:
             return
         verb, name = words[1], words[2]
+        is_taken = self.is_taken(process, name)
         if verb == b"SET":
             self.set_ms.setdefault(name, self.world.now)
-            self.look_at_versions(process)
+            if is_taken:
+                self.look_at_versions(process)
         if name == MOODY:
             self.moody_ms = self.world.now
             self.moody_fires = verb in {b"SET", b"RESUME"}
+
+    def is_taken(self, process: Process, name: bytes) -> bool:
+        """Whether this changed something: a CRON SET of what is there already is OK, and nobody else hears of it."""
+        entry = process.node.registry.get((SCHEDULE, name, b""))
+        if entry is None or entry.origin != process.node.node_id:
+            return False
+        before = self.stamps.get((entry.origin, name))
+        self.stamps[entry.origin, name] = entry.counter
+        return before != entry.counter
 
     def look_at_versions(self, process: Process) -> None:
         """A schedule was set at this node."""
