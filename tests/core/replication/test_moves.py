@@ -72,6 +72,22 @@ def test_who_is_behind_is_told_and_what_he_says_does_not_count() -> None:
     assert one.id
 
 
+def test_who_was_forgotten_hears_of_a_move_when_he_asks() -> None:
+    bench = backup(1)
+    (one,) = bench.peers
+    client = bench.client()
+    assert client("CLUSTER", "FORGET", one.id) == b"OK"
+    bench.peers.remove(one)
+    bench.live(200)
+    assert one.id not in bench.job(ID).holders
+    client("MOVE", "r", ID)
+    one = bench.meet(0)
+    bench.live(5000)
+    assert not bench.sent(MOVED), "nobody here knows that he has a copy"
+    bench.hear(one, (WILLQUEUE, START_MS, (MYSELF, one.id), (ID,)))
+    assert [(peer_id, said[0]) for peer_id, said in bench.sent()] == [(one.id, MOVED)]
+
+
 def test_who_cannot_be_told_is_not_behind() -> None:
     bench = backup(1)
     (one,) = bench.peers

@@ -3,7 +3,7 @@
 from typing import Any
 
 from cluster.capabilities import JOBS
-from disque.core.model.job import ACKED, EXTRA, WAIT_REPL
+from disque.core.model.job import ACKED, ACTIVE, EXTRA, WAIT_REPL, Job
 from tests.core.support import all_jobs
 from tests.simulation.cluster import Cluster
 from tests.simulation.process import Process
@@ -14,12 +14,15 @@ EVERY_MS = 500
 TALK_MS = 4000
 
 Place = tuple[str, int, bytes]
+Copy = tuple[Process, int, Job]
 
 
 class Moved:
     """When the nodes reach each other, all that have a job that moved agree in which queue it is.
 
-    A node that has missed a move hears of it over the first link that stands. Without faults that is always so.
+    A node that has missed a move hears of it over the first link that stands. Without faults that is always so. One
+    that was taken out of the holders by FORGET, so that nobody knows of its copy, hears of it when it asks whether it
+    may queue the job.
     """
 
     promise = "I16"
@@ -62,14 +65,35 @@ class Moved:
 
     def places(self) -> dict[bytes, list[Place]]:
         """By job, which node has it in which generation and queue."""
-        found: dict[bytes, list[Place]] = {}
+        copies: dict[bytes, list[Copy]] = {}
         for process in [process for process in self.cluster.processes() if follows(process)]:
             for job in all_jobs(process.node):
                 if job.state not in {ACKED, WAIT_REPL}:
                     extra: Any = process.node.extra_of(job) if job.flags & EXTRA else None
-                    generation = 0 if extra is None else extra.generation
-                    found.setdefault(job.id, []).append((process.name, generation, job.queue))
-        return found
+                    copies.setdefault(job.id, []).append((process, 0 if extra is None else extra.generation, job))
+        return {
+            job_id: [
+                (process.name, generation, job.queue)
+                for process, generation, job in found
+                if not self.waits_unknown(process, generation, job, found)
+            ]
+            for job_id, found in copies.items()
+        }
+
+    def waits_unknown(self, process: Process, generation: int, job: Job, copies: list[Copy]) -> bool:
+        """Whether this copy need not be where the job is: its time is still to come, and then its node asks.
+
+        None of those that are ahead knows of it, since one that had the job was told to forget a node.
+        """
+        newest = max([number for _, number, _ in copies])
+        if generation == newest or job.state != ACTIVE or job.requeue_ms <= process.now_ms():
+            return False
+        node_id = process.node.node_id
+        if any(node_id in other.holders for _, number, other in copies if number == newest):
+            return False
+        copied = self.history.copied.get(job.id, {})
+        since_ms = copied.get(process.machine.number, self.world.now)
+        return self.history.forgot_nodes(copied.keys() - {process.machine.number}, since_ms, self.world.now)
 
 
 def follows(process: Process) -> bool:

@@ -1,0 +1,70 @@
+"""What the checker of moves lets pass, and what it does not."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from disque.core.model.job import ACTIVE, QUEUED
+from tests.simulation.checks.moved import Moved
+from tests.simulation.cluster import Cluster
+from tests.simulation.options import Options
+from tests.simulation.world import World
+
+JOB = b"D-11111111-that-has-moved-somewhere-else-05a1"
+NOW_MS = 10_000
+
+
+class Place:
+    """Machine 0 has moved a job, and does not know that machine 1 has a copy, since it was told to forget that one."""
+
+    def __init__(self) -> None:
+        self.cluster = Cluster(World(Options(1, 3)))
+        self.cluster.world.now = NOW_MS
+        self.history = self.cluster.watch.history
+        self.history.copied[JOB] = {0: 1000, 1: 1000}
+        self.history.forgets = {0: [(2000, 3000)]}
+        self.holders = (b"0",)
+        self.state = ACTIVE
+        self.requeue_ms = NOW_MS + 1000
+        self.generation = 0
+
+    def is_excused(self) -> bool:
+        """Whether machine 1 need not know where the job is."""
+        ahead: Any = SimpleNamespace(id=JOB, holders=self.holders, state=QUEUED, requeue_ms=0)
+        behind: Any = SimpleNamespace(id=JOB, holders=(b"0", b"1"), state=self.state, requeue_ms=self.requeue_ms)
+        copies = [(self.process(0), 1, ahead), (self.process(1), self.generation, behind)]
+        checker = Moved(self.cluster)
+        assert not checker.waits_unknown(*copies[0], copies)
+        return checker.waits_unknown(*copies[1], copies)
+
+    def process(self, number: int) -> Any:
+        """What runs on a machine."""
+        machine, node = SimpleNamespace(number=number), SimpleNamespace(node_id=b"%d" % number)
+        return SimpleNamespace(machine=machine, node=node, now_ms=lambda: NOW_MS)
+
+
+def test_a_copy_of_which_nobody_knows_after_forget_hears_of_the_move_when_it_asks() -> None:
+    assert Place().is_excused()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"holders": (b"0", b"1")},
+        {"state": QUEUED},
+        {"requeue_ms": NOW_MS},
+        {"generation": 1},
+    ],
+)
+def test_what_is_known_or_queued_or_due_or_has_moved_itself_must_agree(changed: dict[str, Any]) -> None:
+    place = Place()
+    vars(place).update(changed)
+    assert not place.is_excused()
+
+
+@pytest.mark.parametrize("forgets", [{}, {0: [(200, 300)]}, {1: [(2000, 3000)]}, {2: [(2000, 3000)]}])
+def test_only_who_had_a_copy_and_forgot_the_other_since_is_excused(forgets: dict[int, list[tuple[int, int]]]) -> None:
+    place = Place()
+    place.history.forgets = forgets
+    assert not place.is_excused()
