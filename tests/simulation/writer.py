@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from disque.core.journal import codec
-from disque.core.journal.schema import ACK, DELETE, JOBS, JOBS_IDS, SPEND
+from disque.core.journal.schema import ACK, DELETE, JOBS, JOBS_IDS, JOBS_STATE, SPEND
+from disque.core.model.job import ACKED
 from disque.server.journal import Journal
 from disque.server.persistence import Persistence
 from disque.server.segments import JournalError, Row
@@ -108,7 +109,8 @@ class Kept(Persistence):
 class Writer:
     """What the journal takes for the server.
 
-    ``places`` tells by kind and ID the number of the payload with the first JOBS, or the last other record.
+    ``places`` tells by kind and ID the number of the payload with the first JOBS, or the last other record. A job that
+    is done before it was ever written is written as one that is done: there is no other ACK of it.
     """
 
     def __init__(self, process: "Process") -> None:
@@ -190,6 +192,8 @@ class Writer:
             if kind == JOBS:
                 for one in cast("list[bytes]", record[JOBS_IDS]):
                     self.places.setdefault((JOBS, one), sequence)  # a later one is a copy, or says a little more
+                    if record[JOBS_STATE] == ACKED:
+                        self.places.setdefault((ACK, one), sequence)
             elif kind in NOTED and isinstance(kind, int) and isinstance(job_id, bytes):
                 self.places[kind, job_id] = sequence
 
