@@ -1,13 +1,15 @@
-"""What those who watch know of a WORKING that comes late, of clocks, and of who had heard that a job is over."""
+"""What those who watch know of a WORKING that comes late, of clocks, of jobs given away, and of who knew of an end."""
 
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from cluster.messages import REFUSED, REFUSED_JOURNAL
 from tests.core.support import Bench
 from tests.simulation.cluster import Cluster
 from tests.simulation.disk import Yield
+from tests.simulation.history import Known, Plan
 from tests.simulation.options import Options
 from tests.simulation.watch import is_over
 from tests.simulation.world import World
@@ -58,3 +60,28 @@ def test_a_process_that_dies_had_heard_of_an_end_if_it_or_its_journal_knew() -> 
     assert not is_over(process, job_id, {job_id: Yield(300, 1000)})
     assert not is_over(process, job_id, None), "it is the first process of its machine"
     assert is_over(process, job_id, {}), "the one before knew, and power failed while this one was reading"
+
+
+@pytest.mark.parametrize("is_given", [True, False])
+@pytest.mark.parametrize("is_kept", [True, False])
+@pytest.mark.parametrize("ended_ms", [0, 500])
+def test_a_job_that_is_refused_after_a_link_has_ended_is_lost_if_its_node_had_forgotten_it(
+    ended_ms: int, is_kept: bool, is_given: bool
+) -> None:
+    cluster = Cluster(World(Options(1, 2)))
+    watch, log = cluster.watch, cluster.network.log
+    begin_ms = cluster.world.now
+    cluster.world.now += 1000
+    log.since[0, 1] = begin_ms + ended_ms  # ended, and came again
+    bench = Bench()
+    job_id = bytes(bench.client().add("q", "b", "RETRY", 0))
+    if not is_kept:
+        bench.client()("DELJOB", job_id)
+    known = watch.history.jobs[job_id] = Known(job_id, Plan(b"b", b"q"), cluster.world.now + 86_400_000)
+    known.answered_ms = begin_ms
+    known.handing = is_given
+    giver: Any = SimpleNamespace(machine=SimpleNamespace(number=0), node=bench.node)
+    taker: Any = SimpleNamespace(machine=SimpleNamespace(number=1), node=Bench().node)
+    watch.message(giver, taker, (REFUSED, REFUSED_JOURNAL, (job_id,)))
+    assert known.lost == (is_given and not is_kept and ended_ms > 0)
+    assert not known.handing

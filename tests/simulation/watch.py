@@ -389,7 +389,7 @@ class Watch:
         elif kind == HAND_OVER:
             self._arrived(process, src, message)
         elif kind == wire.REFUSED:
-            self._handing(message[2], goes_on=False)
+            self._refused(process, src, message[2])
         elif kind == wire.ENQUEUE and message[1] in self.history.jobs:
             self.history.jobs[message[1]].sources[process.machine.number] = src.machine.number
 
@@ -411,6 +411,18 @@ class Watch:
         for job_id in ids:
             if job_id in self.history.jobs:
                 self.history.jobs[job_id].handing = goes_on
+
+    def _refused(self, process: "Process", src: "Process", ids: tuple[bytes, ...]) -> None:
+        """REFUSED is about to be taken. A job that was given away is lost if its node had forgotten it before.
+
+        It does that when a link ends or is made anew in the middle, also while TAKEJOB still waits for the journal.
+        """
+        log, here, there = self.cluster.network.log, process.machine.number, src.machine.number
+        for job_id in ids:
+            known = self.history.jobs.get(job_id)
+            if known is not None and known.handing and process.node.find(job_id) is None:
+                known.lost |= log.longest_gap(here, there, known.answered_ms, self.world.now) > 0
+        self._handing(ids, goes_on=False)
 
     def learnt(self, process: "Process", node_id: bytes, capabilities: int) -> None:
         """A handshake has told ``process`` what another node understands."""
