@@ -16,13 +16,14 @@ class Check:
     """A job whose copies are being counted.
 
     ``open`` are the nodes that were asked and have not answered, ``have`` those that have a copy, ``unknown`` those
-    that do not know the job.
+    that do not know the job. ``since_ms`` is when they were asked.
     """
 
-    __slots__ = ("have", "open", "unknown")
+    __slots__ = ("have", "open", "since_ms", "unknown")
 
-    def __init__(self, asked: list[bytes]) -> None:
+    def __init__(self, asked: list[bytes], now_ms: int) -> None:
         self.open = asked
+        self.since_ms = now_ms
         self.have: list[bytes] = []
         self.unknown: list[bytes] = []
 
@@ -73,7 +74,7 @@ class Walk:
 
     ``made`` are jobs that have their copies again; ``short`` are those that have too few, and that this node is the one
     to repair; ``alone`` those of them that have one; ``refused`` those that may get more, since a node that could take
-    one only refuses to at the moment. ``unsure`` are those of which not enough is known, since a link has ended.
+    one only refuses to at the moment. ``unsure`` are those of which not enough is known, as an answer was lost.
     ``passed`` are those that it leaves to another node, which comes first; when it ``insists``, it leaves none.
     ``leaves``: this node left when it began; ``left`` are those that have too few copies elsewhere then, ``parted``
     those that are delivered at most once and went to another node.

@@ -19,9 +19,10 @@ those that are delivered at most once (see `takeover`). It goes on until it find
 node's time, and so many jobs are under way at a time. What cannot be done, since a node that could take a copy refuses
 it for now, or since a link has ended, is tried again by another walk.
 
-*Messages that are lost.* With a link all questions over it end, and the next walk asks again. An answer that comes
-twice or late is of no question that is open. ASKCOPY and COPYIS bring the holders that the other side may not know, as
-questions before a requeue do (see `arbitration`).
+*Messages that are lost.* With a link all questions over it end, and the next walk asks again. So it does when no answer
+has come for a while: it goes over the link of the other side, which may not stand yet. An answer that comes twice or
+late is of no question that is open, or says what is asked anew. ASKCOPY and COPYIS bring the holders that the other
+side may not know, as questions before a requeue do (see `arbitration`).
 
 Jobs that are delivered at most once have one copy, and are not repaired.
 """
@@ -62,6 +63,8 @@ AGAIN_MOST_MS: Final = 30_000
 INSIST_MS: Final = 20_000
 #: The same for a node that leaves.
 LEAVING_MS: Final = 2_000
+#: A question that is not answered in this time is left to the next walk.
+ANSWER_MOST_MS: Final = 10_000
 #: A copy that was not made in this time is left to the next walk.
 COPY_MOST_MS: Final = 30_000
 #: The log says how far a walk has come so often.
@@ -311,7 +314,7 @@ def check(node: "Node", walk: Walk, job: Job) -> int:
     if job.id in node.repairs.checks:
         return 0  # asked already, when it seemed to have another number of copies
     asked = [holder for holder in job.holders if holder != node.node_id and is_able(node, holder)]
-    found = Check(asked)
+    found = Check(asked, node.beat_ms)
     if not asked:
         decide(node, walk, job, found, node.beat_ms)
         return COPY_US + len(job.body) // BYTES_A_US
@@ -332,9 +335,10 @@ def tend(node: "Node", walk: Walk) -> None:
     """A beat is over: see to what has ended otherwise."""
     repairs, now_ms = node.repairs, node.beat_ms
     walk.memo.clear()  # of nodes that come and go
-    for job_id in [one for one, found in repairs.checks.items() if not all(is_able(node, peer) for peer in found.open)]:
-        drop_check(node, job_id)
-        walk.unsure += 1
+    for job_id, found in list(repairs.checks.items()):
+        if now_ms - found.since_ms >= ANSWER_MOST_MS or not all(is_able(node, peer) for peer in found.open):
+            drop_check(node, job_id)
+            walk.unsure += 1
     for job_id, spread in list(repairs.copying.items()):
         if node.copies.wanted.get(job_id) is not spread:
             del repairs.copying[job_id]

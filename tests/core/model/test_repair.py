@@ -24,7 +24,7 @@ def test_a_replacement_has_its_copies_when_as_many_as_are_missing_have_confirmed
 def test_a_check_counts_for_memory_until_all_is_forgotten() -> None:
     repairs = Repairs(MYSELF, 1000)
     assert repairs.doubts == {MYSELF: 1000}
-    repairs.checks[foreign_id()] = Check([A])
+    repairs.checks[foreign_id()] = Check([A], 0)
     repairs.walk = Walk(frozenset(), "", 1000, everything=False)
     assert repairs.cost() == CHECK_BYTES
     assert repairs.drop_job(job()) == 0

@@ -107,8 +107,9 @@ def test_a_copy_is_made_again_when_its_node_has_failed_for_long(four: Bench) -> 
 
 def test_nobody_walks_as_long_as_all_nodes_are_well(four: Bench) -> None:
     made(four, 3)
-    four.live(2 * AFTER_MS)  # once, a while after the start: other nodes may have lost copies before it
-    four.sent()
+    four.live(AFTER_MS + 2000)  # once, a while after the start: other nodes may have lost copies before it
+    for peer_id, (_, _, ids) in four.sent(ASKCOPY):
+        four.hear(node_of(four, peer_id), (COPYIS, COPY_THERE, (), ids))
     four.live(2 * AFTER_MS)
     assert not four.sent(ASKCOPY, REPLJOB)
     assert not four.node.repairs.doubts
@@ -345,7 +346,7 @@ def test_a_node_that_leaves_copies_its_jobs_away(four: Bench) -> None:
     four.hear(one, (COPYIS, COPY_THERE, tuple(sorted([MYSELF, one.id, other.id])), (shared,)))
     four.live(1000)
     assert four.node.repairs.left == 1
-    four.live(12_000)
+    four.live(4000)  # the walk after the start begins
     for peer_id, message in four.sent(ASKCOPY):
         four.hear(node_of(four, peer_id), (COPYIS, COPY_THERE, (), message[2]))
     four.live(1000)
@@ -429,6 +430,23 @@ def test_a_job_that_comes_by_once_more_is_not_asked_about_twice(four: Bench) -> 
     assert four.node.used == used
     repair.break_off(four.node)
     four.node.repairs.walk = None
+
+
+def test_who_never_answers_is_asked_again_later(four: Bench) -> None:
+    job_id = made(four, 3)
+    one, two = others(four, job_id)
+    four.fail(two)
+    four.live(AFTER_MS + 2000)
+    assert four.sent(ASKCOPY) == [(one.id, (ASKCOPY, four.job(job_id).holders, (job_id,)))]
+    used = four.node.used
+    four.live(repair.ANSWER_MOST_MS)  # its link stands all the time: the answer was lost with one of its own
+    assert four.node.repairs.walk is None
+    assert four.node.used < used
+    assert not four.sent(ASKCOPY, REPLJOB)
+    four.live(repair.AGAIN_MS + 1000)
+    assert four.sent(ASKCOPY) == [(one.id, (ASKCOPY, four.job(job_id).holders, (job_id,)))]
+    four.hear(one, (COPYIS, COPY_UNKNOWN, (), (job_id,)))
+    assert len(copies(four)) == 2
 
 
 def test_flushing_ends_a_repair(four: Bench) -> None:

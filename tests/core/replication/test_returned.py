@@ -179,10 +179,10 @@ def test_what_is_in_doubt_is_not_copied() -> None:
     bench, job_id = with_job()
     again = restarted(bench, DAY_MS)
     job, walk = again.job(job_id), Walk(frozenset(), "", again.now_ms, everything=True)
-    repair.decide(again.node, walk, job, Check([]), again.now_ms)
+    repair.decide(again.node, walk, job, Check([], again.now_ms), again.now_ms)
     assert [walk.short, walk.unsure] == [0, 1]
     again.node.repairs.returned.clear()
-    repair.decide(again.node, walk, job, Check([]), again.now_ms)
+    repair.decide(again.node, walk, job, Check([], again.now_ms), again.now_ms)
     assert [walk.short, walk.unsure] == [1, 1]
 
 
