@@ -521,21 +521,9 @@ def repljob(
     return (REPLJOB, flags, queue, spec, left_ms, delay_ms, holders, ids, bodies, ctimes, more)
 
 
-def takejob(
-    queue: bytes,
-    spec: bytes,
-    *,
-    flags: int,
-    left_ms: int,
-    delay_ms: int,
-    holders: Ids,
-    ids: Ids,
-    bodies: tuple[bytes, ...],
-    ctimes: tuple[int, ...],
-    more: bytes,
-) -> Message:
-    """TAKEJOB, whose fields are those of REPLJOB."""
-    return (TAKEJOB, flags, queue, spec, left_ms, delay_ms, holders, ids, bodies, ctimes, more)
+def takejob(copy: Message) -> Message:
+    """TAKEJOB, whose fields are those of REPLJOB: made of one."""
+    return (TAKEJOB, *copy[1:])
 
 
 def yourjobs_row(

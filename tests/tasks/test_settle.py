@@ -115,7 +115,7 @@ def test_an_end_that_cannot_be_told() -> None:
     assert asyncio.run(scene()) == 1
 
 
-def test_what_is_on_its_way_counts_as_not_told_yet() -> None:
+def test_what_is_on_its_way_counts_as_not_told_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene() -> None:
         client = AsyncDisque(config(A, attempts=1))
         stays = asyncio.Event()
@@ -125,7 +125,7 @@ def test_what_is_on_its_way_counts_as_not_told_yet() -> None:
             await stays.wait()
             return [1]
 
-        client.drive = drive  # type: ignore[method-assign, assignment]  # a node that does not answer yet
+        monkeypatch.setattr(client, "drive", drive)  # a node that does not answer yet
         settler = Settler(client, lambda: 1.0)
         one, other = held(1), held(2)
         settler.put(one, Done())

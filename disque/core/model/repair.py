@@ -15,17 +15,15 @@ NEWS_MOST: Final = 100
 class Check:
     """A job whose copies are being counted.
 
-    ``open`` are the nodes that were asked and have not answered, ``have`` those that have a copy, ``unknown`` those
-    that do not know the job. ``since_ms`` is when they were asked.
+    ``open`` are the nodes that were asked at ``since_ms`` and have not answered, ``have`` those that have a copy.
     """
 
-    __slots__ = ("have", "open", "since_ms", "unknown")
+    __slots__ = ("have", "open", "since_ms")
 
     def __init__(self, asked: list[bytes], now_ms: int) -> None:
         self.open = asked
         self.since_ms = now_ms
         self.have: list[bytes] = []
-        self.unknown: list[bytes] = []
 
 
 class Replacement(Spread):

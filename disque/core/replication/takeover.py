@@ -15,7 +15,7 @@ A UNIQUE key goes on as long as the job lives, wherever that is; its keepers sta
 from typing import TYPE_CHECKING, Final
 
 from cluster.capabilities import TAKEOVER
-from cluster.messages import GOTJOB, REFUSED, REPLACEMENT, SETACK, takejob
+from cluster.messages import GOTJOB, REFUSED, REPLACEMENT, SETACK, repljob, takejob
 from disque.core.journal.schema import DELETE
 from disque.core.model.extra import is_sound
 from disque.core.model.job import ACKED, CTIME_MOST, QUEUED, WAIT_REPL, Job
@@ -79,21 +79,19 @@ def ask(node: "Node", spread: Takeover, peer: "Peer", now_ms: int) -> None:
     if not peer.waiting:
         peer.heard_ms = now_ms
     peer.waiting[job.id] = spread
-    node.send(
-        peer.id,
-        takejob(
-            job.queue,
-            job.spec.encoded,
-            flags=REPLACEMENT,
-            left_ms=max(1, job.expires_ms - now_ms),
-            delay_ms=max(0, job.requeue_ms - now_ms),
-            holders=tuple(sorted({*job.holders, peer.id})) if is_kept else (peer.id,),
-            ids=(job.id,),
-            bodies=(job.body,),
-            ctimes=(job.ctime,),
-            more=node.more_of(job, now_ms),
-        ),
+    given = repljob(
+        job.queue,
+        job.spec.encoded,
+        flags=REPLACEMENT,
+        left_ms=max(1, job.expires_ms - now_ms),
+        delay_ms=max(0, job.requeue_ms - now_ms),
+        holders=tuple(sorted({*job.holders, peer.id})) if is_kept else (peer.id,),
+        ids=(job.id,),
+        bodies=(job.body,),
+        ctimes=(job.ctime,),
+        more=node.more_of(job, now_ms),
     )
+    node.send(peer.id, takejob(given))
 
 
 def go_on(node: "Node", spread: Takeover, now_ms: int) -> None:
