@@ -6,6 +6,7 @@ from tests.simulation.cluster import Cluster
 from tests.simulation.connection import Request
 from tests.simulation.history import FOREVER
 from tests.simulation.process import Process
+from tests.simulation.watch import knows
 from tests.simulation.world import Violation
 
 #: So long a message may take beyond the slowest way, in ms: standing still for a moment, and the next flush.
@@ -17,8 +18,8 @@ ONCE = {ADDED: "added", ACKED: "acked", CANCELLED: "cancelled", DROPPED: "droppe
 class Heard:
     """A message of a client is heard at most once at each node, and only if somebody has said it.
 
-    It is heard at the node where it was published, and at each node of the same capabilities with which that one could
-    talk from then on for long enough.
+    It is heard at the node where it was published, and at each node of the same capabilities which knows that one, and
+    with which that one could talk from then on for long enough.
 
     That a job was added, and each way in which it ends, is told at most once by a process; that it was added at one
     node only. In runs with faults a job may come back after its end, and end again.
@@ -44,7 +45,8 @@ class Heard:
         node = process.node
         others = [other for other in self.cluster.processes() if other is not process]
         linked = [one for one in others if one.node.node_id in node.peers and node.peers[one.node.node_id].linked]
-        self.said.append((request.args[2], process, self.world.now, linked))
+        hearing = [one for one in linked if knows(one, process)]  # what a stranger says means nothing
+        self.said.append((request.args[2], process, self.world.now, hearing))
 
     def news(self, process: Process, messages: list[bytes]) -> None:
         """These are heard at a node."""
@@ -74,9 +76,9 @@ class Heard:
         """A tenth of a second has passed."""
         del process
         while self.said and self.said[0][2] < self.world.now - 3 * TALK_MS:
-            message, speaker, said_ms, linked = self.said.pop(0)
+            message, speaker, said_ms, hearing = self.said.pop(0)
             names = self.heard.get(message, set())
-            for one in linked:
+            for one in hearing:
                 if one.name not in names and self.could_talk(speaker, one, said_ms):
                     raise Violation(
                         self.promise, f"{one.name} has not heard {message!r} of {speaker.name} at {said_ms}"
