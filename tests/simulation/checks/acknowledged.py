@@ -77,7 +77,8 @@ class Acknowledged:
                 if not self.asks(machine, back_ms, claim.at_ms):
                     return True
                 if all(
-                    not self.asks(other, back_ms, claim.at_ms) or self.absences(other, back_ms, claim.at_ms)
+                    not self.asks(other, back_ms, claim.at_ms)
+                    or self.is_forgotten(other, machine, back_ms, claim.at_ms)
                     for other in others
                 ):
                     return True
@@ -88,6 +89,11 @@ class Acknowledged:
         least_ms = self.cluster.world.options.forget_s * 1000
         down = self.history.down.get(machine, ())
         return [one for one in down if min(one[1], until_ms) - max(one[0], since_ms) >= least_ms]
+
+    def is_forgotten(self, machine: int, at: int, since_ms: int, until_ms: int) -> bool:
+        """Whether one machine was out of the reach of another one, ``at``, for so long that it was forgotten there."""
+        gap_ms = self.cluster.network.log.longest_gap(machine, at, since_ms, until_ms)
+        return gap_ms >= self.cluster.world.options.forget_s * 1000
 
     def asks(self, machine: int, since_ms: int, until_ms: int) -> bool:
         """Whether the node there understood questions about copies all this time."""
