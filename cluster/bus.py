@@ -536,7 +536,7 @@ def pack_all(messages: list[Message], packed: dict[int, bytes] | None) -> list[b
 
 
 def _heard_of(beginning: "asyncio.Task[None]") -> None:
-    """A link was begun, or not: if whoever waited for it is gone, that is in nobody's interest and no fault."""
+    """A link was begun, or that has failed: asyncio need not report it when whoever waited for it is gone."""
     if not beginning.cancelled():
         beginning.exception()
 

@@ -129,6 +129,7 @@ TESTED_ELSEWHERE: Final[dict[str, str]] = {
     "disque.core.model.acl_log": "tests/core/commands/test_acl.py",
     "disque.core.model.catalog": "tests/core/commands/test_acl.py",
     "disque.core.model.claims": "tests/core/auth/test_access.py",  # what each command claims
+    "disque.core.model.patterns": "tests/core/auth/test_rules.py",
     "disque.core.model.user": "tests/core/auth/test_rules.py",
     "disque.core.model.acks": "tests/core/replication/test_acks.py",
     "disque.core.jobs.relocate": "tests/core/commands/test_relocate.py",

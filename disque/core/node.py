@@ -86,6 +86,8 @@ VOTE_MS: Final = 500
 
 #: Different sets of holders that are remembered, so that equal ones are one object.
 SHARING_MOST: Final = 4096
+#: Job IDs in one message.
+IDS_MOST: Final = 1000
 
 
 class Node:
@@ -487,6 +489,15 @@ class Node:
             self.batches[key] = [job_id]
         else:
             ids.append(job_id)
+
+    def batch_all(self, peer: bytes, head: Message, ids: list[bytes]) -> None:
+        """The same for many jobs."""
+        self.batches.setdefault((peer, head), []).extend(ids)
+
+    def send_ids(self, peer: bytes, head: Message, ids: list[bytes]) -> None:
+        """Send ``head`` with these job IDs to ``peer``: in one message, or in several where there are many."""
+        for at in range(0, len(ids), IDS_MOST):
+            self.send(peer, (*head, tuple(ids[at : at + IDS_MOST])))
 
     def shared(self, holders: tuple[bytes, ...]) -> tuple[bytes, ...]:
         """The one object for this sorted set of holders."""

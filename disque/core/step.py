@@ -541,21 +541,9 @@ def send_batches(node: "Node") -> None:
     node.acks.telling.clear()
     batches, node.batches = node.batches, {}
     for (peer, head), gathered in batches.items():
-        ids = gathered
-        if head[0] == WATCH:
-            what = head[1]
-            assert isinstance(what, int)
-            ids = waits.last_said(node, peer, what, gathered)
         if head[0] in key_keeper.WITH_KEYS:
-            key_keeper.send(node, peer, head, ids)
-        elif len(ids) <= IDS_MOST:
-            if ids:
-                node.send(peer, (*head, tuple(ids)))
+            key_keeper.send(node, peer, head, gathered)
+        elif head[0] == WATCH:
+            waits.send(node, peer, gathered)
         else:
-            for at in range(0, len(ids), IDS_MOST):
-                node.send(peer, (*head, tuple(ids[at : at + IDS_MOST])))
-    node.ends.saying.clear()
-
-
-#: Job IDs in one message.
-IDS_MOST: Final = 1000
+            node.send_ids(peer, head, gathered)

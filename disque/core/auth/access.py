@@ -31,7 +31,7 @@ ERRORS: Final = {OF_QUEUE: errors.NO_QUEUE, OF_CHANNEL: errors.NO_CHANNEL}
 ABOUT_ITSELF: Final = frozenset({b"client|setname", b"client|setinfo"})
 
 #: Bytes of names that one command compares with patterns: about a tenth of a second.
-TOIL_MOST: Final = 1 << 20
+COMPARED_MOST: Final = 1 << 20
 
 #: Not refused yet: other nodes must be asked first.
 UNKNOWN: Final = b"?"
@@ -55,7 +55,7 @@ def refusal(node: "Node", session: Session, row: Command, args: list[bytes], now
     """Why this client may not do that: the text of an error, or nothing. `UNKNOWN`: ask other nodes first."""
     user = session.user
     claims = row.claims(args)
-    wrong = overload(user, claims)
+    wrong = too_much(user, claims)
     if wrong:
         return wrong
     denial = denied(node, user, row, args, claims)
@@ -76,19 +76,25 @@ def refusal(node: "Node", session: Session, row: Command, args: list[bytes], now
     return UNKNOWN if unknown and node.peers else b""
 
 
-def overload(user: User, claims: Claims) -> bytes:
+def too_much(user: User, claims: Claims) -> bytes:
     """Why it would take too long to see whether ``user`` may do that: the text of an error, or nothing."""
     if len(claims.queues) > QUEUES_MOST and not user.all_queues:
         return errors.MANY_QUEUES % QUEUES_MOST
-    return errors.MANY_NAMES if toil(user, claims) > TOIL_MOST else b""
+    return errors.MANY_NAMES if compared(user, claims) > COMPARED_MOST else b""
 
 
-def toil(user: User, claims: Claims) -> int:
-    """How many bytes of names must be compared with patterns: each name with all of them."""
+def compared(user: User, claims: Claims) -> int:
+    """How many bytes of names are compared with patterns to see whether ``user`` may do that.
+
+    The names of some channels end with the name of a queue: then these are compared with the patterns of queues, too.
+    """
     globs = user.globs()
-    found = globs * sum([len(name) for name, _ in claims.queues]) if globs else 0
-    globs += user.channel_globs() if claims.channels else 0  # the names of some end with the name of a queue
-    return found + (globs * sum([len(name) for name in claims.channels]) if globs else 0)
+    found = 0
+    if globs:
+        found += globs * sum([len(name) for name, _ in claims.queues])
+    if claims.channels:
+        found += (globs + user.channel_globs()) * sum([len(name) for name in claims.channels])
+    return found
 
 
 def denied(node: "Node", user: User, row: Command, args: list[bytes], claims: Claims) -> Denial | None:

@@ -6,18 +6,8 @@ There are no selectors (rules in parentheses): a user has one set of rights.
 from typing import Final
 
 from disque.core.model.catalog import Catalog
-from disque.core.model.user import (
-    BOTH,
-    GLOBS_MOST,
-    KINDS_OF_PATTERN,
-    NAME_MOST,
-    PATTERN_MOST,
-    RULES_MOST,
-    Pattern,
-    User,
-    digest_of,
-    is_glob,
-)
+from disque.core.model.patterns import BOTH, GLOBS_MOST, Pattern, is_glob
+from disque.core.model.user import KINDS_OF_PATTERN, NAME_MOST, PATTERN_MOST, RULES_MOST, User, digest_of
 
 SYNTAX: Final = b"Syntax error"
 UNKNOWN: Final = b"Unknown command or category name in ACL"

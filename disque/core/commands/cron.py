@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 #: Schedules that one reply of LIST has at most, and ticks that one of NEXT has.
 NAMES: Final = 100
 TICKS_MOST: Final = 1000
-#: NEXT looks so far ahead, in seconds: rare ticks are far apart.
-SPAN: Final = 100 * 366 * 86_400
+#: NEXT looks so far ahead, in seconds: ten years. To find rare ticks takes long, and this is one turn.
+SPAN: Final = 10 * 366 * 86_400
 #: What changes a schedule at all nodes.
 SETS: Final = frozenset({b"SET", b"DEL", b"PAUSE", b"RESUME"})
 #: Words that ADDJOB options take behind their own; all others take one.

@@ -127,7 +127,7 @@ def listed(node: "Node", cursor: int, session: Session) -> bytes:
     Only names that the client may know.
     """
     user, protocol = session.user, session.protocol
-    defaults = queue_options.known(node)
+    defaults = node.registry.defaults
     cursor, names = defaults.roll.look(cursor, NAMES)
     rows: list[bytes] = []
     for name in names:

@@ -312,7 +312,7 @@ def keep(node: "Node", peer: bytes, message: "key_keeper.KeepKey", now_ms: int) 
     ids, digests = message[4], message[5]
     kept = [ids[at] for at in range(len(ids)) if keep_one(node, peer, message, ids[at], digests[at], now_ms)]
     if kept:
-        node.batches.setdefault((peer, key_keeper.SAY_KEPT), []).extend(kept)
+        node.batch_all(peer, key_keeper.SAY_KEPT, kept)
 
 
 def keep_one(

@@ -132,7 +132,7 @@ def bind(
             node.send(peer, (KEYHELD, key.state, job_id, key.job_id))
             wake(node, key, now_ms)
     if bound:
-        node.batches.setdefault((peer, SAY_BOUND), []).extend(bound)
+        node.batch_all(peer, SAY_BOUND, bound)
 
 
 def wake(node: "Node", key: Key, now_ms: int) -> None:

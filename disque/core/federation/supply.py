@@ -509,7 +509,7 @@ def announce(node: "Node", peer: bytes, news: dict[tuple[bytes, ...], list[bytes
     for holders, ids in news.items():
         for holder in holders:
             if holder not in {peer, node.node_id}:
-                node.batches.setdefault((holder, HAVE_HEAD), []).extend(ids)
+                node.batch_all(holder, HAVE_HEAD, ids)
 
 
 def have(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_ms: int) -> None:

@@ -25,8 +25,7 @@ class Claims:
     ``ids`` are jobs: their queues must allow ``of_ids``. With ``counts`` the reply is how many of them it worked with,
     so one that nobody knows can be left out. ``schedules`` stand for their queues, too; one that a user may not know is
     as one that is not there, but not in ``overwritten``. ``channels`` are names of channels, ``patterns`` patterns of
-    them, which are claimed as they are. ``everything``: it shows, or touches, the
-    jobs of any queue.
+    them, which are claimed as they are. ``everything``: it shows, or touches, the jobs of any queue.
     """
 
     __slots__ = (

@@ -246,6 +246,7 @@ class Ends(Part):
         self.unsure.clear()
         self.watched.clear()
         self.by_node.clear()
+        self.saying.clear()
         assert not self.by_session
 
     def cost(self) -> int:

@@ -105,9 +105,8 @@ class Repairs(Part):
 
     ``linked`` are the nodes that could take copies at the last look. ``walk`` goes on now, ``checks`` are jobs whose
     copies are being counted, ``copying`` those of which copies are being made, ``parting`` those that go elsewhere as
-    this node leaves. ``short`` and ``alone`` are as in
-    `Walk`: an estimate while it goes on, then what it has left. So is ``left``; -1 as long as that is not known.
-    ``made`` counts jobs. ``news`` are lines for the log.
+    this node leaves. ``short`` and ``alone`` are as in `Walk`: an estimate while it goes on, then what it has left. So
+    is ``left``; -1 as long as that is not known. ``made`` counts jobs. ``news`` are lines for the log.
 
     ``returned`` are jobs that are in doubt since this node was away for long, with the nodes that do not know them;
     ``is_asking`` about them, ``noted`` is the segment of the journal that says so, 0 for none.

@@ -7,12 +7,11 @@ import hmac
 from hashlib import sha256
 from typing import Final
 
-from disque.core.base.glob import Glob
 from disque.core.model.claims import EITHER, READ, WRITE
+from disque.core.model.patterns import BOTH, GLOBS_MOST, NAME_COMPARED, Index, Pattern, is_glob
 
 #: The user of clients that have named none.
 DEFAULT: Final = b"default"
-BOTH: Final = READ | WRITE
 #: What stands before the ~ of a pattern of queues.
 KINDS_OF_PATTERN: Final = {b"": BOTH, b"%R": READ, b"%W": WRITE, b"%RW": BOTH, b"%WR": BOTH}
 
@@ -20,91 +19,15 @@ KINDS_OF_PATTERN: Final = {b"": BOTH, b"%R": READ, b"%W": WRITE, b"%RW": BOTH, b
 NAME_MOST: Final = 256
 PATTERN_MOST: Final = 512
 RULES_MOST: Final = 16_384
-#: Names of queues and channels that are compared with patterns: longer ones fit only a pattern that fits all.
-NAME_COMPARED: Final = 1024
 #: Answers about queues that are remembered.
 MEMO_MOST: Final = 1000
-#: Patterns that are neither a name nor a beginning with a star: each name is compared with all of them.
-GLOBS_MOST: Final = 100
 #: So many of them take as long as looking at a queue.
 GLOBS_A_LOOK: Final = 2
-SPECIAL: Final = frozenset(b"*?[\\")
 
 
 def digest_of(password: bytes) -> bytes:
     """A password as it is kept: SHA-256, in hexadecimal digits."""
     return sha256(password).hexdigest().encode()
-
-
-class Pattern:
-    """Queues that a user may read, write, or both."""
-
-    __slots__ = ("access", "glob", "text")
-
-    def __init__(self, text: bytes, access: int) -> None:
-        self.text = text
-        self.access = access
-        self.glob = Glob(text)
-
-    def word(self) -> bytes:
-        """As a rule."""
-        if self.access == BOTH:
-            return b"~" + self.text
-        return (b"%R~" if self.access == READ else b"%W~") + self.text
-
-    def covers(self, beginning: bytes) -> bool:
-        """Whether it fits all names that begin so. A pattern that is more than a beginning and a star: no."""
-        return is_beginning(self.text) and beginning.startswith(self.text[:-1])
-
-
-def is_name(text: bytes) -> bool:
-    """Whether a pattern fits one name only, as it is."""
-    return SPECIAL.isdisjoint(text)
-
-
-def is_beginning(text: bytes) -> bool:
-    """Whether a pattern is a beginning and a star."""
-    return text.endswith(b"*") and is_name(text[:-1])
-
-
-def is_glob(text: bytes) -> bool:
-    """Whether a pattern must be compared with each name."""
-    return not is_name(text) and not is_beginning(text)
-
-
-class Index:
-    """Patterns made ready for many names: only globs must be compared one by one."""
-
-    __slots__ = ("beginnings", "globs", "names")
-
-    def __init__(self, patterns: list[Pattern]) -> None:
-        self.names: dict[bytes, int] = {}
-        #: By their length.
-        self.beginnings: dict[int, dict[bytes, int]] = {}
-        self.globs: list[Pattern] = []
-        for one in patterns:
-            text = one.text
-            if is_name(text):
-                self.names[text] = self.names.get(text, 0) | one.access
-            elif is_beginning(text):
-                starts = self.beginnings.setdefault(len(text) - 1, {})
-                starts[text[:-1]] = starts.get(text[:-1], 0) | one.access
-            else:
-                self.globs.append(one)
-
-    def allows(self, name: bytes, wanted: int) -> bool:
-        """Whether one of the patterns fits this name and gives one of these rights."""
-        if len(name) > NAME_COMPARED:
-            return self.beginnings.get(0, NOTHING).get(b"", 0) & wanted > 0
-        if self.names.get(name, 0) & wanted:
-            return True
-        for length, starts in self.beginnings.items():
-            if starts.get(name[:length], 0) & wanted:
-                return True
-        return any(one.access & wanted and one.glob.matches(name) for one in self.globs)
-
-
-NOTHING: Final[dict[bytes, int]] = {}
 
 
 class User:
@@ -116,9 +39,9 @@ class User:
     """
 
     __slots__ = (
-        "_channels",
-        "_index",
         "_memo",
+        "_of_channels",
+        "_of_queues",
         "all_channels",
         "all_queues",
         "allowed",
@@ -148,8 +71,8 @@ class User:
         self.is_fixed = False
         self._memo: dict[tuple[bytes, int], bool] = {}
         #: Made when they are asked for: the rules are not changed any more by then.
-        self._index: Index | None = None
-        self._channels: Index | None = None
+        self._of_queues: Index | None = None
+        self._of_channels: Index | None = None
 
     def is_limited(self) -> bool:
         """Whether there is anything that it may not do."""
@@ -182,18 +105,12 @@ class User:
         key = (queue, access)
         found = self._memo.get(key)
         if found is None:
-            found = self._ready().allows(queue, BOTH if access == EITHER else access)
+            found = self._queue_index().allows(queue, BOTH if access == EITHER else access)
             if len(queue) <= NAME_COMPARED:
                 if len(self._memo) >= MEMO_MOST:
                     self._memo.clear()
                 self._memo[key] = found
         return found
-
-    def _ready(self) -> Index:
-        index = self._index
-        if index is None:
-            index = self._index = Index(self.patterns)
-        return index
 
     def looks(self) -> int:
         """As how many queues one counts that is looked at for this user."""
@@ -201,11 +118,11 @@ class User:
 
     def globs(self) -> int:
         """With how many patterns each name of a queue must be compared."""
-        return 0 if self.all_queues else len(self._ready().globs)
+        return 0 if self.all_queues else len(self._queue_index().globs)
 
     def channel_globs(self) -> int:
         """With how many patterns each name of a channel must be compared."""
-        return 0 if self.all_channels else len(self._ready_channels().globs)
+        return 0 if self.all_channels else len(self._channel_index().globs)
 
     def may_all(self, beginning: bytes, access: int) -> bool:
         """Whether it may do that with all queues whose names begin so, now and later."""
@@ -227,13 +144,7 @@ class User:
         """Whether it may listen to this channel, and publish there."""
         if self.all_channels:
             return True
-        return len(channel) <= NAME_COMPARED and self._ready_channels().allows(channel, READ)
-
-    def _ready_channels(self) -> Index:
-        index = self._channels
-        if index is None:
-            index = self._channels = Index([Pattern(one, READ) for one in self.channels])
-        return index
+        return len(channel) <= NAME_COMPARED and self._channel_index().allows(channel, READ)
 
     def may_pattern(self, pattern: bytes) -> bool:
         """Whether it may listen to all channels of this pattern: as in Redis, if it is one of its own, as it is."""
@@ -263,6 +174,18 @@ class User:
         words += self.words_of_channels()
         words += self.words_of_commands()
         return b" ".join(words)
+
+    def _queue_index(self) -> Index:
+        index = self._of_queues
+        if index is None:
+            index = self._of_queues = Index(self.patterns)
+        return index
+
+    def _channel_index(self) -> Index:
+        index = self._of_channels
+        if index is None:
+            index = self._of_channels = Index([Pattern(one, READ) for one in self.channels])
+        return index
 
 
 class Users:

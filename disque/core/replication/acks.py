@@ -73,10 +73,7 @@ def acknowledge(node: "Node", job_id: bytes, now_ms: int) -> bool:
     if now_ms >= figures.sample_ms:
         spans.note_run(node, job, now_ms)
     if len(job.holders) == 1:
-        remember_doubted(node, job)
-        if node.journaling:
-            node.outbox.add((ACK, job_id))
-        node.remove(job)
+        end_alone(node, job)
         return True
     holders = job.holders
     if holders not in node.acks.telling or not ack_batches.lives(job, now_ms):
@@ -114,10 +111,7 @@ def end(node: "Node", job: Job, status: int, text: bytes, now_ms: int) -> bool:
     if text or status == CANCELLED or ends.concerns(node, job):
         ends.note(node, job, status, text, node.node_id, now_ms)
     if len(job.holders) == 1:
-        remember_doubted(node, job)
-        if node.journaling:
-            node.outbox.add((ACK, job.id))
-        node.remove(job)
+        end_alone(node, job)
         ends.over(node, job.id)
         return True
     tell(node, job.id, mark(node, job, node.selves, now_ms))
@@ -125,10 +119,16 @@ def end(node: "Node", job: Job, status: int, text: bytes, now_ms: int) -> bool:
     return True
 
 
-def remember_doubted(node: "Node", job: Job) -> None:
-    """A job ends at its only holder. If another one may have taken it over, that one will say so: remember the ID."""
+def end_alone(node: "Node", job: Job) -> None:
+    """A job ends at its only holder: nobody need be told.
+
+    If another node may have taken it over, that one will say so: then the ID is remembered.
+    """
     if job.ctime <= node.acks.doubted:
         node.remember_gone(job.id)
+    if node.journaling:
+        node.outbox.add((ACK, job.id))
+    node.remove(job)
 
 
 def end_unknown(node: "Node", job_id: bytes, text: bytes, now_ms: int) -> bool:
@@ -374,7 +374,7 @@ def set_ack(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...], tu
             ack_batches.join(node, stage, job_id, now_ms)
         told.append(job_id)
     if told:
-        node.batches.setdefault((peer, (GOTACK, 1, ())), []).extend(told)
+        node.batch_all(peer, (GOTACK, 1, ()), told)
 
 
 def set_ack_of(
@@ -508,7 +508,7 @@ def tell_all_know(node: "Node", holders: tuple[bytes, ...], ids: list[bytes]) ->
     """All of ``holders`` know of these jobs: they can forget them."""
     for holder in holders:
         if holder != node.node_id and holder in node.membership.nodes:
-            node.batches.setdefault((holder, ALL_KNOW), []).extend(ids)
+            node.batch_all(holder, ALL_KNOW, ids)
 
 
 def removed(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_ms: int) -> None:

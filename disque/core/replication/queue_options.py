@@ -119,14 +119,9 @@ def has_changed(node: "Node", entry: Entry, now_ms: int) -> None:
     del node, entry, now_ms
 
 
-def known(node: "Node") -> Defaults:
-    """The options of all queues: the registry keeps them as its entries come and go."""
-    return node.registry.defaults
-
-
 def of(node: "Node", name: bytes) -> QueueDefaults | None:
     """The options of a queue; None if nothing is set for it."""
-    defaults = known(node)
+    defaults = node.registry.defaults
     if not defaults.by_name:
         return None
     if name in defaults.resolved:

@@ -113,7 +113,7 @@ def replicate(node: "Node", peer: bytes, message: "ReplJob", now_ms: int) -> Non
             announce(node, peer, job)
         got.append(job_id)
     if got:
-        node.batches.setdefault((peer, GOT), []).extend(got)
+        node.batch_all(peer, GOT, got)
 
 
 def come_again(node: "Node", peer: bytes, job: Job, spec: "JobSpec", message: "ReplJob", now_ms: int) -> Job | None:

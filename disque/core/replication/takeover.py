@@ -117,7 +117,7 @@ def forget(node: "Node", spread: Takeover) -> None:
     """The job is on another node, or may be: it is not here any more, but its UNIQUE key is what it was."""
     job = spread.job
     over(node, job.id)
-    key = node.unique.by_job.pop(job.id, None)
+    key = node.unique.by_job.pop(job.id, None)  # so that it does not go with the job
     node.remove(job)
     if key is not None:
         node.unique.by_job[job.id] = key
@@ -164,4 +164,4 @@ def taken(node: "Node", peer: bytes, message: "ReplJob", now_ms: int) -> None:
             replica.start(node, job, now_ms + delay_ms, now_ms)
         got.append(job_id)
     if got:
-        node.batches.setdefault((peer, GOT), []).extend(got)
+        node.batch_all(peer, GOT, got)

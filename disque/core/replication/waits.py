@@ -27,6 +27,8 @@ AGAIN_MS: Final = 1000
 WEAK: Final = frozenset({EXPIRED, GONE, UNKNOWN})
 #: Requests that one step of a chore says again.
 SLICE: Final = 500
+#: Under which WATCH is gathered for a node: what it says of each job is in `Ends.saying`.
+HEAD: Final = (WATCH,)
 
 
 def begin(node: "Node", session: Session, ids: list[bytes], *, is_any: bool) -> list[bytes]:
@@ -54,26 +56,22 @@ def stand(node: "Node", session: Session, timeout_ms: int, now_ms: int) -> None:
 
 
 def say(node: "Node", peer_id: bytes, what: int, job_id: bytes) -> None:
-    """WATCH: that this node wants to hear of a job, or does not any more. Of both in one turn only the last is said.
-
-    Messages of one turn are gathered by what they say, so the other one might leave behind it: see `last_said`.
-    """
+    """WATCH: that this node wants to hear of a job, or does not any more. Of both in one turn only the last is said."""
     node.ends.saying[peer_id, job_id] = what
-    node.batch(peer_id, (WATCH, what), job_id)
+    node.batch(peer_id, HEAD, job_id)
 
 
-def last_said(node: "Node", peer_id: bytes, what: int, ids: list[bytes]) -> list[bytes]:
-    """Those of ``ids`` of which this was the last that was said to that node in this turn, each once.
-
-    It is looked up, and not looked for: very many clients may come and go in one turn.
-    """
+def send(node: "Node", peer_id: bytes, gathered: list[bytes]) -> None:
+    """Make messages of what is to be said of these jobs. A job may be among them more than once."""
     saying = node.ends.saying
-    found: list[bytes] = []
-    for job_id in ids:
-        if saying.get((peer_id, job_id), -1) == what:
-            del saying[peer_id, job_id]
-            found.append(job_id)
-    return found
+    wanted: list[bytes] = []
+    unwanted: list[bytes] = []
+    for job_id in gathered:
+        what = saying.pop((peer_id, job_id), -1)
+        if what >= 0:
+            (wanted if what == TELL_ME else unwanted).append(job_id)
+    node.send_ids(peer_id, (WATCH, TELL_ME), wanted)
+    node.send_ids(peer_id, (WATCH, NO_MORE), unwanted)
 
 
 def ask(node: "Node", ids: list[bytes]) -> None:

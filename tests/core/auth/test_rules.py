@@ -11,7 +11,8 @@ from disque.core.auth import rules
 from disque.core.commands import ROWS
 from disque.core.model.catalog import Catalog
 from disque.core.model.claims import EITHER, READ, WRITE
-from disque.core.model.user import BOTH, GLOBS_MOST, NAME_COMPARED, Index, Pattern, User, copy_of, digest_of, of_queues
+from disque.core.model.patterns import BOTH, GLOBS_MOST, NAME_COMPARED, Index, Pattern
+from disque.core.model.user import User, copy_of, digest_of, of_queues
 
 CATALOG = Catalog(ROWS)
 HASH = sha256(b"x").hexdigest()

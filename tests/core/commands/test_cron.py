@@ -186,7 +186,7 @@ class TestOthers:
     def test_next_tells_ticks(self, client: Client) -> None:
         assert client("CRON", "NEXT", "@every 1h", 3) == [WALL_S + 3600 * hours for hours in (1, 2, 3)]
         assert client("CRON", "NEXT", "0 0 * * *", 1, "TZ", "Asia/Tokyo") == [WALL_S - WALL_S % 86_400 + 54_000]
-        assert len(client("CRON", "NEXT", "0 0 29 2 *", 1000)) == 24
+        assert len(client("CRON", "NEXT", "0 0 29 2 *", 1000)) == 3
         for count in (0, -1, 1001, "x"):
             assert client.error("CRON", "NEXT", "@daily", count).startswith("ERR the count must be")
         assert client.error("CRON", "NEXT", "@never", 1).startswith("ERR the spec must have five fields")

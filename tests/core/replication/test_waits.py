@@ -103,8 +103,7 @@ def test_of_all_that_is_said_in_one_turn_the_last_counts_without_a_search(bench:
 
     one, two = bench.peers
     for peer in bench.peers:
-        for what in (NO_MORE, TELL_ME):
-            bench.node.batches[peer.id, (WATCH, what)] = Unsearched()
+        bench.node.batches[peer.id, waits.HEAD] = Unsearched()
     for what in (NO_MORE, TELL_ME, NO_MORE):
         waits.say(bench.node, one.id, what, ID)
         waits.say(bench.node, two.id, TELL_ME, OTHER_ID)

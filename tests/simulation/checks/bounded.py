@@ -27,7 +27,7 @@ class Bounded:
 
     def flushed(self, process: Process) -> None:
         """The next turn begins."""
-        options = queue_options.known(process.node).by_name
+        options = process.node.registry.defaults.by_name
         before = self.options.get(process.name)
         if before is None or before.by_name != options:
             before = self.options[process.name] = Defaults()
