@@ -137,7 +137,7 @@ EXPLAINED: Final[Mapping[str, Mapping[str, str]]] = {
         "BUSYLOOP": "all in one reply",
         "QUEUE": "only jobs of this queue",
         "STATE": "wait-repl, active, queued, acked, delayed, in-flight; ended: done, cancelled, dead, expired, dropped",
-        "REPLY": "ALL: what SHOW gives for each, or RESULT for one that has ended; ID: only the IDs (ID)",
+        "REPLY": "ALL: what SHOW gives for each, or for one that has ended RESULT, and the body; ID: only the IDs (ID)",
     },
     "metrics": {
         "pattern": "only queues whose names look like this (*)",

@@ -193,7 +193,7 @@ class Walk(Sliced):
         ends = [end for end in some if suits_end(end, options) and (user.all_queues or user.may(end.queue, READ))]
         if options.show:
             protocol = self.session.protocol
-            self._take([results.shown(end.id, words_of(end, now_ms), protocol) for end in ends])
+            self._take([results.shown(end.id, words_of(end, now_ms), protocol, end.body) for end in ends])
         else:
             self._take([resp.status(end.id) for end in ends])
         return 100 * user.looks()

@@ -109,8 +109,8 @@ class Result(Answers):
         return shown(self._id, self._best, self._protocol) if self._key[0] else resp.null_bulk(self._protocol)
 
 
-def shown(job_id: bytes, words: "Words", protocol: int) -> bytes:
-    """What a node says of a job, as clients see it: a map."""
+def shown(job_id: bytes, words: "Words", protocol: int, body: bytes | None = None) -> bytes:
+    """What a node says of a job, as clients see it: a map; with the body of the job, where that is asked for."""
     numbers = numbers_of(words[0], 4, DIGITS_MOST)
     assert numbers is not None
     status, _, tries, age_ms = numbers
@@ -126,4 +126,6 @@ def shown(job_id: bytes, words: "Words", protocol: int) -> bytes:
         (b"ended-ms-ago", resp.integer(age_ms) if has_ended else resp.null_bulk(protocol)),
         (b"progress", resp.bulk(progress) if progress else resp.null_bulk(protocol)),
     ]
+    if body is not None:
+        pairs.append((b"body", resp.bulk(body)))
     return resp.mapping([part for name, value in pairs for part in (resp.bulk(name), value)], protocol)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from cluster.capabilities import JOBS
 from disque.core.base import errors
-from disque.core.base.numbers import parse_int
+from disque.core.base.numbers import parse_int, parse_seconds
 from disque.core.model import backoff
 from disque.core.model.extra import HEADER_NAME_MOST, HEADERS_BYTES, HEADERS_MOST
 from disque.core.model.spec import BACKOFF, DEADLETTER, RETAIN, TRIES
@@ -46,8 +46,8 @@ def dead_letter(request: "Request", word: bytes) -> bytes:
 
 
 def retain(request: "Request", word: bytes) -> bytes:
-    """RETAIN s."""
-    value = parse_int(word)
+    """RETAIN s. It is kept in whole seconds, as TTL and RETRY are."""
+    value = parse_seconds(word)
     if value is None or not RETAIN.fits(value):
         return errors.BAD_RETAIN
     request.say(RETAIN, value)

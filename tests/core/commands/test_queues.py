@@ -312,7 +312,7 @@ def test_jscan_shows_ends_that_are_kept(client: Client) -> None:
     assert not found() & {done, cancelled, dead, gone}, "without STATE, it shows jobs that go on"
     ((shown,)) = client("JSCAN", "STATE", "done", "REPLY", "ALL")[1]
     row = dict(zip(shown[::2], shown[1::2], strict=True))
-    assert (row[b"id"], row[b"status"], row[b"result"]) == (done, b"done", b"value")
+    assert (row[b"id"], row[b"status"], row[b"result"], row[b"body"]) == (done, b"done", b"value", b"body")
 
 
 def test_a_walk_through_ends_meets_each_once(client: Client) -> None:

@@ -6,7 +6,7 @@ from disque.core.jobs.add import KINDS_MOST, parse, parse_options
 from disque.core.journal.schema import JOBS_HELD_MS
 from disque.core.model.job import ACTIVE, DEFERRED, LEASE_OWNER
 from disque.core.model.request import Request
-from disque.core.model.spec import PRIORITY
+from disque.core.model.spec import PRIORITY, RETAIN
 from tests.core.support import MYSELF, Bench, Client, words
 from tests.support.formats import jobs_record
 
@@ -141,6 +141,7 @@ def test_a_delay_may_have_decimals(bench: Bench) -> None:
 def test_what_is_kept_in_whole_seconds_is_rounded_up(bench: Bench) -> None:
     mixed = request(bench, "TTL", "9.1", "RETRY", "0.001", "UNIQUE", "k", "1.5")
     assert (mixed.ttl, mixed.retry, mixed.window) == (10, 1, 2)
+    assert request(bench, "RETAIN", "0.5").rows == {RETAIN.number: 1}
 
 
 def test_a_delay_ends_to_the_millisecond(bench: Bench, client: Client) -> None:
