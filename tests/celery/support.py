@@ -5,6 +5,8 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import kombu
+from celery import Celery
+from kombu import pools
 
 import disque.celery  # noqa: F401 - registers the transport
 from tests.end_to_end.node import Node, until
@@ -17,6 +19,28 @@ def url_of(*nodes: Node) -> str:
 def connect(*nodes: Node, **options: Any) -> Any:
     """A connection of kombu; options are those of the transport."""
     return kombu.Connection(url_of(*nodes), transport_options=options)
+
+
+@contextmanager
+def application(broker: str, backend: str | None = None) -> Iterator[Celery]:
+    """An application of Celery as its producers have it. At the end all its connections are closed.
+
+    Celery leaves them to the garbage collector. A result that is collected after its backend then opens one more.
+    """
+    app = Celery("tests", broker=broker, backend=backend, set_as_current=False)
+    try:
+        yield app
+    finally:
+        consumer: Any = getattr(app.backend, "result_consumer", None)
+        if consumer is not None:
+            with suppress(AttributeError):  # `rpc://` whose results nobody has waited for
+                consumer.stop()
+        if hasattr(consumer, "subscribed_to"):  # Redis
+            consumer.subscribed_to.clear()  # results that are collected later have nothing to unsubscribe from
+            app.backend.client.close()
+            app.backend.client.connection_pool.disconnect()
+        pools.reset()
+        app.close()
 
 
 class Got:

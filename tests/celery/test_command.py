@@ -5,22 +5,21 @@ from importlib.metadata import entry_points
 from typing import Any
 
 import pytest
-from celery import Celery
 from click.testing import CliRunner
 from kombu import Queue
 from kombu.utils.imports import symbol_by_name
 
 from disque.celery.command import disque, table
-from tests.celery.support import consume, publish, url_of
+from tests.celery.support import application, consume, publish, url_of
 from tests.conftest import ROOT
 from tests.end_to_end.node import Node
 
 
 def run(broker: str) -> Any:
-    app = Celery("shop", broker=broker)
-    app.conf.task_queues = [Queue("mails"), Queue("pictures")]
-    context = type("Context", (), {"app": app})
-    return CliRunner().invoke(disque, obj=context)
+    with application(broker) as app:
+        app.conf.task_queues = [Queue("mails"), Queue("pictures")]
+        context = type("Context", (), {"app": app})
+        return CliRunner().invoke(disque, obj=context)
 
 
 def test_it_shows_the_queues_of_the_application(node: Node, connection: Any) -> None:

@@ -4,10 +4,9 @@ from typing import Any
 
 import kombu
 import pytest
-from celery import Celery
 
 from disque.celery import inspection
-from tests.celery.support import url_of
+from tests.celery.support import application, url_of
 from tests.end_to_end.node import Node
 
 
@@ -42,27 +41,29 @@ def test_a_worker_that_has_no_such_command_is_left_alone(panel: dict[str, Any]) 
 
 
 def test_tasks_with_an_eta_are_shown_from_all_queues(panel: dict[str, Any], node: Node) -> None:
-    app = Celery("shop", broker=url_of(node))
-    app.conf.update(broker_transport_options={"global_keyprefix": "shop:"})
-    task = app.task(double, name="double")
-    ours, other = task.apply_async((7,), countdown=3600), task.apply_async((8,), countdown=60, queue="other")
-    task.delay(9)
-    node.ask("ADDJOB", "shop:celery", "no message", 0, "DELAY", 60)
-    inspection.extend()
-    inspection.extend()  # once is enough
-    assert panel["ping"] is plain
-    with app.connection_for_read() as connection:
-        queues = [kombu.Queue("celery"), kombu.Queue("other")]
-        consumer = kombu.Consumer(connection.channel(), queues, accept=["json"])
-        state = SimpleNamespace(
-            app=app, hostname="me", consumer=SimpleNamespace(connection=connection, task_consumer=consumer)
-        )
-        [before, *shown] = panel["schedule"](state)
-        assert before == "me"
-        assert [(one["request"]["id"], one["request"]["args"]) for one in shown] == [(ours.id, [7]), (other.id, [8])]
-        assert [one["request"]["hostname"] for one in shown] == ["me", "me"]
-        assert shown[0]["eta"] > shown[1]["eta"]
-    app.close()
+    with application(url_of(node)) as app:
+        app.conf.update(broker_transport_options={"global_keyprefix": "shop:"})
+        task = app.task(double, name="double")
+        ours, other = task.apply_async((7,), countdown=3600), task.apply_async((8,), countdown=60, queue="other")
+        task.delay(9)
+        node.ask("ADDJOB", "shop:celery", "no message", 0, "DELAY", 60)
+        inspection.extend()
+        inspection.extend()  # once is enough
+        assert panel["ping"] is plain
+        with app.connection_for_read() as connection:
+            queues = [kombu.Queue("celery"), kombu.Queue("other")]
+            consumer = kombu.Consumer(connection.channel(), queues, accept=["json"])
+            state = SimpleNamespace(
+                app=app, hostname="me", consumer=SimpleNamespace(connection=connection, task_consumer=consumer)
+            )
+            [before, *shown] = panel["schedule"](state)
+            assert before == "me"
+            assert [(one["request"]["id"], one["request"]["args"]) for one in shown] == [
+                (ours.id, [7]),
+                (other.id, [8]),
+            ]
+            assert [one["request"]["hostname"] for one in shown] == ["me", "me"]
+            assert shown[0]["eta"] > shown[1]["eta"]
 
 
 def test_when_no_node_answers_celery_says_what_it_knows(panel: dict[str, Any], node: Node, monkeypatch: Any) -> None:

@@ -1,6 +1,5 @@
 """Celery's own workers, as processes: every pool, how they end, what they can be asked, nodes that die."""
 
-import gc
 import importlib.util
 import os
 import signal
@@ -17,7 +16,7 @@ import redis
 from celery import Celery, chord, group
 from celery.exceptions import TaskRevokedError, TimeLimitExceeded
 
-from tests.celery.support import url_of
+from tests.celery.support import application, url_of
 from tests.celery.worker import Worker
 from tests.end_to_end.cluster import Cluster
 from tests.end_to_end.node import ROOT, Node, free_port, until
@@ -43,14 +42,8 @@ def start(tmp_path: Path) -> Iterator[StartWorker]:
 @pytest.fixture
 def app(node: Node) -> Iterator[Celery]:
     """Give the application as its producers have it, with results over Disque."""
-    with closing(application(url_of(node))) as one:
+    with application(url_of(node), "rpc://") as one:
         yield one
-
-
-def application(broker: str, backend: str = "rpc://") -> Celery:
-    app = Celery("tests", broker=broker, backend=backend, set_as_current=False)
-    app.conf.update(broker_transport_options={"lease": 60}, task_ignore_result=False)
-    return app
 
 
 def send(app: Celery, name: str, *args: Any, **options: Any) -> Any:
@@ -82,7 +75,6 @@ def redis_url(redis_server: str, tmp_path: Path) -> Iterator[str]:
 
         until(answers, "Redis")
     yield f"redis://127.0.0.1:{port}/0"
-    gc.collect()  # results of groups refer to each other, and end their subscriptions as long as there is a Redis
     process.kill()
     process.wait()
 
@@ -173,7 +165,7 @@ class TestPrefork:
 
     def test_chords_and_groups_with_results_in_redis(self, node: Node, start: StartWorker, redis_url: str) -> None:
         start(url_of(node), "--concurrency", "2", *QUIET, BACKEND=redis_url).await_ready()
-        with closing(application(url_of(node), redis_url)) as app:
+        with application(url_of(node), redis_url) as app:
             sums = group(sign(app, "add", number, number) for number in range(20))
             assert sums.apply_async().get(timeout=60) == [2 * number for number in range(20)]
             whole = chord(sums, app=app)(sign(app, "total"))
@@ -183,7 +175,7 @@ class TestPrefork:
 
     def test_chords_of_chords_and_chains_around_groups(self, node: Node, start: StartWorker, redis_url: str) -> None:
         start(url_of(node), "--concurrency", "2", *QUIET, BACKEND=redis_url).await_ready()
-        with closing(application(url_of(node), redis_url)) as app:
+        with application(url_of(node), redis_url) as app:
             total = sign(app, "total")
             inner = [chord([sign(app, "add", row, at) for at in range(3)], total, app=app) for row in range(3)]
             assert chord(inner, app=app)(total).get(timeout=60) == 18
@@ -279,7 +271,7 @@ class TestPrefork:
         first, second, third = cluster.members
         url = url_of(first, second, third)
         worker = start(url, "--concurrency", "2", BACKEND="rpc://", LEASE="5", REPLICATE="2").await_ready()
-        with closing(application(url)) as app:
+        with application(url, "rpc://") as app:
             app.conf.broker_transport_options = {"job_options": {"replicate": 2}}
             for number in range(40):
                 send(app, "done", number)
@@ -298,7 +290,7 @@ class TestPrefork:
         node = Node(tmp_path / "node", "--appendonly", "yes").start()
         try:
             worker = start(url_of(node), "--concurrency", "1", *QUIET, BACKEND="rpc://", LEASE="5").await_ready()
-            with closing(application(url_of(node))) as app:
+            with application(url_of(node), "rpc://") as app:
                 assert send(app, "add", 1, 2).get(timeout=60) == 3
                 send(app, "done", 1, countdown=1)
                 node.kill()
