@@ -940,12 +940,13 @@ def only_linked_nodes_must_understand() -> Iterator[None]:
     genuine = terms.lacking
 
     def lacking(node: Any, *words: Any) -> bytes:
-        peers = node.peers
+        membership = node.membership
+        nodes = membership.nodes
         try:
-            node.peers = {peer_id: peer for peer_id, peer in peers.items() if peer.linked}
+            membership.nodes = {node_id: member for node_id, member in nodes.items() if member.linked}
             return genuine(node, *words)
         finally:
-            node.peers = peers
+            membership.nodes = nodes
 
     with patch.object(terms, "lacking", lacking):
         yield

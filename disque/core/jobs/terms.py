@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from cluster.capabilities import JOBS
+from cluster.member import HANDSHAKE, MYSELF
 from disque.core.base import errors
 from disque.core.base.numbers import parse_int, parse_seconds
 from disque.core.model import backoff
@@ -107,13 +108,15 @@ def lacking(node: "Node", what: bytes, capability: int = JOBS) -> bytes:
     """The error for ``what``, which needs a capability of all nodes, while a node is known that lacks it; else nothing.
 
     Not only nodes that can be reached count: an older one that is away would skip what it must know, and go on with
-    what it has. What it understood last is known, also over a restart of this node.
+    what it has. What it understood last is known, also over a restart of this node. One that is half met counts when a
+    link to it stands: it has said what it understands, and is one of the cluster in a moment.
     """
     mine = node.membership.myself.capabilities
-    for peer in node.peers.values():
-        # Not what the peer has: a handshake that has just been may have said something else.
-        known = node.membership.nodes.get(peer.id)
-        if known is not None and capability & ~(known.capabilities & mine):
-            is_heard = peer.linked or peer.start or known.capabilities
-            return (errors.LACKING if is_heard else errors.UNHEARD) % (what, peer.id)
+    for member in node.membership.nodes.values():
+        if not capability & ~(member.capabilities & mine) or member.flags & MYSELF:
+            continue
+        if member.linked or not member.flags & HANDSHAKE:
+            peer = node.peers.get(member.id)
+            is_heard = member.linked or member.capabilities or (peer is not None and peer.start)
+            return (errors.LACKING if is_heard else errors.UNHEARD) % (what, member.id)
     return b""

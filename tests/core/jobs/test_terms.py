@@ -1,7 +1,7 @@
 import pytest
 
 from cluster.capabilities import MINE, SIZES
-from cluster.member import Member
+from cluster.member import HANDSHAKE, Member
 from disque.core import links
 from tests.core.support import NOTHING, UNKNOWN_ID, Bench, Client, foreign_id
 
@@ -93,6 +93,18 @@ def test_a_node_of_this_version_that_is_away_is_no_trouble() -> None:
     bench = Bench(peers=1)
     bench.link_down(bench.peers[0], refused=True)
     bench.client().add("q", "body", "TRIES", 2, "REPLICATE", 1)
+
+
+def test_an_older_node_that_is_being_met_counts_when_there_is_a_link_to_it() -> None:
+    bench = Bench(peers=1)
+    client = bench.client()
+    newcomer = Member(b"f" * 40, b"127.0.0.1", 7799, 0, HANDSHAKE)
+    bench.membership.add(newcomer)
+    client.add("q", "b", "TRIES", 3, "REPLICATE", 1)  # whatever is at that address
+    bench.membership.set_capabilities(newcomer.id, SIZES)
+    bench.link_up(newcomer)
+    assert newcomer.flags & HANDSHAKE, "it has said nothing over a link of its own yet"
+    assert client.error("ADDJOB", "q", "b", 0, "TRIES", 3) == f"{OPTIONS}{'f' * 40} runs an older version"
 
 
 def test_a_node_of_which_nothing_is_known_is_named() -> None:
