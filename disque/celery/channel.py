@@ -315,19 +315,30 @@ class Channel(virtual.Channel):
         self, tags: Sequence[str], *, count: bool = True, error: str | None = None, dead: bool = False
     ) -> None:
         """Messages are not done. Raises DisqueError: then they come again when their lease is over."""
+        for node, ids in self._dropped(tags).items():
+            self.client.give_back(ids, node, count=count, error=error, dead=dead)
+
+    def hand_back(self, tags: Sequence[str], *, seen: bool = False) -> None:
+        """Messages go back that this consumer does not finish. That uses up no try. Raises nothing.
+
+        Of those that were ``seen``, which means delivered, work may be done: they are marked when they come again.
+        """
+        for node, ids in self._dropped(tags).items():
+            try:
+                if seen:
+                    self.client.enqueue_at(node, ids)
+                else:
+                    self.client.give_back(ids, node, count=False)
+            except DisqueError as error:
+                LOG.warning("%d messages come to others when their lease is over: %s", len(ids), error)
+
+    def _dropped(self, tags: Sequence[str]) -> dict[Address | None, list[str]]:
+        """What is held of these and will be settled, by the node that gave it."""
         by_node: dict[Address | None, list[str]] = {}
         for tag in tags:
             if tag in self.leases:
                 by_node.setdefault(self.leases.drop(tag), []).append(tag)
-        for node, ids in by_node.items():
-            self.client.give_back(ids, node, count=count, error=error, dead=dead)
-
-    def hand_back(self, tags: Sequence[str]) -> None:
-        """Nobody has begun with these: they go back, and no try is used up. Raises nothing."""
-        try:
-            self.give_back(tags, count=False)
-        except DisqueError as error:
-            LOG.warning("%d messages come to others when their lease is over: %s", len(tags), error)
+        return by_node
 
     def credit(self) -> None:
         """Something was settled: more may be taken."""

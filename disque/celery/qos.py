@@ -47,9 +47,9 @@ class QoS(virtual.QoS):
         self.channel.credit()
 
     def restore_unacked(self) -> list[Any]:
-        """Give back all that is not settled; that uses up no try. What fails comes again after its lease."""
+        """Give back all that is not settled: that uses up no try, and marks it. What fails comes after its lease."""
         self._flush()
         tags = list(self._delivered)
         self._delivered.clear()
-        self.channel.hand_back(tags)
+        self.channel.hand_back(tags, seen=True)
         return []

@@ -317,9 +317,9 @@ class TestSettling:
         assert (job.origin, job.error) == ("mails", "rejected by its consumer")
 
     @pytest.mark.parametrize("where", ["channel", "connection", "recover"])
-    def test_what_is_not_settled_goes_back_and_uses_up_no_try(self, node: Node, connection: Any, where: str) -> None:
-        publish(connection, 1, MAILS)
-        with connect(node) as other:
+    def test_what_is_not_settled_goes_back_marked_and_uses_up_no_try(self, node: Node, where: str) -> None:
+        with connect(node, job_options={"tries": 2}) as other:
+            publish(other, 1, MAILS)
             message = self.keep(other)
             if where == "channel":
                 message.channel.close()
@@ -327,9 +327,13 @@ class TestSettling:
                 other.close()
             else:
                 message.channel.basic_recover(requeue=True)
+            with connect(node) as connection:
+                again = MAILS(connection.default_channel).get()
+                assert again.delivery_info["redelivered"]
+                assert again.headers["redelivered"]
             with client(node) as disque:
                 [job] = disque.get("mails", nohang=True, meta=True)
-        assert (job.nacks, job.tries) == (0, 0)
+        assert (job.nacks, job.tries, job.additional_deliveries) == (0, 0, 2)
 
     def test_tries_may_be_bounded(self, node: Node) -> None:
         with connect(node, job_options={"tries": 2}) as connection:

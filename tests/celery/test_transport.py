@@ -129,6 +129,12 @@ class TestEventLoop:
             got.messages[0].ack()
             step_until(lambda: len(got.bodies) == 2, "the next")
         until(lambda: node.ask("QLEN", "mails") == 2, "what was not settled to go back")
+        again = Got()
+        with connect(node) as other, kombu.Consumer(other.channel(), [MAILS], callbacks=[again]):
+            while len(again.bodies) < 2:
+                other.drain_events(timeout=10)
+        marks = {one.payload: one.delivery_info.get("redelivered") for one in again.messages}
+        assert marks == {1: True, 2: None}, "only one of them had a consumer seen"
 
     def test_a_rule_of_celery_for_each_message_takes_them_one_by_one(self, node: Node) -> None:
         connection = connect(node)

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import redis
 from celery import Celery, chord, group
 from celery.exceptions import TaskRevokedError, TimeLimitExceeded
 
+from disque.client import Disque
 from tests.celery.support import application, url_of
 from tests.celery.worker import Worker
 from tests.end_to_end.cluster import Cluster
@@ -249,9 +249,10 @@ class TestPrefork:
         worker.ended()
         left = 6 if number == signal.SIGTERM else 7
         until(lambda: node.ask("QLEN", "celery") == left, "all that was not begun")
-        with closing(redis.Redis(port=node.port)) as client:
-            for row in client.execute_command("GETJOB", "COUNT", 10, "WITHMETA", "FROM", "celery"):
-                assert row[3][row[3].index(b"nacks") + 1] == 0 if isinstance(row[3], list) else row[3][b"nacks"] == 0
+        with Disque.from_url(url_of(node)) as client:
+            jobs = client.get("celery", count=10, meta=True)
+        assert [job.nacks for job in jobs] == [0] * left
+        assert sum(job.additional_deliveries for job in jobs) == left - 3, "those that it had, which comes marked"
 
     def test_tasks_with_an_eta_are_not_in_the_worker(self, node: Node, app: Celery, start: StartWorker) -> None:
         worker = start(url_of(node), "--concurrency", "1", *QUIET, BACKEND="rpc://").await_ready()
