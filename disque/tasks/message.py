@@ -91,16 +91,15 @@ def read(data: bytes) -> object:
 #: How JSON begins: what msgpack begins with in a map, list or text is a byte from 0x80 on. Its small numbers would be
 #: mistaken for JSON, so a result that is one is sent as JSON.
 JSON_BEGINS: Final = frozenset(bytes([one]) for one in b'{["-0123456789tfnNI \t\r\n')
-
-
-_raw_decode: Final = json.JSONDecoder().raw_decode
+#: `json.loads` looks for UTF-16 and UTF-32 first, which takes as long as reading a short message.
+DECODER: Final = json.JSONDecoder()
 
 
 def _parse(data: bytes) -> object:
-    """The value of JSON. Raises ValueError."""
+    """The value of JSON in UTF-8. Raises ValueError."""
     text = data.decode("utf-8", "surrogatepass").strip(" \t\r\n")
     value: object
-    value, end = _raw_decode(text)
+    value, end = DECODER.raw_decode(text)
     if end != len(text):
         raise ValueError(f"something follows after {end} characters")
     return value

@@ -86,9 +86,7 @@ class Shape:
         except TypeError as error:
             raise MessageError(f"the arguments do not fit {error}") from None
         try:
-            return self._args(args), {
-                name: self._named(name, value) for name, value in kwargs.items()
-            } if kwargs else {}
+            return self._args(args), {name: self._named(name, value) for name, value in kwargs.items()}
         except ConvertError as error:
             raise MessageError(f"the arguments do not fit task {self.name}: {error}") from None
 

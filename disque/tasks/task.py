@@ -77,10 +77,8 @@ class Call(Generic[P, R]):
 class Task(Call[P, R]):
     """A function that can be enqueued. ``name`` is what its messages say: it must stay the same."""
 
-    __slots__ = (
-        *("__dict__", "__weakref__", "app", "cpu", "function", "is_async", "limit", "name", "plan", "shape"),
-        "timeout_s",
-    )
+    __slots__ = ("__dict__", "__weakref__", "app", "cpu", "function", "is_async", "limit", "name", "plan", "shape",
+                 "timeout_s")  # fmt: skip
 
     def __init__(
         self,

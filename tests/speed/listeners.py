@@ -1,24 +1,30 @@
-"""What a thousand listeners cost beside a load: `python -m tests.speed.listeners [--listeners 1000] [--rate 50000]`.
+"""What a thousand listeners cost beside a load: `python -m tests.speed.listeners [--compiled PYTHON]`.
 
 One node, its load (add, get, acknowledge, in pipelines) and the listeners are processes of their own. Measured are the
 jobs that went through, the CPU of the node for each, what a listener that reads has heard, and how many were cut off.
+
+Where one of many reads, it must hear everything, and all others must be cut off when they reach their limit: if not,
+that is said, and the exit code is 1. `--rate`, `--seconds` and `--limit` must be such that they reach it: each job is
+about 300 bytes for who listens to everything. `--listeners 200 --rate 3000 --seconds 3 --limit 256kb` is a small run.
 """
 
 import argparse
 import multiprocessing
 import selectors
 import socket
+import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-import psutil
-
-from tests.end_to_end.node import Node, Raw, request
+from tests.end_to_end.node import Raw, request
+from tests.speed.server import PLAIN, Form, Ours
 
 #: Jobs that travel together.
 BATCH = 100
+#: Bytes that the system keeps for a listener that does not read.
+UNREAD = 1 << 16
 
 
 def load(port: int, rate: int, seconds: float, told: Any) -> None:
@@ -47,7 +53,10 @@ def listen(port: int, count: int, pattern: str, reads: bool, told: Any, end: Any
     selector = selectors.DefaultSelector()
     sockets: list[socket.socket] = []
     for number in range(count):
-        sock = socket.create_connection(("127.0.0.1", port))
+        sock = socket.socket()
+        if not reads and number:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, UNREAD)  # else the system keeps megabytes for each
+        sock.connect(("127.0.0.1", port))
         sock.sendall(request("PSUBSCRIBE", pattern))
         sock.recv(1000)
         sock.setblocking(False)
@@ -73,8 +82,8 @@ def listen(port: int, count: int, pattern: str, reads: bool, told: Any, end: Any
     told.put((heard, total, cut))
 
 
-def measure(name: str, node: Node, count: int, pattern: str, reads: bool, rate: int, seconds: float) -> None:
-    """One line of the table."""
+def measure(name: str, node: Ours, count: int, pattern: str, reads: bool, rate: int, seconds: float) -> bool:
+    """Print one line of the table. False if one that reads has missed something, or others were not cut off."""
     context = multiprocessing.get_context("spawn")
     told, end = context.Queue(), context.Event()
     ears = None
@@ -82,18 +91,17 @@ def measure(name: str, node: Node, count: int, pattern: str, reads: bool, rate: 
         ears = context.Process(target=listen, args=(node.port, count, pattern, reads, told, end))
         ears.start()
         told.get()
-    process = psutil.Process(node.pid)
     results = context.Queue()
     worker = context.Process(target=load, args=(node.port, rate, seconds, results))
-    before, rss = process.cpu_times(), 0
+    before_s, rss = node.cpu_s(), 0
     worker.start()
     while worker.is_alive():
-        rss = max(rss, process.memory_info().rss)
+        rss = max(rss, int(node.info("used_memory_rss")))
         worker.join(0.2)
-    after = process.cpu_times()
     jobs, took_s = results.get()
-    cpu_s = after.user + after.system - before.user - before.system
+    cpu_s = node.cpu_s() - before_s
     left = int(node.info("pubsub_clients"))
+    is_right = True
     line = f"{name:36} {jobs / took_s:7.0f} jobs/s  node {100 * cpu_s / took_s:3.0f} %"
     line += f" {1e6 * cpu_s / max(jobs, 1):6.1f} us a job"
     if ears is not None:
@@ -102,19 +110,26 @@ def measure(name: str, node: Node, count: int, pattern: str, reads: bool, rate: 
         heard, total, _ = told.get()
         line += f"  heard {heard} of {4 * jobs}, {total / took_s / 1e6:.0f} MB/s, {count - left} cut, {rss >> 20} MB"
         ears.join()
+        is_right = reads or (heard == 4 * jobs and left == 1)
     print(line, flush=True)
+    return is_right
 
 
 def main() -> None:
     """Measure."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--compiled", help="an interpreter that has the compiled form")
     parser.add_argument("--listeners", type=int, default=1000)
     parser.add_argument("--rate", type=int, default=50_000, help="jobs a second; 0: as fast as it goes")
     parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--limit", default="32mb", help="bytes that a listener may leave unread")
     words = parser.parse_args()
     most, rate, seconds = words.listeners, words.rate, words.seconds
+    form = Form("compiled", words.compiled) if words.compiled else PLAIN
+    is_right = True
     with tempfile.TemporaryDirectory(prefix="listeners-") as folder:
-        node = Node(Path(folder)).start()
+        node = Ours(Path(folder), form, "--client-output-buffer-limit", "pubsub", words.limit, "0", "0")
+        node.start()
         print("core:", node.info("disque_core"))
         try:
             for name, count, pattern, reads in (
@@ -126,9 +141,11 @@ def main() -> None:
                 (f"{most} listen to job:*, one reads", most, "job:*", False),
                 ("nobody listens", 0, "", True),
             ):
-                measure(name, node, count, pattern, reads, rate, seconds)
+                is_right = measure(name, node, count, pattern, reads, rate, seconds) and is_right
         finally:
             node.discard()
+    if not is_right:
+        sys.exit("not all that do not read were cut off, or the one that reads has missed something")
 
 
 if __name__ == "__main__":
