@@ -220,10 +220,7 @@ def give(node: "Node", queue: Queue, now_ms: int, most: int) -> int:
             count = min(count, spare(node, queue, flow, want, now_ms))
         count = min(count, most - given)
         if count > 0:
-            sent = hand_over(node, queue, want, count, now_ms)
-            given += sent
-            if not sent:
-                want.offered = True  # nothing in here is short enough for it: an offer would be taken up in vain
+            given += hand_over(node, queue, want, count, now_ms)
     if queue.length and given < most:
         offer(node, queue, now_ms)
     return given
@@ -240,9 +237,20 @@ def offer(node: "Node", queue: Queue, now_ms: int) -> None:
         return
     for want in queue.wants.values():
         wanted = want.count > 0 or want.dropped
-        if wanted and not want.offered and want.until_ms > now_ms and can_take(node, want.peer):
+        if not wanted or want.offered or want.until_ms <= now_ms or not can_take(node, want.peer):
+            continue
+        if has_fitting(node, queue, want.peer):
             want.offered = True
             node.send(want.peer, (OFFER, queue.name))
+
+
+def has_fitting(node: "Node", queue: Queue, peer: bytes) -> bool:
+    """Whether `hand_over` would find a job with a body that ``peer`` takes: an offer is not to be taken up in vain."""
+    head = queue.head()
+    if head is None or len(head.body) <= node.body_least:
+        return True
+    takes = node.peers[peer].takes
+    return any(takes(len(job.body)) for job in queue.peek(STAY_MOST))
 
 
 def share(queue: Queue, want: Want, takers: int, now_ms: int) -> int:

@@ -236,6 +236,20 @@ def test_what_was_imported_is_offered_too() -> None:
     assert given(bench) == [], "it was for this moment only"
 
 
+def test_what_is_too_long_is_not_offered_and_hides_no_shorter_job() -> None:
+    bench = Bench(peers=2)
+    imported(bench, bench.peers[0])
+    bench.hear(bench.peers[1], (LIMIT, 100))
+    need(bench, bench.peers[1])
+    client = bench.client()
+    client.add("q", "x" * 500, "REPLICATE", 1)
+    assert bench.sent(OFFER, YOURJOBS) == []
+    job = client.add("q", "b", "REPLICATE", 1)
+    assert bench.sent(OFFER, YOURJOBS) == [(B1, (OFFER, b"q"))]
+    bench.hear(bench.peers[1], (NEEDNOW, b"q", 1))
+    assert given(bench) == [(B1, [job])]
+
+
 def test_an_offer_is_sent_again_only_over_a_new_link() -> None:
     bench = Bench(peers=2)
     imported(bench, bench.peers[0])
