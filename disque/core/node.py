@@ -663,6 +663,7 @@ class Node:
             or self.chores
             or self.leavers
             or self.bulks.line
+            or self.ends.over
             or self.schedules.has_work()
             or (self.registry.schedules and not self.loading)
         ):

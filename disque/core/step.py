@@ -407,6 +407,8 @@ def tick(node: "Node", now_ms: int) -> None:
         scan.go_on(node, now_ms)
     if node.bulks.line:
         bulk.go_on(node, now_ms)
+    if node.ends.over:
+        waits.answer_some(node)
     if node.schedules.line:
         firing.go_on(node, now_ms)
         outcomes.hand_on(node, now_ms)

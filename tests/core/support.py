@@ -714,7 +714,12 @@ def assert_watches_are_true(node: Node) -> None:
     for job_id, wanted in ends.wanted.items():
         assert wanted.id == job_id
         assert wanted.waits
-        assert all(job_id in wait.open and ends.by_session[wait.session.id] is wait for wait in wanted.waits)
+        assert not wanted.status
+        assert all(wanted in wait.wanted and ends.by_session[wait.session.id] is wait for wait in wanted.waits)
+    for wait in ends.by_session.values():
+        assert all(wait in wanted.waits for wanted in wait.wanted)
+        assert wait.left == len({wanted for wanted in wait.wanted if not wanted.status})
+        assert wait.is_over == (wait in ends.over)
     assert ends.strange == sum(end.strange_size() for end in ends.by_id.values())
 
 

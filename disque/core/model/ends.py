@@ -7,7 +7,7 @@ holder has taken it.
 Of two ends of one job, taken at two nodes before either heard of the other, the same one wins everywhere: see `beats`.
 """
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
@@ -106,45 +106,46 @@ class End(Timed):
 
 
 class Wait(Timed):
-    """A client that waits for ends: ``ids`` as it has named them; ``open`` are those of which nothing is known."""
+    """A client that waits for ends: of the jobs ``wanted``, in the order in which it has named them.
 
-    __slots__ = ("found", "ids", "is_any", "open", "session")
+    ``left`` is of how many different ones nothing is known.
+    """
 
-    def __init__(self, session: "Session", ids: list[bytes], *, is_any: bool) -> None:
+    __slots__ = ("is_any", "is_over", "left", "session", "wanted")
+
+    def __init__(self, session: "Session", *, is_any: bool) -> None:
         self.due_ms = 0
         self.slot = IDLE
         self.session = session
-        self.ids = ids
         self.is_any = is_any
-        self.open: dict[bytes, None] = dict.fromkeys(ids)
-        #: By ID, the status and its text.
-        self.found: dict[bytes, tuple[int, bytes]] = {}
-
-    def is_over(self) -> bool:
-        """Whether it has heard enough."""
-        return not self.open or (self.is_any and len(self.found) > 0)
+        self.wanted: list[Wanted] = []
+        self.left = 0
+        #: It has heard enough.
+        self.is_over = False
 
     def size(self) -> int:
         """Bytes of memory that it counts for."""
-        return WAIT_BYTES + 100 * len(self.ids)
+        return WAIT_BYTES + 100 * len(self.wanted)
 
 
 class Wanted(Timed):
-    """A job of whose end clients of this node want to hear.
+    """A job of whose end clients of this node want to hear: ``waits`` are these.
 
     ``without`` are the nodes that do not know it any more, with what they say: EXPIRED, GONE or UNKNOWN. ``again``: all
-    were asked again.
+    were asked again. Once its end is known, it has a ``status`` and, with a text, the ``reply`` that all clients get.
     """
 
-    __slots__ = ("again", "id", "waits", "without")
+    __slots__ = ("again", "id", "reply", "status", "waits", "without")
 
     def __init__(self, job_id: bytes) -> None:
         self.due_ms = 0
         self.slot = IDLE
         self.id = job_id
-        self.waits: list[Wait] = []
+        self.waits: dict[Wait, None] = {}
         self.without: dict[bytes, int] = {}
         self.again = False
+        self.status = 0
+        self.reply = b""
 
 
 class Ends(Part):
@@ -154,7 +155,8 @@ class Ends(Part):
     that are kept, by queue: those that this node took, so that each counts once. ``watched`` are the nodes that want to
     hear of a job, this one among them; ``by_node`` the same the other way around. ``unsure`` are jobs that have ended
     here, when not all holders know: with the questions that are answered when they do. ``saying`` is what was said of
-    jobs in this turn, by node and job: the last counts.
+    jobs in this turn, by node and job: the last counts. ``over`` are clients with many jobs that have heard enough, and
+    are answered some at a time.
     """
 
     __slots__ = (
@@ -163,6 +165,7 @@ class Ends(Part):
         "by_session",
         "done",
         "node_id",
+        "over",
         "roll",
         "saying",
         "strange",
@@ -184,6 +187,7 @@ class Ends(Part):
         self.unsure: dict[bytes, list[Asked]] = {}
         self.wanted: dict[bytes, Wanted] = {}
         self.by_session: dict[int, Wait] = {}
+        self.over: deque[Wait] = deque()
         self.saying: dict[tuple[bytes, bytes], int] = {}
 
     def put(self, end: End) -> int:
@@ -247,12 +251,13 @@ class Ends(Part):
         self.watched.clear()
         self.by_node.clear()
         self.saying.clear()
+        self.over.clear()
         assert not self.by_session
 
     def cost(self) -> int:
         """Bytes of memory that they count for."""
         ends = sum([end.size() for end in self.by_id.values()])
         waits = sum([wait.size() for wait in self.by_session.values()])
-        found = [len(text) for wait in self.by_session.values() for _, text in wait.found.values()]
-        waits += sum(found) + WAIT_BYTES * len(self.wanted)
+        told = {wanted for wait in self.by_session.values() for wanted in wait.wanted}
+        waits += sum([len(wanted.reply) for wanted in told]) + WAIT_BYTES * len(self.wanted)
         return ends + waits + WATCH_BYTES * sum([len(nodes) for nodes in self.watched.values()])

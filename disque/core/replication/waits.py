@@ -29,22 +29,34 @@ WEAK: Final = frozenset({EXPIRED, GONE, UNKNOWN})
 SLICE: Final = 500
 #: Under which WATCH is gathered for a node: what it says of each job is in `Ends.saying`.
 HEAD: Final = (WATCH,)
+#: Who waits for more jobs is answered in a tick: clients with so many jobs, or so many bytes of replies, in each.
+AT_ONCE: Final = 100
+SLICE_JOBS = 10_000  # not Final: tests want less, compiled too
+SLICE_BYTES: Final = 1 << 20
+#: What is said of a job by its status, in RESP2 and in RESP3, where there is no text; first, of one that has not ended.
+BARE: Final[list[list[bytes]]] = [
+    [resp.NULL_ARRAY, *[resp.array([resp.bulk(name), resp.NULL_BULK]) for name in NAMES[1:]]],
+    [resp.NULL, *[resp.array([resp.bulk(name), resp.NULL]) for name in NAMES[1:]]],
+]
 
 
 def begin(node: "Node", session: Session, ids: list[bytes], *, is_any: bool) -> list[bytes]:
     """A client waits for these jobs. Gives those that nobody else waits for here: all nodes are to be asked."""
-    wait = Wait(session, ids, is_any=is_any)
+    wait = Wait(session, is_any=is_any)
     ends = node.ends
     ends.by_session[session.id] = wait
-    node.used += wait.size()
     new: list[bytes] = []
-    for job_id in wait.open:
+    for job_id in ids:
         wanted = ends.wanted.get(job_id)
         if wanted is None:
             wanted = ends.wanted[job_id] = Wanted(job_id)
             node.used += WAIT_BYTES
             new.append(job_id)
-        wanted.waits.append(wait)
+        if wait not in wanted.waits:
+            wanted.waits[wait] = None
+            wait.left += 1
+        wait.wanted.append(wanted)
+    node.used += wait.size()
     return new
 
 
@@ -137,52 +149,67 @@ def judge(node: "Node", wanted: Wanted, now_ms: int) -> None:
 def end(node: "Node", wanted: Wanted, status: int, text: bytes) -> None:
     """It is known how a job has ended: answer those who waited for nothing else."""
     forget(node, wanted)
-    for wait in wanted.waits:
-        wait.open.pop(wanted.id, None)
-        wait.found[wanted.id] = (status, text)
-        node.used += len(text)
-        if wait.is_over():
-            answer(node, wait)
-
-
-def answer(node: "Node", wait: Wait) -> None:
-    """Answer a client with what is known."""
-    session = wait.session
-    leave(node, wait)
-    replies = []
-    for job_id in wait.ids:
-        found = wait.found.get(job_id)
-        if found is None:
-            replies.append(resp.null_array(session.protocol))
+    wanted.status = status
+    if text:
+        wanted.reply = resp.array([resp.bulk(NAMES[status]), resp.bulk(text)])
+        node.used += len(wanted.reply)
+    for wait in list(wanted.waits):
+        wait.left -= 1
+        if wait.is_over or (wait.left and not wait.is_any):
             continue
-        status, text = found
-        shown = resp.bulk(text) if text else resp.null_bulk(session.protocol)
-        replies.append(resp.array([resp.bulk(NAMES[status]), shown]))
-    reply = resp.array(replies)
+        wait.is_over = True
+        if len(wait.wanted) <= AT_ONCE:
+            answer(node, wait)
+        else:
+            node.ends.over.append(wait)
+
+
+def answer_some(node: "Node") -> None:
+    """Answer clients with many jobs that have heard enough: one at least, and few enough that others are served."""
+    over = node.ends.over
+    jobs = size = 0
+    while over and jobs < SLICE_JOBS and size < SLICE_BYTES:
+        wait = over.popleft()
+        if node.ends.by_session.get(wait.session.id) is wait:
+            jobs += len(wait.wanted)
+            size += answer(node, wait)
+
+
+def answer(node: "Node", wait: Wait) -> int:
+    """Answer a client with what is known. Returns the bytes of the reply."""
+    session = wait.session
+    bare = BARE[session.protocol - 2]
+    reply = resp.array([wanted.reply or bare[wanted.status] for wanted in wait.wanted])
+    leave(node, wait)
     if node.journaling:
         session.unsettled = True
     if session.waiting != WAIT_ENDS:  # at once
         session.out.append(reply)
-        return
+        return len(reply)
     session.waiting = NOT_WAITING
     if session.wait_silent:
         session.wait_silent = False
     else:
         session.out.append(reply)
     node.touch(session)
+    return len(reply)
 
 
 def leave(node: "Node", wait: Wait) -> None:
     """A client waits no more. What nobody else waits for is not asked for any more."""
     node.timers.disarm(wait)
     del node.ends.by_session[wait.session.id]
-    node.used -= wait.size() + sum([len(text) for _, text in wait.found.values()])
-    for job_id in wait.open:
-        wanted = node.ends.wanted.get(job_id)
-        if wanted is not None:
-            wanted.waits.remove(wait)
-            if not wanted.waits:
-                forget(node, wanted)
+    node.used -= wait.size()
+    for wanted in wait.wanted:
+        if wait not in wanted.waits:
+            continue  # named twice
+        del wanted.waits[wait]
+        if wanted.waits:
+            continue
+        node.used -= len(wanted.reply)
+        if not wanted.status:
+            forget(node, wanted)
+    wait.wanted.clear()
 
 
 def forget(node: "Node", wanted: Wanted) -> None:
