@@ -38,9 +38,11 @@ Frame = bytes | list[bytes]
 
 #: Seconds for the handshake.
 HANDSHAKE_S: Final = 5.0
-#: Seconds that a link hands on messages before others have their turn, and messages between two looks at the clock.
+#: Seconds that a link hands on messages before others have their turn. Between two looks at the clock it hands on so many
+#: messages, and so many bytes, where they are as long as others of their frame.
 SLICE_S: Final = 0.004
 SLICE_MESSAGES: Final = 16
+SLICE_BYTES: Final = 1 << 14
 #: Bytes that the transport may hold before frames wait in the link, and when they go on.
 HIGH_WATER: Final = 1 << 20
 LOW_WATER: Final = 1 << 18
@@ -175,7 +177,8 @@ class Link(asyncio.Protocol):
 class Incoming(Link):
     """A link over which another node speaks. ``heard_s`` is when it last did, ``busy`` that it has more to say."""
 
-    __slots__ = ("_at", "_early", "_encrypting", "_messages", "_shake", "_silent", "busy", "came", "heard_s", "peer")
+    __slots__ = ("_at", "_early", "_encrypting", "_messages", "_shake", "_silent", "_step", "busy", "came", "heard_s",
+                 "peer")  # fmt: skip
 
     def __init__(self, bus: "Bus") -> None:
         super().__init__(bus)
@@ -186,6 +189,7 @@ class Incoming(Link):
         self._early: bytearray | None = None
         self._messages: list[Message] = []
         self._at = 0
+        self._step = SLICE_MESSAGES
         self._silent = True
         self.busy = False
         self.heard_s = 0.0
@@ -288,8 +292,10 @@ class Incoming(Link):
                         return
                     self._messages = decode(payload, self.reader.bodies)
                     self._at = 0
+                    in_bytes = SLICE_BYTES * len(self._messages) // max(1, len(payload))
+                    self._step = max(1, min(SLICE_MESSAGES, in_bytes))
                     continue
-                some = messages if len(messages) <= SLICE_MESSAGES else messages[at : at + SLICE_MESSAGES]
+                some = messages if len(messages) <= self._step else messages[at : at + self._step]
                 self._at = at + len(some)
                 received(self.peer.id, some)
                 if perf_counter() >= until_s:

@@ -147,8 +147,10 @@ COPY_UNDECIDED: Final = 2
 COPY_OVER: Final = 3
 
 ID_LENGTH: Final = 40
-#: The most elements of one list, the messages of a frame included.
+#: The most elements of one list in a frame, such as its messages.
 LIST_MOST: Final = 100_000
+#: The most IDs, jobs, entries or nodes in one message: five times what nodes say of at once.
+ROWS_MOST: Final = 5000
 #: Numbers are below these powers of two. The first is wide enough for the longest duration in ms (136 years).
 NUMBER_BITS: Final = 43
 STAMP_BITS: Final = 62
@@ -318,6 +320,8 @@ def _picker(places: list[int]) -> Numbers | None:
 
 
 def _are_ids(values: Message, at: int) -> bool:
+    if len(cast("tuple[object, ...]", values[at])) > ROWS_MOST:
+        return False
     for one in cast("tuple[object, ...]", values[at]):  # compiled, a loop makes no sets and no iterators
         if not isinstance(one, bytes) or len(one) != ID_LENGTH:
             return False
@@ -365,7 +369,7 @@ def _are_entries(values: Message, at: int) -> bool:
 
 
 def _all_fit(rows: tuple[Message, ...], shape: Shape) -> bool:
-    return _ONLY_TUPLES.issuperset(map(type, rows)) and all(map(shape.fits, rows))
+    return len(rows) <= ROWS_MOST and _ONLY_TUPLES.issuperset(map(type, rows)) and all(map(shape.fits, rows))
 
 
 _ONLY_BYTES: Final = frozenset({bytes})

@@ -9,7 +9,7 @@ import pytest
 from cluster.frames import enclosed
 from cluster.handshake import Acceptor, Dialer, Identity
 from cluster.link import SLICE_MESSAGES, Incoming, Outgoing, host_of
-from cluster.messages import ENQUEUE, Message, encode_message, frame
+from cluster.messages import ENQUEUE, GOTJOB, Message, encode_message, frame
 from cluster.peer import Peer
 
 ME = Identity(b"a" * 40, 1, 7711, 17711)
@@ -207,6 +207,17 @@ def test_messages_are_handed_on_in_slices(monkeypatch: pytest.MonkeyPatch) -> No
         bus.calls.pop()()
     assert bus.messages == [message(number) for number in [*range(100), *range(100), 100]]
     assert (link.busy, transport.reading) == (False, True)
+
+
+def test_of_long_messages_a_slice_has_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cluster.link.SLICE_S", 0.0)
+    link, bus, _ = entered()
+    long = [(GOTJOB, (b"%040d" % number,) * 1000) for number in range(3)]
+    link.data_received(frame(list(map(encode_message, long))))
+    assert bus.messages == long[:1], "the next look at the clock is after 1,000 IDs"
+    while bus.calls:
+        bus.calls.pop()()
+    assert bus.messages == long
 
 
 class TestChoked:

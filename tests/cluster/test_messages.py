@@ -21,7 +21,9 @@ from cluster.messages import (
     PING,
     QUEUED,
     REPLJOB,
+    ROWS_MOST,
     SETACK,
+    SURVEYED,
     YOURJOBS,
     BadFrameError,
     Message,
@@ -191,8 +193,13 @@ class TestValues:
         assert decode(frame([encode_message(message)])[4:]) == [message]
 
     def test_the_longest_list_passes_and_a_longer_one_does_not(self) -> None:
-        assert decode(payload((GOTJOB, (ID,) * LIST_MOST))) == [(GOTJOB, (ID,) * LIST_MOST)]
-        refused(payload((GOTJOB, (ID,) * (LIST_MOST + 1))))
+        """What nodes say of 1,000 jobs may be long; a member that lies cannot hold a node for as long as it likes."""
+        assert decode(payload((GOTJOB, (ID,) * ROWS_MOST))) == [(GOTJOB, (ID,) * ROWS_MOST)]
+        refused(payload((GOTJOB, (ID,) * (ROWS_MOST + 1))))
+        assert decode(payload((ENTRIES, (ENTRY,) * ROWS_MOST)))
+        refused(payload((ENTRIES, (ENTRY,) * (ROWS_MOST + 1))))
+        assert decode(payload((SURVEYED, 1, (b"",) * LIST_MOST)))
+        refused(payload((SURVEYED, 1, (b"",) * (LIST_MOST + 1))))
 
 
 class TestFrame:
