@@ -38,8 +38,8 @@ Frame = bytes | list[bytes]
 
 #: Seconds for the handshake.
 HANDSHAKE_S: Final = 5.0
-#: Seconds that a link hands on messages before others have their turn. Between two looks at the clock it hands on so many
-#: messages, and so many bytes, where they are as long as others of their frame.
+#: Seconds that a link hands on messages before others have their turn. Between two looks at the clock are so many
+#: messages, or so many bytes of them: as long as those of their frame are on average.
 SLICE_S: Final = 0.004
 SLICE_MESSAGES: Final = 16
 SLICE_BYTES: Final = 1 << 14
