@@ -68,14 +68,21 @@ def begin(held: Held, now_s: float, wall_s: float) -> Run:
     args, kwargs = task.shape.read(message.args, message.kwargs)
     run = Run(task, [held], args, kwargs, now_s)
     limit(run, task.timeout_s if message.timeout is None else message.timeout, now_s)
-    if message.deadline is not None:
-        left_s = message.deadline - wall_s
-        if left_s <= 0:
-            raise TimeoutError(f"its deadline was over {-left_s:.1f} s before it could begin")
-        if run.until_s is None or now_s + left_s < run.until_s:
-            limit(run, left_s, now_s)
+    most_s = left_s(held, wall_s)
+    if most_s is not None and (run.until_s is None or now_s + most_s < run.until_s):
+        limit(run, most_s, now_s)
     held.run = run
     return run
+
+
+def left_s(held: Held, wall_s: float) -> float | None:
+    """How long it is until the deadline of a job, None if it has none. Raises TimeoutError if that is over."""
+    if held.message is None or held.message.deadline is None:
+        return None
+    left = held.message.deadline - wall_s
+    if left <= 0:
+        raise TimeoutError(f"its deadline was over {-left:.1f} s before it could begin")
+    return left
 
 
 def limit(run: Run, timeout_s: float | None, now_s: float) -> None:

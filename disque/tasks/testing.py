@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from disque.client.values import Duration
-from disque.tasks.batches import BatchTask, Bucket, Buckets
+from disque.tasks.batches import BatchTask, Buckets
 from disque.tasks.cron import Planned
 from disque.tasks.errors import seconds
 from disque.tasks.execute import Execution, Registry, begin, read
@@ -55,18 +55,15 @@ class Testing:
                 raise RuntimeError("the jobs of this test add jobs without end")
             held = self.memory.take()
             if held is None:
-                due = self._buckets.due(self.memory.now_s)
-                if not due:
+                self._buckets.look(self.memory.now_s)
+                if not await self._call_batches():
                     return self.runs - before
-                for bucket in due:
-                    await self._call_batch(bucket)
                 continue
             try:
                 read(self._app, held)
                 if isinstance(held.task, BatchTask):
-                    full = self._buckets.put(held, self.memory.now_s)
-                    if full is not None:
-                        await self._call_batch(full)
+                    self._buckets.put(held, self.memory.now_s)
+                    await self._call_batches()
                 else:
                     await self._call(begin(held, self.memory.now_s, self.memory.now_s))
             except Exception as error:  # noqa: BLE001 - as in the worker
@@ -120,5 +117,9 @@ class Testing:
         for held in run.jobs:
             self.memory.settle(held, outcome)
 
-    async def _call_batch(self, bucket: Bucket) -> None:
-        await self._call(Run(bucket.task, bucket.jobs, [bucket.items], {}, self.memory.now_s))
+    async def _call_batches(self) -> bool:
+        """Call those that are ready: whether there were any."""
+        before = self.runs
+        while (bucket := self._buckets.next()) is not None:
+            await self._call(Run(bucket.task, bucket.jobs, [bucket.items], {}, self.memory.now_s))
+        return self.runs > before

@@ -35,7 +35,7 @@ from disque.tasks.batches import BatchTask, Bucket, Buckets
 from disque.tasks.cpu import CpuPool
 from disque.tasks.door import ServerDoor
 from disque.tasks.errors import MessageError
-from disque.tasks.execute import Execution, begin, limit, read, wall_s
+from disque.tasks.execute import Execution, begin, left_s, limit, read, wall_s
 from disque.tasks.health import HealthServer
 from disque.tasks.held import Held, Run
 from disque.tasks.leases import Leases
@@ -203,12 +203,7 @@ class Worker:
 
     async def _finish(self) -> None:
         """Give back what has not begun, wait for what runs, and tell everything."""
-        for held in [*self.slots.drain(), *self.buckets.drain()]:
-            if held.task is not None and held.task.options.at_most_once:
-                self.slots.force(held.task)  # it cannot go back
-                self._begin(held)
-            else:
-                self.settler.put(held, Back(counts=False))
+        self._hand_back()
         deadline_s = self.clock() + self.settings.grace_s
         while self.running and self._stops < 2 and self.clock() < deadline_s:
             self._over.clear()
@@ -228,6 +223,21 @@ class Worker:
             self._settle(run, Back(counts=False), self.clock())
         if not await self.settler.flushed(FLUSH_S):
             LOG.error("what became of %d jobs could not be told: they run again", len(self.settler))
+
+    def _hand_back(self) -> None:
+        """Give back what has not begun, uncounted; what cannot go back begins."""
+        for held in self.slots.drain():
+            if held.task is not None and held.task.options.at_most_once:
+                self.slots.force(held.task)  # it cannot go back
+                self._begin(held)
+            else:
+                self.settler.put(held, Back(counts=False))
+        for bucket in self.buckets.drain():
+            if bucket.task.options.at_most_once:
+                self._begin_batch(bucket)
+            else:
+                for held in bucket.jobs:
+                    self.settler.put(held, Back(counts=False))
 
     def stop(self) -> None:
         """Take no more, let run what runs, end. Called twice, it ends at once."""
@@ -269,7 +279,7 @@ class Worker:
     async def _fetch(self) -> None:
         """Keep the worker supplied until it stops."""
         while not self._stopping.is_set():
-            blocked = self.slots.blocked()
+            blocked = self.slots.blocked() | self.buckets.blocked()
             queues = self.order.draw(blocked)
             room = self._wanted()
             if self.quiet or room < 1 or not queues:
@@ -322,9 +332,7 @@ class Worker:
             if held.task is not None and held.task.options.at_most_once:
                 held.lease_until_s = math.inf
             if isinstance(held.task, BatchTask):
-                full = self.buckets.put(held, now_s)
-                if full is not None:
-                    self._begin_batch(full)
+                self.buckets.put(held, now_s)
             else:
                 self.slots.put(held)
         except Exception as error:  # noqa: BLE001 - also what group_by raises
@@ -342,6 +350,8 @@ class Worker:
 
     def _pump(self) -> None:
         """Begin what can begin."""
+        while self.slots.free > 0 and (bucket := self.buckets.next()) is not None:
+            self._begin_batch(bucket)
         while (held := self.slots.next()) is not None:
             self._begin(held)
 
@@ -360,10 +370,25 @@ class Worker:
         self._start(run)
 
     def _begin_batch(self, bucket: Bucket) -> None:
-        now_s = self.clock()
-        run = Run(bucket.task, bucket.jobs, [bucket.items], {}, now_s)
+        now_s, wall = self.clock(), wall_s()
+        jobs: list[Held] = []
+        items: list[object] = []
+        for held, item in zip(bucket.jobs, bucket.items, strict=True):
+            if held.lost:
+                continue
+            try:
+                left_s(held, wall)
+            except TimeoutError as error:
+                self._refuse(held, error)
+            else:
+                jobs.append(held)
+                items.append(item)
+        if not jobs:
+            return
+        self.slots.force(bucket.task)
+        run = Run(bucket.task, jobs, [items], {}, now_s)
         limit(run, bucket.task.timeout_s, now_s)
-        for held in bucket.jobs:
+        for held in jobs:
             held.run = run
             self.metrics.began(held.queue, held.waited_s)
         self._start(run)
@@ -379,12 +404,10 @@ class Worker:
         now_s = self.clock()
         if run in self.running:
             self._settle(run, outcome, now_s)
-        if not isinstance(run.task, BatchTask):
-            self.slots.ended(run.task)
+        self.slots.ended(run.task)
         self._pace.done()
         if not self._stopping.is_set():
-            if self.slots.ready:
-                self._pump()
+            self._pump()
             if self._is_full and self._wanted():
                 self._room.set()
 
@@ -428,24 +451,21 @@ class Worker:
                 self._settle(run, Back(timed_out) if run.why == "timeout" else Gone(), now_s)
         self.leases.look(now_s)
         self.leases.say()
-        for bucket in self.buckets.due(now_s):
-            self._begin_batch(bucket)
+        self.buckets.look(now_s)
+        if not self._stopping.is_set():
+            self._pump()
 
     def _lost(self, held: Held) -> None:
         """The lease of a job is over."""
         run = held.run
-        if run is None:
-            self.buckets.drop(held)
-        elif all(one.lost for one in run.jobs):
+        if run is not None and all(one.lost for one in run.jobs):
             self._cancel(run, "lost")
 
     def _cancelled(self, held: Held) -> None:
         """Somebody has cancelled a job."""
         run = held.run
         held.lost = True
-        if run is None:
-            self.buckets.drop(held)
-        elif all(one.lost for one in run.jobs):
+        if run is not None and all(one.lost for one in run.jobs):
             LOG.info("job %s was cancelled", held.id)
             self._cancel(run, "cancelled")
 

@@ -350,6 +350,36 @@ def test_batches_and_their_failures(shop: Shop) -> None:
     assert sorted(number for call in calls[1:] for number in call) == list(range(7))
 
 
+def test_batches_take_places_and_no_more_than_can_soon_be_called_is_taken(shop: Shop) -> None:
+    app = shop.app
+    sizes: list[int] = []
+    goes_on = asyncio.Event()
+
+    @app.batch(max_size=5, max_wait=0.1, retain=60)
+    async def clicks(numbers: list[int]) -> None:
+        sizes.append(len(numbers))
+        await goes_on.wait()
+
+    async def scene() -> None:
+        async with app:
+            jobs = await app.enqueue_many(clicks.bind(number) for number in range(200))
+            late = await clicks.using(deadline=time.time() - 1).enqueue(0)
+            async with shop.working(concurrency=2) as worker:
+                await shop.until(lambda: len(sizes) == 2)
+                async with AsyncDisque(shop.config) as client:
+                    await shop.until(lambda: not worker._wanted())
+                    assert await client.queue_length(shop.queue) > 150
+                assert len(worker.running) == 2
+                goes_on.set()
+                for job in jobs:
+                    await job.result(30)
+                with pytest.raises(JobFailedError, match="its deadline was over"):
+                    await late.result(30)
+        assert max(sizes) == 5
+
+    play(scene())
+
+
 def test_a_chain_over_a_node(shop: Shop) -> None:
     app = shop.app
 
@@ -445,6 +475,26 @@ def test_at_most_once(shop: Shop) -> None:
 
     play(scene())
     assert sorted(seen) == list(range(8))
+
+
+def test_a_batch_at_most_once_that_gathers_is_called_at_the_stop(shop: Shop) -> None:
+    app = shop.app
+    calls: list[list[int]] = []
+
+    @app.batch(max_wait=600, at_most_once=True, retain=60)
+    async def once(numbers: list[int]) -> None:
+        calls.append(sorted(numbers))
+
+    async def scene() -> None:
+        async with app:
+            jobs = await app.enqueue_many(once.bind(number) for number in range(3))
+            async with shop.working() as worker:
+                await shop.until(lambda: len(worker.buckets.waiting()) == 3)
+            for job in jobs:
+                await job.result(30)
+
+    play(scene())
+    assert calls == [[0, 1, 2]]
 
 
 def test_progress_and_a_result_that_is_too_long(shop: Shop) -> None:
