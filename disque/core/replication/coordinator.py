@@ -307,7 +307,7 @@ def try_short(node: "Node", spread: Spread, now_ms: int) -> None:
     """Ask as many nodes as copies of this job are missing that nobody was asked for."""
     job_id = spread.job.id
     shared = node.zones.shared
-    if shared:
+    if shared or spread.missing() <= 0:  # zones may count no more, since nodes were forgotten
         count(node, spread, now_ms)
         if node.copies.wanted.get(job_id) is not spread:
             return

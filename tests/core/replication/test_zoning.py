@@ -208,6 +208,15 @@ class TestHowCopiesCount:
         bench.live(zoning.GRACE_MS + PATIENCE_MS + 200)
         assert_answered(client, job_id)
 
+    def test_it_counts_when_the_only_other_zone_is_forgotten(self) -> None:
+        bench, client, job_id, (near, far) = self.begin_apart()
+        bench.confirm(job_id, near)
+        assert_still_waiting(client)
+        bench.membership.forget(far.id, bench.now_ms)
+        bench.live(PATIENCE_MS + 200)
+        assert not bench.node.zones.shared
+        assert_answered(client, job_id)
+
     def test_the_timeout_of_the_client_ends_the_wait(self) -> None:
         bench = bench_of("a", "a", "b")
         client = bench.client()
