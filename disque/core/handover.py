@@ -1,7 +1,7 @@
 """What a node that stops cleanly leaves to the others.
 
 First it tells them that it stops (STOPPING). From then on they give it no jobs, and say when all that they sent before
-has left: what was on the way is in by then, and shares the lot of the rest. A node that does not answer is not waited
+has left: what was on the way is in by then, and is dealt with as the rest is. A node that does not answer is not waited
 for long; what it sends to a process that is gone costs a RETRY.
 
 Of a job that other nodes hold too, one of them goes on with it while this node is away: queued jobs are handed over

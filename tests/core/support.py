@@ -650,16 +650,16 @@ def assert_waits_are_true(node: Node) -> None:
         assert spread.add is None or spread.add.spread is spread
 
 
-def lots_of(node: Node) -> list[AckBatch]:
-    """The lots of acknowledgements; each counts those that are left of it, and has a list with all of them."""
+def batches_of(node: Node) -> list[AckBatch]:
+    """The batches of acknowledgements; each counts those that are left of it, and has a list with all of them."""
     left: dict[AckBatch, set[bytes]] = {}
     for job_id, ack in node.acks.by_id.items():
         if isinstance(ack, AckStage):
             assert ack.slot == IDLE
-            left.setdefault(ack.lot, set()).add(job_id)
-    for lot, ids in left.items():
-        assert lot.left == len(ids)
-        assert ids <= set(lot.ids)
+            left.setdefault(ack.batch, set()).add(job_id)
+    for batch, ids in left.items():
+        assert batch.left == len(ids)
+        assert ids <= set(batch.ids)
     return list(left)
 
 
@@ -671,14 +671,14 @@ def assert_timers_are_true(node: Node, jobs: list[Job]) -> None:
     adds = [pending for session in all_sessions(node) for pending in session.adds if pending.slot != IDLE]
     live = [job for job in jobs if job.state != ACKED]
     acks = [ack for ack in node.acks.by_id.values() if not isinstance(ack, AckStage)]
-    lots = lots_of(node)
+    batches = batches_of(node)
     told = list(node.moves.by_id.values())
     surveys = [survey for survey in node.surveys.by_number.values() if survey.slot != IDLE]
     ends = node.ends.by_id.values()
     waits: list[Timed] = [wait for wait in node.ends.by_session.values() if wait.slot != IDLE]
     waits += [wanted for wanted in node.ends.wanted.values() if wanted.slot != IDLE]
     assert all(survey in surveys for survey in node.surveys.by_number.values() if survey.open - {node.node_id})
-    for item in (*live, *node.queues.values(), *armed, *acks, *lots, *node.votes.by_id.values(), *told, *ends):
+    for item in (*live, *node.queues.values(), *armed, *acks, *batches, *node.votes.by_id.values(), *told, *ends):
         assert item.slot != IDLE, item
         assert item.due_ms > 0
     for job in live:
@@ -689,7 +689,7 @@ def assert_timers_are_true(node: Node, jobs: list[Job]) -> None:
             assert job.due_ms <= job.requeue_ms
     assert all(session.waiting in {WAIT_JOBS, WAIT_LOGIN} for session in sessions)
     bids_and_votes = (bids, node.votes.by_id)
-    timed = (live, node.queues, armed, *bids_and_votes, sessions, adds, acks, lots, surveys, told, ends, waits)
+    timed = (live, node.queues, armed, *bids_and_votes, sessions, adds, acks, batches, surveys, told, ends, waits)
     alone = (node.unique.store.slot != IDLE) + (node.schedules.alarm.slot != IDLE)
     assert node.timers.count == alone + sum(map(len, timed))
     assert {job.id for job in jobs if job.flags & EXTRA} == set(node.extras.by_id)

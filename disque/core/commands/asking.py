@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from disque.core.node import Node
 
 #: IDs that are asked for at once.
-LOT = 1000  # not Final: tests want less, compiled too
+AT_ONCE = 1000  # not Final: tests want less, compiled too
 #: Rounds of one command: a node that always has more does not tell the truth.
 ROUNDS_MOST = 100_000  # not Final: tests want less, compiled too
 
@@ -66,8 +66,8 @@ class Looking(Answers):
 
     def __init__(self, task: Task, ids: list[bytes]) -> None:
         self._task = task
-        self._ids = ids[:LOT]
-        self._rest = ids[LOT:]
+        self._ids = ids[:AT_ONCE]
+        self._rest = ids[AT_ONCE:]
         #: Nodes that have answered.
         self._heard = 0
         #: By ID, how much a node knows of it, and which one.

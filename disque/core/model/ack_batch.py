@@ -1,9 +1,10 @@
 """What is known of acknowledgements that others must hear of, and how those of one turn share that.
 
-Jobs that are acknowledged together and have the same holders are a lot. As long as the same nodes have confirmed them
-they are at one *stage*: one object for all of them, of which these facts never change; a confirmation moves them on to
-another. A lot has one timer while it has jobs. Whatever concerns a single one of them, that time included, takes it out
-of the lot: from then on it has an `Ack` of its own, with a timer. So does all that is not collected in two seconds.
+Jobs that are acknowledged together and have the same holders are a batch. As long as the same nodes have confirmed
+them, they are at one *stage*: one object for all of them, of which these facts never change; a confirmation moves them
+on to another. A batch has one timer while it has jobs. Whatever concerns one of them alone, that time included, takes
+it out of the batch: from then on it has an `Ack` of its own, with a timer. So does all that is not collected in two
+seconds.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
 AGAIN_MS: Final = 2000
 #: By how much each is later than that, at most, so that not all come at once.
 AGAIN_SPREAD_MS: Final = 1000
-#: Jobs of one lot.
-LOT_MOST: Final = 256
+#: Jobs of one batch.
+BATCH_MOST: Final = 256
 #: As many are worth one.
-LOT_LEAST: Final = 3
+BATCH_LEAST: Final = 3
 
 
 @mypyc_attr(acyclic=True)
@@ -66,7 +67,7 @@ class AckBatch(Timed):
         self.ids: list[bytes] = []
 
     def leave(self, timers: Timers) -> None:
-        """One job is collected, or taken out. A lot without jobs has no timer, until one comes to it."""
+        """One job is collected, or taken out. A batch without jobs has no timer, until one comes to it."""
         self.left -= 1
         if not self.left:
             self.ids.clear()
@@ -75,13 +76,13 @@ class AckBatch(Timed):
 
 @mypyc_attr(acyclic=True)
 class AckStage(Ack):
-    """What is known of those jobs of a lot that the same nodes have confirmed. It has no timer of its own."""
+    """What is known of those jobs of a batch that the same nodes have confirmed. It has no timer of its own."""
 
-    __slots__ = ("later", "lot")
+    __slots__ = ("batch", "later")
 
-    def __init__(self, lot: AckBatch, holders: tuple[bytes, ...], confirmed: tuple[bytes, ...]) -> None:
+    def __init__(self, batch: AckBatch, holders: tuple[bytes, ...], confirmed: tuple[bytes, ...]) -> None:
         super().__init__(b"", holders, confirmed, 0)
-        self.lot = lot
+        self.batch = batch
         #: The stages that a confirmation leads to, by node.
         self.later: dict[bytes, AckStage] | None = None
 
@@ -93,12 +94,12 @@ class AckStage(Ack):
             self.later = {}
         stage = self.later.get(node_id)
         if stage is None:
-            stage = self.later[node_id] = AckStage(self.lot, self.holders, (*self.confirmed, node_id))
+            stage = self.later[node_id] = AckStage(self.batch, self.holders, (*self.confirmed, node_id))
         return stage
 
 
 class Telling:
-    """A lot of acknowledgements of this turn: others can join it until the turn ends.
+    """A batch of acknowledgements of this turn: others can join it until the turn ends.
 
     ``lists`` are the IDs in its messages; ``linked`` are the nodes that there were, as the list that it is: when it is
     another object, something has changed.
@@ -113,4 +114,4 @@ class Telling:
 
     def takes(self, linked: "list[Peer]") -> bool:
         """Whether another job with these holders can go with it."""
-        return self.linked is linked and len(self.stage.lot.ids) < LOT_MOST
+        return self.linked is linked and len(self.stage.batch.ids) < BATCH_MOST

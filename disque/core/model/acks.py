@@ -42,7 +42,7 @@ class Acks(Part):
         if ack is None:
             return 0
         if isinstance(ack, AckStage):
-            ack.lot.leave(self.timers)  # it is no dummy
+            ack.batch.leave(self.timers)  # it is no dummy
             return ACK_BYTES
         self.dummies.pop(job_id, None)
         self.timers.disarm(ack)

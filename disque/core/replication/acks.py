@@ -19,7 +19,16 @@ from typing import TYPE_CHECKING, Final
 from cluster.member import HEX_DIGITS
 from cluster.messages import DELJOB, GOTACK, SETACK
 from disque.core.journal.schema import ACK, DELETE, DUMMY, HOLDERS
-from disque.core.model.ack_batch import AGAIN_MS, AGAIN_SPREAD_MS, LOT_LEAST, LOT_MOST, Ack, AckBatch, AckStage, Telling
+from disque.core.model.ack_batch import (
+    AGAIN_MS,
+    AGAIN_SPREAD_MS,
+    BATCH_LEAST,
+    BATCH_MOST,
+    Ack,
+    AckBatch,
+    AckStage,
+    Telling,
+)
 from disque.core.model.ends import CANCELLED, DONE, DROPPED, STRANGE_MOST
 from disque.core.model.job import ACKED, ACTIVE, DELIVERED, LEASE_OWNER, QUEUED, WAIT_REPL, Job
 from disque.core.model.memory import ACK_BYTES, GONE_BYTES
@@ -77,7 +86,7 @@ def acknowledge(node: "Node", job_id: bytes, now_ms: int) -> bool:
         return True
     holders = job.holders
     if holders not in node.acks.telling or not ack_batches.lives(job, now_ms):
-        node.acks.telling.setdefault(holders, None)  # the next one with these holders begins a lot
+        node.acks.telling.setdefault(holders, None)  # the next one with these holders begins a batch
         tell(node, job.id, mark(node, job, node.selves, now_ms))
         return True
     telling = node.acks.telling[holders]
@@ -355,7 +364,7 @@ def set_ack(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...], tu
     _, holders, ids = message
     known = node.sharing.get(holders)  # the one object, with which most jobs need no comparison
     stage: AckStage | None = None
-    alone = len(ids) < LOT_LEAST
+    alone = len(ids) < BATCH_LEAST
     told: list[bytes] = []
     for job_id in ids:
         job = node.find(job_id)
@@ -364,7 +373,7 @@ def set_ack(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...], tu
             continue
         if job.spec.rows is not None or node.ends.watched:
             ends.heard(node, job, peer, now_ms)
-        if not alone and (stage is None or stage.lot.left >= LOT_MOST):
+        if not alone and (stage is None or stage.batch.left >= BATCH_MOST):
             stage = AckStage(AckBatch(), known, (node.node_id, peer))
             alone = all_know(node, stage)
         if stage is None or alone or job.state == WAIT_REPL or not ack_batches.lives(job, now_ms):

@@ -33,7 +33,7 @@ QUEUE: Final = b"disque:returned"
 #: How often is asked again, and about how many at a time.
 AGAIN_MS: Final = 5_000
 BEAT_MS: Final = 100
-LOT: Final = 500
+AT_ONCE: Final = 500
 
 
 def mark(node: "Node", away_ms: int) -> None:
@@ -74,7 +74,7 @@ def ask(node: "Node") -> "Iterator[bool]":
                 drop(node, job_id)
             elif not is_over(node, job, said, node.beat_ms):
                 ask_about(node, job, said)
-        if count % LOT == 0:
+        if count % AT_ONCE == 0:
             yield True
     repairs.is_asking = False
 

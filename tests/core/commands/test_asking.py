@@ -150,7 +150,7 @@ class TestById:
     ) -> None:
         monkeypatch.setattr(bulk, "MOST", 3)
         monkeypatch.setattr(bulk, "SLICE", 2)
-        monkeypatch.setattr(asking, "LOT", 2)
+        monkeypatch.setattr(asking, "AT_ONCE", 2)
         mine = client.add("q", "body", "REPLICATE", 1)
         assert client("MOVE", "r", ONE, mine, TWO, mine, THREE, ONE) is NOTHING
         bench.advance(10)

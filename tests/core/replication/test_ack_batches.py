@@ -6,10 +6,10 @@ from cluster.membership import Member
 from cluster.messages import DELJOB, GOTACK, SETACK
 from disque.core import step
 from disque.core.journal.schema import ACK, DELETE
-from disque.core.model.ack_batch import AGAIN_MS, AGAIN_SPREAD_MS, LOT_LEAST, LOT_MOST, Ack, AckStage
+from disque.core.model.ack_batch import AGAIN_MS, AGAIN_SPREAD_MS, BATCH_LEAST, BATCH_MOST, Ack, AckStage
 from disque.core.replication.ack_batches import SOME
 from tests.conftest import examples
-from tests.core.support import Bench, foreign_id, lots_of, repljob
+from tests.core.support import Bench, batches_of, foreign_id, repljob
 
 
 def shared(bench: Bench, count: int = 3, *options: str, copies: int = 3) -> list[bytes]:
@@ -48,10 +48,10 @@ def test_jobs_of_one_turn_have_one_message_for_each_holder_and_one_timer(trio: B
     holders = trio.job(jobs[0]).holders
     acknowledge(trio, *jobs)
     assert sorted(trio.sent()) == sorted((peer.id, (SETACK, holders, tuple(jobs))) for peer in trio.peers)
-    (lot,) = lots_of(trio.node)
-    assert (lot.ids, lot.left) == (jobs, 3)
+    (batch,) = batches_of(trio.node)
+    assert (batch.ids, batch.left) == (jobs, 3)
     acknowledge(trio, *shared(trio))
-    assert len(lots_of(trio.node)) == 2
+    assert len(batches_of(trio.node)) == 2
 
 
 def test_the_first_of_a_turn_goes_alone(trio: Bench) -> None:
@@ -73,7 +73,7 @@ def test_what_all_have_confirmed_is_removed_and_the_rest_is_not(trio: Bench) -> 
     assert sorted(trio.sent(DELJOB)) == sorted((peer.id, (DELJOB, (jobs[0], jobs[2]))) for peer in trio.peers)
     trio.hear(second, (GOTACK, 1, (), (jobs[1],)))
     assert trio.state(jobs[1]) == "gone"
-    assert lots_of(trio.node) == []
+    assert batches_of(trio.node) == []
     trio.advance(AGAIN_MS + AGAIN_SPREAD_MS)
     assert trio.sent(SETACK) == []
 
@@ -112,7 +112,7 @@ def test_what_is_not_confirmed_in_two_seconds_is_told_again_some_at_a_time(trio:
     trio.sent()
     trio.hear(trio.peers[0], (GOTACK, 1, (), (*jobs[1:],)))
     trio.advance(AGAIN_MS - 1)
-    assert len(lots_of(trio.node)) == 1
+    assert len(batches_of(trio.node)) == 1
     step.tick(trio.node, trio.now_ms + 1)
     assert [type(ack) for ack in trio.node.acks.by_id.values()].count(Ack) == SOME
     trio.advance(AGAIN_SPREAD_MS + 1)
@@ -151,7 +151,7 @@ def test_a_node_that_is_forgotten_is_not_waited_for(trio: Bench) -> None:
     trio.membership.forget(second.id, trio.now_ms)
     trio.live(200)
     assert trio.node.jobs_registered() == 0
-    assert lots_of(trio.node) == []
+    assert batches_of(trio.node) == []
 
 
 def test_a_node_that_goes_in_the_middle_of_a_turn_is_told_no_more(trio: Bench) -> None:
@@ -167,7 +167,7 @@ def test_a_node_that_goes_in_the_middle_of_a_turn_is_told_no_more(trio: Bench) -
 def test_a_job_that_ends_sooner_than_a_lot_has_a_timer_of_its_own(trio: Bench) -> None:
     (job_id,) = shared(trio, 1, "TTL", "3")
     acknowledge(trio, job_id)
-    assert lots_of(trio.node) == []
+    assert batches_of(trio.node) == []
     assert len(trio.sent(SETACK)) == 2
     trio.advance(3000)
     assert trio.state(job_id) == "gone"
@@ -175,9 +175,9 @@ def test_a_job_that_ends_sooner_than_a_lot_has_a_timer_of_its_own(trio: Bench) -
 
 def test_a_lot_has_bounds() -> None:
     bench = Bench(peers=2, checked=False)
-    jobs = shared(bench, LOT_MOST + 1)
+    jobs = shared(bench, BATCH_MOST + 1)
     acknowledge(bench, *jobs)
-    assert sorted(lot.left for lot in lots_of(bench.node)) == [1, LOT_MOST]
+    assert sorted(batch.left for batch in batches_of(bench.node)) == [1, BATCH_MOST]
     assert [message[2] for message in bench.told(bench.peers[0])] == [tuple(jobs)]
 
 
@@ -185,23 +185,23 @@ def test_after_everything_was_forgotten_a_turn_goes_on_with_another_lot(trio: Be
     jobs = shared(trio)
     acknowledge(trio, jobs[0])
     trio.client().send("DEBUG", "FLUSHALL")
-    assert lots_of(trio.node) == []
+    assert batches_of(trio.node) == []
     others = shared(trio, 2)
     acknowledge(trio, *others)
-    (lot,) = lots_of(trio.node)
-    assert lot.ids == others
+    (batch,) = batches_of(trio.node)
+    assert batch.ids == others
 
 
 def test_those_that_another_node_tells_of_together_are_a_lot_here(trio: Bench) -> None:
     first, second = trio.peers
     jobs, holders = shared(trio), tuple(sorted([trio.node.node_id, first.id, second.id]))
     trio.hear(first, (SETACK, holders, (*jobs, jobs[1])))
-    (lot,) = lots_of(trio.node)
-    assert lot.left == 2, "of one nobody knows what it means to hear it twice"
+    (batch,) = batches_of(trio.node)
+    assert batch.left == 2, "of one nobody knows what it means to hear it twice"
     assert sorted(job_id for message in trio.told(first, GOTACK) for job_id in message[3]) == sorted([*jobs, jobs[1]])
     trio.hear(first, (DELJOB, tuple(jobs)))
     assert trio.node.jobs_registered() == 0
-    assert lots_of(trio.node) == []
+    assert batches_of(trio.node) == []
 
 
 def test_a_word_that_leaves_nothing_to_wait_for_leaves_no_lot() -> None:
@@ -216,18 +216,18 @@ def test_a_word_that_leaves_nothing_to_wait_for_leaves_no_lot() -> None:
 
 def test_in_few_words_of_another_node_each_goes_alone(trio: Bench) -> None:
     first, second = trio.peers
-    jobs, holders = shared(trio, LOT_LEAST - 1), tuple(sorted([trio.node.node_id, first.id, second.id]))
+    jobs, holders = shared(trio, BATCH_LEAST - 1), tuple(sorted([trio.node.node_id, first.id, second.id]))
     trio.hear(first, (SETACK, holders, tuple(jobs)))
-    assert lots_of(trio.node) == []
+    assert batches_of(trio.node) == []
     assert len(trio.node.acks.by_id) == len(jobs)
 
 
 def test_a_message_with_more_than_a_lot_makes_two() -> None:
     bench = Bench(peers=2, checked=False)
     first, second = bench.peers
-    jobs, holders = shared(bench, LOT_MOST + 1), tuple(sorted([bench.node.node_id, first.id, second.id]))
+    jobs, holders = shared(bench, BATCH_MOST + 1), tuple(sorted([bench.node.node_id, first.id, second.id]))
     bench.hear(first, (SETACK, holders, tuple(jobs)))
-    assert sorted(lot.left for lot in lots_of(bench.node)) == [1, LOT_MOST]
+    assert sorted(batch.left for batch in batches_of(bench.node)) == [1, BATCH_MOST]
 
 
 @pytest.mark.parametrize("end", ["DELJOB", "FASTACK", "SETACK"])
@@ -268,7 +268,7 @@ def test_while_no_holder_can_be_reached_each_turn_has_a_lot_of_its_own(trio: Ben
         acknowledge(trio, *jobs[at : at + 3])
         assert trio.sent(SETACK) == []
         trio.advance(AGAIN_MS + AGAIN_SPREAD_MS)
-        assert lots_of(trio.node) == []
+        assert batches_of(trio.node) == []
     trio.advance(60_000)
     assert trio.node.jobs_registered() == 0
     assert not trio.node.acks.by_id
@@ -281,7 +281,7 @@ def test_jobs_with_different_holders_that_end_by_turns_are_different_lots() -> N
         (job_id,) = shared(bench, 1, copies=2)
         pairs.setdefault(bench.job(job_id).holders, []).append(job_id)
     acknowledge(bench, *[ids[at] for at in range(2) for ids in pairs.values()])
-    assert sorted(lot.ids for lot in lots_of(bench.node)) == sorted(ids[:2] for ids in pairs.values())
+    assert sorted(batch.ids for batch in batches_of(bench.node)) == sorted(ids[:2] for ids in pairs.values())
 
 
 def test_those_that_wait_for_copies_or_end_soon_are_in_no_lot(trio: Bench) -> None:
@@ -337,7 +337,7 @@ EVENTS = ["ACKJOB", "DELJOB", "FASTACK", "GETJOB", "SETACK", "GOTACK", "settle",
 @given(st.lists(st.tuples(st.sampled_from(EVENTS), st.integers(0, 7), st.integers(0, 1)), max_size=40))
 @settings(max_examples=examples(40))
 def test_whatever_happens_in_a_turn_every_job_ends(happens: list[tuple[str, int, int]]) -> None:
-    """Several things between two settles; what the bench counts again after each says that no lot is forgotten."""
+    """Several things between two settles; what the bench counts again after each says that no batch is forgotten."""
     bench = Bench(peers=2)
     jobs = shared(bench, 8, "TTL", "90")
     holders = bench.job(jobs[0]).holders
