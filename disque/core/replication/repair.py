@@ -447,7 +447,8 @@ def decide(node: "Node", walk: Walk, job: Job, found: Check, now_ms: int) -> Non
     repairs = node.repairs
     sayers = [*found.have, node.node_id]
     have = [one for one in sayers if one not in repairs.leaving]
-    others = away(node, job)
+    # A node that was asked for a copy is a holder before it says that it has one: it may not be all that remains.
+    others = away(node, job) if have or not node.membership.leaving else ()
     count = len(have) + len(others)
     repl = max(1, job.repl)
     if count >= repl:

@@ -354,6 +354,18 @@ def test_a_node_that_leaves_copies_its_jobs_away(four: Bench) -> None:
     assert "it can be stopped" in four.node.repairs.news[-1]
 
 
+def test_a_node_that_leaves_does_not_rely_on_one_that_fails_and_has_confirmed_nothing(four: Bench) -> None:
+    alone = made(four, 1, "DELAY", "5000")
+    four.client()("CLUSTER", "LEAVING", "yes")
+    four.live(3000)
+    ((silent, _),) = copies(four)
+    four.fail(node_of(four, silent))
+    four.live(repair.COPY_MOST_MS + 8000)
+    assert four.node.repairs.left == 1
+    ((other, message),) = copies(four)
+    assert (other != silent, message[REPLJOB_IDS]) == (True, (alone,))
+
+
 def test_a_walk_that_began_before_says_nothing_of_a_node_that_leaves(four: Bench) -> None:
     alone = made(four, 1, "DELAY", "5000")
     shared = made(four, 2)
