@@ -130,6 +130,8 @@ def set_lease(options: GetOptions, word: bytes) -> bytes:
     lease_ms = parse_ms(word)
     if lease_ms is None or lease_ms <= 0:
         return errors.BAD_LEASE
+    if options.lease_ms:
+        return errors.TWICE % b"LEASE"
     options.lease_ms = lease_ms
     return errors.TOO_FAR % b"LEASE" if lease_ms > SECONDS_MAX * 1000 else b""
 

@@ -25,7 +25,6 @@ from disque.core.model.job import (
     WAIT_REPL,
     Job,
 )
-from disque.core.model.pubsub import DEAD as EVENT_DEAD
 from disque.core.model.pubsub import EXPIRED, NACKED
 from disque.core.model.queue import ELSEWHERE
 from disque.core.replication import acks, arbitration, coordinator, ends, generations, spans, tries
@@ -95,7 +94,7 @@ class Nack:
 def nack(node: "Node", job: Job, said: Nack, now_ms: int) -> bool:
     """A consumer gives ``job`` back, to be delivered again now or later, or never. False when it cannot be."""
     if not may_be_queued(job):
-        return said.is_dead and end_spent(node, job, now_ms)
+        return said.is_dead and end_spent(node, job, said.error, now_ms)
     delay_ms = max(0, said.delay_ms)
     if said.counts:
         is_tried = job.spec.rows is not None and generations.are_counted(job.spec)
@@ -122,12 +121,13 @@ def nack(node: "Node", job: Job, said: Nack, now_ms: int) -> bool:
     return True
 
 
-def end_spent(node: "Node", job: Job, now_ms: int) -> bool:
+def end_spent(node: "Node", job: Job, error: bytes | None, now_ms: int) -> bool:
     """NACK DEAD of a job that was delivered at most once: it ends. False if it is none."""
     if not job.flags & SPENT or job.state != ACTIVE:
         return False
-    node.stats.jobs_died += 1
-    node.pubsub.happened(EVENT_DEAD, job.spec.queue, job.id)
+    if error is not None:
+        tries.note_error(node, job, error, now_ms)
+    tries.note_death(node, job)
     return acks.end(node, job, DEAD, b"", now_ms)
 
 

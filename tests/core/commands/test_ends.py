@@ -131,6 +131,13 @@ class TestRetain:
         client("ACKJOB", job, "RESULT", "value")
         assert result(client, job)["result"] == b"value"
 
+    def test_a_job_that_is_delivered_at_most_once_dies_with_its_error(self, client: Client) -> None:
+        job = taken(client, "RETRY", 0, "REPLICATE", 1, "RETAIN", 60)
+        assert client("NACK", job, "DEAD", "ERROR", "why") == 1
+        assert (result(client, job)["status"], result(client, job)["error"]) == (b"dead", b"why")
+        queue = client("QSTAT", "q")
+        assert queue[queue.index(b"died") + 1] == 1
+
 
 class TestCancel:
     def test_jobs_end_in_any_state(self, client: Client) -> None:

@@ -89,7 +89,8 @@ def test_a_lease_has_a_bound_and_stands_before_from(bench: Bench, client: Client
     assert client.raw("GETJOB", "LEASE", "FROM", "q") == WRONG
     assert client.raw("GETJOB", "LEASE", "5", "q") == b"-ERR syntax error\r\n"
     assert client.raw("GETJOB", "LEASE") == b"-ERR syntax error\r\n"
-    ((_, got, _),) = client("GETJOB", "LEASE", "9", "LEASE", "4294967295", "NOHANG", "FROM", "LEASE", "5", "q")
+    assert client.raw("GETJOB", "LEASE", "9", "LEASE", "9", "FROM", "q") == b"-ERR LEASE can be said once\r\n"
+    ((_, got, _),) = client("GETJOB", "LEASE", "4294967295", "NOHANG", "FROM", "LEASE", "5", "q")
     assert got == job
     assert bench.job(job).due_ms == bench.job(job).expires_ms, "a lease does not outlive the job"
 
