@@ -156,10 +156,13 @@ class Bus:
     def sending(self) -> list[bytes]:
         """The nodes of which bytes have come since the last call, and more is to come before they are understood.
 
-        What such a node has said behind these bytes, an answer to a PING perhaps, can have come to nobody.
+        What such a node has said behind these bytes, an answer to a PING perhaps, can have come to nobody. So a frame
+        that cannot be one must be noticed here: see `Incoming.look`.
         """
         found = []
+        now_s = self.loop.time()
         for peer_id, link in self.incoming.items():
+            link.look(now_s)
             if link.came and (link.busy or len(link.reader)):
                 found.append(peer_id)
             link.came = False

@@ -3,10 +3,16 @@
 Bytes arrive in any pieces. A frame that is too long is refused by its length alone. A frame that is still arriving
 takes no more memory than what has arrived: a peer that announces a gigabyte has to send it first. Large frames are
 taken apart as they arrive, see `large`.
+
+A length that was damaged on the way must not make the reader wait for bytes that never come, or take all that follows
+for one frame. So a frame whose array is over before its length says so is refused: a large one at once, and others when
+somebody finds that they take long (`FrameReader.check`).
 """
 
 from io import BytesIO
 from typing import Final
+
+from msgpack import OutOfData, Unpacker
 
 from cluster.large import LARGE_BODY, BadFrameError
 
@@ -21,6 +27,9 @@ HEADS_MOST: Final = 200_000
 _BIN8: Final = 0xC4
 _BIN32: Final = 0xC6
 _NIL: Final = b"\xc0"
+#: Lengths of arrays with a head of three bytes, and of five.
+_ARRAYS: Final = frozenset({0xDC, 0xDD})
+DAMAGED: Final = "the length of a frame does not match what is in it"
 #: Length of the heads of what a frame may hold beside what is a head of one byte, by their first byte.
 _HEADS: Final = {
     **dict.fromkeys((_BIN8, 0xCC, 0xD0), 2),
@@ -45,7 +54,7 @@ class Skimmer:
     To tell bodies from the rest it reads heads only: a head says how many bytes follow it, arrays are heads alone.
     """
 
-    __slots__ = ("_body", "_head", "_heads", "_skip", "_want", "bodies", "left", "payload", "size")
+    __slots__ = ("_body", "_head", "_heads", "_skip", "_values", "_want", "bodies", "left", "payload", "size")
 
     def __init__(self, length: int) -> None:
         self.left = length
@@ -54,6 +63,8 @@ class Skimmer:
         self.bodies: list[bytes] = []
         self._head = bytearray()
         self._heads = 0
+        #: Values that are still to come, as far as arrays have begun.
+        self._values = 1
         #: Bytes that are still to come of a large body, and of anything else that is no head.
         self._want = 0
         self._skip = 0
@@ -74,6 +85,8 @@ class Skimmer:
                 if not self._want:
                     self.bodies.append(self._body.getvalue())
                     self._body = BytesIO()
+            elif not self._values and not self._skip:
+                raise BadFrameError(DAMAGED)
             elif self._skip:
                 count = min(self._skip, size - at)
                 self.payload += view[at : at + count]
@@ -101,7 +114,10 @@ class Skimmer:
         if self._heads > HEADS_MOST:
             raise BadFrameError("a large frame has too many values")
         head = self._head
-        length = int.from_bytes(head[1:], "big") if _BIN8 <= head[0] <= _BIN32 else 0
+        first = head[0]
+        length = int.from_bytes(head[1:], "big") if _BIN8 <= first <= _BIN32 else 0
+        items = first & 0x0F if 0x90 <= first < 0xA0 else int.from_bytes(head[1:], "big") if first in _ARRAYS else 0
+        self._values += items - 1
         if length >= LARGE_BODY:
             self._want = length
             self.payload += _NIL
@@ -114,14 +130,16 @@ class Skimmer:
 class FrameReader:
     """Cuts a stream into payloads. ``most`` is the length in bytes of the longest that is taken; it may be changed.
 
-    ``bodies`` are those that belong to the payload that `next` gave last, the last one first.
+    ``bodies`` are those that belong to the payload that `next` gave last, the last one first. ``count`` is how many
+    payloads it has given.
     """
 
-    __slots__ = ("_at", "_data", "_large", "bodies", "most")
+    __slots__ = ("_at", "_data", "_large", "bodies", "count", "most")
 
     def __init__(self, most: int) -> None:
         self.most = most
         self.bodies: list[bytes] = []
+        self.count = 0
         self._data: bytes | bytearray = b""
         self._at = 0
         #: The frame that is under way, if it is a large one. What is behind it comes into `_data`.
@@ -165,16 +183,33 @@ class FrameReader:
         if len(data) < end:
             return None
         self._at = end
+        self.count += 1
         self.bodies = []
         if end == len(data):
             self._data = b""
             self._at = 0
         return bytes(memoryview(data)[start:end])
 
+    def check(self) -> None:
+        """See whether the frame that is under way can be one. Raises BadFrameError if its array is over already."""
+        start = self._at + HEAD
+        if self._large is not None or len(self._data) <= start:
+            return
+        unpacker = Unpacker(max_buffer_size=0)
+        unpacker.feed(bytes(memoryview(self._data)[start:]))
+        try:
+            unpacker.skip()
+        except OutOfData:
+            return
+        except ValueError:  # what begins so is no msgpack
+            pass
+        raise BadFrameError(DAMAGED)
+
     def _next_large(self, large: Skimmer) -> bytes | None:
         if large.left:
             return None
         self._large = None
+        self.count += 1
         self.bodies = large.bodies
         self.bodies.reverse()
         return bytes(large.payload)

@@ -43,6 +43,8 @@ HANDSHAKE_S: Final = 5.0
 SLICE_S: Final = 0.004
 SLICE_MESSAGES: Final = 16
 SLICE_BYTES: Final = 1 << 14
+#: Seconds that a frame is under way before it is looked at whether it can be one.
+LONG_S: Final = 1.0
 #: Bytes that the transport may hold before frames wait in the link, and when they go on.
 HIGH_WATER: Final = 1 << 20
 LOW_WATER: Final = 1 << 18
@@ -177,8 +179,8 @@ class Link(asyncio.Protocol):
 class Incoming(Link):
     """A link over which another node speaks. ``heard_s`` is when it last did, ``busy`` that it has more to say."""
 
-    __slots__ = ("_at", "_early", "_encrypting", "_messages", "_shake", "_silent", "_step", "busy", "came", "heard_s",
-                 "peer")  # fmt: skip
+    __slots__ = ("_at", "_count", "_early", "_encrypting", "_looked", "_messages", "_shake", "_silent", "_since_s",
+                 "_step", "busy", "came", "heard_s", "peer")  # fmt: skip
 
     def __init__(self, bus: "Bus") -> None:
         super().__init__(bus)
@@ -195,6 +197,10 @@ class Incoming(Link):
         self.heard_s = 0.0
         #: Bytes have come since the bus was asked (`Bus.sending`).
         self.came = False
+        #: The number of the frame that is under way, since when, and whether it was looked at.
+        self._count = 0
+        self._since_s = 0.0
+        self._looked = False
 
     def begin(self) -> None:
         """A process has connected."""
@@ -302,8 +308,23 @@ class Incoming(Link):
                     self._pause()
                     return
         except (BadFrameError, FrameTooLongError) as wrong:
-            self.bus.complain(self.address, f"Closed the link of node {self.peer.id.decode()}: {wrong}")
-            self.close()
+            self._give_up(wrong)
+
+    def look(self, now_s: float) -> None:
+        """See whether the frame that is under way can be one, if it takes long. Its length may be damaged."""
+        reader = self.reader
+        if self.busy or not len(reader) or self._count != reader.count:
+            self._count, self._since_s, self._looked = reader.count, now_s, False
+        elif not self._looked and now_s - self._since_s >= LONG_S:
+            self._looked = True
+            try:
+                reader.check()
+            except BadFrameError as wrong:
+                self._give_up(wrong)
+
+    def _give_up(self, wrong: Exception) -> None:
+        self.bus.complain(self.address, f"Closed the link of node {self.peer.id.decode()}: {wrong}")
+        self.close()
 
     def _pause(self) -> None:
         """Let others have their turn."""

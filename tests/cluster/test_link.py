@@ -79,6 +79,7 @@ class Bus:
         self.events: list[Any] = []
         self.lines: list[str] = []
         self.messages: list[Message] = []
+        self.now_s = 5.0
 
     def call_later(self, _delay_s: float, call: Any) -> Timer:
         self.timers.append(Timer(call))
@@ -88,7 +89,7 @@ class Bus:
         self.calls.append(call)
 
     def time(self) -> float:
-        return 5.0
+        return self.now_s
 
     def nonce(self) -> bytes:
         return NONCE
@@ -218,6 +219,36 @@ def test_of_long_messages_a_slice_has_fewer(monkeypatch: pytest.MonkeyPatch) -> 
     while bus.calls:
         bus.calls.pop()()
     assert bus.messages == long
+
+
+class TestDamage:
+    """A bit that was changed in the length of a frame: all that came after it was taken for a part of it, for days."""
+
+    @pytest.mark.parametrize("bit", range(10, 20))
+    def test_a_frame_that_is_over_before_its_length_ends_the_link(self, bit: int) -> None:
+        link, bus, transport = entered()
+        data = bytearray(frame([encode_message(message(number)) for number in range(3)]))
+        data[3 - bit // 8] ^= 1 << bit % 8
+        link.data_received(bytes(data))
+        for now_s in (5.0, 5.9):
+            bus.now_s = now_s
+            link.look(now_s)
+            assert not transport.aborted
+        link.data_received(frame([encode_message(message(3))]))
+        link.look(6.0)
+        assert transport.aborted
+        assert bus.lines == [f"Closed the link of node {'f' * 40}: the length of a frame does not match what is in it"]
+        assert not bus.messages
+
+    def test_a_frame_that_takes_long_may_do_so(self) -> None:
+        link, bus, transport = entered()
+        data = frame([encode_message((GOTJOB, (JOB,) * 100))])
+        for at in range(0, len(data), 50):
+            bus.now_s += 2
+            link.data_received(data[at : at + 50])
+            link.look(bus.now_s)
+        assert not transport.aborted
+        assert bus.messages == [(GOTJOB, (JOB,) * 100)]
 
 
 class TestChoked:
