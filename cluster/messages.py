@@ -125,7 +125,7 @@ JOB_IS_DONE: Final = 0
 JOB_HAS_MOVED: Final = 1
 
 #: `what` of ENDED: one holder tells another; all holders know, to somebody who wanted to hear it; somebody who never
-#: had a copy tells a holder; all holders knew it once, to one that has forgotten it.
+#: had a copy tells a holder; all holders knew it once, to one that keeps another one.
 BY_HOLDER: Final = 0
 IS_SURE: Final = 1
 BY_STRANGER: Final = 2

@@ -684,6 +684,13 @@ def other_nodes_are_not_told_what_they_wait_for() -> Iterator[None]:
         yield
 
 
+@mutant("I17", ends=True, faults={"forget": 1500})
+def who_keeps_another_end_is_not_told() -> Iterator[None]:
+    """RESULT finds two ends of one job, and leaves it at that."""
+    with patch.object(ends, "correct", nothing):
+        yield
+
+
 @mutant("I5", ends=True)
 def what_is_cancelled_is_forgotten_here_alone() -> Iterator[None]:
     """CANCEL removes the copy of one node."""

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
+from cluster.member import is_node_id
 from disque.core.base import resp
 from disque.core.jobs import orders
 from disque.core.jobs.figures import DIGITS_MOST, numbers_of
@@ -27,6 +28,8 @@ NAMES: Final = {
     RUNS: b"in-flight",
     DELAYED: b"delayed",
 }
+#: Words of an answer: see `ends.words_of`.
+WORDS: Final = 6
 #: Ranks of what two nodes know of one move of a job.
 RANKS: Final = 4
 #: Bytes of an answer beside those of a result that this node takes: other nodes may take longer ones.
@@ -58,7 +61,7 @@ def alive(node: "Node", job: Job) -> "Words":
     extra = node.extra_of(job) or Extra()
     rank = extra.generation * RANKS + orders.where(node, job.id)
     numbers = b"%d %d %d 0" % (state(job, is_dead=extra.is_dead), rank, generations.ended(node, job))
-    return (numbers, job.queue, b"", extra.error, extra.progress)
+    return (numbers, job.queue, b"", extra.error, extra.progress, b"")
 
 
 def state(job: Job, *, is_dead: bool) -> int:
@@ -73,40 +76,62 @@ def state(job: Job, *, is_dead: bool) -> int:
 
 
 class Result(Answers):
-    """RESULT: the best of what all nodes know."""
+    """RESULT: the best of what all nodes know. Who keeps another end than that is told of it."""
 
-    __slots__ = ("_best", "_id", "_key", "_protocol")
+    __slots__ = ("_best", "_end", "_id", "_kept", "_node", "_protocol", "_rank")
 
-    def __init__(self, job_id: bytes, protocol: int, most: int) -> None:
+    def __init__(self, node: "Node", job_id: bytes, protocol: int, most: int) -> None:
         super().__init__(RESULT, (job_id,))
+        self._node = node
         self._id = job_id
         self._protocol = protocol
         self.most += most
         self.awaits_own = False  # how the job has ended may not be sure for long: a holder does not confirm
-        #: Of the best answer: its order among others, and the words.
-        self._key: tuple[int, int] = (0, 0)
-        self._best: Words = ends.NOT_KNOWN
+        #: The best answer, and its rank among those that know of no end.
+        self._best: Words | None = None
+        self._rank = -1
+        #: The end that counts, as `model.is_better` has it, and those that nodes keep.
+        self._end: tuple[int, bytes, bytes] | None = None
+        self._kept: dict[bytes, tuple[int, bytes, bytes]] = {}
 
     def take(self, node_id: bytes, words: Words) -> bool:
         """As in `Answers`."""
-        del node_id
         numbers = numbers_of(words[0], 4, DIGITS_MOST)
-        if numbers is None or len(numbers) != 4 or len(words) != 5:
+        if numbers is None or len(numbers) != 4 or len(words) != WORDS:
             return False
         status, rank = numbers[0], numbers[1]
         if not status:
             return True
         if status not in NAMES:
             return False
-        # An end before all that goes on; of two ends that which wins, of what goes on the node that knows most.
-        key = (2, -status) if status in model.ENDINGS else (1, rank)
-        if key > self._key:
-            self._key, self._best = key, words
+        if status in model.ENDINGS:
+            if not is_node_id(words[-1]):
+                return False
+            end = (status, words[-1], words[2])
+            self._kept[node_id] = end
+            if self._end is None or model.is_better(end, self._end):
+                self._end, self._best = end, words
+        elif self._end is None and rank > self._rank:
+            self._rank, self._best = rank, words
         return True
 
     def reply(self) -> bytes:
         """As in `Answers`."""
-        return shown(self._id, self._best, self._protocol) if self._key[0] else resp.null_bulk(self._protocol)
+        if self._best is None:
+            return resp.null_bulk(self._protocol)
+        if self._end is not None:
+            self._correct(self._end, self._best)
+        return shown(self._id, self._best, self._protocol)
+
+    def _correct(self, end: tuple[int, bytes, bytes], words: Words) -> None:
+        """Nodes that answered with an end that clients can tell from this one are told of it."""
+        numbers = numbers_of(words[0], 4, DIGITS_MOST)
+        assert numbers is not None
+        status, taker, result = end
+        text = words[3] if status == model.DEAD else result
+        for keeper, (other, _, value) in self._kept.items():
+            if other != status or value != result:
+                ends.correct(self._node, keeper, self._id, (status, taker), numbers[3], text)
 
 
 def shown(job_id: bytes, words: "Words", protocol: int, body: bytes | None = None) -> bytes:
@@ -114,7 +139,7 @@ def shown(job_id: bytes, words: "Words", protocol: int, body: bytes | None = Non
     numbers = numbers_of(words[0], 4, DIGITS_MOST)
     assert numbers is not None
     status, _, tries, age_ms = numbers
-    _, queue, result, error, progress = words
+    _, queue, result, error, progress, _ = words
     has_ended = status in model.ENDINGS
     pairs = [
         (b"id", resp.bulk(job_id)),

@@ -25,6 +25,7 @@ from disque.core.model.ends import (
     UNKNOWN,
     WATCHES_MOST,
     End,
+    is_better,
 )
 from disque.core.model.job import ACKED, ACTIVE, DEFERRED, LEASE_OWNER, WAIT_REPL, Job
 from disque.core.model.spec import RETAIN
@@ -250,10 +251,23 @@ def was_sure(node: "Node", end: End) -> bool:
 def reconsider(
     node: "Node", job_id: bytes, what: tuple[int, bytes], age_ms: int, left_ms: int, text: bytes, now_ms: int
 ) -> None:
-    """This node has forgotten an end that all holders knew, and taken another one: the first one counts."""
+    """All holders knew this end of a job once. It counts; of two such ends the better one does."""
     known = node.ends.by_id.get(job_id)
-    if known is not None and not known.is_strange and not was_sure(node, known) and what[0] in ENDINGS:
+    if known is None or known.is_strange or what[0] not in ENDINGS:
+        return
+    mine, other = (known.status, known.node_id, known.text), (what[0], what[1], text)
+    if mine != other and (is_better(other, mine) or not was_sure(node, known)):
         replace(node, known, what, age_ms, left_ms, text, now_ms)
+
+
+def correct(node: "Node", keeper: bytes, job_id: bytes, what: tuple[int, bytes], age_ms: int, text: bytes) -> None:
+    """``keeper``, which may be this node, keeps another end of a job than that which counts: it is told that one."""
+    if keeper == node.node_id:
+        reconsider(node, job_id, what, age_ms, 0, text, node.beat_ms)
+        return
+    peer = node.peers.get(keeper)
+    if peer is not None and peer.linked:
+        node.send(keeper, (SAY_ENDED, WAS_SURE, *what, min(age_ms, KEEP_MOST_MS), 0, text, (job_id,)))
 
 
 def replace(
@@ -436,13 +450,13 @@ def break_off(node: "Node") -> None:
 # -- answers to RESULT -------------------------------------------------------------------------------------------------
 
 #: Nothing is known of the job.
-NOT_KNOWN: "Final[Words]" = (b"0 0 0 0", b"", b"", b"", b"")
+NOT_KNOWN: "Final[Words]" = (b"0 0 0 0", b"", b"", b"", b"", b"")
 
 
 def words_of(end: End, now_ms: int) -> "Words":
-    """What a node says of an end: status, rank, tries and age as one word; queue, result, last error, progress."""
+    """What a node says of an end: status, rank, tries and age as one word; queue, result, error, progress, taker."""
     numbers = b"%d 0 %d %d" % (end.status, end.tries, max(0, now_ms - end.ended_ms))
-    return (numbers, end.queue, end.text if end.status == DONE else b"", end.error, b"")
+    return (numbers, end.queue, end.text if end.status == DONE else b"", end.error, b"", end.node_id)
 
 
 # -- the journal -------------------------------------------------------------------------------------------------------

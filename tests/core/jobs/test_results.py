@@ -7,7 +7,7 @@ import pytest
 from cluster.messages import GOTACK, SURVEY, SURVEYED
 from disque.core.jobs import results
 from disque.core.jobs.results import DELAYED, RUNS, WAITS, Result
-from disque.core.model.ends import CANCELLED, DEAD_LETTER, DONE, EXPIRED
+from disque.core.model.ends import CANCELLED, DEAD_LETTER, DONE, ENDINGS, EXPIRED
 from disque.core.model.spec import RETAIN
 from tests.core.support import MYSELF, NOTHING, UNKNOWN_ID, Bench, foreign_id
 from tests.support.formats import repljob
@@ -15,20 +15,20 @@ from tests.support.formats import repljob
 MOST = 1000
 
 
-def words(status: int, rank: int = 0, text: bytes = b"") -> tuple[bytes, ...]:
-    return (b"%d %d 1 5" % (status, rank), b"q", text, b"", b"")
+def words(status: int, rank: int = 0, text: bytes = b"", taker: bytes = b"a" * 40) -> tuple[bytes, ...]:
+    return (b"%d %d 1 5" % (status, rank), b"q", text, b"", b"", taker if status in ENDINGS else b"")
 
 
 def asked(*answers: tuple[bytes, ...]) -> bytes:
     """What is replied after these answers."""
-    result = Result(UNKNOWN_ID, 2, MOST)
+    result = Result(Bench().node, UNKNOWN_ID, 2, MOST)
     for answer in answers:
         assert result.take(b"a" * 40, answer)
     return result.reply()
 
 
 def test_nobody_knows_it() -> None:
-    nothing = (b"0 0 0 0", b"", b"", b"", b"")
+    nothing = (b"0 0 0 0", b"", b"", b"", b"", b"")
     assert asked(nothing, nothing) == b"$-1\r\n"
 
 
@@ -40,11 +40,19 @@ def test_nobody_knows_it() -> None:
         ([words(EXPIRED), words(CANCELLED)], b"cancelled"),
         ([words(RUNS, 1), words(WAITS, 2), words(DELAYED, 0)], b"queued"),
         ([words(WAITS, 3), words(DEAD_LETTER, 5)], b"dead-letter"),
+        ([words(WAITS, 3), words(DONE, text=b"one", taker=b"b" * 40), words(DONE, text=b"two")], b"done"),
     ],
 )
 def test_the_best_answer_counts_in_any_order(answers: list[Any], status: bytes) -> None:
     assert asked(*answers) == asked(*answers[::-1])
     assert b"status\r\n$%d\r\n%b\r\n" % (len(status), status) in asked(*answers)
+
+
+def test_of_two_results_that_counts_of_which_the_others_say_so_too() -> None:
+    """Which one wins where holders hear of both, wins here: that of the node with the smaller ID."""
+    answers = [words(DONE, text=b"two", taker=b"b" * 40), words(DONE, text=b"one")]
+    for order in (answers, answers[::-1]):
+        assert b"$3\r\none\r\n" in asked(*order)
 
 
 def test_an_end_that_is_not_sure_for_long_is_not_waited_for() -> None:
@@ -71,16 +79,18 @@ def test_an_end_that_is_not_sure_for_long_is_not_waited_for() -> None:
     "answer",
     [
         (b"1 0 0 0",),
-        (b"1 0 0", b"", b"", b"", b""),
-        (b"x 0 0 0", b"", b"", b"", b""),
-        (b"6 0 0 0", b"", b"", b"", b""),
-        (b"99 0 0 0", b"", b"", b"", b""),
-        (b"1 -1 0 0", b"", b"", b"", b""),
-        (b"1 0 0 0", b"", b"", b"", b"", b""),
+        (b"1 0 0", b"", b"", b"", b"", b"a" * 40),
+        (b"x 0 0 0", b"", b"", b"", b"", b"a" * 40),
+        (b"6 0 0 0", b"", b"", b"", b"", b"a" * 40),
+        (b"99 0 0 0", b"", b"", b"", b"", b"a" * 40),
+        (b"1 -1 0 0", b"", b"", b"", b"", b"a" * 40),
+        (b"1 0 0 0", b"", b"", b"", b""),
+        (b"1 0 0 0", b"", b"", b"", b"", b"a" * 39),
+        (b"1 0 0 0", b"", b"", b"", b"", b"a" * 40, b""),
     ],
 )
 def test_nonsense_is_no_answer(answer: tuple[bytes, ...]) -> None:
-    assert not Result(UNKNOWN_ID, 2, MOST).take(b"a" * 40, answer)
+    assert not Result(Bench().node, UNKNOWN_ID, 2, MOST).take(b"a" * 40, answer)
 
 
 def test_who_asks_for_none_or_several_gets_no_answer() -> None:

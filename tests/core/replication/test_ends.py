@@ -23,6 +23,7 @@ from disque.core.jobs.results import RESULT
 from disque.core.journal.schema import ENDED as ENDED_RECORD
 from disque.core.model.ends import CANCELLED, DEAD, DEAD_LETTER, DONE, EXPIRED, GONE, UNKNOWN
 from disque.core.model.spec import RETAIN
+from disque.core.replication.ends import NOT_KNOWN
 from tests.core.support import MYSELF, UNKNOWN_ID, Bench, foreign_id
 from tests.support.formats import repljob
 
@@ -300,6 +301,67 @@ class TestEviction:
         assert list(bench.node.ends.by_id) == [ID]
 
 
+class TestAsked:
+    """RESULT finds several ends of one job."""
+
+    @pytest.mark.parametrize(
+        ("status", "result", "taker", "is_told"),
+        [
+            (DONE, b"value", b"0" * 40, False),
+            (DONE, b"value", b"f" * 40, False),
+            (DONE, b"other", b"f" * 40, True),
+            (CANCELLED, b"", b"0" * 40, True),
+            (EXPIRED, b"", b"0" * 40, True),
+        ],
+    )
+    def test_who_keeps_another_one_is_told(
+        self, bench: Bench, status: int, result: bytes, taker: bytes, is_told: bool
+    ) -> None:
+        one, _ = bench.peers
+        bench.client()("ACKJOB", ID, "RESULT", "value")
+        say_it_is_done(bench)
+        self.ask(bench, (b"%d 0 0 9" % status, b"q", result, b"", b"", taker), NOT_KNOWN)
+        assert bench.sent(ENDED) == [(one.id, ended(DONE, MYSELF, b"value", what=WAS_SURE, left_ms=0))] * is_told
+        assert end_of(bench) == (DONE, MYSELF, b"value")
+
+    def test_why_a_job_died_is_told(self, bench: Bench) -> None:
+        one, two = bench.peers
+        died = (b"%d 0 0 9" % DEAD, b"q", b"", b"broken", b"", one.id)
+        self.ask(bench, died, (b"%d 0 0 9" % EXPIRED, b"q", b"", b"", b"", two.id))
+        assert bench.sent(ENDED) == [(two.id, (ENDED, WAS_SURE, DEAD, one.id, 9, 0, b"broken", (ID,)))]
+
+    def test_so_is_the_node_that_asks(self, bench: Bench) -> None:
+        bench.client()("CANCEL", ID)
+        say_it_is_done(bench)
+        self.ask(bench, NOT_KNOWN, (b"%d 0 0 9" % DONE, b"q", b"value", b"", b"", b"f" * 40))
+        assert not bench.sent(ENDED)
+        assert end_of(bench) == (DONE, b"f" * 40, b"value")
+        assert bench.client()("WAITJOB", 0, ID) == [[b"done", b"value"]]
+
+    def test_who_is_gone_by_then_is_not(self, bench: Bench) -> None:
+        one, two = bench.peers
+        bench.client().send("RESULT", ID)
+        number = bench.told(one, SURVEY)[0][1]
+        bench.hear(one, (SURVEYED, number, (b"%d 0 0 9" % CANCELLED, b"q", b"", b"", b"", one.id)))
+        bench.link_down(one)
+        bench.hear(two, (SURVEYED, number, (b"%d 0 0 9" % DONE, b"q", b"value", b"", b"", two.id)))
+        assert not bench.sent(ENDED)
+
+    def test_an_age_that_cannot_be_is_not_passed_on(self, bench: Bench) -> None:
+        one, two = bench.peers
+        done = (b"%d 0 0 %d" % (DONE, 10**18 - 1), b"q", b"value", b"", b"", one.id)
+        self.ask(bench, done, (b"%d 0 0 9" % CANCELLED, b"q", b"", b"", b"", two.id))
+        assert [message[4] for message in bench.told(two, ENDED)] == [RETAIN.most * 1000]
+
+    def ask(self, bench: Bench, *answers: tuple[bytes, ...]) -> None:
+        """RESULT at this node, which the others answer so."""
+        bench.sent()
+        bench.client().send("RESULT", ID)
+        number = bench.told(bench.peers[0], SURVEY)[0][1]
+        for peer, answer in zip(bench.peers, answers, strict=True):
+            bench.hear(peer, (SURVEYED, number, answer))
+
+
 class TestForgotten:
     """An end that all holders knew, and that one of them has lost: it may have been told."""
 
@@ -327,8 +389,20 @@ class TestForgotten:
         assert not bench.node.ends.by_id
         bench.client()("ACKJOB", ID, "RESULT", "value")
         say_it_is_done(bench)
-        bench.hear(one, ended(DONE, b"0" * 40, b"other", what=WAS_SURE))
+        bench.hear(one, ended(DONE, b"f" * 40, b"other", what=WAS_SURE))
         assert end_of(bench) == (DONE, MYSELF, b"value")
+
+    def test_of_two_that_all_knew_the_better_one_counts(self, bench: Bench) -> None:
+        one, _ = bench.peers
+        bench.client()("CANCEL", ID)
+        say_it_is_done(bench)
+        bench.records()
+        until_ms = bench.node.ends.by_id[ID].until_ms
+        for _ in range(2):
+            bench.hear(one, ended(DONE, b"f" * 40, b"value", what=WAS_SURE, left_ms=0))
+        assert end_of(bench) == (DONE, b"f" * 40, b"value")
+        assert [record[:5] for record in bench.records()] == [(ENDED_RECORD, ID, b"q", DONE, b"f" * 40)]
+        assert bench.node.ends.by_id[ID].until_ms == until_ms
 
     def test_of_two_that_one_node_has_taken_the_greater_result_wins(self, bench: Bench) -> None:
         one, _ = bench.peers
