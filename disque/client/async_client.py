@@ -347,7 +347,7 @@ class AsyncDisque:
         try:
             step = next(flow)
             while interrupt is None or not interrupt.ended:
-                outcome = await self._perform(step, interrupt)
+                outcome = await self.perform(step, interrupt)
                 if interrupt is not None and interrupt.ended and outcome.failure is not None:
                     break
                 step = flow.send(outcome)
@@ -357,9 +357,12 @@ class AsyncDisque:
         flow.close()
         return None
 
-    async def _perform(self, step: Step, interrupt: AsyncInterrupt | None) -> Outcome:
+    async def perform(
+        self, step: Step, interrupt: AsyncInterrupt | None = None, outcome: Outcome | None = None
+    ) -> Outcome:
+        """Do one step of a flow. What has come when this is cancelled is in ``outcome``."""
         if isinstance(step, Exchange):
-            return await self._pool.exchange(step, interrupt)
+            return await self._pool.exchange(step, interrupt, outcome)
         await asyncio.sleep(step.seconds)
         return Outcome()
 

@@ -64,9 +64,14 @@ class AsyncPool:
         self._idle: dict[Address, deque[Connection]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def exchange(self, step: Exchange, interrupt: AsyncInterrupt | None = None) -> Outcome:
-        """Send and read. Raises nothing of what goes wrong with the node: that is part of the outcome."""
-        outcome = Outcome()
+    async def exchange(
+        self, step: Exchange, interrupt: AsyncInterrupt | None = None, outcome: Outcome | None = None
+    ) -> Outcome:
+        """Send and read. Raises nothing of what goes wrong with the node: that is part of the outcome.
+
+        Who gives the ``outcome`` finds there what had come when this was cancelled.
+        """
+        outcome = Outcome() if outcome is None else outcome
         try:
             connection = await self._take(step.address)
         except TROUBLE_AT_FIRST as error:

@@ -120,6 +120,7 @@ class Delivery:
         self._tried: set[Address] = set()
         self._sent = 0
         self._rounds = 0
+        self._maybe_done = False
         self._address: Address = ("", 0)
 
     def next(self) -> Step | None:
@@ -170,6 +171,7 @@ class Delivery:
             raise error or make("NOAUTH", cause_text(failure))
         self.router.failed(self._address)
         self.failures.append((self._where(), error or failure))
+        self._maybe_done = self._maybe_done or sent
         if sent and not self.parcel.again and not isinstance(error, DisqueError):
             reason = f"{self._where()} was lost before it answered: {cause_text(failure)}"
             raise IncompleteError(reason) from failure
@@ -199,6 +201,7 @@ class Delivery:
         """What was refused is answered so, if it is not the nodes that are the reason. Raises `UnavailableError`."""
         if not self._all_said({*self.parcel.elsewhere, *self.config.also_retry} - MOVE_ON):
             error = UnavailableError.of("no node could be used", self.failures)
+            error.maybe_done = self._maybe_done
             raise error from (self.failures[-1][1] if self.failures else None)
         for at in self.pending:
             self.replies[at] = self._refused[at]

@@ -142,13 +142,17 @@ class NoCronError(DisqueError):
 
 
 class UnavailableError(DisqueError, exceptions.ConnectionError):
-    """No node could do it; the message lists each that was tried, and why. ``failures`` has the same as pairs."""
+    """No node could do it; the message lists each that was tried, and why. ``failures`` has the same as pairs.
+
+    ``maybe_done``: it was sent to a node that did not answer, and may have done it.
+    """
 
     code = "UNAVAILABLE"
 
     def __init__(self, message: str = "", *, status_code: str | None = None) -> None:
         super().__init__(message, status_code=status_code)
         self.failures: list[tuple[str, Exception]] = []
+        self.maybe_done = False
 
     @classmethod
     def of(cls, what: str, failures: Sequence[tuple[str, Exception]]) -> Self:

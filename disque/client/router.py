@@ -108,6 +108,12 @@ class Router:
             if self.config.discover and not (self.config.tls and tells_other_port(address, text_of(reply[1]), rows)):
                 self._take(rows)
 
+    def hear_of(self, addresses: Iterable[Address]) -> None:
+        """Nodes that somebody else knows of: they count until a node tells which there are."""
+        with self._lock:
+            for address in addresses:
+                self._known.setdefault(address, Known(address, given=False))
+
     def saw_jobs(self, ids: Iterable[str]) -> None:
         """Count where jobs were made, and move there if most come from one other node."""
         with self._lock:

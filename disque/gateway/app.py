@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from disque.client import DisqueError
 from disque.gateway import compat, guard, health, scrape
 from disque.gateway.asgi import BodyError
-from disque.gateway.faults import fault_of
+from disque.gateway.faults import RETRY_AFTER_S, fault_of
 from disque.gateway.guard import RefusedError, TooManyError
 from disque.gateway.hub import Hub, log
 from disque.gateway.lmstfy.api import Api
@@ -86,7 +86,8 @@ def metrics(hub: Hub) -> list[Route]:
             told = await cluster.soon(lambda: scrape.nodes(cluster))
         except DisqueError as error:
             fault = fault_of(error)
-            more = {"WWW-Authenticate": 'Basic realm="disque"'} if fault.status == 401 else None
+            more = {"Retry-After": str(RETRY_AFTER_S)} if fault.again else {}
+            more |= {"WWW-Authenticate": 'Basic realm="disque"'} if fault.status == 401 else {}
             return PlainTextResponse(f"{fault.title}\n", fault.status, more)
         if hub.lmstfy is not None:
             found = compat.samples(told)

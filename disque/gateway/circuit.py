@@ -2,7 +2,8 @@
 
 Who waits for a node looks after `PATIENCE_S` whether it still answers a PING. One that does is only slow, and is
 waited for as long as it takes. One that does not is silent: it is told of as such at once, by all parts of a gateway,
-and asked again behind the scenes, once a second at most and only while somebody wants it.
+and asked again behind the scenes, once a second at most and only while somebody wants it. `patient` has the client that
+does not wait for it longer than `HUNG_S`.
 """
 
 import asyncio
@@ -18,6 +19,10 @@ from disque.client.router import Router
 #: After so many seconds without an answer it is looked whether the node hangs; a PING may take so long.
 PATIENCE_S = 0.3  # not Final: tests on a busy machine want more
 PING_S = 0.25  # not Final: the same
+#: What was sent to a node that is silent is waited for so long: it may only have been busy for a moment.
+HUNG_S = 2.0  # not Final: the same
+#: A node that has answered less than so many seconds ago does not hang.
+HEARD_S: Final = 0.3
 #: A silent node is asked again after so many seconds at the soonest; that PING may take so long.
 AGAIN_S: Final = 1.0
 SLOWLY_S: Final = 3.0
@@ -47,8 +52,11 @@ class Circuit:
         self.falls = 0
         #: When each silent node is to be asked again.
         self._silent: dict[Address, float] = {}
+        #: When nodes have answered a PING last.
+        self._heard: dict[Address, float] = {}
         self._clients: dict[Address, AsyncDisque] = {}
         self._looking: dict[Address, asyncio.Task[bool]] = {}
+        self._closing: set[asyncio.Task[None]] = set()
 
     def is_silent(self, address: Address) -> bool:
         """Whether a node did not answer the last time; if that was some time ago, it is asked again meanwhile."""
@@ -73,8 +81,18 @@ class Circuit:
 
     def keep(self, addresses: Iterable[Address]) -> None:
         """These are all nodes that there are: forget others, which have left."""
-        for address in self._silent.keys() - set(addresses):
-            del self._silent[address]
+        gone = (self._silent.keys() | self._clients.keys()) - set(addresses) - self._looking.keys()
+        for address in gone:
+            self._silent.pop(address, None)
+            self._heard.pop(address, None)
+            if (client := self._clients.pop(address, None)) is not None:
+                self.close_soon(client)
+
+    def close_soon(self, client: AsyncDisque) -> None:
+        """Close a client that nobody uses any more."""
+        task = asyncio.get_running_loop().create_task(client.aclose())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
     async def ask(self, address: Address, work: Callable[[], Awaitable[T]]) -> T:
         """Do what asks one node. Raises SilentError if that hangs, and what ``work`` raises."""
@@ -92,7 +110,9 @@ class Circuit:
 
     async def look_at(self, addresses: Iterable[Address]) -> None:
         """Find out which of these nodes hang: they are silent from now on."""
-        await asyncio.gather(*[self._look(one, PING_S) for one in addresses if one not in self._silent])
+        lately_s = self._clock_s() - HEARD_S
+        unsure = [one for one in addresses if one not in self._silent and self._heard.get(one, 0.0) <= lately_s]
+        await asyncio.gather(*[self._look(one, PING_S) for one in unsure])
 
     def _look(self, address: Address, patience_s: float) -> "asyncio.Task[bool]":
         """Begin to ask a node, unless that is under way."""
@@ -119,6 +139,7 @@ class Circuit:
             return False
         except DisqueError:
             pass  # it says that, or its machine does
+        self._heard[address] = self._clock_s()
         if self._silent.pop(address, None) is not None:
             self.told(address, True)
         return True
@@ -127,6 +148,8 @@ class Circuit:
         """Close all connections."""
         for task in list(self._looking.values()):
             task.cancel()
+        if self._closing:
+            await asyncio.wait(self._closing)
         for client in self._clients.values():
             await client.aclose()
 

@@ -20,6 +20,7 @@ from disque.client.config import Address
 from disque.gateway.asgi import unless_gone
 from disque.gateway.circuit import Circuit, LostError, SilentError, unless
 from disque.gateway.lane import Lane
+from disque.gateway.patient import PatientDisque
 from disque.gateway.polls import Polls, Terms
 from disque.gateway.taken import WITHMETA, Taken, jobs_of
 
@@ -42,7 +43,7 @@ class Cluster:
     """All that is asked with the rights of one user."""
 
     def __init__(self, config: Config, circuit: Circuit) -> None:
-        self.client = AsyncDisque(config)
+        self.client = PatientDisque(config, circuit)
         self.circuit = circuit
         self.adding = Lane(self.client, config.timeout_ms, circuit)
         self.asking = Lane(self.client, 0, circuit)
@@ -120,16 +121,21 @@ class Cluster:
     async def nodes(self) -> list[NodeInfo]:
         """All nodes, as one of them knows them. Raises DisqueError.
 
-        A node that is alone may not know its own address: it is where it was asked.
+        A node that is alone may not know its own address: it is where it was asked. What is kept for the addresses of
+        others is forgotten.
         """
-        nodes = await self.client.nodes()
+        told = await self.client.nodes()
         host = (self.client.router.current or self.client.config.nodes[0])[0]
-        return [node if node.host else node._replace(host=host) for node in nodes]
+        nodes = [node if node.host else node._replace(host=host) for node in told]
+        addresses = {(node.host, node.port) for node in nodes}
+        self.circuit.keep([*self.client.router.addresses(), *addresses])
+        for address in self._single.keys() - addresses:
+            self.circuit.close_soon(self._single.pop(address))
+        return nodes
 
     async def at_each(self, ask: Callable[[AsyncDisque], Awaitable[T]]) -> list[tuple[NodeInfo, T | DisqueError]]:
         """Ask all nodes at once; of each what it said. Raises DisqueError if no node tells who they are."""
         nodes = await self.nodes()
-        self.circuit.keep([*self.client.router.addresses(), *[(node.host, node.port) for node in nodes]])
         answers = await asyncio.gather(*[self._at(node, ask) for node in nodes])
         return list(zip(nodes, answers, strict=True))
 
@@ -204,7 +210,7 @@ class Clusters:
             await self._look_again(key, found)
             found = self._users.get(key)
         if found is None:
-            new = await self._let_in(Cluster(replace(self.config, user=user, password=password), self.circuit))
+            new = await self._let_in(replace(self.config, user=user, password=password))
             found = self._users.setdefault(key, new)
             if found is not new:  # somebody else with this password came at the same time
                 self._retire(new)
@@ -217,7 +223,7 @@ class Clusters:
         """Whether nodes still let a user in, by a new connection. Raises DisqueError if they do not."""
         before_s, known.let_in_s = known.let_in_s, self._clock_s()
         try:
-            self._retire(await self._let_in(Cluster(known.client.config, self.circuit)))
+            self._retire(await self._let_in(known.client.config))
         except DisqueError as error:
             if error.code in REFUSED:
                 if self._users.get(key) is known:
@@ -226,8 +232,11 @@ class Clusters:
                 raise
             known.let_in_s = before_s
 
-    async def _let_in(self, cluster: Cluster) -> Cluster:
-        """Ask a node once, so that those with a wrong password push nobody else out."""
+    async def _let_in(self, config: Config) -> Cluster:
+        """Ask a node once, so that those with a wrong password push nobody else out; any that other clients know."""
+        cluster = Cluster(config, self.circuit)
+        for other in (self.own, *self._users.values()):
+            cluster.client.router.hear_of(other.client.router.addresses())
         try:
             await cluster.soon(cluster.client.ping)
         except BaseException:
@@ -242,8 +251,10 @@ class Clusters:
             router = cluster.client.router
             if answers:
                 router.worked(address)
-            else:
-                router.failed(address)
+                continue
+            router.failed(address)
+            for lane in (cluster.adding, cluster.asking):
+                lane.step_aside(address)
 
     def _retire(self, cluster: Cluster) -> None:
         task = asyncio.get_running_loop().create_task(cluster.close())

@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from disque.client import DisqueError
+from disque.client import DisqueError, UnavailableError
 
 #: Seconds after which a client may try again.
 RETRY_AFTER_S: Final = 1
@@ -39,10 +39,14 @@ FAULTS: Final[dict[str, Fault]] = {
     "INCOMPLETE": Fault(502, "The connection was lost; whether it was done is not known"),
     "UNEXPECTED": Fault(502, "A node answered what no node answers"),
 }
+#: When the nodes that were asked did not answer, and others could not be.
+MAYBE_DONE: Final = Fault(504, "No node answered in time; it may have been done all the same", again=True)
 #: For codes that this version does not know.
 OTHER: Final = Fault(502, "The cluster answered an error")
 
 
 def fault_of(error: DisqueError) -> Fault:
     """How HTTP says this error."""
+    if isinstance(error, UnavailableError) and error.maybe_done:
+        return MAYBE_DONE
     return FAULTS.get(error.code, OTHER)

@@ -3,7 +3,7 @@
 What is asked within one iteration of the event loop leaves as one parcel, over one connection. While some parcels are
 under way the next one grows, so the busier the gateway is, the less a request costs. Replies come in the order of
 requests: one that a node lets wait holds back those behind it in its parcel. So what may wait long does not belong
-here.
+here. If a node hangs, the parcels that wait for it do not hold up others.
 """
 
 import asyncio
@@ -12,10 +12,11 @@ from collections.abc import Callable
 from typing import Final
 
 from disque.client import AsyncDisque, DisqueError
+from disque.client.config import Address
 from disque.client.delivery import Parcel, Reply, deliver
 from disque.client.errors import typed
 from disque.client.packing import pack
-from disque.gateway.circuit import PATIENCE_S, Circuit
+from disque.gateway.circuit import Circuit
 
 #: Parcels that are under way at one time.
 PARCELS: Final = 4
@@ -38,7 +39,7 @@ class Lane:
         self.circuit = circuit or Circuit(client.config)
         self.watch: Watch | None = None
         self._waiting: list[Asked] = []
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._under_way: dict[asyncio.Task[None], Parcel] = {}
         self._aside: set[asyncio.Task[None]] = set()
         self._called = False
 
@@ -56,21 +57,33 @@ class Lane:
         """Let those that wait travel, as far as there is a parcel for them."""
         self._called = False
         while self._waiting and len(self._under_way) < PARCELS:
-            parcel, self._waiting = self._waiting[:REQUESTS], self._waiting[REQUESTS:]
-            task = asyncio.get_running_loop().create_task(self._travel(parcel))
-            self._under_way.add(task)
+            asked, self._waiting = self._waiting[:REQUESTS], self._waiting[REQUESTS:]
+            parcel = Parcel([request for request, _, _ in asked], self.wait_ms)
+            task = asyncio.get_running_loop().create_task(self._travel(asked, parcel))
             task.add_done_callback(self._arrived)
+            if self.circuit.spare(self.client.router):
+                self._under_way[task] = parcel
+            else:
+                self._aside.add(task)
+
+    def step_aside(self, address: Address) -> None:
+        """This node hangs: parcels that wait for it count no more as ones under way."""
+        for task, parcel in list(self._under_way.items()):
+            if parcel.answered_by in {address, None}:
+                del self._under_way[task]
+                self._aside.add(task)
+        self._leave()
 
     def _arrived(self, task: "asyncio.Task[None]") -> None:
-        self._under_way.discard(task)
+        self._under_way.pop(task, None)
         self._aside.discard(task)
         self._leave()
 
-    async def _travel(self, asked: list[Asked]) -> None:
-        parcel = Parcel([request for request, _, _ in asked], self.wait_ms)
+    async def _travel(self, asked: list[Asked], parcel: Parcel) -> None:
+        client = self.client
         begun_s = time.monotonic()
         try:
-            replies = await self._delivered(parcel)
+            replies = await client.drive(deliver(client.router, client.config, parcel))
         except DisqueError as error:
             replies = [error if reply is None else reply for reply in error.results] or [error] * len(asked)
         if self.watch is not None:
@@ -85,30 +98,3 @@ class Lane:
                 answer.set_result(reply)
             else:
                 answer.set_exception(wrong)
-
-    async def _delivered(self, parcel: Parcel) -> list[Reply]:
-        """The replies to a parcel, which nodes are given the usual time for: sent again, it might be done twice.
-
-        If its node hangs meanwhile, others need not wait behind it.
-        """
-        client, circuit = self.client, self.circuit
-        circuit.spare(client.router)
-        arriving = asyncio.ensure_future(client.drive(deliver(client.router, client.config, parcel)))
-        try:
-            while not (await asyncio.wait([arriving], timeout=PATIENCE_S))[0]:
-                node = parcel.answered_by
-                if node is not None:
-                    await circuit.look_at([node])
-                    if circuit.is_silent(node):
-                        self._step_aside()
-            return list(arriving.result())
-        finally:
-            arriving.cancel()
-
-    def _step_aside(self) -> None:
-        """The parcel that this task brings waits for a node that hangs, and counts no more as one under way."""
-        task = asyncio.current_task()
-        if task in self._under_way:
-            self._under_way.discard(task)
-            self._aside.add(task)
-            self._leave()

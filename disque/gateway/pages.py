@@ -255,7 +255,7 @@ class Pages:
             return RedirectResponse("/login", 303)
         values = {"title": fault.title, "detail": str(error), "back": back or address_of(request)}
         answer = self.answer(request, "error.html", session, fault.status, **values)
-        if fault.status == 503:
+        if fault.again:
             answer.headers["Retry-After"] = str(RETRY_AFTER_S)
         return answer
 

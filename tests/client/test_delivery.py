@@ -52,6 +52,15 @@ def test_the_server_may_wait_longer() -> None:
     assert Way(Parcel(ONE, None), A).step.timeout_s is None
 
 
+@pytest.mark.parametrize("sent", [True, False])
+def test_at_the_end_it_is_told_whether_it_may_have_been_done(sent: bool) -> None:
+    way = Way(Parcel(ONE), A, B, attempts=1)
+    way.answer(failure=lost(), sent=sent)
+    with pytest.raises(errors.UnavailableError) as failed:
+        way.answer(failure=lost(), sent=False)
+    assert failed.value.maybe_done is sent
+
+
 def test_after_a_failure_the_rest_goes_to_the_next_node() -> None:
     way = Way(Parcel(THREE), A, B)
     way.answer(1, failure=lost())

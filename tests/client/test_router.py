@@ -50,6 +50,14 @@ class TestChoice:
         clock.now_s += 100
         assert nodes.choose(()) == B
 
+    def test_nodes_of_which_others_know_count_until_one_tells(self) -> None:
+        nodes = router(A)
+        nodes.hear_of([A, B, C])
+        nodes.failed(A)
+        assert nodes.choose(()) in {B, C}
+        nodes.learned(B, hello(ID_B, (ID_A, *A, 1), (ID_B, *B, 1)))
+        assert nodes.addresses() == [A, B]
+
     def test_a_node_that_failed_of_late_is_better_than_none(self) -> None:
         nodes = router(A)
         nodes.failed(A)

@@ -7,7 +7,7 @@ import pytest
 
 from disque.client import AsyncDisque, Config, DisqueError
 from disque.gateway import circuit as module
-from disque.gateway.circuit import AGAIN_S, Circuit, SilentError
+from disque.gateway.circuit import AGAIN_S, HEARD_S, Circuit, SilentError
 from tests.client.served import SILENCE, Served
 
 Address = tuple[str, int]
@@ -70,9 +70,10 @@ def test_who_is_slow_but_answers_is_waited_for(node: Hanging, monkeypatch: pytes
     monkeypatch.setattr(module, "PATIENCE_S", 0.001)
     monkeypatch.setattr(module, "PING_S", 60.0)
 
-    async def act(circuit: Circuit, _: Now) -> None:
+    async def act(circuit: Circuit, now: Now) -> None:
         async def slow() -> str:
-            while node.asked.count(b"PING") < 3:  # noqa: ASYNC110 - it is asked behind our back
+            while node.asked.count(b"PING") < 3:
+                now.seconds += HEARD_S
                 await asyncio.sleep(0.001)
             return "done"
 
@@ -156,5 +157,18 @@ def test_a_node_that_has_left_is_forgotten(node: Hanging, monkeypatch: pytest.Mo
         assert circuit.quiet()
         circuit.keep([("127.0.0.1", 1)])
         assert not circuit.quiet()
+        assert not circuit._clients
+
+    play(node, act)
+
+
+def test_who_has_answered_a_moment_ago_is_not_asked_again(node: Hanging) -> None:
+    async def act(circuit: Circuit, now: Now) -> None:
+        for _ in range(10):
+            await circuit.look_at([node.address])
+        assert node.asked.count(b"PING") == 1
+        now.seconds += HEARD_S
+        await circuit.look_at([node.address])
+        assert node.asked.count(b"PING") == 2
 
     play(node, act)

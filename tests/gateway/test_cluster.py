@@ -7,6 +7,7 @@ import pytest
 from disque.client import Config, DisqueError, NodeInfo, WrongPassError
 from disque.gateway import cluster as module
 from disque.gateway.cluster import Clusters
+from tests.client.served import Served
 from tests.end_to_end.node import Node
 
 PASSWORD = "open sesame"
@@ -43,6 +44,17 @@ def test_who_has_no_password_is_not_let_in_and_pushes_nobody_out(locked: Node, m
     asyncio.run(both())
 
 
+def test_who_comes_while_the_first_node_is_down_is_served_by_one_that_others_know() -> None:
+    async def both(other: Served) -> None:
+        clusters = Clusters(Config(nodes=(("127.0.0.1", 1),), attempts=1))
+        clusters.own.client.router.hear_of([other.address])
+        assert await clusters.of(None, None)
+        await clusters.close()
+
+    with Served(lambda _words: b"+PONG\r\n") as other:
+        asyncio.run(both(other))
+
+
 def test_jobs_are_taken_at_once_or_when_they_come(node: Node) -> None:
     async def both() -> None:
         clusters = Clusters(config_of(node))
@@ -77,6 +89,10 @@ def test_each_node_is_asked_and_one_that_is_gone_is_told_of(node: Node) -> None:
         answers = await cluster.at_each(lambda client: client.ping())
         assert answers[0] == (here, "PONG")
         assert isinstance(answers[1][1], DisqueError)
+        del cluster.nodes  # type: ignore[method-assign]  # now it is gone for all others, too
+        assert set(cluster._single) == {(node.host, node.port) for node in (here, gone)}
+        assert await cluster.nodes() == [here]
+        assert set(cluster._single) == {(here.host, here.port)}
         await clusters.close()
 
     asyncio.run(both())

@@ -15,6 +15,12 @@ def test_each_error_has_a_status(error: DisqueError, status: int) -> None:
     assert fault_of(error).status == status
 
 
+def test_what_may_have_been_done_is_told_apart() -> None:
+    error = UnavailableError()
+    error.maybe_done = True
+    assert fault_of(error)[::2] == (504, True)
+
+
 def test_all_codes_of_the_client_are_in_the_table_but_those_of_the_handshake() -> None:
     assert set(BY_CODE) - set(FAULTS) == {"NOPROTO"}
 

@@ -6,9 +6,6 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 
 from disque.client import AsyncDisque, BadIdError, Config, UnavailableError
-from disque.client.config import Address
-from disque.gateway import circuit
-from disque.gateway import lane as module
 from disque.gateway.lane import PARCELS, Lane
 from tests.client.served import SILENCE, Served
 
@@ -57,29 +54,31 @@ def test_without_a_node_all_are_told_so() -> None:
     asyncio.run(both())
 
 
-def test_a_node_that_hangs_keeps_what_it_has_and_holds_up_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PATIENCE_S", 0.001)
-    monkeypatch.setattr(circuit, "PING_S", 0.01)
-
-    async def both(hanging: Address, well: Address) -> None:
-        config = Config(nodes=(hanging, well), discover=False, attempts=1, order="given", timeout_ms=60_000)
+def test_parcels_that_wait_for_a_node_that_hangs_hold_up_no_others() -> None:
+    async def both(hanging: Served, well: Served) -> None:
+        config = Config(
+            nodes=(hanging.address, well.address), discover=False, attempts=1, order="given", timeout_ms=60_000
+        )
         async with AsyncDisque(config) as client:
             lane = Lane(client)
-            lane.circuit.told = lambda address, _: client.router.failed(address)
-            first = [lane.ask([b"ECHO"])]
-            while client.router.current != hanging:  # noqa: ASYNC110 - it leaves in a moment
+            stuck = []
+            while len(lane._under_way) < PARCELS:  # each leaves in a turn of its own
+                stuck.append(lane.ask([b"ECHO"]))
                 await asyncio.sleep(0)
-            while client.router.current == hanging:
-                first.append(lane.ask([b"ECHO"]))
+            behind = lane.ask([b"ECHO"])
+            while len(hanging.named(b"ECHO")) < PARCELS:  # noqa: ASYNC110 - they arrive in a moment
                 await asyncio.sleep(0.001)
-            assert await lane.ask([b"ECHO"]) == b"well"
-            assert not any(one.done() for one in first[:1])
-            await lane.circuit.close()
-            for one in first:
+            client.router.failed(hanging.address)
+            lane.step_aside(hanging.address)
+            assert await behind == b"well"
+            assert not any(one.done() for one in stuck)
+            for one in stuck:
                 one.cancel()
+            for task in lane._aside:
+                task.cancel()
 
     with Served(lambda _words: SILENCE) as hanging, Served(lambda _words: b"+well\r\n") as well:
-        asyncio.run(both(hanging.address, well.address))
+        asyncio.run(both(hanging, well))
 
 
 def test_who_has_left_hinders_nobody() -> None:

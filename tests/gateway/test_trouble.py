@@ -81,6 +81,22 @@ def node(tmp_path: Path) -> Iterator[Node]:
 
 
 @pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[list[Node]]:
+    """Three nodes that know each other; what hangs at the end goes on."""
+    nodes = []
+    for name in ("one", "two", "three"):
+        (tmp_path / name).mkdir()
+        nodes.append(Node(tmp_path / name, "--default-replicate", "2").start())
+    for other in nodes[1:]:
+        assert nodes[0].ask("CLUSTER", "MEET", LOOPBACK, other.port) == b"OK"
+    until(lambda: all(one.ask("HELLO")[3:] for one in nodes), "the nodes to know each other")
+    yield nodes
+    for each in nodes:
+        each.signal(signal.SIGCONT)
+        each.discard()
+
+
+@pytest.fixture
 def process(tmp_path: Path, node: Node) -> Iterator[Process]:
     one = Process(tmp_path, node)
     yield one
@@ -131,6 +147,36 @@ def test_a_node_that_hangs_is_told_as_one_that_is_away(process: Process, node: N
     until(lambda: process.ask("PUT", "ns/q", b"three")[0] == 201, "the node to be used again")
 
 
+def post(process: Process, path: str, body: str) -> tuple[int, str]:
+    """A request to REST."""
+    head = f"POST /api/v1/{path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n"
+    with closing(socket.create_connection((LOOPBACK, process.port), 60)) as raw:
+        raw.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
+        return answer(raw)
+
+
+@pytest.mark.slow
+def test_what_was_sent_to_a_node_that_hangs_goes_to_another_one(cluster: list[Node], tmp_path: Path) -> None:
+    """Seconds are not looked at: who waited for the node would have no answer before the test ends."""
+    one = Process(tmp_path, cluster[0])
+    try:
+        assert one.ask("PUT", "ns/q", b"one")[0] == 201
+        poll = one.send("GET", "ns/later?timeout=600")
+        until(lambda: any(int(node.info("blocked_clients")) for node in cluster), "the poll")
+        cluster[0].signal(signal.SIGSTOP)
+        assert one.ask("PUT", "ns/q", b"two")[0] == 201
+        assert post(one, "queues/q/jobs", '{"body": "x"}')[0] == 201
+        assert one.ask("PUT", "ns/later", b"three")[0] == 201
+        assert answer(poll)[0] == 200
+        poll.close()
+        for hangs in cluster:
+            hangs.signal(signal.SIGSTOP)
+        status, text = post(one, "queues/q/jobs", '{"body": "x"}')
+        assert (status, "retry-after: 1" in text.lower()) == (504, True)
+    finally:
+        one.end()
+
+
 def test_what_hangs_in_the_middle_of_a_request_hinders_nobody(process: Process, node: Node) -> None:
     slow = [socket.create_connection((LOOPBACK, process.port)) for _ in range(50)]
     for raw in slow[:25]:
@@ -144,15 +190,9 @@ def test_what_hangs_in_the_middle_of_a_request_hinders_nobody(process: Process, 
 
 
 @pytest.mark.slow
-def test_pages_wait_for_a_node_that_hangs_once_at_most(tmp_path: Path) -> None:
+def test_pages_wait_for_a_node_that_hangs_once_at_most(cluster: list[Node], tmp_path: Path) -> None:
     """Seconds are not looked at: a page that waited for the node would not come before that goes on."""
-    nodes = []
-    for name in ("one", "two", "three"):
-        (tmp_path / name).mkdir()
-        nodes.append(Node(tmp_path / name).start())
-    for other in nodes[1:]:
-        assert nodes[0].ask("CLUSTER", "MEET", LOOPBACK, other.port) == b"OK"
-    until(lambda: all(one.ask("HELLO")[3:] for one in nodes), "the nodes to know each other")
+    nodes = cluster
     one = Process(tmp_path, nodes[0])
     try:
         assert one.get("/")[0] == 200
@@ -173,9 +213,6 @@ def test_pages_wait_for_a_node_that_hangs_once_at_most(tmp_path: Path) -> None:
         until(lambda: one.get("/schedules")[0] == 200, "the nodes to be asked again")
     finally:
         one.end()
-        for each in nodes:
-            each.signal(signal.SIGCONT)
-            each.discard()
 
 
 def await_polls(process: Process, count: int) -> None:
