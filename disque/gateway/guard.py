@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from disque.client import DisqueError
 from disque.gateway.cluster import Cluster
-from disque.gateway.hub import Hub
+from disque.gateway.hub import Hub, log
 from disque.gateway.sessions import Session
 
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -53,9 +53,25 @@ def cookie_name(hub: Hub) -> str:
     return "__Host-disque" if hub.settings.cert else "disque"
 
 
-def session_of(hub: Hub, request: Request) -> Session | None:
+async def session_of(hub: Hub, request: Request) -> Session | None:
     """The session of a request, if it has one that counts."""
-    return hub.sessions.read(request.cookies.get(cookie_name(hub)))
+    session = hub.sessions.read(request.cookies.get(cookie_name(hub)))
+    if session is not None and hub.ended is not None and await hub.ended.has(session):
+        return None
+    return session
+
+
+async def end_session(hub: Hub, request: Request) -> bool:
+    """The session of a request ends here at once, and soon at all gateways; False if these cannot be told."""
+    session = hub.sessions.end(request.cookies.get(cookie_name(hub)))
+    if session is None or hub.ended is None:
+        return True
+    try:
+        await hub.ended.tell(session)
+    except DisqueError as error:
+        log.warning("a session was logged out at this gateway only, since the nodes could not be told: %s", error)
+        return False
+    return True
 
 
 def basic(request: Request) -> tuple[str | None, str] | None:
@@ -144,7 +160,7 @@ async def cluster_of(hub: Hub, request: Request) -> Cluster:
     given = basic(request)
     if given is not None:
         return await let_in(hub, request, *given)
-    session = session_of(hub, request)
+    session = await session_of(hub, request)
     if session is None:
         cluster = await hub.clusters.of(None, None)
         check_host(hub, request)

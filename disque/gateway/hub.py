@@ -8,6 +8,7 @@ from typing import Any
 
 from disque.gateway.asgi import Reading
 from disque.gateway.cluster import Clusters
+from disque.gateway.ended import Ended
 from disque.gateway.failures import Failures
 from disque.gateway.lmstfy.metrics import LmstfyMetrics
 from disque.gateway.lmstfy.tokens import FileTokens, Tokens
@@ -29,6 +30,8 @@ class Hub:
         self.clusters = Clusters(settings.cluster())
         self.metrics = Metrics()
         self.sessions = Sessions(settings.secret, wall_s)
+        #: What other gateways with the same secret have ended.
+        self.ended = Ended(self.clusters.own, time.monotonic) if settings.secret else None
         self.reading = Reading()
         self.failures = Failures(time.monotonic)
         self.tokens: Tokens

@@ -40,6 +40,9 @@ STREAM: Final = "text/event-stream"
 #: Pages that are kept live at one time. Others are served, and not renewed by themselves.
 STREAMS_MOST: Final = 200
 
+#: What the page of the login says after a logout that only this gateway knows of.
+NOT_TOLD: Final = "You are logged out here. The nodes could not be told, so other gateways may not know."
+
 Values = dict[str, object]
 
 
@@ -162,7 +165,7 @@ class Pages:
 
     def _shows(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
         async def show(request: Request) -> Response:
-            session = guard.session_of(self.hub, request)
+            session = await guard.session_of(self.hub, request)
             try:
                 cluster = await self._cluster_of(session, request)
                 if request.headers.get("accept") == STREAM:
@@ -200,11 +203,11 @@ class Pages:
             self.streams -= 1
 
     async def _parts(self, page: Page, request: Request) -> AsyncGenerator[str, None]:
-        began = guard.session_of(self.hub, request)
+        began = await guard.session_of(self.hub, request)
         template = self.templates.get_template(page.template)
         live = template.blocks.get("live")
         last = ""
-        while live is not None and not self.hub.stopping.is_set() and guard.session_of(self.hub, request) == began:
+        while live is not None and await self._goes_on(request, began):
             try:
                 cluster = await self._cluster_of(began, request)
                 values = await self._shown(page, request, cluster)
@@ -222,9 +225,13 @@ class Pages:
             except TimeoutError:
                 continue
 
+    async def _goes_on(self, request: Request, began: Session | None) -> bool:
+        """Whether a stream goes on: neither the gateway stops, nor has the session of who looks ended."""
+        return not self.hub.stopping.is_set() and await guard.session_of(self.hub, request) == began
+
     async def do(self, request: Request) -> Response:
         """An action: what a form of a page says."""
-        session = guard.session_of(self.hub, request)
+        session = await guard.session_of(self.hub, request)
         guard.check_site(request)
         if session is None:
             fields = await guard.fields_of(self.hub, request, guard.ACTION_MOST)
@@ -262,17 +269,18 @@ class Pages:
     async def login(self, request: Request) -> Response:
         """The form, and what comes of it: a new session."""
         if request.method == "GET":
-            return self.answer(request, "login.html", wrong="")
+            wrong = NOT_TOLD if form.query(request).get("told") == "no" else ""
+            return self.answer(request, "login.html", wrong=wrong)
         guard.check_site(request)
-        form = await guard.form_of(self.hub, request)
-        user, password = form.get("user") or None, form.get("password") or None
+        given = await guard.form_of(self.hub, request)
+        user, password = given.get("user") or None, given.get("password") or None
         try:
             welcome = await guard.may_enter(self.hub, request, user, password)
         except DisqueError as error:
             return self._failed(request, None, error)
         if not welcome:
             return self.answer(request, "login.html", None, 401, wrong="Wrong user or password.")
-        self.hub.sessions.end(request.cookies.get(guard.cookie_name(self.hub)))
+        await guard.end_session(self.hub, request)
         return self._begin(Session(user, password))
 
     def _begin(self, session: Session) -> Response:
@@ -288,13 +296,14 @@ class Pages:
         return answer
 
     async def logout(self, request: Request) -> Response:
-        """End the session: copies of its cookie are of no use from now on."""
+        """End the session: copies of its cookie are soon of no use at any gateway."""
         guard.check_site(request)
-        session = guard.session_of(self.hub, request)
+        session = await guard.session_of(self.hub, request)
+        told = True
         if session is not None:
             await guard.check_form(self.hub, session, request)
-            self.hub.sessions.end(request.cookies.get(guard.cookie_name(self.hub)))
-        answer = RedirectResponse("/login", 303)
+            told = await guard.end_session(self.hub, request)
+        answer = RedirectResponse("/login" if told else "/login?told=no", 303)
         answer.delete_cookie(guard.cookie_name(self.hub), secure=bool(self.hub.settings.cert), httponly=True)
         return answer
 

@@ -3,8 +3,9 @@
 The cookie is encrypted and signed (Fernet), and has an end. It holds the user and the password, since nodes are asked
 with the rights of the user, and a token against requests that other sites make (CSRF). Each login makes a new one.
 
-A session that was logged out is remembered until its cookie would end anyway, so a copy of the cookie is of no use.
-What is remembered is bounded: beyond, all sessions that began no later than the oldest one end as well.
+A session that was logged out is remembered until its cookie would end anyway, so a copy of the cookie is of no use;
+`ended` tells other gateways. What is remembered is bounded: beyond, all sessions that began no later than the oldest
+one end as well.
 """
 
 import base64
@@ -64,16 +65,17 @@ class Sessions:
         session = Session(**json.loads(text))
         return None if began_s <= self._since_s or digest(session) in self._ended else session
 
-    def end(self, cookie: str | None) -> None:
-        """The session of a cookie ends at this gateway, whoever else has a copy of it."""
+    def end(self, cookie: str | None) -> Session | None:
+        """The session of a cookie ends at this gateway, whoever else has a copy of it; None if there is none."""
         session = self.read(cookie)
         if session is None or cookie is None:
-            return
+            return None
         self._ended[digest(session)] = self._fernet.extract_timestamp(cookie.encode())
         old_s = int(self._wall_s()) - LASTS_S
         while self._ended and (len(self._ended) > ENDED_MOST or next(iter(self._ended.values())) < old_s):
             _, first_s = self._ended.popitem(last=False)
             self._since_s = max(self._since_s, first_s)
+        return session
 
 
 def digest(session: Session) -> bytes:

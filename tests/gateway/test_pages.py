@@ -6,7 +6,8 @@ from typing import Final
 
 import pytest
 
-from disque.gateway.pages import PAGES, Pages
+from disque.gateway.ended import FRESH_S
+from disque.gateway.pages import NOT_TOLD, PAGES, Pages
 from tests.end_to_end.node import Node
 from tests.gateway.conftest import MakeGateway
 from tests.gateway.support import Answer, Gateway
@@ -29,6 +30,11 @@ def log_in(gateway: Gateway, password: str = PASSWORD, **headers: str) -> Answer
     return gateway.ask("POST", "/login", body, content_type=FORM, **headers)
 
 
+def log_out(gateway: Gateway, cookie: str, page: Answer) -> Answer:
+    token = page.text.partition('name="csrf" value="')[2].partition('"')[0]
+    return gateway.ask("POST", "/logout", f"csrf={token}".encode(), content_type=FORM, cookie=cookie)
+
+
 def cookie_of(answer: Answer) -> str:
     return answer.headers["set-cookie"].partition(";")[0]
 
@@ -45,6 +51,27 @@ class TestLocked:
         cookie = cookie_of(log_in(first))
         assert second.ask("GET", "/", cookie=cookie).status == 200
         assert third.ask("GET", "/", cookie=cookie).status == 303
+
+    def test_a_session_that_was_logged_out_has_ended_at_all_of_them(self, make_gateway: MakeGateway) -> None:
+        first, second = (make_gateway(secret=b"a" * 16, password=PASSWORD) for _ in range(2))
+        before = cookie_of(log_in(first))
+        cookie = cookie_of(log_in(first, cookie=before))
+        assert second.ask("GET", "/", cookie=before).status == 303, "the next login has ended it"
+        page = second.ask("GET", "/", cookie=cookie)
+        assert page.status == 200
+        answer = log_out(first, cookie, page)
+        assert answer.headers["location"] == "/login"
+        assert second.hub.ended is not None
+        second.hub.ended._clock_s = lambda: time.monotonic() + FRESH_S
+        assert second.ask("GET", "/", cookie=cookie).status == 303
+        assert second.ask("GET", "/api/v1/queues", cookie=cookie).status == 401
+
+    def test_who_cannot_tell_the_others_says_so(self, make_gateway: MakeGateway) -> None:
+        gateway = make_gateway(secret=b"a" * 16)  # its own user may do nothing
+        cookie = cookie_of(log_in(gateway))
+        answer = log_out(gateway, cookie, gateway.ask("GET", "/", cookie=cookie))
+        assert NOT_TOLD in gateway.ask("GET", answer.headers["location"]).text
+        assert gateway.ask("GET", "/", cookie=cookie).status == 303
 
 
 class TestLogin:
@@ -76,9 +103,8 @@ class TestLogin:
 
     def test_logging_out_needs_the_token_of_the_session(self, locked: Gateway) -> None:
         cookie = cookie_of(log_in(locked))
-        token = locked.ask("GET", "/", cookie=cookie).text.partition('name="csrf" value="')[2].partition('"')[0]
         assert locked.ask("POST", "/logout", b"csrf=x", content_type=FORM, cookie=cookie).status == 403
-        answer = locked.ask("POST", "/logout", f"csrf={token}".encode(), content_type=FORM, cookie=cookie)
+        answer = log_out(locked, cookie, locked.ask("GET", "/", cookie=cookie))
         assert answer.status == 303
         assert 'disque=""' in answer.headers["set-cookie"]
         assert locked.ask("GET", "/", cookie=cookie).status == 303, "a copy of the cookie is of no use"
