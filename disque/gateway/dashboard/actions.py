@@ -13,6 +13,7 @@ from disque.client import AsyncDisque, NewJob, Swept
 from disque.client.replies import JobInfo
 from disque.gateway import ids
 from disque.gateway.cluster import Cluster
+from disque.gateway.dashboard.form import jobs
 from disque.gateway.dashboard.looks import has_header
 from disque.gateway.rest import cursors
 from disque.gateway.rest.dead import error_of
@@ -301,7 +302,5 @@ def sentence(name: str, count: str, more: str) -> str:
     if action is None or not (count.isascii() and count.isdigit()) or len(count) > 12:
         return ""
     counted = name in {"cancel", "delete", "revive", "run", "move", "flush", "revive-all", "move-all"}
-    text = f"{action.said}: {int(count):,} jobs." if counted else f"{action.said}."
-    if counted and int(count) == 1:
-        text = f"{action.said}: 1 job."
+    text = f"{action.said}: {jobs(int(count))}." if counted else f"{action.said}."
     return f"{text} {SAID.get(more, '')}".strip()

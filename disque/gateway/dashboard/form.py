@@ -24,6 +24,11 @@ def count(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else NOTHING
 
 
+def jobs(value: object) -> str:
+    """So many jobs."""
+    return f"{count(value)} job{'' if value == 1 else 's'}"
+
+
 def rate(value: object) -> str:
     """So many in a second."""
     if not isinstance(value, int | float):
@@ -133,6 +138,7 @@ def dump(value: bytes) -> str:
 
 FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "count": count,
+    "jobs": jobs,
     "rate": rate,
     "lasting": lasting,
     "seconds": seconds,

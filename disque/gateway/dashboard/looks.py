@@ -276,18 +276,22 @@ def time_line(info: JobInfo | None, fate: Any) -> list[tuple[str, str]]:  # noqa
 
 
 async def dead(request: Request, cluster: Cluster) -> Values:
-    """Queues of dead letters, and one of them grouped by error."""
-    name = form.query(request).get("queue", "")
-    names = [one for one in await cluster.queue_names() if one.endswith(DEAD)]
-    rows = await figures.of_queues(cluster, names[:QUEUES_A_PAGE])
+    """Queues of dead letters, a page of them, and one of them grouped by error."""
+    query = form.query(request)
+    name, after = query.get("queue", ""), query.get("after", "")
+    names = [one for one in await cluster.queue_names() if one.endswith(DEAD) and one > after]
+    shown = names[:QUEUES_A_PAGE]
+    rows = await figures.of_queues(cluster, shown)
     found = await groups_of(cluster, name) if name else Groups([], 0, is_whole=True)
     return {
         "rows": [row for row in rows if row.get("len") or row.get("delayed")],
         "queue": name,
         "groups": found.groups[:QUEUES_A_PAGE],
+        "errors": len(found.groups),
         "looked": found.looked,
         "is_whole": found.is_whole,
-        "total": len(names),
+        "next": shown[-1] if len(names) > QUEUES_A_PAGE else None,
+        "is_first": not after,
     }
 
 

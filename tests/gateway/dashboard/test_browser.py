@@ -165,12 +165,25 @@ def test_jobs_are_chosen_and_cancelled(open_page: Open, node: Node) -> None:
 def test_what_destroys_asks_first(open_page: Open, node: Node) -> None:
     add(node, "mails")
     page = open_page("/queues/mails")
-    sure = page.get_by_role("button", name="Delete 1 jobs")
+    sure = page.get_by_role("button", name="Delete 1 job", exact=True)
     expect(sure).to_be_hidden()
     page.get_by_text("Delete all", exact=True).click()
     sure.click()
     expect(page.get_by_role("status")).to_contain_text("Deleted: 1 job.")
     assert node.ask("QLEN", "mails") == 0
+
+
+def test_to_delete_dead_letters_of_an_error_asks_first(open_page: Open, node: Node) -> None:
+    for error in ("one", "one", "two"):
+        die(node, error, "orders")
+    page = open_page("/dead?queue=orders:dead")
+    row = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="one", exact=True))
+    sure = row.get_by_role("button", name="Delete 2 jobs", exact=True)
+    expect(sure).to_be_hidden()
+    row.get_by_text("Delete", exact=True).click()
+    sure.click()
+    expect(page.get_by_role("status")).to_contain_text("Deleted: 2 jobs.")
+    assert node.ask("QLEN", "orders:dead") == 1
 
 
 def test_a_job_is_edited_and_added_again(open_page: Open, node: Node) -> None:

@@ -35,6 +35,10 @@ def test_rates(value: object, text: str) -> None:
     assert form.rate(value) == text
 
 
+def test_one_job_is_one() -> None:
+    assert [form.jobs(many) for many in (0, 1, 1234)] == ["0 jobs", "1 job", "1,234 jobs"]
+
+
 def test_a_part_of_nothing_is_nothing() -> None:
     assert form.share(5, 0) == 0
     assert form.share(None, 7) == 0

@@ -122,6 +122,21 @@ class TestDead:
         assert '<th scope="row" class="error">a: x</th><td class="n">2</td>' in text
         assert "4 dead letters" in text
 
+    def test_all_of_many_queues_and_errors_can_be_reached(
+        self, gateway: Gateway, node: Node, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(looks, "QUEUES_A_PAGE", 1)
+        for queue in ("a", "b"):
+            die(node, "one", queue)
+            die(node, "two", queue)
+        first = gateway.ask("GET", "/dead").text
+        assert 'href="/dead?after=a%3Adead"' in first
+        assert ">b:dead<" not in first
+        second = gateway.ask("GET", "/dead?after=a%3Adead&queue=b%3Adead").text
+        assert ">b:dead<" in second
+        assert "the 1 most frequent of 2 errors" in second
+        assert 'rel="next"' not in second
+
 
 class TestOthers:
     def test_schedules(self, gateway: Gateway, node: Node) -> None:
