@@ -33,7 +33,8 @@ def play(address: tuple[str, int], act: Callable[[Ended, Ended, Now], Awaitable[
     async def both() -> None:
         clusters = [Clusters(Config(nodes=(address,), discover=False, attempts=1)) for _ in range(2)]
         now = Now()
-        await act(*[Ended(one.own, now) for one in clusters], now)
+        mine, other = (Ended(one.own, now) for one in clusters)
+        await act(mine, other, now)
         for one in clusters:
             await one.close()
 
