@@ -15,7 +15,9 @@ answered with HOLD. QUEUED says why: after a timer, a node that has given the jo
 NACK or ENQUEUE that delivery is over.
 
 Answers bring the holders that the asker did not name, so a question reaches every node that may have a copy. The
-number that goes with a question and comes back is the asker's time, which means nothing to anybody else.
+number that goes with a question and comes back is the asker's time, which means nothing to anybody else. A node that
+says QUEUED, and was not known to have a copy, was away when others got theirs: it gets such an answer, too. Else two
+nodes could have the job in their queues, and not know of each other.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -69,6 +71,8 @@ AGAIN_MOST_MS: Final = 2000
 FRESH_MS: Final = 2500
 YIELD_MS: Final = 3000
 CONTEST_MS: Final = 1000
+#: The number of an answer to nobody's question: it brings holders.
+UNASKED: Final = 0
 #: What a HOLD is longer for others, at most, so that they do not all ask in the same moment, in ms.
 SPREAD_MS: Final = 100
 
@@ -243,7 +247,10 @@ def known(node: "Node", peer: bytes, job_id: bytes, holders: tuple[bytes, ...], 
     if not job.retry or (job.flags & EXTRA and generations.catch_up(node, peer, job, now_ms)):
         return None
     if peer not in job.holders or (holders and holders != job.holders):
+        is_new = peer not in job.holders
         replica.add_holders(node, job, (*holders, peer))
+        if is_new and not holders:  # it does not know either of those that came while it was away
+            node.batch(peer, (ANSWER, UNASKED, ANSWER_NO, job.holders), job_id)
     return job
 
 

@@ -433,6 +433,15 @@ class TestQueuedElsewhere:
         new = next(peer for peer in cluster.peers if peer.id not in cluster.job(job_id).holders)
         cluster.hear(new, (QUEUED, BY_NACK, (job_id,)))
         assert new.id in cluster.job(job_id).holders
+        assert cluster.told(new) == [(ANSWER, 0, ANSWER_NO, cluster.job(job_id).holders, (job_id,))]
+
+    def test_who_learns_of_a_holder_tells_it_that_the_job_is_queued_here(self, cluster: Bench) -> None:
+        job_id = add(cluster)
+        known = cluster.job(job_id).holders
+        (old,) = [peer for peer in cluster.peers if peer.id in known]
+        new = next(peer for peer in cluster.peers if peer.id not in known)
+        cluster.hear(old, (ANSWER, 0, ANSWER_NO, tuple(sorted([*known, new.id])), (job_id,)))
+        assert cluster.sent() == [(new.id, (QUEUED, STILL, (job_id,)))]
 
     def test_who_queues_a_job_that_is_done_is_told(self, pair: Bench) -> None:
         job_id = add(pair)
