@@ -87,17 +87,29 @@ def write(book: Book, ours: str, out: Path) -> None:
     """Write samples, plots and text."""
     from tests.speed.plots import draw  # noqa: PLC0415 - half a second, and only now is it needed
 
-    folder = out / "docs" / "bench"
+    folder = samples(out).parent
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "samples.json").write_text(book.dumps(), encoding="utf-8")
+    samples(out).write_text(book.dumps(), encoding="utf-8")
     draw(book, folder)
     (out / "BENCHMARKS.md").write_text(document(book, ours, list(SCENES)), encoding="utf-8")
 
 
 def again(out: Path) -> None:
     """Write text and plots from samples that are there."""
-    book = Book.loads((out / "docs" / "bench" / "samples.json").read_text(encoding="utf-8"))
+    book = Book.loads(samples(out).read_text(encoding="utf-8"))
     write(book, book.facts["judged form"], out)
+
+
+def samples(out: Path) -> Path:
+    """Where the samples are, or come to."""
+    return out / "docs" / "bench" / "samples.json"
+
+
+def kept(book: Book, chosen: argparse.Namespace) -> Book:
+    """With scenes that were left out as they were measured before, if they were."""
+    if chosen.only == list(SCENES) or not samples(chosen.out).exists():
+        return book
+    return Book.loads(samples(chosen.out).read_text(encoding="utf-8")).renewed(book, chosen.only)
 
 
 def prepare(chosen: argparse.Namespace, folder: Path) -> Setting:
@@ -149,7 +161,8 @@ def main() -> int:
         others = work.shares()
         run.book.facts["meanwhile"] = machine.meanwhile(*others)
         run.book.notes += [text for text in [machine.doubt(*others)] if text]
-        write(run.book, run.best, chosen.out)
+        book = kept(run.book, chosen)
+        write(book, book.facts["judged form"], chosen.out)
         run.say(f"written: {chosen.out / 'BENCHMARKS.md'}")
     return 0
 

@@ -95,6 +95,19 @@ class Book:
         cells = (sample.cell for sample in self.samples)
         return list(dict.fromkeys(cell.what for cell in cells if cell.scene == scene and server in {"", cell.server}))
 
+    def renewed(self, later: Self, scenes: list[str]) -> "Book":
+        """Another book, in which these scenes are those of ``later``. A note says so."""
+        book = Book()
+        book.facts = self.facts
+        book.samples = [one for one in self.samples if one.cell.scene not in scenes] + later.samples
+        begin = f"Measured later: {', '.join(scenes)},"
+        said = (
+            f"{begin} by `{later.facts['command']}` on {later.facts['date']}, in the {later.facts['judged form']} form;"
+        )
+        book.notes = [note for note in self.notes if not note.startswith(begin)]
+        book.notes += [f"{said} {later.facts['meanwhile']}.", *later.notes]
+        return book
+
     def dumps(self) -> str:
         """Give everything as JSON, a line for each sample."""
         rows = [json.dumps(dict(zip(KEYS, [*one.cell, one.turn, one.values], strict=True))) for one in self.samples]

@@ -313,10 +313,10 @@ def document(book: Book, ours: str, scenes: list[str]) -> str:
         "# Benchmarks",
         "",
         (
-            f"Made by `{book.facts['command']}` on {book.facts['date']}. All figures are of this one run; contenders "
-            "took turns within each round, and a figure is the median of the rounds with the lowest and the highest "
-            "in brackets. Machines differ and drift: ratios are worth more than figures. The samples are in "
-            "[docs/bench/samples.json](docs/bench/samples.json)."
+            f"Made by `{book.facts['command']}` on {book.facts['date']}. All figures are of this one run, but for what "
+            "is named below as measured later; contenders took turns within each round, and a figure is the median of "
+            "the rounds with the lowest and the highest in brackets. Machines differ and drift: ratios are worth more "
+            "than figures. The samples are in [docs/bench/samples.json](docs/bench/samples.json)."
         ),
         "",
         *table(("on what", ""), [(name, text) for name, text in book.facts.items() if name not in {"command", "date"}]),

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.speed.bench import SCENES, command, forms, measure, parser
+from tests.speed.bench import SCENES, command, forms, kept, measure, parser, samples
+from tests.speed.book import Book, Cell
 from tests.speed.scale import QUICK
 from tests.speed.server import PLAIN
 from tests.speed.setting import Setting
@@ -67,6 +68,28 @@ def test_ctrl_c_ends_it_and_keeps_what_was_measured(tmp_path: Path, monkeypatch:
     measure(run, ["driver", "depth", "flat"])
     assert done == ["driver"]
     assert run.book.notes == ["It was interrupted. Not or not all measured: depth, flat."]
+
+
+def test_scenes_that_are_left_out_stay_as_they_were(tmp_path: Path) -> None:
+    before, later = Book(), Book()
+    facts = {"command": "make bench", "date": "today", "judged form": "plain", "meanwhile": "nothing else ran"}
+    before.facts, later.facts = {**facts, "judged form": "compiled"}, {**facts, "command": "make bench ARGS"}
+    for book, figure in ((before, 1.0), (later, 2.0)):
+        book.add(Cell("tasks", "x", "done", 1), 0, rate=figure)
+    before.add(Cell("memory", "x", "queued", 1), 0, bytes=3.0)
+    chosen = parser().parse_args(["--only", "tasks", "--out", str(tmp_path)])
+    assert kept(later, chosen) is later, "nothing was measured before"
+    samples(tmp_path).parent.mkdir(parents=True)
+    for _ in range(2):
+        samples(tmp_path).write_text(before.dumps())
+        before = kept(later, chosen)
+        assert [(one.cell.scene, list(one.values.values())) for one in before.samples] == [
+            ("memory", [3.0]), ("tasks", [2.0])
+        ]  # fmt: skip
+        assert before.facts["judged form"] == "compiled"
+        said = "Measured later: tasks, by `make bench ARGS` on today, in the plain form; nothing else ran."
+        assert before.notes == [said]
+    assert kept(later, parser().parse_args(["--out", str(tmp_path)])) is later, "all was measured"
 
 
 def test_the_best_form_comes_first_and_only_servers_that_are_here(tmp_path: Path) -> None:
