@@ -105,11 +105,12 @@ def samples(out: Path) -> Path:
     return out / "docs" / "bench" / "samples.json"
 
 
-def kept(book: Book, chosen: argparse.Namespace) -> Book:
-    """With scenes that were left out as they were measured before, if they were."""
+def kept(book: Book, chosen: argparse.Namespace, absent: list[str]) -> Book:
+    """With the scenes that were left out as they were before. Notes on what is ``absent`` say nothing of these."""
     if chosen.only == list(SCENES) or not samples(chosen.out).exists():
         return book
-    return Book.loads(samples(chosen.out).read_text(encoding="utf-8")).renewed(book, chosen.only)
+    before = Book.loads(samples(chosen.out).read_text(encoding="utf-8"))
+    return before.renewed(book, chosen.only, [note for note in book.notes if note not in absent])
 
 
 def prepare(chosen: argparse.Namespace, folder: Path) -> Setting:
@@ -154,14 +155,15 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory() as folder:
         run = prepare(chosen, Path(folder))
-        for note in run.book.notes:
+        absent = list(run.book.notes)
+        for note in absent:
             run.say(note)
         work = machine.Work()
         measure(run, chosen.only)
         others = work.shares()
         run.book.facts["meanwhile"] = machine.meanwhile(*others)
         run.book.notes += [text for text in [machine.doubt(*others)] if text]
-        book = kept(run.book, chosen)
+        book = kept(run.book, chosen, absent)
         write(book, book.facts["judged form"], chosen.out)
         run.say(f"written: {chosen.out / 'BENCHMARKS.md'}")
     return 0

@@ -95,8 +95,8 @@ class Book:
         cells = (sample.cell for sample in self.samples)
         return list(dict.fromkeys(cell.what for cell in cells if cell.scene == scene and server in {"", cell.server}))
 
-    def renewed(self, later: Self, scenes: list[str]) -> "Book":
-        """Another book, in which these scenes are those of ``later``. A note says so."""
+    def renewed(self, later: Self, scenes: list[str], notes: list[str]) -> "Book":
+        """Another book, in which these scenes are those of ``later``, with ``notes`` on them and one that says so."""
         book = Book()
         book.facts = self.facts
         book.samples = [one for one in self.samples if one.cell.scene not in scenes] + later.samples
@@ -104,8 +104,8 @@ class Book:
         said = (
             f"{begin} by `{later.facts['command']}` on {later.facts['date']}, in the {later.facts['judged form']} form;"
         )
-        book.notes = [note for note in self.notes if not note.startswith(begin)]
-        book.notes += [f"{said} {later.facts['meanwhile']}.", *later.notes]
+        book.notes = [note for note in self.notes if not note.startswith(begin) and note not in notes]
+        book.notes += [f"{said} {later.facts['meanwhile']}.", *notes]
         return book
 
     def dumps(self) -> str:

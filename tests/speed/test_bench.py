@@ -76,20 +76,21 @@ def test_scenes_that_are_left_out_stay_as_they_were(tmp_path: Path) -> None:
     before.facts, later.facts = {**facts, "judged form": "compiled"}, {**facts, "command": "make bench ARGS"}
     for book, figure in ((before, 1.0), (later, 2.0)):
         book.add(Cell("tasks", "x", "done", 1), 0, rate=figure)
+    later.notes = ["nothing is here", "it was interrupted"]
     before.add(Cell("memory", "x", "queued", 1), 0, bytes=3.0)
     chosen = parser().parse_args(["--only", "tasks", "--out", str(tmp_path)])
-    assert kept(later, chosen) is later, "nothing was measured before"
+    assert kept(later, chosen, []) is later, "nothing was measured before"
     samples(tmp_path).parent.mkdir(parents=True)
     for _ in range(2):
         samples(tmp_path).write_text(before.dumps())
-        before = kept(later, chosen)
+        before = kept(later, chosen, ["nothing is here"])
         assert [(one.cell.scene, list(one.values.values())) for one in before.samples] == [
             ("memory", [3.0]), ("tasks", [2.0])
         ]  # fmt: skip
         assert before.facts["judged form"] == "compiled"
         said = "Measured later: tasks, by `make bench ARGS` on today, in the plain form; nothing else ran."
-        assert before.notes == [said]
-    assert kept(later, parser().parse_args(["--out", str(tmp_path)])) is later, "all was measured"
+        assert before.notes == [said, "it was interrupted"]
+    assert kept(later, parser().parse_args(["--out", str(tmp_path)]), []) is later, "all was measured"
 
 
 def test_the_best_form_comes_first_and_only_servers_that_are_here(tmp_path: Path) -> None:

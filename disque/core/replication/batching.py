@@ -1,7 +1,7 @@
 """Which nodes are asked first for the copies of a new job, and how the jobs of one turn share a message.
 
 Jobs that follow each other in a pipeline mostly differ in ID, body and place only. Those that go to the same nodes make
-up a wave: one REPLJOB, one tuple of holders, one list of those asked.
+up a batch: one REPLJOB, one tuple of holders, one list of those asked.
 """
 
 from typing import TYPE_CHECKING
@@ -23,29 +23,29 @@ def ask(node: "Node", spread: Spread, now_ms: int) -> None:
     job = spread.job
     wanted = spread.missing()
     left_ms = max(1, job.expires_ms - now_ms)
-    wave = node.copies.batch
-    if wave is None or job.flags & EXTRA or not wave.takes(node.linked, job, wanted, left_ms):
+    batch = node.copies.batch
+    if batch is None or job.flags & EXTRA or not batch.takes(node.linked, job, wanted, left_ms):
         if not job.retry:
             ask_alone(node, spread, wanted, now_ms)
             return
         seal(node)
         peers = pick(node, spread, wanted)
         holders = node.shared(tuple(sorted({*job.holders, *[peer.id for peer in peers]})))
-        wave = node.copies.batch = ReplicationBatch(job, node.linked, wanted, left_ms, peers, holders, now_ms)
+        batch = node.copies.batch = ReplicationBatch(job, node.linked, wanted, left_ms, peers, holders, now_ms)
     job_id = job.id
-    wave.ids.append(job_id)
-    wave.bodies.append(job.body)
-    wave.ctimes.append(job.ctime)
-    wave.size += len(job.body)
-    spread.asked = wave.asked
-    job.holders = wave.holders
-    if node.journaling and job.segment and wave.asked:
+    batch.ids.append(job_id)
+    batch.bodies.append(job.body)
+    batch.ctimes.append(job.ctime)
+    batch.size += len(job.body)
+    spread.asked = batch.asked
+    job.holders = batch.holders
+    if node.journaling and job.segment and batch.asked:
         node.outbox.add((HOLDERS, job_id, job.holders))
-    for peer in wave.peers:
+    for peer in batch.peers:
         if not peer.waiting:
             peer.heard_ms = now_ms
         peer.waiting[job_id] = spread
-    if len(wave.peers) < wanted:
+    if len(batch.peers) < wanted:
         node.copies.short[job_id] = spread
     if job.flags & EXTRA:
         seal(node, node.more_of(job, now_ms))  # what is said of it holds for no other one
@@ -68,22 +68,22 @@ def ask_alone(node: "Node", spread: Spread, wanted: int, now_ms: int) -> None:
 
 def seal(node: "Node", more: bytes = b"") -> None:
     """Nothing more goes with the jobs of this turn that are asked for: they are a message now."""
-    wave, node.copies.batch = node.copies.batch, None
-    if wave is None:
+    batch, node.copies.batch = node.copies.batch, None
+    if batch is None:
         return
     message = repljob(
-        wave.spec.queue,
-        wave.spec.encoded,
+        batch.spec.queue,
+        batch.spec.encoded,
         flags=0,
-        left_ms=wave.left_ms,
-        delay_ms=wave.delay_ms,
-        holders=wave.holders,
-        ids=tuple(wave.ids),
-        bodies=tuple(wave.bodies),
-        ctimes=tuple(wave.ctimes),
+        left_ms=batch.left_ms,
+        delay_ms=batch.delay_ms,
+        holders=batch.holders,
+        ids=tuple(batch.ids),
+        bodies=tuple(batch.bodies),
+        ctimes=tuple(batch.ctimes),
         more=more,
     )
-    for peer_id in wave.asked:
+    for peer_id in batch.asked:
         node.send(peer_id, message)
 
 
