@@ -41,7 +41,7 @@ def test_queues_jobs_and_workers(shop: Shop) -> None:
                 assert (dead.status, dead.origin) == ("dead-letter", shop.queue)
                 assert (dead.error or "").startswith("ValueError: bad thing")
                 [kept] = await app.jobs(shop.queue, "done")
-                assert (kept.id, kept.status) == (done.id, "done")
+                assert (kept.id, kept.status, kept.task, kept.args) == (done.id, "done", "work", "'quick'")
                 one = await app.job(done.id)
                 assert one is not None
                 assert (one.status, one.result) == ("done", b'"quick False"')
