@@ -126,6 +126,7 @@ class Server:
                 await self.mesh.start()
         except (listen.ListenError, JournalError, HostRefusedError, TlsError) as wrong:
             self.log.warning(str(wrong))
+            self.node.loading = True  # the journal may be read and yet not open: what clients still say is not kept
             self._close_listeners()
             if not self._ticks:  # it does not even listen: the ID that was drawn is known to nobody
                 self.nodes_conf.discard()

@@ -21,8 +21,10 @@ from disque.server import daemon
 from disque.server import server as server_module
 from disque.server.connection import Connection
 from disque.server.facts import NodeClock
+from disque.server.journal import Journal
 from disque.server.listen import ListenError
 from disque.server.nodes_conf import open_nodes_conf
+from disque.server.segments import JournalError
 from disque.server.server import Server
 from disque.server.tls import TlsError
 from tests.core.support import foreign_id
@@ -546,6 +548,26 @@ def test_after_a_reload_that_failed_nothing_is_promised_any_more(monkeypatch: py
         assert transport.take() == b"-ERR\r\n"
         assert ask(server, client, ADD).startswith(b"-MISCONF The journal could not be loaded again")
         end(server)
+
+    in_loop(scene)
+
+
+def test_a_start_whose_journal_cannot_be_written_promises_nothing_while_it_ends(
+    new_port: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journal is read, so clients were served: an ADDJOB in the last turns of the loop was answered, and lost."""
+
+    def refuse(_journal: Journal, _rebuild: bool) -> None:
+        raise JournalError("Can't write the journal")
+
+    monkeypatch.setattr(Journal, "start", refuse)
+
+    async def scene() -> None:
+        server = assemble(appendonly="yes", port=str(new_port()), bind="127.0.0.1")
+        assert await server.run() == 1
+        client, _ = connect(server)
+        assert ask(server, client, ADD).startswith(b"-LOADING")
+        server.nodes_conf.close()
 
     in_loop(scene)
 
