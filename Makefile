@@ -109,7 +109,7 @@ test-slow: tools $(VENV)/.can-test
 	@SLOW=only $(BIN)/python -m pytest $(WORKERS) $(ARGS)
 
 # The tests that need no server of another project, with each later Python that is here (pyenv's or the system's).
-PYTHON_TESTS ?= tests/core tests/cluster tests/scenarios tests/server tests/client
+PYTHON_TESTS ?= tests/core tests/cluster tests/scenarios tests/server tests/client tests/django
 PYTHONS ?= $(shell ls -d $$HOME/.pyenv/versions/3.1[2-9].* 2>/dev/null | sed 's:$$:/bin/python3:') \
   $(foreach minor,12 13 14,$(shell command -v python3.$(minor) 2>/dev/null | grep -v pyenv/shims))
 test-pythons:

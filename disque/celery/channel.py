@@ -7,6 +7,7 @@ all nodes. When a node is lost, the channel goes on at the next one: what was ta
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from queue import Empty
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -24,7 +25,7 @@ from disque.celery.batch import PublishBatch
 from disque.celery.bindings import Row
 from disque.celery.qos import QoS
 from disque.celery.wire import Wire, opened
-from disque.client import DisqueError, NewJob
+from disque.client import DisqueError, NewJob, NoPermError
 from disque.client.config import Address
 from disque.client.delivery import MOVE_ON
 from disque.client.errors import typed
@@ -325,12 +326,16 @@ class Channel(virtual.Channel):
         """
         for node, ids in self._dropped(tags).items():
             try:
-                if seen:
-                    self.client.enqueue_at(node, ids)
-                else:
-                    self.client.give_back(ids, node, count=False)
+                self._put_back(node, ids, seen=seen)
             except DisqueError as error:
                 LOG.warning("%d messages come to others when their lease is over: %s", len(ids), error)
+
+    def _put_back(self, node: Address | None, ids: list[str], *, seen: bool) -> None:
+        if seen:
+            with suppress(NoPermError):  # a user who may NACK and not ENQUEUE: then nothing marks them
+                self.client.enqueue_at(node, ids)
+                return
+        self.client.give_back(ids, node, count=False)
 
     def _dropped(self, tags: Sequence[str]) -> dict[Address | None, list[str]]:
         """What is held of these and will be settled, by the node that gave it."""

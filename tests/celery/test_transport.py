@@ -15,6 +15,7 @@ from kombu import Exchange, Queue
 from kombu.exceptions import OperationalError
 
 from disque import VERSION
+from disque.celery import inspection
 from disque.celery.poller import Poller
 from disque.celery.transport import FORKING
 from tests.celery.support import Got, connect, consume, drain, looping, publish, url_of
@@ -239,6 +240,20 @@ class TestCluster:
                 last.drain_events(timeout=10)
             assert got.bodies == ["news"]
 
+    @pytest.mark.parametrize("copies", [1, 3])
+    def test_what_a_consumer_had_is_marked_when_it_comes_from_another_node(self, three: Cluster, copies: int) -> None:
+        first, _, third = three.members
+        queue, got = Queue(f"marks-{copies}"), Got(keep=True)
+        with connect(first, job_options={"replicate": copies}) as one:
+            publish(one, 1, queue.name)
+            with kombu.Consumer(one.channel(), [queue], callbacks=[got]):
+                one.drain_events(timeout=10)
+        with connect(third) as last:
+            again = until(queue(last.default_channel).get, "it from another node")
+            assert again is not None
+            again.ack()
+        assert ("redelivered" in got.messages[0].delivery_info, again.delivery_info["redelivered"]) == (False, True)
+
     def test_the_next_node_is_used_when_one_is_gone(self, three: Cluster) -> None:
         first, second, third = three.members
         with connect(first, second, third, job_options={"replicate": 2}) as connection:
@@ -282,6 +297,46 @@ def test_tls(secured: tuple[Node, int]) -> None:
     for url, words in ((f"disques://:secret@127.0.0.1:{port}", {}), (f"disques://:wrong@127.0.0.1:{port}", files)):
         with kombu.Connection(url, ssl=words) as stranger, pytest.raises(stranger.connection_errors):
             stranger.transport.establish_connection()
+
+
+def limited(node: Node, *rules: str, host: str = "") -> Any:
+    """A connection of a user with these rights."""
+    node.ask("ACL", "SETUSER", "celery", "on", ">secret", *rules)
+    return kombu.Connection(f"disque://celery:secret@127.0.0.1:{node.port}/{host}")
+
+
+def test_the_rights_that_an_application_needs(node: Node) -> None:
+    got, heard = Got(keep=True), Got()
+    [line] = [line for line in (ROOT / "docs" / "celery.md").read_text().splitlines() if "ACL SETUSER" in line]
+    rights = line.partition(">secret ")[2].split()
+    with limited(node, *rights, host="shop") as connection:
+        publish(connection, 1, MAILS)
+        publish(connection, 2, MAILS)
+        with (
+            kombu.Consumer(connection.channel(), [MAILS], callbacks=[got], prefetch_count=1),
+            kombu.Consumer(connection.channel(), [NEWS], callbacks=[heard]),
+        ):
+            kombu.Producer(connection.default_channel).publish("news", exchange=NEWS.exchange)
+            while not (got.bodies and heard.bodies):
+                connection.drain_events(timeout=10)
+            assert list(inspection.delayed(connection.transport, "mails")) == []
+        bound = MAILS(connection.default_channel)
+        assert bound.purge() == 1
+        publish(connection, 3, MAILS)
+        bound.delete()
+    assert node.ask("ACL", "LOG") == []
+
+
+def test_a_user_who_may_not_enqueue_hands_back_without_a_mark(node: Node, connection: Any) -> None:
+    publish(connection, 1, MAILS)
+    got = Got(keep=True)
+    with (
+        limited(node, "~*", "&*", "+@all", "-enqueue") as other,
+        kombu.Consumer(other.channel(), [MAILS], callbacks=[got]),
+    ):
+        other.drain_events(timeout=10)
+    message = MAILS(connection.default_channel).get()
+    assert "redelivered" not in message.delivery_info
 
 
 def test_a_child_process_leaves_the_connections_of_its_parent_alone(node: Node) -> None:

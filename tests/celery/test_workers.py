@@ -158,8 +158,9 @@ class TestPrefork:
         return seen
 
     def test_workers_find_each_other(self, node: Node, start: StartWorker) -> None:
-        start(url_of(node), "--concurrency", "1", name="one").await_ready()
+        one = start(url_of(node), "--concurrency", "1", "--loglevel", "DEBUG", name="one").await_ready()
         two = start(url_of(node), "--concurrency", "1", name="two").await_ready()
+        one.await_log("two@test joined the party")  # gossip
         assert "mingle: sync with 1 nodes" in two.log()
         assert "mingle: sync complete" in two.log()
 
