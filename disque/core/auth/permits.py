@@ -123,11 +123,19 @@ def say_permits(node: "Node", asked: Asked, now_ms: int) -> None:
     surveys.say(node, asked, (b"".join([b"%d" % access.judge(node, user, job_id, wanted) for job_id in ids]),))
 
 
+def is_foreign(node: "Node", user: User, request: Request) -> bool:
+    """Whether a job of this request is known here by now, and ``user`` may not: it was on its way between two nodes."""
+    claims = request.row.claims(request.args)
+    return any(access.judge(node, user, job_id, claims.of_ids) == MAY_NOT for job_id in claims.ids)
+
+
 def go_on(node: "Node", session: Session, request: Request, now_ms: int) -> None:
     """Run a request that was put off, or refuse it."""
     session.waiting = NOT_WAITING
     silent, session.wait_silent = session.wait_silent, False
     replies, handed = len(session.out), len(session.handed)
+    if not request.refused and is_foreign(node, session.user, request):
+        request.refused = resp.error(errors.NO_QUEUE)
     if request.refused:
         session.out.append(request.refused)
     else:

@@ -39,7 +39,7 @@ def result(node: "Node", session: Session, args: list[bytes], now_ms: int) -> No
         session.out.append(resp.error(errors.BAD_ID))
         return
     most = max(node.config.number("max-result-bytes"), results.RESULT_MOST)
-    questions.ask(node, session, results.Result(node, args[1], session.protocol, most), now_ms)
+    questions.ask(node, session, results.Result(node, session.user, args[1], session.protocol, most), now_ms)
 
 
 def waitjob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:

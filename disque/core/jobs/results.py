@@ -3,16 +3,18 @@
 from typing import TYPE_CHECKING, Final
 
 from cluster.member import is_node_id
-from disque.core.base import resp
+from disque.core.base import errors, resp
 from disque.core.jobs import orders
 from disque.core.jobs.figures import DIGITS_MOST, numbers_of
 from disque.core.model import ends as model
+from disque.core.model.claims import EITHER
 from disque.core.model.extra import Extra
 from disque.core.model.job import ACKED, ACTIVE, DEFERRED, DELIVERED, QUEUED, WAIT_REPL, Job
 from disque.core.model.survey import Answers, Asked, Words
 from disque.core.replication import ends, generations, surveys
 
 if TYPE_CHECKING:
+    from disque.core.model.user import User
     from disque.core.node import Node
 
 #: The kind of question: see `questions`.
@@ -78,11 +80,12 @@ def state(job: Job, *, is_dead: bool) -> int:
 class Result(Answers):
     """RESULT: the best of what all nodes know. Who keeps another end than that is told of it."""
 
-    __slots__ = ("_best", "_end", "_id", "_kept", "_node", "_protocol", "_rank")
+    __slots__ = ("_best", "_end", "_id", "_kept", "_node", "_protocol", "_rank", "_user")
 
-    def __init__(self, node: "Node", job_id: bytes, protocol: int, most: int) -> None:
+    def __init__(self, node: "Node", user: "User", job_id: bytes, protocol: int, most: int) -> None:
         super().__init__(RESULT, (job_id,))
         self._node = node
+        self._user = user
         self._id = job_id
         self._protocol = protocol
         self.most += most
@@ -119,6 +122,9 @@ class Result(Answers):
         """As in `Answers`."""
         if self._best is None:
             return resp.null_bulk(self._protocol)
+        # When the nodes were asked for rights, nobody knew the job: it was on its way.
+        if self._best[1] and not self._user.may(self._best[1], EITHER):
+            return resp.error(errors.NO_QUEUE)
         if self._end is not None:
             self._correct(self._end, self._best)
         return shown(self._id, self._best, self._protocol)

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from cluster.messages import SETACK, SURVEY, SURVEYED
+from cluster.messages import SETACK, SURVEY, SURVEYED, YOURJOBS
 from disque.core.auth import permits
 from tests.core.support import NOTHING, UNKNOWN_ID, Bench, Client, foreign_id
+from tests.support.formats import yourjobs_row
 
 JOB = foreign_id(1)
 
@@ -46,6 +47,16 @@ def test_one_who_knows_better_is_enough(cluster: Bench, user: Client) -> None:
     answer(cluster, b"0", b"2")
     assert str(user.read()) == "NOPERM this user has no permissions to access one of the keys used as arguments"
     assert not any(message[0] == SETACK for _, message in cluster.node.messages)
+
+
+def test_a_foreign_job_that_arrives_meanwhile_is_left_alone(cluster: Bench, user: Client) -> None:
+    assert user("RESULT", JOB) is NOTHING
+    questions = {peer: message[1] for peer, message in asked(cluster)}
+    cluster.hear(cluster.peers[0], (YOURJOBS, b"other", (yourjobs_row(JOB, holders=(cluster.peers[0].id,)),)))
+    for peer in cluster.peers:
+        cluster.hear(peer, (SURVEYED, questions[peer.id], (b"0",)))
+    assert str(user.read()).startswith("NOPERM")
+    assert asked(cluster) == []
 
 
 def test_what_is_allowed_is_done(cluster: Bench, user: Client) -> None:

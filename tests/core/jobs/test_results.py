@@ -21,7 +21,8 @@ def words(status: int, rank: int = 0, text: bytes = b"", taker: bytes = b"a" * 4
 
 def asked(*answers: tuple[bytes, ...]) -> bytes:
     """What is replied after these answers."""
-    result = Result(Bench().node, UNKNOWN_ID, 2, MOST)
+    bench = Bench()
+    result = Result(bench.node, bench.node.users.default, UNKNOWN_ID, 2, MOST)
     for answer in answers:
         assert result.take(b"a" * 40, answer)
     return result.reply()
@@ -90,7 +91,16 @@ def test_an_end_that_is_not_sure_for_long_is_not_waited_for() -> None:
     ],
 )
 def test_nonsense_is_no_answer(answer: tuple[bytes, ...]) -> None:
-    assert not Result(Bench().node, UNKNOWN_ID, 2, MOST).take(b"a" * 40, answer)
+    bench = Bench()
+    assert not Result(bench.node, bench.node.users.default, UNKNOWN_ID, 2, MOST).take(b"a" * 40, answer)
+
+
+def test_a_job_that_was_on_its_way_when_rights_were_asked_is_not_shown() -> None:
+    bench = Bench()
+    bench.client()("ACL", "SETUSER", "u", "on", "nopass", "~mine", "+@all")
+    result = Result(bench.node, bench.node.users.by_name[b"u"], UNKNOWN_ID, 2, MOST)
+    assert result.take(b"a" * 40, words(WAITS))
+    assert result.reply().startswith(b"-NOPERM")
 
 
 def test_who_asks_for_none_or_several_gets_no_answer() -> None:
