@@ -195,6 +195,10 @@ class AsyncDisque:
         """The same as `working`, at ``node`` if it can be asked; each that it does not know is looked for at all."""
         return await self.drive(requests.working_flow(self.router, self.config, node, ids, progress))
 
+    async def enqueue_at(self, node: Address | None, ids: Sequence[Name]) -> None:
+        """Put jobs back that are out, at ``node`` if it can be asked: one more delivery of each, and no try used up."""
+        await self.run(requests.enqueue(self.config, *ids).to(node))
+
     def keep_working(self, jobs: Sequence[AnyJob | str]) -> AsyncKeepWorking:
         """Say WORKING for these jobs, or IDs, in the background while the block of this context manager runs."""
         return AsyncKeepWorking(self, jobs)

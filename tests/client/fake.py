@@ -131,7 +131,9 @@ class FakePool:
 
 
 class AsyncFakePool(FakePool):
-    async def exchange(self, step: Exchange, interrupt: Any = None) -> Outcome:  # type: ignore[override]  # awaited
+    async def exchange(  # type: ignore[override]  # awaited
+        self, step: Exchange, interrupt: Any = None, _came: Outcome | None = None
+    ) -> Outcome:
         await asyncio.sleep(0)
         outcome, waits = self.nodes.outcome(step)
         if waits:

@@ -53,6 +53,7 @@ def replying(reply: object) -> Any:
         ("working", [ID, "x"], {}, f"WORKING {ID} x", [300, 5], [300, 5]),
         ("working_one", [ID], {}, f"WORKING {ID}", 300, 300),
         ("enqueue", [ID], {}, f"ENQUEUE {ID}", 1, 1),
+        ("enqueue_at", [None, [ID]], {}, f"ENQUEUE {ID}", 1, None),
         ("dequeue", [ID], {}, f"DEQUEUE {ID}", 1, 1),
         ("delete", [ID], {}, f"DELJOB {ID}", 0, 0),
         ("show", [ID], {}, f"SHOW {ID}", None, None),
