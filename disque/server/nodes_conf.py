@@ -96,6 +96,15 @@ class NodesConf:
         self._fd = fd
         _sync_directory(self.path.parent)
 
+    def is_gone(self) -> bool:
+        """Whether the file was removed, and there is none in its place; it is to be written again then."""
+        if self._saving:
+            return False
+        try:
+            return os.fstat(self._fd).st_nlink == 0 and not self.path.exists()
+        except OSError:
+            return False
+
     def discard(self) -> None:
         """Remove the file if it was made for this process, which nobody has heard of yet. Call `close` behind it."""
         if self._made:

@@ -250,6 +250,9 @@ class Server:
         if self._ticks % 10 == 0:
             self._close_idle()
             self.suspects.cron(self.loop.time())
+            if not node.membership.dirty and self.nodes_conf.is_gone():
+                self.log.warning(f"{self.nodes_conf.path} was removed. It is written again")
+                node.membership.dirty = True
         if node.used > node.limits.warn:
             queues.drop_idle(node, self.clock.now_ms(), 1000)
             eviction.make_room(node)

@@ -268,3 +268,23 @@ class TestDiscard:
         file.discard()
         file.close()
         assert path.read_bytes() == content
+
+
+class TestGone:
+    def test_a_file_that_was_removed_is_gone_until_it_is_written_again(self, path: Path, log: Log) -> None:
+        file, membership = start(path, log)
+        assert not file.is_gone()
+        path.unlink()
+        assert file.is_gone()
+        file.save(membership, NOW_MS)
+        assert not file.is_gone()
+        assert is_locked(path)
+        file.close()
+
+    def test_one_that_somebody_else_has_put_there_is_not_replaced(self, path: Path, log: Log) -> None:
+        file, _ = start(path, log)
+        path.unlink()
+        path.touch()
+        assert not file.is_gone()
+        file.close()
+        assert not file.is_gone()

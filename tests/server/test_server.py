@@ -25,7 +25,7 @@ from disque.server.journal import Journal
 from disque.server.listen import ListenError
 from disque.server.nodes_conf import open_nodes_conf
 from disque.server.segments import JournalError
-from disque.server.server import Server
+from disque.server.server import NODES_EVERY, Server
 from disque.server.tls import TlsError
 from tests.core.support import foreign_id
 from tests.server.shell import Log, Transport
@@ -568,6 +568,22 @@ def test_a_start_whose_journal_cannot_be_written_promises_nothing_while_it_ends(
         client, _ = connect(server)
         assert ask(server, client, ADD).startswith(b"-LOADING")
         server.nodes_conf.close()
+
+    in_loop(scene)
+
+
+def test_a_nodes_conf_that_is_removed_is_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "nodes.conf"
+
+    async def scene() -> None:
+        server = loaded(assemble())
+        path.unlink()
+        for _ in range(2 * NODES_EVERY + 10):
+            server._cron()
+        await server.loop.shutdown_default_executor()  # it is written in there
+        assert lines(server).count("nodes.conf was removed. It is written again") == 1
+        assert path.read_bytes().startswith(server.node.node_id)
+        end(server)
 
     in_loop(scene)
 
