@@ -15,6 +15,8 @@ ROW: Final = 16
 #: From the largest unit to the smallest one, in seconds.
 UNITS: Final = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 SIZES: Final = ("B", "KB", "MB", "GB", "TB", "PB")
+#: Signs that turn the order of letters around, also of those behind them (bidirectional overrides and isolates).
+TURNING: Final = {sign: f"\\u{sign:04x}" for sign in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
 #: What a page says where there is nothing to say.
 NOTHING: Final = "\u2013"
 
@@ -103,9 +105,14 @@ def named(request: Request, name: str) -> str:
     return request.path_params[name] or query(request).get("name", "")
 
 
-def visible(text: object) -> str:
-    """A name or a text of somebody else's, whatever bytes it has."""
+def typed(text: object) -> str:
+    """A name or a text of somebody else's in a field of a form, whatever bytes it has."""
     return str(text).encode("utf-8", "backslashreplace").decode()
+
+
+def visible(text: object) -> str:
+    """The same where it is only shown: what would turn the order of letters around is written out."""
+    return typed(text).translate(TURNING)
 
 
 def body(value: bytes | None) -> tuple[str, str]:
@@ -147,5 +154,6 @@ FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "share": share,
     "word": word,
     "part": part,
+    "typed": typed,
     "visible": visible,
 }

@@ -8,7 +8,8 @@ from weakref import WeakKeyDictionary
 
 from starlette.requests import Request
 
-from disque.client import AsyncDisque, DisqueError
+from disque.client import AsyncDisque, DisqueError, UnavailableError
+from disque.client.errors import cause_text
 from disque.client.replies import JobInfo, pairs
 from disque.gateway import figures, ids, lookup
 from disque.gateway.circuit import SilentError
@@ -103,9 +104,17 @@ def node_row(node: Any, info: sampler.Info | DisqueError) -> Values:  # noqa: AN
         "address": f"{node.host}:{node.port}",
         "state": state_of(node) if isinstance(info, dict) else "does not answer",
         "ok": isinstance(info, dict) and node.priority < 5,
-        "error": None if isinstance(info, dict) else str(info),
+        "error": None if isinstance(info, dict) else reason(f"{node.host}:{node.port}", info),
         "info": told,
     }
+
+
+def reason(address: str, error: DisqueError) -> str:
+    """Why a node has not answered, in one sentence that names it."""
+    if isinstance(error, SilentError):
+        return error.message
+    causes = [cause for _, cause in error.failures] if isinstance(error, UnavailableError) else []
+    return f"{address}: {cause_text(causes[-1]) if causes else error}"
 
 
 async def queues(request: Request, cluster: Cluster) -> Values:
@@ -319,7 +328,7 @@ async def workers(request: Request, cluster: Cluster) -> Values:
     failed: list[str] = []
     for node, answer in answers:
         if isinstance(answer, DisqueError):
-            failed.append(f"{node.host}:{node.port}: {answer}")
+            failed.append(reason(f"{node.host}:{node.port}", answer))
             continue
         rows += [{**row, "node": f"{node.host}:{node.port}"} for row in answer]
     rows.sort(key=lambda row: (not row["name"].startswith("worker:"), not row["name"], row["name"], row["node"]))
@@ -342,7 +351,7 @@ async def nodes(request: Request, cluster: Cluster) -> Values:
         answer = told.get(row["id"])
         row["cluster"] = answer if isinstance(answer, dict) else {}
         if isinstance(answer, DisqueError):
-            row["error"] = str(answer)
+            row["error"] = reason(row["address"], answer)
     return {"nodes": rows}
 
 

@@ -69,12 +69,20 @@ def open_page(browser: Browser, site: str) -> Iterator[Open]:
 def shop(node: Node) -> list[str]:
     """A bit of everything, and the paths of all pages."""
     waiting = add(node, "mails", '{"to": "ada"}', "HEADER", "tenant", "acme", "TRIES", 3)
+    long = add(node, "W" * 300, "x" * 3000, "HEADER", "h" * 100, "v" * 400)
     add(node, "mails", "later", "DELAY", 600)
     dead = die(node, "SMTPError: the mailbox is full", "orders")
     node.ask("CRON", "SET", "nightly", "30 2 * * *", "reports", "{}", "TZ", "Europe/Berlin")
     [node_id] = re.findall("^[0-9a-f]{40}", node.ask("CLUSTER", "NODES").decode())  # type: ignore[union-attr]
     lists = ["/", "/queues", "/jobs", "/jobs?queue=mails", "/dead", "/dead?queue=orders:dead", "/schedules"]
-    singles = ["/queues/mails", f"/jobs/{shown(waiting)}", f"/jobs/{shown(dead)}", "/schedules/nightly"]
+    singles = [
+        "/queues/mails",
+        f"/queues/{'W' * 300}",
+        f"/jobs/{shown(waiting)}",
+        f"/jobs/{shown(long)}",
+        f"/jobs/{shown(dead)}",
+        "/schedules/nightly",
+    ]
     return [*lists, *singles, "/workers", "/nodes", f"/nodes/{node_id}", "/users", "/add", "/login", "/api"]
 
 

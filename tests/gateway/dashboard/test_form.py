@@ -35,6 +35,11 @@ def test_rates(value: object, text: str) -> None:
     assert form.rate(value) == text
 
 
+def test_what_turns_letters_around_is_written_out_where_it_is_shown() -> None:
+    assert form.visible("a\u202eb\u2066\udcff") == "a\\u202eb\\u2066\\udcff"
+    assert form.typed("a\u202eb") == "a\u202eb", "what is sent back stays"
+
+
 def test_one_job_is_one() -> None:
     assert [form.jobs(many) for many in (0, 1, 1234)] == ["0 jobs", "1 job", "1,234 jobs"]
 

@@ -6,6 +6,8 @@ from urllib.parse import urlencode
 import pytest
 from starlette.requests import Request
 
+from disque.client import NoPermError, UnavailableError
+from disque.gateway.circuit import silent
 from disque.gateway.dashboard import looks
 from disque.gateway.pages import PAGES, Pages
 from tests.end_to_end.node import Node
@@ -136,6 +138,14 @@ class TestDead:
         assert ">b:dead<" in second
         assert "the 1 most frequent of 2 errors" in second
         assert 'rel="next"' not in second
+
+
+def test_a_node_that_does_not_answer_is_named_once() -> None:
+    where = "node-1:7711"
+    assert looks.reason(where, silent(("node-1", 7711))) == "node-1:7711 does not answer"
+    refused = UnavailableError.of("no node could be used", [(where, OSError("Connection refused"))])
+    assert looks.reason(where, refused) == "node-1:7711: Connection refused"
+    assert looks.reason(where, NoPermError("no")) == "node-1:7711: no"
 
 
 class TestOthers:
