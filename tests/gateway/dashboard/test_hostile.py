@@ -36,7 +36,7 @@ HIDDEN = re.compile('name="([^"]+)" value="([^"]*)"')
 def test_a_queue_of_any_name_has_its_page_and_is_emptied_there(gateway: Gateway, node: Node, name: bytes) -> None:
     for queue in (name, b"mails", b"b"):
         node.ask("ADDJOB", queue, "x", 0)
-    link = re.search('<th scope="row"><a href="([^"]+)">(?!mails<|b<)', gateway.ask("GET", "/queues").text)
+    link = re.search('<th scope="row" class="name"><a href="([^"]+)">(?!mails<|b<)', gateway.ask("GET", "/queues").text)
     assert link is not None
     page = gateway.ask("GET", html.unescape(link[1]))
     assert page.status == 200
