@@ -187,7 +187,8 @@ class Walk(Sliced):
 
     def _look_at_ends(self, node: "Node", now_ms: int) -> int:
         options, shards = self.options, len(node.shards)
-        number, some = node.ends.roll.look(self.cursor - shards, 100) if options.states >> ENDED else (0, [])
+        most = 1 if options.show else 100  # results and bodies may be long
+        number, some = node.ends.roll.look(self.cursor - shards, most) if options.states >> ENDED else (0, [])
         self.cursor = shards + number if number else 0
         user = self.session.user
         ends = [end for end in some if suits_end(end, options) and (user.all_queues or user.may(end.queue, READ))]
@@ -196,7 +197,7 @@ class Walk(Sliced):
             self._take([results.shown(end.id, words_of(end, now_ms), protocol, end.body) for end in ends])
         else:
             self._take([resp.status(end.id) for end in ends])
-        return 100 * user.looks()
+        return most * user.looks()
 
     def _take(self, shown: list[bytes], count: int = -1) -> None:
         """Let these pieces of ``count`` elements be part of the reply; without it, each is one."""

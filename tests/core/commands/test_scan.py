@@ -179,6 +179,16 @@ def test_one_call_ends_when_its_reply_is_long(bench: Bench, monkeypatch: pytest.
     assert len(waited(bench, client, "JSCAN", "BUSYLOOP", "REPLY", "ALL")[1]) == 300
 
 
+def test_so_it_does_when_bodies_of_ended_jobs_are_long(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "BYTES_MOST", 20_000)
+    client = bench.client()
+    client("ACKJOB", *[client.add("q", "x" * 1000, "RETAIN", 60) for _ in range(50)])
+    cursor, found = client("JSCAN", "STATE", "done", "COUNT", 300, "REPLY", "ALL")
+    assert 10 <= len(found) < 25
+    assert len(client("JSCAN", cursor, "STATE", "done", "COUNT", 300, "REPLY", "ALL")[1]) < 25
+    assert len(client("JSCAN", "STATE", "done", "COUNT", 300)[1]) == 50, "IDs alone are short"
+
+
 class TestBusyLoop:
     """A walk that one client waits for, and others do not."""
 
