@@ -125,6 +125,8 @@ def leave(
         others = [holder for holder in job.holders if holder in linked]
         if job.id in node.unique.by_job:
             others = with_copies(node, job, others)
+        if others and node.repairs.doubts:  # without a journal they have lost their copies
+            others = [holder for holder in others if holder not in node.repairs.doubts] or others
         if others and node.zones.shared:  # nodes of one host are often stopped together
             others = zoning.elsewhere(node, others)
         if others:

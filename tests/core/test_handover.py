@@ -66,6 +66,28 @@ def test_a_queued_job_that_others_hold_is_handed_to_one_of_them() -> None:
     assert bench.job(job_id).state == ACTIVE
 
 
+def test_it_is_not_handed_to_one_that_has_started_again_if_there_is_another() -> None:
+    """Without a journal that one has lost its copy."""
+    for again, chosen in ((0, 1), (1, 0)):
+        bench = Bench(peers=2)
+        job_id = add_shared(bench.client())
+        bench.link_up(bench.peers[again], PROCESS + 1)
+        bench.sent(ENQUEUE)
+        farewell(bench)
+        assert bench.sent(ENQUEUE) == [(bench.peers[chosen].id, (ENQUEUE, job_id, 0))]
+
+
+def test_but_to_one_of_these_if_all_have() -> None:
+    bench = Bench(peers=2)
+    job_id = add_shared(bench.client())
+    for peer in bench.peers:
+        bench.link_up(peer, PROCESS + 1)
+    bench.sent(ENQUEUE)
+    farewell(bench)
+    ((_, message),) = bench.sent(ENQUEUE)
+    assert message == (ENQUEUE, job_id, 0)
+
+
 def test_when_it_is_back_it_asks_at_once() -> None:
     bench = Bench(peers=2)
     job_id = add_shared(bench.client())

@@ -31,6 +31,7 @@ from disque.core.model.job import (
 )
 from disque.core.model.outcome import Relocated
 from disque.core.model.spec import BACKOFF, TRIES
+from disque.core.replication import replacement
 from disque.core.replication.announcements import JITTER_MS, tell_holders
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def note_sure(node: "Node", peer_id: bytes, extra: Extra) -> None:
 
 def moved_message(node: "Node", job: Job, now_ms: int) -> "Message":
     """MOVED without the ID."""
-    delay_ms = min(max(0, job.requeue_ms - now_ms), DURATION_MOST) if job.flags & DEFERRED else 0
+    delay_ms = min(replacement.delay_ms(job, now_ms), DURATION_MOST)
     left_ms = min(max(1, job.expires_ms - now_ms), DURATION_MOST)
     return (MOVED, job.queue, job.spec.encoded, left_ms, delay_ms, job.holders, node.more_of(job, now_ms))
 
@@ -173,6 +174,7 @@ def follow(
     note_sure(node, peer, extra)
     node.put_extra(job, extra)
     job = enter(node, job, spec, now_ms + left_ms)
+    job.flags |= BACKUP
     until_ms = now_ms + delay_ms + job.retry * 1000 + int(node.random.random() * JITTER_MS)
     node.hold(job, until_ms, DEFERRED if delay_ms else 0)
     file_move(node, job)
@@ -219,6 +221,8 @@ def file_move(node: "Node", job: Job) -> None:
         node.file(job)
         return
     held_ms = job.requeue_ms if job.flags & DEFERRED else 0
+    if held_ms and job.flags & BACKUP:
+        held_ms -= job.retry * 1000  # a copy waits longer than the delay
     more = encode(extra, IN_JOURNAL)
     node.outbox.add((MOVE, job.id, job.queue, job.spec.encoded, job.expires_ms, held_ms, more))
 

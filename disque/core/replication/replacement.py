@@ -9,7 +9,7 @@ ends, and the next walk tries again (see `repair`).
 from typing import TYPE_CHECKING
 
 from cluster.messages import ANNOUNCE, REPLACEMENT, repljob
-from disque.core.model.job import DEFERRED, LEASE_OWNER
+from disque.core.model.job import DEFERRED, LEASE_OWNER, LEASE_RELAYED
 from disque.core.replication import zoning
 from disque.core.replication.rank import rank
 
@@ -48,7 +48,7 @@ def delay_ms(job: "Job", now_ms: int) -> int:
     if not job.flags & DEFERRED:
         return 0
     left_ms = job.requeue_ms - now_ms
-    return max(0, left_ms if job.flags & LEASE_OWNER else left_ms - job.retry * 1000)
+    return max(0, left_ms if job.flags & (LEASE_OWNER | LEASE_RELAYED) else left_ms - job.retry * 1000)
 
 
 def wire(node: "Node", spread: "Replacement", now_ms: int) -> "Message":

@@ -1,6 +1,11 @@
-from cluster.messages import GOTMOVE, MOVED, QUEUED, SETACK, STILL, WILLQUEUE
+from typing import cast
+
+from cluster.messages import GOTMOVE, HOLD, IN_MY_STEAD, MOVED, QUEUED, SETACK, STILL, WILLQUEUE
 from disque.core import step
+from disque.core.journal.schema import MOVE
 from disque.core.model.extra import Extra, encode
+from disque.core.replication.announcements import JITTER_MS
+from disque.core.replication.arbitration import SPREAD_MS
 from tests.core.support import MYSELF, PROCESS, START_MS, Bench, foreign_id, repljob
 from tests.support.formats import encoded, yourjobs, yourjobs_row
 
@@ -143,6 +148,25 @@ def test_a_delay_goes_along() -> None:
     job = bench.job(ID)
     assert job.requeue_ms >= bench.now_ms + 110_000
     assert bench.client().show(ID)["queue"] == b"r"
+
+
+def test_a_delay_is_told_to_others_without_the_retry_that_a_copy_waits_for_longer() -> None:
+    bench = backup()
+    one, two = bench.peers
+    bench.hear(one, moved(bench, b"r", 1, one.id, delay_ms=50_000))
+    bench.sent()
+    bench.hear(two, (WILLQUEUE, 1, (), (ID,)))
+    ((_, message),) = bench.sent(MOVED)
+    assert 50_000 <= message[4] <= 50_000 + JITTER_MS
+    (record,) = [record for record in bench.node.outbox.records if record[0] == MOVE]
+    assert 50_000 <= cast("int", record[5]) - bench.now_ms <= 50_000 + JITTER_MS
+
+
+def test_a_node_that_stops_says_how_long_a_delay_is_after_a_move_too() -> None:
+    bench = backup(1)
+    (one,) = bench.peers
+    bench.hear(one, moved(bench, b"r", 1, one.id, delay_ms=50_000), (HOLD, IN_MY_STEAD, (), (ID,), (40_000,)))
+    assert 40_000 <= bench.job(ID).requeue_ms - bench.now_ms <= 40_000 + SPREAD_MS
 
 
 def test_nonsense_is_skipped() -> None:

@@ -2,7 +2,7 @@
 
 from cluster.membership import Member
 from disque.core import links
-from disque.core.model.job import DEFERRED, LEASE_OWNER, Job
+from disque.core.model.job import DEFERRED, LEASE_OWNER, LEASE_RELAYED, Job
 from disque.core.model.repair import Replacement
 from disque.core.model.spec import JobSpec
 from disque.core.replication import replacement
@@ -65,5 +65,6 @@ def test_the_delay_of_a_copy_is_told_without_the_retry_that_it_waits_for_longer(
     one.flags = DEFERRED
     assert replacement.delay_ms(one, 1000) == 39_000
     assert replacement.delay_ms(one, 90_000) == 0
-    one.flags = DEFERRED | LEASE_OWNER
-    assert replacement.delay_ms(one, 1000) == 99_000
+    for spoken in (LEASE_OWNER, LEASE_RELAYED):
+        one.flags = DEFERRED | spoken
+        assert replacement.delay_ms(one, 1000) == 99_000
