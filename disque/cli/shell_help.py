@@ -357,5 +357,7 @@ def advice(table: Table, words: Sequence[str], error: str) -> str:
 def _unknown_command(table: Table, word: str) -> str:
     if word.lower() in TOOLS:
         return f"{word.lower()} is a tool of the command line: disque {word.lower()} --help"
-    meant = nearest(word, [*(row.name.decode() for row in table.values()), *SHELL_COMMANDS])
+    meant = nearest(word, [*(row.name.decode() for row in table.values()), *SHELL_COMMANDS, *TOOLS])
+    if meant in TOOLS:
+        return f"Did you mean {meant}, a tool of the command line? disque {meant} --help"
     return f"Did you mean {meant.upper() if meant.encode() in table else meant}?" if meant else ""

@@ -155,6 +155,7 @@ def test_every_usage_of_the_command_table_can_be_read(row: CommandRow) -> None:
         ("gejob FROM q", "ERR unknown command 'gejob'", "Did you mean GETJOB?"),
         ("hepl", "ERR unknown command 'hepl'", "Did you mean help?"),
         ("bench", "ERR unknown command 'bench'", "bench is a tool of the command line: disque bench --help"),
+        ("benhc", "ERR unknown command 'benhc'", "Did you mean bench, a tool of the command line? disque bench --help"),
         ("xyzzy", "ERR unknown command 'xyzzy'", ""),
         ("x" * 99_999, "ERR unknown command 'xx'", ""),
         ("client lits", "ERR Unknown subcommand", "Did you mean CLIENT LIST? `help client` lists all."),
