@@ -3,8 +3,9 @@
 Each node has a line of six words, as in CLUSTER NODES: ID, address, flags, ping sent, pong received, link. Nodes in
 HANDSHAKE are left out. The address is `ip:port`, or `ip:port@busport` where the bus port is not the usual one. Readers
 that do not know the latter take the leading number. Exactly one line is this node's own. Blank lines are skipped, and
-lines that begin with `vars`, but for one: `vars capabilities` and, for each node that has said it, `ID:mask`. So it is
-known what a node understands that is away when this one starts.
+lines that begin with `vars`, but for two. `vars capabilities` has, for each node that has said it, `ID:mask`. So it is
+known what a node understands that is away when this one starts. `vars saved` has the time in ms at which the table was
+written. So it is known which records of the journal are younger, and may name nodes that are not in it.
 
 Times of an earlier process mean nothing to the clock of this one. "Never" stays as it is, and every other time becomes
 now. Nodes that had failed are pinged anew: this node may have been the one that was cut off.
@@ -53,6 +54,7 @@ def render(membership: Membership, now_ms: int) -> bytes:
     if others:
         said = [b"%b:%d" % (node.id, node.capabilities) for node in others]
         lines.append(b"vars capabilities %b\n" % b" ".join(said))
+    lines.append(b"vars saved %d\n" % now_ms)
     return b"".join(lines)
 
 
@@ -63,11 +65,14 @@ def parse(text: bytes, now_ms: int, random: Random | None = None) -> Membership:
     """
     nodes: dict[bytes, Member] = {}
     masks: dict[bytes, int] = {}
+    saved_ms = 0
     for number, line in enumerate(text.split(b"\n"), 1):
         words = line.split()
         if not words or words[0] == b"vars":
             if words[1:2] == [b"capabilities"]:
                 masks |= _masks(words[2:])
+            elif words[1:2] == [b"saved"]:
+                saved_ms = _time(words[2:])
             continue
         node = _node(words, number, now_ms)
         if node.id in nodes:
@@ -76,7 +81,9 @@ def parse(text: bytes, now_ms: int, random: Random | None = None) -> Membership:
     for node_id, mask in masks.items():
         if node_id in nodes:
             nodes[node_id].capabilities = mask
-    return _membership(list(nodes.values()), random)
+    membership = _membership(list(nodes.values()), random)
+    membership.saved_ms = saved_ms
+    return membership
 
 
 def _membership(nodes: list[Member], random: Random | None) -> Membership:
@@ -107,6 +114,12 @@ def _node(words: list[bytes], line: int, now_ms: int) -> Member:
     node.ping_sent_ms = now_ms if _number(ping_sent, line) else 0
     node.pong_received_ms = now_ms if _number(pong_received, line) else 0
     return node
+
+
+def _time(words: list[bytes]) -> int:
+    """When the table was written; 0 if that makes no sense."""
+    is_time = len(words) == 1 and words[0].isdigit() and len(words[0]) < DIGITS_MOST
+    return int(words[0]) if is_time else 0
 
 
 def _masks(words: list[bytes]) -> dict[bytes, int]:

@@ -62,6 +62,7 @@ class Table:
         "messages_sent",
         "myself",
         "nodes",
+        "saved_ms",
         "strangers",
         "version",
     )
@@ -76,6 +77,8 @@ class Table:
         #: Nodes that others have named and that are not met yet, and for how many seconds.
         self.strangers: dict[bytes, int] = {}
         self.dirty = False
+        #: When the nodes.conf was written from which this table was read; 0 if it does not say.
+        self.saved_ms = 0
         self.version = 0
         self.messages_sent = 0
         self.messages_received = 0

@@ -10,6 +10,7 @@ from cluster.nodesfile import NodesFileError, parse, render
 A, B, C = b"a" * 40, b"b" * 40, b"c" * 40
 NOW_MS = 1_000_000
 OWN_LINE = A + b" 10.0.0.1:7711 myself 0 0 connected\n"
+SAVED = b"vars saved %d\n" % NOW_MS
 
 
 def fault(text: bytes) -> NodesFileError:
@@ -128,22 +129,23 @@ def test_the_table_draws_from_the_source_that_it_is_given() -> None:
 def test_a_lost_address_is_kept_lost() -> None:
     membership = parse(OWN_LINE + B + b" :7712@4000 noaddr 0 0 disconnected\n", NOW_MS)
     assert membership.wanted() == []
-    assert render(membership, NOW_MS).endswith(b" :7712@4000 noaddr 0 0 disconnected\n")
+    assert render(membership, NOW_MS).endswith(b" :7712@4000 noaddr 0 0 disconnected\n" + SAVED)
 
 
 def test_what_is_written_is_what_cluster_nodes_shows() -> None:
     membership = parse(OWN_LINE + B + b" 10.0.0.2:7712 fail? 3 4 disconnected\n", NOW_MS)
-    assert render(membership, NOW_MS) == membership.nodes_lines(NOW_MS)
+    assert render(membership, NOW_MS) == membership.nodes_lines(NOW_MS) + SAVED
 
 
 def test_an_unusual_bus_port_rides_behind_the_address() -> None:
-    assert render(Membership(Member(A, b"::1", 7711, 4000)), NOW_MS) == A + b" ::1:7711@4000 myself 0 0 connected\n"
+    text = render(Membership(Member(A, b"::1", 7711, 4000)), NOW_MS)
+    assert text == A + b" ::1:7711@4000 myself 0 0 connected\n" + SAVED
 
 
 def test_half_met_nodes_are_not_written() -> None:
     membership = Membership(Member(A, b"10.0.0.1", 7711))
     membership.add(Member(B, b"10.0.0.2", 7712, flags=HANDSHAKE))
-    assert render(membership, NOW_MS) == OWN_LINE
+    assert render(membership, NOW_MS) == OWN_LINE + SAVED
 
 
 nodes = st.builds(
@@ -164,6 +166,16 @@ def test_what_was_written_is_read_back(table: list[Member]) -> None:
         membership.add(node)
     text = render(membership, NOW_MS)
     assert render(parse(text, NOW_MS), NOW_MS) == text
+
+
+class TestWhenItWasWritten:
+    def test_it_comes_back(self) -> None:
+        assert parse(OWN_LINE + SAVED, NOW_MS + 1).saved_ms == NOW_MS
+
+    @pytest.mark.parametrize("said", [b"", b"x", b"-1", b"1 2", b"9" * 30, "\u0661".encode()])
+    def test_what_makes_no_sense_or_is_not_there_is_not_known(self, said: bytes) -> None:
+        assert parse(OWN_LINE, NOW_MS).saved_ms == 0
+        assert parse(OWN_LINE + b"vars saved " + said + b"\n", NOW_MS).saved_ms == 0
 
 
 class TestCapabilities:

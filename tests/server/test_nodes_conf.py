@@ -16,6 +16,7 @@ from disque.server.nodes_conf import NodesConf, NodesConfError, open_nodes_conf
 
 NOW_MS = 1_000_000
 B = b"b" * 40
+SAVED = b"vars saved %d\n" % NOW_MS
 
 LOCK_FROM_OUTSIDE = """
 import fcntl, sys
@@ -58,7 +59,7 @@ class TestStart:
         file, membership = start(path, log)
         node_id = membership.myself.id.decode()
         assert f"No cluster configuration found, I'm {node_id}" in logged(log)
-        assert path.read_text() == f"{node_id} :7711 myself 0 0 connected\n"
+        assert path.read_text() == f"{node_id} :7711 myself 0 0 connected\n" + SAVED.decode()
         assert not membership.dirty
         file.close()
 
@@ -136,7 +137,7 @@ class TestSave:
         membership.leaving = True
         file.save(membership, NOW_MS)
         assert not membership.dirty
-        assert path.read_bytes() == membership.nodes_lines(NOW_MS)
+        assert path.read_bytes() == membership.nodes_lines(NOW_MS) + SAVED
         file.close()
         file, again = start(path, log)
         file.close()
@@ -189,12 +190,12 @@ class TestSave:
         file, _ = start(path, log)
         file.close()
         assert path.is_symlink()
-        assert (tmp_path / "disk" / "nodes.conf").read_bytes().endswith(b"connected\n")
+        assert (tmp_path / "disk" / "nodes.conf").read_bytes().endswith(b"connected\n" + SAVED)
 
     def test_what_a_crash_left_behind_is_no_obstacle(self, path: Path, log: Log) -> None:
         path.with_name("nodes.conf.new").write_text("half a ta")
         start(path, log)[0].close()
-        assert path.read_bytes().endswith(b"connected\n")
+        assert path.read_bytes().endswith(b"connected\n" + SAVED)
 
 
 def content(path: Path) -> bytes:

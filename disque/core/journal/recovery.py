@@ -53,9 +53,13 @@ class Recovery:
         self.specs: dict[bytes, SpecCache] = {}
 
     def known(self, holders: tuple[bytes, ...]) -> tuple[bytes, ...]:
-        """Those of the nodes that are still of the cluster, and this one."""
-        node = self.node
-        known = [holder for holder in holders if holder in node.membership.nodes]
+        """Those of the nodes that are still of the cluster, and this one.
+
+        In a record that is younger than nodes.conf, one that is not known is one that was met after that (Rule 61).
+        """
+        node, membership = self.node, self.node.membership
+        is_younger = 0 < membership.saved_ms <= self.time_ms
+        known = [one for one in holders if one in membership.nodes or (is_younger and membership.expects(one))]
         return (
             node.shared(tuple(known)) if node.node_id in known else node.shared(tuple(sorted([*known, node.node_id])))
         )

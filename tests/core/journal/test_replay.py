@@ -107,8 +107,11 @@ def replay(*records: Record, boot: str = BOOT, now_ms: int = NOW_MS, opened: str
     return replayed([head_record(opened), *records], boot, now_ms)[0]
 
 
-def replayed(records: list[Record], boot: str = BOOT, now_ms: int = NOW_MS, others: int = 0) -> tuple[Node, Replay]:
+def replayed(
+    records: list[Record], boot: str = BOOT, now_ms: int = NOW_MS, others: int = 0, saved_ms: int = 0
+) -> tuple[Node, Replay]:
     node = make_node(now_ms, others=others)
+    node.membership.saved_ms = saved_ms
     reader = Replay(node, boot)
     for payload in encode(records, NOW_MS):
         reader.apply(payload, 1)
@@ -249,6 +252,17 @@ class TestSharedJob:
     def test_comes_back_at_once_when_the_others_are_not_of_the_cluster_any_more(self) -> None:
         node = self.read(job_record(holders=self.BOTH), others=0)
         assert queued(node) == [job_id(1)]
+
+    @pytest.mark.parametrize(
+        ("saved_ms", "is_kept"), [(0, False), (NOW_MS - 1, True), (NOW_MS, True), (NOW_MS + 1, False)]
+    )
+    def test_has_holders_that_nodes_conf_does_not_know_yet(self, saved_ms: int, *, is_kept: bool) -> None:
+        """As if the process had died between its meeting with a node and the next writing of nodes.conf."""
+        for records in ([job_record(holders=self.BOTH)], [job_record(), (HOLDERS, job_id(1), self.BOTH)]):
+            node, _ = replayed([head_record(), *records], saved_ms=saved_ms)
+            job = node.find(job_id(1))
+            assert job is not None
+            assert job.holders == (self.BOTH if is_kept else SELF)
 
     def test_is_asked_about_when_its_holders_came_later(self) -> None:
         node = self.read(job_record(), (HOLDERS, job_id(1), self.BOTH))
