@@ -19,6 +19,8 @@ def new_parser() -> argparse.ArgumentParser:
     add("--password-file", type=Path, metavar="FILE", help=f"its password (or the variable {PASSWORD_VARIABLE})")
     add("--cluster-tls", action="store_true", help="reach the nodes with TLS")
     add("--cluster-ca", metavar="FILE", help="the authorities that nodes' certificates are checked with")
+    add("--cluster-cert", metavar="FILE", help="certificate of the gateway for nodes that want one")
+    add("--cluster-key", metavar="FILE", help="its key")
     add("--tls-cert", metavar="FILE", help="certificate of the gateway: clients come with https")
     add("--tls-key", metavar="FILE", help="its key")
     add("--hosts", default="", metavar="NAME,...", help="names that browsers may use where nodes want no password")

@@ -23,7 +23,8 @@ Address = tuple[str, int]
 class Settings:
     """How a gateway runs.
 
-    - ``nodes``, ``user``, ``password``, ``cluster_tls``, ``cluster_ca``: how it reaches the cluster, and as whom.
+    - ``nodes``, ``user``, ``password``, ``cluster_tls``, ``cluster_ca``, ``cluster_cert``, ``cluster_key``: how it
+      reaches the cluster, and as whom.
     - ``listen``: where clients come in. ``admin_listen``: where lmstfy's admin routes are; None: nowhere.
     - ``hosts``: names by which browsers may come where nodes want no password.
     - ``cert``, ``key``: files for TLS at both.
@@ -42,6 +43,8 @@ class Settings:
     password: str | None = field(default=None, repr=False)
     cluster_tls: bool = False
     cluster_ca: str | None = None
+    cluster_cert: str | None = None
+    cluster_key: str | None = None
     cert: str | None = None
     key: str | None = None
     hosts: frozenset[str] = frozenset()
@@ -62,6 +65,8 @@ class Settings:
             password=self.password,
             tls=self.cluster_tls,
             ca=self.cluster_ca,
+            cert=self.cluster_cert,
+            key=self.cluster_key,
             client_name="gateway",
             attempts=ATTEMPTS,
         )
@@ -81,6 +86,8 @@ def parse(words: Sequence[str], environment: Mapping[str, str] = os.environ) -> 
     given = new_parser().parse_args(words)
     if bool(given.tls_cert) != bool(given.tls_key):
         raise BadSettingError("--tls-cert and --tls-key belong together")
+    if bool(given.cluster_cert) != bool(given.cluster_key):
+        raise BadSettingError("--cluster-cert and --cluster-key belong together")
     if given.max_connections < 1 or given.grace < 0:
         raise BadSettingError("--max-connections must be above 0, and --grace not below")
     password = environment.get(PASSWORD_VARIABLE)
@@ -90,8 +97,10 @@ def parse(words: Sequence[str], environment: Mapping[str, str] = os.environ) -> 
         admin_listen=own_address("--admin-listen", given.admin_listen) if given.admin_listen else None,
         user=given.user,
         password=text_of(given.password_file).strip() if given.password_file else password,
-        cluster_tls=given.cluster_tls or bool(given.cluster_ca),
+        cluster_tls=given.cluster_tls or bool(given.cluster_ca or given.cluster_cert),
         cluster_ca=given.cluster_ca,
+        cluster_cert=given.cluster_cert,
+        cluster_key=given.cluster_key,
         cert=given.tls_cert,
         key=given.tls_key,
         hosts=frozenset(filter(None, (word.strip().lower() for word in given.hosts.split(",")))),

@@ -5,9 +5,10 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
@@ -16,6 +17,8 @@ from disque.cli import main as cli
 from disque.gateway import main
 from tests.conftest import ROOT
 from tests.end_to_end.node import Node, free_port, until
+from tests.end_to_end.test_tls import OnlyTls
+from tests.support import certificates
 
 COMMAND: Final = [sys.executable, "-m", "disque.cli.main", "gateway"]
 
@@ -49,6 +52,40 @@ def test_it_serves_until_it_is_told_to_stop(process: subprocess.Popen[bytes], sh
     process.send_signal(signal.SIGTERM)
     assert process.wait(30) == 0
     assert "stopping" in shown.read_text()
+
+
+def is_ready(url: str) -> bool:
+    try:
+        with urlopen(f"{url}/readyz", context=certificates.trusting(None)) as answer:
+            return bool(answer.read() == b"ok\n")
+    except HTTPError:
+        return False
+
+
+def test_it_serves_with_tls_and_reaches_nodes_that_want_a_certificate(
+    tmp_path: Path, shown: Path, new_port: Callable[[], int]
+) -> None:
+    (tmp_path / "node").mkdir()
+    node = OnlyTls(tmp_path / "node", new_port())
+    node.start()
+    certificate, key = certificates.pair("server")
+    mine, my_key = certificates.pair("client")
+    words = ["--nodes", f"localhost:{node.tls_port}", "--listen", f"127.0.0.1:{new_port()}"]
+    words += ["--cluster-ca", certificates.AUTHORITY, "--cluster-cert", mine, "--cluster-key", my_key]
+    with shown.open("wb") as log:
+        one = subprocess.Popen(
+            [*COMMAND, *words, "--tls-cert", certificate, "--tls-key", key],
+            stderr=log,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+    try:
+        found = until(lambda: re.search(r"listening at (https://\S+)", shown.read_text()), "the address")
+        assert found is not None
+        until(lambda: is_ready(found[1]), "the gateway to reach the node")
+    finally:
+        one.kill()
+        one.wait()
+        node.discard()
 
 
 def test_a_command_line_that_makes_no_sense_is_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -44,6 +44,7 @@ class TestCommandLine:
             (["--admin-listen", "[::1]"], r"--admin-listen: '\[::1\]' has no port"),
             (["--nodes", "a:1,,b:2"], "--nodes: host ''"),
             (["--tls-cert", "a"], "belong together"),
+            (["--cluster-key", "a"], "belong together"),
             (["--max-connections", "0"], "above 0"),
             (["--secret-file", "/nowhere"], "/nowhere cannot be read"),
         ],

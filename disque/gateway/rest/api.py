@@ -107,6 +107,9 @@ class Rest:
         is_json = kind in {"application/json", ""} or kind.endswith("+json")
         if not is_json and not operation.raw:
             raise Problem(Fault(415, "The body must be JSON"), f"it is {kind[:100]}")
+        coding = ask.request.headers.get("content-encoding", "identity").strip().lower()
+        if coding != "identity":
+            raise Problem(Fault(415, "The body must not be compressed"), f"its encoding is {coding[:100]}")
         most = JSON_MOST if is_json else operation.raw
         ask.raw = await self.hub.reading.body(ask.request.receive, most)
         if not is_json or not ask.raw:

@@ -51,6 +51,9 @@ class TestRoutes:
         kind = "application/json"
         assert api.refused("POST", "/take", b"", content_type=kind) == "a JSON object is expected as the body"
         assert api.refused("POST", "/take", b"[" * 200_000, content_type=kind) == "the body is no JSON"
+        assert api.refused("POST", "/take", b'{"queues":["\xff"]}', content_type=kind) == "the body is no JSON"
+        packed = {"content_type": kind, "content_encoding": "gzip"}
+        assert api.refused("POST", "/take", b"x", status=415, **packed) == "its encoding is gzip"
 
     def test_lmstfys_paths_are_not_ours(self, api: Api) -> None:
         assert api.gateway.ask("GET", "/api/v2/queues").json() == {"error": "token not found"}
