@@ -48,6 +48,8 @@ class Circuit:
         self._config = config
         self._clock_s = clock_s
         self.told: Callable[[Address, bool], None] = lambda _, __: None
+        #: Whether there is one node only. It has longer, since there is no other that could be asked.
+        self.is_alone: Callable[[], bool] = lambda: False
         #: How often a node fell silent.
         self.falls = 0
         #: When each silent node is to be asked again.
@@ -112,7 +114,8 @@ class Circuit:
         """Find out which of these nodes hang: they are silent from now on."""
         lately_s = self._clock_s() - HEARD_S
         unsure = [one for one in addresses if one not in self._silent and self._heard.get(one, 0.0) <= lately_s]
-        await asyncio.gather(*[self._look(one, PING_S) for one in unsure])
+        patience_s = HUNG_S if unsure and self.is_alone() else PING_S
+        await asyncio.gather(*[self._look(one, patience_s) for one in unsure])
 
     def _look(self, address: Address, patience_s: float) -> "asyncio.Task[bool]":
         """Begin to ask a node, unless that is under way."""

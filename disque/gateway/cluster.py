@@ -194,6 +194,7 @@ class Clusters:
         self._clock_s = clock_s
         self.circuit = Circuit(config)
         self.circuit.told = self._heard
+        self.circuit.is_alone = self._is_alone
         self.own = Cluster(config, self.circuit)
         self._users: OrderedDict[bytes, Cluster] = OrderedDict()
         self._closing: set[asyncio.Task[None]] = set()
@@ -244,6 +245,10 @@ class Clusters:
             raise
         cluster.let_in_s = self._clock_s()
         return cluster
+
+    def _is_alone(self) -> bool:
+        """Whether there is one node only."""
+        return all(cluster.client.router.count() == 1 for cluster in (self.own, *self._users.values()))
 
     def _heard(self, address: Address, answers: bool) -> None:
         """A node has fallen silent, so others are asked from now on; or it answers again, and may be asked as well."""

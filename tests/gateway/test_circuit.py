@@ -128,6 +128,23 @@ def test_it_is_asked_again_behind_the_scenes_while_somebody_wants_it(
     play(node, act)
 
 
+def test_the_only_node_has_longer(node: Hanging, monkeypatch: pytest.MonkeyPatch) -> None:
+    hasty(monkeypatch)
+    monkeypatch.setattr(module, "HUNG_S", 60.0)
+
+    async def act(circuit: Circuit, _: Now) -> None:
+        circuit.is_alone = lambda: True
+        node.hangs = True
+        looking = asyncio.ensure_future(circuit.look_at([node.address]))
+        while not node.named(b"PING"):  # noqa: ASYNC110 - it arrives in a moment
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.01)
+        assert not looking.done()
+        looking.cancel()
+
+    play(node, act)
+
+
 def test_a_node_that_refuses_connections_or_the_user_does_not_hang(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PING_S", 60.0)
 

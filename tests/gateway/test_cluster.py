@@ -98,6 +98,17 @@ def test_each_node_is_asked_and_one_that_is_gone_is_told_of(node: Node) -> None:
     asyncio.run(both())
 
 
+def test_the_only_node_is_known_as_such() -> None:
+    async def both() -> None:
+        clusters = Clusters(Config(nodes=(("127.0.0.1", 1),)))
+        assert clusters.circuit.is_alone()
+        clusters.own.client.router.hear_of([("127.0.0.1", 2)])
+        assert not clusters.circuit.is_alone()
+        await clusters.close()
+
+    asyncio.run(both())
+
+
 def test_a_wrong_password_is_an_error_of_its_own(locked: Node) -> None:
     async def both() -> None:
         clusters = Clusters(config_of(locked))

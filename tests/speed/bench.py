@@ -16,7 +16,7 @@ from typing import Final
 import psutil
 
 from tests.end_to_end.node import ROOT
-from tests.speed import celery_brokers, cluster, gateway, machine, rival, scenes, task_scene
+from tests.speed import celery_brokers, cluster, dashboard, gateway, machine, rival, scenes, task_scene
 from tests.speed.book import Book
 from tests.speed.report import document
 from tests.speed.scale import FULL, QUICK, jobs_that_fit
@@ -36,6 +36,7 @@ SCENES: Final[dict[str, Callable[[Setting], None]]] = {
     "tasks": task_scene.tasks,
     "celery": celery_brokers.celery,
     "gateway": gateway.gateway,
+    "dashboard": dashboard.dashboard,
     "standing": scenes.standing,
     "flat": scenes.flat,
 }

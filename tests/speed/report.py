@@ -293,6 +293,28 @@ def gateway(book: Book) -> list[str]:
     return lines + table(("", "what", "a second", "CPU, us"), rows)
 
 
+def dashboard(book: Book) -> list[str]:
+    lines = ["## The dashboard", ""]
+    lines += [
+        (
+            "One node of the best form with 10,000 queues, and a gateway of its own for each round. The first page of "
+            "all has the gateway learn the names of all queues. The last row is how busy the node is while somebody "
+            "has the overview open, in percent of a processor."
+        ),
+        "",
+    ]
+    rows: Rows = []
+    for name in book.servers("dashboard"):
+        for what in book.whats("dashboard"):
+            for jobs in book.sizes("dashboard", name, what):
+                cell = Cell("dashboard", name, what, jobs)
+                figures = (
+                    shown(book.spread(cell, key), form) for key, form in (("ms", ",.0f"), ("node_percent", ".1f"))
+                )
+                rows.append((what, f"{jobs:,}", *figures))
+    return lines + table(("page", "jobs", "ms", "CPU of the node, %"), rows)
+
+
 SECTIONS: Final = {
     "depth": (speed, latency),
     "memory": (memory,),
@@ -303,6 +325,7 @@ SECTIONS: Final = {
     "tasks": (tasks,),
     "celery": (celery,),
     "gateway": (gateway,),
+    "dashboard": (dashboard,),
     "driver": (driver,),
 }
 
