@@ -45,6 +45,7 @@ from disque.tasks.settle import Settler
 from disque.tasks.slots import Slots
 from disque.tasks.taking import Order, Pace, flow
 from disque.tasks.taking import held as held_of
+from disque.tasks.task import Task
 from disque.tasks.threads import Threads
 from disque.tasks.watchdog import Watchdog
 
@@ -94,12 +95,13 @@ class Worker:
         self.settings = settings or Settings()
         self.clock = clock
         self.metrics = Metrics()
-        self.slots = Slots(self.settings.concurrency)
+        self.slots = Slots(self.settings.concurrency, self.settings.cpus)
         self.buckets = Buckets()
         self.running: set[Run] = set()
         self.ready = asyncio.Event()
         self.quiet = False
         self.order = Order(self._queues(), SystemRandom(), strict=self.settings.strict)
+        self._asked: list[Task[Any, Any] | None] = [None]
         self.health = HealthServer({"/healthz": self._healthz, "/readyz": self._readyz, "/metrics": self._metrics})
         self._once = any(task.options.at_most_once for task in app.tasks.values())
         self._pace = Pace(0) if self._once else Pace()
@@ -117,6 +119,13 @@ class Worker:
         if self.settings.queues is not None:
             return dict(self.settings.queues)
         return dict.fromkeys(sorted({task.queue for task in self.app.tasks.values()}), 1)
+
+    def _tasks_of(self, queues: list[str]) -> list[Task[Any, Any] | None]:
+        """What comes from these queues: tasks, where all of them have a limit; else None, which stands for any."""
+        tasks = [task for task in self.app.tasks.values() if task.queue in queues]
+        if {task.queue for task in tasks} == set(queues) and all(is_limited(task) for task in tasks):
+            return list(tasks) or [None]
+        return [None]
 
     # -- life ------------------------------------------------------------------------------------------------------
 
@@ -281,6 +290,7 @@ class Worker:
         while not self._stopping.is_set():
             blocked = self.slots.blocked() | self.buckets.blocked()
             queues = self.order.draw(blocked)
+            self._asked = self._tasks_of(queues)
             room = self._wanted()
             if self.quiet or room < 1 or not queues:
                 self._room.clear()
@@ -320,9 +330,9 @@ class Worker:
             self._pump()
 
     def _wanted(self) -> int:
-        """How many jobs to take now."""
+        """How many jobs to take now from the queues whose turn it is."""
         ahead = self._pace.ahead(self.clock())
-        room = self.slots.free + ahead - len(self.slots.ready)
+        room = self.slots.room(self._asked) + ahead - len(self.slots.ready)
         return room if room > ahead // 2 else 0
 
     def _accept(self, held: Held, now_s: float) -> None:
@@ -495,6 +505,11 @@ class Worker:
             "disque_worker_refused": ("Outcomes that no node took.", self.settler.refused),
         }
         return 200, self.metrics.text({name: (meaning, float(value)) for name, (meaning, value) in gauges.items()})
+
+
+def is_limited(task: Task[Any, Any]) -> bool:
+    """Whether not all places may be taken by a task."""
+    return task.cpu or task.limit is not None
 
 
 def label(outcome: Outcome) -> str:

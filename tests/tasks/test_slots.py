@@ -19,6 +19,14 @@ def free() -> None: ...
 def narrow() -> None: ...
 
 
+@app.task(cpu=True)
+def heavy() -> None: ...
+
+
+@app.task(cpu=True, limit=1)
+def heaviest() -> None: ...
+
+
 def job(task: Any, queue: str = "q") -> Held:
     held = Held("D-1", queue, b"", None, None, 0.0)
     held.task = task
@@ -51,6 +59,33 @@ def test_a_task_with_a_limit_lets_others_pass() -> None:
     slots.ended(narrow)
     slots.ended(free)
     assert slots.running == 0
+
+
+def test_tasks_that_compute_have_a_limit_together_and_take_turns() -> None:
+    slots = Slots(10, cpus=2)
+    jobs = [job(task) for task in (heaviest, heaviest, heavy, heavy, heavy, free)]
+    for one in jobs:
+        slots.put(one)
+    assert [slots.next(), slots.next(), slots.next(), slots.next()] == [jobs[0], jobs[2], jobs[5], None]
+    slots.ended(heavy)
+    assert slots.next() is jobs[3], "one of the other task is at its own limit"
+    slots.ended(heaviest)
+    assert slots.next() is jobs[1]
+    slots.ended(heavy)
+    assert slots.next() is jobs[4]
+    assert (slots.waiting, slots.running) == (0, 3)
+
+
+def test_how_many_of_some_tasks_could_begin() -> None:
+    slots = Slots(10, cpus=2)
+    assert [slots.room(some) for some in ([None], [free], [narrow], [heavy, heaviest], [narrow, heavy])] == [
+        *(10, 10, 1, 2, 3)
+    ]
+    slots.force(heavy)
+    assert [slots.room(some) for some in ([free, heavy], [heaviest], [heavy, heaviest])] == [9, 1, 1]
+    slots.force(heavy)
+    assert slots.room([heavy, heaviest]) == 0
+    assert slots.room([narrow]) == 1
 
 
 def test_a_queue_is_left_alone_when_enough_of_it_wait_aside() -> None:

@@ -329,6 +329,37 @@ def test_a_task_at_its_limit_stops_nobody_else(shop: Shop) -> None:
     play(scene())
 
 
+def test_tasks_that_compute_are_taken_when_a_process_is_free(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = shop.app
+    begun: list[bytes] = []
+    goes_on = asyncio.Event()
+
+    class Cpu:
+        async def run(self, body: bytes, run: Any) -> None:
+            assert run.until_s is not None, "its time runs"
+            begun.append(body)
+            await goes_on.wait()
+
+        async def close(self) -> None: ...
+
+    @app.task(cpu=True, retain=60, timeout=600)
+    def heavy() -> None: ...
+
+    async def scene() -> None:
+        async with app:
+            jobs = await app.enqueue_many([heavy.bind()] * 20)
+            async with shop.working(concurrency=10, cpus=2) as worker:
+                await shop.until(lambda: len(begun) == 2 and not worker._wanted())
+                async with AsyncDisque(shop.config) as client:
+                    assert await client.queue_length(shop.queue) == 18
+                goes_on.set()
+                for job in jobs:
+                    await job.result(30)
+
+    monkeypatch.setattr(Worker, "_cpu_pool", lambda _: Cpu())
+    play(scene())
+
+
 def test_batches_and_their_failures(shop: Shop) -> None:
     app = shop.app
     calls: list[list[int]] = []
