@@ -21,9 +21,10 @@ class Retry:
     delivered it, or took the WORKING, or handed the job on to that node, crashed, started with another clock, stood
     still for over 500 ms, or got no answer for the node timeout from the node that delivers it again, or from one
     that handed it to that one; and what follows when these nodes threw away what they remembered, were told to delete
-    it, or to forget others and did not know them again before the job was there. A WORKING that came so late that
-    another node had the job in its queue already, or would have it before it heard of this, counts for what came from
-    there only from when that one must have heard of it. Clocks may drift; nothing else counts, not one ms.
+    it, or to forget others and did not know them again before the job was there; and what follows from a copy that was
+    made by one that had been told to forget others, so it may not know of that delivery. A WORKING that came so late
+    that another node had the job in its queue already, or would have it before it heard of this, counts for what came
+    from there only from when that one must have heard of it. Clocks may drift; nothing else counts, not one ms.
     """
 
     promise = "I4"
@@ -64,8 +65,21 @@ class Retry:
         paths = {*claim.path, *earlier.path}
         if history.evicted(since_ms, until_ms, paths) or history.forgot_nodes(paths, known.plan.asked_ms, until_ms):
             return True
+        if self.has_untold_copy(known, claim):
+            return True
         return any(
             self.has_failed(machine, again, since_ms, until_ms) for machine in earlier.path for again in claim.path
+        )
+
+    def has_untold_copy(self, known: Known, claim: Claim) -> bool:
+        """Whether this comes from a copy that was made by a node which had been told to forget others."""
+        copied = self.history.copied.get(known.id, {})
+        return any(
+            self.history.forgot_nodes([giver], since_ms, copied[machine])
+            for machine in claim.path
+            if machine in copied
+            for giver, since_ms in copied.items()
+            if since_ms < copied[machine]
         )
 
     def is_heard(self, machine: int, again: int, since_ms: int, until_ms: int) -> bool:

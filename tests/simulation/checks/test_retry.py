@@ -64,3 +64,19 @@ def test_nor_do_nodes_that_were_forgotten_and_known_again_before_the_job_was_the
         place.deliver()
     place.history.forgets = {1: [(3000, FOREVER)]}
     place.deliver()
+
+
+@pytest.mark.parametrize(
+    ("forgotten", "is_excused"), [((6000, 9500), True), ((6000, 7500), False), ((9500, FOREVER), False)]
+)
+def test_a_copy_of_one_that_had_forgotten_who_delivered_knows_nothing_of_that(
+    forgotten: tuple[int, int], is_excused: bool
+) -> None:
+    place = Place()
+    place.history.copied = {JOB: {0: 5000, 2: 8000, 1: 9000}}
+    place.history.forgets = {2: [forgotten]}
+    if is_excused:
+        place.deliver()
+    else:
+        with pytest.raises(Violation, match="1000 ms after a WORKING"):
+            place.deliver()
