@@ -14,10 +14,13 @@ JOB = b"D-11111111-that-was-acknowledged-before--05a1"
 FORGET_MS = 5000
 
 
-def delivered_again(down: dict[int, Interval], older: int = -1, *, late: frozenset[int] = frozenset()) -> None:
+def delivered_again(
+    down: dict[int, Interval], older: int = -1, *, late: frozenset[int] = frozenset(), links_ms: int = 20_000
+) -> None:
     """Machine 0 has acknowledged a job of all three, and machine 1 hands it out; these were down meanwhile.
 
-    Machine 1 has links but for the time from then on. ``late`` got their copies while it was away.
+    Machine 1 has links but for the time from then on until ``links_ms``, or until the other one is back. ``late`` got
+    their copies while it was away.
     """
     cluster = Cluster(World(Options(1, 3, forget_s=FORGET_MS // 1000)))
     checker = Acknowledged(cluster)
@@ -25,7 +28,10 @@ def delivered_again(down: dict[int, Interval], older: int = -1, *, late: frozens
     history.down = {number: [one] for number, one in down.items()}
     history.versions = {number: [(0, MINE & ~REPAIR if number == older else MINE)] for number in range(3)}
     history.copied[JOB] = {number: 11_500 if number in late else 0 for number in range(3)}
-    cluster.network.log.past[0, 1] = [(0, down.get(1, (11_000, 0))[0]), (20_000, 30_000)]
+    cluster.network.log.past = {
+        (0, 1): [(0, down.get(1, (11_000, 0))[0]), (max(links_ms, down.get(0, (0, 0))[1]), 30_000)],
+        (1, 2): [(0, down.get(1, (11_000, 0))[0]), (max(links_ms, down.get(2, (0, 0))[1]), 30_000)],
+    }
     known = Known(JOB, Plan(JOB, b"q"), 86_400_000)
     known.plan.ttl = 86_400
     known.coordinator = 0
@@ -64,6 +70,13 @@ def test_and_so_may_one_whose_others_were_forgotten_in_their_turn() -> None:
 def test_a_node_that_got_its_copy_while_another_one_was_away_cannot_be_asked_by_that_one() -> None:
     back_ms = 12_000 + FORGET_MS
     delivered_again({1: (11_000, back_ms), 0: (back_ms, back_ms + FORGET_MS)}, late=frozenset({2}))
+
+
+def test_who_runs_and_cannot_be_reached_is_forgotten_too() -> None:
+    back_ms = 12_000 + FORGET_MS
+    delivered_again({1: (11_000, back_ms)}, late=frozenset({2}), links_ms=back_ms + FORGET_MS)
+    with pytest.raises(Violation, match="was delivered by n1"):
+        delivered_again({1: (11_000, back_ms)}, late=frozenset({2}), links_ms=back_ms + FORGET_MS - 1)
 
 
 def test_a_node_that_heard_of_it_before_it_went_does_not_hand_it_out() -> None:
