@@ -246,7 +246,7 @@ class Ends(Part):
         return WATCH_BYTES
 
     def clear(self) -> None:
-        """All ends are forgotten. Who waits was answered before, and whoever asked."""
+        """All ends are forgotten. Who waits was answered before, and whoever asked; nodes hear of that at the settle."""
         self.by_id.clear()
         self.roll = Roll()
         self.done.clear()
@@ -254,7 +254,6 @@ class Ends(Part):
         self.unsure.clear()
         self.watched.clear()
         self.by_node.clear()
-        self.saying.clear()
         self.over.clear()
         assert not self.by_session
 

@@ -51,6 +51,15 @@ def test_the_first_that_is_sure_counts(bench: Bench, client: Client) -> None:
     assert {said for _, said in bench.sent(WATCH)} == {(WATCH, NO_MORE, (ID,))}
 
 
+def test_nobody_is_asked_any_more_when_all_jobs_are_forgotten(bench: Bench, client: Client) -> None:
+    client.send("WAITJOB", 0, ID)
+    bench.sent()
+    bench.client()("DEBUG", "FLUSHALL")
+    assert client.read() == [None]
+    assert bench.sent(WATCH) == [(peer.id, (WATCH, NO_MORE, (ID,))) for peer in bench.peers]
+    assert bench.node.ends.saying == {}
+
+
 def test_nobody_is_asked_any_more_when_the_last_client_leaves(bench: Bench, client: Client) -> None:
     other = bench.client()
     client.send("WAITJOB", 0, ID)
