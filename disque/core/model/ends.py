@@ -246,7 +246,7 @@ class Ends(Part):
         return WATCH_BYTES
 
     def clear(self) -> None:
-        """All ends are forgotten. Who waits was answered before, and whoever asked; nodes hear of that at the settle."""
+        """All ends are forgotten. Who waits was answered before, and whoever asked; other nodes hear of it yet."""
         self.by_id.clear()
         self.roll = Roll()
         self.done.clear()

@@ -453,6 +453,8 @@ def decide(node: "Node", walk: Walk, job: Job, found: Check, now_ms: int) -> Non
     repl = max(1, job.repl)
     if count >= repl:
         return
+    # Whoever has said that it has no copy stays a holder: it is doubted until copies enough are there.
+    repairs.open |= {holder for holder in job.holders if holder not in sayers and holder not in others}
     if node.membership.leaving and count < max(1, min(repl, len(node.linked))):
         walk.left += 1
     if job.id in repairs.returned:

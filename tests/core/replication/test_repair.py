@@ -270,6 +270,33 @@ def test_another_node_is_asked_when_the_one_that_was_asked_is_forgotten() -> Non
     assert [peer_id for peer_id, _ in copies(bench)] == [other.id]
 
 
+def test_a_holder_that_has_no_copy_is_asked_again_until_there_are_enough() -> None:
+    bench = bench_of(2)
+    bench.live(AFTER_MS + 2000)  # once, a while after the start, all is looked at
+    job_id = made(bench, 2)
+    (gone,) = others(bench, job_id)
+    (other,) = without(bench, job_id)
+    bench.hear(other, (HAVE, (job_id,)))
+    bench.fail(other, LEAVING)  # so it takes no copies for now
+    bench.live(1000)
+    bench.hear(gone, (COPYIS, COPY_THERE, (), (job_id,)))
+    bench.hear(other, (COPYIS, COPY_UNKNOWN, (), (job_id,)))
+    bench.live(1000)
+    bench.fail(gone)
+    bench.membership.forget(gone.id, bench.now_ms)
+    bench.peers.remove(gone)
+    bench.live(2000)  # all is looked at
+    bench.hear(other, (COPYIS, COPY_UNKNOWN, (), (job_id,)))
+    bench.live(1000)
+    bench.membership.set_flags(other, 0)
+    bench.sent()
+    bench.live(8000)
+    assert [(peer_id, message[2]) for peer_id, message in bench.sent(ASKCOPY)] == [(other.id, (job_id,))]
+    bench.hear(other, (COPYIS, COPY_UNKNOWN, (), (job_id,)))
+    ((peer_id, message),) = copies(bench)
+    assert (peer_id, message[REPLJOB_IDS]) == (other.id, (job_id,))
+
+
 def test_at_most_once_is_not_repaired(four: Bench) -> None:
     client = four.client()
     client.add("q", "body", "RETRY", 0, "REPLICATE", 1)
