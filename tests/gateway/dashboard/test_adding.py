@@ -13,6 +13,7 @@ def test_it_begins_empty_or_with_a_queue(gateway: Gateway) -> None:
 def test_it_begins_with_what_another_job_has(gateway: Gateway, node: Node) -> None:
     job_id = add(node, "q", "the body", "TRIES", 4, "PRIORITY", 9, "HEADER", "tenant", "acme")
     text = gateway.ask("GET", f"/add?from={shown(job_id)}").text
+    assert "those of a new job, unless you say them" in text
     for part in (">the body</textarea>", 'value="4"', 'value="9"', ">tenant: acme</textarea>"):
         assert part in text
 
