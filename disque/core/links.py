@@ -176,6 +176,7 @@ def note_start(node: "Node", peer: Peer, start: int, now_ms: int) -> None:
         acquire.restarted(node, peer.id, now_ms)
         supply.link_down(node, peer.id)
         repair.started_again(node, peer.id, now_ms)
+        registry.started_again(node, peer.id)
         peer.stopping = False
         node.seen_version = -1
     peer.start = start

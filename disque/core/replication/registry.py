@@ -1,9 +1,9 @@
 """The replicated registry: how entries are written, told to other nodes, compared with theirs, and purged.
 
-Whoever sets an entry tells it to all nodes to which there is a link. When a link comes up, or a third node fails or is
-forgotten, a node sends a digest of what it knows. The other one answers with its own, and with its entries of the
-buckets that differ; then the first one does the same. So both know the union, of which the newest wins, whatever the
-order in which entries arrive, and it does not matter which of them are lost or come twice.
+Whoever sets an entry tells it to all nodes to which there is a link. When a link comes up, or a third node fails, is
+forgotten or has started again, a node sends a digest of what it knows. The other one answers with its own, and with its
+entries of the buckets that differ; then the first one does the same. So both know the union, of which the newest wins,
+whatever the order in which entries arrive, and it does not matter which of them are lost or come twice.
 
 Who has just started does not know how new the entries of the others are, and might set one that loses to an older one.
 So it says so over each new link, and clients that set something wait until another node has told its greatest counter,
@@ -104,6 +104,13 @@ def nodes_changed(node: "Node", failing: "frozenset[bytes]", forgotten: list[byt
         for peer in node.linked:
             link_up(node, peer.id)
     node.registry.failing = failing
+
+
+def started_again(node: "Node", peer_id: bytes) -> None:
+    """This one is another process than before, which may not know what that has told to some nodes only: compare."""
+    for peer in node.peers.values():
+        if node.registry.count and peer.linked and peer.id != peer_id:
+            link_up(node, peer.id)
 
 
 def compared(node: "Node", peer_id: bytes, message: tuple[int, int, bytes, int], now_ms: int) -> None:

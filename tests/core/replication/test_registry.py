@@ -7,7 +7,7 @@ from disque.core import entries
 from disque.core.journal.schema import ENTRY, FLUSH
 from disque.core.model.registry import PAUSED_QUEUE, Key
 from disque.core.replication import registry
-from tests.core.support import Bench
+from tests.core.support import PROCESS, Bench
 from tests.support.formats import pause_everywhere, pauses_everywhere
 
 B0 = b"b0" * 20
@@ -105,6 +105,20 @@ def test_so_they_do_when_it_is_forgotten_before_anybody_knows_that_it_has_failed
     bench.client()("CLUSTER", "FORGET", one.id)
     bench.live(1)
     assert [peer_id for peer_id, _ in bench.sent(DIGEST)] == ([] if has_failed else [two.id])
+
+
+@pytest.mark.parametrize("calls", [False, True])
+def test_so_they_do_when_it_has_started_again_and_may_have_forgotten_what_it_has_told_to_some(
+    bench: Bench, *, calls: bool
+) -> None:
+    one, two = bench.peers
+    bench.hear(one, (ENTRIES, ((*key(), b"v", bench.now_ms, one.id, 0),)))
+    bench.sent()
+    start_link = bench.called if calls else bench.link_up
+    start_link(one, PROCESS + 1)
+    assert bench.told(two, DIGEST) == [digest(bench, 1)]
+    start_link(one, PROCESS + 1)
+    assert bench.told(two, DIGEST) == [], "it is the same process still"
 
 
 def test_each_side_tells_what_the_other_lacks_and_that_is_the_end_of_it(bench: Bench) -> None:
