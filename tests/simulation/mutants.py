@@ -603,6 +603,13 @@ def what_comes_last_wins() -> Iterator[None]:
         yield
 
 
+@mutant("I14", nodes=4, faults={"power": 1200, "cut": 800}, policy="off", pause=True, timeout_ms=15_000, active_ms=5000)
+def who_starts_again_has_told_all() -> Iterator[None]:
+    """When a node has started again, the others do not compare what it may have told to some of them only."""
+    with patch.object(registry, "started_again", nothing):
+        yield
+
+
 # -- tries and moves ---------------------------------------------------------------------------------------------------
 
 
