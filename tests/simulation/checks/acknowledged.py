@@ -66,12 +66,17 @@ class Acknowledged:
         """Whether a node with a copy was off until the others had forgotten it, and nobody could tell it (Rule 52).
 
         It went before the news reached it. From its return on it lacks the capability, or each other node that had a
-        copy when it went lacks it, or was off for as long in its turn. It has not heard of copies that were made later.
+        copy when it went lacks it, or was off for as long in its turn. It has not heard of copies that were made
+        later, nor of those at nodes that were forgotten when it got its own.
         """
         copied = self.history.copied.get(known.id, {})
         for machine, since_ms in copied.items():
             for gone_ms, back_ms in self.absences(machine, since_ms, claim.at_ms):
-                others = [other for other, at_ms in copied.items() if other != machine and at_ms <= gone_ms]
+                others = [
+                    other
+                    for other, at_ms in copied.items()
+                    if other != machine and at_ms <= gone_ms and self.is_known_as_holder(other, machine, at_ms, gone_ms)
+                ]
                 if back_ms > claim.at_ms or not others or self.news_ms(known, ack, machine, gone_ms) <= gone_ms:
                     continue
                 if not self.asks(machine, back_ms, claim.at_ms):
@@ -83,6 +88,14 @@ class Acknowledged:
                 ):
                     return True
         return False
+
+    def is_known_as_holder(self, other: int, machine: int, since_ms: int, until_ms: int) -> bool:
+        """Whether a machine must know of another one's copy: that was never forgotten, or could talk to it since."""
+        absent = self.absences(other, since_ms, until_ms)
+        if not absent:
+            return True
+        intervals = self.cluster.network.log.up(other, machine, absent[-1][1], until_ms)
+        return any(end - begin >= TALK_MS for begin, end in intervals)
 
     def absences(self, machine: int, since_ms: int, until_ms: int) -> list[Interval]:
         """When a machine was off for so long in this time that it was forgotten."""

@@ -15,19 +15,24 @@ FORGET_MS = 5000
 
 
 def delivered_again(
-    down: dict[int, Interval], older: int = -1, *, late: frozenset[int] = frozenset(), links_ms: int = 20_000
+    down: dict[int, Interval],
+    older: int = -1,
+    *,
+    late: frozenset[int] = frozenset(),
+    links_ms: int = 20_000,
+    copied: dict[int, int] | None = None,
 ) -> None:
     """Machine 0 has acknowledged a job of all three, and machine 1 hands it out; these were down meanwhile.
 
     Machine 1 has links but for the time from then on until ``links_ms``, or until the other one is back. ``late`` got
-    their copies while it was away.
+    their copies while it was away. ``copied``: when each got its copy.
     """
     cluster = Cluster(World(Options(1, 3, forget_s=FORGET_MS // 1000)))
     checker = Acknowledged(cluster)
     history = checker.history
     history.down = {number: [one] for number, one in down.items()}
     history.versions = {number: [(0, MINE & ~REPAIR if number == older else MINE)] for number in range(3)}
-    history.copied[JOB] = {number: 11_500 if number in late else 0 for number in range(3)}
+    history.copied[JOB] = copied or {number: 11_500 if number in late else 0 for number in range(3)}
     cluster.network.log.past = {
         (0, 1): [(0, down.get(1, (11_000, 0))[0]), (max(links_ms, down.get(0, (0, 0))[1]), 30_000)],
         (1, 2): [(0, down.get(1, (11_000, 0))[0]), (max(links_ms, down.get(2, (0, 0))[1]), 30_000)],
@@ -70,6 +75,15 @@ def test_and_so_may_one_whose_others_were_forgotten_in_their_turn() -> None:
 def test_a_node_that_got_its_copy_while_another_one_was_away_cannot_be_asked_by_that_one() -> None:
     back_ms = 12_000 + FORGET_MS
     delivered_again({1: (11_000, back_ms), 0: (back_ms, back_ms + FORGET_MS)}, late=frozenset({2}))
+
+
+def test_a_node_that_was_forgotten_when_a_copy_was_made_is_not_known_to_that_one() -> None:
+    back_ms = 12_000 + FORGET_MS
+    down = {1: (11_000, back_ms), 0: (back_ms, back_ms + FORGET_MS), 2: (1000, 2000 + FORGET_MS)}
+    copied = {0: 0, 1: 8000, 2: 0}
+    delivered_again(down, copied=copied)
+    with pytest.raises(Violation, match="was delivered by n1"):
+        delivered_again(down | {2: (1000, 2000)}, copied=copied)
 
 
 def test_who_runs_and_cannot_be_reached_is_forgotten_too() -> None:
