@@ -33,6 +33,8 @@ REPAIR: Final = 1 << 7
 OVERFLOW: Final = 1 << 8
 #: A node takes over jobs of one that leaves, which are delivered at most once.
 TAKEOVER: Final = 1 << 9
+#: A node says which ends of jobs it keeps, and keeps copies of those that others have lost.
+ENDS: Final = 1 << 10
 
 #: The capabilities by bit: the name that the log shows, and what a node without it does not understand.
 CAPABILITIES: Final[dict[int, tuple[str, str]]] = {
@@ -46,10 +48,11 @@ CAPABILITIES: Final[dict[int, tuple[str, str]]] = {
     OVERFLOW: ("overflow", "jobs that are dropped since their queue is too long"),
     USERS: ("users", "users, and what they may"),
     TAKEOVER: ("takeover", "TAKEJOB: jobs of a node that leaves, which are delivered at most once"),
+    ENDS: ("ends", "ASKEND, KEEPEND: who keeps how a job has ended, so that lost copies are made again"),
 }
 
 #: What this version says at the handshake. A capability is added here when all that it promises is there.
-MINE: Final = SIZES | REGISTRY | JOBS | QUEUES | PUBSUB | SCHEDULES | USERS | REPAIR | OVERFLOW | TAKEOVER
+MINE: Final = SIZES | REGISTRY | JOBS | QUEUES | PUBSUB | SCHEDULES | USERS | REPAIR | OVERFLOW | TAKEOVER | ENDS
 
 #: A mask on the wire is no number from here on.
 MASK_END: Final = 1 << 63

@@ -22,7 +22,7 @@ from typing import Final, cast
 
 from msgpack import Packer, unpackb
 
-from cluster.capabilities import JOBS, PUBSUB, REGISTRY, REPAIR, SCHEDULES, SIZES, TAKEOVER
+from cluster.capabilities import ENDS, JOBS, PUBSUB, REGISTRY, REPAIR, SCHEDULES, SIZES, TAKEOVER
 from cluster.large import LARGE_BODY, BadFrameError, fill
 
 #: Offered here as well: who decodes frames needs it.
@@ -77,6 +77,8 @@ ASKCOPY: Final = 43
 COPYIS: Final = 44
 UPSINCE: Final = 45
 TAKEJOB: Final = 46
+ASKEND: Final = 47
+KEEPEND: Final = 48
 
 #: `flags` of REPLJOB: whoever takes the copy queues it, nobody else does.
 QUEUE_IT: Final = 1
@@ -140,11 +142,15 @@ ANSWER_NO: Final = 0
 ANSWER_QUEUED: Final = 1
 
 #: `what` of COPYIS: the jobs are not known; there are copies of them; there are, but nobody knows yet whether they will
-#: stay, since their ADDJOB is not answered; they are over, as SETACK says.
+#: stay, since their ADDJOB is not answered; they are over, as SETACK says. To ASKEND and KEEPEND: their ends are kept
+#: here; they are not, and are not known; they are not, since this node takes none for now.
 COPY_UNKNOWN: Final = 0
 COPY_THERE: Final = 1
 COPY_UNDECIDED: Final = 2
 COPY_OVER: Final = 3
+END_KEPT: Final = 4
+END_UNKNOWN: Final = 5
+END_REFUSED: Final = 6
 
 ID_LENGTH: Final = 40
 #: The most elements of one list in a frame, such as its messages.
@@ -194,6 +200,7 @@ FIELDS: Final[dict[str, str]] = {
     "greatest": _STAMP,  # no entry that I have seen has a greater counter
     "digest": _BYTES,  # a sum for each bucket of the registry; nothing: there are no entries
     "entries": _ENTRIES,  # see `ENTRY_SHAPE`
+    "error": _BYTES,  # the last thing that a consumer said of a failure
     "field": _BYTES,
     "flags": _NUMBER,
     "generation": _NUMBER,  # how often the jobs have moved
@@ -223,6 +230,7 @@ FIELDS: Final[dict[str, str]] = {
     "status": _NUMBER,  # how jobs have ended: see `disque.core.model.ends`
     "up_ms": _NUMBER,  # so long the node has been up without a break
     "text": _BYTES,  # a result, why a job died, or what a client publishes
+    "tries": _NUMBER,  # that have ended
     "state": _NUMBER,  # 0 undecided, 1 decided, 2 all keepers have it
     "survey": _STAMP,  # the number of a question to all nodes, which comes back with each answer
     "value": _BYTES,
@@ -454,6 +462,9 @@ KINDS: Final[dict[int, tuple[str, Shape]]] = {
         (UPSINCE, "UPSINCE", "up_ms"),  # I have been up for so long
         # I leave, and have let go of these jobs, which are delivered at most once: they are yours. GOTJOB and REFUSED.
         (TAKEJOB, "TAKEJOB", "flags queue spec left_ms delay_ms holders ids bodies ctimes more"),
+        (ASKEND, "ASKEND", "holders ids"),  # do you keep how these jobs have ended? I do; COPYIS says so
+        # Keep how this job has ended; it is sure. COPYIS says that it is there.
+        (KEEPEND, "KEEPEND", "queue status node_id age_ms left_ms repl tries holders error text body id"),
     )
 }
 
@@ -467,11 +478,14 @@ NEEDS: Final[dict[int, int]] = {
     UPSINCE: SCHEDULES,
     **dict.fromkeys((ASKCOPY, COPYIS), REPAIR),
     TAKEJOB: TAKEOVER,
+    **dict.fromkeys((ASKEND, KEEPEND), ENDS),
 }
 
 #: Kinds that rest on no record of the journal: they ask or offer, and nothing is lost if the sender forgets them. They
 #: leave at once; all others wait until the journal is as durable as was promised.
-EARLY: Final = frozenset({REPLJOB, REFUSED, WILLQUEUE, ANSWER, NEEDJOBS, NEEDNOW, OFFER, PUBLISHED, ASKCOPY, UPSINCE})
+EARLY: Final = frozenset(
+    {REPLJOB, REFUSED, WILLQUEUE, ANSWER, NEEDJOBS, NEEDNOW, OFFER, PUBLISHED, ASKCOPY, UPSINCE, ASKEND}
+)
 #: Kinds that are sent once, to those who take them at that moment: a link that is far behind takes none.
 FLEETING: Final = frozenset({PUBLISHED})
 
@@ -490,6 +504,9 @@ REPLJOB_MORE: Final = 10
 YOURJOBS_QUEUE: Final = 1
 YOURJOBS_JOBS: Final = 2
 
+KEEPEND_TEXT: Final = 10
+KEEPEND_BODY: Final = 11
+
 ROW_ID: Final = 0
 ROW_BODY: Final = 1
 ROW_SPEC: Final = 2
@@ -504,6 +521,7 @@ Ids = tuple[bytes, ...]
 #: The same as types.
 ReplJob = tuple[int, int, bytes, bytes, int, int, Ids, Ids, tuple[bytes, ...], tuple[int, ...], bytes]
 Row = tuple[bytes, bytes, bytes, int, int, int, int, Ids, bytes]
+KeepEnd = tuple[int, bytes, int, bytes, int, int, int, int, Ids, bytes, bytes, bytes, bytes]
 YourJobs = tuple[int, bytes, tuple[Row, ...]]
 
 
@@ -607,13 +625,16 @@ def _fill(messages: object, bodies: list[bytes]) -> object:
 def has_large(messages: list[Message]) -> bool:
     """Whether one of these messages is large."""
     for message in messages:  # noqa: SIM110 - a loop costs less where it is compiled
-        if message[0] in {REPLJOB, YOURJOBS, TAKEJOB} and is_large(message):
+        if message[0] in {REPLJOB, YOURJOBS, TAKEJOB, KEEPEND} and is_large(message):
             return True
     return False
 
 
 def is_large(message: Message) -> bool:
-    """Whether a message has a body that is worth to be sent as it is: that of its last job, since then it is full."""
+    """Whether a message has a body that is worth to be sent as it is: that of its last job, since then it is full.
+
+    Of an end, its result may be one, too.
+    """
     kind = message[0]
     if kind in {REPLJOB, TAKEJOB}:
         bodies = cast("tuple[bytes, ...]", message[REPLJOB_BODIES])
@@ -621,6 +642,9 @@ def is_large(message: Message) -> bool:
     if kind == YOURJOBS:
         jobs = cast("tuple[Message, ...]", message[YOURJOBS_JOBS])
         return len(jobs) > 0 and len(cast("bytes", jobs[-1][ROW_BODY])) >= LARGE_BODY
+    if kind == KEEPEND:
+        text, body = cast("bytes", message[KEEPEND_TEXT]), cast("bytes", message[KEEPEND_BODY])
+        return max(len(text), len(body)) >= LARGE_BODY
     return False
 
 

@@ -23,6 +23,7 @@ from disque.core.replication import (
     announcements,
     arbitration,
     coordinator,
+    end_copies,
     ends,
     moves,
     registry,
@@ -110,6 +111,7 @@ def forget_holders(node: "Node", gone: frozenset[bytes]) -> "Iterator[None]":
                     if job.flags & DEFERRED:  # it may have been put off, which counts: nobody is asked any more
                         announcements.file_requeue(node, job)
         yield
+    yield from end_copies.forget(node, gone)
     for count, job_id in enumerate(list(node.acks.by_id), 1):
         ack = node.acks.by_id.get(job_id)
         if ack is not None:

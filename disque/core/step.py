@@ -13,6 +13,7 @@ from cluster.messages import (
     ABORT,
     ANSWER,
     ASKCOPY,
+    ASKEND,
     ASKKEY,
     BIND,
     BOUND,
@@ -28,6 +29,7 @@ from cluster.messages import (
     GOTMOVE,
     HAVE,
     HOLD,
+    KEEPEND,
     KEEPKEY,
     KEYFREE,
     KEYHELD,
@@ -100,6 +102,7 @@ from disque.core.replication import (
     arbitration,
     batching,
     coordinator,
+    end_copies,
     ends,
     generations,
     moves,
@@ -318,6 +321,8 @@ MESSAGES: Final[dict[int, Receiver]] = {
     ASKCOPY: repair.asked,
     COPYIS: repair.told,
     TAKEJOB: takeover.taken,
+    ASKEND: end_copies.asked,
+    KEEPEND: end_copies.taken,
 }
 
 #: Messages about who the nodes are: these are taken from nodes that are not known yet, too.

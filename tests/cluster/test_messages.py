@@ -96,10 +96,11 @@ class TestTable:
             "PING PONG MEET FAIL REPLJOB GOTJOB ENQUEUE QUEUED SETACK WILLQUEUE GOTACK DELJOB NEEDJOBS YOURJOBS "
             "WORKING ENTRIES ABORT REFUSED ANSWER HOLD HAVE BIND BOUND KEYHELD UNBIND "
             "KEEPKEY KEYKEPT KEYSAFE ASKKEY KEYFREE OFFER NEEDNOW STOPPING LIMIT DIGEST "
-            "MOVED GOTMOVE SURVEY SURVEYED MORE ENDED WATCH PUBLISHED ASKCOPY COPYIS UPSINCE TAKEJOB"
+            "MOVED GOTMOVE SURVEY SURVEYED MORE ENDED WATCH PUBLISHED ASKCOPY COPYIS UPSINCE TAKEJOB "
+            "ASKEND KEEPEND"
         )
         assert [name for name, _ in KINDS.values()] == names.split()
-        assert list(KINDS) == list(range(47))
+        assert list(KINDS) == list(range(49))
         assert all(getattr(messages, name) == number for number, (name, _) in KINDS.items())
 
     def test_every_field_is_used(self) -> None:

@@ -15,6 +15,7 @@ from cluster.messages import (
     ALL_SENT,
     ANSWER,
     ASKCOPY,
+    ASKEND,
     COPYIS,
     DELJOB,
     DIGEST,
@@ -27,6 +28,7 @@ from cluster.messages import (
     HAVE,
     HOLD,
     I_STOP,
+    KEEPEND,
     KINDS,
     LIMIT,
     MORE,
@@ -220,7 +222,12 @@ def about(bench: Bench, job_id: bytes) -> dict[str, list[tuple[Any, ...]]]:
                  for left_ms in (0, 5000, most)],
         "HAVE": [(HAVE, given) for given in (ids, twice)],
         "ASKCOPY": [(ASKCOPY, given, some) for given in sets for some in (ids, twice)],
-        "COPYIS": [(COPYIS, what, given, twice) for what in (0, 1, 2, 3, most) for given in sets],
+        "COPYIS": [(COPYIS, what, given, twice) for what in (0, 1, 2, 3, 4, 5, 6, most) for given in sets],
+        "ASKEND": [(ASKEND, given, some) for given in sets for some in (ids, twice)],
+        "KEEPEND": [(KEEPEND, b"q", status, who, age_ms, left_ms, repl, tries, given, b"", text, b"body", job_id)
+                    for status in (0, 1, 5, most) for who in (one, MYSELF) for given in sets
+                    for age_ms, left_ms, repl, tries in ((0, 5000, 2, 0), (most, most, 1, 1), (0, 0, most, most))
+                    for text in (b"", b"result")],
         "MOVED": [(MOVED, name, spec, left_ms, delay_ms, given, more, twice) for name in (b"q", b"r")
                   for spec in (encoded(60, 5, 2), encoded(60, 0, 1), b"x")
                   for left_ms, delay_ms, given in ((0, most, mine), (most, 0, sets[2])) for more in some_extras(one)],

@@ -20,6 +20,7 @@ from disque.core.journal.schema import (
     CTIME_A_MS,
     DELETE,
     END,
+    ENDED,
     FLUSH,
     HEAD,
     JOBS,
@@ -31,6 +32,7 @@ from disque.core.journal.schema import (
     JOBS_STATE,
     MOVE,
     SPEND,
+    UNEND,
 )
 from disque.core.model.job import ACKED, SPENT
 from disque.core.model.spec import decode
@@ -40,6 +42,8 @@ from tests.support.disk import FOLDER, FakeDisk
 Payload = tuple[int, bytes]  # segment, bytes
 
 NAME = "disque.aof"
+#: Where ENDED says that the job is not known.
+STRANGE = 6
 
 
 class Yield:
@@ -136,6 +140,8 @@ class Reader:
         self.found: dict[bytes, Yield] = {}
         #: Jobs of which it says that they are over.
         self.over: set[bytes] = set()
+        #: Those of which it says how they have ended.
+        self.ends: set[bytes] = set()
         self.boot_id = b""
         self.policy = b""
         self.clean = False
@@ -170,6 +176,11 @@ class Reader:
                 found[record[1]].spent = True
             elif kind == MOVE and record[1] in found:
                 found[record[1]].expires_ms = record[4]
+            elif kind == ENDED and not record[STRANGE]:
+                self.ends.add(record[1])
+            elif kind == UNEND:
+                self.ends.discard(record[1])
             elif kind == FLUSH:
                 found.clear()
+                self.ends.clear()
             self.clean = kind == END

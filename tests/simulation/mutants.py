@@ -37,6 +37,7 @@ from disque.core.replication import (
     arbitration,
     batching,
     coordinator,
+    end_copies,
     ends,
     generations,
     moves,
@@ -45,6 +46,7 @@ from disque.core.replication import (
     repair,
     replica,
     returned,
+    standing,
     surveys,
     takeover,
     tries,
@@ -789,7 +791,7 @@ def holders_are_taken_for_copies() -> Iterator[None]:
     genuine = repair.decide
 
     def decide(node: Any, walk: Any, job: Any, found: Any, now_ms: int) -> None:
-        found.have = [one for one in job.holders if one != node.node_id and repair.is_able(node, one)]
+        found.have = [one for one in job.holders if one != node.node_id and standing.is_able(node, one)]
         genuine(node, walk, job, found, now_ms)
 
     with patch.object(repair, "decide", decide):
@@ -835,6 +837,37 @@ def who_was_reset_is_taken_for_what_it_was() -> Iterator[None]:
         node.start = start
 
     with patch.dict(cluster.SUBCOMMANDS, {b"RESET": (2, 3, reset)}):
+        yield
+
+
+@mutant("I24", nodes=4, faults={"decline": 1500}, ends=True, repair_s=1, timeout_ms=1000, active_ms=20_000)
+def lost_ends_stay_lost() -> Iterator[None]:
+    """Only jobs are repaired."""
+    with patch.object(end_copies, "check", lambda *_: 0):
+        yield
+
+
+@mutant("I10", "I24", nodes=4, faults={"decline": 1500}, ends=True, repair_s=1, timeout_ms=1000, active_ms=20_000)
+def copies_of_ends_are_confirmed_only() -> Iterator[None]:
+    """Whoever is given an end to keep confirms it, and no more."""
+
+    def taken(node: Any, peer: bytes, message: Any, now_ms: int) -> None:
+        del now_ms
+        node.send(peer, (wire.COPYIS, wire.END_KEPT, (), (message[-1],)))
+
+    with patch.dict(step.MESSAGES, {wire.KEEPEND: taken}):
+        yield
+
+
+@mutant("I24", nodes=3, faults={"depart": 1500}, ends=True, repair_s=1, timeout_ms=1000, active_ms=20_000)
+def who_leaves_forgets_ends() -> Iterator[None]:
+    """A node that leaves looks after its jobs only."""
+    genuine = end_copies.lacks
+
+    def lacks(node: Any, walk: Any, end: Any) -> bool:
+        return not walk.leaves and genuine(node, walk, end)
+
+    with patch.object(end_copies, "lacks", lacks):
         yield
 
 

@@ -23,6 +23,7 @@ from tests.simulation.checks.heard import Heard
 from tests.simulation.checks.kept import Kept
 from tests.simulation.checks.moved import Moved
 from tests.simulation.checks.prompt import Prompt
+from tests.simulation.checks.remembered import Remembered
 from tests.simulation.checks.repaired import Repaired
 from tests.simulation.checks.retry import Retry
 from tests.simulation.checks.sized import Sized
@@ -98,6 +99,7 @@ def whole_run(world: World) -> None:
     watch = cluster.watch
     kept = Kept(cluster)
     checkers: list[object] = [kept, Delivered(cluster, kept), Orderly(cluster, kept), Repaired(cluster, kept)]
+    checkers.append(Remembered(cluster, kept))
     checkers += [kind(cluster) for kind in (AtMostOnce, Retry, Acknowledged, Collected)]
     checkers += [
         kind(cluster)

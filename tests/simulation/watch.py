@@ -46,13 +46,14 @@ EARLY_MS: Final = 1000
 
 
 class Watch:
-    """``survived`` tells by machine what its disk yields while its process is not there."""
+    """``survived`` and ``ends_left`` tell by machine what its disk yields while its process is not there."""
 
     def __init__(self, world: World, cluster: "Cluster") -> None:
         self.world = world
         self.cluster = cluster
         self.history = History(world)
         self.survived: dict[int, dict[bytes, Yield]] = {}
+        self.ends_left: dict[int, set[bytes]] = {}
         self._acking: set[bytes] = set()
         #: By machine, how far its clock was off when a process was ready there for the last time, in ms.
         self._offsets: dict[int, int] = {}
@@ -574,6 +575,7 @@ class Watch:
         contents = reader.found
         before = self.survived.get(number)
         self.survived[number] = contents
+        self.ends_left[number] = reader.ends
         history = self.history
         for job_id, machines in history.confirmed.items():
             if number in machines and job_id not in contents:

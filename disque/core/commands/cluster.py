@@ -75,7 +75,8 @@ def repair_figures(node: "Node") -> list[tuple[bytes, int]]:
         (b"repaired_jobs", repairs.made),
     ]
     if node.membership.leaving:
-        pairs.append((b"leaving_jobs", repairs.left if repairs.left >= 0 else node.jobs_registered()))
+        unknown = node.jobs_registered() + len(node.ends.by_id)
+        pairs.append((b"leaving_jobs", repairs.left if repairs.left >= 0 else unknown))
     return pairs
 
 

@@ -146,6 +146,12 @@ def is_end(record: tuple[Any, ...]) -> bool:
     return bool(0 <= tries <= COUNTER_MAX and 0 <= strange <= 1)
 
 
+def is_kept_by(record: tuple[Any, ...]) -> bool:
+    """Whether the values of a KEPTBY fit together."""
+    _, job_id, repl, copied, holders = record
+    return bool(valid(job_id) and 1 <= repl <= REPL_MAX and 0 <= copied <= 1 and are_holders(holders))
+
+
 def is_pause(record: tuple[Any, ...]) -> bool:
     """Whether a queue can stand as a PAUSE says."""
     return bool(0 <= record[2] < len(PAUSE_NAMES))

@@ -29,6 +29,7 @@ from disque.core.journal.schema import (
     HISTORY,
     HOLDERS,
     JOBS,
+    KEPTBY,
     KEYS,
     MORE,
     MOVE,
@@ -176,6 +177,7 @@ KINDS: Final[tuple[Kind, ...]] = (
         forget=ends.forget_ends,
     ),
     Kind(UNEND, (bytes,), checks.is_id, ends.apply_unend),
+    Kind(KEPTBY, (bytes, int, int, tuple), checks.is_kept_by, ends.apply_kept_by),
     Kind(
         RETURNED,
         (int,),

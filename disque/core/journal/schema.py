@@ -23,6 +23,8 @@ HISTORY queue, whether it is all (0 or 1), hours, days: what happened to its job
 ENDED   how a job ended, for as long as that is kept: id, queue, status, node that took it, tries, whether the job is
         not known here (0 or 1), when, until when; result, last error, body
 UNEND   id: how it ended is forgotten
+KEPTBY  id, how many nodes are to keep how it ended, whether this node has it from one that knew the job (0 or 1), which
+        nodes may keep it. It stands behind ENDED; without it, there is this node only
 RETURNED whether jobs are in doubt, since this node was away for long (0 or 1)
 KEYS    UNIQUE keys that differ in digest and job only: end of the window (0: as long as the job), end of the job's
         life then, nodes that keep it; digests of queue and key, ids
@@ -67,6 +69,7 @@ MOVE: Final = 22
 HISTORY: Final = 23
 ENDED: Final = 24
 UNEND: Final = 25
+KEPTBY: Final = 26
 RETURNED: Final = 28
 
 #: Version of the records, in each HEAD. Those before were never released, and are not read any more.

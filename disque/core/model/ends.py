@@ -57,18 +57,24 @@ class End(Timed):
     that a consumer said of a failure, ``tries`` how many have ended. Times are node time: it is kept up to
     ``until_ms``. ``lasts``: that long, not only until all holders know; it is in the journal. ``sure_ms``: not before,
     it is sure that no holder has taken another end; for a job that expires, which each holder sees for itself.
+
+    ``holders`` are the nodes that may keep it, and ``repl`` how many should: 0 where it need not outlive this node.
+    ``copied``: it came from a node that knew the job, and this one never did.
     """
 
     __slots__ = (
         "body",
+        "copied",
         "ended_ms",
         "error",
+        "holders",
         "id",
         "is_strange",
         "lasts",
         "node_id",
         "number",
         "queue",
+        "repl",
         "segment",
         "status",
         "sure_ms",
@@ -95,6 +101,9 @@ class End(Timed):
         self.lasts = False
         self.is_strange = False
         self.segment = 0
+        self.repl = 0
+        self.holders: tuple[bytes, ...] = ()
+        self.copied = False
 
     def beats(self, status: int, node_id: bytes, text: bytes) -> bool:
         """Whether this end wins against another one: at all nodes alike. A node may have forgotten one that it took."""
@@ -102,7 +111,7 @@ class End(Timed):
 
     def size(self) -> int:
         """Bytes of memory that it counts for."""
-        return END_BYTES + len(self.text) + len(self.error) + len(self.body)
+        return END_BYTES + len(self.queue) + len(self.text) + len(self.error) + len(self.body)
 
     def strange_size(self) -> int:
         """Bytes of a result that no holder has taken yet."""

@@ -3,6 +3,7 @@
 from collections import Counter, deque
 from typing import Final
 
+from disque.core.model.ends import End
 from disque.core.model.job import Job
 from disque.core.model.memory import CHECK_BYTES, RETURNED_BYTES
 from disque.core.model.part import Part
@@ -24,6 +25,27 @@ class Check:
         self.open = asked
         self.since_ms = now_ms
         self.have: list[bytes] = []
+
+
+class Keeping:
+    """A kept end whose copies are being counted, and then made again (``is_sent``).
+
+    ``open`` are the nodes that were asked, or sent a copy, at ``since_ms`` and have not answered, ``have`` other nodes
+    that keep it, ``away`` those that most likely do and cannot be asked, ``refused`` those that take none. ``missing``
+    is how many more are to keep it. ``is_alone``: there was one copy.
+    """
+
+    __slots__ = ("away", "end", "have", "is_alone", "is_sent", "missing", "open", "refused", "since_ms")
+
+    def __init__(self, end: End, asked: list[bytes], now_ms: int) -> None:
+        self.end = end
+        self.open = asked
+        self.since_ms = now_ms
+        self.have: list[bytes] = []
+        self.away: tuple[bytes, ...] = ()
+        self.refused: list[bytes] = []
+        self.missing = 0
+        self.is_sent = self.is_alone = False
 
 
 class Replacement(Spread):
@@ -105,8 +127,9 @@ class Repairs(Part):
 
     ``linked`` are the nodes that could take copies at the last look. ``walk`` goes on now, ``checks`` are jobs whose
     copies are being counted, ``copying`` those of which copies are being made, ``parting`` those that go elsewhere as
-    this node leaves. ``short`` and ``alone`` are as in `Walk`: an estimate while it goes on, then what it has left. So
-    is ``left``; -1 as long as that is not known. ``made`` counts jobs. ``news`` are lines for the log.
+    this node leaves, ``keeping`` kept ends with which one or the other is done. ``short`` and ``alone`` are as in
+    `Walk`: an estimate while it goes on, then what it has left. So is ``left``; -1 as long as that is not known.
+    ``made`` counts jobs. ``news`` are lines for the log.
 
     ``returned`` are jobs that are in doubt since this node was away for long, with the nodes that do not know them;
     ``is_asking`` about them, ``noted`` is the segment of the journal that says so, 0 for none.
@@ -122,6 +145,7 @@ class Repairs(Part):
         "failing",
         "gone",
         "is_asking",
+        "keeping",
         "leaving",
         "left",
         "linked",
@@ -152,6 +176,7 @@ class Repairs(Part):
         self.checks: dict[bytes, Check] = {}
         self.copying: dict[bytes, Replacement] = {}
         self.parting: dict[bytes, Takeover] = {}
+        self.keeping: dict[bytes, Keeping] = {}
         self.short = 0
         self.alone = 0
         self.left = -1
@@ -173,6 +198,7 @@ class Repairs(Part):
         self.checks.clear()
         self.copying.clear()
         self.parting.clear()
+        self.keeping.clear()
         self.short = self.alone = 0
         self.returned.clear()
         self.is_asking = False
@@ -180,4 +206,4 @@ class Repairs(Part):
 
     def cost(self) -> int:
         """Bytes of memory that they count for."""
-        return CHECK_BYTES * len(self.checks) + RETURNED_BYTES * len(self.returned)
+        return CHECK_BYTES * (len(self.checks) + len(self.keeping)) + RETURNED_BYTES * len(self.returned)

@@ -141,8 +141,14 @@ def end_alone(node: "Node", job: Job) -> None:
 
 
 def end_unknown(node: "Node", job_id: bytes, text: bytes, now_ms: int) -> bool:
-    """A consumer has a result for a job that is not known here. False if there is no room for it."""
+    """A consumer has a result for a job that is not known here. False if there is no room for it.
+
+    One for a job of which it is kept here how it has ended comes too late.
+    """
+    known = node.ends.by_id.get(job_id)
     if not node.peers or job_id in node.acks.by_id or job_id in node.tombstones:
+        return True
+    if known is not None and not known.is_strange:
         return True
     if node.ends.strange + len(text) > STRANGE_MOST:
         return False

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cluster.messages import BY_HOLDER, BY_STRANGER, IS_SURE, TELL_ME, WAS_SURE
 from cluster.messages import ENDED as SAY_ENDED
-from disque.core.journal.schema import ENDED, UNEND
+from disque.core.journal.schema import ENDED, KEPTBY, UNEND
 from disque.core.model.ends import (
     CANCELLED,
     DEAD,
@@ -93,6 +93,8 @@ def note(
     end.text = end.error if status == DEAD else text
     if with_body:
         end.body = job.body
+        end.holders = job.holders
+        end.repl = min(job.repl, len(job.holders))
     put(node, end)
     if job.id in node.ends.watched:
         node.ends.unsure.setdefault(job.id, [])
@@ -235,17 +237,20 @@ def compare(
     elif was_sure(node, known):
         said = message_of(node, known)
         node.send(peer, (said[0], WAS_SURE, *said[2:]))
-    elif known.beats(status, node_id, text):
-        node.send(peer, message_of(node, known))
     elif known.is_strange:
         remove(node, job_id)  # a holder knows better
+    elif known.beats(status, node_id, text):
+        node.send(peer, message_of(node, known))
     else:
         tell_others(node, peer, replace(node, known, what, age_ms, left_ms, text, now_ms))
 
 
 def was_sure(node: "Node", end: End) -> bool:
-    """Whether all holders knew this end, and it may have been told: it is kept, and nothing else of its job."""
-    return end.lasts and not end.is_strange and not end.sure_ms and node.find(end.id) is None
+    """Whether all holders knew this end, and it may have been told: it is kept, and nothing else of its job.
+
+    A copy from a node that knew the job says nothing of that: it is what those nodes say.
+    """
+    return end.lasts and not end.is_strange and not end.sure_ms and not end.copied and node.find(end.id) is None
 
 
 def reconsider(
@@ -278,6 +283,7 @@ def replace(
     new = End(known.id, known.queue, what[0], what[1], max(0, now_ms - age_ms), until_ms)
     new.lasts = known.lasts or left_ms > 0
     new.body, new.tries, new.error, new.text = known.body, known.tries, known.error, text
+    new.repl, new.holders, new.copied = known.repl, known.holders, known.copied
     put(node, new)
     if known.sure_ms:
         new.sure_ms = known.sure_ms
@@ -297,7 +303,7 @@ def tell_others(node: "Node", peer: bytes, end: End) -> None:
     ack = node.acks.by_id.get(end.id)
     if ack is None:
         return
-    for holder in ack.holders:
+    for holder in {**dict.fromkeys(ack.holders), **dict.fromkeys(end.holders)}:
         known = node.peers.get(holder)
         if holder != peer and known is not None and known.linked:
             node.send(holder, message_of(node, end))
@@ -467,7 +473,14 @@ def file(node: "Node", end: End) -> None:
     numbers = (end.tries, int(end.is_strange), end.ended_ms, end.until_ms)
     texts = (end.text, end.error, end.body)
     node.outbox.add((ENDED, end.id, end.queue, end.status, end.node_id, *numbers, *texts))
+    if end.repl and (end.repl > 1 or len(end.holders) > 1):
+        file_holders(node, end)
     lies_in(node, end, node.segment)
+
+
+def file_holders(node: "Node", end: End) -> None:
+    """Write which nodes may keep an end, and how many should."""
+    node.outbox.add((KEPTBY, end.id, end.repl, int(end.copied), end.holders))
 
 
 def lies_in(node: "Node", end: End, segment: int) -> None:
@@ -487,8 +500,18 @@ def apply_end(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> No
     end.tries = tries
     end.is_strange = strange > 0
     end.lasts = True
+    end.repl, end.holders = (0 if strange else 1), node.selves
     put(node, end)
     lies_in(node, end, segment)
+
+
+def apply_kept_by(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> None:
+    """KEPTBY."""
+    del segment
+    _, job_id, repl, copied, holders = record
+    end = recovery.node.ends.by_id.get(job_id)
+    if end is not None:
+        end.repl, end.copied, end.holders = repl, copied > 0, recovery.known(holders)
 
 
 def apply_unend(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> None:

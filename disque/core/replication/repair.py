@@ -29,14 +29,22 @@ Jobs that are delivered at most once have one copy, and are not repaired.
 
 from typing import TYPE_CHECKING, Final
 
-from cluster.capabilities import REPAIR
 from cluster.member import FAILING, LEAVING
-from cluster.messages import ASKCOPY, COPY_OVER, COPY_THERE, COPY_UNDECIDED, COPY_UNKNOWN, COPYIS
+from cluster.messages import ASKCOPY, COPY_OVER, COPY_THERE, COPY_UNDECIDED, COPY_UNKNOWN, COPYIS, END_KEPT
 from disque.core.model.job import ACKED, ACTIVE, EXTRA, QUEUED, SPENT, WAIT_REPL, Job
 from disque.core.model.memory import CHECK_BYTES, SPREAD_BYTES
 from disque.core.model.repair import Check, Replacement, Walk
-from disque.core.replication import acks, coordinator, generations, replacement, replica, returned, takeover
-from disque.core.replication.rank import rank
+from disque.core.replication import (
+    acks,
+    coordinator,
+    end_copies,
+    generations,
+    replacement,
+    replica,
+    returned,
+    standing,
+    takeover,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,6 +77,8 @@ ANSWER_MOST_MS: Final = 10_000
 COPY_MOST_MS: Final = 30_000
 #: The log says how far a walk has come so often.
 SAY_MS: Final = 10_000
+#: Kept ends that are looked up at a time.
+SLICE: Final = 500
 #: Jobs that so many nodes or more may have are all alike.
 LEVELS: Final = 8
 #: Beats a second.
@@ -180,34 +190,61 @@ def break_off(node: "Node") -> None:
     for job_id in list(repairs.copying):
         node.drop_copies(job_id)
     repairs.copying.clear()
+    node.used -= CHECK_BYTES * len(repairs.keeping)
+    repairs.keeping.clear()
 
 
 # -- the walk ----------------------------------------------------------------------------------------------------------
 
 
 def go(node: "Node", walk: Walk) -> "Iterator[bool]":
-    """Walk through all jobs: count them first, then see to them, those with the fewest copies first."""
+    """Walk through all jobs: count them first, then see to them, those with the fewest copies first. Then the ends."""
     repairs = node.repairs
     for level in range(LEVELS + 1):
-        if level and not walk.levels[level]:
-            continue
-        for shard in node.shards:
-            jobs = list(shard.values())
-            while jobs:
-                see_to(node, walk, level, jobs)
-                if walk.step_us < STEP_US and not is_full(node):
-                    continue
-                yield is_enough(node, walk)
-                if repairs.walk is not walk:
-                    return
+        if not level or walk.levels[level]:
+            yield from over_jobs(node, walk, level)
         if not level:
+            yield from over_ends(node, walk, counts=True)
             say_begin(node, walk)
-    while repairs.checks or repairs.copying or repairs.parting:
+    yield from over_ends(node, walk, counts=False)
+    while repairs.walk is walk and (repairs.checks or repairs.copying or repairs.parting or repairs.keeping):
         yield True
-        if repairs.walk is not walk:
-            return
-        tend(node, walk)
-    finish(node, walk)
+        if repairs.walk is walk:
+            tend(node, walk)
+    if repairs.walk is walk:
+        finish(node, walk)
+
+
+def over_jobs(node: "Node", walk: Walk, level: int) -> "Iterator[bool]":
+    """Walk through all jobs, and see to those of one level. On level 0 they are only counted."""
+    for shard in node.shards:
+        jobs = list(shard.values()) if node.repairs.walk is walk else []
+        while jobs:
+            see_to(node, walk, level, jobs)
+            if walk.step_us < STEP_US and not is_full(node):
+                continue
+            yield is_enough(node, walk)
+            if node.repairs.walk is not walk:
+                return
+
+
+def over_ends(node: "Node", walk: Walk, *, counts: bool) -> "Iterator[bool]":
+    """Walk through all ends that are kept. ``counts``: they are only counted."""
+    cursor = 1 if node.ends.by_id and node.repairs.walk is walk else 0
+    while cursor:
+        cursor, some = node.ends.roll.look(cursor, SLICE)
+        while some:
+            if walk.step_us >= STEP_US or is_full(node):
+                yield is_enough(node, walk)
+                if node.repairs.walk is not walk:
+                    return
+                continue
+            end = some.pop()
+            walk.step_us += LOOK_US
+            if counts:
+                end_copies.count(node, walk, end)
+            elif (about := end_copies.check(node, walk, end)) > 0:
+                walk.step_us += ASK_US * about + (len(end.text) + len(end.body)) // BYTES_A_US
 
 
 def see_to(node: "Node", walk: Walk, level: int, jobs: list[Job]) -> None:
@@ -222,7 +259,7 @@ def see_to(node: "Node", walk: Walk, level: int, jobs: list[Job]) -> None:
         elif found:
             walk.levels[found] += 1
             if found <= job.repl:
-                estimate(node, job, found - 1)
+                standing.estimate(node, job.id, job.holders, job.repl, found - 1)
         elif walk.leaves and is_only_here(node, job):
             walk.left += 1
             if not job.retry and job.state in {ACTIVE, QUEUED} and node.membership.leaving:
@@ -241,7 +278,8 @@ def is_only_here(node: "Node", job: Job) -> bool:
 def is_full(node: "Node") -> bool:
     """Whether enough jobs are under way; or nothing must be, since the journal takes nothing."""
     repairs = node.repairs
-    return len(repairs.checks) + len(repairs.copying) + len(repairs.parting) >= OPEN_MOST or len(node.misconf) > 0
+    under_way = len(repairs.checks) + len(repairs.copying) + len(repairs.parting) + len(repairs.keeping)
+    return under_way >= OPEN_MOST or len(node.misconf) > 0
 
 
 def is_enough(node: "Node", walk: Walk) -> bool:
@@ -259,10 +297,7 @@ def level_of(node: "Node", walk: Walk, job: Job) -> int:
     """One more than the number of nodes that may have a copy, up to LEVELS; 0: nothing is to be looked at."""
     if job.state not in {ACTIVE, QUEUED} or not job.retry:
         return 0
-    found = walk.memo.get(job.holders)
-    if found is None:
-        found = walk.memo[job.holders] = standing(node, walk, job.holders)
-    live, is_doubtful = found
+    live, is_doubtful = standing.standing(node, walk, job.holders)
     if live >= job.repl and not is_doubtful:
         return 0
     if node.copies.wanted and job.id in node.copies.wanted:
@@ -270,50 +305,11 @@ def level_of(node: "Node", walk: Walk, job: Job) -> int:
     return min(live + 1, LEVELS)
 
 
-def standing(node: "Node", walk: Walk, holders: tuple[bytes, ...]) -> tuple[int, bool]:
-    """How many of these nodes may have a copy that counts, and whether that is to be looked at."""
-    repairs, membership = node.repairs, node.membership
-    live, is_doubtful = 0, walk.all and len(holders) > 1
-    for holder in holders:
-        is_known = holder in membership.nodes or holder in membership.strangers
-        if not is_known or holder in repairs.gone or holder in repairs.leaving:
-            is_doubtful = True
-        else:
-            live += 1
-            is_doubtful |= holder in walk.doubted
-    return live, is_doubtful
-
-
-def estimate(node: "Node", job: Job, live: int) -> None:
-    """Count a job that seems to have too few copies, at the node that will repair it."""
-    repairs = node.repairs
-    holders = [one for one in job.holders if one in node.membership.nodes and one not in repairs.gone]
-    holders = [one for one in holders if one not in repairs.leaving] or holders
-    if first(holders, job.id) == node.node_id:
-        repairs.short += 1
-        repairs.alone += live <= 1 < job.repl
-
-
-def first(node_ids: list[bytes], job_id: bytes) -> bytes:
-    """The first of these nodes in the order of the job."""
-    best = node_ids[0]
-    for one in node_ids:
-        if rank(one, job_id) > rank(best, job_id):
-            best = one
-    return best
-
-
-def is_able(node: "Node", peer_id: bytes) -> bool:
-    """Whether this node can be asked."""
-    peer = node.peers.get(peer_id)
-    return peer is not None and peer.linked and peer.understands(REPAIR) and not node.failed(peer_id)
-
-
 def check(node: "Node", walk: Walk, job: Job) -> int:
     """Ask who has a copy of ``job``; what that will cost, in us."""
     if job.id in node.repairs.checks:
         return 0  # asked already, when it seemed to have another number of copies
-    asked = [holder for holder in job.holders if holder != node.node_id and is_able(node, holder)]
+    asked = [holder for holder in job.holders if holder != node.node_id and standing.is_able(node, holder)]
     found = Check(asked, node.beat_ms)
     if not asked:
         decide(node, walk, job, found, node.beat_ms)
@@ -327,7 +323,7 @@ def check(node: "Node", walk: Walk, job: Job) -> int:
 
 def say_begin(node: "Node", walk: Walk) -> None:
     """All jobs were counted."""
-    if node.repairs.short and walk.why:
+    if node.repairs.short and walk.why and node.repairs.walk is walk:
         node.repairs.news.append(f"Repair begins, of {node.repairs.short} jobs here: {walk.why}")
 
 
@@ -336,7 +332,7 @@ def tend(node: "Node", walk: Walk) -> None:
     repairs, now_ms = node.repairs, node.beat_ms
     walk.memo.clear()  # of nodes that come and go
     for job_id, found in list(repairs.checks.items()):
-        if now_ms - found.since_ms >= ANSWER_MOST_MS or not all(is_able(node, peer) for peer in found.open):
+        if now_ms - found.since_ms >= ANSWER_MOST_MS or not all(standing.is_able(node, peer) for peer in found.open):
             drop_check(node, job_id)
             walk.unsure += 1
     for job_id, spread in list(repairs.copying.items()):
@@ -348,6 +344,7 @@ def tend(node: "Node", walk: Walk) -> None:
     for job_id, leaver in list(repairs.parting.items()):
         if node.copies.wanted.get(job_id) is not leaver:
             del repairs.parting[job_id]  # the job has ended
+    end_copies.tend(node, walk, ANSWER_MOST_MS)
     if now_ms - walk.said_ms >= SAY_MS:
         walk.said_ms = now_ms
         if walk.made:
@@ -415,8 +412,18 @@ def asked(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...], tupl
 def told(
     node: "Node", peer: bytes, message: tuple[int, int, tuple[bytes, ...], tuple[bytes, ...]], now_ms: int
 ) -> None:
-    """COPYIS: ``peer`` says whether it has copies of these jobs."""
+    """COPYIS: ``peer`` says whether it has copies of these jobs, or of their ends."""
     _, what, holders, ids = message
+    if what >= END_KEPT:
+        end_copies.told(node, peer, what, holders, ids, now_ms)
+    else:
+        counted(node, peer, what, holders, ids, now_ms)
+
+
+def counted(
+    node: "Node", peer: bytes, what: int, holders: tuple[bytes, ...], ids: tuple[bytes, ...], now_ms: int
+) -> None:
+    """``peer`` says whether it has copies of these jobs."""
     repairs = node.repairs
     for job_id in ids:
         if repairs.returned:
@@ -448,7 +455,7 @@ def decide(node: "Node", walk: Walk, job: Job, found: Check, now_ms: int) -> Non
     sayers = [*found.have, node.node_id]
     have = [one for one in sayers if one not in repairs.leaving]
     # A node that was asked for a copy is a holder before it says that it has one: it may not be all that remains.
-    others = away(node, job) if have or not node.membership.leaving else ()
+    others = standing.away(node, job.holders) if have or not node.membership.leaving else ()
     count = len(have) + len(others)
     repl = max(1, job.repl)
     if count >= repl:
@@ -462,7 +469,7 @@ def decide(node: "Node", walk: Walk, job: Job, found: Check, now_ms: int) -> Non
         return
     if job.id in node.copies.wanted:
         return
-    if first(have or sayers, job.id) != node.node_id and not walk.insists:
+    if standing.first(have or sayers, job.id) != node.node_id and not walk.insists:
         walk.passed += 1
         return
     walk.short += 1
@@ -475,15 +482,3 @@ def decide(node: "Node", walk: Walk, job: Job, found: Check, now_ms: int) -> Non
     node.used += SPREAD_BYTES
     for _ in range(spread.missing()):
         coordinator.more(node, spread, now_ms)
-
-
-def away(node: "Node", job: Job) -> tuple[bytes, ...]:
-    """The holders that cannot be asked, and most likely have their copies."""
-    repairs, membership = node.repairs, node.membership
-    found = []
-    for holder in job.holders:
-        if holder == node.node_id or holder in repairs.gone or holder in repairs.leaving or is_able(node, holder):
-            continue
-        if holder in membership.nodes or holder in membership.strangers:
-            found.append(holder)
-    return tuple(found)

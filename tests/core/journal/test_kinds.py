@@ -18,6 +18,7 @@ from disque.core.journal.schema import (
     HISTORY,
     HOLDERS,
     JOBS,
+    KEPTBY,
     KEYS,
     MORE,
     MOVE,
@@ -99,6 +100,15 @@ def end_with_result(bench: Bench, client: Client) -> bytes:
     job_id = client.add("q", "body", "REPLICATE", 1, "RETAIN", 60)
     assert client("ACKJOB", job_id, "RESULT", "value") == 1
     return job_id
+
+
+def end_shared(bench: Bench, client: Client) -> bytes:
+    client.send("ADDJOB", "q", "body", 0, "REPLICATE", 2, "RETAIN", 60)
+    ((job_id, spread),) = bench.node.copies.wanted.items()
+    bench.confirm(job_id, bench.membership.nodes[spread.asked[0]])
+    assert client.read() == job_id
+    assert client("ACKJOB", job_id) == 1
+    return bytes(job_id)
 
 
 def forget_the_end(bench: Bench, client: Client) -> bytes:
@@ -203,6 +213,11 @@ def has_ended(node: Node, job_id: bytes) -> bool:
     return said == (b"q", DONE, MYSELF, b"value", b"body", START_MS, START_MS + 60_000)
 
 
+def is_kept_by_two(node: Node, job_id: bytes) -> bool:
+    end = node.ends.by_id.get(job_id)
+    return end is not None and (end.repl, len(end.holders), end.copied) == (2, 2, False)
+
+
 def has_forgotten_the_end(node: Node, job_id: bytes) -> bool:
     return not node.ends.by_id and node.find(job_id) is None
 
@@ -263,6 +278,7 @@ CASES: Final[dict[int, tuple[Act, Callable[[Node, Any], bool]]]] = {
     HISTORY: (let_a_minute_pass, is_history),
     ENDED: (end_with_result, has_ended),
     UNEND: (forget_the_end, has_forgotten_the_end),
+    KEPTBY: (end_shared, is_kept_by_two),
     RETURNED: (come_back_late, is_in_doubt),
 }
 NAMES: Final = {

@@ -3,7 +3,7 @@
 from typing import Any
 
 from cluster import messages as wire
-from disque.core.journal.schema import ACK, DELETE, JOBS, SPEND
+from disque.core.journal.schema import ACK, DELETE, ENDED, JOBS, SPEND
 from tests.simulation.cluster import Cluster
 from tests.simulation.connection import Request
 from tests.simulation.history import Claim, Known
@@ -24,6 +24,7 @@ FREE = frozenset(
             wire.NEEDNOW,
             wire.PUBLISHED,
             wire.UPSINCE,
+            wire.ASKEND,
             wire.ASKCOPY,
         ),
     }
@@ -89,6 +90,12 @@ class Durable:
                 for job_id in message[1]:
                     self.need(process, (JOBS, ACK, DELETE), job_id, "GOTJOB", always=False)
                     self.has_record(process, job_id)
+            elif message[0] == wire.COPYIS and message[1] == wire.END_KEPT:
+                for job_id in message[3]:
+                    self.need(process, (ENDED,), job_id, "COPYIS", always=False)
+                    end = process.node.ends.by_id.get(job_id)
+                    if end is not None and not end.segment:
+                        raise Violation("I10", f"{process.name} confirms the end of {job_id!r} without a record of it")
             elif message[0] == wire.TAKEJOB:
                 for job_id in message[wire.REPLJOB_IDS]:
                     self.need(process, (DELETE,), job_id, "TAKEJOB")
