@@ -117,6 +117,7 @@ class Known:
         "expires_ms",
         "flying",
         "freed_ms",
+        "giver",
         "handing",
         "holders",
         "id",
@@ -157,8 +158,9 @@ class Known:
         #: Hand-overs on their way, and whether one was lost.
         self.flying = 0
         self.lost = False
-        #: A node that leaves has given it away, and has not heard whether it was taken.
+        #: A machine that leaves has given it away, the last one if several did, and has not heard whether it was taken.
         self.handing = False
+        self.giver = -1
         #: By machine, from where it was handed to it last.
         self.sources: dict[int, int] = {}
 

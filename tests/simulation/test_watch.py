@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cluster.messages import REFUSED, REFUSED_JOURNAL
+from cluster.messages import GOTJOB, REFUSED, REFUSED_JOURNAL, YOURJOBS, repljob, takejob, yourjobs_row
 from tests.core.support import Bench
 from tests.simulation.cluster import Cluster
 from tests.simulation.disk import Yield
@@ -14,6 +14,7 @@ from tests.simulation.options import Options
 from tests.simulation.watch import is_over
 from tests.simulation.world import World
 
+JOB = b"D-00000000-AAAAAAAAAAAAAAAAAAAAAAAA-0000"
 #: So long the messages of these two machines take, there and back.
 TRAVEL_MS = 6
 
@@ -79,9 +80,63 @@ def test_a_job_that_is_refused_after_a_link_has_ended_is_lost_if_its_node_had_fo
         bench.client()("DELJOB", job_id)
     known = watch.history.jobs[job_id] = Known(job_id, Plan(b"b", b"q"), cluster.world.now + 86_400_000)
     known.answered_ms = begin_ms
-    known.handing = is_given
+    known.handing, known.giver = is_given, 0
     giver: Any = SimpleNamespace(machine=SimpleNamespace(number=0), node=bench.node)
     taker: Any = SimpleNamespace(machine=SimpleNamespace(number=1), node=Bench().node)
     watch.message(giver, taker, (REFUSED, REFUSED_JOURNAL, (job_id,)))
     assert known.lost == (is_given and not is_kept and ended_ms > 0)
     assert not known.handing
+
+
+class Giving:
+    """Three machines, and a job with RETRY 0 that the first one has answered for; machines that leave give it away."""
+
+    def __init__(self) -> None:
+        self.watch = Cluster(World(Options(1, 3))).watch
+        self.processes: list[Any] = [
+            SimpleNamespace(machine=SimpleNamespace(number=number), node=Bench().node, gone=False)
+            for number in range(3)
+        ]
+        self.known = self.watch.history.jobs[JOB] = Known(JOB, Plan(b"b", b"q"), self.watch.world.now + 86_400_000)
+        self.known.plan.retry = 0
+        self.known.coordinator = 0
+        self.known.answered_ms = self.watch.world.now
+        self.known.holders = {0}
+
+    def sends(self, source: int, message: Any) -> None:
+        """A message leaves."""
+        self.watch.leaving(self.processes[source], [(b"", message)])
+
+    def hears(self, source: int, target: int, message: Any) -> None:
+        """A message comes."""
+        self.watch.message(self.processes[target], self.processes[source], message)
+
+    def gives(self, source: int, target: int) -> None:
+        """TAKEJOB leaves, and comes."""
+        fields: Any = {"flags": 4, "left_ms": 1, "delay_ms": 0, "holders": (), "ids": (JOB,), "bodies": (b"b",)}
+        message = takejob(repljob(b"q", b"", ctimes=(1,), **fields))
+        self.sends(source, message)
+        self.hears(source, target, message)
+
+
+def test_a_job_that_was_given_away_and_handed_on_is_where_it_came_to_last() -> None:
+    giving = Giving()
+    giving.gives(0, 1)
+    row = yourjobs_row(JOB, b"b", b"", left_ms=1, ctime=1, nacks=0, deliveries=0, holders=())
+    giving.sends(1, (YOURJOBS, b"q", (row,)))
+    giving.hears(1, 2, (YOURJOBS, b"q", (row,)))
+    assert not giving.known.handing, "no answer that is missing excuses what happens to it from here on"
+    giving.hears(1, 0, (GOTJOB, (JOB,)))  # late, since 0 waits for its disk
+    assert giving.known.holders == {2}
+
+
+@pytest.mark.parametrize("answers", [(1, 2), (2, 1)])
+def test_a_job_that_was_given_away_twice_is_where_it_was_given_last(answers: tuple[int, ...]) -> None:
+    giving = Giving()
+    giving.gives(0, 1)
+    giving.gives(1, 2)
+    for number in answers:
+        assert giving.known.handing == (2 in answers[answers.index(number) :])
+        giving.hears(number, number - 1, (GOTJOB, (JOB,)))
+    assert giving.known.holders == {2}
+    assert not giving.known.handing

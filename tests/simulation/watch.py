@@ -404,14 +404,24 @@ class Watch:
                 known.sources[process.machine.number] = src.machine.number
                 if not known.plan.retry:
                     known.flying -= 1
+                    known.handing = False  # whoever was given it has handed it on, if its giver has heard of it or not
                     known.holders = {process.machine.number}
                     self.history.forgot.pop(job[wire.ROW_ID], None)
 
-    def _handing(self, ids: tuple[bytes, ...], *, goes_on: bool) -> None:
-        """A node that leaves gives these jobs to another one, or has heard what became of that."""
+    def _gives(self, process: "Process", ids: tuple[bytes, ...]) -> None:
+        """A node that leaves gives these jobs to another one."""
         for job_id in ids:
             if job_id in self.history.jobs:
-                self.history.jobs[job_id].handing = goes_on
+                self.history.jobs[job_id].handing = True
+                self.history.jobs[job_id].giver = process.machine.number
+
+    def _given(self, process: "Process", ids: tuple[bytes, ...]) -> list[Known]:
+        """A node hears what became of these jobs: those that it had given away, and that went no further since."""
+        found = [self.history.jobs[job_id] for job_id in ids if job_id in self.history.jobs]
+        found = [known for known in found if known.handing and known.giver == process.machine.number]
+        for known in found:
+            known.handing = False
+        return found
 
     def _refused(self, process: "Process", src: "Process", ids: tuple[bytes, ...]) -> None:
         """REFUSED is about to be taken. A job that was given away is lost if its node had forgotten it before.
@@ -419,11 +429,9 @@ class Watch:
         It does that when a link ends or is made anew in the middle, also while TAKEJOB still waits for the journal.
         """
         log, here, there = self.cluster.network.log, process.machine.number, src.machine.number
-        for job_id in ids:
-            known = self.history.jobs.get(job_id)
-            if known is not None and known.handing and process.node.find(job_id) is None:
+        for known in self._given(process, ids):
+            if process.node.find(known.id) is None:
                 known.lost |= log.longest_gap(here, there, known.answered_ms, self.world.now) > 0
-        self._handing(ids, goes_on=False)
 
     def learnt(self, process: "Process", node_id: bytes, capabilities: int) -> None:
         """A handshake has told ``process`` what another node understands."""
@@ -451,11 +459,12 @@ class Watch:
             self.history.forget(job_id, number)  # CLUSTER RESET came while this was on its way
         elif not src.gone:
             self.history.forgot.get(job_id, set()).discard(number)
+        for given in self._given(process, (job_id,)):
+            given.holders = {number}
         known = self.history.jobs.get(job_id)
-        if known is not None and known.handing:
-            known.handing = False
-            known.holders = {number}
-        if known is not None and known.coordinator == process.machine.number and known.answered_ms >= 0:
+        if known is None or known.coordinator != process.machine.number or known.answered_ms < 0:
+            return
+        if known.plan.retry or (known.giver < 0 and not known.sources):  # else it has been handed on
             known.holders.add(number)
 
     def free(self, process: "Process", outbox: Outbox) -> Outbox:
@@ -473,7 +482,7 @@ class Watch:
                     if known is not None and not known.plan.retry:
                         known.flying += 1
             elif message[0] == wire.TAKEJOB:
-                self._handing(message[wire.REPLJOB_IDS], goes_on=True)
+                self._gives(process, message[wire.REPLJOB_IDS])
         return outbox
 
     def lost(self, link: "Link", messages: list[Message]) -> None:
@@ -489,7 +498,7 @@ class Watch:
             self.history.forgot.pop(known.id, None)
         for message in messages:
             if message[0] == wire.TAKEJOB:
-                self._handing(message[wire.REPLJOB_IDS], goes_on=False)
+                self._given(process, message[wire.REPLJOB_IDS])
 
     def _handed_over(self, messages: list[Message]) -> list[Known]:
         """What these messages hand over and is delivered at most once; it is on its way no more."""
