@@ -48,6 +48,7 @@ def apply_jobs(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> N
         else:
             if job.segment:
                 node.live[job.segment] -= 1
+            job.holders = holders
             if state != ACKED:  # what ended by its TTL is written nowhere: this one may have come again since
                 node.used += len(body) - len(job.body)
                 job.become(Job(job_id, spec, body, ctime, expires_ms, delay, holders))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from cluster.member import HEX_DIGITS
 from cluster.messages import DELJOB, GOTACK, SETACK
-from disque.core.journal.schema import ACK, DELETE, DUMMY, HOLDERS
+from disque.core.journal.schema import ACK, DELETE, DUMMY
 from disque.core.model.ack_batch import (
     AGAIN_MS,
     AGAIN_SPREAD_MS,
@@ -465,7 +465,7 @@ def widen(node: "Node", ack: Ack, holders: tuple[bytes, ...]) -> bool:
     if job is not None:
         job.holders = ack.holders
         if node.journaling and job.segment:
-            node.outbox.add((HOLDERS, job.id, job.holders))
+            node.file(job)  # whole: a start that knows no holder named before has removed it
     return True
 
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pytest
 
-from cluster.messages import HAVE
+from cluster.messages import GOTACK, HAVE, SETACK
 from disque.core.journal import kinds, schema
 from disque.core.journal.codec import encode, head
 from disque.core.journal.replay import Replay, believed
@@ -326,3 +326,27 @@ def test_what_it_says_survives_a_start_a_compaction_and_both(number: int) -> Non
     for _ in kinds.forget_segments(node):
         pass
     assert not node.live
+
+
+@pytest.mark.parametrize("is_forgotten", [False, True])
+def test_a_holder_named_after_the_end_is_told_by_a_later_start(*, is_forgotten: bool) -> None:
+    """Also when the other holder, which alone was known at the end, is not of the cluster any more."""
+    bench = Bench(peers=2, journaling=True)
+    job_id = add_shared(bench, bench.client())
+    holders = bench.job(job_id).holders
+    first, late = sorted(bench.peers, key=lambda peer: peer.id not in holders)
+    everybody = tuple(sorted([*holders, late.id]))
+    assert bench.client()("ACKJOB", job_id) == 1
+    bench.hear(first, (GOTACK, 1, everybody, (job_id,)))
+    found = Bench(peers=2)
+    if is_forgotten:
+        found.client()("CLUSTER", "FORGET", first.id)
+        found.settle()
+    reader = Replay(found.node, BOOT)
+    for payload in [head(bench.node, BOOT, "always", 0), *encode(bench.records(), bench.now_ms)]:
+        reader.apply(payload, 1)
+    for _ in reader.finish(reader.time_ms):
+        pass
+    left = tuple([one for one in everybody if not is_forgotten or one != first.id])
+    found.link_up(late)
+    assert found.told(late, SETACK) == [(SETACK, left, (job_id,))]
