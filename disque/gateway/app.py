@@ -17,7 +17,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from disque.client import DisqueError
-from disque.gateway import compat, guard, health, scrape
+from disque.gateway import compat, guard, health, scrape, sizes
 from disque.gateway.asgi import BodyError
 from disque.gateway.faults import RETRY_AFTER_S, fault_of
 from disque.gateway.guard import RefusedError, TooManyError
@@ -91,7 +91,7 @@ def metrics(hub: Hub) -> list[Route]:
             return PlainTextResponse(f"{fault.title}\n", fault.status, more)
         if hub.lmstfy is not None:
             found = compat.samples(told)
-            told += compat.asynq(found) + hub.lmstfy.text(found)
+            told += compat.asynq(found, await sizes.of_queues(cluster, found)) + hub.lmstfy.text(found)
         return Response(hub.metrics.text() + told.encode("utf-8", "replace"), media_type=TYPE)
 
     async def show_own(request: Request) -> Response:

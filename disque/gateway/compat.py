@@ -1,11 +1,11 @@
 """Metrics of nodes under the names of asynq's exporter, for dashboards that know these.
 
-Six of its seven: what the jobs of a queue take of memory is not known. A state `retry` is not told apart from
+What the jobs of a queue take of memory is asked elsewhere (`sizes`). A state `retry` is not told apart from
 `scheduled`, and `completed` not counted.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from disque.gateway.families import Family
@@ -54,9 +54,12 @@ def totals(told: Iterable[Sample], name: str) -> dict[str, float]:
     return found
 
 
-def asynq(told: list[Sample]) -> str:
-    """The metrics of asynq's exporter."""
-    families = (*lengths(told), *events(told))
+def asynq(told: list[Sample], sizes: Mapping[str, float]) -> str:
+    """The metrics of asynq's exporter; ``sizes`` are the bytes of queues."""
+    memory = Family("asynq_queue_memory_usage_approx_bytes", "gauge", ("queue",))
+    for queue, size in sizes.items():
+        memory.set((queue,), float(round(size)))
+    families = (*lengths(told), memory, *events(told))
     return "\n".join([line for family in families for line in family.lines()]) + "\n"
 
 

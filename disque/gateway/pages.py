@@ -247,6 +247,8 @@ class Pages:
         except actions.BadFormError as error:
             values = {"title": "That cannot be done", "detail": str(error), "back": back}
             return self.answer(request, "error.html", session, 400, **values)
+        except actions.StoppedError as stopped:
+            return self._failed(request, session, stopped.error, back, stopped.done)
         except DisqueError as error:
             return self._failed(request, session, error, back)
         words = {"did": request.path_params["action"], "n": did.jobs}
@@ -255,12 +257,13 @@ class Pages:
         return RedirectResponse(f"{back}{'&' if '?' in back else '?'}{urlencode(words)}", 303)
 
     def _failed(
-        self, request: Request, session: Session | None, error: DisqueError, back: str | None = None
+        self, request: Request, session: Session | None, error: DisqueError, back: str | None = None, done: int = 0
     ) -> Response:
         fault = fault_of(error)
         if fault.status == 401:
             return RedirectResponse("/login", 303)
-        values = {"title": fault.title, "detail": str(error), "back": back or address_of(request)}
+        detail = f"{error}. Before, it was done to {form.jobs(done)}." if done else str(error)
+        values = {"title": fault.title, "detail": detail, "back": back or address_of(request)}
         answer = self.answer(request, "error.html", session, fault.status, **values)
         if fault.again:
             answer.headers["Retry-After"] = str(RETRY_AFTER_S)

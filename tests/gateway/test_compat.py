@@ -24,12 +24,13 @@ def test_samples_are_summed_over_nodes() -> None:
 
 
 def test_names_and_states_are_asynqs() -> None:
-    text = asynq(samples(TOLD))
+    text = asynq(samples(TOLD), {"mails": 1234.4})
     for line in (
         'asynq_tasks_enqueued_total{queue="x\\"y",state="pending"} 5',
         'asynq_tasks_enqueued_total{queue="mails",state="active"} 1',
         'asynq_tasks_enqueued_total{queue="mails",state="archived"} 4',
         'asynq_queue_latency_seconds{queue="mails"} 1.5',
+        'asynq_queue_memory_usage_approx_bytes{queue="mails"} 1234',
         'asynq_tasks_processed_total{queue="mails"} 12',
         'asynq_tasks_failed_total{queue="mails"} 2',
         'asynq_queue_paused_total{queue="mails"} 1',

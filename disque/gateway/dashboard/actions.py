@@ -4,17 +4,20 @@ Nodes look whether the user may. What is done to all jobs that match is done in 
 does it; a part that takes too long ends, and the sentence says so.
 """
 
+import asyncio
+import math
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
-from disque.client import AsyncDisque, NewJob, Swept
+from disque.client import AsyncDisque, DisqueError, NewJob, Swept
 from disque.client.replies import JobInfo
-from disque.gateway import ids
+from disque.gateway import ids, lookup
 from disque.gateway.cluster import Cluster
+from disque.gateway.dashboard.adding import kept
 from disque.gateway.dashboard.form import jobs
-from disque.gateway.dashboard.looks import has_header
+from disque.gateway.dashboard.looks import SERVED, has_header
 from disque.gateway.rest import cursors
 from disque.gateway.rest.dead import error_of
 from disque.gateway.rest.queues import OPTIONS, STATES
@@ -24,6 +27,9 @@ TOGETHER: Final = 200
 LONGEST_S: Final = 20.0
 #: How many jobs one walk looks at in a step.
 STEP: Final = 500
+#: Jobs that one action adds again, and how many bodies it holds at one time.
+AGAIN_MOST: Final = 5000
+BODIES: Final = 20
 #: Names of hidden fields end so that hold a name or a text of somebody else's, written as in URLs: browsers change line
 #: ends, and cannot send what is no UTF-8.
 QUOTED: Final = ".quoted"
@@ -31,6 +37,15 @@ QUOTED: Final = ".quoted"
 
 class BadFormError(Exception):
     """A form that cannot be meant; the message says why."""
+
+
+class StoppedError(Exception):
+    """A node has refused to go on: how many jobs it was done to before, and what the node said."""
+
+    def __init__(self, done: int, error: DisqueError) -> None:
+        super().__init__(str(error))
+        self.done = done
+        self.error = error
 
 
 class Form(NamedTuple):
@@ -155,12 +170,25 @@ def on_jobs(some: Some) -> Do:
 
 
 async def on_all(cluster: Cluster, form: Form, some: Some) -> Did:
-    """Do it to all jobs of a queue that match: the state, a header, an error."""
-    name = form.need("queue")
-    state, header, error = (form.fields.get(one, "") for one in ("state", "header", "error"))
-    states = (state,) if state in STATES else ()
+    """Do it to all jobs of a queue that match."""
     until_s = time.monotonic() + LONGEST_S
     done = 0
+    async for new in matching(cluster, form):
+        if time.monotonic() > until_s:
+            return Did(done, "more")
+        for at in range(0, len(new), TOGETHER):
+            done += await some(cluster, new[at : at + TOGETHER], form)
+    return Did(done)
+
+
+async def matching(cluster: Cluster, form: Form, usual: tuple[str, ...] = ()) -> AsyncIterator[list[bytes]]:
+    """The jobs of a queue that match the state, a header, an error, each once, a part at a time; a part may be empty.
+
+    ``usual`` are the states where the form names none; none: all. Raises BadFormError, DisqueError.
+    """
+    name = form.need("queue")
+    state, header, error = (form.fields.get(one, "") for one in ("state", "header", "error"))
+    states = (state,) if state in STATES else usual
     seen: set[bytes] = set()
     cursor: str | None = ""
 
@@ -168,8 +196,6 @@ async def on_all(cluster: Cluster, form: Form, some: Some) -> Did:
         return await client.scan_job_infos(at, count=STEP, queue=name, states=states)
 
     while cursor is not None:
-        if time.monotonic() > until_s:
-            return Did(done, "more")
         found, cursor = await cursors.walk(cluster, cursor, STEP, step)
         fitting = [
             str(info["id"]).encode()
@@ -178,9 +204,64 @@ async def on_all(cluster: Cluster, form: Form, some: Some) -> Did:
         ]
         new = [job_id for job_id in dict.fromkeys(fitting) if job_id not in seen]
         seen.update(new)
-        for at in range(0, len(new), TOGETHER):
-            done += await some(cluster, new[at : at + TOGETHER], form)
+        yield new
+
+
+async def again(cluster: Cluster, form: Form) -> Did:
+    """ADDJOB with the body and headers of each job, and the terms that it has where the form says none.
+
+    All are found before the first is added: the new jobs may match, too. Raises BadFormError, DisqueError, and
+    StoppedError where it has begun.
+    """
+    given = terms_of(form)
+    if to := form.fields.get("to", "").strip():
+        given["queue"] = to
+    as_words(cluster, NewJob(**{"queue": "-", "body": b"", **given}))
+    job_ids = await all_matching(cluster, form) if form.fields.get("all") else form.job_ids
+    if not (job_ids or form.fields.get("all")):
+        raise BadFormError("No job is chosen.")
+    done = 0
+    for at in range(0, len(job_ids), BODIES):
+        try:
+            infos = await asyncio.gather(*[lookup.find(cluster, job_id) for job_id in job_ids[at : at + BODIES]])
+        except DisqueError as error:
+            raise StoppedError(done, error) from error
+        jobs = [
+            NewJob(**{"body": info["body"], **kept(info), **given})
+            for info in infos
+            if info is not None and (info.get("state") != "acked" or form.fields.get("state") == "acked")
+        ]
+        asked = [as_words(cluster, job) for job in jobs]
+        adding = [cluster.client.execute_command(*words) for words in asked]
+        answers = await asyncio.gather(*adding, return_exceptions=True)
+        done += sum(not isinstance(answer, BaseException) for answer in answers)
+        for answer in answers:
+            if isinstance(answer, DisqueError):
+                raise StoppedError(done, answer)
+            if isinstance(answer, BaseException):
+                raise answer
     return Did(done)
+
+
+async def all_matching(cluster: Cluster, form: Form) -> list[bytes]:
+    """All jobs that match, of those that a page lists. Raises BadFormError if they are too many."""
+    until_s = time.monotonic() + LONGEST_S
+    found: list[bytes] = []
+    async for new in matching(cluster, form, SERVED):
+        found += new
+        if len(found) > AGAIN_MOST:
+            raise BadFormError(f"More than {AGAIN_MOST:,} jobs match, so none was added. Choose a state or a header.")
+        if time.monotonic() > until_s:
+            raise BadFormError("It takes too long to find all that match, so none was added.")
+    return found
+
+
+def as_words(cluster: Cluster, job: NewJob) -> list[bytes]:
+    """ADDJOB. Raises BadFormError."""
+    try:
+        return job.words(cluster.client.config.timeout_ms)
+    except ValueError as error:
+        raise BadFormError(f"{error}.") from None
 
 
 async def flush(cluster: Cluster, form: Form) -> Did:
@@ -221,6 +302,20 @@ async def set_option(cluster: Cluster, form: Form) -> Did:
 
 async def add(cluster: Cluster, form: Form) -> Did:
     """ADDJOB."""
+    given = terms_of(form)
+    given["headers"] = headers_of(form.fields.get("headers", ""))
+    body = form.fields.get("body", "").replace("\r\n", "\n")
+    try:
+        data = bytes.fromhex(body) if form.fields.get("hex") else body.encode("utf-8", "surrogateescape")
+    except ValueError as error:
+        raise BadFormError(f"{error}.") from None
+    words = as_words(cluster, NewJob(form.need("queue"), data, **given))
+    job_id = await cluster.client.execute_command(*words)
+    return Did(1, job_id=ids.shown(job_id).decode())
+
+
+def terms_of(form: Form) -> dict[str, Any]:
+    """The terms of a job that a form says, as NewJob takes them. Raises BadFormError."""
     given: dict[str, Any] = {}
     for name in ("delay", "ttl", "retry", "retain"):
         if value := form.fields.get(name, "").strip():
@@ -230,24 +325,18 @@ async def add(cluster: Cluster, form: Form) -> Did:
             given[name] = int(number_of(value, name))
     if value := form.fields.get("backoff", "").strip():
         given["backoff"] = value
-    given["headers"] = headers_of(form.fields.get("headers", ""))
-    body = form.fields.get("body", "").replace("\r\n", "\n")
-    try:
-        data = bytes.fromhex(body) if form.fields.get("hex") else body.encode("utf-8", "surrogateescape")
-        job = NewJob(form.need("queue"), data, **given)
-        words = job.words(cluster.client.config.timeout_ms)
-    except ValueError as error:
-        raise BadFormError(f"{error}.") from None
-    job_id = await cluster.client.execute_command(*words)
-    return Did(1, job_id=ids.shown(job_id).decode())
+    return given
 
 
 def number_of(value: str, name: str) -> float:
     """A number of a form. Raises BadFormError."""
     try:
-        return float(value)
+        number = float(value)
     except ValueError:
-        raise BadFormError(f"{name.capitalize()} must be a number.") from None
+        number = math.nan
+    if not math.isfinite(number):
+        raise BadFormError(f"{name.capitalize()} must be a number.")
+    return number
 
 
 def headers_of(text: str) -> dict[str, str]:
@@ -279,6 +368,7 @@ async def run_schedule(cluster: Cluster, form: Form) -> Did:
 #: All actions by their name in the path.
 ACTIONS: Final[dict[str, Action]] = {
     "add": Action(add, "add", "The job was added"),
+    "again": Action(again, "add", "Added again"),
     "cancel": Action(on_jobs(cancel), "cancel", "Cancelled"),
     "delete": Action(on_jobs(delete), "cancel", "Deleted"),
     "revive": Action(on_jobs(revive), "revive", "Put back where they died"),
@@ -301,6 +391,6 @@ def sentence(name: str, count: str, more: str) -> str:
     action = ACTIONS.get(name)
     if action is None or not (count.isascii() and count.isdigit()) or len(count) > 12:
         return ""
-    counted = name in {"cancel", "delete", "revive", "run", "move", "flush", "revive-all", "move-all"}
+    counted = name in {"again", "cancel", "delete", "revive", "run", "move", "flush", "revive-all", "move-all"}
     text = f"{action.said}: {jobs(int(count))}." if counted else f"{action.said}."
     return f"{text} {SAID.get(more, '')}".strip()

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from starlette.requests import Request
 
+from disque.client.replies import JobInfo
 from disque.gateway import ids, lookup
 from disque.gateway.cluster import Cluster
 from disque.gateway.dashboard import form
@@ -25,15 +26,31 @@ async def add(request: Request, cluster: Cluster) -> dict[str, Any]:
         text = body.decode()
     except UnicodeDecodeError:
         text, is_hex = body.hex(" "), True
-    tries = given.get("tries_left")
+    had = kept(given)
     return {
         "like": like if info else "",
-        "queue": given.get("origin") or given.get("queue") or query.get("queue", ""),
+        "queue": had["queue"] or query.get("queue", ""),
         "body": text if len(body) <= FORM_BODY_MOST else "",
         "too_long": len(body) > FORM_BODY_MOST,
         "is_hex": is_hex,
-        "retry": given.get("retry", ""),
-        "tries": (tries or 0) + (given.get("tries") or 0) if tries is not None else "",
-        "priority": given.get("priority") or "",
-        "headers": "\n".join(f"{name}: {value}" for name, value in (given.get("headers") or {}).items()),
+        "retry": "" if had["retry"] is None else had["retry"],
+        "tries": "" if had["tries"] is None else had["tries"],
+        "priority": had["priority"] or "",
+        "headers": "\n".join(f"{name}: {value}" for name, value in had["headers"].items()),
+    }
+
+
+def kept(info: JobInfo) -> dict[str, Any]:
+    """What a job that is added again has of the other, as NewJob takes it: queue, retry, tries, priority, headers.
+
+    A dead letter is added where it died, with as many tries as it had. SHOW does not tell of more.
+    """
+    given: dict[str, Any] = dict(info)
+    left = given.get("tries_left")
+    return {
+        "queue": given.get("origin") or given.get("queue"),
+        "retry": given.get("retry"),
+        "tries": None if left is None else left + (given.get("tries") or 0),
+        "priority": given.get("priority"),
+        "headers": given.get("headers") or {},
     }

@@ -116,6 +116,69 @@ class TestAllThatMatch:
         assert post(gateway, "cancel", {"all": "1"}).status == 400
 
 
+class TestAgain:
+    def test_each_keeps_what_the_form_does_not_say(self, gateway: Gateway, node: Node) -> None:
+        for number in range(3):
+            add(node, "q", f"body {number}", "TRIES", number + 2, "PRIORITY", 9, "HEADER", "tenant", "acme ")
+        add(node, "q", "another")
+        terms = {"to": "p", "priority": "4", "retry": "", "tries": "", "delay": "", "ttl": "3000"}
+        fields = {"all": "1", "queue": "q", "state": "queued", "header": "tenant", **terms}
+        answer = post(gateway, "again", {**fields, "back": "/jobs?queue=q"})
+        assert answer.headers["location"] == "/jobs?queue=q&did=again&n=3"
+        assert (length(node, "q"), length(node, "p")) == (4, 3)
+        _, found = gateway.run(gateway.hub.clusters.own.client.scan_job_infos(0, queue="p", count=100))
+        assert sorted((job["body"], job["tries_left"]) for job in found) == [(b"body %d" % n, n + 2) for n in range(3)]
+        assert all(job["headers"] == {"tenant": "acme "} and job["priority"] == 4 for job in found)
+        assert {job["ttl"] for job in found} <= {2998, 2999, 3000}
+
+    def test_what_is_added_is_not_added_once_more(self, gateway: Gateway, node: Node) -> None:
+        many = actions.BODIES + 5
+        for number in range(many):
+            add(node, "q", str(number))
+        post(gateway, "again", {"all": "1", "queue": "q"})
+        assert length(node, "q") == 2 * many
+
+    def test_a_dead_letter_goes_where_it_died_and_what_is_done_nowhere(self, gateway: Gateway, node: Node) -> None:
+        die(node, "no")
+        assert post(gateway, "again", {"all": "1", "queue": "q:dead"}).headers["location"].endswith("n=1")
+        assert (length(node, "q"), length(node, "q:dead")) == (1, 1)
+        node.ask("CANCEL", gone := add(node, "p"))
+        assert post(gateway, "again", {"id": shown(gone)}).headers["location"].endswith("n=0")
+
+    def test_if_too_many_match_none_is_added(
+        self, gateway: Gateway, node: Node, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for _ in range(2):
+            add(node)
+        for bound, said in (("AGAIN_MOST", "More than 1 jobs match"), ("LONGEST_S", "It takes too long")):
+            with monkeypatch.context() as patch:
+                patch.setattr(actions, bound, 1 if bound == "AGAIN_MOST" else -1.0)
+                answer = post(gateway, "again", {"all": "1", "queue": "q"})
+            assert (answer.status, said in answer.text) == (400, True)
+        assert length(node, "q") == 2
+
+    @pytest.mark.parametrize("wrong", [{"delay": "soon"}, {"tries": "-1"}, {"priority": "nan"}, {"queue": ""}])
+    def test_what_cannot_be_meant_is_refused(self, gateway: Gateway, node: Node, wrong: dict[str, str]) -> None:
+        add(node)
+        assert post(gateway, "again", {"all": "1", "queue": "q", **wrong}).status == 400
+        assert length(node, "q") == 1
+
+    def test_where_the_node_refuses_it_says_how_many_were_added_before(self, gateway: Gateway, node: Node) -> None:
+        ids = [add(node), add(node, "q", "body", "RETRY", 0)]
+        answer = post(gateway, "again", {"id": [shown(one) for one in ids], "tries": "3", "to": "p", "back": "/jobs"})
+        assert "with RETRY 0 a job is delivered once" in answer.text
+        assert "Before, it was done to 1 job." in answer.text
+        assert length(node, "p") == 1
+
+    def test_the_page_of_jobs_has_the_form(self, gateway: Gateway, node: Node) -> None:
+        add(node)
+        text = gateway.ask("GET", "/jobs?queue=q").text
+        assert 'action="/do/again"' in text
+        for name in ("to", "delay", "priority", "tries", "retry", "ttl"):
+            assert f'name="{name}"' in text
+        assert "TTL and how long its end is kept are those of a new job" in text
+
+
 @pytest.mark.usefixtures("node")
 class TestQueues:
     def test_pause_and_go_on(self, gateway: Gateway, node: Node) -> None:
