@@ -224,6 +224,7 @@ def asked(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...], tupl
         if end is None or not end.repl or end.is_strange:
             node.batch(peer, (COPYIS, END_UNKNOWN, ()), job_id)
             continue
+        write(node, end)
         widen(node, end, (*holders, peer))
         node.batch(peer, (COPYIS, END_KEPT, end.holders if end.holders != holders else ()), job_id)
 
@@ -238,6 +239,7 @@ def taken(node: "Node", peer: bytes, message: "KeepEnd", now_ms: int) -> None:
         return
     known = node.ends.by_id.get(job_id)
     if known is not None and known.repl and not known.is_strange:
+        write(node, known)
         widen(node, known, (*holders, peer))
         node.batch(peer, (COPYIS, END_KEPT, ()), job_id)
         return
@@ -257,6 +259,12 @@ def taken(node: "Node", peer: bytes, message: "KeepEnd", now_ms: int) -> None:
     if job_id in node.ends.watched:
         node.ends.unsure.setdefault(job_id, [])
         ends.review(node, job_id)
+
+
+def write(node: "Node", end: End) -> None:
+    """Write an end before this node says that it keeps it: it has no record if its job expired before the start."""
+    if node.journaling and end.lasts and not end.segment:
+        ends.file(node, end)
 
 
 def refuses(node: "Node", known: End | None, end: End) -> bool:

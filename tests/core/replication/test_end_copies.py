@@ -360,6 +360,16 @@ class TestTaking:
         assert four.node.ends.by_id[ID].holders == holders
 
 
+def test_an_end_without_a_record_gets_one_before_it_counts_as_kept(four: Bench) -> None:
+    job_id, (one,) = ended(four, 2)
+    end = four.node.ends.by_id[job_id]
+    four.node.live[end.segment] -= 1
+    end.segment = 0  # as if its job had expired before this node started
+    four.hear(one, (ASKEND, tuple(sorted([MYSELF, one.id])), (job_id,)))
+    assert four.sent(COPYIS) == [(one.id, (COPYIS, END_KEPT, (), (job_id,)))]
+    assert [record[:2] for record in four.records() if record[0] == ENDED_RECORD] == [(ENDED_RECORD, job_id)]
+
+
 def test_a_copy_outlives_the_collection_of_the_job(four: Bench) -> None:
     one, *_ = four.peers
     four.hear(one, keep())
