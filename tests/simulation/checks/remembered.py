@@ -2,6 +2,7 @@
 
 from cluster.capabilities import ENDS
 from disque.core.model.ends import End
+from disque.core.model.job import ACKED
 from tests.simulation.checks.kept import Kept
 from tests.simulation.cluster import Cluster
 from tests.simulation.machine import Machine
@@ -157,6 +158,8 @@ class Remembered:
         for job_id, seen in self.seen.items():
             if seen.dropped or self.world.now >= seen.until_ms - SOON_MS:
                 continue
+            if any(lives(process, job_id) for process in processes):
+                continue  # it has come back after its end, as `Acknowledged` says, and who has it takes no copy of that
             found = [process.node.ends.by_id.get(job_id) for process in processes]
             ends = [end for end in found if end is not None and is_kept(end)]
             able = [one for one in processes if job_id in one.node.ends.by_id or not one.node.membership.leaving]
@@ -164,6 +167,12 @@ class Remembered:
             if len(ends) < wanted:
                 return f"{len(ends)} nodes keep how {job_id!r} has ended, and {wanted} should: {seen.machines}"
         return ""
+
+
+def lives(process: Process, job_id: bytes) -> bool:
+    """Whether a node has a job that it does not know to have ended."""
+    job = process.node.find(job_id)
+    return job is not None and job.state != ACKED
 
 
 def is_kept(end: End) -> bool:
