@@ -71,8 +71,6 @@ AGAIN_MOST_MS: Final = 2000
 FRESH_MS: Final = 2500
 YIELD_MS: Final = 3000
 CONTEST_MS: Final = 1000
-#: The number of an answer to nobody's question: it brings holders.
-UNASKED: Final = 0
 #: What a HOLD is longer for others, at most, so that they do not all ask in the same moment, in ms.
 SPREAD_MS: Final = 100
 
@@ -250,7 +248,7 @@ def known(node: "Node", peer: bytes, job_id: bytes, holders: tuple[bytes, ...], 
         is_new = peer not in job.holders
         replica.add_holders(node, job, (*holders, peer))
         if is_new and not holders:  # it does not know either of those that came while it was away
-            node.batch(peer, (ANSWER, UNASKED, ANSWER_NO, job.holders), job_id)
+            replica.name_holders(node, peer, job)
     return job
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from cluster.messages import GOTMOVE
 from disque.core.model.extra import GENERATION_MOST, Extra, decode
-from disque.core.model.job import ACKED, ACTIVE, DEFERRED, LEASE_OWNER, QUEUED, SPENT, WAIT_REPL, Job
+from disque.core.model.job import ACKED, ACTIVE, DEFERRED, LEASE_OWNER, QUEUED, REQUEUE_ANNOUNCED, SPENT, WAIT_REPL, Job
 from disque.core.model.memory import MOVE_BYTES
 from disque.core.model.moves import Move
 from disque.core.model.outcome import Relocated
@@ -166,6 +166,21 @@ def moved(
                 generations.catch_up(node, peer, job, now_ms)
                 continue
         node.batch(peer, (GOTMOVE, extra.generation, extra.mover), job_id)
+        say_rest(node, peer, job, holders)
+
+
+def say_rest(node: "Node", peer: bytes, job: Job | None, holders: tuple[bytes, ...]) -> None:
+    """``peer`` was not sure of this node until now: what it had heard from here about ``job`` did not count.
+
+    It names ``holders``, and may not know the others, if it was away when they got their copies.
+    """
+    if job is None:
+        return
+    if holders != job.holders:
+        replica.name_holders(node, peer, job)
+    if job.state == QUEUED:
+        job.flags |= REQUEUE_ANNOUNCED
+        node.batch(peer, replica.SAY_STILL, job.id)
 
 
 def is_same(node: "Node", peer: bytes, job: Job, theirs: Extra) -> bool:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from cluster.messages import (
     ANNOUNCE,
+    ANSWER,
+    ANSWER_NO,
     GOTJOB,
     HAVE,
     QUEUE_IT,
@@ -154,6 +156,8 @@ def shared_by(node: "Node", sent: tuple[bytes, ...]) -> tuple[bytes, ...]:
 
 GOT: Final = (GOTJOB,)
 SAY_STILL: Final = (SAY_QUEUED, STILL)
+#: The number of an answer to nobody's question: it brings holders.
+UNASKED: Final = 0
 
 
 def announce(node: "Node", peer: bytes, job: Job) -> None:
@@ -237,6 +241,11 @@ def add_holders(node: "Node", job: Job, holders: "Iterable[bytes]") -> bool:
         for holder in new:
             node.batch(holder, SAY_STILL, job.id)
     return True
+
+
+def name_holders(node: "Node", peer: bytes, job: Job) -> None:
+    """Tell ``peer``, which did not ask, who may have a copy of ``job``: it does not know all of them."""
+    node.batch(peer, (ANSWER, UNASKED, ANSWER_NO, job.holders), job.id)
 
 
 def join_early(node: "Node", job: Job) -> None:

@@ -1,6 +1,6 @@
 from typing import cast
 
-from cluster.messages import GOTMOVE, HOLD, IN_MY_STEAD, MOVED, QUEUED, SETACK, STILL, WILLQUEUE
+from cluster.messages import ANSWER, ANSWER_NO, GOTMOVE, HOLD, IN_MY_STEAD, MOVED, QUEUED, SETACK, STILL, WILLQUEUE
 from disque.core import step
 from disque.core.journal.schema import MOVE
 from disque.core.model.extra import Extra, encode
@@ -114,6 +114,32 @@ def test_a_process_that_starts_again_may_have_lost_it() -> None:
     step.link_up(bench.node, one.id, PROCESS + 1, bench.now_ms)
     bench.live(200)
     assert [peer_id for peer_id, _ in bench.sent(MOVED)] == [one.id]
+
+
+def test_who_was_not_sure_of_this_node_hears_again_that_the_job_is_queued_here() -> None:
+    bench = backup(1)
+    (one,) = bench.peers
+    bench.client()("MOVE", "r", ID)
+    bench.sent()
+    bench.hear(one, moved(bench, b"r", 1, MYSELF))
+    assert sorted(bench.sent()) == [(one.id, (QUEUED, STILL, (ID,))), (one.id, (GOTMOVE, 1, MYSELF, (ID,)))]
+    bench.hear(one, (QUEUED, STILL, (ID,)))
+    assert not bench.sent(MOVED), "now it is sure, and the two agree who keeps the job in its queue"
+
+
+def test_who_names_not_all_holders_of_what_has_moved_is_told_of_them() -> None:
+    bench = backup()
+    one, two = bench.peers
+    bench.hear(one, moved(bench, b"r", 1, one.id))
+    bench.sent()
+    _, *rest = moved(bench, b"r", 1, one.id)
+    rest[4] = (MYSELF, one.id)
+    bench.hear(one, (MOVED, *rest))
+    holders = tuple(sorted([MYSELF, one.id, two.id]))
+    assert sorted(bench.sent()) == [
+        (one.id, (ANSWER, 0, ANSWER_NO, holders, (ID,))),
+        (one.id, (GOTMOVE, 1, one.id, (ID,))),
+    ]
 
 
 def test_of_two_moves_one_wins() -> None:
