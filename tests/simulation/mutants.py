@@ -660,7 +660,7 @@ def ends_are_told_to_nobody() -> Iterator[None]:
         yield
 
 
-@mutant("I17", ends=True)
+@mutant("I17", ends=True, active_ms=25_000)
 def ends_are_told_before_they_are_sure() -> Iterator[None]:
     """Whoever knows an end says it, whatever other holders know."""
     with patch.object(ends, "is_sure", ends.has_ended):
