@@ -32,10 +32,10 @@ def test_of_two_ends_the_same_one_wins_everywhere() -> None:
 
 
 def test_a_new_end_takes_the_place_of_the_old_one(ends: Ends) -> None:
-    assert ends.put(end(text=b"12345")) == END_BYTES + 5
+    assert ends.put(end(text=b"12345")) == END_BYTES + len(b"q") + 5
     assert ends.put(end(text=b"1")) == -4
-    assert ends.cost() == END_BYTES + 1
-    assert ends.drop(UNKNOWN_ID) == END_BYTES + 1
+    assert ends.cost() == END_BYTES + len(b"q") + 1
+    assert ends.drop(UNKNOWN_ID) == END_BYTES + len(b"q") + 1
     assert ends.drop(UNKNOWN_ID) == 0
     assert ends.cost() == 0
 
