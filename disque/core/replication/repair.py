@@ -207,36 +207,41 @@ def go(node: "Node", walk: Walk) -> "Iterator[bool]":
             yield from over_ends(node, walk, counts=True)
             say_begin(node, walk)
     yield from over_ends(node, walk, counts=False)
-    while repairs.walk is walk and (repairs.checks or repairs.copying or repairs.parting or repairs.keeping):
+    while goes_on(node, walk) and (repairs.checks or repairs.copying or repairs.parting or repairs.keeping):
         yield True
-        if repairs.walk is walk:
+        if goes_on(node, walk):
             tend(node, walk)
-    if repairs.walk is walk:
+    if goes_on(node, walk):
         finish(node, walk)
+
+
+def goes_on(node: "Node", walk: Walk) -> bool:
+    """Whether this is still the walk; it may have ended, or begun again, whenever others had their turn."""
+    return node.repairs.walk is walk
 
 
 def over_jobs(node: "Node", walk: Walk, level: int) -> "Iterator[bool]":
     """Walk through all jobs, and see to those of one level. On level 0 they are only counted."""
     for shard in node.shards:
-        jobs = list(shard.values()) if node.repairs.walk is walk else []
+        jobs = list(shard.values()) if goes_on(node, walk) else []
         while jobs:
             see_to(node, walk, level, jobs)
             if walk.step_us < STEP_US and not is_full(node):
                 continue
             yield is_enough(node, walk)
-            if node.repairs.walk is not walk:
+            if not goes_on(node, walk):
                 return
 
 
 def over_ends(node: "Node", walk: Walk, *, counts: bool) -> "Iterator[bool]":
     """Walk through all ends that are kept. ``counts``: they are only counted."""
-    cursor = 1 if node.ends.by_id and node.repairs.walk is walk else 0
+    cursor = 1 if node.ends.by_id and goes_on(node, walk) else 0
     while cursor:
         cursor, some = node.ends.roll.look(cursor, SLICE)
         while some:
             if walk.step_us >= STEP_US or is_full(node):
                 yield is_enough(node, walk)
-                if node.repairs.walk is not walk:
+                if not goes_on(node, walk):
                     return
                 continue
             end = some.pop()
@@ -323,7 +328,7 @@ def check(node: "Node", walk: Walk, job: Job) -> int:
 
 def say_begin(node: "Node", walk: Walk) -> None:
     """All jobs were counted."""
-    if node.repairs.short and walk.why and node.repairs.walk is walk:
+    if node.repairs.short and walk.why and goes_on(node, walk):
         node.repairs.news.append(f"Repair begins, of {node.repairs.short} jobs here: {walk.why}")
 
 
