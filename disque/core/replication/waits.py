@@ -218,8 +218,8 @@ def forget(node: "Node", wanted: Wanted) -> None:
     node.used -= WAIT_BYTES + node.ends.unwatch(node.node_id, wanted.id)
     node.timers.disarm(wanted)
     for peer in node.peers.values():
-        if peer.linked:
-            say(node, peer.id, NO_MORE, wanted.id)
+        # Also without a link: a WATCH from before may still wait for the journal, and goes out over the next link.
+        say(node, peer.id, NO_MORE, wanted.id)
 
 
 def time_out(node: "Node", wait: Wait, now_ms: int) -> None:

@@ -74,6 +74,18 @@ def test_nobody_is_asked_any_more_when_the_last_client_leaves(bench: Bench, clie
     assert not bench.node.ends.wanted
 
 
+def test_one_without_a_link_is_told_too_that_nobody_waits_any_more(bench: Bench, client: Client) -> None:
+    """A WATCH that waited for the journal went out over the next link, and nothing took it back (seed 940032)."""
+    one, two = bench.peers
+    client.send("WAITJOB", 0, ID)
+    bench.sent()
+    bench.link_down(one)
+    client.disconnect()
+    bench.live(1)
+    said = dict(bench.sent(WATCH))
+    assert said == dict.fromkeys((one.id, two.id), (WATCH, NO_MORE, (ID,)))
+
+
 def test_who_asks_again_in_the_turn_in_which_he_did_not_want_to_any_more_is_told(bench: Bench, client: Client) -> None:
     other = bench.client()
     client.send("WAITJOB", 0, ID)
