@@ -628,18 +628,18 @@ def assert_waits_are_true(node: Node) -> None:
         assert not session.adds or not session.adds[0].reply
         assert session.adds_bytes == sum(pending.size for pending in session.adds)
     owed = {pending for session in all_sessions(node) for pending in session.adds if not pending.reply}
-    bids = list(node.unique.acquisitions.values())
-    in_lines_of_keys = [pending for bid in bids for pending in bid.waiting]
-    in_lines_of_keys += [bid.add for bid in bids if bid.add is not None and bid.add.spread is None]
+    acquisitions = list(node.unique.acquisitions.values())
+    in_lines_of_keys = [pending for one in acquisitions for pending in one.waiting]
+    in_lines_of_keys += [one.add for one in acquisitions if one.add is not None and one.add.spread is None]
     spread_for = [spread.add for spread in node.copies.wanted.values() if spread.add is not None]
     reasons = [*spread_for, *in_lines_of_keys, *node.retries]
     assert len(reasons) == len(set(reasons))
     assert set(reasons) <= owed
     for pending in owed:
         assert pending in reasons
-        bid = pending.key
-        assert bid is None or (pending is bid.add) != (pending in bid.waiting)
-        assert bid is None or bid in bids
+        acquisition = pending.key
+        assert acquisition is None or (pending is acquisition.add) != (pending in acquisition.waiting)
+        assert acquisition is None or acquisition in acquisitions
     for queue in node.queues.values():
         assert queue.waiters is None or all(
             session in leavers or session in node.sessions.values() for session in queue.waiters
@@ -666,7 +666,7 @@ def batches_of(node: Node) -> list[AckBatch]:
 def assert_timers_are_true(node: Node, jobs: list[Job]) -> None:
     """No timer without an item, no live job without a timer."""
     armed = [key for key in node.unique.table.values() if key.state != TENTATIVE or key.owner != node.node_id]
-    bids = [bid for bid in node.unique.acquisitions.values() if bid.slot != IDLE]
+    acquisitions = [one for one in node.unique.acquisitions.values() if one.slot != IDLE]
     sessions = [session for session in node.sessions.values() if session.slot != IDLE]
     adds = [pending for session in all_sessions(node) for pending in session.adds if pending.slot != IDLE]
     live = [job for job in jobs if job.state != ACKED]
@@ -688,8 +688,8 @@ def assert_timers_are_true(node: Node, jobs: list[Job]) -> None:
         if job.state == ACTIVE and job.requeue_ms:
             assert job.due_ms <= job.requeue_ms
     assert all(session.waiting in {WAIT_JOBS, WAIT_LOGIN} for session in sessions)
-    bids_and_votes = (bids, node.votes.by_id)
-    timed = (live, node.queues, armed, *bids_and_votes, sessions, adds, acks, batches, surveys, told, ends, waits)
+    asked_and_votes = (acquisitions, node.votes.by_id)
+    timed = (live, node.queues, armed, *asked_and_votes, sessions, adds, acks, batches, surveys, told, ends, waits)
     alone = (node.unique.store.slot != IDLE) + (node.schedules.alarm.slot != IDLE)
     assert node.timers.count == alone + sum(map(len, timed))
     assert {job.id for job in jobs if job.flags & EXTRA} == set(node.extras.by_id)
@@ -698,9 +698,8 @@ def assert_timers_are_true(node: Node, jobs: list[Job]) -> None:
     assert_watches_are_true(node)
     asking = {key.job_id for key in node.unique.table.values() if key.state == TENTATIVE or key.told is not None}
     assert set(node.unique.by_job) == {key.job_id for key in node.unique.table.values() if not key.expires_ms} | asking
-    assert {bid.job_id for bid in node.unique.acquisitions.values() if bid.job_id and not bid.decided} == set(
-        node.unique.bids
-    )
+    attempts = [one for one in node.unique.acquisitions.values() if one.job_id and not one.decided]
+    assert {one.job_id for one in attempts} == set(node.unique.attempts)
 
 
 def assert_watches_are_true(node: Node) -> None:

@@ -149,7 +149,7 @@ class Walk:
 
     def ids(self) -> list[bytes]:
         mine = [job.id for job in all_jobs(self.bench.node)][-3:]
-        mine += [*self.bench.node.unique.bids][:2]
+        mine += [*self.bench.node.unique.attempts][:2]
         mine += [key.job_id for key in keys(self.bench.node).values()][:2]
         return [*mine, *mine, *POOL]
 

@@ -360,7 +360,7 @@ def key_is_given_out_before_it_is_vouched_for() -> Iterator[None]:
 def keepers_are_not_asked() -> Iterator[None]:
     """A node believes to have a key before those that keep it have said so."""
     with (
-        patch.object(Acquisition, "complete", lambda bid: bool(bid.job_id)),
+        patch.object(Acquisition, "complete", lambda acquisition: bool(acquisition.job_id)),
         patch.object(key_keeper, "others", lambda *_: []),
     ):
         yield

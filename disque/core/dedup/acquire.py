@@ -39,32 +39,33 @@ def hold(
     If not, it is answered, or will be, or waits and is tried again. ``is_new``: nothing is known of it here.
     """
     key: Key | None = None
-    bid: Acquisition | None = None
+    acquisition: Acquisition | None = None
     if not is_new:
         nodes_changed(node, now_ms)
-        bid = node.unique.acquisitions.get(digest)
-        # Of a key that this node bids for none rests: that would have ended the bid.
-        key = keys.find(node, digest, now_ms) if bid is None or not bid.job_id else node.unique.table.get(digest)
+        acquisition = node.unique.acquisitions.get(digest)
+        # Of a key that this node asks for none rests: that would have ended the acquisition.
+        may_rest = acquisition is None or not acquisition.job_id
+        key = keys.find(node, digest, now_ms) if may_rest else node.unique.table.get(digest)
     if key is not None:
         key_keeper.wake(node, key, now_ms)
     if key is not None and key.state == SETTLED:
-        hit(node, pending, bid, key.job_id)
+        hit(node, pending, acquisition, key.job_id)
         return False
-    if bid is None:
-        bid = begin(node, pending, request, digest, now_ms)
-    elif bid.add is not pending:
-        pending.key = bid
-        bid.waiting.append(pending)
+    if acquisition is None:
+        acquisition = begin(node, pending, request, digest, now_ms)
+    elif acquisition.add is not pending:
+        pending.key = acquisition
+        acquisition.waiting.append(pending)
         node.used += pending.size
         return False
-    if bid.decided or pending.spread is not None:
+    if acquisition.decided or pending.spread is not None:
         return False
-    if not bid.job_id:
-        attempt(node, bid, now_ms)
-    if not bid.complete():
+    if not acquisition.job_id:
+        attempt(node, acquisition, now_ms)
+    if not acquisition.complete():
         return False
-    if is_known(node, bid.job_id):
-        step_back(node, bid, now_ms)  # somebody lies about the IDs of jobs
+    if is_known(node, acquisition.job_id):
+        step_back(node, acquisition, now_ms)  # somebody lies about the IDs of jobs
         return False
     return True
 
@@ -76,86 +77,87 @@ def is_known(node: "Node", job_id: bytes) -> bool:
 
 def begin(node: "Node", pending: PendingAdd, request: "Request", digest: bytes, now_ms: int) -> Acquisition:
     """The first ADDJOB of this node that wants the key."""
-    bid = Acquisition(request, digest, pending)
-    node.unique.acquisitions[digest] = bid
-    pending.key = bid
+    acquisition = Acquisition(request, digest, pending)
+    node.unique.acquisitions[digest] = acquisition
+    pending.key = acquisition
     if pending.slot == IDLE:  # TIMEOUT 0 waits as long as the job would live
         node.timers.arm(pending, now_ms + request.ttl * 1000)
-    return bid
+    return acquisition
 
 
-def hit(node: "Node", pending: PendingAdd, bid: Acquisition | None, job_id: bytes) -> None:
+def hit(node: "Node", pending: PendingAdd, acquisition: Acquisition | None, job_id: bytes) -> None:
     """The key is settled: answer ``pending`` and all that wait for it."""
-    if bid is not None and not bid.decided:
-        finish(node, bid, job_id)
+    if acquisition is not None and not acquisition.decided:
+        finish(node, acquisition, job_id)
     if not pending.reply:
         key_keeper.leave(node, pending)
         answer(node, pending, job_id)
 
 
-def attempt(node: "Node", bid: Acquisition, now_ms: int) -> None:
+def attempt(node: "Node", acquisition: Acquisition, now_ms: int) -> None:
     """Ask the keepers to note a new ID."""
-    request = bid.request
-    node.timers.disarm(bid)
+    request = acquisition.request
+    node.timers.disarm(acquisition)
     kind = request.kind
-    bid.job_id = node.ids.make(ttl_suffix(request.ttl, request.retry) if kind is None else kind[0])
-    bid.keepers = node.unique.ring.keepers(bid.digest, request.key_copies())
-    node.unique.bids[bid.job_id] = bid
-    if node.node_id in bid.keepers and not bind_here(node, bid, now_ms):
-        step_back(node, bid, now_ms)
+    acquisition.job_id = node.ids.make(ttl_suffix(request.ttl, request.retry) if kind is None else kind[0])
+    acquisition.keepers = node.unique.ring.keepers(acquisition.digest, request.key_copies())
+    node.unique.attempts[acquisition.job_id] = acquisition
+    if node.node_id in acquisition.keepers and not bind_here(node, acquisition, now_ms):
+        step_back(node, acquisition, now_ms)
         return
-    for keeper in bid.keepers:
-        key_keeper.ask(node, bid, keeper)
+    for keeper in acquisition.keepers:
+        key_keeper.ask(node, acquisition, keeper)
 
 
-def bind_here(node: "Node", bid: Acquisition, now_ms: int) -> bool:
+def bind_here(node: "Node", acquisition: Acquisition, now_ms: int) -> bool:
     """This node is a keeper itself; whether it has no other ID for the key. It is bound when nobody else has, too."""
-    key = node.unique.table.get(bid.digest)
+    key = node.unique.table.get(acquisition.digest)
     if key is None:
-        key = key_keeper.note(node, node.node_id, bid.digest, bid.job_id, bid.request.window * 1000, now_ms)
-    elif key.job_id != bid.job_id:
+        window_ms = acquisition.request.window * 1000
+        key = key_keeper.note(node, node.node_id, acquisition.digest, acquisition.job_id, window_ms, now_ms)
+    elif key.job_id != acquisition.job_id:
         return False
     if key_keeper.is_bound(node, key, now_ms):
-        bid.bind(node.node_id)
+        acquisition.bind(node.node_id)
     return True
 
 
-def due(node: "Node", bid: Acquisition, now_ms: int) -> None:
+def due(node: "Node", acquisition: Acquisition, now_ms: int) -> None:
     """Some time has passed: make another attempt, or ask those again that had another ID; or all are bound."""
-    if bid.decided:
+    if acquisition.decided:
         return
-    if bid.job_id and node.node_id in bid.keepers and not bind_here(node, bid, now_ms):
-        step_back(node, bid, now_ms)
-    elif bid.complete():
-        advance(node, bid, now_ms)
-    elif bid.job_id:
-        for keeper in bid.keepers:
-            key_keeper.ask(node, bid, keeper)
-    elif bid.add is not None:
-        node.retries.append(bid.add)
+    if acquisition.job_id and node.node_id in acquisition.keepers and not bind_here(node, acquisition, now_ms):
+        step_back(node, acquisition, now_ms)
+    elif acquisition.complete():
+        advance(node, acquisition, now_ms)
+    elif acquisition.job_id:
+        for keeper in acquisition.keepers:
+            key_keeper.ask(node, acquisition, keeper)
+    elif acquisition.add is not None:
+        node.retries.append(acquisition.add)
 
 
 def say_again(node: "Node", peer: "Peer", now_ms: int) -> "Iterator[bool]":
     """There is a new link: what ``peer`` was asked or told, or what it answered, may be lost."""
     saying = peer.saying
-    for bid in list(node.unique.acquisitions.values()):
-        if node.unique.acquisitions.get(bid.digest) is bid:
-            say_bid(node, bid, peer.id, max(now_ms, node.beat_ms))
+    for acquisition in list(node.unique.acquisitions.values()):
+        if node.unique.acquisitions.get(acquisition.digest) is acquisition:
+            say_acquisition(node, acquisition, peer.id, max(now_ms, node.beat_ms))
             if peer.tell():
                 yield True
                 if peer.saying != saying:
                     return
 
 
-def say_bid(node: "Node", bid: Acquisition, peer_id: bytes, now_ms: int) -> None:
+def say_acquisition(node: "Node", acquisition: Acquisition, peer_id: bytes, now_ms: int) -> None:
     """Say again what ``peer_id`` was asked or told about one key."""
-    key = node.unique.table.get(bid.digest)
-    if bid.decided:
+    key = node.unique.table.get(acquisition.digest)
+    if acquisition.decided:
         if key is not None and key.state == COMMITTED and key.told is not None and peer_id not in key.told:
             key_keeper.gather(node, peer_id, key_keeper.head_of(key, now_ms), key.job_id, key.digest)
-    elif bid.job_id and peer_id in bid.keepers:
-        key_keeper.ask(node, bid, peer_id)
-    elif key is not None and key.doubts and key.job_id == bid.job_id:
+    elif acquisition.job_id and peer_id in acquisition.keepers:
+        key_keeper.ask(node, acquisition, peer_id)
+    elif key is not None and key.doubts and key.job_id == acquisition.job_id:
         key_keeper.is_bound(node, key, now_ms)
 
 
@@ -165,19 +167,19 @@ def say_bid(node: "Node", bid: Acquisition, peer_id: bytes, now_ms: int) -> None
 def bound(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_ms: int) -> None:
     """BOUND: ``peer`` has noted these IDs."""
     for job_id in message[1]:
-        bid = node.unique.bids.get(job_id)
+        acquisition = node.unique.attempts.get(job_id)
         # Who was taken for failed meanwhile may have given the key to somebody else: it will be asked again.
-        if bid is not None and peer in bid.asked and peer in node.unique.ring.nodes:
-            bid.bind(peer)
-            advance(node, bid, now_ms)
+        if acquisition is not None and peer in acquisition.asked and peer in node.unique.ring.nodes:
+            acquisition.bind(peer)
+            advance(node, acquisition, now_ms)
 
 
-def advance(node: "Node", bid: Acquisition, now_ms: int) -> None:
+def advance(node: "Node", acquisition: Acquisition, now_ms: int) -> None:
     """When all keepers are bound, the job is made at the next settle; when it waits for that only, it is decided."""
-    add = bid.add
-    if not bid.complete() or add is None:
+    add = acquisition.add
+    if not acquisition.complete() or add is None:
         return
-    node.timers.disarm(bid)
+    node.timers.disarm(acquisition)
     spread = add.spread
     if spread is None:
         node.retries.append(add)
@@ -188,37 +190,37 @@ def advance(node: "Node", bid: Acquisition, now_ms: int) -> None:
 def held(node: "Node", peer: bytes, message: tuple[int, int, bytes, bytes], now_ms: int) -> None:
     """KEYHELD: ``peer`` has another ID for the key."""
     _, state, job_id, held_id = message
-    bid = node.unique.bids.get(job_id)
+    acquisition = node.unique.attempts.get(job_id)
     if not valid(held_id) or held_id == job_id:
         return
     if state != TENTATIVE and key_keeper.is_doubted(node, job_id, peer):
         found(node, job_id, state, held_id, now_ms)
         return
-    if bid is None:
+    if acquisition is None:
         refused(node, peer, message, now_ms)
         return
-    if peer not in bid.keepers:
+    if peer not in acquisition.keepers:
         return
-    bid.unbind(peer)
+    acquisition.unbind(peer)
     if state == SETTLED:
-        finish(node, bid, held_id)
+        finish(node, acquisition, held_id)
     elif state == COMMITTED or held_id < job_id:
-        step_back(node, bid, now_ms)
-    elif bid.slot == IDLE:
-        node.timers.arm(bid, now_ms + pause_ms(node, bid))
+        step_back(node, acquisition, now_ms)
+    elif acquisition.slot == IDLE:
+        node.timers.arm(acquisition, now_ms + pause_ms(node, acquisition))
 
 
 def found(node: "Node", job_id: bytes, state: int, held_id: bytes, now_ms: int) -> None:
     """What this node noted as a keeper cannot be bound: a node that it asked knows another ID."""
-    bid = node.unique.bids.get(job_id)
-    if bid is None:
+    acquisition = node.unique.attempts.get(job_id)
+    if acquisition is None:
         key = node.unique.by_job[job_id]
         key_keeper.say(node, key.owner, (KEYHELD, state, job_id, held_id))
         keys.drop(node, key)
     elif state == SETTLED:
-        finish(node, bid, held_id)
+        finish(node, acquisition, held_id)
     else:
-        step_back(node, bid, now_ms)
+        step_back(node, acquisition, now_ms)
 
 
 def refused(node: "Node", peer: bytes, message: tuple[int, int, bytes, bytes], now_ms: int) -> None:
@@ -252,59 +254,59 @@ def owner_is_gone(node: "Node", key: Key) -> bool:
 
 
 def mine(node: "Node", key: Key) -> Acquisition | None:
-    """The bid of this node whose job has ``key``, while it is not answered."""
-    bid = node.unique.acquisitions.get(key.digest)
-    return bid if bid is not None and bid.decided and bid.job_id == key.job_id else None
+    """The acquisition of this node whose job has ``key``, while it is not answered."""
+    acquisition = node.unique.acquisitions.get(key.digest)
+    return acquisition if acquisition is not None and acquisition.decided and acquisition.job_id == key.job_id else None
 
 
 def lost(node: "Node", key: Key, now_ms: int) -> None:
     """Another job has the key of ``key``. If the job of that is ours, it is taken back, and the key asked for again."""
-    bid = mine(node, key)
-    if bid is None:
+    acquisition = mine(node, key)
+    if acquisition is None:
         key_keeper.retract(node, key)
         return
     for one in key_keeper.others(node, key):
         key_keeper.say_unbound(node, one, key.job_id)
-    bid.decided = False
-    bid.forget()
+    acquisition.decided = False
+    acquisition.forget()
     key_keeper.retract(node, key)
     acks.fast_ack(node, key.job_id, now_ms)
-    if bid.add is not None:
-        node.timers.arm(bid, now_ms + pause_ms(node, bid))
+    if acquisition.add is not None:
+        node.timers.arm(acquisition, now_ms + pause_ms(node, acquisition))
     else:
-        node.retries.extend(key_keeper.release(node, bid))
+        node.retries.extend(key_keeper.release(node, acquisition))
 
 
-def pause_ms(node: "Node", bid: Acquisition) -> int:
+def pause_ms(node: "Node", acquisition: Acquisition) -> int:
     """How long to wait before asking again."""
-    bid.tries += 1
-    longest = min(AGAIN_MS << min(bid.tries, 8), AGAIN_MOST_MS)
+    acquisition.tries += 1
+    longest = min(AGAIN_MS << min(acquisition.tries, 8), AGAIN_MOST_MS)
     return longest + int(node.random.random() * longest)
 
 
-def step_back(node: "Node", bid: Acquisition, now_ms: int) -> None:
+def step_back(node: "Node", acquisition: Acquisition, now_ms: int) -> None:
     """Leave the key to somebody else for now."""
-    retract(node, bid)
-    node.timers.arm(bid, now_ms + pause_ms(node, bid))
+    retract(node, acquisition)
+    node.timers.arm(acquisition, now_ms + pause_ms(node, acquisition))
 
 
-def retract(node: "Node", bid: Acquisition) -> None:
+def retract(node: "Node", acquisition: Acquisition) -> None:
     """Take back what was asked for: the key, and the copies of the job."""
-    add = bid.add
+    add = acquisition.add
     if add is not None and add.spread is not None:
         spread, add.spread = add.spread, None
         coordinator.abort(node, spread)
         node.remove(spread.job)
-    if bid.job_id:
-        key_keeper.take_back(node, bid)
+    if acquisition.job_id:
+        key_keeper.take_back(node, acquisition)
 
 
-def outbid(node: "Node", key: Key, now_ms: int) -> None:
-    """Somebody else's job has the key for certain."""
-    bid = node.unique.acquisitions.get(key.digest)
-    if bid is not None and not bid.decided and bid.job_id != key.job_id:
-        retract(node, bid)
-        node.timers.arm(bid, now_ms + (0 if key.state == SETTLED else pause_ms(node, bid)))
+def yield_to(node: "Node", key: Key, now_ms: int) -> None:
+    """Somebody else's job has the key for certain: take back what was asked for."""
+    acquisition = node.unique.acquisitions.get(key.digest)
+    if acquisition is not None and not acquisition.decided and acquisition.job_id != key.job_id:
+        retract(node, acquisition)
+        node.timers.arm(acquisition, now_ms + (0 if key.state == SETTLED else pause_ms(node, acquisition)))
 
 
 def keep(node: "Node", peer: bytes, message: "key_keeper.KeepKey", now_ms: int) -> None:
@@ -337,7 +339,7 @@ def keep_one(
     if key is None:
         key = key_keeper.note(node, peer, digest, job_id, 0, now_ms)
     key_keeper.accept(node, key, peer, message, now_ms)
-    outbid(node, key, now_ms)
+    yield_to(node, key, now_ms)
     return True
 
 
@@ -345,7 +347,7 @@ def keep_one(
 
 
 def nodes_changed(node: "Node", now_ms: int) -> None:
-    """Take over who can be reached: bids ask other keepers, keys move. Costs next to nothing when nothing changed."""
+    """Take over who can be reached: other keepers are asked, keys move. Costs next to nothing when nothing changed."""
     ring = node.unique.ring
     if ring.refresh(node.membership):
         ring.sure_ms = now_ms + node.membership.timeout_ms + key_keeper.MOVE_MS
@@ -364,36 +366,37 @@ def restarted(node: "Node", peer_id: bytes, now_ms: int) -> None:
 
 def rekeep(node: "Node", now_ms: int) -> None:
     """Other nodes can be reached than before: ask the new keepers, wait for those that are gone no more."""
-    for bid in list(node.unique.acquisitions.values()):
-        if bid.decided:
-            key = node.unique.table.get(bid.digest)
+    for acquisition in list(node.unique.acquisitions.values()):
+        if acquisition.decided:
+            key = node.unique.table.get(acquisition.digest)
             if key is not None and key.state == COMMITTED:
                 key_keeper.drive(node, key, now_ms)
-        elif bid.job_id:
-            widen(node, bid, now_ms)
+        elif acquisition.job_id:
+            widen(node, acquisition, now_ms)
 
 
-def widen(node: "Node", bid: Acquisition, now_ms: int) -> None:
+def widen(node: "Node", acquisition: Acquisition, now_ms: int) -> None:
     """Ask those that are keepers now and were not before.
 
     Who cannot be reached may take this node for failed and free the key for others: its word counts no more.
     """
-    request = bid.request
-    bid.bound = tuple([one for one in bid.bound if one in node.unique.ring.nodes])
-    bid.keepers = node.unique.ring.keepers(bid.digest, request.key_copies())
-    if node.node_id in bid.keepers and node.node_id not in bid.bound and not bind_here(node, bid, now_ms):
-        step_back(node, bid, now_ms)
+    request = acquisition.request
+    acquisition.bound = tuple([one for one in acquisition.bound if one in node.unique.ring.nodes])
+    acquisition.keepers = node.unique.ring.keepers(acquisition.digest, request.key_copies())
+    is_new = node.node_id in acquisition.keepers and node.node_id not in acquisition.bound
+    if is_new and not bind_here(node, acquisition, now_ms):
+        step_back(node, acquisition, now_ms)
         return
-    for keeper in bid.keepers:
-        key_keeper.ask(node, bid, keeper)
-    advance(node, bid, now_ms)
+    for keeper in acquisition.keepers:
+        key_keeper.ask(node, acquisition, keeper)
+    advance(node, acquisition, now_ms)
 
 
 def unbound(node: "Node", peer_id: bytes) -> None:
     """``peer_id`` is another process now: it has forgotten what it had noted."""
-    for bid in node.unique.acquisitions.values():
-        bid.unbind(peer_id)
-        key = node.unique.table.get(bid.digest) if bid.decided else None
+    for acquisition in node.unique.acquisitions.values():
+        acquisition.unbind(peer_id)
+        key = node.unique.table.get(acquisition.digest) if acquisition.decided else None
         if key is not None and key.told is not None:
             key.told = tuple([one for one in key.told if one != peer_id])
 
@@ -401,17 +404,17 @@ def unbound(node: "Node", peer_id: bytes) -> None:
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
-def with_companions(node: "Node", bid: Acquisition, holders: tuple[bytes, ...]) -> tuple[bytes, ...]:
-    """These holders, and the nodes that must hear when the job of ``bid`` is done."""
-    companions = bid.companions()
+def with_companions(node: "Node", acquisition: Acquisition, holders: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """These holders, and the nodes that must hear when the job of ``acquisition`` is done."""
+    companions = acquisition.companions()
     return node.shared(tuple(sorted({*holders, *companions}))) if companions else holders
 
 
-def finish(node: "Node", bid: Acquisition, job_id: bytes) -> None:
+def finish(node: "Node", acquisition: Acquisition, job_id: bytes) -> None:
     """The key is settled: answer all that want it with the ID of its job."""
-    if not bid.decided:
-        retract(node, bid)
-    for each in key_keeper.release(node, bid):
+    if not acquisition.decided:
+        retract(node, acquisition)
+    for each in key_keeper.release(node, acquisition):
         answer(node, each, job_id)
 
 
@@ -424,6 +427,7 @@ def answer(node: "Node", pending: PendingAdd, job_id: bytes) -> None:
 def end_all(node: "Node") -> None:
     """Answer those whose job was decided, but whose key has ended before all keepers had it."""
     while node.unique.ended:
-        bid = node.unique.ended.pop()
-        if bid.decided and node.unique.acquisitions.get(bid.digest) is bid:  # else it has lost the key after all
-            finish(node, bid, bid.job_id)
+        acquisition = node.unique.ended.pop()
+        # Else it has lost the key after all.
+        if acquisition.decided and node.unique.acquisitions.get(acquisition.digest) is acquisition:
+            finish(node, acquisition, acquisition.job_id)

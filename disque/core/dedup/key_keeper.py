@@ -100,13 +100,14 @@ def others(node: "Node", key: Key) -> list[bytes]:
 # -- while it is undecided ---------------------------------------------------------------------------------------------
 
 
-def ask(node: "Node", bid: "Acquisition", keeper: bytes) -> None:
+def ask(node: "Node", acquisition: "Acquisition", keeper: bytes) -> None:
     """BIND, to another keeper that has not bound the key."""
-    if keeper not in bid.bound and keeper != node.node_id:
-        request = bid.request
-        if keeper not in bid.asked:
-            bid.asked = (*bid.asked, keeper)
-        gather(node, keeper, (BIND, request.key_copies(), request.window * 1000), bid.job_id, bid.digest)
+    if keeper not in acquisition.bound and keeper != node.node_id:
+        request = acquisition.request
+        if keeper not in acquisition.asked:
+            acquisition.asked = (*acquisition.asked, keeper)
+        head = (BIND, request.key_copies(), request.window * 1000)
+        gather(node, keeper, head, acquisition.job_id, acquisition.digest)
 
 
 def bind(
@@ -154,7 +155,7 @@ def note(node: "Node", owner: bytes, digest: bytes, job_id: bytes, window_ms: in
 
 
 def claim(node: "Node", key: Key, owner: bytes) -> None:
-    """``owner`` bids for ``key``, whatever was thought of it meanwhile."""
+    """``owner`` asks for ``key``, whatever was thought of it meanwhile."""
     if not key.owner:
         key.owner = owner
         key.owner_start = node.peers[owner].start if owner in node.peers else 0
@@ -176,7 +177,7 @@ def is_bound(node: "Node", key: Key, now_ms: int) -> bool:
     for one in sorted(key.doubts):
         say(node, one, (ASKKEY, key.digest, key.job_id))
     if key.doubts:
-        node.timers.arm(node.unique.bids.get(key.job_id, key), now_ms + DOUBT_MS)
+        node.timers.arm(node.unique.attempts.get(key.job_id, key), now_ms + DOUBT_MS)
     return not key.doubts
 
 
@@ -196,10 +197,10 @@ def knows_none(node: "Node", key: Key, peer: bytes, now_ms: int) -> None:
 
 def say_bound(node: "Node", key: Key, now_ms: int) -> None:
     """What was noted counts now: tell the owner, which may be this node."""
-    bid = node.unique.bids.get(key.job_id)
-    if bid is not None:
-        bid.bind(node.node_id)
-        node.timers.arm(bid, now_ms)
+    acquisition = node.unique.attempts.get(key.job_id)
+    if acquisition is not None:
+        acquisition.bind(node.node_id)
+        node.timers.arm(acquisition, now_ms)
         return
     if key.owner in node.peers:
         node.batch(key.owner, SAY_BOUND, key.job_id)
@@ -265,15 +266,15 @@ def asked(node: "Node", peer: bytes, message: tuple[int, bytes, bytes], now_ms: 
             node.send(peer, (KEYHELD, key.state, job_id, key.job_id))
             wake(node, key, now_ms)
         return
-    bid = node.unique.bids.get(job_id)
-    if bid is None:
+    acquisition = node.unique.attempts.get(job_id)
+    if acquisition is None:
         node.batch(peer, SAY_FREE, job_id)
-    elif peer in bid.keepers:
-        ask(node, bid, peer)  # it may have taken this node for failed, and its BOUND may be lost
+    elif peer in acquisition.keepers:
+        ask(node, acquisition, peer)  # it may have taken this node for failed, and its BOUND may be lost
 
 
 def is_free(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_ms: int) -> None:
-    """KEYFREE: ``peer`` does not bid for these jobs, and has no such key COMMITTED."""
+    """KEYFREE: ``peer`` does not ask for these jobs, and has no such key COMMITTED."""
     for job_id in message[1]:
         key = node.unique.by_job.get(job_id)
         if key is None or key.state != TENTATIVE:
@@ -290,44 +291,44 @@ def is_free(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], n
         examine(node, key, now_ms)
 
 
-def take_back(node: "Node", bid: "Acquisition") -> None:
+def take_back(node: "Node", acquisition: "Acquisition") -> None:
     """Free the key that was asked for, here and elsewhere."""
-    job_id = bid.job_id
-    node.timers.disarm(bid)
-    node.unique.bids.pop(job_id, None)
+    job_id = acquisition.job_id
+    node.timers.disarm(acquisition)
+    node.unique.attempts.pop(job_id, None)
     if not job_id:
         return  # it was taken back already, to be asked for again
-    for keeper in sorted(bid.asked):
+    for keeper in sorted(acquisition.asked):
         say_unbound(node, keeper, job_id)
-    key = node.unique.table.get(bid.digest)
+    key = node.unique.table.get(acquisition.digest)
     if key is not None and key.job_id == job_id:
         keys.drop(node, key)
-    bid.forget()
+    acquisition.forget()
 
 
 def leave(node: "Node", pending: "PendingAdd") -> None:
     """An ADDJOB wants its key no more. Unless its job is decided, those that waited for it try themselves."""
-    bid, pending.key = pending.key, None
-    if bid is None:
+    acquisition, pending.key = pending.key, None
+    if acquisition is None:
         return
-    if bid.add is not pending:
-        bid.waiting.remove(pending)
+    if acquisition.add is not pending:
+        acquisition.waiting.remove(pending)
         node.used -= pending.size
-    elif bid.decided:
-        bid.add = None
+    elif acquisition.decided:
+        acquisition.add = None
     else:
-        take_back(node, bid)
-        bid.add = None
-        node.retries.extend(release(node, bid))
+        take_back(node, acquisition)
+        acquisition.add = None
+        node.retries.extend(release(node, acquisition))
 
 
-def release(node: "Node", bid: "Acquisition") -> "list[PendingAdd]":
-    """A bid is over: forget it. Returns who wants the key, in order."""
-    node.timers.disarm(bid)
-    if node.unique.acquisitions.get(bid.digest) is bid:
-        del node.unique.acquisitions[bid.digest]
-    add, bid.add = bid.add, None
-    waiting, bid.waiting = bid.waiting, []
+def release(node: "Node", acquisition: "Acquisition") -> "list[PendingAdd]":
+    """An acquisition is over: forget it. Returns who wants the key, in order."""
+    node.timers.disarm(acquisition)
+    if node.unique.acquisitions.get(acquisition.digest) is acquisition:
+        del node.unique.acquisitions[acquisition.digest]
+    add, acquisition.add = acquisition.add, None
+    waiting, acquisition.waiting = acquisition.waiting, []
     for each in waiting:
         node.used -= each.size
     wanting = waiting if add is None else [add, *waiting]
@@ -339,31 +340,32 @@ def release(node: "Node", bid: "Acquisition") -> "list[PendingAdd]":
 # -- from the decision on ----------------------------------------------------------------------------------------------
 
 
-def commit(node: "Node", bid: "Acquisition", job: "Job", now_ms: int) -> bool:
-    """The job of ``bid`` is there, and all keepers have its ID: tell them that it is decided.
+def commit(node: "Node", acquisition: "Acquisition", job: "Job", now_ms: int) -> bool:
+    """The job of ``acquisition`` is there, and all keepers have its ID: tell them that it is decided.
 
-    Whether it is settled already, since there are no others. No such key rests here: that would have ended the bid.
+    Whether it is settled already, since there are no others. No such key rests here: that would have ended
+    the acquisition.
     """
-    request = bid.request
-    node.unique.bids.pop(job.id, None)
-    node.timers.disarm(bid)
-    key = node.unique.table.get(bid.digest)
+    request = acquisition.request
+    node.unique.attempts.pop(job.id, None)
+    node.timers.disarm(acquisition)
+    key = node.unique.table.get(acquisition.digest)
     if key is not None and key.job_id != job.id:
         keys.drop(node, key)
         key = None
     if key is None:
-        key = Key(bid.digest, job.id, 0, node.node_id)
+        key = Key(acquisition.digest, job.id, 0, node.node_id)
         keys.put(node, key)
     key.expires_ms = now_ms + request.window * 1000 if request.window else 0
     key.life_ms = 0 if request.window else job.expires_ms
     key.repl = request.key_copies()
-    key.copies = () if request.replicate == 1 else bid.copies
+    key.copies = () if request.replicate == 1 else acquisition.copies
     key.state = COMMITTED
     keys.count(node, key)
     if node.journaling:
         keys.file(node, key)
     drive(node, key, now_ms)
-    bid.decided = True
+    acquisition.decided = True
     return key.state == SETTLED
 
 
@@ -453,9 +455,9 @@ def settle(node: "Node", key: Key, now_ms: int, *, tell: bool) -> None:
     keys.index(node, key)
     if not key.expires_ms:
         node.timers.arm(key, key.life_ms)
-    bid = node.unique.acquisitions.get(key.digest)
-    if bid is not None and bid.decided:
-        node.unique.ended.append(bid)
+    acquisition = node.unique.acquisitions.get(key.digest)
+    if acquisition is not None and acquisition.decided:
+        node.unique.ended.append(acquisition)
 
 
 def is_safe(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_ms: int) -> None:

@@ -25,7 +25,7 @@ both undecided the smaller ID keeps what it has; the larger takes everything bac
 new ID, so no answer to an old question can be taken for one to a new question. ADDJOBs with the same key on one node
 wait in line for the first one.
 
-*When a node fails.* Whoever has noted a TENTATIVE ID asks its owner now and then (ASKKEY). An owner that still bids is
+*When a node fails.* Whoever has noted a TENTATIVE ID asks its owner now and then (ASKKEY). An owner that still asks is
 silent. If it does not (KEYFREE) or fails, the other keepers are asked: one that has the key COMMITTED sends it
 (KEEPKEY); if none has, nobody was told the ID, since all keepers must have it before, and the note is dropped. A keeper
 that fails is a keeper no more: others take its place, and nobody waits for it. That is what the promise excuses: if the
@@ -97,13 +97,13 @@ def digest_of(queue: bytes, name: bytes) -> bytes:
 def sound(node: "Node", digest: bytes, job_id: bytes, repl: int, window_ms: int) -> bool:
     """Whether another node can mean this key for this job; counted when not.
 
-    A job has one key, and nobody else can decide for what this node bids, or whether a job is made that it was given.
+    A job has one key, and nobody else can decide for what this node asks, or whether a job is made that it was given.
     """
     fits = len(digest) == DIGEST_BYTES and valid(job_id) and repl <= REPL_MAX
     if fits and window_ms <= WINDOW_MAX * 1000:
         key = node.unique.by_job.get(job_id)
         spread = node.copies.wanted.get(job_id)
-        is_open = job_id in node.unique.bids or (spread is not None and spread.add is not None)
+        is_open = job_id in node.unique.attempts or (spread is not None and spread.add is not None)
         if not is_open and (key is None or key.digest == digest):
             return True
     node.messages_skipped += 1

@@ -31,13 +31,13 @@ def hand_on(node: "Node", now_ms: int) -> None:
 
 def decided(node: "Node", outcome: Decided, now_ms: int) -> None:
     """Answer those who wanted the key with the ID of the job, when its keepers know it."""
-    job, bid = outcome.job, outcome.add.key
-    if bid is None:
+    job, acquisition = outcome.job, outcome.add.key
+    if acquisition is None:
         return
-    if outcome.is_over and not bid.request.window:
-        key_keeper.take_back(node, bid)  # the key goes with its job
-    elif not key_keeper.commit(node, bid, job, now_ms):
+    if outcome.is_over and not acquisition.request.window:
+        key_keeper.take_back(node, acquisition)  # the key goes with its job
+    elif not key_keeper.commit(node, acquisition, job, now_ms):
         return
-    for one in key_keeper.release(node, bid):
+    for one in key_keeper.release(node, acquisition):
         one.session.unsettled |= node.journaling
         coordinator.answer(node, one, resp.status(job.id))

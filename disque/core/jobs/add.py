@@ -313,12 +313,12 @@ def again(node: "Node", pending: PendingAdd, now_ms: int) -> None:
     """Go on with an ADDJOB that has waited for its key, or try it now that the one that it waited for has failed."""
     if pending.reply or pending.session.closing:
         return
-    bid = pending.key
-    request = parse(node, pending.args) if bid is None else bid.request
+    acquisition = pending.key
+    request = parse(node, pending.args) if acquisition is None else acquisition.request
     if isinstance(request, bytes):  # the default of REPLICATE has changed meanwhile
         coordinator.answer(node, pending, resp.error(request))
-    elif bid is not None or request.key is None:
-        place(node, pending, request, b"" if bid is None else bid.digest, now_ms)
+    elif acquisition is not None or request.key is None:
+        place(node, pending, request, b"" if acquisition is None else acquisition.digest, now_ms)
     else:
         place(node, pending, request, keys.digest_of(request.queue, request.key), now_ms)
 
@@ -393,8 +393,8 @@ def external(node: "Node", request: Request, others: int) -> bytes:
     return errors.NO_REPL
 
 
-def make(node: "Node", request: Request, now_ms: int, bid: "Acquisition | None" = None) -> Job:
-    """A new job as asked for, in no table yet. With the ID for which ``bid`` got a UNIQUE key, if there is one."""
+def make(node: "Node", request: Request, now_ms: int, acquisition: "Acquisition | None" = None) -> Job:
+    """A new job as asked for, in no table yet. Its ID is that of ``acquisition``, if it has a UNIQUE key."""
     node.stats.jobs_added += 1
     kind = request.kind
     suffix, ttl, retry = kind_of(request.ttl, request.retry) if kind is None else kind
@@ -405,13 +405,13 @@ def make(node: "Node", request: Request, now_ms: int, bid: "Acquisition | None" 
     delay_ms = request.delay_ms if request.at_ms < 0 else until(node, request.at_ms)
     spec.figures.added += 1
     job = Job(
-        node.ids.make(suffix) if bid is None else bid.job_id,
+        node.ids.make(suffix) if acquisition is None else acquisition.job_id,
         spec,
         request.body,
         node.next_ctime(now_ms),
         now_ms + ttl * 1000,
         -(-delay_ms // 1000) if delay_ms else 0,
-        node.selves if bid is None else acquire.with_companions(node, bid, node.selves),
+        node.selves if acquisition is None else acquire.with_companions(node, acquisition, node.selves),
     )
     if request.headers:
         extra = Extra()
@@ -430,9 +430,9 @@ def rare(node: "Node", request: Request) -> JobSpec:
     return spec
 
 
-def make_here(node: "Node", request: Request, now_ms: int, bid: "Acquisition | None" = None) -> Job:
+def make_here(node: "Node", request: Request, now_ms: int, acquisition: "Acquisition | None" = None) -> Job:
     """A new job that needs no other node: registered, queued or delayed, and in the journal."""
-    job = make(node, request, now_ms, bid)
+    job = make(node, request, now_ms, acquisition)
     if node.pubsub.heard & ADDED:
         node.pubsub.happened(ADDED, request.queue, job.id)
     node.register(job)

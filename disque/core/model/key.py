@@ -20,7 +20,7 @@ class Key(Timed):
     ``life_ms``. ``owner`` is the node that asked for it (``owner_start``: which of its processes), empty when it will
     not come back. ``told`` are the nodes that have answered what this one is asking about the key: None when it asks
     nothing. ``doubts`` are the nodes that may know another ID and must answer before a TENTATIVE one counts as bound;
-    None before it was looked whether there are any. ``size`` is what it counts for: one for which this node bids itself
+    None before it was looked whether there are any. ``size`` is what it counts for: one that this node asks for itself
     counts when it is certain. ``copies`` are the nodes that had a copy of the job when it was decided; None but where
     it was made. ``was_shelved``: it comes from the shelf.
     """

@@ -84,9 +84,9 @@ class Spread:
 class PendingAdd(Timed):
     """One ADDJOB whose reply is owed. ``reply`` is empty until it is known, so that replies stay in order.
 
-    ``spread`` are the copies that it waits for. ``key`` is the bid for its UNIQUE key, its own or the one that it waits
-    for; ``args`` are kept to try again when that one fails. ``size`` counts against the bound of unanswered bytes. A
-    ``silent`` one was sent under CLIENT REPLY OFF or SKIP: its reply is dropped.
+    ``spread`` are the copies that it waits for. ``key`` is the acquisition of its UNIQUE key, its own or the
+    one that it waits for; ``args`` are kept to try again when that one fails. ``size`` counts against the bound of
+    unanswered bytes. A ``silent`` one was sent under CLIENT REPLY OFF or SKIP: its reply is dropped.
     """
 
     __slots__ = ("args", "key", "reply", "session", "silent", "size", "spread")

@@ -19,12 +19,12 @@ class Unique(Part):
     """Those of a node. See `dedup.keys`.
 
     ``table`` are the keys by digest, but for those in ``store``, about which nothing is asked; ``by_job`` those of the
-    table by the ID of their job. ``acquisitions`` are what ADDJOBs do to get one, by digest, ``bids`` those that have
-    an ID, by that. ``ended`` are those whose job is decided and whose key has ended: answered at the next settle.
-    ``ring`` says which nodes keep a key. ``live`` counts records by segment.
+    table by the ID of their job. ``acquisitions`` are what ADDJOBs do to get one, by digest; ``attempts`` those that
+    ask keepers to note an ID, by this ID. ``ended`` are those whose job is decided and whose key has ended: answered at
+    the next settle. ``ring`` says which nodes keep a key. ``live`` counts records by segment.
     """
 
-    __slots__ = ("acquisitions", "bids", "by_job", "ended", "live", "ring", "store", "table", "timers")
+    __slots__ = ("acquisitions", "attempts", "by_job", "ended", "live", "ring", "store", "table", "timers")
 
     def __init__(self, membership: "Membership", timers: "Timers", live: dict[int, int]) -> None:
         self.timers = timers
@@ -33,7 +33,7 @@ class Unique(Part):
         self.store = KeyStore()
         self.by_job: dict[bytes, Key] = {}
         self.acquisitions: dict[bytes, Acquisition] = {}
-        self.bids: dict[bytes, Acquisition] = {}
+        self.attempts: dict[bytes, Acquisition] = {}
         self.ended: list[Acquisition] = []
         self.ring = KeyRing(membership)
 
@@ -62,9 +62,9 @@ class Unique(Part):
                 return 0
             self.store.drop(digest)
             freed = SHELF_BYTES
-        bid = self.acquisitions.get(digest)
-        if bid is not None and bid.decided:
-            self.ended.append(bid)
+        acquisition = self.acquisitions.get(digest)
+        if acquisition is not None and acquisition.decided:
+            self.ended.append(acquisition)
         if key.segment:
             self.live[key.segment] -= 1
         return freed
@@ -75,11 +75,11 @@ class Unique(Part):
         self.store = KeyStore()
         self.by_job.clear()
         self.acquisitions.clear()
-        self.bids.clear()
+        self.attempts.clear()
         self.ended.clear()
         self.ring.moving = False
 
     def cost(self) -> int:
         """Bytes of memory that they count for, with the ADDJOBs that wait for a key."""
-        waiting = sum([pending.size for bid in self.acquisitions.values() for pending in bid.waiting])
+        waiting = sum([pending.size for one in self.acquisitions.values() for pending in one.waiting])
         return sum([key.cost() for key in self.table.values()]) + SHELF_BYTES * self.store.count + waiting

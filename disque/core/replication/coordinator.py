@@ -372,8 +372,8 @@ def refused(node: "Node", peer_id: bytes, message: tuple[int, int, tuple[bytes, 
             peer.body_most = len(spread.job.body) - 1
             node.body_least = min(node.body_least, peer.body_most)
         if spread is not None and node.copies.wanted.get(job_id) is spread:
-            bid = spread.add.key if spread.add is not None else None
-            if (bid is None or peer_id not in bid.companions()) and not was_holder(spread, peer_id):
+            acquisition = spread.add.key if spread.add is not None else None
+            if (acquisition is None or peer_id not in acquisition.companions()) and not was_holder(spread, peer_id):
                 replica.drop_holder(node, spread.job, peer_id)
             if not spread.job.retry and message[1] != REFUSED_GONE:
                 # It has not queued it, so it may be asked again.

@@ -122,10 +122,10 @@ def test_a_job_that_has_a_key_gets_no_other_one(lonely: Bench, window_ms: int, m
 
 
 @pytest.mark.parametrize("key", [K, OTHER])
-def test_nobody_else_decides_for_what_this_node_bids(lonely: Bench, key: bytes) -> None:
+def test_nobody_else_decides_for_what_this_node_asks(lonely: Bench, key: bytes) -> None:
     lonely.client().send("ADDJOB", "q", "b", 0, "REPLICATE", 1, "UNIQUE", not_kept(lonely), 60)
     lonely.settle()
-    ((job_id, bid),) = lonely.node.unique.bids.items()
+    ((job_id, acquisition),) = lonely.node.unique.attempts.items()
     for message in (bind(job_id, key), (KEEPKEY, 0, 2, 5, (job_id,), (key,))):
         lonely.hear(lonely.peers[0], message)
     assert keys(lonely.node) == {}
@@ -133,7 +133,7 @@ def test_nobody_else_decides_for_what_this_node_bids(lonely: Bench, key: bytes) 
     lonely.hear(lonely.peers[0], (BOUND, (job_id,)))
     lonely.hear(lonely.peers[1], (BOUND, (job_id,)))
     assert lonely.state(job_id) == "queued"
-    assert list(keys(lonely.node)) == [bid.digest]
+    assert list(keys(lonely.node)) == [acquisition.digest]
 
 
 @pytest.mark.parametrize("how", ["copy", "hand-over", "acknowledgement"])
@@ -141,7 +141,7 @@ def test_an_id_that_somebody_else_uses_meanwhile_is_given_up(lonely: Bench, how:
     client = lonely.client()
     client.send("ADDJOB", "q", "b", 0, "REPLICATE", 1, "UNIQUE", not_kept(lonely), 60)
     lonely.settle()
-    (job_id,) = lonely.node.unique.bids
+    (job_id,) = lonely.node.unique.attempts
     if how == "copy":
         lonely.hear(lonely.peers[0], repljob(job_id=job_id, queue=b"elsewhere"))
     elif how == "hand-over":
@@ -204,7 +204,7 @@ def test_a_note_is_asked_about_first_at_its_owner_then_at_the_other_keepers(lone
     lonely.advance(2000)
     assert lonely.sent(ASKKEY) == [(one.id, (ASKKEY, K, ID))]
     lonely.advance(2000)
-    assert [peer for peer, _ in lonely.sent(ASKKEY)] == [one.id], "an owner that is silent still bids"
+    assert [peer for peer, _ in lonely.sent(ASKKEY)] == [one.id], "an owner that is silent still asks"
     lonely.hear(one, (KEYFREE, (ID,)))
     assert {peer for peer, _ in lonely.sent(ASKKEY)} == {one.id, two.id}
     lonely.hear(one, (KEYFREE, (ID,)))
@@ -229,7 +229,7 @@ def test_a_note_costs_memory_while_it_is_there(lonely: Bench) -> None:
 def test_an_owner_that_bids_is_silent_and_one_that_does_not_says_so(lonely: Bench) -> None:
     client = lonely.client()
     client.send("ADDJOB", "q", "b", 0, "REPLICATE", 3, "UNIQUE", "k", 60)
-    (job_id,) = lonely.node.unique.bids
+    (job_id,) = lonely.node.unique.attempts
     lonely.hear(lonely.peers[0], (ASKKEY, K, job_id))
     assert lonely.sent(KEYFREE, KEEPKEY) == []
     lonely.hear(lonely.peers[0], (ASKKEY, K, ID))
@@ -239,7 +239,7 @@ def test_an_owner_that_bids_is_silent_and_one_that_does_not_says_so(lonely: Benc
 def test_a_job_that_could_not_get_its_key_after_all_is_taken_back(lonely: Bench) -> None:
     client = lonely.client()
     client.send("ADDJOB", "q", "b", 0, "REPLICATE", 3, "UNIQUE", "k", 60)
-    (job_id,) = lonely.node.unique.bids
+    (job_id,) = lonely.node.unique.attempts
     lonely.hear(lonely.peers[0], (BOUND, (job_id,)))
     lonely.hear(lonely.peers[1], (BOUND, (job_id,)))
     lonely.confirm(job_id, *lonely.peers)
@@ -250,7 +250,7 @@ def test_a_job_that_could_not_get_its_key_after_all_is_taken_back(lonely: Bench)
     assert client.waiting
     lonely.sent()
     lonely.advance(1000)
-    (again,) = lonely.node.unique.bids
+    (again,) = lonely.node.unique.attempts
     assert again != job_id
     asked = lonely.sent(BIND, REPLJOB)
     assert sorted(peer for peer, _ in asked) == sorted(peer.id for peer in lonely.peers), "nobody has noted that ID"
@@ -266,7 +266,7 @@ def test_keys_of_a_turn_are_asked_for_and_told_in_one_message(lonely: Bench) -> 
         client.send("ADDJOB", "q", "b", 0, "REPLICATE", 3, "UNIQUE", name, 60)
     lonely.settle()
     asked = lonely.sent(BIND)
-    ids = tuple(lonely.node.unique.bids)
+    ids = tuple(lonely.node.unique.attempts)
     digests = tuple(digest_of(b"q", name) for name in (b"j", b"k", b"l"))
     assert sorted(asked) == sorted((peer.id, (BIND, 3, 60_000, ids, digests)) for peer in lonely.peers)
     for peer in lonely.peers:
@@ -282,7 +282,7 @@ def test_what_is_taken_back_in_the_turn_in_which_it_was_asked_for_is_asked_for_f
     """Else the other side would keep a note of it."""
     client = lonely.client()
     client.send("ADDJOB", "q", "b", 0, "REPLICATE", 3, "UNIQUE", "k", 60)
-    ((job_id, _),) = lonely.node.unique.bids.items()
+    ((job_id, _),) = lonely.node.unique.attempts.items()
     client.disconnect()
     said = lonely.sent(BIND, UNBIND)
     asked = (BIND, 3, 60_000, (job_id,), (digest_of(b"q", b"k"),))
@@ -293,7 +293,7 @@ def test_what_is_taken_back_in_the_turn_in_which_it_was_asked_for_is_asked_for_f
 def test_a_key_that_is_lost_in_the_turn_that_settles_it_is_no_answer(lonely: Bench) -> None:
     client = lonely.client()
     client.send("ADDJOB", "q", "b", 0, "REPLICATE", 3, "UNIQUE", "k", 60)
-    (job_id,) = lonely.node.unique.bids
+    (job_id,) = lonely.node.unique.attempts
     for peer in lonely.peers:
         lonely.hear(peer, (BOUND, (job_id,)))
     lonely.confirm(job_id, *lonely.peers)
@@ -313,7 +313,7 @@ def test_a_keeper_that_could_not_be_reached_is_asked_again(lonely: Bench) -> Non
     one, two = lonely.peers
     client = lonely.client()
     client.send("ADDJOB", "q", "b", 0, "REPLICATE", 3, "UNIQUE", "k", 60)
-    (job_id,) = lonely.node.unique.bids
+    (job_id,) = lonely.node.unique.attempts
     lonely.hear(one, (BOUND, (job_id,)))
     lonely.hear(two, (BOUND, (job_id,)))
     lonely.fail(one)

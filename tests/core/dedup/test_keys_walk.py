@@ -84,7 +84,7 @@ class Walk:
         for place in self.net.up():
             node = place.node
             assert node is not None
-            assert (node.unique.acquisitions, node.unique.bids, node.copies.wanted) == ({}, {}, {})
+            assert (node.unique.acquisitions, node.unique.attempts, node.copies.wanted) == ({}, {}, {})
             assert all(key.state != TENTATIVE and key.told is None for key in keys(node).values())
         for key in KEYS:
             self.check_keepers(key)
