@@ -146,9 +146,8 @@ def end_unknown(node: "Node", job_id: bytes, text: bytes, now_ms: int) -> bool:
     One for a job of which it is kept here how it has ended comes too late.
     """
     known = node.ends.by_id.get(job_id)
-    if not node.peers or job_id in node.acks.by_id or job_id in node.tombstones:
-        return True
-    if known is not None and not known.is_strange:
+    is_late = known is not None and not known.is_strange
+    if is_late or not node.peers or job_id in node.acks.by_id or job_id in node.tombstones:
         return True
     if node.ends.strange + len(text) > STRANGE_MOST:
         return False

@@ -13,6 +13,7 @@ from disque.core.model.job import EXTRA, Job
 from disque.core.model.peers import Peer
 from disque.core.model.session import Spread
 from disque.core.replication import replica, zoning
+from disque.core.replication.one_copy import one_copy
 
 if TYPE_CHECKING:
     from disque.core.node import Message, Node
@@ -107,18 +108,8 @@ def choose(node: "Node", job: Job, wanted: int) -> list[Peer]:
 def wire(node: "Node", spread: Spread, peer_id: bytes, now_ms: int, flags: int = 0) -> "Message":
     """REPLJOB for one job. What is delivered at most once names its one holder only, and who keeps its UNIQUE key."""
     job = spread.job
-    holders = job.holders
-    if not job.retry:
-        holders = (peer_id,) if len(holders) == 1 else tuple(sorted({*holders, peer_id}))
-    return repljob(
-        job.queue,
-        job.spec.encoded,
-        flags=flags if job.retry else QUEUE_IT,
-        left_ms=max(1, job.expires_ms - now_ms),
-        delay_ms=max(0, replica.first_ms(job, now_ms) - now_ms),
-        holders=holders,
-        ids=(job.id,),
-        bodies=(job.body,),
-        ctimes=(job.ctime,),
-        more=node.more_of(job, now_ms),
-    )
+    delay_ms = replica.first_ms(job, now_ms) - now_ms
+    if job.retry:
+        return one_copy(node, job, flags, delay_ms, job.holders, now_ms)
+    holders = (peer_id,) if len(job.holders) == 1 else tuple(sorted({*job.holders, peer_id}))
+    return one_copy(node, job, QUEUE_IT, delay_ms, holders, now_ms)

@@ -8,9 +8,10 @@ ends, and the next walk tries again (see `repair`).
 
 from typing import TYPE_CHECKING
 
-from cluster.messages import ANNOUNCE, REPLACEMENT, repljob
+from cluster.messages import ANNOUNCE, REPLACEMENT
 from disque.core.model.job import DEFERRED, LEASE_OWNER, LEASE_RELAYED
 from disque.core.replication import zoning
+from disque.core.replication.one_copy import one_copy
 from disque.core.replication.rank import rank
 
 if TYPE_CHECKING:
@@ -54,18 +55,7 @@ def delay_ms(job: "Job", now_ms: int) -> int:
 def wire(node: "Node", spread: "Replacement", now_ms: int) -> "Message":
     """REPLJOB for one copy."""
     job = spread.job
-    return repljob(
-        job.queue,
-        job.spec.encoded,
-        flags=ANNOUNCE | REPLACEMENT,
-        left_ms=max(1, job.expires_ms - now_ms),
-        delay_ms=delay_ms(job, now_ms),
-        holders=job.holders,
-        ids=(job.id,),
-        bodies=(job.body,),
-        ctimes=(job.ctime,),
-        more=node.more_of(job, now_ms),
-    )
+    return one_copy(node, job, ANNOUNCE | REPLACEMENT, delay_ms(job, now_ms), job.holders, now_ms)
 
 
 def pending(node: "Node", spread: "Replacement") -> int:

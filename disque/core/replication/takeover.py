@@ -15,7 +15,7 @@ A UNIQUE key goes on as long as the job lives, wherever that is; its keepers sta
 from typing import TYPE_CHECKING, Final
 
 from cluster.capabilities import TAKEOVER
-from cluster.messages import GOTJOB, REFUSED, REPLACEMENT, SETACK, repljob, takejob
+from cluster.messages import GOTJOB, REFUSED, REPLACEMENT, SETACK, takejob
 from disque.core.journal.schema import DELETE
 from disque.core.model.extra import is_sound
 from disque.core.model.job import ACKED, CTIME_MOST, QUEUED, WAIT_REPL, Job
@@ -24,6 +24,7 @@ from disque.core.model.memory import SPREAD_BYTES
 from disque.core.model.outcome import Parted
 from disque.core.model.repair import Takeover
 from disque.core.replication import generations, replica
+from disque.core.replication.one_copy import one_copy
 from disque.core.replication.rank import rank
 
 if TYPE_CHECKING:
@@ -74,24 +75,13 @@ def target(node: "Node", job: Job, refused: tuple[bytes, ...], now_ms: int) -> "
 def ask(node: "Node", spread: Takeover, peer: "Peer", now_ms: int) -> None:
     """Give the job to this node."""
     job = spread.job
-    is_kept = len(job.holders) > 1 or job.id in node.unique.by_job
     spread.asked = (peer.id,)
     if not peer.waiting:
         peer.heard_ms = now_ms
     peer.waiting[job.id] = spread
-    given = repljob(
-        job.queue,
-        job.spec.encoded,
-        flags=REPLACEMENT,
-        left_ms=max(1, job.expires_ms - now_ms),
-        delay_ms=max(0, job.requeue_ms - now_ms),
-        holders=tuple(sorted({*job.holders, peer.id})) if is_kept else (peer.id,),
-        ids=(job.id,),
-        bodies=(job.body,),
-        ctimes=(job.ctime,),
-        more=node.more_of(job, now_ms),
-    )
-    node.send(peer.id, takejob(given))
+    is_kept = len(job.holders) > 1 or job.id in node.unique.by_job
+    holders = tuple(sorted({*job.holders, peer.id})) if is_kept else (peer.id,)
+    node.send(peer.id, takejob(one_copy(node, job, REPLACEMENT, job.requeue_ms - now_ms, holders, now_ms)))
 
 
 def go_on(node: "Node", spread: Takeover, now_ms: int) -> None:
