@@ -22,6 +22,6 @@ def described(error: BaseException) -> str:
     name = type(error).__name__
     try:
         text = str(error)
-    except Exception:  # noqa: BLE001 - whatever is wrong with it, its job has failed
+    except BaseException:  # noqa: BLE001 - whatever is wrong with it, its job has failed
         return name
     return f"{name}: {text}" if text else name

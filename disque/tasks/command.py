@@ -16,6 +16,7 @@ from typing import Final
 import uvloop
 
 from disque.client import DisqueError
+from disque.tasks.ending import Ending, run_through
 from disque.tasks.loading import AppNotFoundError, load_app
 from disque.tasks.supervisor import PARENT, Supervisor
 from disque.tasks.worker import Settings, Worker
@@ -24,6 +25,11 @@ LOG: Final = logging.getLogger("disque.tasks")
 
 #: How often a process looks whether its supervisor is there.
 PARENT_S: Final = 1.0
+#: When the worker has ended, what functions have left behind has so long to end.
+LEFT_S: Final = 5.0
+#: After a second signal the process ends within this, even if a function blocks the event loop: longer than it takes to
+#: tell what has become of jobs.
+HARD_S: Final = 15.0
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -125,6 +131,7 @@ def serve(place: str, settings: Settings) -> int:
     except AppNotFoundError as error:
         LOG.error("%s", error)  # noqa: TRY400 - the text says it all
         return 1
+    ending = Ending()
     leaves_threads = False
     gc.collect()
     gc.freeze()  # it stays: to look at it with each full collection would let all jobs wait for 10 ms and more
@@ -132,7 +139,7 @@ def serve(place: str, settings: Settings) -> int:
     async def work() -> None:
         nonlocal leaves_threads
         worker = Worker(app, settings)
-        worker.listen()
+        worker.listen(lambda: ending.within(HARD_S))
         watching = asyncio.create_task(mind_parent(worker, os.environ.get(PARENT)))
         try:
             await worker.run()
@@ -142,10 +149,10 @@ def serve(place: str, settings: Settings) -> int:
 
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(work())
+            run_through(runner.get_loop(), work())
             if leaves_threads:  # nobody could wait for them
-                logging.shutdown()
-                os._exit(0)
+                ending.now()
+            ending.within(LEFT_S)
     except (DisqueError, ValueError, OSError) as error:
         LOG.error("the worker cannot go on: %s", error)  # noqa: TRY400 - the same
         return 1

@@ -110,7 +110,10 @@ class Execution:
                 return Gone()
             return await self._succeeded(run, value) if wants_more(run) else DONE
         except BaseException as error:  # noqa: BLE001 - SystemExit, groups, what not: it ends a job, not the worker
-            return self._failed(run, error)
+            try:
+                return self._failed(run, error)
+            except BaseException:  # noqa: BLE001 - an error that cannot even be told, such as groups in groups without end
+                return once(run.task, Back(type(error).__name__))
 
     async def _through(self, layers: Sequence[Middleware], run: Run) -> Any:  # noqa: ANN401 - what the function returns
         context = run.context()

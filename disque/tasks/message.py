@@ -138,6 +138,10 @@ def decode(body: bytes) -> Message:
     return Message(name, args, kwargs, timeout, deadline, bool(words.get("result")), then)
 
 
+#: Seconds that can still be reckoned with: a whole number may have any number of digits.
+TIME_MOST: Final = 1e15
+
+
 def is_time(value: object) -> bool:
     """Whether a value is a number of seconds, or is not there."""
-    return value is None or (isinstance(value, int | float) and not isinstance(value, bool) and value >= 0)
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= TIME_MOST)

@@ -6,6 +6,7 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from disque.client.failure import described
 from disque.tasks.convert import ConvertError, Load, loader, part
 from disque.tasks.depends import Dependency
 from disque.tasks.errors import MessageError
@@ -89,6 +90,8 @@ class Shape:
             return self._args(args), {name: self._named(name, value) for name, value in kwargs.items()}
         except ConvertError as error:
             raise MessageError(f"the arguments do not fit task {self.name}: {error}") from None
+        except BaseException as error:  # classes of the program look at their values, and raise anything
+            raise MessageError(f"the arguments do not fit task {self.name}: {described(error)}") from error
 
     def _args(self, args: list[object]) -> list[object]:
         found = [

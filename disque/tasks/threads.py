@@ -106,8 +106,8 @@ class Threads:
             except RuntimeError:  # the loop is closed: nobody waits any more
                 return
 
+        self._begin_one()  # before: where no thread can begin, the function must not run later
         self._work.put(work)
-        self._begin_one()
         value, error = await future
         if error is not None:
             raise error
@@ -115,9 +115,9 @@ class Threads:
 
     def _begin_one(self) -> None:
         if not self._idle.acquire(blocking=False) and self._count < self.most:
-            self._count += 1
             own = (self._work, self._idle)  # not this object: the threads end with it
-            threading.Thread(target=serve, args=own, name=f"disque-task-{self._count}", daemon=True).start()
+            threading.Thread(target=serve, args=own, name=f"disque-task-{self._count + 1}", daemon=True).start()
+            self._count += 1
 
     def close(self) -> None:
         """Let all threads end that have nothing to do."""

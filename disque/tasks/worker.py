@@ -28,6 +28,7 @@ from typing import Any, Final
 from disque.client import AsyncDisque, CommandError, DisqueError, IncompleteError, NewJob, UnavailableError
 from disque.client.async_client import TLS_WAIT_MS
 from disque.client.async_pool import AsyncInterrupt
+from disque.client.config import Address
 from disque.client.errors import NoAuthError, WrongPassError
 from disque.tasks import cron
 from disque.tasks.app import App
@@ -112,6 +113,7 @@ class Worker:
         self._over = asyncio.Event()
         self._interrupt = AsyncInterrupt()
         self._said = False
+        self._beginning: asyncio.Task[Any] | None = None
         self._pid = os.getpid()
         self._is_connected = False
 
@@ -138,10 +140,14 @@ class Worker:
         cpu = self._cpu_pool()
         threads = Threads(self.settings.concurrency)
         self.execution = Execution(self.app, threads, cpu, self._add)
+        self._beginning = asyncio.current_task()
         try:
             if self.settings.health is not None:
                 await self.health.start(self.settings.health_host, self.settings.health)
             await self._live(cpu)
+        except asyncio.CancelledError:
+            if not self._stops or self.ready.is_set():
+                raise  # else it was stopped before it had begun
         finally:
             threads.close()
             await self.health.close()
@@ -152,6 +158,7 @@ class Worker:
         watchdog = Watchdog()
         async with self.app.alive():
             await self._prepare()
+            self._beginning = None
             self.ready.set()
             LOG.info("%r works on %s, %d at once", self.app, ", ".join(self.order.weights), self.slots.most)
             watchdog.start()
@@ -196,6 +203,11 @@ class Worker:
             await cron.say(self.client, self.app.name, self.app.planned)
         except (UnavailableError, IncompleteError) as error:
             LOG.warning("the schedules cannot be said now: %s", error)
+        except DisqueError as error:
+            if not self.ready.is_set():
+                raise
+            self._said = True  # the node has refused: it works without them, as it has since it began
+            LOG.error("the schedules are refused: %s", error)  # noqa: TRY400 - the text says it all
         else:
             self._said = True
 
@@ -253,6 +265,9 @@ class Worker:
         self._stops += 1
         self._stopping.set()
         self._over.set()
+        if self._beginning is not None:
+            self._beginning.cancel()
+            self._beginning = None
         if self._stops == 1:
             LOG.info("takes no more jobs and stops; %d run, and have %g s", len(self.running), self.settings.grace_s)
         else:
@@ -275,11 +290,25 @@ class Worker:
         self._room.set()
         LOG.info("takes jobs again")
 
-    def listen(self) -> None:
-        """Stop and be quiet on signals: SIGTERM, SIGINT; SIGTSTP, SIGCONT."""
+    def listen(self, again: Callable[[], object] = lambda: None) -> None:
+        """Stop and be quiet on signals: SIGTERM, SIGINT; SIGTSTP, SIGCONT. Only from the main thread.
+
+        ``again`` is called at a second signal to stop, also when a function blocks the event loop: so these two are
+        signals of Python, and not of the loop.
+        """
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGTERM, self.stop)
-        loop.add_signal_handler(signal.SIGINT, self.stop)
+        signals = 0
+
+        def stop(_number: int, _frame: object) -> None:
+            nonlocal signals
+            signals += 1
+            if signals > 1:
+                again()
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(self.stop)
+
+        signal.signal(signal.SIGTERM, stop)
+        signal.signal(signal.SIGINT, stop)
         loop.add_signal_handler(signal.SIGTSTP, self.hush)
         loop.add_signal_handler(signal.SIGCONT, self.resume)
 
@@ -316,11 +345,13 @@ class Worker:
         taking = flow(client.router, client.config, queues, room, wait_ms, self.app.lease_s)
         taken = await client.drive(taking, self._interrupt)
         self._is_connected = True
+        if taken is not None:
+            self._receive(*taken)
         if not self._said:
             await self._say_schedules()
-        if taken is None:
-            return
-        node, rows = taken
+
+    def _receive(self, node: Address | None, rows: list[list[Any]]) -> None:
+        """Jobs have come."""
         now_s = self.clock()
         until_s = now_s + self.app.lease_s
         self.metrics.fetched += len(rows)
@@ -345,10 +376,10 @@ class Worker:
                 self.buckets.put(held, now_s)
             else:
                 self.slots.put(held)
-        except Exception as error:  # noqa: BLE001 - also what group_by raises
+        except BaseException as error:  # noqa: BLE001 - whatever group_by raises, the worker goes on
             self._refuse(held, error)
 
-    def _refuse(self, held: Held, error: Exception) -> None:
+    def _refuse(self, held: Held, error: BaseException) -> None:
         """A job that cannot be run: what it says never changes, so it is a dead letter now."""
         LOG.error("job %s of queue %s cannot be run: %s", held.id, held.queue, error)
         outcome = of_error(error)

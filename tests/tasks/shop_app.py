@@ -3,7 +3,9 @@
 import asyncio
 import logging
 import os
+import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from disque.tasks import App, Dead, Snooze, current
@@ -70,6 +72,25 @@ async def forks_in_the_loop(number: int) -> None:
 async def blocks(seconds: float) -> None:
     time.sleep(seconds)  # noqa: ASYNC251 - that is the point
     logging.getLogger("shop").info("unblocked")
+
+
+LEFT: set[asyncio.Task[None]] = set()
+
+
+@app.task
+async def leaves(number: int) -> None:
+    """Leave behind what does not end: a task, a thread, and an exit that leaves the event loop."""
+
+    async def forever() -> None:
+        while True:
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(1000)
+
+    LEFT.add(asyncio.create_task(forever()))
+    asyncio.get_running_loop().run_in_executor(None, time.sleep, 1000)
+    asyncio.get_running_loop().call_soon(sys.exit, 0)
+    await asyncio.sleep(0.01)
+    note(f"left {number}")
 
 
 def raise_it(kind: str) -> None:

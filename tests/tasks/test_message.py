@@ -40,6 +40,8 @@ def test_a_plain_call_is_short_and_readable() -> None:
         (b'{"task":"t","timeout":"x"}', "must be numbers"),
         (b'{"task":"t","timeout":-1}', "must be numbers"),
         (b'{"task":"t","deadline":true}', "must be numbers"),
+        (b'{"task":"t","deadline":NaN}', "must be numbers"),
+        (b'{"task":"t","timeout":1' + b"0" * 400 + b"}", "must be numbers"),
         (b'{"task":"t","then":5}', "'then' must be a list"),
         (b'{"task":"t","then":[5]}', "'then' must be a list"),
         (b"[" * 100_000, "neither JSON"),

@@ -166,6 +166,34 @@ def test_a_function_that_never_ends_does_not_keep_the_process(app: App, work: Ma
     assert "does not end; it goes back" in worker.log.read_text()
 
 
+def test_what_functions_leave_behind_keeps_no_process(app: App, work: MakeWorker) -> None:
+    worker = work()
+
+    async def scene() -> None:
+        await (await shop_app.leaves.using(retain=60).enqueue(1)).result(30)
+        assert await (await shop_app.mail.enqueue(5)).result(30) == 5
+
+    play(app, scene())
+    assert "has raised SystemExit(0): the worker goes on" in worker.log.read_text()
+    worker.signal(signal.SIGTERM)
+    assert worker.ended() == 0
+    assert "something that functions have started does not end" in worker.log.read_text()
+
+
+def test_a_function_that_blocks_the_loop_for_ever_ends_at_a_second_stop(app: App, work: MakeWorker) -> None:
+    worker = work()
+
+    async def scene() -> None:
+        await shop_app.blocks.enqueue(1000)
+
+    play(app, scene())
+    until(lambda: "the event loop is blocked" in worker.log.read_text(), "the function")
+    worker.signal(signal.SIGTERM)
+    time.sleep(0.2)  # two signals at once are one
+    worker.signal(signal.SIGTERM)
+    assert worker.ended() == 0
+
+
 def test_functions_that_fork_leave_one_worker(app: App, work: MakeWorker) -> None:
     worker = work()
 

@@ -1,5 +1,6 @@
 """What a task takes from its callers."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -44,6 +45,33 @@ def test_arguments_are_read_by_annotation() -> None:
     for args, kwargs, reason in cases:
         with pytest.raises(MessageError, match=reason):
             shape.read(args, kwargs)
+
+
+@dataclass
+class Range:
+    low: int
+    high: int
+
+    def __post_init__(self) -> None:
+        if self.low == 0:
+            raise SystemExit(7)
+        if self.low > self.high:
+            raise ValueError("low is above high")
+
+
+def test_whatever_reading_an_argument_raises_is_told() -> None:
+    def task(a: Range | None = None, b: float = 0.0, c: set[object] | None = None) -> None: ...
+
+    shape = Shape(task, "t")
+    cases: list[tuple[dict[str, object], str]] = [
+        ({"a": {"low": 3, "high": 1}}, "ValueError: low is above high"),
+        ({"a": {"low": 0, "high": 1}}, "SystemExit: 7"),
+        ({"b": 10**400}, "OverflowError: int too large"),
+        ({"c": [[1]]}, "TypeError: unhashable type"),
+    ]
+    for kwargs, reason in cases:
+        with pytest.raises(MessageError, match=f"the arguments do not fit task t: .*{reason}"):
+            shape.read([], kwargs)
 
 
 def test_a_type_that_cannot_be_read_is_refused_when_the_task_is_made() -> None:

@@ -88,6 +88,24 @@ def test_what_was_cancelled_before_it_began_does_not_run() -> None:
     assert called == []
 
 
+def test_what_no_thread_can_begin_does_not_run_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[int] = []
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def scene() -> None:
+        threads = Threads(1)
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            with pytest.raises(RuntimeError, match="start new thread"):
+                await threads.run(ThreadRun(), lambda: called.append(1))
+        await threads.run(ThreadRun(), lambda: called.append(2))
+
+    asyncio.run(scene())
+    assert called == [2]
+
+
 def test_a_cancel_that_comes_late_hits_nobody() -> None:
     async def scene() -> None:
         threads = Threads(1)

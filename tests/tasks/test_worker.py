@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import sys
 import threading
 import time
 import urllib.request
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from disque.client import AsyncDisque, Config, WrongPassError
+from disque.client import AsyncDisque, CommandError, Config, DisqueError, UnavailableError, WrongPassError
 from disque.tasks import App, Cancelled, Dead, Discard, JobFailedError, Retry, Snooze, current
 from disque.tasks.execute import Execution, begin, read
 from disque.tasks.held import Held
@@ -604,6 +605,83 @@ def test_a_worker_that_cannot_begin_says_so(config: Config) -> None:
 
         with pytest.raises(ValueError, match="an app that can be imported"):
             await Worker(lost).run()
+
+    play(scene())
+
+
+def test_a_stop_ends_a_worker_that_has_not_begun(shop: Shop) -> None:
+    app = shop.app
+    log: list[str] = []
+
+    @app.lifespan
+    async def life(_: App) -> AsyncIterator[None]:
+        log.append("begin")
+        await asyncio.Event().wait()
+        yield
+
+    app.task(name="x")(lambda: None)
+
+    async def scene() -> None:
+        worker = Worker(app)
+        task = asyncio.create_task(worker.run())
+        await shop.until(lambda: log)
+        worker.stop()
+        worker.stop()
+        await asyncio.wait_for(task, 30)
+        assert not worker.ready.is_set()
+
+    play(scene())
+
+
+def test_schedules_that_are_refused_later_cost_no_job(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = shop.app
+    answers: list[DisqueError] = [UnavailableError("no node"), CommandError("NOPERM no schedules for you")]
+
+    async def say(*_: object) -> None:
+        raise answers.pop(0)
+
+    monkeypatch.setattr("disque.tasks.cron.say", say)
+
+    @app.task(retain=60)
+    async def echo(number: int) -> int:
+        return number
+
+    async def scene() -> None:
+        async with app, shop.working():
+            assert await (await echo.enqueue(5)).result(30) == 5
+            assert await (await echo.enqueue(6)).result(30) == 6
+
+    play(scene())
+    assert answers == []
+
+
+def test_an_error_that_cannot_be_told_is_a_failure(shop: Shop) -> None:
+    app = shop.app
+
+    class Silent(Exception):  # noqa: N818 - it says nothing
+        def __str__(self) -> str:
+            raise SystemExit(1)
+
+    @app.task(tries=1)
+    async def fails(how: str) -> None:
+        if how == "silent":
+            raise Silent
+        error: BaseException = KeyError("innermost")
+        for _ in range(5000):
+            error = BaseExceptionGroup("group", [error])
+        raise error
+
+    @app.batch(max_size=1, max_wait=0, group_by=lambda _: sys.exit(3))
+    async def batch(items: list[int]) -> None: ...
+
+    async def scene() -> None:
+        async with app, shop.working():
+            for job in (await fails.enqueue("silent"), await fails.enqueue("deep"), await batch.enqueue(1)):
+                [ended] = await app.client.wait(job.id, timeout=30)
+                assert ended is not None
+                assert ended.status == "dead-letter"
+        errors = await shop.dead()
+        assert [one.split("\n")[0][:18] for one in errors] == ["Silent", "ExceptionGroup", "SystemExit: 3"]
 
     play(scene())
 

@@ -1,0 +1,65 @@
+"""How the process of a worker runs on and ends, whatever functions have left behind in it.
+
+A task of asyncio or a callback that a function has started may raise SystemExit or KeyboardInterrupt, which leave the
+event loop. `run_through` goes on with it, so they end no worker and no other job.
+
+What functions have started may also never end: tasks that do not let themselves be cancelled, threads of
+`asyncio.to_thread`, processes. Python would wait for all of them. `Ending` gives them a few seconds.
+"""
+
+import asyncio
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, Final
+
+LOG: Final = logging.getLogger("disque.tasks")
+
+
+def run_through(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> None:
+    """Run ``work`` to its end, whatever else raises in the loop. Raises what ``work`` raises."""
+    task = loop.create_task(work)
+    while not task.done():
+        try:
+            loop.run_until_complete(task)
+        except (SystemExit, KeyboardInterrupt) as error:
+            if not task.done():
+                LOG.error("something that a function has started has raised %r: the worker goes on", error)  # noqa: TRY400
+        except RuntimeError:
+            if not task.done():
+                LOG.error("a function has stopped the event loop: the worker goes on")  # noqa: TRY400
+    task.result()
+
+
+class Ending:
+    """The end of this process, which comes at the latest when it was said."""
+
+    def __init__(self, end: Callable[[int], object] = os._exit) -> None:
+        self._end = end
+        self._is_over = threading.Event()
+
+    def within(self, seconds: float) -> None:
+        """End the process with exit code 0 if it is still there then."""
+        threading.Thread(target=self._run, args=(seconds,), name="disque-ending", daemon=True).start()
+
+    def _run(self, seconds: float) -> None:
+        if self._is_over.wait(seconds):
+            return
+        LOG.warning("something that functions have started does not end: the process ends without it")
+        self.now()
+
+    def now(self) -> None:
+        """End it with exit code 0, without a look at what still runs."""
+        self._is_over.set()
+        logging.shutdown()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(Exception):
+                stream.flush()
+        self._end(0)
+
+    def cancel(self) -> None:
+        """Let it be: for tests, whose process goes on."""
+        self._is_over.set()
