@@ -15,7 +15,7 @@ from typing import Final
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, path_of
 from tests.end_to_end.node import LOOPBACK, Node, free_port, until
 
 TOKEN: Final = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
@@ -213,6 +213,20 @@ def test_pages_wait_for_a_node_that_hangs_once_at_most(cluster: list[Node], tmp_
         until(lambda: one.get("/schedules")[0] == 200, "the nodes to be asked again")
     finally:
         one.end()
+
+
+@pytest.mark.slow
+def test_prometheus_finds_nothing_wrong_with_the_metrics_of_a_cluster(cluster: list[Node], tmp_path: Path) -> None:
+    one = Process(tmp_path, cluster[0])
+    try:
+        until(lambda: one.get("/metrics")[1].count("disque_cluster_link_up{") == len(cluster) * 2, "all links")
+        text = one.get("/metrics")[1].partition("\r\n\r\n")[2]
+    finally:
+        one.end()
+    said = subprocess.run(
+        [path_of("promtool"), "check", "metrics"], input=text, capture_output=True, text=True, check=False
+    )
+    assert said.returncode == 0, said.stdout + said.stderr
 
 
 def await_polls(process: Process, count: int) -> None:

@@ -165,7 +165,7 @@ def cluster(node: "Node", facts: Facts, now_ms: int) -> list[Family]:
     """The other nodes, and what they must still be told."""
     del now_ms
     membership = node.membership
-    up = [(label(b"node", peer.id), int(peer.linked)) for peer in node.peers.values()]
+    up = [(label(b"peer", peer.id), int(peer.linked)) for peer in node.peers.values()]
     return [
         gauge(b"cluster_known_nodes", b"Nodes of the cluster, this one among them.", membership.known),
         gauge(b"cluster_reachable_nodes", b"Other nodes that answer.", len(membership.reachable())),

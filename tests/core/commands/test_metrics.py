@@ -118,9 +118,10 @@ def test_links_and_commands_have_labels() -> None:
     bench.link_down(bench.peers[1])
     bench.node.calls[bench.node.lookup[b"addjob"].index] = 7
     found = samples(bench.client())
-    links = [found["disque_cluster_link_up", (("node", peer.id.decode()),)] for peer in bench.peers]
+    links = [found["disque_cluster_link_up", (("peer", peer.id.decode()),)] for peer in bench.peers]
     assert links == [1, 0]
     assert found["disque_commands_total", (("command", "addjob"),)] == 7
+    assert not [name for name, labels in found if "node" in dict(labels)]  # a gateway adds this one
 
 
 def test_only_queues_that_fit_the_pattern(client: Client) -> None:

@@ -204,6 +204,17 @@ def test_a_job_is_edited_and_added_again(open_page: Open, node: Node) -> None:
     expect(page.locator("pre").first).to_contain_text('"to": "bob"')
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+def test_what_happened_stands_beside_its_time_however_long_it_is(open_page: Open, node: Node, width: int) -> None:
+    job_id = shown(die(node, "a long error " * 30, "orders"))
+    page = open_page(f"/jobs/{job_id}", viewport={"width": width, "height": 900})
+    event = page.locator(".line-of-time li", has_text="a long error")
+    time, text = (event.locator("span").nth(number).bounding_box() for number in range(2))
+    assert time
+    assert text
+    assert text["x"] >= time["x"] + time["width"] or text["y"] >= time["y"] + time["height"]
+
+
 def test_a_job_is_found_by_its_id(open_page: Open, node: Node) -> None:
     job_id = add(node, "mails")
     page = open_page("/jobs")
