@@ -397,6 +397,13 @@ class TestWrittenDown:
         assert set(step.MESSAGES) | step.OF_MEMBERSHIP == set(messages.KINDS)
         assert not set(step.MESSAGES) & step.OF_MEMBERSHIP
 
+    def test_each_part_that_knows_jobs_is_asked_to_forget_one(self) -> None:
+        """`Node._part_with` names them, so that a plain job is not looked for in all."""
+        text = (ROOT / "disque/core/node.py").read_text()
+        (parts,) = re.findall(r"self\.parts: .*?= \(\s*\*\((.*?)\)", text)
+        (body,) = re.findall(r"def _part_with\(.*?(?=\n    def )", text, re.DOTALL)
+        assert sorted(re.findall(r"self\.(\w+)\.drop_job\(job\)", body)) == sorted(re.findall(r"self\.(\w+)", parts))
+
     def test_the_map_of_the_code_is_complete(self) -> None:
         written = set(re.findall(r"[\w*]+(?:\.py|/)", document("docs/architecture.md")))
         names = [
