@@ -238,17 +238,20 @@ class Channel(virtual.Channel):
 
     def basic_get(self, queue: str, no_ack: bool = False, **_: object) -> Any:
         """The next message of a queue, or None."""
-        try:
-            raw = self._get(queue)
-        except Empty:
-            return None
-        return self._message(raw, no_ack=no_ack)
+        message = None
+        while message is None:
+            try:
+                raw = self._get(queue)
+            except Empty:
+                return None
+            message = self._message(raw, no_ack=no_ack)
+        return message
 
     def _get(self, queue: str, timeout: float | None = None) -> terms.Raw:
         """Take one message. Raises Empty, DisqueError."""
         name = self._name(queue)
         lease_s = self.options.lease_s
-        while True:
+        while True:  # what is no message is passed over
             jobs = self.client.get(name, nohang=timeout is None, timeout=timeout, lease=lease_s)
             if not jobs and timeout is None and self.client.router.count() > 1 and self._size(queue):
                 jobs = self.client.get(name, timeout=TRAVEL_S, lease=lease_s)
@@ -264,13 +267,21 @@ class Channel(virtual.Channel):
         try:
             return terms.message_of(job)
         except ValueError as error:
-            LOG.error("job %s of queue %r is a dead letter: %s", job.id, job.queue, error)  # noqa: TRY400 - no bug here
-            self.give_back([job.id], error=f"this is no message of kombu: {error}", dead=True)
+            self._refuse(job.id, error)
             return None
 
+    def _refuse(self, tag: str, error: Exception) -> None:
+        """What is no message becomes a dead letter, or is dropped if it came from a fanout exchange."""
+        LOG.error("%s is no message of kombu: %s", tag, error)
+        self.give_back([tag], error=f"this is no message of kombu: {error}", dead=True)
+
     def _message(self, raw: terms.Raw, *, no_ack: bool) -> Any:
-        """A message for its consumer; settled already if that wants no acknowledgements."""
-        message = self.Message(raw, channel=self)
+        """A message for its consumer; settled already if that wants no acknowledgements. None if it cannot be read."""
+        try:
+            message = self.Message(raw, channel=self)
+        except Exception as error:  # noqa: BLE001 - such as a body in an unknown encoding
+            self._refuse(str(raw["properties"].get("delivery_tag")), error)
+            return None
         if no_ack:
             self.settle(message.delivery_tag)
         else:
@@ -303,7 +314,10 @@ class Channel(virtual.Channel):
             if consumers:
                 consumer = consumers[0]
                 consumers.append(consumers.pop(0))
-                consumer.callback(self._message(raw, no_ack=consumer.no_ack))
+                message = self._message(raw, no_ack=consumer.no_ack)
+                if message is None:
+                    continue
+                consumer.callback(message)
                 return True
         return False
 

@@ -7,11 +7,12 @@ options: the priority, the delay until its eta, and how long it lives.
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from kombu.utils.json import dumps, loads
 
 from disque.celery.options import FOREVER_S, Options
+from disque.client.failure import described
 from disque.client.replies import Delivered
 
 Raw = dict[str, Any]
@@ -93,11 +94,25 @@ def packed(message: Raw) -> bytes:
 
 def unpacked(body: bytes) -> Raw:
     """A message out of the body of a job, or of what was published. Raises ValueError if it is none."""
-    message = loads(body.decode())
-    if not isinstance(message, dict) or not isinstance(message.get("properties"), dict):
-        raise ValueError("this is no message of kombu")  # noqa: TRY004 - what was sent is wrong, not who calls
+    try:
+        message = loads(body.decode())
+    except Exception as error:  # kombu makes objects of what is marked so, and these raise anything
+        raise ValueError(described(error)) from error
+    if not is_message(message):
+        raise ValueError("it has not the form of a message")
     message["properties"].setdefault("delivery_info", {})
     return message
+
+
+def is_message(value: Any) -> TypeGuard[Raw]:
+    """Whether a value has what kombu reads of a message, and in which form."""
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("body"), str | bytes)
+        and isinstance(value.get("headers") or {}, dict)
+        and isinstance(value.get("properties"), dict)
+        and isinstance(value["properties"].get("delivery_info", {}), dict)
+    )
 
 
 def message_of(delivered: Delivered) -> Raw:

@@ -12,6 +12,7 @@ from kombu import Exchange, Queue
 from kombu.exceptions import BatchPublishError, ChannelError
 from kombu.simple import SimpleQueue
 
+from disque.celery.fanout import channel_of
 from disque.client import Disque
 from tests.celery.support import Got, connect, consume, drain, publish
 from tests.end_to_end.node import Node, until
@@ -232,6 +233,45 @@ class TestMessages:
         with caplog.at_level(logging.CRITICAL):
             assert consume(connection, [Queue("mails")]) == ["good"]
         assert node.ask("QLEN", "mails:dead") == 2
+
+    @pytest.mark.parametrize("way", ["consume", "get"])
+    def test_whatever_cannot_be_read_is_a_dead_letter_and_the_next_one_comes(
+        self, node: Node, connection: Any, caplog: Any, way: str
+    ) -> None:
+        bad = [
+            "[" * 100_000,
+            '{"properties":{"x":{"__type__":"datetime","__value__":5}}}',
+            '{"properties":{"x":{"__type__":"decimal","__value__":"y"}}}',
+            '{"properties":{},"body":"x","headers":"x"}',
+            '{"properties":{"delivery_info":"x"},"body":"x"}',
+            '{"properties":{"body_encoding":"base64"},"body":5}',
+            '{"properties":{}}',
+            '{"properties":{"body_encoding":"none such"},"body":"x"}',
+        ]
+        for body in bad:
+            node.ask("ADDJOB", "mails", body, 0)
+        publish(connection, "good", MAILS)
+        with caplog.at_level(logging.CRITICAL):
+            if way == "consume":
+                assert consume(connection, [MAILS]) == ["good"]
+            else:
+                message = MAILS(connection.default_channel).get()
+                assert message.payload == "good"
+                message.ack()
+        assert node.ask("QLEN", "mails:dead") == len(bad)
+
+    def test_what_is_published_and_cannot_be_read_is_dropped(self, node: Node, connection: Any, caplog: Any) -> None:
+        got = Got()
+        producer = kombu.Producer(connection.default_channel)
+        bad = b'{"properties":{"delivery_tag":"t","body_encoding":"none such"},"body":"x"}'
+        consumer = kombu.Consumer(connection.channel(), [Queue("a", FANOUT)], callbacks=[got])
+        with consumer, caplog.at_level(logging.CRITICAL):
+            for body in (b"nonsense", b"[" * 100_000, bad):
+                node.ask("PUBLISH", channel_of("", FANOUT.name, None), body)
+            producer.publish("good", exchange=FANOUT)
+            while not got.bodies:
+                connection.drain_events(timeout=10)
+        assert got.bodies == ["good"]
 
     def test_a_batch_goes_at_its_end_or_when_it_is_full(self, node: Node, connection: Any) -> None:
         producer = kombu.Producer(connection.default_channel)
