@@ -29,11 +29,16 @@ HEADERS_MOST: Final = 64 << 10
 OTHER_FILES: Final = 500
 
 
+class UnclearError(Exception):
+    """Headers that are too long, or that could be read in two ways: the reader of requests answers with 400."""
+
+
 class Protocol(HttpToolsProtocol):
     """One connection. Headers have a time and a size."""
 
     _patience: asyncio.TimerHandle | None = None
     _header_bytes = 0
+    _chunk_bytes = 0
     _in_headers = True
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
@@ -48,6 +53,7 @@ class Protocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Read on, unless the headers are too long by now."""
+        self._chunk_bytes = len(data)
         if self._in_headers:
             self._header_bytes += len(data)
         super().data_received(data)
@@ -61,9 +67,24 @@ class Protocol(HttpToolsProtocol):
             self._wait_for_headers()
 
     def on_headers_complete(self) -> None:
-        """Its headers are there."""
+        """Its headers are there. Raises UnclearError."""
         self._headers_came()
+        self._check_headers()
         super().on_headers_complete()
+
+    def _check_headers(self) -> None:
+        """What the reader lets pass: two hosts, codings beside chunked, and headers that came at once."""
+        names = [name for name, _ in self.headers]
+        if names.count(b"host") > 1:
+            raise UnclearError
+        if b"transfer-encoding" in names:
+            codings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
+            if codings != [b"chunked"]:
+                raise UnclearError
+        if self._header_bytes + self._chunk_bytes > HEADERS_MOST:  # a part of these may be no headers
+            size = len(self.url) + sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
+            if size > HEADERS_MOST:
+                raise UnclearError
 
     def _wait_for_headers(self) -> None:
         self._in_headers, self._header_bytes = True, 0

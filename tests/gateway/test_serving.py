@@ -59,6 +59,12 @@ async def talk(port: int, data: bytes) -> bytes:
         b"GET /healthz HTTP/1.1\r\nHost: x\r\nA: \x00\r\n\r\n",
         b"GET /heal thz HTTP/1.1\r\nHost: x\r\n\r\n",
         b"GET /healthz HTTP/1.1\r\nHost: x\r\nA: " + b"b" * serving.HEADERS_MOST,
+        b"GET /healthz HTTP/1.1\r\nHost: x\r\nA: " + b"b" * serving.HEADERS_MOST + b"\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + b"A: b\r\n" * (serving.HEADERS_MOST // 6) + b"\r\n",
+        b"GET /" + b"a" * serving.HEADERS_MOST + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: x\r\nhost: y\r\n\r\n",
+        b"PUT /healthz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        b"PUT /healthz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     ],
 )
 def test_what_could_be_read_in_two_ways_is_refused(data: bytes) -> None:
@@ -74,6 +80,19 @@ def test_requests_one_after_the_other_use_one_connection() -> None:
     async def act(port: int) -> None:
         last = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
         assert (await talk(port, GET + GET + last)).count(b"HTTP/1.1 200 OK") == 3
+
+    play(act)
+
+
+def test_a_body_that_comes_with_its_headers_does_not_count_as_one_of_them() -> None:
+    async def act(port: int) -> None:
+        size = serving.HEADERS_MOST * 2
+        head = b"PUT /healthz HTTP/1.1\r\nHost: x\r\n"
+        long = head + b"Content-Length: %d\r\n\r\n" % size + b"x" * size
+        chunked = head + b"Transfer-Encoding: Chunked\r\n\r\n0\r\n\r\n"
+        last = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        answers = await talk(port, long + chunked + last)
+        assert (answers.count(b"HTTP/1.1 405 "), answers.count(b"HTTP/1.1 200 ")) == (2, 1)
 
     play(act)
 
