@@ -5,8 +5,11 @@ from typing import Any
 
 import pytest
 
+from cluster.messages import SETACK
+from disque.core.jobs import overflow
 from disque.core.model.extra import DIED_NACK, DIED_RETURNED
-from disque.core.model.pubsub import ADDED, DEAD
+from disque.core.model.job import ACKED
+from disque.core.model.pubsub import ADDED, DEAD, DROPPED
 from disque.core.replication import returned, tries
 from tests.core.support import Bench, Client
 from tests.simulation.checks.bounded import Bounded
@@ -22,16 +25,16 @@ BOUND = ("QCONFIG", "SET", "q", "maxlen", 1, "overflow", "drop-oldest")
 class Place:
     """One node, whose turns are a few commands each."""
 
-    def __init__(self) -> None:
+    def __init__(self, peers: int = 0) -> None:
         self.checker = Bounded(Cluster(World(Options(1, 1))))
-        self.bench = Bench()
+        self.bench = Bench(peers=peers)
         self.client: Client = self.bench.client()
         process: Any = SimpleNamespace(name="n0", node=self.bench.node)
         self.process: Process = process
         self.checker.flushed(self.process)
 
     def add(self) -> bytes:
-        return bytes(self.client.add("q"))
+        return bytes(self.client.add("q", "body", "REPLICATE", 1))
 
     def turn_ends(self, *added: bytes) -> None:
         """These jobs have been added in this turn."""
@@ -86,6 +89,41 @@ def test_nor_where_another_node_has_the_job() -> None:
     place.client(*BOUND)
     place.turn_ends()
     place.turn_ends(b"D-11111111-handed-out-to-a-node-05a1")
+
+
+def test_nor_where_the_job_was_done_elsewhere_before_its_copies_were_known() -> None:
+    place = Place(peers=2)
+    place.add()
+    place.add()
+    place.client(*BOUND)
+    place.turn_ends()
+    bench = place.bench
+    adding = bench.client()
+    adding.send("ADDJOB", "q", "body", 0, "REPLICATE", 3)
+    (job,) = [job for shard in bench.node.shards for job in shard.values() if len(job.holders) > 1]
+    bench.hear(bench.peers[0], (SETACK, job.holders, (job.id,)))
+    assert job.state == ACKED
+    assert place.client("QLEN", "q") == 2
+    place.turn_ends(job.id)
+
+
+@pytest.mark.parametrize(("drops", "is_wrong"), [(2, True), (3, False)])
+def test_the_rest_of_what_is_too_much_goes_with_the_next_turn(
+    drops: int, is_wrong: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overflow, "DROPS_MOST", 3)
+    place = Place()
+    job_ids = [place.add() for _ in range(drops + 2)]
+    place.client(*BOUND)
+    place.turn_ends()
+    place.client("CANCEL", *job_ids[:drops])  # as `drop-oldest` ends them
+    events = [(DROPPED, b"q", job_id) for job_id in job_ids[:drops]]
+    events.append((ADDED, b"q", job_ids[-1]))
+    if is_wrong:
+        with pytest.raises(Violation, match="2 jobs, not 1"):
+            place.checker.happened(place.process, events)
+    else:
+        place.checker.happened(place.process, events)
 
 
 def letter(place: Place, cause: int, queue: bytes) -> bytes:
