@@ -104,7 +104,7 @@ def is_listing(words: list[str]) -> bool:
     """Tell whether these words are a listing, and not a command of the server."""
     if not words or words[0] not in LISTINGS:
         return False
-    return words[0] != "cron" or all(word.startswith("-") for word in words[1:])
+    return words[0] != "cron" or all(word.startswith("-") for word in words[1:2])
 
 
 def complain(text: str) -> None:

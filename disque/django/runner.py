@@ -126,6 +126,7 @@ class Runner:
         """Call the function of a task, and keep it meanwhile: the result with what it returned, or its error."""
         task = result.task
         context = [TaskContext(task_result=result)] if task.takes_context else []
+        pid = os.getpid()
         close_old_connections()
         try:
             with keeping:
@@ -134,6 +135,8 @@ class Runner:
         except BaseException as error:  # noqa: BLE001 - SystemExit of a task ends the task, not the worker
             return result, error
         finally:
+            if os.getpid() != pid:
+                os._exit(1)  # a child that the function has forked comes back: the parent has the task
             close_old_connections()
 
     def _fail(self, result: Any, job: Job, error: BaseException) -> None:

@@ -25,6 +25,8 @@ T = TypeVar("T")
 QUEUES_MOST: Final = 1000
 JOBS_MOST: Final = 100
 STEP: Final = 500
+#: So many steps are gone through the ended jobs of a queue to find one: nodes have no other way to its body.
+STEPS_MOST: Final = 20
 #: Questions that are asked side by side.
 SIDE_BY_SIDE: Final = 32
 #: States of jobs that have ended.
@@ -148,13 +150,32 @@ class Inspector:
         view = view_of(shown[0], None) if shown else None
         if told is None:
             return view
-        body = view.body if view is not None else None
+        body = view.body if view is not None else await self._body_of_ended(job_id, told.queue, told.status)
         task, args = call_of(body)
         origin = view.origin if view is not None else None
         progress, result = told.progress, told.result
         return JobView(
             job_id, told.queue, told.status, task, args, told.tries, told.error, origin, progress, body, result
         )
+
+    async def _body_of_ended(self, job_id: str, queue: str, status: str) -> bytes | None:
+        """The body of a job that has ended, if a node keeps it and it is met among the first ones; else None."""
+        found: list[bytes] = []
+
+        async def look(node: AsyncDisque) -> None:
+            cursor = 0
+            for _ in range(STEPS_MOST):
+                cursor, infos = await node.scan_job_infos(cursor, count=STEP, queue=queue, states=(status,))
+                for info in infos:
+                    body = info.get("body")
+                    if info["id"] == job_id and isinstance(body, bytes):
+                        found.append(body)
+                if found or not cursor:
+                    return
+
+        if status in ENDED:
+            await self._each(look)
+        return found[0] if found else None
 
     async def workers(self) -> list[WorkerView]:
         """The workers that have connections to nodes, by host and process."""

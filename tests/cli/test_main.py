@@ -334,6 +334,7 @@ def test_tools_get_the_rest_of_the_line(tool: str, monkeypatch: pytest.MonkeyPat
         (["queues"], True),
         (["-p", "7712", "jobs", "mail", "--json"], True),
         (["cron"], True),
+        (["cron", "-p", "1"], True),
         (["-p", "1", "cron", "--json"], True),
         (["cron", "pause", "x"], False),
         (["qlen", "queues"], False),

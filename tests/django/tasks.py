@@ -1,5 +1,6 @@
 """Tasks for tests."""
 
+import os
 import threading
 from typing import Any
 
@@ -33,6 +34,14 @@ def fail(text: str) -> None:
 @task
 def give_up() -> None:
     raise SystemExit(1)
+
+
+@task
+def fork() -> int:
+    child = os.fork()
+    if child == 0:
+        raise SystemExit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 @task(takes_context=True)

@@ -32,6 +32,14 @@ def test_functions_of_both_kinds_are_run(node: Node, backend: DisqueBackend) -> 
     assert int(node.info("registered_jobs")) == 0
 
 
+def test_the_child_of_a_fork_is_no_second_worker(node: Node, backend: DisqueBackend) -> None:
+    result = tasks.fork.enqueue()
+    work(backend)
+    result.refresh()
+    assert (result.return_value, result.attempts) == (1, 1)
+    assert int(node.info("registered_jobs")) == 0
+
+
 def test_several_at_a_time(backend: DisqueBackend) -> None:
     results = [tasks.add.enqueue(number) for number in range(30)]
     work(backend, concurrency=3)

@@ -45,6 +45,7 @@ def test_queues_jobs_and_workers(shop: Shop) -> None:
                 one = await app.job(done.id)
                 assert one is not None
                 assert (one.status, one.result) == ("done", b'"quick False"')
+                assert (one.task, one.args) == ("work", "'quick'")
                 assert await app.job("D-9d30ade3-JhamKYkR8xNKQ/LMOYf7Li6P-05a1") is None
                 [worker] = [one for one in await inspector.workers() if one.app == shop.queue]
                 assert worker.connections >= 1
