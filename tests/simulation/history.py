@@ -273,6 +273,12 @@ class History:
             if at_ms <= until_ms and end_ms > since_ms
         )
 
+    def absences(self, machine: int, since_ms: int, until_ms: int) -> list[Interval]:
+        """When a machine was off for so long in this time that it was forgotten."""
+        least_ms = self.world.options.forget_s * 1000
+        down = self.down.get(machine, ())
+        return [one for one in down if min(one[1], until_ms) - max(one[0], since_ms) >= least_ms]
+
     def open_interval(self, intervals: dict[int, list[Interval]], machine: int) -> None:
         """Something begins."""
         intervals.setdefault(machine, []).append((self.world.now, FOREVER))

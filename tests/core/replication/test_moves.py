@@ -1,6 +1,19 @@
 from typing import cast
 
-from cluster.messages import ANSWER, ANSWER_NO, GOTMOVE, HOLD, IN_MY_STEAD, MOVED, QUEUED, SETACK, STILL, WILLQUEUE
+from cluster.messages import (
+    ANSWER,
+    ANSWER_NO,
+    ASKCOPY,
+    COPYIS,
+    GOTMOVE,
+    HOLD,
+    IN_MY_STEAD,
+    MOVED,
+    QUEUED,
+    SETACK,
+    STILL,
+    WILLQUEUE,
+)
 from disque.core import step
 from disque.core.journal.schema import MOVE
 from disque.core.model.extra import Extra, encode
@@ -91,6 +104,20 @@ def test_who_was_forgotten_hears_of_a_move_when_he_asks() -> None:
     assert not bench.sent(MOVED), "nobody here knows that he has a copy"
     bench.hear(one, (WILLQUEUE, START_MS, (MYSELF, one.id), (ID,)))
     assert [(peer_id, said[0]) for peer_id, said in bench.sent()] == [(one.id, MOVED)]
+
+
+def test_who_was_forgotten_and_asks_about_his_copies_hears_of_a_move_and_is_known_again() -> None:
+    bench = backup(1)
+    (one,) = bench.peers
+    bench.client()("CLUSTER", "FORGET", one.id)
+    bench.peers.remove(one)
+    bench.live(200)
+    bench.client()("MOVE", "r", ID)
+    one = bench.meet(0)
+    bench.sent()
+    bench.hear(one, (ASKCOPY, (MYSELF, one.id), (ID,)))
+    assert [(peer_id, said[0]) for peer_id, said in bench.sent(MOVED, COPYIS)] == [(one.id, MOVED), (one.id, COPYIS)]
+    assert one.id in bench.job(ID).holders
 
 
 def test_who_cannot_be_told_is_not_behind() -> None:

@@ -2,7 +2,7 @@
 
 from cluster.capabilities import REPAIR
 from tests.simulation.cluster import Cluster
-from tests.simulation.history import FOREVER, Ack, Claim, Interval, Known
+from tests.simulation.history import FOREVER, Ack, Claim, Known
 from tests.simulation.machine import JUMP_MOST_MS
 from tests.simulation.world import Violation
 
@@ -71,7 +71,7 @@ class Acknowledged:
         """
         copied = self.history.copied.get(known.id, {})
         for machine, since_ms in copied.items():
-            for gone_ms, back_ms in self.absences(machine, since_ms, claim.at_ms):
+            for gone_ms, back_ms in self.history.absences(machine, since_ms, claim.at_ms):
                 others = [
                     other
                     for other, at_ms in copied.items()
@@ -91,17 +91,11 @@ class Acknowledged:
 
     def is_known_as_holder(self, other: int, machine: int, since_ms: int, until_ms: int) -> bool:
         """Whether a machine must know of another one's copy: that was never forgotten, or could talk to it since."""
-        absent = self.absences(other, since_ms, until_ms)
+        absent = self.history.absences(other, since_ms, until_ms)
         if not absent:
             return True
         intervals = self.cluster.network.log.up(other, machine, absent[-1][1], until_ms)
         return any(end - begin >= TALK_MS for begin, end in intervals)
-
-    def absences(self, machine: int, since_ms: int, until_ms: int) -> list[Interval]:
-        """When a machine was off for so long in this time that it was forgotten."""
-        least_ms = self.cluster.world.options.forget_s * 1000
-        down = self.history.down.get(machine, ())
-        return [one for one in down if min(one[1], until_ms) - max(one[0], since_ms) >= least_ms]
 
     def is_forgotten(self, machine: int, at: int, since_ms: int, until_ms: int) -> bool:
         """Whether one machine was out of the reach of another one, ``at``, for so long that it was forgotten there."""

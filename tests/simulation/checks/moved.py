@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from cluster.capabilities import JOBS
+from cluster.capabilities import JOBS, REPAIR
 from disque.core.model.job import ACKED, ACTIVE, EXTRA, WAIT_REPL, Job
 from tests.core.support import all_jobs
 from tests.simulation.cluster import Cluster
@@ -21,8 +21,8 @@ class Moved:
     """When the nodes reach each other, all that have a job that moved agree in which queue it is.
 
     A node that has missed a move hears of it over the first link that stands. Without faults that is always so. One
-    that was taken out of the holders by FORGET, so that nobody knows of its copy, hears of it when it asks whether it
-    may queue the job.
+    that was taken out of the holders, so that nobody knows of its copy, hears of it when it asks whether it may queue
+    the job: after FORGET, or when it was away for long and cannot ask before.
     """
 
     promise = "I16"
@@ -83,7 +83,8 @@ class Moved:
     def waits_unknown(self, process: Process, generation: int, job: Job, copies: list[Copy]) -> bool:
         """Whether this copy need not be where the job is: its time is still to come, and then its node asks.
 
-        None of those that are ahead knows of it, since one that had the job was told to forget a node.
+        None of those that are ahead knows of it, since one that had the job forgot a node: it was told to, or this
+        node was away for long.
         """
         newest = max([number for _, number, _ in copies])
         if generation == newest or job.state != ACTIVE or job.requeue_ms <= process.now_ms():
@@ -93,7 +94,25 @@ class Moved:
             return False
         copied = self.history.copied.get(job.id, {})
         since_ms = copied.get(process.machine.number, self.world.now)
-        return self.history.forgot_nodes(copied.keys() - {process.machine.number}, since_ms, self.world.now)
+        if self.history.forgot_nodes(copied.keys() - {process.machine.number}, since_ms, self.world.now):
+            return True
+        return self.came_back(process, job, [other for other, number, _ in copies if number == newest], since_ms)
+
+    def came_back(self, process: Process, job: Job, ahead: list[Process], since_ms: int) -> bool:
+        """Whether a node was off until others had forgotten it, and cannot ask them about its copies (Rule 52).
+
+        From its return on it lacks the capability, or all of those that are ahead do which it knows as holders. It
+        knows one of these, and so hears of the move when it asks whether it may queue the job.
+        """
+        number, now = process.machine.number, self.world.now
+        absences = self.history.absences(number, since_ms, now)
+        known = [other.machine.number for other in ahead if other.node.node_id in job.holders]
+        if not absences or not known:
+            return False
+        back_ms = absences[-1][1]
+        if not self.history.understood(number, REPAIR, back_ms, now):
+            return True
+        return not any(self.history.understood(other, REPAIR, back_ms, now) for other in known)
 
 
 def follows(process: Process) -> bool:
