@@ -30,6 +30,7 @@ from disque.core.model.ends import Ends
 from disque.core.model.evictable import Evictable
 from disque.core.model.extra import IN_JOURNAL, Extra, Extras, encode
 from disque.core.model.history import Histories
+from disque.core.model.index import Index
 from disque.core.model.job import (
     ACKED,
     ACTIVE,
@@ -56,7 +57,6 @@ from disque.core.model.pubsub import READY, Pubsub
 from disque.core.model.queue import PAUSED_OUT, QUEUE_IDLE_MS, Queue
 from disque.core.model.registry import Registry
 from disque.core.model.repair import Repairs
-from disque.core.model.roll import Roll
 from disque.core.model.schedules import Schedules
 from disque.core.model.session import PendingAdd, Session
 from disque.core.model.sliced import Bulks, Sliced
@@ -147,6 +147,7 @@ class Node:
         "peers",
         "places",
         "pubsub",
+        "queue_index",
         "queues",
         "random",
         "ready",
@@ -157,7 +158,6 @@ class Node:
         "resets",
         "resting",
         "retries",
-        "roll",
         "schedules",
         "seen_version",
         "segment",
@@ -205,7 +205,7 @@ class Node:
         self.shards: list[dict[bytes, Job]] = [{} for _ in range(SHARDS)]
         self.queues: dict[bytes, Queue] = {}
         self.specs = Specs(self.queues)
-        self.roll: Roll[Queue] = Roll()
+        self.queue_index: Index[Queue] = Index()
         self.timers = Timers()
         #: How many records of each segment of the journal are the newest of something.
         self.live: dict[int, int] = {}
@@ -558,7 +558,7 @@ class Node:
             queue = Queue(name, now_ms)
             queue.specs = self.specs.absent.get(name)
             self.queues[name] = queue
-            queue.number = self.roll.add(queue)
+            queue.number = self.queue_index.add(queue)
             self.federation.adopt(queue)
             self.used += QUEUE_BYTES + len(name)
             self.timers.arm(queue, now_ms + QUEUE_IDLE_MS[0])
@@ -569,7 +569,7 @@ class Node:
         assert not queue.length
         assert queue.waiters is None
         del self.queues[queue.name]
-        self.roll.drop(queue.number)
+        self.queue_index.drop(queue.number)
         self.used -= QUEUE_BYTES + len(queue.name)
         self.timers.disarm(queue)
 

@@ -572,7 +572,7 @@ def assert_queues_are_true(node: Node, jobs: list[Job]) -> None:
         assert list(queue.jobs()) == wanted
         assert queue.length == len(wanted)
         assert queue.head() is (wanted[0] if wanted else None)
-    assert {queue.name for queue in node.roll.look(0, 1 << 40)[1]} == set(node.queues)
+    assert {queue.name for queue in node.queue_index.look(0, 1 << 40)[1]} == set(node.queues)
 
 
 def subscriptions_cost(node: Node) -> int:

@@ -215,7 +215,7 @@ def listed(node: "Node", cursor: int, session: Session) -> bytes:
     Only those whose queue the client may know.
     """
     user, protocol = session.user, session.protocol
-    cursor, found = node.schedules.roll.look(cursor, NAMES)
+    cursor, found = node.schedules.index.look(cursor, NAMES)
     rows: list[bytes] = []
     for schedule in found:
         saying = keeping.find(node, schedule.name)

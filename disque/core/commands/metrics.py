@@ -357,7 +357,7 @@ class Metrics(scan.Walk):
 
     def _choose(self, node: "Node") -> int:
         """Look which queues are used most."""
-        self.cursor, some = node.roll.look(self.cursor, 100)
+        self.cursor, some = node.queue_index.look(self.cursor, 100)
         for queue in some:
             if self._is_meant(queue.name):
                 self._chosen.append((queue.jobs_in + queue.jobs_out + queue.length, -queue.number, queue))

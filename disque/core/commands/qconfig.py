@@ -128,7 +128,7 @@ def listed(node: "Node", cursor: int, session: Session) -> bytes:
     """
     user, protocol = session.user, session.protocol
     defaults = node.registry.defaults
-    cursor, names = defaults.roll.look(cursor, NAMES)
+    cursor, names = defaults.index.look(cursor, NAMES)
     rows: list[bytes] = []
     for name in names:
         if not (user.all_queues or user.sees(name) or (name.endswith(b"*") and user.sees_all(name[:-1]))):

@@ -2,7 +2,7 @@
 
 JSCAN's cursor is the number of the next dict of jobs: a job never moves to another one. Behind the last dict it goes on
 with the number of the next end that is kept, if such are asked for. QSCAN's is the number of the next queue. These two
-are numbers of a roll (see `roll`). An element that is there throughout a walk is returned.
+are numbers of an index (see `model.index`). An element that is there throughout a walk is returned.
 
 With BUSYLOOP the client waits for a whole walk, and others do not: what one turn does not reach is done in the ticks,
 one walk after the other. Its reply can be as large as all jobs, so while clients do not read such replies, and they are
@@ -157,7 +157,7 @@ class Walk(Sliced):
                 return not self.options.busy
 
     def _look_at_queues(self, node: "Node", now_ms: int) -> int:
-        self.cursor, some = node.roll.look(self.cursor, 100)
+        self.cursor, some = node.queue_index.look(self.cursor, 100)
         user = self.session.user
         found = [queue.name for queue in some if suits(queue, self.options, now_ms)]
         self._take([resp.bulk(name) for name in found if user.all_queues or user.sees(name)])
@@ -188,7 +188,7 @@ class Walk(Sliced):
     def _look_at_ends(self, node: "Node", now_ms: int) -> int:
         options, shards = self.options, len(node.shards)
         most = 1 if options.show else 100  # results and bodies may be long
-        number, some = node.ends.roll.look(self.cursor - shards, most) if options.states >> ENDED else (0, [])
+        number, some = node.ends.index.look(self.cursor - shards, most) if options.states >> ENDED else (0, [])
         self.cursor = shards + number if number else 0
         user = self.session.user
         ends = [end for end in some if suits_end(end, options) and (user.all_queues or user.may(end.queue, READ))]

@@ -71,7 +71,7 @@ def walk(node: "Node", minute: int) -> "Iterator[None]":
     yield from walk_kept(node, minute)
     cursor = 0
     while True:
-        cursor, some = node.roll.look(cursor, STEP)
+        cursor, some = node.queue_index.look(cursor, STEP)
         for queue in some:
             if queue.name not in histories.by_queue:
                 look_and_file(node, queue.name, minute)

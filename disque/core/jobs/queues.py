@@ -118,6 +118,6 @@ def due(node: "Node", queue: Queue, now_ms: int) -> None:
 
 def drop_idle(node: "Node", now_ms: int, most: int) -> None:
     """Memory is short: look at ``most`` of the queues out of their turn."""
-    for queue in node.roll.some(most):
+    for queue in node.queue_index.some(most):
         if not queue.length and queue.waiters is None and not queue.paused:
             due(node, queue, now_ms)

@@ -8,8 +8,8 @@ from disque.core.dedup import outcomes
 from disque.core.jobs import deliver
 from disque.core.journal.schema import FLUSH
 from disque.core.model.early_holders import EarlyHolders
+from disque.core.model.index import Index
 from disque.core.model.memory import JOB_BYTES, KEY_BYTES, PLACE_BYTES, QUEUE_BYTES
-from disque.core.model.roll import Roll
 from disque.core.model.session import (
     NOT_WAITING,
     WAIT_COPIES,
@@ -117,7 +117,7 @@ def forget_everything(node: "Node") -> None:
     registry.forget_segments(node)
     node.queues = {}
     node.specs = Specs(node.queues)
-    node.roll = Roll()
+    node.queue_index = Index()
     node.used = node.places * PLACE_BYTES  # of those that wait no more and leave their lines now
     node.used += node.pubsub.size
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from disque.core.model.roll import Roll
+from disque.core.model.index import Index
 from disque.core.model.spec import Rows
 
 #: Queues whose options are remembered once they were looked up.
@@ -41,15 +41,15 @@ class QueueDefaults:
 class Defaults:
     """The options of all queues, by name; a name that ends in a star stands for all that begin so.
 
-    ``roll`` are the names by number, for QCONFIG LIST. ``lengths`` are those of the beginnings, the longest first.
+    ``index`` are the names by number, for QCONFIG LIST. ``lengths`` are those of the beginnings, the longest first.
     ``resolved`` are queues that were looked up. ``dropping`` is for how many names it is said that jobs are dropped.
     """
 
-    __slots__ = ("_counts", "_numbers", "by_name", "dropping", "lengths", "resolved", "roll")
+    __slots__ = ("_counts", "_numbers", "by_name", "dropping", "index", "lengths", "resolved")
 
     def __init__(self) -> None:
         self.by_name: dict[bytes, Words] = {}
-        self.roll: Roll[bytes] = Roll()
+        self.index: Index[bytes] = Index()
         self.lengths: list[int] = []
         self.dropping = 0
         self.resolved: dict[bytes, QueueDefaults | None] = {}
@@ -62,7 +62,7 @@ class Defaults:
         words = self.by_name.get(name)
         if words is None:
             words = self.by_name[name] = {}
-            self._numbers[name] = self.roll.add(name)
+            self._numbers[name] = self.index.add(name)
             self._count(name, 1)
         self.dropping += drops(option, word) - drops(option, words.get(option, b""))
         words[option] = word
@@ -76,7 +76,7 @@ class Defaults:
         self.dropping -= drops(option, words.pop(option))
         if not words:
             del self.by_name[name]
-            self.roll.drop(self._numbers.pop(name))
+            self.index.drop(self._numbers.pop(name))
             self._count(name, -1)
         self.resolved.clear()
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import mypyc_attr
 
 from disque.core.base.timers import IDLE, Timed
+from disque.core.model.index import Index
 from disque.core.model.memory import END_BYTES, WAIT_BYTES, WATCH_BYTES
 from disque.core.model.part import Part
-from disque.core.model.roll import Roll
 
 if TYPE_CHECKING:
     from disque.core.base.timers import Timers
@@ -164,7 +164,7 @@ class Wanted(Timed):
 class Ends(Part):
     """The ends that a node knows, and who waits.
 
-    ``by_id`` are ends, the oldest first, and ``roll`` all of them by number, for JSCAN; ``done`` counts the results
+    ``by_id`` are ends, the oldest first, and ``index`` all of them by number, for JSCAN; ``done`` counts the results
     that are kept, by queue: those that this node took, so that each counts once. ``watched`` are the nodes that want to
     hear of a job, this one among them; ``by_node`` the same the other way around. ``unsure`` are jobs that have ended
     here, when not all holders know: with the questions that are answered when they do. ``saying`` is what was said of
@@ -177,9 +177,9 @@ class Ends(Part):
         "by_node",
         "by_session",
         "done",
+        "index",
         "node_id",
         "over",
-        "roll",
         "saying",
         "strange",
         "timers",
@@ -192,7 +192,7 @@ class Ends(Part):
         self.timers = timers
         self.node_id = node_id
         self.by_id: OrderedDict[bytes, End] = OrderedDict()
-        self.roll: Roll[End] = Roll()
+        self.index: Index[End] = Index()
         self.done: dict[bytes, int] = {}
         self.strange = 0
         self.watched: dict[bytes, list[bytes]] = {}
@@ -207,7 +207,7 @@ class Ends(Part):
         """Let this be the end of its job. Returns how many bytes more that takes."""
         more = end.size() - self.drop(end.id)
         self.by_id[end.id] = end
-        end.number = self.roll.add(end)
+        end.number = self.index.add(end)
         self.strange += end.strange_size()
         if self.counts(end):
             self.done[end.queue] = self.done.get(end.queue, 0) + 1
@@ -223,7 +223,7 @@ class Ends(Part):
         if end is None:
             return 0
         self.timers.disarm(end)
-        self.roll.drop(end.number)
+        self.index.drop(end.number)
         self.strange -= end.strange_size()
         if self.counts(end):
             left = self.done.pop(end.queue) - 1
@@ -257,7 +257,7 @@ class Ends(Part):
     def clear(self) -> None:
         """All ends are forgotten. Who waits was answered before, and whoever asked; other nodes hear of it yet."""
         self.by_id.clear()
-        self.roll = Roll()
+        self.index = Index()
         self.done.clear()
         self.strange = 0
         self.unsure.clear()

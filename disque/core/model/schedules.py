@@ -9,8 +9,8 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
 from disque.core.base.timers import Timed
+from disque.core.model.index import Index
 from disque.core.model.part import Part
-from disque.core.model.roll import Roll
 from disque.core.schedule.ticks import Ticks
 
 if TYPE_CHECKING:
@@ -102,10 +102,10 @@ class Schedules(Part):
         "alarm",
         "by_name",
         "held",
+        "index",
         "line",
         "nodes",
         "open",
-        "roll",
         "speaks",
         "up",
         "up_ms",
@@ -117,7 +117,7 @@ class Schedules(Part):
         self._serial = 0
         self.alarm = Alarm()
         self.by_name: dict[bytes, Schedule] = {}
-        self.roll: Roll[Schedule] = Roll()
+        self.index: Index[Schedule] = Index()
         self.line: deque[Schedule] = deque()
         self.open: list[Schedule] = []
         self.nodes: tuple[bytes, ...] = ()
@@ -132,13 +132,13 @@ class Schedules(Part):
     def add(self, schedule: Schedule) -> None:
         """Take in a new one."""
         self.by_name[schedule.name] = schedule
-        schedule.number = self.roll.add(schedule)
+        schedule.number = self.index.add(schedule)
 
     def drop(self, name: bytes) -> None:
         """Forget one, if it is there."""
         schedule = self.by_name.pop(name, None)
         if schedule is not None:
-            self.roll.drop(schedule.number)
+            self.index.drop(schedule.number)
             schedule.due_ms = 0
 
     def look_at(self, schedule: Schedule) -> None:

@@ -293,7 +293,7 @@ def forget(node: "Node", gone: frozenset[bytes]) -> "Iterator[None]":
     """These nodes were forgotten: they keep no ends any more."""
     cursor = 1 if node.ends.by_id else 0
     while cursor:
-        cursor, some = node.ends.roll.look(cursor, SLICE)
+        cursor, some = node.ends.index.look(cursor, SLICE)
         for end in some:
             if not gone.isdisjoint(end.holders):
                 end.holders = node.shared(tuple([one for one in end.holders if one not in gone]))

@@ -237,7 +237,7 @@ def over_ends(node: "Node", walk: Walk, *, counts: bool) -> "Iterator[bool]":
     """Walk through all ends that are kept. ``counts``: they are only counted."""
     cursor = 1 if node.ends.by_id and goes_on(node, walk) else 0
     while cursor:
-        cursor, some = node.ends.roll.look(cursor, SLICE)
+        cursor, some = node.ends.index.look(cursor, SLICE)
         while some:
             if walk.step_us >= STEP_US or is_full(node):
                 yield is_enough(node, walk)

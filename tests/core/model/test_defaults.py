@@ -25,7 +25,7 @@ def test_the_name_comes_first_and_then_its_beginnings_the_longest_first(
     meant.sort(key=lambda name: (name != queue, -len(name)))
     assert [name for name, _ in defaults.layers(queue)] == meant
     assert {name: set(words) for name, words in defaults.by_name.items()} == model
-    assert sorted(defaults.roll.look(0, 100)[1]) == sorted(model)
+    assert sorted(defaults.index.look(0, 100)[1]) == sorted(model)
 
 
 def test_what_was_looked_up_is_forgotten_when_there_is_much_of_it_or_something_changes() -> None:

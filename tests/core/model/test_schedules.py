@@ -45,7 +45,7 @@ def test_one_that_is_dropped_is_due_no_more() -> None:
     table.drop(one.name)
     table.drop(b"unknown")
     assert table.next_ms() == 0
-    assert table.roll.look(0, 10) == (0, [other])
+    assert table.index.look(0, 10) == (0, [other])
 
 
 def test_what_changes_all_the_time_does_not_pile_up() -> None:

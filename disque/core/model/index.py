@@ -1,4 +1,4 @@
-"""A roll: elements in the order in which they came to be, so that a walk through them survives any change.
+"""An index: elements in the order in which they came to be, so that a walk through them survives any change.
 
 Each element gets the next number when it is taken in. A cursor is the number to go on from: elements that are there
 throughout a walk are met exactly once, however many others come and go. Those that are dropped leave gaps, which are
@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Roll(Generic[T]):
+class Index(Generic[T]):
     """Elements by number, from 1."""
 
     __slots__ = ("_elements", "_gaps", "_hand", "_next", "_numbers")
