@@ -694,7 +694,7 @@ def assert_timers_are_true(node: Node, jobs: list[Job]) -> None:
     assert node.timers.count == alone + sum(map(len, timed))
     assert {job.id for job in jobs if job.flags & EXTRA} == set(node.extras.by_id)
     assert all(node.find(job_id) is move.job for job_id, move in node.moves.by_id.items())
-    assert_the_shelf_is_true(node)
+    assert_the_store_is_true(node)
     assert_watches_are_true(node)
     asking = {key.job_id for key in node.unique.table.values() if key.state == TENTATIVE or key.told is not None}
     assert set(node.unique.by_job) == {key.job_id for key in node.unique.table.values() if not key.expires_ms} | asking
@@ -722,8 +722,8 @@ def assert_watches_are_true(node: Node) -> None:
     assert ends.strange == sum(end.strange_size() for end in ends.by_id.values())
 
 
-def assert_the_shelf_is_true(node: Node) -> None:
-    """On the shelf are exactly the keys with a window about which nothing is asked; it is due when a second is over."""
+def assert_the_store_is_true(node: Node) -> None:
+    """In the store are exactly the keys with a window about which nothing is asked; it is due when a second is over."""
     resting = [key for digest, key in keys(node).items() if digest not in node.unique.table]
     assert len(resting) == node.unique.store.count
     assert all(key.rests() for key in resting)

@@ -17,7 +17,7 @@ from disque.core.dedup.keys import digest_of
 from disque.core.jobs import sessions
 from disque.core.model.job import ACTIVE, DEFERRED, DELIVERED, QUEUED, SPENT
 from disque.core.model.jobid import ttl_suffix, valid
-from disque.core.model.memory import JOB_BYTES, KEY_BYTES, PLACE_BYTES, QUEUE_BYTES, SHELF_BYTES
+from disque.core.model.memory import JOB_BYTES, KEY_BYTES, PLACE_BYTES, QUEUE_BYTES, STORED_BYTES
 from disque.core.model.session import NOT_WAITING
 from disque.core.model.spec import PRIORITY
 from disque.core.node import Node
@@ -67,7 +67,7 @@ class Mirror(RuleBasedStateMachine):
         node = self.node
         parts = sum([part.cost() for part in (node.leases, node.extras, node.moves, *node.jobless)])
         places = PLACE_BYTES * node.places + parts
-        return jobs + queues + keys + SHELF_BYTES * self.node.unique.store.count + places
+        return jobs + queues + keys + STORED_BYTES * self.node.unique.store.count + places
 
     def over(self, percent: int) -> bool:
         return bool(self.max_bytes) and self.used > self.max_bytes * percent // 100
@@ -566,7 +566,7 @@ class Mirror(RuleBasedStateMachine):
         used += sum([part.cost() for part in (node.leases, node.extras, node.moves, *node.jobless)])
         used += PLACE_BYTES * sum(len(queue.waiters or ()) for queue in node.queues.values())
         assert {key.cost() for key in node.unique.table.values()} <= {KEY_BYTES}
-        assert node.used == used + KEY_BYTES * len(node.unique.table) + SHELF_BYTES * node.unique.store.count
+        assert node.used == used + KEY_BYTES * len(node.unique.table) + STORED_BYTES * node.unique.store.count
         things: list[Any] = [*jobs, *keys(node).values(), *node.queues.values(), *node.histories.by_queue.values()]
         live: dict[int, int] = {}
         for thing in things:

@@ -66,7 +66,7 @@ from disque.core.base.timers import NEVER
 from disque.core.model.jobid import valid
 from disque.core.model.key import COMMITTED, SETTLED, TENTATIVE, Key
 from disque.core.model.key_store import DIGEST_BYTES, REPL_MAX, SHARDS, KeyStore
-from disque.core.model.memory import KEY_BYTES, SHELF_BYTES
+from disque.core.model.memory import KEY_BYTES, STORED_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -119,7 +119,7 @@ def keep_alone(node: "Node", digest: bytes, job: "Job", window_ms: int, repl: in
             node.outbox.file_key(digest, job.id, expires_ms, 0, repl)
             segment = node.segment
             node.live[segment] = node.live.get(segment, 0) + 1
-        shelve(node, digest, (job.id, expires_ms, segment, repl, SETTLED), was_shelved=False)
+        put_into_store(node, digest, (job.id, expires_ms, segment, repl, SETTLED), was_stored=False)
         return
     key = Key(digest, job.id, 0, node.node_id)
     key.life_ms, key.copies, key.state = job.expires_ms, (), SETTLED
@@ -141,7 +141,7 @@ def find(node: "Node", digest: bytes, now_ms: int) -> Key | None:
         return None
     key = Key(digest, row[0], row[1], b"")
     _, _, key.segment, key.repl, key.state = row
-    key.was_shelved = True
+    key.was_stored = True
     if key.expires_ms <= now_ms:
         drop(node, key)
         return None
@@ -183,12 +183,12 @@ def drop(node: "Node", key: Key) -> None:
 
 
 def index(node: "Node", key: Key) -> None:
-    """Put a certain key where it belongs: on the shelf, or into the table, where its job's ID finds it."""
+    """Put a certain key where it belongs: into the store, or into the table, where its job's ID finds it."""
     in_table = node.unique.table.get(key.digest) is key
     if not key.rests():
         if not in_table:
             node.unique.store.drop(key.digest)
-            node.used -= SHELF_BYTES
+            node.used -= STORED_BYTES
             end_other(node, key)
             put(node, key)
         node.unique.by_job[key.job_id] = key
@@ -199,12 +199,12 @@ def index(node: "Node", key: Key) -> None:
         node.used -= key.cost()
         key.size = 0
         if node.journaling and 0 < key.segment < node.segment:
-            file(node, key)  # whoever copies old segments may have looked at the shelf already
-        shelve(
+            file(node, key)  # whoever copies old segments may have looked at the store already
+        put_into_store(
             node,
             key.digest,
             (key.job_id, key.expires_ms, key.segment, key.repl, key.state),
-            was_shelved=key.was_shelved,
+            was_stored=key.was_stored,
         )
     else:
         node.unique.store.drop(key.digest)
@@ -215,7 +215,7 @@ def index(node: "Node", key: Key) -> None:
 def end_other(node: "Node", key: Key) -> None:
     """A job has one key. Where it has another one in the table, that one goes.
 
-    Of those on the shelf `sound` cannot know; and what ended with its job's life is written nowhere.
+    Of those in the store `sound` cannot know; and what ended with its job's life is written nowhere.
     """
     other = node.unique.by_job.get(key.job_id)
     if other is not None and other is not key:
@@ -224,25 +224,25 @@ def end_other(node: "Node", key: Key) -> None:
         drop(node, other)
 
 
-def shelve(node: "Node", digest: bytes, row: "Row", *, was_shelved: bool) -> None:
-    """Put a key on the shelf, where it is not, and have its window end."""
-    shelf = node.unique.store
-    node.used += SHELF_BYTES
-    if shelf.put(digest, row, is_listed=was_shelved):
-        next_ms = shelf.next_ms()
-        if next_ms != shelf.due_ms:
-            node.timers.arm(shelf, next_ms)
+def put_into_store(node: "Node", digest: bytes, row: "Row", *, was_stored: bool) -> None:
+    """Put a key in the store, where it is not, and have its window end."""
+    store = node.unique.store
+    node.used += STORED_BYTES
+    if store.put(digest, row, is_listed=was_stored):
+        next_ms = store.next_ms()
+        if next_ms != store.due_ms:
+            node.timers.arm(store, next_ms)
 
 
-def store_due(node: "Node", shelf: KeyStore, now_ms: int) -> None:
+def store_due(node: "Node", store: KeyStore, now_ms: int) -> None:
     """Some windows have ended. Their records in the journal say so by themselves."""
-    for segment in shelf.expire(now_ms, EXPIRE_MOST):
-        node.used -= SHELF_BYTES
+    for segment in store.expire(now_ms, EXPIRE_MOST):
+        node.used -= STORED_BYTES
         if segment:
             node.live[segment] -= 1
-    next_ms = shelf.next_ms()
+    next_ms = store.next_ms()
     if next_ms != NEVER:
-        node.timers.arm(shelf, next_ms)
+        node.timers.arm(store, next_ms)
 
 
 def forget_keys(node: "Node") -> "Iterator[None]":
@@ -292,7 +292,7 @@ def restore(node: "Node", digest: bytes, job_id: bytes, expires_ms: int, life_ms
         drop(node, held)
     node.live[segment] = node.live.get(segment, 0) + 1
     if expires_ms:
-        shelve(node, digest, (job_id, expires_ms, segment, repl, COMMITTED), was_shelved=False)
+        put_into_store(node, digest, (job_id, expires_ms, segment, repl, COMMITTED), was_stored=False)
         return
     key = Key(digest, job_id, 0, b"")
     key.life_ms, key.repl, key.segment, key.state = life_ms, repl, segment, COMMITTED
@@ -344,5 +344,5 @@ def file(node: "Node", key: Key) -> None:
         node.live[key.segment] -= 1
     key.segment = node.segment
     node.live[node.segment] = node.live.get(node.segment, 0) + 1
-    if key.was_shelved and node.unique.table.get(key.digest) is not key:
+    if key.was_stored and node.unique.table.get(key.digest) is not key:
         node.unique.store.lies_in(key.digest, key.segment)

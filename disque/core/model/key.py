@@ -22,7 +22,7 @@ class Key(Timed):
     nothing. ``doubts`` are the nodes that may know another ID and must answer before a TENTATIVE one counts as bound;
     None before it was looked whether there are any. ``size`` is what it counts for: one that this node asks for itself
     counts when it is certain. ``copies`` are the nodes that had a copy of the job when it was decided; None but where
-    it was made. ``was_shelved``: it comes from the shelf.
+    it was made. ``was_stored``: it comes from the store.
     """
 
     __slots__ = (
@@ -39,7 +39,7 @@ class Key(Timed):
         "size",
         "state",
         "told",
-        "was_shelved",
+        "was_stored",
     )
 
     def __init__(self, digest: bytes, job_id: bytes, expires_ms: int, owner: bytes) -> None:
@@ -58,7 +58,7 @@ class Key(Timed):
         self.told: tuple[bytes, ...] | None = None
         self.doubts: set[bytes] | None = None
         self.copies: tuple[bytes, ...] | None = None
-        self.was_shelved = False
+        self.was_stored = False
 
     def cost(self) -> int:
         """Bytes of memory that the key counts for."""

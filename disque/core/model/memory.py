@@ -20,7 +20,7 @@ from disque.core.model.job import COMPILED
 JOB_BYTES: Final = 295 if COMPILED else 500
 QUEUE_BYTES: Final = 2400
 KEY_BYTES: Final = 420
-SHELF_BYTES: Final = 110
+STORED_BYTES: Final = 110
 #: An acknowledgement that other nodes must still hear of, on top of its job; an ID that must not come back.
 ACK_BYTES: Final = 600
 GONE_BYTES: Final = 120

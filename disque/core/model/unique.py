@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from disque.core.model.key_ring import KeyRing
 from disque.core.model.key_store import KeyStore
-from disque.core.model.memory import SHELF_BYTES
+from disque.core.model.memory import STORED_BYTES
 from disque.core.model.part import Part
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Unique(Part):
             if held is not None or row is None or row[0] != key.job_id:
                 return 0
             self.store.drop(digest)
-            freed = SHELF_BYTES
+            freed = STORED_BYTES
         acquisition = self.acquisitions.get(digest)
         if acquisition is not None and acquisition.decided:
             self.ended.append(acquisition)
@@ -82,4 +82,4 @@ class Unique(Part):
     def cost(self) -> int:
         """Bytes of memory that they count for, with the ADDJOBs that wait for a key."""
         waiting = sum([pending.size for one in self.acquisitions.values() for pending in one.waiting])
-        return sum([key.cost() for key in self.table.values()]) + SHELF_BYTES * self.store.count + waiting
+        return sum([key.cost() for key in self.table.values()]) + STORED_BYTES * self.store.count + waiting

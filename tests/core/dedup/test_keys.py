@@ -390,7 +390,7 @@ def test_windows_that_end_together_end_some_at_a_time_and_none_of_them_counts(be
     for job_id in first:
         client("DELJOB", job_id)
     used = bench.node.used - before
-    assert used >= 30 * memory.SHELF_BYTES
+    assert used >= 30 * memory.STORED_BYTES
     bench.advance(1000)
     assert held(client, "k7", 60) not in first, "whether it was looked at or not"
     bench.advance(1000)
