@@ -23,6 +23,7 @@ from disque.tasks.worker import Settings, Worker
 
 LOG: Final = logging.getLogger("disque.tasks")
 
+PORT_MOST: Final = 65_535
 #: How often a process looks whether its supervisor is there.
 PARENT_S: Final = 1.0
 #: When the worker has ended, what functions have left behind has so long to end.
@@ -67,12 +68,12 @@ def parser() -> argparse.ArgumentParser:
         help="of each process: processes of its own for tasks with cpu=True (one for each core)",
     )
     found.add_argument(
-        "--grace", type=float, default=30.0, metavar="S", help="seconds that calls may go on at a stop (30)"
+        "--grace", type=duration, default=30.0, metavar="S", help="seconds that calls may go on at a stop (30)"
     )
     found.add_argument("--reload", action="store_true", help="start anew when a Python file changes: for development")
     found.add_argument(
         "--health",
-        type=int,
+        type=port,
         metavar="PORT",
         help="port of /healthz, /readyz, /metrics; further processes have the next",
     )
@@ -86,6 +87,22 @@ def positive(text: str) -> int:
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError("it must be at least 1")
+    return number
+
+
+def duration(text: str) -> float:
+    """Seconds, not negative."""
+    seconds = float(text)
+    if not seconds >= 0:
+        raise argparse.ArgumentTypeError("it must not be negative")
+    return seconds
+
+
+def port(text: str) -> int:
+    """A port; 0 for a free one."""
+    number = int(text)
+    if not 0 <= number <= PORT_MOST:
+        raise argparse.ArgumentTypeError(f"a port is at most {PORT_MOST}")
     return number
 
 

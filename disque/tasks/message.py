@@ -15,6 +15,7 @@ It is a map, as JSON or, if the app says so, as msgpack; the first byte tells wh
 """
 
 import json
+import math
 from collections.abc import Callable
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -144,4 +145,8 @@ TIME_MOST: Final = 1e15
 
 def is_time(value: object) -> bool:
     """Whether a value is a number of seconds, or is not there."""
-    return value is None or (isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= TIME_MOST)
+    if value is None:
+        return True
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return 0 <= value <= TIME_MOST or value == math.inf

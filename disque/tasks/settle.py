@@ -118,14 +118,16 @@ class Settler:
         return left
 
     def _refusal(self, said: list[tuple[Held, Outcome]], error: DisqueError) -> list[tuple[Held, Outcome]]:
-        """A node does not take what was said: a result that is too long is a failure of its job."""
+        """A node does not take what was said: a result or a delay that is too long is a failure of its job."""
         self.refused += len(said)
         LOG.error("what became of %d jobs was refused: %s", len(said), error)
-        return [
-            (held, Back(f"the function has ended, but its result was refused: {error}", dead=True))
-            for held, outcome in said
-            if isinstance(outcome, Done) and outcome.result is not None
-        ]
+        left: list[tuple[Held, Outcome]] = []
+        for held, outcome in said:
+            if isinstance(outcome, Done) and outcome.result is not None:
+                left.append((held, Back(f"the function has ended, but its result was refused: {error}", dead=True)))
+            elif isinstance(outcome, Back) and outcome.delay_s is not None:
+                left.append((held, Back(f"the job cannot be held back for {outcome.delay_s:g} s: {error}")))
+        return left
 
 
 def by_node(pile: list[tuple[Held, Outcome]]) -> dict[Address | None, list[tuple[Held, Outcome]]]:

@@ -30,7 +30,17 @@ def test_an_app_that_is_not_there(caplog: pytest.LogCaptureFixture) -> None:
     assert "there is no module 'nowhere'" in caplog.text
 
 
-@pytest.mark.parametrize("words", [[], ["a", "--concurrency", "0"], ["a", "--what"], ["a", "--queues", "x:0"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["a", "--concurrency", "0"],
+        ["a", "--what"],
+        ["a", "--queues", "x:0"],
+        ["a", "--grace", "nan"],
+        ["a", "--health", "65536"],
+    ],
+)
 def test_what_makes_no_sense(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         main(words)

@@ -54,6 +54,10 @@ def test_nonsense_is_named(body: bytes, reason: str) -> None:
         decode(body)
 
 
+def test_a_time_without_end() -> None:
+    assert decode(b'{"task":"t","timeout":Infinity}').timeout == float("inf")
+
+
 @given(st.binary(max_size=50))
 def test_any_bytes_are_a_message_or_an_error(body: bytes) -> None:
     with suppress(MessageError):

@@ -102,6 +102,18 @@ def test_a_result_that_is_refused_is_a_dead_letter() -> None:
     assert settler.refused == 1
 
 
+def test_a_delay_that_is_refused_is_a_failure() -> None:
+    def answer(_address: Any, words: list[bytes]) -> object:
+        return refusal("ERR DELAY must be at most 4294967295 seconds") if b"DELAY" in words else 1
+
+    sent, settler = settle(answer, (held(1), Back(delay_s=1e12, counts=False)), (held(2), Back("Retry", 1e12)))
+    for words, number in zip(sent[-2:], (1, 2), strict=True):
+        assert words[:3] == [b"NACK", *ids(number), b"ERROR"]
+        assert words[3].startswith(b"the job cannot be held back for 1e+12 s: ")
+        assert len(words) == 4, "the back-off says when"
+    assert settler.refused == 2
+
+
 def test_an_end_that_cannot_be_told() -> None:
     async def scene() -> int:
         client = AsyncDisque(config(A, attempts=1))
