@@ -194,7 +194,7 @@ lint: $(VENV)/.can-test
 # What is missing is said first and skipped; with CI=true it is a failure.
 tools:
 	@missing=; packages=; \
-	for pair in redis-cli:redis-tools redis-benchmark:redis-tools redis-server:redis-server ip:iproute2 java:openjdk-17-jre-headless openssl:openssl faketime:faketime chromium:chromium; do \
+	for pair in redis-cli:redis-tools redis-benchmark:redis-tools redis-server:redis-server ip:iproute2 java:openjdk-17-jre-headless openssl:openssl faketime:faketime chromium:chromium promtool:prometheus; do \
 	  if ! command -v $${pair%:*} >/dev/null; then \
 	    missing="$$missing $${pair%:*}"; \
 	    case " $$packages " in *" $${pair#*:} "*) ;; *) packages="$$packages $${pair#*:}" ;; esac; \
