@@ -192,7 +192,7 @@ def working(node: "Node", job: Job, now_ms: int) -> int:
     held = job.flags & DEFERRED
     more_ms = leases.extension_ms(node, job)
     until_ms = now_ms + more_ms
-    node.hold(job, max(job.requeue_ms, until_ms) if held else until_ms, held | LEASE_OWNER)
+    node.hold(job, max(job.requeue_ms, until_ms), held | LEASE_OWNER)  # a process before this one knew a longer lease
     if held:
         file_requeue(node, job)
     if len(job.holders) > 1:

@@ -482,7 +482,8 @@ def restarted(node: "Node", peer: Peer, now_ms: int) -> None:
 def link_lost(node: "Node", peer: Peer, now_ms: int) -> None:
     """The link to ``peer`` is gone: others are asked for the copies that it was asked for."""
     for spread in [spread for spread in peer.waiting.values() if not spread.job.retry]:
-        lost(node, spread)
+        if not isinstance(spread, Takeover):  # of one it will be said if it has not left: see `takeover.beat`
+            lost(node, spread)
     if peer.waiting:
         node.begin_chore(ask_others(node, peer, now_ms))
 

@@ -6,8 +6,9 @@ that one says that it has it (GOTJOB), the job is here in memory, in no queue. I
 of it has left, the next node is asked, and when there is none, the job is what it was before, and the next walk of
 `repair` tries again.
 
-A link that ends in between may have lost the job, or not: it is forgotten here, since it must not be delivered twice.
-So does a crash of this node: its journal has the job no more. What comes twice, which no link does, is confirmed again.
+A link that ends in between may have lost the job, or not: it is forgotten here, since it must not be delivered twice;
+but a second later only, since it may still have waited here for the journal, or for the end of a turn. So does a crash
+of this node: its journal has the job no more. What comes twice, which no link does, is confirmed again.
 
 A UNIQUE key goes on as long as the job lives, wherever that is; its keepers stay among the holders of the job.
 """
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from disque.core.node import Node
 
 GOT: Final = (GOTJOB,)
+#: So long after the end of a link it is known which messages have not left, in ms.
+UNSENT_MS: Final = 1000
 
 
 # -- giving ------------------------------------------------------------------------------------------------------------
@@ -111,6 +114,15 @@ def forget(node: "Node", spread: Takeover) -> None:
     node.remove(job)
     if key is not None:
         node.unique.by_job[job.id] = key
+
+
+def beat(node: "Node", now_ms: int) -> None:
+    """Forget what left over a link that has ended."""
+    for spread in list(node.repairs.parting.values()):
+        peer = node.peers.get(spread.asked[0])
+        if peer is not None and not peer.linked and now_ms - peer.lost_ms >= UNSENT_MS:
+            peer.waiting.pop(spread.job.id, None)
+            forget(node, spread)
 
 
 def over(node: "Node", job_id: bytes) -> None:

@@ -120,6 +120,15 @@ def test_it_ends_with_its_delivery(bench: Bench, client: Client, words: tuple[st
         assert client("WORKING", job) == 5
 
 
+def test_working_shortens_no_lease_that_a_process_before_this_one_gave(bench: Bench, client: Client) -> None:
+    """After a clean stop it is known until when a delivery lasts, but not that it has a lease."""
+    job = leased(client, 60)
+    bench.node.used -= bench.node.leases.cost()
+    bench.node.leases.clear()
+    assert client("WORKING", job) == 5
+    assert_back_after(bench, job, 60_000)
+
+
 def test_what_never_left_is_given_back_without_it(bench: Bench) -> None:
     client, other = bench.client(), bench.client()
     job = client.add("q", "b", "RETRY", 5)

@@ -19,6 +19,7 @@ from cluster.messages import (
     SETACK,
     TAKEJOB,
 )
+from disque.core import step
 from disque.core.journal.schema import DELETE, JOBS, KEYS
 from disque.core.model.job import ACTIVE, QUEUED, WAIT_REPL
 from tests.core.support import MYSELF, Bench, foreign_id
@@ -126,10 +127,27 @@ def test_a_link_that_ends_costs_the_job_since_the_other_node_may_have_it(three: 
     leave(three)
     ((peer, _),) = asked(three)
     three.link_down(peer)
+    three.live(1100)
     assert three.node.find(job_id) is None
     assert not three.node.copies.wanted
+    assert job_id not in three.node.peers[peer.id].waiting
     three.live(40_000)
     assert not asked(three)
+
+
+def test_what_had_not_left_when_the_link_ended_goes_to_the_next_node(three: Bench) -> None:
+    """It waits for the journal or for the end of a turn, so the end of the link is known first."""
+    job_id = added(three)
+    leave(three)
+    ((peer, message),) = asked(three)
+    three.link_down(peer)
+    step.undelivered(three.node, peer.id, [message], three.now_ms)
+    ((other, _),) = asked(three)
+    assert other is not peer
+    three.hear(other, (GOTJOB, (job_id,)))
+    assert three.node.find(job_id) is None
+    three.live(1100)
+    assert not three.node.repairs.parting
 
 
 def test_nodes_that_do_not_know_this_are_not_asked(three: Bench) -> None:
