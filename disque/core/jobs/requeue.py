@@ -187,12 +187,14 @@ def working(node: "Node", job: Job, now_ms: int) -> int:
     if node.votes.by_id:
         node.drop_vote(job.id)
     spans.prolong(node, job)
-    if job.place == ELSEWHERE:
-        job.place = OUT  # this node speaks for it from now on, and does not take it when it is sent back
     held = job.flags & DEFERRED
     more_ms = leases.extension_ms(node, job)
     until_ms = now_ms + more_ms
-    node.hold(job, max(job.requeue_ms, until_ms), held | LEASE_OWNER)  # a process before this one knew a longer lease
+    if job.place != ELSEWHERE or held:
+        until_ms = max(job.requeue_ms, until_ms)  # the process before this one may have known of a longer lease
+    if job.place == ELSEWHERE:
+        job.place = OUT  # this node speaks for it from now on, and does not take it when it is sent back
+    node.hold(job, until_ms, held | LEASE_OWNER)
     if held:
         file_requeue(node, job)
     if len(job.holders) > 1:
