@@ -99,7 +99,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     """Divide the tests among processes."""
     from xdist.scheduler.loadscope import LoadScopeScheduling  # noqa: PLC0415 - it may be missing
 
-    class ByFolder(LoadScopeScheduling):  # type: ignore[misc]
+    class ByFolder(LoadScopeScheduling):  # type: ignore[misc]  # it is untyped
         """The tests of a folder or file that look at clocks stay in one process."""
 
         def _split_scope(self, nodeid: str) -> str:

@@ -83,7 +83,7 @@ def commands() -> dict[str, Words]:
 def tools() -> dict[str, Words]:
     """Give what may follow each tool, and `help`."""
     flags = [name for action in new_parser()._actions for name in action.option_strings]  # noqa: SLF001 - has no other
-    ports = [name for action in gateway.new_parser()._actions for name in action.option_strings]  # noqa: SLF001
+    ports = [name for action in gateway.new_parser()._actions for name in action.option_strings]  # noqa: SLF001 - see above
     topics = {f"@{group}": "" for group in groups({row.name: row for row in ROWS})}
     topics |= {row.name.decode(): row.summary for row in ROWS}
     return {

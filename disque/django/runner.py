@@ -104,7 +104,8 @@ class Runner:
         try:
             result = records.running(records.read(job.body, job.id, backend.alias), attempts)
         except Exception as wrong:  # noqa: BLE001 - whatever is wrong with it, it stays so
-            LOG.error("job %s of queue %r is no task that is known here: %s", job.id, job.queue, wrong)  # noqa: TRY400
+            text = "job %s of queue %r is no task that is known here: %s"
+            LOG.error(text, job.id, job.queue, wrong)  # noqa: TRY400 - the text of the error says it all
             client.give_back([job.id], job.node, error=records.error_text(records.error_of(wrong)), dead=True)
             return
         if before is not None and before.error is not None:

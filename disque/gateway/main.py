@@ -49,9 +49,9 @@ def start(settings: "Settings") -> int:
 async def run(settings: "Settings") -> int:
     """Run a gateway until SIGTERM, SIGINT or SIGHUP. Raises BadSettingError."""
     from disque.gateway.app import build  # noqa: PLC0415 - see above
-    from disque.gateway.hub import Hub, log  # noqa: PLC0415
-    from disque.gateway.lmstfy.admin import Admin  # noqa: PLC0415
-    from disque.gateway.serving import connections_that_fit, listener, make_server, serve  # noqa: PLC0415
+    from disque.gateway.hub import Hub, log  # noqa: PLC0415 - see above
+    from disque.gateway.lmstfy.admin import Admin  # noqa: PLC0415 - see above
+    from disque.gateway.serving import connections_that_fit, listener, make_server, serve  # noqa: PLC0415 - see above
 
     connections = connections_that_fit(settings.connections_most)
     if connections < settings.connections_most:

@@ -40,8 +40,8 @@ class Writing:
         """Write one partition, in a task. Raises OptionError, RowError, WriteError."""
         need(*TO_WORK)
         # Only tasks need Arrow and a client: whoever plans a query does not pay for them.
-        from disque.spark.connection import connect  # noqa: PLC0415
-        from disque.spark.tasks import write_partition  # noqa: PLC0415
+        from disque.spark.connection import connect  # noqa: PLC0415 - see above
+        from disque.spark.tasks import write_partition  # noqa: PLC0415 - see above
 
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0

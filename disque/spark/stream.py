@@ -37,9 +37,9 @@ class Lease:
     def __init__(self, options: Options) -> None:
         need(*TO_WORK)
         # The planner pickles a reader that has none of this; only the process of the query connects.
-        from disque.spark.claims import Claims  # noqa: PLC0415
-        from disque.spark.heartbeat import Heartbeat  # noqa: PLC0415
-        from disque.spark.poison import Poison  # noqa: PLC0415
+        from disque.spark.claims import Claims  # noqa: PLC0415 - see above
+        from disque.spark.heartbeat import Heartbeat  # noqa: PLC0415 - see above
+        from disque.spark.poison import Poison  # noqa: PLC0415 - see above
 
         self.claims: Claims = Claims(options, bodies=False)
         self.heartbeat: Heartbeat = Heartbeat(self.claims.working, time.monotonic)

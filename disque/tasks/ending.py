@@ -27,10 +27,12 @@ def run_through(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]
             loop.run_until_complete(task)
         except (SystemExit, KeyboardInterrupt) as error:
             if not task.done():
-                LOG.error("something that a function has started has raised %r: the worker goes on", error)  # noqa: TRY400
+                text = "something that a function has started has raised %r: the worker goes on"
+                LOG.error(text, error)  # noqa: TRY400 - its line of code would say nothing
         except RuntimeError:
             if not task.done():
-                LOG.error("a function has stopped the event loop: the worker goes on")  # noqa: TRY400
+                text = "a function has stopped the event loop: the worker goes on"
+                LOG.error(text)  # noqa: TRY400 - nor would that
     task.result()
 
 

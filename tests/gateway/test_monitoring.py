@@ -101,7 +101,7 @@ def lost(given: Any, read: Any, place: str = "") -> Iterator[str]:
 def test_the_dashboard_has_nothing_that_grafanas_schema_does_not_know() -> None:
     pytest.importorskip("grafana_foundation_sdk", reason="grafana-foundation-sdk is missing: it is in the extra test")
     from grafana_foundation_sdk.cog import encoder, plugins  # noqa: PLC0415 - see above
-    from grafana_foundation_sdk.models.dashboard import Dashboard  # noqa: PLC0415
+    from grafana_foundation_sdk.models.dashboard import Dashboard  # noqa: PLC0415 - see above
 
     plugins.register_default_plugins()
     read = json.loads(encoder.JSONEncoder().encode(Dashboard.from_json(BOARD)))

@@ -896,7 +896,7 @@ def test_a_large_frame_is_written_over_some_turns_and_what_follows_waits_for_it(
         sizes.append(sum(map(len, pieces)))
         return write(fd, pieces, offset)
 
-    node.disk.write = spy  # type: ignore[method-assign]
+    node.disk.write = spy  # type: ignore[method-assign]  # the test looks on
     node.write()
     assert not sizes  # the next turn goes on, and nothing comes before
     assert node.journal.safe == node.journal.sequence - 3

@@ -161,7 +161,7 @@ class Jobs:
 
         answers = await self.cluster.at_each(first)
         found = [info for _, info in answers if isinstance(info, dict)]
-        return min(found, key=lambda info: info["ctime"]) if found else None  # type: ignore[arg-type,return-value]  # ns
+        return min(found, key=lambda info: info["ctime"]) if found else None  # type: ignore[arg-type,return-value]  # int
 
     async def size(self, call: Call) -> Reply:
         """GET size."""

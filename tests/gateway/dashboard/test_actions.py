@@ -47,7 +47,7 @@ class TestJobs:
         answer = post(gateway, "cancel", {"id": [shown(first), shown(third)], "back": "/jobs?queue=q"})
         assert answer.status == 303
         assert answer.headers["location"] == "/jobs?queue=q&did=cancel&n=2"
-        assert [row[1] for row in node.ask("QPEEK", "q", 10)] == [second.encode()]  # type: ignore[union-attr]
+        assert [row[1] for row in node.ask("QPEEK", "q", 10)] == [second.encode()]  # type: ignore[union-attr]  # a list
 
     def test_without_a_choice_nothing_is_done(self, gateway: Gateway, node: Node) -> None:
         add(node)
@@ -222,7 +222,7 @@ class TestAdd:
 
     def test_a_body_in_hex(self, gateway: Gateway, node: Node) -> None:
         post(gateway, "add", {"queue": "q", "body": "00 ff", "hex": "1"})
-        assert node.ask("QPEEK", "q", 1)[0][2] == b"\x00\xff"  # type: ignore[index]
+        assert node.ask("QPEEK", "q", 1)[0][2] == b"\x00\xff"  # type: ignore[index]  # a list
 
     @pytest.mark.parametrize(
         "wrong", [{"queue": ""}, {"delay": "soon"}, {"headers": "none"}, {"body": "zz", "hex": "1"}, {"tries": "-1"}]

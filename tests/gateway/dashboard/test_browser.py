@@ -73,7 +73,7 @@ def shop(node: Node) -> list[str]:
     add(node, "mails", "later", "DELAY", 600)
     dead = die(node, "SMTPError: the mailbox is full", "orders")
     node.ask("CRON", "SET", "nightly", "30 2 * * *", "reports", "{}", "TZ", "Europe/Berlin")
-    [node_id] = re.findall("^[0-9a-f]{40}", node.ask("CLUSTER", "NODES").decode())  # type: ignore[union-attr]
+    [node_id] = re.findall("^[0-9a-f]{40}", node.ask("CLUSTER", "NODES").decode())  # type: ignore[union-attr]  # bytes
     lists = ["/", "/queues", "/jobs", "/jobs?queue=mails", "/dead", "/dead?queue=orders:dead", "/schedules"]
     singles = [
         "/queues/mails",
