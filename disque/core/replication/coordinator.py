@@ -24,6 +24,7 @@ from disque.core.model.memory import SPREAD_BYTES
 from disque.core.model.outcome import Abandoned, Decided
 from disque.core.model.peers import TOLD_MOST, Peer
 from disque.core.model.pubsub import ADDED
+from disque.core.model.queue import ELSEWHERE
 from disque.core.model.repair import Replacement, Takeover
 from disque.core.model.session import NOT_WAITING, WAIT_COPIES, PendingAdd, Session, Spread
 from disque.core.replication import batching, queue_options, replacement, replica, takeover, zoning
@@ -373,7 +374,7 @@ def refused(node: "Node", peer_id: bytes, message: tuple[int, int, tuple[bytes, 
             node.body_least = min(node.body_least, peer.body_most)
         if spread is not None and node.copies.wanted.get(job_id) is spread:
             acquisition = spread.add.key if spread.add is not None else None
-            if (acquisition is None or peer_id not in acquisition.companions()) and not was_holder(spread, peer_id):
+            if (acquisition is None or peer_id not in acquisition.companions()) and not stays(spread, peer_id):
                 replica.drop_holder(node, spread.job, peer_id)
             if not spread.job.retry and message[1] != REFUSED_GONE:
                 # It has not queued it, so it may be asked again.
@@ -383,11 +384,15 @@ def refused(node: "Node", peer_id: bytes, message: tuple[int, int, tuple[bytes, 
             count(node, spread, now_ms)
 
 
-def was_holder(spread: Spread, peer_id: bytes) -> bool:
-    """Whether a node was a holder before it was asked for a copy that takes the place of a lost one: so it stays.
+def stays(spread: Spread, peer_id: bytes) -> bool:
+    """Whether a node that refuses a copy stays a holder all the same.
 
+    It does if it was one before it was asked for a copy that takes the place of a lost one. So it does if the job was
+    handed on since (ASYNC), maybe to this node, which takes what its consumers wait for whatever copies it refuses.
     The holders of a job that goes elsewhere do not change: they are who keeps its UNIQUE key.
     """
+    if spread.job.place == ELSEWHERE:
+        return True
     return isinstance(spread, Takeover) or (isinstance(spread, Replacement) and peer_id in spread.before)
 
 

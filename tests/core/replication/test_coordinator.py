@@ -9,6 +9,9 @@ from cluster.messages import (
     ANSWER_NO,
     ENQUEUE,
     GOTJOB,
+    NEEDJOBS,
+    REFUSED,
+    REFUSED_PAUSED,
     REPLJOB,
     REPLJOB_BODIES,
     REPLJOB_CTIMES,
@@ -16,6 +19,7 @@ from cluster.messages import (
     REPLJOB_IDS,
     SETACK,
     WILLQUEUE,
+    YOURJOBS,
 )
 from disque.core import step
 from disque.core.journal.schema import JOBS, JOBS_IDS
@@ -559,3 +563,23 @@ def test_skip_swallows_the_reply_of_one_addjob_that_waits(cluster: Bench) -> Non
     cluster.confirm(second, *second_nodes)
     assert client.read() == second
     assert client("PING") == b"PONG"
+
+
+def test_who_refuses_a_copy_of_a_job_that_it_has_got_for_its_consumers_hears_that_it_is_done() -> None:
+    bench = Bench(peers=1)
+    (one,) = bench.peers
+    bench.hear(one, (NEEDJOBS, b"q", 1))
+    job_id = bench.client()("ADDJOB", "q", "body", 0, "REPLICATE", 2, "RETRY", 60, "ASYNC")
+    bench.live(100)
+    assert [message[0] for _, message in bench.sent(REPLJOB, YOURJOBS)] == [REPLJOB, YOURJOBS]
+    bench.hear(one, (REFUSED, REFUSED_PAUSED, (job_id,)))
+    assert bench.client()("ACKJOB", job_id) == 1
+    assert bench.sent(SETACK) == [(one.id, (SETACK, tuple(sorted([MYSELF, one.id])), (job_id,)))]
+
+
+def test_who_refuses_a_copy_of_a_job_that_stays_here_is_no_holder() -> None:
+    bench = Bench(peers=1)
+    (one,) = bench.peers
+    job_id = bench.client()("ADDJOB", "q", "body", 0, "REPLICATE", 2, "RETRY", 60, "ASYNC")
+    bench.hear(one, (REFUSED, REFUSED_PAUSED, (job_id,)))
+    assert bench.job(job_id).holders == (MYSELF,)
