@@ -36,7 +36,7 @@ EXPLAINED: Final[Mapping[str, Mapping[str, str]]] = {
         "NOHANG": "answer at once, also when there is no job",
         "TIMEOUT": "wait at most this many milliseconds (for ever)",
         "COUNT": "up to this many jobs (1)",
-        "BYTES": "end with the job with which their bodies come to n bytes",
+        "BYTES": "end with the job with which their bodies and headers come to n bytes",
         "LEASE": "seconds until they are delivered again, unless acknowledged (the RETRY of each job)",
         "STRICT": "empty the queues in the order in which they are named, instead of one job of each in turn",
         "NOBODY": "sizes instead of bodies",

@@ -65,11 +65,14 @@ TABLE: Final[dict[int, EntryKind]] = {kind.number: kind for kind in KINDS}
 
 
 def must_wait(node: "Node", session: Session, args: list[bytes], now_ms: int) -> bool:
-    """Whether a client that sets something has to wait, since this node has started a moment ago.
+    """Whether a client that sets something has to wait, since this node has started a moment ago, or is refused.
 
     Other nodes may know newer entries than this one: what it set would be lost to them. The request is executed once
     more when another node has said how new its entries are, or after one node timeout.
     """
+    if node.misconf:
+        session.out.append(resp.error(node.misconf))
+        return True
     held = node.registry.held
     if is_sure(node, now_ms) or len(held) >= HELD_MOST or sum(map(len, args)) > VALUE_MOST:
         return False

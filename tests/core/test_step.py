@@ -88,6 +88,42 @@ def test_what_writes_nothing_works_while_the_disk_fails(bench: Bench, client: Cl
     assert client("PING", "hello") == b"hello"
 
 
+SETS = (
+    "PAUSE q in",
+    "PAUSE q bcast",
+    "QCONFIG SET q ttl 5",
+    "QCONFIG UNSET q",
+    "ACL SETUSER bob on",
+    "ACL DELUSER bob",
+)
+
+
+@pytest.mark.parametrize("request_", SETS)
+def test_what_sets_something_is_refused_while_the_disk_fails(bench: Bench, client: Client, request_: str) -> None:
+    bench.node.misconf = b"MISCONF no disk"
+    assert client.error(*request_.split()) == "MISCONF no disk", "it would wait until there is room"
+    bench.node.misconf = b""
+    client(*request_.split())
+
+
+def test_what_must_be_true_after_a_crash_is_not_said_while_the_disk_fails(bench: Bench, client: Client) -> None:
+    job = client.add("q")
+    bench.node.misconf = b"MISCONF no disk"
+    for request in (("RESULT", job), ("WAITJOB", 10, job), ("FIND", "q", "key")):
+        assert client.error(*request) == "MISCONF no disk"
+    assert client("PAUSE", "q", "state") == b"none"
+    assert client("QCONFIG", "GET", "q")
+
+
+@pytest.mark.parametrize("request_", ["QLEN q CLUSTER", "QSTAT q", "QSTAT q CLUSTER", "QHISTORY q minute"])
+def test_figures_do_not_wait_for_the_journal(bench: Bench, client: Client, request_: str) -> None:
+    client.add("q")
+    bench.node.journaling = True
+    client.session.unsettled = False
+    client(*request_.split())
+    assert not client.session.unsettled
+
+
 @pytest.mark.parametrize("name", ["INFO", "HELLO", "COMMAND", "QUIT", "RESET"])
 def test_what_may_run_while_loading(bench: Bench, client: Client, name: str) -> None:
     bench.set("requirepass", PASSWORD)

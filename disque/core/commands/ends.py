@@ -35,8 +35,8 @@ def cancel(node: "Node", session: Session, args: list[bytes], now_ms: int) -> No
 
 def result(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """RESULT id: what has become of a job, or nothing."""
-    if not valid(args[1]):
-        session.out.append(resp.error(errors.BAD_ID))
+    if not valid(args[1]) or node.misconf:
+        session.out.append(resp.error(node.misconf or errors.BAD_ID))
         return
     most = max(node.config.number("max-result-bytes"), results.RESULT_MOST)
     questions.ask(node, session, results.Result(node, session.user, args[1], session.protocol, most), now_ms)
@@ -62,6 +62,8 @@ def waitjob(node: "Node", session: Session, args: list[bytes], now_ms: int) -> N
         wrong = errors.MANY_WAITS % WATCHES_MOST
     elif node.used > node.limits.most:
         wrong = errors.OUT_OF_MEMORY
+    elif node.misconf:
+        wrong = node.misconf
     if wrong or timeout_ms is None:
         session.out.append(resp.error(wrong))
         return

@@ -42,8 +42,8 @@ def is_of_cluster(args: list[bytes]) -> bool:
 
 def find(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """FIND: the job that has a UNIQUE key of the queue."""
-    if not 1 <= len(args[2]) <= keys.KEY_MAX:
-        session.out.append(resp.error(errors.BAD_KEY))
+    if not 1 <= len(args[2]) <= keys.KEY_MAX or node.misconf:
+        session.out.append(resp.error(node.misconf or errors.BAD_KEY))
         return
     digest = keys.digest_of(args[1], args[2])
     everywhere = not finding.is_sure(node, digest, now_ms)
@@ -117,6 +117,9 @@ def pause_queue(node: "Node", session: Session, args: list[bytes], now_ms: int) 
             flags, wanted = 0, True
         elif PAUSE_WORDS[word]:
             flags, wanted = flags | PAUSE_WORDS[word], True
+    if (wanted or b"BCAST" in words) and node.misconf:
+        session.out.append(resp.error(node.misconf))
+        return
     if flags and not node.may_make_queues(args[1:2]):
         session.out.append(resp.error(errors.OUT_OF_MEMORY))
         return

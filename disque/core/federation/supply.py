@@ -293,7 +293,8 @@ def hand_over(node: "Node", queue: Queue, want: Want, count: int, now_ms: int) -
         if job is None:
             break
         body = job.body
-        size += len(body) + ROW_BYTES
+        more = node.more_of(job, now_ms) if job.flags & EXTRA else b""
+        size += len(body) + len(more) + ROW_BYTES
         left_ms = max(1, job.expires_ms - now_ms)
         rows.append(
             yourjobs_row(
@@ -305,7 +306,7 @@ def hand_over(node: "Node", queue: Queue, want: Want, count: int, now_ms: int) -
                 nacks=job.nacks,
                 deliveries=job.deliveries,
                 holders=named(node, job, peer),
-                more=node.more_of(job, now_ms) if job.flags & EXTRA else b"",
+                more=more,
             )
         )
         if not job.retry:
@@ -407,7 +408,7 @@ def your_jobs(node: "Node", peer: bytes, message: "YourJobs", now_ms: int) -> No
     sender = node.peers[peer]
     for row in rows:
         job_id = row[ROW_ID]
-        size += len(row[ROW_BODY]) + ROW_BYTES
+        size += len(row[ROW_BODY]) + len(row[ROW_MORE]) + ROW_BYTES
         spec = node.specs.read(name, row[ROW_SPEC])
         if spec is None or not is_true(row, spec):
             node.messages_skipped += 1

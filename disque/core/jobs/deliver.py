@@ -69,7 +69,7 @@ def take(
                 queue.jobs_out += 1
                 queue.used_ms = queue.consumed_ms = now_ms
                 taken.append(job)
-                size += len(job.body) + len(queue.name)
+                size += reply_bytes(node, job)
                 if len(taken) == count or size >= size_most:
                     break
         live = [queue for queue in live if queue.length]
@@ -82,6 +82,12 @@ def take(
     return taken
 
 
+def reply_bytes(node: "Node", job: Job) -> int:
+    """For how much a job counts in a reply: WITHMETA shows its headers, each of which takes time, too."""
+    extra = node.extra_of(job)
+    return len(job.body) + len(job.queue) + (0 if extra is None else extra.size())
+
+
 def take_strictly(
     node: "Node", session: Session, queues: list[Queue], count: int, bytes_most: int, lease_ms: int, now_ms: int
 ) -> list[Job]:
@@ -91,7 +97,7 @@ def take_strictly(
     for queue in queues:
         some = take(node, session, [queue], count - len(taken), size_most, lease_ms, now_ms)
         taken += some
-        size_most -= sum([len(job.body) + len(queue.name) for job in some])
+        size_most -= sum([reply_bytes(node, job) for job in some])
         if len(taken) >= count or size_most <= 0:
             break
     return taken

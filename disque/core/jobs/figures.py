@@ -55,6 +55,7 @@ class Lengths(Answers):
 
     def __init__(self, name: bytes) -> None:
         super().__init__(LENGTH, (name,))
+        self.promises = False
         self._sum = 0
 
     def take(self, node_id: bytes, words: Words) -> bool:
@@ -205,6 +206,7 @@ class Totals(Answers):
 
     def __init__(self, name: bytes, protocol: int, *, is_whole: bool) -> None:
         super().__init__(FIGURES, (name,))
+        self.promises = False
         self._protocol = protocol
         self._is_whole = is_whole
         self._nodes = 0

@@ -290,6 +290,7 @@ class Past(Answers):
 
     def __init__(self, name: bytes, unit: bytes, protocol: int, now_ms: int, *, is_whole: bool) -> None:
         super().__init__(PAST, (name, unit))
+        self.promises = False
         _, minutes, kept = UNITS[unit]
         self._unit_s = minutes * MINUTE_MS // 1000
         self._first = now_ms // (minutes * MINUTE_MS) - kept + 1

@@ -28,10 +28,10 @@ class Answers:
     how long others may take. With ``only``, no more than these nodes are asked, each with words of its own. Once it is
     over, ``unreachable`` are the IDs of the nodes that did not answer, sorted. ``may_go_on``: another question may
     follow (`following`). ``awaits_own``: what this node itself answers is waited for, however long that takes, since it
-    may be at work.
+    may be at work. ``promises``: the reply says what must still be true after a crash, so it waits for the journal.
     """
 
-    __slots__ = ("awaits_own", "may_go_on", "most", "only", "unreachable", "wait_ms", "what", "words")
+    __slots__ = ("awaits_own", "may_go_on", "most", "only", "promises", "unreachable", "wait_ms", "what", "words")
 
     def __init__(self, what: int, words: Words) -> None:
         self.what = what
@@ -42,6 +42,7 @@ class Answers:
         self.unreachable: list[bytes] = []
         self.may_go_on = True
         self.awaits_own = True
+        self.promises = True
 
     def words_for(self, node_id: bytes) -> Words:
         """What this node is asked."""

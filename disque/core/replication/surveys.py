@@ -113,7 +113,7 @@ def end_if_over(node: "Node", survey: Survey) -> None:
         node.surveys.following[session.id] = (session, following)
         return
     reply = answers.reply()
-    if node.journaling:
+    if node.journaling and answers.promises:
         session.unsettled = True
     if session.waiting != WAIT_NODES:  # at once: nobody else was asked
         session.out.append(reply)

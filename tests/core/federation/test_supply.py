@@ -388,6 +388,18 @@ def test_one_message_is_bounded_in_jobs_and_in_bytes(monkeypatch: pytest.MonkeyP
     assert given(bench) == [], "it ends its request, as the other side knows"
 
 
+def test_headers_count_in_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supply, "BYTES_MOST", 2000)
+    bench = Bench(peers=1)
+    client = bench.client()
+    for _ in range(5):
+        client("ADDJOB", "q", "b", 0, "REPLICATE", 1, "HEADER", "name", "v" * 1500)
+    need(bench, bench.peers[0], count=5)
+    assert [len(jobs) for _, jobs in given(bench)] == [2]
+    client.add("q", "b", "REPLICATE", 1)
+    assert given(bench) == [], "it ends its request, as the other side knows"
+
+
 def test_much_is_given_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("disque.core.jobs.deliver.SERVE_MOST", 4)
     bench = Bench(peers=2)

@@ -101,6 +101,15 @@ def test_a_reply_is_bounded_in_bytes(bench: Bench, monkeypatch: pytest.MonkeyPat
     assert client.get("q", count=10) == jobs[:3]
 
 
+@pytest.mark.parametrize("words", [("WITHMETA",), ("STRICT", "WITHMETA")])
+def test_headers_count_in_a_reply(bench: Bench, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]) -> None:
+    monkeypatch.setattr(deliver, "BYTES_MOST", 3000)
+    client = bench.client()
+    for _ in range(5):
+        client("ADDJOB", "q", "x", 0, "HEADER", "name", "v" * 1000)
+    assert len(client("GETJOB", *words, "COUNT", 10, "FROM", "q")) == 3
+
+
 # -- lines ------------------------------------------------------------------------------------------------------------
 
 
