@@ -16,7 +16,7 @@ from typing import Final
 import uvloop
 
 from disque.client import DisqueError
-from disque.tasks.ending import Ending, run_through
+from disque.tasks.ending import Ending, is_something_left, run_through
 from disque.tasks.loading import AppNotFoundError, load_app
 from disque.tasks.supervisor import PARENT, Supervisor
 from disque.tasks.worker import Settings, Worker
@@ -170,6 +170,8 @@ def serve(place: str, settings: Settings) -> int:
             if leaves_threads:  # nobody could wait for them
                 ending.now()
             ending.within(LEFT_S)
+        if not is_something_left():
+            ending.call_off()
     except (DisqueError, ValueError, OSError) as error:
         LOG.error("the worker cannot go on: %s", error)  # noqa: TRY400 - the same
         return 1

@@ -62,6 +62,13 @@ class Ending:
                 stream.flush()
         self._end(0)
 
-    def cancel(self) -> None:
-        """Let it be: for tests, whose process goes on."""
+    def call_off(self) -> None:
+        """Let it be: the process ends by itself, or goes on with something else."""
         self._is_over.set()
+
+
+def is_something_left() -> bool:
+    """Whether there are threads or processes that Python would wait for at its end."""
+    threads = [one for one in threading.enumerate() if not one.daemon and one is not threading.main_thread()]
+    processes = sys.modules.get("multiprocessing")
+    return bool(threads) or (processes is not None and bool(processes.active_children()))

@@ -3,10 +3,11 @@
 import asyncio
 import queue
 import sys
+import threading
 
 import pytest
 
-from disque.tasks.ending import Ending, run_through
+from disque.tasks.ending import Ending, is_something_left, run_through
 
 
 async def raising(error: BaseException) -> None:
@@ -53,6 +54,19 @@ def test_the_end_comes_when_it_was_said(caplog: pytest.LogCaptureFixture) -> Non
 def test_an_end_that_is_called_off_does_not_come() -> None:
     ended: queue.Queue[int] = queue.Queue()
     ending = Ending(ended.put)
-    ending.cancel()
+    ending.call_off()
     ending.within(0)
     assert ended.empty()
+
+
+def test_what_python_would_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = [threading.main_thread(), threading.Thread(daemon=True)]
+    processes: list[object] = []
+    monkeypatch.setattr(threading, "enumerate", lambda: there)
+    monkeypatch.setattr("multiprocessing.active_children", lambda: processes)
+    assert not is_something_left()
+    processes.append(object())
+    assert is_something_left()
+    processes.clear()
+    there.append(threading.Thread(daemon=False))
+    assert is_something_left()
