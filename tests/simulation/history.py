@@ -139,8 +139,8 @@ class Known:
         self.holders: set[int] = set()
         #: Why nothing is promised any more: acked, deleted, flushed.
         self.ended = ""
-        #: Some node was told to delete it or everything, acknowledged or not.
-        self.deleted = False
+        #: The machines that were told to delete it or everything, acknowledged or not.
+        self.deleted: set[int] = set()
         self.expires_ms = expires_ms
         self.claims: list[Claim] = []
         self.acks: list[Ack] = []
@@ -200,8 +200,8 @@ class History:
         self.forgets: dict[int, list[Interval]] = {}
         #: By machine, when it threw away what it may throw away.
         self.evictions: dict[int, list[int]] = {}
-        #: The last time that some node was told to drop everything.
-        self.flushed_ms = -1
+        #: By machine, the last time that it was told to drop everything.
+        self.flushes: dict[int, int] = {}
         #: The last time that some node dropped what it had, and whom it knew (CLUSTER RESET), and all that ever did.
         self.reset_ms = -1
         self.resets: set[int] = set()
@@ -218,6 +218,11 @@ class History:
         self.forgot_ms: dict[bytes, dict[int, int]] = {}
         #: When the last fault was repaired and all nodes were up; -1 before.
         self.healed_ms = -1
+
+    @property
+    def flushed_ms(self) -> int:
+        """The last time that some node was told to drop everything; -1: none ever was."""
+        return max(self.flushes.values(), default=-1)
 
     def job(self, job_id: bytes, body: bytes) -> Known | None:
         """What is known of a job, which may be seen for the first time; None for one that nobody asked for."""

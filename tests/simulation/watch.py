@@ -105,17 +105,17 @@ class Watch:
         for known in self._known(request.args[1:]):
             if reply.startswith(b":"):
                 known.ended = known.ended or "deleted"
-                known.deleted = True
+                known.deleted.add(process.machine.number)
                 for ack in known.acks:
                     ack.forgotten |= ack.machine == process.machine.number or request.verb == b"FASTACK"
 
     def _ran_flush(self, process: "Process", request: Request, reply: bytes) -> None:
         del reply
         if request.args[1:] == [b"FLUSHALL"]:
-            self.history.flushed_ms = self.world.now
+            self.history.flushes[process.machine.number] = self.world.now
             for known in self.history.jobs.values():
                 known.ended = known.ended or "flushed"
-                known.deleted = True
+                known.deleted.add(process.machine.number)
                 for ack in known.acks:  # who was told, and has forgotten it, may be asked whether the job may be queued
                     ack.forgotten |= process.machine.number in {ack.machine, *known.holders}
 
@@ -278,9 +278,9 @@ class Watch:
         if known.answered_ms < 0:
             known.answered_ms = self.world.now
             known.coordinator = process.machine.number
-            if max(self.history.flushed_ms, process.reset_ms) >= request.ran_ms:
+            known.deleted |= self._dropped_since(request.ran_ms, process)
+            if known.deleted:
                 known.ended = known.ended or "flushed"
-                known.deleted = True
             known.expires_ms = request.ran_ms + known.plan.ttl * 1000
             if known.plan.retry or not known.sources:  # else it was handed on before its answer left
                 known.holders = set(self.history.confirmed.get(reply, ()))
@@ -289,6 +289,13 @@ class Watch:
                 self.history.has_copy(reply, process.machine.number)
         self.world.count("jobs")
         self.tell("answered", process, request, known)
+
+    def _dropped_since(self, since_ms: int, process: "Process") -> set[int]:
+        """Machines that were told to drop everything since then, this one by RESET, too."""
+        found = {number for number, at_ms in self.history.flushes.items() if at_ms >= since_ms}
+        if process.reset_ms >= since_ms:
+            found.add(process.machine.number)
+        return found
 
     def _promise_hit(self, known: Known) -> None:
         """An ID that nobody was told before is told to somebody who had the same key: it is promised from here on.

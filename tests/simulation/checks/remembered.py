@@ -5,6 +5,7 @@ from disque.core.model.ends import End
 from disque.core.model.job import ACKED
 from tests.simulation.checks.kept import Kept
 from tests.simulation.cluster import Cluster
+from tests.simulation.history import Known
 from tests.simulation.machine import Machine
 from tests.simulation.process import Process
 from tests.simulation.world import Violation
@@ -35,9 +36,12 @@ class Remembered:
 
     That is so as long as not all that had it at the last look have lost it since, or are gone for good; a node that
     left, and said that it can be stopped, costs no copy. And after `cluster-repair-after` + 60 s in which nothing
-    happens, as many nodes keep it as should.
+    happens, as many nodes keep it as should. Longer than for its RETAIN it need not be kept: one that was cancelled may
+    be, for its RETRY.
 
-    A node may forget ends when it is short of memory, or is told to forget everything.
+    A node may forget ends when it is short of memory, or is told to forget everything. One that was told to drop its
+    copy of the job, perhaps before the end, is not missed, nor is one that had not got a copy yet of a job with ASYNC.
+    If ADDJOB was not answered, copies may never have been made.
     """
 
     promise = "I24"
@@ -113,12 +117,18 @@ class Remembered:
         found: dict[bytes, None] = {}
         for job_id, end in process.node.ends.by_id.items():
             if is_kept(end):
-                found[job_id] = None
-                until_ms = self.world.now + end.until_ms - process.now_ms()
+                until_ms = self.world.now + self.retained_ms(end) - process.now_ms()
                 if until_ms - self.world.now > SOON_MS:
+                    found[job_id] = None
                     seen = self.seen.setdefault(job_id, Seen(until_ms, self.world.now))
                     seen.until_ms = min(seen.until_ms, until_ms)
         return found
+
+    def retained_ms(self, end: End) -> int:
+        """Up to when an end must be kept, in the time of its node."""
+        known = self.history.jobs.get(end.id)
+        retain = known.plan.retain if known is not None else 0
+        return min(end.until_ms, end.ended_ms + retain * 1000) if retain else end.until_ms
 
     def note_dropped(self, process: Process) -> None:
         """A node may have forgotten ends: for want of memory, or since it was told to forget everything."""
@@ -160,19 +170,36 @@ class Remembered:
                 continue
             if any(lives(process, job_id) for process in processes):
                 continue  # it has come back after its end, as `Acknowledged` says, and who has it takes no copy of that
+            known = self.history.jobs.get(job_id)
+            if known is None or known.answered_ms < 0:
+                continue
             found = [process.node.ends.by_id.get(job_id) for process in processes]
             ends = [end for end in found if end is not None and is_kept(end)]
             able = [one for one in processes if job_id in one.node.ends.by_id or not one.node.membership.leaving]
-            wanted = min(max([end.repl for end in ends], default=1), len(able))
+            without = [one for one in processes if self.had_none(one, known) and may_lack(one, job_id, ends)]
+            wanted = min(max([end.repl for end in ends], default=1) - len(without), len(able))
             if len(ends) < wanted:
                 return f"{len(ends)} nodes keep how {job_id!r} has ended, and {wanted} should: {seen.machines}"
         return ""
+
+    def had_none(self, process: Process, known: Known) -> bool:
+        """Whether a node may have had no copy when the job ended: told to drop it, or, with ASYNC, not yet given."""
+        number = process.machine.number
+        if number in known.deleted:
+            return True
+        had = {known.coordinator, *self.history.confirmed.get(known.id, ())}
+        return known.plan.asynchronous and number not in had
 
 
 def lives(process: Process, job_id: bytes) -> bool:
     """Whether a node has a job that it does not know to have ended."""
     job = process.node.find(job_id)
     return job is not None and job.state != ACKED
+
+
+def may_lack(process: Process, job_id: bytes, ends: list[End]) -> bool:
+    """Whether the other nodes think that a node keeps an end which is not there."""
+    return job_id not in process.node.ends.by_id and any(process.node.node_id in end.holders for end in ends)
 
 
 def is_kept(end: End) -> bool:

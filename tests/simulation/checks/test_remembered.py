@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from cluster.capabilities import ENDS
-from disque.core.model.ends import DONE, End
+from disque.core.model.ends import CANCELLED, DONE, End
 from disque.core.model.job import ACKED, QUEUED
 from tests.simulation.checks.kept import Kept
 from tests.simulation.checks.remembered import SOON_MS, Remembered
 from tests.simulation.cluster import Cluster
+from tests.simulation.history import Known, Plan
 from tests.simulation.options import Options
 from tests.simulation.process import Process
 from tests.simulation.world import Violation, World
@@ -22,12 +23,16 @@ TIMEOUT_MS = 1000
 
 
 class Place:
-    """Three machines. The first two keep how a job has ended, as they should, and that was seen a second ago."""
+    """Three machines. The first two had a job and keep how it has ended, as was seen a second ago."""
 
     def __init__(self, *, jumps: bool = False) -> None:
         self.cluster = Cluster(World(Options(1, 3, timeout_ms=TIMEOUT_MS, jumps=jumps)))
         self.world = self.cluster.world
         self.world.now = NOW_MS
+        self.known = Known(JOB, Plan(b"b", b"q"), NOW_MS + LIFE_MS)
+        self.known.plan.retain = LIFE_MS // 1000
+        self.known.answered_ms, self.known.coordinator = NOW_MS - 1, 0
+        self.cluster.watch.history.jobs[JOB] = self.known
         self.processes = [self.process(number) for number in range(3)]
         for number in (0, 1):
             self.keep(number)
@@ -43,14 +48,16 @@ class Place:
         process: Any = Process.__new__(Process)
         process.machine, process.listening, process.reset_ms = machine, True, -1
         process.node = SimpleNamespace(ends=ends, stats=stats, membership=membership, find={}.get)
+        process.node.node_id = b"%d" % number
         process.now_ms = lambda: self.world.now
         machine.process = process
         return process
 
-    def keep(self, number: int, *, strange: bool = False) -> None:
+    def keep(self, number: int, *, strange: bool = False, status: int = DONE, life_ms: int = LIFE_MS) -> None:
         """A machine keeps the end."""
-        end = End(JOB, b"q", DONE, b"", self.world.now, NOW_MS + LIFE_MS)
+        end = End(JOB, b"q", status, b"", self.world.now, NOW_MS + life_ms)
         end.lasts, end.repl, end.is_strange = True, 2, strange
+        end.holders = (b"0", b"1")
         self.processes[number].node.ends.by_id[JOB] = end
 
     def forget(self, number: int) -> None:
@@ -152,7 +159,7 @@ def test_who_is_short_of_memory_may_forget_its_own(numbers: tuple[int, ...]) -> 
 @pytest.mark.parametrize(("flushed_ms", "lost"), [(NOW_MS - 1, True), (NOW_MS, False)])
 def test_what_was_flushed_since_it_was_seen_may_be_gone(flushed_ms: int, lost: bool) -> None:
     place = Place()
-    place.cluster.watch.history.flushed_ms = flushed_ms
+    place.cluster.watch.history.flushes[2] = flushed_ms
     place.forget(0)
     place.forget(1)
     place.look(lost=lost)
@@ -213,6 +220,43 @@ def test_nodes_that_do_not_know_ends_make_none_again() -> None:
     place.forget(0)
     place.processes[2].node.membership.myself.capabilities = 0
     place.rest()
+
+
+@pytest.mark.parametrize(("deleted", "few"), [(0, ""), (1, "1 nodes keep how"), (2, "1 nodes keep how")])
+def test_who_was_told_to_drop_the_job_has_no_end_of_it(deleted: int, few: str) -> None:
+    place = Place()
+    place.forget(0)
+    place.known.deleted = {deleted}
+    place.rest(few)
+
+
+@pytest.mark.parametrize("is_asynchronous", [True, False])
+@pytest.mark.parametrize("is_confirmed", [True, False])
+def test_with_async_a_job_may_end_before_a_node_has_it(is_asynchronous: bool, is_confirmed: bool) -> None:
+    place = Place()
+    place.forget(1)
+    place.known.plan.asynchronous = is_asynchronous
+    if is_confirmed:
+        place.cluster.watch.history.confirmed[JOB] = {1}
+    place.rest("" if is_asynchronous and not is_confirmed else "1 nodes keep how")
+
+
+def test_copies_of_a_job_that_was_not_answered_are_promised_to_nobody() -> None:
+    place = Place()
+    place.forget(0)
+    place.known.answered_ms = -1
+    place.rest()
+
+
+def test_a_job_that_was_cancelled_is_kept_in_mind_for_longer_than_need_be() -> None:
+    place = Place()
+    for number in (0, 1):
+        place.keep(number, status=CANCELLED, life_ms=5 * LIFE_MS)
+    place.look()
+    place.world.now = NOW_MS + 1000 + LIFE_MS - SOON_MS
+    place.look()
+    place.look()
+    assert not place.checker.seen
 
 
 def test_what_one_was_allowed_to_drop_need_not_be_there_again() -> None:
