@@ -71,7 +71,7 @@ def samples_of(cluster: Cluster) -> sampler.Sampler:
 
 
 async def overview(request: Request, cluster: Cluster) -> Values:
-    """Rates, nodes, and what needs somebody."""
+    """Rates, how long jobs of the busiest queues wait and run, nodes, and what needs somebody."""
     del request
     samples = samples_of(cluster)
     await samples.look()
@@ -80,6 +80,7 @@ async def overview(request: Request, cluster: Cluster) -> Values:
     charts = [rates_chart(title, taken, lines) for title, lines in CHARTS.items()] if len(taken) > 1 else []
     return {
         "nodes": [node_row(node, info) for node, info in samples.nodes],
+        "busiest": await busiest(cluster, samples.busiest),
         "now": taken[-1].rates if taken else None,
         "charts": charts,
         "memory": sum(sampler.number(info, "used_memory") for info in infos),
@@ -88,6 +89,15 @@ async def overview(request: Request, cluster: Cluster) -> Values:
         "queue_count": len(await cluster.queue_names()),
         "up": len(infos),
     }
+
+
+async def busiest(cluster: Cluster, names: list[str]) -> list[Values]:
+    """Figures of some queues; without those that are gone, and none if the user may not look at them."""
+    try:
+        rows = await figures.of_queues(cluster, names)
+    except DisqueError:
+        return []
+    return [row for row in rows if row.get("len") is not None]
 
 
 def rates_chart(title: str, taken: list[sampler.Sample], lines: dict[str, int]) -> Chart:

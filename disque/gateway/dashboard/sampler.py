@@ -1,4 +1,4 @@
-"""What happens in a cluster, a sample every two seconds, as long as somebody looks.
+"""What happens in a cluster, a sample every two seconds, as long as somebody looks; and which queues are used most.
 
 Rates are differences of what nodes count since their start. A node that was started anew counts from 0, so a step down
 is taken for no news. Nobody looks: nothing is asked.
@@ -6,11 +6,13 @@ is taken for no news. Nobody looks: nothing is asked.
 
 import asyncio
 import time
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 from disque.client import AsyncDisque, DisqueError, NodeInfo
+from disque.client.replies import text
+from disque.gateway import compat
 from disque.gateway.cluster import Cluster
 
 EVERY_S: Final = 2.0
@@ -18,6 +20,9 @@ EVERY_S: Final = 2.0
 KEPT: Final = 300
 #: How long samples are taken after the last look, in seconds.
 LOOKS_S: Final = 30.0
+#: How many queues are the busiest ones, and for how long they are, in seconds.
+BUSIEST: Final = 10
+BUSIEST_S: Final = 10.0
 #: What is counted, by its name in INFO.
 TOTALS: Final = {
     "added": "total_jobs_added",
@@ -48,6 +53,9 @@ class Sampler:
         self._clock_s = clock_s
         self.samples: deque[Sample] = deque(maxlen=KEPT)
         self.nodes: Found = []
+        #: The queues that were used most, the first of all in front; none where the user may not ask for METRICS.
+        self.busiest: list[str] = []
+        self._ranked_s = -BUSIEST_S
         self._last: dict[str, dict[str, int]] = {}
         self._last_s = 0.0
         self._looked_s = 0.0
@@ -72,6 +80,10 @@ class Sampler:
     async def sample(self) -> None:
         """Ask all nodes. Raises DisqueError if none tells who they are."""
         self.take(await self._cluster.at_each(info_of), self._clock_s())
+        if self._clock_s() - self._ranked_s >= BUSIEST_S:
+            self._ranked_s = self._clock_s()
+            answers = await self._cluster.at_each(metrics_of)
+            self.busiest = ranked([answer for _, answer in answers if isinstance(answer, str)])
 
     def take(self, found: Found, now_s: float) -> None:
         """Note what nodes have said."""
@@ -99,6 +111,20 @@ class Sampler:
 async def info_of(client: AsyncDisque) -> Info:
     """INFO of a node."""
     return await client.info()
+
+
+async def metrics_of(client: AsyncDisque) -> str:
+    """METRICS of a node, with the queues that were used most there."""
+    return text(await client.execute_command("METRICS", "COUNT", BUSIEST))
+
+
+def ranked(told: Iterable[str]) -> list[str]:
+    """The queues to which most jobs were added, and from which most were delivered, at all nodes together."""
+    samples = [sample for answer in told for sample in compat.samples(answer)]
+    used: Counter[str] = Counter()
+    for name in ("disque_jobs_added_total", "disque_jobs_delivered_total"):
+        used.update({queue: int(value) for queue, value in compat.totals(samples, name).items()})
+    return [name for name, _ in used.most_common(BUSIEST)]
 
 
 def number(info: Info, key: str) -> int:

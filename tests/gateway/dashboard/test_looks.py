@@ -1,5 +1,6 @@
 """The pages: each shows what is there, whatever it is called."""
 
+import re
 from collections.abc import Callable
 from urllib.parse import urlencode
 
@@ -23,6 +24,19 @@ def test_a_page_of_nothing_says_so(gateway: Gateway, path: str) -> None:
     answer = gateway.ask("GET", path)
     assert answer.status == 200
     assert "<main" in answer.text
+
+
+class TestOverview:
+    def test_the_busiest_queues_tell_how_long_jobs_wait_and_run(self, gateway: Gateway, node: Node) -> None:
+        add(node, SCRIPT)
+        for _ in range(2):
+            add(node, "mails")
+        assert node.ask("GETJOB", "FROM", "mails")
+        text = gateway.ask("GET", "/").text
+        [table] = re.findall("<caption>Busiest queues.*?</table>", text, re.DOTALL)
+        assert table.index("mails") < table.index("&lt;script&gt;")
+        assert SCRIPT not in table
+        assert all(word in table for word in ("Wait p95", "Run p95"))
 
 
 class TestQueues:

@@ -59,9 +59,22 @@ def test_the_viewer_of_the_documentation_sees_all_and_is_offered_nothing(gateway
     answer = gateway.ask("POST", "/login", b"user=viewer&password=a-long-password", content_type=FORM)
     assert answer.status == 303
     cookie = answer.headers["set-cookie"].partition(";")[0]
+    assert "Busiest queues" in gateway.ask("GET", "/", cookie=cookie).text
     for path in ("/", "/queues", "/queues/mails", "/jobs?queue=mails", "/dead", "/schedules", "/workers", "/nodes"):
         page = gateway.ask("GET", path, cookie=cookie)
         assert page.status == 200
         assert "/do/" not in page.text, path
     assert gateway.ask("GET", "/users", cookie=cookie).status == 403
     node.ask("ACL", "DELUSER", "viewer")
+
+
+def test_who_may_not_run_metrics_sees_the_rest_of_the_first_page(gateway: Gateway, node: Node) -> None:
+    add(node, "mails")
+    words = ["on", ">open sesame", "~*", "+@read", "+ping", "+info", "+cluster|nodes", "+cluster|info"]
+    assert node.ask("ACL", "SETUSER", "half", *words) == b"OK"
+    answer = gateway.ask("POST", "/login", b"user=half&password=open+sesame", content_type=FORM)
+    page = gateway.ask("GET", "/", cookie=answer.headers["set-cookie"].partition(";")[0])
+    assert page.status == 200
+    assert "all answer" in page.text
+    assert "Busiest" not in page.text
+    node.ask("ACL", "DELUSER", "half")

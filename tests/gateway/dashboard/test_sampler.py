@@ -1,7 +1,7 @@
 """Samples: rates of what nodes count, of nodes that come, go and start anew."""
 
 from disque.client import NodeInfo, UnavailableError
-from disque.gateway.dashboard.sampler import TOTALS, Found, Sampler
+from disque.gateway.dashboard.sampler import TOTALS, Found, Sampler, ranked
 from tests.gateway.support import Gateway
 
 A, B = NodeInfo("a", "h", 1, 1), NodeInfo("b", "h", 2, 1)
@@ -42,3 +42,10 @@ def test_who_looks_has_what_the_nodes_say_at_once(gateway: Gateway) -> None:
     gateway.run(sampler.look())
     assert [type(info) for _, info in sampler.nodes] == [dict]
     sampler.stop()
+
+
+def test_the_busiest_queues_are_those_with_most_jobs_at_all_nodes() -> None:
+    first = 'disque_jobs_added_total{queue="a"} 5\ndisque_jobs_delivered_total{queue="b"} 3\n'
+    second = 'disque_jobs_added_total{queue="b"} 4\ndisque_jobs_acked_total{queue="c"} 100\n'
+    assert ranked([first, second]) == ["b", "a"]
+    assert ranked([]) == []
