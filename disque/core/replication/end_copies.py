@@ -93,6 +93,7 @@ def tend(node: "Node", walk: "Walk", patience_ms: int) -> None:
             standing.is_able(node, one, ENDS) for one in keeping.open
         ):
             drop(node, keeping)
+            node.repairs.open |= set(keeping.open)
             walk.unsure += 1
 
 
@@ -122,6 +123,7 @@ def decide(node: "Node", walk: "Walk", keeping: Keeping, now_ms: int) -> None:
         keeping.away = standing.away(node, end.holders, ENDS)
     found = len(have) + len(keeping.away)
     if found >= end.repl:
+        standing.rely_on(node, keeping.away, now_ms)
         drop(node, keeping)
         return
     repairs.open |= {one for one in end.holders if one not in sayers and one not in keeping.away}  # as of jobs

@@ -341,6 +341,7 @@ def tend(node: "Node", walk: Walk) -> None:
     for job_id, found in list(repairs.checks.items()):
         if now_ms - found.since_ms >= ANSWER_MOST_MS or not all(standing.is_able(node, peer) for peer in found.open):
             drop_check(node, job_id)
+            repairs.open |= set(found.open)
             walk.unsure += 1
     for job_id, spread in list(repairs.copying.items()):
         if node.copies.wanted.get(job_id) is not spread:
@@ -448,6 +449,7 @@ def counted(
         elif what != COPY_UNKNOWN:
             drop_check(node, job_id)
             if what == COPY_UNDECIDED and repairs.walk is not None:
+                repairs.open |= {peer}
                 repairs.walk.unsure += 1
             continue
         if not found.open:
@@ -466,6 +468,7 @@ def decide(node: "Node", walk: Walk, job: Job, found: Check, now_ms: int) -> Non
     count = len(have) + len(others)
     repl = max(1, job.repl)
     if count >= repl:
+        standing.rely_on(node, others, now_ms)
         return
     # Whoever has said that it has no copy stays a holder: it is doubted until copies enough are there.
     repairs.open |= {holder for holder in job.holders if holder not in sayers and holder not in others}

@@ -88,8 +88,13 @@ def over(node: "Node", spread: "Replacement") -> None:
 
 
 def give_up(node: "Node", spread: "Replacement", *, may_refuse: bool) -> None:
-    """Nobody is left to be asked. ``may_refuse``: somebody may take a copy later who only refuses it now."""
+    """Nobody is left to be asked. ``may_refuse``: somebody may take a copy later who only refuses it now.
+
+    Who was asked and has not answered stays a holder: the next walk asks whether it has a copy.
+    """
     job_id, repairs = spread.job.id, node.repairs
+    silent = [one for one in spread.asked if one not in spread.confirmed and one not in spread.refused]
+    repairs.open |= {one for one in silent if one in spread.job.holders}
     node.drop_copies(job_id)
     if repairs.copying.pop(job_id, None) is None or repairs.walk is None:
         return

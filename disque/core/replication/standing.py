@@ -71,3 +71,15 @@ def away(node: "Node", holders: tuple[bytes, ...], capability: int = REPAIR) -> 
         if (holder in membership.nodes or holder in membership.strangers) and not is_able(node, holder, capability):
             found.append(holder)
     return tuple(found)
+
+
+def rely_on(node: "Node", others: tuple[bytes, ...], now_ms: int) -> None:
+    """These nodes cannot be asked, and count as if they had copies: as soon as they can be, they are to be asked.
+
+    One that fails is asked when it is back, see `repair.review`.
+    """
+    repairs = node.repairs
+    for one in others:
+        peer = node.peers.get(one)
+        if one not in repairs.failing and (peer is None or not peer.linked):
+            repairs.doubts.setdefault(one, now_ms)

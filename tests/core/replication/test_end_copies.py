@@ -95,6 +95,30 @@ def said(bench: Bench, peer: Member) -> list[int]:
 
 
 class TestRepair:
+    def test_a_node_that_counted_since_it_could_not_be_asked_is_asked_later(self, four: Bench) -> None:
+        job_id, (away,) = ended(four, 2)
+        (gone, *_) = without(four, job_id)
+        four.link_down(away)
+        four.membership.forget(gone.id, four.now_ms)
+        four.peers.remove(gone)
+        four.live(3000)  # all is looked at
+        assert not four.sent(ASKEND)
+        four.link_up(away)
+        four.live(AFTER_MS)
+        assert [(peer_id, message[2]) for peer_id, message in four.sent(ASKEND)] == [(away.id, (job_id,))]
+        four.hear(away, (COPYIS, END_UNKNOWN, (), (job_id,)))
+        assert len(four.sent(KEEPEND)) == 1
+
+    def test_a_node_that_has_not_answered_when_all_was_looked_at_is_asked_again(self, four: Bench) -> None:
+        job_id, (other,) = ended(four, 2)
+        (gone, *_) = without(four, job_id)
+        four.membership.forget(gone.id, four.now_ms)
+        four.peers.remove(gone)
+        four.live(3000)
+        assert [peer_id for peer_id, _ in four.sent(ASKEND)] == [other.id]
+        four.live(20_000)
+        assert [peer_id for peer_id, _ in four.sent(ASKEND)] == [other.id]
+
     def test_a_copy_is_made_again_when_its_node_is_gone(self, four: Bench) -> None:
         job_id, (gone,) = ended(four, 2)
         first, *_ = without(four, job_id)

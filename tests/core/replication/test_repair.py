@@ -213,6 +213,56 @@ def test_a_node_that_has_started_again_is_asked_after_a_while(four: Bench) -> No
     assert one.id in four.job(job_id).holders
 
 
+def test_a_node_that_counted_since_it_could_not_be_asked_is_asked_later(four: Bench) -> None:
+    job_id = made(four, 2)
+    (one,) = others(four, job_id)
+    four.live(AFTER_MS - 2000)
+    four.link_down(one)
+    four.live(4000)  # once, a while after the start, all is looked at
+    assert not four.sent(ASKCOPY)
+    four.link_up(one, PROCESS)
+    four.live(AFTER_MS)
+    assert four.sent(ASKCOPY) == [(one.id, (ASKCOPY, four.job(job_id).holders, (job_id,)))]
+    four.hear(one, (COPYIS, COPY_UNKNOWN, (), (job_id,)))
+    assert len(copies(four)) == 1
+    assert not four.node.repairs.doubts
+
+
+def test_a_node_that_was_sent_a_copy_and_did_not_answer_is_asked_whether_it_has_one() -> None:
+    bench = bench_of(2)
+    bench.live(AFTER_MS + 2000)
+    job_id = made(bench, 2)
+    (gone,) = others(bench, job_id)
+    (other,) = without(bench, job_id)
+    bench.membership.forget(gone.id, bench.now_ms)
+    bench.peers.remove(gone)
+    bench.live(3000)
+    assert [peer_id for peer_id, _ in copies(bench)] == [other.id]
+    bench.live(30_000)
+    assert not bench.node.copies.wanted
+    bench.live(6000)
+    assert [(peer_id, message[2]) for peer_id, message in bench.sent(ASKCOPY)] == [(other.id, (job_id,))]
+    bench.hear(other, (COPYIS, COPY_UNKNOWN, (), (job_id,)))
+    assert [peer_id for peer_id, _ in copies(bench)] == [other.id]
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_what_was_not_learnt_when_all_was_looked_at_is_asked_again(answers: bool) -> None:
+    bench = bench_of(3)
+    bench.live(AFTER_MS + 2000)
+    job_id = made(bench, 2)
+    (one,) = others(bench, job_id)
+    gone = without(bench, job_id)[0]
+    bench.membership.forget(gone.id, bench.now_ms)
+    bench.peers.remove(gone)
+    bench.live(3000)
+    assert [peer_id for peer_id, _ in bench.sent(ASKCOPY)] == [one.id]
+    if answers:
+        bench.hear(one, (COPYIS, COPY_UNDECIDED, (), (job_id,)))
+    bench.live(20_000)
+    assert [(peer_id, message[2]) for peer_id, message in bench.sent(ASKCOPY)][:1] == [(one.id, (job_id,))]
+
+
 def test_with_two_nodes_nothing_can_be_repaired_and_the_log_says_so() -> None:
     bench = bench_of(1)
     made(bench, 2)
