@@ -207,6 +207,8 @@ class History:
         self.resets: set[int] = set()
         #: By job, which machines were given a copy, and when first.
         self.copied: dict[bytes, dict[int, int]] = {}
+        #: By job and machine, from which one it got that copy.
+        self.givers: dict[bytes, dict[int, int]] = {}
         #: By machine, what its processes understood, from when on.
         self.versions: dict[int, list[tuple[int, int]]] = {}
         self.disk_trouble: dict[int, list[Interval]] = {}
@@ -260,9 +262,13 @@ class History:
         """A machine has lost a copy, which may be one that no answer rested on."""
         self.forgot_ms.setdefault(job_id, {})[machine] = self.world.now
 
-    def has_copy(self, job_id: bytes, machine: int) -> None:
-        """A machine has a copy, or was asked to take one."""
-        self.copied.setdefault(job_id, {}).setdefault(machine, self.world.now)
+    def has_copy(self, job_id: bytes, machine: int, giver: int = -1) -> None:
+        """A machine has a copy, or was asked to take one, by ``giver``."""
+        copied = self.copied.setdefault(job_id, {})
+        if machine not in copied:
+            copied[machine] = self.world.now
+            if giver >= 0:
+                self.givers.setdefault(job_id, {})[machine] = giver
 
     def forgot_nodes(self, machines: Iterable[int], since_ms: int, until_ms: int) -> bool:
         """Whether one of these machines had been told to forget others in this time, and did not know them again."""

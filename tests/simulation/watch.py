@@ -392,7 +392,7 @@ class Watch:
                 self._confirmed(src, process, job_id)
         elif kind in {wire.REPLJOB, wire.TAKEJOB}:
             for job_id in message[wire.REPLJOB_IDS]:
-                self.history.has_copy(job_id, process.machine.number)
+                self.history.has_copy(job_id, process.machine.number, src.machine.number)
                 self.history.has_copy(job_id, src.machine.number)
         elif kind == HAND_OVER:
             self._arrived(process, src, message)
@@ -406,7 +406,7 @@ class Watch:
         for job in message[wire.YOURJOBS_JOBS]:
             known = self.history.job(job[wire.ROW_ID], job[wire.ROW_BODY])
             if known is not None:
-                self.history.has_copy(known.id, process.machine.number)
+                self.history.has_copy(known.id, process.machine.number, src.machine.number)
                 self.history.has_copy(known.id, src.machine.number)
                 known.sources[process.machine.number] = src.machine.number
                 if not known.plan.retry:

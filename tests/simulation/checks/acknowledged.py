@@ -1,13 +1,12 @@
 """I5: what was acknowledged is not delivered again."""
 
 from cluster.capabilities import REPAIR
+from tests.simulation.checks.returned import TALK_MS, Returned
 from tests.simulation.cluster import Cluster
 from tests.simulation.history import FOREVER, Ack, Claim, Known
 from tests.simulation.machine import JUMP_MOST_MS
 from tests.simulation.world import Violation
 
-#: Two nodes must have been able to talk for so long, and for the time of a message each way, before they must agree.
-TALK_MS = 1500
 #: Nodes look at their clocks so often.
 NEARLY_MS = 50
 
@@ -27,6 +26,7 @@ class Acknowledged:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.history = cluster.watch.history
+        self.returned = Returned(cluster)
         self.calm = cluster.world.options.calm
 
     def delivered(self, known: Known, claim: Claim) -> None:
@@ -69,38 +69,20 @@ class Acknowledged:
         copy when it went lacks it, or was off for as long in its turn. It has not heard of copies that were made
         later, nor of those at nodes that were forgotten when it got its own.
         """
-        copied = self.history.copied.get(known.id, {})
-        for machine, since_ms in copied.items():
+        for machine, since_ms in self.history.copied.get(known.id, {}).items():
             for gone_ms, back_ms in self.history.absences(machine, since_ms, claim.at_ms):
-                others = [
-                    other
-                    for other, at_ms in copied.items()
-                    if other != machine and at_ms <= gone_ms and self.is_known_as_holder(other, machine, at_ms, gone_ms)
-                ]
+                others = self.returned.others(known, machine, gone_ms)
                 if back_ms > claim.at_ms or not others or self.news_ms(known, ack, machine, gone_ms) <= gone_ms:
                     continue
                 if not self.asks(machine, back_ms, claim.at_ms):
                     return True
                 if all(
                     not self.asks(other, back_ms, claim.at_ms)
-                    or self.is_forgotten(other, machine, back_ms, claim.at_ms)
+                    or self.returned.is_forgotten(other, machine, back_ms, claim.at_ms)
                     for other in others
                 ):
                     return True
         return False
-
-    def is_known_as_holder(self, other: int, machine: int, since_ms: int, until_ms: int) -> bool:
-        """Whether a machine must know of another one's copy: that was never forgotten, or could talk to it since."""
-        absent = self.history.absences(other, since_ms, until_ms)
-        if not absent:
-            return True
-        intervals = self.cluster.network.log.up(other, machine, absent[-1][1], until_ms)
-        return any(end - begin >= TALK_MS for begin, end in intervals)
-
-    def is_forgotten(self, machine: int, at: int, since_ms: int, until_ms: int) -> bool:
-        """Whether one machine was out of the reach of another one, ``at``, for so long that it was forgotten there."""
-        gap_ms = self.cluster.network.log.longest_gap(machine, at, since_ms, until_ms)
-        return gap_ms >= self.cluster.world.options.forget_s * 1000
 
     def asks(self, machine: int, since_ms: int, until_ms: int) -> bool:
         """Whether the node there understood questions about copies all this time."""

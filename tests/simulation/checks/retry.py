@@ -1,5 +1,6 @@
 """I4: nobody gets a job again before its RETRY, or the lease of that delivery, has passed."""
 
+from tests.simulation.checks.returned import Returned
 from tests.simulation.cluster import Cluster
 from tests.simulation.history import Claim, Known
 from tests.simulation.world import Violation
@@ -22,7 +23,9 @@ class Retry:
     still for over 500 ms, or got no answer for the node timeout from the node that delivers it again, or from one
     that handed it to that one; and what follows when these nodes threw away what they remembered, were told to delete
     it, or to forget others and did not know them again before the job was there; and what follows from a copy that was
-    made by one that had been told to forget others, so it may not know of that delivery. A WORKING that came so late
+    made by one that had been told to forget others, so it may not know of that delivery; and what a node delivers that
+    was off for so long, and then reached no other one with the job for so long, that they forgot each other, or one
+    that has its copy from there (Rule 52), and what others deliver then. A WORKING that came so late
     that another node had the job in its queue already, or would have it before it heard of this, counts for what came
     from there only from when that one must have heard of it. Clocks may drift; nothing else counts, not one ms.
     """
@@ -32,6 +35,7 @@ class Retry:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.history = cluster.watch.history
+        self.returned = Returned(cluster)
         self.timeout_ms = cluster.world.options.timeout_ms
 
     def delivered(self, known: Known, claim: Claim) -> None:
@@ -65,7 +69,7 @@ class Retry:
         paths = {*claim.path, *earlier.path}
         if history.evicted(since_ms, until_ms, paths) or history.forgot_nodes(paths, known.plan.asked_ms, until_ms):
             return True
-        if self.has_untold_copy(known, claim):
+        if self.has_untold_copy(known, claim) or self.forgot_each_other(known, earlier, claim):
             return True
         return any(
             self.has_failed(machine, again, since_ms, until_ms) for machine in earlier.path for again in claim.path
@@ -81,6 +85,33 @@ class Retry:
             for giver, since_ms in copied.items()
             if since_ms < copied[machine]
         )
+
+    def forgot_each_other(self, known: Known, earlier: Claim, claim: Claim) -> bool:
+        """Whether one of these comes from a machine that was back and forgot all others with the job (Rule 52).
+
+        The other one does not.
+        """
+        for mine, other in ((earlier, claim), (claim, earlier)):
+            theirs = self.line(known, other)
+            for machine, since_ms in self.line(known, mine).items():
+                back_ms = self.returned.alone_ms(known, machine, mine.at_ms)
+                if theirs.get(machine, -1) < back_ms <= since_ms:
+                    return True
+        return False
+
+    def line(self, known: Known, claim: Claim) -> dict[int, int]:
+        """The machines by which a job came to a claim, and those from which they got their copies, and so on.
+
+        With until when: the claim, or when the next machine got its copy.
+        """
+        copied, givers = self.history.copied.get(known.id, {}), self.history.givers.get(known.id, {})
+        found = dict.fromkeys(claim.path, claim.at_ms)
+        for machine in claim.path:
+            at = machine
+            while (giver := givers.get(at, at)) not in found:
+                found[giver] = copied[at]
+                at = giver
+        return found
 
     def is_heard(self, machine: int, again: int, since_ms: int, until_ms: int) -> bool:
         """Whether the news of a node must have reached another one."""

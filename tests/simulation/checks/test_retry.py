@@ -4,7 +4,7 @@ import pytest
 
 from tests.simulation.checks.retry import Retry
 from tests.simulation.cluster import Cluster
-from tests.simulation.history import FOREVER, Claim, Known, Plan
+from tests.simulation.history import FOREVER, Claim, Interval, Known, Plan
 from tests.simulation.options import Options
 from tests.simulation.world import Violation, World
 
@@ -14,8 +14,8 @@ JOB = b"D-11111111-that-is-delivered-once-more--05a1"
 class Place:
     """Three machines. WORKING of a job is said to machine 0 at 10 s, and machine 1 hands it out a second later."""
 
-    def __init__(self) -> None:
-        self.cluster = Cluster(World(Options(1, 3)))
+    def __init__(self, forget_s: int = 86_400) -> None:
+        self.cluster = Cluster(World(Options(1, 3, forget_s=forget_s)))
         self.history = self.cluster.watch.history
         for pair in ((0, 1), (0, 2), (1, 2)):
             self.cluster.network.log.since[pair] = 0
@@ -80,3 +80,62 @@ def test_a_copy_of_one_that_had_forgotten_who_delivered_knows_nothing_of_that(
     else:
         with pytest.raises(Violation, match="1000 ms after a WORKING"):
             place.deliver()
+
+
+def delivered_on_both_sides(
+    down: Interval = (12_000, 20_000),
+    *,
+    links: tuple[Interval, ...] = (),
+    copied: dict[int, int] | None = None,
+    givers: dict[int, int] | None = None,
+    one: int = 0,
+    other: int = 1,
+    forget_s: int = 5,
+) -> None:
+    """Machine 1 was away for 6 s from 6 s on, and 0 while it was ``down``: much later two of them deliver a job.
+
+    They can talk with each other from 20.5 s on, and in ``links``; machine 2 with both, all the time that it can.
+    """
+    place = Place(forget_s)
+    place.history.down = {1: [(6000, 12_000)], 0: [down]}
+    place.history.copied = {JOB: copied or {0: 5000, 1: 5000}}
+    place.history.givers = {JOB: givers or {1: 0}}
+    log = place.cluster.network.log
+    log.past = {(0, 1): [(0, 6000), *links], (1, 2): [(0, 6000)], (0, 2): [(0, down[0])]}
+    log.since = {(0, 1): max(20_500, down[1]), (1, 2): 12_000, (0, 2): down[1]}
+    place.working.at_ms = place.working.left_ms = 80_000
+    place.working.machine, place.working.path = one, (one,)
+    place.deliver(81_000, path=(other,))
+
+
+def test_two_that_forgot_each_other_in_turn_deliver_both() -> None:
+    delivered_on_both_sides()
+    delivered_on_both_sides(one=1, other=0)
+    with pytest.raises(Violation, match="1000 ms after a WORKING"):
+        delivered_on_both_sides(forget_s=7)
+
+
+def test_one_that_could_ask_the_other_one_before_that_went_does_not() -> None:
+    delivered_on_both_sides((15_000, 22_000), links=((12_000, 15_000),))
+    with pytest.raises(Violation, match="1000 ms after a WORKING"):
+        delivered_on_both_sides((20_000, 27_000), links=((12_000, 20_000),))
+
+
+def test_nor_one_that_was_not_forgotten_by_the_other_one_which_was_away_too() -> None:
+    with pytest.raises(Violation, match="1000 ms after a WORKING"):
+        delivered_on_both_sides((6500, 20_500))
+
+
+def test_nor_one_that_knew_of_a_third_one_which_it_can_ask() -> None:
+    with pytest.raises(Violation, match="1000 ms after a WORKING"):
+        delivered_on_both_sides(copied={0: 5000, 1: 5000, 2: 5000})
+    delivered_on_both_sides(copied={0: 5000, 1: 5000, 2: 11_500}, givers={1: 0, 2: 0}, one=2)
+
+
+def test_who_has_a_copy_from_one_of_the_two_is_on_its_side() -> None:
+    copied, givers = {0: 5000, 1: 5000, 2: 25_000}, {1: 0, 2: 1}
+    delivered_on_both_sides(copied=copied, givers=givers, other=2)
+    with pytest.raises(Violation, match="1000 ms after a WORKING"):
+        delivered_on_both_sides(copied=copied, givers=givers, one=1, other=2)
+    with pytest.raises(Violation, match="1000 ms after a WORKING"):
+        delivered_on_both_sides(copied=copied, givers=givers, one=2, other=2)
