@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 LOG: Final = logging.getLogger("disque.django")
 #: After an error of all nodes, in seconds.
 PAUSE_S: Final = 1.0
+#: How often it is looked whether threads have ended.
+LOOK_S: Final = 0.2
 #: Who ends when nothing is left waits so long for more.
 BURST_S: Final = 0.5
 
@@ -42,6 +44,7 @@ class Runner:
         self.queues = [backend.job_queue(name) for name in queues]
         self.burst = burst
         self.stopped = threading.Event()
+        self.at_once = threading.Event()
         self._how = how_words(lease=backend.parsed.lease)
         self._running: dict[str, Job] = {}
         name = f"{socket.gethostname()}-{os.getpid()}"
@@ -57,12 +60,13 @@ class Runner:
             thread.start()
         for thread in self._threads:
             while thread.is_alive() and not self.stopped.is_set():
-                thread.join(0.2)
+                thread.join(LOOK_S)
         for interrupt in self._interrupts:
             interrupt.end()
         deadline_s = monotonic() + grace_s
         for thread in self._threads:
-            thread.join(max(0.0, deadline_s - monotonic()))
+            while thread.is_alive() and monotonic() < deadline_s and not self.at_once.is_set():
+                thread.join(LOOK_S)
         left = list(self._running.values())
         for job in left:
             LOG.warning("task %s takes longer than the grace: it goes to another worker", job.id)
@@ -70,7 +74,9 @@ class Runner:
         return not left
 
     def stop(self) -> None:
-        """Take no more, and end."""
+        """Take no more, finish what runs, and end. Called twice, it ends at once."""
+        if self.stopped.is_set():
+            self.at_once.set()
         self.stopped.set()
 
     def _work(self, worker: str, interrupt: Interrupt) -> None:

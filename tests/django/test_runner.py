@@ -160,6 +160,16 @@ def test_what_runs_longer_than_the_grace_goes_back_and_uses_up_no_try(node: Node
     until(lambda: not working.runner._running, "the end of the task")
 
 
+def test_stopped_twice_it_gives_back_what_runs_at_once(node: Node, backend: DisqueBackend) -> None:
+    working = Working(backend, 1_000_000)
+    working.runner.stop()
+    working.runner.stop()
+    working.thread.join(60)
+    assert (working.ended, node.ask("QLEN", "default")) == ([False], 1)
+    tasks.GO.set()
+    until(lambda: not working.runner._running, "the end of the task")
+
+
 def test_without_a_node_it_waits_for_one(backend: DisqueBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     result = tasks.add.enqueue(1)
     take = backend.client.take

@@ -16,7 +16,7 @@ THREADS: Final = 4
 
 
 class Command(BaseCommand):
-    """The worker. SIGTERM and Ctrl-C: takes no more, and finishes what runs."""
+    """The worker. SIGTERM and Ctrl-C: takes no more, and finishes what runs; a second one: at once."""
 
     help = "Run tasks of a backend of Disque. SIGTERM and Ctrl-C: takes no more, and finishes what runs."
 
