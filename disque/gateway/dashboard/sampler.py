@@ -124,7 +124,7 @@ def ranked(told: Iterable[str]) -> list[str]:
     used: Counter[str] = Counter()
     for name in ("disque_jobs_added_total", "disque_jobs_delivered_total"):
         used.update({queue: int(value) for queue, value in compat.totals(samples, name).items()})
-    return [name for name, _ in used.most_common(BUSIEST)]
+    return [name for name, jobs in used.most_common(BUSIEST) if jobs]
 
 
 def number(info: Info, key: str) -> int:

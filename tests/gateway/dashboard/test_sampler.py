@@ -47,5 +47,6 @@ def test_who_looks_has_what_the_nodes_say_at_once(gateway: Gateway) -> None:
 def test_the_busiest_queues_are_those_with_most_jobs_at_all_nodes() -> None:
     first = 'disque_jobs_added_total{queue="a"} 5\ndisque_jobs_delivered_total{queue="b"} 3\n'
     second = 'disque_jobs_added_total{queue="b"} 4\ndisque_jobs_acked_total{queue="c"} 100\n'
-    assert ranked([first, second]) == ["b", "a"]
+    unused = 'disque_jobs_added_total{queue="d"} 0\n'
+    assert ranked([first, second, unused]) == ["b", "a"]
     assert ranked([]) == []
