@@ -34,6 +34,7 @@ a RETRY to the sender, who queues them again when that is over; those without ar
 
 from typing import TYPE_CHECKING, Any, Final
 
+from cluster.capabilities import JOBS
 from cluster.membership import UNREACHABLE
 from cluster.messages import (
     HAVE,
@@ -484,7 +485,11 @@ def take_in(node: "Node", peer: bytes, spec: "JobSpec", row: "Row", holders: tup
 
 
 def meet(node: "Node", peer: bytes, job: Job, spec: "JobSpec", row: "Row", now_ms: int) -> int:
-    """``peer`` sends a job that is known here: 1 if it goes into its queue, else 0."""
+    """``peer`` sends a job that is known here: 1 if it goes into its queue, else 0.
+
+    Who cannot be told of moves gives a job out where it was. It goes into the queue where it is: else that node would
+    give it here again and again, and it would reach nobody.
+    """
     if job.state == ACKED:
         acks.tell_acked(node, peer, job.id)
         return 0
@@ -492,25 +497,30 @@ def meet(node: "Node", peer: bytes, job: Job, spec: "JobSpec", row: "Row", now_m
         return 0  # there are two, which must not be: one of them is enough
     replica.add_holders(node, job, (*row[ROW_HOLDERS], peer))
     here = generations.come_with(node, peer, job, spec, row[ROW_MORE], row[ROW_LEFT_MS], 0, now_ms)
-    if here is None or here.state != ACTIVE or here.queue != spec.queue:
+    if here is None or here.state != ACTIVE:
+        return 0
+    is_elsewhere = here.queue != spec.queue
+    if is_elsewhere and node.peers[peer].understands(JOBS):
         return 0
     job = here
     if job.flags & LEASE_OWNER and job.requeue_ms > now_ms and job.place != ELSEWHERE:
         arbitration.answer_hold(node, peer, job, now_ms)
         return 0
     node.drop_vote(job.id)
-    nacks, deliveries = min(row[ROW_NACKS], COUNTER_MAX), min(row[ROW_DELIVERIES], COUNTER_MAX)
-    changed = job.flags & DEFERRED or job.nacks < nacks or job.deliveries < deliveries
-    job.nacks = max(job.nacks, nacks)
-    job.deliveries = max(job.deliveries, deliveries)
     was_spoken_for = not job.flags & BACKUP
+    changed = job.flags & DEFERRED > 0
+    if not is_elsewhere:  # else what was counted there belongs to another generation
+        nacks, deliveries = min(row[ROW_NACKS], COUNTER_MAX), min(row[ROW_DELIVERIES], COUNTER_MAX)
+        changed = changed or job.nacks < nacks or job.deliveries < deliveries
+        job.nacks = max(job.nacks, nacks)
+        job.deliveries = max(job.deliveries, deliveries)
     job.flags |= REQUEUE_ANNOUNCED
     node.enqueue(job, now_ms)
     if changed:
         announcements.file_requeue(node, job)
     if was_spoken_for:  # by another node, which may have it in its queue as well
         announcements.tell_queued(node, job, STILL)
-    return 1
+    return 0 if is_elsewhere else 1
 
 
 def announce(node: "Node", peer: bytes, news: dict[tuple[bytes, ...], list[bytes]]) -> None:

@@ -131,6 +131,22 @@ def test_who_cannot_be_told_is_not_behind() -> None:
     assert not bench.sent(MOVED)
 
 
+def test_what_a_node_that_cannot_be_told_hands_over_from_the_old_queue_goes_into_the_new_one() -> None:
+    bench = backup(1)
+    (one,) = bench.peers
+    client = bench.client()
+    client("MOVE", "r", ID)
+    again = yourjobs(yourjobs_row(ID, holders=(MYSELF, one.id), nacks=7))
+    bench.node.peers[one.id].capabilities = 0
+    bench.hear(one, (QUEUED, STILL, (ID,)))
+    bench.hear(one, again)
+    assert bench.job(ID).nacks == 0, "what is counted there belongs to another generation"
+    assert client.get("q") == []
+    assert client.get("r") == [ID], "else it would be handed over again and again, and reach nobody"
+    bench.hear(one, again)
+    assert client.get("r") == [], "it is out with a consumer"
+
+
 def test_a_process_that_starts_again_may_have_lost_it() -> None:
     bench = backup(1)
     (one,) = bench.peers
