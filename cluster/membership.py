@@ -211,7 +211,10 @@ class Membership(Table):
     def link_down(self, node_id: bytes, now_ms: int, *, refused: bool) -> None:
         """The link to a node has ended, or could not be made: `refused` when nobody listens there."""
         node = self.nodes.get(node_id)
-        if node is None or node is self.myself:
+        if node is None:
+            self.lacking.pop(node_id, None)
+            return
+        if node is self.myself:
             return
         if node.linked:
             node.linked = False
@@ -306,7 +309,8 @@ class Membership(Table):
 
     def _remove(self, node: Member) -> None:
         del self.nodes[node.id]
-        self.lacking.pop(node.id, None)
+        if not node.linked:  # what was said to it a moment ago may still leave over its link
+            self.lacking.pop(node.id, None)
         node.flags |= DELETED
         node.linked = False
         if node.named:

@@ -162,6 +162,9 @@ class TestMeeting:
         other.membership.set_capabilities(one.id, 0)
         assert list(other.membership.lacking) == [one.id]
         other.membership.forget(one.id, made.now_ms)
+        said: list[tuple[bytes, messages.Message]] = [(one.id, (messages.UPSINCE, 0))]
+        assert other.membership.understood(said) == [], "it was said a moment before, and the link still stands"
+        other.membership.link_down(one.id, made.now_ms, refused=False)
         assert other.membership.lacking == {}
 
     def test_a_known_node_that_is_met_again_is_told_meet_as_it_may_have_forgotten(self) -> None:
