@@ -65,18 +65,19 @@ class Claim:
     ``lease_ms`` where that is not 0.
 
     ``left_ms`` is when the reply began to leave, -1 before. ``path`` are the machines by which the job came to the
-    ``machine`` where this happened, itself included. ``late`` are the machines in whose queues it was by then, or
-    before they could hear of this.
+    ``machine`` where this happened, itself included; ``handed_ms`` when each but the first handed it on. ``late`` are
+    the machines in whose queues it was by then, or before they could hear of this.
     ``queue`` is where a delivery came from.
     """
 
-    __slots__ = ("at_ms", "late", "lease_ms", "left_ms", "life", "machine", "path", "queue", "working")
+    __slots__ = ("at_ms", "handed_ms", "late", "lease_ms", "left_ms", "life", "machine", "path", "queue", "working")
 
     def __init__(self, at_ms: int, machine: int, life: int, path: tuple[int, ...], *, working: bool) -> None:
         self.at_ms = at_ms
         self.machine = machine
         self.life = life
         self.path = path
+        self.handed_ms = (at_ms,) * (len(path) - 1)
         self.working = working
         self.late: frozenset[int] = frozenset()
         self.lease_ms = 0
@@ -118,6 +119,7 @@ class Known:
         "flying",
         "freed_ms",
         "giver",
+        "handed_ms",
         "handing",
         "holders",
         "id",
@@ -161,8 +163,14 @@ class Known:
         #: A machine that leaves has given it away, the last one if several did, and has not heard whether it was taken.
         self.handing = False
         self.giver = -1
-        #: By machine, from where it was handed to it last.
+        #: By machine, from where it was handed to it last, and when that was.
         self.sources: dict[int, int] = {}
+        self.handed_ms: dict[int, int] = {}
+
+    def is_handed(self, machine: int, source: int, now_ms: int) -> None:
+        """It comes to ``machine`` from the queue of ``source``."""
+        self.sources[machine] = source
+        self.handed_ms[machine] = now_ms
 
     def path_to(self, machine: int) -> tuple[int, ...]:
         """The machines by which the job came to ``machine``, itself first."""

@@ -221,7 +221,9 @@ class Watch:
 
     def _claim(self, process: "Process", known: Known, *, working: bool) -> Claim:
         number = process.machine.number
-        return Claim(self.world.now, number, process.life, known.path_to(number), working=working)
+        claim = Claim(self.world.now, number, process.life, known.path_to(number), working=working)
+        claim.handed_ms = tuple([known.handed_ms[machine] for machine in claim.path[:-1]])
+        return claim
 
     def handed_out(self, process: "Process", session: Session, seen: int) -> None:
         """A session has jobs in replies that did not leave yet; those behind the first ``seen`` were given just now."""
@@ -399,7 +401,7 @@ class Watch:
         elif kind == wire.REFUSED:
             self._refused(process, src, message[2])
         elif kind == wire.ENQUEUE and message[1] in self.history.jobs:
-            self.history.jobs[message[1]].sources[process.machine.number] = src.machine.number
+            self.history.jobs[message[1]].is_handed(process.machine.number, src.machine.number, self.world.now)
 
     def _arrived(self, process: "Process", src: "Process", message: Message) -> None:
         """YOURJOBS is about to be taken."""
@@ -408,7 +410,7 @@ class Watch:
             if known is not None:
                 self.history.has_copy(known.id, process.machine.number, src.machine.number)
                 self.history.has_copy(known.id, src.machine.number)
-                known.sources[process.machine.number] = src.machine.number
+                known.is_handed(process.machine.number, src.machine.number, self.world.now)
                 if not known.plan.retry:
                     known.flying -= 1
                     known.handing = False  # whoever was given it has handed it on, if its giver has heard of it or not

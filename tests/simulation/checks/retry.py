@@ -89,23 +89,24 @@ class Retry:
     def forgot_each_other(self, known: Known, earlier: Claim, claim: Claim) -> bool:
         """Whether one of these comes from a machine that was back and forgot all others with the job (Rule 52).
 
-        The other one does not.
+        The other one does not, and no machine had to do with both from then on.
         """
         for mine, other in ((earlier, claim), (claim, earlier)):
-            theirs = self.line(known, other)
-            for machine, since_ms in self.line(known, mine).items():
+            ours, theirs = self.line(known, mine), self.line(known, other)
+            shared_ms = max((min(ours[machine], theirs[machine]) for machine in ours if machine in theirs), default=-1)
+            for machine, since_ms in ours.items():
                 back_ms = self.returned.alone_ms(known, machine, mine.at_ms)
-                if theirs.get(machine, -1) < back_ms <= since_ms:
+                if shared_ms < back_ms <= since_ms:
                     return True
         return False
 
     def line(self, known: Known, claim: Claim) -> dict[int, int]:
         """The machines by which a job came to a claim, and those from which they got their copies, and so on.
 
-        With until when: the claim, or when the next machine got its copy.
+        With until when: the claim, or when the next machine was handed the job or got its copy.
         """
         copied, givers = self.history.copied.get(known.id, {}), self.history.givers.get(known.id, {})
-        found = dict.fromkeys(claim.path, claim.at_ms)
+        found = dict(zip(claim.path, (claim.at_ms, *claim.handed_ms), strict=True))
         for machine in claim.path:
             at = machine
             while (giver := givers.get(at, at)) not in found:

@@ -25,9 +25,13 @@ class Place:
         self.working.left_ms = 10_000
         self.known.claims.append(self.working)
 
-    def deliver(self, at_ms: int = 11_000, path: tuple[int, ...] = (1,)) -> None:
+    def deliver(
+        self, at_ms: int = 11_000, path: tuple[int, ...] = (1,), handed_ms: tuple[int, ...] | None = None
+    ) -> None:
         """It is handed out."""
-        Retry(self.cluster).delivered(self.known, Claim(at_ms, path[0], 1, path, working=False))
+        claim = Claim(at_ms, path[0], 1, path, working=False)
+        claim.handed_ms = claim.handed_ms if handed_ms is None else handed_ms
+        Retry(self.cluster).delivered(self.known, claim)
 
 
 def test_a_job_on_which_somebody_works_does_not_come() -> None:
@@ -90,9 +94,12 @@ def delivered_on_both_sides(
     givers: dict[int, int] | None = None,
     one: int = 0,
     other: int = 1,
+    handed_ms: int = -1,
     forget_s: int = 5,
 ) -> None:
     """Machine 1 was away for 6 s from 6 s on, and 0 while it was ``down``: much later two of them deliver a job.
+
+    The ``other`` one has it from the queue of ``one``, which handed it over at ``handed_ms``, if that is not -1.
 
     They can talk with each other from 20.5 s on, and in ``links``; machine 2 with both, all the time that it can.
     """
@@ -105,7 +112,10 @@ def delivered_on_both_sides(
     log.since = {(0, 1): max(20_500, down[1]), (1, 2): 12_000, (0, 2): down[1]}
     place.working.at_ms = place.working.left_ms = 80_000
     place.working.machine, place.working.path = one, (one,)
-    place.deliver(81_000, path=(other,))
+    if handed_ms >= 0:
+        place.deliver(81_000, (other, one), (handed_ms,))
+    else:
+        place.deliver(81_000, (other,))
 
 
 def test_two_that_forgot_each_other_in_turn_deliver_both() -> None:
@@ -139,3 +149,18 @@ def test_who_has_a_copy_from_one_of_the_two_is_on_its_side() -> None:
         delivered_on_both_sides(copied=copied, givers=givers, one=1, other=2)
     with pytest.raises(Violation, match="1000 ms after a WORKING"):
         delivered_on_both_sides(copied=copied, givers=givers, one=2, other=2)
+
+
+@pytest.mark.parametrize("one", [0, 1])
+def test_who_handed_it_on_before_that_is_on_the_other_side(one: int) -> None:
+    delivered_on_both_sides(one=one, other=1 - one, handed_ms=5500)
+    with pytest.raises(Violation, match="1000 ms after a WORKING"):
+        delivered_on_both_sides(one=one, other=1 - one, handed_ms=25_000)
+
+
+def test_a_claim_knows_when_the_job_was_handed_on() -> None:
+    place = Place()
+    place.known.is_handed(1, 0, 6000)
+    place.known.is_handed(2, 1, 7000)
+    assert place.known.path_to(2) == (2, 1, 0)
+    assert place.known.handed_ms == {1: 6000, 2: 7000}
