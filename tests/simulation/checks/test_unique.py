@@ -1,10 +1,12 @@
 """What the checker of UNIQUE keys lets pass, and what it does not."""
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from disque.core.model.job import WAIT_REPL
 from tests.simulation.checks.unique import Unique
 from tests.simulation.cluster import Cluster
 from tests.simulation.history import Known, Plan
@@ -125,3 +127,21 @@ def test_who_came_after_a_split_is_not_excused_by_it() -> None:
     place.answer(1, b"three", 100)
     with pytest.raises(Violation, match="three"):
         place.answer(0, b"four", 100)
+
+
+@pytest.mark.parametrize("parts", [True, False])
+def test_a_job_of_which_a_leaving_node_has_let_go_is_decided_one_that_waits_for_its_copies_is_not(
+    parts: bool,
+) -> None:
+    place = Place()
+    known = Known(b"one", Plan(b"one", b"q"), place.world.now + 86_400_000)
+    known.plan.key = b"k"
+    waiting = SimpleNamespace(state=WAIT_REPL)
+    repairs = SimpleNamespace(parting={b"one": waiting} if parts else {})
+    node = SimpleNamespace(find={b"one": waiting}.get, repairs=repairs)
+    process: Any = SimpleNamespace(name="n0", node=node)
+    cluster: Any = SimpleNamespace(processes=lambda: [process])
+    place.checker.cluster = cluster
+    request: Any = SimpleNamespace(args=[b"ADDJOB", b"q", b"one", b"0", b"UNIQUE", b"k"])
+    with nullcontext() if parts else pytest.raises(Violation, match="not decided"):
+        place.checker.hit(process, request, known)

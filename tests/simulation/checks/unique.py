@@ -98,7 +98,8 @@ class Unique:
             raise Violation("I7", f"{process.name} answered {request.args!r} with {known.id!r}, a job of another key")
         for one in self.cluster.processes():
             job = one.node.find(known.id)
-            if job is not None and job.state == WAIT_REPL:
+            # One that a node which leaves has let go of is decided, and waits here until another node has it (Rule 55).
+            if job is not None and job.state == WAIT_REPL and known.id not in one.node.repairs.parting:
                 raise Violation("I7", f"{process.name} answered {known.id!r}, which {one.name} has not decided yet")
 
     def leaving(self, process: Process, outbox: list[tuple[bytes, tuple[Any, ...]]]) -> None:
