@@ -9,7 +9,7 @@ counts no more for jobs that are still undecided.
 
 from typing import TYPE_CHECKING, Final
 
-from cluster.member import HANDSHAKE, MYSELF, UNREACHABLE
+from cluster.member import HANDSHAKE, LEAVING, MYSELF, UNREACHABLE
 from cluster.messages import REPLJOB, TAKEJOB, YOURJOBS
 from disque.core import entries
 from disque.core.base.timers import NEVER
@@ -76,7 +76,7 @@ def review(node: "Node", now_ms: int) -> None:
         supply.link_up(node, peer_id, now_ms)
         registry.link_up(node, peer_id)
         firing.link_up(node, peer_id, now_ms)
-    failing = frozenset([peer_id for peer_id in peers if known[peer_id].flags & UNREACHABLE])
+    failing = frozenset([peer_id for peer_id in peers if known[peer_id].flags & UNREACHABLE & ~LEAVING])
     registry.nodes_changed(node, failing, membership.forgotten)
     repair.review(node, membership.forgotten, now_ms)
     if membership.forgotten:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from cluster.member import LEAVING, PFAIL
 from cluster.messages import DIGEST, ENTRIES
 from disque.core import entries
 from disque.core.journal.schema import ENTRY, FLUSH
@@ -91,6 +92,23 @@ def test_when_a_node_fails_the_others_compare_what_it_has_told_them(bench: Bench
     bench.fail(one, 0)
     bench.live(100)
     assert not bench.told(two, DIGEST)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_so_they_do_when_it_was_leaving_before_which_stops_nobody_from_setting_something_there(
+    bench: Bench, *, fails: bool
+) -> None:
+    entries.set_value(bench.node, key(), b"v", bench.now_ms)
+    one, two = bench.peers
+    bench.sent()
+    bench.fail(one, LEAVING)
+    assert bench.sent(DIGEST) == []
+    if fails:
+        bench.fail(one, LEAVING | PFAIL)
+    else:
+        bench.client()("CLUSTER", "FORGET", one.id)
+        bench.live(1)
+    assert [peer_id for peer_id, _ in bench.sent(DIGEST)] == [two.id]
 
 
 @pytest.mark.parametrize("has_failed", [False, True])
