@@ -604,6 +604,16 @@ class Node:
             queue.ready = True
             self.ready.append(queue)
 
+    def queue_when_sure(self, job: Job, now_ms: int) -> None:
+        """Put ``job`` into its queue, as somebody wants; one that may be done since long waits as after a delay.
+
+        It comes into the queue when the other nodes have said that they know it: see `returned`.
+        """
+        if self.repairs.returned and job.id in self.repairs.returned:
+            self.hold(job, now_ms, DEFERRED | LEASE_OWNER)
+        else:
+            self.enqueue(job, now_ms)
+
     def hold(self, job: Job, until_ms: int, flags: int) -> None:
         """Let ``job`` wait outside its queue until ``until_ms``.
 

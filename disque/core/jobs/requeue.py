@@ -138,7 +138,7 @@ def give_back(node: "Node", job: Job, delay_ms: int, counts: bool, now_ms: int) 
     if delay_ms:
         node.hold(job, now_ms + delay_ms, DEFERRED | LEASE_OWNER)
     else:
-        node.enqueue(job, now_ms)
+        node.queue_when_sure(job, now_ms)
     file_requeue(node, job)
     if len(job.holders) > 1:
         tell_queued(node, job, BY_NACK if counts else BY_RETURN)
@@ -152,7 +152,7 @@ def enqueue(node: "Node", job: Job, now_ms: int) -> bool:
         count(job, nack=False)
     if node.votes.by_id:
         node.drop_vote(job.id)
-    node.enqueue(job, now_ms)
+    node.queue_when_sure(job, now_ms)
     file_requeue(node, job)
     if len(job.holders) > 1:
         tell_queued(node, job, BY_ENQUEUE)

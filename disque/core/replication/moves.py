@@ -59,7 +59,7 @@ def move(
     if delay_ms:
         node.hold(job, now_ms + delay_ms, DEFERRED | LEASE_OWNER)
     else:
-        node.enqueue(job, now_ms)
+        node.queue_when_sure(job, now_ms)
     generations.file_move(node, job)
     node.outcomes.append(Relocated(job.id))
     if node.ends.watched:

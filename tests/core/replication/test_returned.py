@@ -1,3 +1,5 @@
+import pytest
+
 from cluster.messages import (
     ANSWER,
     ANSWER_NO,
@@ -6,6 +8,7 @@ from cluster.messages import (
     COPY_UNKNOWN,
     COPYIS,
     GOTJOB,
+    GOTMOVE,
     MOVED,
     REPLJOB,
     REPLJOB_IDS,
@@ -100,6 +103,26 @@ def test_what_one_of_them_knows_goes_on_as_ever() -> None:
         again.live(1000)
     assert again.state(job_id) == "queued"
     assert again.job(job_id).queue == b"q"
+
+
+@pytest.mark.parametrize("order", [("MOVE", "other"), ("ENQUEUE",), ("NACK",)])
+def test_who_wants_it_queued_waits_for_the_others(order: tuple[str, ...]) -> None:
+    for what, queue in ((COPY_THERE, b"other" if order[0] == "MOVE" else b"q"), (COPY_UNKNOWN, b"disque:returned")):
+        bench, job_id = with_job()
+        again = restarted(bench, DAY_MS)
+        assert again.client()(*order, job_id) == 1
+        again.live(3000)
+        assert again.state(job_id) == "active"
+        say(again, what, job_id)
+        for peer in again.peers:
+            again.hear(peer, (GOTMOVE, 1, again.node.node_id, (job_id,)))
+        for _ in range(3):
+            for peer_id, message in again.sent(WILLQUEUE):
+                peer = next(other for other in again.peers if other.id == peer_id)
+                again.hear(peer, (ANSWER, message[1], ANSWER_NO, (), (job_id,)))
+            again.live(1000)
+        assert again.state(job_id) == "queued"
+        assert again.job(job_id).queue == queue
 
 
 def test_one_that_cannot_be_reached_is_waited_for_until_it_is_forgotten() -> None:
