@@ -22,7 +22,7 @@ KEPT: Final = 300
 LOOKS_S: Final = 30.0
 #: How many queues are the busiest ones, and for how long they are, in seconds.
 BUSIEST: Final = 10
-BUSIEST_S: Final = 10.0
+BUSIEST_S: Final = 30.0
 #: What is counted, by its name in INFO.
 TOTALS: Final = {
     "added": "total_jobs_added",
@@ -55,6 +55,9 @@ class Sampler:
         self.nodes: Found = []
         #: The queues that were used most, the first of all in front; none where the user may not ask for METRICS.
         self.busiest: list[str] = []
+        #: Of which list of these queues the figures are, and those.
+        self.told_of: list[str] = []
+        self.told: list[dict[str, Any]] = []
         self._ranked_s = -BUSIEST_S
         self._last: dict[str, dict[str, int]] = {}
         self._last_s = 0.0
