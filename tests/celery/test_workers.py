@@ -243,6 +243,8 @@ class TestPrefork:
         for at in range(6):
             send(app, "done", at)
         until(lambda: node.ask("QLEN", "celery") == 3, "three to be taken ahead")
+        inspect = app.control.inspect(destination=[worker.name], timeout=30)
+        until(lambda: len(inspect.reserved()[worker.name]) == 3, "the worker to have read them")
         worker.signal(number)
         if number == signal.SIGTERM:
             worker.await_log("Warm shutdown")
