@@ -15,7 +15,7 @@ from disque.core.base import errors, resp
 from disque.core.dedup import keys
 from disque.core.federation import demand, supply
 from disque.core.jobs import leases, meta
-from disque.core.model.job import ACTIVE, SPENT, Job
+from disque.core.model.job import ACTIVE, EXTRA, SPENT, Job
 from disque.core.model.memory import PLACE_BYTES
 from disque.core.model.queue import PAUSED_OUT, Queue
 from disque.core.model.session import NOT_WAITING, WAIT_JOBS, WAIT_LINES, Session
@@ -69,7 +69,7 @@ def take(
                 queue.jobs_out += 1
                 queue.used_ms = queue.consumed_ms = now_ms
                 taken.append(job)
-                size += reply_bytes(node, job)
+                size += len(job.body) + len(queue.name) + (extra_bytes(node, job) if job.flags & EXTRA else 0)
                 if len(taken) == count or size >= size_most:
                     break
         live = [queue for queue in live if queue.length]
@@ -82,10 +82,10 @@ def take(
     return taken
 
 
-def reply_bytes(node: "Node", job: Job) -> int:
-    """For how much a job counts in a reply: WITHMETA shows its headers, each of which takes time, too."""
+def extra_bytes(node: "Node", job: Job) -> int:
+    """For how much the headers of a job count in a reply: WITHMETA shows them, and each takes time, too."""
     extra = node.extra_of(job)
-    return len(job.body) + len(job.queue) + (0 if extra is None else extra.size())
+    return 0 if extra is None else extra.size()
 
 
 def take_strictly(
@@ -97,7 +97,7 @@ def take_strictly(
     for queue in queues:
         some = take(node, session, [queue], count - len(taken), size_most, lease_ms, now_ms)
         taken += some
-        size_most -= sum([reply_bytes(node, job) for job in some])
+        size_most -= sum([len(job.body) + len(queue.name) + extra_bytes(node, job) for job in some])
         if len(taken) >= count or size_most <= 0:
             break
     return taken
