@@ -26,6 +26,8 @@ SUBREAPER: Final = 36  # PR_SET_CHILD_SUBREAPER of Linux
 SERVE: Final = (sys.executable, "-m", "disque.cli.serve")
 POLL_S: Final = 0.002
 REQUEST_MOST: Final = 1 << 20
+#: The copy may begin: whom it makes an orphan, as `daemonize` does, is not handed over.
+GO: Final = b"go"
 
 
 class Forked:
@@ -84,6 +86,7 @@ class Nursery:
             socket.send_fds(self._link, [request], [output])
             pid = int(self._link.recv(32))
             self.prctl(SUBREAPER, 0, 0, 0, 0)
+            self._link.send(GO)
         return Forked(pid, words)
 
     def close(self) -> None:
@@ -121,20 +124,24 @@ def serve_copies(link: socket.socket) -> list[str] | None:
             return None
         words, cwd, environment = json.loads(request)
         told, tell = os.pipe()
+        held, release = os.pipe()
         between = os.fork()
         if between == 0:
             pid = os.fork()
             if pid:
                 os.write(tell, b"%d" % pid)
                 os._exit(0)  # the copy is an orphan now
+            os.close(release)
+            os.read(held, 1)  # until nobody has the other end
             become(words, cwd, environment, files[0])
-            for file in (files[0], told, tell):
+            for file in (files[0], told, tell, held):
                 os.close(file)
             link.close()
             return list(words)
         os.waitpid(between, 0)
         link.send(os.read(told, 32))
-        for file in (files[0], told, tell):
+        link.recv(len(GO))
+        for file in (files[0], told, tell, held, release):
             os.close(file)
 
 
