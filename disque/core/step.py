@@ -71,7 +71,7 @@ from disque.core.host import CROSS_PROTOCOL
 from disque.core.jobs import add, bulk, deliver, eviction, history, overflow, queues, requeue, waiting
 from disque.core.model import memory
 from disque.core.model.ack_batch import Ack, AckBatch
-from disque.core.model.command import DENYOOM, FAST, LISTENING, LOADING, NO_AUTH, SKIP_MONITOR, WRITE, Command
+from disque.core.model.command import DENYOOM, FAST, LISTENING, LOADING, NO_AUTH, SKIP_MONITOR, Command
 from disque.core.model.ends import End, Wait, Wanted
 from disque.core.model.job import Job
 from disque.core.model.key import Key
@@ -180,7 +180,7 @@ def refusal(node: "Node", session: Session, row: Command, args: list[bytes], now
         wrong = errors.only_listens(row.full_name(args))
     elif flags & DENYOOM and node.used > node.limits.full and not has_room(node, args):
         wrong = errors.OUT_OF_MEMORY
-    elif node.misconf and flags & WRITE:
+    elif node.misconf and row.writes(args):
         wrong = node.misconf
     elif node.loading and not may_run_while_loading(node, session, row, args):
         wrong = errors.LOADING

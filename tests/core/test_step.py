@@ -5,6 +5,7 @@ import pytest
 from disque.core import step
 from disque.core.base.timers import Timed
 from disque.core.commands import COMMANDS
+from disque.core.model.catalog import Catalog
 from disque.core.model.command import WORDS_MOST
 from tests.core.support import (
     NOTHING,
@@ -88,7 +89,46 @@ def test_what_writes_nothing_works_while_the_disk_fails(bench: Bench, client: Cl
     assert client("PING", "hello") == b"hello"
 
 
+#: What only looks, as often as there is a way to look; {job} is the ID of a job in the queue q.
+LOOKS = (
+    *("SHOW {job}", "QLEN q", "QLEN q CLUSTER", "QPEEK q 10", "QSTAT q", "QSTAT q CLUSTER", "QSCAN", "QSCAN BUSYLOOP"),
+    *("JSCAN", "JSCAN BUSYLOOP REPLY ALL", "QHISTORY q minute", "PAUSE q state"),
+    *("QCONFIG GET q", "QCONFIG LIST", "QCONFIG HELP"),
+    *("CRON GET s", "CRON LIST", "cron list 0", "CRON NEXT @daily 2", "CRON HELP"),
+    *("ACL LIST", "ACL USERS", "ACL GETUSER default", "ACL WHOAMI", "ACL CAT", "ACL LOG", "ACL DRYRUN default QLEN q"),
+    *("CLUSTER INFO", "CLUSTER NODES", "CLUSTER MYID", "CLUSTER LEAVING"),
+    *("INFO", "METRICS", "HELLO", "CONFIG GET *", "CLIENT LIST", "COMMAND", "SLOWLOG GET", "LATENCY LATEST", "TIME"),
+    *("PUBSUB CHANNELS", "PUBLISH channel text"),
+)
+#: What only looks, too, but says what must still be true after a crash.
+PROMISES = ("RESULT {job}", "WAITJOB 10 {job}", "FIND q key")
+
+
+@pytest.mark.parametrize("request_", LOOKS)
+def test_what_only_looks_is_answered_while_the_disk_fails(bench: Bench, client: Client, request_: str) -> None:
+    client("CRON", "SET", "s", "@daily", "q", "body")
+    job = client.add("q")
+    bench.node.misconf = b"MISCONF no disk"
+    bench.node.journaling = True
+    client.session.unsettled = False
+    records = bench.node.outbox.count
+    reply = client.raw(*request_.format(job=job.decode()).split())
+    assert reply, "at once"
+    assert not reply.startswith(b"-")
+    assert not client.session.unsettled, "it does not wait for the journal"
+    assert bench.node.outbox.count == records
+
+
+def test_all_that_looks_at_jobs_and_queues_is_tried_with_a_disk_that_fails() -> None:
+    catalog = Catalog(COMMANDS.values())
+    tried = {tuple(request.lower().split()[:2]) for request in (*LOOKS, *PROMISES)}
+    for unit in catalog.by_category[b"read"]:
+        words_ = tuple(unit.decode().split("|"))
+        assert any(one[: len(words_)] == words_ for one in tried), unit
+
+
 SETS = (
+    *("CRON SET s @daily q body", "CRON DEL s", "CRON PAUSE s", "CRON RESUME s"),
     "PAUSE q in",
     "PAUSE q bcast",
     "QCONFIG SET q ttl 5",
@@ -109,10 +149,9 @@ def test_what_sets_something_is_refused_while_the_disk_fails(bench: Bench, clien
 def test_what_must_be_true_after_a_crash_is_not_said_while_the_disk_fails(bench: Bench, client: Client) -> None:
     job = client.add("q")
     bench.node.misconf = b"MISCONF no disk"
-    for request in (("RESULT", job), ("WAITJOB", 10, job), ("FIND", "q", "key")):
-        assert client.error(*request) == "MISCONF no disk"
-    assert client("PAUSE", "q", "state") == b"none"
-    assert client("QCONFIG", "GET", "q")
+    for request in PROMISES:
+        assert client.error(*request.format(job=job.decode()).split()) == "MISCONF no disk"
+    assert client.error("CRON", "RUN", "s") == "MISCONF no disk"
 
 
 @pytest.mark.parametrize("request_", ["QLEN q CLUSTER", "QSTAT q", "QSTAT q CLUSTER", "QHISTORY q minute"])

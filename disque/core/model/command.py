@@ -69,7 +69,7 @@ class Command:
 
     ``least`` and ``most`` are what follows for the number of words. ``index`` is the row's place in the table; a node
     counts calls by it. ``touches`` says what a request claims, for users who may not do everything; ``tame`` are
-    subcommands that are for anybody, although the command is not.
+    subcommands that are for anybody and change nothing, although the command is not, or does.
     """
 
     __slots__ = ("arity", "flags", "function", "group", "index", "least", "most", "name", "subcommands", "summary",
@@ -121,6 +121,12 @@ class Command:
         if self.touches is not None:
             return self.touches(args)
         return nothing(args) if self.group in FREE_GROUPS else everything(args)
+
+    def writes(self, args: list[bytes]) -> bool:
+        """Whether this request is for something that must be journalled."""
+        if not self.flags & WRITE:
+            return False
+        return len(args) < 2 or not any(word.encode() == args[1].upper() for word in self.tame)
 
     def accepts(self, words: int) -> bool:
         """Whether a request may have this many words."""
