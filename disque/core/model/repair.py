@@ -76,12 +76,16 @@ class Replacement(Spread):
 
 
 class Takeover(Spread):
-    """A job that is delivered at most once, and that a node which leaves gives away: as if its ADDJOB were ASYNC."""
+    """A job that is delivered at most once, and that a node which leaves gives away: as if its ADDJOB were ASYNC.
 
-    __slots__ = ()
+    ``lost_ms`` is when the link to the node that was asked ended, or when that was forgotten; 0: the link stands.
+    """
+
+    __slots__ = ("lost_ms",)
 
     def __init__(self, job: Job) -> None:
         super().__init__(job, None, outside=True)
+        self.lost_ms = 0
 
 
 class Walk:

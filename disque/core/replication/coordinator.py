@@ -487,10 +487,17 @@ def restarted(node: "Node", peer: Peer, now_ms: int) -> None:
 def link_lost(node: "Node", peer: Peer, now_ms: int) -> None:
     """The link to ``peer`` is gone: others are asked for the copies that it was asked for."""
     for spread in [spread for spread in peer.waiting.values() if not spread.job.retry]:
-        if not isinstance(spread, Takeover):  # of one it will be said if it has not left: see `takeover.beat`
-            lost(node, spread)
+        may_be_lost(node, spread, now_ms)
     if peer.waiting:
         node.begin_chore(ask_others(node, peer, now_ms))
+
+
+def may_be_lost(node: "Node", spread: Spread, now_ms: int) -> None:
+    """The link over which such a job went is gone, or its other side is forgotten: nobody else must have the job."""
+    if isinstance(spread, Takeover):
+        spread.lost_ms = now_ms  # it will be said if the job has not left: see `takeover.beat`
+    else:
+        lost(node, spread)
 
 
 def lost(node: "Node", spread: Spread) -> None:
@@ -510,8 +517,9 @@ def not_sent(node: "Node", peer_id: bytes, message: "Message", now_ms: int) -> N
     assert isinstance(ids, tuple)
     for job_id in ids:
         spread = node.copies.wanted.get(job_id)
-        if peer is not None and spread is not None and not spread.job.retry:
-            peer.waiting.pop(spread.job.id, None)
+        if spread is not None and not spread.job.retry:
+            if peer is not None:
+                peer.waiting.pop(spread.job.id, None)
             more(node, spread, now_ms)
 
 

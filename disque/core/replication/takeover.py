@@ -79,6 +79,7 @@ def ask(node: "Node", spread: Takeover, peer: "Peer", now_ms: int) -> None:
     """Give the job to this node."""
     job = spread.job
     spread.asked = (peer.id,)
+    spread.lost_ms = 0
     if not peer.waiting:
         peer.heard_ms = now_ms
     peer.waiting[job.id] = spread
@@ -119,9 +120,10 @@ def forget(node: "Node", spread: Takeover) -> None:
 def beat(node: "Node", now_ms: int) -> None:
     """Forget what left over a link that has ended."""
     for spread in list(node.repairs.parting.values()):
-        peer = node.peers.get(spread.asked[0])
-        if peer is not None and not peer.linked and now_ms - peer.lost_ms >= UNSENT_MS:
-            peer.waiting.pop(spread.job.id, None)
+        if spread.lost_ms and now_ms - spread.lost_ms >= UNSENT_MS:
+            peer = node.peers.get(spread.asked[0])
+            if peer is not None:
+                peer.waiting.pop(spread.job.id, None)
             forget(node, spread)
 
 

@@ -150,6 +150,30 @@ def test_what_had_not_left_when_the_link_ended_goes_to_the_next_node(three: Benc
     assert not three.node.repairs.parting
 
 
+def test_so_does_what_had_not_left_when_the_other_node_was_forgotten(three: Bench) -> None:
+    job_id = added(three)
+    leave(three)
+    ((peer, message),) = asked(three)
+    three.client()("CLUSTER", "FORGET", peer.id)
+    step.undelivered(three.node, peer.id, [message], three.now_ms)
+    ((other, _),) = asked(three)
+    assert other is not peer
+    three.hear(other, (GOTJOB, (job_id,)))
+    assert three.node.find(job_id) is None
+
+
+def test_what_may_have_left_when_the_other_node_was_forgotten_is_lost(three: Bench) -> None:
+    job_id = added(three)
+    leave(three)
+    ((peer, _),) = asked(three)
+    three.client()("CLUSTER", "FORGET", peer.id)
+    three.live(1100)
+    assert three.node.find(job_id) is None
+    assert not three.node.copies.wanted
+    three.live(40_000)
+    assert not asked(three)
+
+
 def test_nodes_that_do_not_know_this_are_not_asked(three: Bench) -> None:
     for peer in three.peers:
         three.node.membership.set_capabilities(peer.id, MINE & ~TAKEOVER)
