@@ -135,13 +135,16 @@ SETS = (
     "QCONFIG UNSET q",
     "ACL SETUSER bob on",
     "ACL DELUSER bob",
+    *("DEBUG FLUSHALL", "CLUSTER RESET", "CLUSTER RESET HARD"),
 )
 
 
 @pytest.mark.parametrize("request_", SETS)
 def test_what_sets_something_is_refused_while_the_disk_fails(bench: Bench, client: Client, request_: str) -> None:
+    job = client.add("other")
     bench.node.misconf = b"MISCONF no disk"
     assert client.error(*request_.split()) == "MISCONF no disk", "it would wait until there is room"
+    assert client("SHOW", job), "nothing has happened"
     bench.node.misconf = b""
     client(*request_.split())
 

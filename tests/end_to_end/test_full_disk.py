@@ -72,6 +72,8 @@ def test_writes_are_refused_and_reads_go_on(start_node: StartNode, small_disk: P
         assert isinstance(other.ask("INFO"), bytes)
         assert node.info("aof_last_write_status") == "err"
         assert other.ask("QLEN", "other") == 0
+        assert other.ask("CRON", "LIST") == [b"0", []]
+        assert str(other.ask("DEBUG", "FLUSHALL")) == MISCONF
 
 
 @pytest.mark.parametrize("fsync", ["always", "everysec", "no"])

@@ -110,8 +110,7 @@ class Watch:
                     ack.forgotten |= ack.machine == process.machine.number or request.verb == b"FASTACK"
 
     def _ran_flush(self, process: "Process", request: Request, reply: bytes) -> None:
-        del reply
-        if request.args[1:] == [b"FLUSHALL"]:
+        if request.args[1:] == [b"FLUSHALL"] and reply.startswith(b"+"):
             self.history.flushes[process.machine.number] = self.world.now
             for known in self.history.jobs.values():
                 known.ended = known.ended or "flushed"
@@ -142,7 +141,7 @@ class Watch:
 
     def _ran_cluster(self, process: "Process", request: Request, reply: bytes) -> None:
         """FORGET says that a node never returns: what that one should be told is told to nobody any more."""
-        if request.args[1] == b"RESET":
+        if request.args[1] == b"RESET" and not reply.startswith(b"-MISCONF"):
             self._ran_reset(process)
         if request.args[1] != b"FORGET" or not reply.startswith(b"+"):
             return

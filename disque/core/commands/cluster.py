@@ -162,8 +162,8 @@ def repair(node: "Node", session: Session, args: list[bytes], now_ms: int) -> No
 def reset(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """CLUSTER RESET [SOFT|HARD]: drop all jobs and forget all other nodes; HARD also takes a new ID."""
     how = args[2].upper() if len(args) > 2 else b"SOFT"
-    if how not in {b"SOFT", b"HARD"}:
-        session.out.append(resp.error(errors.SYNTAX))
+    if how not in {b"SOFT", b"HARD"} or node.misconf:  # a restart would bring back what cannot be noted as gone
+        session.out.append(resp.error(node.misconf or errors.SYNTAX))
         return
     registry.forget_all(node)
     users.reload(node, now_ms)

@@ -132,8 +132,14 @@ def debug(node: "Node", session: Session, args: list[bytes], now_ms: int) -> Non
 
 
 def debug_flushall(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
-    """DEBUG FLUSHALL: all jobs, queues and keys are gone."""
+    """DEBUG FLUSHALL: all jobs, queues and keys are gone.
+
+    Not where that cannot be noted: a restart would bring them back.
+    """
     del args
+    if node.misconf:
+        session.out.append(resp.error(node.misconf))
+        return
     sessions.flush_all(node, now_ms)
     session.out.append(resp.OK)
 

@@ -36,6 +36,7 @@ class Losing(Answers):
 
     def __init__(self, node_id: bytes) -> None:
         super().__init__(LOST, (node_id,))
+        self.promises = False
         self._count = 0
 
     def take(self, node_id: bytes, words: Words) -> bool:

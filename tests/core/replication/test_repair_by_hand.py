@@ -19,6 +19,15 @@ def test_all_nodes_are_told_and_the_reply_counts_those_that_begin() -> None:
     assert gone.id in bench.node.repairs.gone
 
 
+def test_the_reply_does_not_wait_for_the_journal() -> None:
+    bench = Bench(peers=1, journaling=True)
+    bench.fail(bench.peers[0])
+    client = bench.client()
+    client.session.unsettled = False
+    assert client("CLUSTER", "REPAIR", bench.peers[0].id) == 1
+    assert not client.session.unsettled
+
+
 def test_who_is_told_begins_only_if_the_node_fails() -> None:
     bench = Bench(peers=2)
     one, two = bench.peers
