@@ -93,7 +93,7 @@ def execute_held(node: "Node", now_ms: int) -> None:
     node.registry.held.clear()
     for session, args in held:
         session.waiting = NOT_WAITING
-        replies = len(session.out)
+        replies, written = len(session.out), node.outbox.count
         row = node.lookup[args[0].lower()]
         wrong = b""  # what the client may do can have changed meanwhile
         if session.limited:
@@ -105,6 +105,8 @@ def execute_held(node: "Node", now_ms: int) -> None:
         if session.wait_silent:
             session.wait_silent = False
             del session.out[replies:]
+        if node.outbox.count != written:
+            session.unsettled = True
         node.touch(session)
 
 

@@ -107,6 +107,14 @@ class TestAStart:
         told = [row for _, message in bench.sent(ENTRIES) for row in message[1]]
         assert all(row[4] == ahead_ms + 1 for row in told), "it is newer than all that the other one knows"
 
+    def test_the_reply_waits_for_the_journal_as_that_of_a_client_who_need_not_wait(self, bench: Bench) -> None:
+        client = bench.client()
+        client.send("QCONFIG", "SET", "q", "tries", 3)
+        client.session.unsettled = False
+        bench.live(bench.membership.timeout_ms + 200)
+        assert client.read() == b"OK"
+        assert client.session.unsettled
+
     def test_nobody_waits_for_longer_than_the_node_timeout(self, bench: Bench) -> None:
         client = bench.client()
         client.send("PAUSE", "q", "in", "bcast")

@@ -133,7 +133,7 @@ def go_on(node: "Node", session: Session, request: Request, now_ms: int) -> None
     """Run a request that was put off, or refuse it."""
     session.waiting = NOT_WAITING
     silent, session.wait_silent = session.wait_silent, False
-    replies, handed = len(session.out), len(session.handed)
+    replies, handed, written = len(session.out), len(session.handed), node.outbox.count
     if not request.refused and is_foreign(node, session.user, request):
         request.refused = resp.error(errors.NO_QUEUE)
     if request.refused:
@@ -144,6 +144,6 @@ def go_on(node: "Node", session: Session, request: Request, now_ms: int) -> None
         del session.out[replies:]
         del session.handed[handed:]
         session.wait_silent = session.waiting in {WAIT_JOBS, WAIT_HOST, WAIT_SCAN, WAIT_NODES, WAIT_ENDS}
-    if node.journaling:
+    if node.outbox.count != written:
         session.unsettled = True
     node.touch(session)

@@ -100,6 +100,18 @@ def test_nonsense_is_no_answer(cluster: Bench, user: Client) -> None:
     assert str(user.read()).startswith("NOJOB")
 
 
+@pytest.mark.parametrize(("words", "waits"), [("SHOW", False), ("ACKJOB", True)])
+def test_only_what_writes_waits_for_the_journal(words: str, waits: bool) -> None:
+    cluster = Bench(peers=4, journaling=True)
+    user = cluster.client()
+    user("ACL", "SETUSER", "u", "on", "nopass", "%R~mine*", "%W~in", "+@all")
+    user("AUTH", "u", "x")
+    assert user(words, JOB) is NOTHING
+    user.session.unsettled = False
+    answer(cluster, b"0", b"1")
+    assert user.session.unsettled == waits
+
+
 def test_who_goes_meanwhile_is_not_missed(cluster: Bench, user: Client) -> None:
     assert user("ACKJOB", JOB) is NOTHING
     user.disconnect()
