@@ -248,8 +248,8 @@ def prepare(config: Config) -> tuple[Log, daemon.PidFile | None] | None:
 
 
 def wants_pid_file(config: Config) -> bool:
-    """Whether a pid file is to be written: for a daemon, or when its path was given."""
-    return config.flag("daemonize") or not config.is_default("pidfile")
+    """Whether a pid file is to be written: for a daemon, or when its path was given; "" is none."""
+    return config.text("pidfile") != "" and (config.flag("daemonize") or not config.is_default("pidfile"))
 
 
 def write_pid(pid_file: daemon.PidFile, log: Log) -> None:

@@ -55,7 +55,7 @@ def set_process_name(name: str) -> bool:
 class PidFile:
     """A file with the number of this process and a line end, for those who want to send it signals.
 
-    It is wanted with `daemonize yes`, and whenever `pidfile` is set.
+    It is wanted with `daemonize yes`, and whenever `pidfile` is set; "" is none.
     """
 
     __slots__ = ("path",)

@@ -146,6 +146,8 @@ def test_a_pid_file_is_for_daemons_and_for_those_who_name_it() -> None:
     config = Config()
     config.put("daemonize", ("yes",))
     assert wants_pid_file(config)
+    config.put("pidfile", ("",))
+    assert not wants_pid_file(config)
 
 
 @pytest.mark.parametrize("words", [["--port", "55536"], ["--port", "65535"]])

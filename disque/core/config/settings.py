@@ -92,7 +92,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     Setting(
         "pidfile", Path(), "/var/run/disque.pid", GENERAL,
         "The file for the number of the process. It is written if the process is daemonized, or if this is set to "
-        "another path.",
+        'another path. "" is none.',
     ),
     Setting(
         "maxmemory", Size(0, MAX_SIZE), 1 * GB, LIMITS,
