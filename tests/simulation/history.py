@@ -129,6 +129,8 @@ class Known:
         "nacked_elsewhere",
         "plan",
         "popped",
+        "put_back_ms",
+        "returned_ms",
         "sources",
         "uncounted",
     )
@@ -152,6 +154,9 @@ class Known:
         self.dequeued = False
         #: Somebody put it into another queue, or said that it is not to be tried again.
         self.moved = False
+        #: When a node has put it into the queue `disque:returned`, and when somebody has put it elsewhere from there.
+        self.returned_ms: list[int] = []
+        self.put_back_ms: list[int] = []
         #: NACKs at machines that had not delivered it last; deliveries that ended without a try.
         self.nacked_elsewhere = 0
         self.uncounted = 0

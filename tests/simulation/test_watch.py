@@ -1,4 +1,4 @@
-"""What those who watch know of a WORKING that comes late, of clocks, of jobs given away, and of who knew of an end."""
+"""What those who watch know of late WORKINGs, clocks, jobs that were given or put away, and of who knew of an end."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -6,9 +6,13 @@ from typing import Any
 import pytest
 
 from cluster.messages import GOTJOB, REFUSED, REFUSED_JOURNAL, YOURJOBS, repljob, takejob, yourjobs_row
+from disque.core.jobs import orders
+from disque.core.model.extra import DIED_RETURNED
+from disque.core.replication import returned, tries
 from tests.core.support import Bench
 from tests.simulation.cluster import Cluster
 from tests.simulation.disk import Yield
+from tests.simulation.ears import Ears
 from tests.simulation.history import Known, Plan
 from tests.simulation.options import Options
 from tests.simulation.watch import is_over
@@ -140,3 +144,32 @@ def test_a_job_that_was_given_away_twice_is_where_it_was_given_last(answers: tup
         giving.hears(number, number - 1, (GOTJOB, (JOB,)))
     assert giving.known.holders == {2}
     assert not giving.known.handing
+
+
+@pytest.mark.parametrize(("verb", "to"), [(orders.MOVE, b"other"), (orders.REVIVEJOB, b"")])
+def test_when_a_node_put_away_what_came_back_is_noted_and_when_that_was_put_back(verb: bytes, to: bytes) -> None:
+    watch = Cluster(World(Options(1, 1))).watch
+    bench = Bench()
+    process: Any = SimpleNamespace(node=bench.node)
+    ears = Ears(bench.node, bench.now_ms)
+    job_id = bytes(bench.client().add("q", "b"))
+    known = watch.history.jobs[job_id] = Known(job_id, Plan(b"b", b"q"), 86_400_000)
+
+    def put_back() -> None:
+        """Somebody puts it elsewhere."""
+        order = orders.Order(verb, b"", to, 0)
+        assert orders.do(bench.node, bench.job(job_id), order, bench.now_ms)
+        watch.heard(process, [], ears.events())
+
+    def die(queue: bytes) -> None:
+        """It is put there, by the node."""
+        tries.put_away(bench.node, bench.job(job_id), queue, DIED_RETURNED, bench.now_ms)
+        watch.heard(process, [], ears.events())
+
+    die(b"q:dead")
+    put_back()
+    assert [known.returned_ms, known.put_back_ms] == [[], []], "that is another queue"
+    die(returned.QUEUE)
+    assert [known.returned_ms, known.put_back_ms] == [[watch.world.now], []]
+    put_back()
+    assert known.put_back_ms == [watch.world.now]

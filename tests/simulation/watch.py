@@ -13,8 +13,9 @@ from cluster.member import HANDSHAKE
 from disque.core.jobs import orders
 from disque.core.journal.schema import JOBS
 from disque.core.model.job import ACKED, ACTIVE, QUEUED, Job
-from disque.core.model.pubsub import CHANNELS, DROPPED, Event
+from disque.core.model.pubsub import CHANNELS, DEAD, DROPPED, Event
 from disque.core.model.session import Session
+from disque.core.replication import returned
 from tests.simulation.connection import Request
 from tests.simulation.history import FOREVER, Ack, Claim, History, Known
 from tests.simulation.world import Violation, World
@@ -367,6 +368,8 @@ class Watch:
             self.world.counts[f"told {CHANNELS[event].decode()}"] += 1
             if event == DROPPED:
                 self._dropped(process, job_id)
+            elif event == DEAD:
+                self._put_away(process, job_id)
         if messages:
             self.tell("news", process, messages)
         if events:
@@ -380,6 +383,13 @@ class Watch:
             ack = Ack(self.world.now, process.machine.number, is_cancel=True)
             ack.left_ms = self.world.now
             known.acks.append(ack)
+
+    def _put_away(self, process: "Process", job_id: bytes) -> None:
+        """A job has become a dead letter: of interest is the queue for those that came back."""
+        job = process.node.find(job_id)
+        if job is not None and job.queue == returned.QUEUE:
+            for known in self._known([job_id]):
+                known.returned_ms.append(self.world.now)
 
     # -- messages --------------------------------------------------------------------------------------------------
 
@@ -634,6 +644,7 @@ class Ordered:
     def __call__(self, node: Any, job: Job, order: orders.Order, now_ms: int) -> bool:
         """Do it."""
         known = self.watch.history.job(job.id, job.body)
+        is_returned = job.queue == returned.QUEUE
         done = self.deed(node, job, order, now_ms)
         if known is not None and done:
             self.watch.world.count(f"jobs of {self.verb.decode()}")
@@ -648,6 +659,8 @@ class Ordered:
                 known.nack_delay = max(known.nack_delay, ceil(order.delay_ms / 1000), known.plan.backoff)
                 known.uncounted += 1
                 known.moved = True
+                if is_returned:
+                    known.put_back_ms.append(self.watch.world.now)
         return done
 
 

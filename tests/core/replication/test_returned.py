@@ -60,6 +60,13 @@ def say(bench: Bench, what: int, job_id: bytes) -> None:
         bench.hear(peer, (COPYIS, what, (), (job_id,)))
 
 
+def let_queue(bench: Bench, job_id: bytes) -> None:
+    """All that were asked whether the node may queue the job let it."""
+    for peer_id, message in bench.sent(WILLQUEUE):
+        peer = next(one for one in bench.peers if one.id == peer_id)
+        bench.hear(peer, (ANSWER, message[1], ANSWER_NO, (), (job_id,)))
+
+
 def test_after_a_short_absence_nothing_is_in_doubt() -> None:
     bench, _ = with_job()
     assert not restarted(bench, DAY_MS - 1000).node.repairs.returned
@@ -71,9 +78,7 @@ def test_what_nobody_knows_any_more_is_put_away() -> None:
     client = again.client()
     assert client("GETJOB", "FROM", "q") is NOTHING
     again.live(3000)
-    for peer_id, message in again.sent(WILLQUEUE):
-        peer = next(one for one in again.peers if one.id == peer_id)
-        again.hear(peer, (ANSWER, message[1], ANSWER_NO, (), (job_id,)))
+    let_queue(again, job_id)
     again.live(5000)
     assert client.waiting
     assert {peer_id for peer_id, _ in again.sent(ASKCOPY)} == {peer.id for peer in again.peers}
@@ -97,9 +102,7 @@ def test_what_one_of_them_knows_goes_on_as_ever() -> None:
     again.hear(one, (COPYIS, COPY_THERE, (), (job_id,)))
     assert not again.node.repairs.returned
     for _ in range(3):
-        for peer_id, message in again.sent(WILLQUEUE):
-            peer = next(other for other in again.peers if other.id == peer_id)
-            again.hear(peer, (ANSWER, message[1], ANSWER_NO, (), (job_id,)))
+        let_queue(again, job_id)
         again.live(1000)
     assert again.state(job_id) == "queued"
     assert again.job(job_id).queue == b"q"
@@ -117,9 +120,7 @@ def test_who_wants_it_queued_waits_for_the_others(order: tuple[str, ...]) -> Non
         for peer in again.peers:
             again.hear(peer, (GOTMOVE, 1, again.node.node_id, (job_id,)))
         for _ in range(3):
-            for peer_id, message in again.sent(WILLQUEUE):
-                peer = next(other for other in again.peers if other.id == peer_id)
-                again.hear(peer, (ANSWER, message[1], ANSWER_NO, (), (job_id,)))
+            let_queue(again, job_id)
             again.live(1000)
         assert again.state(job_id) == "queued"
         assert again.job(job_id).queue == queue

@@ -18,7 +18,8 @@ class Acknowledged:
     the acknowledgement to it, each able to talk to the next for long enough and one after the other (a node whose
     journal can not be written says nothing that hangs on it); and what follows
     when the node that took it has forgotten it, or was told to forget others, or started with a clock by which the TTL
-    may have ended, or when what nodes remembered was thrown away, or when a node came back that nobody could tell.
+    may have ended, or when what nodes remembered was thrown away, or when a node came back that nobody could tell,
+    or when somebody put back what such a node had put away.
     """
 
     promise = "I5"
@@ -38,7 +39,11 @@ class Acknowledged:
                 continue
             if self.history.evicted(ack.at_ms, claim.at_ms, self.concerned(known, ack, claim)):
                 continue
-            if self.is_forgetful(known, ack, claim) or self.came_back(known, ack, claim):
+            if (
+                self.is_forgetful(known, ack, claim)
+                or self.came_back(known, ack, claim)
+                or was_put_back(known, ack, claim)
+            ):
                 continue
             if known.plan.ttl * 1000 <= JUMP_MOST_MS and self.history.jumped(ack.machine, ack.at_ms, claim.at_ms):
                 continue  # by its new clock the TTL had ended
@@ -146,3 +151,15 @@ class Acknowledged:
                 if end - begin >= travel_ms:
                     best = min(best, begin + travel_ms)
         return best
+
+
+def was_put_back(known: Known, ack: Ack, claim: Claim) -> bool:
+    """Whether a node put it into `disque:returned` after the acknowledgement, and somebody put it elsewhere from there.
+
+    Where nobody knows of the acknowledgement any more, he decides (Rule 52).
+    """
+    return any(
+        ack.at_ms < returned_ms <= back_ms <= claim.at_ms
+        for returned_ms in known.returned_ms
+        for back_ms in known.put_back_ms
+    )

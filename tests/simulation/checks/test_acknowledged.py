@@ -21,11 +21,14 @@ def delivered_again(
     late: frozenset[int] = frozenset(),
     links_ms: int = 20_000,
     copied: dict[int, int] | None = None,
+    returned_ms: int = -1,
+    back_ms: int = -1,
 ) -> None:
     """Machine 0 has acknowledged a job of all three, and machine 1 hands it out; these were down meanwhile.
 
     Machine 1 has links but for the time from then on until ``links_ms``, or until the other one is back. ``late`` got
     their copies while it was away. ``copied``: when each got its copy.
+    ``returned_ms``, ``back_ms``: when a node put it into `disque:returned`, and when somebody put it back; -1: never.
     """
     cluster = Cluster(World(Options(1, 3, forget_s=FORGET_MS // 1000)))
     checker = Acknowledged(cluster)
@@ -41,6 +44,8 @@ def delivered_again(
     known.plan.ttl = 86_400
     known.coordinator = 0
     known.holders = {0, 1, 2}
+    known.returned_ms = [returned_ms] if returned_ms >= 0 else []
+    known.put_back_ms = [back_ms] if back_ms >= 0 else []
     ack = Ack(10_000, 0)
     ack.left_ms = 10_000
     known.acks.append(ack)
@@ -96,3 +101,15 @@ def test_who_runs_and_cannot_be_reached_is_forgotten_too() -> None:
 def test_a_node_that_heard_of_it_before_it_went_does_not_hand_it_out() -> None:
     with pytest.raises(Violation, match="was delivered by n1"):
         delivered_again({1: (14_000, 15_000 + FORGET_MS)}, older=1)
+
+
+def test_what_a_node_put_away_after_that_may_be_put_back_on_purpose() -> None:
+    delivered_again({}, returned_ms=20_000, back_ms=25_000)
+
+
+@pytest.mark.parametrize(
+    ("returned_ms", "back_ms"), [(20_000, -1), (-1, 25_000), (9000, 25_000), (20_000, 19_000), (20_000, 31_000)]
+)
+def test_neither_is_enough_alone_nor_at_another_time(returned_ms: int, back_ms: int) -> None:
+    with pytest.raises(Violation, match="was delivered by n1"):
+        delivered_again({}, returned_ms=returned_ms, back_ms=back_ms)
