@@ -59,6 +59,8 @@ RETRY_S: Final = 1.0
 #: Whether all files are still there is looked at so often.
 LOOK_S: Final = 1.0
 MAX_PROBE_S: Final = 60.0
+#: What is wrong with a path and not with the disk: the log names it, and somebody may mend it at any moment.
+OF_PATHS: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.EACCES})
 
 _TRUSTED, _TO_PROBE, _PROBING, _COPYING = range(4)
 
@@ -312,7 +314,7 @@ class Journal:
             self._begin(self.segment + 1, rebase=False)
         except OSError as error:
             self.rotation_failed = True  # the old one goes on; cron() lets it be tried again
-            self.unrotated = error.strerror or str(error)
+            self.unrotated = _said(error)
             return
         self.unrotated = ""
         self._write()
@@ -569,6 +571,9 @@ class Journal:
             self._begin(self.segment + 1, rebase=True)
         except OSError as error:
             self._sync_error = _said(error)
+            if error.errno in OF_PATHS:  # no probe of the disk: look again soon
+                self._probe_wait_s = RETRY_S
+                self._retry_at = self._now + RETRY_S
             return
         self._write_error = ""
         self._state = _PROBING
@@ -581,6 +586,6 @@ class Journal:
 
 
 def _said(error: OSError) -> str:
-    """What the disk said; of a file that is not there, also which one."""
+    """What the disk said; if that is about a path, also which one."""
     said = error.strerror or str(error)
-    return f"{error.filename}: {said}" if error.errno == errno.ENOENT and error.filename else said
+    return f"{error.filename}: {said}" if error.errno in OF_PATHS and error.filename else said

@@ -840,6 +840,47 @@ def test_without_its_directory_nothing_is_written_until_it_is_back(monkeypatch: 
     assert read_back(node.disk)[0] == 2
 
 
+def test_a_directory_that_was_away_for_long_is_written_to_within_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node(FakeDisk()).start()
+    node.write()
+    with monkeypatch.context() as patch:
+
+        def gone(*_: object) -> list[str]:
+            raise FileNotFoundError(2, "No such file or directory", FOLDER)
+
+        node.disk.names.clear()
+        for call in ("listdir", "create"):
+            patch.setattr(node.disk, call, gone)
+        for _ in range(200):
+            node.cron(1.0)
+            node.later.wait()
+    node.cron(1.0)
+    node.later.wait()
+    assert node.distrusted == [1], "the copy begins"
+    node.rest()
+    assert not node.journal.failing
+    assert read_back(node.disk)[0] == 1
+
+
+def test_a_file_of_somebody_else_that_is_in_the_way_is_left_alone_and_named() -> None:
+    node = Node(FakeDisk()).start()
+    node.write()
+    [path] = node.disk.names
+    foreign = Inode()
+    node.disk.names = {path[:-1] + "2": foreign}
+    for _ in range(200):
+        node.cron(1.0)
+        node.later.wait()
+    assert node.journal.failing == f"{path[:-1]}2: File exists"
+    assert node.disk.names == {path[:-1] + "2": foreign}
+    node.disk.names.clear()
+    node.cron(1.0)
+    node.later.wait()
+    node.rest()
+    assert not node.journal.failing
+    assert read_back(node.disk)[0] == 1
+
+
 def test_files_that_the_journal_itself_removes_have_not_vanished() -> None:
     node = Node(FakeDisk(), segment_size=200).start()
     for _ in range(12):

@@ -370,7 +370,7 @@ class TestCompaction:
         in_the_way.mkdir()
         process.cron(10)
         told = [line for line in process.log.lines if "compaction" in line or "segment" in line]
-        why = "File exists"
+        why = f"{in_the_way}: File exists"
         assert told == [f"Can't begin a new segment of the journal: {why}. The old one is still written to"]
         assert process.persistence.facts()["aof_last_bgrewrite_status"] == "err"
         in_the_way.rmdir()
