@@ -11,8 +11,9 @@ job, unless one takes the other for failed.
 
 A node speaks for a job (LEASE_OWNER) from a delivery, WORKING, a delay, or a hand-over to another node until its
 requeue time. So nothing has to be sent on delivery, and a question that comes while a job travels to another node is
-answered with HOLD. QUEUED says why: after a timer, a node that has given the job to a consumer objects with HOLD; after
-NACK or ENQUEUE that delivery is over.
+answered with HOLD. So is one that ends a try: NO does not wait for the journal, and would overtake the count. QUEUED
+says why: after a timer, a node that has given the job to a consumer objects with HOLD; after NACK or ENQUEUE that
+delivery is over.
 
 Answers bring the holders that the asker did not name, so a question reaches every node that may have a copy. The
 number that goes with a question and comes back is the asker's time, which means nothing to anybody else. A node that
@@ -65,12 +66,13 @@ if TYPE_CHECKING:
     from disque.core.node import Node
 
 #: Between two rounds of questions; how long a NO counts; how long one who said NO asks nothing; how long the winner of
-#: two holds off the other. All in ms.
+#: two holds off the other; how long who has just counted a try holds off all, until they know it. All in ms.
 AGAIN_MS: Final = 500
 AGAIN_MOST_MS: Final = 2000
 FRESH_MS: Final = 2500
 YIELD_MS: Final = 3000
 CONTEST_MS: Final = 1000
+COUNTED_MS: Final = 100
 #: What a HOLD is longer for others, at most, so that they do not all ask in the same moment, in ms.
 SPREAD_MS: Final = 100
 
@@ -209,9 +211,13 @@ def reply(node: "Node", peer: bytes, job: Job, number: int, holders: tuple[bytes
         hold_answer(node, peer, job, job.requeue_ms - now_ms, number, named)
     elif job.id in node.votes.by_id and wins(node.node_id, peer, job.id):
         hold_answer(node, peer, job, CONTEST_MS, number, named)
-    elif not tries.lapse(node, job, now_ms):
+    elif not tries.is_out(job):
         step_back(node, job, now_ms + YIELD_MS, now_ms)
         node.batch(peer, (ANSWER, number, ANSWER_NO, named), job.id)
+    elif not tries.lapse(node, job, now_ms):
+        node.drop_vote(job.id)
+        wait(node, job, now_ms + COUNTED_MS, LEASE_OWNER, now_ms)
+        hold_answer(node, peer, job, COUNTED_MS, number, named)
 
 
 def step_back(node: "Node", job: Job, until_ms: int, now_ms: int) -> None:

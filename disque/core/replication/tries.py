@@ -78,11 +78,16 @@ def come_back(node: "Node", job: Job, now_ms: int) -> None:
         announcements.tell_queued(node, job, BY_TIMER if again else STILL)
 
 
+def is_out(job: Job) -> bool:
+    """Whether a try of ``job``, of which they are counted, has begun here and not ended."""
+    if job.spec.rows is None or job.flags & (DELIVERED | DEFERRED) != DELIVERED:
+        return False
+    return job.retry > 0 and are_counted(job.spec)
+
+
 def lapse(node: "Node", job: Job, now_ms: int) -> bool:
     """The RETRY of ``job`` is over, and another node queues it: if it was out here, a try ends. True if it has died."""
-    if job.spec.rows is None or job.flags & (DELIVERED | DEFERRED) != DELIVERED or not are_counted(job.spec):
-        return False
-    if not are_used_up(job, end_one(node, job, now_ms)):
+    if not is_out(job) or not are_used_up(job, end_one(node, job, now_ms)):
         return False
     die(node, job, DIED_TRIES, now_ms)
     return True

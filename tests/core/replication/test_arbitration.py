@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cluster.membership import FAIL, PFAIL
+from cluster.membership import FAIL, PFAIL, Member
 from cluster.messages import (
     ANSWER,
     ANSWER_NO,
@@ -17,6 +17,7 @@ from cluster.messages import (
     ENQUEUE,
     HOLD,
     IN_MY_STEAD,
+    MORE,
     NEEDJOBS,
     QUEUED,
     SETACK,
@@ -27,7 +28,15 @@ from cluster.messages import (
 from disque.core.journal.schema import REQUEUE
 from disque.core.model.job import ACTIVE, LEASE_OWNER
 from disque.core.replication import arbitration
-from disque.core.replication.arbitration import AGAIN_MOST_MS, AGAIN_MS, CONTEST_MS, FRESH_MS, YIELD_MS, wins
+from disque.core.replication.arbitration import (
+    AGAIN_MOST_MS,
+    AGAIN_MS,
+    CONTEST_MS,
+    COUNTED_MS,
+    FRESH_MS,
+    YIELD_MS,
+    wins,
+)
 from tests.core.support import MYSELF, UNKNOWN_ID, Bench, Client, foreign_id, repljob
 
 RETRY_MS = 60_000
@@ -373,6 +382,52 @@ class TestTwoAtOnce:
         assert not pair.node.votes.by_id
         pair.advance(YIELD_MS - 501)
         assert asked(pair) == {}
+
+
+class TestTries:
+    """Rule 43: who has delivered a job counts the try, and the others know that before they may queue it."""
+
+    @pytest.fixture
+    def asked_about(self, monkeypatch: pytest.MonkeyPatch) -> tuple[Bench, bytes]:
+        """A job whose RETRY is over, of which the first peer has just said that it will queue it."""
+        monkeypatch.setattr(arbitration, "wins", lambda *_: False)
+        bench = Bench(peers=2, journaling=True)
+        job_id = out(bench, "TRIES", 3, copies=3)
+        bench.advance(RETRY_MS)
+        bench.sent()
+        self.ask(bench, bench.peers[0], job_id)
+        return bench, job_id
+
+    def ask(self, bench: Bench, peer: Member, job_id: bytes) -> None:
+        bench.hear(peer, (WILLQUEUE, 5, bench.job(job_id).holders, (job_id,)))
+
+    def test_no_answer_overtakes_the_count(self, asked_about: tuple[Bench, bytes]) -> None:
+        bench, job_id = asked_about
+        one, other = bench.peers
+        self.ask(bench, other, job_id)
+        bench.settle()
+        assert bench.client().show(job_id)["tries"] == 1
+        assert {peer for peer, message in bench.node.messages if message[0] == MORE} == {one.id, other.id}
+        assert bench.node.early == []
+        said = (HOLD, 5, (), (job_id,), (COUNTED_MS,))
+        assert bench.sent(HOLD) == [(one.id, said), (other.id, said)]
+
+    def test_a_moment_later_there_is_nothing_against_it(self, asked_about: tuple[Bench, bytes]) -> None:
+        bench, job_id = asked_about
+        bench.advance(COUNTED_MS)
+        bench.sent()
+        for peer in bench.peers:
+            self.ask(bench, peer, job_id)
+            assert bench.told(peer) == [(ANSWER, 5, ANSWER_NO, (), (job_id,))]
+        assert bench.client().show(job_id)["tries"] == 1
+
+    def test_a_job_whose_tries_are_not_counted_is_not_held(self, monkeypatch: pytest.MonkeyPatch, pair: Bench) -> None:
+        monkeypatch.setattr(arbitration, "wins", lambda *_: False)
+        job_id = out(pair)
+        pair.advance(RETRY_MS)
+        pair.sent()
+        self.ask(pair, pair.peers[0], job_id)
+        assert pair.told(pair.peers[0]) == [(ANSWER, 5, ANSWER_NO, (), (job_id,))]
 
 
 class TestQueuedElsewhere:
