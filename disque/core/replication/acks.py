@@ -265,8 +265,7 @@ def due(node: "Node", ack: Ack, now_ms: int) -> None:
     ack.tries += 1
     remind(node, ack)
     arm(node, ack, now_ms)
-    if ack.tries in {STRANGER_TRIES, STRANGER_TRIES_OF_SEVERAL}:
-        review(node, ack.job_id, ack)
+    review(node, ack.job_id, ack)
 
 
 def lists(node: "Node", holders: tuple[bytes, ...]) -> list[list[bytes]]:
@@ -415,12 +414,19 @@ def set_ack_of(
         named = ack.holders if ack.holders != holders else ()
         if holders:
             ack.heard(peer)
-        review(node, job_id, ack)
+        if not is_wider(holders, ack.holders):
+            review(node, job_id, ack)
     else:
-        acked_there(node, job, peer if holders else b"", now_ms)
+        is_last = not is_wider(holders, job.holders)
+        acked_there(node, job, peer if holders else b"", now_ms, may_be_over=is_last)
     if holders and named:
         note_unnamed(node, job_id, holders, now_ms)
     node.batch(peer, (GOTACK, 1, named), job_id)
+
+
+def is_wider(named: tuple[bytes, ...], known: tuple[bytes, ...]) -> bool:
+    """Whether a node names holders that are nobody here: it must not hear that all know before it hears of that."""
+    return any(holder not in known for holder in named)
 
 
 def note_unnamed(node: "Node", job_id: bytes, holders: tuple[bytes, ...], now_ms: int) -> None:
@@ -430,7 +436,7 @@ def note_unnamed(node: "Node", job_id: bytes, holders: tuple[bytes, ...], now_ms
         ack.unnamed = tuple([holder for holder in ack.holders if holder not in holders])
 
 
-def acked_there(node: "Node", job: Job, peer: bytes, now_ms: int) -> None:
+def acked_there(node: "Node", job: Job, peer: bytes, now_ms: int, *, may_be_over: bool = True) -> None:
     """A job that is alive here was acknowledged at ``peer``, or, without one, where nobody knew it."""
     if job.state == WAIT_REPL:
         decide(node, job)
@@ -448,7 +454,9 @@ def acked_there(node: "Node", job: Job, peer: bytes, now_ms: int) -> None:
             ends.over(node, job.id)
         return
     if peer:
-        review(node, job.id, mark(node, job, (node.node_id, peer), now_ms))
+        ack = mark(node, job, (node.node_id, peer), now_ms)
+        if may_be_over:
+            review(node, job.id, ack)
     else:
         tell(node, job.id, mark(node, job, node.selves, now_ms))
 
@@ -511,8 +519,11 @@ def got_ack_of(
         if is_known:
             drop(node, job_id)
             return
-    elif widen(node, ack, holders):
-        tell(node, job_id, ack)
+    else:
+        if widen(node, ack, holders):
+            tell(node, job_id, ack)
+        if holders:
+            note_unnamed(node, job_id, holders, now_ms)
     review(node, job_id, ack)
     if node.ends.unsure:
         ends.review(node, job_id)

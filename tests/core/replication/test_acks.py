@@ -406,6 +406,37 @@ def test_a_holder_that_the_collector_does_not_know_is_told_all_the_same() -> Non
     assert bench.node.acks.by_id == {}
 
 
+def test_who_collects_goes_on_for_a_holder_that_the_answer_leaves_out() -> None:
+    """The same, when the node that does not know one of them hears of the end, and has nobody else to tell."""
+    bench = Bench(peers=2)
+    client = bench.client()
+    client.send("ADDJOB", "q", "body", 0, "RETRY", 5, "REPLICATE", 3)
+    (job_id,) = bench.node.copies.wanted
+    bench.confirm(job_id, *bench.peers)
+    client.read()
+    other, down = bench.peers
+    assert client("ACKJOB", job_id) == 1
+    bench.sent(SETACK)
+    bench.hear(other, (GOTACK, 1, tuple(sorted([MYSELF, other.id])), (job_id,)))
+    bench.hear(other, (DELJOB, (job_id,)))
+    assert [peer for peer, _ in bench.sent(SETACK)] == [down.id]
+    bench.hear(down, (GOTACK, 1, (), (job_id,)))
+    assert bench.node.acks.by_id == {}
+
+
+def test_who_names_more_holders_hears_first_that_they_are_nobody_here(cluster: Bench) -> None:
+    job_id, (collector,) = shared(cluster)
+    gone = b"f" * 40
+    cluster.node.membership.departed[gone] = None
+    for _ in range(2):
+        cluster.hear(collector, (SETACK, tuple(sorted([MYSELF, collector.id, gone])), (job_id,)))
+        told = cluster.told(collector)
+        assert told == [(GOTACK, 1, tuple(sorted([MYSELF, collector.id])), (job_id,))], "no DELJOB"
+    cluster.live(10_000)
+    assert cluster.told(collector) == [(DELJOB, (job_id,))]
+    assert cluster.node.acks.by_id == {}
+
+
 @pytest.mark.parametrize("verb", ["ACKJOB", "CANCEL"])
 def test_who_may_have_taken_a_job_over_before_power_failed_hears_that_it_is_done(
     bench: Bench, client: Client, verb: str
