@@ -194,7 +194,7 @@ def facts(node: "Node", name: bytes, saying: Saying, protocol: int) -> list[byte
     found = ticks.read(saying.spec, saying.zone)
     following = 0
     if isinstance(found, Ticks) and not saying.paused:
-        following = found.after(max(wall_s, min(last, wall_s + keeping.AHEAD_MOST)))
+        following = found.after(max(wall_s, last if last <= wall_s + keeping.AHEAD_MOST else 0))
     owner = firing.owner(node, keeping.slot_of(name))
     return [
         *(resp.bulk(b"name"), resp.bulk(name)),

@@ -39,7 +39,8 @@ IN_STEP_MS: Final = 500
 LATE_MS: Final = 1000
 #: One that says that it came up so much later than was known, in ms, is asked and told anew.
 NEWS_MS: Final = 1000
-#: A wall clock that was set forward by so many ms: what it has passed over was no time in which this node was up.
+#: A wall clock that was set by so many ms: what it has passed over was no time in which this node was up, and if it was
+#: set back, schedules are due earlier than was known.
 JUMP_MS: Final = 10_000
 #: Ticks that are made up for.
 TICKS_MOST: Final = 1000
@@ -72,6 +73,8 @@ def beat(node: "Node", now_ms: int, gap_ms: int) -> None:
     if stood or ahead_ms - schedules.ahead_ms > JUMP_MS:
         schedules.up_ms = now_ms
         tell_up(node, now_ms)
+    elif schedules.ahead_ms - ahead_ms > JUMP_MS:
+        look_at_all(node)  # they wait for times that this clock will not show for long
     schedules.ahead_ms = ahead_ms
     schedules.held |= stood
     if schedules.held and is_in_step(node, now_ms):
@@ -283,16 +286,22 @@ def pending(node: "Node", schedule: Schedule, wall_ms: int, now_ms: int) -> int:
 
 
 def done(node: "Node", schedule: Schedule, wall_s: int) -> int:
-    """Up to where nothing is to be fired. What is more than a day ahead was said by a clock that was wrong."""
+    """Up to where nothing is to be fired. What is more than a day ahead was said by a clock that was wrong.
+
+    Then nobody knows what was fired before. So what is past now is left out, once.
+    """
+    far_s = wall_s + AHEAD_MOST
     last = keeping.last_tick(node, schedule.name)
-    if last > wall_s + AHEAD_MOST:
+    is_lost = schedule.done > far_s or schedule.skipped > far_s
+    if last > far_s:
         if not schedule.warned:
-            schedule.warned = True
+            schedule.warned = is_lost = True
             node.host.warn(f"The last tick of the schedule {schedule.name!r} is more than a day ahead: ignored")
         last = 0
-    since = schedule.since if schedule.since <= wall_s + AHEAD_MOST else wall_s - 1
-    mine = schedule.done if schedule.done <= wall_s + AHEAD_MOST else 0
-    return max(last, since, mine, schedule.skipped)
+    if is_lost:
+        schedule.done, schedule.skipped = 0, wall_s - 1
+    since = schedule.since if schedule.since <= far_s else wall_s - 1
+    return max(last, since, schedule.done, schedule.skipped)
 
 
 def oldest_ms(node: "Node") -> int:

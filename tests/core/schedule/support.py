@@ -69,7 +69,7 @@ class CronBench(Bench):
     def last(self, name: str = "s") -> int | None:
         """The last tick, as GET shows it, in seconds after the first whole one."""
         flat = self.one("CRON", "GET", name)
-        last = flat[flat.index(b"last") + 1]
+        last = dict(zip(flat[::2], flat[1::2], strict=True))[b"last"]
         return None if last is None else int(last) - BEGIN_S
 
 

@@ -253,6 +253,32 @@ class TestWallClock:
         bench.until(7.5)
         assert bench.ticks() == [6, 7]
 
+    @pytest.mark.parametrize("catchup", ["none", "last", "all"])
+    def test_a_clock_that_was_far_ahead_and_is_set_right_silences_nothing(self, bench: CronBench, catchup: str) -> None:
+        bench.set("s", "@every 2s", "q", "b", "CATCHUP", catchup)
+        bench.until(1)
+        bench.wall.ahead_ms += 10 * 365 * DAY_S * 1000
+        bench.live(5000)
+        assert bench.ticks()
+        bench.wall.ahead_ms -= 10 * 365 * DAY_S * 1000
+        flat = bench.one("CRON", "GET", "s")
+        assert dict(zip(flat[::2], flat[1::2], strict=True))[b"next"] == BEGIN_S + 8
+        bench.until(12.5)
+        assert bench.ticks()[-3:] == [8, 10, 12]
+        assert bench.last() == 12
+
+    def test_what_was_fired_before_a_wrong_last_tick_is_not_fired_again(self) -> None:
+        bench = CronBench(peers=1)
+        peer = bench.peers[0]
+        name = name_with(bench, MYSELF)
+        daily = saying(b"@daily", since=BEGIN_S - 100 * DAY_S)
+        bench.hear(peer, (UPSINCE, 100 * DAY_S * 1000))
+        bench.hear(peer, (ENTRIES, (entry(SCHEDULE, name, daily.encoded(), bench.now_ms, peer.id),)))
+        far = entry(LAST_TICK, name, b"%d" % (BEGIN_S + 2 * DAY_S), bench.now_ms, peer.id)
+        bench.hear(peer, (ENTRIES, (far,)))
+        bench.live(3000)
+        assert bench.ticks() == []
+
 
 class TestCatchup:
     def start(self, bench: CronBench, away_s: int) -> CronBench:
