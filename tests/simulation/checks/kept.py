@@ -9,6 +9,8 @@ from tests.simulation.process import Process
 from tests.simulation.world import Violation
 
 EVERY_MS = 1000
+#: How long a job that is delivered at most once may be on its way to another node.
+FLIGHT_MS = 10_000
 
 
 class Kept:
@@ -105,7 +107,7 @@ class Kept:
                 self._missing.pop(job_id, None)
             elif known.handing:
                 known.lost = True  # the link over which the answer would come has ended
-            elif self.world.now - self._missing.setdefault(job_id, self.world.now) >= self._patience(known):
+            elif self.world.now - self._missing.setdefault(job_id, self.world.now) >= self.patience_ms(known):
                 lost = sorted(self.history.forgot.get(job_id, ()))
                 raise Violation(
                     "I1",
@@ -113,13 +115,14 @@ class Kept:
                     f"{known.answered_ms}, held by {sorted(known.holders)}, forgotten by {lost}",
                 )
 
-    @staticmethod
-    def _patience(known: Known) -> int:
-        """How long nobody may hold it: a job on its way to another node waits for an fsync before it leaves."""
+    def patience_ms(self, known: Known) -> int:
+        """How long nobody may hold it: on its way it waits for an fsync before it leaves, however full the disk is."""
         if known.plan.retry:
             return 0
-        # With ASYNC a node that keeps nothing itself answers first: the link may end on the way.
-        return 1 << 62 if known.plan.asynchronous else 10_000
+        if known.plan.asynchronous:
+            return 1 << 62  # a node that keeps nothing itself answers first: the link may end on the way
+        since_ms, now = self._missing[known.id], self.world.now
+        return FLIGHT_MS + max([self.history.silent_ms(machine, since_ms, now) for machine in known.holders], default=0)
 
     def is_promised(self, known: Known) -> bool:
         """Whether this job must be held somewhere."""
@@ -139,8 +142,10 @@ class Kept:
             return True
         forgot = self.history.forgot_ms.get(known.id, {})
         # One that left, and said that it can be stopped, costs no copy: if it could know who else had lost theirs.
-        gone -= {machine.number for machine in self.cluster.machines if machine.departed and self.knew(machine, forgot)}
+        left = {machine.number for machine in self.cluster.machines if machine.departed and self.knew(machine, forgot)}
+        gone -= left
         copies, seen_ms = self.copies.get(known.id, (set(), 0))
+        copies = (copies - left) or copies  # from then on the others are those that have it
         return any(machine not in gone and forgot.get(machine, -1) < seen_ms for machine in copies)
 
     def knew(self, machine: Machine, forgot: dict[int, int]) -> bool:
