@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Final, cast
 
 from disque import VERSION
-from disque.cli import shell_pipe, watch
+from disque.cli import shell_pipe, streams, watch
 from disque.cli.client import ConnectError, Connection
 from disque.cli.shell_help import Table
 from disque.cli.shell_options import Options, UsageError, help_page, parse_options
@@ -40,26 +40,27 @@ INTERRUPTED: Final = 130
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line (`sys.argv` unless given) and give the exit code."""
+    streams.open_missing()
     words = sys.argv[1:] if argv is None else argv
     try:
-        return _run(words)
+        code = _run(words)
+        sys.stdout.flush()
     except BrokenPipeError:
-        return _unread()
+        streams.drop_output()  # nobody reads it any more (`disque ... | head`)
+        return 1
     except (UsageError, ConnectError, watch.WatchError, ReplyError) as error:
         complain(str(error))
         return 1
     except ConnectionError as error:
         complain(f"Error: {error.strerror or error}")
         return 1
+    except OSError as error:
+        streams.drop_output()  # it may be the one that cannot be written
+        complain(f"Error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}")
+        return 1
     except KeyboardInterrupt:
         return INTERRUPTED
-
-
-def _unread() -> int:
-    """Nobody reads the output any more (`disque ... | head`): leave quietly, the last flush of Python included."""
-    with contextlib.suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 1
+    return code
 
 
 def _run(words: list[str]) -> int:

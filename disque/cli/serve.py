@@ -12,7 +12,7 @@ from typing import Final
 import uvloop
 
 from disque import VERSION
-from disque.cli import processes
+from disque.cli import processes, streams
 from disque.core.auth.rules import fault, name_fault
 from disque.core.commands import COMMANDS, ROWS
 from disque.core.config import conffile
@@ -148,6 +148,7 @@ def make_log(config: Config) -> Log:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the server until it is stopped; returns the exit code."""
+    streams.open_missing()
     words = sys.argv[1:] if argv is None else list(argv)
     if words and words[0] in {"-v", "--version"}:
         print(version_line())
