@@ -58,6 +58,8 @@ class Connection:
         self.closed = False
         #: The client sends nothing more.
         self.ending = False
+        #: Somebody cuts it: with CLIENT KILL, or since its user is gone. Nothing is owed to it any more.
+        self.killed = False
         self._reader = hiredis.Reader()
 
     # -- requests --------------------------------------------------------------------------------------------------

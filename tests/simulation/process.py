@@ -206,8 +206,9 @@ class Process:
         connection.wire.lost()
 
     def kill(self, session: Session) -> None:
-        """CLIENT KILL."""
+        """CLIENT KILL, or its user is gone."""
         session.closing = True
+        self.connections[session.id].killed = True
         self.node.touch(session)
 
     # -- the flush -------------------------------------------------------------------------------------------------

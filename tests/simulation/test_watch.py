@@ -11,16 +11,29 @@ from disque.core.model.extra import DIED_RETURNED
 from disque.core.replication import returned, tries
 from tests.core.support import Bench
 from tests.simulation.cluster import Cluster
+from tests.simulation.connection import Request
 from tests.simulation.disk import Yield
 from tests.simulation.ears import Ears
 from tests.simulation.history import Known, Plan
 from tests.simulation.options import Options
 from tests.simulation.watch import is_over
-from tests.simulation.world import World
+from tests.simulation.world import Violation, World
 
 JOB = b"D-00000000-AAAAAAAAAAAAAAAAAAAAAAAA-0000"
 #: So long the messages of these two machines take, there and back.
 TRAVEL_MS = 6
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_who_sends_nothing_more_is_answered_before_the_end_but_for_who_is_cut(killed: bool) -> None:
+    watch = Cluster(World(Options(1, 2))).watch
+    process: Any = SimpleNamespace(name="n0.1")
+    connection: Any = SimpleNamespace(ending=True, killed=killed, owed=[Request([b"RESULT", JOB], 0)])
+    if killed:
+        watch.hangs_up(process, connection)
+    else:
+        with pytest.raises(Violation, match="owes"):
+            watch.hangs_up(process, connection)
 
 
 @pytest.mark.parametrize(("left_ms", "late"), [(0, True), (TRAVEL_MS, True), (TRAVEL_MS + 1, False)])

@@ -355,7 +355,7 @@ class Watch:
     def hangs_up(self, process: "Process", connection: "Connection") -> None:
         """The node closes a connection: whoever only shut down his sending side has been answered by now."""
         owed = [request for request in connection.owed if request.verb not in {b"GETJOB", b"WAITJOB"}]
-        if connection.ending and owed:
+        if connection.ending and owed and not connection.killed:
             raise Violation("I8", f"{process.name} hangs up on a half-closed client and owes {owed[0].args!r}")
 
     def too_many(self, process: "Process", reply: Any) -> None:
