@@ -99,8 +99,9 @@ def say_still(node: "Node", peer: Peer, saying: int) -> "Iterator[bool]":
 
 
 def is_put_off(job: Job) -> bool:
-    """Whether ``job`` was handed back here with a delay."""
-    return job.state == ACTIVE and job.flags & (DEFERRED | LEASE_OWNER) == DEFERRED | LEASE_OWNER
+    """Whether ``job`` was handed back here with a delay; not that this node speaks for one which stops."""
+    flags = job.flags & (DEFERRED | LEASE_OWNER | LEASE_RELAYED)
+    return job.state == ACTIVE and flags == DEFERRED | LEASE_OWNER
 
 
 def hold_answer(node: "Node", peer: bytes, job: Job, left_ms: int, number: int, named: tuple[bytes, ...]) -> None:

@@ -468,6 +468,20 @@ class TestQueuedElsewhere:
         told = [message for message in pair.told(one, QUEUED) if message[1] == STILL]
         assert sorted(job_id for message in told for job_id in message[2]) == sorted([at_once, later])
 
+    def test_but_not_of_one_for_which_this_node_only_speaks(self, pair: Bench) -> None:
+        """A node has stopped with the job out, and is back: it would take it for one that is queued here."""
+        (one,) = pair.peers
+        job_id = out(pair)
+        client = pair.client()
+        client("NACK", job_id)
+        assert client.get("q") == [job_id]
+        pair.hear(one, (HOLD, IN_MY_STEAD, (), (job_id,), (70_000,)))
+        pair.link_down(one)
+        pair.sent()
+        pair.link_up(one)
+        pair.live(100)
+        assert pair.told(one, QUEUED) == []
+
     def test_of_two_queues_one_keeps_it(self, pair: Bench) -> None:
         won, lost = contested(pair, won=True), contested(pair, won=False)
         pair.client()("ENQUEUE", won, lost)
