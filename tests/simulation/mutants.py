@@ -693,7 +693,7 @@ def other_nodes_are_not_told_what_they_wait_for() -> Iterator[None]:
         yield
 
 
-@mutant("I17", ends=True, faults={"forget": 1500})
+@mutant("I17", ends=True, faults={"forget": 1500}, clients=8, queues=1)
 def who_keeps_another_end_is_not_told() -> Iterator[None]:
     """RESULT finds two ends of one job, and leaves it at that."""
     with patch.object(ends, "correct", nothing):
