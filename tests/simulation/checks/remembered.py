@@ -118,10 +118,12 @@ class Remembered:
         for job_id, end in process.node.ends.by_id.items():
             if is_kept(end):
                 until_ms = self.world.now + self.retained_ms(end) - process.now_ms()
-                if until_ms - self.world.now > SOON_MS:
+                seen = self.seen.get(job_id)
+                if seen is None and until_ms - self.world.now > SOON_MS:
+                    seen = self.seen[job_id] = Seen(until_ms, self.world.now)
+                if seen is not None:
                     found[job_id] = None
-                    seen = self.seen.setdefault(job_id, Seen(until_ms, self.world.now))
-                    seen.until_ms = min(seen.until_ms, until_ms)
+                    seen.until_ms = min(seen.until_ms, until_ms)  # clocks drift
         return found
 
     def retained_ms(self, end: End) -> int:

@@ -296,3 +296,12 @@ def test_it_is_looked_for_once_a_second_and_when_a_process_starts_or_the_run_end
     with pytest.raises(Violation, match="nobody keeps how"):
         place.checker.beat(process)
     place.checker.beat(process)
+
+
+def test_a_clock_that_drifts_brings_no_end_forward() -> None:
+    """A millisecond before its time is over for the checker, it is over by the clock of the only node that keeps it."""
+    place = Place()
+    place.forget(1)
+    place.world.now = NOW_MS + LIFE_MS - SOON_MS - 1
+    place.processes[0].now_ms = lambda: place.world.now + 1
+    place.checker.look()
