@@ -27,6 +27,7 @@ from disque.core.model.schedules import OPEN_MOST, Alarm, Schedule
 from disque.core.model.session import Session
 from disque.core.schedule import keeping
 from disque.core.schedule.keeping import AHEAD_MOST, LAST, NONE, Saying
+from disque.core.schedule.ticks import printable
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -235,7 +236,7 @@ def look(node: "Node", schedule: Schedule, now_ms: int) -> bool:
         return False  # an entry of it has changed in this turn, or is gone: it is looked at when that is known here
     if schedule.ticks is None and not schedule.warned:
         schedule.warned = True
-        node.host.warn(f"The spec or the time zone of the schedule {schedule.name!r} is not known here: see CRON GET")
+        node.host.warn(f"The spec or the time zone of the schedule {named(schedule)} is not known here: see CRON GET")
     if has_stood(node, now_ms - node.beat_ms):
         schedules.held = True  # the next beat goes on with it
     is_mine = owner(node, schedule.slot) == node.node_id
@@ -296,7 +297,7 @@ def done(node: "Node", schedule: Schedule, wall_s: int) -> int:
     if last > far_s:
         if not schedule.warned:
             schedule.warned = is_lost = True
-            node.host.warn(f"The last tick of the schedule {schedule.name!r} is more than a day ahead: ignored")
+            node.host.warn(f"The last tick of the schedule {named(schedule)} is more than a day ahead: ignored")
         last = 0
     if is_lost:
         schedule.done, schedule.skipped = 0, wall_s - 1
@@ -360,9 +361,14 @@ def over(node: "Node", schedule: Schedule, session: Session, now_ms: int) -> Non
         if late_ms >= GIVE_UP_MS and wall_ms >= following * 1000:
             node.stats.cron_failed += 1
             why = reply[1:].strip().decode("utf-8", "replace")
-            node.host.warn(f"The tick {schedule.tick} of the schedule {schedule.name!r} is given up: {why}")
+            node.host.warn(f"The tick {schedule.tick} of the schedule {named(schedule)} is given up: {why}")
             fired(node, schedule, now_ms)
     node.schedules.look_at(schedule)
+
+
+def named(schedule: Schedule) -> str:
+    """How the log names a schedule: its name may have any bytes."""
+    return printable(schedule.name).decode("ascii")
 
 
 def fired(node: "Node", schedule: Schedule, now_ms: int) -> None:

@@ -172,7 +172,7 @@ class TestFailures:
         bench.until(320)
         assert bench.last() == 0
         assert bench.node.stats.cron_failed == 1
-        text = f"The tick {BEGIN_S} of the schedule b's' is given up: PAUSED Queue paused in input, try later"
+        text = f"The tick {BEGIN_S} of the schedule s is given up: PAUSED Queue paused in input, try later"
         assert ("warn", text) in bench.wall.asked
         bench.one("PAUSE", "q", "none")
         bench.until(340)
