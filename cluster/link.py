@@ -38,6 +38,8 @@ Frame = bytes | list[bytes]
 
 #: Seconds for the handshake.
 HANDSHAKE_S: Final = 5.0
+#: The host of a connection whose other side is gone.
+UNKNOWN: Final = "?"
 #: Seconds that a link hands on messages before others have their turn. Between two looks at the clock are so many
 #: messages, or so many bytes of them: as long as those of their frame are on average.
 SLICE_S: Final = 0.004
@@ -66,7 +68,7 @@ class Link(asyncio.Protocol):
     def __init__(self, bus: "Bus") -> None:
         self.bus = bus
         self.reader = FrameReader(FRAME_MOST)
-        self.address = "?"
+        self.address = UNKNOWN
         self.proven = False
         self.closed = False
         self._timer: asyncio.TimerHandle | None = None
@@ -204,6 +206,9 @@ class Incoming(Link):
 
     def begin(self) -> None:
         """A process has connected."""
+        if self.address == UNKNOWN:
+            self.close()  # it has gone before anybody could ask where it is
+            return
         wrong = self.bus.knock(self)
         if wrong:
             self.refuse(HandshakeError(wrong))
@@ -517,4 +522,4 @@ def tls_reason(wrong: OSError) -> str:
 
 def host_of(address: object) -> str:
     """The host in an address of asyncio's."""
-    return str(address[0]).removeprefix("::ffff:") if isinstance(address, tuple) and address else "?"
+    return str(address[0]).removeprefix("::ffff:") if isinstance(address, tuple) and address else UNKNOWN

@@ -29,11 +29,12 @@ class Transport:
         self.aborted = False
         self.closed = False
         self.reading = True
+        self.peer: tuple[str, int] | None = ("127.0.0.1", 5000)
 
     def get_extra_info(self, name: str) -> Any:
         if name == "socket":
             return SimpleNamespace(setsockopt=lambda *words: self.options.append(words))
-        return ("127.0.0.1", 5000)
+        return self.peer
 
     def write(self, data: bytes) -> None:
         assert not self.aborted
@@ -165,6 +166,16 @@ def test_an_incoming_link_counts_when_it_begins_to_speak() -> None:
     link.data_received(b"\0")
     link.data_received(b"\0\0")
     assert bus.events == [("entered", link)]
+
+
+def test_who_hangs_up_before_his_address_is_known_is_not_complained_about() -> None:
+    bus, transport = Bus(), Transport()
+    transport.peer = None
+    link = Incoming(cast("Any", bus))
+    link.connection_made(cast("Any", transport))
+    assert link.closed
+    assert transport.aborted
+    assert bus.lines == []
 
 
 def test_a_handshake_that_takes_too_long_is_given_up() -> None:
