@@ -310,6 +310,21 @@ class TestAtMostOnceFromOutside:
         outside.confirm(job_id, second)
         assert client.read() == job_id
 
+    def test_then_the_only_other_node_is_asked_again_when_it_is_back(self) -> None:
+        bench = Bench(peers=1)
+        bench.membership.leaving = True
+        (only,) = bench.peers
+        job_id = bench.client().add("q", "b", "REPLICATE", 1, "RETRY", 0, "ASYNC")
+        ((_, message),) = bench.sent(REPLJOB)
+        step.undelivered(bench.node, only.id, [message], bench.now_ms)
+        bench.link_down(only)
+        assert asked(bench) == []
+        bench.link_up(only)
+        bench.live(1000)
+        assert asked(bench) == [only]
+        bench.confirm(job_id, only)
+        assert bench.state(job_id) == "gone", "it is there"
+
     def test_so_does_another_process(self, outside: Bench) -> None:
         client = outside.client()
         job_id, first = self.begin(outside, client)

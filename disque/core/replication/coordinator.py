@@ -521,6 +521,8 @@ def not_sent(node: "Node", peer_id: bytes, message: "Message", now_ms: int) -> N
             if peer is not None:
                 peer.waiting.pop(spread.job.id, None)
             more(node, spread, now_ms)
+            if not isinstance(spread, Takeover):  # where nobody else was to be asked, it may be asked again
+                spread.asked = tuple([asked for asked in spread.asked if asked != peer_id])
 
 
 # -- the end of waiting ------------------------------------------------------------------------------------------------
