@@ -56,7 +56,8 @@ class Answers:
         now = self.world.now
         for request in list(connection.owed):
             if request.verb in OF_ALL:
-                bound_ms = max(bound_ms, request.ran_ms + WAIT_MS * ROUNDS.get(request.verb, 1) + LOOK_MS)
+                rounds = ROUNDS.get(request.verb, 1) + self.world.options.users  # whether the user may is asked before
+                bound_ms = max(bound_ms, request.ran_ms + WAIT_MS * rounds + LOOK_MS)
             elif request.verb == b"WAITJOB" and int(request.args[1]):
                 timeout_ms = int(request.args[1])
                 bound_ms = max(bound_ms, request.ran_ms + timeout_ms + timeout_ms // 5000 + SLACK_MS)
