@@ -818,17 +818,22 @@ def test_a_file_in_whose_place_is_another_one_has_vanished() -> None:
     assert read_back(node.disk)[0] == 1
 
 
+def take_away(node: Node, patch: pytest.MonkeyPatch) -> None:
+    """The directory of the journal is removed."""
+
+    def gone(*_: object) -> list[str]:
+        raise FileNotFoundError(2, "No such file or directory", FOLDER)
+
+    node.disk.names.clear()
+    for call in ("listdir", "create"):
+        patch.setattr(node.disk, call, gone)
+
+
 def test_without_its_directory_nothing_is_written_until_it_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
     node = Node(FakeDisk()).start()
     node.write()
     with monkeypatch.context() as patch:
-
-        def gone(*_: object) -> list[str]:
-            raise FileNotFoundError(2, "No such file or directory", FOLDER)
-
-        node.disk.names.clear()
-        for call in ("listdir", "create"):
-            patch.setattr(node.disk, call, gone)
+        take_away(node, patch)
         node.cron()
         assert node.journal.failing == f"{FOLDER}: No such file or directory"
         late = node.write()
@@ -844,13 +849,7 @@ def test_a_directory_that_was_away_for_long_is_written_to_within_a_second(monkey
     node = Node(FakeDisk()).start()
     node.write()
     with monkeypatch.context() as patch:
-
-        def gone(*_: object) -> list[str]:
-            raise FileNotFoundError(2, "No such file or directory", FOLDER)
-
-        node.disk.names.clear()
-        for call in ("listdir", "create"):
-            patch.setattr(node.disk, call, gone)
+        take_away(node, patch)
         for _ in range(200):
             node.cron(1.0)
             node.later.wait()

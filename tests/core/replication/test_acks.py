@@ -390,12 +390,8 @@ class TestDeletion:
 def test_a_holder_that_the_collector_does_not_know_is_told_all_the_same() -> None:
     """Nodes may disagree who is of the cluster: the word that all is over counts for those that were named only."""
     bench = Bench(peers=2)
-    client = bench.client()
-    client.send("ADDJOB", "q", "body", 0, "RETRY", 5, "REPLICATE", 3)
-    (job_id,) = bench.node.copies.wanted
-    bench.confirm(job_id, *bench.peers)
-    client.read()
-    collector, unknown = bench.peers
+    job_id, others = shared(bench, 3)
+    collector, unknown = others
     named = tuple(sorted([MYSELF, collector.id]))
     bench.hear(collector, (SETACK, named, (job_id,)))
     bench.sent(SETACK)
@@ -409,13 +405,9 @@ def test_a_holder_that_the_collector_does_not_know_is_told_all_the_same() -> Non
 def test_who_collects_goes_on_for_a_holder_that_the_answer_leaves_out() -> None:
     """The same, when the node that does not know one of them hears of the end, and has nobody else to tell."""
     bench = Bench(peers=2)
-    client = bench.client()
-    client.send("ADDJOB", "q", "body", 0, "RETRY", 5, "REPLICATE", 3)
-    (job_id,) = bench.node.copies.wanted
-    bench.confirm(job_id, *bench.peers)
-    client.read()
-    other, down = bench.peers
-    assert client("ACKJOB", job_id) == 1
+    job_id, others = shared(bench, 3)
+    other, down = others
+    assert bench.client()("ACKJOB", job_id) == 1
     bench.sent(SETACK)
     bench.hear(other, (GOTACK, 1, tuple(sorted([MYSELF, other.id])), (job_id,)))
     bench.hear(other, (DELJOB, (job_id,)))
