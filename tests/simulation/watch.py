@@ -58,7 +58,7 @@ class Watch:
         self._acking: set[bytes] = set()
         #: By machine, how far its clock was off when a process was ready there for the last time, in ms.
         self._offsets: dict[int, int] = {}
-        self.hooks: dict[str, list[Callable[..., None]]] = {name: [] for name in HOOKS}
+        self.hooks: dict[str, list[Callable[..., Any]]] = {name: [] for name in HOOKS}
         for verb, deed in DEEDS.items():
             orders.DEEDS[verb] = Ordered(self, verb, deed)
 
