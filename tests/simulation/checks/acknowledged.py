@@ -128,25 +128,30 @@ class Acknowledged:
         left.discard(ack.machine)
         reached = {ack.machine: ack.at_ms}
         source = known.sources.get(target, -1)
+        copied = self.history.copied.get(known.id, {})
         is_guest = target not in known.holders and source not in {-1, ack.machine}
         while left:
             ways = dict.fromkeys(left, reached)
             if is_guest and target in ways:
                 # Nobody had a reason to tell it before the job came, and that came from where the news must have been.
                 ways[target] = {source: reached[source]} if source in reached else {}
-            best_ms, best = min((self._step(way, machine, until_ms), machine) for machine, way in ways.items())
+            # Nor had anybody a reason to tell the others through which it went on, before it was there.
+            came_ms = {machine: 0 if machine in known.holders else copied.get(machine, 0) for machine in ways}
+            best_ms, best = min(
+                (self._step(way, machine, came_ms[machine], until_ms), machine) for machine, way in ways.items()
+            )
             if best_ms >= FOREVER or best == target:
                 return best_ms
             reached[best] = best_ms
             left.discard(best)
         return FOREVER
 
-    def _step(self, reached: dict[int, int], machine: int, until_ms: int) -> int:
-        """When the news had reached ``machine`` from one of those that had it."""
+    def _step(self, reached: dict[int, int], machine: int, came_ms: int, until_ms: int) -> int:
+        """When the news had reached ``machine``, which got the job at ``came_ms``, from one of those that had it."""
         network = self.cluster.network
         best = FOREVER
         for other, since_ms in reached.items():
-            for begin, end in network.log.up(other, machine, since_ms, until_ms):
+            for begin, end in network.log.up(other, machine, max(since_ms, came_ms), until_ms):
                 travel_ms = TALK_MS + network.slowest(other, machine) + self.history.silent_ms(other, begin, end)
                 if end - begin >= travel_ms:
                     best = min(best, begin + travel_ms)

@@ -1,5 +1,7 @@
 """What the checker of acknowledgements lets pass, and what it does not."""
 
+from contextlib import nullcontext
+
 import pytest
 
 from cluster.capabilities import MINE, REPAIR
@@ -21,6 +23,8 @@ def delivered_again(
     late: frozenset[int] = frozenset(),
     links_ms: int = 20_000,
     copied: dict[int, int] | None = None,
+    sources: dict[int, int] | None = None,
+    links: dict[tuple[int, int], list[Interval]] | None = None,
     returned_ms: int = -1,
     back_ms: int = -1,
 ) -> None:
@@ -28,6 +32,7 @@ def delivered_again(
 
     Machine 1 has links but for the time from then on until ``links_ms``, or until the other one is back. ``late`` got
     their copies while it was away. ``copied``: when each got its copy.
+    ``sources``: from where it came to those that have it by a queue, not by ADDJOB. ``links``: other links than these.
     ``returned_ms``, ``back_ms``: when a node put it into `disque:returned`, and when somebody put it back; -1: never.
     """
     cluster = Cluster(World(Options(1, 3, forget_s=FORGET_MS // 1000)))
@@ -36,14 +41,15 @@ def delivered_again(
     history.down = {number: [one] for number, one in down.items()}
     history.versions = {number: [(0, MINE & ~REPAIR if number == older else MINE)] for number in range(3)}
     history.copied[JOB] = copied or {number: 11_500 if number in late else 0 for number in range(3)}
-    cluster.network.log.past = {
+    cluster.network.log.past = links or {
         (0, 1): [(0, down.get(1, (11_000, 0))[0]), (max(links_ms, down.get(0, (0, 0))[1]), 30_000)],
         (1, 2): [(0, down.get(1, (11_000, 0))[0]), (max(links_ms, down.get(2, (0, 0))[1]), 30_000)],
     }
     known = Known(JOB, Plan(JOB, b"q"), 86_400_000)
     known.plan.ttl = 86_400
     known.coordinator = 0
-    known.holders = {0, 1, 2}
+    known.holders = {0, 1, 2} - (sources or {}).keys()
+    known.sources = sources or {}
     known.returned_ms = [returned_ms] if returned_ms >= 0 else []
     known.put_back_ms = [back_ms] if back_ms >= 0 else []
     ack = Ack(10_000, 0)
@@ -101,6 +107,15 @@ def test_who_runs_and_cannot_be_reached_is_forgotten_too() -> None:
 def test_a_node_that_heard_of_it_before_it_went_does_not_hand_it_out() -> None:
     with pytest.raises(Violation, match="was delivered by n1"):
         delivered_again({1: (14_000, 15_000 + FORGET_MS)}, older=1)
+
+
+@pytest.mark.parametrize(("came_ms", "is_told"), [(15_000, False), (11_000, True)])
+def test_nobody_tells_a_node_through_which_it_goes_on_before_it_is_there(came_ms: int, *, is_told: bool) -> None:
+    # It goes from 3, which is cut off, to 2, and from there to 1; 2 could talk to 0 until 14,500.
+    links = {(0, 2): [(0, 14_500)], (1, 2): [(0, 30_000)], (2, 3): [(0, 30_000)]}
+    copied, sources = {0: 0, 2: came_ms, 1: 20_000}, {2: 3, 1: 2}
+    with pytest.raises(Violation, match="was delivered by n1") if is_told else nullcontext():
+        delivered_again({}, copied=copied, sources=sources, links=links)
 
 
 def test_what_a_node_put_away_after_that_may_be_put_back_on_purpose() -> None:
