@@ -329,7 +329,11 @@ MESSAGES: Final[dict[int, Receiver]] = {
 OF_MEMBERSHIP: Final = frozenset({PING, PONG, MEET, FAIL})
 
 #: What is taken from nodes that are not (or no more) of the cluster.
-OF_STRANGERS: Final[dict[int, Callable[..., None]]] = {YOURJOBS: supply.from_a_stranger}
+OF_STRANGERS: Final[dict[int, Callable[..., None]]] = {
+    DIGEST: registry.from_a_stranger,
+    ENTRIES: registry.from_a_stranger,
+    YOURJOBS: supply.from_a_stranger,
+}
 
 
 def message(node: "Node", peer: bytes, received: "Message", now_ms: int) -> None:
@@ -337,7 +341,7 @@ def message(node: "Node", peer: bytes, received: "Message", now_ms: int) -> None
 
     Its shape was checked when it was decoded. Kinds that are not known, and messages of nodes that are not known, are
     skipped and counted; but a job that is delivered at most once and comes from a node that was just forgotten is in no
-    other place.
+    other place, and that a node says something of the registry is remembered.
     """
     kind = received[0]
     assert isinstance(kind, int)
@@ -349,7 +353,7 @@ def message(node: "Node", peer: bytes, received: "Message", now_ms: int) -> None
     elif kind in OF_MEMBERSHIP:
         node.membership.receive(peer, received, now_ms)
         links.review(node, now_ms)
-    elif kind == YOURJOBS:
+    elif kind in OF_STRANGERS:
         OF_STRANGERS[kind](node, received, now_ms)
     else:
         node.messages_skipped += 1

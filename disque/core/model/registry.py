@@ -76,7 +76,7 @@ class Registry:
 
     ``size`` are the bytes that they count for. ``greatest`` is the greatest counter that was seen, ``purged`` the
     greatest one of a deletion that was purged, ``purged_segment`` the part of the journal where that stands.
-    ``waiting`` are keys of entries that could not take effect yet. ``must_ask``: others know more.
+    ``waiting`` are keys of entries that could not take effect yet. ``must_ask``: others may know more.
     ``failing`` are the nodes that could not be reached when this was last compared. ``defaults`` are the options of
     queues among the entries. ``schedules`` are names of which an entry has changed since somebody looked, the first one
     first.

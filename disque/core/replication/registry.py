@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from disque.core.journal.compaction import Copying
     from disque.core.journal.recovery import Recovery
     from disque.core.model.peers import Peer
-    from disque.core.node import Node
+    from disque.core.node import Message, Node
 
 #: Counters end here.
 COUNTER_MOST: Final = (1 << STAMP_BITS) - 1
@@ -86,7 +86,7 @@ def link_up(node: "Node", peer_id: bytes) -> None:
     """Say what this node knows, so that the other one can tell what is missing.
 
     Who knows nothing waits to be told, unless it has just started, or has forgotten what it knew (for the others its
-    links are no new ones), or somebody has said that there is something while nothing could be answered.
+    links are no new ones), or somebody has said something that was not taken or could not be answered.
     """
     registry = node.registry
     if registry.count or registry.must_ask:
@@ -136,6 +136,16 @@ def compared(node: "Node", peer_id: bytes, message: tuple[int, int, bytes, int],
         node.send(peer_id, (DIGEST, IS_ANSWER, registry.digest(), registry.greatest))
     if differing:
         node.begin_chore(tell(node, peer, differing))
+
+
+def from_a_stranger(node: "Node", message: "Message", now_ms: int) -> None:
+    """DIGEST or ENTRIES of a node that is not (yet) known here: they are not taken, so ask when the two have met.
+
+    The other one may know this node, and have a link to it: then nothing is new there, and it does not say them again.
+    """
+    del message, now_ms
+    node.messages_skipped += 1
+    node.registry.must_ask = True
 
 
 def tell(node: "Node", peer: "Peer", buckets: list[int]) -> "Iterator[bool]":

@@ -2,7 +2,8 @@
 
 import pytest
 
-from cluster.member import LEAVING, PFAIL
+from cluster.capabilities import MINE
+from cluster.member import HANDSHAKE, LEAVING, PFAIL, Member
 from cluster.messages import DIGEST, ENTRIES
 from disque.core import entries
 from disque.core.journal.schema import ENTRY, FLUSH
@@ -159,6 +160,33 @@ def test_who_could_not_answer_asks_when_it_can_also_when_it_knows_nothing() -> N
     bench.sent()
     bench.link_up(bench.peers[0])
     assert bench.told(bench.peers[0], DIGEST) == [(DIGEST, 1, b"", 0)]
+
+
+@pytest.mark.parametrize("is_met", [False, True])
+@pytest.mark.parametrize("says", [DIGEST, ENTRIES])
+@pytest.mark.parametrize("half_met", [False, True])
+def test_so_does_who_was_told_before_it_knew_the_node_which_does_not_say_it_again(
+    bench: Bench, *, half_met: bool, says: int, is_met: bool
+) -> None:
+    bench.node.registry.is_met = is_met
+    stranger = Member(b"c3" * 20, b"127.0.0.1", 7799, 0, HANDSHAKE)
+    if half_met:
+        bench.membership.add(stranger)
+    entry = (*key(), b"v", bench.now_ms, stranger.id, 0)
+    bench.called(stranger)
+    bench.hear(stranger, (DIGEST, 1, bytes(2048)) if says == DIGEST else (ENTRIES, (entry,)))
+    assert bench.node.registry.count == 0
+    assert bench.sent() == []
+    if not half_met:
+        bench.membership.add(stranger)
+    bench.membership.set_capabilities(stranger.id, MINE)
+    bench.link_up(stranger)
+    bench.sent()
+    bench.membership.set_flags(stranger, 0)
+    bench.live(100)
+    assert bench.told(stranger, DIGEST) == [(DIGEST, 1, b"", 0)]
+    bench.hear(stranger, (ENTRIES, (entry,)))
+    assert bench.node.registry.count == 1
 
 
 def test_many_entries_go_in_several_messages_of_moderate_length(bench: Bench) -> None:
