@@ -3,9 +3,11 @@
 The others collect an acknowledgement without a node that they have forgotten, and remember the ID of a job that is done
 for minutes only. So a node that comes back after `cluster-forget-after` may have jobs that were done long ago. It tells
 by the time of its journal that it was away so long. Then it does not deliver jobs that other nodes had too before these
-have said whether they know them (ASKCOPY). One that some holder knows goes on as ever. One that no holder knows goes to
-the queue `disque:returned`, as a dead letter: somebody may have a look. A holder that cannot be reached is waited for
-until it is forgotten here. If none is left, the job goes on as one that nobody else ever had.
+have said whether they know them (ASKCOPY). One that some holder knows goes on as ever. Of one that no holder knows,
+another node may have got a copy while this node was away, so it has never heard of it: all other nodes are asked, too.
+One that none of these knows goes to the queue `disque:returned`, as a dead letter: somebody may have a look. A node
+that cannot be reached is waited for until it is forgotten here. If no holder is left, the job goes on as one that
+nobody else ever had.
 
 Questions and answers that are lost with a link are said again. What is still open is noted in the journal, so that
 another start goes on with it.
@@ -48,8 +50,8 @@ def mark(node: "Node", away_ms: int) -> None:
     node.used += RETURNED_BYTES * len(repairs.returned)
     if repairs.returned:
         repairs.news.append(
-            f"This node was away for long: {len(repairs.returned)} jobs wait until the other nodes that had them say "
-            "whether they know them. If such a node is gone for good, CLUSTER FORGET it"
+            f"This node was away for long: {len(repairs.returned)} jobs wait until the other nodes say whether they "
+            "know them. If such a node is gone for good, CLUSTER FORGET it"
         )
 
 
@@ -72,19 +74,21 @@ def ask(node: "Node") -> "Iterator[bool]":
         if said is not None:
             if job is None or job.state == ACKED or len(job.holders) == 1:
                 drop(node, job_id)
-            elif not is_over(node, job, said, node.beat_ms):
-                ask_about(node, job, said)
+            elif left := silent(node, job, said):
+                ask_about(node, job, left)
+            else:
+                decide(node, job, said, node.beat_ms)
         if count % AT_ONCE == 0:
             yield True
     repairs.is_asking = False
 
 
-def ask_about(node: "Node", job: Job, said: tuple[bytes, ...]) -> None:
-    """Ask the holders of a job that have not answered."""
-    for holder in job.holders:
-        peer = node.peers.get(holder)
-        if holder not in said and peer is not None and peer.linked and peer.understands(REPAIR):
-            node.batch(holder, (ASKCOPY, job.holders), job.id)
+def ask_about(node: "Node", job: Job, silent: list[bytes]) -> None:
+    """Ask those that have to say yet whether they know a job."""
+    for peer_id in silent:
+        peer = node.peers.get(peer_id)
+        if peer is not None and peer.linked:
+            node.batch(peer_id, (ASKCOPY, job.holders), job.id)
 
 
 def told(node: "Node", peer: bytes, job_id: bytes, what: int, now_ms: int) -> None:
@@ -96,25 +100,37 @@ def told(node: "Node", peer: bytes, job_id: bytes, what: int, now_ms: int) -> No
     if what != COPY_UNKNOWN or job is None or job.state == ACKED:
         drop(node, job_id)
         return
-    if peer not in said:
-        said = node.repairs.returned[job_id] = (*said, peer)
-    is_over(node, job, said, now_ms)
+    if peer in said:
+        return
+    said = node.repairs.returned[job_id] = (*said, peer)
+    left = silent(node, job, said)
+    if not left:
+        decide(node, job, said, now_ms)
+    elif peer in job.holders and left[0] not in job.holders:
+        ask_about(node, job, left)  # that was the last of the holders
 
 
-def is_over(node: "Node", job: Job, said: tuple[bytes, ...], now_ms: int) -> bool:
-    """Whether all other holders have said that they do not know ``job``: then it is put away.
+def silent(node: "Node", job: Job, said: tuple[bytes, ...]) -> list[bytes]:
+    """Who has to say yet whether it knows ``job``: its holders; when none of them does, all other nodes."""
+    left = [holder for holder in job.holders if is_awaited(node, holder, said)]
+    if said and not left:
+        left = [peer_id for peer_id in node.peers if is_awaited(node, peer_id, said)]
+    return left
 
-    One that does not understand the question cannot say it, so the others decide. If none can, the job goes on.
-    """
-    for holder in job.holders:
-        peer = node.peers.get(holder)
-        is_mute = peer is not None and peer.linked and not peer.understands(REPAIR)
-        if holder != node.node_id and holder not in said and not is_mute:
-            return False
+
+def is_awaited(node: "Node", peer_id: bytes, said: tuple[bytes, ...]) -> bool:
+    """Whether another node is to say something. One that does not understand the question cannot: the others decide."""
+    if peer_id == node.node_id or peer_id in said:
+        return False
+    peer = node.peers.get(peer_id)
+    return peer is None or not peer.linked or peer.understands(REPAIR)
+
+
+def decide(node: "Node", job: Job, said: tuple[bytes, ...], now_ms: int) -> None:
+    """All have said that they do not know ``job``: it is put away. If none could say that, it goes on."""
     drop(node, job.id)
     if said:
         tries.put_away(node, job, QUEUE, DIED_RETURNED, now_ms)
-    return True
 
 
 def drop(node: "Node", job_id: bytes) -> None:

@@ -26,10 +26,10 @@ from tests.core.support import NOTHING, START_MS, Bench
 DAY_MS = 86_400_000
 
 
-def restarted(bench: Bench, after_ms: int) -> Bench:
-    """The node starts again, so much later; the others are there."""
+def restarted(bench: Bench, after_ms: int, peers: int = 2) -> Bench:
+    """The node starts again, so much later; the others are there: the two that had the job come first."""
     records = bench.node.outbox.take()
-    again = Bench(peers=2, journaling=True)
+    again = Bench(peers=peers, journaling=True)
     again.set("restart-grace", 0)
     again.now_ms = bench.now_ms + after_ms
     reader = Replay(again.node, "boot")
@@ -105,6 +105,56 @@ def test_what_one_of_them_knows_goes_on_as_ever() -> None:
         let_queue(again, job_id)
         again.live(1000)
     assert again.state(job_id) == "queued"
+    assert again.job(job_id).queue == b"q"
+
+
+def asked(bench: Bench) -> list[bytes]:
+    """Who was asked since the last time, by node ID."""
+    return sorted({peer_id for peer_id, _ in bench.sent(ASKCOPY)})
+
+
+def test_what_no_holder_knows_may_have_been_copied_to_any_other_node() -> None:
+    bench, job_id = with_job()
+    again = restarted(bench, DAY_MS, peers=4)
+    one, two, three, four = again.peers
+    again.live(6000)
+    assert asked(again) == [one.id, two.id], "as long as one of them may know it"
+    again.hear(one, (COPYIS, COPY_UNKNOWN, (), (job_id,)))
+    assert asked(again) == []
+    again.hear(two, (COPYIS, COPY_UNKNOWN, (), (job_id,)))
+    assert asked(again) == [three.id, four.id]
+    again.hear(three, (COPYIS, COPY_UNKNOWN, (), (job_id,)))
+    assert list(again.node.repairs.returned) == [job_id]
+    again.hear(four, (COPYIS, COPY_THERE, (), (job_id,)))
+    assert not again.node.repairs.returned
+    assert again.job(job_id).queue == b"q"
+    assert four.id in again.job(job_id).holders
+
+
+def test_what_no_other_node_knows_is_put_away_when_the_last_of_them_has_said_so() -> None:
+    bench, job_id = with_job()
+    again = restarted(bench, DAY_MS, peers=5)
+    again.set("cluster-repair-after", 0)  # that asks the holders for itself
+    older(again, 4)
+    again.live(6000)
+    for peer in again.peers[:3]:
+        again.hear(peer, (COPYIS, COPY_UNKNOWN, (), (job_id,)))
+    assert asked(again) == sorted(peer.id for peer in again.peers[:4])
+    again.live(6000)
+    assert asked(again) == [again.peers[3].id], "what was lost with a link is said again"
+    assert again.job(job_id).queue == b"q"
+    again.hear(again.peers[3], (COPYIS, COPY_UNKNOWN, (), (job_id,)))
+    assert again.job(job_id).queue == b"disque:returned"
+
+
+def test_where_no_holder_understands_the_question_the_other_nodes_are_not_asked() -> None:
+    bench, job_id = with_job()
+    again = restarted(bench, DAY_MS, peers=3)
+    older(again, 0)
+    older(again, 1)
+    again.live(6000)
+    assert asked(again) == []
+    assert not again.node.repairs.returned
     assert again.job(job_id).queue == b"q"
 
 

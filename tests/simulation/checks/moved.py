@@ -22,7 +22,8 @@ class Moved:
 
     A node that has missed a move hears of it over the first link that stands. Without faults that is always so. One
     that was taken out of the holders, so that nobody knows of its copy, hears of it when it asks whether it may queue
-    the job: after FORGET, or when it was away for long and cannot ask before.
+    the job: after FORGET, or when it was away for long and cannot ask before. So does one that got its copy while
+    another one was away for long, if that one could not ask it.
     """
 
     promise = "I16"
@@ -96,7 +97,8 @@ class Moved:
         since_ms = copied.get(process.machine.number, self.world.now)
         if self.history.forgot_nodes(copied.keys() - {process.machine.number}, since_ms, self.world.now):
             return True
-        return self.came_back(process, job, [other for other, number, _ in copies if number == newest], since_ms)
+        ahead = [other for other, number, _ in copies if number == newest]
+        return self.came_back(process, job, ahead, since_ms) or self.could_not_be_asked(process, job, since_ms)
 
     def came_back(self, process: Process, job: Job, ahead: list[Process], since_ms: int) -> bool:
         """Whether a node was off until others had forgotten it, and cannot ask them about its copies (Rule 52).
@@ -113,6 +115,14 @@ class Moved:
         if not self.history.understood(number, REPAIR, back_ms, now):
             return True
         return not any(self.history.understood(other, REPAIR, back_ms, now) for other in known)
+
+    def could_not_be_asked(self, process: Process, job: Job, since_ms: int) -> bool:
+        """Whether a node that was back put the job away when this one had its copy, and could not say so."""
+        known, number = self.history.jobs.get(job.id), process.machine.number
+        return known is not None and any(
+            since_ms <= at_ms and not self.history.understood(number, REPAIR, at_ms, at_ms)
+            for at_ms in known.returned_ms
+        )
 
 
 def follows(process: Process) -> bool:

@@ -9,6 +9,7 @@ from cluster.capabilities import MINE, REPAIR
 from disque.core.model.job import ACTIVE, QUEUED
 from tests.simulation.checks.moved import Moved
 from tests.simulation.cluster import Cluster
+from tests.simulation.history import Known, Plan
 from tests.simulation.options import Options
 from tests.simulation.world import World
 
@@ -131,3 +132,19 @@ def test_who_is_known_or_asks_nobody_or_has_queued_the_job_must_agree(changed: d
     place = Away()
     vars(place).update(changed)
     assert not place.is_excused()
+
+
+@pytest.mark.parametrize(
+    ("returned_ms", "older_ms", "is_excused"),
+    [(9000, 500, True), (9000, 9500, False), (9000, -1, False), (900, 500, False), (-1, 500, False)],
+)
+def test_who_could_not_be_asked_by_one_that_put_the_job_away_hears_of_that_later(
+    returned_ms: int, older_ms: int, is_excused: bool
+) -> None:
+    place = Place()
+    place.history.forgets = {}
+    known = place.history.jobs[JOB] = Known(JOB, Plan(JOB, b"q"), 86_400_000)
+    known.returned_ms = [returned_ms] if returned_ms >= 0 else []
+    if older_ms >= 0:
+        place.history.versions[1].append((older_ms, MINE & ~REPAIR))
+    assert place.is_excused() == is_excused
