@@ -8,6 +8,7 @@ from cluster.member import HANDSHAKE
 from cluster.membership import Member
 from cluster.messages import (
     ABORT,
+    ANNOUNCE,
     ANSWER,
     ANSWER_NO,
     DIGEST,
@@ -15,6 +16,7 @@ from cluster.messages import (
     ENTRIES,
     GOTACK,
     GOTJOB,
+    HAVE,
     QUEUE_IT,
     QUEUED,
     REFUSED,
@@ -34,7 +36,7 @@ from disque.core.model import peers
 from disque.core.replication import acks
 from disque.core.replication.coordinator import PATIENCE_MS
 from tests.core.support import MYSELF, NOTHING, PROCESS, Bench, Client, assert_still_waiting, foreign_id, repljob
-from tests.support.formats import pause_everywhere
+from tests.support.formats import pause_everywhere, yourjobs, yourjobs_row
 
 B0 = b"b0" * 20
 NO_LINK = "NOREPL job removed (expired?) before the requested replication level was achieved"
@@ -55,6 +57,33 @@ def begin(client: Client, *options: str | int, copies: int = 3) -> tuple[bytes, 
 def others(cluster: Bench, nodes: list[Member]) -> list[Member]:
     """The peers that were not asked."""
     return [peer for peer in cluster.peers if peer not in nodes]
+
+
+@pytest.mark.parametrize("delay_ms", [0, 30_000])
+def test_a_copy_that_came_later_than_others_is_told_again_over_each_new_link(delay_ms: int) -> None:
+    bench = Bench(peers=3)
+    sender, holder, other = bench.peers
+    late, first = foreign_id(1), foreign_id(2)
+    bench.hear(sender, repljob(sender.id, holder.id, job_id=late, flags=ANNOUNCE, delay_ms=delay_ms))
+    bench.hear(sender, repljob(sender.id, holder.id, job_id=first))
+    assert bench.sent(HAVE) == [(holder.id, (HAVE, (late,)))]
+    for peer, said in ((holder, [(HAVE, (late,))]), (other, [])):
+        bench.link_down(peer)
+        bench.link_up(peer)
+        bench.live(100)
+        assert [message for message in bench.told(peer) if message[0] == HAVE] == said
+
+
+def test_so_is_a_job_that_was_handed_over_and_is_out_with_a_consumer() -> None:
+    bench = Bench(peers=2)
+    sender, holder = bench.peers
+    job_id = foreign_id()
+    bench.hear(sender, yourjobs(yourjobs_row(job_id, holders=(sender.id, holder.id))))
+    assert bench.client().get("q") == [job_id]
+    bench.sent()
+    bench.called(holder)
+    bench.live(100)
+    assert bench.told(holder) == [(HAVE, (job_id,))]
 
 
 @pytest.fixture

@@ -37,7 +37,6 @@ from typing import TYPE_CHECKING, Any, Final
 from cluster.capabilities import JOBS
 from cluster.membership import UNREACHABLE
 from cluster.messages import (
-    HAVE,
     OFFER,
     ROW_BODY,
     ROW_CTIME,
@@ -98,8 +97,6 @@ OLD_MS: Final = 5000
 NOWHERE_ELSE_BYTES = 32 << 20  # not Final: tests want less, compiled too
 #: Wants of one node that one beat ends.
 ENDS_MOST: Final = 500
-
-HAVE_HEAD: Final = (HAVE,)
 
 
 # -- giving ------------------------------------------------------------------------------------------------------------
@@ -528,14 +525,14 @@ def announce(node: "Node", peer: bytes, news: dict[tuple[bytes, ...], list[bytes
     for holders, ids in news.items():
         for holder in holders:
             if holder not in {peer, node.node_id}:
-                node.batch_all(holder, HAVE_HEAD, ids)
+                node.batch_all(holder, replica.SAY_HAVE, ids)
 
 
 def have(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_ms: int) -> None:
     """HAVE: ``peer`` has got copies of these jobs. One that is not known here may still be on its way."""
     for job_id in message[1]:
         job = node.find(job_id)
-        if job_id in node.acks.by_id:
+        if job_id in node.acks.by_id or (job is None and job_id in node.tombstones):
             acks.tell_acked(node, peer, job_id)
         elif job is not None and job.retry:
             if job.flags & EXTRA:
@@ -543,7 +540,7 @@ def have(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], now_
             if not replica.add_holders(node, job, (peer,)) and job.state == QUEUED:
                 job.flags |= REQUEUE_ANNOUNCED  # it may have come there from a node that did not know of this queue
                 node.batch(peer, replica.SAY_STILL, job_id)
-        elif job is None and job_id not in node.tombstones:
+        elif job is None:
             node.early_holders.note(job_id, peer, now_ms)
 
 

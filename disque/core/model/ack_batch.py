@@ -31,7 +31,7 @@ BATCH_LEAST: Final = 3
 class Ack(Timed):
     """An acknowledgement that others must hear of. A dummy has no ``holders``: all nodes are meant."""
 
-    __slots__ = ("confirmed", "expires_ms", "holders", "job_id", "segment", "tries", "unnamed")
+    __slots__ = ("confirmed", "expires_ms", "holders", "is_lost", "job_id", "segment", "tries", "unnamed")
 
     def __init__(
         self, job_id: bytes, holders: tuple[bytes, ...], confirmed: tuple[bytes, ...], expires_ms: int
@@ -47,6 +47,8 @@ class Ack(Timed):
         self.segment = 0
         #: Holders that another node did not name, which may not know them: its word that all is over leaves them out.
         self.unnamed: tuple[bytes, ...] = ()
+        #: A holder does not know the job: others may have got it from that one, and nobody here knows of them.
+        self.is_lost = False
 
     def heard(self, node_id: bytes) -> None:
         """Another node knows."""

@@ -25,10 +25,10 @@ STATE_NAMES: Final = (b"wait-repl", b"active", b"queued", b"acked")
 #: crash (a delay, a NACK with a delay). SPENT: an at-most-once job that left its queue: nothing may queue it again.
 #: LEASE_OWNER: it is this node that knows why the job waits until `requeue_ms` (it delivered it, was told WORKING or
 #: NACK with a delay, made it with a delay), and tells other holders so. BACKUP: a copy for another node, never queued
-#: anywhere as far as this node knows. REQUEUE_ANNOUNCED: this node queued it although another one did before, or was
-#: given it back: over a new link it says so. LEASE_RELAYED: as LEASE_OWNER, but it was a node that stopped who knew it,
-#: or this one before it stopped: so it says it to those who ask, and believes those who have queued the job meanwhile.
-#: EXTRA: there is more to know of it, see `model.extra`.
+#: anywhere as far as this node knows. REQUEUE_ANNOUNCED: this node queued it although another one did before, was given
+#: it back, or got it when others had it: over a new link it says so. LEASE_RELAYED: as LEASE_OWNER, but it was a node
+#: that stopped who knew it, or this one before it stopped: so it says it to those who ask, and believes those who have
+#: queued the job meanwhile. EXTRA: there is more to know of it, see `model.extra`.
 DELIVERED: Final = 1
 DEFERRED: Final = 2
 SPENT: Final = 4

@@ -9,9 +9,10 @@ is gone at once.
 An ID that this node never saw may be acknowledged here, too: a *dummy* tells all nodes, until one of them knows the job
 or all have said that they do not.
 
-Who answers that a job is unknown, or removes it, remembers its bare ID for a while, so that no copy that is still on
-its way can bring it back. After power failed, the record that another node has taken a job over may be lost: so the ID
-of a job from before that is remembered too, though no other holder of it is known. Who has it says so over a new link.
+Who answers that a job is unknown, is told so, or removes it, remembers its bare ID for a while: no copy that is still
+on its way can bring it back, and who has one that nobody here knows of hears that it is done. After power failed, the
+record that another node has taken a job over may be lost: so the ID of a job from before that is remembered too, though
+no other holder of it is known. Who has it says so over a new link.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -327,6 +328,8 @@ def review(node: "Node", job_id: bytes, ack: Ack) -> None:
     if all_know(node, ack):
         tell_all_know(node, ack.holders, [job_id])
         drop(node, job_id)
+        if ack.is_lost:
+            node.remember_gone(job_id)
 
 
 def all_know(node: "Node", ack: Ack) -> bool:
@@ -487,7 +490,7 @@ def got_ack(
         ack = node.acks.by_id.get(job_id)
         if ack is None:
             continue
-        if holders or not isinstance(ack, AckStage):
+        if holders or not is_known or not isinstance(ack, AckStage):
             got_ack_of(node, peer, is_known, holders, job_id, now_ms)
             continue
         if ack is not before:
@@ -520,6 +523,7 @@ def got_ack_of(
             drop(node, job_id)
             return
     else:
+        ack.is_lost = ack.is_lost or not is_known
         if widen(node, ack, holders):
             tell(node, job_id, ack)
         if holders:

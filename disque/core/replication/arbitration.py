@@ -83,14 +83,18 @@ def wins(node_id: bytes, other_id: bytes, job_id: bytes) -> bool:
 
 
 def say_still(node: "Node", peer: Peer, saying: int) -> "Iterator[bool]":
-    """There is a new link to ``peer``: it may not have heard that this node has queued jobs again, or will do so."""
+    """There is a new link to ``peer``: it may not have heard that this node has queued jobs again, or will do so.
+
+    Nor may it have heard of copies that came here later than others. If they are in no queue, they are told alone.
+    """
     for shard in node.shards:
         for job in list(shard.values()):
             if peer.saying != saying:
                 return
             is_meant = job.flags & REQUEUE_ANNOUNCED and peer.id in job.holders
-            if is_meant and (job.state == QUEUED or is_put_off(job)) and shard.get(job.id) is job:
-                node.batch(peer.id, (SAY_QUEUED, STILL), job.id)
+            is_queued = job.state == QUEUED or is_put_off(job)
+            if is_meant and (is_queued or (job.state == ACTIVE and job.retry)) and shard.get(job.id) is job:
+                node.batch(peer.id, replica.SAY_STILL if is_queued else replica.SAY_HAVE, job.id)
                 if peer.tell(0):  # one dict may hold all that were added together
                     yield True
         if peer.saying != saying:

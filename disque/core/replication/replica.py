@@ -90,6 +90,7 @@ def replicate(node: "Node", peer: bytes, message: "ReplJob", now_ms: int) -> Non
     if retry and not flags & QUEUE_IT:
         due_ms += retry * 1000 + int(node.random.random() * JITTER_MS)
     held = DEFERRED if delay_ms else 0
+    is_told = retry and flags & ANNOUNCE and not flags & QUEUE_IT
     got: list[bytes] = []
     for at in range(len(ids)):
         job_id = ids[at]
@@ -103,6 +104,7 @@ def replicate(node: "Node", peer: bytes, message: "ReplJob", now_ms: int) -> Non
                 node.batch(peer, (REFUSED, wrong), job_id)
                 continue
             job = Job(job_id, spec, bodies[at], ctimes[at], now_ms + left_ms, -(-delay_ms // 1000), holders)
+            job.flags = REQUEUE_ANNOUNCED if is_told else 0  # before its record, so that a later start says so too
             node.register(job)
             generations.begin(node, peer, job, more, now_ms)
             keep(node, job, due_ms, flags, held, now_ms)
@@ -111,7 +113,7 @@ def replicate(node: "Node", peer: bytes, message: "ReplJob", now_ms: int) -> Non
             job = come_again(node, peer, job, spec, message, now_ms)
         if job is None:
             continue
-        if flags & ANNOUNCE and retry and not flags & QUEUE_IT:
+        if is_told:
             announce(node, peer, job)
         got.append(job_id)
     if got:
@@ -155,16 +157,21 @@ def shared_by(node: "Node", sent: tuple[bytes, ...]) -> tuple[bytes, ...]:
 
 
 GOT: Final = (GOTJOB,)
+SAY_HAVE: Final = (HAVE,)
 SAY_STILL: Final = (SAY_QUEUED, STILL)
 #: The number of an answer to nobody's question: it brings holders.
 UNASKED: Final = 0
 
 
 def announce(node: "Node", peer: bytes, job: Job) -> None:
-    """Tell the holders of ``job``, but for the one who sent it, that there is a copy here, too."""
+    """Tell the holders of ``job``, but for the one who sent it, that there is a copy here, too.
+
+    They are told again over each new link: this time it may not arrive.
+    """
+    job.flags |= REQUEUE_ANNOUNCED
     for holder in job.holders:
         if holder not in {peer, node.node_id}:
-            node.batch(holder, (HAVE,), job.id)
+            node.batch(holder, SAY_HAVE, job.id)
 
 
 def refusal(node: "Node", queue_name: bytes, flags: int) -> int:

@@ -1,11 +1,12 @@
 import pytest
 
 from cluster.membership import Member
-from cluster.messages import DELJOB, GOTACK, QUEUED, REFUSED, REFUSED_GONE, SETACK, STILL
+from cluster.messages import DELJOB, GOTACK, HAVE, QUEUED, REFUSED, REFUSED_GONE, SETACK, STILL
 from disque.core.dedup import keys
 from disque.core.dedup.keys import digest_of
 from disque.core.journal.recovery import Recovery
 from disque.core.journal.schema import DELETE, DUMMY
+from disque.core.model.ack_batch import BATCH_LEAST
 from disque.core.replication import acks
 from tests.core.support import MYSELF, START_MS, UNKNOWN_ID, Bench, Client, foreign_id, repljob
 from tests.support.keys import keys_record
@@ -85,6 +86,24 @@ def acknowledged(bench: Bench, copies: int = 2) -> tuple[bytes, list[Member]]:
     job_id, others = shared(bench, copies)
     assert bench.client()("ACKJOB", job_id) == 1
     return job_id, others
+
+
+@pytest.mark.parametrize("jobs", [1, BATCH_LEAST])
+@pytest.mark.parametrize(("is_known", "says"), [(0, [SETACK]), (1, [])])
+def test_who_got_a_job_from_a_holder_that_has_forgotten_it_hears_that_it_is_done(
+    is_known: int, says: list[int], jobs: int
+) -> None:
+    bench = Bench(peers=1)
+    holder = bench.peers[0]
+    ids = tuple([shared(bench)[0] for _ in range(jobs)])
+    assert bench.client()("ACKJOB", *ids) == jobs
+    bench.hear(holder, (GOTACK, is_known, (), ids))
+    assert not bench.node.acks.by_id
+    late = bench.meet(1)
+    bench.hear(late, (HAVE, ids))
+    assert [message[0] for message in bench.told(late)] == says
+    bench.live(3 * bench.node.membership.timeout_ms)
+    assert not len(bench.node.tombstones)
 
 
 class TestCollection:

@@ -141,6 +141,9 @@ class TestTaking:
         cluster.node.remember_gone(JOB_ID)
         cluster.hear(cluster.peers[1], (HAVE, (JOB_ID,)))
         assert not len(cluster.node.early_holders)
+        assert cluster.sent() == [(cluster.peers[1].id, (SETACK, (), (JOB_ID,)))], (
+            "but who has it hears that it is done"
+        )
 
     def test_holders_that_were_forgotten_are_left_out(self, cluster: Bench) -> None:
         gone = cluster.peers[1].id
