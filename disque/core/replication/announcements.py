@@ -4,7 +4,16 @@ from typing import TYPE_CHECKING, Final
 
 from cluster.messages import QUEUED as SAY_QUEUED
 from disque.core.journal.schema import REQUEUE
-from disque.core.model.job import COUNTER_MAX, DEFERRED, QUEUED, REQUEUE_ANNOUNCED, Job
+from disque.core.model.job import (
+    ACTIVE,
+    COUNTER_MAX,
+    DEFERRED,
+    LEASE_OWNER,
+    LEASE_RELAYED,
+    QUEUED,
+    REQUEUE_ANNOUNCED,
+    Job,
+)
 
 if TYPE_CHECKING:
     from disque.core.node import Message, Node
@@ -34,6 +43,12 @@ def tell_holders(node: "Node", job: Job, head: "Message") -> None:
     for holder in job.holders:
         if holder != node.node_id:
             node.batch(holder, head, job.id)
+
+
+def is_put_off(job: Job) -> bool:
+    """Whether ``job`` was handed back here with a delay; not that this node speaks for one which stops."""
+    flags = job.flags & (DEFERRED | LEASE_OWNER | LEASE_RELAYED)
+    return job.state == ACTIVE and flags == DEFERRED | LEASE_OWNER
 
 
 def tell_queued(node: "Node", job: Job, why: int) -> None:

@@ -92,7 +92,7 @@ def say_still(node: "Node", peer: Peer, saying: int) -> "Iterator[bool]":
             if peer.saying != saying:
                 return
             is_meant = job.flags & REQUEUE_ANNOUNCED and peer.id in job.holders
-            is_queued = job.state == QUEUED or is_put_off(job)
+            is_queued = job.state == QUEUED or announcements.is_put_off(job)
             if is_meant and (is_queued or (job.state == ACTIVE and job.retry)) and shard.get(job.id) is job:
                 node.batch(peer.id, replica.SAY_STILL if is_queued else replica.SAY_HAVE, job.id)
                 if peer.tell(0):  # one dict may hold all that were added together
@@ -100,12 +100,6 @@ def say_still(node: "Node", peer: Peer, saying: int) -> "Iterator[bool]":
         if peer.saying != saying:
             return
         yield False
-
-
-def is_put_off(job: Job) -> bool:
-    """Whether ``job`` was handed back here with a delay; not that this node speaks for one which stops."""
-    flags = job.flags & (DEFERRED | LEASE_OWNER | LEASE_RELAYED)
-    return job.state == ACTIVE and flags == DEFERRED | LEASE_OWNER
 
 
 def hold_answer(node: "Node", peer: bytes, job: Job, left_ms: int, number: int, named: tuple[bytes, ...]) -> None:
@@ -290,7 +284,9 @@ def queued_there(node: "Node", peer: bytes, job: Job, now_ms: int) -> None:
             announcements.tell_holders(node, job, (SAY_QUEUED, STILL))  # all: ``peer`` may have handed it on
             return
         node.take_out(job, now_ms)
-        node.hold(job, now_ms + retry_ms(node, job), 0)
+        # ``peer`` may have handed it on meanwhile, by a way that was faster than its word: then it came here, and is in
+        # no queue now. So this node asks soon.
+        node.hold(job, now_ms + min(retry_ms(node, job), YIELD_MS), 0)
     elif job.state == WAIT_REPL:
         coordinator.taken_over(node, job)
     elif job.flags & LEASE_OWNER and job.requeue_ms > now_ms and job.place != ELSEWHERE:

@@ -14,7 +14,7 @@ from disque.core.model.memory import MOVE_BYTES
 from disque.core.model.moves import Move
 from disque.core.model.outcome import Relocated
 from disque.core.model.peers import Peer
-from disque.core.replication import acks, ends, generations, replica
+from disque.core.replication import acks, announcements, ends, generations, replica
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -180,7 +180,9 @@ def say_rest(node: "Node", peer: bytes, job: Job | None, holders: tuple[bytes, .
         replica.name_holders(node, peer, job)
     if job.state == QUEUED:
         job.flags |= REQUEUE_ANNOUNCED
-        node.batch(peer, replica.SAY_STILL, job.id)
+    elif not (job.flags & REQUEUE_ANNOUNCED and announcements.is_put_off(job)):
+        return
+    node.batch(peer, replica.SAY_STILL, job.id)
 
 
 def is_same(node: "Node", peer: bytes, job: Job, theirs: Extra) -> bool:

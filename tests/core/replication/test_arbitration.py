@@ -490,6 +490,15 @@ class TestQueuedElsewhere:
         assert pair.told(pair.peers[0]) == [(QUEUED, STILL, (won,))]
         assert [pair.state(won), pair.state(lost)] == ["queued", "active"]
 
+    def test_who_gave_way_asks_soon_since_what_it_heard_may_be_old(self, pair: Bench) -> None:
+        job_id = contested(pair, won=False)
+        pair.client()("ENQUEUE", job_id)
+        pair.sent()
+        pair.hear(pair.peers[0], (QUEUED, BY_TIMER, (job_id,)))
+        pair.live(YIELD_MS)
+        assert say_no(pair)
+        assert pair.state(job_id) == "queued", "the other one had handed it on, and by that way it came here"
+
     def test_a_claim_ends(self, pair: Bench) -> None:
         job_id = out(pair)
         pair.advance(RETRY_MS)

@@ -4,6 +4,7 @@ from cluster.messages import (
     ANSWER,
     ANSWER_NO,
     ASKCOPY,
+    BY_NACK,
     COPYIS,
     GOTMOVE,
     HOLD,
@@ -168,6 +169,18 @@ def test_who_was_not_sure_of_this_node_hears_again_that_the_job_is_queued_here()
     assert sorted(bench.sent()) == [(one.id, (QUEUED, STILL, (ID,))), (one.id, (GOTMOVE, 1, MYSELF, (ID,)))]
     bench.hear(one, (QUEUED, STILL, (ID,)))
     assert not bench.sent(MOVED), "now it is sure, and the two agree who keeps the job in its queue"
+
+
+def test_who_was_not_sure_of_this_node_hears_again_that_the_job_was_given_back_here_with_a_delay() -> None:
+    bench = backup(1)
+    (one,) = bench.peers
+    bench.hear(one, moved(bench, b"r", 1, one.id))
+    bench.client()("NACK", ID, "DELAY", 5)
+    assert bench.sent(QUEUED) == [(one.id, (QUEUED, BY_NACK, (ID,)))]
+    bench.hear(one, moved(bench, b"r", 1, one.id))
+    said = bench.sent()
+    assert (one.id, (QUEUED, STILL, (ID,))) in said, "else it speaks until RETRY for what it has handed on"
+    assert [message[0] for _, message in said] == [GOTMOVE, QUEUED]
 
 
 def test_who_names_not_all_holders_of_what_has_moved_is_told_of_them() -> None:
