@@ -27,7 +27,7 @@ from disque.core.model.pubsub import ADDED
 from disque.core.model.queue import ELSEWHERE
 from disque.core.model.repair import Replacement, Takeover
 from disque.core.model.session import NOT_WAITING, WAIT_COPIES, PendingAdd, Session, Spread
-from disque.core.replication import batching, queue_options, replacement, replica, takeover, zoning
+from disque.core.replication import batching, ends, queue_options, replacement, replica, takeover, zoning
 from disque.core.replication.announcements import JITTER_MS
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def owe(node: "Node", session: Session, args: list[bytes], timeout_ms: int, now_
 
 def from_outside(node: "Node") -> bool:
     """Whether this node must not keep new jobs itself: it is short of memory, or about to leave."""
-    return node.used > node.limits.warn or node.membership.leaving
+    return node.membership.leaving or ends.is_short(node)
 
 
 # -- asking ------------------------------------------------------------------------------------------------------------

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 SURE_MS: Final = 2000
 #: A result that is longer is none of a node that tells the truth.
 TEXT_MOST: Final = 64 << 20
+#: Ends that are looked at to make room for one job, so that it never takes long. Those that stay are looked at last.
+EVICT_FOR_ONE: Final = 20
 #: So long an end is kept at most.
 KEEP_MOST_MS: Final = RETAIN.most * 1000
 
@@ -174,6 +176,13 @@ def evict(node: "Node", limit: int, most: int) -> None:
             node.stats.ends_evicted += 1
         else:
             ends.by_id.move_to_end(job_id)
+
+
+def is_short(node: "Node") -> bool:
+    """Whether this node is so short of memory that it keeps no new jobs. Ends are forgotten first, some at a time."""
+    if node.used > node.limits.warn and node.ends.by_id:
+        evict(node, node.limits.warn, EVICT_FOR_ONE)
+    return node.used > node.limits.warn
 
 
 # -- between holders ---------------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ from disque.core.model.job import (
 )
 from disque.core.model.jobid import comes_again, valid
 from disque.core.model.queue import ELSEWHERE, PAUSED_IN
-from disque.core.replication import announcements, generations
+from disque.core.replication import announcements, ends, generations
 from disque.core.replication.announcements import JITTER_MS
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def announce(node: "Node", peer: bytes, job: Job) -> None:
 
 def refusal(node: "Node", queue_name: bytes, flags: int) -> int:
     """Why this node keeps no copies of jobs of a queue, or -1. ``flags`` are those of REPLJOB."""
-    if node.used > node.limits.warn:
+    if ends.is_short(node):
         return REFUSED_MEMORY
     if node.membership.leaving:
         return REFUSED_LEAVING
@@ -196,7 +196,7 @@ def objection(node: "Node", job_id: bytes, size: int, reason: int) -> int:
         return reason
     if size > node.membership.myself.body_most:
         return REFUSED_SIZE
-    return REFUSED_MEMORY if node.used > node.limits.warn else -1
+    return REFUSED_MEMORY if ends.is_short(node) else -1
 
 
 def enqueue_here(node: "Node", peer: bytes, message: tuple[int, bytes, int], now_ms: int) -> None:

@@ -10,6 +10,7 @@ from cluster.messages import (
     DELJOB,
     ENDED,
     GOTACK,
+    GOTJOB,
     IS_SURE,
     NO_MORE,
     SETACK,
@@ -294,6 +295,24 @@ class TestEviction:
         assert list(bench.node.ends.by_id) == jobs[-len(bench.node.ends.by_id) :]
         assert 0 < len(bench.node.ends.by_id) < 5
         assert bench.node.stats.ends_evicted == 5 - len(bench.node.ends.by_id)
+
+    def test_they_make_room_for_the_next_job_at_once(self) -> None:
+        bench = Bench(journaling=True)
+        client = bench.client()
+        for _ in range(5):
+            client("ACKJOB", client.add("q", "b", "RETAIN", 600), "RESULT", "x" * 10_000)
+        bench.set("maxmemory", bench.node.used)
+        assert client.add("q", "b", "RETAIN", 600), "it was NOREPL until the next beat, a tenth of a second later"
+        assert bench.node.stats.ends_evicted == 2
+
+    def test_they_make_room_for_a_copy_at_once(self, bench: Bench) -> None:
+        one, _ = bench.peers
+        bench.client()("ACKJOB", ID, "RESULT", "x" * 10_000)
+        say_it_is_done(bench)
+        bench.set("maxmemory", bench.node.used)
+        bench.sent()
+        bench.hear(one, repljob(foreign_id(9)))
+        assert [message[0] for _, message in bench.sent()] == [GOTJOB]
 
     def test_what_some_do_not_know_stays(self, bench: Bench) -> None:
         bench.client()("ACKJOB", ID, "RESULT", "x" * 100_000)
