@@ -45,7 +45,7 @@ class Ack(Timed):
         self.tries = 0
         #: The part of the journal with the record of a dummy. The others have that of their job.
         self.segment = 0
-        #: Holders that another node did not name, which may not know them: its word that all is over leaves them out.
+        #: Holders that some node did not name, which may not know them: the word that all is over leaves them out.
         self.unnamed: tuple[bytes, ...] = ()
         #: A holder does not know the job: others may have got it from that one, and nobody here knows of them.
         self.is_lost = False

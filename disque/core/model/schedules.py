@@ -30,8 +30,9 @@ class Schedule:
 
     ``since`` is when it was set or resumed, by the clock of this node: no earlier tick counts. ``said_since`` is that
     by the clock of the node that has set it. ``done`` is the last tick that was fired here, ``skipped`` up to where
-    ticks are left out. ``session`` is owed the reply while ``tick`` is being fired, ``tries`` is how often that has
-    failed, ``tried_ms`` when it began. ``due_ms`` is when it is to be looked at; 0: not by time.
+    ticks are left out, ``ignored`` the last tick that was ignored, since it is far ahead. ``session`` is owed the reply
+    while ``tick`` is being fired, ``tries`` is how often that has failed, ``tried_ms`` when it began. ``due_ms`` is
+    when it is to be looked at; 0: not by time.
     """
 
     __slots__ = (
@@ -39,6 +40,7 @@ class Schedule:
         "done",
         "due_ms",
         "heard_ms",
+        "ignored",
         "in_line",
         "name",
         "number",
@@ -71,6 +73,7 @@ class Schedule:
         self.said_since = 0
         self.done = 0
         self.skipped = 0
+        self.ignored = 0
         self.session: Session | None = None
         self.tick = 0
         self.tries = 0

@@ -433,10 +433,13 @@ def is_wider(named: tuple[bytes, ...], known: tuple[bytes, ...]) -> bool:
 
 
 def note_unnamed(node: "Node", job_id: bytes, holders: tuple[bytes, ...], now_ms: int) -> None:
-    """Somebody collects an acknowledgement who named only ``holders``: remember the others that this node knows of."""
+    """Somebody collects an acknowledgement who named only ``holders``: remember the others that this node knows of.
+
+    Those that another one did not name stay: nobody knows who will say that all is over.
+    """
     ack = ack_batches.alone(node, job_id, now_ms)
     if ack is not None:
-        ack.unnamed = tuple([holder for holder in ack.holders if holder not in holders])
+        ack.unnamed = tuple([one for one in ack.holders if one not in holders or one in ack.unnamed])
 
 
 def acked_there(node: "Node", job: Job, peer: bytes, now_ms: int, *, may_be_over: bool = True) -> None:

@@ -66,13 +66,12 @@ if TYPE_CHECKING:
     from disque.core.node import Node
 
 #: Between two rounds of questions; how long a NO counts; how long one who said NO asks nothing; how long the winner of
-#: two holds off the other; how long who has just counted a try holds off all, until they know it. All in ms.
+#: two holds off the other, and who has just counted a try all, until they know it: longer than an fsync. All in ms.
 AGAIN_MS: Final = 500
 AGAIN_MOST_MS: Final = 2000
 FRESH_MS: Final = 2500
 YIELD_MS: Final = 3000
 CONTEST_MS: Final = 1000
-COUNTED_MS: Final = 100
 #: What a HOLD is longer for others, at most, so that they do not all ask in the same moment, in ms.
 SPREAD_MS: Final = 100
 
@@ -215,8 +214,8 @@ def reply(node: "Node", peer: bytes, job: Job, number: int, holders: tuple[bytes
         node.batch(peer, (ANSWER, number, ANSWER_NO, named), job.id)
     elif not tries.lapse(node, job, now_ms):
         node.drop_vote(job.id)
-        wait(node, job, now_ms + COUNTED_MS, LEASE_OWNER, now_ms)
-        hold_answer(node, peer, job, COUNTED_MS, number, named)
+        wait(node, job, now_ms + CONTEST_MS, DEFERRED | LEASE_OWNER, now_ms)  # as after a NACK
+        hold_answer(node, peer, job, CONTEST_MS, number, named)
 
 
 def step_back(node: "Node", job: Job, until_ms: int, now_ms: int) -> None:

@@ -295,8 +295,8 @@ def done(node: "Node", schedule: Schedule, wall_s: int) -> int:
     last = keeping.last_tick(node, schedule.name)
     is_lost = schedule.done > far_s or schedule.skipped > far_s
     if last > far_s:
-        if not schedule.warned:
-            schedule.warned = is_lost = True
+        if last != schedule.ignored:
+            schedule.ignored, is_lost = last, True
             node.host.warn(f"The last tick of the schedule {named(schedule)} is more than a day ahead: ignored")
         last = 0
     if is_lost:

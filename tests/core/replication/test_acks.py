@@ -435,6 +435,20 @@ def test_who_collects_goes_on_for_a_holder_that_the_answer_leaves_out() -> None:
     assert bench.node.acks.by_id == {}
 
 
+def test_holders_that_one_node_leaves_out_are_told_though_another_one_leaves_out_others() -> None:
+    bench = Bench(peers=4)
+    job_id, (one, two, here, down) = shared(bench, 5)
+    assert bench.client()("ACKJOB", job_id) == 1
+    bench.hear(one, (GOTACK, 1, tuple(sorted([MYSELF, one.id, two.id, here.id])), (job_id,)))
+    bench.hear(two, (GOTACK, 1, tuple(sorted([MYSELF, one.id, two.id, down.id])), (job_id,)))
+    bench.hear(here, (GOTACK, 1, (), (job_id,)))
+    bench.sent(SETACK)
+    bench.hear(one, (DELJOB, (job_id,)))
+    assert [peer for peer, _ in bench.sent(SETACK)] == [down.id], "the first one does not know it"
+    bench.hear(down, (GOTACK, 1, (), (job_id,)))
+    assert bench.node.acks.by_id == {}
+
+
 def test_who_names_more_holders_hears_first_that_they_are_nobody_here(cluster: Bench) -> None:
     job_id, (collector,) = shared(cluster)
     gone = b"f" * 40

@@ -32,7 +32,6 @@ from disque.core.replication.arbitration import (
     AGAIN_MOST_MS,
     AGAIN_MS,
     CONTEST_MS,
-    COUNTED_MS,
     FRESH_MS,
     YIELD_MS,
     wins,
@@ -409,17 +408,31 @@ class TestTries:
         assert bench.client().show(job_id)["tries"] == 1
         assert {peer for peer, message in bench.node.messages if message[0] == MORE} == {one.id, other.id}
         assert bench.node.early == []
-        said = (HOLD, 5, (), (job_id,), (COUNTED_MS,))
+        said = (HOLD, 5, (), (job_id,), (CONTEST_MS,))
         assert bench.sent(HOLD) == [(one.id, said), (other.id, said)]
+
+    def test_not_if_the_disk_is_so_slow_that_it_is_asked_again_either(self, asked_about: tuple[Bench, bytes]) -> None:
+        bench, job_id = asked_about
+        bench.now_ms += AGAIN_MS + 100
+        self.ask(bench, bench.peers[0], job_id)
+        bench.settle()
+        assert bench.node.early == []
 
     def test_a_moment_later_there_is_nothing_against_it(self, asked_about: tuple[Bench, bytes]) -> None:
         bench, job_id = asked_about
-        bench.advance(COUNTED_MS)
+        bench.advance(CONTEST_MS)
         bench.sent()
         for peer in bench.peers:
             self.ask(bench, peer, job_id)
             assert bench.told(peer) == [(ANSWER, 5, ANSWER_NO, (), (job_id,))]
         assert bench.client().show(job_id)["tries"] == 1
+
+    def test_a_nack_that_comes_late_does_not_count_it_once_more(self, asked_about: tuple[Bench, bytes]) -> None:
+        bench, job_id = asked_about
+        client = bench.client()
+        assert client("NACK", job_id) == 1
+        assert client.show(job_id)["tries"] == 1
+        assert client.show(job_id)["state"] == b"active"
 
     def test_a_job_whose_tries_are_not_counted_is_not_held(self, monkeypatch: pytest.MonkeyPatch, pair: Bench) -> None:
         monkeypatch.setattr(arbitration, "wins", lambda *_: False)

@@ -279,6 +279,37 @@ class TestWallClock:
         bench.live(3000)
         assert bench.ticks() == []
 
+    def test_nor_when_the_log_had_something_else_to_say(self) -> None:
+        bench = CronBench(peers=1)
+        name = name_with(bench, MYSELF)
+        bench.hear(bench.peers[0], (UPSINCE, 100 * DAY_S * 1000))
+        since = BEGIN_S - 100 * DAY_S
+        self.told(bench, SCHEDULE, name, saying(b"@never", since=since).encoded())
+        self.told(bench, LAST_TICK, name, b"%d" % (BEGIN_S + 2 * DAY_S))
+        self.told(bench, SCHEDULE, name, saying(b"@daily", since=since).encoded())
+        assert bench.ticks() == []
+
+    def test_nor_before_another_one(self) -> None:
+        """The other node fires, and its clock is set far ahead for a moment before it fails; and then once more."""
+        bench = CronBench(peers=1)
+        (first,) = bench.peers
+        name = name_with(bench, first.id, MYSELF)
+        self.told(bench, SCHEDULE, name, saying().encoded())
+        for count in (1, 2):
+            bench.until(100 * count)
+            self.told(bench, LAST_TICK, name, b"%d" % (BEGIN_S + count * 2 * DAY_S))
+            bench.fail(first)
+            bench.live(1500)
+            assert len(bench.ticks()) <= 2
+            bench.fail(first, 0)
+        assert sum(what[0] == "warn" for what in bench.wall.asked) == 2
+
+    def told(self, bench: CronBench, kind: int, name: bytes, value: bytes) -> None:
+        """The first peer has set an entry, a moment ago."""
+        (peer, *_) = bench.peers
+        bench.hear(peer, (ENTRIES, (entry(kind, name, value, bench.now_ms + 1, peer.id),)))
+        bench.live(1000)
+
 
 class TestCatchup:
     def start(self, bench: CronBench, away_s: int) -> CronBench:
