@@ -11,13 +11,16 @@ import logging
 import resource
 import socket
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from disque.gateway.settings import Address, BadSettingError, Settings
+
+if TYPE_CHECKING:
+    from uvicorn._types import ASGI3Application
 
 #: How long the headers of a request may take to come in, in seconds; also until the first request of a connection.
 HEADERS_S: Final = 20.0
@@ -40,6 +43,7 @@ class Protocol(HttpToolsProtocol):
     _header_bytes = 0
     _chunk_bytes = 0
     _in_headers = True
+    _running: RequestResponseCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         """Wait for the first request, though not for ever."""
@@ -47,9 +51,18 @@ class Protocol(HttpToolsProtocol):
         self._wait_for_headers()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is over."""
+        """It is over, for the request that is being served as well: uvicorn tells the one that came last."""
         self._headers_came()
+        self.pipeline.clear()
+        running = self._running
+        if running is not None and not running.response_complete:
+            running.disconnected = True
+            running.message_event.set()
         super().connection_lost(exc)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: "ASGI3Application") -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
 
     def data_received(self, data: bytes) -> None:
         """Read on, unless the headers are too long by now."""

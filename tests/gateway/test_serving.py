@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 import pytest
+from starlette.types import Receive, Scope, Send
 
 from disque.gateway import asgi, serving
 from disque.gateway.app import build
@@ -82,6 +83,36 @@ def test_requests_one_after_the_other_use_one_connection() -> None:
         assert (await talk(port, GET + GET + last)).count(b"HTTP/1.1 200 OK") == 3
 
     play(act)
+
+
+def test_who_leaves_with_requests_waiting_ends_the_one_that_is_served() -> None:
+    heard: list[str] = []
+    begun, over = asyncio.Event(), asyncio.Event()
+
+    async def waits(scope: Scope, receive: Receive, send: Send) -> None:
+        del scope, send
+        while not heard or heard[-1] != "http.disconnect":
+            heard.append((await receive())["type"])
+            begun.set()
+        over.set()
+
+    async def act(port: int) -> None:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(GET * 3)
+        await begun.wait()
+        writer.close()
+        async with asyncio.timeout(5):
+            await over.wait()
+
+    async def both() -> None:
+        stop, place = asyncio.Event(), listener(("127.0.0.1", 0))
+        serving_it = asyncio.create_task(serve([(make_server(waits, Settings(grace_s=1)), place)], stop))
+        await act(place.getsockname()[1])
+        stop.set()
+        await serving_it
+
+    asyncio.run(both())
+    assert heard == ["http.request", "http.disconnect"], "the next ones are not served: nobody is there"
 
 
 def test_a_body_that_comes_with_its_headers_does_not_count_as_one_of_them() -> None:
