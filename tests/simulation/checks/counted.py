@@ -14,9 +14,11 @@ from tests.simulation.process import Process
 from tests.simulation.world import Violation
 from tests.support.keys import keys as all_keys
 
-#: One in so many flushes is counted again, and one in so many is replayed.
+#: One in so many flushes is counted again, and one in so many is replayed; of a node with n times MANY jobs, one in n
+#: times as many, since each job takes time.
 RECOUNT = 60
 REPLAY = 900
+MANY = 300
 #: Stands for the end of a delay that is settled with others.
 SHARED = -1
 #: What a node is told of a delay may come this much later, in ms.
@@ -40,7 +42,7 @@ class Counted:
 
     def flushed(self, process: Process) -> None:
         """A step is over; some of them are looked at."""
-        chance = self.random.random()
+        chance = self.random.random() * max(1, process.node.jobs_registered() / MANY)
         if chance * RECOUNT < 1:
             self.recount(process)
         if chance * REPLAY < 1 and process.journal.settled:
