@@ -42,7 +42,10 @@ class Counted:
 
     def flushed(self, process: Process) -> None:
         """A step is over; some of them are looked at."""
-        chance = self.random.random() * max(1, process.node.jobs_registered() / MANY)
+        chance = self.random.random()
+        if chance * RECOUNT >= 1:
+            return
+        chance *= max(1, process.node.jobs_registered() / MANY)
         if chance * RECOUNT < 1:
             self.recount(process)
         if chance * REPLAY < 1 and process.journal.settled:
