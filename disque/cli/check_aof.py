@@ -100,7 +100,9 @@ class Segment:
         except HeadError as error:
             foreign = describe_foreign(start)
             if foreign or error.is_whole or not (may_be_torn(start) or any(self.scan())):
-                raise CannotCheckError(f"{self.path} is not a journal: {foreign or error}") from error
+                raise CannotCheckError(
+                    f"{self.path} is not a journal: {foreign or error}. To start a node without it, move it away"
+                ) from error
             self.note(0, str(error))
 
     def scan(self) -> Iterator[Frame]:

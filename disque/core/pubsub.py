@@ -3,14 +3,14 @@
 A message goes once to whoever listens at that moment, at all nodes, and is not kept: who is not there misses it, and a
 link to another node that is far behind takes none. What happens to a job is told at the node where it happens only, on
 `job:<event>:<queue>`; the message is the ID of the job. As a reply, it waits for the records of the journal on which it
-hangs: the pump takes events after they are written (`Pubsub.take`), and lets them be told. See
-`disque.core.model.pubsub`.
+hangs: the pump lets events be told (`Pubsub.tell_next`) when these are safe, and what other nodes say
+(`Pubsub.say_next`), a few at a time. See `disque.core.model.pubsub`.
 """
 
 from typing import TYPE_CHECKING, Final
 
 from cluster.messages import PUBLISHED
-from disque.core.model.pubsub import CHANNELS, JOB, Event, Topic
+from disque.core.model.pubsub import JOB, Topic
 from disque.core.model.session import Session, Subscriptions
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def published(node: "Node", peer: bytes, message: tuple[int, bytes, bytes], now_
     if len(channel) > NAME_MOST or len(text) > MESSAGE_MOST or channel.startswith(JOB):
         node.messages_skipped += 1
     else:
-        node.pubsub.say(channel, text)
+        node.pubsub.published(channel, text)
 
 
 def subscribe(node: "Node", session: Session, name: bytes, *, is_pattern: bool) -> None:
@@ -94,15 +94,6 @@ def tell(node: "Node") -> None:
         node.touch(session)
     for topic in topics:
         topic.news = []
-
-
-def tell_events(node: "Node", events: list[Event]) -> None:
-    """Hand what has happened to jobs to those who listen: what hangs on it is as durable as promised by now."""
-    pubsub = node.pubsub
-    for event, queue, job_id in events:
-        for topic, head in pubsub.concerned(CHANNELS[event] + queue):
-            pubsub.note(topic, b"%b$40\r\n%b\r\n" % (head, job_id))
-    tell(node)
 
 
 def joined(protocol: int, topics: list[Topic]) -> bytes:

@@ -26,7 +26,6 @@ from disque.core.model.session import Session
 from disque.core.step import settle, tick
 
 if TYPE_CHECKING:
-    from disque.core.model.pubsub import Event
     from disque.core.node import Message, Node
     from disque.server.connection import Connection
     from disque.server.facts import NodeClock
@@ -42,6 +41,10 @@ PATIENCE: Final = 2
 TURN_S: Final = 0.005
 #: Seconds of a turn in which those who listen are sent what they hear.
 LISTENERS_S: Final = 0.001
+#: Seconds of a turn in which events, and what other nodes say, are held against patterns.
+NEWS_S: Final = 0.002
+#: The log is told so often at most that listeners miss news.
+MISSED_EVERY_MS: Final = 60_000
 #: So many subscriptions are many: who has them is told of events not in each turn, but after so many seconds.
 LISTENERS_MANY = 50  # not Final: tests want less, compiled too
 TELL_EVERY_S: Final = 0.005
@@ -112,8 +115,12 @@ class Pump:
         #: Messages that the journal holds back, with the sequence number that must be safe, and `Node.resets` then:
         #: what a node said of its jobs before it was reset is not true any more.
         self._held_messages: deque[tuple[int, int, list[tuple[bytes, Message]]]] = deque()
-        #: What has happened to jobs and the journal holds back, with the same number.
-        self._held_events: deque[tuple[int, list[Event]]] = deque()
+        #: Which events of jobs hang on which records: the number that must be safe, and how many of those that wait.
+        self._event_marks: deque[tuple[int, int]] = deque()
+        self._events_marked = 0
+        #: How much news had been missed when the log was told so last, and when that was.
+        self._missed = 0
+        self._missed_ms = -MISSED_EVERY_MS
         self._later: dict[Connection, None] = {}
         self._paused: dict[Connection, None] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -280,8 +287,8 @@ class Pump:
             self.write_journal(now_ms)
         if node.messages or node.early or node.membership.messages:
             self._tell()
-        if node.pubsub.pending and not self._has_told:
-            self._tell_events()
+        if (node.pubsub.pending or node.pubsub.said) and not self._has_told:
+            self._tell_news()
         touched = node.touched
         if touched:
             node.touched = []
@@ -369,34 +376,49 @@ class Pump:
         if outbox:
             self._send(outbox)
 
-    def _tell_events(self) -> None:
-        """Let those who listen hear what has happened to jobs, when its records are safe.
+    def _tell_news(self) -> None:
+        """Let those who listen hear what other nodes say, and what has happened to jobs when its records are safe.
 
-        To touch a thousand of them takes as long as some ten jobs: where there are many, events are gathered first.
+        This takes a short time only, as each channel may have to be held against a thousand patterns: the rest waits.
+        To touch a thousand listeners takes as long as some ten jobs: where there are many, news are gathered first.
         """
-        events = self.node.pubsub.take()
-        writer = self.journal
-        if writer is not None and (writer.safe < writer.sequence or self._held_events):
-            self._held_events.append((writer.sequence, events))
-            self._release_events()
-        else:
-            pubsub.tell_events(self.node, events)
-
-        if self.node.pubsub.count > LISTENERS_MANY:
+        news, marks, writer = self.node.pubsub, self._event_marks, self.journal
+        fresh = len(news.pending) - self._events_marked
+        if fresh:
+            marks.append((0 if writer is None else writer.sequence, fresh))
+            self._events_marked += fresh
+        safe = self.safe
+        until_s = perf_counter() + NEWS_S
+        is_late = False
+        while not is_late:
+            if news.said:
+                news.say_next()
+            elif marks and marks[0][0] <= safe:
+                news.tell_next()
+                self._events_marked -= 1
+                sequence, count = marks.popleft()
+                if count > 1:
+                    marks.appendleft((sequence, count - 1))
+            else:
+                break
+            is_late = perf_counter() >= until_s
+        pubsub.tell(self.node)
+        if is_late or news.count > LISTENERS_MANY:
             self._has_told = True
             self.loop.call_later(TELL_EVERY_S, self._tell_more)
 
     def _tell_more(self) -> None:
-        """Some time has passed: more events may be told."""
+        """Some time has passed: more news may be told."""
         self._has_told = False
-        if self.node.pubsub.pending:
+        news, now_ms = self.node.pubsub, self.clock.now_ms()
+        if news.missed > self._missed and now_ms - self._missed_ms >= MISSED_EVERY_MS:
+            self.log.warning(
+                f"Listeners missed {news.missed - self._missed} messages: more come than can be held against "
+                f"{len(news.patterns)} patterns in time"
+            )
+            self._missed, self._missed_ms = news.missed, now_ms
+        if news.pending or news.said:
             self.schedule()
-
-    def _release_events(self) -> None:
-        """Tell what has happened to jobs as far as its records are safe, in its order."""
-        held, safe = self._held_events, self.safe
-        while held and held[0][0] <= safe:
-            pubsub.tell_events(self.node, held.popleft()[1])
 
     def _send(self, outbox: "list[tuple[bytes, Message]]") -> None:
         if self.mesh is not None:  # else there is nobody to tell
@@ -466,8 +488,7 @@ class Pump:
         safe = self.safe
         if self._held_messages:
             self._release_messages()
-        if self._held_events:
-            self._release_events()
+        if self._event_marks:
             self.schedule()
         for connection in list(self._held):
             if connection.ticket <= safe and not connection.session.touched:
@@ -498,7 +519,9 @@ class Pump:
     def release_all(self) -> None:
         """There is no journal any more: nothing has to wait for it. The next one counts from 0 again."""
         self._release_messages()
-        self._release_events()
+        self._event_marks.clear()
+        self._events_marked = 0
+        self._tell_news()  # what is left is marked again, with what the next journal counts
         for connection in self.connections.values():
             connection.ticket = 0
         held, self._held = self._held, {}

@@ -9,6 +9,7 @@ node is up to them.
 
 import ssl
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from disque.core.config.settings import Config
@@ -59,6 +60,9 @@ def _load(context: ssl.SSLContext, config: Config, what: str, verify: ssl.Verify
     if not authority and verify != ssl.CERT_NONE:
         hint = ", or tls-auth-clients no" if what == "tls-port" else ""
         raise TlsError(f"{what} needs tls-ca-cert-file{hint}")
+    for path in filter(None, (certificate, key, authority)):
+        if Path(path).exists() and not Path(path).is_file():  # to open a pipe would wait for who writes to it
+            raise TlsError(f"Cannot use the certificates of {what} ({path}): not a file")
     _read(lambda: context.load_cert_chain(certificate, key, _no_passphrase), what, f"{certificate} with {key}")
     if verify != ssl.CERT_NONE:
         _read(lambda: context.load_verify_locations(authority), what, authority)

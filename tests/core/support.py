@@ -405,8 +405,12 @@ class Bench:
         step.settle(self.node, self.now_ms)
         while self.agreeable and self.agree():
             step.settle(self.node, self.now_ms)
-        if self.node.pubsub.pending:
-            pubsub.tell_events(self.node, self.node.pubsub.take())
+        news = self.node.pubsub
+        while news.said:
+            news.say_next()
+        while news.pending:
+            news.tell_next()
+        pubsub.tell(self.node)
         for client in self.clients:
             client.receive()
         self.node.touched.clear()

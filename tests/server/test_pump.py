@@ -5,7 +5,8 @@ import pytest
 from cluster.messages import ENQUEUE, GOTJOB
 from disque.core.base.timers import NEVER
 from disque.core.journal.schema import DELETE
-from disque.server.pump import loopback, shown
+from disque.core.model.pubsub import ADDED
+from disque.server.pump import TELL_EVERY_S, loopback, shown
 from tests.server.shell import Shell, Writer
 
 ADD = b"ADDJOB q body 0\r\n"
@@ -673,6 +674,13 @@ class TestListeners:
             shell.node.pubsub.say(b"news", text)
             shell.pump.flush()
 
+    def later(self, shell: Shell) -> None:
+        """The time has come at which more news are told."""
+        (timer,) = [one for one in shell.loop.waiting() if one.delay_s == TELL_EVERY_S]
+        timer.cancelled = True
+        timer.call()
+        shell.loop.settle()
+
     def test_who_does_not_come_in_one_turn_has_his_turn_in_the_next(
         self, shell: Shell, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -690,6 +698,42 @@ class TestListeners:
         shell.loop.settle()
         assert [transport.take().count(b"hi") for _, transport in ears] == [1] * 5
         assert not shell.pump.listeners
+
+    def test_news_are_held_against_patterns_for_a_short_time_in_each_turn(
+        self, shell: Shell, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        watcher, transport = shell.connect()
+        shell.ask(watcher, b"PSUBSCRIBE *\r\n")
+        transport.take()
+        news = shell.node.pubsub
+        moments = iter(range(1000))
+        monkeypatch.setattr("disque.server.pump.perf_counter", lambda: float(next(moments)))
+        for number in range(3):
+            news.happened(ADDED, b"q%d" % number, b"D" * 40)
+        news.published(b"news", b"hi")
+        shell.pump.flush()
+        assert (len(news.said), len(news.pending)) == (0, 3)
+        for left in (2, 1, 0):
+            shell.pump.flush()
+            assert len(news.pending) == left + 1, "it is not the time yet"
+            self.later(shell)
+            assert len(news.pending) == left
+        assert transport.take().count(b"job:added:q") == 3
+
+    def test_that_listeners_miss_news_is_logged_once_a_minute(
+        self, shell: Shell, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("disque.server.pump.LISTENERS_MANY", 0)
+        shell.ask(shell.connect()[0], b"PSUBSCRIBE *\r\n")
+        news = shell.node.pubsub
+        for after_ms in (0, 1000, 60_000):
+            shell.clock.ms += after_ms
+            news.missed += 7
+            news.happened(ADDED, b"q", b"D" * 40)
+            shell.pump.flush()
+            self.later(shell)
+        missed = [line for line in shell.log.lines if "missed" in line]
+        assert [line.split()[2] for line in missed] == ["7", "14"]
 
     def test_much_leaves_in_pieces_between_which_others_have_their_turn(
         self, shell: Shell, monkeypatch: pytest.MonkeyPatch
@@ -753,9 +797,7 @@ class TestListeners:
         shell.ask(producer, ADD)
         shell.ask(producer, ADD)
         assert transport.take() == b""
-        (timer,) = [one for one in shell.loop.waiting() if one.delay_s == 0.005]
-        timer.call()
-        shell.loop.settle()
+        self.later(shell)
         assert transport.take().count(b"job:added:q") == 2
 
     def test_who_is_gone_is_not_served(self, shell: Shell) -> None:

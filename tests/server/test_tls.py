@@ -1,3 +1,4 @@
+import os
 import shutil
 import ssl
 import subprocess
@@ -141,6 +142,15 @@ def test_the_file_that_is_wrong_is_named_with_the_reason(tmp_path: Path) -> None
     ):
         with pytest.raises(TlsError, match=text):
             client_context(for_clients(**options))
+
+
+@pytest.mark.parametrize("setting", ["tls-cert-file", "tls-key-file", "tls-ca-cert-file"])
+def test_a_pipe_is_not_waited_for(tmp_path: Path, setting: str) -> None:
+    made, pipe = config(), tmp_path / "pipe"
+    os.mkfifo(pipe)
+    made.put(setting, (str(pipe),))
+    with pytest.raises(TlsError, match=f"\\({pipe}\\): not a file"):
+        contexts(made)
 
 
 def test_a_key_with_a_passphrase_is_refused_and_nobody_is_asked(tmp_path: Path) -> None:

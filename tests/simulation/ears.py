@@ -28,6 +28,9 @@ class Ears:
 
     def news(self) -> list[bytes]:
         """What clients have said since this was asked last."""
+        while self.node.pubsub.said:
+            self.node.pubsub.say_next()
+        pubsub.tell(self.node)
         for piece in self.session.out:
             self.reader.feed(piece)
         self.session.out.clear()
@@ -38,4 +41,6 @@ class Ears:
 
     def events(self) -> list[Event]:
         """What has happened to jobs since this was asked last."""
-        return self.node.pubsub.take()
+        events = list(self.node.pubsub.pending)
+        self.node.pubsub.pending.clear()
+        return events

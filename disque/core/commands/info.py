@@ -155,6 +155,7 @@ def stats(node: "Node", facts: Facts, now_ms: int) -> Lines:
         ("acl_access_denied_auth", counted.auths_denied),
         ("pubsub_channels", len(node.pubsub.channels)),
         ("pubsub_patterns", len(node.pubsub.patterns)),
+        ("pubsub_missed", node.pubsub.missed),
         ("acl_access_denied_tls_cert", counted.certificates_denied),
         ("acl_access_denied_rights", counted.acl_denied),
         ("latest_fork_usec", 0),

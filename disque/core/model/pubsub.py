@@ -7,8 +7,12 @@ topics come or go.
 
 Channels `job:<event>:<queue>` tell what happens to jobs at this node. `heard` has a bit for each event that somebody
 may be listening for: nothing is made of all others.
+
+To find whom a new channel concerns takes a while where there are many patterns. So events, and what other nodes say,
+wait in lines until the server has time for them. These have an end: what comes when they are full is not told.
 """
 
+from collections import deque
 from typing import Final
 
 from disque.core.base import resp
@@ -50,6 +54,9 @@ SUBSCRIPTION_BYTES: Final = 300
 KNOWN_MOST: Final = 4096
 #: Longer names of channels fit only patterns that end with their one star: all others would cost too much.
 COMPARED: Final = 512
+#: Events that may wait until they are told, and messages of other nodes, and the bytes of these.
+WAITING_MOST = 100_000  # not Final: tests want fewer, compiled too
+WAITING_BYTES: Final = 32 << 20
 
 
 #: What has happened to a job: one of the numbers above, its queue then, its ID.
@@ -79,13 +86,32 @@ class Topic:
 
 
 class Pubsub:
-    """The topics of a node. ``pending`` are events of jobs that nobody was told of yet."""
+    """The topics of a node, and what waits until it is told."""
 
-    __slots__ = ("_counts", "_known", "_said", "channels", "count", "dirty", "heard", "patterns", "pending", "size")
+    __slots__ = (
+        "_counts",
+        "_known",
+        "_numbers",
+        "channels",
+        "count",
+        "dirty",
+        "heard",
+        "missed",
+        "patterns",
+        "pending",
+        "said",
+        "said_bytes",
+        "size",
+    )
 
     def __init__(self) -> None:
         self.heard = 0
-        self.pending: list[Event] = []
+        #: Events of jobs that nobody was told of yet, and what other nodes have said: channels, messages.
+        self.pending: deque[Event] = deque()
+        self.said: deque[tuple[bytes, bytes]] = deque()
+        self.said_bytes = 0
+        #: How many of both were not told, since too many waited.
+        self.missed = 0
         self.channels: dict[bytes, Topic] = {}
         self.patterns: dict[bytes, Topic] = {}
         #: Topics that have news.
@@ -94,7 +120,7 @@ class Pubsub:
         self.count = 0
         #: Bytes of memory that all subscriptions count for.
         self.size = 0
-        self._said = 0
+        self._numbers = 0
         self._counts = dict.fromkeys(CHANNELS, 0)
         self._known: dict[bytes, list[tuple[Topic, bytes]]] = {}
 
@@ -167,18 +193,40 @@ class Pubsub:
         """The subscribers of ``topic`` are to hear this."""
         if not topic.news:
             self.dirty.append(topic)
-        self._said += 1
-        topic.news.append((self._said, text))
-
-    def take(self) -> list[Event]:
-        """What has happened since this was asked last, for who may tell it."""
-        events, self.pending = self.pending, []
-        return events
+        self._numbers += 1
+        topic.news.append((self._numbers, text))
 
     def happened(self, event: int, queue: bytes, job_id: bytes) -> None:
         """Something has happened to a job: it is noted if it is `heard`. Where every job passes, look at that first."""
-        if self.heard & event:
+        if not self.heard & event:
+            return
+        if len(self.pending) < WAITING_MOST:
             self.pending.append((event, queue, job_id))
+        else:
+            self.missed += 1
+
+    def published(self, channel: bytes, message: bytes) -> None:
+        """Another node says this: it is noted if anybody listens here."""
+        if not self.count:
+            return
+        size = len(channel) + len(message)
+        if len(self.said) < WAITING_MOST and self.said_bytes + size <= WAITING_BYTES:
+            self.said.append((channel, message))
+            self.said_bytes += size
+        else:
+            self.missed += 1
+
+    def say_next(self) -> None:
+        """Gather the oldest message of another node for those who listen."""
+        channel, message = self.said.popleft()
+        self.said_bytes -= len(channel) + len(message)
+        self.say(channel, message)
+
+    def tell_next(self) -> None:
+        """Gather the oldest event for those who listen: what hangs on it must be as durable as promised by now."""
+        event, queue, job_id = self.pending.popleft()
+        for topic, head in self.concerned(CHANNELS[event] + queue):
+            self.note(topic, b"%b$40\r\n%b\r\n" % (head, job_id))
 
 
 def fits(glob: Glob, channel: bytes) -> bool:

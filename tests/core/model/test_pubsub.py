@@ -1,6 +1,17 @@
 import pytest
 
-from disque.core.model.pubsub import ADDED, CHANNELS, DEAD, DELIVERED, KNOWN_MOST, SUBSCRIPTION_BYTES, Pubsub, events_of
+from disque.core.model import pubsub as module
+from disque.core.model.pubsub import (
+    ADDED,
+    CHANNELS,
+    DEAD,
+    DELIVERED,
+    KNOWN_MOST,
+    SUBSCRIPTION_BYTES,
+    WAITING_BYTES,
+    Pubsub,
+    events_of,
+)
 from disque.core.model.session import Session
 
 ALL = sum(CHANNELS)
@@ -76,3 +87,38 @@ def test_of_many_channels_only_so_much_is_kept() -> None:
     for number in range(KNOWN_MOST + 10):
         assert pubsub.say(b"%d" % number, b"") == 1
     assert len(pubsub._known) <= KNOWN_MOST
+
+
+class TestWaiting:
+    """News wait until the server has time for them, and their lines have an end."""
+
+    @pytest.fixture
+    def pubsub(self, monkeypatch: pytest.MonkeyPatch) -> Pubsub:
+        monkeypatch.setattr(module, "WAITING_MOST", 2)
+        pubsub = Pubsub()
+        pubsub.subscribe(session(1), b"*", is_pattern=True)
+        return pubsub
+
+    def test_events_beyond_those_that_may_wait_are_missed_and_counted(self, pubsub: Pubsub) -> None:
+        for job_id in (b"1", b"2", b"3"):
+            pubsub.happened(ADDED, b"q", job_id)
+        assert [job_id for _, _, job_id in pubsub.pending] == [b"1", b"2"]
+        assert pubsub.missed == 1
+
+    def test_messages_of_other_nodes_as_well(self, pubsub: Pubsub) -> None:
+        for text in (b"1", b"2", b"3"):
+            pubsub.published(b"news", text)
+        assert (list(pubsub.said), pubsub.missed) == ([(b"news", b"1"), (b"news", b"2")], 1)
+
+    def test_their_bytes_have_a_bound(self, pubsub: Pubsub) -> None:
+        text = bytes(WAITING_BYTES - len(b"news"))
+        pubsub.published(b"news", text)
+        pubsub.published(b"news", b"")
+        assert (len(pubsub.said), pubsub.missed) == (1, 1)
+        pubsub.say_next()
+        assert (pubsub.said_bytes, len(pubsub.dirty)) == (0, 1)
+
+    def test_where_nobody_listens_nothing_waits(self) -> None:
+        pubsub = Pubsub()
+        pubsub.published(b"news", b"1")
+        assert not pubsub.said
