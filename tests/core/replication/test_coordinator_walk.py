@@ -28,8 +28,8 @@ class Watched(Bench):
         self.windows: dict[bytes, int] = {}
         self.created: dict[bytes, int] = {}
 
-    def settle(self) -> None:
-        super().settle()
+    def settle(self, *, is_idle: bool = False) -> None:
+        super().settle(is_idle=is_idle)
         for key in keys(self.node).values():
             self.windows.setdefault(key.job_id, key.expires_ms)
             self.created.setdefault(key.job_id, self.now_ms)

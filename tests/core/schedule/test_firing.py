@@ -257,9 +257,11 @@ class TestWallClock:
     def test_a_clock_that_was_far_ahead_and_is_set_right_silences_nothing(self, bench: CronBench, catchup: str) -> None:
         bench.set("s", "@every 2s", "q", "b", "CATCHUP", catchup)
         bench.until(1)
+        bench.checked = False  # with all, it makes some thousand jobs
         bench.wall.ahead_ms += 10 * 365 * DAY_S * 1000
         bench.live(5000)
         assert bench.ticks()
+        bench.checked = True
         bench.wall.ahead_ms -= 10 * 365 * DAY_S * 1000
         flat = bench.one("CRON", "GET", "s")
         assert dict(zip(flat[::2], flat[1::2], strict=True))[b"next"] == BEGIN_S + 8
