@@ -389,7 +389,7 @@ class Pump:
             self._events_marked += fresh
         safe = self.safe
         until_s = perf_counter() + NEWS_S
-        is_late = False
+        is_late = has_told = False
         while not is_late:
             if news.said:
                 news.say_next()
@@ -401,9 +401,10 @@ class Pump:
                     marks.appendleft((sequence, count - 1))
             else:
                 break
+            has_told = True
             is_late = perf_counter() >= until_s
         pubsub.tell(self.node)
-        if is_late or news.count > LISTENERS_MANY:
+        if is_late or (has_told and news.count > LISTENERS_MANY):
             self._has_told = True
             self.loop.call_later(TELL_EVERY_S, self._tell_more)
 

@@ -735,6 +735,16 @@ class TestListeners:
         missed = [line for line in shell.log.lines if "missed" in line]
         assert [line.split()[2] for line in missed] == ["7", "14"]
 
+    def test_nobody_looks_again_and_again_at_what_the_journal_holds_back(
+        self, shell: Shell, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("disque.server.pump.LISTENERS_MANY", 0)
+        shell.ask(shell.connect()[0], b"PSUBSCRIBE *\r\n")
+        shell.journal().hold = True
+        shell.ask(shell.connect()[0], ADD)
+        assert shell.node.pubsub.pending
+        assert [one for one in shell.loop.waiting() if one.delay_s == TELL_EVERY_S] == []
+
     def test_much_leaves_in_pieces_between_which_others_have_their_turn(
         self, shell: Shell, monkeypatch: pytest.MonkeyPatch
     ) -> None:
