@@ -337,6 +337,9 @@ class StrictReader:
         self._want = after - len(self._buffer)
         self._used += self._consume(len(self._buffer))
         self._need = MANY
+        chunks, self._chunks, self._size = self._chunks, [], 0
+        for chunk in chunks:  # what has come since the buffer was made belongs to it, too
+            self.feed(chunk)
 
     def _bulk_length(self, end: int) -> int:
         """Return the length that the header before `end` announces."""

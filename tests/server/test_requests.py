@@ -299,6 +299,26 @@ def test_large_arguments_are_collected_however_they_come(
 
 
 @CLASSES
+@pytest.mark.parametrize("step", [1, 7, 50, 100, 400])
+@pytest.mark.parametrize("pulls", [0, 1, 2])
+def test_what_came_before_a_large_argument_is_looked_at_belongs_to_it(
+    kind: type[StrictReader], step: int, pulls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pipeline of large bodies came out of step: what lay in between was left out, and bodies ran as commands."""
+    monkeypatch.setattr(module, "LARGE_BYTES", 8)
+    requests = [[b"PING"], *([b"ACKJOB", b"id", letter * 90, b"PING"] for letter in (b"x", b"y", b"z"))]
+    stream = b"".join(encode(*request) for request in requests)
+    reader = reader_with(kind)
+    got: list[list[bytes]] = []
+    for at in range(0, len(stream), step):
+        reader.feed(stream[at : at + step])
+        if at // step % 3 == 0:  # the connection waits, or has had its turn
+            got += filter(None, (reader.next() for _ in range(pulls)))
+    assert got + drain(reader) == requests
+    assert reader.pending_bytes == 0
+
+
+@CLASSES
 def test_a_large_argument_is_not_copied_when_it_is_there(kind: type[StrictReader]) -> None:
     reader = reader_with(kind)
     piece = bytes(MEGABYTE)

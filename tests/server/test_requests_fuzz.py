@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from disque.core.base.words import split_words
+from disque.server import requests
 from disque.server.requests import ProtocolError, QueryTooLong, RequestReader, StrictReader, _certain_requests
 from disque.server.walker import Walker
 from tests.conftest import examples
@@ -153,11 +154,15 @@ def cut(draw: st.DrawFn, streams: st.SearchStrategy[bytes]) -> list[bytes]:
 
 
 @settings(max_examples=examples(400), deadline=None)
-@given(cut(st.one_of(STREAMS, mutated())), st.booleans(), st.integers(0, 5))
-def test_all_readers_agree_however_a_stream_is_cut(chunks: list[bytes], trusted: bool, pulls: int) -> None:
+@given(
+    cut(st.one_of(STREAMS, mutated())), st.booleans(), st.integers(0, 5), st.sampled_from([1, 8, requests.LARGE_BYTES])
+)
+def test_all_readers_agree_however_a_stream_is_cut(chunks: list[bytes], trusted: bool, pulls: int, large: int) -> None:
     expected = readable(plain_outcome(b"".join(chunks), trusted=trusted))
-    for kind in (StrictReader, RequestReader, Walker):
-        assert readable(outcome_in_chunks(kind, chunks, trusted=trusted, pulls=pulls)) == expected
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(requests, "LARGE_BYTES", large)
+        for kind in (StrictReader, RequestReader, Walker):
+            assert readable(outcome_in_chunks(kind, chunks, trusted=trusted, pulls=pulls)) == expected
 
 
 @settings(max_examples=examples(100), deadline=None)

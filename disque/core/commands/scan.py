@@ -298,7 +298,8 @@ def suits_end(end: End, options: ScanOptions) -> bool:
 
 def is_in_one_of(job: Job, states: int) -> bool:
     """Whether ``job`` is in one of these states."""
-    if states >> job.state & 1:
+    state: int = job.state  # a byte that is compiled would make one of ``states``
+    if states >> state & 1:
         return True
     if states < DELAYED or not census.is_out(job):
         return False

@@ -77,9 +77,10 @@ def merge(node: "Node", job: Job, theirs: Extra) -> None:
     if (0 if mine is None else mine.generation) != theirs.generation:
         return
     new = own(node, job)
-    new.tries = max(new.tries, theirs.tries)
-    if theirs.error_ms > new.error_ms:
+    # Two errors of one millisecond: the later one is that of the later try.
+    if (theirs.error_ms, theirs.tries) > (new.error_ms, new.tries):
         new.error, new.error_ms = theirs.error, theirs.error_ms
+    new.tries = max(new.tries, theirs.tries)
     if theirs.progress_ms > new.progress_ms:
         new.progress, new.progress_ms = theirs.progress, theirs.progress_ms
     if mine is None:

@@ -328,6 +328,12 @@ class TestWhatQstatCounts:
         assert self.found(client, "In-Flight", "queued") == {ids[2], ids[3]}
         assert self.found(client, "active") == self.found(client, "delayed", "in-flight") == {waits, ids[0], ids[2]}
 
+    @pytest.mark.parametrize("ending", ["done", "cancelled", "dead", "expired", "dropped"])
+    def test_jobs_that_live_beside_those_that_have_ended(self, client: Client, ending: str) -> None:
+        job_id = client.add("q")
+        assert self.found(client, "queued", ending) == {job_id}
+        assert self.found(client, "active", ending) == set()
+
     def test_only_where_a_node_speaks_for_the_job(self) -> None:
         bench = Bench(peers=1)
         client = bench.client()

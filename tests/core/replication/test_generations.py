@@ -54,6 +54,15 @@ def test_the_greater_number_of_tries_and_the_later_error_count() -> None:
         assert (shown["tries"], shown["error"]) == expected
 
 
+def test_of_two_errors_of_one_millisecond_that_of_the_later_try_counts() -> None:
+    bench = Bench(peers=1)
+    one = bench.peers[0]
+    bench.hear(one, copy(bench, known(tries=1, error=b"first", error_ms=START_MS)))
+    for tries, error, expected in ((2, b"second", b"second"), (1, b"late", b"second")):
+        bench.hear(one, (MORE, known(tries=tries, error=error, error_ms=START_MS), (ID,)))
+        assert bench.client().show(ID)["error"] == expected
+
+
 def test_what_another_generation_says_does_not_count() -> None:
     bench = Bench(peers=1)
     (one,) = bench.peers
