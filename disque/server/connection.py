@@ -98,8 +98,8 @@ class Connection:
         #: Pieces at the front of the replies whose bytes are counted, and these: see `output_bytes`.
         self._counted = 0
         self._counted_bytes = 0
-        #: Large replies that have left this connection and did not come to the transport yet, cut into pieces. Until
-        #: they have, the connection is `choked`, as if the transport had all of them and its client did not read.
+        #: Large replies that have left this connection and did not come to the transport yet, in pieces. Until they
+        #: have, the connection is `choked`, as if the transport had all of them and its client did not read.
         self._leaving: deque[bytes | memoryview] = deque()
         self._leaving_bytes = 0
         #: The transport has enough.
@@ -443,11 +443,7 @@ class Connection:
             size = len(reply)
             self.pump.node.stats.net_out += size
             self._leaving_bytes += size
-            if size <= PIECE_BYTES:
-                self._leaving.append(reply)
-            else:
-                view = memoryview(reply)
-                self._leaving.extend([view[at : at + PIECE_BYTES] for at in range(0, size, PIECE_BYTES)])
+            self._leaving.append(reply)
         self.choked = True
         self.pump.choked[self] = None
         self.pump.loop.call_soon(self._leave)
@@ -473,6 +469,10 @@ class Connection:
                 self._leaving_bytes = 0
                 return
             piece = self._leaving.popleft()
+            if len(piece) > PIECE_BYTES:
+                view = memoryview(piece)
+                self._leaving.appendleft(view[PIECE_BYTES:])
+                piece = view[:PIECE_BYTES]
             self._leaving_bytes -= len(piece)
             left -= len(piece)
             self.transport.write(piece)
@@ -499,10 +499,11 @@ class Connection:
         """Make one piece of the small replies that came since the last time and that no mark counts.
 
         What a stalled MONITOR misses is millions of them: to count them again and again would stop everybody. Those of
-        a client that listens are shared with others, and larger: to join them would take a copy for each.
+        a client that listens are shared with others, and larger: to join them would take a copy for each. So it is with
+        large replies.
         """
         out = self.session.out
-        if self.session.subscriptions is not None:
+        if self.session.subscriptions is not None or self.session.large:
             return
         start = max(self._joined, self._marks[-1][1] if self._marks else 0)
         if len(out) - start >= JOIN_LEAST:

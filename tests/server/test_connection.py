@@ -2,9 +2,10 @@ import pytest
 
 from disque.core.commands import scan
 from disque.core.jobs import deliver
+from disque.core.replication import waits
 from disque.server import connection as module
 from disque.server import requests
-from disque.server.connection import HELD_MOST, READ_AHEAD, TURN_COMMANDS, Connection
+from disque.server.connection import HELD_MOST, JOIN_LEAST, READ_AHEAD, TURN_COMMANDS, Connection
 from tests.server.shell import Shell, Transport, Writer
 
 PING = b"*1\r\n$4\r\nPING\r\n"
@@ -407,6 +408,58 @@ def test_a_large_reply_waits_for_a_client_that_does_not_read(monkeypatch: pytest
     client.resume_writing()
     shell.loop.settle()
     assert (some + transport.take()).endswith(b"x" * 2000 + b"\r\n" + PONG)
+
+
+def ended(shell: Shell, client: Connection, count: int) -> list[bytes]:
+    """Jobs that have ended with a long result."""
+    ids = [shell.ask(client, b"ADDJOB q body 0 RETAIN 60\r\n")[1:41] for _ in range(count)]
+    for job_id in ids:
+        assert shell.ask(client, b"ACKJOB %b RESULT %b\r\n" % (job_id, b"x" * 1000)) == b":1\r\n"
+    return ids
+
+
+def test_long_results_leave_in_pieces_between_which_others_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    large_replies(monkeypatch)
+    monkeypatch.setattr(waits, "LONG_TEXT", 100)
+    shell = Shell()
+    client, transport = shell.connect()
+    other, second = shell.connect()
+    ids = ended(shell, client, 5)
+    client.data_received(b"WAITJOB 0 %b\r\n" % b" ".join(ids * 2) + PING)
+    turns = 0
+    while shell.loop.calls:
+        before = len(transport.written)
+        other.data_received(PING)
+        shell.loop.turn()
+        turns += 1
+        assert len(transport.written) - before <= 256 + 64
+    assert turns > 10_000 // (256 + 64)
+    assert second.take() == PONG * turns
+    assert transport.take() == b"*10\r\n" + (b"*2\r\n$4\r\ndone\r\n$1000\r\n" + b"x" * 1000 + b"\r\n") * 10 + PONG
+    assert not client.output_bytes()
+
+
+def test_long_results_for_a_client_that_does_not_read_are_not_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    large_replies(monkeypatch)
+    monkeypatch.setattr(waits, "LONG_TEXT", 100)
+    shell = Shell()
+    client, transport = shell.connect()
+    other, _ = shell.connect()
+    last = shell.ask(other, b"ADDJOB q body 0\r\n")[1:41]
+    ids = ended(shell, other, 1) * 200
+    shell.ask(client, b"WAITJOB 0 %b %b\r\n" % (b" ".join(ids), last))
+    client.pause_writing()
+    shell.ask(other, b"ACKJOB %b\r\n" % last)
+    shell.pump.on_timer()
+    shell.loop.settle()
+    pieces = len(client.session.out)
+    assert pieces > 2 * JOIN_LEAST
+    assert client.output_bytes() > 200_000
+    client.join_output()
+    assert len(client.session.out) == pieces
+    client.resume_writing()
+    shell.loop.settle()
+    assert transport.take().count(b"$1000\r\n" + b"x" * 1000) == 200
 
 
 def test_a_connection_is_closed_behind_its_large_reply(monkeypatch: pytest.MonkeyPatch) -> None:

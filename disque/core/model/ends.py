@@ -145,10 +145,11 @@ class Wanted(Timed):
     """A job of whose end clients of this node want to hear: ``waits`` are these.
 
     ``without`` are the nodes that do not know it any more, with what they say: EXPIRED, GONE or UNKNOWN. ``again``: all
-    were asked again. Once its end is known, it has a ``status`` and, with a text, the ``reply`` that all clients get.
+    were asked again. Once its end is known, it has a ``status`` and, with a text, the ``reply`` that all clients get; a
+    long ``text`` is beside it.
     """
 
-    __slots__ = ("again", "id", "reply", "status", "waits", "without")
+    __slots__ = ("again", "id", "reply", "status", "text", "waits", "without")
 
     def __init__(self, job_id: bytes) -> None:
         self.due_ms = 0
@@ -159,6 +160,11 @@ class Wanted(Timed):
         self.again = False
         self.status = 0
         self.reply = b""
+        self.text = b""
+
+    def size(self) -> int:
+        """Bytes of what is kept to answer."""
+        return len(self.reply) + len(self.text)
 
 
 class Ends(Part):
@@ -271,5 +277,5 @@ class Ends(Part):
         ends = sum([end.size() for end in self.by_id.values()])
         waits = sum([wait.size() for wait in self.by_session.values()])
         told = {wanted for wait in self.by_session.values() for wanted in wait.wanted}
-        waits += sum([len(wanted.reply) for wanted in told]) + WAIT_BYTES * len(self.wanted)
+        waits += sum([wanted.size() for wanted in told]) + WAIT_BYTES * len(self.wanted)
         return ends + waits + WATCH_BYTES * sum([len(nodes) for nodes in self.watched.values()])

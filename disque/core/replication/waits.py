@@ -33,6 +33,8 @@ HEAD: Final = (WATCH,)
 AT_ONCE: Final = 100
 SLICE_JOBS = 10_000  # not Final: tests want less, compiled too
 SLICE_BYTES: Final = 1 << 20
+#: A text of so many bytes is a piece of its own of each reply, which nobody copies: clients share it.
+LONG_TEXT = 1 << 14  # not Final: tests want less, compiled too
 #: What is said of a job by its status, in RESP2 and in RESP3, where there is no text; first, of one that has not ended.
 BARE: Final[list[list[bytes]]] = [
     [resp.NULL_ARRAY, *[resp.array([resp.bulk(name), resp.NULL_BULK]) for name in NAMES[1:]]],
@@ -150,9 +152,11 @@ def end(node: "Node", wanted: Wanted, status: int, text: bytes) -> None:
     """It is known how a job has ended: answer those who waited for nothing else."""
     forget(node, wanted)
     wanted.status = status
-    if text:
+    if len(text) >= LONG_TEXT:
+        wanted.reply, wanted.text = b"*2\r\n%b%b" % (resp.bulk(NAMES[status]), resp.head(len(text))), text
+    elif text:
         wanted.reply = resp.array([resp.bulk(NAMES[status]), resp.bulk(text)])
-        node.used += len(wanted.reply)
+    node.used += wanted.size()
     for wait in list(wanted.waits):
         wait.left -= 1
         if wait.is_over or (wait.left and not wait.is_any):
@@ -178,21 +182,34 @@ def answer_some(node: "Node") -> None:
 def answer(node: "Node", wait: Wait) -> int:
     """Answer a client with what is known. Returns the bytes of the reply."""
     session = wait.session
-    bare = BARE[session.protocol - 2]
-    reply = resp.array([wanted.reply or bare[wanted.status] for wanted in wait.wanted])
+    reply = pieces(wait)
+    size = sum([len(piece) for piece in reply])
     leave(node, wait)
     if node.journaling:
         session.unsettled = True
-    if session.waiting != WAIT_ENDS:  # at once
-        session.out.append(reply)
-        return len(reply)
-    session.waiting = NOT_WAITING
-    if session.wait_silent:
-        session.wait_silent = False
-    else:
-        session.out.append(reply)
-    node.touch(session)
-    return len(reply)
+    is_silent = False
+    if session.waiting == WAIT_ENDS:  # else it is at once
+        session.waiting = NOT_WAITING
+        is_silent, session.wait_silent = session.wait_silent, False
+        node.touch(session)
+    if not is_silent:
+        session.large = session.large or len(reply) > 1
+        session.out += reply
+    return size
+
+
+def pieces(wait: Wait) -> list[bytes]:
+    """The reply to a client: one piece, or several with the long texts as they are."""
+    bare = BARE[wait.session.protocol - 2]
+    reply: list[bytes] = []
+    short = [b"*%d\r\n" % len(wait.wanted)]
+    for wanted in wait.wanted:
+        short.append(wanted.reply or bare[wanted.status])
+        if wanted.text:
+            reply += (b"".join(short), wanted.text)
+            short = [b"\r\n"]
+    reply.append(b"".join(short))
+    return reply
 
 
 def leave(node: "Node", wait: Wait) -> None:
@@ -206,7 +223,7 @@ def leave(node: "Node", wait: Wait) -> None:
         del wanted.waits[wait]
         if wanted.waits:
             continue
-        node.used -= len(wanted.reply)
+        node.used -= wanted.size()
         if not wanted.status:
             forget(node, wanted)
     wait.wanted.clear()

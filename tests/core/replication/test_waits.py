@@ -253,6 +253,37 @@ def test_clients_with_many_jobs_are_answered_some_at_a_time(monkeypatch: pytest.
         assert client.read() == [[b"done", b"value"]] * 101
 
 
+def test_long_results_are_shared_by_all_replies_and_places(bench: Bench, client: Client) -> None:
+    """One result of 1 MB, named 1,000 times in 47 KB, was a reply of 1 GB in one piece."""
+    other, result = bench.client(), b"x" * waits.LONG_TEXT
+    client.send("WAITJOB", 0, ID, OTHER_ID, ID, "ANY")
+    other.send("WAITJOB", 0, ID)
+    step.message(bench.node, bench.peers[0].id, (ENDED, IS_SURE, DONE, ID, 0, 0, result, (ID,)), bench.now_ms)
+    for one, count in ((client, 2), (other, 1)):
+        assert one.session.large
+        assert [piece is result for piece in one.session.out].count(True) == count
+        assert sum(len(piece) for piece in one.session.out if piece is not result) < 200
+    assert client.read() == [[b"done", result], None, [b"done", result]]
+    assert other.read() == [[b"done", result]]
+
+
+def test_short_results_leave_in_one_piece(bench: Bench, client: Client) -> None:
+    client.send("WAITJOB", 0, ID, OTHER_ID, "ANY")
+    result = b"x" * (waits.LONG_TEXT - 1)
+    step.message(bench.node, bench.peers[0].id, (ENDED, IS_SURE, DONE, ID, 0, 0, result, (ID,)), bench.now_ms)
+    assert len(client.session.out) == 1
+    assert not client.session.large
+    assert client.read() == [[b"done", result], None]
+
+
+def test_a_long_result_that_nobody_wants_to_read_is_dropped(bench: Bench, client: Client) -> None:
+    client.send("CLIENT", "REPLY", "SKIP")
+    client.send("WAITJOB", 0, ID)
+    tell(bench, bench.peers[0], DONE, b"x" * waits.LONG_TEXT)
+    assert not client.session.large
+    assert client.read_all() == []
+
+
 def test_a_client_that_leaves_is_not_searched_for_among_the_others(bench: Bench, client: Client) -> None:
     """When 300 clients who waited for the same 1,000 jobs were cut, a node stood still for half a second."""
     client.send("WAITJOB", 0, ID, OTHER_ID)
@@ -275,10 +306,11 @@ def test_what_nobody_asked_is_nothing(bench: Bench) -> None:
     assert not bench.node.ends.by_id
 
 
-def test_memory_comes_back(bench: Bench, client: Client) -> None:
+@pytest.mark.parametrize("size", [1000, waits.LONG_TEXT])
+def test_memory_comes_back(bench: Bench, client: Client, size: int) -> None:
     before: Any = bench.node.used
     client.send("WAITJOB", 0, ID, OTHER_ID)
-    tell(bench, bench.peers[0], DONE, b"x" * 1000)
-    assert bench.node.used > before + 1000
+    tell(bench, bench.peers[0], DONE, b"x" * size)
+    assert bench.node.used > before + size
     client.disconnect()
     assert bench.node.used == before
