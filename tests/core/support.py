@@ -600,6 +600,7 @@ def subscriptions_cost(node: Node) -> int:
     topics = [*node.pubsub.channels.values(), *node.pubsub.patterns.values()]
     assert sum(len(topic.subscribers) for topic in topics) == len(names)
     assert all(topic.subscribers for topic in topics)
+    assert [topic.name for topic in node.pubsub.index.look(0, 1 << 40)[1]] == list(node.pubsub.channels)
     return sum(SUBSCRIPTION_BYTES + len(name) for name in names)
 
 

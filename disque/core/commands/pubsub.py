@@ -1,4 +1,7 @@
-"""The commands of pub/sub: SUBSCRIBE, PSUBSCRIBE, their opposites, PUBLISH, PUBSUB."""
+"""The commands of pub/sub: SUBSCRIBE, PSUBSCRIBE, their opposites, PUBLISH, PUBSUB.
+
+PUBSUB CHANNELS is done in slices where there are many channels, as walks of QSCAN are (see `scan`).
+"""
 
 from typing import TYPE_CHECKING, Final
 
@@ -6,15 +9,21 @@ from disque.core import pubsub as channels
 from disque.core.auth import users
 from disque.core.base import errors, resp
 from disque.core.base.glob import Glob
+from disque.core.commands import scan
 from disque.core.commands.helped import helped
 from disque.core.model import claims as may
 from disque.core.model.claims import Claims
 from disque.core.model.command import DENYOOM, FAST, HELP, LISTENING, READONLY, Command
+from disque.core.model.patterns import NAME_COMPARED
 from disque.core.model.pubsub import JOB, fits
 from disque.core.model.session import Session
 
 if TYPE_CHECKING:
     from disque.core.node import Node
+
+#: Channels that are looked at together, and bytes of names that are compared with a pattern in the time of one look.
+LOOKS: Final = 25
+COMPARED_A_LOOK: Final = 4
 
 
 def subscribe(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
@@ -106,17 +115,41 @@ def publish(node: "Node", session: Session, args: list[bytes], now_ms: int) -> N
         session.out.append(resp.integer(channels.publish(node, channel, message)))
 
 
+class Channels(scan.Walk):
+    """A PUBSUB CHANNELS under way: the cursor is the number of the next channel."""
+
+    __slots__ = ("_glob",)
+
+    def __init__(self, session: Session, pattern: bytes) -> None:
+        options = scan.ScanOptions()
+        options.busy = True
+        super().__init__(session, options, of_jobs=False)
+        self._glob = Glob(pattern)
+
+    def look(self, node: "Node", now_ms: int) -> int:
+        """As in `Walk`. What patterns are compared with counts by its bytes."""
+        del now_ms
+        glob, user = self._glob, self.session.user
+        patterns = (not glob.is_beginning()) + user.globs() + user.channel_globs()
+        self.cursor, some = node.pubsub.index.look(self.cursor, max(1, LOOKS // max(1, patterns)))
+        names = [topic.name for topic in some]
+        self.take([resp.bulk(name) for name in names if fits(glob, name) and users.may_listen(user, name)])
+        compared = patterns * sum([len(name) for name in names if len(name) <= NAME_COMPARED])
+        return len(some) + 1 + compared // COMPARED_A_LOOK
+
+    def head(self) -> bytes:
+        """The names are the whole reply."""
+        return b"*%d\r\n" % self.found
+
+
 def pubsub(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """PUBSUB CHANNELS [pattern] | NUMSUB [channel ...] | NUMPAT."""
-    del now_ms
     if helped(node, session, args):
         return
     word = args[1].upper()
     topics = node.pubsub.channels
     if word == b"CHANNELS" and len(args) <= 3:
-        glob = Glob(args[2] if len(args) == 3 else b"*")
-        names = [name for name in topics if fits(glob, name) and users.may_listen(session.user, name)]
-        session.out.append(resp.bulks(names))
+        scan.begin(node, Channels(session, args[2] if len(args) == 3 else b"*"), now_ms)
     elif word == b"NUMSUB":
         pairs: list[bytes] = []
         for name in args[2:]:

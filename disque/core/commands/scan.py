@@ -6,7 +6,7 @@ are numbers of an index (see `model.index`). An element that is there throughout
 
 With BUSYLOOP the client waits for a whole walk, and others do not: what one turn does not reach is done in the ticks,
 one walk after the other. Its reply can be as large as all jobs, so while clients do not read such replies, and they are
-too many bytes together, the other walks stand still.
+too many bytes together, the other walks stand still. METRICS and PUBSUB CHANNELS are such walks, too.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -150,17 +150,21 @@ class Walk(Sliced):
         upto = self.size + BYTES_MOST
         looked = 0
         while True:
-            looked += self._look_at_jobs(node, now_ms) if self.of_jobs else self._look_at_queues(node, now_ms)
+            looked += self.look(node, now_ms)
             if not self.cursor:
                 return True
             if looked >= most or self.size >= upto or (not self.options.busy and self.found >= self.options.count):
                 return not self.options.busy
 
+    def look(self, node: "Node", now_ms: int) -> int:
+        """Look at some elements; returns as how many they count. The cursor is 0 behind the last ones."""
+        return self._look_at_jobs(node, now_ms) if self.of_jobs else self._look_at_queues(node, now_ms)
+
     def _look_at_queues(self, node: "Node", now_ms: int) -> int:
         self.cursor, some = node.queue_index.look(self.cursor, 100)
         user = self.session.user
         found = [queue.name for queue in some if suits(queue, self.options, now_ms)]
-        self._take([resp.bulk(name) for name in found if user.all_queues or user.sees(name)])
+        self.take([resp.bulk(name) for name in found if user.all_queues or user.sees(name)])
         return 100 * user.looks()
 
     def _look_at_jobs(self, node: "Node", now_ms: int) -> int:
@@ -177,9 +181,9 @@ class Walk(Sliced):
         if options.show:
             protocol = self.session.protocol
             shown = [piece for job in some for piece in show.pieces(node, job, protocol, now_ms)]
-            self._take(shown, len(some))
+            self.take(shown, len(some))
         else:
-            self._take([resp.status(job.id) for job in some])
+            self.take([resp.status(job.id) for job in some])
         self.cursor += 1
         if self.cursor >= len(node.shards) and not options.states >> ENDED:
             self.cursor = 0
@@ -194,12 +198,12 @@ class Walk(Sliced):
         ends = [end for end in some if suits_end(end, options) and (user.all_queues or user.may(end.queue, READ))]
         if options.show:
             protocol = self.session.protocol
-            self._take([results.shown(end.id, words_of(end, now_ms), protocol, end.body) for end in ends])
+            self.take([results.shown(end.id, words_of(end, now_ms), protocol, end.body) for end in ends])
         else:
-            self._take([resp.status(end.id) for end in ends])
+            self.take([resp.status(end.id) for end in ends])
         return most * user.looks()
 
-    def _take(self, shown: list[bytes], count: int = -1) -> None:
+    def take(self, shown: list[bytes], count: int = -1) -> None:
         """Let these pieces of ``count`` elements be part of the reply; without it, each is one."""
         size = sum([len(piece) for piece in shown])
         self.found += len(shown) if count < 0 else count
@@ -209,9 +213,13 @@ class Walk(Sliced):
         else:
             self.parts.append(b"".join(shown))
 
+    def head(self) -> bytes:
+        """What stands before the elements."""
+        return b"*2\r\n%b*%d\r\n" % (resp.bulk(b"%d" % self.cursor), self.found)
+
     def reply(self) -> list[bytes]:
         """The reply: in pieces if it is large, which nobody copies."""
-        pieces = [b"*2\r\n%b*%d\r\n" % (resp.bulk(b"%d" % self.cursor), self.found), *self.parts]
+        pieces = [self.head(), *self.parts]
         return pieces if self.size >= LARGE_REPLY else [b"".join(pieces)]
 
 

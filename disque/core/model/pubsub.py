@@ -17,6 +17,7 @@ from typing import Final
 
 from disque.core.base import resp
 from disque.core.base.glob import Glob
+from disque.core.model.index import Index
 from disque.core.model.session import Session
 
 ADDED: Final = 1 << 0
@@ -67,10 +68,10 @@ class Topic:
     """A channel, or with ``glob`` a pattern of channels, and those who listen to it, by the ID of their session.
 
     ``news`` are messages of this turn of the loop, each with its number, and without its first byte, which differs
-    between protocols.
+    between protocols. ``number`` is that of a channel in the index of all channels.
     """
 
-    __slots__ = ("events", "glob", "head", "name", "news", "subscribers")
+    __slots__ = ("events", "glob", "head", "name", "news", "number", "subscribers")
 
     def __init__(self, name: bytes, *, is_pattern: bool) -> None:
         self.name = name
@@ -79,6 +80,7 @@ class Topic:
         self.events = events_of(name, is_pattern=is_pattern)
         self.subscribers: dict[int, Session] = {}
         self.news: list[tuple[int, bytes]] = []
+        self.number = 0
 
     def head_of(self, channel: bytes) -> bytes:
         """What stands before each message of ``channel`` that its subscribers hear."""
@@ -96,6 +98,7 @@ class Pubsub:
         "count",
         "dirty",
         "heard",
+        "index",
         "missed",
         "patterns",
         "pending",
@@ -114,6 +117,8 @@ class Pubsub:
         self.missed = 0
         self.channels: dict[bytes, Topic] = {}
         self.patterns: dict[bytes, Topic] = {}
+        #: The channels, for walks through them.
+        self.index: Index[Topic] = Index()
         #: Topics that have news.
         self.dirty: list[Topic] = []
         #: How many subscriptions there are.
@@ -134,6 +139,8 @@ class Pubsub:
         topic = topics.get(name)
         if topic is None:
             topic = topics[name] = Topic(name, is_pattern=is_pattern)
+            if not is_pattern:
+                topic.number = self.index.add(topic)
             self._has_changed(topic, 1)
         if session.id in topic.subscribers:
             return 0
@@ -151,6 +158,8 @@ class Pubsub:
             return 0
         if not topic.subscribers:
             del topics[name]
+            if not is_pattern:
+                self.index.drop(topic.number)
             self._has_changed(topic, -1)
         size = SUBSCRIPTION_BYTES + len(name)
         self.size -= size

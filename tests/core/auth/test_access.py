@@ -299,6 +299,8 @@ def test_channels(admin: Client) -> None:
     listener("SUBSCRIBE", "news:1")
     assert other("PUBSUB", "CHANNELS") == [b"news:1"]
     assert other("PUBSUB", "NUMSUB", "secret", "news:1") == [b"secret", 0, b"news:1", 1]
+    globs = user(admin, "~m[i]ne", "&n*s:1", "&j*d:*", "+@all", name="globs")
+    assert globs("PUBSUB", "CHANNELS") == [b"job:added:mine", b"news:1"]
     assert sorted(admin("PUBSUB", "CHANNELS")) == [b"job:added:mine", b"news:1", b"secret"]
 
 

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from disque.core import pubsub
-from tests.core.support import Bench, Client
+from disque.core import pubsub, step
+from disque.core.commands import scan
+from tests.core.support import NOTHING, Bench, Client
 
 
 @pytest.fixture
@@ -159,6 +160,49 @@ class TestPubsub:
         assert client("PUBSUB", "NUMSUB", "aa", "x") == [b"aa", 2, b"x", 0]
         assert client("PUBSUB", "NUMSUB") == []
         assert client("PUBSUB", "NUMPAT") == 2
+
+    def test_where_there_are_many_channels_others_are_served_between(
+        self, bench: Bench, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(scan, "LOOK_MOST", 200)
+        monkeypatch.setattr(scan, "TICK_LOOK_MOST", 100)
+        listener = bench.client()
+        told(listener, "SUBSCRIBE", *range(1000))
+        names = [b"%d" % number for number in range(1000)]
+        client.send("PUBSUB", "CHANNELS")
+        assert client.read() is NOTHING
+        told(listener, "UNSUBSCRIBE", *range(600, 1000))
+        told(listener, "SUBSCRIBE", "new")
+        ticks = 0
+        while (reply := client.read()) is NOTHING:
+            assert bench.client()("PING") == b"PONG"
+            step.tick(bench.node, bench.now_ms)
+            ticks += 1
+        assert reply == [*names[:600], b"new"]
+        assert 3 <= ticks <= 10
+
+    def test_long_names_that_a_pattern_is_compared_with_count_for_more(
+        self, bench: Bench, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(scan, "LOOK_MOST", 1000)
+        told(bench.client(), "SUBSCRIBE", *[f"{number:0500}" for number in range(200)])
+        assert len(client("PUBSUB", "CHANNELS")) == 200
+        client.send("PUBSUB", "CHANNELS", "*7*x")
+        assert client.read() is NOTHING
+        while (reply := client.read()) is NOTHING:
+            step.tick(bench.node, bench.now_ms)
+        assert reply == []
+
+    def test_a_long_reply_leaves_in_pieces(self, bench: Bench, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(scan, "BYTES_MOST", 100_000)
+        names = [b"%04000d" % number for number in range(400)]
+        told(bench.client(), "SUBSCRIBE", *names)
+        client.send("PUBSUB", "CHANNELS")
+        assert 100_000 <= bench.node.walks[0].size <= 300_000, "a turn ends when it has added so much"
+        while bench.node.walks:
+            step.tick(bench.node, bench.now_ms)
+        assert max(map(len, client.session.out)) <= 300_000
+        assert client.read() == names
 
     def test_help_and_nonsense(self, client: Client) -> None:
         assert any(b"NUMSUB" in line for line in client("PUBSUB", "HELP"))
