@@ -6,7 +6,7 @@ PUBSUB CHANNELS is done in slices where there are many channels, as walks of QSC
 from typing import TYPE_CHECKING, Final
 
 from disque.core import pubsub as channels
-from disque.core.auth import users
+from disque.core.auth import access, users
 from disque.core.base import errors, resp
 from disque.core.base.glob import Glob
 from disque.core.commands import scan
@@ -147,19 +147,28 @@ def pubsub(node: "Node", session: Session, args: list[bytes], now_ms: int) -> No
     if helped(node, session, args):
         return
     word = args[1].upper()
-    topics = node.pubsub.channels
     if word == b"CHANNELS" and len(args) <= 3:
         scan.begin(node, Channels(session, args[2] if len(args) == 3 else b"*"), now_ms)
     elif word == b"NUMSUB":
-        pairs: list[bytes] = []
-        for name in args[2:]:
-            topic = topics.get(name) if users.may_listen(session.user, name) else None
-            pairs += [resp.bulk(name), resp.integer(0 if topic is None else len(topic.subscribers))]
-        session.out.append(resp.array(pairs))
+        session.out.append(numbers_of(node, session, args[2:]))
     elif word == b"NUMPAT" and len(args) == 2:
         session.out.append(resp.integer(len(node.pubsub.patterns)))
     else:
         session.out.append(resp.error(errors.SYNTAX))
+
+
+def numbers_of(node: "Node", session: Session, names: list[bytes]) -> bytes:
+    """The reply of PUBSUB NUMSUB: channels and how many listen to them; nobody, where the client may not know."""
+    claims = Claims()
+    claims.channels = names
+    wrong = access.too_much(session.user, claims)
+    if wrong:
+        return resp.error(wrong)
+    pairs: list[bytes] = []
+    for name in names:
+        topic = node.pubsub.channels.get(name) if users.may_listen(session.user, name) else None
+        pairs += [resp.bulk(name), resp.integer(0 if topic is None else len(topic.subscribers))]
+    return resp.array(pairs)
 
 
 def listened(args: list[bytes]) -> Claims:

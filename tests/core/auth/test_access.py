@@ -196,6 +196,7 @@ def test_long_names_are_not_compared_with_many_patterns_by_the_thousand(admin: C
     assert client("GETJOB", "NOHANG", "FROM", *long[:100]) is None
     assert "too many names" in client.error("GETJOB", "NOHANG", "FROM", *long)
     assert "too many names" in client.error("SUBSCRIBE", *long)
+    assert "too many names" in client.error("PUBSUB", "NUMSUB", *long)
     plain = user(admin, "~a*", "&a*", "+@all", name="plain")
     assert plain("GETJOB", "NOHANG", "FROM", *long) is None
     assert admin("GETJOB", "NOHANG", "FROM", *long) is None
