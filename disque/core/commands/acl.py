@@ -1,4 +1,7 @@
-"""ACL: users, and what they may. Grammar and replies are those of Redis 7."""
+"""ACL: users, and what they may. Grammar and replies are those of Redis 7.
+
+ACL LIST is done in slices where there is much to show, as walks of QSCAN are (see `scan`).
+"""
 
 from typing import TYPE_CHECKING, Final
 
@@ -7,6 +10,7 @@ from disque.core import entries
 from disque.core.auth import access, rules, users
 from disque.core.base import errors, resp
 from disque.core.base.numbers import parse_int
+from disque.core.commands import scan
 from disque.core.commands.helped import helped
 from disque.core.jobs import terms
 from disque.core.model.catalog import CATEGORIES
@@ -25,6 +29,8 @@ BAD_BITS: Final = (
 #: Entries that ACL LOG shows where nothing is said.
 LOG_SHOWN: Final = 10
 WORDS_MOST: Final = 1024
+#: Bytes of ACL LIST that are made in the time in which a walk looks at something.
+BYTES_A_LOOK: Final = 4
 
 
 def acl(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
@@ -128,11 +134,32 @@ def get_user(node: "Node", session: Session, args: list[bytes], now_ms: int) -> 
     session.out.append(resp.mapping([part for name, value in pairs for part in (resp.bulk(name), value)], protocol))
 
 
+class Listing(scan.Listing):
+    """An ACL LIST under way, with the names of the users that are left, the next one last."""
+
+    __slots__ = ("_names",)
+
+    def __init__(self, session: Session, names: list[bytes]) -> None:
+        super().__init__(session)
+        self._names = names
+
+    def look(self, node: "Node", now_ms: int) -> int:
+        """As in `Walk`. A line counts by its bytes."""
+        del now_ms
+        name = self._names.pop()
+        self.cursor = len(self._names)
+        user = node.users.by_name.get(name)
+        if user is None:
+            return 1
+        line = b"user %b %b" % (name, user.describe())
+        self.take([resp.bulk(line)])
+        return 1 + len(line) // BYTES_A_LOOK
+
+
 def list_(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:
     """ACL LIST: a line for each user, as one of the configuration."""
-    del args, now_ms
-    rows = sorted(node.users.by_name.items())
-    session.out.append(resp.bulks([b"user %b %b" % (name, user.describe()) for name, user in rows]))
+    del args
+    scan.begin(node, Listing(session, sorted(node.users.by_name, reverse=True)), now_ms)
 
 
 def list_names(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:

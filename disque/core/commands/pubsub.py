@@ -115,15 +115,13 @@ def publish(node: "Node", session: Session, args: list[bytes], now_ms: int) -> N
         session.out.append(resp.integer(channels.publish(node, channel, message)))
 
 
-class Channels(scan.Walk):
+class Channels(scan.Listing):
     """A PUBSUB CHANNELS under way: the cursor is the number of the next channel."""
 
     __slots__ = ("_glob",)
 
     def __init__(self, session: Session, pattern: bytes) -> None:
-        options = scan.ScanOptions()
-        options.busy = True
-        super().__init__(session, options, of_jobs=False)
+        super().__init__(session)
         self._glob = Glob(pattern)
 
     def look(self, node: "Node", now_ms: int) -> int:
@@ -136,10 +134,6 @@ class Channels(scan.Walk):
         self.take([resp.bulk(name) for name in names if fits(glob, name) and users.may_listen(user, name)])
         compared = patterns * sum([len(name) for name in names if len(name) <= NAME_COMPARED])
         return len(some) + 1 + compared // COMPARED_A_LOOK
-
-    def head(self) -> bytes:
-        """The names are the whole reply."""
-        return b"*%d\r\n" % self.found
 
 
 def pubsub(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:

@@ -6,7 +6,7 @@ are numbers of an index (see `model.index`). An element that is there throughout
 
 With BUSYLOOP the client waits for a whole walk, and others do not: what one turn does not reach is done in the ticks,
 one walk after the other. Its reply can be as large as all jobs, so while clients do not read such replies, and they are
-too many bytes together, the other walks stand still. METRICS and PUBSUB CHANNELS are such walks, too.
+too many bytes together, the other walks stand still. METRICS, PUBSUB CHANNELS and ACL LIST are such walks, too.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -221,6 +221,20 @@ class Walk(Sliced):
         """The reply: in pieces if it is large, which nobody copies."""
         pieces = [self.head(), *self.parts]
         return pieces if self.size >= LARGE_REPLY else [b"".join(pieces)]
+
+
+class Listing(Walk):
+    """The list of another command, which says how to `look`: the reply is an array of all elements that it takes."""
+
+    __slots__ = ()
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session, ScanOptions(), of_jobs=False)
+        self.options.busy = True
+
+    def head(self) -> bytes:
+        """There is no cursor in the reply."""
+        return b"*%d\r\n" % self.found
 
 
 def start(node: "Node", session: Session, args: list[bytes], now_ms: int, *, of_jobs: bool) -> None:

@@ -10,13 +10,14 @@ from typing import Any
 import hiredis
 import pytest
 
+from disque.core import step
 from disque.core.base import resp
-from disque.core.commands import ROWS
+from disque.core.commands import ROWS, scan
 from disque.core.model.acl_log import SAME_MS
 from disque.core.model.catalog import CATEGORIES, Catalog
 from disque.core.model.user import digest_of
 from tests.conftest import ROOT
-from tests.core.support import Bench, Client, words
+from tests.core.support import NOTHING, Bench, Client, words
 
 
 def user(bench: Bench, client: Client, *rules: str) -> Client:
@@ -24,6 +25,27 @@ def user(bench: Bench, client: Client, *rules: str) -> Client:
     other = bench.client()
     assert other("AUTH", "u", "p") == b"OK"
     return other
+
+
+def test_where_there_are_many_users_others_are_served_while_they_are_listed(
+    bench: Bench, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(10, 30):
+        client("ACL", "SETUSER", f"u{number}", *[f"~{queue}" for queue in range(100)])
+    lines = client("ACL", "LIST")
+    monkeypatch.setattr(scan, "LOOK_MOST", 400)
+    monkeypatch.setattr(scan, "TICK_LOOK_MOST", 200)
+    client.send("ACL", "LIST")
+    assert client.read() is NOTHING
+    ticks = 0
+    while (reply := client.read()) is NOTHING:
+        other = bench.client()
+        assert other("PING") == b"PONG"
+        other("ACL", "DELUSER", "u29")
+        step.tick(bench.node, bench.now_ms)
+        ticks += 1
+    assert 5 <= ticks <= 20
+    assert reply == lines[:-1]
 
 
 def test_a_user_is_shown(client: Client) -> None:
