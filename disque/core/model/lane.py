@@ -14,6 +14,7 @@ first. Where all jobs have priority 0, which is the default, there is nothing bu
 
 from bisect import bisect_left
 from collections import deque
+from heapq import heapify, heappop, heapreplace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
@@ -115,14 +116,16 @@ class Lane(Timed):
         """The job that would leave next, which stays."""
         if not self.length:
             return None
-        if self._above is not None:
-            return self._above.lanes[0].head()
+        return self.own_head() if self._above is None else self._above.lanes[0].head()
+
+    def own_head(self) -> Job | None:
+        """The first job of this lane alone."""
         line = self._front or self._back
         if self._returned:
             other: Job = self._returned[0]
             if not line or job_order(other) < job_order(line[0]):
                 return other
-        return line[0]
+        return line[0] if line else None
 
     def pop(self) -> Job | None:
         """Take out the next job: of those with the highest priority, the oldest."""
@@ -214,11 +217,35 @@ class Lane(Timed):
 
     def oldest(self) -> Job | None:
         """The oldest job, whatever its priority."""
-        if self._above is None:
-            return self.head()
-        heads = [next(lane.jobs()) for lane in self._above.lanes]
-        own = next(self._own(), None)
-        return min(heads if own is None else [own, *heads], key=job_order)
+        return self.head() if self._above is None else next(self.oldest_first())
+
+    def oldest_first(self) -> "Iterator[Job]":
+        """The jobs, the oldest first, whatever their priority. Who asks for the next one has taken the last one out.
+
+        Nothing else may come or go meanwhile. A step costs the same whatever the number of priorities; the first one
+        looks at each of them.
+        """
+        above = self._above
+        if above is not None:
+            lanes: list[Lane] = [self, *above.lanes]
+            heads = [(job.ctime, job.id, lane) for lane in lanes if (job := lane.own_head()) is not None]
+            heapify(heads)
+            while heads:
+                lane = heads[0][2]
+                job = lane.own_head()
+                assert job is not None
+                yield job
+                job = lane.own_head()
+                if job is None:
+                    heappop(heads)
+                else:
+                    heapreplace(heads, (job.ctime, job.id, lane))
+        while (job := self.head()) is not None:
+            yield job
+
+    def lanes(self) -> int:
+        """How many lanes there are beside that of priority 0."""
+        return 0 if self._above is None else len(self._above.lanes)
 
     def jobs(self) -> "Iterator[Job]":
         """All jobs in the order in which they would leave."""

@@ -1,5 +1,8 @@
 """Queues that are too long: what is refused, what is dropped, and how that ends at all nodes."""
 
+from collections.abc import Callable
+from cProfile import Profile
+
 import pytest
 
 from cluster.capabilities import MINE, OVERFLOW
@@ -29,6 +32,13 @@ def stat(client: Client, queue: str, field: bytes) -> int:
 
 def queued(bench: Bench, name: bytes = b"q") -> list[bytes]:
     return [job.id for job in bench.node.queues[name].jobs()]
+
+
+def calls_of(function: Callable[[], None]) -> int:
+    """How many calls of Python functions and iterators this takes."""
+    profile = Profile()
+    profile.runcall(function)
+    return sum(entry.callcount for entry in profile.getstats())
 
 
 def status(client: Client, job_id: bytes) -> bytes | None:
@@ -111,6 +121,38 @@ class TestAtOneNode:
         assert bench.node.next_due_ms == 0
         bench.live(100)
         assert client("QLEN", "q") == 3
+
+    def test_with_many_priorities_a_job_is_dropped_in_as_many_steps_as_with_one(
+        self, bench: Bench, client: Client
+    ) -> None:
+        client("QCONFIG", "SET", "q", "maxlen", 600)
+        client("QCONFIG", "SET", "one", "maxlen", 600, "overflow", "drop-oldest")
+        for number in range(600):
+            client.add("q", "b", "PRIORITY", number % 200)
+            client.add("one", "b", "PRIORITY", 7)
+        steps = []
+        for name in (b"one", b"q"):
+            client("QCONFIG", "SET", name, "maxlen", 1)
+            bench.node.overflowing[name] = None
+            steps.append(calls_of(lambda: overflow.trim(bench.node, bench.now_ms)))
+            assert client("QLEN", name) == 1
+        assert steps[1] <= 2 * steps[0]
+
+    def test_a_look_at_many_priorities_counts_as_drops(
+        self, bench: Bench, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        client("QCONFIG", "SET", "q*", "maxlen", 100)
+        for name in ("q1", "q2", "q3"):
+            for number in range(64):
+                client.add(name, "b", "PRIORITY", number)
+        client("QCONFIG", "SET", "q*", "maxlen", 62)
+        monkeypatch.setattr(overflow, "DROPS_MOST", 6)
+        bench.node.overflowing = dict.fromkeys([b"q1", b"q2", b"q3"])
+        left = []
+        while bench.node.overflowing:
+            overflow.trim(bench.node, bench.now_ms)
+            left.append([bench.node.queues[name].length for name in (b"q1", b"q2", b"q3")])
+        assert left == [[62, 63, 64], [62, 62, 63], [62, 62, 62]]
 
     def test_nothing_is_dropped_that_could_not_be_written(self, bench: Bench, client: Client) -> None:
         ids = [client.add("q", "b", "TRIES", 1, "DEADLETTER", "q:dead") for _ in range(3)]

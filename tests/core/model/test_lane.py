@@ -40,6 +40,40 @@ def test_higher_ones_leave_first_and_equal_ones_in_order_of_creation() -> None:
     assert queue.head() is queue.oldest() is None
 
 
+def test_the_oldest_come_first_whatever_their_priority_while_they_are_taken_out() -> None:
+    queue, jobs = filled(*[ctime * 7 % 5 for ctime in range(60)])
+    taken = [queue.pop() for _ in range(20)]
+    for one in taken:
+        assert one is not None
+        queue.push(one)
+    for at in (1, 2, 30, 59):
+        queue.remove(jobs[at])
+    wanted = [one for one in jobs if one.place != OUT]
+    wanted = [one for one in wanted if one not in (jobs[1], jobs[2], jobs[30], jobs[59])]
+    assert queue.lanes() == 4
+    found = []
+    for one in queue.oldest_first():
+        assert one is queue.oldest()
+        queue.remove(one)
+        found.append(one)
+        if len(found) == 40:
+            break
+    for one in queue.oldest_first():
+        queue.remove(one)
+        found.append(one)
+    assert found == wanted
+    assert (queue.length, queue.lanes()) == (0, 0)
+
+
+def test_so_do_those_without_priorities() -> None:
+    queue, jobs = filled(0, 0, 0)
+    found = []
+    for one in queue.oldest_first():
+        queue.remove(one)
+        found.append(one)
+    assert found == jobs
+
+
 def test_one_that_comes_back_stands_where_it_stood() -> None:
     queue, jobs = filled(2, 2, 0, 2)
     assert queue.pop() is jobs[0]
