@@ -238,7 +238,7 @@ class Connection:
             and not session.closing
             and not self.choked
         ):
-            reader.trusted = session.passed
+            reader.trusted = session.passed or session.may()
             idle = session.waiting == NOT_WAITING and self._held_request is None
             args = reader.next() if idle else self._next(session)
             if args is None:

@@ -75,7 +75,7 @@ class ServerHost:
             "executable": self.process.executable,
             "config_file": server.config_path,
             "longest_output": max((len(one.session.out) for one in connections), default=0),
-            "biggest_input": max((one.reader.pending_bytes for one in connections), default=0),
+            "biggest_input": max((one.reader.unparsed_bytes for one in connections), default=0),
             "rss_bytes": self.process.rss(),
             "allocator": "pymalloc",
             "ops_per_s": int(self.rates.mean(0)),
@@ -100,7 +100,7 @@ class ServerHost:
         waiting = connection.unsent_bytes()
         return {
             "fd": sock.fileno() if sock is not None else -1,
-            "qbuf": connection.reader.pending_bytes,
+            "qbuf": connection.reader.unparsed_bytes,
             "qbuf_free": 0,
             "obl": waiting,
             "oll": len(session.out),

@@ -145,13 +145,11 @@ class StrictReader:
         self._bodies = bodies
 
     @property
-    def pending_bytes(self) -> int:
-        """Bytes that arrived and belong to no request that has been given out, those of a partial one included."""
-        return self.unparsed_bytes
-
-    @property
     def unparsed_bytes(self) -> int:
-        """The same without whole requests that were parsed ahead, which are 64 KB at most. Costs nothing."""
+        """Bytes that arrived and belong to no request that has been given out, those of a partial one included.
+
+        Whole requests that were parsed ahead, which are 64 KB at most, do not count.
+        """
         return self._size + self._used * bool(self._left)
 
     @property
@@ -406,11 +404,6 @@ class RequestReader(StrictReader):
             self._put_back()
 
     @property
-    def pending_bytes(self) -> int:
-        """As in `StrictReader`; takes time for each request that has been parsed ahead."""
-        return self.unparsed_bytes + sum(map(_encoded_bytes, self._ahead))
-
-    @property
     def ready(self) -> bool:
         """As in `StrictReader`."""
         return bool(self._ahead) or self._size >= self._need
@@ -528,10 +521,6 @@ def _encode(request: list[bytes]) -> bytes:
     """Return the array of bulk strings that stands for `request`."""
     encoded: bytes = pack_command(cast("Any", tuple(request)))  # declared for one word, takes many
     return encoded
-
-
-def _encoded_bytes(request: list[bytes]) -> int:
-    return len(_encode(request))
 
 
 def _strict_integer(digits: bytes) -> int | None:

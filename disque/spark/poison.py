@@ -40,7 +40,8 @@ class Poison:
         """A batch of these jobs has failed: those that stay in it. Raises ReadError if a node refuses that."""
         most = self._options.poison_tries
         shown = self._shown(ids)
-        failures = {one: failures_of(reply) + 1 for one, reply in shown.items()}
+        # Whose number is full already was a dead letter, and was put back: it begins again.
+        failures = {one: failures_of(reply) % most + 1 for one, reply in shown.items()}
         self._say([note(one, count) for one, count in failures.items()])  # which also takes them out of their queue
         answers = self._say([kill(one, count) for one, count in failures.items() if count >= most])
         dead = {one for one, reply in answers.items() if reply == 1}

@@ -99,6 +99,14 @@ def test_a_reply_waits_until_its_record_is_safe_and_others_do_not() -> None:
     assert held.take().endswith(b"+PONG\r\n")
 
 
+def test_who_needs_no_password_may_send_large_requests_after_a_wrong_one() -> None:
+    shell = Shell()
+    client, _ = shell.connect()
+    assert shell.ask(client, b"AUTH somebody wrong\r\n").startswith(b"-WRONGPASS")
+    large = b"*4\r\n$6\r\nADDJOB\r\n$1\r\nq\r\n$20000\r\n" + b"x" * 20_000 + b"\r\n$1\r\n0\r\n"
+    assert shell.ask(client, large).startswith(b"+D-")
+
+
 def add(timeout_ms: int) -> bytes:
     return b"ADDJOB q body %d\r\n" % timeout_ms
 

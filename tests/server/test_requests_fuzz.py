@@ -11,6 +11,7 @@ from disque.server import requests
 from disque.server.requests import ProtocolError, QueryTooLong, RequestReader, StrictReader, _certain_requests
 from disque.server.walker import Walker
 from tests.conftest import examples
+from tests.server.test_requests import pending_bytes
 
 MAX_BULK, MAX_QUERY = 3000, 4000
 Outcome = list[list[bytes] | str]
@@ -104,7 +105,7 @@ def outcome_in_chunks(kind: type[StrictReader], chunks: list[bytes], *, trusted:
                 if (request := reader.next()) is None:
                     break
                 outcome.append(request)
-            assert 0 <= reader.pending_bytes <= fed_bytes
+            assert 0 <= pending_bytes(reader) <= fed_bytes
         while (request := reader.next()) is not None:
             outcome.append(request)
         assert not reader.ready

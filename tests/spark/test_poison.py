@@ -68,6 +68,16 @@ class TestFailed:
         assert node.ask("REVIVEJOB", ids[0]) == 1
         assert poison.ours(ids) == []
 
+    def test_one_that_was_put_back_begins_again(self, node: Node, poison: Poison) -> None:
+        ids = taken(node, 1)
+        for _ in range(2):
+            poison.failed(ids)
+        node.ask("REVIVEJOB", ids[0])
+        node.ask("GETJOB", "FROM", "mails")
+        assert poison.failed(ids) == ids
+        assert poison.failed(ids) == []
+        assert node.ask("QLEN", "mails:dead") == 1
+
     def test_a_refusal_ends_the_query(self, node: Node, poison: Poison, monkeypatch: pytest.MonkeyPatch) -> None:
         ids = taken(node, 1)
         refusal = DisqueError("ERR WORKING PROGRESS needs all nodes to know it")
