@@ -7,6 +7,7 @@ gone by then. Two nodes can move a job before either hears of the other: then on
 
 from typing import TYPE_CHECKING, Final
 
+from cluster.capabilities import JOBS
 from cluster.messages import GOTMOVE
 from disque.core.model.extra import GENERATION_MOST, Extra, decode
 from disque.core.model.job import ACKED, ACTIVE, DEFERRED, LEASE_OWNER, QUEUED, REQUEUE_ANNOUNCED, SPENT, WAIT_REPL, Job
@@ -66,6 +67,7 @@ def move(
         ends.died(node, job)
     if len(job.holders) > 1 and job.retry:  # else the others keep its UNIQUE key, and have no copy
         tell(node, job, now_ms)
+        tell_older(node, job)
         begin(node, job, now_ms + AGAIN_MS)
     return True
 
@@ -100,6 +102,15 @@ def tell(node: "Node", job: Job, now_ms: int) -> bool:
         if peer.linked:
             generations.catch_up(node, holder, job, now_ms)
     return is_open
+
+
+def tell_older(node: "Node", job: Job) -> None:
+    """Holders that do not understand MOVED hear that the job is queued here, so that they do not serve it as well."""
+    for holder in job.holders:
+        peer = node.peers.get(holder)
+        if peer is not None and peer.linked and not peer.understands(JOBS):
+            job.flags |= REQUEUE_ANNOUNCED  # it is said again over a new link
+            node.batch(holder, replica.SAY_STILL, job.id)
 
 
 def due(node: "Node", move: Move, now_ms: int) -> None:

@@ -1,5 +1,6 @@
 from typing import cast
 
+from cluster.capabilities import JOBS, MINE
 from cluster.messages import (
     ANSWER,
     ANSWER_NO,
@@ -275,3 +276,27 @@ def test_of_one_that_is_delivered_at_most_once_nobody_else_is_told() -> None:
     bench.link_down(peer)
     bench.link_up(peer)
     assert bench.sent(MOVED) == []
+
+
+def test_a_holder_that_does_not_understand_a_move_hears_that_the_job_is_queued() -> None:
+    """It had it in its queue as well, and both served it (simulator, seed 1030371)."""
+    bench = Bench(peers=2)
+    one, two = bench.peers
+    client = bench.client()
+    client.send("ADDJOB", "q", "body", 100, "REPLICATE", 3, "RETRY", 5, "TRIES", 1)
+    (job_id,) = bench.node.copies.wanted
+    bench.confirm(job_id, one, two)
+    bench.client().get("q")
+    bench.link_down(two)
+    bench.membership.set_capabilities(two.id, MINE & ~JOBS)  # an older version was started again
+    bench.link_up(two, PROCESS + 1)
+    bench.sent()
+    bench.client()("NACK", job_id)
+    told = bench.sent()
+    assert [(peer, message) for peer, message in told if message[0] == QUEUED] == [(two.id, (QUEUED, STILL, (job_id,)))]
+    assert MOVED in {message[0] for peer, message in told if peer == one.id}
+    bench.link_down(two)
+    bench.link_up(two, PROCESS + 1)
+    assert (QUEUED, STILL, (job_id,)) in bench.told(two)
+    bench.hear(two, (QUEUED, STILL, (job_id,)))
+    assert len(bench.sent(QUEUED)) + (bench.state(job_id) == "active") == 1, "one of the two steps back"
