@@ -158,6 +158,14 @@ class Registry:
         self.count -= 1
         self.waiting.pop(entry.key, None)
 
+    def empty(self) -> None:
+        """Forget all entries at once; to free what they were in is up to the caller."""
+        self.buckets = [{} for _ in range(BUCKETS)]
+        self.sums = [0] * BUCKETS
+        self.count = self.size = 0
+        self.waiting = {}
+        self.defaults = Defaults()
+
     def _note(self, entry: Entry, *, is_there: bool) -> None:
         """Keep the options of queues as the entries say them, and the names of schedules that are to be looked at."""
         kind, name, field = entry.key

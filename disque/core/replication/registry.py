@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from disque.core.journal.compaction import Copying
     from disque.core.journal.recovery import Recovery
     from disque.core.model.peers import Peer
+    from disque.core.model.trash import Trash
     from disque.core.node import Message, Node
 
 #: Counters end here.
@@ -200,15 +201,20 @@ def drop(node: "Node", entry: Entry) -> None:
 
 
 def forget_all(node: "Node") -> None:
-    """This node knows no other nodes any more: what they have set is not its business. Records are up to the caller."""
-    for entry in node.registry.entries():
-        drop(node, entry)
-    if node.registry.purged_segment:
-        node.live[node.registry.purged_segment] -= 1
-    node.registry.purged = node.registry.purged_segment = 0
-    node.registry.must_ask = True
-    node.registry.is_met = False
-    node.registry.sure_ms = -1
+    """This node knows no other nodes any more: what they have set is not its business.
+
+    Records are up to the caller, who says that none in the journal counts any more.
+    """
+    known = node.registry
+    gone: list[Trash] = [*known.buckets, known.waiting, known.defaults.by_name, known.defaults.resolved]
+    node.trash += [some for some in gone if some]
+    known.empty()
+    for name in node.schedules.by_name:
+        known.schedules[name] = None
+    known.purged = known.purged_segment = 0
+    known.must_ask = True
+    known.is_met = False
+    known.sure_ms = -1
 
 
 # -- journal -----------------------------------------------------------------------------------------------------------

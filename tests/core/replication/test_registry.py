@@ -1,13 +1,16 @@
 """Entries of the registry between nodes, and in the journal."""
 
+from itertools import pairwise
+from sys import getrefcount
+
 import pytest
 
 from cluster.capabilities import MINE
 from cluster.member import HANDSHAKE, LEAVING, PFAIL, Member
 from cluster.messages import DIGEST, ENTRIES
-from disque.core import entries
+from disque.core import entries, step
 from disque.core.journal.schema import ENTRY, FLUSH
-from disque.core.model.registry import PAUSED_QUEUE, Key
+from disque.core.model.registry import PAUSED_QUEUE, QUEUE_OPTION, Key
 from disque.core.replication import registry
 from tests.core.support import PROCESS, Bench
 from tests.support.formats import pause_everywhere, pauses_everywhere
@@ -233,6 +236,36 @@ def test_a_reset_forgets_everything(bench: Bench) -> None:
     bench.link_up(bench.peers[-1])
     (said,) = bench.told(bench.peers[-1], DIGEST)
     assert said[:3] == (DIGEST, 1, b""), "for the others it is no new link"
+
+
+def test_a_reset_leaves_the_freeing_of_many_entries_to_the_ticks() -> None:
+    bench = Bench(journaling=True)
+    client = bench.client()
+    for number in range(3000):
+        entries.set_value(bench.node, (QUEUE_OPTION, b"q%d" % number, b"maxlen"), b"5", bench.now_ms)
+    client("QCONFIG", "SET", "q*", "overflow", "drop-oldest", "retry", 7)
+    client("CRON", "SET", "often", "* * * * *", "q", "body")
+    names = [entry.key[1] for entry in bench.node.registry.entries() if entry.value == b"5"]
+    bench.records()
+    unused = getrefcount(b"".join([b"D-", b"nobody"])) + 1  # one more for the list
+    client.send("CLUSTER", "RESET")
+    alive = [sum(getrefcount(names[at]) > unused for at in range(len(names)))]
+    assert alive[0] == 3000
+    while bench.node.trash:
+        step.free_some(bench.node)
+        alive.append(sum(getrefcount(names[at]) > unused for at in range(len(names))))
+    assert alive[-1] == 0
+    assert max(before - after for before, after in pairwise(alive)) <= step.FREE_MOST
+    client.read_all()
+    known = bench.node.registry
+    assert (known.count, known.size, known.digest(), known.defaults.dropping) == (0, 0, b"", 0)
+    assert client("QCONFIG", "GET", "q1") == Bench().client()("QCONFIG", "GET", "q1")
+    assert client("QCONFIG", "LIST", 0) == [b"0", []]
+    assert client("CRON", "LIST", 0) == [b"0", []]
+    client("QCONFIG", "SET", "q1", "maxlen", 6)
+    assert client("QCONFIG", "LIST", 0)[0] == b"0"
+    assert known.count == 1
+    assert sum(bench.node.live.values()) == 1
 
 
 def test_after_a_flush_an_entry_of_a_kind_not_known_is_in_the_journal_again_also_after_a_start() -> None:
