@@ -13,12 +13,18 @@ transport. OpenSSL works in memory between the two. The event loop has TLS of it
 
 Decrypted bytes are not kept here. Each piece is handed on whole. So when a connection is not read, its socket is not
 read either. If OpenSSL rejects bytes of the other side, the connection ends.
+
+OpenSSL takes about the same time for a record of one byte and for a large one, and nobody else is served meanwhile. So
+it is given what came in slices. When the turn of the loop is long enough, the rest waits for later turns, in which each
+client that has a rest takes one slice after the other ones. Until it is through, its socket is not read.
 """
 
 import asyncio
 import contextlib
 import ssl
 import traceback
+from collections import OrderedDict
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from cluster.complaints import Complaints
@@ -39,17 +45,28 @@ HANDSHAKE_RECORD: Final = 0x16
 #: What is encrypted in one go, in bytes: a larger reply is not in memory three times.
 SLICE_BYTES: Final = 1 << 18
 READ_BYTES: Final = 1 << 16
+#: What OpenSSL is given in one go, in bytes. The first of what has just come is small: however long a turn is already,
+#: each client may have one.
+FIRST_BYTES: Final = 1 << 10
+TAKE_BYTES: Final = 1 << 13
+#: Seconds of a turn in which what is left of earlier ones is decrypted.
+LEFT_S: Final = 0.002
 PLAIN: Final = resp.error(b"ERR this port speaks TLS, and the client does not")
 
 
 class TlsListener:
-    """Where clients with TLS come in. ``waiting`` are those whose handshake is under way, the oldest first."""
+    """Where clients with TLS come in.
+
+    ``waiting`` are those whose handshake is under way, the oldest first. ``left`` are those of whom something was read
+    that is not decrypted yet, in the order of their turns.
+    """
 
     def __init__(self, pump: "Pump", context: ssl.SSLContext) -> None:
         self.pump = pump
         self.context = context
         self.complaints = Complaints()
         self.waiting: dict[Encrypted, None] = {}
+        self.left: OrderedDict[Encrypted, None] = OrderedDict()
         self._servers: list[asyncio.AbstractServer] = []
 
     async def listen(self, addresses: tuple[str, ...], port: int, backlog: int) -> None:
@@ -82,6 +99,25 @@ class TlsListener:
             del self.waiting[one]
             self.pump.handshakes -= 1
 
+    def later(self, one: "Encrypted") -> None:
+        """Let ``one`` go on in a later turn of the loop."""
+        if not self.left:
+            self.pump.loop.call_soon(self._go_on)
+        self.left[one] = None
+
+    def _go_on(self) -> None:
+        """Let those go on that have something left, each for a slice, for a short time: the rest waits."""
+        waiting, self.left = self.left, OrderedDict()
+        until_s = perf_counter() + LEFT_S
+        while waiting:
+            one, _ = waiting.popitem(last=False)
+            if one.go_on():
+                waiting[one] = None
+            if perf_counter() >= until_s:
+                break
+        for one in waiting:
+            self.later(one)
+
     def complain(self, address: str, text: str) -> None:
         """Tell the log what a client does wrong, once a minute for each address."""
         if self.complaints.add(address, self.pump.loop.time()):
@@ -96,12 +132,16 @@ class Encrypted(asyncio.Transport, asyncio.Protocol):
         "_closing",
         "_connection",
         "_ended",
+        "_eof",
         "_incoming",
+        "_left",
         "_listener",
         "_outgoing",
         "_raw",
+        "_reading",
         "_timer",
         "_tls",
+        "_wanted",
     )
 
     _raw: asyncio.Transport
@@ -118,6 +158,12 @@ class Encrypted(asyncio.Transport, asyncio.Protocol):
         #: The client sends nothing more.
         self._ended = False
         self._closing = False
+        #: What was read and OpenSSL was not given yet, and whether there was an end behind it.
+        self._left: bytes | memoryview = b""
+        self._eof = False
+        #: Whether the connection wants to read, and whether the socket is read.
+        self._wanted = True
+        self._reading = True
 
     # -- what the loop calls ---------------------------------------------------------------------------------------
 
@@ -132,11 +178,40 @@ class Encrypted(asyncio.Transport, asyncio.Protocol):
             self.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Take what the client sent; no exception leaves, since the loop would only close the connection then."""
+        """Take what the client sent, as far as this turn goes."""
         if self._closing or self._ended:
             return
+        if self._left:
+            self._left = bytes(self._left) + data  # a loop that did not stop at once
+            return
+        self._left = data
+        pump = self._listener.pump
+        pump.begin_turn()
+        self._try_take(FIRST_BYTES, pump.turn_s + pump.turn_most_s)
+        if self._left:
+            self._listener.later(self)
+            self._regulate()
+        pump.end_turn()
+
+    def go_on(self) -> bool:
+        """Take a slice of what is left; whether there is more."""
+        if self._closing:
+            self._left = b""
+            return False
+        pump = self._listener.pump
+        pump.begin_turn()
+        self._try_take(TAKE_BYTES, 0.0)
+        if not self._left:
+            if self._eof and not self._closing and not self.eof_received():
+                self._raw.close()
+            self._regulate()
+        pump.end_turn()
+        return bool(self._left)
+
+    def _try_take(self, size: int, enough_s: float) -> None:
+        """Take something; no exception leaves, since the loop would only close the connection then."""
         try:
-            self._take(data)
+            self._take(size, enough_s)
         except ssl.SSLError as wrong:
             self._refuse(f"TLS failed: {reason(wrong)}")
         except Exception:  # noqa: BLE001 - whatever is wrong with one client, the others are served
@@ -145,6 +220,9 @@ class Encrypted(asyncio.Transport, asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """The client sends nothing more, with goodbye or without: for requests it makes no difference."""
+        if self._left:
+            self._eof = True
+            return True
         if self._connection is None:
             if self._tls is not None and not self._closing:
                 self._listener.complain(self._address, "A client broke off the TLS handshake")
@@ -154,6 +232,7 @@ class Encrypted(asyncio.Transport, asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Take everything apart, so that nothing is left that refers to itself."""
         self._closing = True
+        self._left = b""
         self._leave()
         connection, self._connection, self._tls = self._connection, None, None
         if connection is not None:
@@ -171,16 +250,43 @@ class Encrypted(asyncio.Transport, asyncio.Protocol):
 
     # -- the handshake, and what is behind it ----------------------------------------------------------------------
 
-    def _take(self, data: bytes) -> None:
-        if self._tls is None:
-            if data[0] != HANDSHAKE_RECORD:
-                self._raw.write(PLAIN)
-                self._refuse("A client without TLS connected to the TLS port")
+    def _take(self, size: int, enough_s: float) -> None:
+        """Decrypt what is left, slice by slice until the time is over, and hand it on in one piece."""
+        left, self._left = self._left, b""  # nothing is left behind an error
+        tls = self._tls or self._begin(left[0])
+        if tls is None:
+            return
+        pieces: list[bytes] = []
+        ended = False
+        if len(left) > size:
+            left = memoryview(left)
+        while left and not ended:
+            self._incoming.write(left[:size])
+            left = left[size:]
+            if self._connection is not None or self._shake_hands(tls):
+                ended = self._read(tls, pieces)
+            if self._closing:
                 return
-            self._tls = self._listener.context.wrap_bio(self._incoming, self._outgoing, server_side=True)
-        self._incoming.write(data)
-        if self._connection is not None or self._shake_hands(self._tls):
-            self._read(self._tls)
+            if left and perf_counter() > enough_s:
+                break
+            size = TAKE_BYTES
+        self._left = b"" if ended else left
+        if self._outgoing.pending:
+            self._send()
+        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        if data and self._connection is not None:
+            self._connection.data_received(data)
+        if ended:
+            self._end()
+
+    def _begin(self, first: int) -> ssl.SSLObject | None:
+        """Have OpenSSL begin, or turn away who speaks no TLS: ``first`` is the first byte."""
+        if first != HANDSHAKE_RECORD:
+            self._raw.write(PLAIN)
+            self._refuse("A client without TLS connected to the TLS port")
+            return None
+        self._tls = self._listener.context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        return self._tls
 
     def _shake_hands(self, tls: ssl.SSLObject) -> bool:
         """Go on with the handshake; whether it is done and the client was let in."""
@@ -203,21 +309,14 @@ class Encrypted(asyncio.Transport, asyncio.Protocol):
         if name and self._connection is not None:
             login.by_certificate(self._listener.pump.node, self._connection.session, name.encode())
 
-    def _read(self, tls: ssl.SSLObject) -> None:
-        """Decrypt all that is there, and hand it on in one piece."""
-        pieces: list[bytes] = []
+    def _read(self, tls: ssl.SSLObject, pieces: list[bytes]) -> bool:
+        """Decrypt all that OpenSSL was given; whether the client has said goodbye."""
         incoming, ended = self._incoming, False
         with contextlib.suppress(ssl.SSLWantReadError):  # the rest of a record is on its way
             while not ended and (incoming.pending or tls.pending()):
                 pieces.append(tls.read(READ_BYTES))
                 ended = not pieces[-1]
-        if self._outgoing.pending:
-            self._send()
-        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        if data and self._connection is not None:
-            self._connection.data_received(data)
-        if ended:
-            self._end()
+        return ended
 
     def _end(self) -> bool:
         """Let the connection know once that nothing more comes; whether it has still something to say."""
@@ -292,11 +391,23 @@ class Encrypted(asyncio.Transport, asyncio.Protocol):
 
     def pause_reading(self) -> None:
         """Leave what the client sends to the system."""
-        self._raw.pause_reading()
+        self._wanted = False
+        self._regulate()
 
     def resume_reading(self) -> None:
-        """Read again."""
-        self._raw.resume_reading()
+        """Read again, behind what is left."""
+        self._wanted = True
+        self._regulate()
+
+    def _regulate(self) -> None:
+        """Read on, or not: the connection may not want to, or something is left."""
+        reading = self._wanted and not self._left
+        if reading != self._reading and not self._raw.is_closing():
+            self._reading = reading
+            if reading:
+                self._raw.resume_reading()
+            else:
+                self._raw.pause_reading()
 
     def get_write_buffer_size(self) -> int:
         """Bytes that the system has not taken yet, as they are sent: some more than was written."""

@@ -84,6 +84,9 @@ class Client:
                 pieces.append(piece)
         return b"".join(pieces)
 
+    def is_read(self) -> bool:
+        return self.transport.reading
+
     def lose(self) -> None:
         self.server.connection_lost(None)
         self.door.shell.loop.settle()
@@ -278,6 +281,169 @@ class TestEnd:
         assert client.server._tls is None
         assert client.server._timer is None
         assert door.sessions == 0
+
+
+class TestTinyRecords:
+    """Each turn is long from its beginning on, and so is each look at what is left: one slice each."""
+
+    @pytest.fixture
+    def door(self, monkeypatch: pytest.MonkeyPatch) -> Door:
+        monkeypatch.setattr(encrypted, "LEFT_S", 0.0)
+        door = Door()
+        door.shell.pump.turn_most_s = -1.0
+        return door
+
+    @staticmethod
+    def records(client: Client, data: bytes) -> bytes:
+        """Each byte in a record of its own."""
+        for at in range(len(data)):
+            client.tls.write(data[at : at + 1])
+        return client.outgoing.read()
+
+    @staticmethod
+    def hello(client: Client) -> bytes:
+        """The first message of a handshake, in such records."""
+        with pytest.raises(ssl.SSLWantReadError):
+            client.tls.do_handshake()
+        return b"".join(b"\x16\x03\x01\0\1%c" % byte for byte in client.outgoing.read()[5:])
+
+    def test_they_are_taken_over_many_turns_and_nothing_of_them_is_lost(self, door: Door) -> None:
+        client = door.client().shake_hands()
+        client.server.data_received(self.records(client, PING * 500))
+        assert door.shell.node.stats.net_in < 100, "only the first slice was decrypted"
+        assert not client.is_read()
+        turns, last = 0, 0
+        while not client.is_read():
+            door.shell.loop.turn()
+            turns += 1
+            came = door.shell.node.stats.net_in - last
+            assert came < 2 * encrypted.TAKE_BYTES // 22
+            last += came
+        assert turns > 5
+        assert door.shell.node.stats.net_in == len(PING) * 500
+        client.carry()
+        assert client.hear() == PONG * 500
+
+    def test_others_are_served_between(self, door: Door) -> None:
+        busy, other = door.client().shake_hands(), door.client().shake_hands()
+        busy.server.data_received(self.records(busy, b"\n" * 5000))
+        other.tls.write(PING)
+        other.server.data_received(other.outgoing.read())
+        for _ in range(4):
+            door.shell.loop.turn()
+        other.incoming.write(other.transport.take())
+        assert other.tls.read(100) == PONG
+        assert not busy.is_read(), "this one is not through"
+
+    def test_those_who_have_something_left_take_turns(self, door: Door) -> None:
+        clients = [door.client().shake_hands() for _ in range(3)]
+        for client in clients:
+            client.server.data_received(self.records(client, b"\n" * 2000))
+        through: list[Client] = []
+        while len(through) < 3:
+            sizes = [len(client.server._left) for client in clients]
+            assert max(sizes) - min(sizes) <= encrypted.TAKE_BYTES
+            door.shell.loop.turn()
+            through += [client for client in clients if client.is_read() and client not in through]
+        assert through == clients
+        door.shell.loop.settle()
+        assert not door.listener.left
+
+    def test_a_goodbye_is_heard_behind_all_of_them(self, door: Door) -> None:
+        client = door.client().shake_hands()
+        data = self.records(client, PING * 300)
+        with pytest.raises(ssl.SSLWantReadError):
+            client.tls.unwrap()
+        client.server.data_received(data + client.outgoing.read())
+        door.shell.loop.turn()
+        assert not client.server._ended
+        door.shell.loop.settle()
+        assert client.transport.closed
+        client.incoming.write(client.transport.take())
+        assert client.hear() == PONG * 300
+
+    def test_so_is_an_end_without_one(self, door: Door) -> None:
+        client = door.client().shake_hands()
+        client.server.data_received(self.records(client, PING * 300))
+        assert client.server.eof_received()
+        assert not client.server._ended
+        door.shell.loop.settle()
+        assert client.transport.closed
+        client.incoming.write(client.transport.take())
+        assert client.hear() == PONG * 300
+
+    @pytest.mark.parametrize("end", ["connection_lost", "close", "abort"])
+    def test_nothing_goes_on_behind_the_end(self, door: Door, end: str) -> None:
+        client = door.client().shake_hands()
+        client.server.data_received(self.records(client, PING * 300))
+        came = door.shell.node.stats.net_in
+        getattr(client.server, end)(*[None] * (end == "connection_lost"))
+        door.shell.loop.settle()
+        assert door.shell.node.stats.net_in == came
+        assert not client.server._left
+        assert not door.listener.left
+        assert not client.is_read(), "nobody asks for more"
+
+    def test_a_broken_record_among_them_ends_the_connection(self, door: Door) -> None:
+        client = door.client().shake_hands()
+        client.server.data_received(self.records(client, PING * 300) + b"\x17\x03\x03\x00\x20" + bytes(32))
+        assert not door.lines
+        door.shell.loop.settle()
+        assert client.transport.aborted
+        assert door.lines == ["TLS failed: decryption failed or bad record mac (addr=127.0.0.1)"]
+
+    def test_the_socket_is_read_when_nothing_is_left_and_the_connection_wants_to(self, door: Door) -> None:
+        client = door.client().shake_hands()
+        client.server.data_received(self.records(client, b"\n" * 500))
+        client.server.pause_reading()
+        door.shell.loop.settle()
+        assert not client.server._left
+        assert not client.is_read()
+        client.server.resume_reading()
+        assert client.is_read()
+        client.server.pause_reading()
+        assert not client.is_read()
+        client.server.resume_reading()
+        client.server.data_received(self.records(client, b"\n" * 500))
+        client.server.pause_reading()
+        client.server.resume_reading()
+        assert not client.is_read(), "something is left"
+        client.server.data_received(self.records(client, PING))
+        door.shell.loop.settle()
+        assert client.is_read()
+        assert client.hear() == b""
+        client.carry()
+        assert door.shell.node.stats.net_in == 1000 + len(PING)
+
+    def test_a_handshake_takes_its_turns_too(self, door: Door) -> None:
+        client = door.client()
+        client.server.data_received(self.hello(client))
+        assert client.transport.written == b""
+        assert not client.is_read()
+        client.carry()
+        client.shake_hands()
+        assert client.say(PING) == PONG
+
+    def test_who_hangs_up_in_a_handshake_is_noticed_behind_what_came(self, door: Door) -> None:
+        client = door.client()
+        client.server.data_received(self.hello(client))
+        assert client.server.eof_received()
+        door.shell.loop.settle()
+        assert client.transport.closed
+        assert len(door.lines) == 1
+
+    def test_a_turn_that_is_not_long_takes_all_at_once(self, door: Door) -> None:
+        door.shell.pump.turn_most_s = 3600.0
+        client = door.client().shake_hands()
+        client.server.data_received(self.records(client, b"\n" * 5000))
+        assert door.shell.node.stats.net_in == 5000
+        assert client.is_read()
+
+    def test_a_record_that_is_not_whole_leaves_no_turn_open(self, door: Door) -> None:
+        client = door.client().shake_hands()
+        door.shell.loop.settle()
+        client.server.data_received(b"\x17\x03")
+        assert door.shell.pump.turn_s == 0.0
 
 
 class TestHandshake:
