@@ -61,6 +61,8 @@ class AsyncDisque:
         self.config = Config.from_url(config) if isinstance(config, str) else config or Config()
         self.router = Router(self.config, time.monotonic, SystemRandom())
         self._pool = AsyncPool(self.config, self.router.learned)
+        #: What is seen through, so that the collector lets it be.
+        self._ending: set[asyncio.Task[Any]] = set()
 
     @classmethod
     def from_url(cls, url: str) -> Self:
@@ -370,8 +372,29 @@ class AsyncDisque:
         await asyncio.sleep(step.seconds)
         return Outcome()
 
+    def begin_ending(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Begin what must end, whoever is cancelled meanwhile. `aclose` waits for it, so it must not call `aclose`."""
+        task = asyncio.get_running_loop().create_task(work, name="disque-end")
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+        return task
+
+    async def see_through(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do work that goes on to its end when this is cancelled."""
+        return await asyncio.shield(self.begin_ending(work))
+
     async def aclose(self) -> None:
-        """Close all connections that are not in use. The client can be used again, with new ones."""
+        """Close all connections that are not in use, when what was given back and acknowledged has been sent.
+
+        The client can be used again, with new ones.
+        """
+        loop = asyncio.get_running_loop()
+        before = [task for task in self._ending if task.get_loop() is loop]
+        await self.see_through(self._close(before))
+
+    async def _close(self, before: list[asyncio.Task[Any]]) -> None:
+        if before:
+            await asyncio.wait(before)
         await self._pool.close()
 
     async def __aenter__(self) -> Self:

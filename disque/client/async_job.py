@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 class AsyncJob(AnyJob):
-    """A job that was delivered, with what can be done with it: see `Job`; here what asks a node is awaited."""
+    """A job that was delivered, with what can be done with it: see `Job`; here what asks a node is awaited.
+
+    What ends the work on it, such as `ack` and `nack`, is sent also when who awaits it is cancelled meanwhile.
+    """
 
     __slots__ = ("_acknowledger", "_client", "_settled")
 
@@ -41,22 +44,22 @@ class AsyncJob(AnyJob):
         """
         self._settled = True
         if result is not None or self._acknowledger is None or not await self._acknowledger.put(self.id):
-            await self._client.settle(self.id, self.node, result)
+            await self._client.see_through(self._client.settle(self.id, self.node, result))
 
     async def nack(self, *, delay: Duration | None = None, count: bool = True) -> None:
         """Give the job back to its queue, now or after a delay. ``count``: it failed, not only its worker stops."""
         self._settled = True
-        await self._client.give_back([self.id], self.node, delay, count=count)
+        await self._client.see_through(self._client.give_back([self.id], self.node, delay, count=count))
 
     async def fail(self, error: str | BaseException, delay: Duration | None = None) -> None:
         """The job has failed, and this is why: see `Job.fail`."""
         self._settled = True
-        await self._client.give_back([self.id], self.node, delay, error=error)
+        await self._client.see_through(self._client.give_back([self.id], self.node, delay, error=error))
 
     async def dead(self, error: str | BaseException | None = None) -> None:
         """The job can never succeed: it is a dead letter now (NACK DEAD)."""
         self._settled = True
-        await self._client.give_back([self.id], self.node, error=error, dead=True)
+        await self._client.see_through(self._client.give_back([self.id], self.node, error=error, dead=True))
 
     def attempt(self, *, backoff: Duration | None = BACKOFF_S, longest: Duration = LONGEST_S) -> "AsyncAttempt":
         """Work on the job in a block that does not let its exceptions out: see `Job.attempt`."""
@@ -86,12 +89,16 @@ class AsyncJob(AnyJob):
             await self.ack()
         else:
             failure = error if isinstance(error, Exception) else None
-            await self._client.give_back_quietly([self.id], self.node, count=failure is not None, error=failure)
+            await self._give_back_quietly(None, failure)
 
     async def failed(self, error: Exception, pause_s: float | None) -> None:
         """Give the job back after a failure, if that was not done already."""
         if not self._settled:
-            await self._client.give_back_quietly([self.id], self.node, pause_s, count=True, error=error)
+            await self._give_back_quietly(pause_s, error)
+
+    async def _give_back_quietly(self, pause_s: float | None, error: Exception | None) -> None:
+        client, is_failure = self._client, error is not None
+        await client.see_through(client.give_back_quietly([self.id], self.node, pause_s, count=is_failure, error=error))
 
 
 class AsyncAttempt:

@@ -49,12 +49,15 @@ class AsyncAcknowledger:
         return True
 
     async def close(self) -> None:
-        """Send what is there and end the task. Raises what went wrong."""
+        """Send what is there and end the task; `check` says how it went. It must be seen through."""
         self._pile.ended = True
         self._came.set()
         if self._task is not None:
             await self._task
             self._task = None
+
+    def check(self) -> None:
+        """Raise what went wrong since this was asked last."""
         fault = self._pile.fault()
         if fault is not None:
             raise fault
@@ -138,7 +141,7 @@ class AsyncFetcher:
         self._interrupt.end()
 
     async def close(self) -> list[AsyncJob]:
-        """End the task: what was not handed out."""
+        """End the task: what was not handed out. It must be seen through."""
         self.stop()
         if self._task is not None:
             await self._task
@@ -185,13 +188,13 @@ class AsyncJobs:
         self._shelf: Shelf[AsyncJob] = Shelf(prefetch, count)
         self._acknowledger = AsyncAcknowledger(client)
         self._fetcher = AsyncFetcher(client, self._queues, self._shelf, self._acknowledger, how)
-        self._closed = False
+        self._closing: asyncio.Task[None] | None = None
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> AsyncJob:
-        if self._closed:
+        if self._closing is not None:
             raise StopAsyncIteration
         try:
             job = await self._next()
@@ -209,16 +212,20 @@ class AsyncJobs:
         self._fetcher.stop()
 
     async def aclose(self) -> None:
-        """Give back what was not handed out, and wait for acknowledgements. Raises what went wrong with these."""
-        if self._closed:
-            return
-        self._closed = True
+        """Give back what was not handed out, and wait for acknowledgements. Raises what went wrong with these.
+
+        When this is cancelled it goes on in the background, and who calls it again waits for the same end.
+        """
+        if self._closing is None:
+            self._closing = self._client.begin_ending(self._close())
+        await asyncio.shield(self._closing)
+        self._acknowledger.check()
+
+    async def _close(self) -> None:
         rest = await self._fetcher.close()
-        try:
-            await self._acknowledger.close()
-        finally:
-            for node, ids in by_node(rest).items():
-                await self._client.give_back_quietly(ids, node, count=False)
+        await self._acknowledger.close()
+        for node, ids in by_node(rest).items():
+            await self._client.give_back_quietly(ids, node, count=False)
 
     async def _next(self) -> AsyncJob | None:
         if self._shelf.prefetch:

@@ -120,15 +120,19 @@ class KeepWorking:
         """Say WORKING now, and begin to say it in the background."""
         self.beat()
         self._thread = threading.Thread(target=self._run, name="disque-keep-working", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException:  # Ctrl-C: it may have begun, and nobody would end it
+            self._ended.set()
+            raise
         return self
 
     def stop(self) -> None:
         """End it, and wait for the thread."""
         self._ended.set()
-        if self._thread is not None:
+        if self._thread is not None and self._thread.is_alive():
             self._thread.join()
-            self._thread = None
+        self._thread = None
 
     def _run(self) -> None:
         while self._pulse.ids and not self._ended.wait(self._pulse.interval_s):

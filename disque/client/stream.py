@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 LET_GO_S: Final = 2.0
 
 
+def finish(thread: threading.Thread | None) -> None:
+    """Wait for the end of a thread, but not of one that has not begun: its start was interrupted, by Ctrl-C maybe."""
+    if thread is not None and thread.is_alive():
+        thread.join()
+
+
 class Acknowledger:
     """Sends acknowledgements from a thread of its own, which begins with the first of them."""
 
@@ -41,7 +47,7 @@ class Acknowledger:
             if pile.ended:
                 return False
             pile.ids.append(job_id)
-            if self._thread is None:
+            if self._thread is None or not self._thread.is_alive():
                 self._begin()
             elif self._idle:
                 self._changed.notify_all()
@@ -55,9 +61,10 @@ class Acknowledger:
         with self._changed:
             self._pile.ended = True
             self._changed.notify_all()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        finish(self._thread)
+        self._run()  # what is left by a thread that was interrupted before it began
+        finish(self._thread)
+        self._thread = None
         fault = self._pile.fault()
         if fault is not None:
             raise fault
@@ -147,9 +154,8 @@ class Fetcher:
     def close(self) -> list[Job]:
         """End the thread: what was not handed out."""
         self.stop()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        finish(self._thread)  # one that begins later finds that it is stopped
+        self._thread = None
         return self.shelf.rest()
 
     def _run(self) -> None:
@@ -233,8 +239,8 @@ class Jobs:
         """Give back what was not handed out, and wait for acknowledgements. Raises what went wrong with these."""
         if self._closed:
             return
-        self._closed = True
         rest = self._fetcher.close()
+        self._closed = True  # not before: what interrupts that wait, such as Ctrl-C, leaves it to `__del__`
         try:
             self._acknowledger.close()
         finally:

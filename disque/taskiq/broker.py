@@ -81,7 +81,7 @@ class DisqueBroker(AsyncBroker):
                     job = waiting.pop(0)
                     yield AckableMessage(data=with_own_id(job.body, job.id), ack=self._ack(job))
         finally:
-            await self._give_back(waiting)
+            await self.client.see_through(self._give_back(waiting))
 
     async def _take(self, acknowledger: AsyncAcknowledger) -> list[AsyncJob]:
         """Some messages, when there are some. None is lost when this is cancelled."""
@@ -94,8 +94,7 @@ class DisqueBroker(AsyncBroker):
                 jobs = await asyncio.shield(taking)
             except asyncio.CancelledError:
                 interrupt.end()
-                with suppress(DisqueError):
-                    await self._give_back(await taking)
+                await self.client.see_through(self._give_back_taken(taking))
                 raise
             except DisqueError as error:
                 LOG.error("no message can be had: %s", error)  # noqa: TRY400 - no bug here
@@ -110,6 +109,10 @@ class DisqueBroker(AsyncBroker):
     async def _settle(self, job: AsyncJob) -> None:
         self._held.pop(job.id, None)
         await job.ack()
+
+    async def _give_back_taken(self, taking: "asyncio.Future[list[AsyncJob]]") -> None:
+        with suppress(DisqueError):
+            await self._give_back(await taking)
 
     async def _give_back(self, jobs: Sequence[AsyncJob]) -> None:
         for job in jobs:
@@ -127,15 +130,22 @@ class DisqueBroker(AsyncBroker):
 
     async def shutdown(self) -> None:
         """Give back what is not acknowledged, which uses up no try, and close all connections."""
+        acknowledger, self._acknowledger = self._acknowledger, None
+        try:
+            await self.client.see_through(self._end(acknowledger))
+        finally:
+            await self.client.aclose()
+        if acknowledger is not None:
+            acknowledger.check()
+
+    async def _end(self, acknowledger: AsyncAcknowledger | None) -> None:
         await super().shutdown()
         if self._renewing is not None:
             self._renewing.cancel()
             self._renewing = None
-        if self._acknowledger is not None:
-            await self._acknowledger.close()
-            self._acknowledger = None
+        if acknowledger is not None:
+            await acknowledger.close()
         await self._give_back(list(self._held.values()))
-        await self.client.aclose()
 
 
 def addressed(labels: Mapping[str, Any], queue: str) -> tuple[str, dict[str, Any]]:

@@ -150,6 +150,14 @@ class AsyncFakePool(FakePool):
         self.closed = True
 
 
+async def cancel_at_each_await(task: "asyncio.Task[Any]") -> None:
+    """Begin a task, and cancel it wherever it waits, until it has ended: this is what a scope of anyio does."""
+    await asyncio.sleep(0)
+    while not task.done():
+        task.cancel()
+        await asyncio.sleep(0)
+
+
 class Hands:
     """A client whose methods are called the same way, whether they are awaited or not."""
 

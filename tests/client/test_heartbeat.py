@@ -7,7 +7,7 @@ from disque.client import JobCancelledError, NoJobError, TooLateError, Unavailab
 from disque.client.config import Address
 from disque.client.errors import CommandError
 from disque.client.heartbeat import FIRST_S, LONGEST_S, SHORTEST_S, Pulse
-from tests.client.fake import ID, B, MakeHands, Words, config, job_id, lost, refusal, row
+from tests.client.fake import ID, B, MakeHands, Words, config, job_id, lost, making, refusal, row
 
 PATIENCE_S = 30
 
@@ -122,6 +122,27 @@ def test_it_goes_on_saying_it_in_the_background(make: MakeHands) -> None:
     assert isinstance(keeping.errors[ID], TooLateError)
     with pytest.raises(TooLateError):
         keeping.check()
+
+
+@pytest.mark.parametrize("begins", [False, True])
+def test_one_whose_start_is_interrupted_ends(begins: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = threading.Thread.start
+
+    def interrupt(thread: threading.Thread) -> None:
+        monkeypatch.undo()
+        if begins:
+            start(thread)
+        raise KeyboardInterrupt
+
+    with making("blocking") as make:
+        keeping = make(lambda _address, _words: 300).client.keep_working([ID])
+        monkeypatch.setattr(threading.Thread, "start", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            keeping.start()
+        if begins:
+            keeping._thread.join(PATIENCE_S)
+            assert not keeping._thread.is_alive()
+        keeping.stop()
 
 
 async def ended(kept: Any) -> None:

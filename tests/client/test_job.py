@@ -7,7 +7,7 @@ import pytest
 
 from disque.client import AsyncDisque, AsyncJob, Disque, Job, UnavailableError
 from disque.client.replies import Delivered, Meta
-from tests.client.fake import A, Hands, MakeHands, job_id, lost, refusal, row
+from tests.client.fake import A, Hands, MakeHands, cancel_at_each_await, job_id, lost, making, refusal, row
 
 
 def taken(make: MakeHands, body: bytes = b"body") -> tuple[Hands, Any]:
@@ -210,3 +210,26 @@ def test_it_travels(kind: Any, client: Any) -> None:
     job = pickle.loads(pickle.dumps(kind(client(), Delivered("D-1", "q", b"b", 1, 2, META), A)))
     assert type(job) is kind
     assert (job.id, job.nacks, job.additional_deliveries, job.meta, job.node) == ("D-1", 1, 2, META, A)
+
+
+@pytest.mark.parametrize(("say", "word"), [
+    (lambda job: job.ack(), b"ACKJOB"),
+    (lambda job: job.ack("result"), b"ACKJOB"),
+    (lambda job: job.nack(), b"NACK"),
+    (lambda job: job.fail("why"), b"NACK"),
+    (lambda job: job.dead(), b"NACK"),
+    (lambda job: job.__aexit__(None, None, None), b"ACKJOB"),
+    (lambda job: job.__aexit__(asyncio.CancelledError, asyncio.CancelledError(), None), b"NACK"),
+    (lambda job: job.attempt().__aexit__(ValueError, ValueError(), None), b"NACK"),
+])  # fmt: skip
+def test_what_ends_the_work_is_told_also_when_the_task_is_cancelled_at_each_await(say: Any, word: bytes) -> None:
+    async def cancelled(hands: Hands, job: Any) -> None:
+        task = asyncio.ensure_future(say(job))
+        await cancel_at_each_await(task)
+        assert task.cancelled()
+        await hands.client.aclose()
+
+    with making("asyncio") as make:
+        hands, job = taken(make)
+        hands.runner.run(cancelled(hands, job))
+        assert told(hands) == [word]

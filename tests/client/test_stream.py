@@ -9,19 +9,21 @@ from typing import Any
 
 import pytest
 
-from disque.client import BadIdError, Disque, UnavailableError, stream
+from disque.client import AsyncDisque, BadIdError, Disque, UnavailableError, stream
 from disque.client.config import Address
 from disque.client.shelf import PILE_MOST
 from disque.client.stream import Acknowledger
 from tests.client.fake import (
     WAIT,
     A,
+    AsyncFakePool,
     B,
     FakeNodes,
     FakePool,
     Hands,
     MakeHands,
     Words,
+    cancel_at_each_await,
     config,
     job_id,
     lost,
@@ -391,3 +393,166 @@ def test_acknowledgements_gather_while_others_are_under_way() -> None:
 def test_the_node_of_a_job_is_known() -> None:
     with client(Stock(1)).jobs("q") as jobs:
         assert next(jobs).node == A
+
+
+class TestCancelled:
+    """A task that iterates with asyncio, cancelled again and again while it closes the iteration."""
+
+    def client(self, answer: Any) -> AsyncDisque:
+        made = AsyncDisque(config())
+        made._pool = AsyncFakePool(FakeNodes(answer))  # type: ignore[assignment]  # a fake
+        return made
+
+    async def begin(self, jobs: Any, begun: asyncio.Event) -> None:
+        """Acknowledge a job, and never be ready with the next one."""
+        async with jobs:
+            await (await anext(jobs)).ack()
+            async with await anext(jobs):
+                begun.set()
+                await asyncio.Event().wait()
+
+    async def cancelled(self, jobs: Any) -> None:
+        begun = asyncio.Event()
+        task = asyncio.create_task(self.begin(jobs, begun))
+        await begun.wait()
+        await cancel_at_each_await(task)
+        assert task.cancelled()
+
+    def all_is_told(self, stock: Stock) -> None:
+        assert stock.acked == words([0])
+        assert sorted(stock.uncounted) == sorted(stock.nacked) == words(range(1, 1 + len(stock.nacked)))
+        assert next(stock.numbers) == 1 + len(stock.nacked), "all that was fetched"
+
+    def test_the_end_of_the_client_waits_until_all_is_given_back(self) -> None:
+        stock = Stock(100)
+
+        async def main() -> None:
+            client = self.client(stock)
+            await self.cancelled(client.jobs("q", prefetch=10))
+            await client.aclose()
+            self.all_is_told(stock)
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+
+        asyncio.run(main())
+
+    def test_and_so_does_who_closes_it_again(self) -> None:
+        stock = Stock(100)
+
+        async def main() -> None:
+            client = self.client(stock)
+            jobs = client.jobs("q", prefetch=10)
+            await self.cancelled(jobs)
+            await asyncio.gather(jobs.aclose(), jobs.aclose())
+            assert len(stock.nacked) >= 9
+            await client.aclose()
+            self.all_is_told(stock)
+            assert [job async for job in jobs] == []
+
+        asyncio.run(main())
+
+    def test_nobody_needs_to_wait(self) -> None:
+        stock = Stock(100)
+
+        async def main() -> None:
+            await self.cancelled(self.client(stock).jobs("q", prefetch=10))
+            while asyncio.all_tasks() != {asyncio.current_task()}:
+                await asyncio.sleep(0)
+                gc.collect()
+            self.all_is_told(stock)
+
+        asyncio.run(main())
+
+    def test_what_went_wrong_is_told_once_to_who_waits_for_the_end(self) -> None:
+        def answer(address: Address, words: Words) -> object:
+            return refusal("BADID x") if words[0] == b"ACKJOB" else Stock(1)(address, words)
+
+        async def main() -> None:
+            jobs = self.client(answer).jobs("q", prefetch=1)
+            await (await anext(jobs)).ack()
+            await cancel_at_each_await(asyncio.create_task(jobs.aclose()))
+            with pytest.raises(BadIdError):
+                await jobs.aclose()
+            await jobs.aclose()
+
+        asyncio.run(main())
+
+
+class TestInterruptedStart:
+    """Ctrl-C, or another exception, while a thread starts: it never begins, or begins nevertheless."""
+
+    @pytest.fixture(params=["never", "at once", "late"])
+    def interrupted(self, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+        """The first start of a thread with this name is interrupted. Gives what starts one that is late."""
+        start, late = threading.Thread.start, list[threading.Thread]()
+
+        def begin_late() -> None:
+            for thread in late:
+                start(thread)
+
+        def interrupt(name: str) -> Callable[[], None]:
+            def begin(thread: threading.Thread) -> None:
+                if thread.name != name:
+                    start(thread)
+                    return
+                monkeypatch.undo()
+                if request.param == "at once":
+                    start(thread)
+                elif request.param == "late":
+                    late.append(thread)
+                raise KeyboardInterrupt
+
+            monkeypatch.setattr(threading.Thread, "start", begin)
+            return begin_late
+
+        return interrupt
+
+    def test_of_the_one_that_fetches(self, interrupted: Any) -> None:
+        stock = Stock(100)
+        begin = interrupted("disque-prefetch")
+        with pytest.raises(KeyboardInterrupt), client(stock).jobs("q", prefetch=4) as jobs:
+            next(jobs)
+        begin()
+        wait_for_the_end_of_threads()
+        assert stock.nacked == stock.uncounted == words(range(len(stock.nacked)))
+        assert next(stock.numbers) == len(stock.nacked)
+
+    def test_of_the_one_that_acknowledges(self, interrupted: Any) -> None:
+        stock = Stock(100)
+        begin = interrupted("disque-acknowledge")
+        with pytest.raises(KeyboardInterrupt), client(stock).jobs("q", prefetch=4) as jobs:
+            next(jobs).ack()
+        assert stock.acked == words([0])
+        begin()
+        wait_for_the_end_of_threads()
+        assert stock.acked == words([0])
+
+    def test_who_goes_on_acknowledges_all(self, interrupted: Any) -> None:
+        stock = Stock(0)
+        acknowledger = Acknowledger(client(stock))
+        begin = interrupted("disque-acknowledge")
+        with pytest.raises(KeyboardInterrupt):
+            acknowledger.put(job_id(0))
+        acknowledger.put(job_id(1))
+        thread: Any = acknowledger._thread
+        assert thread.is_alive()
+        acknowledger.close()
+        begin()
+        wait_for_the_end_of_threads()
+        assert sorted(stock.acked) == words(range(2))
+
+
+def test_an_interrupt_while_it_is_closed_leaves_the_rest_to_the_collector(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_thread: object) -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    stock = Stock(100)
+    jobs = client(stock).jobs("q", prefetch=4)
+    next(jobs)
+    monkeypatch.setattr(stream, "finish", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        jobs.close()
+    del jobs
+    wait_for_the_end_of_threads()
+    assert stock.nacked == stock.uncounted == words(range(1, 1 + len(stock.nacked)))
+    assert next(stock.numbers) == 1 + len(stock.nacked)

@@ -17,6 +17,7 @@ from disque.client import UnavailableError
 from disque.client.requests import how_words
 from disque.taskiq import DisqueBroker, DisqueResultBackend, broker
 from disque.taskiq.broker import addressed
+from tests.client.fake import cancel_at_each_await
 from tests.end_to_end.node import ROOT, Node, until
 
 
@@ -100,6 +101,22 @@ def test_none_is_lost_when_a_wait_is_cancelled(node: Node, url: str) -> None:
         node.ask("ADDJOB", "taskiq", "message", 0)
         assert node.ask("QLEN", "taskiq") == 1
         await one.shutdown()
+
+    asyncio.run(main())
+
+
+def test_what_was_taken_goes_back_when_all_is_cancelled_at_each_await(node: Node, url: str) -> None:
+    async def main() -> None:
+        one = DisqueBroker(url)
+        for _ in range(3):
+            node.ask("ADDJOB", "taskiq", "message", 0)
+        listening = one.listen()
+        await anext(listening)
+        await cancel_at_each_await(asyncio.ensure_future(listening.aclose()))
+        await cancel_at_each_await(asyncio.ensure_future(one.shutdown()))
+        await one.client.aclose()
+        assert node.ask("QLEN", "taskiq") == 3
+        assert asyncio.all_tasks() - {asyncio.current_task()} == set()
 
     asyncio.run(main())
 
