@@ -19,8 +19,11 @@ BIN := $(VENV)/bin
 # Each node has a folder of its own in here, named after its port.
 DATA ?= data
 
-.PHONY: help run demo demo-tasks test test-all test-slow test-pythons coverage test-compiled test-compiled-core test-compiled-other wheel check simulate bench docs cpu yardstick clean tools lint
+.PHONY: help run demo demo-tasks test imported test-all test-slow test-pythons coverage test-compiled test-compiled-core test-compiled-other wheel check simulate bench docs cpu yardstick clean tools lint
 .DEFAULT_GOAL := help
+# Tests start Python hundreds of times, and their own files take half a minute to compile: what was compiled is kept,
+# even where the environment says that nothing is.
+unexport PYTHONDONTWRITEBYTECODE
 
 help:
 	@echo 'make run     start three nodes on 127.0.0.1, ports 7711 to 7713, with their journals in ./data, and a gateway'
@@ -99,8 +102,13 @@ demo-tasks: $(VENV)/.can-run
 
 # ---- tests
 
-test: tools lint
+test: tools $(VENV)/.can-test
+	@$(MAKE) --no-print-directory -j2 lint imported
 	@$(BIN)/python -m pytest $(WORKERS) $(ARGS)
+
+# The first time, one process compiles all tests for the others, beside the lint; where few are wanted, there is no need.
+imported: $(VENV)/.can-test
+	@test -n "$(ARGS)" || find tests -name '*-pytest-*.pyc' | grep -q . || $(BIN)/python -m pytest --collect-only >/dev/null || true
 
 # What `make test` leaves out since it is slow and what it finds is rare; then all of it with the compiled core.
 test-all: test test-slow test-pythons test-compiled
@@ -171,7 +179,7 @@ test-compiled-other: test-compiled
 
 test-compiled: tools $(COMPILED_VENV)/.can-test
 	@rm -rf $(COMPILED_VENV)/tree && mkdir $(COMPILED_VENV)/tree
-	@cp -R tests conf docs examples README.md pyproject.toml $(COMPILED_VENV)/tree
+	@cp -Rp tests conf docs examples README.md pyproject.toml $(COMPILED_VENV)/tree
 	@python=$$(realpath -s $(COMPILED_VENV)/bin/python); cd $(COMPILED_VENV)/tree && \
 	  SLOW=$${SLOW:-also} DISQUE_CORE=compiled $$python -m pytest $(WORKERS) $(if $(ARGS),$(ARGS),$(COMPILED_TESTS))
 

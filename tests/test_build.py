@@ -34,12 +34,12 @@ HALF: Final = """Path("job.c").write_text(
 DEAD: Final = """Path("step.c").write_text("int nothing;")
     return [Extension("disque.core.step", ["step.c"])]"""
 
-FAILURES: Final = {
-    "mypyc stops as it does when types are wrong": "raise SystemExit(1)",
-    "mypyc fails": "raise RuntimeError('not on this machine')",
-    "the compiler fails halfway": HALF,
-    "what was compiled cannot be imported": DEAD,
-}
+FAILURES: Final = (
+    pytest.param("raise SystemExit(1)", id="mypyc stops as it does when types are wrong", marks=pytest.mark.slow),
+    pytest.param("raise RuntimeError('not on this machine')", id="mypyc fails", marks=pytest.mark.slow),
+    pytest.param(HALF, id="the compiler fails halfway"),
+    pytest.param(DEAD, id="what was compiled cannot be imported", marks=pytest.mark.slow),
+)
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_without_a_compiler_the_wheel_is_plain(tree: Path) -> None:
     is_plain_and_whole(tree)
 
 
-@pytest.mark.parametrize("body", FAILURES.values(), ids=FAILURES)
+@pytest.mark.parametrize("body", FAILURES)
 def test_whatever_fails_the_wheel_is_plain_and_whole(tree: Path, body: str) -> None:
     needs_a_compiler()
     done = build(tree, PYTHONPATH=with_mypyc(tree, body))

@@ -195,16 +195,21 @@ class Module(NamedTuple):
     path: Path
     tree: ast.Module
 
+    @cache  # noqa: B019 - modules() keeps them all
     def imports(self) -> list[Import]:
         found = Imports()
         found.visit(self.tree)
         return found.found
 
+    @cache  # noqa: B019 - modules() keeps them all
+    def nodes(self) -> list[ast.AST]:
+        return list(ast.walk(self.tree))
+
     def is_below(self, *parts: str) -> bool:
         return is_below(self.name, *parts)
 
     def functions(self) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-        return (node for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+        return (node for node in self.nodes() if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
 class Imports(ast.NodeVisitor):
@@ -348,7 +353,7 @@ class TestDirections:
             f"{module.name}:{node.lineno} names Node"
             for module in pure_modules()
             if module.is_below("disque.core.base", "disque.core.config", "disque.core.model")
-            for node in ast.walk(module.tree)
+            for node in module.nodes()
             if (isinstance(node, ast.Name) and node.id == "Node")
             or (isinstance(node, ast.Constant) and node.value == "Node")
         ]
@@ -371,7 +376,7 @@ class TestPurity:
         wrong = [
             f"{module.name}:{node.lineno} uses {node.id}"
             for module in pure_modules()
-            for node in ast.walk(module.tree)
+            for node in module.nodes()
             if isinstance(node, ast.Name) and node.id in IMPURE_BUILTINS
         ]
         none_of(wrong)
@@ -381,7 +386,7 @@ class TestPurity:
             f"{module.name}:{node.lineno} uses {node.attr}"
             for module in pure_modules()
             if any(one.library == "datetime" for one in module.imports())
-            for node in ast.walk(module.tree)
+            for node in module.nodes()
             if isinstance(node, ast.Attribute) and node.attr in {"now", "today", "utcnow"}
         ]
         none_of(wrong)

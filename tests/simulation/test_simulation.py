@@ -21,7 +21,7 @@ from tests.simulation.world import World, shown
 from tests.support.disk import FOLDER
 
 #: Runs that together have every kind of fault, with one to nine nodes; and some of them, for those who cannot wait.
-SEEDS, FEW_SEEDS = "1-40", "1-3"
+SEEDS, FEW_SEEDS = "1-40", "8-10"
 
 
 def simulate(*words: str) -> subprocess.CompletedProcess[str]:
@@ -44,7 +44,7 @@ def test_these_runs_have_every_kind_of_fault() -> None:
 
 
 def test_the_same_seed_gives_the_same_run_to_the_byte() -> None:
-    runs = [simulate("--seed", "7", "--nodes", "3").stdout for _ in range(2)]
+    runs = [simulate("--seed", "8", "--nodes", "3").stdout for _ in range(2)]
     digests = [re.search(r"digest (\w+)", run) for run in runs]
     assert digests[0] is not None
     assert digests[1] is not None

@@ -48,6 +48,7 @@ def test_write_and_drain(spark: SparkSession, node: Node, hosts: str) -> None:
     assert node.info("registered_jobs") == "2", "the one that is given back, and the note of the run"
 
 
+@pytest.mark.slow
 def test_stream(spark: SparkSession, node: Node, hosts: str, tmp_path: Path) -> None:
     main("spark_write")(spark, hosts)
     main("spark_stream")(spark, hosts, str(tmp_path), forever=False)
@@ -55,6 +56,7 @@ def test_stream(spark: SparkSession, node: Node, hosts: str, tmp_path: Path) -> 
     assert node.ask("QLEN", "checks") == sum(amount > 90 for amount in AMOUNTS)
 
 
+@pytest.mark.slow
 def test_exactly_once(spark: SparkSession, node: Node, hosts: str, tmp_path: Path) -> None:
     main("spark_write")(spark, hosts)
     database, checkpoint = str(tmp_path / "orders.db"), tmp_path / "checkpoint"

@@ -77,6 +77,7 @@ class TestNothingTwice:
         save(numbers(spark, 300), hosts, queue="mails", runId="tuesday")
         assert bodies(node) == texts(300)
 
+    @pytest.mark.slow
     def test_a_run_in_other_partitions_adds_nothing_and_says_what_to_do(
         self, spark: SparkSession, node: Node, hosts: str
     ) -> None:
@@ -85,6 +86,7 @@ class TestNothingTwice:
             save(numbers(spark, 3000, 1), hosts, queue="mails", runId="monday")
         assert node.ask("QLEN", "mails") == 3000
 
+    @pytest.mark.slow
     def test_two_saves_without_a_name_are_two(self, spark: SparkSession, node: Node, hosts: str) -> None:
         for _ in range(2):
             save(numbers(spark, 10), hosts, queue="mails")
@@ -123,6 +125,7 @@ class TestNothingTwice:
             writer.write(iter([batch(body=["a"])]))
         assert bodies(node) == [b"a", b"a"]
 
+    @pytest.mark.slow
     def test_a_batch_of_a_stream_that_is_replayed(
         self, spark: SparkSession, node: Node, hosts: str, tmp_path: Path
     ) -> None:
@@ -145,6 +148,7 @@ def stream(spark: SparkSession, source: Path, checkpoint: Path, hosts: str) -> N
 
 
 class TestNodeDies:
+    @pytest.mark.slow
     def test_the_write_goes_on_at_the_others(self, spark: SparkSession, cluster: Cluster) -> None:
         first, *others = cluster.members
 
@@ -194,6 +198,7 @@ class TestErrors:
         assert json.loads(note) == {"error": "the body is NULL", "queue": "mails", "body": None, "delay": 2}
         assert node.info("registered_jobs") == "4", "two rows, a note of the third, and one of the run"
 
+    @pytest.mark.slow
     def test_a_queue_that_takes_nothing_is_named(self, spark: SparkSession, node: Node, hosts: str) -> None:
         node.ask("PAUSE", "mails", "in")
         assert "queue 'mails': PAUSED" in self.refusal(numbers(spark, 1, 1), hosts, queue="mails", backoffMs=100)

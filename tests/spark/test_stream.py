@@ -88,6 +88,7 @@ class TestAvailableNow:
         assert account.all() == texts(25)
         assert node.info("registered_jobs") == "0"
 
+    @pytest.mark.slow
     def test_what_comes_later_is_left_to_the_next_run(
         self, spark: SparkSession, node: Node, hosts: str, tmp_path: Path
     ) -> None:
@@ -124,6 +125,7 @@ class TestFailures:
         assert account.all() == texts(20)
         assert node.info("registered_jobs") == "0"
 
+    @pytest.mark.slow
     def test_at_most_once_jobs_are_not_in_a_batch_that_comes_again(
         self, spark: SparkSession, node: Node, hosts: str, tmp_path: Path
     ) -> None:
@@ -142,6 +144,7 @@ class TestFailures:
         assert account.all() == texts(3)
         assert node.info("registered_jobs") == "0"
 
+    @pytest.mark.slow
     def test_a_checkpoint_of_a_queue_that_was_flushed_goes_on_with_what_comes(
         self, spark: SparkSession, node: Node, hosts: str, tmp_path: Path
     ) -> None:
@@ -156,6 +159,7 @@ class TestFailures:
         start(spark, hosts, tmp_path, again, available=True).awaitTermination()
         assert again.batches == {0: [], 1: [b"0", b"1"]}
 
+    @pytest.mark.slow
     def test_a_checkpoint_of_another_queue_is_refused(
         self, spark: SparkSession, node: Node, hosts: str, tmp_path: Path
     ) -> None:

@@ -122,6 +122,7 @@ class TestAtOneNode:
         bench.live(100)
         assert client("QLEN", "q") == 3
 
+    @pytest.mark.plain_only("it counts calls of functions of the core")
     def test_with_many_priorities_a_job_is_dropped_in_as_many_steps_as_with_one(
         self, bench: Bench, client: Client
     ) -> None:
