@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
+from disque.client.bell import Bell
 from disque.client.config import Address
 from disque.client.errors import DisqueError, UnavailableError
 from disque.client.job import AnyJob
@@ -91,7 +92,7 @@ class KeepWorking:
         self._client = client
         self._node = node_of(jobs)
         self._pulse = Pulse(ids_of(jobs))
-        self._ended = threading.Event()
+        self._end = Bell()
         self._thread: threading.Thread | None = None
 
     @property
@@ -123,19 +124,19 @@ class KeepWorking:
         try:
             self._thread.start()
         except BaseException:  # Ctrl-C: it may have begun, and nobody would end it
-            self._ended.set()
+            self._end.ring()
             raise
         return self
 
     def stop(self) -> None:
         """End it, and wait for the thread."""
-        self._ended.set()
+        self._end.ring()
         if self._thread is not None and self._thread.is_alive():
             self._thread.join()
         self._thread = None
 
     def _run(self) -> None:
-        while self._pulse.ids and not self._ended.wait(self._pulse.interval_s):
+        while self._pulse.ids and not self._end.wait(self._pulse.interval_s):
             self.beat()
 
     def __enter__(self) -> Self:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar
 
 from redis.connection import Connection, SSLConnection
 
+from disque.client.bell import Bell
 from disque.client.config import Address, Config
 from disque.client.errors import DisqueError, UnavailableError, typed
 from disque.client.packing import pack
@@ -126,7 +127,8 @@ class Ear(Generic[T]):
         self._choose = choose
         self._connection: Connection | None = None
         self._lock = threading.Lock()
-        self._ended = threading.Event()
+        self._ended = False
+        self._end = Bell()
         self._listened = False
         self._tries = 0
         #: The node has confirmed it.
@@ -136,8 +138,9 @@ class Ear(Generic[T]):
 
     def end(self) -> None:
         """Listen no more."""
+        self._ended = True
+        self._end.ring()
         with self._lock:
-            self._ended.set()
             if self._connection is not None:
                 half_close(self._connection)
 
@@ -163,7 +166,7 @@ class Ear(Generic[T]):
             if heard.is_enough(self._tries):
                 heard.fail(UnavailableError.of("no node lets us listen", failures[-20:]))
                 return
-            heard.pause(self._tries)
+            self._end.wait(wait_s(heard.config, self._tries, heard.random))
 
     def _listen(self, address: Address) -> None:
         config = self._heard.config
@@ -205,7 +208,7 @@ class Ear(Generic[T]):
 
     def has_ended(self) -> bool:
         """Whether nobody wants to hear anything any more."""
-        return self._ended.is_set()
+        return self._ended
 
 
 class Listening(Generic[T]):
@@ -232,9 +235,10 @@ class Listening(Generic[T]):
         self._client = client
         self._timeout_s = None if timeout is None else milliseconds(timeout, "timeout") / 1000
         self._everywhere = everywhere
-        self._came: queue.Queue[T | Exception | None] = queue.Queue(KEPT_MOST)
-        self._ended = threading.Event()
-        self._random = SystemRandom()
+        self.random = SystemRandom()
+        self._came: queue.SimpleQueue[T | Exception | None] = queue.SimpleQueue()
+        self._room = Bell()
+        self._ended = False
         self._tried: set[Address] = set()
         self._ears: dict[Address | None, Ear[T]] = {}
         self._looked_s = 0.0
@@ -248,7 +252,7 @@ class Listening(Generic[T]):
 
     def __next__(self) -> T:
         until_s = None if self._timeout_s is None else time.monotonic() + self._timeout_s
-        while not self._ended.is_set():
+        while not self._ended:
             left_s = LOOK_S if until_s is None else until_s - time.monotonic()
             if left_s <= 0 and self._came.empty():
                 break
@@ -257,6 +261,7 @@ class Listening(Generic[T]):
             except queue.Empty:
                 self._look_again()
                 continue
+            self._room.ring()
             if isinstance(value, Exception):
                 self.close()
                 raise value
@@ -274,11 +279,11 @@ class Listening(Generic[T]):
 
     def close(self) -> None:
         """Listen no more."""
-        self._ended.set()
+        self._ended = True
         for ear in self._ears.values():
             ear.end()
-        with suppress(queue.Full):
-            self._came.put_nowait(None)  # whoever waits
+        self._came.put(None)  # whoever waits
+        self._room.ring()
         for ear in self._ears.values():
             if ear.thread is not threading.current_thread():
                 ear.thread.join(self.config.connect_timeout_ms / 1000)
@@ -288,16 +293,14 @@ class Listening(Generic[T]):
     def put(self, value: T, ear: Ear[T]) -> None:
         """Keep this for the consumer; waits while it has much to do."""
         while not ear.has_ended():
-            with suppress(queue.Full):
-                self._came.put(value, timeout=1.0)
+            if self._came.qsize() < KEPT_MOST:
+                self._came.put(value)
                 return
+            self._room.wait(1.0)
 
     def fail(self, error: Exception) -> None:
         """It makes no sense to go on."""
-        while not self._ended.is_set():
-            with suppress(queue.Full):
-                self._came.put(error, timeout=1.0)
-                return
+        self._came.put(error)
 
     def failed(self, address: Address, *, was_heard: bool) -> None:
         """A connection to this node was lost, or could not be made."""
@@ -313,10 +316,6 @@ class Listening(Generic[T]):
     def is_enough(self, tries: int) -> bool:
         """Whether so many attempts in vain are enough. A node among others is tried as long as it is one of them."""
         return not self._everywhere and tries >= max(self.config.attempts, self._client.router.count())
-
-    def pause(self, tries: int) -> None:
-        """Wait before the next attempt."""
-        self._ended.wait(wait_s(self.config, tries, self._random))
 
     def _choose(self) -> Address | None:
         """A node that was not tried in vain, or any."""

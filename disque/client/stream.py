@@ -2,11 +2,13 @@
 
 import sys
 import threading
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
+from disque.client.bell import Bell
 from disque.client.errors import DisqueError
 from disque.client.job import Job, by_node
 from disque.client.pool import Interrupt
@@ -34,23 +36,27 @@ class Acknowledger:
     def __init__(self, client: "Disque") -> None:
         self._client = client
         self._pile = Pile()
-        self._changed = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()
+        self._work = Bell()
+        self._room = Bell()
         self._thread: threading.Thread | None = None
         self._idle = False
 
     def put(self, job_id: str) -> bool:
         """Take one; False when it is closed. Waits while too many have gathered. Raises what went wrong with others."""
         pile = self._pile
-        with self._changed:
+        if pile.full:
             while pile.full and not pile.ended:
-                self._changed.wait()
+                self._room.wait()
+            self._room.ring()  # others may wait, too
+        with self._lock:
             if pile.ended:
                 return False
             pile.ids.append(job_id)
             if self._thread is None or not self._thread.is_alive():
                 self._begin()
             elif self._idle:
-                self._changed.notify_all()
+                self._work.ring()
             fault = pile.fault()
         if fault is not None:
             raise fault
@@ -58,9 +64,10 @@ class Acknowledger:
 
     def close(self) -> None:
         """Send what is there and end the thread. Raises what went wrong."""
-        with self._changed:
+        with self._lock:
             self._pile.ended = True
-            self._changed.notify_all()
+        self._work.ring()
+        self._room.ring()
         finish(self._thread)
         self._run()  # what is left by a thread that was interrupted before it began
         finish(self._thread)
@@ -80,17 +87,17 @@ class Acknowledger:
                 self._client.ack_many(ids)
             except Exception as wrong:  # noqa: BLE001 - the consumer gets it, whatever it is
                 error = wrong
-            with self._changed:
+            with self._lock:
                 self._pile.sent(error)
-                self._changed.notify_all()
+            self._room.ring()
 
     def _next(self) -> list[str]:
-        with self._changed:
-            while not self._pile.ids and not self._pile.ended:
-                self._idle = True
-                self._changed.wait()
-            self._idle = False
-            return self._pile.take()
+        while True:
+            with self._lock:
+                self._idle = not self._pile.ids and not self._pile.ended
+                if not self._idle:
+                    return self._pile.take()
+            self._work.wait()
 
 
 class Fetcher:
@@ -109,7 +116,9 @@ class Fetcher:
         self._acknowledger = acknowledger
         self._how = how
         self._interrupt = Interrupt()
-        self._changed = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()
+        self._came = Bell()
+        self._wanted = Bell()
         self._thread: threading.Thread | None = None
         self.shelf = shelf
 
@@ -122,15 +131,21 @@ class Fetcher:
     def take(self, timeout_s: float | None) -> Job | None:
         """The next job, or None when none came in time or it is closed. Raises what ended the fetching."""
         shelf = self.shelf
-        with self._changed:
-            if not shelf.ready and not shelf.ended:
-                self._changed.wait_for(lambda: shelf.ready or shelf.ended, timeout_s)
-            job = shelf.next()
-            if job is not None:
-                if len(shelf.ready) == shelf.prefetch // 2:
-                    self._changed.notify_all()
-                return job
-            error, shelf.error = shelf.error, None
+        until_s = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            with self._lock:
+                job = shelf.next()
+                if job is not None:
+                    if len(shelf.ready) == shelf.prefetch // 2:
+                        self._wanted.ring()
+                    return job
+                if shelf.ended:
+                    error, shelf.error = shelf.error, None
+                    break
+            left_s = None if until_s is None else until_s - time.monotonic()
+            if left_s is not None and left_s <= 0:
+                return None
+            self._came.wait(left_s)
         if error is not None:
             raise error
         return None
@@ -146,9 +161,10 @@ class Fetcher:
 
     def stop(self) -> None:
         """Hand out nothing more. Whoever waits gets nothing."""
-        with self._changed:
+        with self._lock:
             self.shelf.stop()
-            self._changed.notify_all()
+        self._came.ring()
+        self._wanted.ring()
         self._interrupt.end()
 
     def close(self) -> list[Job]:
@@ -160,23 +176,25 @@ class Fetcher:
 
     def _run(self) -> None:
         try:
-            while wanted := self._wanted():
+            while wanted := self._count():
                 jobs = self._client.take(self._queues, wanted, self._interrupt, self._acknowledger, how=self._how)
                 if jobs:
-                    with self._changed:
+                    with self._lock:
                         self.shelf.ready.extend(jobs)
-                        self._changed.notify_all()
+                    self._came.ring()
         except Exception as error:  # noqa: BLE001 - the consumer gets it, whatever it is
-            with self._changed:
+            with self._lock:
                 self.shelf.error, self.shelf.ended = error, True
-                self._changed.notify_all()
+            self._came.ring()
 
-    def _wanted(self) -> int:
+    def _count(self) -> int:
         """Wait until jobs are wanted: how many. 0 at the end."""
-        with self._changed:
-            while not (wanted := self.shelf.wanted()) and not self.shelf.ended:
-                self._changed.wait()
-            return wanted
+        while True:
+            with self._lock:
+                wanted = self.shelf.wanted()
+                if wanted or self.shelf.ended:
+                    return wanted
+            self._wanted.wait()
 
 
 class Jobs:

@@ -1,15 +1,17 @@
 import asyncio
 import gc
 import inspect
+import sys
 import threading
 import time
 from collections.abc import Callable
 from itertools import count, islice
+from types import FrameType
 from typing import Any
 
 import pytest
 
-from disque.client import AsyncDisque, BadIdError, Disque, UnavailableError, stream
+from disque.client import AsyncDisque, BadIdError, Disque, UnavailableError, bell, stream
 from disque.client.config import Address
 from disque.client.shelf import PILE_MOST
 from disque.client.stream import Acknowledger
@@ -184,7 +186,7 @@ def stop(jobs: Any) -> None:
 
 def test_a_signal_may_stop_it_in_the_middle_of_anything() -> None:
     locks: list[Callable[[Any], Any]] = [
-        lambda jobs: jobs._fetcher._changed,
+        lambda jobs: jobs._fetcher._lock,
         lambda jobs: jobs._fetcher._interrupt._lock,
         lambda jobs: jobs._client.router._lock,
     ]
@@ -303,8 +305,8 @@ def test_the_collector_may_close_it_in_the_middle_of_anything(monkeypatch: pytes
     monkeypatch.setattr(stream, "LET_GO_S", 0.05)
     locks: list[Callable[[Any], Any]] = [
         lambda jobs: jobs._client.router._lock,
-        lambda jobs: jobs._acknowledger._changed,
-        lambda jobs: jobs._fetcher._changed,
+        lambda jobs: jobs._acknowledger._lock,
+        lambda jobs: jobs._fetcher._lock,
         lambda jobs: jobs._fetcher._interrupt._lock,
     ]
     for lock_of in locks:
@@ -475,6 +477,76 @@ class TestCancelled:
             await jobs.aclose()
 
         asyncio.run(main())
+
+
+def interrupted_at(number: int, function: Callable[[], object]) -> bool:
+    """Call this; Ctrl-C comes when the Python parts of locks return for this time. Whether they have so often."""
+    returns, before = 0, sys.gettrace()
+
+    def trace(frame: FrameType, event: str, _argument: object) -> Any:
+        nonlocal returns
+        if frame.f_code.co_filename not in {threading.__file__, bell.__file__}:
+            return None
+        if event == "return":
+            returns += 1
+            if returns == number:
+                raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        function()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+class TestInterrupted:
+    """Ctrl-C in the middle of what waits: nothing stays locked, and it can be closed."""
+
+    @pytest.mark.parametrize("then", [WAIT, None], ids=["nothing comes", "it is at the end"])
+    def test_while_it_closes(self, then: object) -> None:
+        for number in count(1):
+            stock = Stock(100, then)
+            jobs = client(stock).jobs("q", prefetch=4)
+            next(jobs).ack()
+            interrupted = interrupted_at(number, jobs.close)
+            self.close(jobs)
+            assert stock.acked == words([0])
+            if not interrupted:
+                break
+        assert number > 3
+
+    def test_while_it_waits_for_a_job(self) -> None:
+        for number in count(1):
+            jobs = client(Stock(2)).jobs("q", prefetch=4, timeout=0.05)
+            for _ in range(2):
+                next(jobs).ack()
+            interrupted = interrupted_at(number, lambda: list(jobs))  # noqa: B023 - called at once
+            self.close(jobs)
+            if not interrupted:
+                break
+        assert number > 3
+
+    def test_while_an_acknowledgement_waits(self) -> None:
+        for number in count(1):
+            jobs = client(Stock(2)).jobs("q", prefetch=4)
+            first, second = (next(jobs) for _ in range(2))
+            first.ack()
+            interrupted = interrupted_at(number, second.ack)
+            self.close(jobs)
+            if not interrupted:
+                break
+        assert number > 1
+
+    def close(self, jobs: Any) -> None:
+        closing = threading.Thread(target=jobs.close, daemon=True)
+        closing.start()
+        closing.join(30)
+        assert not closing.is_alive(), "it waits for a lock that nobody has"
+        wait_for_the_end_of_threads()
 
 
 class TestInterruptedStart:
