@@ -143,8 +143,8 @@ class Known:
         self.holders: set[int] = set()
         #: Why nothing is promised any more: acked, deleted, flushed.
         self.ended = ""
-        #: The machines that were told to delete it or everything, acknowledged or not.
-        self.deleted: set[int] = set()
+        #: The machines that were told to delete it or everything, acknowledged or not, and when they were last.
+        self.deleted: dict[int, int] = {}
         self.expires_ms = expires_ms
         self.claims: list[Claim] = []
         self.acks: list[Ack] = []

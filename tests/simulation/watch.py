@@ -36,6 +36,7 @@ Outbox = list[tuple[bytes, Message]]
 
 HOOKS: Final = (
     *("answered", "hit", "refused", "delivered", "popped", "ran", "left", "flushing", "flushed", "ticking", "beat"),
+    "put_away",
     *("free", "leaving", "replayed", "started", "died", "end", "taken", "rested", "has_all"),
     *("news", "happened", "learnt"),
 )
@@ -106,7 +107,7 @@ class Watch:
         for known in self._known(request.args[1:]):
             if reply.startswith(b":"):
                 known.ended = known.ended or "deleted"
-                known.deleted.add(process.machine.number)
+                known.deleted[process.machine.number] = self.world.now
                 for ack in known.acks:
                     ack.forgotten |= ack.machine == process.machine.number or request.verb == b"FASTACK"
 
@@ -115,7 +116,7 @@ class Watch:
             self.history.flushes[process.machine.number] = self.world.now
             for known in self.history.jobs.values():
                 known.ended = known.ended or "flushed"
-                known.deleted.add(process.machine.number)
+                known.deleted[process.machine.number] = self.world.now
                 for ack in known.acks:  # who was told, and has forgotten it, may be asked whether the job may be queued
                     ack.forgotten |= process.machine.number in {ack.machine, *known.holders}
 
@@ -292,11 +293,11 @@ class Watch:
         self.world.count("jobs")
         self.tell("answered", process, request, known)
 
-    def _dropped_since(self, since_ms: int, process: "Process") -> set[int]:
-        """Machines that were told to drop everything since then, this one by RESET, too."""
-        found = {number for number, at_ms in self.history.flushes.items() if at_ms >= since_ms}
+    def _dropped_since(self, since_ms: int, process: "Process") -> dict[int, int]:
+        """Machines that were told to drop everything since then, this one by RESET, too, and when."""
+        found = {number: at_ms for number, at_ms in self.history.flushes.items() if at_ms >= since_ms}
         if process.reset_ms >= since_ms:
-            found.add(process.machine.number)
+            found[process.machine.number] = process.reset_ms
         return found
 
     def _promise_hit(self, known: Known) -> None:
@@ -388,6 +389,7 @@ class Watch:
         """A job has become a dead letter: of interest is the queue for those that came back."""
         job = process.node.find(job_id)
         if job is not None and job.queue == returned.QUEUE:
+            self.tell("put_away", process, job)
             for known in self._known([job_id]):
                 known.returned_ms.append(self.world.now)
 

@@ -16,10 +16,10 @@ class Acknowledged:
 
     Excused is what a node delivers to which the news had no way: no row of nodes with copies, from the one that took
     the acknowledgement to it, each able to talk to the next for long enough and one after the other (a node whose
-    journal can not be written says nothing that hangs on it); and what follows
-    when the node that took it has forgotten it, or was told to forget others, or started with a clock by which the TTL
-    may have ended, or when what nodes remembered was thrown away, or when a node came back that nobody could tell,
-    or when somebody put back what such a node had put away.
+    journal can not be written says nothing that hangs on it, and who was told to delete the job remembers nothing of
+    it); and what follows when the node that took it has forgotten it, or was told to forget others, or started with a
+    clock by which the TTL may have ended, or when what nodes remembered was thrown away, or when a node came back that
+    nobody could tell, or when somebody put back what such a node had put away.
     """
 
     promise = "I5"
@@ -97,6 +97,8 @@ class Acknowledged:
         """Whether the node that delivers must know of the acknowledgement."""
         if ack.machine == claim.machine:
             return True
+        if was_deleted(known, ack, claim.machine, claim.at_ms):
+            return False
         if self.calm and self.was_out(known, ack, claim) and not self.was_freed(known, ack, claim):
             return True
         return self.news_ms(known, ack, claim.machine, claim.at_ms) <= claim.at_ms
@@ -123,7 +125,12 @@ class Acknowledged:
         if target == ack.machine:
             return ack.at_ms
         left = {*known.holders, *known.sources, *known.sources.values(), known.coordinator} - {-1, target}
-        left = {machine for machine in left if not self.history.crashed(machine, ack.at_ms, until_ms)}
+        left = {
+            machine
+            for machine in left
+            if not self.history.crashed(machine, ack.at_ms, until_ms)
+            and not was_deleted(known, ack, machine, until_ms)
+        }
         left.add(target)  # others may have lost the news, but this one is told again
         left.discard(ack.machine)
         reached = {ack.machine: ack.at_ms}
@@ -156,6 +163,11 @@ class Acknowledged:
                 if end - begin >= travel_ms:
                     best = min(best, begin + travel_ms)
         return best
+
+
+def was_deleted(known: Known, ack: Ack, machine: int, until_ms: int) -> bool:
+    """Whether a machine was told to drop the job, and so what it knew of the acknowledgement."""
+    return ack.at_ms <= known.deleted.get(machine, -1) <= until_ms
 
 
 def was_put_back(known: Known, ack: Ack, claim: Claim) -> bool:

@@ -25,6 +25,8 @@ LOSING: Final = frozenset({"power", "wipe", "massacre", "retire", "clear", "forg
 class Fired:
     """What comes of the schedules that nobody changes, by the jobs that consumers get, and by those that are changed.
 
+    A job that lies in `disque:returned` is there, too.
+
     In calm runs, and some time after healing, each tick is one job. In runs in which nothing is lost it is one job at
     least if a node was up from before the tick until healing that knew the schedule. In calm runs a schedule that was
     deleted or paused fires no more.
@@ -55,15 +57,26 @@ class Fired:
     def popped(self, process: Process, jobs: list[Job]) -> None:
         """These jobs are given to somebody."""
         for job in jobs:
-            extra = process.node.extra_of(job)
-            headers = extra.headers if extra is not None else ()
-            if b"cron-name" in headers:
-                name = headers[headers.index(b"cron-name") + 1]
-                tick_ms = int(headers[headers.index(b"cron-tick") + 1]) * 1000 - WALL_MS
+            name, tick_ms = self.tick_of(process, job)
+            if name:
                 self.world.count("ticks")
-                self.seen.setdefault((name, tick_ms), set()).add(job.id)
                 if name == MOODY:
                     self.look_at_moody(tick_ms)
+
+    def put_away(self, process: Process, job: Job) -> None:
+        """A node that was forgotten has put this job where somebody decides what becomes of it (Rule 52)."""
+        self.tick_of(process, job)
+
+    def tick_of(self, process: Process, job: Job) -> tuple[bytes, int]:
+        """Note that this tick has this job: the name of its schedule, or nothing, and the time."""
+        extra = process.node.extra_of(job)
+        headers = extra.headers if extra is not None else ()
+        if b"cron-name" not in headers:
+            return b"", 0
+        name = headers[headers.index(b"cron-name") + 1]
+        tick_ms = int(headers[headers.index(b"cron-tick") + 1]) * 1000 - WALL_MS
+        self.seen.setdefault((name, tick_ms), set()).add(job.id)
+        return name, tick_ms
 
     def look_at_moody(self, tick_ms: int) -> None:
         """A tick of the schedule that is changed all the time."""

@@ -27,6 +27,7 @@ def delivered_again(
     links: dict[tuple[int, int], list[Interval]] | None = None,
     returned_ms: int = -1,
     back_ms: int = -1,
+    deleted: dict[int, int] | None = None,
 ) -> None:
     """Machine 0 has acknowledged a job of all three, and machine 1 hands it out; these were down meanwhile.
 
@@ -34,6 +35,7 @@ def delivered_again(
     their copies while it was away. ``copied``: when each got its copy.
     ``sources``: from where it came to those that have it by a queue, not by ADDJOB. ``links``: other links than these.
     ``returned_ms``, ``back_ms``: when a node put it into `disque:returned`, and when somebody put it back; -1: never.
+    ``deleted``: who was told to delete the job, and when.
     """
     cluster = Cluster(World(Options(1, 3, forget_s=FORGET_MS // 1000)))
     checker = Acknowledged(cluster)
@@ -51,6 +53,7 @@ def delivered_again(
     known.holders = {0, 1, 2} - (sources or {}).keys()
     known.sources = sources or {}
     known.returned_ms = [returned_ms] if returned_ms >= 0 else []
+    known.deleted = deleted or {}
     known.put_back_ms = [back_ms] if back_ms >= 0 else []
     ack = Ack(10_000, 0)
     ack.left_ms = 10_000
@@ -128,3 +131,18 @@ def test_what_a_node_put_away_after_that_may_be_put_back_on_purpose() -> None:
 def test_neither_is_enough_alone_nor_at_another_time(returned_ms: int, back_ms: int) -> None:
     with pytest.raises(Violation, match="was delivered by n1"):
         delivered_again({}, returned_ms=returned_ms, back_ms=back_ms)
+
+
+def test_who_was_told_to_delete_it_has_forgotten_that_it_was_acknowledged() -> None:
+    delivered_again({}, deleted={1: 20_000})
+    with pytest.raises(Violation, match="was delivered by n1"):
+        delivered_again({}, deleted={1: 9000})
+    with pytest.raises(Violation, match="was delivered by n1"):
+        delivered_again({}, deleted={2: 20_000})
+
+
+def test_nor_does_it_tell_others() -> None:
+    links = {(0, 2): [(0, 30_000)], (1, 2): [(0, 30_000)]}
+    with pytest.raises(Violation, match="was delivered by n1"):
+        delivered_again({}, links=links)
+    delivered_again({}, links=links, deleted={2: 20_000})

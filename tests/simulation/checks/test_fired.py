@@ -7,7 +7,7 @@ from tests.core.support import Bench, Client
 from tests.simulation.checks.fired import Fired
 from tests.simulation.cluster import Cluster
 from tests.simulation.options import Options
-from tests.simulation.world import World
+from tests.simulation.world import WALL_MS, World
 
 
 def test_what_is_set_as_it_is_already_is_no_news() -> None:
@@ -21,3 +21,17 @@ def test_what_is_set_as_it_is_already_is_no_news() -> None:
     elsewhere: Any = SimpleNamespace(node=SimpleNamespace(registry=bench.node.registry, node_id=b"another"))
     assert not checker.is_taken(elsewhere, b"name"), "it heard of it"
     assert not checker.is_taken(process, b"unknown")
+
+
+def test_a_tick_that_was_put_away_after_its_node_was_forgotten_has_a_job() -> None:
+    bench = Bench()
+    client: Client = bench.client()
+    checker = Fired(Cluster(World(Options(1, 1))))
+    process: Any = SimpleNamespace(node=bench.node)
+    at_s = WALL_MS // 1000 + 18
+    tick = client("ADDJOB", "disque:returned", "b", 0, "HEADER", "cron-name", "steady 3", "HEADER", "cron-tick", at_s)
+    for job_id in (tick, client.add("disque:returned")):
+        job = bench.node.find(job_id)
+        assert job is not None
+        checker.put_away(process, job)
+    assert checker.seen == {(b"steady 3", 18_000): {tick}}

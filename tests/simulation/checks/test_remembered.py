@@ -226,7 +226,7 @@ def test_nodes_that_do_not_know_ends_make_none_again() -> None:
 def test_who_was_told_to_drop_the_job_has_no_end_of_it(deleted: int, few: str) -> None:
     place = Place()
     place.forget(0)
-    place.known.deleted = {deleted}
+    place.known.deleted = {deleted: 0}
     place.rest(few)
 
 
