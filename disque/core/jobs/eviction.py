@@ -4,7 +4,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from disque.core.journal.schema import DELETE
-from disque.core.replication import ends
+from disque.core.replication import acks, ends
 
 if TYPE_CHECKING:
     from disque.core.node import Node
@@ -62,12 +62,4 @@ def oldest_ack(node: "Node") -> bytes:
 def evict_ack(node: "Node", job_id: bytes) -> None:
     """Forget an acknowledgement that other nodes may not have heard of."""
     node.evicted += 1
-    if node.journaling:
-        node.outbox.add((DELETE, job_id))
-    job = node.find(job_id)
-    if job is not None:
-        node.remove(job)
-    else:
-        node.drop_ack(job_id)
-    if node.ends.by_id or node.ends.unsure:
-        ends.over(node, job_id)
+    acks.drop(node, job_id)

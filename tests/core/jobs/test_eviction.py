@@ -2,13 +2,14 @@ from collections import OrderedDict
 
 import pytest
 
+from cluster.messages import GOES_WITH_JOB, KEEPKEY
 from disque.core.jobs import eviction
 from disque.core.journal.schema import DELETE
 from disque.core.model import memory
 from disque.core.model.memory import JOB_BYTES, QUEUE_BYTES
 from disque.core.replication import acks
 from tests.core.support import Bench, Client, foreign_id, repljob
-from tests.support.keys import keys
+from tests.support.keys import K, keys
 
 MANY = 2**62
 
@@ -116,6 +117,19 @@ def test_an_eviction_is_in_the_journal_since_it_frees_the_key_of_its_job() -> No
     client = bench.client()
     job_id = client.add("q", "b", "RETRY", 0, "UNIQUE", "k", 0)
     client.get("q")
+    bench.records()
+    bench.set("maxmemory", 1)
+    eviction.make_room(bench.node)
+    assert bench.records() == [(DELETE, job_id)]
+    assert keys(bench.node) == {}
+
+
+def test_a_key_without_a_window_goes_with_the_acknowledgement_of_its_job_in_memory_as_in_the_journal() -> None:
+    bench = Bench(peers=2, journaling=True)
+    job_id = foreign_id()
+    bench.hear(bench.peers[0], (KEEPKEY, GOES_WITH_JOB, 2, 60_000, (job_id,), (K,)))
+    bench.client()("ACKJOB", job_id)
+    assert keys(bench.node).keys() == {K}
     bench.records()
     bench.set("maxmemory", 1)
     eviction.make_room(bench.node)
