@@ -128,8 +128,7 @@ class Acknowledged:
         left = {
             machine
             for machine in left
-            if not self.history.crashed(machine, ack.at_ms, until_ms)
-            and not was_deleted(known, ack, machine, until_ms)
+            if not self.history.crashed(machine, ack.at_ms, until_ms) and not was_deleted(known, ack, machine, until_ms)
         }
         left.add(target)  # others may have lost the news, but this one is told again
         left.discard(ack.machine)
