@@ -18,6 +18,8 @@ Value = str | bytes | bytearray | memoryview | int | float
 
 #: Longer than any node takes: a duration beyond it is sent as this, and refused there.
 LONGEST: Final = 2**62
+#: No job lives longer, in seconds.
+TTL_MOST_S: Final = 2**32 - 1
 
 
 def name_word(name: Name, what: str = "queue") -> bytes:
@@ -70,6 +72,11 @@ def duration_word(duration: Duration, what: str) -> bytes:
         return b"%d" % (ms // 1000)
     seconds, part = divmod(abs(ms), 1000)
     return b"%b%d.%b" % (b"-" if ms < 0 else b"", seconds, (b"%03d" % part).rstrip(b"0"))
+
+
+def ttl_beyond(ttl: Duration, delay_s: float) -> float:
+    """How long a job lives that is put off first, in seconds: ``ttl`` begins when the delay is over."""
+    return min(milliseconds(ttl, "ttl") / 1000 + max(0.0, delay_s), TTL_MOST_S)
 
 
 def milliseconds(duration: Duration, what: str) -> int:

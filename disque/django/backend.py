@@ -1,5 +1,6 @@
 """The backend: a task is a job, and its result is the end of the job."""
 
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -10,6 +11,7 @@ from django.core import checks
 from django.utils import timezone
 
 from disque.client import BadIdError, Disque, DisqueError, UnavailableError
+from disque.client.values import ttl_beyond
 from disque.django import records
 from disque.django.api import BaseTaskBackend, TaskResultDoesNotExist, TaskResultStatus, task_enqueued
 from disque.django.options import Options, faults
@@ -63,15 +65,16 @@ class DisqueBackend(BaseTaskBackend):
         self.validate_task(task)
         options = self.parsed
         result = records.new(task, args, kwargs, self.alias)
+        at_s = timestamp(task.run_after)
         job_id = self.client.add(
             self.job_queue(task.queue_name),
             records.body(result),
-            at=timestamp(task.run_after),
+            at=at_s,
             priority=PRIORITY_0 + task.priority,
             tries=options.tries - 1 + options.crashes,
             backoff=options.backoff,
             retain=options.retain,
-            ttl=options.ttl,
+            ttl=ttl_beyond(options.ttl, 0.0 if at_s is None else at_s - time.time()),
             retry=max(1, options.lease),
             replicate=options.replicate,
         )

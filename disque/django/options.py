@@ -20,7 +20,7 @@ class Options:
     - ``tries``: how often a task may raise an exception before it has failed. ``backoff``: how long it is held back
       after one, such as "exponential:2:60".
     - ``crashes``: how many workers may die of a task before it has failed.
-    - ``retain``: how long results are kept, in seconds. ``ttl``: how long a task waits for a worker at most.
+    - ``retain``: how long results are kept, in seconds. ``ttl``: how long a task lives, from when it may run.
     - ``lease``: how long after a worker has died its tasks come to others, in seconds.
     - ``replicate``: how many nodes have each task; None: as the server says.
     """

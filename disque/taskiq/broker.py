@@ -15,6 +15,7 @@ from disque.client.async_pool import AsyncInterrupt
 from disque.client.async_stream import AsyncAcknowledger
 from disque.client.job import by_node
 from disque.client.requests import how_words
+from disque.client.values import ttl_beyond
 from disque.taskiq.marks import with_own_id
 
 LOG: Final = logging.getLogger("disque.taskiq")
@@ -26,7 +27,7 @@ RENEWALS: Final = 3
 BATCH: Final = 10
 #: After an error of all nodes, in seconds.
 PAUSE_S: Final = 1.0
-#: How long a message waits for a worker at most, in seconds.
+#: How long a message lives, in seconds, beyond its delay.
 TTL_S: Final = 30 * 86_400
 
 
@@ -36,7 +37,8 @@ class DisqueBroker(AsyncBroker):
     ``url`` is a URL of the cluster, or a `Config`. ``queue`` is where tasks go that do not say ``queue_name`` in their
     labels; workers take from it, and from ``also``. A message stays with its worker as long as that lives. When it
     dies, its messages come to others after ``lease`` seconds, at most ``tries`` times (None: without end); then they
-    are dead letters. ``ttl`` is how long a message waits at most, in seconds. ``replicate``: how many nodes have it.
+    are dead letters. ``ttl`` is how long a message lives, in seconds, from when it is not put off any more.
+    ``replicate``: how many nodes have it.
 
     Labels of a task: ``queue_name``; ``delay``, in seconds, which it waits in the server; ``priority``, 0 to 255,
     higher ones first.
@@ -67,7 +69,11 @@ class DisqueBroker(AsyncBroker):
     async def kick(self, message: BrokerMessage) -> None:
         """Add a message. Raises DisqueError, and ValueError for labels that are no numbers."""
         queue, words = addressed(message.labels, self.queue)
-        await self.client.add(queue, message.message, **self.options, **words)
+        await self.client.add(queue, message.message, **self.job_options(words, words.get("delay", 0.0)))
+
+    def job_options(self, words: Mapping[str, Any], delay_s: float) -> dict[str, Any]:
+        """All options of a job that is put off for so long."""
+        return {**self.options, **words, "ttl": ttl_beyond(self.options["ttl"], delay_s)}
 
     async def listen(self) -> AsyncGenerator[AckableMessage, None]:
         """Give messages as they come. What was taken and not given goes back at the end, and uses up no try."""

@@ -62,15 +62,16 @@ class DisqueScheduleSource(ScheduleSource):
             kwargs=schedule.kwargs,
         )
         queue, words = addressed(labels, self.broker.queue)
-        given = {name: value for name, value in self.broker.options.items() if value is not None} | words
         message = marked(self.broker.formatter.dumps(body).message)
         name = PREFIX + schedule.schedule_id
         if schedule.time is not None:
-            words = given | {"delay": None, "at": aware(schedule.time), "unique": name}
+            at = aware(schedule.time)
+            words |= {"delay": None, "at": at, "unique": name}
+            words = self.broker.job_options(words, (at - datetime.now(UTC)).total_seconds())
             await self.broker.client.add(queue, message, **words)
             return
         spec, zone = spec_of(schedule)
-        job = NewJob(queue, message, **given)
+        job = NewJob(queue, message, **self.broker.job_options(words, words.get("delay", 0.0)))
         await self.broker.client.set_schedule(name, spec, job, tz=zone, catchup=self.catchup)
 
     async def delete_schedule(self, schedule_id: str) -> None:

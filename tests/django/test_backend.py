@@ -51,6 +51,13 @@ def test_a_task_may_be_put_off(node: Node, backend: DisqueBackend) -> None:
         assert backend.get_result(tasks.add.using(run_after=naive).enqueue(1).id).task.run_after == naive
 
 
+@pytest.mark.parametrize("options", [{"TTL": 5000}])
+def test_the_time_for_which_a_task_is_put_off_is_no_part_of_its_life(backend: DisqueBackend) -> None:
+    for run_after, days in ((None, 0), (timezone.now() + timedelta(days=31), 31)):
+        shown: Any = backend.client.show(tasks.add.using(run_after=run_after).enqueue(1).id)
+        assert 86_400 * days < shown["ttl"] <= 86_400 * days + 5000
+
+
 def test_those_with_a_higher_priority_come_first(backend: DisqueBackend) -> None:
     ids = {number: tasks.add.using(priority=number).enqueue(number).id for number in (0, -100, 100, 50)}
     jobs = backend.client.get("default", count=10, nohang=True)

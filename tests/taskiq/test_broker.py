@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from taskiq.receiver import Receiver
 
-from disque.client import UnavailableError
+from disque.client import Disque, UnavailableError
 from disque.client.requests import how_words
 from disque.taskiq import DisqueBroker, DisqueResultBackend, broker
 from disque.taskiq.broker import addressed
@@ -172,6 +172,21 @@ def test_after_an_error_of_all_nodes_it_goes_on(node: Node, url: str, monkeypatc
         return bytes(message.data)
 
     assert asyncio.run(main()) == b"message"
+
+
+def test_the_time_for_which_a_message_is_put_off_is_no_part_of_its_life(node: Node, url: str) -> None:
+    del node
+    async def main() -> None:
+        one = DisqueBroker(url, ttl=20)
+        task = one.register_task(lambda: None, "nothing")
+        for labels in ({}, {"delay": 11}, {"delay": 40 * 86_400}):
+            await task.kicker().with_labels(**labels).kiq()
+        await one.shutdown()
+        with Disque.from_url(url) as client:
+            jobs = client.scan_job_infos(0, busyloop=True)[1]
+        assert {job["ttl"] for job in jobs} == {20, 31, 40 * 86_400 + 20}
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize(

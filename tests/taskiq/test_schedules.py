@@ -62,11 +62,11 @@ def test_a_single_time_is_a_job_that_waits_and_may_be_taken_back(node: Node, cli
         broker = DisqueBroker(url)
         source = DisqueScheduleSource(broker)
         one = scheduled(time=NEXT_YEAR.replace(tzinfo=None), schedule_id="once", task_id="my own")
-        broker.options["ttl"] = 400 * 86_400
         await source.add_schedule(one)
         [job] = client.scan_job_infos(0, busyloop=True, queue="taskiq", states=("delayed",))[1]
         assert b"my own" in bytes(job["body"])  # type: ignore[arg-type]  # a body is bytes
         assert PLACE.encode() not in bytes(job["body"])  # type: ignore[arg-type]  # a body is bytes
+        assert int(str(job["ttl"])) > 364 * 86_400, "that of the broker begins then"
         await source.delete_schedule("once")
         await source.delete_schedule("once")
         await broker.shutdown()
@@ -83,6 +83,7 @@ def test_those_in_labels_are_written_when_a_worker_starts(client: Disque, url: s
             {"interval": 30, "labels": {"queue_name": "reports"}},
             {"cron": "* * * * *", "args": [5], "schedule_id": "minutes"},
             {"time": datetime(2020, 1, 1, tzinfo=UTC)},
+            {"time": NEXT_YEAR, "schedule_id": "once"},
             {"nothing": 1},
         ]
 
@@ -99,6 +100,7 @@ def test_those_in_labels_are_written_when_a_worker_starts(client: Disque, url: s
     asyncio.run(main())
     found = sorted((one.spec, one.queue) for one in client.schedules()[1])
     assert found == [("* * * * *", "taskiq"), ("@every 30s", "reports")]
+    assert len(client.scan_jobs(0, busyloop=True, queue="taskiq", states=("delayed",))[1]) == 1
 
 
 def test_ids_stay_the_same_as_long_as_what_they_stand_for() -> None:
