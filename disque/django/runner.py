@@ -34,6 +34,16 @@ LOOK_S: Final = 0.2
 BURST_S: Final = 0.5
 
 
+class Keeping(KeepWorking):
+    """Keeps the job of a task; when that cannot be, it says so once, since nothing is kept then."""
+
+    def beat(self) -> None:
+        """Say WORKING once."""
+        super().beat()
+        for job_id, error in self.errors.items():
+            LOG.warning("task %s can be kept for this worker no longer: %s", job_id, error)
+
+
 class Runner:
     """Runs the tasks of queues in threads. ``burst``: ends when nothing is left."""
 
@@ -116,7 +126,7 @@ class Runner:
             return
         if before is not None and before.error is not None:
             result.errors.append(records.read_error(before.error)[0])
-        keeping = client.keep_working([job])
+        keeping = Keeping(client, [job])
         keeping.progress(attempts.packed())
         result, error = self._call(result, keeping)
         if error is None:

@@ -127,12 +127,18 @@ class DisqueBroker(AsyncBroker):
             await self.client.give_back_quietly(ids, node, count=False)
 
     async def _renew(self) -> None:
-        """Say WORKING for all that is not acknowledged."""
+        """Say WORKING for all that is not acknowledged. What cannot be kept is said once."""
+        warned: set[str] = set()
         while True:
             await asyncio.sleep(self._lease_s / RENEWALS)
+            warned &= self._held.keys()
             for node, ids in by_node(list(self._held.values())).items():
                 with suppress(DisqueError):
-                    await self.client.working_at(node, ids)
+                    answers = await self.client.working_at(node, ids)
+                    for job_id, answer in zip(ids, answers, strict=True):
+                        if isinstance(answer, DisqueError) and job_id in self._held and job_id not in warned:
+                            warned.add(job_id)
+                            LOG.warning("message %s can be kept for this worker no longer: %s", job_id, answer)
 
     async def shutdown(self) -> None:
         """Give back what is not acknowledged, which uses up no try, and close all connections."""

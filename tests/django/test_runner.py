@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from disque.client import UnavailableError
+from disque.client import TooLateError, UnavailableError
 from disque.django.api import TaskResultStatus, task_finished, task_started
 from disque.django.backend import DisqueBackend
 from disque.django.runner import Runner
@@ -168,6 +168,19 @@ def test_stopped_twice_it_gives_back_what_runs_at_once(node: Node, backend: Disq
     assert (working.ended, node.ask("QLEN", "default")) == ([False], 1)
     tasks.GO.set()
     until(lambda: not working.runner._running, "the end of the task")
+
+
+def test_a_task_that_cannot_be_kept_is_said(
+    backend: DisqueBackend, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    result = tasks.add.enqueue(1)
+    late = [TooLateError("TOOLATE half of the TTL is over")]
+    monkeypatch.setattr(backend.client, "working_at", lambda *_: late)
+    with caplog.at_level(logging.WARNING, "disque.django"):
+        work(backend)
+    text = f"task {result.id} can be kept for this worker no longer: TOOLATE half of the TTL is over"
+    assert [one.getMessage() for one in caplog.records] == [text]
+    assert backend.get_result(result.id).return_value == 2
 
 
 def test_without_a_node_it_waits_for_one(backend: DisqueBackend, monkeypatch: pytest.MonkeyPatch) -> None:

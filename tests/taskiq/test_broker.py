@@ -1,6 +1,7 @@
 """A broker on a real node, with taskiq's own receiver."""
 
 import asyncio
+import logging
 import os
 import signal
 import subprocess
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 from taskiq.receiver import Receiver
 
-from disque.client import Disque, UnavailableError
+from disque.client import Disque, DisqueError, TooLateError, UnavailableError
 from disque.client.requests import how_words
 from disque.taskiq import DisqueBroker, DisqueResultBackend, broker
 from disque.taskiq.broker import addressed
@@ -151,6 +152,40 @@ def test_a_message_is_kept_while_its_task_runs(node: Node, url: str, monkeypatch
     assert int(node.info("registered_jobs")) == 0
 
 
+def test_what_cannot_be_kept_is_said_once(
+    node: Node, url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        one = DisqueBroker(url, lease=0.003)
+        one._how = how_words(lease=60)
+        said: list[list[str]] = []
+
+        async def working_at(where: Any, ids: list[str]) -> list[int | DisqueError]:
+            del where
+            said.append(ids)
+            return [TooLateError("TOOLATE half of the TTL is over"), 60]
+
+        async def renewed() -> bool:
+            return len(said) >= 3
+
+        monkeypatch.setattr(one.client, "working_at", working_at)
+        for _ in range(2):
+            node.ask("ADDJOB", "taskiq", "message", 0)
+        listening = one.listen()
+        messages: list[Any] = [await anext(listening) for _ in range(2)]
+        await soon(renewed)
+        assert [one.getMessage() for one in caplog.records] == [
+            f"message {said[0][0]} can be kept for this worker no longer: TOOLATE half of the TTL is over"
+        ]
+        for message in messages:
+            await message.ack()
+        await listening.aclose()
+        await one.shutdown()
+
+    with caplog.at_level(logging.WARNING, "disque.taskiq"):
+        asyncio.run(main())
+
+
 def test_after_an_error_of_all_nodes_it_goes_on(node: Node, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> bytes:
         one = DisqueBroker(url)
@@ -176,6 +211,7 @@ def test_after_an_error_of_all_nodes_it_goes_on(node: Node, url: str, monkeypatc
 
 def test_the_time_for_which_a_message_is_put_off_is_no_part_of_its_life(node: Node, url: str) -> None:
     del node
+
     async def main() -> None:
         one = DisqueBroker(url, ttl=20)
         task = one.register_task(lambda: None, "nothing")
