@@ -23,7 +23,7 @@ TRANSIENT: Final = 1
 PRIORITY_MOST: Final = 9
 #: Nothing lives shorter, in seconds: it is to be delivered if somebody waits for it.
 LEAST_S: Final = 1.0
-#: A message that is over before its eta is still delivered, so that a worker says so: it lives so long after it.
+#: A task that is over, perhaps before its eta, is still delivered, so that a worker says so: it lives so long after it.
 TO_SAY_SO_S: Final = 60.0
 #: In a message: the server has held it back until its eta.
 HELD: Final = "held"
@@ -38,8 +38,8 @@ def job_options(message: Raw, options: Options, queue_ttl_s: float | None = None
     priority = priority_of(message)
     if priority:
         words["priority"] = priority
-    ttl_s = life(message, options, queue_ttl_s)
     delay_s = delay_of(message)
+    ttl_s = life(message, options, queue_ttl_s, max(0.0, delay_s))
     if delay_s > 0:
         message[HELD] = True
         words["delay"] = delay_s
@@ -56,17 +56,24 @@ def priority_of(message: Raw) -> int:
         return 0
 
 
-def life(message: Raw, options: Options, queue_ttl_s: float | None) -> float:
-    """How long a message lives, in seconds: the shortest of what it, its queue and the transport say."""
+def life(message: Raw, options: Options, queue_ttl_s: float | None, delay_s: float) -> float:
+    """How long a message lives, in seconds: the shortest of what it, its queue and the transport say.
+
+    What queue and transport say begins when it is not put off any more. Of a task that expires the worker says so
+    itself. Nobody may hold a job past half of its TTL, so the job lives for twice as long and more.
+    """
     properties = message["properties"]
     lives = [options.ttl_s]
     if properties.get("delivery_mode") == TRANSIENT:
         lives.append(options.transient_ttl_s)
     if queue_ttl_s is not None:
         lives.append(queue_ttl_s)
+    lives = [one + delay_s for one in lives]
     expiration_ms = properties.get("expiration")
     if expiration_ms is not None:
-        lives.append(float(expiration_ms) / 1000)
+        expiration_s = float(expiration_ms) / 1000
+        is_checked = (message.get("headers") or {}).get("expires") is not None
+        lives.append(2 * expiration_s + TO_SAY_SO_S if is_checked else expiration_s)
     return max(LEAST_S, min(lives))
 
 

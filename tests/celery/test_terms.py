@@ -56,6 +56,18 @@ class TestJobOptions:
     def test_an_expiration_is_a_ttl(self) -> None:
         assert terms.job_options(message(expiration="90500"), Options())["ttl"] == 90.5
 
+    def test_a_task_whose_worker_sees_that_it_expires_can_be_held_until_then(self) -> None:
+        assert terms.job_options(message({"expires": at(20)}, expiration="20000"), Options())["ttl"] == 100
+        one = message({"expires": at(20), "eta": at(11)}, expiration="20000")
+        assert terms.job_options(one, Options()) == {"delay": 11, "ttl": 100}
+        one = message({"expires": at(20), "eta": at(90)}, expiration="20000")
+        assert terms.job_options(one, Options())["ttl"] == 150
+        assert terms.job_options(message({"expires": at(20)}, expiration="20000"), Options(ttl_s=10))["ttl"] == 10
+
+    def test_what_queue_and_transport_say_begins_when_it_is_not_put_off_any_more(self) -> None:
+        assert terms.job_options(message({"eta": at(90)}), Options(ttl_s=100))["ttl"] == 190
+        assert terms.job_options(message({"eta": at(90)}), Options(ttl_s=100), 80.0)["ttl"] == 170
+
     @pytest.mark.parametrize("said", ["0", "-3"])
     def test_nothing_is_over_at_once(self, said: str) -> None:
         assert terms.job_options(message(expiration=said), Options())["ttl"] == 1
