@@ -52,11 +52,12 @@ class Binding(NamedTuple):
 
 
 class Bindings:
-    """The bindings of all exchanges, as one connection sees them."""
+    """The bindings of all exchanges, as one connection sees them. ``replicate``: how many nodes have each."""
 
-    def __init__(self, client: Disque, prefix: str) -> None:
+    def __init__(self, client: Disque, prefix: str, replicate: int | None = None) -> None:
         self.client = client
         self.prefix = prefix
+        self.replicate = replicate
         self._nodes: dict[Address, Disque] = {}
         self._failed: dict[Address, tuple[float, float]] = {}
         self._known: dict[str, dict[str, Binding]] = {}
@@ -94,7 +95,7 @@ class Bindings:
             if one.row == row and one.until_s > now_s + life_s / 2 and one.queue_ttl_s == queue_ttl_s:
                 return
         body = dumps([*row, now_s + life_s, queue_ttl_s])
-        self.client.add(self._queue(exchange), body, ttl=life_s, retry=RETRY_S)
+        self.client.add(self._queue(exchange), body, ttl=life_s, retry=RETRY_S, replicate=self.replicate)
 
     def remove(self, exchange: str, rows: Iterable[Row]) -> None:
         """Bind these no more."""

@@ -70,7 +70,7 @@ class Transport(virtual.Transport):
         self.options = Options.of(client)
         self.disque = Disque(config_of(client, is_tls=self.is_tls))
         self.leases = Leases(self.disque, self.options.lease_s)
-        self.bindings = Bindings(self.disque, self.options.prefix)
+        self.bindings = Bindings(self.disque, self.options.prefix, self.options.job.get("replicate"))
         #: Queues that are bound to fanout exchanges, with the routing key for each exchange.
         self.fanouts: dict[str, dict[str, str]] = {}
         self._declared: dict[str, Mapping[str, Any]] = {}

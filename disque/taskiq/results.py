@@ -26,7 +26,7 @@ class NoResultError(ResultGetError):
 
 
 class DisqueResultBackend(AsyncResultBackend[T]):
-    """Keeps results for ``retain`` seconds, a week at most; 1 MB is the longest."""
+    """Keeps results for ``retain`` seconds, a week at most, on ``replicate`` nodes; 1 MB is the longest."""
 
     def __init__(
         self,
@@ -34,6 +34,7 @@ class DisqueResultBackend(AsyncResultBackend[T]):
         queue: str = QUEUE,
         *,
         retain: float = DAY_S,
+        replicate: int | None = None,
         serializer: TaskiqSerializer | None = None,
     ) -> None:
         if not 0 < retain <= RETAIN_MOST_S:
@@ -41,6 +42,7 @@ class DisqueResultBackend(AsyncResultBackend[T]):
         self.client = AsyncDisque(url)
         self.queue = queue
         self.retain_s = retain
+        self.replicate = replicate
         self.serializer = serializer or JSONSerializer()
 
     async def shutdown(self) -> None:
@@ -50,8 +52,9 @@ class DisqueResultBackend(AsyncResultBackend[T]):
     async def set_result(self, task_id: str, result: TaskiqResult[T]) -> None:
         """Keep a result; the first one for a task counts. Raises DisqueError, and TypeError of the serializer."""
         words = self.serializer.dumpb(result.model_dump())
+        life_s = self.retain_s
         job_id = await self.client.add(
-            self.queue, b"", unique=task_id, window=self.retain_s, retain=self.retain_s, ttl=self.retain_s
+            self.queue, b"", unique=task_id, window=life_s, retain=life_s, ttl=life_s, replicate=self.replicate
         )
         await self.client.settle(job_id, None, words)
 

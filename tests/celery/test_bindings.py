@@ -72,6 +72,12 @@ def test_a_binding_is_a_job_that_lives_for_ever(table: Bindings, nodes: list[Fak
     assert rows(table) == {ROW}
 
 
+def test_it_is_on_as_many_nodes_as_is_said(table: Bindings, nodes: list[FakeNode]) -> None:
+    Bindings(table.client, "shop/", 2).add("direct", ROW)
+    [words] = nodes[0].added
+    assert words[words.index(b"REPLICATE") + 1] == b"2"
+
+
 def test_it_is_added_once(table: Bindings, nodes: list[FakeNode]) -> None:
     table.add("direct", ROW)
     table.add("direct", ROW)

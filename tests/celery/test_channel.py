@@ -13,7 +13,7 @@ from kombu.exceptions import BatchPublishError, ChannelError
 from kombu.simple import SimpleQueue
 
 from disque.celery.fanout import channel_of
-from disque.client import Disque
+from disque.client import Disque, NoReplError
 from tests.celery.support import Got, connect, consume, drain, publish
 from tests.end_to_end.node import Node, until
 
@@ -72,6 +72,10 @@ class TestExchanges:
         Queue("words", TOPIC, "t.*")(other.default_channel).declare()
         producer.publish("found", routing_key="t.a")
         assert consume(other, [Queue("words", TOPIC, "t.*")]) == ["found"]
+
+    def test_replicate_of_the_options_counts_for_bindings(self, node: Node) -> None:
+        with connect(node, job_options={"replicate": 2}) as one, pytest.raises(NoReplError):
+            MAILS(one.channel()).declare()
 
     def test_a_binding_is_taken_back_for_all(self, connection: Any, other: Any) -> None:
         queue = Queue("words", TOPIC, "t.*")(other.default_channel)

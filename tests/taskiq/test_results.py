@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 from taskiq.result import TaskiqResult
 
+from disque.client import NoReplError
 from disque.taskiq import DisqueResultBackend
 from disque.taskiq.results import NoResultError
 from tests.end_to_end.node import Node
@@ -41,6 +42,18 @@ def test_one_that_was_begun_is_no_result(node: Node, url: str) -> None:
 
     asyncio.run(main())
     assert node.ask("QLEN", "taskiq:results") == 0
+
+
+def test_it_is_on_as_many_nodes_as_is_said(node: Node, url: str) -> None:
+    del node
+
+    async def main() -> None:
+        backend: DisqueResultBackend[Any] = DisqueResultBackend(url, replicate=2)
+        with pytest.raises(NoReplError):
+            await backend.set_result("one", result(1))
+        await backend.shutdown()
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("retain", [0, -1, 8 * 86_400])
