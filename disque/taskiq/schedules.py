@@ -5,7 +5,8 @@ tick is one job, whichever nodes are there.
 """
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -14,13 +15,16 @@ from taskiq.abc.schedule_source import ScheduleSource
 from taskiq.message import TaskiqMessage
 from taskiq.scheduler.scheduled_task import ScheduledTask
 
-from disque.client import NewJob
+from disque.client import DisqueError, NewJob
+from disque.client.config import Address
 from disque.taskiq.broker import DisqueBroker, addressed
 from disque.taskiq.marks import PLACE, marked
 
 PREFIX: Final = "taskiq:"
 #: The label of a task that has its schedules.
 SCHEDULE: Final = "schedule"
+#: Jobs that a node is asked for at a time.
+STEP: Final = 1000
 
 
 class DisqueScheduleSource(ScheduleSource):
@@ -75,13 +79,56 @@ class DisqueScheduleSource(ScheduleSource):
         await self.broker.client.set_schedule(name, spec, job, tz=zone, catchup=self.catchup)
 
     async def delete_schedule(self, schedule_id: str) -> None:
-        """Delete a schedule, or the task that waits for its time. Raises DisqueError."""
+        """Delete a schedule, or the task that waits for its time, in whatever queue.
+
+        Raises DisqueError, also where it was not found, and a node that may have it cannot be asked.
+        """
         name = PREFIX + schedule_id
         if not await self.broker.client.delete_schedule(name):
-            for queue in self.broker.queues:
-                job_id = await self.broker.client.find(queue, name)
-                if job_id is not None:
-                    await self.broker.client.cancel(job_id)
+            job_id = await self._waiting(name)
+            if job_id is not None:
+                await self.broker.client.cancel(job_id)
+
+    async def _waiting(self, name: str) -> str | None:
+        """The job of a single time: in a queue of the broker or its tasks, or in any other where jobs wait."""
+        labels = [task.labels for task in self.broker.get_all_tasks().values()]
+        asked = {*self.broker.queues, *(str(one["queue_name"]) for one in labels if one.get("queue_name"))}
+        job_id = await self._find(asked, name)
+        failure: DisqueError | None = None
+        for address in self.broker.client.router.addresses() if job_id is None else ():
+            try:
+                queues = await self._queues(address) - asked
+                asked |= queues
+                job_id = await self._find(queues, name)
+            except DisqueError as error:
+                failure = error
+            if job_id is not None:
+                break
+        if job_id is None and failure is not None:
+            raise failure
+        return job_id
+
+    async def _find(self, queues: Iterable[str], name: str) -> str | None:
+        for queue in queues:
+            job_id = await self.broker.client.find(queue, name)
+            if job_id is not None:
+                return job_id
+        return None
+
+    async def _queues(self, address: Address) -> set[str]:
+        """Queues with jobs that wait, at one node: a queue where all wait for their time is in no list of queues."""
+        node = self.broker.client.at(*address)
+        try:
+            queues: set[str] = set()
+            cursor = 0
+            while True:
+                cursor, jobs = await node.scan_job_infos(cursor, count=STEP, states=("delayed", "queued"))
+                queues |= {str(job["queue"]) for job in jobs}
+                if not cursor:
+                    return queues
+        finally:
+            with suppress(DisqueError):
+                await node.aclose()
 
 
 def aware(when: datetime) -> datetime:

@@ -8,11 +8,11 @@ import pytest
 from taskiq import TaskiqEvents
 from taskiq.scheduler.scheduled_task import ScheduledTask
 
-from disque.client import Disque
+from disque.client import Disque, UnavailableError
 from disque.taskiq import DisqueBroker, DisqueScheduleSource
 from disque.taskiq.marks import PLACE
 from disque.taskiq.schedules import labelled, spec_of
-from tests.end_to_end.node import Node
+from tests.end_to_end.node import Node, free_port
 
 NEXT_YEAR = datetime.now(UTC) + timedelta(days=365)
 
@@ -73,6 +73,43 @@ def test_a_single_time_is_a_job_that_waits_and_may_be_taken_back(node: Node, cli
 
     asyncio.run(main())
     assert int(node.info("registered_jobs")) == 0
+
+
+@pytest.mark.parametrize("is_of_a_task", [True, False])
+def test_one_in_another_queue_may_be_taken_back(node: Node, client: Disque, url: str, *, is_of_a_task: bool) -> None:
+    del client
+
+    async def main() -> None:
+        broker = DisqueBroker(url)
+        source = DisqueScheduleSource(broker)
+        task = broker.register_task(lambda: None, "nothing", **{"queue_name": "reports"} if is_of_a_task else {})
+        kicker = task.kicker().with_labels(queue_name="reports")
+        one, other = [await kicker.schedule_by_time(source, NEXT_YEAR) for _ in range(2)]
+        await one.unschedule()
+        assert node.ask("FIND", "reports", f"taskiq:{one.schedule_id}") is None
+        assert node.ask("FIND", "reports", f"taskiq:{other.schedule_id}") is not None
+        await other.unschedule()
+        await broker.shutdown()
+
+    asyncio.run(main())
+    assert int(node.info("registered_jobs")) == 0
+
+
+def test_where_a_node_cannot_be_asked_it_is_an_error_that_it_was_not_found(
+    node: Node, client: Disque, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del node, client
+
+    async def main() -> None:
+        source = DisqueScheduleSource(DisqueBroker(f"{url}?attempts=1&backoff_ms=0"))
+        await source.delete_schedule("nothing")
+        away = ("127.0.0.1", free_port())
+        monkeypatch.setattr(source.broker.client.router, "addresses", lambda: [away])
+        with pytest.raises(UnavailableError):
+            await source.delete_schedule("nothing")
+        await source.broker.shutdown()
+
+    asyncio.run(main())
 
 
 def test_those_in_labels_are_written_when_a_worker_starts(client: Disque, url: str) -> None:
