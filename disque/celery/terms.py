@@ -14,6 +14,7 @@ from kombu.utils.json import dumps, loads
 from disque.celery.options import FOREVER_S, Options
 from disque.client.failure import described
 from disque.client.replies import Delivered
+from disque.client.values import ttl_beyond
 
 Raw = dict[str, Any]
 
@@ -68,7 +69,7 @@ def life(message: Raw, options: Options, queue_ttl_s: float | None, delay_s: flo
         lives.append(options.transient_ttl_s)
     if queue_ttl_s is not None:
         lives.append(queue_ttl_s)
-    lives = [one + delay_s for one in lives]
+    lives = [ttl_beyond(one, delay_s) for one in lives]
     expiration_ms = properties.get("expiration")
     if expiration_ms is not None:
         expiration_s = float(expiration_ms) / 1000

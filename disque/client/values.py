@@ -75,8 +75,11 @@ def duration_word(duration: Duration, what: str) -> bytes:
 
 
 def ttl_beyond(ttl: Duration, delay_s: float) -> float:
-    """How long a job lives that is put off first, in seconds: ``ttl`` begins when the delay is over."""
-    return min(milliseconds(ttl, "ttl") / 1000 + max(0.0, delay_s), TTL_MOST_S)
+    """The TTL of a job that is put off first, in seconds, so that it can be held for half of ``ttl`` after the delay.
+
+    Nobody may hold a job past half of its TTL, so the delay counts twice.
+    """
+    return min(milliseconds(ttl, "ttl") / 1000 + 2 * max(0.0, delay_s), TTL_MOST_S)
 
 
 def milliseconds(duration: Duration, what: str) -> int:

@@ -65,8 +65,8 @@ class TestJobOptions:
         assert terms.job_options(message({"expires": at(20)}, expiration="20000"), Options(ttl_s=10))["ttl"] == 10
 
     def test_what_queue_and_transport_say_begins_when_it_is_not_put_off_any_more(self) -> None:
-        assert terms.job_options(message({"eta": at(90)}), Options(ttl_s=100))["ttl"] == 190
-        assert terms.job_options(message({"eta": at(90)}), Options(ttl_s=100), 80.0)["ttl"] == 170
+        assert terms.job_options(message({"eta": at(90)}), Options(ttl_s=100))["ttl"] == 100 + 2 * 90
+        assert terms.job_options(message({"eta": at(90)}), Options(ttl_s=100), 80.0)["ttl"] == 80 + 2 * 90
 
     @pytest.mark.parametrize("said", ["0", "-3"])
     def test_nothing_is_over_at_once(self, said: str) -> None:

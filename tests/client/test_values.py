@@ -41,8 +41,8 @@ def test_durations_with_decimals() -> None:
     assert int(values.duration_word(float("inf"), "delay").split(b".")[0]) > 2**50
 
 
-def test_a_ttl_begins_when_the_delay_is_over_and_no_job_lives_longer_than_jobs_can() -> None:
-    assert values.ttl_beyond(20, 11) == 31
+def test_half_of_a_ttl_is_left_when_the_delay_is_over_and_no_job_lives_longer_than_jobs_can() -> None:
+    assert values.ttl_beyond(20, 11) / 2 == 11 + 20 / 2
     assert values.ttl_beyond(timedelta(minutes=1), -5) == 60
     assert values.ttl_beyond(values.TTL_MOST_S, 11) == values.TTL_MOST_S
 
