@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, Final, Protocol
 
-from disque.client import DisqueError, NewJob
+from disque.client import CommandError, DisqueError, NewJob
+from disque.client.errors import NoPermError
 from disque.tasks.chains import following
 from disque.tasks.context import CURRENT
 from disque.tasks.errors import Cancelled, Discard, EncodeError, MessageError
@@ -27,6 +28,8 @@ LOG: Final = logging.getLogger("disque.tasks")
 
 #: A next job that cannot be added now is added again after so long, while the lease lasts.
 AGAIN_S: Final = 0.5
+#: What a node says again however often it is asked: what the job says is wrong, or may not be said.
+FOR_GOOD: Final = (CommandError, NoPermError)
 #: What most jobs come to.
 DONE: Final = Done()
 
@@ -157,13 +160,17 @@ class Execution:
                     await self._follow(following(message.then, held.id, value, self.app.format))
         except (EncodeError, MessageError) as error:
             return Back(f"the function has ended, but {type(error).__name__}: {error}", dead=True)
+        except FOR_GOOD as error:
+            return Back(f"the function has ended, but the next job was refused: {error}", dead=True)
         return Done(result)
 
     async def _follow(self, job: NewJob) -> None:
-        """Add the next job of a chain, as often as that takes."""
+        """Add the next job of a chain, as often as that takes. Raises what no other attempt would mend."""
         while True:
             try:
                 await self.add(job)
+            except FOR_GOOD:
+                raise
             except DisqueError as error:
                 LOG.warning("the next job of a chain, %s, cannot be added now: %s", job.unique, error)
                 await asyncio.sleep(AGAIN_S)

@@ -225,8 +225,11 @@ class Bound(Generic[R_co]):
 
 
 def link_words(link: Link) -> dict[str, Any]:
-    """A call that comes later, as its message is carried by the one before."""
+    """A call that comes later, as its message is carried by the one before. Raises ValueError, TypeError, EncodeError."""
     bound = link.bound
+    delay, ttl = bound.options.delay, bound.options.ttl
+    if delay and ttl is not None and seconds(delay, "delay") >= seconds(ttl, "ttl"):
+        raise ValueError(f"task {bound.task.name}, which comes later, has a delay as long as its ttl, or longer")
     job = bound.options.job(bound.queue, b"", bound.task.app.lease_s, None)
     message = bound.task.message(bound, None)
     return {

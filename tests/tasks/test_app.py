@@ -115,6 +115,23 @@ def test_what_is_wrong_is_said_when_the_task_is_made_or_called() -> None:
             App(**wrong)
 
 
+def test_a_chain_whose_next_job_would_be_refused_is_none() -> None:
+    app = App()
+
+    @app.task
+    async def one() -> int:
+        return 1
+
+    @app.task(ttl=10)
+    async def two(number: int) -> int:
+        return number
+
+    assert one.bind().then(two.using(delay=9)).job().body
+    for chain in (one.bind().then(two.using(delay=10)), one.bind().then_run(two.using(delay=60).bind(1))):
+        with pytest.raises(ValueError, match="task two, which comes later, has a delay as long as its ttl"):
+            chain.job()
+
+
 def test_middleware_is_around_each_enqueue_and_each_run() -> None:
     app = App()
     log: list[str] = []

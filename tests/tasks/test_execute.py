@@ -1,11 +1,13 @@
 """Calls of functions: whatever they raise, it is the outcome of a job and nothing else."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from disque.client import CommandError, NewJob
+from disque.client import CommandError, DisqueError, NewJob, NoReplError, OomError, PausedError, UnavailableError
+from disque.client.errors import NoPermError
 from disque.tasks import App, MessageError, current
 from disque.tasks.execute import Execution, begin, read
 from disque.tasks.held import Held, Run
@@ -55,13 +57,12 @@ def run_of(one: Held, wall_s: float = 0.0) -> Run:
     return begin(one, 100.0, wall_s)
 
 
-def outcome(run: Run, added: list[NewJob] | None = None, fail: int = 0) -> Outcome:
-    failures = [fail]
+def outcome(run: Run, added: list[NewJob] | None = None, failures: Sequence[DisqueError] = ()) -> Outcome:
+    left = list(failures)
 
     async def add(job: NewJob) -> str:
-        if failures[0]:
-            failures[0] -= 1
-            raise CommandError("ERR not now")
+        if left:
+            raise left.pop(0)
         assert added is not None
         added.append(job)
         return "D-2"
@@ -152,11 +153,25 @@ LINK: dict[str, Any] = {"call": {"task": "plain", "args": [2]}, "queue": "next",
 def test_the_next_job_of_a_chain_is_added_until_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("disque.tasks.execute.AGAIN_S", 0)
     added: list[NewJob] = []
-    assert outcome(run_of(held("echo", 1, then=[LINK])), added, fail=2) == Done()
+    passing = [NoReplError("NOREPL"), OomError("OOM"), PausedError("PAUSED"), UnavailableError("no node")]
+    assert outcome(run_of(held("echo", 1, then=[LINK])), added, passing) == Done()
     [job] = added
     assert (job.queue, job.body, job.retry) == ("next", b'{"task":"plain","args":[1,2]}', 5)
     assert (job.unique, job.window) == ("then:D-1", 86400)
     found = outcome(run_of(held("echo", 1, then=[{"call": {}}])), added)
+    assert isinstance(found, Back)
+    assert found.dead
+    assert "what comes after the job cannot be read" in (found.error or "")
+
+
+@pytest.mark.parametrize("error", [CommandError("DELAY is greater than TTL"), NoPermError("NOPERM not this queue")])
+def test_a_next_job_that_is_refused_for_good_makes_a_dead_letter(error: DisqueError) -> None:
+    found = outcome(run_of(held("echo", 1, then=[LINK])), [], [error])
+    assert found == Back(f"the function has ended, but the next job was refused: {error}", dead=True)
+
+
+def test_a_next_job_that_no_client_sends_makes_a_dead_letter() -> None:
+    found = outcome(run_of(held("echo", 1, then=[{**LINK, "job": {"priority": "high"}}])), [])
     assert isinstance(found, Back)
     assert found.dead
     assert "what comes after the job cannot be read" in (found.error or "")
