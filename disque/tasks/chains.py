@@ -36,6 +36,6 @@ def following(links: list[dict[str, Any]], job_id: str, result: object, form: Fo
         terms = {name: value for name, value in link["job"].items() if name in TERMS}
         job = NewJob(link["queue"], message.encode(form), **terms, unique=next_key(job_id), window=WINDOW_S)
         job.words(0)  # what the client would refuse, it refuses each time
-        return job
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise MessageError(f"what comes after the job cannot be read: {error!r}") from error
+    return job

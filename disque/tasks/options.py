@@ -128,9 +128,9 @@ class Options:
             tries=None if once else self.tries,
             backoff=None if once else self.backoff,
             deadletter=None if once else self.deadletter,
-            priority=self.priority or None,
+            priority=self.priority,
             headers=self.headers,  # type: ignore[arg-type]  # names of texts are names
-            retain=self.retain if self.keeps() else None,
+            retain=self.retain,
         )
 
 

@@ -225,7 +225,7 @@ class Bound(Generic[R_co]):
 
 
 def link_words(link: Link) -> dict[str, Any]:
-    """A call that comes later, as its message is carried by the one before. Raises ValueError, TypeError, EncodeError."""
+    """A call that comes later, as its message is carried by the one before. Raises TypeError, ValueError."""
     bound = link.bound
     delay, ttl = bound.options.delay, bound.options.ttl
     if delay and ttl is not None and seconds(delay, "delay") >= seconds(ttl, "ttl"):
@@ -233,11 +233,16 @@ def link_words(link: Link) -> dict[str, Any]:
     job = bound.options.job(bound.queue, b"", bound.task.app.lease_s, None)
     message = bound.task.message(bound, None)
     return {
-        "call": {name: value for name, value in message._asdict().items() if value not in (None, [], {}, False)},
+        "call": {name: value for name, value in message._asdict().items() if is_said(value)},
         "queue": bound.queue,
         "takes": link.takes,
         "job": {name: term(value) for name, value in job._asdict().items() if name in TERMS and value is not None},
     }
+
+
+def is_said(value: object) -> bool:
+    """Whether a part of a message says something: 0 does, though it equals False."""
+    return value is not None and value is not False and value not in ([], {})
 
 
 #: What of a job is carried: all but what is its own.

@@ -11,6 +11,7 @@ import pytest
 
 from disque.client import DisqueError, NewJob, PausedError
 from disque.tasks import App, Event, Go, TaskError
+from disque.tasks.message import decode
 from tests.conftest import ROOT
 from tests.tasks.support import Shop
 
@@ -130,6 +131,21 @@ def test_a_chain_whose_next_job_would_be_refused_is_none() -> None:
     for chain in (one.bind().then(two.using(delay=10)), one.bind().then_run(two.using(delay=60).bind(1))):
         with pytest.raises(ValueError, match="task two, which comes later, has a delay as long as its ttl"):
             chain.job()
+
+
+def test_a_chain_carries_what_is_nothing_and_means_something() -> None:
+    app = App()
+
+    @app.task(timeout=5, priority=9, retain=60)
+    async def work(number: int) -> int:
+        return number
+
+    chain = work.bind(1).then(work.using(timeout=0, priority=0, retain=0, tries=0, delay=0, deadletter=""))
+    body = chain.job().body
+    assert isinstance(body, bytes)
+    [link] = decode(body).then or []
+    assert link["call"] == {"task": "work", "timeout": 0}
+    assert [link["job"][name] for name in ("priority", "retain", "tries", "delay", "deadletter")] == [0, 0, 0, 0, ""]
 
 
 def test_middleware_is_around_each_enqueue_and_each_run() -> None:

@@ -29,6 +29,12 @@ def test_a_job_of_them() -> None:
     assert Options(unique_for=60).job("q", b"", 60, None).window is None
 
 
+def test_nothing_that_is_said_counts_before_the_options_of_the_queue() -> None:
+    job = Options(priority=0, retain=0, tries=0, deadletter="").job("q", b"", 60, None)
+    assert (job.priority, job.retain, job.tries, job.deadletter) == (0, 0, 0, "")
+    assert (Options().job("q", b"", 60, None).priority, Options().job("q", b"", 60, None).retain) == (None, None)
+
+
 def test_a_time_far_away_lives_long_enough() -> None:
     at = datetime.now(UTC) + timedelta(days=90)
     ttl = Options(at=at).job("q", b"", 60, None).ttl
