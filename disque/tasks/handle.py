@@ -9,7 +9,6 @@ from disque.client.values import Duration
 from disque.tasks.convert import ConvertError
 from disque.tasks.door import Door, finish
 from disque.tasks.errors import JobFailedError, MessageError, NotDoneError, ResultLostError, seconds
-from disque.tasks.message import read
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -33,6 +32,10 @@ def check(job_id: str, ended: Ended | None) -> Ended:
     return ended
 
 
+class NotSentError(Exception):
+    """A worker sends no result of a call without ``retain``, so nobody knows what it was."""
+
+
 class Home(Protocol):
     """Where a job of a task can be asked for: the app."""
 
@@ -46,7 +49,7 @@ class Home(Protocol):
 class AnyJob(Generic[R_co]):
     """What both kinds have. Equal if the IDs are."""
 
-    __slots__ = ("_home", "_load", "_next_queues", "id", "queue", "task")
+    __slots__ = ("_home", "_next_queues", "_value_of", "id", "queue", "task")
 
     def __init__(
         self,
@@ -54,11 +57,11 @@ class AnyJob(Generic[R_co]):
         job_id: str,
         task: str,
         queue: str,
-        load: Callable[[object], Any],
+        value: Callable[[bytes | None], Any],
         next_queues: tuple[str, ...] = (),
     ) -> None:
         self._home = home
-        self._load = load
+        self._value_of = value
         self._next_queues = next_queues
         self.id = job_id
         self.task = task
@@ -82,10 +85,11 @@ class AnyJob(Generic[R_co]):
 
     def _value(self, job_id: str, ended: Ended | None) -> R_co:
         done = check(job_id, ended)
-        if done.result is None:
-            return cast("R_co", None)
         try:
-            return cast("R_co", self._load(read(done.result)))
+            return cast("R_co", self._value_of(done.result))
+        except NotSentError:
+            reason = "what it has returned was not sent, since the call has no retain"
+            raise ResultLostError(job_id, done.status, reason) from None
         except ConvertError as error:
             raise MessageError(f"the result of job {job_id} does not fit: {error}") from error
 
@@ -108,7 +112,9 @@ class Job(AnyJob[R_co]):
         """What the task has returned, as soon as it has; of a chain, what its last task has.
 
         Raises NotDoneError when ``timeout`` is over, JobFailedError for a job that died, was cancelled or expired, and
-        ResultLostError for one that ended when nobody waited and whose task has no ``retain``.
+        ResultLostError where the call has no ``retain``: then the worker does not send what was returned, and nobody
+        keeps how the job has ended. To wait until a call is over, without ``retain``, works for a task that says that
+        it returns nothing (``-> None``).
         """
         return await self._result(self._home.door(), timeout)
 

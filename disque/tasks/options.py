@@ -52,7 +52,7 @@ class Options:
     - ``tries``: how often they are tried before they are dead letters (0: without end), ``backoff``: how long a failure
       holds them back, ``deadletter``: the queue where they end up ("": nowhere).
     - ``timeout``: for how long a call may run (0: without end). ``deadline``: when it must be done.
-    - ``retain``: for how long the end and the result are kept.
+    - ``retain``: for how long the end and the result are kept; without it, no result is sent.
     - ``unique``: a text with the arguments by name, such as "{user_id}", or True for all arguments: while a job with
       the same key lives, or for ``unique_for`` after it was added, no second one is added.
     - ``ttl``: how long a job lives, run or not. ``replicate``: how many nodes have it.

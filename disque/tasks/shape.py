@@ -27,6 +27,8 @@ class Shape:
         self.signature = signature.replace(parameters=parameters)
         hints = self._hints(function, parameters, signature.return_annotation)
         self.result = self._loader(hints.get("return", Any), "what it returns", strict=False)
+        #: Whether it may return something: all may that do not say ``-> None``.
+        self.returns = hints.get("return", Any) is not types.NoneType
         loads = {one.name: self._loader(hints.get(one.name, Any), f"parameter {one.name!r}") for one in parameters}
         positional = (KINDS.POSITIONAL_ONLY, KINDS.POSITIONAL_OR_KEYWORD)
         self.positional = [(one.name, loads[one.name]) for one in parameters if one.kind in positional]
@@ -117,7 +119,9 @@ class Shape:
 
         parameter = inspect.Parameter("item", KINDS.POSITIONAL_OR_KEYWORD, annotation=items[0])
         one.__signature__ = inspect.Signature([parameter])  # type: ignore[attr-defined]  # inspect looks for it
-        return cls(one, name)
+        shape = cls(one, name)
+        shape.returns = whole.returns
+        return shape
 
     def _named(self, name: str, value: object) -> object:
         return part(self.by_name.get(name, self.names), value, name)

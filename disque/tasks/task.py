@@ -15,8 +15,8 @@ from disque.client import Backoff, NewJob
 from disque.tasks.depends import Plan
 from disque.tasks.door import Door
 from disque.tasks.errors import seconds
-from disque.tasks.handle import Job, SyncJob
-from disque.tasks.message import Format, Message
+from disque.tasks.handle import Job, NotSentError, SyncJob
+from disque.tasks.message import Format, Message, read
 from disque.tasks.options import CallOptions, Options, key_of
 from disque.tasks.shape import Shape
 
@@ -198,18 +198,24 @@ class Bound(Generic[R_co]):
     def enqueue_sync(self) -> SyncJob[R_co]:
         """The same without asyncio."""
         job_id = self.task.app.send_now(self)
-        return SyncJob(self.task.app, job_id, self.task.name, self.queue, self._load, self._next_queues)
+        return SyncJob(self.task.app, job_id, self.task.name, self.queue, self._value, self._next_queues)
 
     def handle(self, job_id: str) -> Job[R_co]:
         """A handle for its job."""
-        return Job(self.task.app, job_id, self.task.name, self.queue, self._load, self._next_queues)
+        return Job(self.task.app, job_id, self.task.name, self.queue, self._value, self._next_queues)
 
     @property
     def _next_queues(self) -> tuple[str, ...]:
         return tuple([link.bound.queue for link in self.links])
 
-    def _load(self, value: object) -> object:
-        load = self.last.task.shape.result
+    def _value(self, result: bytes | None) -> object:
+        """What the last task has returned. Raises NotSentError, ConvertError."""
+        task, options = self.last.task, self.last.options
+        if result is None:
+            if task.shape.returns and not options.keeps():
+                raise NotSentError
+            return None
+        value, load = read(result), task.shape.result
         return value if load is None else load(value)
 
     def job(self, headers: Mapping[str, str] | None = None) -> NewJob:

@@ -89,6 +89,7 @@ def test_a_type_that_cannot_be_read_is_refused_when_the_task_is_made() -> None:
         return complex(a)
 
     assert Shape(returns, "returns").result is None, "whoever does not ask for a result need not read it"
+    assert Shape(returns, "returns").returns
 
 
 def test_arguments_by_name_with_defaults() -> None:
@@ -102,6 +103,7 @@ def test_the_items_of_a_batch() -> None:
 
     shape = Shape.of_items(batch, "batch")
     assert shape.read([1], {}) == ([1], {})
+    assert not shape.returns
     with pytest.raises(MessageError, match="item: int"):
         shape.read(["x"], {})
 

@@ -1,12 +1,13 @@
 """Tests of tasks without a server: the same life of a job, with time that is moved by hand."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from disque.client import Ended
 from disque.tasks import (
     App,
     Dead,
@@ -20,6 +21,7 @@ from disque.tasks import (
     current,
     exponential,
 )
+from disque.tasks.memory import Memory
 
 
 def play(scene: Coroutine[Any, Any, None]) -> None:
@@ -306,5 +308,37 @@ def test_jobs_without_end_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
             await again.enqueue()
             with pytest.raises(RuntimeError, match="without end"):
                 await t.run()
+
+    play(scene())
+
+
+def test_the_result_of_a_call_that_sends_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = App()
+
+    @app.task
+    async def number() -> int:
+        return 5
+
+    @app.task
+    async def nothing() -> None: ...
+
+    @app.batch()
+    async def many(items: list[int]) -> None: ...
+
+    class Waited(Memory):
+        """Jobs that end while somebody waits for them."""
+
+        async def wait(self, ids: Sequence[str], timeout: Any) -> list[Ended | None]:  # noqa: ASYNC109 - see `Door`
+            del timeout
+            return [Ended(one, "done", None, None) for one in ids]
+
+    async def scene() -> None:
+        monkeypatch.setattr(app, "instead", Waited())
+        job = await number.enqueue()
+        with pytest.raises(ResultLostError, match="is done: what it has returned was not sent"):
+            await job.result(5)
+        await (await nothing.enqueue()).result(5)
+        await (await many.enqueue(1)).result(5)
+        assert (await (await number.using(retain=60).enqueue()).result(5)) is None, "it has returned None, or discarded"
 
     play(scene())

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from disque.client import AsyncDisque, CommandError, Config, DisqueError, UnavailableError, WrongPassError
-from disque.tasks import App, Cancelled, Dead, Discard, JobFailedError, Retry, Snooze, current
+from disque.tasks import App, Cancelled, Dead, Discard, JobFailedError, ResultLostError, Retry, Snooze, current
 from disque.tasks.execute import Execution, begin, read
 from disque.tasks.held import Held
 from disque.tasks.threads import Threads
@@ -43,12 +43,19 @@ def test_functions_of_all_kinds_and_their_results(shop: Shop) -> None:
     async def not_kept() -> int:
         return 5
 
+    @app.task
+    async def nothing(_number: int) -> None:
+        return None
+
     async def scene() -> None:
         async with app, shop.working():
             assert await (await in_the_loop.enqueue(1)).result(30) == [1]
             assert await (await in_a_thread.enqueue(2)).result(30) == {shop.queue: 2}
             job = await not_kept.using(delay=0.2).enqueue()
-            assert await job.result(30) is None
+            with pytest.raises(ResultLostError, match="is done: what it has returned was not sent"):
+                await job.result(30)
+            assert await (await not_kept.using(retain=60).enqueue()).result(30) == 5
+            await (await nothing.using(delay=0.2).enqueue(3)).result(30)
 
     play(scene())
     assert names[0] == "MainThread"
