@@ -16,6 +16,7 @@ import dataclasses
 import datetime as dt
 import decimal
 import enum
+import json
 import pathlib
 import types
 import typing
@@ -77,13 +78,18 @@ def _of_bytes(value: Any) -> str:  # noqa: ANN401 - bytes of any kind
     return base64.b64encode(value).decode()
 
 
+def _order(value: object) -> str:
+    """Sets have no order that is the same in each process; what is sent has that of their items' JSON."""
+    return json.dumps(value, default=plain)
+
+
 PLAIN: Final[tuple[tuple[Any, Callable[[Any], object]], ...]] = (
     ((dt.datetime, dt.date, dt.time), lambda value: value.isoformat()),
     (dt.timedelta, lambda value: value.total_seconds()),
     ((uuid.UUID, decimal.Decimal, pathlib.PurePath), str),
     (enum.Enum, lambda value: value.value),
     ((bytes, bytearray, memoryview), _of_bytes),
-    ((set, frozenset), list),
+    ((set, frozenset), lambda value: sorted(value, key=_order)),
 )
 
 

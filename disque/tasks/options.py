@@ -16,6 +16,7 @@ from disque.client.terms import backoff_word
 from disque.client.values import Duration, Name
 from disque.tasks.convert import plain
 from disque.tasks.errors import seconds
+from disque.tasks.message import dump
 
 #: A job lives for so long beyond its delay unless something else is said.
 TTL_S: Final = 30 * 86_400
@@ -138,14 +139,23 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
+def _ordered(arguments: Mapping[str, Any]) -> str:
+    """Arguments as JSON in one order, whatever that of their maps is here. Raises EncodeError."""
+    try:
+        return json.dumps(arguments, default=plain, sort_keys=True)
+    except TypeError:  # names of several kinds have no order: in JSON all are texts
+        return json.dumps(json.loads(dump(arguments, "json")), sort_keys=True)
+
+
 def key_of(task: str, rule: str | bool | None, arguments: Mapping[str, Any]) -> str | None:
-    """The UNIQUE key of a call. Raises ValueError where the rule names an argument that is not there."""
+    """The UNIQUE key of a call. Raises EncodeError, and ValueError where the rule names what is no argument."""
     if rule is None or rule is False:
         return None
     if rule is True:
-        return f"{task}:{_digest(json.dumps(arguments, default=plain, sort_keys=True))}"
+        return f"{task}:{_digest(_ordered(arguments))}"
     try:
-        key = f"{task}:{rule.format_map(arguments)}"
+        texts = {name: plain(one) if isinstance(one, set | frozenset) else one for name, one in arguments.items()}
+        key = f"{task}:{rule.format_map(texts)}"
         return key if len(key.encode()) <= KEY_BYTES else f"{task[:200]}:{_digest(key)}"
     except (KeyError, IndexError, AttributeError) as error:
         raise ValueError(f"unique={rule!r} of task {task} names what is no argument: {error}") from None

@@ -1,11 +1,15 @@
 """Options: what a call says counts before what its task says, and that before the app."""
 
+import os
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from disque.tasks import Options, exponential
+from disque.tasks import EncodeError, Options, exponential
 from disque.tasks.options import KEY_BYTES, TTL_S, key_of
+from tests.conftest import ROOT
 
 
 def test_the_nearest_counts() -> None:
@@ -58,6 +62,30 @@ def test_keys_of_all_arguments_and_long_ones() -> None:
     assert long != key_of("t", "{a}", {"a": "y" * 1000})
     with pytest.raises(ValueError, match="names what is no argument"):
         key_of("t", "{c}", {"a": 1})
+
+
+KEYS = """
+from disque.tasks.options import key_of
+words = {"ada", "grace", "tim", "alan", "barbara", "edsger"}
+nested = {frozenset(["a", "b"]), frozenset(["c"]), frozenset(["b", "d"])}
+print(key_of("t", True, {"a": words, "b": nested}), key_of("t", "{a}", {"a": words}))
+"""
+
+
+def test_a_set_has_the_same_key_in_each_process() -> None:
+    keys = set()
+    for seed in "0123":
+        command = [sys.executable, "-c", KEYS]
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
+        keys.add(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+    assert len(keys) == 1
+
+
+def test_a_map_with_names_of_several_kinds_has_a_key() -> None:
+    mixed = key_of("t", True, {"c": {1: 2, "a": 3}})
+    assert mixed == key_of("t", True, {"c": {"a": 3, 1: 2}}) != key_of("t", True, {"c": {1: 2, "a": 4}})
+    with pytest.raises(EncodeError, match="keys must be str"):
+        key_of("t", True, {"c": {(1, 2): 3}})
 
 
 def test_what_makes_no_sense() -> None:
