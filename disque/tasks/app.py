@@ -17,12 +17,11 @@ from disque.tasks.backoff import exponential
 from disque.tasks.batches import BatchTask
 from disque.tasks.cron import Catchup, CronDecorator, Planned
 from disque.tasks.door import BlockingDoor, Door, Gathering, ServerDoor, finish
-from disque.tasks.errors import TaskError
 from disque.tasks.handle import Job
 from disque.tasks.inspector import Inspector, JobView, QueueView
 from disque.tasks.memory import Memory
 from disque.tasks.message import Format
-from disque.tasks.middleware import Event, Middleware, around
+from disque.tasks.middleware import Event, Middleware, enqueue
 from disque.tasks.options import CallOptions, Options
 from disque.tasks.task import AsyncTask, Bound, SyncTask, Task
 from disque.tasks.testing import Testing
@@ -286,10 +285,7 @@ class App:
         async def last() -> str:
             return await add(bound.job(event.headers))
 
-        job_id = await around(layers, event, last)()
-        if not isinstance(job_id, str):
-            raise TaskError("a middleware must return the ID that go() gives it at enqueue")
-        return job_id
+        return await enqueue(layers, event, last)
 
     async def enqueue_many(self, calls: Iterable[Bound[R]]) -> list[Job[R]]:
         """Add the jobs of many calls, a thousand at a time: their handles in order.

@@ -18,8 +18,8 @@ from disque.tasks.task import TERMS
 WINDOW_S: Final = 86_400
 
 
-def following(links: list[dict[str, Any]], job_id: str, result: object, form: Format) -> NewJob:
-    """The next job. ``result`` is what this one has returned. Raises MessageError for links that are none."""
+def following(links: list[dict[str, Any]], job_id: str, result: object, form: Format) -> tuple[NewJob, Message]:
+    """The next job, and its call. ``result`` is what this one has returned. Raises MessageError for wrong links."""
     link, rest = links[0], links[1:]
     try:
         call: Mapping[str, Any] = link["call"]
@@ -38,4 +38,4 @@ def following(links: list[dict[str, Any]], job_id: str, result: object, form: Fo
         job.words(0)  # what the client would refuse, it refuses each time
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise MessageError(f"what comes after the job cannot be read: {error!r}") from error
-    return job
+    return job, message

@@ -14,15 +14,17 @@ from typing import Any, Final, Protocol
 
 from disque.client import CommandError, DisqueError, NewJob
 from disque.client.errors import NoPermError
+from disque.client.values import text_of
 from disque.tasks.chains import following
 from disque.tasks.context import CURRENT
 from disque.tasks.errors import Cancelled, Discard, EncodeError, MessageError
 from disque.tasks.held import Held, Run
-from disque.tasks.message import Format, decode, dump_result
-from disque.tasks.middleware import Event, Middleware, around
+from disque.tasks.message import Format, Message, decode, dump_result
+from disque.tasks.middleware import Event, Middleware, around, enqueue
 from disque.tasks.outcome import Back, Done, Gone, Outcome, of_error
 from disque.tasks.task import Task
 from disque.tasks.threads import ThreadRun, Threads
+from disque.tasks.tracing import tracing
 
 LOG: Final = logging.getLogger("disque.tasks")
 
@@ -108,24 +110,37 @@ class Execution:
         """Call the function: what becomes of the jobs."""
         try:
             layers = self.app.layers()
-            value = await (self._through(layers, run) if layers else self.function(run))
-            if run.why == "cancelled":
-                return Gone()
-            return await self._succeeded(run, value) if wants_more(run) else DONE
+            if layers:
+                return await self._through(layers, run)
+            return await self._ended(run, await self.function(run))
         except BaseException as error:  # noqa: BLE001 - SystemExit, groups, what not: it ends a job, not the worker
             try:
                 return self._failed(run, error)
             except BaseException:  # noqa: BLE001 - an error that cannot even be told, such as groups in groups without end
                 return once(run.task, Back(type(error).__name__))
 
-    async def _through(self, layers: Sequence[Middleware], run: Run) -> Any:  # noqa: ANN401 - what the function returns
+    async def _through(self, layers: Sequence[Middleware], run: Run) -> Outcome:
+        """Call the function with middleware around it. What comes after it belongs to its span, if there is one."""
         context = run.context()
         event = Event(
             "run", run.task.name, context.queue, run.args, run.kwargs, dict(context.headers), context.id, context.tries
         )
-        return await around(layers, event, lambda: self.function(run))()
 
-    async def function(self, run: Run) -> Any:  # noqa: ANN401 - the same
+        async def rest() -> Outcome:
+            inner = [one for one in layers if one is not tracing]
+            return await self._ended(run, await around(inner, event, lambda: self.function(run))())
+
+        if tracing not in layers:
+            return await rest()
+        outcome: Outcome = await tracing(event, rest)
+        return outcome
+
+    async def _ended(self, run: Run, value: object) -> Outcome:
+        if run.why == "cancelled":
+            return Gone()
+        return await self._succeeded(run, value) if wants_more(run) else DONE
+
+    async def function(self, run: Run) -> Any:  # noqa: ANN401 - what it returns
         """Call the function without middleware, where it belongs. Raises what it raises."""
         task = run.task
         if task.cpu and self.cpu is not None:
@@ -157,25 +172,38 @@ class Execution:
                 if message is not None and message.result and value is not None and result is None:
                     result = dump_result(value, self.app.format)
                 if message is not None and message.then:
-                    await self._follow(following(message.then, held.id, value, self.app.format))
+                    await self._follow(*following(message.then, held.id, value, self.app.format))
         except (EncodeError, MessageError) as error:
             return Back(f"the function has ended, but {type(error).__name__}: {error}", dead=True)
         except FOR_GOOD as error:
             return Back(f"the function has ended, but the next job was refused: {error}", dead=True)
         return Done(result)
 
-    async def _follow(self, job: NewJob) -> None:
-        """Add the next job of a chain, as often as that takes. Raises what no other attempt would mend."""
+    async def _follow(self, job: NewJob, call: Message) -> None:
+        """Add the next job of a chain, through the middleware. Raises what no other attempt would mend."""
+        layers = self.app.layers()
+        if not layers:
+            await self._add(job)
+            return
+        headers = {text_of(name): text_of(value) for name, value in (job.headers or {}).items()}
+        event = Event("enqueue", call.task, text_of(job.queue), list(call.args), dict(call.kwargs), headers)
+
+        async def last() -> str:
+            said = event.headers or None
+            return await self._add(job._replace(headers=said))  # type: ignore[arg-type]  # names of texts are names
+
+        await enqueue(layers, event, last)
+
+    async def _add(self, job: NewJob) -> str:
+        """Add a job, as often as that takes."""
         while True:
             try:
-                await self.add(job)
+                return await self.add(job)
             except FOR_GOOD:
                 raise
             except DisqueError as error:
                 LOG.warning("the next job of a chain, %s, cannot be added now: %s", job.unique, error)
                 await asyncio.sleep(AGAIN_S)
-            else:
-                return
 
     def _failed(self, run: Run, error: BaseException) -> Outcome:
         if run.why is not None and isinstance(error, asyncio.CancelledError | Cancelled):

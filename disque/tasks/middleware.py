@@ -1,4 +1,4 @@
-"""What runs around each enqueue and each run: `App.middleware`.
+"""What runs around each enqueue and each run: `App.middleware`. A worker enqueues, too: the next jobs of chains.
 
 A middleware is an asynchronous function of an event and of ``go``, which does the rest: the next middleware, and behind
 the last one the work itself. It returns what ``go`` has returned, or something else in its place.
@@ -7,6 +7,8 @@ the last one the work itself. It returns what ``go`` has returned, or something 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
+
+from disque.tasks.errors import TaskError
 
 Go: TypeAlias = Callable[[], Awaitable[Any]]
 
@@ -40,6 +42,14 @@ def around(middlewares: Sequence[Middleware], event: Event, last: Go) -> Go:
     for middleware in reversed(middlewares):
         go = _layer(middleware, event, go)
     return go
+
+
+async def enqueue(middlewares: Sequence[Middleware], event: Event, last: Callable[[], Awaitable[str]]) -> str:
+    """Add a job by ``last`` with all of these around it: its ID. Raises TaskError for a middleware that drops it."""
+    job_id = await around(middlewares, event, last)()
+    if not isinstance(job_id, str):
+        raise TaskError("a middleware must return the ID that go() gives it at enqueue")
+    return job_id
 
 
 def _layer(middleware: Middleware, event: Event, go: Go) -> Go:

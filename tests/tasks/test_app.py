@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from disque.client import DisqueError, NewJob, PausedError
-from disque.tasks import App, Event, Go, TaskError
+from disque.tasks import App, Event, Go, TaskError, current
 from disque.tasks.message import decode
 from tests.conftest import ROOT
 from tests.tasks.support import Shop
@@ -193,6 +193,44 @@ def test_middleware_is_around_each_enqueue_and_each_run() -> None:
         "outer run ends",
         "outer enqueue add[3]",
     ]
+
+
+def test_middleware_is_around_what_comes_after_a_job_too() -> None:
+    app = App()
+    sent: list[tuple[str, str, list[object]]] = []
+    got: list[dict[str, str]] = []
+
+    @app.middleware
+    async def notes(event: Event, go: Go) -> Any:
+        if event.phase == "enqueue":
+            event.headers["by"] = "ada"
+            sent.append((event.task, event.queue, event.args))
+        found = await go()
+        return found + 1 if event.phase == "run" and event.task == "add" else found
+
+    @app.task
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    @app.task(queue="sums", headers={"own": "yes"}, retain=60)
+    async def total(numbers: int | list[int]) -> int:
+        got.append(dict(current().headers))
+        return numbers if isinstance(numbers, int) else sum(numbers)
+
+    async def scene() -> None:
+        async with app.testing() as t:
+            job = await add.bind(1, 2).then(add, 10).then(total).enqueue()
+            await t.run()
+            assert await job.result() == 15
+            assert sent == [("add", "default", [1, 2]), ("add", "default", [4, 10]), ("total", "sums", [15])]
+            sent.clear()
+            group = await app.group([add.bind(1, 2)]).then(total).enqueue()
+            await t.run()
+            assert await group.result() == 4
+            assert [name for name, _, _ in sent] == ["add", "disque:group", "total"]
+
+    asyncio.run(scene())
+    assert got == [{"by": "ada", "own": "yes"}] * 2
 
 
 def test_middleware_that_is_wrong() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -63,6 +64,31 @@ def test_one_trace_from_enqueue_to_run(spans: Any) -> None:
             assert failed.status.description == "ValueError: bad"
 
     asyncio.run(scene())
+
+
+def test_a_chain_is_one_trace(spans: Any) -> None:
+    app = App()
+
+    @app.task
+    async def first() -> int:
+        return 1
+
+    @app.task
+    async def second(number: int) -> None:
+        assert number == 1
+
+    async def scene() -> None:
+        async with app.testing() as t:
+            await first.bind().then(second).enqueue()
+            await t.run()
+
+    asyncio.run(scene())
+    by_name = {one.name: one for one in spans.get_finished_spans()}
+    names = ["enqueue first", "run first", "enqueue second", "run second"]
+    assert sorted(by_name) == sorted(names)
+    for before, after in pairwise(names):
+        assert by_name[after].parent.span_id == by_name[before].context.span_id
+    assert len({one.context.trace_id for one in by_name.values()}) == 1
 
 
 def test_without_a_provider_nothing_happens() -> None:
