@@ -216,10 +216,10 @@ def decode(encoded: bytes, now_ms: int) -> Extra | None:
     extra.tries = _number(rows, TRIES)
     extra.error = _text(rows, ERROR)
     if extra.error:
-        extra.error_ms = _number(rows, ERROR_MS) if now_ms < 0 else now_ms - _number(rows, ERROR_AGE_MS)
+        extra.error_ms = _number(rows, ERROR_MS) if now_ms < 0 else max(0, now_ms - _number(rows, ERROR_AGE_MS))
     extra.progress = _text(rows, PROGRESS)
     if extra.progress:
-        said_ms = _number(rows, PROGRESS_MS) if now_ms < 0 else now_ms - _number(rows, PROGRESS_AGE_MS)
+        said_ms = _number(rows, PROGRESS_MS) if now_ms < 0 else max(0, now_ms - _number(rows, PROGRESS_AGE_MS))
         extra.progress_ms = said_ms
     extra.generation = _number(rows, GENERATION)
     extra.mover = _text(rows, MOVER)

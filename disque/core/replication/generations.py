@@ -158,9 +158,9 @@ def catch_up(node: "Node", peer_id: bytes, job: Job, now_ms: int) -> bool:
 
 
 def is_newer(node: "Node", job: Job, extra: Extra, queue: bytes) -> bool:
-    """Whether this move of ``job`` into ``queue`` wins against what is known here."""
+    """Whether this move of ``job`` into ``queue`` wins against what is known here; generation 0 is no move."""
     mine = node.extra_of(job)
-    return extra.generation > 0 if mine is None else extra.beats(queue, mine, job.queue)
+    return extra.generation > 0 and (mine is None or extra.beats(queue, mine, job.queue))
 
 
 def follow(

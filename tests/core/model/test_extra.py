@@ -57,6 +57,14 @@ def test_ages_travel_and_the_journal_has_times() -> None:
     assert decode(encode(one, NOW_MS), IN_JOURNAL) is None
 
 
+def test_what_is_older_than_the_clock_of_a_node_is_of_its_first_moment() -> None:
+    one = extra(error=b"x", error_ms=NOW_MS - 700, progress=b"y", progress_ms=NOW_MS - 900)
+    found = decode(encode(one, NOW_MS), 500)
+    assert found is not None
+    assert (found.error_ms, found.progress_ms) == (0, 0)
+    assert fields(decode(encode(found, IN_JOURNAL), IN_JOURNAL)) == fields(found)
+
+
 def test_rows_of_newer_nodes_are_kept() -> None:
     said = msgpack.packb({TRIES: 1, 77: b"new", 78: (b"a",), 79: 5})
     found = decode(said, NOW_MS)

@@ -85,6 +85,16 @@ def test_a_copy_that_knows_of_a_move_brings_it() -> None:
     assert (bench.job(ID).queue, bench.state(ID)) == (b"q:dead", "queued")
 
 
+def test_without_a_move_a_job_stays_in_its_queue() -> None:
+    bench = Bench(peers=1)
+    (one,) = bench.peers
+    bench.hear(one, copy(bench, known(tries=1, error=b"e")))
+    more = known(tries=1, headers=(b"a", b"b"))
+    bench.hear(one, repljob_with(copy(bench, more), queue=b"a queue that is before q"))
+    bench.hear(one, yourjobs(row_with(yourjobs_row(ID, holders=(MYSELF, one.id)), more=more), queue=b"another one"))
+    assert bench.job(ID).queue == b"q"
+
+
 def test_who_hands_on_a_job_says_all_that_is_known() -> None:
     bench = Bench(peers=1)
     (one,) = bench.peers
