@@ -14,7 +14,7 @@ GATEWAY ?= 7780
 ARGS ?=
 # Tests go in several processes, more than there are processors, since those that start servers and Java wait a lot (see
 # tests/conftest.py). Each of them imports all tests first, which is ten seconds of a processor: so not in many.
-WORKERS ?= $(if $(ARGS),,-n 3 --dist loadscope --no-loadscope-reorder)
+WORKERS ?= $(if $(ARGS),,-n 4 --dist loadscope --no-loadscope-reorder)
 BIN := $(VENV)/bin
 # Each node has a folder of its own in here, named after its port.
 DATA ?= data

@@ -13,6 +13,7 @@ import socket
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
 from random import SystemRandom
 from typing import TYPE_CHECKING, Final
@@ -87,7 +88,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     leave_out_slow_ones(config, items)
-    items.sort(key=lambda item: (not item.nodeid.startswith(SPARK), not item.nodeid.startswith(PROCESSES)))
+    items[:] = mixed(items)
     for item in items:
         mark = item.get_closest_marker("plain_only")
         if mark is not None and FORM != "plain":
@@ -103,13 +104,30 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
         """The tests of a folder or file that look at clocks stay in one process."""
 
         def _split_scope(self, nodeid: str) -> str:
-            if nodeid.startswith(COMPUTING):
-                return nodeid
-            if nodeid.startswith(PROCESSES):
-                return nodeid.partition("::")[0]
-            return "/".join(nodeid.split("/")[:2])
+            return scope_of(nodeid)
 
     return ByFolder(config, log)
+
+
+def scope_of(nodeid: str) -> str:
+    """Tests of one scope run in one process, one after the other."""
+    if nodeid.startswith(COMPUTING):
+        return nodeid
+    path = nodeid.partition("::")[0]
+    return path if path.startswith(PROCESSES) else "/".join(path.split("/")[:2])
+
+
+def mixed(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Put tests that compute between those that wait for something, so that some process always has work to do."""
+    computing = [item for item in items if item.nodeid.startswith(COMPUTING)]
+    waiting = [item for item in items if not item.nodeid.startswith(COMPUTING)]
+    waiting.sort(key=lambda item: (not item.nodeid.startswith(SPARK), not item.nodeid.startswith(PROCESSES)))
+    scopes = [list(scope) for _, scope in groupby(waiting, lambda item: scope_of(item.nodeid))]
+    order: list[pytest.Item] = []
+    for number, scope in enumerate(scopes):
+        begin, end = (len(computing) * at // len(scopes) for at in (number, number + 1))
+        order += scope + computing[begin:end]
+    return order if scopes else computing
 
 
 def leave_out_slow_ones(config: pytest.Config, items: list[pytest.Item]) -> None:
