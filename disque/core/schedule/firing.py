@@ -45,6 +45,9 @@ NEWS_MS: Final = 1000
 JUMP_MS: Final = 10_000
 #: Ticks that are made up for.
 TICKS_MOST: Final = 1000
+#: Nodes that are known no more, of which it is kept how long they have been up. Who is met again does not say it again
+#: if its own link was there all the time.
+GONE_MOST: Final = 1000
 #: How long ADDJOB may wait for copies, and what fails for how long is tried again, in ms.
 ADD_MS: Final = 10_000
 AGAIN_MS: Final = 1000
@@ -178,8 +181,8 @@ def review(node: "Node") -> None:
     schedules = node.schedules
     schedules.version = node.membership.version
     known = node.membership.nodes
-    for peer_id in [peer_id for peer_id in schedules.up if peer_id not in known]:
-        del schedules.up[peer_id]
+    if len(schedules.up) > len(known) + GONE_MOST:
+        schedules.up = {peer_id: up_ms for peer_id, up_ms in schedules.up.items() if peer_id in known}
     nodes = tuple(sorted([node_id for node_id in known if can_fire(node, node_id)]))
     if nodes != schedules.nodes:
         schedules.nodes = nodes

@@ -471,6 +471,21 @@ class TestManyNodes:
         bench.until(2.8)
         assert bench.ticks() == [0, 1, 2]
 
+    def test_who_was_forgotten_and_is_met_again_need_not_say_it_again(self) -> None:
+        bench = CronBench(peers=2)
+        name = name_with(bench, MYSELF)
+        first, second = bench.peers
+        bench.node.schedules.held = True
+        del bench.node.schedules.up[second.id]
+        bench.set(name.decode(), "@every 1s", "q", "b", "REPLICATE", 1)
+        bench.client()("CLUSTER", "FORGET", first.id)
+        bench.until(0.5)
+        bench.peers.remove(first)
+        bench.meet(0)
+        bench.hear(second, (UPSINCE, 5))
+        bench.until(2.5)
+        assert bench.ticks() == [0, 1, 2]
+
     def test_after_a_start_nothing_fires_before_the_others_were_heard(self) -> None:
         bench = CronBench(peers=2)
         name = name_with(bench, MYSELF)
