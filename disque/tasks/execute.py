@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 
 from disque.client import CommandError, DisqueError, NewJob
 from disque.client.errors import NoPermError
-from disque.client.values import text_of
+from disque.client.values import Name, text_of
 from disque.tasks.chains import following
 from disque.tasks.context import CURRENT
 from disque.tasks.errors import Cancelled, Discard, EncodeError, MessageError
@@ -189,8 +189,8 @@ class Execution:
         event = Event("enqueue", call.task, text_of(job.queue), list(call.args), dict(call.kwargs), headers)
 
         async def last() -> str:
-            said = event.headers or None
-            return await self._add(job._replace(headers=said))  # type: ignore[arg-type]  # names of texts are names
+            said = dict[Name, Name](event.headers.items())
+            return await self._add(job._replace(headers=said or None))
 
         await enqueue(layers, event, last)
 
