@@ -201,6 +201,8 @@ class History:
         #: By job, the machines that have confirmed a copy to the coordinator, and those that lost theirs.
         self.confirmed: dict[bytes, set[int]] = {}
         self.forgot: dict[bytes, set[int]] = {}
+        #: By job, the IDs of the nodes that have confirmed a copy: a machine may be several nodes, one after the other.
+        self.voters: dict[bytes, set[bytes]] = {}
         #: By job, in order: which machine has confirmed a copy to the coordinator, or (False) is known to the
         #: coordinator to be another process by now, which has none.
         self.votes: dict[bytes, list[tuple[int, bool]]] = {}

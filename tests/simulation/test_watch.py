@@ -8,6 +8,7 @@ import pytest
 from cluster.messages import GOTJOB, REFUSED, REFUSED_JOURNAL, YOURJOBS, repljob, takejob, yourjobs_row
 from disque.core.jobs import orders
 from disque.core.model.extra import DIED_RETURNED
+from disque.core.model.session import Spread
 from disque.core.replication import returned, tries
 from tests.core.support import Bench
 from tests.simulation.cluster import Cluster
@@ -186,3 +187,24 @@ def test_when_a_node_put_away_what_came_back_is_noted_and_when_that_was_put_back
     assert [known.returned_ms, known.put_back_ms] == [[watch.world.now], []]
     put_back()
     assert known.put_back_ms == [watch.world.now]
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+@pytest.mark.parametrize("is_outside", [True, False])
+def test_who_keeps_no_copy_of_an_async_is_a_holder_until_enough_other_nodes_are(
+    is_outside: bool, is_async: bool
+) -> None:
+    giving = Giving()
+    known = giving.known
+    known.plan.asynchronous, known.plan.retry, known.plan.repl = is_async, 5, 2
+    bench = Bench()
+    job = bench.job(bench.client().add("q"))
+    giving.processes[0].node.copies.wanted[JOB] = Spread(job, None, outside=is_outside)
+    giving.hears(1, 0, (GOTJOB, (JOB,)))
+    giving.hears(1, 0, (GOTJOB, (JOB,)))
+    assert known.holders == {0, 1}, "the same node twice is one"
+    giving.processes[1].node.node_id = b"f" * 40  # the same machine, which is another node now
+    giving.hears(1, 0, (GOTJOB, (JOB,)))
+    lets_go = is_outside and is_async
+    assert known.holders == ({1} if lets_go else {0, 1})
+    assert (0 in giving.watch.history.forgot_ms.get(JOB, {})) == lets_go

@@ -472,6 +472,7 @@ class Watch:
         peer = process.node.peers.get(src.node.node_id)
         self.history.vote(job_id, number, counts=peer is not None and peer.start in {0, src.node.start})
         self.history.confirmed.setdefault(job_id, set()).add(number)
+        self.history.voters.setdefault(job_id, set()).add(src.node.node_id)
         self.history.has_copy(job_id, number)
         if src.gone and job_id not in self.survived.get(number, {}):
             self.history.forget(job_id, number)
@@ -486,6 +487,17 @@ class Watch:
             return
         if known.plan.retry or (known.giver < 0 and not known.sources):  # else it has been handed on
             known.holders.add(number)
+            self._lets_go(process, known)
+
+    def _lets_go(self, process: "Process", known: Known) -> None:
+        """A node that has answered an ASYNC, and keeps no copy itself, drops its own once enough others have one."""
+        spread = process.node.copies.wanted.get(known.id)
+        if spread is None or not spread.outside or not known.plan.asynchronous or not known.plan.retry:
+            return
+        number = process.machine.number
+        if number in known.holders and len(self.history.voters[known.id]) >= known.plan.repl:
+            known.holders.discard(number)
+            self.history.note_lost(known.id, number)
 
     def free(self, process: "Process", outbox: Outbox) -> Outbox:
         """Messages that need not wait for the journal are about to leave."""
