@@ -92,21 +92,32 @@ def check_users(config: Config) -> None:
 
 
 def check_renames(config: Config) -> None:
-    """No command may take the name of another one, which could not be called any more. Raises ConfigError."""
+    """No command has two new names, or takes that of another one, which could not be called. Raises ConfigError."""
     names = set(COMMANDS)
+    given: dict[str, str] = {}
     for old, new in config.renames():
         names.discard(as_bytes(old).lower())
+        why = ""
         if new and as_bytes(new).lower() in names:
-            wrong = SettingError(
-                f"There is a command with the name {new} already", "Expected: rename-command <command> <new name>"
-            )
+            why = f"There is a command with the name {new} already"
+        elif given.setdefault(old.lower(), new.lower()) != new.lower():
+            why = f"There are two lines for command {old}, with different names"
+        if why:
+            wrong = SettingError(why, "Expected: rename-command <command> <new name>")
             raise conffile.ConfigError(conffile.COMMAND_LINE, 0, f"{conffile.RENAME} {old} {new}", wrong)
         names.add(as_bytes(new).lower())
 
 
 def check_bus_port(config: Config) -> None:
-    """The port for other nodes must be one. Raises ConfigError."""
+    """The port for other nodes must be one, and not that of clients. Raises ConfigError."""
     bus_port = bus_port_of(config)
+    for name in ("port", "tls-port"):
+        if bus_port and bus_port == config.number(name):
+            wrong = SettingError(
+                f"Other nodes and clients cannot both come to port {bus_port}, which is the {name}",
+                "Expected: a port of its own, or 0 for port + 10000",
+            )
+            raise conffile.ConfigError(conffile.COMMAND_LINE, 0, f"cluster-bus-port {bus_port}", wrong)
     if bus_port > PORT_MOST:
         name = "port" if config.number("port") else "tls-port"
         wrong = SettingError(

@@ -13,12 +13,12 @@ from typing import Any, Final, TypedDict
 
 from disque.client import Backoff, NewJob
 from disque.client.terms import backoff_word
-from disque.client.values import Duration, Name
+from disque.client.values import Duration, Name, ttl_beyond
 from disque.tasks.convert import plain
 from disque.tasks.errors import seconds
 from disque.tasks.message import dump
 
-#: A job lives for so long beyond its delay unless something else is said.
+#: A job lives for so long from when it may begin unless something else is said.
 TTL_S: Final = 30 * 86_400
 #: Nodes take no longer keys: of a longer one its digest counts.
 KEY_BYTES: Final = 512
@@ -115,7 +115,7 @@ class Options:
         once = self.at_most_once
         ttl = self.ttl
         if ttl is None:
-            ttl = TTL_S if self.delay is None and self.at is None else TTL_S + self.delay_s()
+            ttl = TTL_S if self.delay is None and self.at is None else ttl_beyond(TTL_S, self.delay_s())
         return NewJob(
             queue,
             body,

@@ -73,6 +73,20 @@ def test_a_command_does_not_take_the_name_of_another_one(tmp_path: Path) -> None
         read_config([written(tmp_path, "rename-command addjob GetJob")])
 
 
+def test_a_command_has_one_new_name(tmp_path: Path) -> None:
+    read_config(["--rename-command", "debug", "", "--rename-command", "DEBUG", ""])
+    with pytest.raises(ConfigError, match="two lines for command DEBUG, with different names"):
+        read_config([written(tmp_path, "rename-command debug one", "rename-command DEBUG other")])
+
+
+@pytest.mark.parametrize("name", ["port", "tls-port"])
+def test_clients_and_other_nodes_do_not_come_to_the_same_port(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match=f"both come to port 7799, which is the {name}"):
+        read_config([written(tmp_path, f"{name} 7799", "cluster-bus-port 7799")])
+    config, _ = read_config(["--port", "0"])
+    assert config.number("port") == 0
+
+
 def test_users_of_the_configuration_have_rules_that_make_sense(tmp_path: Path) -> None:
     config, _ = read_config([written(tmp_path, 'user alice on ">a b" ~mails* +@consume', "user bob off")])
     assert config.words("user") == ("alice\0on\0>a b\0~mails*\0+@consume", "bob\0off")
