@@ -10,10 +10,11 @@ they may have been processed.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from disque.client import Disque, DisqueError
+from disque.client.config import Address
 from disque.client.delivery import Reply
 from disque.client.replies import pairs
 from disque.spark.claims import ReadError, named
@@ -35,6 +36,8 @@ CTIME_A_US: Final = 1000
 
 def fetch(partition: IdsPartition, options: Options) -> Iterator[list[Claimed]]:
     """Give the jobs of a partition, some at a time. Raises ReadError."""
+    if not partition.ids:
+        return
     what = named(options.sources)
     with connect(options) as client:
         nodes = Nodes(client)
@@ -66,7 +69,7 @@ class Fetcher:
         ids, at, count = partition.ids, 0, FIRST
         while at < len(ids):
             some = ids[at : at + count]
-            found = self._known(some, maker)
+            found = shown_to_all(self._nodes, some, maker, self._patience_s, self._what)
             jobs = [job for one in some if (job := claimed(found.get(one))) is not None and self._is_ours(job)]
             kept = [job for job in jobs if not (partition.again and at_most_once(found[job.id]))]
             self._gone += len(some) - len(jobs)
@@ -79,24 +82,6 @@ class Fetcher:
     def _is_ours(self, job: Claimed) -> bool:
         return self._queues is None or job.queue in self._queues
 
-    def _known(self, ids: Sequence[str], maker: Any) -> dict[str, Reply]:  # noqa: ANN401 - what Nodes.maker gives
-        """What is known of jobs. Nodes that are away are waited for if they may know more."""
-        until_s = time.monotonic() + self._patience_s
-        known: dict[str, Reply] = {}
-        while True:
-            answers = self._nodes.about([one for one in ids if one not in known], show, is_shown, maker)
-            known |= answers.known
-            missing = len(ids) - len(known)
-            if not missing or not answers.silent:
-                return known
-            if time.monotonic() >= until_s:
-                away = ", ".join("{}:{}".format(*address) for address in answers.silent)
-                raise ReadError(
-                    f"{self._what}: {missing} of {len(ids)} jobs of the batch are not known to the nodes that answer, "
-                    f"and these do not answer: {away}. Start the query again when they are back"
-                )
-            time.sleep(PAUSE_S)
-
     def report(self, of: int) -> None:
         """Warn of jobs that were left out."""
         for count, why in (
@@ -105,6 +90,27 @@ class Fetcher:
         ):
             if count:
                 LOG.warning("%s: %d of %d jobs of the batch %s, and are left out", self._what, count, of, why)
+
+
+def shown_to_all(
+    nodes: Nodes, ids: Sequence[str], maker: Callable[[str], Address | None], patience_s: float, what: str
+) -> dict[str, Reply]:
+    """What SHOW says of jobs. Nodes that are away are waited for if they may know more. Raises ReadError."""
+    until_s = time.monotonic() + patience_s
+    known: dict[str, Reply] = {}
+    while True:
+        answers = nodes.about([one for one in ids if one not in known], show, is_shown, maker)
+        known |= answers.known
+        missing = len(ids) - len(known)
+        if not missing or not answers.silent:
+            return known
+        if time.monotonic() >= until_s:
+            away = ", ".join("{}:{}".format(*address) for address in answers.silent)
+            raise ReadError(
+                f"{what}: {missing} of {len(ids)} jobs of the batch are not known to the nodes that answer, "
+                f"and these do not answer: {away}. Start the query again when they are back"
+            )
+        time.sleep(PAUSE_S)
 
 
 def show(client: Disque, ids: Sequence[str]) -> list[Reply]:

@@ -5,7 +5,7 @@ task that is started again reads the same jobs, whatever happened to them. Such 
 travels faster than a list of jobs.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from pyspark.sql.datasource import InputPartition
@@ -71,12 +71,12 @@ def split(jobs: Sequence[Claimed], wanted: int) -> list[JobsPartition]:
     return [JobsPartition(part) for one in slices(jobs, wanted) for part in light(one)]
 
 
-def split_ids(ids: Sequence[str], wanted: int, *, again: bool) -> list[IdsPartition]:
+def split_ids(ids: Sequence[str], wanted: int, *, again: bool, without: Collection[str] = ()) -> list[IdsPartition]:
     """The same for jobs that are fetched: whatever becomes of them, each is in the same partition every time.
 
-    The number of the partition is a part of the keys that a sink makes.
+    The number of the partition is a part of the keys that a sink makes. So what it is ``without`` leaves its place.
     """
-    return [IdsPartition(part, again=again) for part in slices(ids, wanted)]
+    return [IdsPartition([one for one in part if one not in without], again=again) for part in slices(ids, wanted)]
 
 
 def light(jobs: Sequence[Claimed]) -> Iterator[Sequence[Claimed]]:

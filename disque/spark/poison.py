@@ -4,9 +4,13 @@ A query that is started again on its checkpoint gets the batch once more with wh
 and nobody knows which of its jobs is to blame. How often that was is noted with each job, as its PROGRESS, so it is
 known wherever the query is started. Jobs with which a batch has failed too often are given back with NACK DEAD. From
 then on they are in another queue: they are left out of the batch, and not acknowledged with it.
+
+A node that is away may be the only one that has a job. So a batch is not begun again while some of its jobs are not
+known, and that counts as no failure. At the end of a batch, a job that is not known is acknowledged if this process has
+seen that it is one of the queue: all nodes take the acknowledgement, and tell the one that is away.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from disque.client import Disque, DisqueError
@@ -14,7 +18,7 @@ from disque.client.delivery import Reply
 from disque.spark.claims import ReadError, named
 from disque.spark.commits import LOG
 from disque.spark.connection import connect
-from disque.spark.fetching import fields, is_shown, show
+from disque.spark.fetching import fields, is_shown, show, shown_to_all
 from disque.spark.nodes import Nodes, send
 from disque.spark.options import Options
 
@@ -30,16 +34,22 @@ class Poison:
         self._what = named(options.sources)
         self._client = connect(options)
         self._nodes = Nodes(self._client)
+        self._patience_s = options.backoff_ms / 1000
         self._dead: set[str] = set()
+        self._seen: set[str] = set()  # the jobs of the batch that has failed, which were in a queue that is read
 
     def close(self) -> None:
         """Close all connections."""
         self._nodes.close()
 
     def failed(self, ids: Sequence[str]) -> list[str]:
-        """A batch of these jobs has failed: those that stay in it. Raises ReadError if a node refuses that."""
+        """A batch of these jobs has failed: those that stay in it.
+
+        Raises ReadError if a node refuses that, and if nodes are away that may have some of them.
+        """
         most = self._options.poison_tries
-        shown = self._shown(ids)
+        shown = self._in_queue(shown_to_all(self._nodes, ids, self._nodes.maker(), self._patience_s, self._what))
+        self._seen = set(shown)
         # Whose number is full already was a dead letter, and was put back: it begins again.
         failures = {one: failures_of(reply) % most + 1 for one, reply in shown.items()}
         self._say([note(one, count) for one, count in failures.items()])  # which also takes them out of their queue
@@ -50,13 +60,18 @@ class Poison:
         self._dead |= dead
         return [one for one in ids if one in failures and one not in dead]
 
-    def ours(self, ids: Sequence[str]) -> list[str]:
-        """Those of these jobs that are still in a queue that is read, and were not put back there meanwhile."""
-        shown = self._shown(ids)
-        return [one for one in ids if one in shown and one not in self._dead]
+    def ours(self, ids: Sequence[str], *, claimed: bool) -> list[str]:
+        """Those of these jobs that are still in a queue that is read, and were not put back there meanwhile.
 
-    def _shown(self, ids: Sequence[str]) -> dict[str, Reply]:
-        found = self._nodes.about(ids, show, is_shown, self._nodes.maker()).known
+        ``claimed``: this process has taken them from there.
+        """
+        answers = self._nodes.about(ids, show, is_shown, self._nodes.maker())
+        ours = set(self._in_queue(answers.known))
+        if answers.silent:
+            ours |= (set(ids) if claimed else self._seen) - answers.known.keys()
+        return [one for one in ids if one in ours and one not in self._dead]
+
+    def _in_queue(self, found: Mapping[str, Reply]) -> dict[str, Reply]:
         return {one: reply for one, reply in found.items() if is_in(reply, self._options.sources)}
 
     def _say(self, commands: Sequence[tuple[bytes, ...]]) -> dict[str, Reply]:

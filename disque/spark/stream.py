@@ -26,7 +26,7 @@ from disque.spark.options import COMMIT, Options
 from disque.spark.partitions import Claimed, IdsPartition, JobsPartition, batches, split_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     import pyarrow as pa
 
@@ -98,6 +98,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._lease: Lease | None = None
         self._batch = first(self._queue)  # what was claimed last
         self._again = 0  # the batch that was claimed by a process that is gone
+        self._without: frozenset[str] = frozenset()  # what is not in it any more
         self._settled = 0  # batches up to this number are acknowledged
         self._left: int | None = None  # how many jobs availableNow may still take
 
@@ -148,14 +149,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start == end:
             return []
         offset = read(end, self._queue)
-        ids: Sequence[str] = offset.ids
         if self._batch.number != offset.number:
             lease = self._leased()
-            if lease.poison is not None:
-                ids = lease.poison.failed(ids)
+            ids = offset.ids if lease.poison is None else lease.poison.failed(offset.ids)
             lease.heartbeat.hold(ids)
             self._batch, self._again = offset, offset.number
-        return [*split_ids(ids, self._options.partitions, again=offset.number == self._again)]
+            self._without = frozenset(offset.ids).difference(ids)
+        again = offset.number == self._again
+        return [*split_ids(offset.ids, self._options.partitions, again=again, without=self._without if again else ())]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """Give the jobs of a partition, in a task."""
@@ -194,7 +195,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._leased().heartbeat.release(offset.ids)  # first, so that no beat asks about jobs that are done
         if offset.ids and self._options.ack_mode == COMMIT:
             lease = self._leased()
-            ids = offset.ids if lease.poison is None else lease.poison.ours(offset.ids)
+            claimed = offset.number == self._batch.number != self._again
+            ids = offset.ids if lease.poison is None else lease.poison.ours(offset.ids, claimed=claimed)
             lease.claims.acknowledge(ids)
         self._leased().claims.forget(offset.ids)
         self._settled = offset.number

@@ -40,6 +40,7 @@ def test_ids_are_spread_in_the_same_way() -> None:
     assert [len(part.ids) for part in parts] == [3, 3, 3, 1]
     assert {part.again for part in parts} == {True}
     assert [len(part) for part in slices(ids, 20)] == [1] * 10
+    assert [part.ids for part in split_ids(ids[:4], 2, again=True, without=ids[:2])] == [(), tuple(ids[2:4])]
 
 
 def test_heavy_jobs_go_in_more_partitions() -> None:

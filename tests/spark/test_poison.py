@@ -1,6 +1,6 @@
 """Batches that fail again and again: what is noted with their jobs, and what becomes of these."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,13 @@ from pyspark.sql import SparkSession
 
 from disque.client import DisqueError, NoJobError
 from disque.spark.claims import ReadError
+from disque.spark.columns import SOURCE
+from disque.spark.nodes import Answers, Nodes
+from disque.spark.offsets import first
 from disque.spark.options import STREAM
+from disque.spark.partitions import IdsPartition
 from disque.spark.poison import NOTE, Poison, failures_of, is_done, is_in, kill, note
+from disque.spark.stream import StreamReader
 from tests.end_to_end.node import Node
 from tests.spark.support import options
 from tests.spark.test_stream import Account, fill, start
@@ -34,7 +39,7 @@ def taken(node: Node, count: int, *words: str | int) -> list[str]:
 
 def progress(node: Node, job_id: str) -> Any:
     reply = node.ask("SHOW", job_id)
-    return dict(zip(reply[::2], reply[1::2], strict=True))[b"progress"]
+    return dict(zip(reply[::2], reply[1::2], strict=True)).get(b"progress")
 
 
 class TestFailed:
@@ -42,10 +47,10 @@ class TestFailed:
         ids = taken(node, 3)
         assert poison.failed(ids) == ids
         assert progress(node, ids[0]) == NOTE + b"1"
-        assert poison.ours(ids) == ids
+        assert poison.ours(ids, claimed=True) == ids
         assert poison.failed(ids) == []
         assert node.ask("QLEN", "mails:dead") == 3
-        assert poison.ours(ids) == []
+        assert poison.ours(ids, claimed=True) == []
 
     def test_also_those_that_came_back_into_their_queue(self, node: Node, poison: Poison) -> None:
         ids = taken(node, 2)
@@ -59,14 +64,14 @@ class TestFailed:
         node.ask("ACKJOB", ids[0])
         node.ask("MOVE", "other", ids[1])
         assert poison.failed(ids) == ids[2:]
-        assert poison.ours(ids) == ids[2:]
+        assert poison.ours(ids, claimed=True) == ids[2:]
 
     def test_what_was_put_back_is_not_acknowledged_with_the_batch(self, node: Node, poison: Poison) -> None:
         ids = taken(node, 1)
         for _ in range(2):
             poison.failed(ids)
         assert node.ask("REVIVEJOB", ids[0]) == 1
-        assert poison.ours(ids) == []
+        assert poison.ours(ids, claimed=True) == []
 
     def test_one_that_was_put_back_begins_again(self, node: Node, poison: Poison) -> None:
         ids = taken(node, 1)
@@ -84,6 +89,61 @@ class TestFailed:
         monkeypatch.setattr("disque.spark.poison.send", lambda _client, some: [refusal for _ in some])
         with pytest.raises(ReadError, match=r"job .* needs all nodes"):
             poison.failed(ids)
+
+
+class TestAway:
+    """Some jobs of the batch are only at a node that does not answer."""
+
+    @pytest.fixture
+    def away(self, poison: Poison, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+        """The jobs that only the node has which is away."""
+        hidden: set[str] = set()
+        about = Nodes.about
+
+        def partly(self: Nodes, ids: Iterable[str], *words: Any) -> Answers:
+            found = about(self, [one for one in ids if one not in hidden], *words)
+            return Answers(found.known, [("away", 1)]) if hidden else found
+
+        monkeypatch.setattr(Nodes, "about", partly)
+        monkeypatch.setattr(poison, "_patience_s", 0.0)
+        return hidden
+
+    def test_the_batch_is_not_begun_again_and_has_not_failed(self, node: Node, poison: Poison, away: set[str]) -> None:
+        ids = taken(node, 3)
+        away.add(ids[2])
+        with pytest.raises(ReadError, match=r"1 of 3 jobs .* do not answer: away:1"):
+            poison.failed(ids)
+        assert progress(node, ids[0]) is None
+        away.clear()
+        assert poison.failed(ids) == ids
+
+    @pytest.mark.parametrize("claimed", [True, False])
+    def test_what_was_claimed_is_acknowledged(self, node: Node, poison: Poison, away: set[str], claimed: bool) -> None:
+        ids = taken(node, 3)
+        away.add(ids[2])
+        assert poison.ours(ids, claimed=claimed) == (ids if claimed else ids[:2])
+
+    def test_what_was_in_its_queue_is_acknowledged_and_nothing_else(
+        self, node: Node, poison: Poison, away: set[str]
+    ) -> None:
+        ids = taken(node, 3)
+        node.ask("NACK", ids[0], "DEAD")
+        assert poison.failed(ids) == ids[1:]
+        away.update({ids[0], ids[2]})
+        assert poison.ours(ids, claimed=False) == ids[1:]
+
+
+def test_the_jobs_that_stay_are_in_the_same_partitions(node: Node, hosts: str) -> None:
+    ids = taken(node, 4)
+    words = options(STREAM, hosts=hosts, poisonTries=5, partitions=2)
+    start = first("mails")
+    end = start.next(ids)
+    node.ask("CANCEL", ids[0])
+    reader = StreamReader(SOURCE, words)
+    for _ in range(2):
+        parts = reader.partitions(start.as_json(), end.as_json())
+        assert [part.ids for part in parts if isinstance(part, IdsPartition)] == [(ids[1],), (ids[2], ids[3])]
+    reader.stop()
 
 
 def test_a_batch_that_fails_too_often_goes_on_without_its_jobs(
