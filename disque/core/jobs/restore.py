@@ -74,6 +74,7 @@ def apply_ack(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> No
     """ACK: a job is done; when others hold it too, the end of the start sees to it that they hear of that."""
     del segment
     node = recovery.node
+    recovery.more.pop(record[1], None)  # it was of a job whose own record is in a segment that is gone
     job = node.find(record[1])
     if job is None:
         node.free_key(record[1])  # the segment with the job may be gone before the one with its key
@@ -88,6 +89,7 @@ def apply_delete(recovery: "Recovery", record: tuple[Any, ...], segment: int) ->
     """DELETE: a job is gone, everywhere."""
     del segment
     node = recovery.node
+    recovery.more.pop(record[1], None)
     job = node.find(record[1])
     if job is not None:
         node.remove(job)

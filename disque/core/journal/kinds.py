@@ -104,6 +104,7 @@ def apply_head(recovery: Recovery, record: Record, segment: int) -> None:
 def apply_flush(recovery: Recovery, record: Record, segment: int) -> None:
     """FLUSH: everything before is gone."""
     del record, segment
+    recovery.more.clear()
     registry.forget_all(recovery.node)
     sessions.forget_everything(recovery.node)
 

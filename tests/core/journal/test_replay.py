@@ -146,6 +146,18 @@ class TestJob:
         assert found is not None
         assert (job.queue, found.error, found.tries) == (b"again", b"no disk", 2)
 
+    @pytest.mark.parametrize("gone", [(ACK, job_id(1)), (DELETE, job_id(1)), (FLUSH,)])
+    def test_what_was_known_of_one_that_was_gone_before_it_came_again_is_not_known_of_it(
+        self, gone: tuple[Any, ...]
+    ) -> None:
+        extra = Extra()
+        extra.tries = 1
+        more = (MORE, job_id(1), encode_extra(extra, IN_JOURNAL))  # the record of its job is in a segment that is gone
+        node = replay(more, gone, job_record(queue=b"again"))
+        job = node.find(job_id(1))
+        assert job is not None
+        assert node.extra_of(job) is None
+
     def test_jobs_of_a_queue_share_what_they_have_in_common(self) -> None:
         node = replay(*[job_record(number, retry=5 + number % 2, queue=b"mail") for number in range(6)])
         specs = [job.spec for job in map(node.find, map(job_id, range(6))) if job is not None]
