@@ -23,9 +23,9 @@ class Retry:
     still for over 500 ms, or got no answer for the node timeout from the node that delivers it again, or from one
     that handed it to that one; and what follows when these nodes threw away what they remembered, were told to delete
     it, or to forget others and did not know them again before the job was there; and where one of both came from a copy
-    that was made by one that had been told to forget others, so neither side may know of the other one; and what a node delivers that
-    was off for so long, and then reached no other one with the job for so long, that they forgot each other, or one
-    that has its copy from there (Rule 52), and what others deliver then. A WORKING that came so late
+    that was made by one that had been told to forget others, so neither side may know of the other one; and what a node
+    delivers that was off for so long, and then reached no other one with the job for so long, that they forgot each
+    other, or one that has its copy from there (Rule 52), and what others deliver then. A WORKING that came so late
     that another node had the job in its queue already, or would have it before it heard of this, counts for what came
     from there only from when that one must have heard of it. Clocks may drift; nothing else counts, not one ms.
     """
@@ -69,9 +69,9 @@ class Retry:
         paths = {*claim.path, *earlier.path}
         if history.evicted(since_ms, until_ms, paths) or history.forgot_nodes(paths, known.plan.asked_ms, until_ms):
             return True
-        if self.has_untold_copy(known, claim) or self.has_untold_copy(known, earlier):
-            return True
-        if self.forgot_each_other(known, earlier, claim):
+        if any(self.has_untold_copy(known, one) for one in (earlier, claim)) or self.forgot_each_other(
+            known, earlier, claim
+        ):
             return True
         return any(
             self.has_failed(machine, again, since_ms, until_ms) for machine in earlier.path for again in claim.path
