@@ -16,6 +16,7 @@ from kombu.log import get_logger
 
 from disque.client import Disque, DisqueError, JobCancelledError, NoJobError
 from disque.client.config import Address
+from disque.client.errors import is_out_of_reach
 
 LOG: Final = get_logger(__name__)
 #: So often a lease is renewed while it lasts.
@@ -80,7 +81,7 @@ class Leases:
 
     def _judge(self, ids: list[str], answers: list[int | DisqueError]) -> None:
         for job_id, answer in zip(ids, answers, strict=True):
-            if isinstance(answer, NoJobError | JobCancelledError):
+            if isinstance(answer, NoJobError | JobCancelledError) or is_out_of_reach(answer):
                 with self._lock:
                     lost = self._held.pop(job_id, self) is not self
                 if lost:

@@ -181,7 +181,10 @@ class AsyncDisque:
         return await self.drive(batch.add_parts(self.router, self.config, jobs, packer, pipeline, errors))
 
     async def ack_many(self, ids: Iterable[Name]) -> int:
-        """Acknowledge any number of jobs, pipelined. How many were known and not done."""
+        """Acknowledge any number of jobs, pipelined. How many were known and not done.
+
+        Raises NoPermError for a job in a queue to which the user has no right, when the others are acknowledged.
+        """
         return await self.drive(batch.ack_parts(self.router, self.config, ids))
 
     async def working_one(self, job_id: Name, node: Address | None = None, *, progress: str | None = None) -> int:
@@ -199,7 +202,11 @@ class AsyncDisque:
 
     async def enqueue_at(self, node: Address | None, ids: Sequence[Name]) -> None:
         """Put jobs back that are out, at ``node`` if it can be asked: one more delivery of each, and no try used up."""
-        await self.run(requests.enqueue(self.config, *ids).to(node))
+
+        def enqueue(some: Sequence[Name]) -> Request[int]:
+            return requests.enqueue(self.config, *some).to(node)
+
+        await self.drive(requests.say_counted(self.router, self.config, [ids], enqueue))
 
     def keep_working(self, jobs: Sequence[AnyJob | str]) -> AsyncKeepWorking:
         """Say WORKING for these jobs, or IDs, in the background while the block of this context manager runs."""
@@ -220,7 +227,11 @@ class AsyncDisque:
         dead: bool = False,
     ) -> None:
         """Give jobs back, at ``node`` if it can be asked: others may not know them, and leave them to their RETRY."""
-        await self.run(requests.nack(self.config, *ids, delay=delay, count=count, error=error, dead=dead).to(node))
+
+        def nack(some: Sequence[Name]) -> Request[int]:
+            return requests.nack(self.config, *some, delay=delay, count=count, error=error, dead=dead).to(node)
+
+        await self.drive(requests.say_counted(self.router, self.config, [ids], nack))
 
     async def give_back_quietly(
         self,

@@ -10,7 +10,8 @@ from disque.client.delivery import Flow, Parcel, deliver
 from disque.client.errors import DisqueError, UnexpectedReplyError
 from disque.client.newjob import NewJob
 from disque.client.packing import pack
-from disque.client.replies import job_id, whole
+from disque.client.replies import job_id
+from disque.client.requests import ack, say_counted
 from disque.client.router import Router
 from disque.client.terms import Backoff
 from disque.client.values import Body, Duration, Name, body_word, id_words, name_word, number_word
@@ -145,10 +146,4 @@ def ack_parts(router: Router, config: Config, ids: Iterable[Name]) -> Flow[int]:
     """Acknowledge any number of jobs, some at a time: how many were known and not done."""
     words = id_words(ids)
     groups = [words[at : at + IDS_MOST] for at in range(0, len(words), IDS_MOST)]
-    if not groups:
-        return 0
-    replies = yield from deliver(router, config, Parcel([pack([b"ACKJOB", *group]) for group in groups]))
-    for reply in replies:
-        if isinstance(reply, DisqueError):
-            raise reply
-    return sum(map(whole, replies))
+    return (yield from say_counted(router, config, groups, lambda group: ack(config, *group)))

@@ -204,7 +204,10 @@ class Disque:
         return self.drive(batch.add_parts(self.router, self.config, jobs, packer, pipeline, errors))
 
     def ack_many(self, ids: Iterable[Name]) -> int:
-        """Acknowledge any number of jobs, pipelined. How many were known and not done."""
+        """Acknowledge any number of jobs, pipelined. How many were known and not done.
+
+        Raises NoPermError for a job in a queue to which the user has no right, when the others are acknowledged.
+        """
         return self.drive(batch.ack_parts(self.router, self.config, ids))
 
     def working_one(self, job_id: Name, node: Address | None = None, *, progress: str | None = None) -> int:
@@ -222,7 +225,11 @@ class Disque:
 
     def enqueue_at(self, node: Address | None, ids: Sequence[Name]) -> None:
         """Put jobs back that are out, at ``node`` if it can be asked: one more delivery of each, and no try used up."""
-        self.run(requests.enqueue(self.config, *ids).to(node))
+
+        def enqueue(some: Sequence[Name]) -> Request[int]:
+            return requests.enqueue(self.config, *some).to(node)
+
+        self.drive(requests.say_counted(self.router, self.config, [ids], enqueue))
 
     def keep_working(self, jobs: Sequence[AnyJob | str]) -> KeepWorking:
         """Say WORKING for these jobs, or IDs, in the background while the block of this context manager runs."""
@@ -243,7 +250,11 @@ class Disque:
         dead: bool = False,
     ) -> None:
         """Give jobs back, at ``node`` if it can be asked: others may not know them, and leave them to their RETRY."""
-        self.run(requests.nack(self.config, *ids, delay=delay, count=count, error=error, dead=dead).to(node))
+
+        def nack(some: Sequence[Name]) -> Request[int]:
+            return requests.nack(self.config, *some, delay=delay, count=count, error=error, dead=dead).to(node)
+
+        self.drive(requests.say_counted(self.router, self.config, [ids], nack))
 
     def give_back_quietly(
         self,

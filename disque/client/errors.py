@@ -5,7 +5,7 @@ redis-py keeps working. If no node can be asked, the error is `UnavailableError`
 """
 
 from collections.abc import Sequence
-from typing import Final, Self
+from typing import Final, Self, TypeGuard
 
 from redis import exceptions
 
@@ -122,6 +122,11 @@ class NoPermError(DisqueError, exceptions.NoPermissionError):
 
     code = "NOPERM"
 
+    @property
+    def is_of_command(self) -> bool:
+        """Whether the user may not run the command at all, whatever it is about."""
+        return "permissions to run the" in str(self)
+
 
 class DeniedError(DisqueError):
     """DENIED: protected mode, a node without a password that was asked from another machine."""
@@ -185,6 +190,11 @@ BY_CODE: Final[dict[str, type[DisqueError]]] = {
         *(NoCronError, NoPermError),
     )
 }
+
+
+def is_out_of_reach(answer: object) -> TypeGuard[NoPermError]:
+    """Whether an answer says that a job is in a queue to which the user has no right, maybe since it was moved."""
+    return isinstance(answer, NoPermError) and not answer.is_of_command
 
 
 def cause_text(cause: Exception) -> str:

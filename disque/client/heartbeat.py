@@ -1,8 +1,9 @@
 """Work that takes longer than RETRY: WORKING is sent in the background as often as needed.
 
 The reply of WORKING is the RETRY of the job. So the first beat shows how often to beat: three times a RETRY, and at
-least ten times a second for a RETRY of a second or less. A job that this consumer has lost (NOJOB, TOOLATE, CANCELLED)
-is left out from then on, and listed in ``errors``. A beat that no node answered is tried again with the next one.
+least ten times a second for a RETRY of a second or less. A job that this consumer has lost (NOJOB, TOOLATE, CANCELLED,
+NOPERM) is left out from then on, and listed in ``errors``. A beat that no node answered is tried again with the next
+one.
 """
 
 import threading

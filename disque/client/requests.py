@@ -6,12 +6,12 @@ clients make their methods of these functions, so a command is described once.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Final, Generic, Self, TypeVar
+from typing import Final, Generic, Self, TypeGuard, TypeVar
 
 from disque.client import replies
 from disque.client.config import Address, Config
 from disque.client.delivery import NO_CODES, Flow, Parcel, Reply, deliver
-from disque.client.errors import DisqueError, NoJobError, UnexpectedReplyError
+from disque.client.errors import DisqueError, NoJobError, NoPermError, UnexpectedReplyError, is_out_of_reach
 from disque.client.failure import error_word
 from disque.client.newjob import NewJob
 from disque.client.packing import pack
@@ -32,6 +32,7 @@ from disque.client.values import (
 )
 
 T = TypeVar("T")
+J = TypeVar("J")
 
 #: A GETJOB waits at most so long at the server; longer waits are several, so that a node that hangs is noticed.
 WAIT_MOST_MS: Final = 10_000
@@ -94,6 +95,13 @@ class Request(Generic[T]):
             name = self.words[0].decode(errors="replace")
             raise UnexpectedReplyError(f"this is no reply to {name}: {replies.shown(reply)}") from wrong
 
+    def answer(self, reply: Reply) -> T | DisqueError | None:
+        """The same, with errors given; None where there was no reply."""
+        try:
+            return None if reply is None else self.value(reply)
+        except DisqueError as error:
+            return error
+
 
 def run(router: Router, config: Config, request: Request[T]) -> Flow[T]:
     """Bring one request to a node and give its value. Raises ValueError where it must be said to which."""
@@ -102,6 +110,63 @@ def run(router: Router, config: Config, request: Request[T]) -> Flow[T]:
         raise ValueError(f"{name} is for one node, and several are known: say which with at(host, port)")
     [reply] = yield from deliver(router, config, request.parcel())
     return request.value(reply)
+
+
+def say(
+    router: Router, config: Config, groups: Sequence[Sequence[J]], request: Callable[[Sequence[J]], Request[T]]
+) -> Flow[list[tuple[Sequence[J], T | DisqueError | None]]]:
+    """Say the same of jobs that have nothing to do with each other, a ``request`` for each group: groups and answers.
+
+    A node refuses a command as a whole if one of its jobs is in a queue to which the user has no right, or nobody knows
+    in which. Then it is said of each job of this group alone, so that the others do not suffer. What is raised has in
+    ``results`` what was answered before, and None for groups of which nothing is known.
+    """
+    requests = [request(group) for group in groups]
+    if not requests:
+        return []
+    parcel = requests[0].parcel()
+    parcel.requests = [pack(one.words) for one in requests]
+    try:
+        answers = yield from deliver(router, config, parcel)
+    except DisqueError as error:
+        answered = list(error.results) or [None] * len(requests)
+        known = [None if is_refused(*pair) else pair[1] for pair in zip(groups, answered, strict=True)]
+        error.results = [(group, one.answer(reply)) for group, one, reply in zip(groups, requests, known, strict=True)]
+        raise
+    pairs = list(zip(groups, requests, answers, strict=True))
+    said = [(group, one.answer(reply)) for group, one, reply in pairs if not is_refused(group, reply)]
+    alone = [[job] for group, _, reply in pairs if is_refused(group, reply) for job in group]
+    try:
+        said += yield from say(router, config, alone, request)
+    except DisqueError as error:
+        error.results = [*said, *error.results]
+        raise
+    return said
+
+
+def is_refused(group: Sequence[J], reply: Reply) -> bool:
+    """Whether a node has refused to hear of several jobs for the sake of one of them."""
+    return len(group) > 1 and is_of_one(reply)
+
+
+def is_of_one(reply: Reply) -> TypeGuard[NoJobError | NoPermError]:
+    """Whether a reply is an error about one job, though there may be several.
+
+    NOJOB is one if the user has rights to some queues only, and a node is away that may know in which one that job is.
+    """
+    return isinstance(reply, NoJobError) or is_out_of_reach(reply)
+
+
+def say_counted(
+    router: Router, config: Config, groups: Sequence[Sequence[J]], request: Callable[[Sequence[J]], Request[int]]
+) -> Flow[int]:
+    """The same, and the sum of the answers. Raises the first error, when all was said."""
+    count = 0
+    for _, answer in (yield from say(router, config, groups, request)):
+        if isinstance(answer, DisqueError):
+            raise answer
+        count += answer or 0
+    return count
 
 
 def add(
@@ -283,15 +348,22 @@ def working(config: Config, *ids: Name, progress: str | None = None) -> Request[
 def working_flow(
     router: Router, config: Config, node: Address | None, ids: Sequence[Name], progress: str | None = None
 ) -> Flow[list[int | DisqueError]]:
-    """The same, ``node`` first; whatever it does not know is looked for at all nodes, one by one."""
-    answers = yield from run(router, config, working(config, *ids, progress=progress).to(node))
-    unknown = [at for at, answer in enumerate(answers) if isinstance(answer, NoJobError)]
+    """The same, ``node`` first; whatever it does not know is looked for at all nodes, one by one.
+
+    Of a job in a queue to which the user has no right, the `NoPermError` is its answer, and the others have theirs.
+    """
+    request = working(config, *ids, progress=progress).to(node)
+    [reply] = yield from deliver(router, config, request.parcel())
+    refused = is_of_one(reply)
+    answers: list[int | DisqueError] = [reply] * len(ids) if is_of_one(reply) else request.value(reply)
+    unknown = [at for at, answer in enumerate(answers) if isinstance(answer, NoJobError | NoPermError)]
     if unknown and len(answers) > 1:
         said = progress_words(progress)
         words = [pack([b"WORKING", id_word(ids[at]), *said]) for at in unknown]
-        found = yield from deliver(router, config, Parcel(words, elsewhere=UNKNOWN_HERE))
+        parcel = Parcel(words, elsewhere=UNKNOWN_HERE, prefer=node if refused else None)
+        found = yield from deliver(router, config, parcel)
         for at, reply in zip(unknown, found, strict=True):
-            [answers[at]] = working(config, ids[at]).value(reply)
+            [answers[at]] = [reply] if is_out_of_reach(reply) else working(config, ids[at]).value(reply)
     return answers
 
 

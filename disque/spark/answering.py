@@ -12,6 +12,8 @@ import pyarrow as pa
 
 from disque.client import Disque, DisqueError
 from disque.client.delivery import Reply
+from disque.client.ends import cancel
+from disque.client.requests import revive, say_counted
 from disque.spark.adding import WriteError
 from disque.spark.nodes import Nodes, send
 from disque.spark.options import ACK, CANCEL, REVIVE, SECONDS_MAX, Options
@@ -31,9 +33,7 @@ def answer_rows(client: Disque, batches: Iterable[pa.RecordBatch], options: Opti
             if options.action == ACK:
                 client.ack_many(ids)
             elif options.action in {REVIVE, CANCEL}:
-                do = client.revive if options.action == REVIVE else client.cancel
-                for at in range(0, len(ids), GROUP):
-                    do(*ids[at : at + GROUP])
+                end_or_revive(client, ids, options.action)
             else:
                 give_back(nodes, ids, delays_of(piece, columns, options, done))
             done += len(ids)
@@ -42,6 +42,14 @@ def answer_rows(client: Disque, batches: Iterable[pa.RecordBatch], options: Opti
     finally:
         nodes.close()
     return done
+
+
+def end_or_revive(client: Disque, ids: Sequence[str], action: str) -> None:
+    """CANCEL or REVIVEJOB for all of these. Raises the first error, when all was said."""
+    make = revive if action == REVIVE else cancel
+    for at in range(0, len(ids), GROUP):
+        group = ids[at : at + GROUP]
+        client.drive(say_counted(client.router, client.config, [group], lambda some: make(client.config, *some)))
 
 
 def ids_of(piece: pa.RecordBatch, column: int, done: int) -> list[str]:

@@ -12,11 +12,13 @@ from typing import Any, Final
 from disque.client import Disque, DisqueError
 from disque.client.config import Address
 from disque.client.delivery import Parcel, Reply, deliver
+from disque.client.errors import is_out_of_reach
 from disque.client.packing import pack
+from disque.client.requests import say, working
 from disque.spark.commits import LOG
 from disque.spark.connection import connect
 from disque.spark.doors import PlainError
-from disque.spark.nodes import Nodes, send
+from disque.spark.nodes import Nodes
 from disque.spark.options import Options
 from disque.spark.partitions import Claimed
 
@@ -166,7 +168,9 @@ class Claims:
         try:
             self._client.ack_many(ids)
         except DisqueError as error:
-            raise ReadError(f"{self.what}: {len(ids)} jobs could not be acknowledged: {error}") from None
+            if not is_out_of_reach(error):
+                raise ReadError(f"{self.what}: {len(ids)} jobs could not be acknowledged: {error}") from None
+            LOG.warning("%s: jobs that are in another queue by now are not acknowledged: %s", self.what, error)
         self.forget(ids)
 
     def forget(self, ids: Iterable[str]) -> None:
@@ -199,8 +203,11 @@ def delivered(row: Any) -> tuple[Claimed, int]:  # noqa: ANN401 - a row of GETJO
 def say_working(client: Disque, ids: Sequence[str]) -> list[Reply]:
     """WORKING for many jobs: the reply about each."""
     groups = [ids[at : at + GROUP] for at in range(0, len(ids), GROUP)]
-    replies = send(client, [(b"WORKING", *(one.encode() for one in group)) for group in groups])
-    return [answer for reply, group in zip(replies, groups, strict=True) for answer in spread(reply, len(group))]
+    said = client.drive(say(client.router, client.config, groups, lambda group: working(client.config, *group)))
+    answers = {
+        one: answer for group, reply in said for one, answer in zip(group, spread(reply, len(group)), strict=True)
+    }
+    return [answers[one] for one in ids]
 
 
 def spread(reply: Reply, count: int) -> list[Reply]:

@@ -1,7 +1,8 @@
 """Fetching jobs by their IDs, in the tasks of a stream.
 
 The driver has claimed the jobs and noted their IDs. Each task asks SHOW for those of its partition: first the node that
-made a job, then the others. Jobs that were acknowledged, expired or deleted meanwhile are left out. If some are not
+made a job, then the others. Jobs that were acknowledged, expired or deleted meanwhile are left out, and so
+are those that are in a queue to which the user has no right. If some are not
 known while nodes are away that may have them, the task waits up to `backoffMs`, and then fails: otherwise they would be
 acknowledged with the others.
 
@@ -16,6 +17,7 @@ from typing import Any, Final
 from disque.client import Disque, DisqueError
 from disque.client.config import Address
 from disque.client.delivery import Reply
+from disque.client.errors import is_out_of_reach
 from disque.client.replies import pairs
 from disque.spark.claims import ReadError, named
 from disque.spark.commits import LOG
@@ -114,17 +116,17 @@ def shown_to_all(
 
 
 def show(client: Disque, ids: Sequence[str]) -> list[Reply]:
-    """SHOW for many jobs. Raises the first error, which is about an ID that is none."""
+    """SHOW for many jobs. Raises the first error, of an ID that is none, or of a user who may show no jobs."""
     replies = send(client, [(b"SHOW", one.encode()) for one in ids])
     for reply in replies:
-        if isinstance(reply, DisqueError):
+        if isinstance(reply, DisqueError) and not is_out_of_reach(reply):
             raise reply
     return replies
 
 
 def is_shown(reply: Reply) -> bool:
-    """Whether a node knows the job, be it that it is done."""
-    return isinstance(reply, list)
+    """Whether a node knows the job, be it that it is done, or in a queue to which the user has no right."""
+    return isinstance(reply, list) or is_out_of_reach(reply)
 
 
 def at_most_once(reply: Reply) -> bool:

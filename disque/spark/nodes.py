@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from disque.client import Disque, DisqueError
+from disque.client import Disque, DisqueError, NoPermError
 from disque.client.config import Address
 from disque.client.delivery import Parcel, Reply, deliver
 from disque.client.packing import pack
@@ -93,7 +93,10 @@ class Nodes:
     def about(
         self, ids: Iterable[str], ask: Ask, known: Callable[[Reply], bool], first: Callable[[str], Address | None]
     ) -> Answers:
-        """Ask about jobs: ``first`` the node that probably knows, then the others about what was not ``known``."""
+        """Ask about jobs: ``first`` the node that probably knows, then the others about what was not ``known``.
+
+        Raises NoPermError if the user may not ask that: a node that says so is not silent.
+        """
         reachable = dict(self.answering())
         silent = [address for address in self.addresses() if address not in reachable]
         found: dict[str, Reply] = {}
@@ -104,6 +107,8 @@ class Nodes:
                     continue
                 try:
                     replies = ask(reachable[address], group)
+                except NoPermError:
+                    raise
                 except DisqueError:
                     self.failed(address)
                     silent.append(address)

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from disque.client import Disque, DisqueError
 from disque.client.delivery import Reply
+from disque.client.errors import is_out_of_reach
 from disque.spark.claims import ReadError, named
 from disque.spark.commits import LOG
 from disque.spark.connection import connect
@@ -75,7 +76,10 @@ class Poison:
         return {one: reply for one, reply in found.items() if is_in(reply, self._options.sources)}
 
     def _say(self, commands: Sequence[tuple[bytes, ...]]) -> dict[str, Reply]:
-        """Tell a node that knows each job: its answer, by ID. Raises ReadError."""
+        """Tell a node that knows each job: its answer, by ID. Raises ReadError.
+
+        Jobs that were moved meanwhile to where the user has no right are left alone.
+        """
         by_id = {words[1].decode(): words for words in commands}
 
         def ask(client: Disque, some: Sequence[str]) -> list[Reply]:
@@ -83,7 +87,8 @@ class Poison:
 
         answers = self._nodes.about(list(by_id), ask, is_done, self._nodes.maker())
         for one, reply in answers.known.items():
-            if isinstance(reply, DisqueError) and reply.code not in {"TOOLATE", "CANCELLED"}:
+            left_alone = is_out_of_reach(reply)
+            if isinstance(reply, DisqueError) and reply.code not in {"TOOLATE", "CANCELLED"} and not left_alone:
                 raise ReadError(f"{self._what}, job {one}: {reply}")
         return answers.known
 

@@ -10,24 +10,24 @@ then nobody begins the job once more. A NACK is dropped with its lease: it could
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeAlias, cast
 
 from disque.client import AsyncDisque, DisqueError
 from disque.client.config import Address, Config
-from disque.client.delivery import Flow, Parcel, deliver
-from disque.client.packing import pack
-from disque.client.requests import nack
+from disque.client.requests import Request, ack, nack, say
 from disque.tasks.held import Held
 from disque.tasks.outcome import Back, Done, Gone, Outcome
 
 LOG: Final = logging.getLogger("disque.tasks")
+#: What is said in one request.
+Said: TypeAlias = Sequence[tuple[Held, Outcome]]
 
 #: IDs in one ACKJOB, and requests in one exchange.
 IDS_MOST: Final = 1000
 #: What no node took is sent again after so long.
 AGAIN_S: Final = 0.5
-#: Words of NACK do not depend on it.
+#: Words of ACKJOB and NACK do not depend on it.
 CONFIG: Final = Config()
 
 
@@ -95,29 +95,28 @@ class Settler:
             if not batches:
                 continue
             try:
-                replies = await self._client.drive(self._flow(node, [words for words, _ in batches]))
+                answers = await self._say(node, batches)
             except DisqueError as error:
                 LOG.warning("what became of %d jobs cannot be said now: %s", len(said), error)
-                results = list(error.results) or [None] * len(batches)
-                replies = results
-            left += self._answered(batches, replies)
+                known = cast("Sequence[tuple[Said, int | DisqueError | None]]", error.results)
+                answers = list(known) or [(batch, None) for batch in batches]
+            left += self._answered(answers)
         return left
 
-    def _flow(self, node: Address | None, requests: list[bytes]) -> Flow[list[object]]:
-        return (yield from deliver(self._client.router, self._client.config, Parcel(requests, prefer=node)))
+    async def _say(self, node: Address | None, batches: Sequence[Said]) -> list[tuple[Said, int | DisqueError | None]]:
+        client = self._client
+        return await client.drive(say(client.router, client.config, batches, lambda said: request(said).to(node)))
 
-    def _answered(
-        self, batches: list[tuple[bytes, list[tuple[Held, Outcome]]]], replies: list[object]
-    ) -> list[tuple[Held, Outcome]]:
+    def _answered(self, answers: Sequence[tuple[Said, int | DisqueError | None]]) -> list[tuple[Held, Outcome]]:
         left: list[tuple[Held, Outcome]] = []
-        for (_, said), reply in zip(batches, replies, strict=True):
-            if reply is None:
+        for said, answer in answers:
+            if answer is None:
                 left += said
-            elif isinstance(reply, DisqueError):
-                left += self._refusal(said, reply)
+            elif isinstance(answer, DisqueError):
+                left += self._refusal(said, answer)
         return left
 
-    def _refusal(self, said: list[tuple[Held, Outcome]], error: DisqueError) -> list[tuple[Held, Outcome]]:
+    def _refusal(self, said: Said, error: DisqueError) -> list[tuple[Held, Outcome]]:
         """A node does not take what was said: a result or a delay that is too long is a failure of its job."""
         self.refused += len(said)
         LOG.error("what became of %d jobs was refused: %s", len(said), error)
@@ -138,25 +137,26 @@ def by_node(pile: list[tuple[Held, Outcome]]) -> dict[Address | None, list[tuple
     return groups
 
 
-def gathered(said: list[tuple[Held, Outcome]]) -> Iterator[tuple[bytes, list[tuple[Held, Outcome]]]]:
-    """Requests, and what each says."""
+def gathered(said: Said) -> Iterator[Said]:
+    """What each request says."""
     plain = [one for one in said if isinstance(one[1], Done) and one[1].result is None]
-    for at in range(0, len(plain), IDS_MOST):
-        part = plain[at : at + IDS_MOST]
-        yield pack([b"ACKJOB", *[held.id.encode() for held, _ in part]]), part
     uncounted = [one for one in said if isinstance(one[1], Back) and not one[1].counts and one[1].delay_s is None]
-    for at in range(0, len(uncounted), IDS_MOST):
-        part = uncounted[at : at + IDS_MOST]
-        yield pack([b"NACK", *[held.id.encode() for held, _ in part], b"NOCOUNT"]), part
+    for some in (plain, uncounted):
+        for at in range(0, len(some), IDS_MOST):
+            yield some[at : at + IDS_MOST]
     for held, outcome in said:
         if isinstance(outcome, Done):
             if outcome.result is not None:
-                yield pack([b"ACKJOB", held.id.encode(), b"RESULT", outcome.result]), [(held, outcome)]
+                yield [(held, outcome)]
         elif isinstance(outcome, Back) and (outcome.counts or outcome.delay_s is not None):
-            yield pack(back_words(held, outcome)), [(held, outcome)]
+            yield [(held, outcome)]
 
 
-def back_words(held: Held, back: Back) -> list[bytes]:
-    """The words of NACK."""
-    error = back.error if back.counts else None
-    return nack(CONFIG, held.id, delay=back.delay_s, count=back.counts, error=error, dead=back.dead).words
+def request(said: Said) -> Request[int]:
+    """What says this of one job, or the same of several."""
+    ids = [held.id for held, _ in said]
+    outcome = said[0][1]
+    if isinstance(outcome, Back):
+        error = outcome.error if outcome.counts else None
+        return nack(CONFIG, *ids, delay=outcome.delay_s, count=outcome.counts, error=error, dead=outcome.dead)
+    return ack(CONFIG, *ids, result=outcome.result if isinstance(outcome, Done) else None)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from disque.celery.leases import IDS_MOST, Leases
-from disque.client import JobCancelledError, NoJobError, TooLateError, UnavailableError
+from disque.client import JobCancelledError, NoJobError, NoPermError, TooLateError, UnavailableError
 from tests.end_to_end.node import until
 
 A, B = ("a", 1), ("b", 2)
@@ -73,6 +73,15 @@ def test_what_is_lost_is_said_once_and_what_may_be_is_kept(client: FakeClient, c
         held.renew()
     assert [job_id in held for job_id in ("1", "2", "3", "4")] == [False, False, True, True]
     assert len(caplog.records) == 4
+
+
+def test_what_is_in_a_queue_of_others_by_now_is_lost(client: FakeClient) -> None:
+    held = leases(client)
+    client.answers = {"1": NoPermError("NOPERM this user has no permissions to access one of the keys")}
+    held.take("1", A)
+    held.take("2", A)
+    held.renew()
+    assert ["1" in held, "2" in held] == [False, True]
 
 
 def test_when_no_node_answers_all_is_kept_and_said_again(client: FakeClient, caplog: Any) -> None:

@@ -51,6 +51,18 @@ def job_id(number: int) -> str:
     return f"D-0123abcd-{number:024}-05a1"
 
 
+def guarding(*away: str) -> "Answer":
+    """Answers of a node to a user who has no right to the queue of these jobs: a command that names one is refused."""
+
+    def answer(_address: Address, words: Words) -> object:
+        named = [word.decode() for word in words[1:] if word.startswith(b"D-")]
+        if not {*away}.isdisjoint(named):
+            return refusal("NOPERM this user has no permissions to access one of the keys used as arguments")
+        return len(named) if words[0] != b"WORKING" else 300 if len(named) == 1 else [300] * len(named)
+
+    return answer
+
+
 def row(number: int, queue: bytes = b"q", body: bytes = b"body") -> list[object]:
     """A job as GETJOB gives it."""
     return [queue, job_id(number).encode(), body, b"nacks", 0, b"additional-deliveries", 0]

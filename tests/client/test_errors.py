@@ -68,3 +68,9 @@ def test_errors_travel() -> None:
         again = pickle.loads(pickle.dumps(error))
         assert (type(again), str(again)) == (type(error), str(error))
         assert repr(again) == f"{type(error).__name__}({str(error)!r})"
+
+
+def test_what_is_out_of_reach() -> None:
+    said = [of_the_server.NO_QUEUE, of_the_server.NO_COMMAND % b"show", of_the_server.NO_JOB]
+    found = [errors.typed(refusal(reply.decode())) for reply in said]
+    assert [errors.is_out_of_reach(one) for one in [*found, None]] == [True, False, False, False]

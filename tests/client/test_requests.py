@@ -7,7 +7,7 @@ from disque.client import errors, requests
 from disque.client.config import Address
 from disque.client.replies import Delivered
 from disque.client.requests import WAIT_MOST_MS
-from tests.client.fake import ID, A, B, MakeHands, Words, config, job_id, lost, refusal, row
+from tests.client.fake import ID, A, B, MakeHands, Words, config, guarding, job_id, lost, refusal, row
 
 
 def replying(reply: object) -> Any:
@@ -235,3 +235,67 @@ def test_affinity_is_followed_where_it_is_wanted(make: MakeHands) -> None:
     hands.client.router.learned(B, [1, b"0123abcd" * 5, [b"0123abcd" * 5, b"b", b"2", b"1"]])
     assert hands.get("q", count=100)[0].node == A
     assert hands.get("q", count=100)[0].node == B
+
+
+class TestOutOfReach:
+    """A user without the right to the queue in which the second job is by now."""
+
+    IDS = (job_id(1), job_id(2), job_id(3))
+
+    def test_the_others_are_held(self, make: MakeHands) -> None:
+        hands = make(guarding(job_id(2)), config(A, B))
+        answers = hands.working_at(B, self.IDS)
+        assert [type(one) for one in answers] == [int, errors.NoPermError, int]
+        assert hands.client._pool.nodes.asked() == [B] * 4
+        assert [type(one) for one in hands.working_at(None, [job_id(2)])] == [errors.NoPermError]
+
+    def test_one_that_nobody_knows_while_a_node_is_away_spoils_nothing(self, make: MakeHands) -> None:
+        def answer(_address: Address, words: Words) -> object:
+            return refusal("NOJOB nobody can say whether this user may see it") if self.IDS[1].encode() in words else 5
+
+        answers = make(answer).working_at(None, self.IDS)
+        assert [type(one) for one in answers] == [int, errors.NoJobError, int]
+
+    def test_the_others_are_kept(self, make: MakeHands) -> None:
+        hands = make(guarding(job_id(2)))
+        keeping = hands.client.keep_working(self.IDS)
+        hands.wait(keeping.beat())
+        assert keeping.errors.keys() == {job_id(2)}
+        hands.wait(keeping.beat())
+        assert hands.client._pool.nodes.sent("WORKING")[-1] == [job_id(1).encode(), job_id(3).encode()]
+
+    def test_the_others_are_acknowledged(self, make: MakeHands) -> None:
+        hands = make(guarding(job_id(2)))
+        with pytest.raises(errors.NoPermError):
+            hands.ack_many(self.IDS)
+        assert hands.client._pool.nodes.sent("ACKJOB")[1:] == [[one.encode()] for one in self.IDS]
+
+    def test_the_others_go_back(self, make: MakeHands) -> None:
+        hands = make(guarding(job_id(2)))
+        hands.give_back_quietly(self.IDS, None, count=False)
+        assert hands.client._pool.nodes.sent("NACK")[1:] == [[one.encode(), b"NOCOUNT"] for one in self.IDS]
+        with pytest.raises(errors.NoPermError):
+            hands.enqueue_at(None, self.IDS)
+        assert hands.client._pool.nodes.sent("ENQUEUE")[1:] == [[one.encode()] for one in self.IDS]
+
+    def test_what_was_said_before_all_nodes_went_is_known(self, make: MakeHands) -> None:
+        answer, asked = guarding(job_id(2)), []
+
+        def lost_at_last(address: Address, words: Words) -> object:
+            asked.append(words)
+            return answer(address, words) if len(asked) < 4 else lost()
+
+        hands = make(lost_at_last, config(A, attempts=1))
+        groups = [[job_id(0)], self.IDS]
+        flow = requests.say(hands.client.router, hands.client.config, groups, lambda ids: requests.ack(config(), *ids))
+        with pytest.raises(errors.UnavailableError) as caught:
+            hands.wait(hands.client.drive(flow))
+        assert caught.value.results == [([job_id(0)], 1), ([job_id(1)], 1), ([job_id(2)], None), ([job_id(3)], None)]
+
+    def test_who_may_not_say_it_at_all_is_told_once(self, make: MakeHands) -> None:
+        hands = make(replying(refusal("NOPERM this user has no permissions to run the 'working' command")))
+        with pytest.raises(errors.NoPermError):
+            hands.working_at(None, self.IDS)
+        with pytest.raises(errors.NoPermError):
+            hands.ack_many(self.IDS)
+        assert len(hands.client._pool.nodes.log) == 2

@@ -36,6 +36,12 @@ def as_array(values: list[object]) -> pa.Array:
     return pa.array(values, pa.string() if kinds <= {str} else pa.binary() if kinds <= {bytes} else pa.int32())
 
 
+def limited(node: Node) -> dict[str, Any]:
+    """Options of a user who has rights to the queue "mails" alone."""
+    node.ask("ACL", "SETUSER", "worker", "on", ">secret", "+@all", "~mails")
+    return {"user": "worker", "password": "secret"}
+
+
 def hosts_of(cluster: Cluster) -> str:
     return ",".join(f"127.0.0.1:{node.port}" for node in cluster.members)
 

@@ -8,7 +8,7 @@ from disque.spark.options import ANSWER
 from disque.spark.rows import RowError
 from tests.end_to_end.cluster import Cluster
 from tests.end_to_end.node import Node
-from tests.spark.support import batch, client_of, options
+from tests.spark.support import batch, client_of, limited, options
 
 ACK = options(ANSWER, action="ack")
 NACK = options(ANSWER, action="nack", pipelineSize=2)
@@ -47,6 +47,16 @@ def test_dead_letters_are_revived_and_jobs_cancelled(node: Node) -> None:
         for _ in range(2):
             answer_rows(client, [batch(id=ids[1:])], options(ANSWER, action="cancel"), {"id": 0})
     assert node.info("registered_jobs") == "1"
+
+
+@pytest.mark.parametrize("action", ["ack", "cancel", "nack"])
+def test_of_jobs_that_are_out_of_reach_only_these_are_refused(node: Node, action: str) -> None:
+    ids = claimed(node)
+    node.ask("MOVE", "other", ids[1])
+    with client_of(node, **limited(node)) as client, pytest.raises(WriteError, match="NOPERM"):
+        answer_rows(client, [batch(id=ids)], options(ANSWER, action=action), {"id": 0})
+    left = node.info("registered_jobs") if action != "nack" else str(5 - node.ask("QLEN", "mails"))
+    assert left == "1"
 
 
 def test_jobs_are_given_back_at_the_node_that_knows_them(cluster: Cluster) -> None:

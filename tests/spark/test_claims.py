@@ -3,12 +3,12 @@ from typing import Any
 import pytest
 
 from disque.client import DisqueError, NoJobError, TooLateError
-from disque.spark.claims import Claims, Taken, delivered, is_settled, named, say_working, spread
+from disque.spark.claims import Claims, ReadError, Taken, delivered, is_settled, named, say_working, spread
 from disque.spark.options import DRAIN, parse_options
 from disque.spark.partitions import Claimed
 from tests.end_to_end.cluster import Cluster
 from tests.end_to_end.node import Node, until
-from tests.spark.support import client_of, hosts_of
+from tests.spark.support import client_of, hosts_of, limited
 
 
 def claims_of(hosts: str, *, bodies: bool = True, **given: Any) -> Claims:
@@ -92,6 +92,28 @@ class TestHolding:
         one, other = (job.id for job in claims.take(2))
         claims.acknowledge([other])
         assert claims.working([one, other]) == {one: 9, other: None}
+        claims.close()
+
+    def test_a_job_that_is_out_of_reach_spoils_nothing(
+        self, node: Node, hosts: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        fill(node, 3, "RETRY", 9)
+        claims = claims_of(hosts, **limited(node))
+        one, dead, other = (job.id for job in claims.take(3))
+        node.ask("NACK", dead, "DEAD")
+        assert claims.working([one, dead, other]) == {one: 9, dead: None, other: 9}
+        claims.acknowledge([one, dead, other])
+        assert node.info("registered_jobs") == "1"
+        assert "queue 'mails': jobs that are in another queue by now are not acknowledged" in caplog.text
+        claims.close()
+
+    def test_who_may_acknowledge_nothing_is_told(self, node: Node, hosts: str) -> None:
+        fill(node, 2)
+        claims = claims_of(hosts, **limited(node))
+        ids = [job.id for job in claims.take(2)]
+        node.ask("ACL", "SETUSER", "worker", "-ackjob")
+        with pytest.raises(ReadError, match="permissions to run the 'ackjob' command"):
+            claims.acknowledge(ids)
         claims.close()
 
     def test_a_node_that_is_away_leaves_it_open(self, cluster: Cluster) -> None:

@@ -13,7 +13,7 @@ from disque.spark.options import STREAM, Options
 from disque.spark.partitions import Claimed, IdsPartition
 from tests.end_to_end.cluster import Cluster
 from tests.end_to_end.node import Node
-from tests.spark.support import client_of, options
+from tests.spark.support import client_of, limited, options
 
 
 def words(node: Node, **given: str) -> Options:
@@ -42,6 +42,21 @@ def test_by_id_whatever_became_of_the_claim(node: Node, caplog: pytest.LogCaptur
             "and are left out"
         )
     ]
+
+
+def test_what_is_out_of_reach_is_left_out(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+    ids = fill(node, 3)
+    node.ask("NACK", ids[1], "DEAD")
+    assert fetched(node, ids, **limited(node)) == [b"0", b"2"]
+    assert "1 of 3 jobs of the batch are acknowledged, expired, deleted or in another queue" in caplog.text
+
+
+def test_who_may_show_nothing_is_told(node: Node) -> None:
+    ids = fill(node, 2)
+    user = limited(node)
+    node.ask("ACL", "SETUSER", "worker", "-show")
+    with pytest.raises(ReadError, match="permissions to run the 'show' command"):
+        fetched(node, ids, **user)
 
 
 def test_at_most_once_jobs_are_left_out_of_a_batch_that_comes_again(

@@ -8,7 +8,8 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from disque.client import DisqueError, NoJobError
+from disque.client import Disque, DisqueError, NoJobError
+from disque.spark import nodes
 from disque.spark.claims import ReadError
 from disque.spark.columns import SOURCE
 from disque.spark.nodes import Answers, Nodes
@@ -18,7 +19,7 @@ from disque.spark.partitions import IdsPartition
 from disque.spark.poison import NOTE, Poison, failures_of, is_done, is_in, kill, note
 from disque.spark.stream import StreamReader
 from tests.end_to_end.node import Node
-from tests.spark.support import options
+from tests.spark.support import limited, options
 from tests.spark.test_stream import Account, fill, start
 
 ID = "D-00000000-000000000000000000000000-05a1"
@@ -65,6 +66,23 @@ class TestFailed:
         node.ask("MOVE", "other", ids[1])
         assert poison.failed(ids) == ids[2:]
         assert poison.ours(ids, claimed=True) == ids[2:]
+
+    def test_what_is_out_of_reach_is_left_out(self, node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+        ids = taken(node, 3)
+        node.ask("NACK", ids[0], "DEAD")
+        poison = Poison(options(STREAM, hosts=f"127.0.0.1:{node.port}", poisonTries=2, **limited(node)))
+        assert poison.failed(ids) == ids[1:]
+        send = nodes.send
+
+        def moved_before(client: Disque, commands: Any) -> Any:
+            node.ask("MOVE", "other", ids[1])
+            return send(client, commands)
+
+        monkeypatch.setattr("disque.spark.poison.send", moved_before)
+        assert poison.failed(ids) == ids[1:2], "fetching leaves it out"
+        assert poison.ours(ids, claimed=False) == []
+        assert node.ask("QLEN", "mails:dead") == 2
+        poison.close()
 
     def test_what_was_put_back_is_not_acknowledged_with_the_batch(self, node: Node, poison: Poison) -> None:
         ids = taken(node, 1)

@@ -9,7 +9,7 @@ from disque.client import AsyncDisque
 from disque.tasks.held import Held
 from disque.tasks.outcome import Back, Done, Gone, Outcome
 from disque.tasks.settle import Settler
-from tests.client.fake import A, Answer, AsyncFakePool, B, FakeNodes, config, job_id, lost, refusal
+from tests.client.fake import A, Answer, AsyncFakePool, B, FakeNodes, config, guarding, job_id, lost, refusal
 
 
 def held(number: int, until_s: float = 100.0, node: Any = A) -> Held:
@@ -135,7 +135,7 @@ def test_what_is_on_its_way_counts_as_not_told_yet(monkeypatch: pytest.MonkeyPat
         async def drive(flow: Any) -> object:
             flow.close()
             await stays.wait()
-            return [1]
+            return [([], 1)]
 
         monkeypatch.setattr(client, "drive", drive)  # a node that does not answer yet
         settler = Settler(client, lambda: 1.0)
@@ -150,3 +150,33 @@ def test_what_is_on_its_way_counts_as_not_told_yet(monkeypatch: pytest.MonkeyPat
         assert len(settler) == 0
 
     asyncio.run(scene())
+
+
+def test_a_job_that_is_out_of_reach_spoils_nothing_for_those_beside_it() -> None:
+    said: list[tuple[Held, Outcome]] = [
+        (held(1), Done()),
+        (held(2), Done()),
+        (held(3), Back(counts=False)),
+        (held(4), Back(counts=False)),
+    ]
+    sent, settler = settle(guarding(job_id(1), job_id(3)), *said)
+    assert sent[2:] == [
+        [b"ACKJOB", *ids(1)],
+        [b"ACKJOB", *ids(2)],
+        [b"NACK", *ids(3), b"NOCOUNT"],
+        [b"NACK", *ids(4), b"NOCOUNT"],
+    ]
+    assert (len(settler), settler.refused) == (0, 2)
+
+
+def test_what_was_said_alone_and_not_heard_is_said_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("disque.tasks.settle.AGAIN_S", 0)
+    answer, asked = guarding(job_id(1)), []
+
+    def once_lost(address: Any, words: list[bytes]) -> object:
+        asked.append(words)
+        return lost() if len(asked) in {3, 4} else answer(address, words)
+
+    sent, settler = settle(once_lost, (held(1), Done()), (held(2), Done()), now_s=1.0)
+    assert sent[-1] == [b"ACKJOB", *ids(2)]
+    assert (len(settler), settler.refused) == (0, 1)
