@@ -33,8 +33,6 @@ SECONDS_MAX: Final = 4_294_967_295
 WINDOW_MAX_S: Final = 604_800
 KEY_MAX_BYTES: Final = 512
 MILLISECONDS_MAX: Final = 86_400_000
-#: The TTL of a job for which nobody gives one.
-USUAL_TTL_S: Final = 86_400
 
 DEFAULT_PORT: Final = 7711
 HOST: Final = re.compile(r"(?P<name>\[[0-9A-Fa-f:.%]+\]|[^\s:\[\]/@]+)(?::(?P<port>[0-9]{1,5}))?")
@@ -305,13 +303,12 @@ def check_adding(options: Options) -> None:
     """What options of jobs that are added mean for each other."""
     if options.background and options.deduplicates:
         raise OptionError("option 'async' needs dedup=off: a job that is unique waits for the nodes that keep its key")
-    ttl = USUAL_TTL_S if options.ttl is None else options.ttl
-    given = "" if options.ttl is not None else ", the default"
-    if options.retry is not None and options.retry >= ttl:
-        text = f"option 'retry' ({options.retry}) must be below 'ttl' ({ttl}{given})"
-        raise OptionError(f"{text}: such a job would be gone before it comes again")
-    if options.delay is not None and options.delay >= ttl:
-        raise OptionError(f"option 'delay' ({options.delay}) must be below 'ttl' ({ttl}{given})")
+    if options.ttl is not None:  # otherwise it is that of the queue, which the nodes know
+        if options.retry is not None and options.retry >= options.ttl:
+            text = f"option 'retry' ({options.retry}) must be below 'ttl' ({options.ttl})"
+            raise OptionError(f"{text}: such a job would be gone before it comes again")
+        if options.delay is not None and options.delay >= options.ttl:
+            raise OptionError(f"option 'delay' ({options.delay}) must be below 'ttl' ({options.ttl})")
     of_tries = [name for name in ("tries", "backoff", "deadletter") if getattr(options, name) is not None]
     if options.retry == 0 and of_tries:
         raise OptionError(f"option {of_tries[0]!r} needs a 'retry' above 0: with 0 a job is delivered once")

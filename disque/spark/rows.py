@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from disque.spark.doors import PlainError
 from disque.spark.keys import Keys, head
-from disque.spark.options import FAIL, KEY_MAX_BYTES, RETAIN_MAX_S, SECONDS_MAX, TO_QUEUE, USUAL_TTL_S, Options
+from disque.spark.options import FAIL, KEY_MAX_BYTES, RETAIN_MAX_S, SECONDS_MAX, TO_QUEUE, Options
 from disque.spark.terms import Terms, Words, distinct, moments
 
 #: A pipeline is cut when it has so many bytes, so that large bodies take no more memory than many small ones.
@@ -206,16 +206,16 @@ class JobRows:
         return values
 
     def _check_lives(self, numbers: dict[str, list[int | None]], count: int) -> None:
-        """Raise RowError for a RETRY that is not below the TTL."""
+        """Raise RowError for a RETRY that is not below the TTL, if that is given: else the queue may have one."""
         if "retry" not in numbers and "ttl" not in numbers:
             return
         retries = numbers.get("retry") or [None] * count
         ttls = numbers.get("ttl") or [None] * count
-        usual_retry, usual_ttl = self._options.retry or 0, self._options.ttl or USUAL_TTL_S
+        usual_retry, usual_ttl = self._options.retry or 0, self._options.ttl
         for at, (given_retry, given_ttl) in enumerate(zip(retries, ttls, strict=True)):
             retry = usual_retry if given_retry is None else given_retry
             ttl = usual_ttl if given_ttl is None else given_ttl
-            if retry >= ttl:
+            if ttl is not None and retry >= ttl:
                 raise RowError(f"row {self._row(at)}: the retry ({retry}) must be below the ttl ({ttl})")
 
     def _unique(

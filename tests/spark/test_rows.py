@@ -129,9 +129,10 @@ class TestBadRows:
 
 class TestRefusals:
     def test_a_retry_that_is_not_below_the_ttl(self) -> None:
-        assert refusal(rows("body retry"), batch(body=["a", "b"], retry=[9, 86400])) == (
+        assert refusal(rows("body retry", ttl=86400), batch(body=["a", "b"], retry=[9, 86400])) == (
             "row 1: the retry (86400) must be below the ttl (86400)"
         )
+        assert len(rows("body retry").jobs(batch(body=["a"], retry=[864000]))) == 1, "the queue may have a ttl"
         assert "the retry (5)" in refusal(rows("body ttl", retry=5), batch(body=["a"], ttl=[5]))
 
     def test_a_body_that_is_null(self) -> None:
