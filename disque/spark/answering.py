@@ -1,8 +1,10 @@
 """Answers to jobs that were read: their IDs are written back with an action: ack, nack, revive or cancel.
 
 All can be repeated without harm: a task that is retried acknowledges jobs that are acknowledged already, and gives back
-jobs that are in their queue already. NULLs are errors, and so is text that is no ID. A job that no node knows is done
-or expired, and is not reported. Nor is a job that is revived and is no dead letter: it stays where it is.
+jobs that are in their queue already. NULLs are errors, and so is text that is no ID. A job that no node knows is no
+error: it is done or expired. Nor is a job that is revived and is no dead letter: it stays where it is. It may be at a
+node that is away, too. So the log of the task says how many jobs it reached, where these were not all; of
+acknowledgements a node that is away hears later.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,8 +17,9 @@ from disque.client.delivery import Reply
 from disque.client.ends import cancel
 from disque.client.requests import revive, say_counted
 from disque.spark.adding import WriteError
+from disque.spark.commits import LOG
 from disque.spark.nodes import Nodes, send
-from disque.spark.options import ACK, CANCEL, REVIVE, SECONDS_MAX, Options
+from disque.spark.options import ACK, CANCEL, NACK, REVIVE, SECONDS_MAX, Options
 from disque.spark.rows import RowError, as_bytes, pieces
 
 #: IDs in one REVIVEJOB or CANCEL, for which a node may have to ask the others.
@@ -49,7 +52,15 @@ def end_or_revive(client: Disque, ids: Sequence[str], action: str) -> None:
     make = revive if action == REVIVE else cancel
     for at in range(0, len(ids), GROUP):
         group = ids[at : at + GROUP]
-        client.drive(say_counted(client.router, client.config, [group], lambda some: make(client.config, *some)))
+        flow = say_counted(client.router, client.config, [group], lambda some: make(client.config, *some))
+        warn_of_others(action, client.drive(flow), len(group))
+
+
+def warn_of_others(action: str, reached: int, of: int) -> None:
+    """Tell of jobs that were not reached."""
+    if reached < of:
+        why = "the others are done or expired, are so already, or are only at a node that does not answer"
+        LOG.warning("action=%s reached %d of %d jobs: %s", action, reached, of, why)
 
 
 def ids_of(piece: pa.RecordBatch, column: int, done: int) -> list[str]:
@@ -80,6 +91,7 @@ def give_back(nodes: Nodes, ids: Sequence[str], delays: Sequence[int]) -> None:
         return send(client, [nack(one, delay_of[one]) for one in group])
 
     answers = nodes.about(ids, ask, is_answer, nodes.maker())
+    warn_of_others(NACK, len(answers.known), len(ids))
     for one, reply in answers.known.items():
         if isinstance(reply, DisqueError):
             raise WriteError(f"action=nack, job {one}: {reply}")

@@ -138,8 +138,17 @@ class Claims:
         return len(jobs)
 
     def queued(self) -> int:
-        """How many jobs are queued at the nodes that answer."""
-        return sum(self._lengths().values())
+        """How many jobs are queued at the nodes that answer.
+
+        Raises ReadError if one refuses to say that, and if none answers.
+        """
+        replies = self._nodes.ask_all([(b"QLEN", queue) for queue in self._queues])
+        lengths = [reply for row in replies.values() for reply in row]
+        errors = [reply for reply in lengths if isinstance(reply, DisqueError)]
+        if errors or not lengths:
+            why = errors[0] if errors else "no node answers"
+            raise ReadError(f"{self.what}: how many jobs there are is not known: {why}")
+        return sum(one for one in lengths if isinstance(one, int))
 
     def _lengths(self) -> dict[Address, int]:
         """How many jobs are queued at each node that answers."""

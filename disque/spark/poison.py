@@ -5,6 +5,9 @@ and nobody knows which of its jobs is to blame. How often that was is noted with
 known wherever the query is started. Jobs with which a batch has failed too often are given back with NACK DEAD. From
 then on they are in another queue: they are left out of the batch, and not acknowledged with it.
 
+Past half of its TTL a job cannot be held any more by WORKING, nor is there a PROGRESS. Then the number is the text of
+its error: it is given back (NACK), for another RETRY.
+
 A node that is away may be the only one that has a job. So a batch is not begun again while some of its jobs are not
 known, and that counts as no failure. At the end of a batch, a job that is not known is acknowledged if this process has
 seen that it is one of the queue: all nodes take the acknowledgement, and tell the one that is away.
@@ -13,7 +16,7 @@ seen that it is one of the queue: all nodes take the acknowledgement, and tell t
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from disque.client import Disque, DisqueError
+from disque.client import Disque, DisqueError, TooLateError
 from disque.client.delivery import Reply
 from disque.client.errors import is_out_of_reach
 from disque.spark.claims import ReadError, named
@@ -23,7 +26,7 @@ from disque.spark.fetching import fields, is_shown, show, shown_to_all
 from disque.spark.nodes import Nodes, send
 from disque.spark.options import Options
 
-#: What the PROGRESS of a job says before the number.
+#: What the PROGRESS of a job says before the number, or its error.
 NOTE: Final = b"batches that failed: "
 
 
@@ -53,7 +56,11 @@ class Poison:
         self._seen = set(shown)
         # Whose number is full already was a dead letter, and was put back: it begins again.
         failures = {one: failures_of(reply) % most + 1 for one, reply in shown.items()}
-        self._say([note(one, count) for one, count in failures.items()])  # which also takes them out of their queue
+        noted = self._say(
+            [note(one, count) for one, count in failures.items()]
+        )  # which also takes them out of their queue
+        late = [one for one, reply in noted.items() if isinstance(reply, TooLateError)]
+        self._say([note_late(shown[one], failures[one]) for one in late])
         answers = self._say([kill(one, count) for one, count in failures.items() if count >= most])
         dead = {one for one, reply in answers.items() if reply == 1}
         if dead:
@@ -100,14 +107,26 @@ def is_in(reply: Reply, queues: Collection[str]) -> bool:
 
 def failures_of(reply: Any) -> int:  # noqa: ANN401 - a reply of SHOW
     """How often a batch has failed with this job."""
-    progress = fields(reply).get(b"progress")
-    number = progress.removeprefix(NOTE) if isinstance(progress, bytes) else b""
-    return int(number) if number != progress and number.isdigit() else 0
+    known = fields(reply)
+    return max(number_of(known.get(b"progress")), number_of(known.get(b"error")))
+
+
+def number_of(text: object) -> int:
+    """The number of a note; 0 for anything else."""
+    number = text.removeprefix(NOTE) if isinstance(text, bytes) else b""
+    return int(number) if number != text and number.isdigit() else 0
 
 
 def note(job_id: str, count: int) -> tuple[bytes, ...]:
     """The words that note this; they also hold the job."""
     return (b"WORKING", job_id.encode(), b"PROGRESS", NOTE + b"%d" % count)
+
+
+def note_late(reply: Any, count: int) -> tuple[bytes, ...]:  # noqa: ANN401 - a reply of SHOW
+    """The same for a job past half of its TTL."""
+    known = fields(reply)
+    held_s = min(known[b"retry"], known[b"ttl"])
+    return (b"NACK", known[b"id"], b"DELAY", b"%d" % held_s, b"ERROR", NOTE + b"%d" % count)
 
 
 def kill(job_id: str, count: int) -> tuple[bytes, ...]:

@@ -3,7 +3,8 @@
 The key of a row contains the number of its partition. That keeps equal rows of two partitions two jobs. So a run that
 is written again in another number of partitions would add its rows again. Spark gives that number only when a save is
 over. Then the driver notes it, together with the partitions that were finished, as a job with a UNIQUE key in a queue
-of its own that nobody reads. The note lasts as long as the keys of rows.
+of its own that nobody reads. The note lasts as long as the keys of rows. A run that failed first, and then ended well
+in as many partitions, has a second note which says so: the first one cannot be changed.
 
 A task of a later save asks for the note before it adds anything. It refuses a partition that the run never had. In a
 partition that was finished, nothing is left to be added: all its rows must be known, otherwise they were in another
@@ -19,7 +20,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
-from disque.client import Disque, DisqueError, NoReplError
+from disque.client import Disque, DisqueError, NoPermError, NoReplError
 from disque.client.delivery import Reply
 from disque.spark.adding import WriteError
 from disque.spark.fetching import claimed, is_shown, show
@@ -46,12 +47,20 @@ class Run(NamedTuple):
 
 def note(client: Disque, scope: str, run: Run, options: Options) -> Run:
     """Note how a run was written, and give what was noted first. Raises DisqueError."""
+    first = note_under(client, key_of(scope), scope, run, options)
+    if run.finished is None and first.finished is not None and first.partitions == run.partitions:
+        note_under(client, key_of_end(scope), scope, run, options)
+    return first
+
+
+def note_under(client: Disque, key: bytes, scope: str, run: Run, options: Options) -> Run:
+    """Note it under a key, and give what that is the key of. Raises DisqueError."""
     finished = None if run.finished is None else sorted(run.finished)
     body = json.dumps({"run": scope, "partitions": run.partitions, "finished": finished}).encode()
     window = options.dedup_window
     life = (b"TTL", b"%d" % window, b"DELAY", b"%d" % (window - 1)) if window else (b"DELAY", b"86399")
     copies = (b"REPLICATE", b"%d" % options.replicate) if options.replicate is not None else ()
-    words = (b"ADDJOB", QUEUE, body, b"%d" % options.timeout_ms, b"UNIQUE", key_of(scope), b"%d" % window)
+    words = (b"ADDJOB", QUEUE, body, b"%d" % options.timeout_ms, b"UNIQUE", key, b"%d" % window)
     [reply] = send(client, [(*words, *life, *copies)], options.timeout_ms)
     if isinstance(reply, DisqueError):
         raise reply
@@ -60,8 +69,9 @@ def note(client: Disque, scope: str, run: Run, options: Options) -> Run:
 
 def noted(client: Disque, scope: str, options: Options) -> Run | None:
     """How a run was written before, if it was. Raises DisqueError."""
-    [reply] = known(client, [(QUEUE, key_of(scope))], options)
-    return None if reply is None else read(client, reply)
+    first, end = known(client, [(QUEUE, key_of(scope)), (QUEUE, key_of_end(scope))], options)
+    found = None if end is None else read(client, end)
+    return found if found is not None or first is None else read(client, first)
 
 
 def read(client: Disque, reply: Reply) -> Run | None:
@@ -106,9 +116,16 @@ class Look:
 
     def __call__(self, jobs: list[Words]) -> list[Words]:
         """Give the jobs that are to be added. Raises WriteError, DisqueError."""
+        name = self._options.run_id
         if not self._asked:
-            self._run, self._asked = noted(self._client, self._scope, self._options), True
-        run, name = self._run, self._options.run_id
+            try:
+                self._run, self._asked = noted(self._client, self._scope, self._options), True
+            except NoPermError as error:
+                where = QUEUE.decode()
+                raise WriteError(
+                    f"run {name!r} is noted in the queue {where!r}, to which one needs rights: {error}"
+                ) from None
+        run = self._run
         if run is None:
             return jobs
         if self._partition >= run.partitions:
@@ -137,5 +154,10 @@ def advice(partitions: int) -> str:
 
 
 def key_of(scope: str) -> bytes:
-    """The key of a note."""
+    """The key of the first note."""
     return blake2b(scope.encode("utf-8", "surrogateescape"), digest_size=16).digest()
+
+
+def key_of_end(scope: str) -> bytes:
+    """The key of the note that a run has ended well."""
+    return blake2b(scope.encode("utf-8", "surrogateescape"), digest_size=16, person=b"ended well").digest()

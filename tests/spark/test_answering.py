@@ -49,6 +49,17 @@ def test_dead_letters_are_revived_and_jobs_cancelled(node: Node) -> None:
     assert node.info("registered_jobs") == "1"
 
 
+@pytest.mark.parametrize("action", ["cancel", "nack", "revive"])
+def test_the_log_says_how_many_were_reached(node: Node, caplog: pytest.LogCaptureFixture, action: str) -> None:
+    ids = claimed(node, 3)
+    if action == "revive":
+        node.ask("NACK", *ids, "DEAD")
+    node.ask("DELJOB", ids[0])
+    with client_of(node) as client:
+        answer_rows(client, [batch(id=ids)], options(ANSWER, action=action), {"id": 0})
+    assert f"action={action} reached 2 of 3 jobs" in caplog.text
+
+
 @pytest.mark.parametrize("action", ["ack", "cancel", "nack"])
 def test_of_jobs_that_are_out_of_reach_only_these_are_refused(node: Node, action: str) -> None:
     ids = claimed(node)

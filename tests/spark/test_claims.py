@@ -4,6 +4,7 @@ import pytest
 
 from disque.client import DisqueError, NoJobError, TooLateError
 from disque.spark.claims import Claims, ReadError, Taken, delivered, is_settled, named, say_working, spread
+from disque.spark.nodes import Nodes
 from disque.spark.options import DRAIN, parse_options
 from disque.spark.partitions import Claimed
 from tests.end_to_end.cluster import Cluster
@@ -67,6 +68,19 @@ class TestTaking:
         fill(node, 3)
         claims = claims_of(hosts)
         assert claims.queued() == 3
+        claims.close()
+
+    def test_without_the_right_to_know_there_is_an_error(self, node: Node, hosts: str) -> None:
+        claims = claims_of(hosts, queue="others", **limited(node))
+        with pytest.raises(ReadError, match="how many jobs there are is not known: NOPERM"):
+            claims.queued()
+        claims.close()
+
+    def test_without_any_node_too(self, hosts: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        claims = claims_of(hosts)
+        monkeypatch.setattr(Nodes, "ask_all", lambda *_: {})
+        with pytest.raises(ReadError, match="is not known: no node answers"):
+            claims.queued()
         claims.close()
 
     def test_of_all_nodes_without_a_journey_between_them(self, cluster: Cluster) -> None:

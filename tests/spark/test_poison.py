@@ -8,7 +8,8 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from disque.client import Disque, DisqueError, NoJobError
+from disque.client import Disque, DisqueError, NoJobError, TooLateError
+from disque.client.delivery import Reply
 from disque.spark import nodes
 from disque.spark.claims import ReadError
 from disque.spark.columns import SOURCE
@@ -100,6 +101,20 @@ class TestFailed:
         assert poison.failed(ids) == ids
         assert poison.failed(ids) == []
         assert node.ask("QLEN", "mails:dead") == 1
+
+    def test_past_half_of_their_ttl_they_are_counted_too(
+        self, node: Node, poison: Poison, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def send(client: Disque, some: list[tuple[bytes, ...]]) -> list[Reply]:
+            late = TooLateError("TOOLATE Half of job TTL already elapsed")
+            return [late for _ in some] if some[0][0] == b"WORKING" else nodes.send(client, some)
+
+        monkeypatch.setattr("disque.spark.poison.send", send)
+        ids = taken(node, 2, "RETRY", 600)
+        assert poison.failed(ids) == ids
+        assert (progress(node, ids[0]), node.ask("QLEN", "mails")) == (None, 0)
+        assert poison.failed(ids) == []
+        assert node.ask("QLEN", "mails:dead") == 2
 
     def test_a_refusal_ends_the_query(self, node: Node, poison: Poison, monkeypatch: pytest.MonkeyPatch) -> None:
         ids = taken(node, 1)

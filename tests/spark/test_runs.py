@@ -12,7 +12,7 @@ from disque.spark.runs import QUEUE, Look, Run, advice, compare, key_of, known, 
 from disque.spark.tasks import finish_run, note_run
 from tests.end_to_end.cluster import Cluster
 from tests.end_to_end.node import Node
-from tests.spark.support import client_of, options
+from tests.spark.support import client_of, limited, options
 
 
 def named(node: Node | None = None, **given: Any) -> Options:
@@ -28,6 +28,16 @@ class TestNotes:
             assert note(client, "s", Run(5, None), named()) == Run(4, frozenset({0, 2}))
             assert noted(client, "s", named()) == Run(4, frozenset({0, 2}))
             assert noted(client, "other", named()) is None
+
+    def test_a_run_that_ends_well_at_last_is_finished(self, node: Node) -> None:
+        first = Run(4, frozenset({0, 2}))
+        with client_of(node) as client:
+            note(client, "s", first, named())
+            note(client, "s", Run(4, frozenset({0, 1, 2})), named())
+            assert noted(client, "s", named()) == first
+            assert note(client, "s", Run(4, None), named()) == first
+            assert noted(client, "s", named()) == Run(4, None)
+            assert note(client, "s", Run(5, None), named()) == first
 
     def test_nobody_gets_a_note_and_it_lives_as_long_as_the_keys(self, node: Node) -> None:
         with client_of(node) as client:
@@ -98,6 +108,13 @@ class TestLook:
             note(client, "s", Run(4, None), named())
             with pytest.raises(WriteError, match="run 'monday' has no partition 4: it was written in 4 partitions"):
                 Look(client, "s", 4, named())(self.jobs(b"c"))
+
+    def test_a_user_without_rights_to_the_notes_is_told_so(self, node: Node) -> None:
+        with (
+            client_of(node, **limited(node)) as client,
+            pytest.raises(WriteError, match="queue 'disque:spark:runs', to which"),
+        ):
+            Look(client, "s", 0, named())(self.jobs(b"a"))
 
 
 class TestEnd:
