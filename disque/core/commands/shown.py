@@ -44,7 +44,7 @@ def visible(row: Command, args: list[bytes]) -> list[bytes]:
     """The words of a request that may be shown, cut to a few short ones."""
     if row.name in SECRET_COMMANDS and len(args) > 1:
         return [args[0], REDACTED]
-    if row.name == b"acl" and len(args) > 2:
+    if len(args) > 2 and (row.name == b"acl" or (row.name == b"command" and as_name(args[1]).startswith("getkeys"))):
         return [args[0], cut_arg(args[1]), *[REDACTED] * min(len(args) - 2, MAX_ARGS - 2)]
     shown = cut_args(args)
     if row.name == b"config":

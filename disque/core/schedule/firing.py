@@ -40,6 +40,8 @@ IN_STEP_MS: Final = 500
 LATE_MS: Final = 1000
 #: One that says that it came up so much later than was known, in ms, is asked and told anew.
 NEWS_MS: Final = 1000
+#: One that waits until the others have said that says again itself that it has come up, which asks them, so often.
+ASK_AGAIN_MS: Final = 3000
 #: A wall clock that was set by so many ms: what it has passed over was no time in which this node was up, and if it was
 #: set back, schedules are due earlier than was known.
 JUMP_MS: Final = 10_000
@@ -74,7 +76,8 @@ def beat(node: "Node", now_ms: int, gap_ms: int) -> None:
     stood = has_stood(node, gap_ms)
     if stood:
         schedules.up.clear()  # they say it again when they have heard that this node stood still
-    if stood or ahead_ms - schedules.ahead_ms > JUMP_MS:
+    again = schedules.held and now_ms - schedules.up_ms >= ASK_AGAIN_MS and is_owed(node)
+    if stood or again or ahead_ms - schedules.ahead_ms > JUMP_MS:
         schedules.up_ms = now_ms
         tell_up(node, now_ms)
     elif schedules.ahead_ms - ahead_ms > JUMP_MS:
@@ -213,10 +216,21 @@ def is_in_step(node: "Node", now_ms: int) -> bool:
             continue
         if not member.linked or now_ms - member.linked_ms < IN_STEP_MS:
             return False
-        peer = node.peers.get(member.id)
-        if peer is not None and peer.understands(SCHEDULES) and peer.id not in node.schedules.up:
-            return False
-    return True
+    return not is_owed(node)
+
+
+def is_owed(node: "Node") -> bool:
+    """Whether one that is there has not said how long it has been up.
+
+    It says so when it hears of a new link, or that this node came up later than it knew. A node that came up twice
+    within a second has said nothing new the second time.
+    """
+    for member in node.membership.nodes.values():
+        if member.linked and not member.flags & (MYSELF | AWAY):
+            peer = node.peers.get(member.id)
+            if peer is not None and peer.understands(SCHEDULES) and peer.id not in node.schedules.up:
+                return True
+    return False
 
 
 def owner(node: "Node", slot: bytes) -> bytes:

@@ -55,6 +55,8 @@ def test_password_and_secret_are_the_settings_that_are_hidden() -> None:
         ("AUTH", "a", "b", SECRET),
         ("HELLO", 3, "AUTH", "default", SECRET),
         ("hello", 3, "SETNAME", "x", "auth", "default", SECRET),
+        ("COMMAND", "GETKEYS", "AUTH", SECRET),
+        ("command", "getkeysandflags", "hello", 3, "auth", "default", SECRET),
         ("CONFIG", "SET", "requirepass", SECRET),
         ("config", "set", "ReQuirePass", SECRET),
         ("CONFIG", "SET", "CLUSTER-SECRET", SECRET, "timeout", 1),

@@ -458,6 +458,21 @@ class TestManyNodes:
         bench.live(200)
         assert bench.ticks() == list(range(1, 17))
 
+    def test_a_node_that_waits_for_others_asks_them_again(self) -> None:
+        """One says nothing if it is no news that this node came up, as after it stood still twice in a second."""
+        bench = CronBench(peers=2)
+        bench.set("s", "@every 1s", "q", "b", "REPLICATE", 1)
+        bench.until(0.5)
+        bench.now_ms += bench.membership.timeout_ms
+        bench.live(100)
+        bench.hear(bench.peers[0], (UPSINCE, 60_000))
+        bench.sent()
+        bench.live(7000)
+        assert [message[1] for _, message in bench.sent(UPSINCE)] == [0] * 4, "twice, to each"
+        bench.hear(bench.peers[1], (UPSINCE, 60_000))
+        bench.live(7000)
+        assert bench.sent(UPSINCE) == []
+
     def test_nothing_fires_before_all_have_said_how_long_they_have_been_up(self) -> None:
         bench = CronBench(peers=2)
         name = name_with(bench, MYSELF)
