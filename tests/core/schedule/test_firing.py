@@ -470,6 +470,7 @@ class TestManyNodes:
         bench.live(7000)
         assert [message[1] for _, message in bench.sent(UPSINCE)] == [0] * 4, "twice, to each"
         bench.hear(bench.peers[1], (UPSINCE, 60_000))
+        bench.sent()
         bench.live(7000)
         assert bench.sent(UPSINCE) == []
 
