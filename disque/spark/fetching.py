@@ -1,10 +1,9 @@
 """Fetching jobs by their IDs, in the tasks of a stream.
 
 The driver has claimed the jobs and noted their IDs. Each task asks SHOW for those of its partition: first the node that
-made a job, then the others. Jobs that were acknowledged, expired or deleted meanwhile are left out, and so
-are those that are in a queue to which the user has no right. If some are not
-known while nodes are away that may have them, the task waits up to `backoffMs`, and then fails: otherwise they would be
-acknowledged with the others.
+made a job, then the others. Jobs that were acknowledged, expired or deleted meanwhile are left out, and so are those in
+a queue to which the user has no right. If some are not known while nodes are away that may have them, the task waits up
+to `backoffMs`, and then fails: otherwise they would be acknowledged with the others.
 
 A batch may have been begun before, by a process that is gone. Then at-most-once jobs (RETRY 0) are left out, too, since
 they may have been processed.
