@@ -20,14 +20,14 @@ class Retry:
 
     Excused is what follows an acknowledgement (see `Acknowledged`), a NACK or ENQUEUE; what follows when the node that
     delivered it, or took the WORKING, or handed the job on to that node, crashed, started with another clock, stood
-    still for over 500 ms, or got no answer for the node timeout from the node that delivers it again, or from one
-    that handed it to that one; and what follows when these nodes threw away what they remembered, were told to delete
-    it, or to forget others and did not know them again before the job was there; and where one of both came from a copy
-    that was made by one that had been told to forget others, so neither side may know of the other one; and what a node
+    still for over 500 ms, or got no answer for the node timeout from the node that delivers it again, or from one that
+    handed it to that one; and what follows when these nodes threw away what they remembered, were told to delete it, or
+    to forget others and did not know them again before the job was there; and where one of both came from a copy that
+    was made by one that had been told to forget others, so neither side may know of the other one; and what a node
     delivers that was off for so long, and then reached no other one with the job for so long, that they forgot each
-    other, or one that has its copy from there (Rule 52), and what others deliver then. A WORKING that came so late
-    that another node had the job in its queue already, or would have it before it heard of this, counts for what came
-    from there only from when that one must have heard of it. Clocks may drift; nothing else counts, not one ms.
+    other, or one that has its copy from there (Rule 52), and what others deliver then. A WORKING that came so late that
+    another node had the job in its queue already, or would have it before it heard of this, counts for what came from
+    there only from when that one must have heard of it. Clocks may drift; nothing else counts, not one ms.
     """
 
     promise = "I4"
@@ -131,10 +131,18 @@ class Retry:
             return True
         if machine == again:
             return False
+        if self.has_stopped_apart(machine, again, since_ms, until_ms):
+            return True
         from_ms = since_ms - self.timeout_ms - AFTERMATH_MS
         network = self.cluster.network
         gap_ms = network.log.longest_gap(machine, again, max(0, from_ms), until_ms)
         return gap_ms + network.slowest(machine, again) >= self.timeout_ms
+
+    def has_stopped_apart(self, machine: int, again: int, since_ms: int, until_ms: int) -> bool:
+        """Whether a node stopped while it could not talk with another one, so that one was not told of the delivery."""
+        log = self.cluster.network.log
+        stops = [begin for begin, _ in self.history.down.get(machine, ()) if since_ms <= begin <= until_ms]
+        return any(not log.up(machine, again, begin - 1, begin) for begin in stops)
 
 
 def drift_ms(span_ms: int) -> int:

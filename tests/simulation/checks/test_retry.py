@@ -100,6 +100,20 @@ def test_who_had_such_a_copy_is_not_known_to_the_others_either(forgotten: tuple[
             place.deliver()
 
 
+@pytest.mark.parametrize(("apart_ms", "is_excused"), [((9000, 10_600), True), ((9000, 10_400), False)])
+def test_who_stopped_without_a_link_has_told_nobody(apart_ms: Interval, is_excused: bool) -> None:
+    place = Place()
+    log = place.cluster.network.log
+    log.past[0, 1] = [(0, apart_ms[0]), (apart_ms[1], 10_700)]
+    del log.since[0, 1]
+    place.history.down = {0: [(10_500, 10_650)]}
+    if is_excused:
+        place.deliver()
+    else:
+        with pytest.raises(Violation, match="1000 ms after a WORKING"):
+            place.deliver()
+
+
 def delivered_on_both_sides(
     down: Interval = (12_000, 20_000),
     *,

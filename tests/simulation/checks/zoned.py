@@ -42,12 +42,15 @@ class Zoned:
         self.open: dict[Process, dict[bytes, Open]] = {}
         self.refusals: dict[Job, set[bytes]] = {}
         self.verdicts: dict[bytes, str] = {}
+        #: Where nodes were when they confirmed a copy.
+        self.zones: dict[bytes, bytes] = {}
 
     def taken(self, process: Process, src: Process, message: tuple[Any, ...]) -> None:
         """A message arrives."""
         if not self.world.options.zones:
             return
         if message[0] == GOTJOB:
+            self.zones[src.node.node_id] = self.zone(src.node.node_id)
             known = self.open.get(process, {})
             for job_id in message[1]:
                 if job_id in known:
@@ -78,9 +81,11 @@ class Zoned:
         return known is not None and not known.flags & UNREACHABLE
 
     def zone(self, node_id: bytes) -> bytes:
-        """The zone of a node; one that has none is alone in its own."""
+        """The zone of a node; one that has none is alone in its own. One that was reset is where it was before."""
         machine = self.cluster.machine_of(node_id)
-        return machine.zone if machine is not None and machine.zone else node_id
+        if machine is None:
+            return self.zones.get(node_id, node_id)
+        return machine.zone or node_id
 
     def judge(self, process: Process, job_id: bytes, job: Open, usable: set[bytes]) -> None:
         """It is decided. Whether the answer is an ID shows when that leaves."""
