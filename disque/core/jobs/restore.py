@@ -90,6 +90,7 @@ def apply_delete(recovery: "Recovery", record: tuple[Any, ...], segment: int) ->
     del segment
     node = recovery.node
     recovery.more.pop(record[1], None)
+    recovery.freed.pop(record[1], None)  # a process before has said so: what follows may be newer
     job = node.find(record[1])
     if job is not None:
         node.remove(job)

@@ -40,8 +40,8 @@ class Recovery:
         self.clean_ended = False
         #: At-most-once jobs that were dropped, since they may have been delivered.
         self.dropped = 0
-        #: Those of them that had UNIQUE keys, by ID.
-        self.freed: list[bytes] = []
+        #: Those of them that had UNIQUE keys, by ID, until it is read that they are gone.
+        self.freed: dict[bytes, None] = {}
         #: The process ended while what it had in memory was still being copied: that is not all here.
         self.incomplete = False
         #: What is to be known of jobs beyond their fields, by ID, as long as they have not come.
@@ -93,5 +93,5 @@ class Recovery:
         """Forget an at-most-once job that may have been delivered."""
         self.dropped += 1
         if job.id in self.node.unique.by_job:
-            self.freed.append(job.id)
+            self.freed[job.id] = None
         self.node.remove(job)

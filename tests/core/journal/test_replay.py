@@ -448,6 +448,14 @@ class TestAtMostOnce:
         assert not keys(node)
         assert not keys(replay(key, *reader.ends()))
 
+    def test_what_a_start_has_said_of_its_key_is_not_said_again_by_the_next_one(self) -> None:
+        """Another node may have told of the key meanwhile."""
+        key = keys_record(K, job_id(1, 0), 0, NOW_MS + 60_000, 1)
+        before = [head_record("boot 1"), job_record(retry=0), key, head_record("boot 2"), (DELETE, job_id(1, 0)), key]
+        node, reader = replayed(before, "boot 3")
+        assert list(reader.ends()) == []
+        assert K in keys(node)
+
     def test_one_that_survived_a_restart_of_the_process_survives_the_next(self) -> None:
         assert queued(replayed([head_record(), job_record(retry=0), head_record()])[0]) == [job_id(1, 0)]
 
