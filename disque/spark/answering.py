@@ -59,7 +59,7 @@ def end_or_revive(client: Disque, ids: Sequence[str], action: str) -> None:
 def warn_of_others(action: str, reached: int, of: int) -> None:
     """Tell of jobs that were not reached."""
     if reached < of:
-        why = "the others are done or expired, are so already, or are only at a node that does not answer"
+        why = "the others are over, need it no more, or are only at a node that does not answer"
         LOG.warning("action=%s reached %d of %d jobs: %s", action, reached, of, why)
 
 

@@ -76,7 +76,7 @@ def beat(node: "Node", now_ms: int, gap_ms: int) -> None:
     stood = has_stood(node, gap_ms)
     if stood:
         schedules.up.clear()  # they say it again when they have heard that this node stood still
-    again = schedules.held and now_ms - schedules.up_ms >= ASK_AGAIN_MS and is_owed(node)
+    again = schedules.held and schedules.speaks and now_ms - schedules.up_ms >= ASK_AGAIN_MS and is_owed(node)
     if stood or again or ahead_ms - schedules.ahead_ms > JUMP_MS:
         schedules.up_ms = now_ms
         tell_up(node, now_ms)

@@ -474,6 +474,15 @@ class TestManyNodes:
         bench.live(7000)
         assert bench.sent(UPSINCE) == []
 
+    def test_a_node_that_knows_of_no_schedule_asks_nobody(self) -> None:
+        bench = CronBench(peers=1)
+        schedules = bench.node.schedules
+        schedules.held, schedules.speaks = True, False
+        schedules.up.clear()
+        up_ms = schedules.up_ms
+        bench.live(7000)
+        assert (schedules.up_ms, bench.sent(UPSINCE)) == (up_ms, [])
+
     def test_nothing_fires_before_all_have_said_how_long_they_have_been_up(self) -> None:
         bench = CronBench(peers=2)
         name = name_with(bench, MYSELF)

@@ -70,28 +70,15 @@ def test_nor_do_nodes_that_were_forgotten_and_known_again_before_the_job_was_the
     place.deliver()
 
 
+@pytest.mark.parametrize("copied", [{0: 5000, 2: 8000, 1: 9000}, {1: 5000, 2: 8000, 0: 9000}])
 @pytest.mark.parametrize(
     ("forgotten", "is_excused"), [((6000, 9500), True), ((6000, 7500), False), ((9500, FOREVER), False)]
 )
-def test_a_copy_of_one_that_had_forgotten_who_delivered_knows_nothing_of_that(
-    forgotten: tuple[int, int], is_excused: bool
+def test_a_copy_of_one_that_had_forgotten_others_and_theirs_know_nothing_of_each_other(
+    forgotten: tuple[int, int], is_excused: bool, copied: dict[int, int]
 ) -> None:
     place = Place()
-    place.history.copied = {JOB: {0: 5000, 2: 8000, 1: 9000}}
-    place.history.forgets = {2: [forgotten]}
-    if is_excused:
-        place.deliver()
-    else:
-        with pytest.raises(Violation, match="1000 ms after a WORKING"):
-            place.deliver()
-
-
-@pytest.mark.parametrize(
-    ("forgotten", "is_excused"), [((6000, 9500), True), ((6000, 7500), False), ((9500, FOREVER), False)]
-)
-def test_who_had_such_a_copy_is_not_known_to_the_others_either(forgotten: tuple[int, int], is_excused: bool) -> None:
-    place = Place()
-    place.history.copied = {JOB: {1: 5000, 2: 8000, 0: 9000}}
+    place.history.copied = {JOB: copied}
     place.history.forgets = {2: [forgotten]}
     if is_excused:
         place.deliver()
