@@ -66,7 +66,9 @@ class Orderly:
     """In runs in which nothing ends but by clean stops, a job that has reached nobody does not wait for its RETRY.
 
     It was given back by a connection, handed over, or on its way to a node that stopped: it comes within its DELAY +
-    the node timeout + 5 s.
+    the node timeout + 5 s. Not so without a journal, where some node does not understand who asks for its copies: those
+    that it lost when it started again count as being there, so the last node that has the job in its queue may hand it
+    over to that one.
     """
 
     promise = "I2"
@@ -78,10 +80,11 @@ class Orderly:
 
     def end(self) -> None:
         """The time is over."""
-        if not self.world.options.orderly:
+        options = self.world.options
+        if not options.orderly or (options.mixed and options.policy == "off"):
             return
         for known in self.kept.live.values():
-            deadline_ms = max(self.history.healed_ms, known.answered_ms) + self.world.options.timeout_ms + SLACK_MS
+            deadline_ms = max(self.history.healed_ms, known.answered_ms) + options.timeout_ms + SLACK_MS
             deadline_ms += max(known.plan.delay, known.nack_delay) * 1000
             unsafe = known.dequeued or known.plan.asynchronous or not known.plan.retry
             if unsafe or not self.kept.is_promised(known) or self.world.now < deadline_ms:
