@@ -2,7 +2,7 @@
 
 from disque.core.jobs import overflow
 from disque.core.model.defaults import Defaults
-from disque.core.model.job import ACKED, DEFERRED
+from disque.core.model.job import ACKED, DEFERRED, WAIT_REPL
 from disque.core.model.pubsub import ADDED, DEAD, DROPPED, Event
 from disque.core.replication import queue_options
 from tests.simulation.cluster import Cluster
@@ -82,8 +82,8 @@ class Bounded:
 def may_be_queued(process: Process, job_id: bytes) -> bool:
     """Whether a job that was added is here, and not delayed.
 
-    Where memory ran short, another node has it instead. One that was done elsewhere before it was known here to have
-    its copies has come into no queue here.
+    Where memory ran short, another node has it instead, or is to have it. One that was done elsewhere before it was
+    known here to have its copies has come into no queue here.
     """
     job = process.node.find(job_id)
-    return job is not None and job.state != ACKED and job.flags & DEFERRED == 0
+    return job is not None and job.state not in {WAIT_REPL, ACKED} and job.flags & DEFERRED == 0

@@ -8,7 +8,7 @@ import pytest
 from cluster.messages import SETACK
 from disque.core.jobs import overflow
 from disque.core.model.extra import DIED_NACK, DIED_RETURNED
-from disque.core.model.job import ACKED
+from disque.core.model.job import ACKED, WAIT_REPL
 from disque.core.model.pubsub import ADDED, DEAD, DROPPED
 from disque.core.replication import returned, tries
 from tests.core.support import Bench, Client
@@ -89,6 +89,22 @@ def test_nor_where_another_node_has_the_job() -> None:
     place.client(*BOUND)
     place.turn_ends()
     place.turn_ends(b"D-11111111-handed-out-to-a-node-05a1")
+
+
+def test_nor_where_another_node_is_asked_to_take_it() -> None:
+    place = Place(peers=1)
+    place.add()
+    place.add()
+    place.client(*BOUND)
+    place.turn_ends()
+    bench = place.bench
+    bench.set("maxmemory", bench.node.used * 100 // 90)
+    job_id = bytes(place.client.add("q", "body", "REPLICATE", 1, "ASYNC"))
+    bench.set("maxmemory", 0)  # what took the memory is gone a moment later
+    job = bench.node.find(job_id)
+    assert job is not None
+    assert job.state == WAIT_REPL
+    place.turn_ends(job_id)
 
 
 def test_nor_where_the_job_was_done_elsewhere_before_its_copies_were_known() -> None:
