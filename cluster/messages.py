@@ -157,6 +157,8 @@ ID_LENGTH: Final = 40
 LIST_MOST: Final = 100_000
 #: The most IDs, jobs, entries or nodes in one message: five times what nodes say of at once.
 ROWS_MOST: Final = 5000
+#: The most holders that one message names, times its jobs: all nodes of the largest cluster, of 1000 jobs at once.
+NAMED_MOST: Final = 1_100_000
 #: Numbers are below these powers of two. The first is wide enough for the longest duration in ms (136 years).
 NUMBER_BITS: Final = 43
 STAMP_BITS: Final = 62
@@ -253,7 +255,7 @@ class Shape:
     that belong to the list before them, and IDs, cannot be added so.
     """
 
-    __slots__ = ("added", "checks", "fields", "ids", "numbers", "rows", "stamps", "types")
+    __slots__ = ("added", "checks", "fields", "ids", "named", "numbers", "rows", "stamps", "types")
 
     def __init__(self, fields: str, first: int) -> None:
         names = fields.split()
@@ -272,6 +274,9 @@ class Shape:
         self.stamps = tuple([at for at, kind in enumerate(kinds, first) if kind == _STAMP])
         self.ids = tuple([at for at, kind in enumerate(kinds, first) if kind == _ONE_ID])
         self.checks = tuple([(_CHECKS[kind], at) for at, kind in enumerate(kinds, first) if kind in _CHECKS])
+        #: Where the holders stand, and the jobs of which they are said.
+        named = tuple([first + self.fields.index(name) for name in ("holders", "ids") if name in self.fields])
+        self.named = named if len(named) == 2 else ()
 
     def fits(self, values: Message) -> bool:
         """Tell whether the values are as the shape says."""
@@ -290,6 +295,9 @@ class Shape:
         fine = True
         for check, at in self.checks:
             fine = fine and check(values, at)
+        if self.named:
+            counts = [len(cast("tuple[object, ...]", values[at])) for at in self.named]
+            fine = fine and counts[0] * counts[1] <= NAMED_MOST
         return fine
 
     def levelled(self, values: Message) -> Message | None:

@@ -23,10 +23,11 @@ from disque.client.packing import pack, pieces
 #: Idle connections that are kept to one node.
 IDLE_MOST: Final = 64
 HELLO: Final = pack([b"HELLO"])
-#: What can go wrong with a connection; ValueError comes from names that cannot be looked up.
-TROUBLE: Final = (RedisError, OSError, ValueError)
+#: What can go wrong with a connection; ValueError comes from names that cannot be looked up, TypeError from a reply
+#: that is a map whose keys are lists.
+TROUBLE: Final = (RedisError, OSError, ValueError, TypeError)
 #: What else redis-py raises when what answers its handshake is no node.
-TROUBLE_AT_FIRST: Final = (*TROUBLE, AttributeError, TypeError)
+TROUBLE_AT_FIRST: Final = (*TROUBLE, AttributeError)
 
 Learn = Callable[[Address, object], None]
 

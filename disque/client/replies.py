@@ -60,7 +60,7 @@ MAPS: Final = frozenset({"headers"})
 
 def whole(reply: object) -> int:
     """A number."""
-    if isinstance(reply, int):
+    if isinstance(reply, int) and not isinstance(reply, bool):
         return reply
     raise UnexpectedReplyError(f"a number was expected, not {shown(reply)}")
 
@@ -126,6 +126,8 @@ def one_delivered(row: list[bytes]) -> Delivered:
     """One job: queue, ID, body, and where they are the counters, and what is known of it."""
     job_id = row[1].decode("ascii")
     queue = row[0].decode("utf-8", "surrogateescape")
+    if not isinstance(row[2], bytes):
+        raise TypeError
     if len(row) == 3:
         return Delivered(job_id, queue, row[2])
     if len(row) % 4 == 0:

@@ -67,6 +67,13 @@ def test_requests_are_answered_in_order_on_one_connection(kind: str) -> None:
         assert served.connections == 1
 
 
+def test_a_reply_that_python_cannot_hold_is_a_failure_of_the_node(kind: str) -> None:
+    with Served(lambda _words: b"%1\r\n*1\r\n:1\r\n:1\r\n") as served, using(kind) as use:
+        outcome = use.exchange(served.address, "GETJOB")
+        assert isinstance(outcome.failure, TypeError)
+        assert not outcome.replies
+
+
 @pytest.mark.parametrize("protocol", [2, 3])
 def test_a_new_connection_tells_of_the_nodes(kind: str, protocol: int) -> None:
     with Served(echo) as served, using(kind, protocol=protocol) as use:

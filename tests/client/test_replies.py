@@ -117,6 +117,7 @@ def test_texts() -> None:
     ("read", "reply"),
     [
         (replies.whole, b"x"),
+        (replies.whole, True),
         (replies.text, 1),
         (replies.job_id, b"D-1"),
         (replies.job_id, b"E" * 40),
@@ -126,6 +127,8 @@ def test_texts() -> None:
         (replies.delivered, [1]),
         (replies.delivered, [[b"q"]]),
         (replies.delivered, 7),
+        (replies.delivered, [[b"q", b"D-1", None]]),
+        (replies.delivered, [[b"q", b"D-1", 5]]),
     ],
 )
 def test_what_no_node_would_say_is_told(read: Any, reply: object) -> None:

@@ -17,6 +17,7 @@ from cluster.messages import (
     JOB_SHAPE,
     KINDS,
     LIST_MOST,
+    NAMED_MOST,
     NEEDS,
     PING,
     QUEUED,
@@ -199,6 +200,10 @@ class TestValues:
         refused(payload((GOTJOB, (ID,) * (ROWS_MOST + 1))))
         assert decode(payload((ENTRIES, (ENTRY,) * ROWS_MOST)))
         refused(payload((ENTRIES, (ENTRY,) * (ROWS_MOST + 1))))
+
+    def test_of_many_jobs_not_too_many_holders_are_named(self) -> None:
+        assert decode(payload((SETACK, (ID,) * (NAMED_MOST // ROWS_MOST), (ID,) * ROWS_MOST)))
+        refused(payload((SETACK, (ID,) * (NAMED_MOST // ROWS_MOST + 1), (ID,) * ROWS_MOST)))
         assert decode(payload((SURVEYED, 1, (b"",) * LIST_MOST)))
         refused(payload((SURVEYED, 1, (b"",) * (LIST_MOST + 1))))
 

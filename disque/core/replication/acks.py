@@ -38,7 +38,7 @@ from disque.core.model.peers import TOLD_MOST, Peer
 from disque.core.model.pubsub import ACKED as EVENT_ACKED
 from disque.core.model.pubsub import CANCELLED as EVENT_CANCELLED
 from disque.core.model.pubsub import DROPPED as EVENT_DROPPED
-from disque.core.replication import ack_batches, coordinator, ends, replica, spans
+from disque.core.replication import ack_batches, coordinator, ends, replica, spans, standing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -417,19 +417,14 @@ def set_ack_of(
         named = ack.holders if ack.holders != holders else ()
         if holders:
             ack.heard(peer)
-        if not is_wider(holders, ack.holders):
+        if not standing.is_wider(holders, ack.holders):  # else it must hear of that before it hears that all know
             review(node, job_id, ack)
     else:
-        is_last = not is_wider(holders, job.holders)
+        is_last = not standing.is_wider(holders, job.holders)
         acked_there(node, job, peer if holders else b"", now_ms, may_be_over=is_last)
     if holders and named:
         note_unnamed(node, job_id, holders, now_ms)
     node.batch(peer, (GOTACK, 1, named), job_id)
-
-
-def is_wider(named: tuple[bytes, ...], known: tuple[bytes, ...]) -> bool:
-    """Whether a node names holders that are nobody here: it must not hear that all know before it hears of that."""
-    return any(holder not in known for holder in named)
 
 
 def note_unnamed(node: "Node", job_id: bytes, holders: tuple[bytes, ...], now_ms: int) -> None:
@@ -439,7 +434,8 @@ def note_unnamed(node: "Node", job_id: bytes, holders: tuple[bytes, ...], now_ms
     """
     ack = ack_batches.alone(node, job_id, now_ms)
     if ack is not None:
-        ack.unnamed = tuple([one for one in ack.holders if one not in holders or one in ack.unnamed])
+        named = frozenset(holders)
+        ack.unnamed = tuple([one for one in ack.holders if one in ack.unnamed or one not in named])
 
 
 def acked_there(node: "Node", job: Job, peer: bytes, now_ms: int, *, may_be_over: bool = True) -> None:
@@ -469,8 +465,7 @@ def acked_there(node: "Node", job: Job, peer: bytes, now_ms: int, *, may_be_over
 
 def widen(node: "Node", ack: Ack, holders: tuple[bytes, ...]) -> bool:
     """Note further holders; whether there were any."""
-    expects = node.membership.expects
-    new = {holder for holder in holders if holder not in ack.holders and expects(holder)}
+    new = standing.fresh(node, ack.holders, holders)
     if not new or not ack.holders:
         return False
     ack.holders = node.shared(tuple(sorted([*ack.holders, *new])))

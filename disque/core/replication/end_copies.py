@@ -284,7 +284,7 @@ def refuses(node: "Node", known: End | None, end: End) -> bool:
 
 def widen(node: "Node", end: End, holders: tuple[bytes, ...]) -> None:
     """Note that these nodes may keep an end, too."""
-    new = {one for one in holders if one not in end.holders and node.membership.expects(one)}
+    new = standing.fresh(node, end.holders, holders)
     if new:
         end.holders = node.shared(tuple(sorted([*end.holders, *new])))
         if node.journaling and end.segment:

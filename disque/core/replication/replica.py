@@ -42,7 +42,7 @@ from disque.core.model.job import (
 )
 from disque.core.model.jobid import comes_again, valid
 from disque.core.model.queue import ELSEWHERE, PAUSED_IN
-from disque.core.replication import announcements, ends, generations
+from disque.core.replication import announcements, ends, generations, standing
 from disque.core.replication.announcements import JITTER_MS
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ def add_holders(node: "Node", job: Job, holders: "Iterable[bytes]") -> bool:
 
     When the job is in the queue here, those that are new hear of it: one may have queued it as well.
     """
-    new = {holder for holder in holders if holder not in job.holders and node.membership.expects(holder)}
+    new = standing.fresh(node, job.holders, holders)
     if not new:
         return False
     job.holders = node.shared(tuple(sorted([*job.holders, *new])))

@@ -4,14 +4,34 @@
 and count as nodes that have one. See `repair`, which asks the others.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from cluster.capabilities import REPAIR
 from disque.core.replication.rank import rank
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from disque.core.model.repair import Walk
     from disque.core.node import Node
+
+#: Holders of a job are looked up one by one up to so many.
+FEW: Final = 16
+
+
+def fresh(node: "Node", known: tuple[bytes, ...], named: "Iterable[bytes]") -> set[bytes]:
+    """Those of the nodes ``named`` as holders that are none of ``known``, and that this node expects."""
+    expects = node.membership.expects
+    if len(known) > FEW:
+        return {one for one in set(named).difference(known) if expects(one)}
+    return {one for one in named if one not in known and expects(one)}
+
+
+def is_wider(named: tuple[bytes, ...], known: tuple[bytes, ...]) -> bool:
+    """Whether somebody names holders that are none of ``known``."""
+    if len(known) > FEW:
+        return not set(known).issuperset(named)
+    return any(holder not in known for holder in named)
 
 
 def standing(node: "Node", walk: "Walk", holders: tuple[bytes, ...]) -> tuple[int, bool]:

@@ -62,3 +62,14 @@ def test_who_cannot_be_asked_most_likely_has_a_copy(bench: Bench) -> None:
     assert standing.away(bench.node, holders, ENDS) == (one.id, two.id)
     bench.node.repairs.gone.add(one.id)
     assert standing.away(bench.node, holders, ENDS) == (two.id,)
+
+
+@pytest.mark.parametrize("count", [2, standing.FEW + 2])
+def test_what_is_new_of_holders_that_somebody_names(bench: Bench, count: int) -> None:
+    known = tuple([b"%040x" % number for number in range(count)])
+    one, two, _ = [peer.id for peer in bench.peers]
+    bench.membership.departed[STRANGER] = None
+    assert standing.fresh(bench.node, (*known, one), (*known, one, two, two, STRANGER)) == {two}
+    assert standing.fresh(bench.node, known, known) == set()
+    assert standing.is_wider((*known, one), known)
+    assert not standing.is_wider(known, (*known, one))
