@@ -462,7 +462,7 @@ KINDS: Final[dict[int, tuple[str, Shape]]] = {
         (SURVEYED, "SURVEYED", "survey words"),  # my answer
         (MORE, "MORE", "more ids"),  # what I know of these beyond their fields: tries, errors
         # How jobs have ended; it goes before SETACK, and to those who want to hear it.
-        (ENDED, "ENDED", "what status node_id age_ms left_ms text ids"),
+        (ENDED, "ENDED", "what status node_id age_ms left_ms text ids tries? error? queue?"),
         (WATCH, "WATCH", "what ids"),  # tell me how they end, or no more
         (PUBLISHED, "PUBLISHED", "channel text"),  # a client says this to all who listen
         (ASKCOPY, "ASKCOPY", "holders ids"),  # have you copies of these jobs? I have
@@ -529,6 +529,7 @@ Ids = tuple[bytes, ...]
 #: The same as types.
 ReplJob = tuple[int, int, bytes, bytes, int, int, Ids, Ids, tuple[bytes, ...], tuple[int, ...], bytes]
 Row = tuple[bytes, bytes, bytes, int, int, int, int, Ids, bytes]
+Said = tuple[int, int, int, bytes, int, int, bytes, Ids, int, bytes, bytes]  # ENDED
 KeepEnd = tuple[int, bytes, int, bytes, int, int, int, int, Ids, bytes, bytes, bytes, bytes]
 YourJobs = tuple[int, bytes, tuple[Row, ...]]
 

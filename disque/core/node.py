@@ -7,11 +7,11 @@ as ``now_ms``, randomness as a seeded generator, and for IDs as bytes of the sys
 
 from collections import deque
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from cluster.member import FAIL, PFAIL
 from cluster.membership import Membership
-from cluster.messages import EARLY
+from cluster.messages import EARLY, KINDS
 from disque.core.base.timers import Timers
 from disque.core.config.settings import Config
 from disque.core.host import Host
@@ -499,8 +499,9 @@ class Node:
 
     def send_ids(self, peer: bytes, head: Message, ids: list[bytes]) -> None:
         """Send ``head`` with these job IDs to ``peer``: in one message, or in several where there are many."""
+        added = KINDS[cast("int", head[0])][1].added
         for at in range(0, len(ids), IDS_MOST):
-            self.send(peer, (*head, tuple(ids[at : at + IDS_MOST])))
+            self.send(peer, (*head, tuple(ids[at : at + IDS_MOST]), *added))
 
     def shared(self, holders: tuple[bytes, ...]) -> tuple[bytes, ...]:
         """The one object for this sorted set of holders."""

@@ -660,6 +660,18 @@ def ends_are_told_to_nobody() -> Iterator[None]:
         yield
 
 
+@mutant("I17", ends=True, tries=True, active_ms=25_000)
+def each_node_says_what_it_knows_of_errors_and_tries() -> Iterator[None]:
+    """Other holders hear how a job has ended, and not what the node knew of it that took the end."""
+
+    def go_by(end: Any, text: bytes, beside: Any) -> None:
+        del beside
+        end.text = text
+
+    with patch.object(ends, "go_by", go_by):
+        yield
+
+
 @mutant("I17", ends=True, active_ms=25_000)
 def ends_are_told_before_they_are_sure() -> Iterator[None]:
     """Whoever knows an end says it, whatever other holders know."""

@@ -93,9 +93,9 @@ class Result(Answers):
         #: The best answer, and its rank among those that know of no end.
         self._best: Words | None = None
         self._rank = -1
-        #: The end that counts, as `model.is_better` has it, and those that nodes keep.
+        #: The end that counts, as `model.is_better` has it; and what nodes keep: status, result, and what is beside it.
         self._end: tuple[int, bytes, bytes] | None = None
-        self._kept: dict[bytes, tuple[int, bytes, bytes]] = {}
+        self._kept: dict[bytes, tuple[int, bytes, ends.Beside]] = {}
 
     def take(self, node_id: bytes, words: Words) -> bool:
         """As in `Answers`."""
@@ -111,7 +111,7 @@ class Result(Answers):
             if not is_node_id(words[-1]):
                 return False
             end = (status, words[-1], words[2])
-            self._kept[node_id] = end
+            self._kept[node_id] = (status, words[2], (numbers[2], words[3], words[1]))
             if self._end is None or model.is_better(end, self._end):
                 self._end, self._best = end, words
         elif self._end is None and rank > self._rank:
@@ -135,9 +135,10 @@ class Result(Answers):
         assert numbers is not None
         status, taker, result = end
         text = words[3] if status == model.DEAD else result
-        for keeper, (other, _, value) in self._kept.items():
-            if other != status or value != result:
-                ends.correct(self._node, keeper, self._id, (status, taker), numbers[3], text)
+        beside = (numbers[2], words[3], words[1])
+        for keeper, kept in self._kept.items():
+            if kept != (status, result, beside):
+                ends.correct(self._node, keeper, self._id, (status, taker), numbers[3], text, beside)
 
 
 def shown(job_id: bytes, words: "Words", protocol: int, body: bytes | None = None) -> bytes:

@@ -110,6 +110,7 @@ def forget_everything(node: "Node") -> None:
     node.early_holders = EarlyHolders()
     node.chores.clear()
     node.resting.clear()
+    registry.begin_anew(node)
     node.reconciling = False
     node.ready.clear()
     node.overflowing.clear()

@@ -26,6 +26,8 @@ class Peer:
     of the last time that this began anew. ``zone`` is as in `zones`; ``lost_ms`` when it lost its link, or came.
     ``stopping``: its process has said that it stops, so it is given nothing more. ``parted``: it knows that this one
     stops, and has sent all that it will send.
+    ``comparing``: it is told what it lacks of the registry; what it says of its own meanwhile is ``digest``, and it may
+    want one in return (``wants_digest``).
     ``body_most`` is the longest body that it takes: no longer one is sent to it. ``capabilities`` is the mask of what
     both it and this node understand.
     """
@@ -33,6 +35,8 @@ class Peer:
     __slots__ = (
         "body_most",
         "capabilities",
+        "comparing",
+        "digest",
         "heard_ms",
         "id",
         "linked",
@@ -46,6 +50,7 @@ class Peer:
         "stopping",
         "told",
         "waiting",
+        "wants_digest",
         "zone",
     )
 
@@ -54,6 +59,8 @@ class Peer:
         self.zone = b"\0" + node_id
         self.body_most = BODY_USUAL
         self.capabilities = 0
+        self.comparing = self.wants_digest = False
+        self.digest: bytes | None = None
         self.linked = False
         self.lost_ms = now_ms
         self.start = 0

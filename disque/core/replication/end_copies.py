@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from disque.core.model.repair import Walk
     from disque.core.node import Message, Node
 
-#: A longer name is none of a queue: no word of a request is, results and bodies apart.
-QUEUE_MOST: Final = 256 << 10
 #: An end that is over sooner is not copied any more.
 LEAST_MS: Final = 1000
 #: Ends that are looked up at a time.
@@ -234,7 +232,7 @@ def asked(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...], tupl
 def taken(node: "Node", peer: bytes, message: "KeepEnd", now_ms: int) -> None:
     """KEEPEND: keep how a job has ended, if there is room; nonsense is skipped, as if it had not come."""
     _, queue, status, node_id, age_ms, left_ms, repl, tries, holders, error, text, body, job_id = message
-    fits = len(queue) <= QUEUE_MOST and len(text) <= ends.TEXT_MOST and len(error) <= ERROR_MOST
+    fits = len(queue) <= ends.QUEUE_MOST and len(text) <= ends.TEXT_MOST and len(error) <= ERROR_MOST
     fits = fits and 0 < repl <= REPL.most and tries <= COUNTER_MAX and left_ms > 0
     if not valid(job_id) or status not in ENDINGS or not fits:
         node.messages_skipped += 1

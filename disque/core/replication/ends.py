@@ -27,13 +27,15 @@ from disque.core.model.ends import (
     End,
     is_better,
 )
-from disque.core.model.job import ACKED, ACTIVE, DEFERRED, LEASE_OWNER, WAIT_REPL, Job
+from disque.core.model.extra import ERROR_MOST
+from disque.core.model.job import ACKED, ACTIVE, COUNTER_MAX, DEFERRED, LEASE_OWNER, WAIT_REPL, Job
 from disque.core.model.spec import RETAIN
 from disque.core.replication import generations, surveys, waits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from cluster.messages import Said
     from disque.core.journal.compaction import Copying
     from disque.core.journal.recovery import Recovery
     from disque.core.model.survey import Words
@@ -43,11 +45,16 @@ if TYPE_CHECKING:
 SURE_MS: Final = 2000
 #: A result that is longer is none of a node that tells the truth.
 TEXT_MOST: Final = 64 << 20
+#: A longer name is none of a queue: no word of a request is, results and bodies apart.
+QUEUE_MOST: Final = 256 << 10
 #: Ends that are looked at to make room for one job, so that it never takes long. Those that stay are looked at last.
 EVICT_FOR_ONE: Final = 20
 #: So long an end is kept at most.
 KEEP_MOST_MS: Final = RETAIN.most * 1000
 
+
+#: What a node says of an end beside its text: the tries that have ended, the last error, and the queue.
+Beside = tuple[int, bytes, bytes]
 
 # -- taking ends -------------------------------------------------------------------------------------------------------
 
@@ -68,8 +75,11 @@ def note(
     *,
     age_ms: int = 0,
     left_ms: int = 0,
+    beside: Beside | None = None,
 ) -> End:
     """``job`` is about to end so here. ``node_id`` has taken this end, so long ago, and keeps it for ``left_ms``.
+
+    ``beside``: it was said by another node, with what that knew of the job.
 
     A job that a consumer may have when it is cancelled is kept in mind for its RETRY: the consumer is to hear of it.
     Whether one may have it is known to the node that took the end, and to the one that delivered the job. A copy of a
@@ -93,6 +103,8 @@ def note(
     end.tries = generations.ended(node, job)
     end.error = b"" if extra is None else extra.error
     end.text = end.error if status == DEAD else text
+    if beside is not None:
+        go_by(end, text, beside)
     if with_body:
         end.body = job.body
         end.holders = job.holders
@@ -101,6 +113,16 @@ def note(
     if job.id in node.ends.watched:
         node.ends.unsure.setdefault(job.id, [])
     return end
+
+
+def go_by(end: End, text: bytes, beside: Beside) -> None:
+    """An end is as the node that took it says, so that all say the same of it. An older one says its text only."""
+    end.text = text
+    tries, error, queue = beside
+    if queue:
+        end.tries, end.error, end.queue = tries, error, queue
+    elif end.status == DEAD:
+        end.error = text
 
 
 def heard(node: "Node", job: Job, node_id: bytes, now_ms: int) -> None:
@@ -201,15 +223,15 @@ def message_of(node: "Node", end: End) -> "Message":
     left_ms = max(1, end.until_ms - now_ms) if end.lasts and not end.is_strange else 0
     what = BY_STRANGER if end.is_strange else BY_HOLDER
     age_ms = max(0, now_ms - end.ended_ms)
-    return (SAY_ENDED, what, end.status, end.node_id, age_ms, left_ms, end.text, (end.id,))
+    about = (end.status, end.node_id, age_ms, left_ms, end.text)
+    return (SAY_ENDED, what, *about, (end.id,), end.tries, end.error, end.queue)
 
 
-def told(
-    node: "Node", peer: bytes, message: tuple[int, int, int, bytes, int, int, bytes, tuple[bytes, ...]], now_ms: int
-) -> None:
+def told(node: "Node", peer: bytes, message: "Said", now_ms: int) -> None:
     """ENDED: how jobs have ended, as ``peer`` knows it."""
-    _, what, status, node_id, age_ms, left_ms, text, ids = message
-    if not DONE <= status <= DROPPED or len(text) > TEXT_MOST:
+    _, what, status, node_id, age_ms, left_ms, text, ids, tries, error, queue = message
+    fits = len(text) <= TEXT_MOST and len(error) <= ERROR_MOST and len(queue) <= QUEUE_MOST and tries <= COUNTER_MAX
+    if not DONE <= status <= DROPPED or not fits:
         node.messages_skipped += len(ids)
         return
     for job_id in ids:
@@ -218,9 +240,9 @@ def told(
         elif what == BY_STRANGER and job_id in node.ends.by_id:
             tell_stranger(node, peer, job_id)
         elif what == WAS_SURE:
-            reconsider(node, job_id, (status, node_id), age_ms, left_ms, text, now_ms)
+            reconsider(node, job_id, (status, node_id), age_ms, left_ms, text, (tries, error, queue), now_ms)
         elif status in ENDINGS:
-            compare(node, peer, job_id, (status, node_id), age_ms, left_ms, text, now_ms)
+            compare(node, peer, job_id, (status, node_id), age_ms, left_ms, text, (tries, error, queue), now_ms)
 
 
 def compare(
@@ -231,6 +253,7 @@ def compare(
     age_ms: int,
     left_ms: int,
     text: bytes,
+    beside: Beside,
     now_ms: int,
 ) -> None:
     """``peer`` says how a job has ended (``what``: status, and the node that took it). The better end wins."""
@@ -240,7 +263,7 @@ def compare(
     if known is None:
         if job is None or (job.state == ACKED and not left_ms):
             return
-        note(node, job, status, text, node_id, now_ms, age_ms=age_ms, left_ms=left_ms)
+        note(node, job, status, text, node_id, now_ms, age_ms=age_ms, left_ms=left_ms, beside=beside)
     elif (known.status, known.node_id, known.text) == (status, node_id, text):
         return
     elif was_sure(node, known):
@@ -251,7 +274,7 @@ def compare(
     elif known.beats(status, node_id, text):
         node.send(peer, message_of(node, known))
     else:
-        tell_others(node, peer, replace(node, known, what, age_ms, left_ms, text, now_ms))
+        tell_others(node, peer, replace(node, known, what, age_ms, left_ms, text, beside, now_ms))
 
 
 def was_sure(node: "Node", end: End) -> bool:
@@ -263,7 +286,14 @@ def was_sure(node: "Node", end: End) -> bool:
 
 
 def reconsider(
-    node: "Node", job_id: bytes, what: tuple[int, bytes], age_ms: int, left_ms: int, text: bytes, now_ms: int
+    node: "Node",
+    job_id: bytes,
+    what: tuple[int, bytes],
+    age_ms: int,
+    left_ms: int,
+    text: bytes,
+    beside: Beside,
+    now_ms: int,
 ) -> None:
     """All holders knew this end of a job once. It counts; of two such ends the better one does."""
     known = node.ends.by_id.get(job_id)
@@ -271,27 +301,37 @@ def reconsider(
         return
     mine, other = (known.status, known.node_id, known.text), (what[0], what[1], text)
     if mine != other and (is_better(other, mine) or not was_sure(node, known)):
-        replace(node, known, what, age_ms, left_ms, text, now_ms)
+        replace(node, known, what, age_ms, left_ms, text, beside, now_ms)
 
 
-def correct(node: "Node", keeper: bytes, job_id: bytes, what: tuple[int, bytes], age_ms: int, text: bytes) -> None:
+def correct(
+    node: "Node", keeper: bytes, job_id: bytes, what: tuple[int, bytes], age_ms: int, text: bytes, beside: Beside
+) -> None:
     """``keeper``, which may be this node, keeps another end of a job than that which counts: it is told that one."""
     if keeper == node.node_id:
-        reconsider(node, job_id, what, age_ms, 0, text, node.beat_ms)
+        reconsider(node, job_id, what, age_ms, 0, text, beside, node.beat_ms)
         return
     peer = node.peers.get(keeper)
     if peer is not None and peer.linked:
-        node.send(keeper, (SAY_ENDED, WAS_SURE, *what, min(age_ms, KEEP_MOST_MS), 0, text, (job_id,)))
+        node.send(keeper, (SAY_ENDED, WAS_SURE, *what, min(age_ms, KEEP_MOST_MS), 0, text, (job_id,), *beside))
 
 
 def replace(
-    node: "Node", known: End, what: tuple[int, bytes], age_ms: int, left_ms: int, text: bytes, now_ms: int
+    node: "Node",
+    known: End,
+    what: tuple[int, bytes],
+    age_ms: int,
+    left_ms: int,
+    text: bytes,
+    beside: Beside,
+    now_ms: int,
 ) -> End:
     """Take a better end in place of the known one."""
     until_ms = now_ms + min(left_ms, KEEP_MOST_MS) if left_ms else known.until_ms
     new = End(known.id, known.queue, what[0], what[1], max(0, now_ms - age_ms), until_ms)
     new.lasts = known.lasts or left_ms > 0
-    new.body, new.tries, new.error, new.text = known.body, known.tries, known.error, text
+    new.body, new.tries, new.error = known.body, known.tries, known.error
+    go_by(new, text, beside)
     new.repl, new.holders, new.copied = known.repl, known.holders, known.copied
     put(node, new)
     if known.sure_ms:

@@ -117,7 +117,8 @@ def started_again(node: "Node", peer_id: bytes) -> None:
 def compared(node: "Node", peer_id: bytes, message: tuple[int, int, bytes, int], now_ms: int) -> None:
     """DIGEST: all that the other node knows adds up to this. Tell it what it lacks, and let it do the same.
 
-    While there is no link to it, nothing can be told: when there is one, this node begins.
+    While there is no link to it, nothing can be told: when there is one, this node begins. While it is being told what
+    it lacked, the last that it says waits.
     """
     _, what, digest, greatest = message
     peer = node.peers[peer_id]
@@ -132,11 +133,11 @@ def compared(node: "Node", peer_id: bytes, message: tuple[int, int, bytes, int],
     if not peer.linked:
         registry.must_ask = True
         return
-    differing = registry.differing(digest)
-    if what == ANSWER_ME:
-        node.send(peer_id, (DIGEST, IS_ANSWER, registry.digest(), registry.greatest))
-    if differing:
-        node.begin_chore(tell(node, peer, differing))
+    peer.digest = digest
+    peer.wants_digest = peer.wants_digest or what == ANSWER_ME
+    if not peer.comparing:
+        peer.comparing = True
+        node.begin_chore(tell(node, peer))
 
 
 def from_a_stranger(node: "Node", message: "Message", now_ms: int) -> None:
@@ -149,7 +150,20 @@ def from_a_stranger(node: "Node", message: "Message", now_ms: int) -> None:
     node.registry.must_ask = True
 
 
-def tell(node: "Node", peer: "Peer", buckets: list[int]) -> "Iterator[bool]":
+def tell(node: "Node", peer: "Peer") -> "Iterator[bool]":
+    """Tell ``peer`` all entries of the buckets in which it says that it has others; again, if it has said so since."""
+    registry = node.registry
+    while peer.digest is not None and peer.linked:
+        buckets = registry.differing(peer.digest)
+        peer.digest = None
+        if peer.wants_digest:
+            peer.wants_digest = False
+            node.send(peer.id, (DIGEST, IS_ANSWER, registry.digest(), registry.greatest))
+        yield from tell_buckets(node, peer, buckets)
+    peer.digest, peer.wants_digest, peer.comparing = None, False, False
+
+
+def tell_buckets(node: "Node", peer: "Peer", buckets: list[int]) -> "Iterator[bool]":
     """Tell ``peer`` all entries of these buckets."""
     for at in buckets:
         for rows in portions(list(node.registry.buckets[at].values())):
@@ -158,6 +172,14 @@ def tell(node: "Node", peer: "Peer", buckets: list[int]) -> "Iterator[bool]":
             node.send(peer.id, (ENTRIES, rows))
             if peer.tell(sum([len(row[3]) for row in rows])):
                 yield True
+
+
+def begin_anew(node: "Node") -> None:
+    """The chores have ended before their time: ask those nodes again that were being told what they lack."""
+    for peer in node.peers.values():
+        if peer.comparing:
+            peer.digest, peer.wants_digest, peer.comparing = None, False, False
+            link_up(node, peer.id)
 
 
 def portions(entries: list[Entry]) -> "Iterator[tuple[Row, ...]]":

@@ -263,11 +263,13 @@ class TestOtherNodes:
         job_id = foreign_id(1)
         holders = tuple(sorted((MYSELF, one.id, two.id)))
         bench.hear(one, repljob(one.id, two.id, job_id=job_id))
-        bench.hear(one, (ENDED, 0, DROPPED, one.id, 0, 60_000, b"", (job_id,)), (SETACK, holders, (job_id,)))
+        bench.hear(
+            one, (ENDED, 0, DROPPED, one.id, 0, 60_000, b"", (job_id,), 0, b"", b""), (SETACK, holders, (job_id,))
+        )
         assert bench.node.ends.by_id[job_id].status == DROPPED
-        bench.hear(two, (ENDED, 0, DONE, two.id, 0, 60_000, b"result", (job_id,)))
+        bench.hear(two, (ENDED, 0, DONE, two.id, 0, 60_000, b"result", (job_id,), 0, b"", b""))
         assert bench.node.ends.by_id[job_id].status == DONE
-        bench.hear(one, (ENDED, 0, DROPPED, one.id, 0, 60_000, b"", (job_id,)))
+        bench.hear(one, (ENDED, 0, DROPPED, one.id, 0, 60_000, b"", (job_id,), 0, b"", b""))
         assert bench.node.ends.by_id[job_id].status == DONE
         assert client("PING") == b"PONG"
 

@@ -304,7 +304,7 @@ class TestTaking:
         four.hear(two, (WATCH, TELL_ME, (ID,)))
         four.sent()
         four.hear(one, keep())
-        assert four.told(two, ENDED) == [(ENDED, IS_SURE, DONE, MYSELF, 0, 0, b"value", (ID,))]
+        assert four.told(two, ENDED) == [(ENDED, IS_SURE, DONE, MYSELF, 0, 0, b"value", (ID,), 0, b"", b"")]
 
     @pytest.mark.parametrize("why", ["memory", "leaves", "journal", "size", "job", "waits"])
     def test_it_is_refused(self, four: Bench, why: str) -> None:
@@ -367,7 +367,7 @@ class TestTaking:
         one, two, *_ = four.peers
         four.hear(one, keep(status=CANCELLED))
         four.sent()
-        four.hear(one, (ENDED, 0, DONE, two.id, 0, HOUR_MS, b"better", (ID,)))
+        four.hear(one, (ENDED, 0, DONE, two.id, 0, HOUR_MS, b"better", (ID,), 0, b"", b""))
         end = four.node.ends.by_id[ID]
         assert (end.status, end.text, end.copied, end.repl) == (DONE, b"better", True, 2)
         assert not [message for message in four.told(one, ENDED) if message[1] == WAS_SURE]

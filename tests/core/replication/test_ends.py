@@ -45,7 +45,7 @@ def bench() -> Bench:
 
 
 def ended(status: int, node_id: bytes, text: bytes = b"", *, what: int = BY_HOLDER, left_ms: int = KEPT_MS) -> Any:
-    return (ENDED, what, status, node_id, 0, left_ms, text, (ID,))
+    return (ENDED, what, status, node_id, 0, left_ms, text, (ID,), 0, b"", b"")
 
 
 def end_of(bench: Bench) -> tuple[int, bytes, bytes]:
@@ -184,7 +184,7 @@ def test_an_expiry_that_another_node_saw_is_told_when_all_must_have_seen_it(benc
     bench.hear(one, repljob(OTHER, ttl=5, retry=300, rows={RETAIN.number: 60}, holders=(MYSELF, one.id)))
     bench.live(5100)
     bench.hear(one, (WATCH, TELL_ME, (OTHER,)))
-    bench.hear(one, (ENDED, BY_HOLDER, EXPIRED, b"0" * 40, 0, KEPT_MS, b"", (OTHER,)))
+    bench.hear(one, (ENDED, BY_HOLDER, EXPIRED, b"0" * 40, 0, KEPT_MS, b"", (OTHER,), 0, b"", b""))
     assert not bench.told(one, ENDED)
     bench.live(2100)
     assert [message[1:3] for message in bench.told(one, ENDED)] == [(IS_SURE, EXPIRED)]
@@ -241,11 +241,11 @@ def test_one_node_has_so_many_requests(bench: Bench, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     "message",
     [
-        (ENDED, BY_HOLDER, 0, b"b" * 40, 0, 0, b"", (ID,)),
-        (ENDED, BY_HOLDER, 9, b"b" * 40, 0, 0, b"", (ID,)),
-        (ENDED, BY_HOLDER, DEAD_LETTER, b"b" * 40, 0, 0, b"", (ID,)),
-        (ENDED, IS_SURE, 2**43 - 1, b"b" * 40, 0, 0, b"", (ID,)),
-        (ENDED, BY_STRANGER, DONE, b"b" * 40, 0, 2**43 - 1, b"x", (UNKNOWN_ID,)),
+        (ENDED, BY_HOLDER, 0, b"b" * 40, 0, 0, b"", (ID,), 0, b"", b""),
+        (ENDED, BY_HOLDER, 9, b"b" * 40, 0, 0, b"", (ID,), 0, b"", b""),
+        (ENDED, BY_HOLDER, DEAD_LETTER, b"b" * 40, 0, 0, b"", (ID,), 0, b"", b""),
+        (ENDED, IS_SURE, 2**43 - 1, b"b" * 40, 0, 0, b"", (ID,), 0, b"", b""),
+        (ENDED, BY_STRANGER, DONE, b"b" * 40, 0, 2**43 - 1, b"x", (UNKNOWN_ID,), 0, b"", b""),
     ],
 )
 def test_nonsense_changes_nothing(bench: Bench, message: tuple[Any, ...]) -> None:
@@ -348,7 +348,7 @@ class TestAsked:
         one, two = bench.peers
         died = (b"%d 0 0 9" % DEAD, b"q", b"", b"broken", b"", one.id)
         self.ask(bench, died, (b"%d 0 0 9" % EXPIRED, b"q", b"", b"", b"", two.id))
-        assert bench.sent(ENDED) == [(two.id, (ENDED, WAS_SURE, DEAD, one.id, 9, 0, b"broken", (ID,)))]
+        assert bench.sent(ENDED) == [(two.id, (ENDED, WAS_SURE, DEAD, one.id, 9, 0, b"broken", (ID,), 0, b"", b""))]
 
     def test_so_is_the_node_that_asks(self, bench: Bench) -> None:
         bench.client()("CANCEL", ID)
@@ -453,7 +453,7 @@ def test_a_result_that_no_holder_took_gives_way_to_any_end_that_a_holder_knows(b
     client = bench.client()
     assert client("ACKJOB", OTHER, "RESULT", "mine") == 0
     bench.sent()
-    about = (ENDED, BY_HOLDER, CANCELLED, two.id, 0, KEPT_MS, b"", (OTHER,))
+    about = (ENDED, BY_HOLDER, CANCELLED, two.id, 0, KEPT_MS, b"", (OTHER,), 0, b"", b"")
     bench.hear(one, about)
     assert OTHER not in bench.node.ends.by_id
     assert not bench.sent(ENDED), "no answer, or both would answer each other for ever"

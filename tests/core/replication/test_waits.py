@@ -27,7 +27,7 @@ def client(bench: Bench) -> Client:
 
 def tell(bench: Bench, peer: Member, status: int, text: bytes = b"", *, what: int = IS_SURE) -> None:
     """A node that was asked knows how the job has ended."""
-    bench.hear(peer, (ENDED, what, status, peer.id, 0, 0, text, (ID,)))
+    bench.hear(peer, (ENDED, what, status, peer.id, 0, 0, text, (ID,), 0, b"", b""))
 
 
 def test_all_nodes_are_asked_once(bench: Bench, client: Client) -> None:
@@ -221,7 +221,7 @@ def test_the_timeout_and_the_end_of_the_job_can_come_in_one_moment() -> None:
 def test_the_answer_to_one_client_takes_along_what_nobody_else_waits_for(bench: Bench, client: Client) -> None:
     one, two = bench.peers
     client.send("WAITJOB", 0, ID, OTHER_ID, "ANY")
-    bench.hear(one, (ENDED, IS_SURE, GONE, one.id, 0, 0, b"", (ID, OTHER_ID)))
+    bench.hear(one, (ENDED, IS_SURE, GONE, one.id, 0, 0, b"", (ID, OTHER_ID), 0, b"", b""))
     bench.fail(two)
     bench.link_down(two)
     assert client.read() == [[b"gone", None], None]
@@ -238,7 +238,9 @@ def test_clients_with_many_jobs_are_answered_some_at_a_time(monkeypatch: pytest.
         client.send("WAITJOB", 0, *ids)
     few = bench.client()
     few.send("WAITJOB", 0, ids[0])
-    step.message(bench.node, bench.peers[0].id, (ENDED, IS_SURE, DONE, ID, 0, 0, b"value", tuple(ids)), bench.now_ms)
+    step.message(
+        bench.node, bench.peers[0].id, (ENDED, IS_SURE, DONE, ID, 0, 0, b"value", tuple(ids), 0, b"", b""), bench.now_ms
+    )
     assert [bool(client.session.out) for client in clients] == [False] * 7
     assert few.session.out
     sessions.disconnect(bench.node, clients[0].session, bench.now_ms)
@@ -258,7 +260,9 @@ def test_long_results_are_shared_by_all_replies_and_places(bench: Bench, client:
     other, result = bench.client(), b"x" * waits.LONG_TEXT
     client.send("WAITJOB", 0, ID, OTHER_ID, ID, "ANY")
     other.send("WAITJOB", 0, ID)
-    step.message(bench.node, bench.peers[0].id, (ENDED, IS_SURE, DONE, ID, 0, 0, result, (ID,)), bench.now_ms)
+    step.message(
+        bench.node, bench.peers[0].id, (ENDED, IS_SURE, DONE, ID, 0, 0, result, (ID,), 0, b"", b""), bench.now_ms
+    )
     for one, count in ((client, 2), (other, 1)):
         assert one.session.large
         assert [piece is result for piece in one.session.out].count(True) == count
@@ -270,7 +274,9 @@ def test_long_results_are_shared_by_all_replies_and_places(bench: Bench, client:
 def test_short_results_leave_in_one_piece(bench: Bench, client: Client) -> None:
     client.send("WAITJOB", 0, ID, OTHER_ID, "ANY")
     result = b"x" * (waits.LONG_TEXT - 1)
-    step.message(bench.node, bench.peers[0].id, (ENDED, IS_SURE, DONE, ID, 0, 0, result, (ID,)), bench.now_ms)
+    step.message(
+        bench.node, bench.peers[0].id, (ENDED, IS_SURE, DONE, ID, 0, 0, result, (ID,), 0, b"", b""), bench.now_ms
+    )
     assert len(client.session.out) == 1
     assert not client.session.large
     assert client.read() == [[b"done", result], None]

@@ -12,8 +12,12 @@ from tests.simulation.world import Violation
 #: So long may it take until everybody who waits has heard of an end.
 TALK_MS = 3000
 ENDED = frozenset({b"done", b"cancelled", b"dead", b"expired", b"dropped"})
+#: Those that some node has taken; that a job has expired each of its holders sees for itself.
+TAKEN = ENDED - {b"expired"}
 
 Said = tuple[bytes, Any]
+#: The queue, the last error, and how many tries have ended.
+Beside = tuple[bytes, Any, int]
 
 
 class Ended:
@@ -31,8 +35,9 @@ class Ended:
         self.world = cluster.world
         self.history = cluster.watch.history
         self.calm = cluster.world.options.calm and not cluster.world.options.jumps
-        #: By job, what was said of its end first, by whom and when.
+        #: By job, what was said of its end first, by whom and when; and what RESULT said beside that.
         self._said: dict[bytes, tuple[Said, str, int]] = {}
+        self._beside: dict[bytes, tuple[Beside, str, int]] = {}
         #: By job, the results that consumers gave, and how often it was acknowledged without one.
         self._given: dict[bytes, set[bytes]] = {}
 
@@ -48,13 +53,15 @@ class Ended:
             return
         if request.verb == b"RESULT":
             row = dict(zip(reply[::2], reply[1::2], strict=True))
-            text = row[b"result"] if row[b"status"] == b"done" else None
+            text = row.get({b"done": b"result", b"dead": b"error"}.get(row[b"status"], b""))
             self.note(process, request, request.args[1], (row[b"status"], text))
+            if row[b"status"] in TAKEN:
+                self.note_beside(process, request, request.args[1], (row[b"queue"], row[b"error"], row[b"tries"]))
         elif request.verb == b"WAITJOB":
             ids = [word for word in request.args[2:] if word != b"ANY"]
             for job_id, end in zip(ids, reply, strict=True):
                 if end is not None:
-                    self.note(process, request, job_id, (end[0], end[1] if end[0] == b"done" else None))
+                    self.note(process, request, job_id, (end[0], end[1] if end[0] in {b"done", b"dead"} else None))
                 elif request.args[-1] != b"ANY":
                     self.waited(process, request, job_id)
 
@@ -66,13 +73,23 @@ class Ended:
             raise Violation("I17", f"{process.name} says of {job_id!r}: {said!r}")
         if status not in ENDED:
             return
-        if text is not None and text not in self._given.get(job_id, ()):
+        if status == b"done" and text is not None and text not in self._given.get(job_id, ()):
             raise Violation("I17", f"{process.name} says of {job_id!r}: {said!r}, but nobody gave it that result")
         if not self.is_kept(job_id) or not self.is_quiet(request.ran_ms):
             return
         before = self._said.setdefault(job_id, (said, process.name, self.world.now))
         if before[0] != said and not self.history.evicted(before[2], self.world.now):
             raise Violation("I17", f"{process.name} says of {job_id!r}: {said!r}, but before: {before!r}")
+
+    def note_beside(self, process: Process, request: Request, job_id: bytes, beside: Beside) -> None:
+        """RESULT says this beside how a job has ended: it is what the node knew that took the end."""
+        if not self.is_kept(job_id) or not self.is_quiet(request.ran_ms):
+            return
+        before = self._beside.setdefault(job_id, (beside, process.name, self.world.now))
+        if before[0] != beside and not self.history.evicted(before[2], self.world.now):
+            raise Violation(
+                "I17", f"{process.name} says beside the end of {job_id!r}: {beside!r}, but before: {before!r}"
+            )
 
     def is_kept(self, job_id: bytes) -> bool:
         """Whether the end of this job is kept; if not, each of two consumers may have ended it for some."""
