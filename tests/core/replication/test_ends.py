@@ -44,8 +44,16 @@ def bench() -> Bench:
     return bench
 
 
-def ended(status: int, node_id: bytes, text: bytes = b"", *, what: int = BY_HOLDER, left_ms: int = KEPT_MS) -> Any:
-    return (ENDED, what, status, node_id, 0, left_ms, text, (ID,), 0, b"", b"")
+def ended(
+    status: int,
+    node_id: bytes,
+    text: bytes = b"",
+    *,
+    what: int = BY_HOLDER,
+    left_ms: int = KEPT_MS,
+    beside: tuple[int, bytes, bytes] = (0, b"", b"q"),
+) -> Any:
+    return (ENDED, what, status, node_id, 0, left_ms, text, (ID,), *beside)
 
 
 def end_of(bench: Bench) -> tuple[int, bytes, bytes]:
@@ -66,6 +74,29 @@ def test_the_other_holders_hear_how_before_they_hear_that(bench: Bench) -> None:
         if said:
             assert [message[0] for message in said] == [ENDED, SETACK]
             assert said[0] == ended(DONE, MYSELF, b"value")
+
+
+@pytest.mark.parametrize(
+    ("status", "beside", "known"),
+    [
+        (DEAD, (3, b"broken", b"moved"), (3, b"broken", b"moved")),
+        (CANCELLED, (2, b"late", b"q"), (2, b"late", b"q")),
+        (DEAD, (0, b"", b""), (0, b"broken", b"q")),  # of a version that says no more than the text
+        (CANCELLED, (0, b"", b""), (0, b"", b"q")),
+    ],
+)
+@pytest.mark.parametrize("is_known", [False, True])
+def test_it_is_as_the_node_says_that_took_it(
+    bench: Bench, status: int, beside: tuple[int, bytes, bytes], known: tuple[int, bytes, bytes], is_known: bool
+) -> None:
+    """A job that died for good had the last error, and all its tries, at the node alone that took the NACK."""
+    one, two = bench.peers
+    if is_known:
+        bench.hear(two, ended(EXPIRED, two.id))
+    bench.hear(one, ended(status, one.id, b"broken" if status == DEAD else b"", beside=beside))
+    end = bench.node.ends.by_id[ID]
+    assert (end.status, end.tries, end.error, end.queue) == (status, *known)
+    assert end.text == (b"broken" if status == DEAD else b"")
 
 
 def test_each_setack_that_is_said_again_comes_with_it(bench: Bench) -> None:
@@ -137,7 +168,7 @@ def test_it_is_told_when_all_holders_know_it(bench: Bench) -> None:
     bench.hear(one, (GOTACK, 1, (), (ID,)))
     assert not bench.sent(ENDED)
     bench.hear(two, (GOTACK, 1, (), (ID,)))
-    assert [message[1:3] + message[6:] for message in bench.told(one, ENDED)] == [(IS_SURE, DONE, b"value", (ID,))]
+    assert [message[1:3] + message[6:8] for message in bench.told(one, ENDED)] == [(IS_SURE, DONE, b"value", (ID,))]
     assert not bench.node.ends.watched
 
 
@@ -167,7 +198,7 @@ def test_who_asks_late_is_told_at_once(bench: Bench) -> None:
     say_it_is_done(bench)
     bench.sent()
     bench.hear(one, (WATCH, TELL_ME, (ID,)))
-    assert [message[1:3] + message[6:] for message in bench.told(one, ENDED)] == [(IS_SURE, DONE, b"value", (ID,))]
+    assert [message[1:3] + message[6:8] for message in bench.told(one, ENDED)] == [(IS_SURE, DONE, b"value", (ID,))]
 
 
 def test_an_acknowledgement_that_comes_late_makes_it_no_less_sure(bench: Bench) -> None:
@@ -348,7 +379,9 @@ class TestAsked:
         one, two = bench.peers
         died = (b"%d 0 0 9" % DEAD, b"q", b"", b"broken", b"", one.id)
         self.ask(bench, died, (b"%d 0 0 9" % EXPIRED, b"q", b"", b"", b"", two.id))
-        assert bench.sent(ENDED) == [(two.id, (ENDED, WAS_SURE, DEAD, one.id, 9, 0, b"broken", (ID,), 0, b"", b""))]
+        assert bench.sent(ENDED) == [
+            (two.id, (ENDED, WAS_SURE, DEAD, one.id, 9, 0, b"broken", (ID,), 0, b"broken", b"q"))
+        ]
 
     def test_so_is_the_node_that_asks(self, bench: Bench) -> None:
         bench.client()("CANCEL", ID)
@@ -392,7 +425,7 @@ class TestForgotten:
         bench.sent()
         for node_id in (b"0" * 40, MYSELF, one.id):
             bench.hear(one, ended(DONE, node_id, b"other"))
-            assert [message[1:4] + message[6:] for message in bench.told(one, ENDED)] == [
+            assert [message[1:4] + message[6:8] for message in bench.told(one, ENDED)] == [
                 (WAS_SURE, DONE, MYSELF, b"value", (ID,))
             ]
         assert end_of(bench) == (DONE, MYSELF, b"value")
