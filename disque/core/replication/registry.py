@@ -37,6 +37,10 @@ STRANGE: Final = 2
 #: Entries, and bytes of them, that go in one message.
 TOLD_MOST: Final = 200
 TOLD_BYTES: Final = 64 * 1024
+#: So much counts for each, beside its value, of what a node is told in a beat: as much as the ID of a job; and for each
+#: time that all are compared.
+ENTRY_BYTES: Final = 1024
+ROUND_BYTES: Final = 500 * 1024
 
 #: An entry as a message says it: kind, name, field, value, counter, node, deleted.
 Row = tuple[int, bytes, bytes, bytes, int, bytes, int]
@@ -160,6 +164,8 @@ def tell(node: "Node", peer: "Peer") -> "Iterator[bool]":
             peer.wants_digest = False
             node.send(peer.id, (DIGEST, IS_ANSWER, registry.digest(), registry.greatest))
         yield from tell_buckets(node, peer, buckets)
+        if peer.tell(ROUND_BYTES):
+            yield True
     peer.digest, peer.wants_digest, peer.comparing = None, False, False
 
 
@@ -170,7 +176,7 @@ def tell_buckets(node: "Node", peer: "Peer", buckets: list[int]) -> "Iterator[bo
             if not peer.linked:
                 return
             node.send(peer.id, (ENTRIES, rows))
-            if peer.tell(sum([len(row[3]) for row in rows])):
+            if peer.tell(ENTRY_BYTES * (len(rows) - 1) + sum([len(row[3]) for row in rows])):
                 yield True
 
 
