@@ -307,3 +307,12 @@ def test_after_flushall_it_is_asked_anew_what_it_lacks(bench: Bench) -> None:
     bench.hear(one, (DIGEST, 0, bytes(2048)))
     bench.live(3000)
     assert len(told(bench)) == 12
+
+
+def test_a_peer_that_asks_without_end_is_answered_some_times_a_beat(bench: Bench) -> None:
+    for number in range(12):
+        entries.set_value(bench.node, key(number), b"v", bench.now_ms)
+    bench.sent()
+    for _ in range(1000):
+        bench.hear(bench.peers[0], (DIGEST, 1, bytes(2048)))
+    assert len(bench.told(bench.peers[0], DIGEST)) == 10
