@@ -148,6 +148,17 @@ def test_a_job_that_was_given_away_and_handed_on_is_where_it_came_to_last() -> N
     assert giving.known.holders == {2}
 
 
+@pytest.mark.parametrize("is_forgotten", [True, False])
+def test_who_has_forgotten_a_node_takes_nothing_of_it(is_forgotten: bool) -> None:
+    giving = Giving()
+    if is_forgotten:
+        giving.processes[1].node.membership.departed[giving.processes[0].node.node_id] = None
+    row = yourjobs_row(JOB, b"b", b"", left_ms=1, ctime=1, nacks=0, deliveries=0, holders=())
+    giving.sends(0, (YOURJOBS, b"q", (row,)))
+    giving.hears(0, 1, (YOURJOBS, b"q", (row,)))
+    assert giving.known.lost == is_forgotten
+
+
 @pytest.mark.parametrize("answers", [(1, 2), (2, 1)])
 def test_a_job_that_was_given_away_twice_is_where_it_was_given_last(answers: tuple[int, ...]) -> None:
     giving = Giving()

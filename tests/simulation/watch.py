@@ -427,6 +427,8 @@ class Watch:
                     known.handing = False  # whoever was given it has handed it on, if its giver has heard of it or not
                     known.holders = {process.machine.number}
                     self.history.forgot.pop(job[wire.ROW_ID], None)
+                    # Who was told to forget the other one takes nothing of it, which does not know that yet.
+                    known.lost |= src.node.node_id in process.node.membership.departed
 
     def _gives(self, process: "Process", ids: tuple[bytes, ...]) -> None:
         """A node that leaves gives these jobs to another one."""

@@ -20,7 +20,7 @@ class Coordinator:
     """A process, which can be a key."""
 
     name = "n2.1"
-    node = SimpleNamespace(node_id=MINE)
+    node = SimpleNamespace(node_id=MINE, membership=SimpleNamespace(nodes={FIRST: None, SECOND: None, MINE: None}))
 
 
 def test_who_was_reset_is_where_it_was_when_it_confirmed_its_copy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,3 +38,18 @@ def test_who_was_reset_is_where_it_was_when_it_confirmed_its_copy(monkeypatch: p
     checker.zones.clear()
     checker.judge(process, JOB, Open(spread, {FIRST}, {SECOND}), {SECOND})
     assert JOB in checker.verdicts
+
+
+def test_who_was_forgotten_since_it_confirmed_its_copy_is_a_zone_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(World(Options(1, 3, zones=2)))
+    checker = Zoned(cluster)
+    zones: dict[bytes, Any] = {node_id: SimpleNamespace(zone=b"zone-1") for node_id in (FIRST, MINE)}
+    monkeypatch.setattr(cluster, "machine_of", lambda node_id: zones.get(node_id, SimpleNamespace(zone=b"zone-2")))
+    process: Any = Coordinator()
+    spread: Any = SimpleNamespace(job=SimpleNamespace(repl=2), outside=False)
+    checker.judge(process, JOB, Open(spread, {FIRST}, {SECOND}), {SECOND})
+    assert JOB in checker.verdicts
+    checker.verdicts.clear()
+    monkeypatch.setattr(process.node.membership, "nodes", {SECOND: None, MINE: None})
+    checker.judge(process, JOB, Open(spread, {FIRST}, {SECOND}), {SECOND})
+    assert not checker.verdicts

@@ -90,8 +90,10 @@ class Zoned:
     def judge(self, process: Process, job_id: bytes, job: Open, usable: set[bytes]) -> None:
         """It is decided. Whether the answer is an ID shows when that leaves."""
         refused = self.refusals.pop((process, job_id), set())
-        holders = job.confirmed if job.outside else job.confirmed | {process.node.node_id}
-        zones = {self.zone(holder) for holder in holders}
+        node = process.node
+        holders = job.confirmed if job.outside else job.confirmed | {node.node_id}
+        # Nobody knows the zone of a node that was forgotten since it confirmed: it counts as one of its own.
+        zones = {self.zone(holder) if holder in node.membership.nodes else holder for holder in holders}
         others = {one for one in usable & job.others - refused if self.zone(one) not in zones}
         if len(zones) < job.repl and others:
             self.verdicts[job_id] = (
