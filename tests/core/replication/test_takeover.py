@@ -22,6 +22,8 @@ from cluster.messages import (
 from disque.core import step
 from disque.core.journal.schema import DELETE, JOBS, KEYS
 from disque.core.model.job import ACTIVE, QUEUED, WAIT_REPL
+from disque.core.model.repair import Walk
+from disque.core.replication import repair
 from tests.core.support import MYSELF, Bench, foreign_id
 from tests.support.formats import repljob, repljob_with
 
@@ -254,3 +256,17 @@ def test_lies_are_skipped(three: Bench) -> None:
     take(three, foreign_id())
     assert three.node.messages_skipped == 3
     assert three.node.find(job_id) is None
+
+
+def test_what_ended_while_the_walk_rested_is_given_to_nobody(three: Bench) -> None:
+    """Such a job came again elsewhere, without its body."""
+    job_id = added(three, "DELAY", "500")
+    job = three.job(job_id)
+    three.client()("DELJOB", job_id)
+    three.sent()
+    three.membership.leaving = True
+    walk = Walk(frozenset(), "", three.now_ms, everything=False)
+    walk.leaves = True
+    repair.see_to(three.node, walk, 0, [job])
+    assert not asked(three)
+    assert not walk.left
