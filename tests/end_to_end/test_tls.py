@@ -336,6 +336,7 @@ class TestPressure:
         node.start()
         assert node.secured().all() == b""
 
+    @pytest.mark.slow
     def test_many_connections_leave_nothing_behind(self, make_tls: MakeTls) -> None:
         node = make_tls(auth="no")
         node.start()

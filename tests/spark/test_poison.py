@@ -179,6 +179,7 @@ def test_the_jobs_that_stay_are_in_the_same_partitions(node: Node, hosts: str) -
     reader.stop()
 
 
+@pytest.mark.slow
 def test_a_batch_that_fails_too_often_goes_on_without_its_jobs(
     spark: SparkSession, node: Node, hosts: str, tmp_path: Path
 ) -> None:
