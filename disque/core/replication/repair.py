@@ -267,7 +267,7 @@ def see_to(node: "Node", walk: Walk, level: int, jobs: list[Job]) -> None:
             walk.levels[found] += 1
             if found <= job.repl:
                 standing.estimate(node, job.id, job.holders, job.repl, found - 1)
-        elif walk.leaves and node.find(job.id) is job and is_only_here(node, job):
+        elif walk.leaves and node.find(job.id) is job and is_only_here(node, job):  # it may have ended since
             walk.left += 1
             if not job.retry and job.state in {ACTIVE, QUEUED} and node.membership.leaving:
                 walk.step_us += COPY_US + len(job.body) // BYTES_A_US

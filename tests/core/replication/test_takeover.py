@@ -259,7 +259,7 @@ def test_lies_are_skipped(three: Bench) -> None:
 
 
 def test_what_ended_while_the_walk_rested_is_given_to_nobody(three: Bench) -> None:
-    """Such a job came again elsewhere, without its body."""
+    """Such a job went to another node, without its body."""
     job_id = added(three, "DELAY", "500")
     job = three.job(job_id)
     three.client()("DELJOB", job_id)
