@@ -429,7 +429,8 @@ class Bench:
         for session in self.node.sessions.values():
             session.touched = False
         self._unchecked += 1
-        if self.checked and self._unchecked > self.node.jobs_registered() // FEW_JOBS + (IDLE_TURNS if is_idle else 0):
+        rest = IDLE_TURNS if is_idle else 0
+        if self.checked and self._unchecked > rest and self._unchecked > rest + self.node.jobs_registered() // FEW_JOBS:
             self._unchecked = 0
             assert_counters_are_true(self.node)
             assert_it_can_be_sent(self.node)
@@ -623,9 +624,7 @@ def assert_memory_is_true(node: Node, jobs: list[Job]) -> None:
         segments += [node.registry.purged_segment] if node.registry.purged_segment else []
         segments += [node.repairs.noted] if node.repairs.noted else []
         segments += [history.segment for history in node.histories.by_queue.values() if history.segment]
-        assert {segment: count for segment, count in node.live.items() if count} == {
-            segment: segments.count(segment) for segment in set(segments)
-        }
+        assert {segment: count for segment, count in node.live.items() if count} == Counter(segments)
 
 
 def assert_waits_are_true(node: Node) -> None:

@@ -219,3 +219,24 @@ def test_who_keeps_no_copy_of_an_async_is_a_holder_until_enough_other_nodes_are(
     lets_go = is_outside and is_async
     assert known.holders == ({1} if lets_go else {0, 1})
     assert (0 in giving.watch.history.forgot_ms.get(JOB, {})) == lets_go
+
+
+@pytest.mark.parametrize("is_flushed", [True, False])
+def test_a_key_that_is_found_promises_no_copies_that_were_dropped_before(
+    monkeypatch: pytest.MonkeyPatch, is_flushed: bool
+) -> None:
+    cluster = Cluster(World(Options(1, 2)))
+    watch = cluster.watch
+    bench = Bench()
+    job_id = bytes(bench.client().add("q", "first"))  # whoever asked for it has gone
+    process: Any = SimpleNamespace(machine=cluster.machines[1], node=bench.node, reset_ms=-1)
+    maker: Any = SimpleNamespace(number=0, process=None, up=False)
+    monkeypatch.setattr(cluster, "processes", lambda: [process])
+    monkeypatch.setattr(cluster, "maker_of", lambda _: maker)
+    watch.history.plans = {body: Plan(body, b"q") for body in (b"first", b"second")}
+    watch.history.plans[b"first"].asked_ms = 10
+    watch.history.flushes[0] = 10 if is_flushed else 9
+    watch.left(process, Request([b"ADDJOB", b"q", b"second", b"0", b"UNIQUE", b"k"], 0), job_id, {})
+    known = watch.history.jobs[job_id]
+    assert known.answered_ms == watch.world.now
+    assert known.ended == ("flushed" if is_flushed else "")

@@ -275,7 +275,7 @@ class Watch:
         if known is None or known.plan.body != request.args[2]:
             if known is None or b"UNIQUE" not in request.args:
                 raise Violation("I8", f"ADDJOB {request.args[2]!r} was answered with an ID of another job: {reply!r}")
-            self._promise_hit(known)
+            self._promise_hit(process, known)
             self.tell("hit", process, request, known)
             return
         if known.answered_ms < 0:
@@ -300,13 +300,17 @@ class Watch:
             found[process.machine.number] = process.reset_ms
         return found
 
-    def _promise_hit(self, known: Known) -> None:
+    def _promise_hit(self, process: "Process", known: Known) -> None:
         """An ID that nobody was told before is told to somebody who had the same key: it is promised from here on.
 
-        Those who hold it are, as ever, the node that made it, and those that confirmed to that one.
+        Those who hold it are, as ever, the node that made it, and those that confirmed to that one. If a node was told
+        to drop everything since it was asked for, that is promised as little as of a job that was answered before.
         """
         if known.answered_ms < 0 and self._body_anywhere(known.id):
             known.answered_ms = self.world.now
+            known.deleted |= self._dropped_since(known.plan.asked_ms, process)
+            if known.deleted:
+                known.ended = known.ended or "flushed"
             known.expires_ms = known.plan.asked_ms + known.plan.ttl * 1000
             known.holders = set(self.history.confirmed.get(known.id, ()))
             maker = self.cluster.maker_of(known.id)
