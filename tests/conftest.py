@@ -7,6 +7,7 @@ nothing may be skipped, but for what the system of the machine refuses to everyb
 Helpers of several test files live beside them and are imported by their full name, as `tests.core.support`.
 """
 
+import gc
 import os
 import shutil
 import socket
@@ -93,6 +94,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         mark = item.get_closest_marker("plain_only")
         if mark is not None and FORM != "plain":
             item.add_marker(pytest.mark.skip(reason=f"{PLAIN_ONLY}: {mark.args[0]}"))
+
+
+def pytest_collection_finish() -> None:
+    """What was collected is there to the end: the collector of cycles need not walk through all of it in each test."""
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -458,7 +458,7 @@ def compare(node: Node, fresh: Node, now_ms: int) -> None:
 def numbers() -> list[int]:
     """Which walks are made."""
     wanted = os.environ.get("MODEL_EXAMPLES")
-    return [SystemRandom().getrandbits(40) for _ in range(int(wanted))] if wanted else list(range(examples(800)))
+    return [SystemRandom().getrandbits(40) for _ in range(int(wanted))] if wanted else list(range(examples(400)))
 
 
 @pytest.mark.parametrize("number", numbers())

@@ -38,6 +38,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         cluster.discard()
 
 
+@pytest.mark.slow
 def test_clocks_that_are_an_hour_apart_make_no_difference(cluster: Cluster) -> None:
     times = [int(node.ask("TIME")[0]) for node in cluster.members]
     assert max(times) - min(times) > 7000, "the clocks are wrong"
@@ -80,6 +81,7 @@ def test_a_clock_that_is_far_ahead_at_one_start_costs_no_job(start_node: StartNo
     assert node.start().ask("GETJOB", "FROM", "q") == [[b"q", job_id, b"body"]]
 
 
+@pytest.mark.slow
 def test_a_clock_that_is_far_ahead_is_believed_in_the_end(start_node: StartNode) -> None:
     node = start_node("--appendonly", "yes", "--cluster-node-timeout", "500")
     node.ask("ADDJOB", "q", "body", 0, "TTL", 86_400)

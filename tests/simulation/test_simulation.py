@@ -44,7 +44,7 @@ def test_these_runs_have_every_kind_of_fault() -> None:
 
 
 def test_the_same_seed_gives_the_same_run_to_the_byte() -> None:
-    runs = [simulate("--seed", "8", "--nodes", "3").stdout for _ in range(2)]
+    runs = [simulate("--seed", "8", "--nodes", "3", "--set", "active_ms=4000").stdout for _ in range(2)]
     digests = [re.search(r"digest (\w+)", run) for run in runs]
     assert digests[0] is not None
     assert digests[1] is not None

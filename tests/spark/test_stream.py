@@ -170,6 +170,7 @@ class TestFailures:
 
 
 class TestRunning:
+    @pytest.mark.slow
     def test_the_last_batch_of_a_queue_that_is_idle_is_acknowledged(
         self, spark: SparkSession, node: Node, hosts: str, tmp_path: Path
     ) -> None:
@@ -199,6 +200,7 @@ class TestRunning:
         assert len(others) > 30
         assert set(map(str, others)) == {"None"}
 
+    @pytest.mark.slow
     def test_when_it_is_stopped_nobody_holds_its_claims(
         self, spark: SparkSession, node: Node, hosts: str, tmp_path: Path
     ) -> None:

@@ -13,11 +13,12 @@ from contextlib import suppress
 from typing import Annotated, Any, Literal, NamedTuple
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from disque.tasks.convert import ConvertError, loader, plain
 from disque.tasks.errors import EncodeError
+from tests.conftest import examples
 
 UTC = dt.UTC
 
@@ -170,6 +171,7 @@ SIMPLE = st.none() | st.booleans() | st.integers() | st.text()
 KINDS = (int, list[int], dict[int, str], tuple[int, str], Person, Row, Point, Color, dt.date, int | None)
 
 
+@settings(max_examples=examples(200))
 @given(st.recursive(SIMPLE, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
 def test_whatever_json_says_is_a_value_or_an_error(value: object) -> None:
     for annotation in KINDS:

@@ -74,7 +74,7 @@ print(key_of("t", True, {"a": words, "b": nested}), key_of("t", "{a}", {"a": wor
 
 def test_a_set_has_the_same_key_in_each_process() -> None:
     keys = set()
-    for seed in "0123":
+    for seed in "01":
         command = [sys.executable, "-c", KEYS]
         environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
         keys.add(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
