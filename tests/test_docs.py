@@ -14,7 +14,8 @@ from cluster import handshake
 from cluster.capabilities import CAPABILITIES
 from cluster.messages import EARLY, FAIL, KINDS, MEET, NEEDS, PING, PONG
 from disque.core.commands import ROWS
-from disque.core.model.spec import ENCODED_MOST, ROWS_MOST, TABLE
+from disque.core.model import extra
+from disque.core.model.spec import ENCODED_MOST, NEWER_BYTES, NEWER_MOST, ROWS_MOST, TABLE, VALUE_BYTES
 from tests.conftest import ROOT
 from tests.support.pages import renewed
 
@@ -124,7 +125,11 @@ class TestJobSpec:
             [str(one) for one in (row.number, row.name, row.default, row.least, row.most)] for row in TABLE.values()
         ]
         assert list(map(list, found)) == rows
-        assert f"of more than {ENCODED_MOST} bytes, with more than {ROWS_MOST} rows," in page("docs/protocol.md")
+        protocol = " ".join(page("docs/protocol.md").split())
+        assert f"of more than {ENCODED_MOST} bytes, with more than {ROWS_MOST} rows," in protocol
+        assert f"{NEWER_MOST} of them with {NEWER_BYTES} bytes in a spec, and {extra.NEWER_MOST} with" in protocol
+        assert f"{extra.NEWER_BYTES >> 10} KB in the extra" in protocol
+        assert f"its length and {VALUE_BYTES} bytes more" in protocol
 
 
 class TestLinks:

@@ -14,6 +14,7 @@ from random import Random, SystemRandom
 from typing import Any, Final
 
 import pytest
+from msgpack import packb
 
 from cluster.membership import PFAIL, Member
 from cluster.messages import (
@@ -48,7 +49,8 @@ from disque.core.dedup.keys import digest_of
 from disque.core.jobs import orders
 from disque.core.journal import codec, kinds
 from disque.core.journal import replay as journal
-from disque.core.model.job import ACKED, ACTIVE, DEFERRED, SPENT
+from disque.core.model import extra, spec
+from disque.core.model.job import ACKED, ACTIVE, COUNTER_MAX, DEFERRED, SPENT
 from disque.core.model.jobid import comes_again
 from disque.core.model.key import TENTATIVE
 from disque.core.model.session import NOT_WAITING, WAIT_COPIES
@@ -110,6 +112,29 @@ USUAL: Final[dict[str, tuple[Any, ...]]] = {
     "deleted": (0, 0, 1),
     "survey": (1, 2, 3),
 }
+#: What stands in the rows of an extra, a newer node's among them.
+EXTRA_ROWS: Final[dict[int, tuple[Any, ...]]] = {
+    extra.HEADERS: ((), (b"name", b"value")),
+    extra.TRIES: (0, 1, COUNTER_MAX),
+    extra.ERROR: (b"", b"why", bytes(extra.ERROR_MOST)),
+    extra.ERROR_AGE_MS: (0, 5000, extra.AGE_MOST),
+    extra.GENERATION: (0, 1, 2, extra.GENERATION_MOST - 1, extra.GENERATION_MOST),
+    extra.MOVER: (b"",),
+    extra.ORIGIN: (b"", b"q", b"r"),
+    extra.DIED: (0, 1, 2, 3, COUNTER_MAX),
+    extra.FIRST: (b"", encoded(60, 5), encoded(60, 0), b"\x80", b"nonsense"),
+    extra.PROGRESS: (b"", b"half"),
+    extra.PROGRESS_AGE_MS: (0, 5000),
+    60_000: (7, b"", b"new", (b"a", b"b"), bytes(extra.NEWER_BYTES - spec.VALUE_BYTES), bytes(extra.NEWER_BYTES)),
+}
+#: Rows of a spec, those of a newer node among them.
+SPEC_ROWS: Final[tuple[spec.Rows | None, ...]] = (
+    *(None, None, None, {spec.TRIES.number: 1}, {spec.TRIES.number: 2, spec.RETAIN.number: 60}),
+    *({spec.DEADLETTER.number: b"="}, {spec.DEADLETTER.number: b"=r", spec.TRIES.number: 1}),
+    {spec.TRIES.number: 1, **dict.fromkeys(range(60_000, 60_000 + spec.NEWER_MOST), 2**64 - 1)},
+    {spec.TRIES.number: 1, 60_000: bytes(spec.NEWER_BYTES - spec.VALUE_BYTES)},
+    {60_000: bytes(1000)},
+)
 #: What stands in the rows of fields that are lists of rows.
 SHAPES: Final = {"jobs": JOB_SHAPE, "gossip": GOSSIP_SHAPE, "entries": ENTRY_SHAPE}
 STRANGE: Final[dict[str, tuple[Any, ...]]] = {
@@ -195,8 +220,22 @@ class Walk:
             count = len(made[name]) if name == "ids" else count
         ids = made.get("ids") or (made.get("id"),)
         if "spec" in made and ids and ids[0] is not None and random.random() < 0.8:
-            made["spec"] = encoded(60, random.choice([5, 60]) if comes_again(ids[0]) else 0, random.choice([1, 2, 3]))
+            retry = random.choice([5, 60]) if comes_again(ids[0]) else 0
+            rows = random.choice(SPEC_ROWS) if retry else None
+            made["spec"] = encoded(60, retry, random.choice([1, 2, 3]), rows)
+        if "more" in made and random.random() < 0.5:
+            made["more"] = self.extra()
         return tuple(made.values())
+
+    def extra(self) -> bytes:
+        """What is said of a job beyond its fields: any rows, whether or not they go together."""
+        random = self.random
+        rows = {number: random.choice(EXTRA_ROWS[number]) for number in sorted(EXTRA_ROWS) if random.random() < 0.3}
+        if random.random() < 0.7:
+            rows[extra.GENERATION] = rows.get(extra.GENERATION, 1)
+            rows[extra.MOVER] = random.choice(self.nodes()[:-1])
+        packed: bytes = packb({number: rows[number] for number in sorted(rows)})
+        return packed
 
     def hear(self) -> None:
         """Some messages arrive: mostly from a peer; or from a stranger, or in the name of this node."""

@@ -18,7 +18,7 @@ from mypy_extensions import mypyc_attr
 from disque.core.model.job import COUNTER_MAX, EXTRA
 from disque.core.model.memory import EXTRA_BYTES
 from disque.core.model.part import Part
-from disque.core.model.spec import ENCODED_MOST
+from disque.core.model.spec import ENCODED_MOST, VALUE_BYTES
 
 if TYPE_CHECKING:
     from disque.core.model.job import Job
@@ -51,9 +51,14 @@ ERROR_MOST: Final = 4096
 PROGRESS_MOST: Final = 1024
 #: How often a job can move.
 GENERATION_MOST: Final = 1 << 40
+#: Bytes of the name of a queue that a dead letter knows as its origin. From one with a longer name it has none.
+ORIGIN_MOST: Final = 1 << 19
 #: An encoded extra that is longer is refused.
 ENCODED_BYTES: Final = 1 << 20
 ROWS_MOST: Final = 32
+#: So many rows are of newer nodes, with so many bytes: beside them there is room for all that is ever said here.
+NEWER_MOST: Final = 16
+NEWER_BYTES: Final = 1 << 18
 NUMBERS_MOST: Final = 1 << 16
 AGE_MOST: Final = 1 << 43
 
@@ -69,7 +74,7 @@ BOUNDS: Final[dict[int, tuple[type, int]]] = {
     PROGRESS_MS: (int, AGE_MOST),
     GENERATION: (int, GENERATION_MOST),
     MOVER: (bytes, 40),
-    ORIGIN: (bytes, ENCODED_BYTES),
+    ORIGIN: (bytes, ORIGIN_MOST),
     DIED: (int, COUNTER_MAX),
     FIRST: (bytes, ENCODED_MOST),
 }
@@ -215,15 +220,20 @@ def decode(encoded: bytes, now_ms: int) -> Extra | None:
     extra.headers = headers
     extra.tries = _number(rows, TRIES)
     extra.error = _text(rows, ERROR)
-    if extra.error:
-        extra.error_ms = _number(rows, ERROR_MS) if now_ms < 0 else max(0, now_ms - _number(rows, ERROR_AGE_MS))
     extra.progress = _text(rows, PROGRESS)
-    if extra.progress:
-        said_ms = _number(rows, PROGRESS_MS) if now_ms < 0 else max(0, now_ms - _number(rows, PROGRESS_AGE_MS))
-        extra.progress_ms = said_ms
+    if now_ms < 0:
+        error_ms, progress_ms = _number(rows, ERROR_MS), _number(rows, PROGRESS_MS)
+    else:
+        error_ms = max(0, now_ms - _number(rows, ERROR_AGE_MS))
+        progress_ms = max(0, now_ms - _number(rows, PROGRESS_AGE_MS))
+    # A time without its text means nothing, and no newer node has said it.
+    extra.error_ms = error_ms if extra.error else 0
+    extra.progress_ms = progress_ms if extra.progress else 0
     extra.generation = _number(rows, GENERATION)
     extra.mover = _text(rows, MOVER)
-    extra.origin, extra.first, extra.died = _text(rows, ORIGIN), _text(rows, FIRST), _number(rows, DIED)
+    origin, first, extra.died = _text(rows, ORIGIN), _text(rows, FIRST), _number(rows, DIED)
+    if extra.died:
+        extra.origin, extra.first = origin, first
     extra.other = rows or None
     is_sound = are_headers(headers) and len(extra.mover) == (40 if extra.generation else 0)
     return extra if is_sound else None
@@ -276,7 +286,17 @@ def _unpack(encoded: bytes) -> dict[int, Value] | None:
         if type(number) is not int or not 0 < number < NUMBERS_MOST or not _fits(number, value):
             return None
         rows[number] = value
-    return rows
+    newer = [size_of(value) for number, value in rows.items() if number not in BOUNDS]
+    return None if len(newer) > NEWER_MOST or sum(newer) > NEWER_BYTES else rows
+
+
+def size_of(value: Value) -> int:
+    """Bytes of a row, at most."""
+    if isinstance(value, int):
+        return VALUE_BYTES
+    if isinstance(value, bytes):
+        return VALUE_BYTES + len(value)
+    return VALUE_BYTES + sum([VALUE_BYTES + len(word) for word in value])
 
 
 def _fits(number: int, value: object) -> bool:

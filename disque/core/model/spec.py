@@ -31,6 +31,11 @@ READ_MOST: Final = 1024
 #: So many rows has one at most, and their numbers are below.
 ROWS_MOST: Final = 32
 NUMBERS_MOST: Final = 1 << 16
+#: So many of them are of newer nodes, with so many bytes: beside them there is room for all values of the others.
+NEWER_MOST: Final = 16
+NEWER_BYTES: Final = 256
+#: What one counts for, beside the length of a byte string: its number and a number take that much at most.
+VALUE_BYTES: Final = 12
 
 #: A whole number or a byte string.
 Value = int | bytes
@@ -289,11 +294,15 @@ def _unpack(encoded: bytes) -> Rows | None:
     if not isinstance(found, dict):
         return None
     values: Rows = {}
+    newer = size = 0
     for number, value in found.items():
         if type(number) is not int or not 0 < number < NUMBERS_MOST or type(value) not in {int, bytes}:
             return None
         row = TABLE.get(number)
-        if row is not None and not row.fits(value):
+        if row is None:
+            newer += 1
+            size += VALUE_BYTES + (len(value) if isinstance(value, bytes) else 0)
+        elif not row.fits(value):
             return None
         values[number] = value
-    return values
+    return None if newer > NEWER_MOST or size > NEWER_BYTES else values

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from cluster.messages import BY_TIMER, STILL
 from disque.core.model.backoff import read
 from disque.core.model.ends import DEAD
-from disque.core.model.extra import DIED_NACK, DIED_TRIES, ERROR_MOST
+from disque.core.model.extra import DIED_NACK, DIED_TRIES, ERROR_MOST, ORIGIN_MOST
 from disque.core.model.job import COUNTER_MAX, DEFERRED, DELIVERED, Job
 from disque.core.model.pubsub import DEAD as EVENT_DEAD
 from disque.core.model.pubsub import MOVED, RETRIED
@@ -124,7 +124,8 @@ def put_away(node: "Node", job: Job, name: bytes, cause: int, now_ms: int) -> No
     spec = job.spec
     extra = generations.own(node, job)
     if not extra.is_dead:
-        extra.origin, extra.first = spec.queue, spec.encoded
+        is_known = len(spec.queue) <= ORIGIN_MOST
+        extra.origin, extra.first = (spec.queue, spec.encoded) if is_known else (b"", b"")
     extra.died = cause
     extra.tries = 0
     rows = {number: value for number, value in (spec.rows or {}).items() if number not in OF_TRIES}

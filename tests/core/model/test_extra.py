@@ -4,13 +4,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from disque.core.model.extra import (
+    BOUNDS,
+    DIED_TRIES,
+    ERROR_AGE_MS,
+    ERROR_MOST,
+    GENERATION_MOST,
+    HEADERS_BYTES,
+    HEADERS_MOST,
     IN_JOURNAL,
+    NEWER_BYTES,
+    NEWER_MOST,
+    ORIGIN_MOST,
+    PROGRESS_AGE_MS,
+    PROGRESS_MOST,
     TRIES,
     Extra,
+    Value,
     decode,
     encode,
     is_sound,
 )
+from disque.core.model.job import COUNTER_MAX
+from disque.core.model.spec import ENCODED_MOST, VALUE_BYTES
 
 NODE, OTHER = b"a" * 40, b"b" * 40
 NOW_MS = 1_800_000_000_000
@@ -71,6 +86,64 @@ def test_rows_of_newer_nodes_are_kept() -> None:
     assert found is not None
     assert encode(found, NOW_MS) == said
     assert encode(found.copied(), NOW_MS) == said
+
+
+def values_of(number: int) -> st.SearchStrategy[Value]:
+    """What a row can have."""
+    if number not in BOUNDS:
+        return st.integers(-(2**63), 2**64 - 1) | st.binary(max_size=9) | st.lists(st.binary(max_size=3)).map(tuple)
+    kind, most = BOUNDS[number]
+    if kind is int:
+        return st.integers(0, most)
+    if kind is bytes:
+        return st.sampled_from([b"", b"x", NODE, b"y" * most]).filter(lambda text: len(text) <= most)
+    return st.sampled_from([(), (b"n", b"v")])
+
+
+ROWS = st.sets(st.sampled_from([*BOUNDS, 60_000, 60_001])).flatmap(
+    lambda numbers: st.fixed_dictionaries({number: values_of(number) for number in sorted(numbers)})
+)
+
+
+@given(ROWS)
+def test_what_another_node_says_can_be_read_in_the_journal(rows: dict[int, Value]) -> None:
+    found = decode(msgpack.packb(rows), NOW_MS)
+    if found is not None:
+        assert fields(decode(encode(found, IN_JOURNAL), IN_JOURNAL)) == fields(found)
+        assert fields(decode(encode(found, NOW_MS), NOW_MS)) == fields(found)
+
+
+@pytest.mark.parametrize("row", [ERROR_AGE_MS, PROGRESS_AGE_MS])
+def test_a_time_without_its_text_is_nothing(row: int) -> None:
+    found = decode(msgpack.packb({row: 0}), NOW_MS)
+    assert found is not None
+    assert encode(found, IN_JOURNAL) == encode(Extra(), NOW_MS)
+
+
+LARGEST_NEWER = [
+    {60_000: bytes(NEWER_BYTES - VALUE_BYTES)},
+    {60_000 + number: 2**64 - 1 for number in range(NEWER_MOST)},
+    {60_000: (b"",) * (2 * HEADERS_MOST), 60_001: bytes(NEWER_BYTES - (2 * HEADERS_MOST + 2) * VALUE_BYTES)},
+]
+
+
+@pytest.mark.parametrize("newer", LARGEST_NEWER)
+def test_beside_what_newer_nodes_may_say_there_is_room_for_everything(newer: dict[int, Value]) -> None:
+    found = decode(msgpack.packb(newer), NOW_MS)
+    assert found is not None
+    found.headers = (b"n", bytes(HEADERS_BYTES // HEADERS_MOST - 1)) * HEADERS_MOST
+    found.tries, found.died = COUNTER_MAX, DIED_TRIES
+    found.error, found.error_ms = bytes(ERROR_MOST), NOW_MS
+    found.progress, found.progress_ms = bytes(PROGRESS_MOST), NOW_MS
+    found.generation, found.mover = GENERATION_MOST, NODE
+    found.origin, found.first = bytes(ORIGIN_MOST), bytes(ENCODED_MOST)
+    for now_ms in (NOW_MS, IN_JOURNAL):
+        assert fields(decode(encode(found, now_ms), now_ms)) == fields(found)
+
+
+@pytest.mark.parametrize("newer", LARGEST_NEWER[:2])
+def test_newer_nodes_may_not_say_more(newer: dict[int, Value]) -> None:
+    assert decode(msgpack.packb({**newer, 60_100: b"x"}), NOW_MS) is None
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from disque.core.base.numbers import SECONDS_MAX
 from disque.core.model.spec import (
     ENCODED_MOST,
+    NEWER_BYTES,
+    NEWER_MOST,
     NUMBERS_MOST,
     READ_MOST,
     REPL,
@@ -18,6 +20,7 @@ from disque.core.model.spec import (
     SPECS_MOST,
     TABLE,
     TTL,
+    VALUE_BYTES,
     JobSpec,
     Row,
     SpecCache,
@@ -181,22 +184,28 @@ class TestBytes:
         spec = read(b"q", encoded)
         assert spec is None or encode(spec.ttl, spec.retry, spec.repl, spec.rows) == encoded
 
-    def test_they_have_a_bound(self) -> None:
-        longest = encode(86400, 300, 1, {99: bytes(ENCODED_MOST - 5)})
-        assert len(longest) == ENCODED_MOST
-        assert decode(longest) is not None
-        assert decode(encode(86400, 300, 1, {99: bytes(ENCODED_MOST - 4)})) is None
+    def test_rows_of_newer_nodes_have_a_bound(self) -> None:
+        longest: dict[int, Value] = {99: bytes(NEWER_BYTES - 2 * VALUE_BYTES), 100: 2**64 - 1}
+        assert decode(of(longest)) is not None
+        assert decode(of({**longest, 101: 1})) is None
+        assert decode(of(dict.fromkeys(range(100, 100 + NEWER_MOST), 1))) is not None
+        assert decode(of(dict.fromkeys(range(100, 101 + NEWER_MOST), 1))) is None
 
-    def test_so_does_the_number_of_rows(self) -> None:
-        assert decode(of(dict.fromkeys(range(100, 100 + ROWS_MOST), 1))) is not None
-        assert decode(of(dict.fromkeys(range(100, 101 + ROWS_MOST), 1))) is None
-
-    def test_all_rows_that_there_are_fit_into_one(self) -> None:
-        """What ADDJOB may say can be told to others."""
+    @pytest.mark.parametrize(
+        "newer",
+        [
+            {60_000: bytes(NEWER_BYTES - VALUE_BYTES)},
+            {60_000 + number: 2**64 - 1 - number for number in range(NEWER_MOST)},
+            {60_000 + number: bytes(NEWER_BYTES // NEWER_MOST - VALUE_BYTES) for number in range(NEWER_MOST)},
+        ],
+    )
+    def test_all_rows_that_there_are_fit_into_one_beside_those_of_newer_nodes(self, newer: dict[int, Value]) -> None:
+        """What ADDJOB may say can be told to others, and what becomes of a job that a newer node has added."""
         largest: dict[int, Value] = {
             row.number: bytes(row.most) if isinstance(row.default, bytes) else row.most for row in TABLE.values()
         }
-        assert decode(of(largest)) is not None
+        assert decode(of({**largest, **newer})) is not None
+        assert len(largest) + NEWER_MOST <= ROWS_MOST
 
     def test_what_was_read_is_looked_up_and_forgotten_when_there_is_much_of_it(self) -> None:
         first = of({99: 0})

@@ -1,8 +1,11 @@
+import msgpack
 import pytest
 
-from cluster.messages import MOVED, NEEDJOBS
+from cluster.messages import MOVED, NEEDJOBS, YOURJOBS, yourjobs_row
+from disque.core.model import extra, spec
+from disque.core.model.extra import ORIGIN_MOST
 from disque.core.model.job import DELIVERED
-from tests.core.support import Bench, Client
+from tests.core.support import MYSELF, Bench, Client
 
 
 def fail(client: Client, job: bytes, *words: str | int) -> None:
@@ -164,3 +167,38 @@ def test_an_error_is_cut_and_the_last_one_counts(bench: Bench, client: Client) -
     bench.advance(2000)
     shown = client.show(job)
     assert (shown["error"], shown["error-ms-ago"]) == (b"x" * 4096, 2000)
+
+
+def test_a_dead_letter_of_a_queue_with_a_very_long_name_has_no_origin_and_its_records_can_be_read() -> None:
+    bench = Bench(journaling=True)
+    client = bench.client()
+    for size in (ORIGIN_MOST, ORIGIN_MOST + 1):
+        name = b"n" * size
+        job = client("ADDJOB", name, "body", 0, "TRIES", 1, "DEADLETTER", "dead")
+        assert client("GETJOB", "FROM", name)
+        assert client("NACK", job, "ERROR", "x" * 5000) == 1
+        bench.records()  # checked, as a start would
+        is_known = size <= ORIGIN_MOST
+        assert client.show(job)["origin"] == (name if is_known else None)
+        assert client("REVIVEJOB", job) == is_known
+        assert client("NACK", job, "ERROR", "x" * 5000) == 0
+        client("DELJOB", job)
+
+
+def test_a_job_with_as_much_as_newer_nodes_may_say_of_it_dies_and_comes_back() -> None:
+    bench = Bench(peers=2, journaling=True)
+    client = bench.client()
+    rows = {60_000 + number: 2**64 - 1 for number in range(spec.NEWER_MOST)}
+    said = spec.encode(86_400, 300, 1, {spec.TRIES.number: 1, **rows})
+    more = msgpack.packb({60_000: bytes(extra.NEWER_BYTES - spec.VALUE_BYTES)})
+    job = b"D-00000000-AAAAAAAAAAAAAAAAAAAAAAAA-05a1"
+    row = yourjobs_row(
+        job, b"body", said, left_ms=86_400_000, ctime=1, nacks=0, deliveries=0, holders=(MYSELF,), more=more
+    )
+    bench.hear(bench.peers[0], (YOURJOBS, b"q", (row,)))
+    assert client.get("q") == [job]
+    assert client("WORKING", job, "PROGRESS", "half") == 300
+    assert client("NACK", job, "ERROR", "x" * 5000) == 1
+    assert client.show(job)["queue"] == b"q:dead"
+    assert client("REVIVEJOB", job) == 1
+    assert client.show(job)["queue"] == b"q"
