@@ -119,8 +119,10 @@ def leave(
 
     ``linked`` are the nodes that jobs may be left to, ``hearing`` those that can be told something.
     """
-    if not job.retry or job.state not in {ACTIVE, QUEUED} or node.find(job.id) is not job:
+    found = node.find(job.id)  # it may have ended since, or moved, and be another object
+    if found is None or not found.retry or found.state not in {ACTIVE, QUEUED}:
         return
+    job = found
     if job.state == QUEUED:
         others = [holder for holder in job.holders if holder in linked]
         if job.id in node.unique.by_job:

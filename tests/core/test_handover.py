@@ -276,6 +276,23 @@ def test_no_step_tells_of_more_jobs_than_take_some_milliseconds(monkeypatch: pyt
     assert sorted(held) == sorted([*out, *out])
 
 
+def test_a_job_that_moves_meanwhile_is_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handover, "SLICE", 1)
+    bench = Bench(peers=2)
+    client = bench.client()
+    _, job, _ = [add_shared(client) for _ in range(3)]
+    old = bench.job(job)
+    one = handover.Farewell(bench.node)
+    queued = []
+    while not one.done:
+        one.step(bench.now_ms)
+        queued += [message[1] for _, message in bench.sent(ENQUEUE)]
+        if old in one._jobs:
+            client("MOVE", "r", job)
+    assert bench.job(job) is not old
+    assert job in queued
+
+
 def add_with_key(bench: Bench, replicate: int) -> tuple[bytes, tuple[bytes, ...]]:
     """A job with a UNIQUE key that three other nodes keep, or one: its ID, and who was asked for a copy."""
     names = [b"k%d" % number for number in range(100)]

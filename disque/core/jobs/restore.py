@@ -184,8 +184,8 @@ def copy_jobs(node: "Node", copying: "Copying") -> "Iterator[int]":
         jobs = [job for job in shard.values() if job.segment <= copying.upto]
         yield 1 + len(shard) // 64
         while jobs:
-            job = jobs.pop()
-            if job.segment > copying.upto or node.find(job.id) is not job:
+            job = node.find(jobs.pop().id)  # it may have ended since, or moved, and be another object
+            if job is None or job.segment > copying.upto:
                 continue
             if job.state == WAIT_REPL and (not job.retry or node.copies.wanted[job.id].add is not None):
                 continue  # nobody was told of it yet, or another node may deliver it, once

@@ -87,12 +87,15 @@ def say_still(node: "Node", peer: Peer, saying: int) -> "Iterator[bool]":
     Nor may it have heard of copies that came here later than others. If they are in no queue, they are told alone.
     """
     for shard in node.shards:
-        for job in list(shard.values()):
+        for job_id in list(shard):
             if peer.saying != saying:
                 return
+            job = shard.get(job_id)
+            if job is None:
+                continue  # it is gone since
             is_meant = job.flags & REQUEUE_ANNOUNCED and peer.id in job.holders
             is_queued = job.state == QUEUED or announcements.is_put_off(job)
-            if is_meant and (is_queued or (job.state == ACTIVE and job.retry)) and shard.get(job.id) is job:
+            if is_meant and (is_queued or (job.state == ACTIVE and job.retry)):
                 node.batch(peer.id, replica.SAY_STILL if is_queued else replica.SAY_HAVE, job.id)
                 if peer.tell(0):  # one dict may hold all that were added together
                     yield True

@@ -257,17 +257,19 @@ def over_ends(node: "Node", walk: Walk, *, counts: bool) -> "Iterator[bool]":
 def see_to(node: "Node", walk: Walk, level: int, jobs: list[Job]) -> None:
     """Take the last of ``jobs``, until that is enough for one step. On level 0 they are only counted."""
     while jobs and walk.step_us < STEP_US and not is_full(node):
-        job = jobs.pop()
+        job = node.find(jobs.pop().id)  # it may have ended since, or moved, and be another object
         walk.step_us += LOOK_US
+        if job is None:
+            continue
         found = level_of(node, walk, job)
         if level:
-            if found == level and node.find(job.id) is job:
+            if found == level:
                 walk.step_us += check(node, walk, job)
         elif found:
             walk.levels[found] += 1
             if found <= job.repl:
                 standing.estimate(node, job.id, job.holders, job.repl, found - 1)
-        elif walk.leaves and node.find(job.id) is job and is_only_here(node, job):  # it may have ended since
+        elif walk.leaves and is_only_here(node, job):
             walk.left += 1
             if not job.retry and job.state in {ACTIVE, QUEUED} and node.membership.leaving:
                 walk.step_us += COPY_US + len(job.body) // BYTES_A_US

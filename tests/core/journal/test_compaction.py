@@ -5,13 +5,15 @@ import pytest
 from cluster.membership import Member
 from disque.core import step
 from disque.core.jobs import sessions
+from disque.core.jobs.restore import copy_jobs
 from disque.core.journal import kinds
 from disque.core.journal.codec import encode, head
 from disque.core.journal.replay import Replay
 from disque.core.journal.schema import DUMMY, ENTRY, JOBS, JOBS_IDS, KEYS, PAUSE
 from disque.core.model.job import ACKED
+from disque.core.model.jobid import shard_of
 from disque.core.node import Node
-from tests.core.support import as_read
+from tests.core.support import Bench, as_read
 from tests.support.formats import pauses_everywhere, repljob
 from tests.support.nodes import START_MS, make_node, node_id
 from tests.support.state import alive, counted, state
@@ -101,6 +103,26 @@ class TestCopying:
         while not copying.step(50, NOW_MS):
             pass
         assert filed(node).count(new) == 1
+
+    def test_takes_along_what_moves_meanwhile(self) -> None:
+        """A job that leaves the middle of a line is another object from then on: its file was removed all the same."""
+        bench = Bench(journaling=True)
+        client = bench.client()
+        bench.node.segment = 1
+        _, job, _ = [client.add("q") for _ in range(3)]
+        bench.node.segment = 2
+        walk = copy_jobs(bench.node, kinds.begin_copy(bench.node, 1))
+        number = shard_of(job)
+        before = bench.node.shards[:number]
+        for _ in range(len(before) + sum(map(len, before)) + 1):
+            next(walk)  # the last one has seen which jobs are in its shard
+        old = bench.job(job)
+        client("MOVE", "r", job)
+        assert bench.job(job) is not old
+        for _ in walk:
+            pass
+        assert bench.job(job).segment == 2
+        assert set(alive(bench.node)) == {2}
 
     def test_writes_nothing_twice(self) -> None:
         node = filled()

@@ -141,6 +141,21 @@ def test_the_first_of_those_that_have_a_copy_repairs(four: Bench) -> None:
     assert four.node.repairs.short == am_first
 
 
+@pytest.mark.parametrize("becomes", ["another object", "nothing"])
+def test_a_job_that_the_walk_has_yet_to_look_at_may_move_or_end(four: Bench, becomes: str) -> None:
+    _, job_id, _ = [made(four, 3) for _ in range(3)]
+    _, two = others(four, job_id)
+    four.fail(two)
+    job = four.job(job_id)
+    walk = Walk(frozenset([two.id]), "", four.now_ms, everything=True)
+    level = repair.level_of(four.node, walk, job)
+    assert level
+    four.client()(*(("MOVE", "r", job_id) if becomes == "another object" else ("DELJOB", job_id)))
+    assert four.node.find(job_id) is not job
+    repair.see_to(four.node, walk, level, [job])
+    assert list(four.node.repairs.checks) == ([job_id] if becomes == "another object" else [])
+
+
 def test_what_the_first_one_does_not_repair_is_repaired_by_another_one_later(four: Bench) -> None:
     job_id = made(four, 3)
     while rank(MYSELF, job_id) > rank(others(four, job_id)[0].id, job_id):
