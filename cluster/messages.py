@@ -16,7 +16,7 @@ that somebody may not understand has a capability in `NEEDS`, and goes to nobody
 The time of day never travels: `_ms` and `_s` are durations, `ctime` is the place of a job in the order of all jobs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from operator import itemgetter
 from typing import Final, cast
 
@@ -159,6 +159,8 @@ LIST_MOST: Final = 100_000
 ROWS_MOST: Final = 5000
 #: The most holders that one message names, times its jobs: all nodes of the largest cluster, of 1000 jobs at once.
 NAMED_MOST: Final = 1_100_000
+#: The most bytes that one message says of all its jobs beyond their fields: 1000 jobs with as many headers as can be.
+MORE_MOST: Final = 80_000_000
 #: Numbers are below these powers of two. The first is wide enough for the longest duration in ms (136 years).
 NUMBER_BITS: Final = 43
 STAMP_BITS: Final = 62
@@ -255,7 +257,7 @@ class Shape:
     that belong to the list before them, and IDs, cannot be added so.
     """
 
-    __slots__ = ("added", "checks", "fields", "ids", "named", "numbers", "rows", "stamps", "types")
+    __slots__ = ("added", "checks", "fields", "ids", "numbers", "products", "rows", "stamps", "types")
 
     def __init__(self, fields: str, first: int) -> None:
         names = fields.split()
@@ -274,9 +276,10 @@ class Shape:
         self.stamps = tuple([at for at, kind in enumerate(kinds, first) if kind == _STAMP])
         self.ids = tuple([at for at, kind in enumerate(kinds, first) if kind == _ONE_ID])
         self.checks = tuple([(_CHECKS[kind], at) for at, kind in enumerate(kinds, first) if kind in _CHECKS])
-        #: Where the holders stand, and the jobs of which they are said.
-        named = tuple([first + self.fields.index(name) for name in ("holders", "ids") if name in self.fields])
-        self.named = named if len(named) == 2 else ()
+        #: Where two fields stand that are long together: what is said of each of the jobs, and these; and how long.
+        places = {name: place for place, name in enumerate(self.fields, first)}
+        said = (("holders", NAMED_MOST), ("more", MORE_MOST)) if "ids" in places else ()
+        self.products = tuple([(places[name], places["ids"], most) for name, most in said if name in places])
 
     def fits(self, values: Message) -> bool:
         """Tell whether the values are as the shape says."""
@@ -295,9 +298,8 @@ class Shape:
         fine = True
         for check, at in self.checks:
             fine = fine and check(values, at)
-        if self.named:
-            counts = [len(cast("tuple[object, ...]", values[at])) for at in self.named]
-            fine = fine and counts[0] * counts[1] <= NAMED_MOST
+        for one, other, most in self.products:
+            fine = fine and len(cast("Sized", values[one])) * len(cast("Sized", values[other])) <= most
         return fine
 
     def levelled(self, values: Message) -> Message | None:

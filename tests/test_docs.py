@@ -128,7 +128,7 @@ class TestJobSpec:
         protocol = " ".join(page("docs/protocol.md").split())
         assert f"of more than {ENCODED_MOST} bytes, with more than {ROWS_MOST} rows," in protocol
         assert f"{NEWER_MOST} of them with {NEWER_BYTES} bytes in a spec, and {extra.NEWER_MOST} with" in protocol
-        assert f"{extra.NEWER_BYTES >> 10} KB in the extra" in protocol
+        assert f"{extra.NEWER_BYTES} bytes in the extra" in protocol
         assert f"its length and {VALUE_BYTES} bytes more" in protocol
 
 

@@ -17,6 +17,8 @@ from cluster.messages import (
     JOB_SHAPE,
     KINDS,
     LIST_MOST,
+    MORE,
+    MORE_MOST,
     NAMED_MOST,
     NEEDS,
     PING,
@@ -200,6 +202,11 @@ class TestValues:
         refused(payload((GOTJOB, (ID,) * (ROWS_MOST + 1))))
         assert decode(payload((ENTRIES, (ENTRY,) * ROWS_MOST)))
         refused(payload((ENTRIES, (ENTRY,) * (ROWS_MOST + 1))))
+
+    def test_of_many_jobs_not_too_much_more_is_said(self) -> None:
+        size = MORE_MOST // ROWS_MOST
+        assert decode(payload((MORE, b"x" * size, (ID,) * ROWS_MOST)))
+        refused(payload((MORE, b"x" * (size + 1), (ID,) * ROWS_MOST)))
 
     def test_of_many_jobs_not_too_many_holders_are_named(self) -> None:
         assert decode(payload((SETACK, (ID,) * (NAMED_MOST // ROWS_MOST), (ID,) * ROWS_MOST)))

@@ -128,9 +128,12 @@ EXTRA_ROWS: Final[dict[int, tuple[Any, ...]]] = {
     60_000: (7, b"", b"new", (b"a", b"b"), bytes(extra.NEWER_BYTES - spec.VALUE_BYTES), bytes(extra.NEWER_BYTES)),
 }
 #: Rows of a spec, those of a newer node among them.
-SPEC_ROWS: Final[tuple[spec.Rows | None, ...]] = (
-    *(None, None, None, {spec.TRIES.number: 1}, {spec.TRIES.number: 2, spec.RETAIN.number: 60}),
-    *({spec.DEADLETTER.number: b"="}, {spec.DEADLETTER.number: b"=r", spec.TRIES.number: 1}),
+SPEC_ROWS: Final[tuple[dict[int, Any] | None, ...]] = (
+    *(None, None, None),
+    {spec.TRIES.number: 1},
+    {spec.TRIES.number: 2, spec.RETAIN.number: 60},
+    {spec.DEADLETTER.number: b"="},
+    {spec.DEADLETTER.number: b"=r", spec.TRIES.number: 1},
     {spec.TRIES.number: 1, **dict.fromkeys(range(60_000, 60_000 + spec.NEWER_MOST), 2**64 - 1)},
     {spec.TRIES.number: 1, 60_000: bytes(spec.NEWER_BYTES - spec.VALUE_BYTES)},
     {60_000: bytes(1000)},

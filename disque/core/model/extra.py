@@ -52,13 +52,13 @@ PROGRESS_MOST: Final = 1024
 #: How often a job can move.
 GENERATION_MOST: Final = 1 << 40
 #: Bytes of the name of a queue that a dead letter knows as its origin. From one with a longer name it has none.
-ORIGIN_MOST: Final = 1 << 19
+ORIGIN_MOST: Final = 4096
 #: An encoded extra that is longer is refused.
 ENCODED_BYTES: Final = 1 << 20
 ROWS_MOST: Final = 32
 #: So many rows are of newer nodes, with so many bytes: beside them there is room for all that is ever said here.
 NEWER_MOST: Final = 16
-NEWER_BYTES: Final = 1 << 18
+NEWER_BYTES: Final = 4096
 NUMBERS_MOST: Final = 1 << 16
 AGE_MOST: Final = 1 << 43
 
@@ -74,7 +74,7 @@ BOUNDS: Final[dict[int, tuple[type, int]]] = {
     PROGRESS_MS: (int, AGE_MOST),
     GENERATION: (int, GENERATION_MOST),
     MOVER: (bytes, 40),
-    ORIGIN: (bytes, ORIGIN_MOST),
+    ORIGIN: (bytes, ENCODED_BYTES),
     DIED: (int, COUNTER_MAX),
     FIRST: (bytes, ENCODED_MOST),
 }
@@ -146,7 +146,8 @@ class Extra:
     def size(self) -> int:
         """Bytes of memory that it counts for."""
         texts = sum([len(word) for word in self.headers]) + len(self.error) + len(self.origin) + len(self.first)
-        return EXTRA_BYTES + 40 * len(self.headers) + texts + len(self.progress)
+        newer = 0 if self.other is None else sum([size_of(value) for value in self.other.values()])
+        return EXTRA_BYTES + 40 * len(self.headers) + texts + len(self.progress) + newer
 
     def copied(self) -> "Extra":
         """Another one that says the same."""
@@ -232,7 +233,7 @@ def decode(encoded: bytes, now_ms: int) -> Extra | None:
     extra.generation = _number(rows, GENERATION)
     extra.mover = _text(rows, MOVER)
     origin, first, extra.died = _text(rows, ORIGIN), _text(rows, FIRST), _number(rows, DIED)
-    if extra.died:
+    if extra.died and len(origin) <= ORIGIN_MOST:
         extra.origin, extra.first = origin, first
     extra.other = rows or None
     is_sound = are_headers(headers) and len(extra.mover) == (40 if extra.generation else 0)

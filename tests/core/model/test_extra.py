@@ -141,6 +141,12 @@ def test_beside_what_newer_nodes_may_say_there_is_room_for_everything(newer: dic
         assert fields(decode(encode(found, now_ms), now_ms)) == fields(found)
 
 
+def test_what_newer_nodes_say_counts_as_memory() -> None:
+    found = decode(msgpack.packb({77: b"x" * 1000, 78: (b"y" * 1000,)}), NOW_MS)
+    assert found is not None
+    assert found.size() > Extra().size() + 2000
+
+
 @pytest.mark.parametrize("newer", LARGEST_NEWER[:2])
 def test_newer_nodes_may_not_say_more(newer: dict[int, Value]) -> None:
     assert decode(msgpack.packb({**newer, 60_100: b"x"}), NOW_MS) is None
