@@ -53,6 +53,8 @@ class Remembered:
         self.kept = kept
         self.is_asleep = cluster.world.options.jumps  # a clock that is wrong ends the time of ends
         self.seen: dict[bytes, Seen] = {}
+        #: Jobs whose ends were kept for long enough at some node. They may have come back since, and ended once more.
+        self.over: set[bytes] = set()
         self._next_ms = EVERY_MS
         #: By process, how many ends it had forgotten for want of memory.
         self._evicted: dict[Process, int] = {}
@@ -96,8 +98,11 @@ class Remembered:
             self.note_dropped(process)
         for job_id, seen in list(self.seen.items()):
             machines = keepers.get(job_id)
-            if self.world.now >= seen.until_ms - SOON_MS or (not machines and not self.is_promised(seen)):
+            is_over = self.world.now >= seen.until_ms - SOON_MS
+            if is_over or (not machines and not self.is_promised(seen)):
                 del self.seen[job_id]
+                if is_over:
+                    self.over.add(job_id)
             elif not machines:
                 raise Violation(
                     "I24",
@@ -119,7 +124,7 @@ class Remembered:
             if is_kept(end):
                 until_ms = self.world.now + self.retained_ms(end) - process.now_ms()
                 seen = self.seen.get(job_id)
-                if seen is None and until_ms - self.world.now > SOON_MS:
+                if seen is None and until_ms - self.world.now > SOON_MS and job_id not in self.over:
                     seen = self.seen[job_id] = Seen(until_ms, self.world.now)
                 if seen is not None:
                     found[job_id] = None

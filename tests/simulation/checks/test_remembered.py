@@ -305,3 +305,14 @@ def test_a_clock_that_drifts_brings_no_end_forward() -> None:
     place.world.now = NOW_MS + LIFE_MS - SOON_MS - 1
     place.processes[0].now_ms = lambda: place.world.now + 1
     place.checker.look()
+
+
+def test_a_job_that_ended_twice_is_promised_up_to_the_time_of_its_first_end() -> None:
+    place = Place()
+    place.processes[1].node.ends.by_id[JOB].until_ms += 2 * LIFE_MS  # it came back there, and ended once more
+    place.known.plan.retain *= 3
+    place.world.now += LIFE_MS - SOON_MS
+    place.checker.look()
+    place.forget(0)
+    place.look()
+    assert not place.checker.lacking()
