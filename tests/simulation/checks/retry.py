@@ -45,6 +45,8 @@ class Retry:
         for earlier in known.claims:
             if earlier is claim or earlier.left_ms < 0 or earlier.at_ms > claim.at_ms:
                 continue
+            if earlier.working and earlier.at_ms == claim.at_ms and earlier.machine != claim.machine:
+                continue  # no news travels within a ms: it was in that queue, or had left it already
             retry_ms = earlier.lease_ms or known.plan.retry * 1000
             passed_ms = claim.at_ms - earlier.at_ms
             if passed_ms < retry_ms - drift_ms(retry_ms) and not self.is_excused(known, earlier, claim):

@@ -50,6 +50,16 @@ def test_but_from_where_it_was_queued_before_that_was_heard() -> None:
         place.deliver(15_000)
 
 
+def test_nor_is_that_heard_within_the_same_ms() -> None:
+    place = Place()
+    place.deliver(place.working.at_ms)
+    with pytest.raises(Violation, match="1 ms after a WORKING"):
+        place.deliver(place.working.at_ms + 1)
+    place.working.working = False
+    with pytest.raises(Violation, match="0 ms after a delivery"):
+        place.deliver(place.working.at_ms)
+
+
 @pytest.mark.parametrize(("machine", "is_excused"), [(0, True), (1, True), (2, False)])
 def test_what_others_threw_away_excuses_nothing(machine: int, is_excused: bool) -> None:
     place = Place()
