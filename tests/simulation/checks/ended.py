@@ -83,7 +83,7 @@ class Ended:
 
     def note_beside(self, process: Process, request: Request, job_id: bytes, beside: Beside) -> None:
         """RESULT says this beside how a job has ended: it is what the node knew that took the end."""
-        if not self.is_kept(job_id) or not self.is_quiet(request.ran_ms):
+        if not self.is_kept(job_id) or not self.is_quiet(request.ran_ms) or self.is_repeated(job_id):
             return
         before = self._beside.setdefault(job_id, (beside, process.name, self.world.now))
         if before[0] != beside and not self.history.evicted(before[2], self.world.now):
@@ -95,6 +95,11 @@ class Ended:
         """Whether the end of this job is kept; if not, each of two consumers may have ended it for some."""
         known = self.history.jobs.get(job_id)
         return known is not None and known.plan.retain > 0
+
+    def is_repeated(self, job_id: bytes) -> bool:
+        """Whether one node took an end of a job twice: it came back, and the ends are the same but for where it was."""
+        machines = [ack.machine for ack in self.history.jobs[job_id].acks]
+        return len(set(machines)) < len(machines)
 
     def waited(self, process: Process, request: Request, job_id: bytes) -> None:
         """A WAITJOB has waited in vain for a job."""

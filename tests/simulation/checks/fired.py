@@ -18,8 +18,10 @@ TALK_MS: Final = 1000
 TAKEN_MS: Final = 3000
 #: After healing, everything that was due before has been fired by then.
 SETTLED_MS: Final = 4000
-#: Faults under which nodes may lose jobs, schedules or what they know of others.
-LOSING: Final = frozenset({"power", "wipe", "massacre", "retire", "clear", "forget", "eio", "disk", "memory"})
+#: Faults under which nodes may lose jobs, schedules or what they know of others. The jobs of ticks have one copy.
+LOSING: Final = frozenset(
+    {"power", "wipe", "massacre", "retire", "decline", "clear", "forget", "eio", "disk", "memory"}
+)
 
 
 class Fired:

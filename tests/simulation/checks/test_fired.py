@@ -1,4 +1,4 @@
-"""When the checker of schedules takes a CRON SET for news."""
+"""When the checker of schedules takes a CRON SET for news, and what it takes for the job of a tick."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -35,3 +35,8 @@ def test_a_tick_that_was_put_away_after_its_node_was_forgotten_has_a_job() -> No
         assert job is not None
         checker.put_away(process, job)
     assert checker.seen == {(b"steady 3", 18_000): {tick}}
+
+
+def test_a_node_that_is_gone_for_good_may_have_had_the_only_copy_of_the_job_of_a_tick() -> None:
+    for fault, loses in (("decline", True), ("leaving", False)):
+        assert Fired(Cluster(World(Options(1, 3, faults={fault: 5000})))).loses == loses
