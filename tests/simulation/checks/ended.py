@@ -40,12 +40,19 @@ class Ended:
         self._beside: dict[bytes, tuple[Beside, str, int]] = {}
         #: By job, the results that consumers gave, and how often it was acknowledged without one.
         self._given: dict[bytes, set[bytes]] = {}
+        #: Jobs that were acknowledged at a node that did not know them: each holder takes the end as it knows the job.
+        self._elsewhere: set[bytes] = set()
 
     def ran(self, process: Process, request: Request, reply: bytes) -> None:
         """A request was executed."""
-        del process, reply
-        if request.verb == b"ACKJOB" and acked_ids(request) != request.args[1:]:
+        del process
+        if request.verb != b"ACKJOB":
+            return
+        ids = acked_ids(request)
+        if ids != request.args[1:]:
             self._given.setdefault(request.args[1], set()).add(request.args[3])
+        if reply != b":%d\r\n" % len(ids):
+            self._elsewhere.update(ids)
 
     def left(self, process: Process, request: Request, reply: Any) -> None:
         """A reply begins to leave."""
@@ -83,7 +90,9 @@ class Ended:
 
     def note_beside(self, process: Process, request: Request, job_id: bytes, beside: Beside) -> None:
         """RESULT says this beside how a job has ended: it is what the node knew that took the end."""
-        if not self.is_kept(job_id) or not self.is_quiet(request.ran_ms) or self.is_repeated(job_id):
+        if not self.is_kept(job_id) or not self.is_quiet(request.ran_ms):
+            return
+        if job_id in self._elsewhere or self.is_repeated(job_id):
             return
         before = self._beside.setdefault(job_id, (beside, process.name, self.world.now))
         if before[0] != beside and not self.history.evicted(before[2], self.world.now):

@@ -22,9 +22,10 @@ class Retry:
     delivered it, or took the WORKING, or handed the job on to that node, crashed, started with another clock, stood
     still for over 500 ms, or got no answer for the node timeout from the node that delivers it again, or from one that
     handed it to that one; and what follows when these nodes threw away what they remembered, were told to delete it, or
-    to forget others and did not know them again before the job was there; and where one of both came from a copy that
-    was made by one that had been told to forget others, so neither side may know of the other one; and what a node
-    delivers that was off for so long, and then reached no other one with the job for so long, that they forgot each
+    to forget others and did not know them again before the job was there; and what comes from a node that handed the
+    job to the one, crashed, and handed it to the other; and where one of both came from a copy that was made by one
+    that had been told to forget others, so neither side may know of the other one; and what a node delivers that was
+    off for so long, and then reached no other one with the job for so long, that they forgot each
     other, or one that has its copy from there (Rule 52), and what others deliver then. A WORKING that came so late that
     another node had the job in its queue already, or would have it before it heard of this, counts for what came from
     there only from when that one must have heard of it. Clocks may drift; nothing else counts, not one ms.
@@ -69,7 +70,11 @@ class Retry:
         if is_late and not self.is_heard(earlier.machine, claim.machine, since_ms, until_ms):
             return True
         paths = {*claim.path, *earlier.path}
-        if history.evicted(since_ms, until_ms, paths) or history.forgot_nodes(paths, known.plan.asked_ms, until_ms):
+        if (
+            self.forgot_that_it_was_given(earlier, claim)
+            or history.evicted(since_ms, until_ms, paths)
+            or history.forgot_nodes(paths, known.plan.asked_ms, until_ms)
+        ):
             return True
         if any(self.has_untold_copy(known, one) for one in (earlier, claim)) or self.forgot_each_other(
             known, earlier, claim
@@ -78,6 +83,11 @@ class Retry:
         return any(
             self.has_failed(machine, again, since_ms, until_ms) for machine in earlier.path for again in claim.path
         )
+
+    def forgot_that_it_was_given(self, earlier: Claim, claim: Claim) -> bool:
+        """Whether a node handed the job to one of them, crashed, and handed it to the other one."""
+        one, other = (dict(zip(path.path[1:], path.handed_ms, strict=True)) for path in (earlier, claim))
+        return any(self.history.crashed(giver, *sorted([one[giver], other[giver]])) for giver in one if giver in other)
 
     def has_untold_copy(self, known: Known, claim: Claim) -> bool:
         """Whether this comes from a copy that was made by a node which had been told to forget others."""

@@ -32,3 +32,21 @@ def test_what_is_said_beside_an_end_differs_only_where_one_node_took_it_twice(ma
     else:
         with pytest.raises(Violation, match="beside"):
             checker.note_beside(process, request, JOB, (b"q", None, 1))
+
+
+@pytest.mark.parametrize("reply", [b":1\r\n", b":0\r\n"])
+def test_nor_need_it_be_the_same_where_who_took_it_did_not_know_the_job(reply: bytes) -> None:
+    """Each holder takes the end as it knows the job: one may have heard of the last try already."""
+    cluster = Cluster(World(Options(1, 3)))
+    checker = Ended(cluster)
+    known = cluster.watch.history.jobs[JOB] = Known(JOB, Plan(b"b", b"q"), 86_400_000)
+    known.plan.retain = 60
+    process: Any = cluster.machines[0]
+    checker.ran(process, Request([b"ACKJOB", JOB, b"RESULT", b"x"], 0), reply)
+    request = Request([b"RESULT", JOB], 0)
+    checker.note_beside(process, request, JOB, (b"q", None, 2))
+    if reply == b":0\r\n":
+        checker.note_beside(process, request, JOB, (b"q", None, 1))
+    else:
+        with pytest.raises(Violation, match="beside"):
+            checker.note_beside(process, request, JOB, (b"q", None, 1))

@@ -60,6 +60,18 @@ def test_nor_is_that_heard_within_the_same_ms() -> None:
         place.deliver(place.working.at_ms)
 
 
+@pytest.mark.parametrize(("crash_ms", "is_excused"), [(4500, True), (3500, False), (7500, False)])
+def test_who_crashed_may_have_forgotten_to_whom_it_was_handed_on(crash_ms: int, is_excused: bool) -> None:
+    place = Place()
+    place.working.path, place.working.handed_ms = (0, 2), (4000,)
+    place.history.crashes = {2: [crash_ms]}
+    if is_excused:
+        place.deliver(path=(1, 2), handed_ms=(5000,))
+    else:
+        with pytest.raises(Violation, match="1000 ms after a WORKING"):
+            place.deliver(path=(1, 2), handed_ms=(5000,))
+
+
 @pytest.mark.parametrize(("machine", "is_excused"), [(0, True), (1, True), (2, False)])
 def test_what_others_threw_away_excuses_nothing(machine: int, is_excused: bool) -> None:
     place = Place()
