@@ -159,8 +159,8 @@ LIST_MOST: Final = 100_000
 ROWS_MOST: Final = 5000
 #: The most holders that one message names, times its jobs: all nodes of the largest cluster, of 1000 jobs at once.
 NAMED_MOST: Final = 1_100_000
-#: The most bytes that one message says of all its jobs beyond their fields: 1000 jobs with as many headers as can be.
-MORE_MOST: Final = 80_000_000
+#: The most bytes that one message says of all its jobs beyond their fields: 1000 jobs with as much as can be.
+MORE_MOST: Final = 100_000_000
 #: Numbers are below these powers of two. The first is wide enough for the longest duration in ms (136 years).
 NUMBER_BITS: Final = 43
 STAMP_BITS: Final = 62

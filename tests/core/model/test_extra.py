@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cluster.messages import MORE_MOST
 from disque.core.model.extra import (
     BOUNDS,
     DIED_TRIES,
@@ -26,6 +27,7 @@ from disque.core.model.extra import (
 )
 from disque.core.model.job import COUNTER_MAX
 from disque.core.model.spec import ENCODED_MOST, VALUE_BYTES
+from disque.core.node import IDS_MOST
 
 NODE, OTHER = b"a" * 40, b"b" * 40
 NOW_MS = 1_800_000_000_000
@@ -139,6 +141,9 @@ def test_beside_what_newer_nodes_may_say_there_is_room_for_everything(newer: dic
     found.origin, found.first = bytes(ORIGIN_MOST), bytes(ENCODED_MOST)
     for now_ms in (NOW_MS, IN_JOURNAL):
         assert fields(decode(encode(found, now_ms), now_ms)) == fields(found)
+    assert len(encode(found, NOW_MS)) * IDS_MOST <= MORE_MOST, (
+        "nodes may say it of as many jobs as they speak of at once"
+    )
 
 
 def test_what_newer_nodes_say_counts_as_memory() -> None:
