@@ -153,8 +153,16 @@ class Remembered:
         """Whether an end must be kept somewhere."""
         machines = self.cluster.machines
         gone = {machine.number for machine in machines if machine.retired}
-        gone -= {one.number for one in machines if one.departed and self.kept.knew(one, seen.lost)}
+        gone -= {one.number for one in machines if one.departed and self.is_missed(one, seen)}
         return any(number not in gone and seen.lost.get(number, -1) < seen.seen_ms for number in seen.machines)
+
+    def is_missed(self, machine: Machine, seen: Seen) -> bool:
+        """Whether what a node that left had is kept elsewhere: not if others have lost it in these moments.
+
+        Nor if they may have forgotten it afterwards.
+        """
+        forgotten = seen.dropped and any(at_ms >= machine.departed_ms for at_ms in seen.lost.values())
+        return not forgotten and self.kept.knew(machine, seen.lost)
 
     def rested(self) -> None:
         """So long nothing has happened."""

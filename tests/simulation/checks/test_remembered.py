@@ -189,6 +189,17 @@ def test_but_not_one_that_left_and_said_that_it_can_be_stopped() -> None:
     place.look(lost=True)
 
 
+@pytest.mark.parametrize("evicted", [0, 1])
+def test_who_is_short_of_memory_may_forget_what_a_node_that_left_had_too(evicted: int) -> None:
+    """Seed 1310158."""
+    place = Place()
+    place.depart(1)
+    place.world.now += 1
+    place.forget(0)
+    place.processes[0].node.stats.ends_evicted += evicted
+    place.look(lost=not evicted)
+
+
 def test_of_what_another_has_just_lost_who_leaves_need_not_have_heard() -> None:
     place = Place()
     place.die(0, disk=False)
