@@ -7,6 +7,7 @@ is an error that names the nearest one. Otherwise a mistake in an option would b
 
 import dataclasses
 import difflib
+import itertools
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -223,6 +224,8 @@ def check_given(given: Mapping[str, str]) -> None:
     uses = [use for use in ALL if all(use in FIELDS[LOWER[name]].metadata["uses"] for name in names)]
     if use_of_writer(given) == ANSWER and ANSWER in uses:
         uses = [ANSWER]
+    if not uses:
+        check_pairs(names)
     wrong: list[OptionError] = []
     for use in uses or ALL:
         try:
@@ -232,6 +235,16 @@ def check_given(given: Mapping[str, str]) -> None:
         else:
             return
     raise wrong[0]
+
+
+def check_pairs(names: list[str]) -> None:
+    """Raise OptionError if two of these options, in small letters, are never for the same."""
+    for one, other in itertools.combinations([LOWER[name] for name in names], 2):
+        uses, others = FIELDS[one].metadata["uses"], FIELDS[other].metadata["uses"]
+        if not {*uses} & {*others}:
+            raise OptionError(
+                f"option {one!r} is for {' and '.join(uses)}, {other!r} for {' and '.join(others)}: drop one"
+            )
 
 
 def use_of_writer(given: Mapping[str, str]) -> str:

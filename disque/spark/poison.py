@@ -1,7 +1,8 @@
 """Batches that fail again and again: jobs that were in one too often become dead letters (poisonTries).
 
 A query that is started again on its checkpoint gets the batch once more with which it ended. So this batch has failed,
-and nobody knows which of its jobs is to blame. How often that was is noted with each job, as its PROGRESS, so it is
+or the query was stopped or killed in the middle of it, which looks the same: a job may be what kills the driver. Nobody
+knows which of its jobs is to blame. How often that was is noted with each job, as its PROGRESS, so it is
 known wherever the query is started. Jobs with which a batch has failed too often are given back with NACK DEAD. From
 then on they are in another queue: they are left out of the batch, and not acknowledged with it.
 
@@ -54,8 +55,7 @@ class Poison:
         most = self._options.poison_tries
         shown = self._in_queue(shown_to_all(self._nodes, ids, self._nodes.maker(), self._patience_s, self._what))
         self._seen = set(shown)
-        # Whose number is full already was a dead letter, and was put back: it begins again.
-        failures = {one: failures_of(reply) % most + 1 for one, reply in shown.items()}
+        failures = {one: 1 + (0 if was_put_back(reply) else failures_of(reply)) for one, reply in shown.items()}
         noted = self._say(
             [note(one, count) for one, count in failures.items()]
         )  # which also takes them out of their queue
@@ -111,6 +111,12 @@ def failures_of(reply: Any) -> int:  # noqa: ANN401 - a reply of SHOW
     return max(number_of(known.get(b"progress")), number_of(known.get(b"error")))
 
 
+def was_put_back(reply: Any) -> bool:  # noqa: ANN401 - a reply of SHOW
+    """Whether this job was a dead letter after the last failure of a batch with it: it begins again."""
+    error: object = fields(reply).get(b"error")
+    return error == why(failures_of(reply))
+
+
 def number_of(text: object) -> int:
     """The number of a note; 0 for anything else."""
     number = text.removeprefix(NOTE) if isinstance(text, bytes) else b""
@@ -131,7 +137,12 @@ def note_late(reply: Any, count: int) -> tuple[bytes, ...]:  # noqa: ANN401 - a 
 
 def kill(job_id: str, count: int) -> tuple[bytes, ...]:
     """The words that make a dead letter of a job."""
-    return (b"NACK", job_id.encode(), b"DEAD", b"ERROR", b"a batch with it failed %d times" % count)
+    return (b"NACK", job_id.encode(), b"DEAD", b"ERROR", why(count))
+
+
+def why(count: int) -> bytes:
+    """The error of such a dead letter."""
+    return b"a batch with it failed %d times" % count
 
 
 def is_done(reply: Reply) -> bool:

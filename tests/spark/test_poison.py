@@ -102,6 +102,16 @@ class TestFailed:
         assert poison.failed(ids) == []
         assert node.ask("QLEN", "mails:dead") == 1
 
+    def test_fewer_tries_than_there_were_failures_are_enough(self, node: Node, poison: Poison) -> None:
+        """The option was 5, and is 2 now."""
+        ids = taken(node, 1)
+        node.ask("WORKING", ids[0], "PROGRESS", NOTE + b"4")
+        assert poison.failed(ids) == []
+        assert node.ask("QLEN", "mails:dead") == 1
+        node.ask("REVIVEJOB", ids[0])
+        node.ask("GETJOB", "FROM", "mails")
+        assert poison.failed(ids) == ids
+
     def test_past_half_of_their_ttl_they_are_counted_too(
         self, node: Node, poison: Poison, monkeypatch: pytest.MonkeyPatch
     ) -> None:
