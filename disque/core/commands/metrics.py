@@ -17,10 +17,10 @@ from disque.core.base.numbers import parse_int
 from disque.core.commands import scan
 from disque.core.jobs import census
 from disque.core.jobs.deliver import LARGE_REPLY
-from disque.core.jobs.figures import NO_FIGURES, oldest_ms
+from disque.core.jobs.figures import figures_of, oldest_ms
 from disque.core.model import claims as may
 from disque.core.model.command import DANGEROUS, READONLY, Command
-from disque.core.model.figures import Histogram, place
+from disque.core.model.figures import Figures, Histogram, place
 from disque.core.model.queue import PAUSED_IN, PAUSED_OUT, Queue
 from disque.core.model.session import NOT_WAITING, Session
 
@@ -254,11 +254,10 @@ class Row:
 
     __slots__ = ("labels", "numbers", "oldest_ms", "runs", "waits")
 
-    def __init__(self, labels: bytes, numbers: list[int], queue: Queue | None, now_ms: int) -> None:
+    def __init__(self, labels: bytes, numbers: list[int], queue: Queue | None, figures: Figures, now_ms: int) -> None:
         self.labels = labels
         self.numbers = numbers
         self.oldest_ms = 0 if queue is None else oldest_ms(queue, now_ms)
-        figures = NO_FIGURES if queue is None or queue.specs is None else queue.specs.last.figures
         self.waits = bounded(figures.waits)
         self.runs = bounded(figures.runs)
 
@@ -291,14 +290,15 @@ def bounded(times: Histogram | None) -> list[int] | None:
     return [*shown, *[seen] * (len(BOUNDS) + 1 - at), times.sum_ms]
 
 
-def numbers_of(queue: Queue | None, delayed: int, in_flight: int) -> list[int]:
+def numbers_of(queue: Queue | None, figures: Figures, delayed: int, in_flight: int) -> list[int]:
     """The numbers of a queue, or of one that is not there, in the order of `OF_QUEUES`."""
     if queue is None:
-        return [0, delayed, in_flight] + [0] * (len(OF_QUEUES) - 3)
-    figures = NO_FIGURES if queue.specs is None else queue.specs.last.figures
-    waiting = len(queue.waiters or ())
-    numbers = [queue.length, delayed, in_flight, waiting, queue.paused & PAUSED_IN, (queue.paused & PAUSED_OUT) >> 1]
-    numbers += [figures.added, queue.jobs_out - queue.given, figures.acked, figures.nacked, figures.retried]
+        numbers = [0, delayed, in_flight, 0, 0, 0]
+    else:
+        paused_in, paused_out = queue.paused & PAUSED_IN, (queue.paused & PAUSED_OUT) >> 1
+        numbers = [queue.length, delayed, in_flight, len(queue.waiters or ()), paused_in, paused_out]
+    given = 0 if queue is None else queue.jobs_out - queue.given
+    numbers += [figures.added, given, figures.acked, figures.nacked, figures.retried]
     return [*numbers, figures.died, figures.expired, figures.cancelled, figures.dropped]
 
 
@@ -398,7 +398,8 @@ class Metrics(scan.Walk):
         """Note what is to be shown of some queues; behind the last ones, write what there is to say of the node."""
         if not self._names:
             self._names = [queue.name for _, _, queue in self._chosen]
-            self._names += [name for name in {**self._delayed, **self._in_flight} if self._is_other(node, name)]
+            others = {**self._delayed, **self._in_flight, **self._counted(node)}
+            self._names += [name for name in others if self._is_other(node, name)]
             self._names.reverse()
             self._chosen.clear()
         for _ in range(min(100, len(self._names))):
@@ -421,8 +422,15 @@ class Metrics(scan.Walk):
             return
         self._seen.add(labels)
         self._labels += len(labels)
-        numbers = numbers_of(queue, self._delayed.get(name, 0), self._in_flight.get(name, 0))
-        self._rows.append(Row(labels, numbers, queue, now_ms))
+        figures = figures_of(node, name)
+        numbers = numbers_of(queue, figures, self._delayed.get(name, 0), self._in_flight.get(name, 0))
+        self._rows.append(Row(labels, numbers, queue, figures, now_ms))
+
+    @staticmethod
+    def _counted(node: "Node") -> dict[bytes, int]:
+        """Queues of whose jobs this node has copies only, and has counted some."""
+        absent = {name: specs.last.figures for name, specs in node.specs.absent.items()}
+        return {name: 0 for name, one in absent.items() if one.acked or one.died or one.expired or one.cancelled}
 
     def _is_other(self, node: "Node", name: bytes) -> bool:
         """Whether all jobs of a queue that is meant are out, so that there is no queue."""

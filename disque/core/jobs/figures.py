@@ -143,34 +143,43 @@ def say_counted(node: "Node", asked: Asked, now_ms: int) -> None:
 
 def told(node: "Node", name: bytes, now_ms: int) -> Words:
     """All numbers, two histograms, and the nodes that jobs came from."""
-    delayed, in_flight = node.census.delayed.get(name, 0), node.census.in_flight.get(name, 0)
+    known = [node.census.delayed.get(name, 0), node.census.in_flight.get(name, 0), node.ends.done.get(name, 0)]
     queue = node.queues.get(name)
+    figures = figures_of(node, name)
     if queue is None:
-        if not delayed and not in_flight:
-            return NO_QUEUE
-        return (words_of([0] * DELAYED + [delayed, in_flight] + [0] * (len(FIELDS) - IN_FLIGHT - 1)), b"", b"")
-    numbers = [
-        queue.length,
-        max(0, now_ms - queue.created_ms) // 1000,
-        max(0, now_ms - queue.used_ms) // 1000,
-        len(queue.waiters or ()),
-        supply.import_rate(queue, now_ms),
-        queue.jobs_in,
-        queue.jobs_out,
-        queue.paused,
-        oldest_ms(queue, now_ms),
-        delayed,
-        in_flight,
-    ]
-    figures = NO_FIGURES if queue.specs is None else queue.specs.last.figures
-    numbers += [node.ends.done.get(name, 0), figures.added, queue.jobs_out - queue.given, figures.acked, figures.nacked]
-    numbers += [figures.retried, figures.died, figures.expired, figures.cancelled, figures.dropped]
+        numbers = [0] * DELAYED + [*known, figures.added, 0]
+    else:
+        numbers = [
+            queue.length,
+            max(0, now_ms - queue.created_ms) // 1000,
+            max(0, now_ms - queue.used_ms) // 1000,
+            len(queue.waiters or ()),
+            supply.import_rate(queue, now_ms),
+            queue.jobs_in,
+            queue.jobs_out,
+            queue.paused,
+            oldest_ms(queue, now_ms),
+            *known,
+            figures.added,
+            queue.jobs_out - queue.given,
+        ]
+    numbers += [figures.acked, figures.nacked, figures.retried, figures.died]
+    numbers += [figures.expired, figures.cancelled, figures.dropped]
+    if queue is None and not any(numbers):
+        return NO_QUEUE
     times = [b"" if one is None else words_of(one.counts) for one in (figures.waits, figures.runs)]
-    return (words_of(numbers), *times, *supply.sent_from(queue, now_ms))
+    senders = () if queue is None else supply.sent_from(queue, now_ms)
+    return (words_of(numbers), *times, *senders)
 
 
 #: Those of a queue that never had a job.
 NO_FIGURES: Final = Figures()
+
+
+def figures_of(node: "Node", name: bytes) -> Figures:
+    """What was counted of a queue here; it need not be there: this node may have copies of its jobs only."""
+    specs = node.specs.of(name)
+    return NO_FIGURES if specs is None else specs.last.figures
 
 
 def oldest_ms(queue: Queue, now_ms: int) -> int:

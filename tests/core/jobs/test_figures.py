@@ -5,7 +5,7 @@ import pytest
 
 from cluster.messages import SURVEY, SURVEYED
 from disque.core.jobs import figures
-from tests.core.support import NOTHING, Bench, Client, repljob
+from tests.core.support import NOTHING, Bench, Client, foreign_id, repljob
 
 
 @pytest.mark.parametrize(("word", "number"), [(b"0", 0), (b"7", 7), (b"9" * 18, 10**18 - 1)])
@@ -76,6 +76,23 @@ class TestCounters:
         bench.advance(70_000)
         assert bench.node.stats.jobs_expired == 1
         assert named(client("QSTAT", "q"))[b"expired"] == 0
+
+    def test_a_node_with_copies_only_tells_the_others_what_it_counted(self) -> None:
+        """It has no queue, so QSTAT of this node alone shows none."""
+        bench = Bench(peers=1)
+        (peer,) = bench.peers
+        client = bench.client()
+        job_id, other = foreign_id(), foreign_id(2)
+        bench.hear(peer, *[repljob(peer.id, job_id=one) for one in (job_id, other)])
+        assert client("ACKJOB", job_id) == 1
+        bench.sent()
+        assert client("QSTAT", "q") is None
+        bench.hear(peer, (SURVEY, 7, figures.FIGURES, (b"q",)))
+        ((_, (_, _, words)),) = bench.sent(SURVEYED)
+        told = dict(zip([field.name for field in figures.FIELDS], words[0].split(), strict=True))
+        assert (told[b"acked"], told[b"added"], told[b"in-flight"]) == (b"1", b"0", b"0")
+        (text,) = [line for line in client("METRICS").splitlines() if line.startswith(b"disque_jobs_acked_total")]
+        assert text.endswith(b"1")
 
     def test_a_queue_that_was_made_by_waiting_has_none(self, bench: Bench, client: Client) -> None:
         bench.client().send("GETJOB", "FROM", "q")
