@@ -140,8 +140,9 @@ class Reader:
         self.found: dict[bytes, Yield] = {}
         #: Jobs of which it says that they are over.
         self.over: set[bytes] = set()
-        #: Those of which it says how they have ended.
+        #: Those of which it says how they have ended, and those for which it has a result that no holder has taken yet.
         self.ends: set[bytes] = set()
+        self.strange: set[bytes] = set()
         self.boot_id = b""
         self.policy = b""
         self.clean = False
@@ -176,11 +177,13 @@ class Reader:
                 found[record[1]].spent = True
             elif kind == MOVE and record[1] in found:
                 found[record[1]].expires_ms = record[4]
-            elif kind == ENDED and not record[STRANGE]:
-                self.ends.add(record[1])
+            elif kind == ENDED:
+                (self.strange if record[STRANGE] else self.ends).add(record[1])
             elif kind == UNEND:
                 self.ends.discard(record[1])
+                self.strange.discard(record[1])
             elif kind == FLUSH:
                 found.clear()
                 self.ends.clear()
+                self.strange.clear()
             self.clean = kind == END

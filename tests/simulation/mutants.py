@@ -712,6 +712,15 @@ def who_keeps_another_end_is_not_told() -> Iterator[None]:
         yield
 
 
+@mutant(
+    "I17", ends=True, nodes=4, faults={"stop": 1200, "crash": 2500, "cut": 2500}, policy="always", clients=8, queues=1
+)
+def who_remembers_only_that_a_job_is_done_does_not_say_so() -> Iterator[None]:
+    """Who hears from such a node that a job is done takes that for its end: a result from elsewhere comes too late."""
+    with patch.object(ends, "say_gone", nothing):
+        yield
+
+
 @mutant("I5", ends=True)
 def what_is_cancelled_is_forgotten_here_alone() -> Iterator[None]:
     """CANCEL removes the copy of one node."""

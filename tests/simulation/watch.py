@@ -48,7 +48,7 @@ EARLY_MS: Final = 1000
 
 
 class Watch:
-    """``survived`` and ``ends_left`` tell by machine what its disk yields while its process is not there."""
+    """``survived``, ``ends_left`` and ``results_left`` tell by machine what its disk yields while it has no process."""
 
     def __init__(self, world: World, cluster: "Cluster") -> None:
         self.world = world
@@ -56,6 +56,7 @@ class Watch:
         self.history = History(world)
         self.survived: dict[int, dict[bytes, Yield]] = {}
         self.ends_left: dict[int, set[bytes]] = {}
+        self.results_left: dict[int, set[bytes]] = {}
         self._acking: set[bytes] = set()
         #: By machine, how far its clock was off when a process was ready there for the last time, in ms.
         self._offsets: dict[int, int] = {}
@@ -623,6 +624,7 @@ class Watch:
         before = self.survived.get(number)
         self.survived[number] = contents
         self.ends_left[number] = reader.ends
+        self.results_left[number] = reader.ends | reader.strange
         history = self.history
         for job_id, machines in history.confirmed.items():
             if number in machines and job_id not in contents:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from disque.core.model.ends import NAMES
+from disque.core.model.ends import DONE, NAMES, End
 from tests.simulation.cluster import Cluster
 from tests.simulation.connection import Request
 from tests.simulation.process import Process
@@ -38,21 +38,38 @@ class Ended:
         #: By job, what was said of its end first, by whom and when; and what RESULT said beside that.
         self._said: dict[bytes, tuple[Said, str, int]] = {}
         self._beside: dict[bytes, tuple[Beside, str, int]] = {}
-        #: By job, the results that consumers gave, and how often it was acknowledged without one.
+        #: By job, the results that consumers gave; and the jobs that were acknowledged without one.
         self._given: dict[bytes, set[bytes]] = {}
+        self._bare: set[bytes] = set()
+        #: By job, the machines that took a result and have not lost it, and when they took it.
+        self._takers: dict[bytes, dict[int, int]] = {}
         #: Jobs that were acknowledged at a node that did not know them: each holder takes the end as it knows the job.
         self._elsewhere: set[bytes] = set()
 
     def ran(self, process: Process, request: Request, reply: bytes) -> None:
         """A request was executed."""
-        del process
+        if request.verb == b"FASTACK":
+            self._bare.update(request.args[1:])
         if request.verb != b"ACKJOB":
             return
         ids = acked_ids(request)
         if ids != request.args[1:]:
             self._given.setdefault(request.args[1], set()).add(request.args[3])
+            takers = self._takers.setdefault(request.args[1], {})
+            takers.setdefault(process.machine.number, self.world.now)
+        else:
+            self._bare.update(ids)
         if reply != b":%d\r\n" % len(ids):
             self._elsewhere.update(ids)
+
+    def died(self, process: Process, what: str) -> None:
+        """A machine may have lost results."""
+        del what
+        number = process.machine.number
+        left = self.cluster.watch.results_left[number]
+        for job_id, takers in self._takers.items():
+            if job_id not in left:
+                takers.pop(number, None)
 
     def left(self, process: Process, request: Request, reply: Any) -> None:
         """A reply begins to leave."""
@@ -84,6 +101,8 @@ class Ended:
             raise Violation("I17", f"{process.name} says of {job_id!r}: {said!r}, but nobody gave it that result")
         if not self.is_kept(job_id) or not self.is_quiet(request.ran_ms):
             return
+        if said == (b"done", None) and request.verb == b"RESULT" and self.has_result(job_id):
+            raise Violation("I17", f"{process.name} says of {job_id!r} that it has no result, but all gave it one")
         before = self._said.setdefault(job_id, (said, process.name, self.world.now))
         if before[0] != said and not self.history.evicted(before[2], self.world.now):
             raise Violation("I17", f"{process.name} says of {job_id!r}: {said!r}, but before: {before!r}")
@@ -104,6 +123,19 @@ class Ended:
         """Whether the end of this job is kept; if not, each of two consumers may have ended it for some."""
         known = self.history.jobs.get(job_id)
         return known is not None and known.plan.retain > 0
+
+    def has_result(self, job_id: bytes) -> bool:
+        """Whether all who acknowledged a job gave a result, and a node must have one of these."""
+        known = self.history.jobs[job_id]
+        if job_id in self._bare or known.deleted:
+            return False
+        flushed_ms = max([self.history.flushed_ms, *[process.reset_ms for process in self.cluster.processes()]])
+        since_ms = max(flushed_ms, self.world.now - known.plan.retain * 1000 + TALK_MS)
+        machines = self.cluster.machines
+        return any(
+            at_ms > since_ms and not machines[number].retired and not self.history.evicted(at_ms, self.world.now)
+            for number, at_ms in self._takers.get(job_id, {}).items()
+        )
 
     def is_repeated(self, job_id: bytes) -> bool:
         """Whether one node took an end of a job twice: it came back, and the ends are the same but for where it was."""
@@ -144,6 +176,21 @@ class Ended:
             nobody = [job_id for job_id, nodes in ends.watched.items() if not self.is_wanted(job_id, nodes)]
             if nobody:
                 raise Violation("I17", f"{process.name} is to tell of {nobody[:3]}, which nobody waits for")
+
+        if self.is_quiet(self.world.now):
+            self.look_for_results()
+
+    def look_for_results(self) -> None:
+        """Of each job the end that wins, of all that are kept, has a result if all gave it one."""
+        best: dict[bytes, End] = {}
+        for process in self.cluster.processes():
+            for job_id, end in process.node.ends.by_id.items():
+                known = best.get(job_id)
+                if known is None or end.beats(known.status, known.node_id, known.text):
+                    best[job_id] = end
+        for job_id, end in best.items():
+            if end.status == DONE and not end.text and self.is_kept(job_id) and self.has_result(job_id):
+                raise Violation("I17", f"no node has the result of {job_id!r}, and all who acknowledged it gave one")
 
     def is_wanted(self, job_id: bytes, nodes: list[bytes]) -> bool:
         """Whether somebody waits for a job at each of these nodes."""

@@ -1,9 +1,11 @@
 """What the checker of ends takes for two answers about one end."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from disque.core.model.ends import DONE, End
 from tests.simulation.checks.ended import Beside, Ended
 from tests.simulation.cluster import Cluster
 from tests.simulation.connection import Request
@@ -42,7 +44,8 @@ def test_nor_need_it_be_the_same_where_who_took_it_did_not_know_the_job(reply: b
     known = cluster.watch.history.jobs[JOB] = Known(JOB, Plan(b"b", b"q"), 86_400_000)
     known.plan.retain = 60
     process: Any = cluster.machines[0]
-    checker.ran(process, Request([b"ACKJOB", JOB, b"RESULT", b"x"], 0), reply)
+    taker: Any = SimpleNamespace(machine=cluster.machines[0])
+    checker.ran(taker, Request([b"ACKJOB", JOB, b"RESULT", b"x"], 0), reply)
     request = Request([b"RESULT", JOB], 0)
     checker.note_beside(process, request, JOB, (b"q", None, 2))
     if reply == b":0\r\n":
@@ -50,3 +53,62 @@ def test_nor_need_it_be_the_same_where_who_took_it_did_not_know_the_job(reply: b
     else:
         with pytest.raises(Violation, match="beside"):
             checker.note_beside(process, request, JOB, (b"q", None, 1))
+
+
+class Place:
+    """Two machines; the first one took a result for a job a moment ago."""
+
+    def __init__(self) -> None:
+        self.cluster = Cluster(World(Options(1, 2)))
+        self.cluster.world.now = 100_000
+        self.cluster.watch.history.healed_ms = 0
+        self.checker = Ended(self.cluster)
+        known = self.cluster.watch.history.jobs[JOB] = Known(JOB, Plan(b"b", b"q"), 86_400_000)
+        known.plan.retain = 60
+        self.process: Any = SimpleNamespace(machine=self.cluster.machines[0], name="n0", reset_ms=-1)
+        self.run(b"ACKJOB", JOB, b"RESULT", b"x")
+        self.cluster.world.now += 10_000
+
+    def run(self, *words: bytes) -> None:
+        self.checker.ran(self.process, Request([*words], self.cluster.world.now), b":1\r\n")
+
+    def says(self, *, wrong: bool) -> None:
+        """RESULT says that the job has none; and so do all nodes when the run is over."""
+        request = Request([b"RESULT", JOB], self.cluster.world.now)
+        request.ran_ms = self.cluster.world.now
+        self.checker.note(self.process, request, JOB, (b"done", b"x"))
+        end = End(JOB, b"q", DONE, b"a" * 40, self.cluster.world.now, self.cluster.world.now + 60_000)
+        node = SimpleNamespace(ends=SimpleNamespace(by_id={JOB: end}))
+        self.cluster.processes = lambda: [SimpleNamespace(node=node, reset_ms=-1)]  # type: ignore[method-assign, list-item]
+        if wrong:
+            with pytest.raises(Violation, match="no node has the result"):
+                self.checker.look_for_results()
+            with pytest.raises(Violation, match="has no result, but all gave it one"):
+                self.checker.note(self.process, request, JOB, (b"done", None))
+        else:
+            self.checker.look_for_results()
+
+
+def test_a_result_that_was_given_is_missed() -> None:
+    Place().says(wrong=True)
+
+
+@pytest.mark.parametrize("words", [(b"ACKJOB", JOB), (b"FASTACK", JOB)])
+def test_but_not_when_somebody_gave_none(words: tuple[bytes, ...]) -> None:
+    place = Place()
+    place.run(*words)
+    place.says(wrong=False)
+
+
+@pytest.mark.parametrize("left", [True, False])
+def test_nor_when_the_disk_of_the_node_that_took_it_does_not_yield_it(left: bool) -> None:
+    place = Place()
+    place.cluster.watch.results_left[0] = {JOB} if left else set()
+    place.checker.died(place.process, "crash")
+    place.says(wrong=left)
+
+
+def test_nor_after_its_time() -> None:
+    place = Place()
+    place.cluster.world.now += 60_000
+    place.says(wrong=False)
