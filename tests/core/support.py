@@ -553,6 +553,7 @@ def assert_counters_are_true(node: Node) -> None:
     assert node.copies.inbound == Counter(spread.job.queue for spread in waiting)
     assert set(node.acks.by_id) == {job.id for job in jobs if job.state == ACKED} | set(node.acks.dummies)
     assert_claims_are_true(node)
+    assert node.ends.done == Counter(end.queue for end in node.ends.by_id.values() if node.ends.counts(end))
     assert set(node.evictable) == {job.id for job in jobs if job.flags & SPENT}
 
 

@@ -38,6 +38,9 @@ NAMES: Final = (b"", b"done", b"cancelled", b"dead", b"expired", b"dead-letter",
 #: The numbers that are ends of jobs.
 ENDINGS: Final = (DONE, CANCELLED, DEAD, EXPIRED, DROPPED)
 
+#: Stands for the node that took an end where somebody has heard only that the job is done. No node has this ID.
+NOBODY: Final = b"f" * 40
+
 #: Bytes of results for jobs that are not known here, together.
 STRANGE_MOST = 64 << 20  # not Final: tests want less, compiled too
 #: Jobs of which one node may want to hear at another one.
@@ -45,7 +48,12 @@ WATCHES_MOST = 100_000  # not Final: tests want less, compiled too
 
 
 def is_better(one: tuple[int, bytes, bytes], other: tuple[int, bytes, bytes]) -> bool:
-    """Whether the first of two ends of one job wins: each as its status, the node that took it, and its text."""
+    """Whether the first of two ends of one job wins: each as its status, the node that took it, and its text.
+
+    One that nobody has taken loses: whoever said that the job is done did not know how.
+    """
+    if one[1] != other[1] and (one[1] == NOBODY or other[1] == NOBODY):
+        return other[1] == NOBODY
     return one[:2] < other[:2] or (one[:2] == other[:2] and one[2] > other[2])
 
 
@@ -59,12 +67,13 @@ class End(Timed):
     it is sure that no holder has taken another end; for a job that expires, which each holder sees for itself.
 
     ``holders`` are the nodes that may keep it, and ``repl`` how many should: 0 where it need not outlive this node.
-    ``copied``: it came from a node that knew the job, and this one never did.
+    ``copied``: it came from a node that knew the job, and this one never did. ``counted``: it is in `Ends.done`.
     """
 
     __slots__ = (
         "body",
         "copied",
+        "counted",
         "ended_ms",
         "error",
         "holders",
@@ -104,6 +113,7 @@ class End(Timed):
         self.repl = 0
         self.holders: tuple[bytes, ...] = ()
         self.copied = False
+        self.counted = False
 
     def beats(self, status: int, node_id: bytes, text: bytes) -> bool:
         """Whether this end wins against another one: at all nodes alike. A node may have forgotten one that it took."""
@@ -171,11 +181,11 @@ class Ends(Part):
     """The ends that a node knows, and who waits.
 
     ``by_id`` are ends, the oldest first, and ``index`` all of them by number, for JSCAN; ``done`` counts the results
-    that are kept, by queue: those that this node took, so that each counts once. ``watched`` are the nodes that want to
-    hear of a job, this one among them; ``by_node`` the same the other way around. ``unsure`` are jobs that have ended
-    here, when not all holders know: with the questions that are answered when they do. ``saying`` is what was said of
-    jobs in this turn, by node and job: the last counts. ``over`` are clients with many jobs that have heard enough, and
-    are answered some at a time.
+    that are kept, by queue: those that count here, see `counts`. ``watched`` are the nodes that want to hear of a job,
+    this one among them; ``by_node`` the same the other way around. ``unsure`` are jobs that have ended here, when not
+    all holders know: with the questions that are answered when they do. ``saying`` is what was said of jobs in this
+    turn, by node and job: the last counts. ``over`` are clients with many jobs that have heard enough, and are answered
+    some at a time.
     """
 
     __slots__ = (
@@ -215,13 +225,37 @@ class Ends(Part):
         self.by_id[end.id] = end
         end.number = self.index.add(end)
         self.strange += end.strange_size()
-        if self.counts(end):
-            self.done[end.queue] = self.done.get(end.queue, 0) + 1
+        self.count(end)
         return more
 
     def counts(self, end: End) -> bool:
-        """Whether it counts as a kept result."""
-        return end.lasts and end.status == DONE and not end.is_strange and end.node_id == self.node_id
+        """Whether it counts here as a kept result: at the node that took it, or at the first holder."""
+        if not end.lasts or end.status != DONE or end.is_strange:
+            return False
+        if end.node_id == self.node_id:
+            return True
+        # that node had no copy, or keeps it no more
+        return end.node_id not in end.holders and min(end.holders, default=b"") == self.node_id
+
+    def hold(self, end: End, holders: tuple[bytes, ...]) -> None:
+        """From now on these nodes may keep this end, which is known here."""
+        self.uncount(end)
+        end.holders = holders
+        self.count(end)
+
+    def count(self, end: End) -> None:
+        """Count an end, if it counts here."""
+        if self.counts(end):
+            end.counted = True
+            self.done[end.queue] = self.done.get(end.queue, 0) + 1
+
+    def uncount(self, end: End) -> None:
+        """It does not count any more."""
+        if end.counted:
+            end.counted = False
+            left = self.done.pop(end.queue) - 1
+            if left:
+                self.done[end.queue] = left
 
     def drop(self, job_id: bytes) -> int:
         """Forget an end, if there is one. Returns the bytes that this frees."""
@@ -231,10 +265,7 @@ class Ends(Part):
         self.timers.disarm(end)
         self.index.drop(end.number)
         self.strange -= end.strange_size()
-        if self.counts(end):
-            left = self.done.pop(end.queue) - 1
-            if left:
-                self.done[end.queue] = left
+        self.uncount(end)
         return end.size()
 
     def watch(self, node_id: bytes, job_id: bytes) -> int:

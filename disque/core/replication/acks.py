@@ -30,7 +30,7 @@ from disque.core.model.ack_batch import (
     AckStage,
     Telling,
 )
-from disque.core.model.ends import CANCELLED, DONE, DROPPED, STRANGE_MOST
+from disque.core.model.ends import CANCELLED, DONE, DROPPED, NOBODY, STRANGE_MOST
 from disque.core.model.job import ACKED, ACTIVE, DELIVERED, LEASE_OWNER, QUEUED, WAIT_REPL, Job
 from disque.core.model.memory import ACK_BYTES, GONE_BYTES
 from disque.core.model.outcome import Ended
@@ -147,6 +147,10 @@ def end_unknown(node: "Node", job_id: bytes, text: bytes, now_ms: int) -> bool:
     One for a job of which it is kept here how it has ended comes too late.
     """
     known = node.ends.by_id.get(job_id)
+    if known is not None and known.node_id == NOBODY:
+        beside = (known.tries, known.error, known.queue)
+        ends.reconsider(node, job_id, (DONE, node.node_id), 0, 0, text, beside, now_ms)
+        return True
     is_late = known is not None and not known.is_strange
     if is_late or not node.peers or job_id in node.acks.by_id or job_id in node.tombstones:
         return True
@@ -320,6 +324,8 @@ def tell_again(node: "Node", peer: Peer, saying: int) -> "Iterator[bool]":
 def tell_acked(node: "Node", peer: bytes, job_id: bytes) -> None:
     """``peer`` does something with a job that is done: tell it."""
     ack = node.acks.by_id.get(job_id)
+    if ack is None:
+        ends.say_gone(node, peer, job_id)
     say_done(node, peer, ack.holders if ack is not None else (), job_id)
 
 
@@ -442,7 +448,8 @@ def acked_there(node: "Node", job: Job, peer: bytes, now_ms: int, *, may_be_over
     """A job that is alive here was acknowledged at ``peer``, or, without one, where nobody knew it."""
     if job.state == WAIT_REPL:
         decide(node, job)
-    if not peer and job.state == ACTIVE and job.flags & OUT_HERE == OUT_HERE:
+    is_out = job.state == ACTIVE and job.flags & OUT_HERE == OUT_HERE
+    if not peer and is_out:
         job.spec.figures.acked += 1  # else the node that was told has counted it
         node.pubsub.happened(EVENT_ACKED, job.spec.queue, job.id)
     if job.spec.rows is not None or node.ends.watched:
@@ -459,8 +466,19 @@ def acked_there(node: "Node", job: Job, peer: bytes, now_ms: int, *, may_be_over
         ack = mark(node, job, (node.node_id, peer), now_ms)
         if may_be_over:
             review(node, job.id, ack)
-    else:
-        tell(node, job.id, mark(node, job, node.selves, now_ms))
+        return
+    ack = mark(node, job, node.selves, now_ms)
+    tell(node, job.id, ack)
+    if not is_out:
+        pass_on(node, ack)
+
+
+def pass_on(node: "Node", ack: Ack) -> None:
+    """Nobody who knew the job was told, and it is not out here: the node where it is counts it, if that comes first."""
+    for holder in ack.holders:
+        peer = node.peers.get(holder)
+        if peer is not None and peer.linked:
+            node.send(holder, (SETACK, (), (ack.job_id,)))
 
 
 def widen(node: "Node", ack: Ack, holders: tuple[bytes, ...]) -> bool:
@@ -573,11 +591,8 @@ def add_dummy(node: "Node", job_id: bytes, now_ms: int) -> None:
     """An ID that is unknown here was acknowledged: other nodes may know it."""
     if job_id in node.acks.by_id or job_id in node.tombstones:
         return
-    if node.membership.leaving:
-        tell_once(node, job_id)
-        return
-    minutes = minutes_of(job_id)
-    if not minutes & 1:
+    has_result = job_id in node.ends.by_id  # then it matters of each job, and is kept until a holder has it
+    if not has_result and (node.membership.leaving or not minutes_of(job_id) & 1):
         tell_once(node, job_id)
         return
     if len(node.acks.dummies) >= DUMMIES_MOST:

@@ -284,7 +284,7 @@ def widen(node: "Node", end: End, holders: tuple[bytes, ...]) -> None:
     """Note that these nodes may keep an end, too."""
     new = standing.fresh(node, end.holders, holders)
     if new:
-        end.holders = node.shared(tuple(sorted([*end.holders, *new])))
+        node.ends.hold(end, node.shared(tuple(sorted([*end.holders, *new]))))
         if node.journaling and end.segment:
             ends.file_holders(node, end)
 
@@ -296,5 +296,5 @@ def forget(node: "Node", gone: frozenset[bytes]) -> "Iterator[None]":
         cursor, some = node.ends.index.look(cursor, SLICE)
         for end in some:
             if not gone.isdisjoint(end.holders):
-                end.holders = node.shared(tuple([one for one in end.holders if one not in gone]))
+                node.ends.hold(end, node.shared(tuple([one for one in end.holders if one not in gone])))
         yield

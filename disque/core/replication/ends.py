@@ -10,7 +10,7 @@ does so at each holder by itself, so its end is sure when that must have happene
 
 from typing import TYPE_CHECKING, Any, Final
 
-from cluster.messages import BY_HOLDER, BY_STRANGER, IS_SURE, TELL_ME, WAS_SURE
+from cluster.messages import BY_HOLDER, BY_STRANGER, IS_SURE, SETACK, TELL_ME, WAS_SURE
 from cluster.messages import ENDED as SAY_ENDED
 from disque.core.journal.schema import ENDED, KEPTBY, UNEND
 from disque.core.model.ends import (
@@ -22,6 +22,7 @@ from disque.core.model.ends import (
     ENDINGS,
     EXPIRED,
     GONE,
+    NOBODY,
     UNKNOWN,
     WATCHES_MOST,
     End,
@@ -41,6 +42,11 @@ if TYPE_CHECKING:
     from disque.core.model.survey import Words
     from disque.core.node import Message, Node
 
+#: Bytes that ENDED says of several jobs, together: of an end that has a text it says one by one.
+SAID_MOST: Final = 1 << 20
+#: ENDED of jobs of which nobody here knows how they ended; and SETACK behind that.
+GONE_SAID: Final[tuple[int, int, int, bytes, int, int, bytes]] = (SAY_ENDED, BY_HOLDER, GONE, NOBODY, 0, 0, b"")
+DONE_SAID: Final[tuple[int, tuple[bytes, ...]]] = (SETACK, ())
 #: No two holders find at the same moment that a job has expired, but all of them in so many ms.
 SURE_MS: Final = 2000
 #: A result that is longer is none of a node that tells the truth.
@@ -217,6 +223,23 @@ def say(node: "Node", peer_id: bytes, job_id: bytes) -> None:
         node.send(peer_id, message_of(node, end))
 
 
+def say_gone(node: "Node", peer_id: bytes, job_id: bytes) -> None:
+    """``peer_id`` is about to be told that this job is done: if it is not known here how, say so."""
+    if job_id in node.ends.by_id:
+        return
+    if (peer_id, GONE_SAID) in node.batches or (peer_id, DONE_SAID) not in node.batches:
+        node.batch(peer_id, GONE_SAID, job_id)
+    else:  # the batch with SETACK has begun, and leaves before a new one
+        node.send(peer_id, (*GONE_SAID, (job_id,), 0, b"", b""))
+
+
+def heard_gone(node: "Node", job_id: bytes, now_ms: int) -> None:
+    """A job is done, as another node remembers, which does not know how: whoever does knows better."""
+    job = node.find(job_id)
+    if job is not None and job.state != ACKED and job_id not in node.ends.by_id and concerns(node, job):
+        note(node, job, DONE, b"", NOBODY, now_ms)
+
+
 def message_of(node: "Node", end: End) -> "Message":
     """ENDED for another holder."""
     now_ms = node.beat_ms
@@ -231,16 +254,20 @@ def told(node: "Node", peer: bytes, message: "Said", now_ms: int) -> None:
     """ENDED: how jobs have ended, as ``peer`` knows it."""
     _, what, status, node_id, age_ms, left_ms, text, ids, tries, error, queue = message
     fits = len(text) <= TEXT_MOST and len(error) <= ERROR_MOST and len(queue) <= QUEUE_MOST and tries <= COUNTER_MAX
+    if len(ids) > 1 and what != IS_SURE:
+        fits = fits and len(ids) * (len(text) + len(error) + len(queue)) <= SAID_MOST
     if not DONE <= status <= DROPPED or not fits:
         node.messages_skipped += len(ids)
         return
     for job_id in ids:
         if what == IS_SURE:
             waits.told(node, peer, job_id, status, text, now_ms)
-        elif what == BY_STRANGER and job_id in node.ends.by_id:
+        elif what == BY_STRANGER and is_late(node, job_id):
             tell_stranger(node, peer, job_id)
         elif what == WAS_SURE:
             reconsider(node, job_id, (status, node_id), age_ms, left_ms, text, (tries, error, queue), now_ms)
+        elif status == GONE and what == BY_HOLDER:
+            heard_gone(node, job_id, now_ms)
         elif status in ENDINGS:
             compare(node, peer, job_id, (status, node_id), age_ms, left_ms, text, (tries, error, queue), now_ms)
 
@@ -280,9 +307,11 @@ def compare(
 def was_sure(node: "Node", end: End) -> bool:
     """Whether all holders knew this end, and it may have been told: it is kept, and nothing else of its job.
 
-    A copy from a node that knew the job says nothing of that: it is what those nodes say.
+    A copy from a node that knew the job says nothing of that: it is what those nodes say. Nor does an end of which
+    nobody said how.
     """
-    return end.lasts and not end.is_strange and not end.sure_ms and not end.copied and node.find(end.id) is None
+    is_known = not end.is_strange and not end.sure_ms and not end.copied and end.node_id != NOBODY
+    return end.lasts and is_known and node.find(end.id) is None
 
 
 def reconsider(
@@ -340,6 +369,12 @@ def replace(
     return new
 
 
+def is_late(node: "Node", job_id: bytes) -> bool:
+    """Whether a result from a node that never had a copy comes after another end: one of which somebody said how."""
+    end = node.ends.by_id.get(job_id)
+    return end is not None and end.node_id != NOBODY
+
+
 def tell_stranger(node: "Node", peer: bytes, job_id: bytes) -> None:
     """A node that never had a copy has a result for a job that has ended: it is too late."""
     end = node.ends.by_id[job_id]
@@ -359,7 +394,10 @@ def tell_others(node: "Node", peer: bytes, end: End) -> None:
 
 
 def is_sure(node: "Node", job_id: bytes) -> bool:
-    """Whether a job has ended here, and all holders that can be reached know that."""
+    """Whether a job has ended here, and all holders that can be reached know that.
+
+    Of one of which nobody said how, the others may know better, unless they have failed.
+    """
     job = node.find(job_id)
     if job is not None and job.state != ACKED:
         return False
@@ -371,10 +409,11 @@ def is_sure(node: "Node", job_id: bytes) -> bool:
         return True  # without the job, an acknowledgement is one that came late
     if not ack.holders:
         return False
+    is_guess = end is not None and end.node_id == NOBODY
     for holder in ack.holders:
         if holder not in ack.confirmed:
             peer = node.peers.get(holder)
-            if peer is not None and peer.linked and not node.failed(holder):
+            if peer is not None and (peer.linked or is_guess) and not node.failed(holder):
                 return False
     return True
 
@@ -560,7 +599,8 @@ def apply_kept_by(recovery: "Recovery", record: tuple[Any, ...], segment: int) -
     _, job_id, repl, copied, holders = record
     end = recovery.node.ends.by_id.get(job_id)
     if end is not None:
-        end.repl, end.copied, end.holders = repl, copied > 0, recovery.known(holders)
+        end.repl, end.copied = repl, copied > 0
+        recovery.node.ends.hold(end, recovery.known(holders))
 
 
 def apply_unend(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> None:

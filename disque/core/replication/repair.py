@@ -379,9 +379,10 @@ def finish(node: "Node", walk: Walk) -> None:
         cause = "nodes refuse to take more for now" if walk.refused else "there is no further node to take one"
         repairs.news.append(f"Repair: {repairs.short} jobs still have too few copies: {cause}")
     if walk.leaves and node.membership.leaving:
-        if not walk.left and not walk.unsure and repairs.left:
+        left = walk.left + walk.unsure + int(node.ends.strange > 0)  # results that no holder has taken yet
+        if not left and repairs.left:
             repairs.news.append("This node leaves, and all its jobs have their copies elsewhere: it can be stopped")
-        repairs.left = walk.left + walk.unsure
+        repairs.left = left
     repairs.pause_ms = min(max(AGAIN_MS, 2 * repairs.pause_ms), AGAIN_MOST_MS)
     if node.membership.leaving and repairs.left and (walk.made or walk.parted):
         repairs.again_ms = now_ms + LEAVING_MS

@@ -24,7 +24,7 @@ from disque.core.model.jobid import comes_again, valid
 from disque.core.model.memory import SPREAD_BYTES
 from disque.core.model.outcome import Parted
 from disque.core.model.repair import Takeover
-from disque.core.replication import generations, replica
+from disque.core.replication import ends, generations, replica
 from disque.core.replication.one_copy import one_copy
 from disque.core.replication.rank import rank
 
@@ -159,6 +159,7 @@ def taken(node: "Node", peer: bytes, message: "ReplJob", now_ms: int) -> None:
             wrong = replica.objection(node, job_id, len(bodies[at]), reason)
             if wrong >= 0:
                 if job_id in node.acks.by_id:
+                    ends.say(node, peer, job_id)
                     node.batch(peer, (SETACK, ()), job_id)
                 node.batch(peer, (REFUSED, wrong), job_id)
                 continue

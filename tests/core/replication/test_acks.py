@@ -101,7 +101,7 @@ def test_who_got_a_job_from_a_holder_that_has_forgotten_it_hears_that_it_is_done
     assert not bench.node.acks.by_id
     late = bench.meet(1)
     bench.hear(late, (HAVE, ids))
-    assert [message[0] for message in bench.told(late)] == says
+    assert [message[0] for message in bench.told(late, SETACK, GOTACK)] == says
     bench.live(3 * bench.node.membership.timeout_ms)
     assert not len(bench.node.tombstones)
 
@@ -274,6 +274,37 @@ class TestHearing:
         assert (stranger.id, (GOTACK, 1, holders, (job_id,))) in told
         assert (first.id, (SETACK, holders, (job_id,))) in told
         assert stranger.id not in cluster.node.acks.by_id[job_id].holders
+
+
+class TestWhoCounts:
+    """An acknowledgement at a node that does not know the job counts at the node where a consumer has it."""
+
+    def acked(self, bench: Bench) -> int:
+        return bench.node.specs.find(b"q", 0, 0, 0).figures.acked
+
+    def test_whichever_holder_hears_of_it_first(self, cluster: Bench) -> None:
+        job_id, (first,) = shared(cluster)
+        assert cluster.client().get("q") == [job_id]
+        holders = cluster.job(job_id).holders
+        cluster.hear(first, (SETACK, (), (job_id,)), (SETACK, holders, (job_id,)))
+        assert self.acked(cluster) == 1
+        cluster.hear(cluster.peers[-1], (SETACK, (), (job_id,)))
+        assert self.acked(cluster) == 1
+
+    def test_where_it_is_not_out_that_is_passed_on(self, cluster: Bench) -> None:
+        job_id, (first,) = shared(cluster)
+        stranger = next(peer for peer in cluster.peers if peer is not first)
+        cluster.sent()
+        cluster.hear(stranger, (SETACK, (), (job_id,)))
+        told = cluster.told(first, SETACK)
+        assert [message[1] for message in told] == [(), tuple(sorted([MYSELF, first.id]))]
+        assert self.acked(cluster) == 0
+
+    def test_but_not_what_a_node_that_knew_it_was_told(self, cluster: Bench) -> None:
+        job_id, (first,) = shared(cluster)
+        cluster.client().get("q")
+        cluster.hear(first, (SETACK, cluster.job(job_id).holders, (job_id,)))
+        assert self.acked(cluster) == 0
 
 
 class TestDummies:
@@ -472,4 +503,4 @@ def test_who_may_have_taken_a_job_over_before_power_failed_hears_that_it_is_done
     assert client(verb, old, sure) == 2
     bench.sent()
     bench.hear(other, (QUEUED, STILL, (old,)), (QUEUED, STILL, (sure,)))
-    assert bench.sent() == [(other.id, (SETACK, (), (old,)))]
+    assert bench.sent(SETACK, GOTACK) == [(other.id, (SETACK, (), (old,)))]

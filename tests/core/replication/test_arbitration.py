@@ -11,9 +11,11 @@ from cluster.messages import (
     ANSWER_NO,
     ANSWER_QUEUED,
     BY_ENQUEUE,
+    BY_HOLDER,
     BY_NACK,
     BY_TIMER,
     DELJOB,
+    ENDED,
     ENQUEUE,
     HOLD,
     IN_MY_STEAD,
@@ -26,6 +28,7 @@ from cluster.messages import (
     WORKING,
 )
 from disque.core.journal.schema import REQUEUE
+from disque.core.model.ends import GONE, NOBODY
 from disque.core.model.job import ACTIVE, LEASE_OWNER
 from disque.core.replication import arbitration
 from disque.core.replication.arbitration import (
@@ -264,7 +267,8 @@ def answer(bench: Bench, job_id: bytes, holders: tuple[bytes, ...] | None = None
     job = bench.node.find(job_id)
     named = holders if holders is not None else job.holders if job is not None else ()
     bench.hear(bench.peers[0], (WILLQUEUE, 5, named, (job_id,)))
-    (message,) = bench.told(bench.peers[0])
+    *how, message = bench.told(bench.peers[0])
+    assert [one[:4] for one in how] in ([], [(ENDED, BY_HOLDER, GONE, NOBODY)])
     return message
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from cluster.membership import Member
 from cluster.messages import (
     BY_HOLDER,
     BY_STRANGER,
@@ -11,6 +12,7 @@ from cluster.messages import (
     ENDED,
     GOTACK,
     GOTJOB,
+    HAVE,
     IS_SURE,
     NO_MORE,
     SETACK,
@@ -20,10 +22,13 @@ from cluster.messages import (
     WAS_SURE,
     WATCH,
 )
+from disque.core.jobs import figures
 from disque.core.jobs.results import RESULT
+from disque.core.journal.codec import encode
+from disque.core.journal.replay import Replay
 from disque.core.journal.schema import ENDED as ENDED_RECORD
 from disque.core.journal.schema import KEPTBY
-from disque.core.model.ends import CANCELLED, DEAD, DEAD_LETTER, DONE, EXPIRED, GONE, UNKNOWN
+from disque.core.model.ends import CANCELLED, DEAD, DEAD_LETTER, DONE, EXPIRED, GONE, NOBODY, UNKNOWN
 from disque.core.model.spec import RETAIN
 from disque.core.replication.ends import NOT_KNOWN
 from tests.core.support import MYSELF, UNKNOWN_ID, Bench, foreign_id
@@ -32,6 +37,8 @@ from tests.support.formats import repljob
 ID = foreign_id()
 OTHER = foreign_id(2)
 KEPT_MS = 60_000
+#: Nodes whose IDs come before and behind all others, and one that has no copy.
+FIRST, LAST, STRANGER = b"00" * 20, b"f0" * 20, b"50" * 20
 
 
 @pytest.fixture
@@ -59,6 +66,30 @@ def ended(
 def end_of(bench: Bench) -> tuple[int, bytes, bytes]:
     end = bench.node.ends.by_id[ID]
     return (end.status, end.node_id, end.text)
+
+
+def gone(job_id: bytes) -> tuple[Any, Any]:
+    """A node says that a job is done, and that it does not know how."""
+    return (ENDED, BY_HOLDER, GONE, NOBODY, 0, 0, b"", (job_id,), 0, b"", b""), (SETACK, (), (job_id,))
+
+
+def counted(bench: Bench) -> int:
+    """How many results of the queue count at this node, as it says to others."""
+    word = figures.told(bench.node, b"q", bench.now_ms)[0]
+    return int(dict(zip([field.name for field in figures.FIELDS], word.split(), strict=False)).get(b"done", 0))
+
+
+def started_again(bench: Bench) -> Bench:
+    """The node after a crash."""
+    again = Bench(peers=1, journaling=True)
+    for number, node_id in enumerate((FIRST, LAST)):
+        again.membership.add(Member(node_id, b"127.0.0.1", 7800 + number))
+    reader = Replay(again.node, "boot")
+    for payload in encode(bench.node.outbox.take(), bench.now_ms):
+        reader.apply(payload, 1)
+    for _ in reader.finish(bench.now_ms):
+        pass
+    return again
 
 
 def say_it_is_done(bench: Bench) -> None:
@@ -131,7 +162,7 @@ def test_two_ends_meet(bench: Bench, mine: tuple[str, ...], theirs: int, who: st
     bench.client().send(mine[0], ID, *mine[1:])
     bench.live(100)
     before = end_of(bench)
-    other = b"0" * 40 if who == "smaller" else b"f" * 40
+    other = b"0" * 40 if who == "smaller" else b"e" * 40
     bench.sent()
     bench.hear(one, ended(theirs, other, b"theirs"))
     if winner == "mine":
@@ -285,6 +316,21 @@ def test_nonsense_changes_nothing(bench: Bench, message: tuple[Any, ...]) -> Non
     assert bench.state(ID) == "active"
 
 
+@pytest.mark.parametrize("at", [6, 9, 10])
+def test_a_peer_cannot_say_a_long_text_of_many_jobs(bench: Bench, at: int) -> None:
+    one, _ = bench.peers
+    ids = tuple([foreign_id(number) for number in range(100)])
+    bench.hear(one, repljob(*ids, retry=300, rows={RETAIN.number: 60}, holders=(MYSELF, one.id)))
+    message = list(ended(DONE, one.id, b"x"))
+    message[7], message[at] = ids, b"t" * 12_000
+    bench.hear(one, tuple(message))
+    assert not bench.node.ends.by_id
+    assert bench.node.messages_skipped == len(ids)
+    message[at] = b"t" * 500
+    bench.hear(one, tuple(message))
+    assert len(bench.node.ends.by_id) == len(ids)
+
+
 def test_a_peer_cannot_make_an_end_last_for_ever(bench: Bench) -> None:
     one, _ = bench.peers
     bench.hear(one, ended(DONE, one.id, b"value", left_ms=2**43 - 1), (SETACK, (MYSELF, one.id), (ID,)))
@@ -304,6 +350,39 @@ class TestStrangers:
         bench.hear(one, (GOTACK, 1, (one.id,), (ID,)))
         assert not bench.node.ends.by_id
 
+    @pytest.mark.parametrize("leaves", [False, True])
+    @pytest.mark.parametrize("retry", [0, 60])
+    def test_it_is_kept_until_a_holder_is_back(self, retry: int, leaves: bool) -> None:
+        """Also of a job that is delivered at most once, and at a node that leaves."""
+        bench = Bench(peers=2, journaling=True)
+        one, two = bench.peers
+        bench.membership.leaving = leaves
+        bench.link_down(one)
+        job_id = foreign_id(1, retry)
+        assert bench.client()("ACKJOB", job_id, "RESULT", "value") == 0
+        bench.hear(two, (GOTACK, 0, (), (job_id,)))
+        assert list(started_again(bench).node.ends.by_id) == [job_id]
+        bench.sent()
+        bench.link_up(one)
+        bench.live(1000)
+        assert [message[6] for message in bench.told(one, ENDED)] == [b"value"]
+        bench.hear(one, (GOTACK, 1, (one.id,), (job_id,)))
+        assert not bench.node.ends.by_id
+        assert not bench.node.acks.by_id
+
+    def test_a_node_that_leaves_says_that_it_has_one(self) -> None:
+        bench = Bench(peers=2, journaling=True)
+        one, two = bench.peers
+        client = bench.client()
+        client("ACKJOB", UNKNOWN_ID, "RESULT", "value")
+        client("CLUSTER", "LEAVING", "yes")
+        bench.live(5000)
+        assert b"leaving_jobs:1\r\n" in client("CLUSTER", "INFO")
+        bench.hear(one, (GOTACK, 0, (), (UNKNOWN_ID,)))
+        bench.hear(two, (GOTACK, 1, (), (UNKNOWN_ID,)))
+        bench.live(5000)
+        assert b"leaving_jobs:0\r\n" in client("CLUSTER", "INFO")
+
     def test_it_is_too_late(self, bench: Bench) -> None:
         one, two = bench.peers
         bench.client()("ACKJOB", ID, "RESULT", "value")
@@ -312,6 +391,127 @@ class TestStrangers:
         assert end_of(bench)[2] == b"value"
         assert [message[6] for message in bench.told(one, ENDED)] == [b"value"]
         assert two.id
+
+
+class TestSaidByOneThatDoesNotKnowHow:
+    """A node that remembers only the ID says that a job is done: what another holder knows of its end counts."""
+
+    def test_what_a_holder_says_wins(self, bench: Bench) -> None:
+        one, two = bench.peers
+        bench.hear(two, *gone(ID))
+        assert end_of(bench) == (DONE, NOBODY, b"")
+        assert (bench.state(ID), bench.told(one, ENDED)[0][3]) == ("acked", NOBODY)
+        bench.hear(one, ended(DONE, one.id, b"value"))
+        assert end_of(bench) == (DONE, one.id, b"value")
+
+    def test_even_another_end(self, bench: Bench) -> None:
+        one, two = bench.peers
+        bench.hear(two, gone(ID)[0], (DELJOB, (ID,)))
+        assert end_of(bench) == (DONE, NOBODY, b"")
+        bench.hear(one, ended(CANCELLED, one.id))
+        assert end_of(bench) == (CANCELLED, one.id, b"")
+
+    def test_even_one_by_a_node_without_a_copy(self, bench: Bench) -> None:
+        """It took the result while the holder was away, and was away itself when that came back."""
+        one, two = bench.peers
+        alone = foreign_id(2)
+        bench.hear(one, repljob(alone, retry=300, rows={RETAIN.number: KEPT_MS // 1000}, holders=(MYSELF,)))
+        bench.hear(two, *gone(alone))
+        assert bench.node.find(alone) is None
+        said = (ENDED, BY_STRANGER, DONE, one.id, 0, 0, b"value", (alone,), 0, b"", b"")
+        bench.hear(one, said, (SETACK, (), (alone,)))
+        end = bench.node.ends.by_id[alone]
+        assert (end.node_id, end.text, end.queue) == (one.id, b"value", b"q")
+        bench.hear(two, (*said[:6], b"late", *said[7:]))
+        assert bench.node.ends.by_id[alone].text == b"value"
+
+    def test_even_one_that_is_given_here_later(self, bench: Bench) -> None:
+        _, two = bench.peers
+        bench.hear(two, gone(ID)[0], (DELJOB, (ID,)))
+        assert bench.client()("ACKJOB", ID, "RESULT", "value") == 0
+        assert end_of(bench) == (DONE, MYSELF, b"value")
+        assert bench.client()("ACKJOB", ID, "RESULT", "late") == 0
+        assert end_of(bench) == (DONE, MYSELF, b"value")
+
+    def test_it_says_so_before_it_says_that_it_is_done(self) -> None:
+        bench = Bench(peers=1)
+        (one,) = bench.peers
+        for number in (1, 2):
+            bench.node.remember_gone(foreign_id(number))
+        bench.client()("ACKJOB", foreign_id(3))  # begins the same batch of SETACK
+        bench.sent()
+        ids = (foreign_id(3), foreign_id(1), foreign_id(2))
+        bench.hear(one, (WATCH, TELL_ME, ids), (HAVE, ids))
+        said = bench.told(one)
+        for job_id in ids[1:]:
+            how = next(at for at, message in enumerate(said) if message[0] == ENDED and job_id in message[7])
+            done = next(at for at, message in enumerate(said) if message[0] == SETACK and job_id in message[2])
+            assert how < done
+            assert said[how] == (*gone(job_id)[0][:7], said[how][7], 0, b"", b"")
+
+    def test_an_acknowledgement_where_there_is_no_copy_is_an_end_as_any(self, bench: Bench) -> None:
+        """Without a result. One that comes later is too late, as it was told already."""
+        _, two = bench.peers
+        bench.hear(two, (SETACK, (), (ID,)))
+        assert end_of(bench) == (DONE, MYSELF, b"")
+        say_it_is_done(bench)
+        bench.client()("ACKJOB", ID, "RESULT", "late")
+        assert end_of(bench) == (DONE, MYSELF, b"")
+
+    def test_it_is_not_sure_while_a_holder_is_away(self, bench: Bench) -> None:
+        one, two = bench.peers
+        client = bench.client()
+        client.send("WAITJOB", 0, ID)
+        bench.link_down(one)
+        bench.hear(two, *gone(ID), (GOTACK, 1, (), (ID,)))
+        assert client.waiting
+        bench.link_up(one)
+        bench.hear(one, ended(DONE, one.id, b"value"), (SETACK, (MYSELF, one.id, two.id), (ID,)))
+        assert client.read() == [[b"done", b"value"]]
+
+    def test_unless_that_has_failed(self, bench: Bench) -> None:
+        one, two = bench.peers
+        client = bench.client()
+        client.send("WAITJOB", 0, ID)
+        bench.link_down(one)
+        bench.hear(two, *gone(ID), (GOTACK, 1, (), (ID,)))
+        bench.fail(one)
+        assert client.read() == [[b"done", None]]
+
+
+class TestWhereItCounts:
+    """A kept result counts at one node: at that which took it, or at the first holder if that one had no copy."""
+
+    @pytest.mark.parametrize(
+        ("other", "taker", "count"),
+        [
+            (LAST, MYSELF, 1),
+            (LAST, LAST, 0),
+            (FIRST, FIRST, 0),
+            (LAST, STRANGER, 1),
+            (FIRST, STRANGER, 0),
+        ],
+    )
+    def test_once(self, other: bytes, taker: bytes, count: int) -> None:
+        bench = Bench(peers=1, journaling=True)
+        holders = tuple(sorted([MYSELF, other]))
+        bench.hear(bench.peers[0], repljob(ID, retry=300, rows={RETAIN.number: 60}, holders=holders))
+        bench.hear(bench.peers[0], ended(DONE, taker, b"value"), (SETACK, holders, (ID,)))
+        assert counted(bench) == counted(started_again(bench)) == count
+        bench.advance(KEPT_MS + 1)
+        assert not bench.node.ends.by_id
+        assert counted(bench) == 0
+
+    def test_elsewhere_when_other_nodes_keep_it(self, bench: Bench) -> None:
+        one, _ = bench.peers
+        bench.hear(one, ended(DONE, one.id, b"value"), (SETACK, (MYSELF, one.id), (ID,)))
+        assert counted(bench) == 0
+        bench.membership.forget(one.id, bench.now_ms)
+        bench.peers.remove(one)
+        bench.live(1000)
+        assert counted(bench) == 1
+        bench.node.ends.hold(bench.node.ends.by_id[ID], (FIRST, MYSELF))
+        assert counted(bench) == 0
 
 
 class TestEviction:
@@ -359,8 +559,8 @@ class TestAsked:
         ("status", "result", "taker", "is_told"),
         [
             (DONE, b"value", b"0" * 40, False),
-            (DONE, b"value", b"f" * 40, False),
-            (DONE, b"other", b"f" * 40, True),
+            (DONE, b"value", b"e" * 40, False),
+            (DONE, b"other", b"e" * 40, True),
             (CANCELLED, b"", b"0" * 40, True),
             (EXPIRED, b"", b"0" * 40, True),
         ],
@@ -386,9 +586,9 @@ class TestAsked:
     def test_so_is_the_node_that_asks(self, bench: Bench) -> None:
         bench.client()("CANCEL", ID)
         say_it_is_done(bench)
-        self.ask(bench, NOT_KNOWN, (b"%d 0 0 9" % DONE, b"q", b"value", b"", b"", b"f" * 40))
+        self.ask(bench, NOT_KNOWN, (b"%d 0 0 9" % DONE, b"q", b"value", b"", b"", b"e" * 40))
         assert not bench.sent(ENDED)
-        assert end_of(bench) == (DONE, b"f" * 40, b"value")
+        assert end_of(bench) == (DONE, b"e" * 40, b"value")
         assert bench.client()("WAITJOB", 0, ID) == [[b"done", b"value"]]
 
     def test_who_is_gone_by_then_is_not(self, bench: Bench) -> None:
@@ -433,8 +633,8 @@ class TestForgotten:
     def test_who_has_lost_it_believes_that(self, bench: Bench) -> None:
         one, _ = bench.peers
         bench.client()("ACKJOB", ID, "RESULT", "again")
-        bench.hear(one, ended(CANCELLED, b"f" * 40, what=WAS_SURE))
-        assert end_of(bench) == (CANCELLED, b"f" * 40, b"")
+        bench.hear(one, ended(CANCELLED, b"e" * 40, what=WAS_SURE))
+        assert end_of(bench) == (CANCELLED, b"e" * 40, b"")
 
     def test_who_has_lost_nothing_does_not(self, bench: Bench) -> None:
         one, _ = bench.peers
@@ -442,7 +642,7 @@ class TestForgotten:
         assert not bench.node.ends.by_id
         bench.client()("ACKJOB", ID, "RESULT", "value")
         say_it_is_done(bench)
-        bench.hear(one, ended(DONE, b"f" * 40, b"other", what=WAS_SURE))
+        bench.hear(one, ended(DONE, b"e" * 40, b"other", what=WAS_SURE))
         assert end_of(bench) == (DONE, MYSELF, b"value")
 
     def test_of_two_that_all_knew_the_better_one_counts(self, bench: Bench) -> None:
@@ -452,10 +652,10 @@ class TestForgotten:
         bench.records()
         until_ms = bench.node.ends.by_id[ID].until_ms
         for _ in range(2):
-            bench.hear(one, ended(DONE, b"f" * 40, b"value", what=WAS_SURE, left_ms=0))
-        assert end_of(bench) == (DONE, b"f" * 40, b"value")
+            bench.hear(one, ended(DONE, b"e" * 40, b"value", what=WAS_SURE, left_ms=0))
+        assert end_of(bench) == (DONE, b"e" * 40, b"value")
         first, second = bench.records()  # once
-        assert first[:5] == (ENDED_RECORD, ID, b"q", DONE, b"f" * 40)
+        assert first[:5] == (ENDED_RECORD, ID, b"q", DONE, b"e" * 40)
         assert second[:2] == (KEPTBY, ID)
         assert bench.node.ends.by_id[ID].until_ms == until_ms
 

@@ -141,7 +141,7 @@ class TestTaking:
         cluster.node.remember_gone(JOB_ID)
         cluster.hear(cluster.peers[1], (HAVE, (JOB_ID,)))
         assert not len(cluster.node.early_holders)
-        assert cluster.sent() == [(cluster.peers[1].id, (SETACK, (), (JOB_ID,)))], (
+        assert cluster.sent(SETACK) == [(cluster.peers[1].id, (SETACK, (), (JOB_ID,)))], (
             "but who has it hears that it is done"
         )
 
