@@ -13,7 +13,7 @@ from cluster.member import HANDSHAKE, LEAVING, MYSELF, UNREACHABLE
 from cluster.messages import REPLJOB, TAKEJOB, YOURJOBS
 from disque.core import entries
 from disque.core.base.timers import NEVER
-from disque.core.dedup import acquire
+from disque.core.dedup import acquire, orphans
 from disque.core.federation import supply
 from disque.core.jobs import eviction
 from disque.core.model.job import ACTIVE, DEFERRED, LEASE_OWNER, LEASE_RELAYED, QUEUED
@@ -197,6 +197,8 @@ def say_again(node: "Node", peer: Peer, now_ms: int) -> None:
         coordinator.lost(node, spread)  # it may have come, been delivered and forgotten: it must not come twice
     if peer.waiting:
         node.begin_chore(coordinator.send_again(node, peer, now_ms))
+    if node.unique.orphans:
+        orphans.back(node, peer, now_ms)
     if node.unique.acquisitions:
         node.begin_chore(acquire.say_again(node, peer, now_ms))
     if node.acks.by_id:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from cluster.messages import ASKKEY, GOES_WITH_JOB, IS_SETTLED, KEYFREE, KEYHELD
 from disque.core.base import resp
 from disque.core.base.timers import IDLE
-from disque.core.dedup import key_keeper, keys
+from disque.core.dedup import key_keeper, keys, orphans
 from disque.core.model.jobid import ttl_suffix, valid
 from disque.core.model.key import COMMITTED, SETTLED, TENTATIVE, Key
 from disque.core.model.session import Acquisition, PendingAdd
@@ -197,6 +197,7 @@ def held(node: "Node", peer: bytes, message: tuple[int, int, bytes, bytes], now_
         found(node, job_id, state, held_id, now_ms)
         return
     if acquisition is None:
+        orphans.free(node, peer, job_id, now_ms)  # it has another ID
         refused(node, peer, message, now_ms)
         return
     if peer not in acquisition.keepers:
@@ -324,6 +325,8 @@ def keep_one(
     flags, repl, left_ms = message[1], message[2], message[3]
     if not keys.sound(node, digest, job_id, repl, 0 if flags & GOES_WITH_JOB else left_ms):
         return False
+    if node.unique.orphans:
+        node.unique.orphans.pop(job_id, None)  # somebody has it for certain
     key = keys.find(node, digest, now_ms)
     if flags & GOES_WITH_JOB and key_keeper.is_over(node, job_id):
         return True

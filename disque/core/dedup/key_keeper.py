@@ -17,7 +17,7 @@ from cluster.messages import (
     KEYSAFE,
     UNBIND,
 )
-from disque.core.dedup import keys
+from disque.core.dedup import keys, orphans
 from disque.core.model.job import ACKED
 from disque.core.model.key import COMMITTED, SETTLED, TENTATIVE, Key
 from disque.core.model.key_ring import ranked
@@ -248,6 +248,7 @@ def examine(node: "Node", key: Key, now_ms: int) -> None:
     else:
         silent = [one for one in others(node, key) if one not in key.told]
         if not silent:
+            orphans.note(node, key)
             keys.drop(node, key)
             return
         for one in silent:
@@ -278,6 +279,7 @@ def is_free(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], n
     for job_id in message[1]:
         key = node.unique.by_job.get(job_id)
         if key is None or key.state != TENTATIVE:
+            orphans.free(node, peer, job_id, now_ms)
             continue
         knows_none(node, key, peer, now_ms)
         if key.told is None:

@@ -1,6 +1,9 @@
 """UNIQUE keys, and what ADDJOBs do to get one."""
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING
+
+from mypy_extensions import mypyc_attr
 
 from disque.core.model.key_ring import KeyRing
 from disque.core.model.key_store import KeyStore
@@ -15,16 +18,31 @@ if TYPE_CHECKING:
     from disque.core.model.session import Acquisition
 
 
+@mypyc_attr(acyclic=True)
+class Orphan:
+    """A job that the process ``start`` of the node ``owner`` was adding when it died. ``told`` do not know its key."""
+
+    __slots__ = ("digest", "expires_ms", "owner", "start", "told")
+
+    def __init__(self, digest: bytes, owner: bytes, start: int, expires_ms: int) -> None:
+        self.digest = digest
+        self.owner = owner
+        self.start = start
+        self.expires_ms = expires_ms
+        self.told: set[bytes] = set()
+
+
 class Unique(Part):
     """Those of a node. See `dedup.keys`.
 
     ``table`` are the keys by digest, but for those in ``store``, about which nothing is asked; ``by_job`` those of the
     table by the ID of their job. ``acquisitions`` are what ADDJOBs do to get one, by digest; ``attempts`` those that
     ask keepers to note an ID, by this ID. ``ended`` are those whose job is decided and whose key has ended: answered at
-    the next settle. ``ring`` says which nodes keep a key. ``live`` counts records by segment.
+    the next settle. ``ring`` says which nodes keep a key. ``live`` counts records by segment. ``orphans`` are jobs that
+    a node was adding when it died, whose key is free again: see `dedup.orphans`.
     """
 
-    __slots__ = ("acquisitions", "attempts", "by_job", "ended", "live", "ring", "store", "table", "timers")
+    __slots__ = ("acquisitions", "attempts", "by_job", "ended", "live", "orphans", "ring", "store", "table", "timers")
 
     def __init__(self, membership: "Membership", timers: "Timers", live: dict[int, int]) -> None:
         self.timers = timers
@@ -36,6 +54,7 @@ class Unique(Part):
         self.attempts: dict[bytes, Acquisition] = {}
         self.ended: list[Acquisition] = []
         self.ring = KeyRing(membership)
+        self.orphans: OrderedDict[bytes, Orphan] = OrderedDict()
 
     def drop_job(self, job: "Job") -> int:
         """A key that lasts as long as its job goes with it."""
@@ -77,6 +96,7 @@ class Unique(Part):
         self.acquisitions.clear()
         self.attempts.clear()
         self.ended.clear()
+        self.orphans.clear()
         self.ring.moving = False
 
     def cost(self) -> int:

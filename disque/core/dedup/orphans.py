@@ -1,0 +1,91 @@
+"""Jobs with UNIQUE keys that a node was adding when it died: their copies, if nobody was told of them.
+
+Copies are made before a client is told an ID. When the node that does so dies in between, the copies stay, and their
+keepers free the key, so whoever adds the job again gets another ID: the job would be delivered twice. Whether somebody
+was told the first ID the dead node may know alone: it may be cut off, or have it in its journal.
+
+So a keeper that frees such a key remembers the ID. When the node is back as another process, it is asked, and all
+others: if nobody has the key for certain, nobody was told, and the copies are deleted (DELJOB). Not if a node of the
+cluster does not answer, nor after the window, when each may have forgotten the key.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from cluster.messages import ASKKEY, DELJOB
+from disque.core.model.unique import Orphan
+from disque.core.replication import acks
+
+if TYPE_CHECKING:
+    from disque.core.model.key import Key
+    from disque.core.model.peers import Peer
+    from disque.core.node import Node
+
+#: How many are remembered; the oldest goes first.
+ORPHANS_MOST = 10_000  # not Final: tests want less
+#: So long before a window ends, in ms, it may have ended at another node.
+SOON_MS: Final = 2000
+#: The first digits of the ID of the node that made a job, in the ID of the job: from where, and how many.
+PREFIX: Final = 2
+PREFIX_BYTES: Final = 8
+
+
+def note(node: "Node", key: "Key") -> None:
+    """Nobody has ``key`` for certain, and the node that asked for it does not ask any more."""
+    prefix = key.job_id[PREFIX : PREFIX + PREFIX_BYTES]
+    for peer in node.peers.values():
+        if peer.id[:PREFIX_BYTES] == prefix and key.owner_start:
+            orphan = Orphan(key.digest, peer.id, key.owner_start, key.expires_ms)
+            orphans = node.unique.orphans
+            if len(orphans) >= ORPHANS_MOST:
+                orphans.popitem(last=False)
+            orphans[key.job_id] = orphan
+            if peer.linked and peer.start != orphan.start:
+                ask(node, key.job_id, orphan)
+            return
+
+
+def back(node: "Node", peer: "Peer", now_ms: int) -> None:
+    """There is a new link to ``peer``: ask about what it was adding, if it is another process now."""
+    for job_id, orphan in list(node.unique.orphans.items()):
+        if orphan.owner == peer.id and orphan.start != peer.start:
+            if is_over(orphan, now_ms):
+                del node.unique.orphans[job_id]
+            else:
+                ask(node, job_id, orphan)
+
+
+def is_over(orphan: Orphan, now_ms: int) -> bool:
+    """Whether a node may have forgotten the key, since its window is over soon."""
+    return 0 < orphan.expires_ms <= now_ms + SOON_MS
+
+
+def ask(node: "Node", job_id: bytes, orphan: Orphan) -> None:
+    """Ask all nodes whether they have the key of this job for certain."""
+    orphan.told.clear()
+    for peer in node.peers.values():
+        if peer.linked:
+            node.send(peer.id, (ASKKEY, orphan.digest, job_id))
+
+
+def free(node: "Node", peer_id: bytes, job_id: bytes, now_ms: int) -> None:
+    """``peer_id`` has no such key for certain. When that is so of all nodes, nobody was told the ID."""
+    orphan = node.unique.orphans.get(job_id)
+    if orphan is None:
+        return
+    orphan.told.add(peer_id)
+    owner = node.peers.get(orphan.owner)
+    if owner is None or not owner.linked or owner.start == orphan.start or is_over(orphan, now_ms):
+        return
+    if all(one == node.node_id or one in orphan.told for one in node.membership.nodes):
+        del node.unique.orphans[job_id]
+        undo(node, job_id)
+
+
+def undo(node: "Node", job_id: bytes) -> None:
+    """Nobody was told this ID: whoever adds the job again has another one. Its copies go."""
+    for peer in node.peers.values():
+        node.batch(peer.id, (DELJOB,), job_id)
+    node.remember_gone(job_id)
+    job = node.find(job_id)
+    if job is not None:
+        acks.forget(node, job)
