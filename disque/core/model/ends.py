@@ -185,7 +185,7 @@ class Ends(Part):
     this one among them; ``by_node`` the same the other way around. ``unsure`` are jobs that have ended here, when not
     all holders know: with the questions that are answered when they do. ``saying`` is what was said of jobs in this
     turn, by node and job: the last counts. ``over`` are clients with many jobs that have heard enough, and are answered
-    some at a time.
+    some at a time. ``reviews`` counts how often all that clients wait for had to be looked at.
     """
 
     __slots__ = (
@@ -196,6 +196,7 @@ class Ends(Part):
         "index",
         "node_id",
         "over",
+        "reviews",
         "saying",
         "strange",
         "timers",
@@ -217,6 +218,7 @@ class Ends(Part):
         self.wanted: dict[bytes, Wanted] = {}
         self.by_session: dict[int, Wait] = {}
         self.over: deque[Wait] = deque()
+        self.reviews = 0
         self.saying: dict[tuple[bytes, bytes], int] = {}
 
     def put(self, end: End) -> int:

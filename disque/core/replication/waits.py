@@ -248,10 +248,20 @@ def time_out(node: "Node", wait: Wait, now_ms: int) -> None:
 
 def review(node: "Node", now_ms: int) -> None:
     """Links or nodes have changed: somebody who has not answered may not be there any more."""
-    for job_id in list(node.ends.wanted):
+    node.ends.reviews += 1
+    node.begin_chore(judge_all(node, node.ends.reviews, now_ms))
+
+
+def judge_all(node: "Node", number: int, now_ms: int) -> "Iterator[bool]":
+    """Look at all jobs that somebody waits for, unless there is a newer reason to do that."""
+    for count, job_id in enumerate(list(node.ends.wanted), 1):
         wanted = node.ends.wanted.get(job_id)  # the answer to one client may be all that others were wanted for
         if wanted is not None and wanted.without:
-            judge(node, wanted, now_ms)
+            judge(node, wanted, max(now_ms, node.beat_ms))
+        if count % SLICE == 0:
+            yield False
+            if node.ends.reviews != number:
+                return
 
 
 def disconnect(node: "Node", session: Session) -> None:

@@ -206,6 +206,23 @@ def test_one_that_fails_meanwhile_is_not_waited_for(bench: Bench, client: Client
     assert client.read() == [[b"gone", None]]
 
 
+def test_many_are_looked_at_some_at_a_time(bench: Bench) -> None:
+    """A node fails that might know 10,000 jobs for which clients wait."""
+    one, two = bench.peers
+    clients = [bench.client() for _ in range(10)]
+    for number, client in enumerate(clients):
+        ids = tuple([foreign_id(1000 * number + at) for at in range(1000)])
+        client.send("WAITJOB", 0, *ids)
+        bench.hear(one, (ENDED, IS_SURE, GONE, one.id, 0, 0, b"", ids, 0, b"", b""))
+    assert all(client.waiting for client in clients)
+    bench.fail(two)
+    bench.link_down(two)
+    assert 0 < len(bench.node.ends.wanted) < 10_000
+    bench.live(1000)
+    assert all(client.read() == [[b"gone", None]] * 1000 for client in clients)
+    assert not bench.node.chores
+
+
 def test_the_timeout_and_the_end_of_the_job_can_come_in_one_moment() -> None:
     bench = Bench()
     client = bench.client()
