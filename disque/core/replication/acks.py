@@ -342,6 +342,9 @@ def all_know(node: "Node", ack: Ack) -> bool:
     """Whether everybody has confirmed whom somebody waits for."""
     if not ack.holders:
         return all(peer_id in ack.confirmed for peer_id in node.peers)
+    if len(ack.confirmed) > standing.FEW:
+        known = frozenset(ack.confirmed)
+        return all(holder in known or is_nobody(node, ack, holder) for holder in ack.holders)
     return all(holder in ack.confirmed or is_nobody(node, ack, holder) for holder in ack.holders)
 
 
@@ -440,8 +443,8 @@ def note_unnamed(node: "Node", job_id: bytes, holders: tuple[bytes, ...], now_ms
     """
     ack = ack_batches.alone(node, job_id, now_ms)
     if ack is not None:
-        named = frozenset(holders)
-        ack.unnamed = tuple([one for one in ack.holders if one in ack.unnamed or one not in named])
+        named, before = frozenset(holders), frozenset(ack.unnamed)
+        ack.unnamed = tuple([one for one in ack.holders if one in before or one not in named])
 
 
 def acked_there(node: "Node", job: Job, peer: bytes, now_ms: int, *, may_be_over: bool = True) -> None:
@@ -576,9 +579,9 @@ def removed(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...]], n
 
 def go_on(node: "Node", ack: Ack) -> None:
     """Whoever says that all is over did not name some holders: they must hear of it from here."""
-    for holder in ack.holders:
-        if holder not in ack.unnamed:
-            ack.heard(holder)
+    unnamed = frozenset(ack.unnamed)
+    confirmed = frozenset(ack.confirmed) | unnamed
+    ack.confirmed = (*ack.confirmed, *[holder for holder in ack.holders if holder not in confirmed])
     ack.unnamed = ()
     tell(node, ack.job_id, ack)
     review(node, ack.job_id, ack)
