@@ -97,9 +97,11 @@ def review(node: "Node", session: Session, now_ms: int) -> None:
         and all(may_listen_to_all(user, name) for name in listens.patterns)
     ):
         node.host.kill(session)
-    if session.waiting == WAIT_JOBS and not all(user.may(queue.name, READ) for queue in session.wait_queues):
+    if session.waiting == WAIT_JOBS and not user.may_run(b"getjob"):
+        deliver.unblock(node, session, resp.error(errors.NO_COMMAND % b"getjob"))
+    elif session.waiting == WAIT_JOBS and not all(user.may(queue.name, READ) for queue in session.wait_queues):
         deliver.unblock(node, session, resp.error(errors.NO_QUEUE))
-    elif session.waiting == WAIT_ENDS and not user.all_queues:
+    elif session.waiting == WAIT_ENDS and not (user.all_queues and user.may_run(b"waitjob")):
         waits.time_out(node, node.ends.by_session[session.id], now_ms)
 
 

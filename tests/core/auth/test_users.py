@@ -129,6 +129,23 @@ def test_who_waits_for_jobs_that_are_not_his_any_more_waits_no_longer(bench: Ben
     other.disconnect()
 
 
+def test_who_may_not_run_the_command_any_more_does_not_wait_in_it(bench: Bench, client: Client) -> None:
+    client("ACL", "SETUSER", "u", "on", "nopass", "~*", "+@all")
+    waiting, ending = bench.client(), bench.client()
+    job_id = client.add("a")
+    for one in (waiting, ending):
+        one("AUTH", "u", "x")
+    assert waiting("GETJOB", "FROM", "b") is NOTHING
+    assert ending("WAITJOB", 0, job_id) is NOTHING
+    client("ACL", "SETUSER", "u", "-qlen")
+    assert waiting.read() is NOTHING
+    client("ACL", "SETUSER", "u", "-getjob", "-waitjob")
+    assert str(waiting.read()) == "NOPERM this user has no permissions to run the 'getjob' command"
+    assert ending.read() == [None]
+    client.add("b")
+    assert waiting.read() is NOTHING
+
+
 def test_who_listens_to_what_is_not_his_any_more_is_cut(bench: Bench, client: Client) -> None:
     client("ACL", "SETUSER", "u", "on", "nopass", "~*", "&*", "+@all")
     for number, word in enumerate(("a", "b")):
