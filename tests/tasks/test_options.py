@@ -72,6 +72,7 @@ print(key_of("t", True, {"a": words, "b": nested}), key_of("t", "{a}", {"a": wor
 """
 
 
+@pytest.mark.slow
 def test_a_set_has_the_same_key_in_each_process() -> None:
     keys = set()
     for seed in "01":
