@@ -249,7 +249,6 @@ class TestShell:
         node.await_log("A client without TLS connected to the TLS port")
 
     @pytest.mark.slow
-    @pytest.mark.slow
     def test_bench(self, node: Tls) -> None:
         words = ("-p", str(node.tls_port), *authenticated(), "-n", "2000", "-c", "8", "-P", "4", "--json")
         done = run(sys.executable, "-m", "disque.cli.main", "bench", *words, "add", "get", "ack", "cycle", "mixed")
