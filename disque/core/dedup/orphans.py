@@ -6,7 +6,8 @@ was told the first ID the dead node may know alone: it may be cut off, or have i
 
 So a keeper that frees such a key remembers the ID. When the node is back as another process, it is asked, and all
 others: if nobody has the key for certain, nobody was told, and the copies are deleted (DELJOB). Not if a node of the
-cluster does not answer, nor after the window, when each may have forgotten the key.
+cluster does not answer, nor after the window, when each may have forgotten the key; nor without a window: such a key is
+free when its job moves to another queue, and then the job lives.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -31,6 +32,8 @@ PREFIX_BYTES: Final = 8
 
 def note(node: "Node", key: "Key") -> None:
     """Nobody has ``key`` for certain, and the node that asked for it does not ask any more."""
+    if not key.expires_ms:
+        return
     prefix = key.job_id[PREFIX : PREFIX + PREFIX_BYTES]
     for peer in node.peers.values():
         if peer.id[:PREFIX_BYTES] == prefix and key.owner_start:
@@ -56,7 +59,7 @@ def back(node: "Node", peer: "Peer", now_ms: int) -> None:
 
 def is_over(orphan: Orphan, now_ms: int) -> bool:
     """Whether a node may have forgotten the key, since its window is over soon."""
-    return 0 < orphan.expires_ms <= now_ms + SOON_MS
+    return orphan.expires_ms <= now_ms + SOON_MS
 
 
 def ask(node: "Node", job_id: bytes, orphan: Orphan) -> None:

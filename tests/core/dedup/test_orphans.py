@@ -130,6 +130,14 @@ def test_not_after_the_window(bench: Bench) -> None:
     assert not bench.node.unique.orphans
 
 
+def test_not_without_a_window(bench: Bench) -> None:
+    """The key is free as soon as the job moves to another queue, and a client may have been told its ID."""
+    job_id = orphan(bench, window_ms=0)
+    assert come_back(bench) == []
+    assert say_free(bench, job_id, *bench.peers) == []
+    assert bench.state(job_id) == "active"
+
+
 def test_they_are_bounded(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(orphans, "ORPHANS_MOST", 0)
     bench.node.unique.orphans[b"x"] = Orphan(K, b"", 1, 0)

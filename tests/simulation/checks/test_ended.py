@@ -79,7 +79,8 @@ class Place:
         self.checker.note(self.process, request, JOB, (b"done", b"x"))
         end = End(JOB, b"q", DONE, b"a" * 40, self.cluster.world.now, self.cluster.world.now + 60_000)
         node = SimpleNamespace(ends=SimpleNamespace(by_id={JOB: end}))
-        self.cluster.processes = lambda: [SimpleNamespace(node=node, reset_ms=-1)]  # type: ignore[method-assign, list-item]
+        cluster: Any = self.cluster
+        cluster.processes = lambda: [SimpleNamespace(node=node, reset_ms=-1)]
         if wrong:
             with pytest.raises(Violation, match="no node has the result"):
                 self.checker.look_for_results()
