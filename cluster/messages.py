@@ -157,8 +157,8 @@ ID_LENGTH: Final = 40
 LIST_MOST: Final = 100_000
 #: The most IDs, jobs, entries or nodes in one message: five times what nodes say of at once.
 ROWS_MOST: Final = 5000
-#: The most holders that one message names, times its jobs: all nodes of the largest cluster, of 1000 jobs at once.
-NAMED_MOST: Final = 1_100_000
+#: The most holders that one message names, times its jobs: each is looked at for each job. See `Shape.beside`.
+NAMED_MOST: Final = 110_000
 #: The most bytes that one message says of all its jobs beyond their fields: 1000 jobs with as much as can be.
 MORE_MOST: Final = 100_000_000
 #: Numbers are below these powers of two. The first is wide enough for the longest duration in ms (136 years).
@@ -280,6 +280,14 @@ class Shape:
         places = {name: place for place, name in enumerate(self.fields, first)}
         said = (("holders", NAMED_MOST), ("more", MORE_MOST)) if "ids" in places else ()
         self.products = tuple([(places[name], places["ids"], most) for name, most in said if name in places])
+
+    def beside(self, head: Message, most: int) -> int:
+        """How many job IDs, ``most`` at most, go into one message behind the fields in ``head``."""
+        for one, _, product in self.products:
+            said = len(cast("Sized", head[one]))
+            if said * most > product:
+                most = max(1, product // said)
+        return most
 
     def fits(self, values: Message) -> bool:
         """Tell whether the values are as the shape says."""

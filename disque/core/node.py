@@ -499,9 +499,10 @@ class Node:
 
     def send_ids(self, peer: bytes, head: Message, ids: list[bytes]) -> None:
         """Send ``head`` with these job IDs to ``peer``: in one message, or in several where there are many."""
-        added = KINDS[cast("int", head[0])][1].added
-        for at in range(0, len(ids), IDS_MOST):
-            self.send(peer, (*head, tuple(ids[at : at + IDS_MOST]), *added))
+        shape = KINDS[cast("int", head[0])][1]
+        most = shape.beside(head, IDS_MOST)
+        for at in range(0, len(ids), most):
+            self.send(peer, (*head, tuple(ids[at : at + most]), *shape.added))
 
     def shared(self, holders: tuple[bytes, ...]) -> tuple[bytes, ...]:
         """The one object for this sorted set of holders."""

@@ -5,6 +5,7 @@ from sys import getrefcount
 
 import pytest
 
+from cluster.messages import NAMED_MOST, SETACK
 from disque.core import step
 from disque.core.base.timers import NEVER
 from disque.core.commands import ROWS
@@ -13,7 +14,7 @@ from disque.core.journal.schema import JOBS, JOBS_IDS, SPEND
 from disque.core.model.job import ACTIVE, DEFERRED, SPENT
 from disque.core.model.queue import QUEUE_IDLE_MS
 from disque.core.node import Node
-from tests.core.support import START_MS, Bench
+from tests.core.support import START_MS, Bench, foreign_id
 
 
 def test_jobs_of_one_millisecond_are_ordered_as_they_came(bench: Bench) -> None:
@@ -153,3 +154,16 @@ def test_the_default_of_replicate_follows_the_size_of_the_cluster() -> None:
     bench = Bench(peers=4)
     bench.node.count_nodes()
     assert bench.node.default_replicate == 3
+
+
+def test_many_holders_of_many_jobs_are_named_in_several_messages() -> None:
+    bench = Bench(peers=1)
+    peer = bench.peers[0]
+    bench.sent()
+    holders = tuple([b"%040x" % number for number in range(300)])
+    ids = [foreign_id(number) for number in range(1000)]
+    bench.node.send_ids(peer.id, (SETACK, holders), ids)
+    told = bench.told(peer, SETACK)
+    assert [job_id for message in told for job_id in message[2]] == ids
+    assert {message[1] for message in told} == {holders}
+    assert max(len(message[2]) for message in told) == NAMED_MOST // 300

@@ -120,6 +120,7 @@ class Known:
         "freed_ms",
         "giver",
         "handed_ms",
+        "handed_on_ms",
         "handing",
         "holders",
         "id",
@@ -157,7 +158,7 @@ class Known:
         #: When a node has put it into the queue `disque:returned`, and when somebody has put it elsewhere from there.
         self.returned_ms: list[int] = []
         self.put_back_ms: list[int] = []
-        #: NACKs at machines that had not delivered it last; deliveries that ended without a try.
+        #: NACKs at machines that had not delivered it last, or had handed it on since; deliveries ended without a try.
         self.nacked_elsewhere = 0
         self.uncounted = 0
         #: It was handed out by some node, whether or not that left it.
@@ -171,6 +172,13 @@ class Known:
         #: By machine, from where it was handed to it last, and when that was.
         self.sources: dict[int, int] = {}
         self.handed_ms: dict[int, int] = {}
+        #: By machine, when it handed the job on last.
+        self.handed_on_ms: dict[int, int] = {}
+
+    def is_here(self, machine: int) -> bool:
+        """Whether ``machine`` is the one that delivered it last, and has not handed it on since."""
+        last = self.claims[-1] if self.claims else None
+        return last is not None and last.machine == machine and self.handed_on_ms.get(machine, -1) < last.at_ms
 
     def is_handed(self, machine: int, source: int, now_ms: int) -> None:
         """It comes to ``machine`` from the queue of ``source``."""

@@ -15,7 +15,7 @@ from tests.simulation.cluster import Cluster
 from tests.simulation.connection import Request
 from tests.simulation.disk import Yield
 from tests.simulation.ears import Ears
-from tests.simulation.history import Known, Plan
+from tests.simulation.history import Claim, Known, Plan
 from tests.simulation.options import Options
 from tests.simulation.watch import is_over
 from tests.simulation.world import Violation, World
@@ -240,3 +240,14 @@ def test_a_key_that_is_found_promises_no_copies_that_were_dropped_before(
     known = watch.history.jobs[job_id]
     assert known.answered_ms == watch.world.now
     assert known.ended == ("flushed" if is_flushed else "")
+
+
+def test_a_nack_at_who_has_handed_the_job_on_since_its_delivery_may_be_anyones() -> None:
+    known = Known(JOB, Plan(b"b", b"q"), 86_400_000)
+    assert not known.is_here(0), "nobody got it"
+    known.claims.append(Claim(1000, 0, 1, (0,), working=False))
+    known.handed_on_ms[0] = 999
+    assert known.is_here(0)
+    assert not known.is_here(1)
+    known.handed_on_ms[0] = 2000
+    assert not known.is_here(0)

@@ -135,7 +135,7 @@ class Watch:
         verb = words[0].upper()
         if verb != b"NACK" or b"NOCOUNT" in words:
             known.uncounted += 1
-        elif not known.claims or known.claims[-1].machine != process.machine.number:
+        elif not known.is_here(process.machine.number):
             known.nacked_elsewhere += 1
         if b"DEAD" in words:
             known.moved = True
@@ -518,8 +518,9 @@ class Watch:
             if message[0] == HAND_OVER:
                 for job in message[wire.YOURJOBS_JOBS]:
                     known = self.history.job(job[wire.ROW_ID], job[wire.ROW_BODY])
-                    if known is not None and not known.plan.retry:
-                        known.flying += 1
+                    if known is not None:
+                        known.handed_on_ms[process.machine.number] = self.world.now
+                        known.flying += not known.plan.retry
             elif message[0] == wire.TAKEJOB:
                 self._gives(process, message[wire.REPLJOB_IDS])
         return outbox

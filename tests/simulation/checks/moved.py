@@ -104,17 +104,29 @@ class Moved:
         """Whether a node was off until others had forgotten it, and cannot ask them about its copies (Rule 52).
 
         From its return on it lacks the capability, or all of those that are ahead do which it knows as holders. It
-        knows one of these, and so hears of the move when it asks whether it may queue the job.
+        knows one of these, or one that names them, and so hears of the move when it asks whether it may queue the job.
         """
         number, now = process.machine.number, self.world.now
         absences = self.history.absences(number, since_ms, now)
-        known = [other.machine.number for other in ahead if other.node.node_id in job.holders]
-        if not absences or not known:
+        if not absences:
+            return False
+        asked = [other for other in ahead if other.node.node_id in job.holders]
+        known = [other.machine.number for other in asked or self.older_ones(job, ahead)]
+        if not known:
             return False
         back_ms = absences[-1][1]
         if not self.history.understood(number, REPAIR, back_ms, now):
             return True
         return not any(self.history.understood(other, REPAIR, back_ms, now) for other in known)
+
+    def older_ones(self, job: Job, ahead: list[Process]) -> list[Process]:
+        """Holders, for who has ``job``, that are of a version without moves now, and know of some that are ahead."""
+        found = []
+        for other in self.cluster.processes():
+            theirs = other.node.find(job.id)
+            if theirs is not None and other.node.node_id in job.holders and not follows(other):
+                found += [other] if any(one.node.node_id in theirs.holders for one in ahead) else []
+        return found
 
     def could_not_be_asked(self, process: Process, job: Job, since_ms: int) -> bool:
         """Whether a node that was back put the job away when this one had its copy, and could not say so."""

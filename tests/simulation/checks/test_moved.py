@@ -103,6 +103,21 @@ def test_who_was_forgotten_while_it_was_away_and_cannot_ask_hears_of_the_move_la
     assert place.is_excused(), "nobody whom it may ask understands it"
 
 
+@pytest.mark.parametrize(("holders", "excused"), [((b"0", b"2"), True), ((b"2",), False)])
+def test_who_can_only_ask_one_of_a_version_without_moves_hears_of_them_from_those_it_names(
+    monkeypatch: pytest.MonkeyPatch, holders: tuple[bytes, ...], excused: bool
+) -> None:
+    place = Away()
+    place.has_again(1)
+    place.known = (b"1", b"2")
+    place.lacks(2)
+    older = place.process(2)
+    older.node.find = {JOB: SimpleNamespace(holders=holders)}.get
+    older.node.membership = SimpleNamespace(myself=SimpleNamespace(capabilities=0))
+    monkeypatch.setattr(place.cluster, "processes", lambda: [older])
+    assert place.is_excused() == excused
+
+
 @pytest.mark.parametrize("down", [[], [(3000, 2999 + FORGET_MS)], [(0, 999 + FORGET_MS)]])
 def test_only_who_was_off_for_long_since_it_got_its_copy_was_forgotten(down: list[tuple[int, int]]) -> None:
     place = Away()

@@ -10,9 +10,9 @@ class Tried:
     """A job with TRIES n is delivered from its queue at most n times before it is a dead letter, and not fewer.
 
     A delivery that ends with NOCOUNT, ENQUEUE or DEQUEUE is no try; a NACK at another node than that which delivered it
-    last may come late, and end a try that has begun since, or none. What a node was told to delete it does not know any
-    more. In runs with faults, each crash, each time that a process stands still, and each cut may cost the count of
-    one. Who moves a job by hand begins anew.
+    last, or has handed it on since, may come late, and end a try that has begun since, or none. What a node was told to
+    delete it does not know any more. In runs with faults, each crash, each time that a process stands still, and each
+    cut may cost the count of one. Who moves a job by hand begins anew.
     """
 
     promise = "I15"
