@@ -60,6 +60,7 @@ class StartTime:
                 "time of this node goes on from that record"
             )
         self._clock.advance(self._journal_ms)
+        self._node.stats.started_ms = max(self._node.stats.started_ms, self._journal_ms)
 
     def _wait(self, grace_ms: int) -> Iterator[float]:
         """Wait while jobs would be dropped, at most so long."""

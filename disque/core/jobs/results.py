@@ -77,10 +77,14 @@ def state(job: Job, *, is_dead: bool) -> int:
     return RUNS if job.flags & DELIVERED or not job.delay else DELAYED
 
 
+#: What a node says that took a job for over when it began, and has seen nobody end it: see `ends.expire`.
+SEEMS_OVER: Final = (model.EXPIRED, model.NOBODY)
+
+
 class Result(Answers):
     """RESULT: the best of what all nodes know. Who keeps another end than that is told of it."""
 
-    __slots__ = ("_best", "_end", "_id", "_kept", "_node", "_protocol", "_rank", "_user")
+    __slots__ = ("_alive", "_best", "_end", "_id", "_kept", "_node", "_protocol", "_rank", "_user")
 
     def __init__(self, node: "Node", user: "User", job_id: bytes, protocol: int, most: int) -> None:
         super().__init__(RESULT, (job_id,))
@@ -90,8 +94,9 @@ class Result(Answers):
         self._protocol = protocol
         self.most += most
         self.awaits_own = False  # how the job has ended may not be sure for long: a holder does not confirm
-        #: The best answer, and its rank among those that know of no end.
+        #: The best answer of those that know of an end, and of the others; and the rank of that among these.
         self._best: Words | None = None
+        self._alive: Words | None = None
         self._rank = -1
         #: The end that counts, as `model.is_better` has it; and what nodes keep: status, result, and what is beside it.
         self._end: tuple[int, bytes, bytes] | None = None
@@ -114,20 +119,23 @@ class Result(Answers):
             self._kept[node_id] = (status, words[2], (numbers[2], words[3], words[1]))
             if self._end is None or model.is_better(end, self._end):
                 self._end, self._best = end, words
-        elif self._end is None and rank > self._rank:
-            self._rank, self._best = rank, words
+        elif rank > self._rank:
+            self._rank, self._alive = rank, words
         return True
 
     def reply(self) -> bytes:
         """As in `Answers`."""
-        if self._best is None:
+        best = self._best
+        if self._end is None or (self._alive is not None and self._end[:2] == SEEMS_OVER):
+            best = self._alive
+        if best is None:
             return resp.null_bulk(self._protocol)
         # When the nodes were asked for rights, nobody knew the job: it was on its way.
-        if self._best[1] and not self._user.may(self._best[1], EITHER):
+        if best[1] and not self._user.may(best[1], EITHER):
             return resp.error(errors.NO_QUEUE)
-        if self._end is not None:
-            self._correct(self._end, self._best)
-        return shown(self._id, self._best, self._protocol)
+        if self._end is not None and best is self._best:
+            self._correct(self._end, best)
+        return shown(self._id, best, self._protocol)
 
     def _correct(self, end: tuple[int, bytes, bytes], words: Words) -> None:
         """Nodes that answered with an end that clients can tell from this one are told of it."""

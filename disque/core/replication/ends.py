@@ -137,11 +137,15 @@ def heard(node: "Node", job: Job, node_id: bytes, now_ms: int) -> None:
         note(node, job, DONE, b"", node_id, now_ms)
 
 
-def expire(node: "Node", job: Job, now_ms: int) -> None:
-    """The life of ``job`` is over, and it was not done."""
+def expire(node: "Node", job: Job, now_ms: int, seen_by: bytes) -> None:
+    """The life of ``job`` is over, and it was not done.
+
+    ``seen_by`` is this node; or nobody, if a process finds in its journal that a job is over which others may have: it
+    goes by a clock that may be wrong, and they have seen for themselves.
+    """
     if job.state in {ACKED, WAIT_REPL} or job.id in node.ends.by_id or not concerns(node, job):
         return
-    end = note(node, job, EXPIRED, b"", node.node_id, now_ms)
+    end = note(node, job, EXPIRED, b"", seen_by, now_ms)
     end.sure_ms = now_ms + SURE_MS
     node.timers.arm(end, end.sure_ms)
 
@@ -238,6 +242,18 @@ def heard_gone(node: "Node", job_id: bytes, now_ms: int) -> None:
     job = node.find(job_id)
     if job is not None and job.state != ACKED and job_id not in node.ends.by_id and concerns(node, job):
         note(node, job, DONE, b"", NOBODY, now_ms)
+
+
+def is_guess(end: End) -> bool:
+    """Whether nobody has seen that the job has expired: see `expire`."""
+    return end.status == EXPIRED and end.node_id == NOBODY
+
+
+def drop_guess(node: "Node", job_id: bytes) -> None:
+    """A consumer comes with a job, so it was delivered: forget that it seemed over when this process began."""
+    end = node.ends.by_id.get(job_id)
+    if end is not None and is_guess(end):
+        remove(node, job_id)
 
 
 def message_of(node: "Node", end: End) -> "Message":
