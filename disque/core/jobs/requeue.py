@@ -63,7 +63,7 @@ def expire(node: "Node", job: Job, now_ms: int) -> None:
             job.spec.figures.expired += 1
             node.pubsub.happened(EXPIRED, job.spec.queue, job.id)
     if job.spec.rows is not None or node.ends.watched:
-        ends.expire(node, job, now_ms, node.node_id)
+        ends.expire(node, job, now_ms)
     keys.expired(node, job)
 
 

@@ -77,10 +77,6 @@ def state(job: Job, *, is_dead: bool) -> int:
     return RUNS if job.flags & DELIVERED or not job.delay else DELAYED
 
 
-#: What a node says that took a job for over when it began, and has seen nobody end it: see `ends.expire`.
-SEEMS_OVER: Final = (model.EXPIRED, model.NOBODY)
-
-
 class Result(Answers):
     """RESULT: the best of what all nodes know. Who keeps another end than that is told of it."""
 
@@ -126,8 +122,8 @@ class Result(Answers):
     def reply(self) -> bytes:
         """As in `Answers`."""
         best = self._best
-        if self._end is None or (self._alive is not None and self._end[:2] == SEEMS_OVER):
-            best = self._alive
+        if self._end is None or (self._end[0] == model.EXPIRED and self._alive is not None):
+            best = self._alive  # who says that a job has expired speaks for its own copy
         if best is None:
             return resp.null_bulk(self._protocol)
         # When the nodes were asked for rights, nobody knew the job: it was on its way.

@@ -29,7 +29,6 @@ from disque.core.journal.kinds import TABLE, check
 from disque.core.journal.recovery import Recovery
 from disque.core.journal.schema import CLEAN, DELETE, END, HEAD, Record
 from disque.core.model import ack_batch
-from disque.core.model.ends import NOBODY
 from disque.core.model.job import (
     ACKED,
     ACTIVE,
@@ -156,7 +155,7 @@ class Replay(Recovery):
         if not job.retry and not job.flags & SPENT and not sure and job.expires_ms > now_ms:
             self.drop(job)
         elif job.expires_ms <= now_ms:
-            ends.expire(node, job, now_ms, NOBODY if len(job.holders) > 1 else node.node_id)
+            ends.expire(node, job, now_ms)
             keys.expired(node, job)
         elif state == QUEUED or 0 < job.requeue_ms <= now_ms:
             if state != QUEUED and job.flags & DELIVERED and not job.flags & DEFERRED:

@@ -146,7 +146,7 @@ def end_unknown(node: "Node", job_id: bytes, text: bytes, now_ms: int) -> bool:
 
     One for a job of which it is kept here how it has ended comes too late.
     """
-    ends.drop_guess(node, job_id)
+    ends.doubt(node, job_id)
     known = node.ends.by_id.get(job_id)
     if known is not None and known.node_id == NOBODY:
         beside = (known.tries, known.error, known.queue)
@@ -168,7 +168,7 @@ def unknown(node: "Node", job_id: bytes, now_ms: int) -> bool:
     """A consumer is done with a job that is not known here: other nodes may know it. Not known, so False."""
     if node.peers:
         if node.ends.by_id:
-            ends.drop_guess(node, job_id)
+            ends.doubt(node, job_id)
         add_dummy(node, job_id, now_ms)
     return False
 

@@ -137,15 +137,11 @@ def heard(node: "Node", job: Job, node_id: bytes, now_ms: int) -> None:
         note(node, job, DONE, b"", node_id, now_ms)
 
 
-def expire(node: "Node", job: Job, now_ms: int, seen_by: bytes) -> None:
-    """The life of ``job`` is over, and it was not done.
-
-    ``seen_by`` is this node; or nobody, if a process finds in its journal that a job is over which others may have: it
-    goes by a clock that may be wrong, and they have seen for themselves.
-    """
+def expire(node: "Node", job: Job, now_ms: int) -> None:
+    """The life of ``job`` is over here, and it was not done."""
     if job.state in {ACKED, WAIT_REPL} or job.id in node.ends.by_id or not concerns(node, job):
         return
-    end = note(node, job, EXPIRED, b"", seen_by, now_ms)
+    end = note(node, job, EXPIRED, b"", node.node_id, now_ms)
     end.sure_ms = now_ms + SURE_MS
     node.timers.arm(end, end.sure_ms)
 
@@ -244,15 +240,13 @@ def heard_gone(node: "Node", job_id: bytes, now_ms: int) -> None:
         note(node, job, DONE, b"", NOBODY, now_ms)
 
 
-def is_guess(end: End) -> bool:
-    """Whether nobody has seen that the job has expired: see `expire`."""
-    return end.status == EXPIRED and end.node_id == NOBODY
+def doubt(node: "Node", job_id: bytes) -> None:
+    """A consumer is done with a job that is not here: if the copy here has expired, others may have the job all the same.
 
-
-def drop_guess(node: "Node", job_id: bytes) -> None:
-    """A consumer comes with a job, so it was delivered: forget that it seemed over when this process began."""
+    They have if this node started with a clock that was wrong, or was away when the job got another life (REVIVE).
+    """
     end = node.ends.by_id.get(job_id)
-    if end is not None and is_guess(end):
+    if end is not None and end.status == EXPIRED and len(end.holders) > 1:
         remove(node, job_id)
 
 
@@ -324,10 +318,10 @@ def was_sure(node: "Node", end: End) -> bool:
     """Whether all holders knew this end, and it may have been told: it is kept, and nothing else of its job.
 
     A copy from a node that knew the job says nothing of that: it is what those nodes say. Nor does an end of which
-    nobody said how.
+    nobody said how; nor one by the TTL, which each holder sees for itself, and may have seen by a wrong clock.
     """
-    is_known = not end.is_strange and not end.sure_ms and not end.copied and end.node_id != NOBODY
-    return end.lasts and is_known and node.find(end.id) is None
+    is_said = not end.is_strange and not end.copied and end.node_id != NOBODY and end.status != EXPIRED
+    return end.lasts and is_said and not end.sure_ms and node.find(end.id) is None
 
 
 def reconsider(
