@@ -146,7 +146,7 @@ def told(node: "Node", peer: bytes, message: tuple[int, tuple[Row, ...]], now_ms
             node.messages_skipped += 1
         elif registry.may_be_deleted(node, entry):
             node.send(peer, (ENTRIES, ((kind, name, field, b"", counter, origin, 1),)))
-        elif registry.is_news(node, entry):
+        elif registry.is_news(node, entry) and not registry.was_purged(node, entry):
             if node.registry.size + entry.size() > ROOM * node.registry_most:
                 node.messages_skipped += 1
                 continue

@@ -249,6 +249,7 @@ def change(node: "Node", session: Session, word: bytes, name: bytes, now_ms: int
     saying.paused = word == b"PAUSE"
     if not saying.paused:
         saying.since = keeping.wall_s(node)
+        firing.forget_ahead(node, name, saying.since, now_ms)
     wrong = firing.put(node, name, saying, now_ms)
     return resp.error(wrong) if wrong else resp.ONE
 

@@ -36,10 +36,11 @@ Key = tuple[int, bytes, bytes]
 class Entry:
     """One entry. ``deleted`` is 0 or 1; a deletion has no value. ``segment`` is the part of the journal it lies in.
 
+    ``taken_ms`` is when this node took it in, by its own time: ``counter`` comes from the clock of another one.
     ``is_strange``: this node does not know its kind, so it has not taken effect here.
     """
 
-    __slots__ = ("counter", "deleted", "is_strange", "key", "origin", "segment", "value")
+    __slots__ = ("counter", "deleted", "is_strange", "key", "origin", "segment", "taken_ms", "value")
 
     def __init__(self, key: Key, value: bytes, counter: int, origin: bytes, deleted: int) -> None:
         self.key = key
@@ -48,6 +49,7 @@ class Entry:
         self.origin = origin
         self.deleted = deleted
         self.segment = 0
+        self.taken_ms = 0
         self.is_strange = False
 
     def stamp(self) -> tuple[int, bytes, int]:

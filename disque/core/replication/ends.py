@@ -241,7 +241,7 @@ def heard_gone(node: "Node", job_id: bytes, now_ms: int) -> None:
 
 
 def doubt(node: "Node", job_id: bytes) -> None:
-    """A consumer is done with a job that is not here: if the copy here has expired, others may have the job all the same.
+    """A consumer is done with a job that is not here. If the copy here has expired, others may still have the job.
 
     They have if this node started with a clock that was wrong, or was away when the job got another life (REVIVE).
     """

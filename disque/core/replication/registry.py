@@ -9,8 +9,9 @@ Who has just started does not know how new the entries of the others are, and mi
 So it says so over each new link, and clients that set something wait until another node has told its greatest counter,
 or for one node timeout: see `entries`.
 
-A deletion is kept for `cluster-forget-after`, and then purged. An entry that is unknown here and not newer than what
-was purged may be one that was deleted: it is not taken, and deleted at the node that sent it.
+A deletion is kept for `cluster-forget-after` since it came here, and then purged. An entry that is unknown here and not
+newer than what was purged may be one that was deleted: it is not taken, and deleted at the node that sent it. A
+deletion like that was purged here, so it is not taken again.
 """
 
 from typing import TYPE_CHECKING, Any, Final
@@ -63,12 +64,22 @@ def is_news(node: "Node", entry: Entry) -> bool:
 
 def may_be_deleted(node: "Node", entry: Entry) -> bool:
     """Whether an entry may be one that was deleted, and whose deletion was purged."""
-    registry = node.registry
-    return not entry.deleted and entry.counter <= registry.purged and registry.get(entry.key) is None
+    return not entry.deleted and is_unknown(node, entry)
+
+
+def was_purged(node: "Node", entry: Entry) -> bool:
+    """Whether this is a deletion that was purged here, or has nothing to delete here any more."""
+    return entry.deleted > 0 and is_unknown(node, entry)
+
+
+def is_unknown(node: "Node", entry: Entry) -> bool:
+    """Whether nothing is known here of what an entry is about, which is not newer than what was purged."""
+    return entry.counter <= node.registry.purged and node.registry.get(entry.key) is None
 
 
 def put(node: "Node", entry: Entry) -> None:
     """Take an entry in; what it replaces is alive in the journal no more. Its record is up to the caller."""
+    entry.taken_ms = node.beat_ms
     gone = node.registry.put(entry)
     if gone is not None and gone.segment:
         node.live[gone.segment] -= 1
@@ -214,7 +225,7 @@ def purge_some(node: "Node", now_ms: int) -> None:
         return
     before = now_ms - node.membership.forget_after_ms
     purged = registry.purged
-    for entry in [entry for entry in bucket.values() if entry.deleted and entry.counter < before]:
+    for entry in [entry for entry in bucket.values() if entry.deleted and entry.taken_ms < before]:
         drop(node, entry)
         registry.purged = max(registry.purged, entry.counter)
     if registry.purged != purged and node.journaling:
@@ -306,6 +317,7 @@ def apply_entry(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> 
     known = node.registry.get(entry.key)
     if known is None or entry.stamp() >= known.stamp():
         put(node, entry)
+        entry.taken_ms = recovery.time_ms
         lies_in(node, entry, segment)
         node.registry.waiting.pop(entry.key, None)
         if entry.is_strange:

@@ -26,7 +26,7 @@ from disque.core.model.registry import LAST_TICK, SCHEDULE
 from disque.core.model.schedules import OPEN_MOST, Alarm, Schedule
 from disque.core.model.session import Session
 from disque.core.schedule import keeping
-from disque.core.schedule.keeping import AHEAD_MOST, LAST, NONE, Saying
+from disque.core.schedule.keeping import AHEAD_MOST, LAST, NONE, SOON, Saying
 from disque.core.schedule.ticks import printable
 
 if TYPE_CHECKING:
@@ -316,6 +316,12 @@ def done(node: "Node", schedule: Schedule, wall_s: int) -> int:
             schedule.ignored, is_lost = last, True
             node.host.warn(f"The last tick of the schedule {named(schedule)} is more than a day ahead: ignored")
         last = 0
+    elif last > wall_s + SOON and last != schedule.waits_for:
+        schedule.waits_for = last
+        node.host.warn(
+            f"The schedule {named(schedule)} waits: its last tick is {last - wall_s} s ahead of the clock. With CRON "
+            "PAUSE and RESUME it goes on from now"
+        )
     if is_lost:
         schedule.done, schedule.skipped = 0, wall_s - 1
     since = schedule.since if schedule.since <= far_s else wall_s - 1
@@ -396,6 +402,15 @@ def fired(node: "Node", schedule: Schedule, now_ms: int) -> None:
 
 
 # -- what users do -----------------------------------------------------------------------------------------------------
+
+
+def forget_ahead(node: "Node", name: bytes, wall_s: int, now_ms: int) -> None:
+    """A schedule is to go on from now: a last tick that is ahead of the clock was set by one that was wrong.
+
+    Who fires a tick again gets the same job.
+    """
+    if keeping.last_tick(node, name) > wall_s + SOON:
+        entries.set_value(node, (LAST_TICK, name, b""), b"", now_ms, deleted=True)
 
 
 def put(node: "Node", name: bytes, saying: Saying, now_ms: int) -> bytes:

@@ -31,6 +31,8 @@ CATCHUP_NAMES: Final[dict[int, bytes]] = {number: name for name, number in CATCH
 OPTIONS_MOST: Final = 1000
 #: A last tick that is so many seconds ahead was set by a clock that was wrong.
 AHEAD_MOST: Final = 86_400
+#: One that is so many seconds ahead is told of, and RESUME has it forgotten.
+SOON: Final = 60
 #: Names that one turn looks at.
 REFRESH_MOST: Final = 500
 
@@ -152,7 +154,7 @@ def take(node: "Node", name: bytes) -> None:
     schedule.ticks = found if isinstance(found, Ticks) else None
     if schedule.said_since != saying.since:
         # The clock of the node that has set it may be ahead. Here it was set now, at the latest.
-        schedule.said_since, schedule.skipped = saying.since, 0
+        schedule.said_since, schedule.skipped, schedule.done = saying.since, 0, 0
         schedule.since = min(saying.since, wall_s(node))
     schedule.catchup, schedule.paused = saying.catchup, saying.paused
     schedules.look_at(schedule)

@@ -23,7 +23,7 @@ from cluster.messages import (
     WATCH,
 )
 from disque.core.jobs import figures
-from disque.core.jobs.results import RESULT
+from disque.core.jobs.results import RESULT, WAITS
 from disque.core.journal.codec import encode
 from disque.core.journal.replay import Replay
 from disque.core.journal.schema import ENDED as ENDED_RECORD
@@ -477,6 +477,51 @@ class TestSaidByOneThatDoesNotKnowHow:
         bench.hear(two, *gone(ID), (GOTACK, 1, (), (ID,)))
         bench.fail(one)
         assert client.read() == [[b"done", None]]
+
+
+class TestExpired:
+    """Who says that a job has expired speaks for its own copy: its clock may be wrong, or it was away in a REVIVE."""
+
+    @pytest.fixture
+    def bench(self, bench: Bench) -> Bench:
+        """The copy here is over."""
+        bench.advance(bench.job(ID).expires_ms - bench.now_ms + 3000)
+        assert end_of(bench) == (EXPIRED, MYSELF, b"")
+        bench.sent()
+        return bench
+
+    def test_a_node_where_it_ended_otherwise_is_believed(self, bench: Bench) -> None:
+        one, _ = bench.peers
+        bench.hear(one, ended(DONE, one.id, b"value"), (SETACK, (), (ID,)))
+        assert not bench.told(one, ENDED)
+        assert end_of(bench) == (DONE, one.id, b"value")
+
+    @pytest.mark.parametrize("words", [[], ["RESULT", "value"]])
+    def test_who_is_done_with_it_here_is_believed(self, bench: Bench, words: list[str]) -> None:
+        one, _ = bench.peers
+        assert bench.client()("ACKJOB", ID, *words) == 0
+        said = [(message[0], message[1] if message[0] == ENDED else -1) for message in bench.told(one, ENDED, SETACK)]
+        assert said == [(ENDED, BY_STRANGER), (SETACK, -1)][len(words) == 0 :]
+        bench.hear(one, ended(EXPIRED, one.id))
+        bench.hear(one, (GOTACK, 1, (one.id,), (ID,)))
+        assert not bench.node.ends.by_id, "it has expired there as well, and who has seen that keeps it"
+
+    def test_an_own_job_is_over_where_nobody_else_has_it(self) -> None:
+        bench = Bench(peers=1)
+        job_id = bench.client().add("q", "b", "RETAIN", 60, "TTL", 5, "REPLICATE", 1)
+        bench.advance(8000)
+        assert bench.client()("ACKJOB", job_id, "RESULT", "late") == 0
+        assert [end.status for end in bench.node.ends.by_id.values()] == [EXPIRED]
+
+    def test_a_copy_that_lives_is_what_is_told(self, bench: Bench) -> None:
+        one, two = bench.peers
+        client = bench.client()
+        client.send("RESULT", ID)
+        number = bench.told(one, SURVEY)[0][1]
+        bench.hear(one, (SURVEYED, number, (b"%d 1 0 0" % WAITS, b"q", b"", b"", b"", b"")))
+        bench.hear(two, (SURVEYED, number, NOT_KNOWN))
+        reply = client.read()
+        assert dict(zip(reply[::2], reply[1::2], strict=True))[b"status"] == b"queued"
 
 
 class TestWhereItCounts:
