@@ -9,6 +9,8 @@ from cluster.capabilities import MINE
 from cluster.member import HANDSHAKE, LEAVING, PFAIL, Member
 from cluster.messages import DIGEST, ENTRIES
 from disque.core import entries, step
+from disque.core.journal.codec import encode
+from disque.core.journal.replay import Replay
 from disque.core.journal.schema import ENTRY, FLUSH
 from disque.core.model.registry import PAUSED_QUEUE, QUEUE_OPTION, Key
 from disque.core.replication import registry
@@ -222,6 +224,26 @@ def test_a_deletion_is_purged_when_it_is_old_and_what_was_deleted_does_not_come_
     fresh = (UNKNOWN, b"name0", b"field", b"v", bench.now_ms, B0, 0)
     bench.hear(bench.peers[0], (ENTRIES, (fresh,)))
     assert bench.node.registry.count == 1, "it was set later"
+
+
+@pytest.mark.parametrize("off_ms", [-86_400_000, 86_400_000])
+def test_how_old_a_deletion_is_follows_from_when_it_came_not_from_the_clock_of_who_made_it(off_ms: int) -> None:
+    bench = Bench(peers=2, journaling=True)
+    bench.membership.forget_after_ms = 10_000
+    deletion = (UNKNOWN, b"name0", b"field", b"", bench.now_ms + off_ms, B0, 1)
+    bench.hear(bench.peers[0], (ENTRIES, (deletion,)))
+    bench.live(9_000)
+    assert bench.node.registry.count == 1
+    again = Bench(peers=2)
+    reader = Replay(again.node, "boot")
+    for payload in encode(bench.node.outbox.take(), bench.now_ms - 9_000):
+        reader.apply(payload, 1)
+    (entry,) = again.node.registry.entries()
+    assert entry.taken_ms == bench.now_ms - 9_000
+    bench.live(40_000)
+    assert bench.node.registry.count == 0
+    bench.hear(bench.peers[0], (ENTRIES, (deletion,)))
+    assert bench.node.registry.count == 0, "it was purged, and is not kept once more"
 
 
 def test_a_reset_forgets_everything(bench: Bench) -> None:

@@ -253,6 +253,22 @@ class TestWallClock:
         bench.until(7.5)
         assert bench.ticks() == [6, 7]
 
+    def test_who_waits_for_a_last_tick_says_so_and_resume_has_it_go_on(self, bench: CronBench) -> None:
+        bench.set("s", "@every 2s", "q", "b")
+        bench.until(1)
+        bench.wall.ahead_ms += 3_600_000
+        bench.live(5000)
+        bench.wall.ahead_ms -= 3_600_000
+        assert bench.ticks()
+        bench.until(20.5)
+        assert bench.ticks() == []
+        (said,) = [what[1] for what in bench.wall.asked if what[0] == "warn"]
+        assert "waits: its last tick is 3600 s ahead of the clock" in said
+        assert [bench.one("CRON", word, "s") for word in ("PAUSE", "RESUME")] == [1, 1]
+        bench.until(24.5)
+        assert bench.ticks() == [22, 24]
+        assert bench.last() == 24
+
     @pytest.mark.parametrize("catchup", ["none", "last", "all"])
     def test_a_clock_that_was_far_ahead_and_is_set_right_silences_nothing(self, bench: CronBench, catchup: str) -> None:
         bench.set("s", "@every 2s", "q", "b", "CATCHUP", catchup)
