@@ -30,9 +30,9 @@ class Schedule:
 
     ``since`` is when it was set or resumed, by the clock of this node: no earlier tick counts. ``said_since`` is that
     by the clock of the node that has set it. ``done`` is the last tick that was fired here, ``skipped`` up to where
-    ticks are left out, ``ignored`` the last tick that was ignored, since it is far ahead, ``waits_for`` one that is not
-    so far. ``session`` is owed the reply while ``tick`` is being fired, ``tries`` is how often that has failed,
-    ``tried_ms`` when it began. ``due_ms`` is when it is to be looked at; 0: not by time.
+    ticks are left out, ``ignored`` the last tick that was ignored, since it is far ahead, ``waits_for`` what is not so
+    far ahead, and was told of. ``session`` is owed the reply while ``tick`` is being fired, ``tries`` is how often that
+    has failed, ``tried_ms`` when it began. ``due_ms`` is when it is to be looked at; 0: not by time.
     """
 
     __slots__ = (

@@ -146,14 +146,17 @@ def end_unknown(node: "Node", job_id: bytes, text: bytes, now_ms: int) -> bool:
 
     One for a job of which it is kept here how it has ended comes too late.
     """
-    ends.doubt(node, job_id)
     known = node.ends.by_id.get(job_id)
     if known is not None and known.node_id == NOBODY:
         beside = (known.tries, known.error, known.queue)
         ends.reconsider(node, job_id, (DONE, node.node_id), 0, 0, text, beside, now_ms)
         return True
-    is_late = known is not None and not known.is_strange
+    is_late = known is not None and not known.is_strange and not ends.has_expired(known)
     if is_late or not node.peers or job_id in node.acks.by_id or job_id in node.tombstones:
+        return True
+    if ends.has_expired(known):
+        ends.pass_on(node, job_id, text)
+        add_dummy(node, job_id, now_ms)
         return True
     if node.ends.strange + len(text) > STRANGE_MOST:
         return False
@@ -167,8 +170,6 @@ def end_unknown(node: "Node", job_id: bytes, text: bytes, now_ms: int) -> bool:
 def unknown(node: "Node", job_id: bytes, now_ms: int) -> bool:
     """A consumer is done with a job that is not known here: other nodes may know it. Not known, so False."""
     if node.peers:
-        if node.ends.by_id:
-            ends.doubt(node, job_id)
         add_dummy(node, job_id, now_ms)
     return False
 

@@ -217,9 +217,12 @@ def is_short(node: "Node") -> bool:
 
 
 def say(node: "Node", peer_id: bytes, job_id: bytes) -> None:
-    """``peer_id`` is about to be told that this job is done: tell it how, if that is known."""
+    """``peer_id`` is about to be told that this job is done: tell it how, if that is known.
+
+    That a copy has expired is no way in which a job is done.
+    """
     end = node.ends.by_id.get(job_id)
-    if end is not None:
+    if end is not None and not has_expired(end):
         node.send(peer_id, message_of(node, end))
 
 
@@ -240,14 +243,19 @@ def heard_gone(node: "Node", job_id: bytes, now_ms: int) -> None:
         note(node, job, DONE, b"", NOBODY, now_ms)
 
 
-def doubt(node: "Node", job_id: bytes) -> None:
-    """A consumer is done with a job that is not here. If the copy here has expired, others may still have the job.
+def has_expired(end: End | None) -> bool:
+    """Whether the copy here has expired, as this node has seen. Others may still have the job.
 
     They have if this node started with a clock that was wrong, or was away when the job got another life (REVIVE).
     """
-    end = node.ends.by_id.get(job_id)
-    if end is not None and end.status == EXPIRED and len(end.holders) > 1:
-        remove(node, job_id)
+    return end is not None and end.status == EXPIRED
+
+
+def pass_on(node: "Node", job_id: bytes, text: bytes) -> None:
+    """A consumer has a result of a job whose copy here has expired: whoever still has the job is told it, once."""
+    for peer in node.peers.values():
+        if peer.linked:
+            node.send(peer.id, (SAY_ENDED, BY_STRANGER, DONE, node.node_id, 0, 0, text, (job_id,), 0, b"", b""))
 
 
 def message_of(node: "Node", end: End) -> "Message":
@@ -338,6 +346,8 @@ def reconsider(
     known = node.ends.by_id.get(job_id)
     if known is None or known.is_strange or what[0] not in ENDINGS:
         return
+    if what[0] == EXPIRED and known.status != EXPIRED:
+        return  # an older version says that
     mine, other = (known.status, known.node_id, known.text), (what[0], what[1], text)
     if mine != other and (is_better(other, mine) or not was_sure(node, known)):
         replace(node, known, what, age_ms, left_ms, text, beside, now_ms)

@@ -9,9 +9,9 @@ Who has just started does not know how new the entries of the others are, and mi
 So it says so over each new link, and clients that set something wait until another node has told its greatest counter,
 or for one node timeout: see `entries`.
 
-A deletion is kept for `cluster-forget-after` since it came here, and then purged. An entry that is unknown here and not
-newer than what was purged may be one that was deleted: it is not taken, and deleted at the node that sent it. A
-deletion like that was purged here, so it is not taken again.
+A deletion is kept for `cluster-forget-after` since it was made, and since it came here, and then purged. An entry that
+is unknown here and not newer than what was purged may be one that was deleted: it is not taken, and deleted at the node
+that sent it. A deletion like that was purged here, or nothing here hangs on it: it is not taken either.
 """
 
 from typing import TYPE_CHECKING, Any, Final
@@ -68,7 +68,7 @@ def may_be_deleted(node: "Node", entry: Entry) -> bool:
 
 
 def was_purged(node: "Node", entry: Entry) -> bool:
-    """Whether this is a deletion that was purged here, or has nothing to delete here any more."""
+    """Whether this is a deletion that was purged here, or has nothing to delete here."""
     return entry.deleted > 0 and is_unknown(node, entry)
 
 
@@ -225,7 +225,8 @@ def purge_some(node: "Node", now_ms: int) -> None:
         return
     before = now_ms - node.membership.forget_after_ms
     purged = registry.purged
-    for entry in [entry for entry in bucket.values() if entry.deleted and entry.taken_ms < before]:
+    old = [entry for entry in bucket.values() if entry.deleted and max(entry.taken_ms, entry.counter) < before]
+    for entry in old:
         drop(node, entry)
         registry.purged = max(registry.purged, entry.counter)
     if registry.purged != purged and node.journaling:
@@ -317,7 +318,7 @@ def apply_entry(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> 
     known = node.registry.get(entry.key)
     if known is None or entry.stamp() >= known.stamp():
         put(node, entry)
-        entry.taken_ms = recovery.time_ms
+        entry.taken_ms = min(recovery.time_ms, counter)  # the record may have been written again since
         lies_in(node, entry, segment)
         node.registry.waiting.pop(entry.key, None)
         if entry.is_strange:
@@ -346,6 +347,7 @@ def apply_purged(recovery: "Recovery", record: tuple[Any, ...], segment: int) ->
     """PURGED: deletions up to this counter may be missing. Those that are still there are purged again."""
     node = recovery.node
     node.registry.purged = max(node.registry.purged, record[1])
+    node.registry.greatest = max(node.registry.greatest, record[1])
     purged_lies_in(node, segment)
 
 

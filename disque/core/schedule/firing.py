@@ -316,16 +316,17 @@ def done(node: "Node", schedule: Schedule, wall_s: int) -> int:
             schedule.ignored, is_lost = last, True
             node.host.warn(f"The last tick of the schedule {named(schedule)} is more than a day ahead: ignored")
         last = 0
-    elif last > wall_s + SOON and last != schedule.waits_for:
-        schedule.waits_for = last
-        node.host.warn(
-            f"The schedule {named(schedule)} waits: its last tick is {last - wall_s} s ahead of the clock. With CRON "
-            "PAUSE and RESUME it goes on from now"
-        )
     if is_lost:
         schedule.done, schedule.skipped = 0, wall_s - 1
     since = schedule.since if schedule.since <= far_s else wall_s - 1
-    return max(last, since, schedule.done, schedule.skipped)
+    upto = max(last, since, schedule.done, schedule.skipped)
+    if upto > wall_s + SOON and upto != schedule.waits_for:
+        schedule.waits_for = upto
+        node.host.warn(
+            f"The schedule {named(schedule)} waits for {upto - wall_s} s: it was set, or fired last, by a clock that "
+            "was ahead of this one. With CRON PAUSE and RESUME it goes on from now"
+        )
+    return upto
 
 
 def oldest_ms(node: "Node") -> int:

@@ -497,14 +497,21 @@ class TestExpired:
         assert end_of(bench) == (DONE, one.id, b"value")
 
     @pytest.mark.parametrize("words", [[], ["RESULT", "value"]])
-    def test_who_is_done_with_it_here_is_believed(self, bench: Bench, words: list[str]) -> None:
+    def test_who_is_done_with_it_here_is_passed_on(self, bench: Bench, words: list[str]) -> None:
         one, _ = bench.peers
         assert bench.client()("ACKJOB", ID, *words) == 0
-        said = [(message[0], message[1] if message[0] == ENDED else -1) for message in bench.told(one, ENDED, SETACK)]
-        assert said == [(ENDED, BY_STRANGER), (SETACK, -1)][len(words) == 0 :]
-        bench.hear(one, ended(EXPIRED, one.id))
-        bench.hear(one, (GOTACK, 1, (one.id,), (ID,)))
-        assert not bench.node.ends.by_id, "it has expired there as well, and who has seen that keeps it"
+        said = bench.told(one, ENDED, SETACK)
+        assert [message[:3] + message[6:8] for message in said if message[0] == ENDED] == [
+            (ENDED, BY_STRANGER, DONE, b"value", (ID,))
+        ][: len(words)]
+        assert said[-1] == (SETACK, (), (ID,))
+        bench.hear(one, ended(EXPIRED, LAST), (GOTACK, 1, (one.id,), (ID,)))
+        assert end_of(bench) == (EXPIRED, MYSELF, b""), "it has expired there as well"
+
+    def test_what_an_older_version_says_of_its_copy_does_not_count(self, bench: Bench) -> None:
+        one, _ = bench.peers
+        bench.hear(one, ended(DONE, one.id, b"value"), (SETACK, (), (ID,)), ended(EXPIRED, FIRST, what=WAS_SURE))
+        assert end_of(bench) == (DONE, one.id, b"value")
 
     def test_an_own_job_is_over_where_nobody_else_has_it(self) -> None:
         bench = Bench(peers=1)
@@ -522,6 +529,15 @@ class TestExpired:
         bench.hear(two, (SURVEYED, number, NOT_KNOWN))
         reply = client.read()
         assert dict(zip(reply[::2], reply[1::2], strict=True))[b"status"] == b"queued"
+
+
+def test_an_acknowledgement_just_after_the_ttl_changes_nothing(bench: Bench) -> None:
+    bench.advance(bench.job(ID).expires_ms - bench.now_ms + 100)
+    waiting = bench.client()
+    waiting.send("WAITJOB", 9000, ID)
+    bench.client()("ACKJOB", ID)
+    bench.live(200)
+    assert end_of(bench) == (EXPIRED, MYSELF, b"")
 
 
 class TestWhereItCounts:

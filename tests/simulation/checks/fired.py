@@ -110,13 +110,14 @@ class Fired:
         return before != entry.counter
 
     def look_at_versions(self, process: Process) -> None:
-        """A schedule was set at this node."""
+        """A schedule was set at this node. It may be linked to a process that is no more: then it cannot know."""
         self.world.count("schedules set")
+        linked = [link.target for link in self.cluster.network.links if link.src is process]
         members = process.node.membership.nodes
         for other in self.cluster.processes():
             member = members.get(other.node.node_id)
             lacks = not other.node.membership.myself.capabilities & SCHEDULES
-            if member is not None and member.linked and lacks:
+            if member is not None and member.linked and lacks and other in linked:
                 raise Violation("I19", f"{process.name} takes a schedule, and {other.name} knows nothing of them")
 
     def beat(self, process: Process) -> None:

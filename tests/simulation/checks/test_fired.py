@@ -3,11 +3,13 @@
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from tests.core.support import Bench, Client
 from tests.simulation.checks.fired import Fired
 from tests.simulation.cluster import Cluster
 from tests.simulation.options import Options
-from tests.simulation.world import WALL_MS, World
+from tests.simulation.world import WALL_MS, Violation, World
 
 
 def test_what_is_set_as_it_is_already_is_no_news() -> None:
@@ -40,3 +42,25 @@ def test_a_tick_that_was_put_away_after_its_node_was_forgotten_has_a_job() -> No
 def test_a_node_that_is_gone_for_good_may_have_had_the_only_copy_of_the_job_of_a_tick() -> None:
     for fault, loses in (("decline", True), ("leaving", False)):
         assert Fired(Cluster(World(Options(1, 3, faults={fault: 5000})))).loses == loses
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_schedule_is_set_where_an_older_version_is_linked_but_for_a_process_that_is_no_more(
+    monkeypatch: pytest.MonkeyPatch, is_there: bool
+) -> None:
+    cluster = Cluster(World(Options(1, 2)))
+    member = SimpleNamespace(linked=True)
+    process: Any = SimpleNamespace(name="n0.1", node=SimpleNamespace(membership=SimpleNamespace(nodes={b"1": member})))
+    myself = SimpleNamespace(capabilities=0)
+    older: Any = SimpleNamespace(
+        name="n1.2", node=SimpleNamespace(node_id=b"1", membership=SimpleNamespace(myself=myself))
+    )
+    gone: Any = SimpleNamespace(name="n1.1", node=older.node)
+    monkeypatch.setattr(cluster, "processes", lambda: [older])
+    link: Any = SimpleNamespace(src=process, target=older if is_there else gone)
+    monkeypatch.setattr(cluster.network, "links", {1: link}.values())
+    if is_there:
+        with pytest.raises(Violation, match=r"n0\.1 takes a schedule, and n1\.2 knows nothing"):
+            Fired(cluster).look_at_versions(process)
+    else:
+        Fired(cluster).look_at_versions(process)
