@@ -175,6 +175,8 @@ def revive(load: Workload) -> Story:
     added = yield Ask(*[load.addjob_late(queue) for _ in range(5)])
     ids = [reply for reply in added or [] if isinstance(reply, bytes)]
     found = yield Ask([b"GETJOB", b"COUNT", b"5", b"FROM", queue])
+    if found and isinstance(found[0], Exception):
+        return  # its disk is still full
     taken = [entry[1] for entry in found[0]] if found else []
     yield Ask([b"NACK", *taken, b"DEAD"])
     yield Leave()  # and to the same node again: others are asked by it

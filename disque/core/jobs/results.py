@@ -80,7 +80,7 @@ def state(job: Job, *, is_dead: bool) -> int:
 class Result(Answers):
     """RESULT: the best of what all nodes know. Who keeps another end than that is told of it."""
 
-    __slots__ = ("_alive", "_best", "_end", "_id", "_kept", "_node", "_protocol", "_rank", "_user")
+    __slots__ = ("_alive", "_best", "_end", "_id", "_kept", "_node", "_protocol", "_rank", "_tries", "_user")
 
     def __init__(self, node: "Node", user: "User", job_id: bytes, protocol: int, most: int) -> None:
         super().__init__(RESULT, (job_id,))
@@ -96,6 +96,7 @@ class Result(Answers):
         self._rank = -1
         #: The end that counts, as `model.is_better` has it; and what nodes keep: status, result, and what is beside it.
         self._end: tuple[int, bytes, bytes] | None = None
+        self._tries = 0
         self._kept: dict[bytes, tuple[int, bytes, ends.Beside]] = {}
 
     def take(self, node_id: bytes, words: Words) -> bool:
@@ -111,10 +112,11 @@ class Result(Answers):
         if status in model.ENDINGS:
             if not is_node_id(words[-1]):
                 return False
-            end = (status, words[-1], words[2])
-            self._kept[node_id] = (status, words[2], (numbers[2], words[3], words[1]))
-            if self._end is None or model.is_better(end, self._end):
-                self._end, self._best = end, words
+            end, tries = (status, words[-1], words[2]), numbers[2]
+            self._kept[node_id] = (status, words[2], (tries, words[3], words[1]))
+            # A node that heard that the job is done, and not how, may not have heard of all tries.
+            if self._end is None or model.is_better(end, self._end) or (end == self._end and tries > self._tries):
+                self._end, self._best, self._tries = end, words, tries
         elif rank > self._rank:
             self._rank, self._alive = rank, words
         return True

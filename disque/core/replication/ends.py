@@ -349,7 +349,8 @@ def reconsider(
     if what[0] == EXPIRED and known.status != EXPIRED:
         return  # an older version says that
     mine, other = (known.status, known.node_id, known.text), (what[0], what[1], text)
-    if mine != other and (is_better(other, mine) or not was_sure(node, known)):
+    knows_more = mine == other and beside[0] > known.tries
+    if knows_more or (mine != other and (is_better(other, mine) or not was_sure(node, known))):
         replace(node, known, what, age_ms, left_ms, text, beside, now_ms)
 
 

@@ -90,11 +90,12 @@ def over(node: "Node", spread: "Replacement") -> None:
 def give_up(node: "Node", spread: "Replacement", *, may_refuse: bool) -> None:
     """Nobody is left to be asked. ``may_refuse``: somebody may take a copy later who only refuses it now.
 
-    Who was asked and has not answered stays a holder: the next walk asks whether it has a copy.
+    Who was asked and has not confirmed a copy, and is a holder now all the same, since it has not answered or may have
+    got the job by hand-over: the next walk asks whether it has a copy.
     """
     job_id, repairs = spread.job.id, node.repairs
-    silent = [one for one in spread.asked if one not in spread.confirmed and one not in spread.refused]
-    repairs.open |= {one for one in silent if one in spread.job.holders}
+    said = spread.confirmed, [one for one in spread.refused if one in spread.before]
+    repairs.open |= {one for one in spread.asked if one in spread.job.holders and not any(one in some for some in said)}
     node.drop_copies(job_id)
     if repairs.copying.pop(job_id, None) is None or repairs.walk is None:
         return
