@@ -31,7 +31,7 @@ from disque.core.journal.schema import KEPTBY
 from disque.core.model.ends import CANCELLED, DEAD, DEAD_LETTER, DONE, EXPIRED, GONE, NOBODY, UNKNOWN
 from disque.core.model.spec import RETAIN
 from disque.core.replication.ends import NOT_KNOWN
-from tests.core.support import MYSELF, UNKNOWN_ID, Bench, foreign_id
+from tests.core.support import MYSELF, UNKNOWN_ID, Bench, Client, foreign_id
 from tests.support.formats import repljob
 
 ID = foreign_id()
@@ -636,6 +636,17 @@ class TestAsked:
         assert bench.sent(ENDED) == [(one.id, ended(DONE, MYSELF, b"value", what=WAS_SURE, left_ms=0))] * is_told
         assert end_of(bench) == (DONE, MYSELF, b"value")
 
+    def test_of_two_that_know_one_end_who_has_heard_of_more_tries_is_right(self, bench: Bench) -> None:
+        one, two = bench.peers
+        bench.hear(two, ended(DONE, two.id, beside=(1, b"", b"q")), (SETACK, (), (ID,)))
+        say_it_is_done(bench)
+        answers = [(b"%d 0 %d 9" % (DONE, tries), b"q", b"", b"", b"", two.id) for tries in (0, 2)]
+        client = self.ask(bench, *answers)
+        reply = client.read()
+        assert reply[reply.index(b"tries") + 1] == 2
+        assert [(peer, message[8]) for peer, message in bench.sent(ENDED)] == [(one.id, 2)]
+        assert bench.node.ends.by_id[ID].tries == 2
+
     def test_why_a_job_died_is_told(self, bench: Bench) -> None:
         one, two = bench.peers
         died = (b"%d 0 0 9" % DEAD, b"q", b"", b"broken", b"", one.id)
@@ -667,13 +678,15 @@ class TestAsked:
         self.ask(bench, done, (b"%d 0 0 9" % CANCELLED, b"q", b"", b"", b"", two.id))
         assert [message[4] for message in bench.told(two, ENDED)] == [RETAIN.most * 1000]
 
-    def ask(self, bench: Bench, *answers: tuple[bytes, ...]) -> None:
+    def ask(self, bench: Bench, *answers: tuple[bytes, ...]) -> Client:
         """RESULT at this node, which the others answer so."""
         bench.sent()
-        bench.client().send("RESULT", ID)
+        client = bench.client()
+        client.send("RESULT", ID)
         number = bench.told(bench.peers[0], SURVEY)[0][1]
         for peer, answer in zip(bench.peers, answers, strict=True):
             bench.hear(peer, (SURVEYED, number, answer))
+        return client
 
 
 class TestForgotten:

@@ -26,7 +26,8 @@ from cluster.messages import (
     SETACK,
     TAKEJOB,
 )
-from disque.core.model.job import ACTIVE
+from disque.core.model.job import ACTIVE, LEASE_OWNER
+from disque.core.model.queue import ELSEWHERE
 from disque.core.model.repair import Walk
 from disque.core.replication import repair
 from disque.core.replication.rank import rank
@@ -313,6 +314,29 @@ def test_who_refuses_is_asked_again_when_nobody_else_is_left() -> None:
     bench.hear(target, (GOTJOB, (job_id,)))
     bench.live(2000)
     assert bench.node.repairs.short == 0
+
+
+def test_who_refuses_a_job_that_was_handed_on_may_have_it_and_is_asked() -> None:
+    bench = bench_of(2)
+    job_id = made(bench, 2)
+    (gone,) = others(bench, job_id)
+    (target,) = without(bench, job_id)
+    node = bench.node
+    node.take_out(bench.job(job_id), bench.now_ms)
+    bench.job(job_id).place = ELSEWHERE
+    node.hold(bench.job(job_id), bench.now_ms + 60_000, LEASE_OWNER)
+    node.repairs.doubts.clear()  # the walk after the start is over
+    bench.client()("CLUSTER", "FORGET", gone.id)
+    bench.live(2000)
+    assert [peer_id for peer_id, _ in copies(bench)] == [target.id]
+    bench.hear(target, (REFUSED, REFUSED_MEMORY, (job_id,)))
+    assert target.id in bench.job(job_id).holders, "it was handed on, maybe to this one"
+    bench.sent()
+    bench.live(10_000)
+    assert job_id in [job_id for message in bench.told(target, ASKCOPY) for job_id in message[2]]
+    bench.hear(target, (COPYIS, COPY_UNKNOWN, (), (job_id,)))
+    bench.live(2000)
+    assert [peer_id for peer_id, _ in copies(bench)] == [target.id]
 
 
 def test_another_node_is_asked_when_the_one_that_was_asked_is_forgotten() -> None:
