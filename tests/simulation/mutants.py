@@ -674,7 +674,7 @@ def ends_are_told_to_nobody() -> Iterator[None]:
         yield
 
 
-@mutant("I17", first=4, ends=True, tries=True, policy="off", clients=8, queues=1, active_ms=15_000)
+@mutant("I17", first=27, ends=True, tries=True, policy="off", clients=8, queues=1, active_ms=15_000)
 def who_did_not_take_an_end_tells_no_tries() -> Iterator[None]:
     """Other holders hear how a job has ended, and not what else the node knew of it that took the end."""
 
