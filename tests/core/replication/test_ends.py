@@ -44,9 +44,15 @@ FIRST, LAST, STRANGER = b"00" * 20, b"f0" * 20, b"50" * 20
 @pytest.fixture
 def bench() -> Bench:
     """A node with a copy of a job with RETAIN that two other nodes have, too."""
+    return bench_with_copy(3600)
+
+
+def bench_with_copy(ttl: int) -> Bench:
+    """The same, of a job that lives for so long, in s."""
     bench = Bench(peers=2, journaling=True)
     holders = tuple(sorted([MYSELF, *[peer.id for peer in bench.peers]]))
-    bench.hear(bench.peers[0], repljob(ID, retry=300, rows={RETAIN.number: KEPT_MS // 1000}, holders=holders))
+    copy = repljob(ID, ttl=ttl, retry=300, rows={RETAIN.number: KEPT_MS // 1000}, holders=holders)
+    bench.hear(bench.peers[0], copy)
     bench.sent()
     return bench
 
@@ -483,8 +489,9 @@ class TestExpired:
     """Who says that a job has expired speaks for its own copy: its clock may be wrong, or it was away in a REVIVE."""
 
     @pytest.fixture
-    def bench(self, bench: Bench) -> Bench:
+    def bench(self) -> Bench:
         """The copy here is over."""
+        bench = bench_with_copy(10)
         bench.advance(bench.job(ID).expires_ms - bench.now_ms + 3000)
         assert end_of(bench) == (EXPIRED, MYSELF, b"")
         bench.sent()
@@ -531,7 +538,8 @@ class TestExpired:
         assert dict(zip(reply[::2], reply[1::2], strict=True))[b"status"] == b"queued"
 
 
-def test_an_acknowledgement_just_after_the_ttl_changes_nothing(bench: Bench) -> None:
+def test_an_acknowledgement_just_after_the_ttl_changes_nothing() -> None:
+    bench = bench_with_copy(10)
     bench.advance(bench.job(ID).expires_ms - bench.now_ms + 100)
     waiting = bench.client()
     waiting.send("WAITJOB", 9000, ID)
