@@ -10,7 +10,6 @@ from tests.simulation.history import Known
 from tests.simulation.process import Process
 from tests.simulation.world import Violation
 
-
 #: With clocks that jump, copies of jobs that live no longer, in s, end at other times than the jobs.
 SHORT_S: Final = 3600
 
