@@ -546,6 +546,7 @@ def test_an_acknowledgement_just_after_the_ttl_changes_nothing() -> None:
     bench.client()("ACKJOB", ID)
     bench.live(200)
     assert end_of(bench) == (EXPIRED, MYSELF, b"")
+    assert waiting.waiting, "nobody is told that it is done"
 
 
 class TestWhereItCounts:
