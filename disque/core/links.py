@@ -52,7 +52,7 @@ def review(node: "Node", now_ms: int) -> None:
     known = membership.nodes
     met: list[bytes] = []
     for peer_id in [peer_id for peer_id in node.peers if peer_id not in known]:
-        drop(node, peer_id, now_ms)
+        drop(node, peer_id)
     for peer_id in [peer_id for peer_id in node.starts if peer_id not in known]:
         del node.starts[peer_id]
     for peer_id, other in known.items():
@@ -88,7 +88,7 @@ def review(node: "Node", now_ms: int) -> None:
     ends.review_all(node, now_ms)
 
 
-def drop(node: "Node", peer_id: bytes, now_ms: int) -> None:
+def drop(node: "Node", peer_id: bytes) -> None:
     """A node is not of the cluster any more."""
     peer = node.peers.pop(peer_id)
     ends.forget_node(node, peer_id)
@@ -96,7 +96,7 @@ def drop(node: "Node", peer_id: bytes, now_ms: int) -> None:
         if spread.job.retry:
             node.copies.short[spread.job.id] = spread
         else:  # that node may deliver it, so nobody else must
-            coordinator.may_be_lost(node, spread, now_ms)
+            coordinator.may_be_lost(node, spread)
 
 
 def forget_holders(node: "Node", gone: frozenset[bytes]) -> "Iterator[None]":

@@ -29,6 +29,7 @@ from cluster.messages import (
     REPLJOB_SPEC,
     SETACK,
     WILLQUEUE,
+    WORKING,
 )
 from disque.core import step
 from disque.core.journal.schema import JOBS_IDS, REQUEUE
@@ -419,6 +420,20 @@ class TestFromOutside:
         assert client.get("q") == []
         outside.confirm(job_id, nodes[1])
         assert outside.state(job_id) == "gone"
+
+    @pytest.mark.parametrize("copies", [1, 2])
+    def test_working_says_that_another_node_has_delivered_it(self, outside: Bench, copies: int) -> None:
+        """So it is not queued for its RETRY, neither there nor here if this node keeps jobs again."""
+        client = outside.client()
+        job_id = client.add("q", "b", "REPLICATE", 2, "RETRY", 5, "ASYNC")
+        nodes = asked(outside)
+        assert client("WORKING", job_id) == 5
+        assert sorted(outside.sent(WORKING)) == sorted((node.id, (WORKING, (job_id,))) for node in nodes)
+        outside.membership.leaving = False
+        outside.confirm(job_id, *nodes[:copies])
+        outside.live(4000)
+        assert client.get("q") == []
+        assert outside.sent(ENQUEUE) == []
 
     def test_a_timeout_takes_it_back(self, outside: Bench) -> None:
         client = outside.client()

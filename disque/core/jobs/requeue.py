@@ -180,7 +180,11 @@ def working(node: "Node", job: Job, now_ms: int) -> int:
     """
     if job.age_ms(now_ms) > job.ttl * 500:
         return WORKING_TOO_LATE
-    if not job.retry or job.state in {ACKED, WAIT_REPL}:
+    if not job.retry or job.state == ACKED:
+        return job.retry
+    if job.state == WAIT_REPL:  # another node has delivered it
+        coordinator.taken_over(node, job)
+        tell_holders(node, job, (WORKING,))
         return job.retry
     if job.state == QUEUED:
         node.take_out(job, now_ms)

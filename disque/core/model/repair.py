@@ -78,14 +78,15 @@ class Replacement(Spread):
 class Takeover(Spread):
     """A job that is delivered at most once, and that a node which leaves gives away: as if its ADDJOB were ASYNC.
 
-    ``lost_ms`` is when the link to the node that was asked ended, or when that was forgotten; 0: the link stands.
+    ``beats`` are left until it is forgotten, since the link to the node that was asked ended, or that node was
+    forgotten; 0: the link stands.
     """
 
-    __slots__ = ("lost_ms",)
+    __slots__ = ("beats",)
 
     def __init__(self, job: Job) -> None:
         super().__init__(job, None, outside=True)
-        self.lost_ms = 0
+        self.beats = 0
 
 
 class Walk:

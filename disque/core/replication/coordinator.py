@@ -487,15 +487,15 @@ def restarted(node: "Node", peer: Peer, now_ms: int) -> None:
 def link_lost(node: "Node", peer: Peer, now_ms: int) -> None:
     """The link to ``peer`` is gone: others are asked for the copies that it was asked for."""
     for spread in [spread for spread in peer.waiting.values() if not spread.job.retry]:
-        may_be_lost(node, spread, now_ms)
+        may_be_lost(node, spread)
     if peer.waiting:
         node.begin_chore(ask_others(node, peer, now_ms))
 
 
-def may_be_lost(node: "Node", spread: Spread, now_ms: int) -> None:
+def may_be_lost(node: "Node", spread: Spread) -> None:
     """The link over which such a job went is gone, or its other side is forgotten: nobody else must have the job."""
     if isinstance(spread, Takeover):
-        spread.lost_ms = now_ms  # it will be said if the job has not left: see `takeover.beat`
+        spread.beats = takeover.UNSENT_BEATS  # it will be said if the job has not left: see `takeover.beat`
     else:
         lost(node, spread)
 

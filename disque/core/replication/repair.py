@@ -144,7 +144,7 @@ def beat(node: "Node", now_ms: int) -> None:
     if repairs.returned or repairs.noted:
         returned.beat(node, now_ms)
     if repairs.parting:
-        takeover.beat(node, now_ms)
+        takeover.beat(node)
     is_idle = not (repairs.doubts or repairs.failing or repairs.urgent or repairs.again_ms)
     if is_idle or now_ms % LOOK_EVERY_MS >= BEAT_MS:
         return

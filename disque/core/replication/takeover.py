@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from disque.core.node import Node
 
 GOT: Final = (GOTJOB,)
-#: So long after the end of a link it is known which messages have not left, in ms.
-UNSENT_MS: Final = 1000
+#: So many beats after the end of a link it is known which messages have not left.
+UNSENT_BEATS: Final = 10
 
 
 # -- giving ------------------------------------------------------------------------------------------------------------
@@ -79,7 +79,7 @@ def ask(node: "Node", spread: Takeover, peer: "Peer", now_ms: int) -> None:
     """Give the job to this node."""
     job = spread.job
     spread.asked = (peer.id,)
-    spread.lost_ms = 0
+    spread.beats = 0
     if not peer.waiting:
         peer.heard_ms = now_ms
     peer.waiting[job.id] = spread
@@ -117,10 +117,15 @@ def forget(node: "Node", spread: Takeover) -> None:
         node.unique.by_job[job.id] = key
 
 
-def beat(node: "Node", now_ms: int) -> None:
-    """Forget what left over a link that has ended."""
+def beat(node: "Node") -> None:
+    """Forget what left over a link that has ended. While the journal cannot be written, nothing leaves."""
+    if node.misconf:
+        return
     for spread in list(node.repairs.parting.values()):
-        if spread.lost_ms and now_ms - spread.lost_ms >= UNSENT_MS:
+        if not spread.beats:
+            continue
+        spread.beats -= 1
+        if not spread.beats:
             peer = node.peers.get(spread.asked[0])
             if peer is not None:
                 peer.waiting.pop(spread.job.id, None)

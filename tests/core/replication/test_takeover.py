@@ -124,6 +124,25 @@ def test_a_node_that_leaves_no_more_keeps_what_is_refused(three: Bench) -> None:
     assert not asked(three)
 
 
+def test_while_the_journal_cannot_be_written_nothing_has_left_over_a_link_that_ends(three: Bench) -> None:
+    """Seed 1520792: messages wait for the record that is before them."""
+    job_id = added(three)
+    leave(three)
+    ((peer, message),) = asked(three)
+    three.node.misconf = b"no space"
+    three.link_down(peer)
+    three.live(3000)
+    assert three.job(job_id).state == WAIT_REPL
+    three.node.misconf = b""
+    three.live(100)
+    step.undelivered(three.node, peer.id, [message], three.now_ms)
+    ((other, _),) = asked(three)
+    assert other is not peer
+    three.hear(other, (GOTJOB, (job_id,)))
+    three.live(2000)
+    assert three.node.find(job_id) is None
+
+
 def test_a_link_that_ends_costs_the_job_since_the_other_node_may_have_it(three: Bench) -> None:
     job_id = added(three)
     leave(three)
