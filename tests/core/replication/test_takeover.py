@@ -24,7 +24,7 @@ from disque.core.journal.schema import DELETE, JOBS, KEYS
 from disque.core.model.job import ACTIVE, QUEUED, WAIT_REPL
 from disque.core.model.repair import Walk
 from disque.core.replication import repair
-from tests.core.support import MYSELF, Bench, foreign_id
+from tests.core.support import MYSELF, PROCESS, Bench, foreign_id
 from tests.support.formats import repljob, repljob_with
 
 
@@ -131,6 +131,8 @@ def test_while_the_journal_cannot_be_written_nothing_has_left_over_a_link_that_e
     ((peer, message),) = asked(three)
     three.node.misconf = b"no space"
     three.link_down(peer)
+    three.live(3000)
+    three.link_up(peer, PROCESS + 1)
     three.live(3000)
     assert three.job(job_id).state == WAIT_REPL
     three.node.misconf = b""
