@@ -8,6 +8,7 @@ or another node did. Nothing is logged in the first second, since nodes of one c
 """
 
 import socket
+import ssl
 from typing import Final
 
 QUIET_S: Final = 60.0
@@ -79,6 +80,17 @@ def reason_of(wrong: Exception, waited_s: float) -> str:
         return "connection refused, no process listens there"
     if isinstance(wrong, TimeoutError):
         return f"timed out, no answer within {waited_s:g} s"
+    if isinstance(wrong, ssl.SSLError):  # one of its kinds is a ValueError, too
+        return f"TLS failed: {tls_reason(wrong)}"
     if isinstance(wrong, ValueError):
         return "this is not a valid name"
     return getattr(wrong, "strerror", None) or str(wrong) or type(wrong).__name__
+
+
+def tls_reason(wrong: OSError) -> str:
+    """Why a TLS handshake has failed, for the log."""
+    if isinstance(wrong, ssl.SSLCertVerificationError):
+        return f"the certificate is not trusted: {wrong.verify_message}"
+    if isinstance(wrong, ssl.SSLError) and wrong.reason:
+        return wrong.reason.lower().replace("_", " ")
+    return "the connection has ended"

@@ -24,6 +24,7 @@ from contextlib import suppress
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, cast
 
+from cluster.complaints import tls_reason
 from cluster.frames import FrameReader, FrameTooLongError, enclosed
 from cluster.handshake import FRAME_MOST, Acceptor, Dialer, HandshakeError, Identity, refusal
 from cluster.large import LARGE_BODY, BadFrameError
@@ -509,15 +510,6 @@ async def connected(loop: asyncio.AbstractEventLoop, sock: socket.socket, addres
         sock.close()
         raise
     return sock
-
-
-def tls_reason(wrong: OSError) -> str:
-    """Why a TLS handshake has failed, for the log."""
-    if isinstance(wrong, ssl.SSLCertVerificationError):
-        return f"the certificate is not trusted: {wrong.verify_message}"
-    if isinstance(wrong, ssl.SSLError) and wrong.reason:
-        return wrong.reason.lower().replace("_", " ")
-    return "the connection has ended"
 
 
 def host_of(address: object) -> str:

@@ -142,8 +142,8 @@ def open_nodes_conf(
 
 
 def _open(path: Path) -> NodesConf:
-    missing = not path.exists()
     try:
+        missing = not path.exists()
         fd = open_locked(path)
         return NodesConf(path, fd, made=missing and not os.fstat(fd).st_size)
     except LockedError:

@@ -166,7 +166,11 @@ class Persistence:
     def _refuse_old_file(self, row: Row) -> None:
         """Do not start empty beside the append-only file of an old server: that would look like lost jobs."""
         old = Path(row.path(1)).with_suffix("")
-        if not row.segments and old.is_file() and old.stat().st_size:
+        try:
+            is_there = not row.segments and old.is_file() and old.stat().st_size > 0
+        except OSError as error:
+            raise JournalError(f"Can't use the journal {old}: {error.strerror}") from error
+        if is_there:
             raise JournalError(
                 f"{old} is not a journal of this server (its files are {old.name}.00000001 and so on). A file of "
                 "Disque 1.0 cannot be read here: drain the old server first. To start empty, move the file away"

@@ -85,7 +85,7 @@ class Server:
         random = Random(seed)  # noqa: S311 - to spread what nodes do; IDs use urandom
         self.node = Node(membership, config, random, self.host, ROWS, clock.now_ms())
         self.loop = asyncio.get_running_loop()
-        users.reload(self.node, clock.now_ms())
+        users.reload(self.node)
         self.pump = Pump(self.node, clock, log, self.loop)
         boot_id = self.host.process.boot_id
         self.persistence = Persistence(self.pump, boot_id, lambda: SystemRandom().getrandbits(32))

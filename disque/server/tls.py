@@ -9,6 +9,7 @@ node is up to them.
 
 import ssl
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -61,11 +62,16 @@ def _load(context: ssl.SSLContext, config: Config, what: str, verify: ssl.Verify
         hint = ", or tls-auth-clients no" if what == "tls-port" else ""
         raise TlsError(f"{what} needs tls-ca-cert-file{hint}")
     for path in filter(None, (certificate, key, authority)):
-        if Path(path).exists() and not Path(path).is_file():  # to open a pipe would wait for who writes to it
-            raise TlsError(f"Cannot use the certificates of {what} ({path}): not a file")
+        _read(partial(_look_at, Path(path)), what, path)
     _read(lambda: context.load_cert_chain(certificate, key, _no_passphrase), what, f"{certificate} with {key}")
     if verify != ssl.CERT_NONE:
         _read(lambda: context.load_verify_locations(authority), what, authority)
+
+
+def _look_at(path: Path) -> None:
+    """Raise ValueError for what is there and no file: to open a pipe would wait for who writes to it."""
+    if path.exists() and not path.is_file():
+        raise ValueError("not a file")
 
 
 def _read(load: Callable[[], None], what: str, files: str) -> None:

@@ -1,4 +1,5 @@
 import socket
+import ssl
 
 import pytest
 
@@ -66,10 +67,13 @@ def test_memory_of_places_is_bounded() -> None:
         (socket.gaierror(-2, "Name or service not known"), "the name cannot be resolved (Name or service not known)"),
         (ConnectionRefusedError(), "connection refused, no process listens there"),
         (TimeoutError(), "timed out, no answer within 5 s"),
+        (ssl.SSLCertVerificationError(1, "x"), "TLS failed: the certificate is not trusted: expired"),
         (UnicodeError("label too long"), "this is not a valid name"),
         (OSError(113, "No route to host"), "No route to host"),
         (OSError(), "OSError"),
     ],
 )
 def test_reasons_are_words_for_people(wrong: Exception, said: str) -> None:
+    if isinstance(wrong, ssl.SSLCertVerificationError):
+        wrong.verify_message = "expired"
     assert reason_of(wrong, 5.0) == said

@@ -211,6 +211,13 @@ def test_a_directory_that_does_not_exist(start_node: StartNode, make_node: Start
     assert "Can't chdir" in refused(node) or "No such file" in node.log()
 
 
+@pytest.mark.parametrize("option", ["--appendfilename", "--cluster-config-file"])
+def test_a_name_that_is_too_long(make_node: StartNode, option: str) -> None:
+    said = refused(make_node("--appendonly", "yes", option, "x" * 300))
+    assert "xxx: File name too long" in said
+    assert "Traceback" not in said
+
+
 def test_a_port_that_is_taken(node: Node, make_node: StartNode) -> None:
     other = make_node()
     other.port = node.port

@@ -119,6 +119,10 @@ class TestRefusal:
         with pytest.raises(NodesConfError, match=r"Can't open .*: No such file or directory"):
             start(tmp_path / "nowhere" / "nodes.conf", log)
 
+    def test_a_name_that_is_too_long(self, tmp_path: Path, log: Log) -> None:
+        with pytest.raises(NodesConfError, match=r"Can't open .*xxx: File name too long"):
+            start(tmp_path / ("x" * 300), log)
+
     def test_a_file_that_cannot_be_written(self, path: Path, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("disque.server.nodes_conf.os.fsync", full_disk)
         with pytest.raises(NodesConfError, match=r"Can't use .*: No space left on device"):

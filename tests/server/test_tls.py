@@ -153,6 +153,14 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path, setting: str) -> None:
         contexts(made)
 
 
+def test_a_file_that_cannot_be_looked_at_is_named() -> None:
+    for setting in ("tls-cert-file", "tls-key-file", "tls-ca-cert-file"):
+        made = config()
+        made.put(setting, ("/" + "x" * 300,))
+        with pytest.raises(TlsError, match=r"of tls-cluster .*xxx.*: File name too long"):
+            contexts(made)
+
+
 def test_a_key_with_a_passphrase_is_refused_and_nobody_is_asked(tmp_path: Path) -> None:
     openssl = shutil.which("openssl")
     if openssl is None:

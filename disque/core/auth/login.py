@@ -67,6 +67,7 @@ def log_in(node: "Node", session: Session, name: bytes, password: bytes, by: byt
     """Make this client one of that user, if the password is right. ``by`` is the command that asks for it."""
     user = node.users.by_name.get(name)
     if (user or NOBODY).fits(password) and user is not None:
+        session.certificate = b""  # it has said who it is
         session.log_in(user, passed=True)
         return True
     denied(node, session, name, by, now_ms)
@@ -93,12 +94,11 @@ def denied(node: "Node", session: Session, name: bytes, by: bytes, now_ms: int) 
 def by_certificate(node: "Node", session: Session, name: bytes) -> None:
     """A client has shown a certificate that names a user: it is logged in, if there is such a user.
 
-    Else it is what it would be without one.
+    Else it is what it would be without one, until there is: a node that starts may not know its users yet.
     """
-    user = node.users.by_name.get(name)
-    if user is not None and user.enabled:
-        session.log_in(user, passed=True)
-    else:
+    session.certificate = name
+    start_over(node, session)
+    if session.is_expected() and not node.loading:
         node.stats.certificates_denied += 1
 
 
@@ -106,3 +106,11 @@ def start_over(node: "Node", session: Session) -> None:
     """The client is what one is that connects now."""
     default = node.users.default
     session.log_in(default, passed=default.is_open())
+    look_again(node, session)
+
+
+def look_again(node: "Node", session: Session) -> None:
+    """See whether there is the user by now that the certificate of this client names."""
+    user = node.users.by_name.get(session.certificate) if session.is_expected() else None
+    if user is not None and user.enabled:
+        session.log_in(user, passed=True)

@@ -5,8 +5,8 @@ registry says of users of the same name, and ACL cannot change them there. `requ
 user at its node; what the registry says of that user's passwords does not count there, but its rights do.
 
 Clients of a user that changes have the new rights at once. Those of one that is deleted are disconnected, as are those
-that listen to channels that are not theirs any more. Who waits for jobs or ends that are not his any more waits no
-longer.
+that listen to channels that are not theirs any more, or to all commands (MONITOR) without the right to it. Who waits
+for jobs that are not his any more waits no longer, nor who waits for ends after his rights to queues have changed.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -59,16 +59,17 @@ def is_ready(node: "Node", entry: Entry) -> bool:
 
 def has_changed(node: "Node", entry: Entry, now_ms: int) -> None:
     """Another node has set or deleted a user."""
+    del now_ms
     name = entry.key[1]
     if name not in node.users.fixed:
         user = None if entry.deleted else read(node, name, entry.value)
-        change(node, name, user, now_ms)
+        change(node, name, user)
 
 
 # -- what changes ------------------------------------------------------------------------------------------------------
 
 
-def change(node: "Node", name: bytes, user: User | None, now_ms: int) -> None:
+def change(node: "Node", name: bytes, user: User | None) -> None:
     """This is the user of that name from now on; None: there is none."""
     before = node.users.by_name.get(name)
     if user is None:
@@ -85,12 +86,14 @@ def change(node: "Node", name: bytes, user: User | None, now_ms: int) -> None:
             node.host.kill(session)
         else:
             session.log_in(user, passed=session.passed)
-            review(node, session, now_ms)
+            review(node, session, before)
 
 
-def review(node: "Node", session: Session, now_ms: int) -> None:
+def review(node: "Node", session: Session, before: User) -> None:
     """The rights of a client have changed: what it does right now may not be allowed any more."""
     user = session.user
+    if session.monitoring and not (user.may_run(b"monitor") and user.reads_all()):
+        node.host.kill(session)
     listens = session.subscriptions
     if listens is not None and not (
         all(may_listen(user, name) for name in listens.channels)
@@ -101,11 +104,13 @@ def review(node: "Node", session: Session, now_ms: int) -> None:
         deliver.unblock(node, session, resp.error(errors.NO_COMMAND % b"getjob"))
     elif session.waiting == WAIT_JOBS and not all(user.may(queue.name, READ) for queue in session.wait_queues):
         deliver.unblock(node, session, resp.error(errors.NO_QUEUE))
-    elif session.waiting == WAIT_ENDS and not (user.all_queues and user.may_run(b"waitjob")):
-        waits.time_out(node, node.ends.by_session[session.id], now_ms)
+    elif session.waiting == WAIT_ENDS and not user.may_run(b"waitjob"):
+        waits.refuse(node, session, resp.error(errors.NO_COMMAND % b"waitjob"))
+    elif session.waiting == WAIT_ENDS and not (user.all_queues or user.words_of_queues() == before.words_of_queues()):
+        waits.refuse(node, session, resp.error(errors.NO_QUEUE))  # it may be allowed still: it can ask again
 
 
-def reload(node: "Node", now_ms: int) -> None:
+def reload(node: "Node") -> None:
     """Take the users of the configuration and those of the registry: at the start, and when either was read anew.
 
     Clients that came before and had to prove nothing are what others like them are now.
@@ -122,9 +127,9 @@ def reload(node: "Node", now_ms: int) -> None:
     users.fixed = frozenset([user.name for user in fixed])
     was_open = users.default.is_open()
     for name in [name for name in users.by_name if name not in found]:
-        change(node, name, None, now_ms)
+        change(node, name, None)
     for name, user in found.items():
-        change(node, name, user, now_ms)
+        change(node, name, user)
     if was_open and not users.default.is_open():
         for session in node.sessions.values():
             if session.user is users.default:

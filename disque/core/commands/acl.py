@@ -64,7 +64,7 @@ def set_user(node: "Node", session: Session, args: list[bytes], now_ms: int) -> 
     if wrong:
         session.out.append(resp.error(wrong))
         return
-    users.change(node, name, user, now_ms)
+    users.change(node, name, user)
     session.out.append(resp.OK)
 
 
@@ -111,7 +111,7 @@ def del_user(node: "Node", session: Session, args: list[bytes], now_ms: int) -> 
     session.out.append(resp.integer(len(gone)))
     for user in gone:
         entries.set_value(node, (USER, user.name, b""), b"", now_ms, deleted=True)
-        users.change(node, user.name, None, now_ms)
+        users.change(node, user.name, None)
 
 
 def get_user(node: "Node", session: Session, args: list[bytes], now_ms: int) -> None:

@@ -166,7 +166,7 @@ def reset(node: "Node", session: Session, args: list[bytes], now_ms: int) -> Non
         session.out.append(resp.error(node.misconf or errors.SYNTAX))
         return
     registry.forget_all(node)
-    users.reload(node, now_ms)
+    users.reload(node)
     sessions.flush_all(node, now_ms)
     node.early, node.messages = [], []
     node.batches.clear()

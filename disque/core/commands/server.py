@@ -62,6 +62,9 @@ def config_set(node: "Node", session: Session, args: list[bytes], now_ms: int) -
         take_back(node, before, acted)
         session.out.append(resp.error(errors.one_line(as_bytes(str(refusal)))))
         return
+    except Exception:
+        take_back(node, before, acted)
+        raise
     node.apply_settings()
     session.out.append(resp.OK)
 

@@ -135,7 +135,7 @@ class Replay(Recovery):
         for name, jobs in waiting.items():
             self._fill(name, jobs, now_ms)
             yield done
-        users.reload(self.node, now_ms)
+        users.reload(self.node)
 
     def _place(self, job: Job, waiting: dict[bytes, list[Job]], sure: bool, now_ms: int) -> None:
         node = self.node

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from disque.core.base.timers import IDLE, NEVER, Timed
 from disque.core.model.job import Job
 from disque.core.model.queue import Queue
-from disque.core.model.user import User, open_default
+from disque.core.model.user import DEFAULT, User, open_default
 from disque.core.model.waiter import Waiter
 
 if TYPE_CHECKING:
@@ -135,6 +135,7 @@ class Session(Waiter):
         "adds",
         "adds_bytes",
         "answer_by_ms",
+        "certificate",
         "closing",
         "command",
         "created_ms",
@@ -186,7 +187,9 @@ class Session(Waiter):
         #: Who it is, and whether it has proven that.
         self.user = ANYBODY
         self.passed = False
-        #: There is something that it may not do.
+        #: The user that its certificate names, and that it is as soon as there is one of that name.
+        self.certificate = b""
+        #: There is something that it may not do, or it may be somebody else by now.
         self.limited = True
         self.protocol = 2
         self.reply_mode = REPLY_ON
@@ -227,7 +230,11 @@ class Session(Waiter):
         """From now on this is the client of ``user``, if it has proven that."""
         self.user = user
         self.passed = passed
-        self.limited = user.is_limited() or not self.may()
+        self.limited = user.is_limited() or not self.may() or self.is_expected()
+
+    def is_expected(self) -> bool:
+        """Whether its certificate names a user that it is not."""
+        return bool(self.certificate) and self.user.name == DEFAULT
 
     def may(self) -> bool:
         """Whether it may run commands at all: it has logged in, or need not."""

@@ -246,6 +246,16 @@ def time_out(node: "Node", wait: Wait, now_ms: int) -> None:
         answer(node, wait)
 
 
+def refuse(node: "Node", session: Session, reply: bytes) -> None:
+    """This client may not wait for these jobs any more."""
+    leave(node, node.ends.by_session[session.id])
+    session.waiting = NOT_WAITING
+    is_silent, session.wait_silent = session.wait_silent, False
+    node.touch(session)
+    if not is_silent:
+        session.out.append(reply)
+
+
 def review(node: "Node", now_ms: int) -> None:
     """Links or nodes have changed: somebody who has not answered may not be there any more."""
     node.ends.reviews += 1

@@ -131,3 +131,25 @@ def test_a_certificate_names_a_user(guarded: Bench) -> None:
     client = guarded.client()
     login.by_certificate(guarded.node, client.session, b"u")
     assert client.error("PING").startswith("NOAUTH")
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_a_certificate_names_a_user_that_this_node_does_not_know_yet(bench: Bench, *, is_open: bool) -> None:
+    admin, client, other, reset = bench.client(), bench.client(), bench.client(), bench.client()
+    if not is_open:
+        admin("ACL", "SETUSER", "default", "off")
+    for one in (client, other, reset):
+        login.by_certificate(bench.node, one.session, b"alice")
+    assert not is_open or client("ACL", "WHOAMI") == b"default"
+    admin("ACL", "SETUSER", "bob", "on", ">p", "~*", "+@all")
+    other("AUTH", "bob", "p")
+    admin("ACL", "SETUSER", "alice", "on", "~a", "+@all")
+    assert client("ACL", "WHOAMI") == b"alice"
+    assert client.error("QLEN", "b").startswith("NOPERM")
+    assert other("ACL", "WHOAMI") == b"bob"
+    assert reset("ACL", "WHOAMI") == b"alice"
+    assert reset("RESET") == b"RESET"
+    assert reset("ACL", "WHOAMI") == b"alice"
+    assert bench.node.stats.certificates_denied == 3
+    admin("ACL", "DELUSER", "alice")
+    assert not is_open or reset("ACL", "WHOAMI") == b"default"

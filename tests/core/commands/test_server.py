@@ -95,6 +95,18 @@ def test_what_the_host_refuses_takes_the_others_back(
     assert bench.node.limits.max_bytes == 1 << 30
 
 
+def test_what_goes_wrong_in_the_host_is_taken_back_too(
+    bench: Bench, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def configure(name: str) -> None:
+        raise RuntimeError(name)
+
+    monkeypatch.setattr(bench.host, "configure", configure)
+    with pytest.raises(RuntimeError):
+        client("CONFIG", "SET", "maxclients", 9)
+    assert client("CONFIG", "GET", "maxclients")[1] == b"10000"
+
+
 def test_config_get_takes_several_patterns(client: Client) -> None:
     assert client("CONFIG", "GET", "maxm*es", "hz", "maxclients") == [
         *(b"maxmemory-samples", b"5", b"hz", b"10", b"maxclients", b"10000")
