@@ -1,7 +1,6 @@
 """Who asks, and whether that is meant: logins, requests that other sites make, and headers that browsers obey."""
 
 import base64
-import binascii
 import hmac
 import ipaddress
 from typing import Final
@@ -81,7 +80,7 @@ def basic(request: Request) -> tuple[str | None, str] | None:
         return None
     try:
         user, colon, password = base64.b64decode(word, validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:
         return None
     return (user or None, password) if colon else None
 

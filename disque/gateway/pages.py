@@ -149,7 +149,7 @@ class Pages:
     ) -> Response:
         """A page as an answer, which nobody keeps."""
         html = self.render(request, template, session, **values)
-        return HTMLResponse(html, status, {"Cache-Control": "no-store"})
+        return HTMLResponse(html.encode("utf-8", "replace"), status, {"Cache-Control": "no-store"})
 
     def nothing(self, request: Request) -> Response:
         """The page that there is not."""

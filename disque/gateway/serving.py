@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from disque.gateway.settings import Address, BadSettingError, Settings
@@ -28,6 +29,10 @@ HEADERS_S: Final = 20.0
 KEEP_ALIVE_S: Final = 75
 #: Bytes of the headers of a request, its first line included.
 HEADERS_MOST: Final = 64 << 10
+#: Bytes that are read at once: what comes behind a request that is served waits as bytes, which are much less than the
+#: requests in them. With more of them, the connection is not listened to, not even for its end.
+PIECE: Final = 4 << 10
+UNREAD_MOST: Final = 64 << 10
 #: Open files beside the connections of clients: those to nodes above all.
 OTHER_FILES: Final = 500
 
@@ -36,24 +41,39 @@ class UnclearError(Exception):
     """Headers that are too long, or that could be read in two ways: the reader of requests answers with 400."""
 
 
-class Protocol(HttpToolsProtocol):
-    """One connection. Headers have a time and a size."""
+class Flow(FlowControl):
+    """Takes no more bytes while many wait."""
 
+    full = False
+
+    def resume_reading(self) -> None:
+        """Read on, if what has come was read, or most of it."""
+        if not self.full:
+            super().resume_reading()
+
+
+class Protocol(HttpToolsProtocol):
+    """One connection. Headers have a time and a size, and who sends requests before he is answered waits."""
+
+    flow: Flow
     _patience: asyncio.TimerHandle | None = None
     _header_bytes = 0
     _chunk_bytes = 0
     _in_headers = True
     _running: RequestResponseCycle | None = None
+    _unread: bytes = b""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         """Wait for the first request, though not for ever."""
         super().connection_made(transport)
+        self.flow = Flow(transport)
         self._wait_for_headers()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It is over, for the request that is being served as well: uvicorn tells the one that came last."""
         self._headers_came()
         self.pipeline.clear()
+        self._unread = b""
         running = self._running
         if running is not None and not running.response_complete:
             running.disconnected = True
@@ -65,7 +85,29 @@ class Protocol(HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)
 
     def data_received(self, data: bytes) -> None:
-        """Read on, unless the headers are too long by now."""
+        """Bytes have come."""
+        self._unread += data
+        self._read_on()
+
+    def on_response_complete(self) -> None:
+        """A request is answered: the next one is served, if it has come."""
+        super().on_response_complete()
+        self._read_on()
+        self.flow.resume_reading()
+
+    def _read_on(self) -> None:
+        """Read what has come up to the first request that has to wait, and no more before that is served."""
+        at = 0
+        while at < len(self._unread) and not self.pipeline and not self.transport.is_closing():
+            self._read(self._unread[at : at + PIECE])
+            at += PIECE
+        self._unread = self._unread[at:]
+        self.flow.full = len(self._unread) > UNREAD_MOST
+        if self.flow.full:
+            self.flow.pause_reading()
+
+    def _read(self, data: bytes) -> None:
+        """Read some bytes, unless the headers are too long by now."""
         self._chunk_bytes = len(data)
         if self._in_headers:
             self._header_bytes += len(data)

@@ -2,10 +2,12 @@
 
 Jobs are claimed in the driver when the first action needs them, once for a DataFrame. Spark plans its partitions once,
 and the bodies are in them. So all actions on it, and every task that is started again, see the same jobs, and writing
-their IDs back with action=ack acknowledges only what was processed. Nothing extends the RETRY: what is not acknowledged
-within it is delivered again.
+their IDs back with action=ack acknowledges only what was processed. Where Spark pushes filters down to sources, it
+plans again for each query with a filter, which would claim other jobs: that is refused. Nothing extends the RETRY: what
+is not acknowledged within it is delivered again.
 """
 
+import sys
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 #: So many fields of a job GETJOB tells. The others cost one more request for each job.
 TOLD: Final = 5
+#: The module that plans a read in a process of its own, where Spark pushes filters down.
+PUSHES_FILTERS: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 SHOWN: Final = frozenset(Claimed._fields[TOLD:])
 
 
@@ -38,8 +42,13 @@ class DrainReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Claim the jobs. Raises ReadError."""
         need(*TO_WORK)
-        from disque.spark.claims import Claims  # noqa: PLC0415 - a reader is pickled where nothing was connected
+        from disque.spark.claims import Claims, ReadError  # noqa: PLC0415 - a reader is pickled where nothing was connected
 
+        if PUSHES_FILTERS in sys.modules:
+            raise ReadError(
+                "with spark.sql.python.filterPushdown.enabled a query with a filter would take other jobs than one "
+                "without: set it to false"
+            )
         claims = Claims(self._options, bodies=True)
         try:
             jobs = claims.take(self._options.max_jobs)

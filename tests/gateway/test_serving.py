@@ -115,6 +115,44 @@ def test_who_leaves_with_requests_waiting_ends_the_one_that_is_served() -> None:
     assert heard == ["http.request", "http.disconnect"], "the next ones are not served: nobody is there"
 
 
+def test_who_sends_more_than_is_answered_waits() -> None:
+    served: list[int] = []
+    most: list[tuple[int, int]] = []
+    begun, may_go_on = asyncio.Event(), asyncio.Event()
+
+    async def answers(scope: Scope, receive: Receive, send: Send) -> None:
+        del receive
+        served.append(int(scope["path"][1:]))
+        begun.set()
+        for one in server.server_state.connections:
+            assert isinstance(one, serving.Protocol)
+            most.append((len(one.pipeline), len(one._unread)))
+        await may_go_on.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body"})
+
+    server = make_server(answers, Settings(grace_s=1))
+
+    async def both() -> None:
+        stop, place = asyncio.Event(), listener(("127.0.0.1", 0))
+        serving_it = asyncio.create_task(serve([(server, place)], stop))
+        reader, writer = await asyncio.open_connection(*place.getsockname())
+        sent = [b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n" % number for number in range(20_000)]
+        sent[-1] = sent[-1].replace(b"Host", b"Connection: close\r\nHost")
+        writer.write(b"".join(sent))
+        await begun.wait()
+        may_go_on.set()
+        assert (await reader.read()).count(b"HTTP/1.1 200 OK") == len(sent)
+        writer.close()
+        stop.set()
+        await serving_it
+
+    asyncio.run(both())
+    assert served == list(range(20_000))
+    assert max(requests for requests, _ in most) <= serving.PIECE // len(b"GET /0 HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert max(unread for _, unread in most) <= 1 << 19, "what the loop reads at once, and no more"
+
+
 def test_a_body_that_comes_with_its_headers_does_not_count_as_one_of_them() -> None:
     async def act(port: int) -> None:
         size = serving.HEADERS_MOST * 2

@@ -38,6 +38,20 @@ def test_all_actions_on_a_drain_see_the_same_jobs_and_what_is_written_back_is_do
     assert node.ask("QLEN", "mails") == 20
 
 
+def test_where_filters_are_pushed_down_none_takes_other_jobs(spark: SparkSession, node: Node, hosts: str) -> None:
+    fill(node, 25)
+    jobs = read(spark, hosts)
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        assert jobs.count() == 10
+        with pytest.raises(PySparkException, match=r"filterPushdown\.enabled .* set it to false"):
+            jobs.filter("nacks = 0").collect()
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+    assert jobs.filter("nacks = 0").count() == 10
+    assert node.ask("QLEN", "mails") == 15
+
+
 def test_an_empty_queue_is_an_empty_frame(spark: SparkSession, node: Node, hosts: str) -> None:
     del node
     assert read(spark, hosts).collect() == []

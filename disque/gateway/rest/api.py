@@ -176,6 +176,8 @@ def problem(error: Exception, request_id: str) -> Response:
         more["Retry-After"] = "60"
     elif isinstance(error, RefusedError):
         fault = Fault(403, "This does not seem to be meant by the user")
+    elif isinstance(error, UnicodeEncodeError):
+        fault, detail = Fault(400, "The request makes no sense"), "half of a surrogate pair is no character"
     elif isinstance(error, BodyError):
         fault, detail = Fault(error.status, "The body is not taken"), error.text
         more = dict(error.more)

@@ -56,6 +56,13 @@ def test_only_files_of_ours_are_served(gateway: Gateway, path: str) -> None:
     assert gateway.ask("GET", path).status == 404
 
 
+@pytest.mark.parametrize("path", ["/jobs/%FF", "/jobs/%ED%A0%80", "/nodes/%ED%A0%80"])
+def test_names_that_are_no_text_are_unknown(gateway: Gateway, path: str) -> None:
+    answer = gateway.ask("GET", path)
+    assert answer.status == 200
+    assert re.search(r"There is no node|there was none with this ID", answer.text)
+
+
 def test_a_form_with_thousands_of_fields_is_refused(gateway: Gateway, node: Node) -> None:
     job_id = shown(add(node))
     answer = post(gateway, "cancel", [("id", job_id)] * 5000)

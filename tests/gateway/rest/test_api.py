@@ -88,7 +88,8 @@ class TestLogins:
         return "Basic " + base64.b64encode(text.encode()).decode()
 
     def test_users_of_the_nodes_come_with_their_password(self, locked: Api) -> None:
-        for header in ({}, {"authorization": "Basic x"}, {"authorization": self.basic("default:wrong")}):
+        words = [{"authorization": word} for word in ("Basic x", "Basic \xe9", self.basic("default:wrong"))]
+        for header in ({}, *words):
             answer = locked.ask("GET", "/queues", None, **header)
             assert (answer.status, answer.headers["www-authenticate"]) == (401, 'Basic realm="disque"')
         for user in ("default", ""):

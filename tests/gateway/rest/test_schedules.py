@@ -37,6 +37,7 @@ def test_times_are_told_before(api: Api) -> None:
 
 
 def test_what_is_no_schedule_is_refused(api: Api) -> None:
+    assert "surrogate" in api.refused("PUT", "/schedules/x", {"spec": "\ud800", "queue": "q", "body": "x"})
     assert api.refused("PUT", "/schedules/x", {"spec": "x", "queue": "q", "body": "x"})
     assert "lacks 'queue'" in api.refused("PUT", "/schedules/x", {"spec": "@hourly", "body": "x"})
     assert "unknown field 'unique'" in api.refused(
