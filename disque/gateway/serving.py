@@ -128,8 +128,13 @@ class Protocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def _check_headers(self) -> None:
-        """What the reader lets pass: two hosts, codings beside chunked, and headers that came at once."""
+        """What the reader lets pass: two hosts, codings beside chunked, and headers that came at once.
+
+        And a body behind `Upgrade`, of which it reads nothing: it would be taken for the next request.
+        """
         names = [name for name, _ in self.headers]
+        if self.parser.should_upgrade() and (b"content-length" in names or b"transfer-encoding" in names):
+            raise UnclearError
         if names.count(b"host") > 1:
             raise UnclearError
         if b"transfer-encoding" in names:
@@ -152,6 +157,9 @@ class Protocol(HttpToolsProtocol):
             self._patience = None
 
     def _too_slow(self) -> None:
+        if self.pipeline:  # the rest of the headers may have come: it is read when those in front are answered
+            self._patience = self.loop.call_later(HEADERS_S, self._too_slow)
+            return
         self._patience = None
         self.transport.close()
 

@@ -44,7 +44,8 @@ class DrainReader(DataSourceReader):
         need(*TO_WORK)
         from disque.spark.claims import Claims, ReadError  # noqa: PLC0415 - a reader is pickled where nothing was connected
 
-        if PUSHES_FILTERS in sys.modules:
+        planner = sys.modules["__main__"].__spec__
+        if PUSHES_FILTERS in sys.modules or (planner is not None and planner.name == PUSHES_FILTERS):
             raise ReadError(
                 "with spark.sql.python.filterPushdown.enabled a query with a filter would take other jobs than one "
                 "without: set it to false"

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 import pytest
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from disque.gateway import asgi, serving
 from disque.gateway.app import build
@@ -64,6 +64,7 @@ async def talk(port: int, data: bytes) -> bytes:
         b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + b"A: b\r\n" * (serving.HEADERS_MOST // 6) + b"\r\n",
         b"GET /" + b"a" * serving.HEADERS_MOST + b" HTTP/1.1\r\nHost: x\r\n\r\n",
         b"GET /healthz HTTP/1.1\r\nHost: x\r\nhost: y\r\n\r\n",
+        b"PUT /healthz HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 3\r\n\r\nabc",
         b"PUT /healthz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
         b"PUT /healthz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     ],
@@ -151,6 +152,82 @@ def test_who_sends_more_than_is_answered_waits() -> None:
     assert served == list(range(20_000))
     assert max(requests for requests, _ in most) <= serving.PIECE // len(b"GET /0 HTTP/1.1\r\nHost: x\r\n\r\n")
     assert max(unread for _, unread in most) <= 1 << 19, "what the loop reads at once, and no more"
+
+
+def play_app(app: ASGIApp, act: Callable[[int], Awaitable[None]]) -> None:
+    """Serve an app without anything around it while something is done at the port."""
+
+    async def both() -> None:
+        stop, place = asyncio.Event(), listener(("127.0.0.1", 0))
+        serving_it = asyncio.create_task(serve([(make_server(app, Settings(grace_s=1)), place)], stop))
+        await act(place.getsockname()[1])
+        stop.set()
+        await serving_it
+
+    asyncio.run(both())
+
+
+async def nothing(send: Send) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+    await send({"type": "http.response.body"})
+
+
+@pytest.mark.parametrize("size", [10, 1800])
+def test_who_waits_behind_a_long_request_is_not_too_slow(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr(serving, "HEADERS_S", 0.02)
+    slow: list[asyncio.TimerHandle] = []
+    too_slow = serving.Protocol._too_slow
+    twice = asyncio.Event()
+
+    def notes(self: serving.Protocol) -> None:
+        too_slow(self)
+        slow.append(self.loop.call_later(0, int))
+        if len(slow) > 1:
+            twice.set()
+
+    monkeypatch.setattr(serving.Protocol, "_too_slow", notes)
+
+    async def waits(scope: Scope, receive: Receive, send: Send) -> None:
+        del scope, receive
+        await twice.wait()
+        await nothing(send)
+
+    async def act(port: int) -> None:
+        head = b"GET / HTTP/1.1\r\nHost: x\r\nA: " + b"a" * size
+        count = serving.PIECE // size + 2
+        data = (head + b"\r\n\r\n") * count + head + b"\r\nConnection: close\r\n\r\n"
+        assert (await talk(port, data)).count(b"HTTP/1.1 200 OK") == count + 1
+
+    play_app(waits, act)
+
+
+def test_what_is_received_does_not_let_more_come_in() -> None:
+    most: list[int] = []
+    held: list[serving.Protocol] = []
+
+    async def receives(scope: Scope, receive: Receive, send: Send) -> None:
+        del scope
+        await receive()
+        waiting = asyncio.ensure_future(receive())
+        await asyncio.sleep(0)
+        most.extend(len(one._unread) for one in held)
+        await nothing(send)
+        waiting.cancel()
+
+    async def act(port: int) -> None:
+        data = GET * 30_000 + GET.replace(b"Host", b"Connection: close\r\nHost")
+        assert (await talk(port, data)).count(b"HTTP/1.1 200 OK") == 30_001
+
+    with pytest.MonkeyPatch.context() as patch:
+        made = serving.Protocol.connection_made
+
+        def connection_made(self: serving.Protocol, transport: asyncio.Transport) -> None:
+            held.append(self)
+            made(self, transport)
+
+        patch.setattr(serving.Protocol, "connection_made", connection_made)
+        play_app(receives, act)
+    assert max(most) <= 1 << 19
 
 
 def test_a_body_that_comes_with_its_headers_does_not_count_as_one_of_them() -> None:
