@@ -97,11 +97,12 @@ class NodesConf:
         _sync_directory(self.path.parent)
 
     def is_gone(self) -> bool:
-        """Whether the file was removed, and there is none in its place; it is to be written again then."""
+        """Whether the file was removed or moved, and there is none in its place; it is to be written again then."""
         if self._saving:
             return False
         try:
-            return os.fstat(self._fd).st_nlink == 0 and not self.path.exists()
+            os.fstat(self._fd)  # raises where it is closed
+            return not self.path.exists()
         except OSError:
             return False
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 from disque.client import AsyncDisque, Config, DisqueError
 from disque.client.url import DEFAULT_PORT
 from disque.tasks.inspector import Inspector
+from disque.tasks.terminal import printable
 from disque.tasks.top import watch
 
 #: How the ID of a job begins, and how long it is.
@@ -237,8 +238,7 @@ def shown(value: object) -> object:
 
 def cell(value: object) -> str:
     """A value in a table: one line, not too long."""
-    text = "" if value is None else str(shown(value))
-    text = " ".join(text.split())
+    text = "" if value is None else printable(" ".join(str(shown(value)).split()))
     return text if len(text) <= CELL_MOST else text[: CELL_MOST - 3] + "..."
 
 

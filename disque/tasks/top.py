@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from disque.tasks.inspector import Inspector, QueueView, WorkerView
+from disque.tasks.terminal import printable
 
 #: Clears the screen and goes to its beginning.
 CLEAR: Final = "\x1b[H\x1b[2J"
@@ -49,7 +50,8 @@ def screen(
     busiest = sorted(own, key=lambda one: (-sum(rates[one.name]), -one.in_flight, -one.length, one.name))
     for one in busiest[:LINES_MOST]:
         added, done, failed = rates[one.name]
-        name = one.name if len(one.name) <= 30 else one.name[:27] + "..."
+        name = printable(one.name)
+        name = name if len(name) <= 30 else name[:27] + "..."
         name += " (paused)" if one.paused not in {"none", "in"} else ""
         lines.append(
             f"{name:30} {one.length:9} {one.delayed:8} {one.in_flight:8} {one.dead:7} {added:8.0f} {done:8.0f} "
@@ -57,7 +59,10 @@ def screen(
         )
     if len(own) > LINES_MOST:
         lines.append(f"... and {len(own) - LINES_MOST} more")
-    up = [f"worker {one.app} {one.host} {one.pid}: up {ago(one.age_s * 1000)}" for one in workers[:LINES_MOST]]
+    up = [
+        f"worker {printable(one.app)} {printable(one.host)} {one.pid}: up {ago(one.age_s * 1000)}"
+        for one in workers[:LINES_MOST]
+    ]
     lines += ["", *up]
     return "\n".join(lines).rstrip() + "\n"
 

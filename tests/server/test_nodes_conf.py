@@ -286,6 +286,16 @@ class TestGone:
         assert is_locked(path)
         file.close()
 
+    def test_one_that_was_moved_away_is_gone_too(self, path: Path, log: Log) -> None:
+        file, membership = start(path, log)
+        path.rename(path.with_name("elsewhere"))
+        assert file.is_gone()
+        file.save(membership, NOW_MS)
+        assert not file.is_gone()
+        assert is_locked(path)
+        file.close()
+        assert not file.is_gone()
+
     def test_one_that_somebody_else_has_put_there_is_not_replaced(self, path: Path, log: Log) -> None:
         file, _ = start(path, log)
         path.unlink()

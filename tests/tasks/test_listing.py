@@ -95,3 +95,4 @@ def test_tables() -> None:
     assert cell(b"\xff") == "/w=="
     assert cell("a\nb " + "x" * 100).endswith("...")
     assert cell(None) == ""
+    assert cell("\x1b]0;owned\x07\u202e é 猫") == r"\x1b]0;owned\x07\u202e é 猫"

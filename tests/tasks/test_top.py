@@ -22,6 +22,7 @@ def test_the_busiest_first_with_rates() -> None:
 
 
 def test_many_queues_are_cut() -> None:
+    assert "\x1b" not in screen([queue("\x1b[31m")], [WorkerView("a\x1b", "\x1b", 7, 2, 3700, 0, ("n:1",))], {}, 1.0)
     lines = screen([queue(f"q{number:03}") for number in range(100)], [], {}, 1.0).splitlines()
     assert lines[-1] == f"... and {100 - LINES_MOST} more"
 
