@@ -11,7 +11,7 @@ from taskiq.exceptions import ResultGetError
 from taskiq.result import TaskiqResult
 from taskiq.serializers import JSONSerializer
 
-from disque.client import AsyncDisque, Config
+from disque.client import AsyncDisque, Config, NoReplError
 from disque.client.ends import Result
 
 T = TypeVar("T")
@@ -50,13 +50,24 @@ class DisqueResultBackend(AsyncResultBackend[T]):
         await self.client.aclose()
 
     async def set_result(self, task_id: str, result: TaskiqResult[T]) -> None:
-        """Keep a result; the first one for a task counts. Raises DisqueError, and TypeError of the serializer."""
+        """Keep a result; the first one for a task counts. Raises DisqueError, and TypeError of the serializer.
+
+        Where a node hangs, there may be too few for the time of one request. After that it is known to hang, and
+        another one takes its place: so it is tried twice.
+        """
         words = self.serializer.dumpb(result.model_dump())
+        try:
+            job_id = await self._begin(task_id)
+        except NoReplError:
+            job_id = await self._begin(task_id)
+        await self.client.settle(job_id, None, words)
+
+    async def _begin(self, task_id: str) -> str:
+        """Add the job whose end is the result; the same one if there is one already. Returns its ID."""
         life_s = self.retain_s
-        job_id = await self.client.add(
+        return await self.client.add(
             self.queue, b"", unique=task_id, window=life_s, retain=life_s, ttl=life_s, replicate=self.replicate
         )
-        await self.client.settle(job_id, None, words)
 
     async def is_result_ready(self, task_id: str) -> bool:
         """Whether there is a result. Raises DisqueError."""

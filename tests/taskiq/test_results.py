@@ -56,6 +56,29 @@ def test_it_is_on_as_many_nodes_as_is_said(node: Node, url: str) -> None:
     asyncio.run(main())
 
 
+def test_a_node_that_hangs_costs_no_result(node: Node, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    del node
+    begun: list[str] = []
+
+    async def main() -> None:
+        backend: DisqueResultBackend[Any] = DisqueResultBackend(url)
+        add = backend.client.add
+
+        async def hangs(queue: str, body: bytes, **given: Any) -> str:
+            begun.append(given["unique"])
+            if len(begun) == 1:
+                raise NoReplError("NOREPL Timeout reached")
+            return await add(queue, body, **given)
+
+        monkeypatch.setattr(backend.client, "add", hangs)
+        await backend.set_result("one", result(1))
+        assert (await backend.get_result("one")).return_value == 1
+        await backend.shutdown()
+
+    asyncio.run(main())
+    assert begun == ["one", "one"]
+
+
 @pytest.mark.parametrize("retain", [0, -1, 8 * 86_400])
 def test_a_time_that_cannot_be_is_refused(retain: float) -> None:
     with pytest.raises(ValueError, match="retain must be above 0"):
