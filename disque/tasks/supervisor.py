@@ -20,7 +20,7 @@ LOG: Final = logging.getLogger("disque.tasks")
 #: How often it looks at its processes, and at files.
 LOOK_S: Final = 0.1
 FILES_S: Final = 1.0
-#: A process that died sooner than this after its start could never begin.
+#: A process that ended by itself sooner than this after its start could never begin. One that was killed could.
 AT_ONCE_S: Final = 3.0
 PASSED_ON: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGTSTP, signal.SIGCONT)
 #: In the environment of a process: who its supervisor is. It stops when that is gone.
@@ -90,7 +90,7 @@ class Supervisor:
                 continue
             if self._is_stopping or code == 0:
                 place.process = None
-            elif time.monotonic() - place.since_s < AT_ONCE_S and not self.reload:
+            elif code > 0 and time.monotonic() - place.since_s < AT_ONCE_S and not self.reload:
                 LOG.error("a process could not begin, exit code %d", code)
                 place.process = None
                 self._exit_code = 1
@@ -100,7 +100,14 @@ class Supervisor:
                     place.since_s = 0.0
             else:
                 LOG.error("a process has died (%s): started again", f"signal {-code}" if code < 0 else f"code {code}")
-                place.start()
+                self._start(place)
+
+    def _start(self, place: Place) -> None:
+        """Begin a process, unless the end has been asked for meanwhile."""
+        if self._is_stopping:
+            place.process = None
+        else:
+            place.start()
 
     def _changed(self, before: dict[str, int]) -> dict[str, int]:
         """Start anew if files have changed; how they are now."""
@@ -111,7 +118,7 @@ class Supervisor:
                 place.signal(signal.SIGTERM)
                 if place.process is not None:
                     place.process.wait()
-                place.start()
+                self._start(place)
         return now
 
 

@@ -36,7 +36,7 @@ def in_background(one: Supervisor, monkeypatch: pytest.MonkeyPatch) -> tuple[thr
 
 
 def test_what_dies_is_started_again_and_all_end_with_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "AT_ONCE_S", 0.0)
+    monkeypatch.setattr(supervisor, "AT_ONCE_S", 1000.0)
     one, path = Supervisor(["shop:app"], 2, reload=False, health=None), tmp_path / "pids"
     place(one, path, WAITS)
     thread, codes = in_background(one, monkeypatch)
@@ -71,6 +71,22 @@ def test_files_that_change_start_it_anew(tmp_path: Path, monkeypatch: pytest.Mon
     until(lambda: len(pids(path)) == 2, "a second one")
     one._signalled(signal.SIGTERM, None)
     thread.join(30)
+
+
+def test_a_stop_while_it_starts_anew_is_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    one, path = Supervisor(["shop:app"], 1, reload=True, health=None), tmp_path / "pids"
+    [only] = one.places
+    place(one, path, "import signal; signal.signal(signal.SIGTERM, lambda *_: p.open('a').write('7\\n')); " + WAITS)
+    only.start()
+    until(lambda: len(pids(path)) == 1, "a process")
+    changing = threading.Thread(target=one._changed, args=({"gone": 1},))
+    changing.start()
+    until(lambda: 7 in pids(path), "it hears of it, and takes its time")
+    one._is_stopping = True
+    os.kill(pids(path)[0], signal.SIGKILL)
+    changing.join(30)
+    assert only.process is None
 
 
 def test_commands_and_snapshots(tmp_path: Path) -> None:
