@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from disque.gateway import asgi, serving
 from disque.gateway.app import build
 from disque.gateway.hub import Hub
-from disque.gateway.serving import connections_that_fit, listener, make_server, serve
+from disque.gateway.serving import Server, connections_that_fit, listener, make_server, serve
 from disque.gateway.settings import BadSettingError, Settings
 
 GET: Final = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -34,6 +34,25 @@ def play(act: Callable[[int], Awaitable[None]], settings: Settings = Settings(gr
             await hub.close()
 
     asyncio.run(both())
+
+
+def play_app(app: ASGIApp | Server, act: Callable[[int], Awaitable[None]]) -> None:
+    """Serve an app without anything around it while something is done at the port."""
+    server = app if isinstance(app, Server) else make_server(app, Settings(grace_s=1))
+
+    async def both() -> None:
+        stop, place = asyncio.Event(), listener(("127.0.0.1", 0))
+        serving_it = asyncio.create_task(serve([(server, place)], stop))
+        await act(place.getsockname()[1])
+        stop.set()
+        await serving_it
+
+    asyncio.run(both())
+
+
+async def nothing(send: Send) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+    await send({"type": "http.response.body"})
 
 
 async def talk(port: int, data: bytes) -> bytes:
@@ -105,14 +124,7 @@ def test_who_leaves_with_requests_waiting_ends_the_one_that_is_served() -> None:
         async with asyncio.timeout(5):
             await over.wait()
 
-    async def both() -> None:
-        stop, place = asyncio.Event(), listener(("127.0.0.1", 0))
-        serving_it = asyncio.create_task(serve([(make_server(waits, Settings(grace_s=1)), place)], stop))
-        await act(place.getsockname()[1])
-        stop.set()
-        await serving_it
-
-    asyncio.run(both())
+    play_app(waits, act)
     assert heard == ["http.request", "http.disconnect"], "the next ones are not served: nobody is there"
 
 
@@ -129,15 +141,12 @@ def test_who_sends_more_than_is_answered_waits() -> None:
             assert isinstance(one, serving.Protocol)
             most.append((len(one.pipeline), len(one._unread)))
         await may_go_on.wait()
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
-        await send({"type": "http.response.body"})
+        await nothing(send)
 
     server = make_server(answers, Settings(grace_s=1))
 
-    async def both() -> None:
-        stop, place = asyncio.Event(), listener(("127.0.0.1", 0))
-        serving_it = asyncio.create_task(serve([(server, place)], stop))
-        reader, writer = await asyncio.open_connection(*place.getsockname())
+    async def act(port: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
         sent = [b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n" % number for number in range(20_000)]
         sent[-1] = sent[-1].replace(b"Host", b"Connection: close\r\nHost")
         writer.write(b"".join(sent))
@@ -145,44 +154,24 @@ def test_who_sends_more_than_is_answered_waits() -> None:
         may_go_on.set()
         assert (await reader.read()).count(b"HTTP/1.1 200 OK") == len(sent)
         writer.close()
-        stop.set()
-        await serving_it
 
-    asyncio.run(both())
+    play_app(server, act)
     assert served == list(range(20_000))
     assert max(requests for requests, _ in most) <= serving.PIECE // len(b"GET /0 HTTP/1.1\r\nHost: x\r\n\r\n")
     assert max(unread for _, unread in most) <= 1 << 19, "what the loop reads at once, and no more"
 
 
-def play_app(app: ASGIApp, act: Callable[[int], Awaitable[None]]) -> None:
-    """Serve an app without anything around it while something is done at the port."""
-
-    async def both() -> None:
-        stop, place = asyncio.Event(), listener(("127.0.0.1", 0))
-        serving_it = asyncio.create_task(serve([(make_server(app, Settings(grace_s=1)), place)], stop))
-        await act(place.getsockname()[1])
-        stop.set()
-        await serving_it
-
-    asyncio.run(both())
-
-
-async def nothing(send: Send) -> None:
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
-    await send({"type": "http.response.body"})
-
-
 @pytest.mark.parametrize("size", [10, 1800])
 def test_who_waits_behind_a_long_request_is_not_too_slow(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr(serving, "HEADERS_S", 0.02)
-    slow: list[asyncio.TimerHandle] = []
+    calls: list[serving.Protocol] = []
     too_slow = serving.Protocol._too_slow
     twice = asyncio.Event()
 
     def notes(self: serving.Protocol) -> None:
         too_slow(self)
-        slow.append(self.loop.call_later(0, int))
-        if len(slow) > 1:
+        calls.append(self)
+        if len(calls) > 1:
             twice.set()
 
     monkeypatch.setattr(serving.Protocol, "_too_slow", notes)
