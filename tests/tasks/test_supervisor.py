@@ -13,17 +13,19 @@ from disque.tasks import supervisor
 from disque.tasks.supervisor import Supervisor, command, snapshot
 from tests.end_to_end.node import until
 
-RUNS = "import pathlib, sys, time, os; p = pathlib.Path({!r}); p.open('a').write(f'{{os.getpid()}}\\n'); {}"
+RUNS = "import pathlib, signal, sys, time, os; p = pathlib.Path({!r}); {} p.open('a').write(f'{{os.getpid()}}\\n'); {}"
 WAITS = "time.sleep(1000)"
+#: Before it says that it is there: a stop meanwhile would end it.
+TAKES_ITS_TIME = "signal.signal(signal.SIGTERM, lambda *_: p.open('a').write('7\\n'));"
 
 
 def pids(path: Path) -> list[int]:
     return [int(line) for line in path.read_text().split()] if path.exists() else []
 
 
-def place(one: Supervisor, path: Path, then: str) -> None:
+def place(one: Supervisor, path: Path, then: str, first: str = "") -> None:
     for each in one.places:
-        each.command = [sys.executable, "-c", RUNS.format(str(path), then)]
+        each.command = [sys.executable, "-c", RUNS.format(str(path), first, then)]
 
 
 def in_background(one: Supervisor, monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Thread, list[int]]:
@@ -77,7 +79,7 @@ def test_a_stop_while_it_starts_anew_is_a_stop(tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     one, path = Supervisor(["shop:app"], 1, reload=True, health=None), tmp_path / "pids"
     [only] = one.places
-    place(one, path, "import signal; signal.signal(signal.SIGTERM, lambda *_: p.open('a').write('7\\n')); " + WAITS)
+    place(one, path, WAITS, TAKES_ITS_TIME)
     only.start()
     until(lambda: len(pids(path)) == 1, "a process")
     changing = threading.Thread(target=one._changed, args=({"gone": 1},))
