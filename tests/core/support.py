@@ -716,7 +716,8 @@ def assert_timers_are_true(node: Node, jobs: list[Job]) -> None:
     assert_the_store_is_true(node)
     assert_watches_are_true(node)
     asking = {key.job_id for key in node.unique.table.values() if key.state == TENTATIVE or key.told is not None}
-    assert set(node.unique.by_job) == {key.job_id for key in node.unique.table.values() if not key.expires_ms} | asking
+    lasting = {key.job_id for key in node.unique.table.values() if not key.expires_ms or key.is_pending}
+    assert set(node.unique.by_job) == lasting | asking
     attempts = [one for one in node.unique.acquisitions.values() if one.job_id and not one.decided]
     assert {one.job_id for one in attempts} == set(node.unique.attempts)
 

@@ -264,7 +264,11 @@ def lost(node: "Node", key: Key, now_ms: int) -> None:
     """Another job has the key of ``key``. If the job of that is ours, it is taken back, and the key asked for again."""
     acquisition = mine(node, key)
     if acquisition is None:
+        if key.is_pending:
+            for one in key_keeper.others(node, key):
+                key_keeper.say_unbound(node, one, key.job_id)
         key_keeper.retract(node, key)
+        orphans.lost(node, key.job_id)
         return
     for one in key_keeper.others(node, key):
         key_keeper.say_unbound(node, one, key.job_id)
@@ -356,8 +360,22 @@ def nodes_changed(node: "Node", now_ms: int) -> None:
         ring.sure_ms = now_ms + node.membership.timeout_ms + key_keeper.MOVE_MS
         rekeep(node, now_ms)
         key_keeper.begin_move(node, now_ms)
+        take_up(node, now_ms)
     elif ring.sure_ms < 0:
         ring.sure_ms = now_ms + node.membership.timeout_ms + key_keeper.MOVE_MS
+
+
+def take_up(node: "Node", now_ms: int) -> None:
+    """Go on with the keys of jobs that this node was adding when it died, once it reaches all others. See `orphans`."""
+    if not node.unique.orphans or not orphans.reaches_all(node):
+        return
+    for job_id, orphan in list(node.unique.orphans.items()):
+        if orphan.owner == node.node_id:
+            key = node.unique.table.get(orphan.digest)
+            if key is None or key.job_id != job_id:
+                orphans.ask(node, job_id, orphan)
+            elif key.told is None:
+                key_keeper.drive(node, key, now_ms)
 
 
 def restarted(node: "Node", peer_id: bytes, now_ms: int) -> None:

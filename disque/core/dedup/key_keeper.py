@@ -363,6 +363,7 @@ def commit(node: "Node", acquisition: "Acquisition", job: "Job", now_ms: int) ->
     key.repl = request.key_copies()
     key.copies = () if request.replicate == 1 else acquisition.copies
     key.state = COMMITTED
+    key.is_pending = key.expires_ms > 0 and len(others(node, key)) > 0
     keys.count(node, key)
     if node.journaling:
         keys.file(node, key)
@@ -454,6 +455,11 @@ def settle(node: "Node", key: Key, now_ms: int, *, tell: bool) -> None:
         for peer in told if len(told) == 1 else sorted(told):
             node.batch(peer, SAY_SAFE, key.job_id)
     key.state = SETTLED
+    if key.is_pending:
+        key.is_pending = False
+        node.unique.orphans.pop(key.job_id, None)
+        if node.journaling:
+            keys.file(node, key)
     keys.index(node, key)
     if not key.expires_ms:
         node.timers.arm(key, key.life_ms)

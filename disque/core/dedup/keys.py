@@ -41,6 +41,9 @@ COMMITTED, and the first ADDJOB that wants it has the other keepers asked. Of tw
 reach each other can have made, the smaller ID stays where they meet, and the window of the other is over: when that of
 the one that stayed ends, the key is free.
 
+Of a key that it decided itself, and that was not SETTLED, the owner knows after a start: its journal says that nobody
+was told (`Key.is_pending`). See `orphans`.
+
 *When nodes come and go.* Keys move to the nodes that are new among their keepers, also when one of them has restarted;
 the first of those that kept a key sends it, until it is kept. A key that a node need not keep any more stays there
 until its window ends.
@@ -64,7 +67,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from disque.core.base.timers import NEVER
 from disque.core.model.jobid import valid
-from disque.core.model.key import COMMITTED, SETTLED, TENTATIVE, Key
+from disque.core.model.key import COMMITTED, PENDING, SETTLED, TENTATIVE, Key
 from disque.core.model.key_store import DIGEST_BYTES, REPL_MAX, SHARDS, KeyStore
 from disque.core.model.memory import KEY_BYTES, STORED_BYTES
 
@@ -282,23 +285,32 @@ def apply_keys(recovery: "Recovery", record: tuple[Any, ...], segment: int) -> N
     """KEYS: each replaces what an earlier record said of that key."""
     _, expires_ms, life_ms, repl, digests, ids = record
     for digest, job_id in zip(digests, ids, strict=True):
-        restore(recovery.node, digest, job_id, expires_ms, life_ms, repl, segment)
+        restore(recovery, digest, job_id, expires_ms, life_ms, repl, segment)
 
 
-def restore(node: "Node", digest: bytes, job_id: bytes, expires_ms: int, life_ms: int, repl: int, segment: int) -> None:
+def restore(
+    recovery: "Recovery", digest: bytes, job_id: bytes, expires_ms: int, life_ms: int, repl: int, segment: int
+) -> None:
     """Take in what the journal says of one key."""
+    node = recovery.node
     held = find(node, digest, 0)
     if held is not None:
+        recovery.pending.pop(digest, None)
         drop(node, held)
     node.live[segment] = node.live.get(segment, 0) + 1
-    if expires_ms:
+    if expires_ms and life_ms != PENDING:
         put_into_store(node, digest, (job_id, expires_ms, segment, repl, COMMITTED), was_stored=False)
         return
-    key = Key(digest, job_id, 0, b"")
-    key.life_ms, key.repl, key.segment, key.state = life_ms, repl, segment, COMMITTED
+    key = Key(digest, job_id, expires_ms, b"")
+    key.repl, key.segment, key.state = repl, segment, COMMITTED
+    if expires_ms:
+        key.is_pending = True
+        recovery.pending[digest] = key
+    else:
+        key.life_ms = life_ms
     end_other(node, key)
     put(node, key)
-    node.timers.arm(key, life_ms)
+    node.timers.arm(key, key.end_ms())
 
 
 def expired(node: "Node", job: "Job") -> None:
@@ -339,7 +351,7 @@ def file(node: "Node", key: Key) -> None:
     """Write the key to the journal, if it is certain; it counts for the newest segment from here on."""
     if key.state == TENTATIVE:
         return
-    node.outbox.file_key(key.digest, key.job_id, key.expires_ms, key.life_ms, key.repl)
+    node.outbox.file_key(key.digest, key.job_id, key.expires_ms, key.filed_life_ms(), key.repl)
     if key.segment:
         node.live[key.segment] -= 1
     key.segment = node.segment

@@ -8,11 +8,17 @@ So a keeper that frees such a key remembers the ID. When the node is back as ano
 others: if nobody has the key for certain, nobody was told, and the copies are deleted (DELJOB). Not if a node of the
 cluster does not answer, nor after the window, when each may have forgotten the key; nor without a window: such a key is
 free when its job moves to another queue, and then the job lives.
+
+The node itself may have the key in its journal, as one that it decided: pending, as long as it had told nobody. When
+it is back, and has lost nothing of its journal, it goes on where it was (`acquire.take_up`): the keepers are told. If
+they have nothing else, whoever adds the job again finds it. If they have another job by now, the key is lost, and the
+job of this node is one of these.
 """
 
 from typing import TYPE_CHECKING, Final
 
 from cluster.messages import ASKKEY, DELJOB
+from disque.core.dedup import keys
 from disque.core.model.unique import Orphan
 from disque.core.replication import acks
 
@@ -37,14 +43,29 @@ def note(node: "Node", key: "Key") -> None:
     prefix = key.job_id[PREFIX : PREFIX + PREFIX_BYTES]
     for peer in node.peers.values():
         if peer.id[:PREFIX_BYTES] == prefix and key.owner_start:
-            orphan = Orphan(key.digest, peer.id, key.owner_start, key.expires_ms)
-            orphans = node.unique.orphans
-            if len(orphans) >= ORPHANS_MOST:
-                orphans.popitem(last=False)
-            orphans[key.job_id] = orphan
+            orphan = remember(node, key, peer.id, key.owner_start)
             if peer.linked and peer.start != orphan.start:
                 ask(node, key.job_id, orphan)
             return
+
+
+def remember(node: "Node", key: "Key", owner: bytes, start: int) -> Orphan:
+    """The process ``start`` of ``owner`` was adding the job of ``key`` when it died."""
+    orphans = node.unique.orphans
+    if len(orphans) >= ORPHANS_MOST:
+        orphans.popitem(last=False)
+    orphan = orphans[key.job_id] = Orphan(key.digest, owner, start, key.expires_ms)
+    return orphan
+
+
+def found(node: "Node", pending: "list[Key]", *, is_sure: bool) -> None:
+    """The journal has these keys as pending. ``is_sure``: it is all there, so nobody was told these IDs."""
+    for key in pending:
+        if is_sure:
+            remember(node, key, node.node_id, 0)
+        else:
+            key.is_pending = False
+            keys.index(node, key)
 
 
 def back(node: "Node", peer: "Peer", now_ms: int) -> None:
@@ -62,6 +83,19 @@ def is_over(orphan: Orphan, now_ms: int) -> bool:
     return orphan.expires_ms <= now_ms + SOON_MS
 
 
+def reaches_all(node: "Node") -> bool:
+    """Whether every other node of the cluster can be asked."""
+    peers, me = node.peers, node.node_id
+    return all(one == me or (one in peers and peers[one].linked) for one in node.membership.nodes)
+
+
+def lost(node: "Node", job_id: bytes) -> None:
+    """The key of a job that this node was adding when it died is another job's now."""
+    orphan = node.unique.orphans.get(job_id)
+    if orphan is not None and reaches_all(node):
+        ask(node, job_id, orphan)
+
+
 def ask(node: "Node", job_id: bytes, orphan: Orphan) -> None:
     """Ask all nodes whether they have the key of this job for certain."""
     orphan.told.clear()
@@ -76,12 +110,20 @@ def free(node: "Node", peer_id: bytes, job_id: bytes, now_ms: int) -> None:
     if orphan is None:
         return
     orphan.told.add(peer_id)
-    owner = node.peers.get(orphan.owner)
-    if owner is None or not owner.linked or owner.start == orphan.start or is_over(orphan, now_ms):
+    if is_over(orphan, now_ms) or not is_over_there(node, job_id, orphan):
         return
     if all(one == node.node_id or one in orphan.told for one in node.membership.nodes):
         del node.unique.orphans[job_id]
         undo(node, job_id)
+
+
+def is_over_there(node: "Node", job_id: bytes, orphan: Orphan) -> bool:
+    """Whether the node that was adding the job is back, and does not go on with it."""
+    if orphan.owner == node.node_id:
+        key = node.unique.table.get(orphan.digest)
+        return key is None or key.job_id != job_id
+    owner = node.peers.get(orphan.owner)
+    return owner is not None and owner.linked and owner.start != orphan.start
 
 
 def undo(node: "Node", job_id: bytes) -> None:

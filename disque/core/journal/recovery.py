@@ -7,6 +7,7 @@ from disque.core.model.job import ACKED, SPENT, Job
 from disque.core.model.spec import JobSpec, SpecCache, read
 
 if TYPE_CHECKING:
+    from disque.core.model.key import Key
     from disque.core.node import Node
 
 
@@ -25,6 +26,7 @@ class Recovery:
         "more",
         "names",
         "node",
+        "pending",
         "records",
         "specs",
         "time_ms",
@@ -46,6 +48,8 @@ class Recovery:
         self.incomplete = False
         #: What is to be known of jobs beyond their fields, by ID, as long as they have not come.
         self.more: dict[bytes, Extra] = {}
+        #: Keys of which the journal says that nobody was told the ID of their job, by digest.
+        self.pending: dict[bytes, Key] = {}
         self.records = 0
         self.time_ms = 0
         self.names: dict[bytes, bytes] = {}

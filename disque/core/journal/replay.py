@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from disque.core.auth import users
-from disque.core.dedup import keys
+from disque.core.dedup import acquire, keys, orphans
 from disque.core.jobs import history
 from disque.core.journal.checks import ReplayError
 from disque.core.journal.codec import unpack
@@ -131,11 +131,13 @@ class Replay(Recovery):
                     yield done
         if not sure and len(self.node.membership.nodes) > 1:
             self.node.acks.doubted = self.node.last_ctime
+        orphans.found(self.node, list(self.pending.values()), is_sure=sure)
         returned.mark(self.node, now_ms - self.time_ms if self.time_ms else 0)
         for name, jobs in waiting.items():
             self._fill(name, jobs, now_ms)
             yield done
         users.reload(self.node)
+        acquire.take_up(self.node, now_ms)
 
     def _place(self, job: Job, waiting: dict[bytes, list[Job]], sure: bool, now_ms: int) -> None:
         node = self.node

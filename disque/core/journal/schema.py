@@ -27,7 +27,8 @@ KEPTBY  id, how many nodes are to keep how it ended, whether this node has it fr
         nodes may keep it. It stands behind ENDED; without it, there is this node only
 RETURNED whether jobs are in doubt, since this node was away for long (0 or 1)
 KEYS    UNIQUE keys that differ in digest and job only: end of the window (0: as long as the job), end of the job's
-        life then, nodes that keep it; digests of queue and key, ids
+        life then (with a window: 1 if nobody was told the ID yet, else 0), nodes that keep it; digests of queue and
+        key, ids
 FLUSH   everything before it is gone
 OFF     the journal was switched off here: what came later is unknown
 CLEAN   at a clean stop, in as many records as it takes: (id, state, flags, requeue time, nacks, deliveries) of

@@ -11,6 +11,9 @@ TENTATIVE: Final = 0
 COMMITTED: Final = 1
 SETTLED: Final = 2
 
+#: In the journal, in the place of a job's end, which a key with a window does not have: nobody was told the ID yet.
+PENDING: Final = 1
+
 
 @mypyc_attr(acyclic=True)
 class Key(Timed):
@@ -22,7 +25,8 @@ class Key(Timed):
     nothing. ``doubts`` are the nodes that may know another ID and must answer before a TENTATIVE one counts as bound;
     None before it was looked whether there are any. ``size`` is what it counts for: one that this node asks for itself
     counts when it is certain. ``copies`` are the nodes that had a copy of the job when it was decided; None but where
-    it was made. ``was_stored``: it comes from the store.
+    it was made. ``was_stored``: it comes from the store. ``is_pending``: the node that made the job has told nobody of
+    it yet, and its journal says so.
     """
 
     __slots__ = (
@@ -30,6 +34,7 @@ class Key(Timed):
         "digest",
         "doubts",
         "expires_ms",
+        "is_pending",
         "job_id",
         "life_ms",
         "owner",
@@ -59,6 +64,7 @@ class Key(Timed):
         self.doubts: set[bytes] | None = None
         self.copies: tuple[bytes, ...] | None = None
         self.was_stored = False
+        self.is_pending = False
 
     def cost(self) -> int:
         """Bytes of memory that the key counts for."""
@@ -70,4 +76,8 @@ class Key(Timed):
 
     def rests(self) -> bool:
         """Whether nothing is asked about it, and it does not go with its job."""
-        return self.expires_ms > 0 and self.state != TENTATIVE and self.told is None
+        return self.expires_ms > 0 and self.state != TENTATIVE and self.told is None and not self.is_pending
+
+    def filed_life_ms(self) -> int:
+        """What the journal says beside the end of the window."""
+        return PENDING if self.is_pending else self.life_ms

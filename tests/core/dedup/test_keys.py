@@ -9,8 +9,9 @@ from disque.core.journal import codec
 from disque.core.journal import replay as journal
 from disque.core.journal.schema import JOBS_IDS, KEYS
 from disque.core.model import memory
+from disque.core.model.key import PENDING
 from tests.core.support import NOTHING, Bench, Client, assert_still_waiting, words
-from tests.support.keys import keys
+from tests.support.keys import keys, keys_record
 
 BAD_WINDOW = b"-ERR UNIQUE needs a key of 1 to 512 bytes and a window of 0 to 604800 seconds\r\n"
 
@@ -338,9 +339,11 @@ def test_a_replicated_key_is_filed_when_its_job_is_achieved() -> None:
     ((job_id, node),) = asked(bench)
     bench.advance(1000)
     bench.confirm(job_id, node)
-    job, key = bench.records()
+    job, pending, settled = bench.records()
     assert job[JOBS_IDS] == (job_id,)
-    assert (key[0], *key[4:]) == (KEYS, (digest_of(b"q", b"k"),), (job_id,))
+    end_ms = bench.now_ms + 10_000
+    assert pending == keys_record(digest_of(b"q", b"k"), job_id, end_ms, PENDING, 2)
+    assert settled == keys_record(digest_of(b"q", b"k"), job_id, end_ms, 0, 2)
 
 
 def test_a_key_that_others_say_lasts_longer_outlives_its_job_here_and_in_the_journal() -> None:

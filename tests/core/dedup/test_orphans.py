@@ -4,12 +4,18 @@ from typing import Any
 
 import pytest
 
-from cluster.messages import ASKKEY, BIND, DELJOB, KEEPKEY, KEYFREE, KEYHELD
+from cluster.messages import ASKKEY, BIND, DELJOB, KEEPKEY, KEYFREE, KEYHELD, KEYKEPT, UNBIND
 from disque.core.dedup import orphans
-from disque.core.model.key import SETTLED
+from disque.core.dedup.keys import copy_keys
+from disque.core.journal.codec import encode
+from disque.core.journal.compaction import Copying
+from disque.core.journal.replay import Replay
+from disque.core.journal.schema import FORMAT, HEAD
+from disque.core.model.key import COMMITTED, PENDING, SETTLED
 from disque.core.model.unique import Orphan
 from tests.core.support import PROCESS, Bench, foreign_id, repljob
-from tests.support.keys import K, keys
+from tests.support.formats import jobs_record
+from tests.support.keys import K, keys, keys_record
 
 HOUR_MS = 3_600_000
 #: So long after the last change every node has the keys that it must keep.
@@ -143,3 +149,120 @@ def test_they_are_bounded(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None
     bench.node.unique.orphans[b"x"] = Orphan(K, b"", 1, 0)
     job_id = orphan(bench)
     assert list(bench.node.unique.orphans) == [job_id]
+
+
+# -- what the node itself was adding -----------------------------------------------------------------------------------
+
+
+def own_id(bench: Bench) -> bytes:
+    """A job of this node."""
+    return b"D-%b-%b" % (bench.node.node_id[:8], foreign_id()[11:])
+
+
+def read_journal(bench: Bench, *, life_ms: int = PENDING, boot: str = "boot 1", window_ms: int = HOUR_MS) -> bytes:
+    """The node starts with a journal that has a job and its key, three of whose keepers are to know it."""
+    job_id = own_id(bench)
+    replay = Replay(bench.node, boot)
+    records = [
+        (HEAD, FORMAT, bench.node.node_id, b"boot 1", b"everysec"),
+        jobs_record(job_id, holders=(bench.node.node_id, *[peer.id for peer in bench.peers])),
+        keys_record(K, job_id, bench.now_ms + window_ms, life_ms, 3),
+    ]
+    for payload in encode(records, bench.now_ms):
+        replay.apply(payload, 1)
+    for _ in replay.finish(bench.now_ms):
+        pass
+    return job_id
+
+
+def start_again(bench: Bench, **values: Any) -> tuple[bytes, list[Any]]:
+    """The node starts, and reaches all others; which of them keep the key."""
+    one, two, three = bench.peers
+    bench.link_down(three)
+    job_id = read_journal(bench, **values)
+    assert bench.sent(KEEPKEY) == []
+    bench.link_up(three)
+    told = {peer_id for peer_id, message in bench.sent(KEEPKEY) if job_id in message[4]}
+    return job_id, [peer for peer in (one, two, three) if peer.id in told]
+
+
+def test_what_it_told_nobody_of_is_offered_to_the_keepers_when_it_reaches_all(bench: Bench) -> None:
+    job_id, keepers = start_again(bench)
+    assert len(keepers) in {2, 3}
+    for peer in keepers:
+        bench.hear(peer, (KEYKEPT, (job_id,)))
+    assert (keys(bench.node)[K].job_id, keys(bench.node)[K].state) == (job_id, SETTLED)
+    assert bench.records()[-1] == keys_record(K, job_id, keys(bench.node)[K].expires_ms, 0, 3)
+    assert bench.state(job_id) != "gone"
+    assert not bench.node.unique.orphans
+
+
+def test_when_they_have_another_job_by_now_this_one_goes(bench: Bench) -> None:
+    job_id, keepers = start_again(bench)
+    bench.records()
+    bench.hear(keepers[0], (KEYHELD, SETTLED, job_id, foreign_id(2)))
+    sent = bench.sent(UNBIND, ASKKEY)
+    unbound = {peer_id for peer_id, message in sent if message[:2] == (UNBIND, (job_id,))}
+    assert unbound == {peer.id for peer in keepers}
+    assert [message for _, message in sent if message[0] == ASKKEY] == [(ASKKEY, K, job_id)] * 3
+    assert say_free(bench, job_id, *bench.peers[:2]) == []
+    assert bench.state(job_id) != "gone"
+    told = say_free(bench, job_id, bench.peers[2])
+    assert sorted(told) == sorted([(peer.id, (DELJOB, (job_id,))) for peer in bench.peers])
+    assert bench.state(job_id) == "gone"
+    assert keys(bench.node, bench.now_ms) == {}
+
+
+def test_it_asks_again_when_a_node_was_away(bench: Bench) -> None:
+    job_id, keepers = start_again(bench)
+    bench.link_down(bench.peers[0])
+    bench.hear(keepers[-1], (KEYHELD, SETTLED, job_id, foreign_id(2)))
+    assert bench.sent(ASKKEY) == []
+    bench.link_up(bench.peers[0])
+    assert [message for _, message in bench.sent(ASKKEY)] == [(ASKKEY, K, job_id)] * 3
+    say_free(bench, job_id, *bench.peers)
+    assert bench.state(job_id) == "gone"
+
+
+def test_it_stays_when_a_node_has_it_for_certain(bench: Bench) -> None:
+    job_id, keepers = start_again(bench)
+    bench.hear(keepers[0], (KEYHELD, SETTLED, job_id, foreign_id(2)))
+    bench.hear(keepers[1], (KEEPKEY, 0, 3, HOUR_MS, (job_id,), (K,)))
+    assert say_free(bench, job_id, *bench.peers) == []
+    assert bench.state(job_id) != "gone"
+
+
+def test_the_answer_that_another_job_has_it_does_not_count_while_the_key_is_here(bench: Bench) -> None:
+    job_id, keepers = start_again(bench)
+    for peer in bench.peers:
+        if peer not in keepers:
+            bench.hear(peer, (KEYHELD, SETTLED, job_id, foreign_id(2)))
+    assert say_free(bench, job_id, *keepers) == []
+    assert bench.state(job_id) != "gone"
+
+
+@pytest.mark.parametrize("values", [{"life_ms": 0}, {"boot": "boot 2"}], ids=["settled", "another boot"])
+def test_what_a_client_may_have_been_told_stays_until_somebody_wants_it(bench: Bench, values: dict[str, Any]) -> None:
+    job_id, keepers = start_again(bench, **values)
+    assert keepers == []
+    assert (keys(bench.node)[K].job_id, keys(bench.node)[K].state) == (job_id, COMMITTED)
+    assert bench.node.unique.store.count == 1
+    assert not bench.node.unique.orphans
+
+
+def test_it_is_pending_in_the_journal_until_it_is_settled(bench: Bench) -> None:
+    """Whoever copies old segments must not make more of it."""
+    job_id, _ = start_again(bench)
+    copying = Copying(bench.node, 1, [copy_keys])
+    bench.node.segment = 2
+    bench.records()
+    copying.step(100, bench.now_ms)
+    assert bench.records() == [keys_record(K, job_id, keys(bench.node)[K].expires_ms, PENDING, 3)]
+
+
+def test_it_ends_with_its_window(bench: Bench) -> None:
+    job_id, _ = start_again(bench, window_ms=1500)
+    bench.advance(1500)
+    assert keys(bench.node) == {}
+    assert say_free(bench, job_id, *bench.peers) == []
+    assert bench.state(job_id) != "gone"
