@@ -171,8 +171,6 @@ def command(node: "Node", session: Session, args: list[bytes], now_ms: int) -> C
 def refusal(node: "Node", session: Session, row: Command, args: list[bytes], now_ms: int) -> bytes:
     """Why a command must not run now, or nothing: the one place that decides, in Disque's order."""
     flags = row.flags
-    if session.limited and session.is_expected():
-        login.look_again(node, session)
     if not row.accepts(len(args)):
         is_list = row.arity <= 0 and len(args) > row.most
         wrong = errors.too_many_words(row.name, row.most) if is_list else errors.wrong_arity(row.name)

@@ -67,7 +67,7 @@ def log_in(node: "Node", session: Session, name: bytes, password: bytes, by: byt
     """Make this client one of that user, if the password is right. ``by`` is the command that asks for it."""
     user = node.users.by_name.get(name)
     if (user or NOBODY).fits(password) and user is not None:
-        session.certificate = b""  # it has said who it is
+        session.named = True
         session.log_in(user, passed=True)
         return True
     denied(node, session, name, by, now_ms)
@@ -105,12 +105,13 @@ def by_certificate(node: "Node", session: Session, name: bytes) -> None:
 def start_over(node: "Node", session: Session) -> None:
     """The client is what one is that connects now."""
     default = node.users.default
+    session.named = False
     session.log_in(default, passed=default.is_open())
     look_again(node, session)
 
 
 def look_again(node: "Node", session: Session) -> None:
     """See whether there is the user by now that the certificate of this client names."""
-    user = node.users.by_name.get(session.certificate) if session.is_expected() else None
+    user = node.users.by_name.get(session.certificate)
     if user is not None and user.enabled:
         session.log_in(user, passed=True)

@@ -11,7 +11,7 @@ for jobs that are not his any more waits no longer, nor who waits for ends after
 
 from typing import TYPE_CHECKING, Final
 
-from disque.core.auth import rules
+from disque.core.auth import login, rules
 from disque.core.base import errors, resp
 from disque.core.config.kinds import as_bytes
 from disque.core.jobs import deliver
@@ -76,12 +76,17 @@ def change(node: "Node", name: bytes, user: User | None) -> None:
         node.users.by_name.pop(name, None)
     else:
         user = node.users.put(user)
-    if before is None or before is user:
+    if before is user:
         return
     for session in list(node.sessions.values()):
-        if session.user is not before:
+        was = session.user
+        if session.certificate == name and session.is_expected():
+            login.look_again(node, session)
+            if session.user is not was:
+                review(node, session, was)
+        elif before is None or was is not before:
             continue
-        if user is None:
+        elif user is None:
             session.log_in(node.users.default, passed=False)
             node.host.kill(session)
         else:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from disque.core.base.timers import IDLE, NEVER, Timed
 from disque.core.model.job import Job
 from disque.core.model.queue import Queue
-from disque.core.model.user import DEFAULT, User, open_default
+from disque.core.model.user import User, open_default
 from disque.core.model.waiter import Waiter
 
 if TYPE_CHECKING:
@@ -149,6 +149,7 @@ class Session(Waiter):
         "local_address",
         "monitoring",
         "name",
+        "named",
         "out",
         "passed",
         "protocol",
@@ -187,9 +188,10 @@ class Session(Waiter):
         #: Who it is, and whether it has proven that.
         self.user = ANYBODY
         self.passed = False
-        #: The user that its certificate names, and that it is as soon as there is one of that name.
+        #: The user that its certificate names, which it is as soon as there is one, unless it has said who it is.
         self.certificate = b""
-        #: There is something that it may not do, or it may be somebody else by now.
+        self.named = False
+        #: There is something that it may not do.
         self.limited = True
         self.protocol = 2
         self.reply_mode = REPLY_ON
@@ -230,11 +232,11 @@ class Session(Waiter):
         """From now on this is the client of ``user``, if it has proven that."""
         self.user = user
         self.passed = passed
-        self.limited = user.is_limited() or not self.may() or self.is_expected()
+        self.limited = user.is_limited() or not self.may()
 
     def is_expected(self) -> bool:
-        """Whether its certificate names a user that it is not."""
-        return bool(self.certificate) and self.user.name == DEFAULT
+        """Whether it is to be the user that its certificate names, and is not: there may be none yet."""
+        return len(self.certificate) > 0 and not self.named and self.user.name != self.certificate
 
     def may(self) -> bool:
         """Whether it may run commands at all: it has logged in, or need not."""

@@ -504,10 +504,8 @@ def lost(node: "Node", spread: Spread) -> None:
     """A job that is delivered at most once may be on its one holder, or lost: it must not go to another one."""
     if spread.add is not None:
         give_up(node, spread.add, resp.error(errors.NO_REPL_REMOVED))
-    elif isinstance(spread, Takeover) and node.misconf:
-        spread.beats = takeover.UNSENT_BEATS  # it may have to wait for its record still
     elif isinstance(spread, Takeover):
-        takeover.forget(node, spread)
+        spread.beats = spread.beats or takeover.UNSENT_BEATS  # it may have to wait for its record still
     else:
         node.remove(spread.job)
 

@@ -4,7 +4,7 @@ import pytest
 
 from disque.core.auth import login
 from disque.core.host import FAILED_AUTH, GUESSING
-from tests.core.support import NOTHING, Bench, Client
+from tests.core.support import NOTHING, Bench, Client, assert_still_waiting
 
 
 @pytest.fixture
@@ -151,5 +151,28 @@ def test_a_certificate_names_a_user_that_this_node_does_not_know_yet(bench: Benc
     assert reset("RESET") == b"RESET"
     assert reset("ACL", "WHOAMI") == b"alice"
     assert bench.node.stats.certificates_denied == 3
+    assert other("RESET") == b"RESET"
+    assert other("ACL", "WHOAMI") == b"alice"
     admin("ACL", "DELUSER", "alice")
     assert not is_open or reset("ACL", "WHOAMI") == b"default"
+
+
+def test_who_waits_or_watches_when_its_user_appears_may_do_what_that_may(bench: Bench) -> None:
+    admin, waiting, watching = bench.client(), bench.client(), bench.client()
+    for one in (waiting, watching):
+        login.by_certificate(bench.node, one.session, b"alice")
+    waiting.send("GETJOB", "FROM", "b")
+    watching("MONITOR")
+    admin("ACL", "SETUSER", "alice", "off", "~a", "+@all", "-monitor")
+    assert_still_waiting(waiting)
+    admin("ACL", "SETUSER", "alice", "on")
+    assert str(waiting.read()).startswith("NOPERM")
+    assert [asked for asked in bench.host.asked if asked[0] == "kill"] == [("kill", watching.session.id)]
+
+
+def test_a_certificate_can_name_the_default_user(guarded: Bench) -> None:
+    client = guarded.client()
+    login.by_certificate(guarded.node, client.session, b"default")
+    assert client("ACL", "WHOAMI") == b"default"
+    assert not client.session.limited
+    assert guarded.node.stats.certificates_denied == 0
