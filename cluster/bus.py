@@ -104,7 +104,9 @@ class Bus:
         self.secret = b""
         self.timeout_s = 15.0
         self.frame_most = FRAME_ROOM
+        self.strangers_most = STRANGERS_MOST
         self.queue_most = QUEUE_MOST
+        self.large_most = QUEUE_MOST
         self.complaints = Complaints()
         self._unreached = Unreached()
         self.bytes_sent = 0
@@ -122,8 +124,8 @@ class Bus:
         self._links: dict[Outgoing, None] = {}
         self._gone: asyncio.Event | None = None
 
-    def configure(self, secret: bytes, timeout_ms: int, body_most: int) -> None:
-        """Take over settings; they count for links that come later.
+    def configure(self, secret: bytes, timeout_ms: int, body_most: int, memory_most: int) -> None:
+        """Take over settings; they count for links that come later. ``memory_most``: bytes that jobs may take.
 
         Longer frames are taken from now on over links that stand, too: their senders will be told that they may. Those
         that are on their way when the limit is lowered must be taken.
@@ -131,6 +133,7 @@ class Bus:
         self.secret = secret
         self.timeout_s = timeout_ms / 1000
         self.frame_most = body_most + FRAME_ROOM
+        self.large_most = max(memory_most, QUEUE_MOST)
         for link in self.incoming.values():
             link.reader.most = max(link.reader.most, self.frame_most)
 
@@ -167,6 +170,10 @@ class Bus:
                 found.append(peer_id)
             link.came = False
         return found
+
+    def waiting_bytes(self) -> int:
+        """What waits for other nodes that do not read it, large bodies too."""
+        return sum([link.queued_bytes + link.large_bytes for link in self._links])
 
     def links_up(self) -> int:
         """How many outgoing links are there."""
@@ -389,7 +396,7 @@ class Bus:
         if self.stopping:
             return "this node stops"
         self.strangers[link] = None
-        if len(self.strangers) > STRANGERS_MOST:
+        if len(self.strangers) > self.strangers_most:
             oldest = next(iter(self.strangers))
             del self.strangers[oldest]
             oldest.close()

@@ -5,10 +5,11 @@ side that connected to the other one, and nothing comes back. It always ends har
 sent (SO_LINGER 0). So nothing of it arrives after a new link has begun to send.
 
 Outgoing. A frame is handed to the transport. If the transport is full (the other node does not read, or the network is
-slow), frames wait here, up to a limit. Beyond the limit the link is closed. When a link ends, no byte of the frames
-that waited here was sent. For those that the transport had, it is unknown. PING and PONG do not wait behind jobs: they
-go before all frames of which no byte was sent. Large frames are sent in pieces, a bounded amount in each event loop
-iteration.
+slow), frames wait here, up to a limit. Beyond the limit the link is closed. Large bodies have a limit of their own, as
+much as all jobs may take: beyond it some must be of jobs that are done, and those are not sent over a new link. When a
+link ends, no byte of the frames that waited here was sent. For those that the transport had, it is unknown. PING and
+PONG do not wait behind jobs: they go before all frames of which no byte was sent. Large frames are sent in pieces, a
+bounded amount in each event loop iteration.
 
 Incoming. A connection is counted from the accept on, before TLS too, and has one time limit for both handshakes
 together. A link counts from its first frame on, see `bus`. Messages are handed on in slices: after some milliseconds
@@ -348,8 +349,8 @@ class Incoming(Link):
 class Outgoing(Link):
     """A link over which this node speaks to ``whom``. ``choked``: what is sent now waits behind other frames."""
 
-    __slots__ = ("_finishing", "_full", "_pieces", "_resting", "_shake", "choked", "peer", "queue", "queued_bytes",
-                 "up_s", "urgent", "whom", "why")  # fmt: skip
+    __slots__ = ("_finishing", "_full", "_pieces", "_resting", "_shake", "choked", "large_bytes", "peer", "queue",
+                 "queued_bytes", "up_s", "urgent", "whom", "why")  # fmt: skip
 
     def __init__(self, bus: "Bus", whom: "Peer") -> None:
         super().__init__(bus)
@@ -367,7 +368,8 @@ class Outgoing(Link):
         self.urgent: deque[Frame] = deque()
         #: What is left of the frame that has begun to leave.
         self._pieces: deque[bytes | memoryview] = deque()
-        #: What waits, without large bodies: those are in memory anyway.
+        #: What waits: large bodies, which are those of jobs, as long as these are there; and all the rest.
+        self.large_bytes = 0
         self.queued_bytes = 0
         #: When the link was there, in seconds of the loop; 0 before.
         self.up_s = 0.0
@@ -417,10 +419,12 @@ class Outgoing(Link):
             self.urgent.append(frame)
         else:
             self.queue.append((messages, frame))
+        large = size_of(frame) - size
         self.queued_bytes += size
+        self.large_bytes += large
         if not self.choked:
             self._let_go()
-        elif self.queued_bytes - size > self.bus.queue_most:
+        elif self.queued_bytes - size > self.bus.queue_most or self.large_bytes - large > self.bus.large_most:
             self.bus.owner.notice(f"Gave up the link to node {self.peer.id.decode()}: it does not read what it is sent")
             self.close()
 
@@ -466,7 +470,9 @@ class Outgoing(Link):
                 _, frame = self.queue.popleft()
             else:
                 return None
-            self.queued_bytes -= counted(frame)
+            size = counted(frame)
+            self.queued_bytes -= size
+            self.large_bytes -= size_of(frame) - size
             if isinstance(frame, bytes):
                 return frame
             pieces += cut(frame)
@@ -487,6 +493,11 @@ class Outgoing(Link):
 def counted(frame: Frame) -> int:
     """The bytes of a frame without its large bodies."""
     return len(frame) if isinstance(frame, bytes) else sum([len(one) for one in frame if len(one) < LARGE_BODY])
+
+
+def size_of(frame: Frame) -> int:
+    """All bytes of a frame."""
+    return len(frame) if isinstance(frame, bytes) else sum(map(len, frame))
 
 
 def cut(frame: list[bytes]) -> list[bytes | memoryview]:

@@ -15,7 +15,11 @@ import threading
 from pathlib import Path
 from typing import Final, Protocol
 
-SPARE_FDS: Final = 32  # for what is no client: listeners, log, journal, nodes.conf
+#: Open files for what is no client: listeners, log, journal, nodes.conf, links of a few nodes. And for strangers at the
+#: bus, and links of many nodes, where the system has that many.
+SPARE_FDS: Final = 32
+BUS_FDS: Final = 512
+STRANGERS_LEAST: Final = 4
 COMM: Final = Path("/proc/self/comm")
 
 
@@ -113,17 +117,23 @@ class SystemFdLimit:
 
 
 def fit_fd_limit(maxclients: int, limit: FdLimit | None = None) -> int:
-    """Raise the limit of open files to maxclients + 32, or as near as the system lets, and never lower it.
+    """Raise the limit of open files to maxclients + 32 + 512, or as near as the system lets, and never lower it.
 
     Give how many clients the limit now has room for, at most `maxclients`. Fewer: at start, lower maxclients and log
     `fd_limit_warning`; at CONFIG SET, refuse. 0: there is no room for a single one.
     """
     limit = limit or SystemFdLimit()
-    wanted = maxclients + SPARE_FDS
+    wanted = maxclients + SPARE_FDS + BUS_FDS
     soft, hard = limit.get()
     if 0 <= soft < wanted:
         soft = _raise_fd_limit(limit, soft, hard, wanted)
     return maxclients if soft < 0 else max(0, min(maxclients, soft - SPARE_FDS))
+
+
+def fds_for_strangers(maxclients: int, limit: FdLimit | None = None) -> int:
+    """How many strangers may be connected to the bus, where `fit_fd_limit` has found room for so many clients."""
+    soft, _ = (limit or SystemFdLimit()).get()
+    return BUS_FDS // 2 if soft < 0 else max(STRANGERS_LEAST, min(BUS_FDS // 2, (soft - maxclients - SPARE_FDS) // 2))
 
 
 def _raise_fd_limit(limit: FdLimit, soft: int, hard: int, wanted: int) -> int:

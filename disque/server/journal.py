@@ -459,11 +459,13 @@ class Journal:
 
     def _missing(self) -> str:
         """Give the path of a file that is gone, or that has been replaced; "" if all are there."""
+        paths = {number: self._row.path(number) for number in self._row.sizes}
         try:
             names = set(self._disk.listdir(self._row.directory))
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             return self._row.directory
-        paths = {number: self._row.path(number) for number in self._row.sizes}
+        except OSError:  # nothing can be opened right now: what is there is seen by the next look
+            names = {path.rpartition("/")[2] for path in paths.values()}
         gone = [path for path in paths.values() if path.rpartition("/")[2] not in names]
         gone += [paths[file.number] for file in self._files if not self._disk.links(file.fd)]
         return gone[-1] if gone else ""

@@ -46,8 +46,8 @@ CATCH_UP_MOST: Final = 1000
 FAULT_EVERY_MS: Final = 1000
 #: Settings that count for what is between this node and others.
 SETTINGS_OF_THE_MESH: Final = frozenset({
-    *("cluster-node-timeout", "cluster-forget-after", "cluster-seeds", "cluster-secret", "proto-max-bulk-len"),
-    *("cluster-announce-ip", "cluster-announce-port", "cluster-announce-bus-port"),
+    *("cluster-node-timeout", "cluster-forget-after", "cluster-seeds", "cluster-secret", "maxmemory"),
+    *("cluster-announce-ip", "cluster-announce-port", "cluster-announce-bus-port", "proto-max-bulk-len"),
 })  # fmt: skip
 
 
@@ -102,7 +102,7 @@ class Mesh:
         membership.forget_after_ms = config.number("cluster-forget-after") * 1000
         secret = as_bytes(config.text("cluster-secret"))
         body_most = config.number("proto-max-bulk-len")
-        self.bus.configure(secret, membership.timeout_ms, body_most)
+        self.bus.configure(secret, membership.timeout_ms, body_most, config.number("maxmemory") or NEVER)
         sizes.announce(self.node, body_most)
         self.seeds = [seed for seed in map(parse_seed, config.words("cluster-seeds")) if seed is not None]
         self._announced = as_bytes(config.text("cluster-announce-ip"))
@@ -152,7 +152,7 @@ class Mesh:
 
     def take_leave(self) -> None:
         """Say to the others what they must know before this node is gone. What is said waits for the journal."""
-        self.bus.queue_most = NEVER  # what is said of a job takes less memory than the job did
+        self.bus.queue_most = self.bus.large_most = NEVER  # what is said of a job takes less memory than the job did
         farewell = handover.Farewell(self.node)
         while not farewell.done:
             self._guarded(farewell.step, self.clock.now_ms())
@@ -372,5 +372,6 @@ class Mesh:
             "links_in": len(bus.incoming),
             "net_input_bytes": bus.bytes_received,
             "net_output_bytes": bus.bytes_sent,
+            "waiting_bytes": bus.waiting_bytes(),
             "refused": bus.complaints.count,
         }

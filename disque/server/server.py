@@ -167,6 +167,7 @@ class Server:
         bus_port = bus_port_of(config)
         if bus_port:
             self.mesh = self.pump.mesh = Mesh(self.pump, self.port, bus_port)
+            self._share_files()
             self.mesh.bind()
 
     async def _load(self) -> None:
@@ -375,6 +376,12 @@ class Server:
                 f"ERR The operating system is not able to handle the specified number of clients, try with {room}"
             )
         self.pump.maxclients = wanted
+        self._share_files()
+
+    def _share_files(self) -> None:
+        """What may be open and is no client's must do for strangers at the bus, and leave files for the journal."""
+        if self.mesh is not None:
+            self.mesh.bus.strangers_most = daemon.fds_for_strangers(self.pump.maxclients)
 
     def _warn_of_little_memory(self) -> None:
         """Somebody who says 10 may have meant megabytes; as in Redis, it counts all the same."""

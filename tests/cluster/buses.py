@@ -119,7 +119,7 @@ class Station:
         self.port: int = self.sock.getsockname()[1]
         self.notes = Notes(Identity(node_id, start or ord(letter), 7711, self.port))
         self.bus = Bus(self.notes, asyncio.get_running_loop(), Random(1), os.urandom)
-        self.bus.configure(secret, 15000, 1 << 20)
+        self.bus.configure(secret, 15000, 1 << 20, 0)
         self.notes.greet = self._greet
         self.all.append(self)
 

@@ -74,6 +74,7 @@ class Bus:
         self.server_tls = None
         self.frame_most = 1 << 20
         self.queue_most = 1000
+        self.large_most = 20_000
         self.bytes_sent = self.bytes_received = 0
         self.timers: list[Timer] = []
         self.calls: list[Any] = []
@@ -320,13 +321,24 @@ class TestChoked:
         link.send([message(3)], b"three")
         assert transport.written[-1] == b"three"
 
-    def test_large_bodies_do_not_count_as_what_waits(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_large_bodies_have_a_limit_of_their_own(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("cluster.link.LARGE_BODY", 4000)
         link, _, transport = outgoing()
         link.pause_writing()
         for number in range(5):
             link.send([message(number)], [b"head", b"x" * 5000])
-        assert (link.queued_bytes, transport.aborted) == (20, False)
+        assert (link.queued_bytes, link.large_bytes, transport.aborted) == (20, 25_000, False)
+        link.send([message(5)], [b"head", b"x" * 5000])
+        assert transport.aborted, "more than all jobs may take: some of them must be done"
+
+    def test_what_has_left_counts_no_more(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("cluster.link.LARGE_BODY", 4000)
+        link, _, _ = outgoing()
+        link.pause_writing()
+        link.send([message(1)], [b"head", b"x" * 5000])
+        assert (link.queued_bytes, link.large_bytes) == (4, 5000)
+        link.resume_writing()
+        assert (link.queued_bytes, link.large_bytes) == (0, 0)
 
     def test_the_end_lets_go_what_waits(self) -> None:
         link, _, transport = outgoing()

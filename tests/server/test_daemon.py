@@ -12,6 +12,7 @@ from disque.server.daemon import (
     SystemFdLimit,
     daemonize,
     fd_limit_warning,
+    fds_for_strangers,
     fit_fd_limit,
     open_locked,
     set_process_name,
@@ -60,15 +61,15 @@ class TestFdLimit:
     def test_no_limit_is_enough(self) -> None:
         assert fit_fd_limit(10000, Limit(-1, -1)) == 10000
 
-    def test_the_limit_is_raised_to_maxclients_and_32(self) -> None:
+    def test_the_limit_is_raised_to_what_clients_and_nodes_need(self) -> None:
         limit = Limit(1024, 65536)
         assert fit_fd_limit(10000, limit) == 10000
-        assert limit.get() == (10032, 65536)
+        assert limit.get() == (10544, 65536)
 
     def test_root_raises_the_highest_too(self) -> None:
         limit = Limit(1024, 4096, root=True)
         assert fit_fd_limit(10000, limit) == 10000
-        assert limit.get() == (10032, 10032)
+        assert limit.get() == (10544, 10544)
 
     def test_else_clients_must_fit_into_the_highest(self) -> None:
         limit = Limit(1024, 4096)
@@ -85,6 +86,12 @@ class TestFdLimit:
 
     def test_there_may_be_no_room_at_all(self) -> None:
         assert fit_fd_limit(10000, Limit(20, 20)) == 0
+
+    @pytest.mark.parametrize(
+        ("soft", "strangers"), [(-1, 256), (65536, 256), (10544, 256), (10132, 50), (10032, 4), (1024, 4)]
+    )
+    def test_strangers_at_the_bus_leave_files_for_the_journal(self, soft: int, strangers: int) -> None:
+        assert fds_for_strangers(10000, Limit(soft, soft)) == strangers
 
     def test_the_warning_names_both_numbers(self) -> None:
         text = fd_limit_warning(10000, 4064)

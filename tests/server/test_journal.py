@@ -1,4 +1,5 @@
 import asyncio
+import errno
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -802,6 +803,18 @@ def test_a_file_that_vanishes_is_noticed_and_what_is_known_goes_to_a_new_one(pol
     assert read_back(node.disk.after_power_loss(Random(1)))[0] == 13
     node.rest()
     assert node.journal.vanished == 1
+
+
+def test_no_file_has_vanished_when_the_folder_cannot_be_opened_right_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node(FakeDisk(), "always").start()
+    node.write(3)
+
+    def listdir(_: str) -> list[str]:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(node.disk, "listdir", listdir)
+    node.cron()
+    assert (node.journal.failing, node.journal.vanished) == ("", 0)
 
 
 def test_a_file_in_whose_place_is_another_one_has_vanished() -> None:

@@ -311,7 +311,7 @@ class TestSettings:
             shell.node.config.put(name, (value,))
         shell.mesh.configure()
         assert (shell.membership.timeout_ms, shell.membership.forget_after_ms) == (700, 60_000)
-        assert shell.bus.settings == ("s\u00e9".encode(), 700, 1 << 20)
+        assert shell.bus.settings == ("s\u00e9".encode(), 700, 1 << 20, 1 << 30)
 
     @pytest.mark.parametrize(
         ("options", "port"),
