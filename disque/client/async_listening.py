@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from random import SystemRandom
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, Self
+from typing import TYPE_CHECKING, Final, Generic, Self
 
 from redis.asyncio.connection import Connection, SSLConnection
 from redis.exceptions import TimeoutError as RedisTimeoutError
@@ -21,6 +21,9 @@ from disque.client.values import Duration, milliseconds
 if TYPE_CHECKING:
     from disque.client.async_client import AsyncDisque
 
+#: Messages that are taken before others have their turn: reading does not wait while there is more in its buffer.
+TURN_MOST: Final = 16
+
 
 class AsyncListening(Generic[T]):
     """An iteration over what is said, as it comes: see `listening.Listening`. One task may use it."""
@@ -33,6 +36,7 @@ class AsyncListening(Generic[T]):
         *,
         timeout: Duration | None = None,
         everywhere: bool = False,
+        kept: int = KEPT_MOST,
     ) -> None:
         self.config: Config = client.config
         self.requests = requests
@@ -41,7 +45,9 @@ class AsyncListening(Generic[T]):
         self._client = client
         self._timeout_s = None if timeout is None else milliseconds(timeout, "timeout") / 1000
         self._everywhere = everywhere
-        self._came: asyncio.Queue[T | Exception | None] = asyncio.Queue(KEPT_MOST)
+        self._came: asyncio.Queue[T | Exception | None] = asyncio.Queue(kept)
+        #: What stopped `take`.
+        self._next: Exception | None = None
         self._ended = False
         self._random = SystemRandom()
         self._tried: set[Address] = set()
@@ -64,8 +70,10 @@ class AsyncListening(Generic[T]):
             left_s = LOOK_S if until_s is None else until_s - loop.time()
             if left_s <= 0 and self._came.empty():
                 break
+            value: T | Exception | None = self._next
             try:
-                value = await asyncio.wait_for(self._came.get(), max(0.001, min(left_s, LOOK_S)))
+                if value is None:
+                    value = await asyncio.wait_for(self._came.get(), max(0.001, min(left_s, LOOK_S)))
             except TimeoutError:
                 continue
             if isinstance(value, Exception):
@@ -75,6 +83,17 @@ class AsyncListening(Generic[T]):
                 return value
         await self.aclose()
         raise StopAsyncIteration
+
+    def take(self, most: int) -> list[T]:
+        """Give what has come already, at most so much of it: without waiting, and without an error."""
+        taken: list[T] = []
+        while len(taken) < most and self._next is None and not self._came.empty():
+            value = self._came.get_nowait()
+            if isinstance(value, Exception):
+                self._next = value
+            elif value is not None:
+                taken.append(value)
+        return taken
 
     async def ready(self, timeout: Duration) -> bool:  # noqa: ASYNC109 - as the blocking one has it
         """Wait until all nodes that are there have confirmed that they are listened to; whether they have."""
@@ -173,7 +192,11 @@ class AsyncListening(Generic[T]):
     async def _read(self, connection: Connection) -> None:
         """Take what comes; a node that is silent is asked whether it is there."""
         asked = False
+        turn = 0
         while True:
+            turn += 1
+            if turn % TURN_MOST == 0:
+                await asyncio.sleep(0)
             patience_s = self.config.timeout_ms / 1000 if asked else QUIET_S
             words = await connection.read_response(timeout=patience_s, disconnect_on_error=False)
             if words is None and asked:

@@ -9,6 +9,7 @@ import pytest
 
 from disque.client import AsyncDisque, Config, Disque, DisqueError, Event, Message, UnavailableError
 from disque.client import listening as listening_module
+from disque.client.async_listening import TURN_MOST
 from disque.client.listening import EVENTS, event_patterns, read_event, read_message, subscriptions
 from tests.client.served import Served
 
@@ -187,3 +188,49 @@ def test_anything_else_is_none(words: object) -> None:
 def test_names_of_any_bytes() -> None:
     assert read_message([b"message", b"\xff", b"\x00"]) == Message("\udcff", b"\x00")
     assert read_event([b"pmessage", b"*", b"news", b"x"]) is None
+
+
+def test_others_have_their_turn_while_one_listener_has_much_to_read(server: Server) -> None:
+    server.says = [bulks(b"message", b"news", b"1") * 400]
+
+    async def listen() -> list[int]:
+        turns = 0
+
+        async def others() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        async with AsyncDisque(config(server)) as client, client.listen("news") as listener:
+            task = asyncio.ensure_future(others())
+            await anext(listener)
+            before = turns
+            found = 1
+            while found < 400:
+                found += len(listener.take(1000))
+                await asyncio.sleep(0)
+            task.cancel()
+            return [found, turns - before]
+
+    found, turns = asyncio.run(listen())
+    assert found == 400
+    assert turns >= 400 // TURN_MOST - 1
+
+
+def test_what_has_come_can_be_taken_without_waiting_and_an_error_comes_behind_it(server: Server) -> None:
+    server.error = b"-NOPERM no\r\n"
+
+    async def listen() -> None:
+        async with AsyncDisque(config(server)) as client:
+            listener = client.listen("news")
+            assert listener.take(10) == []
+            listener._came.put_nowait(Message("news", b"1"))
+            listener._came.put_nowait(DisqueError("gone"))
+            listener._came.put_nowait(Message("news", b"2"))
+            assert [one.data for one in listener.take(10)] == [b"1"]
+            assert listener.take(10) == []
+            with pytest.raises(DisqueError, match="gone"):
+                await anext(listener)
+
+    asyncio.run(listen())

@@ -9,7 +9,7 @@ from starlette.responses import Response, StreamingResponse
 
 from disque.client import Event
 from disque.client.async_listening import AsyncListening
-from disque.client.listening import EVENTS
+from disque.client.listening import EVENTS, event_patterns, read_event, subscriptions
 from disque.gateway import ids
 from disque.gateway.faults import Fault
 from disque.gateway.hub import Hub
@@ -19,6 +19,9 @@ from disque.gateway.rest.shapes import moment
 
 #: Clients at one time.
 CLIENTS_MOST: Final = 200
+#: Events that are kept for one of them, before nodes are not read from any more; those that leave in one piece.
+KEPT_MOST: Final = 500
+PIECE_MOST: Final = 32
 #: Seconds between two signs of life, and for which nodes may take to confirm that they are listened to.
 BEAT_S: Final = 15.0
 READY_S: Final = 2.0
@@ -53,7 +56,8 @@ async def stream(hub: Hub, listening: AsyncListening[Event]) -> AsyncIterator[by
                 yield b"event: lost\ndata: %d\n\n" % (listening.lost - lost)
                 lost = listening.lost
             if coming.done():
-                yield cloud_event(hub.request_id(), coming.result(), hub.wall_s())
+                some = [coming.result(), *listening.take(PIECE_MOST)]
+                yield b"".join([cloud_event(hub.request_id(), event, hub.wall_s()) for event in some])
                 coming = asyncio.ensure_future(anext(listening))
             else:
                 yield b": still there\n\n"
@@ -70,7 +74,8 @@ async def events(ask: Ask) -> Response:
         raise bad(f"'event' must be of {', '.join(EVENTS)}")
     if len(hub.streams) >= CLIENTS_MOST:
         raise Problem(Fault(503, "Too many clients listen", again=True), f"at most {CLIENTS_MOST} can")
-    listening = ask.cluster.client.events(*wanted, queue=ask.query["queue"])
+    patterns = subscriptions((), event_patterns(wanted, ask.query["queue"]))
+    listening = AsyncListening(ask.cluster.client, patterns, read_event, everywhere=True, kept=KEPT_MOST)
     try:
         await listening.ready(READY_S)
     except BaseException:
