@@ -18,7 +18,7 @@ import uvloop
 from disque.client import DisqueError
 from disque.tasks.ending import Ending, is_something_left, run_through
 from disque.tasks.loading import AppNotFoundError, load_app
-from disque.tasks.supervisor import PARENT, Supervisor
+from disque.tasks.supervisor import PARENT, QUIET, Supervisor
 from disque.tasks.worker import Settings, Worker
 
 LOG: Final = logging.getLogger("disque.tasks")
@@ -157,6 +157,8 @@ def serve(place: str, settings: Settings) -> int:
         nonlocal leaves_threads
         worker = Worker(app, settings)
         worker.listen(lambda: ending.within(HARD_S))
+        if os.environ.get(QUIET):
+            worker.hush()
         watching = asyncio.create_task(mind_parent(worker, os.environ.get(PARENT)))
         try:
             await worker.run()

@@ -31,6 +31,8 @@ STEPS_MOST: Final = 20
 SIDE_BY_SIDE: Final = 32
 #: States of jobs that have ended.
 ENDED: Final = frozenset({"done", "cancelled", "dead", "expired", "dropped"})
+#: States by which jobs are asked for: of those that are there, and of those that have ended.
+STATES: Final = ("queued", "delayed", "in-flight", "dead-letter", *sorted(ENDED))
 #: How workers call themselves: see `worker.client_name`.
 WORKER: Final = re.compile(r"worker:(?P<app>[^:]*):(?P<host>.*):(?P<pid>\d+)")
 
@@ -82,17 +84,24 @@ class WorkerView(NamedTuple):
 
 
 class Inspector:
-    """Questions and orders about queues, jobs and workers. They raise DisqueError where no node answers."""
+    """Questions and orders about queues, jobs and workers. They raise DisqueError where no node answers.
+
+    ``left_out`` says what answers do not have: nodes, with the reason, and queues beyond a bound.
+    """
 
     def __init__(self, client: AsyncDisque) -> None:
         self.client = client
+        self.left_out: dict[str, None] = {}
 
     # -- looking ---------------------------------------------------------------------------------------------------
 
     async def queues(self, pattern: str = "*", limit: int = QUEUES_MOST) -> list[QueueView]:
         """The queues whose names match, in order of names; queues of dead letters are counted with their own."""
         names = sorted({name for found in await self._each(names_of) for name in found})
-        wanted = [name for name in names if fnmatchcase(name, pattern)][:limit]
+        wanted = [name for name in names if fnmatchcase(name, pattern)]
+        if len(wanted) > limit:
+            self.left_out[f"{len(wanted)} queues match {pattern}, of which these are the first {limit} by name"] = None
+            del wanted[limit:]
         dead = {name for name in names if name.endswith(":dead")}
         stats = await self._many([self.queue(name, count_dead=f"{name}:dead" in dead) for name in wanted])
         return [one for one in stats if one is not None]
@@ -118,7 +127,7 @@ class Inspector:
         """Some jobs of a queue, or of all.
 
         ``status`` is queued, delayed, in-flight, dead-letter, or, of those that are kept by RETAIN, done, cancelled,
-        dead or expired; without it all that have not ended.
+        dead, expired or dropped; without it all that have not ended.
         """
         if status == "dead-letter":
             if queue is None:
@@ -241,9 +250,10 @@ class Inspector:
     # -- how -------------------------------------------------------------------------------------------------------
 
     async def _each(self, ask: Callable[[AsyncDisque], Awaitable[T]]) -> list[T]:
-        """What each node answers, those left out that do not. Raises DisqueError if none does."""
+        """What each node answers, those left out that do not. Raises DisqueError if none does: that of the first."""
         await self.client.ping()
         seen: set[str] = set()
+        failures: dict[str, DisqueError] = {}
 
         async def one(address: Address) -> list[T]:
             node = self.client.at(*address)
@@ -253,13 +263,17 @@ class Inspector:
                     return []
                 seen.add(node_id)
                 return [await ask(node)]
-            except DisqueError:
+            except DisqueError as error:
+                failures[f"{address[0]}:{address[1]}"] = error
                 return []
             finally:
                 with suppress(DisqueError):
                     await node.aclose()
 
         answers = await asyncio.gather(*[one(address) for address in self.client.router.addresses()])
+        if failures and not any(answers):
+            raise next(iter(failures.values()))
+        self.left_out |= {f"without {address}: {error}": None for address, error in failures.items()}
         return [answer for found in answers for answer in found]
 
     async def _many(self, work: Iterable[Awaitable[T]]) -> list[T]:

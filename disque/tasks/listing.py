@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from disque.client import AsyncDisque, Config, DisqueError
 from disque.client.url import DEFAULT_PORT
-from disque.tasks.inspector import Inspector
+from disque.tasks.inspector import STATES, Inspector
 from disque.tasks.terminal import printable
 from disque.tasks.top import watch
 
@@ -56,6 +56,8 @@ async def run(options: argparse.Namespace, config: Config) -> int:
             print(json.dumps(row, default=shown))
     else:
         print("\n".join(table(rows)) if rows else "none")
+    for text in inspector.left_out:
+        print(printable(text), file=sys.stderr)
     return 0
 
 
@@ -76,7 +78,7 @@ def parser() -> argparse.ArgumentParser:
     queues.add_argument("--resume", action="store_true", help="give out its jobs again")
     jobs = command("jobs", "jobs of a queue, or one job")
     jobs.add_argument("what", nargs="?", help="a queue, or the ID of a job")
-    jobs.add_argument("--status", help="queued, delayed, in-flight, dead-letter, done, cancelled, dead, expired")
+    jobs.add_argument("--status", choices=STATES, metavar="STATE", help=", ".join(STATES))
     jobs.add_argument("--count", type=int, default=20)
     action(jobs, "run-now", "revive", "cancel", "delete")
     dead = command("dead", "dead letters with their errors")

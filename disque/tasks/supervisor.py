@@ -25,6 +25,8 @@ AT_ONCE_S: Final = 3.0
 PASSED_ON: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGTSTP, signal.SIGCONT)
 #: In the environment of a process: who its supervisor is. It stops when that is gone.
 PARENT: Final = "DISQUE_WORKER_SUPERVISOR"
+#: And whether it is to take no jobs until SIGCONT: others were told so before it was there.
+QUIET: Final = "DISQUE_WORKER_QUIET"
 #: Folders whose files are not looked at.
 SKIPPED: Final = frozenset({"__pycache__", "node_modules", "site-packages"})
 
@@ -37,10 +39,10 @@ class Place:
         self.process: subprocess.Popen[bytes] | None = None
         self.since_s = 0.0
 
-    def start(self) -> None:
-        """Begin it."""
+    def start(self, *, quiet: bool = False) -> None:
+        """Begin it; ``quiet``: it is to take no jobs for now."""
         self.since_s = time.monotonic()
-        environment = {**os.environ, PARENT: str(os.getpid())}
+        environment = {**os.environ, PARENT: str(os.getpid()), QUIET: "yes" if quiet else ""}
         # A group of its own: what the terminal says is passed on, once.
         self.process = subprocess.Popen(self.command, env=environment, process_group=0)  # noqa: S603 - this very command
 
@@ -57,6 +59,7 @@ class Supervisor:
         self.reload = reload
         self.places = [Place(command(words, None if health is None else health + at)) for at in range(count)]
         self._is_stopping = False
+        self._is_quiet = False
         self._exit_code = 0
 
     def run(self) -> int:
@@ -79,6 +82,8 @@ class Supervisor:
         if number in {signal.SIGTERM, signal.SIGINT}:
             self._is_stopping = True
             number = signal.SIGTERM
+        else:
+            self._is_quiet = number == signal.SIGTSTP
         for place in self.places:
             place.signal(number)
 
@@ -107,7 +112,7 @@ class Supervisor:
         if self._is_stopping:
             place.process = None
         else:
-            place.start()
+            place.start(quiet=self._is_quiet)
 
     def _changed(self, before: dict[str, int]) -> dict[str, int]:
         """Start anew if files have changed; how they are now."""

@@ -26,6 +26,8 @@ async def watch(inspector: Inspector, interval_s: float, *, once: bool) -> None:
         queues, workers = await asyncio.gather(inspector.queues(), inspector.workers())
         now_s = time.monotonic()
         text = screen(queues, workers, before, now_s - before_s)
+        text += "".join(f"{printable(one)}\n" for one in inspector.left_out)
+        inspector.left_out.clear()
         sys.stdout.write(text if once else CLEAR + text)
         sys.stdout.flush()
         if once:

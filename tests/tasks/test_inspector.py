@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from disque.client import AsyncDisque
+from disque.client import AsyncDisque, CommandError
 from disque.tasks import JobFailedError
 from disque.tasks.inspector import Inspector, call_of, view_of
 from tests.tasks.support import Shop
@@ -86,12 +86,36 @@ def test_pause_and_delete(shop: Shop) -> None:
 
 
 def test_nodes_that_do_not_answer_are_left_out(shop: Shop) -> None:
-    async def scene() -> int:
+    async def scene() -> None:
         async with AsyncDisque(shop.config) as client:
             client.router._known[("127.0.0.1", 1)] = client.router._known[client.config.nodes[0]]
-            return len(await Inspector(client)._each(lambda node: node.ping()))
+            inspector = Inspector(client)
+            assert len(await inspector._each(lambda node: node.ping())) == 1
+            [text] = inspector.left_out
+            assert text.startswith("without 127.0.0.1:1: ")
 
-    assert asyncio.run(scene()) == 1
+    asyncio.run(scene())
+
+
+def test_an_error_of_all_nodes_is_no_empty_answer(shop: Shop) -> None:
+    async def scene() -> None:
+        async with AsyncDisque(shop.config) as client:
+            with pytest.raises(CommandError, match="unknown command"):
+                await Inspector(client)._each(lambda node: node.execute_command("NOSUCHTHING"))
+
+    asyncio.run(scene())
+
+
+def test_it_is_said_that_there_are_more_queues(shop: Shop) -> None:
+    async def scene() -> None:
+        async with AsyncDisque(shop.config) as client:
+            for number in range(3):
+                await client.add(f"many-{number}", b"")
+            inspector = Inspector(client)
+            assert [one.name for one in await inspector.queues("many-*", 2)] == ["many-0", "many-1"]
+            assert list(inspector.left_out) == ["3 queues match many-*, of which these are the first 2 by name"]
+
+    asyncio.run(scene())
 
 
 def test_bodies_that_are_no_messages() -> None:

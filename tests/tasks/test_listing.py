@@ -71,8 +71,9 @@ def test_what_makes_no_sense(shop: Shop, capsys: pytest.CaptureFixture[str]) -> 
     ):
         assert main([*words, "-p", port]) == 1
         assert reason in capsys.readouterr().err
-    with pytest.raises(SystemExit):
-        main(["nothing"])
+    for wrong in (["nothing"], ["jobs", "q", "--status", "nonsense"]):
+        with pytest.raises(SystemExit):
+            main(wrong)
 
 
 def test_where_the_nodes_are(monkeypatch: pytest.MonkeyPatch) -> None:

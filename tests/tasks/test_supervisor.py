@@ -50,6 +50,26 @@ def test_what_dies_is_started_again_and_all_end_with_a_stop(tmp_path: Path, monk
     assert codes == [0]
 
 
+def test_what_is_started_again_is_as_quiet_as_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "AT_ONCE_S", 1000.0)
+    one, path = Supervisor(["shop:app"], 1, reload=False, health=None), tmp_path / "pids"
+    says = "p.with_name('quiet').open('a').write(os.environ['DISQUE_WORKER_QUIET'] + ';');"
+    place(one, path, WAITS, says + "signal.signal(signal.SIGTSTP, signal.SIG_IGN);")
+    thread, _ = in_background(one, monkeypatch)
+
+    def then(number: int, tells: signal.Signals) -> None:
+        until(lambda: len(pids(path)) == number, "a process")
+        one._signalled(tells, None)
+        os.kill(pids(path)[-1], signal.SIGKILL)
+
+    then(1, signal.SIGTSTP)
+    then(2, signal.SIGCONT)
+    until(lambda: len(pids(path)) == 3, "a third one")
+    one._signalled(signal.SIGTERM, None)
+    thread.join(30)
+    assert (tmp_path / "quiet").read_text() == ";yes;;"
+
+
 def test_what_can_never_begin_is_not_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor, "AT_ONCE_S", 1000.0)
     one, path = Supervisor(["shop:app"], 1, reload=False, health=None), tmp_path / "pids"
