@@ -370,12 +370,15 @@ def take_up(node: "Node", now_ms: int) -> None:
     if not node.unique.orphans or not orphans.reaches_all(node):
         return
     for job_id, orphan in list(node.unique.orphans.items()):
-        if orphan.owner == node.node_id:
-            key = node.unique.table.get(orphan.digest)
-            if key is None or key.job_id != job_id:
-                orphans.ask(node, job_id, orphan)
-            elif key.told is None:
-                key_keeper.drive(node, key, now_ms)
+        if orphan.owner != node.node_id:
+            continue
+        key = node.unique.table.get(orphan.digest)
+        if orphans.is_over(orphan, now_ms):
+            del node.unique.orphans[job_id]
+        elif key is None or key.job_id != job_id:
+            orphans.ask(node, job_id, orphan)
+        elif key.told is None:
+            key_keeper.drive(node, key, now_ms)
 
 
 def restarted(node: "Node", peer_id: bytes, now_ms: int) -> None:

@@ -567,7 +567,7 @@ def shift(node: "Node", key: Key, old: tuple[bytes, ...], new: tuple[bytes, ...]
     sender = next((one for one in before if one in new), node.node_id)
     if not fresh or sender != node.node_id:
         return
-    key.told = tuple([one for one in after if one in before])
+    key.told = () if key.is_pending else tuple([one for one in after if one in before])
     keys.index(node, key)
     node.timers.arm(key, now_ms)
     job = None if key.expires_ms else node.find(key.job_id)

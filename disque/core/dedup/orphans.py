@@ -61,6 +61,8 @@ def remember(node: "Node", key: "Key", owner: bytes, start: int) -> Orphan:
 def found(node: "Node", pending: "list[Key]", *, is_sure: bool) -> None:
     """The journal has these keys as pending. ``is_sure``: it is all there, so nobody was told these IDs."""
     for key in pending:
+        if node.unique.table.get(key.digest) is not key:
+            continue
         if is_sure:
             remember(node, key, node.node_id, 0)
         else:

@@ -6,14 +6,14 @@ import pytest
 
 from cluster.messages import ASKKEY, BIND, DELJOB, KEEPKEY, KEYFREE, KEYHELD, KEYKEPT, UNBIND
 from disque.core.dedup import orphans
-from disque.core.dedup.keys import copy_keys
+from disque.core.dedup.keys import copy_keys, digest_of
 from disque.core.journal.codec import encode
 from disque.core.journal.compaction import Copying
 from disque.core.journal.replay import Replay
-from disque.core.journal.schema import FORMAT, HEAD
+from disque.core.journal.schema import FLUSH, FORMAT, HEAD
 from disque.core.model.key import COMMITTED, PENDING, SETTLED
 from disque.core.model.unique import Orphan
-from tests.core.support import PROCESS, Bench, foreign_id, repljob
+from tests.core.support import MYSELF, PROCESS, Bench, foreign_id, repljob
 from tests.support.formats import jobs_record
 from tests.support.keys import K, keys, keys_record
 
@@ -159,14 +159,23 @@ def own_id(bench: Bench) -> bytes:
     return b"D-%b-%b" % (bench.node.node_id[:8], foreign_id()[11:])
 
 
-def read_journal(bench: Bench, *, life_ms: int = PENDING, boot: str = "boot 1", window_ms: int = HOUR_MS) -> bytes:
+def read_journal(
+    bench: Bench,
+    *,
+    digest: bytes = K,
+    life_ms: int = PENDING,
+    boot: str = "boot 1",
+    window_ms: int = HOUR_MS,
+    behind: tuple[Any, ...] | None = None,
+) -> bytes:
     """The node starts with a journal that has a job and its key, three of whose keepers are to know it."""
     job_id = own_id(bench)
     replay = Replay(bench.node, boot)
     records = [
         (HEAD, FORMAT, bench.node.node_id, b"boot 1", b"everysec"),
         jobs_record(job_id, holders=(bench.node.node_id, *[peer.id for peer in bench.peers])),
-        keys_record(K, job_id, bench.now_ms + window_ms, life_ms, 3),
+        keys_record(digest, job_id, bench.now_ms + window_ms, life_ms, 3),
+        *([behind] if behind else []),
     ]
     for payload in encode(records, bench.now_ms):
         replay.apply(payload, 1)
@@ -266,3 +275,28 @@ def test_it_ends_with_its_window(bench: Bench) -> None:
     assert keys(bench.node) == {}
     assert say_free(bench, job_id, *bench.peers) == []
     assert bench.state(job_id) != "gone"
+    bench.link_down(bench.peers[0])
+    bench.link_up(bench.peers[0])
+    assert bench.sent(ASKKEY) == []
+    assert not bench.node.unique.orphans
+
+
+def test_what_the_journal_has_dropped_later_is_none(bench: Bench) -> None:
+    assert not bench.node.unique.orphans
+    read_journal(bench, behind=(FLUSH,))
+    assert keys(bench.node) == {}
+    assert not bench.node.unique.orphans
+
+
+def test_a_node_that_starts_again_meanwhile_does_not_stand_for_the_other_keepers(bench: Bench) -> None:
+    """Keys move to it, from the first of those that had them; of this one nobody knows that the others have it."""
+    one, two, three = bench.peers
+    ring = bench.node.unique.ring
+    digests = (digest_of(b"q", b"%d" % number) for number in range(1000))
+    mine = next(key for key in digests if ring.keepers(key, 3) in {(MYSELF, one.id, two.id), (MYSELF, two.id, one.id)})
+    bench.link_down(three)
+    job_id = read_journal(bench, digest=mine)
+    bench.link_up(one, PROCESS + 1)
+    bench.advance(1)
+    told = {peer_id for peer_id, message in bench.sent(KEEPKEY) if job_id in message[4]}
+    assert told == {one.id, two.id}
