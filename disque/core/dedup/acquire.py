@@ -336,6 +336,8 @@ def keep_one(
         return True
     if key is not None and key.job_id != job_id:
         if not key_keeper.gives_way(key, job_id, is_settled=flags & IS_SETTLED > 0):
+            if orphans.is_silent(node, peer, job_id):
+                return False
             node.send(peer, (KEYHELD, key.state, job_id, key.job_id))
             key_keeper.wake(node, key, now_ms)
             return False

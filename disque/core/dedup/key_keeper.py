@@ -230,7 +230,9 @@ def unbind(node: "Node", peer: bytes, message: tuple[int, tuple[bytes, ...], int
 
 
 def retract(node: "Node", key: Key) -> None:
-    """A key that was not settled is free again."""
+    """A key is free again: it was not settled, or another job has it since the two parts of the cluster met."""
+    if key.state == SETTLED:
+        orphans.was_answered(node, key)
     if node.journaling and key.segment:
         keys.file_end(node, key)
     keys.drop(node, key)
@@ -263,13 +265,14 @@ def asked(node: "Node", peer: bytes, message: tuple[int, bytes, bytes], now_ms: 
     if key is not None and key.state != TENTATIVE:
         if key.job_id == job_id:
             gather(node, peer, head_of(key, now_ms), job_id, digest)
-        else:
+        elif not orphans.is_silent(node, peer, job_id):
             node.send(peer, (KEYHELD, key.state, job_id, key.job_id))
             wake(node, key, now_ms)
         return
     acquisition = node.unique.attempts.get(job_id)
     if acquisition is None:
-        node.batch(peer, SAY_FREE, job_id)
+        if not orphans.is_silent(node, peer, job_id):
+            node.batch(peer, SAY_FREE, job_id)
     elif peer in acquisition.keepers:
         ask(node, acquisition, peer)  # it may have taken this node for failed, and its BOUND may be lost
 

@@ -12,7 +12,8 @@ free when its job moves to another queue, and then the job lives.
 The node itself may have the key in its journal, as one that it decided: pending, as long as it had told nobody. When
 it is back, and has lost nothing of its journal, it goes on where it was (`acquire.take_up`): the keepers are told. If
 they have nothing else, whoever adds the job again finds it. If they have another job by now, the key is lost, and the
-job of this node is one of these.
+job of this node is one of these. A node that has answered the ID of that job to somebody, before the two parts of
+a cluster met and the key went to the other one, is silent.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -83,6 +84,19 @@ def back(node: "Node", peer: "Peer", now_ms: int) -> None:
 def is_over(orphan: Orphan, now_ms: int) -> bool:
     """Whether a node may have forgotten the key, since its window is over soon."""
     return orphan.expires_ms <= now_ms + SOON_MS
+
+
+def was_answered(node: "Node", key: "Key") -> None:
+    """The settled ``key`` goes to another job: whoever asks must not hear that nobody knows its own."""
+    answered = node.unique.answered
+    if len(answered) >= ORPHANS_MOST:
+        answered.popitem(last=False)
+    answered[key.job_id] = None
+
+
+def is_silent(node: "Node", peer_id: bytes, job_id: bytes) -> bool:
+    """Whether ``peer_id`` asks about a job that it made, and of which this node has told somebody."""
+    return job_id in node.unique.answered and job_id[PREFIX : PREFIX + PREFIX_BYTES] == peer_id[:PREFIX_BYTES]
 
 
 def reaches_all(node: "Node") -> bool:

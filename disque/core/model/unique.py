@@ -39,10 +39,12 @@ class Unique(Part):
     table by the ID of their job. ``acquisitions`` are what ADDJOBs do to get one, by digest; ``attempts`` those that
     ask keepers to note an ID, by this ID. ``ended`` are those whose job is decided and whose key has ended: answered at
     the next settle. ``ring`` says which nodes keep a key. ``live`` counts records by segment. ``orphans`` are jobs that
-    a node was adding when it died, whose key is free again: see `dedup.orphans`.
+    a node was adding when it died, whose key is free again: see `dedup.orphans`. ``answered`` are jobs whose IDs were
+    answered, and whose key is another job's now, as two parts of the cluster had each given it.
     """
 
-    __slots__ = ("acquisitions", "attempts", "by_job", "ended", "live", "orphans", "ring", "store", "table", "timers")
+    __slots__ = ("acquisitions", "answered", "attempts", "by_job", "ended", "live", "orphans", "ring", "store", "table",
+                 "timers")  # fmt: skip
 
     def __init__(self, membership: "Membership", timers: "Timers", live: dict[int, int]) -> None:
         self.timers = timers
@@ -55,6 +57,7 @@ class Unique(Part):
         self.ended: list[Acquisition] = []
         self.ring = KeyRing(membership)
         self.orphans: OrderedDict[bytes, Orphan] = OrderedDict()
+        self.answered: OrderedDict[bytes, None] = OrderedDict()
 
     def drop_job(self, job: "Job") -> int:
         """A key that lasts as long as its job goes with it."""
@@ -97,6 +100,7 @@ class Unique(Part):
         self.attempts.clear()
         self.ended.clear()
         self.orphans.clear()
+        self.answered.clear()
         self.ring.moving = False
 
     def cost(self) -> int:

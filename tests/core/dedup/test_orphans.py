@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from cluster.messages import ASKKEY, BIND, DELJOB, KEEPKEY, KEYFREE, KEYHELD, KEYKEPT, UNBIND
+from cluster.messages import ASKKEY, BIND, DELJOB, IS_SETTLED, KEEPKEY, KEYFREE, KEYHELD, KEYKEPT, UNBIND
 from disque.core.dedup import orphans
 from disque.core.dedup.keys import copy_keys, digest_of
 from disque.core.journal.codec import encode
@@ -149,6 +149,22 @@ def test_they_are_bounded(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None
     bench.node.unique.orphans[b"x"] = Orphan(K, b"", 1, 0)
     job_id = orphan(bench)
     assert list(bench.node.unique.orphans) == [job_id]
+
+
+def test_of_what_this_node_has_answered_it_says_nothing_to_the_node_that_made_it(bench: Bench) -> None:
+    """Two parts of the cluster had each given the key, and one has lost it. The maker must not delete the job."""
+    one, two, _ = bench.peers
+    job_id, other = id_of(bench), b"D-%b-%b" % (two.id[:8], foreign_id(1)[11:])
+    first, second = sorted([job_id, other])
+    bench.hear(one, (KEEPKEY, IS_SETTLED, 3, HOUR_MS, (second,), (K,)))
+    bench.hear(two, (KEEPKEY, IS_SETTLED, 3, HOUR_MS, (first,), (K,)))
+    assert keys(bench.node)[K].job_id == first
+    bench.sent()
+    maker, stranger = (one, two) if second == job_id else (two, one)
+    bench.hear(maker, (ASKKEY, K, second), (KEEPKEY, 0, 3, HOUR_MS, (second,), (K,)))
+    assert bench.sent(KEYHELD, KEYFREE) == []
+    bench.hear(stranger, (ASKKEY, K, second))
+    assert bench.sent(KEYHELD) == [(stranger.id, (KEYHELD, SETTLED, second, first))]
 
 
 # -- what the node itself was adding -----------------------------------------------------------------------------------
